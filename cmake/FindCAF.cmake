@@ -1,0 +1,20 @@
+# Finds the packaged CAF 0.17, which ships neither a CMake config nor a pkg-config file. Its headers count as system headers,
+# so our warnings do not reach them. Defines CAF::core and CAF::io.
+find_package(Threads REQUIRED)
+find_path(CAF_INCLUDE_DIR caf/all.hpp)
+find_library(CAF_core_LIBRARY caf_core)
+find_library(CAF_io_LIBRARY caf_io)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CAF REQUIRED_VARS CAF_INCLUDE_DIR CAF_core_LIBRARY CAF_io_LIBRARY)
+foreach(part core io)
+  if(CAF_FOUND AND NOT TARGET CAF::${part})
+    add_library(CAF::${part} UNKNOWN IMPORTED)
+    set_target_properties(CAF::${part} PROPERTIES IMPORTED_LOCATION "${CAF_${part}_LIBRARY}"
+      INTERFACE_INCLUDE_DIRECTORIES "${CAF_INCLUDE_DIR}" INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${CAF_INCLUDE_DIR}")
+  endif()
+endforeach()
+if(CAF_FOUND)
+  set_property(TARGET CAF::core APPEND PROPERTY INTERFACE_LINK_LIBRARIES Threads::Threads)
+  set_property(TARGET CAF::io APPEND PROPERTY INTERFACE_LINK_LIBRARIES CAF::core)
+endif()
+mark_as_advanced(CAF_INCLUDE_DIR CAF_core_LIBRARY CAF_io_LIBRARY)

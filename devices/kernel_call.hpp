@@ -1,0 +1,49 @@
+// KernelCall: fills in a KernelContext and runs a kernel. The firing loop keeps one per activation; tests make their own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "devices/memory.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+// What stays the same over all firings of a node on a device.
+struct NodeView {
+  const Node* node = nullptr;
+  const Kernel* kernel = nullptr;
+  std::shared_ptr<const KernelState> state;  // what kernel->prepare returned
+  struct Out {
+    DType dtype;
+    bool known;    // shape has no -1: no inference when firing
+    Shape shape;
+    int64_t bytes;
+  };
+  std::vector<Out> outputs;
+
+  static NodeView make(const Node& node, const Kernel& kernel);  // calls kernel.prepare
+};
+
+struct KernelCall {
+  // `input_slots[i]` indexes `values`; `outputs` are undefined tensors, node->outputs.size() of them.
+  KernelContext context;
+
+  void bind(const NodeView& view, const Tensor* values, const uint32_t* input_slots, int32_t input_count, Tensor* outputs,
+            Memory& memory, const StepInfo& step, bool may_reuse_input0) {
+    context.view_ = &view;
+    context.state_ = view.state.get();
+    context.values_ = values;
+    context.input_slots_ = input_slots;
+    context.input_count_ = input_count;
+    context.outputs_ = outputs;
+    context.memory_ = &memory;
+    context.step_ = &step;
+    context.may_reuse_input0_ = may_reuse_input0;
+  }
+};
+
+// Runs a plain kernel once on host tensors; for tests, constant folding and initial values.
+std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs, Memory& memory, const StepInfo& step);
+
+}  // namespace troupe

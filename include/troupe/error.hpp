@@ -1,0 +1,73 @@
+// Errors: one enum, one exception, one check. Implemented in graph/error.cpp.
+//
+// A caller's mistake is thrown as `Error` while the graph is built or prepared. A failure of the world (a lost peer, a full
+// disk) is a value inside the library and becomes an `Error` at the API. A bug of ours is an `InternalError`.
+#pragma once
+
+#include <cstdint>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace troupe {
+
+// What went wrong, by what a person can do about it. The wire and the logs carry these; zero is no error.
+enum class Errc : uint8_t {
+  ok = 0,
+  invalid_argument,   // the call is wrong: shapes, dtypes, names, flags
+  bad_data,           // a file or record is not what it should be
+  bad_configuration,  // cluster spec, certificates, versions that do not fit together
+  peer_lost,          // a process that was needed died or cannot be reached
+  timeout,            // a deadline passed
+  cancelled,          // the caller took the request back
+  out_of_memory,      // a device budget or a byte credit is used up
+  stale,              // an old epoch, incarnation, step or sequence; the sender must catch up
+  io,                 // the operating system refused a file or a socket
+  kernel_failed,      // a kernel threw more often than its restart intensity allows
+  internal,           // a bug of ours
+};
+
+// The name used in logs and messages, e.g. "peer_lost".
+const char* to_string(Errc code);
+
+// The process exit code for an error (sysexits.h): 64 usage, 65 data, 69 peer, 70 internal, 74 I/O, 78 configuration.
+int exit_code(Errc code);
+
+namespace detail {
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream out;
+  out << std::boolalpha;
+  (out << ... << parts);
+  return out.str();
+}
+}  // namespace detail
+
+// The message says what, where and what would be right. Parts are streamed one after the other.
+class Error : public std::runtime_error {
+ public:
+  template <class... Parts>
+  explicit Error(Errc code, const Parts&... parts)
+      : std::runtime_error(detail::concat(parts...)), code_(code) {}
+  Errc code() const { return code_; }
+
+ private:
+  Errc code_;
+};
+
+// A broken invariant of the library itself.
+class InternalError : public Error {
+ public:
+  template <class... Parts>
+  explicit InternalError(const Parts&... parts) : Error(Errc::internal, parts...) {}
+};
+
+}  // namespace troupe
+
+// On in release builds too. TROUPE_CHECK(n > 0, "wants a positive size, got ", n);
+#define TROUPE_CHECK(condition, ...)                                                                \
+  do {                                                                                              \
+    if (!(condition)) [[unlikely]]                                                                  \
+      throw ::troupe::InternalError(__FILE__, ":", __LINE__, ": check failed: " #condition ": ",    \
+                                    __VA_ARGS__);                                                   \
+  } while (false)

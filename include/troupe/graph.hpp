@@ -1,0 +1,156 @@
+// Graph: what a program is. Nodes are added and never changed; nothing runs until a Session is asked. Implemented in
+// graph/graph.cpp, graph/text.cpp and graph/dot.cpp.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "troupe/tensor.hpp"
+
+namespace troupe {
+
+struct Op;
+class Registry;
+class Graph;
+
+// The line of the user's program that made a node. As a default argument it names the caller.
+struct Origin {
+  const char* file = "";
+  int line = 0;
+  static constexpr Origin here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+// The value of an attribute of a node.
+using Attr = std::variant<bool, int64_t, double, std::string, DType, Shape, std::vector<int64_t>, Tensor>;
+using Attrs = std::map<std::string, Attr, std::less<>>;
+std::string to_string(const Attr& attr);
+
+struct TensorType {
+  DType dtype = DType::none;
+  Shape shape;
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const TensorType& type);  // "f32[2, -1]"
+
+// One output of one node, by number. A node without outputs is named by index 0: "that it has run".
+struct Output {
+  Graph* graph = nullptr;
+  int32_t node = -1;
+  int32_t index = 0;
+
+  bool defined() const { return graph != nullptr; }
+  DType dtype() const;         // Requires: defined(), and the node has outputs.
+  const Shape& shape() const;  // Requires: the same.
+  const std::string& name() const;  // of the node
+  friend bool operator==(const Output&, const Output&) = default;
+  friend auto operator<=>(const Output&, const Output&) = default;
+};
+
+struct Node {
+  int32_t id = -1;
+  std::string name;                 // unique in its graph, with its scopes: "tower0/fc1/MatMul"
+  const Op* op = nullptr;
+  std::vector<Output> inputs;
+  std::vector<int32_t> control_inputs;  // nodes that must have run before
+  Attrs attrs;
+  std::string device;               // as requested: "/job:ps/task:1/device:cpu:0", in part, or empty
+  std::string colocate_with;        // a node's name, or empty
+  std::vector<TensorType> outputs;
+  std::string file;                 // origin, for messages
+  int line = 0;
+
+  // Throws: InternalError if it is missing or of another type (schemas are checked while building).
+  template <class T>
+  const T& attr(std::string_view name) const {
+    auto it = attrs.find(name);
+    TROUPE_CHECK(it != attrs.end(), "node ", this->name, " has no attribute ", name);
+    const T* value = std::get_if<T>(&it->second);
+    TROUPE_CHECK(value, "attribute ", name, " of node ", this->name, " has another type");
+    return *value;
+  }
+};
+
+// What add_node() is told. Inference fills in the rest.
+struct NodeSpec {
+  std::string_view op;
+  std::vector<Output> inputs = {};
+  Attrs attrs = {};
+  std::string_view name = {};  // within the current scope; empty: the op's name. Made unique by "_1", "_2", ...
+  std::vector<int32_t> control_inputs = {};
+};
+
+class Graph {
+ public:
+  Graph();  // with the ops of builtin_ops()
+  explicit Graph(std::shared_ptr<const Registry> registry);
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph();
+
+  // Adds a node, infers its outputs, and returns its first one.
+  // Throws: Error(invalid_argument) naming node, op, origin, shapes and what would be right.
+  Output add(NodeSpec spec, Origin at = Origin::here());
+
+  const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
+  const Node& node(int32_t id) const { return *nodes_[static_cast<size_t>(id)]; }
+  const Node* find(std::string_view name) const;  // nullptr if there is none
+  Output output(std::string_view name_and_index) const;  // "fc1/MatMul" or "split:1". Throws: Error(invalid_argument).
+  const Registry& registry() const { return *registry_; }
+  std::shared_ptr<const Registry> shared_registry() const { return registry_; }
+
+  // What the nodes added next have in common. Fields that are not given keep their outer value; names nest.
+  struct ScopeSpec {
+    std::string name = {};
+    std::optional<std::string> device = {};   // "/job:worker/task:1", in part
+    std::optional<int64_t> slot = {};         // which replica reads, pushes and draws random numbers
+    std::optional<std::string> colocate_with = {};
+    std::vector<int32_t> control_inputs = {};
+  };
+  // Open until the object dies. Scopes close in the reverse order.
+  class Scope {
+   public:
+    Scope(Scope&& other) noexcept : graph_(std::exchange(other.graph_, nullptr)) {}
+    Scope& operator=(Scope&&) = delete;
+    ~Scope();
+
+   private:
+    friend class Graph;
+    explicit Scope(Graph* graph) : graph_(graph) {}
+    Graph* graph_;
+  };
+  [[nodiscard]] Scope scope(ScopeSpec spec);
+  int64_t slot() const;  // of the innermost scope that names one, else 0
+
+ private:
+  struct OpenScope;
+  std::string unique_name(std::string_view wanted);
+
+  std::shared_ptr<const Registry> registry_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::map<std::string, int32_t, std::less<>> by_name_;
+  std::vector<OpenScope> scopes_;
+};
+
+// The outputs dy_i/dx_j summed over i: one for each of `xs`, with the shape of that x; an undefined Output where no y
+// depends on the x. The backward half is added to the graph as ordinary nodes, so it can be differentiated again.
+// `y_gradients`: dL/dy for each y, ones when left out. Throws: Error(invalid_argument) for an op on the way that has no
+// gradient, naming it. Implemented in graph/gradient.cpp.
+std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,
+                              const std::vector<Output>& y_gradients = {}, Origin at = Origin::here());
+
+// The graph as text, one node a line, and back. Reading refuses a cycle, a missing input or an unknown op with the line
+// where it stands. to_text(from_text(t)) == t.
+std::string to_text(const Graph& graph);
+std::unique_ptr<Graph> graph_from_text(const std::string& text, std::shared_ptr<const Registry> registry = nullptr);
+
+// Graphviz. `device_of` gives a node's device for colouring and clustering; may be empty.
+std::string to_dot(const Graph& graph, const std::map<int32_t, std::string>& device_of = {});
+
+}  // namespace troupe

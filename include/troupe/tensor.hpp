@@ -1,0 +1,224 @@
+// Tensor: an immutable value of one dtype and shape in a shared buffer on one device. Implemented in graph/tensor.cpp.
+//
+// A Tensor is a 32-byte handle; copying it copies no elements. Elements are row-major and dense. Whoever made a tensor may
+// write it until the handle has been given away; from then on it is frozen.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "troupe/error.hpp"
+
+namespace troupe {
+
+enum class DType : uint8_t { none = 0, f32, f64, i32, i64, u8, boolean };
+
+const char* to_string(DType dtype);                      // "f32", ..., "bool"
+DType dtype_from_string(const std::string& text);        // Throws: Error(invalid_argument).
+inline constexpr int64_t size_of(DType d) {              // bytes an element
+  return d == DType::f64 || d == DType::i64   ? 8
+         : d == DType::f32 || d == DType::i32 ? 4
+                                              : 1;
+}
+inline constexpr bool is_floating(DType d) { return d == DType::f32 || d == DType::f64; }
+std::ostream& operator<<(std::ostream& out, DType dtype);
+
+// The DType of a C++ element type.
+template <class T>
+struct dtype_of_type;
+template <> struct dtype_of_type<float> { static constexpr DType value = DType::f32; };
+template <> struct dtype_of_type<double> { static constexpr DType value = DType::f64; };
+template <> struct dtype_of_type<int32_t> { static constexpr DType value = DType::i32; };
+template <> struct dtype_of_type<int64_t> { static constexpr DType value = DType::i64; };
+template <> struct dtype_of_type<uint8_t> { static constexpr DType value = DType::u8; };
+template <> struct dtype_of_type<bool> { static constexpr DType value = DType::boolean; };
+template <class T>
+inline constexpr DType dtype_of = dtype_of_type<T>::value;
+
+// The sizes of the dimensions, outermost first. In a graph -1 means "not known before the step runs".
+class Shape {
+ public:
+  static constexpr int kNdimMax = 8;  // no model in the field uses more; it bounds every reader of files and frames
+
+  Shape() = default;  // a scalar
+  Shape(std::initializer_list<int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
+  explicit Shape(const std::vector<int64_t>& dims) : Shape(std::span(dims.data(), dims.size())) {}
+  explicit Shape(std::span<const int64_t> dims);  // Throws: Error(invalid_argument) past kNdimMax or for a size below -1.
+
+  int ndim() const { return ndim_; }
+  int64_t operator[](int i) const { return dims_[i]; }  // Requires: 0 <= i < ndim().
+  void set(int i, int64_t size) { dims_[i] = size; }    // Requires: 0 <= i < ndim().
+  std::span<const int64_t> dims() const { return {dims_, static_cast<size_t>(ndim_)}; }
+  const int64_t* begin() const { return dims_; }
+  const int64_t* end() const { return dims_ + ndim_; }
+  bool is_known() const;              // no -1
+  int64_t size() const;               // number of elements. Requires: is_known(). Throws: Error past 2^62 elements.
+  bool accepts(const Shape& known) const;  // same ndim, and equal wherever this one is not -1
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return a.ndim_ == b.ndim_ && std::equal(a.begin(), a.end(), b.begin());
+  }
+
+ private:
+  int64_t dims_[kNdimMax] = {};
+  int32_t ndim_ = 0;
+};
+std::string to_string(const Shape& shape);  // "[2, -1]"
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
+
+struct Buffer;
+
+// Takes buffers back when their last reader is gone: a device's pool, the heap, a mapped segment.
+class BufferOwner {
+ public:
+  virtual void release(Buffer* buffer) noexcept = 0;  // any thread
+
+ protected:
+  ~BufferOwner() = default;
+};
+
+// 16 bytes before the elements of a tensor, so that header and scalar share a cache line.
+struct Buffer {
+  static constexpr uint32_t kForeign = 1u << 31;  // the elements are elsewhere; their address follows the header
+  static constexpr uint32_t kOffHost = 1u << 30;  // the address means nothing to host code
+
+  std::atomic<uint32_t> refs;
+  uint32_t tag;  // flags above; the rest belongs to the owner (a size class, say)
+  BufferOwner* owner;
+
+  void* data() {
+    return tag & kForeign ? *reinterpret_cast<void**>(this + 1) : static_cast<void*>(this + 1);
+  }
+  // Who reads 1 is alone: no locked instruction.
+  bool drop() {
+    return refs.load(std::memory_order_acquire) == 1 ||
+           refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+};
+static_assert(sizeof(Buffer) == 16);
+
+class Tensor {
+ public:
+  Tensor() = default;  // holds nothing: defined() is false
+  Tensor(const Tensor& other);
+  Tensor(Tensor&& other) noexcept { swap(other); }
+  Tensor& operator=(Tensor other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Tensor() { reset(); }
+
+  // Takes over one reference to `buffer`. Requires: shape is known, and the buffer holds it.
+  static Tensor adopt(Buffer* buffer, DType dtype, const Shape& shape);
+  // On the heap, elements not set / zero. For values a program makes itself; kernels get theirs from a device.
+  static Tensor empty(DType dtype, const Shape& shape);
+  static Tensor zeros(DType dtype, const Shape& shape);
+  // Copies `values`. Throws: Error(invalid_argument) if their number is not shape.size().
+  template <class T>
+  static Tensor of(std::span<const T> values, const Shape& shape);
+  template <class T>
+  static Tensor of(std::initializer_list<T> values, const Shape& shape) {
+    return of(std::span<const T>(values.begin(), values.size()), shape);
+  }
+  template <class T>
+  static Tensor scalar(T value) {
+    return of(std::span<const T>(&value, 1), Shape{});
+  }
+
+  bool defined() const { return buffer_ != nullptr; }
+  DType dtype() const { return dtype_; }
+  int ndim() const { return ndim_; }
+  int64_t dim(int i) const { return flags_ & kWide ? wide_->dims[i] : dims_[i]; }
+  Shape shape() const;
+  int64_t size() const {  // number of elements
+    if (flags_ & kWide) return wide_size();
+    int64_t n = 1;
+    for (int i = 0; i < ndim_; ++i) n *= dims_[i];
+    return n;
+  }
+  int64_t byte_size() const { return size() * size_of(dtype_); }
+  bool on_host() const { return buffer_ && !(buffer_->tag & Buffer::kOffHost); }
+
+  // Requires: dtype matches T and on_host(). Throws: InternalError otherwise.
+  template <class T>
+  const T* data() const {
+    check_access(dtype_of<T>);
+    return reinterpret_cast<const T*>(address());
+  }
+  template <class T>
+  std::span<const T> values() const {
+    return {data<T>(), static_cast<size_t>(size())};
+  }
+  template <class T>
+  T item() const {  // Requires: exactly one element.
+    TROUPE_CHECK(size() == 1, "item() wants one element, the tensor has shape ", to_string(shape()));
+    return *data<T>();
+  }
+  // For whoever made the tensor and has not yet given it away.
+  template <class T>
+  T* mutable_data() {
+    check_access(dtype_of<T>);
+    return reinterpret_cast<T*>(address());
+  }
+  const void* raw() const { return address(); }
+  void* mutable_raw() { return address(); }
+
+  // The same elements under another shape of the same size; no copy.
+  Tensor reshaped(const Shape& shape) const;
+  // Rows [begin, end) of the outermost dimension; no copy. Requires: ndim() >= 1.
+  Tensor rows(int64_t begin, int64_t end) const;
+
+  Buffer* buffer() const { return buffer_; }
+  bool unique() const { return buffer_ && buffer_->refs.load(std::memory_order_acquire) == 1; }
+  Buffer* detach();  // gives the reference away and becomes undefined
+  void reset() {
+    if (buffer_) release();
+  }
+  void swap(Tensor& other) noexcept {
+    char t[sizeof(Tensor)];
+    std::memcpy(t, static_cast<void*>(this), sizeof t);
+    std::memcpy(static_cast<void*>(this), static_cast<void*>(&other), sizeof t);
+    std::memcpy(static_cast<void*>(&other), t, sizeof t);
+  }
+
+ private:
+  static constexpr uint8_t kWide = 1;  // more than four dimensions, or one past 2^31: the sizes are out of line
+  struct Wide {
+    std::atomic<uint32_t> refs;
+    int64_t dims[Shape::kNdimMax];
+  };
+
+  char* address() const { return buffer_ ? static_cast<char*>(buffer_->data()) + int64_t{offset_} * size_of(dtype_) : nullptr; }
+  void check_access(DType wanted) const {
+    if (wanted != dtype_ || !on_host()) [[unlikely]] refuse_access(wanted);
+  }
+  [[noreturn]] void refuse_access(DType wanted) const;
+  void set_shape(const Shape& shape);
+  int64_t wide_size() const;
+  void release();
+
+  Buffer* buffer_ = nullptr;
+  DType dtype_ = DType::none;
+  uint8_t ndim_ = 0;
+  uint8_t flags_ = 0;
+  uint8_t unused_ = 0;
+  uint32_t offset_ = 0;  // elements before the first one
+  union {
+    int32_t dims_[4] = {0, 0, 0, 0};
+    Wide* wide_;
+  };
+};
+static_assert(sizeof(Tensor) == 32);
+
+bool same_bits(const Tensor& a, const Tensor& b);  // dtype, shape and every byte. Requires: both on the host.
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);  // dtype, shape and the first elements
+
+}  // namespace troupe
