@@ -1,5 +1,5 @@
 // Graph: what a program is. Nodes are added and never changed; nothing runs until a Session is asked. Implemented in
-// graph/graph.cpp, graph/text.cpp and graph/dot.cpp.
+// graph/graph.cpp, graph/text.cpp, graph/dot.cpp and graph/gradient.cpp. One thread builds; once built, any thread may read.
 #pragma once
 
 #include <map>
@@ -77,7 +77,10 @@ struct Node {
   }
 };
 
-// What add_node() is told. Inference fills in the rest.
+// "MatMul node fc1/MatMul made at train.cpp:42", for messages.
+std::string describe(const Node& node);
+
+// What Graph::add() is told. Inference fills in the rest.
 struct NodeSpec {
   std::string_view op;
   std::vector<Output> inputs = {};
@@ -108,10 +111,11 @@ class Graph {
   // What the nodes added next have in common. Fields that are not given keep their outer value; names nest.
   struct ScopeSpec {
     std::string name = {};
-    std::optional<std::string> device = {};   // "/job:worker/task:1", in part
+    std::optional<std::string> device = {};   // "/job:worker/task:1"; missing parts come from the outer scope; "": any
     std::optional<int64_t> slot = {};         // which replica reads, pushes and draws random numbers
     std::optional<std::string> colocate_with = {};
     std::vector<int32_t> control_inputs = {};
+    std::optional<Origin> origin = {};  // said to be where the nodes were made, whatever add() is told
   };
   // Open until the object dies. Scopes close in the reverse order.
   class Scope {
@@ -135,6 +139,7 @@ class Graph {
   std::shared_ptr<const Registry> registry_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<std::string, int32_t, std::less<>> by_name_;
+  std::map<std::string, int64_t, std::less<>> next_suffix_;  // where to look for a free name
   std::vector<OpenScope> scopes_;
 };
 

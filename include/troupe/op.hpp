@@ -169,7 +169,7 @@ struct AttrSpec {
 struct Op {
   std::string name;
   std::vector<std::string> inputs = {};   // names; a last one that ends in "..." stands for one or more
-  std::vector<std::string> outputs = {};
+  std::vector<std::string> outputs = {};  // the same: the number is that of the inferred shapes
   std::vector<AttrSpec> attrs = {};
   // Dtypes of the outputs. Left out: all inputs must have one dtype, and the outputs have it, too.
   std::vector<DType> (*infer_dtypes)(const InferContext&) = nullptr;

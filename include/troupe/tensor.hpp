@@ -209,7 +209,7 @@ class Tensor {
   DType dtype_ = DType::none;
   uint8_t ndim_ = 0;
   uint8_t flags_ = 0;
-  uint8_t unused_ = 0;
+  [[maybe_unused]] uint8_t unused_ = 0;
   uint32_t offset_ = 0;  // elements before the first one
   union {
     int32_t dims_[4] = {0, 0, 0, 0};

@@ -1,0 +1,345 @@
+// Graph::add and scopes: every mistake of a caller is found here, before anything runs, and the
+// message says what is right. A node that fails a check leaves the graph as it was.
+#include "troupe/graph.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <ostream>
+
+#include "graph/words.hpp"
+#include "troupe/device_name.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+// What the nodes made in a scope get; outer scopes are already merged in.
+struct Graph::OpenScope {
+  std::string prefix;  // "" or "tower0/fc1/"
+  DeviceName device;
+  int64_t slot = 0;
+  std::string colocate_with;
+  std::vector<int32_t> control_inputs;
+  bool has_origin = false;
+  std::string file;
+  int line = 0;
+};
+
+namespace {
+
+// Names stand in texts, "a:1" and paths, so they are kept simple.
+bool is_good_name(std::string_view name) {
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-' || c == '/';
+  };
+  return !name.empty() && name.front() != '/' && name.front() != '-' && name.back() != '/' &&
+         std::all_of(name.begin(), name.end(), good);
+}
+
+template <class... Parts>
+Error bad_node(const Node& node, const Parts&... parts) {
+  return Error(Errc::invalid_argument, describe(node), ": ", detail::concat(parts...));
+}
+
+Error bad_name(std::string_view name, const std::string& what) {
+  return Error(
+      Errc::invalid_argument, what, " cannot be called \"", name,
+      "\"; a name is letters, digits and . _ - /, and begins with a letter, a digit, . or _");
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+const char* kind_name(size_t attr_index) {
+  static constexpr const char* names[] = {
+      "a bool",  "an integer", "a number",           "a text",
+      "a dtype", "a shape",    "a list of integers", "a tensor"};
+  return names[attr_index];
+}
+
+std::string input_name(const Node& node, size_t i) {
+  const auto& names = node.op->inputs;
+  const std::string& name = names[std::min(i, names.size() - 1)];
+  return detail::concat("input ", i, " (", name, ")");
+}
+
+void check_input_count(const Node& node) {
+  const auto& names = node.op->inputs;
+  const size_t got = node.inputs.size();
+  const bool variadic = !names.empty() && names.back().ends_with("...");
+  if (variadic ? got >= names.size() : got == names.size()) return;
+  const std::string wanted =
+      names.empty()
+          ? "no inputs"
+          : detail::concat(variadic ? "at least " : "", names.size(),
+                           names.size() == 1 ? " input (" : " inputs (", list_of(names), ")");
+  throw bad_node(node, "wants ", wanted, ", got ", got);
+}
+
+void check_inputs(const Graph& graph, const Node& node) {
+  check_input_count(node);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Output& input = node.inputs[i];
+    if (!input.defined())
+      throw bad_node(node, input_name(node, i),
+                     " is an undefined Output; pass the result of an op");
+    if (input.graph != &graph)
+      throw bad_node(node, input_name(node, i),
+                     " comes from another graph; build both nodes in one Graph");
+    if (input.node < 0 || input.node >= static_cast<int32_t>(graph.nodes().size()))
+      throw bad_node(node, input_name(node, i), " names node number ", input.node,
+                     ", but the graph has ", graph.nodes().size(), " nodes");
+    const Node& from = graph.node(input.node);
+    const int32_t count = static_cast<int32_t>(from.outputs.size());
+    if (count == 0)
+      throw bad_node(node, input_name(node, i), " is the ", describe(from),
+                     ", which has no outputs; name it as a control input to run after it");
+    if (input.index < 0 || input.index >= count)
+      throw bad_node(node, input_name(node, i), " is output ", input.index, " of the ",
+                     describe(from), ", which has ", count, count == 1 ? " output" : " outputs");
+  }
+  for (int32_t id : node.control_inputs)
+    if (id < 0 || id >= static_cast<int32_t>(graph.nodes().size()))
+      throw bad_node(node, "names node number ", id, " as a control input, but the graph has ",
+                     graph.nodes().size(), " nodes");
+}
+
+void check_attr(const Node& node, const AttrSpec& spec, Attr& value) {
+  // An integer is a good number: Attrs{{"value", 1}}.
+  if (spec.kind == AttrKind::real && std::holds_alternative<int64_t>(value))
+    value = static_cast<double>(std::get<int64_t>(value));
+  if (value.index() != static_cast<size_t>(spec.kind))
+    throw bad_node(node, "attribute ", spec.name, " wants ",
+                   kind_name(static_cast<size_t>(spec.kind)), ", got ", kind_name(value.index()),
+                   " (", to_string(value), ")");
+  if (spec.kind == AttrKind::tensor && !std::get<Tensor>(value).defined())
+    throw bad_node(node, "attribute ", spec.name, " is an undefined tensor; give it a value");
+  if (spec.kind == AttrKind::tensor && !std::get<Tensor>(value).on_host())
+    throw bad_node(node, "attribute ", spec.name, " is a tensor on a device; pass a host tensor");
+  if (spec.kind == AttrKind::dtype && std::get<DType>(value) == DType::none)
+    throw bad_node(node, "attribute ", spec.name,
+                   " is no dtype; there are f32, f64, i32, i64, u8 and bool");
+}
+
+// Against the schema; what is left out gets its default, "slot" that of the scope.
+void check_attrs(Node& node, int64_t slot) {
+  const auto& specs = node.op->attrs;
+  for (const auto& given : node.attrs) {
+    const std::string& name = given.first;
+    if (std::any_of(specs.begin(), specs.end(), [&](const AttrSpec& s) { return s.name == name; }))
+      continue;
+    std::vector<std::string> known;
+    for (const AttrSpec& spec : specs) known.push_back(spec.name);
+    if (known.empty()) throw bad_node(node, "has no attribute \"", name, "\"; it has none at all");
+    throw bad_node(node, "has no attribute \"", name, "\"; it has ", list_of(known),
+                   did_you_mean(name, known));
+  }
+  for (const AttrSpec& spec : specs) {
+    auto it = node.attrs.find(spec.name);
+    if (it == node.attrs.end() && spec.name == "slot" && spec.kind == AttrKind::integer)
+      it = node.attrs.emplace(spec.name, slot).first;
+    else if (it == node.attrs.end() && spec.default_value)
+      it = node.attrs.emplace(spec.name, *spec.default_value).first;
+    else if (it == node.attrs.end())
+      throw bad_node(node, "needs attribute ", spec.name, ", ",
+                     kind_name(static_cast<size_t>(spec.kind)));
+    check_attr(node, spec, it->second);
+  }
+}
+
+// Of all inputs; the rule of an op that has none of its own.
+DType common_dtype(const InferContext& ctx) {
+  for (int i = 1; i < ctx.input_count(); ++i)
+    if (ctx.dtype(i) != ctx.dtype(0))
+      throw ctx.error("inputs must have one dtype, got ", ctx.dtype(0), " and ", ctx.dtype(i),
+                      "; cast one of them");
+  return ctx.dtype(0);
+}
+
+void infer_outputs(Node& node) {
+  std::vector<TensorType> types;
+  for (const Output& input : node.inputs) types.push_back({input.dtype(), input.shape()});
+  const InferContext ctx(node, std::move(types));
+  const Op& op = *node.op;
+  std::vector<DType> dtypes;
+  if (op.infer_dtypes) dtypes = op.infer_dtypes(ctx);
+  const DType common = op.infer_dtypes || ctx.input_count() == 0 ? DType::none : common_dtype(ctx);
+  const std::vector<Shape> shapes = op.infer_shapes ? op.infer_shapes(ctx) : std::vector<Shape>();
+  if (!op.infer_dtypes) dtypes.assign(shapes.size(), common);
+  const bool variadic = !op.outputs.empty() && op.outputs.back().ends_with("...");
+  TROUPE_CHECK(dtypes.size() == shapes.size() && (variadic || shapes.size() == op.outputs.size()),
+               "op ", op.name, " lists ", op.outputs.size(), " outputs, its rules gave ",
+               dtypes.size(), " dtypes and ", shapes.size(), " shapes");
+  for (size_t i = 0; i < shapes.size(); ++i) node.outputs.push_back({dtypes[i], shapes[i]});
+}
+
+void append_once(std::vector<int32_t>& list, const std::vector<int32_t>& more) {
+  for (int32_t id : more)
+    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+}
+
+}  // namespace
+
+std::string to_string(const Attr& attr) {
+  struct Printer {
+    std::string operator()(bool v) const { return v ? "true" : "false"; }
+    std::string operator()(int64_t v) const { return std::to_string(v); }
+    std::string operator()(double v) const { return detail::concat(v); }
+    std::string operator()(const std::string& v) const { return "\"" + v + "\""; }
+    std::string operator()(DType v) const { return to_string(v); }
+    std::string operator()(const Shape& v) const { return to_string(v); }
+    std::string operator()(const std::vector<int64_t>& v) const {
+      std::string text = "{";
+      for (size_t i = 0; i < v.size(); ++i) text += (i ? ", " : "") + std::to_string(v[i]);
+      return text + "}";
+    }
+    std::string operator()(const Tensor& v) const { return detail::concat(v); }
+  };
+  return std::visit(Printer{}, attr);
+}
+
+std::ostream& operator<<(std::ostream& out, const TensorType& type) {
+  return out << type.dtype << type.shape;
+}
+
+std::string describe(const Node& node) {
+  std::string text = detail::concat(node.op ? node.op->name + " node " : "node ", node.name);
+  if (!node.file.empty()) text += detail::concat(" made at ", node.file, ":", node.line);
+  return text;
+}
+
+DType Output::dtype() const {
+  TROUPE_CHECK(defined(), "an undefined Output has no dtype");
+  return graph->node(node).outputs.at(static_cast<size_t>(index)).dtype;
+}
+
+const Shape& Output::shape() const {
+  TROUPE_CHECK(defined(), "an undefined Output has no shape");
+  return graph->node(node).outputs.at(static_cast<size_t>(index)).shape;
+}
+
+const std::string& Output::name() const {
+  TROUPE_CHECK(defined(), "an undefined Output has no name");
+  return graph->node(node).name;
+}
+
+Graph::Graph() : Graph(builtin_ops()) {}
+Graph::Graph(std::shared_ptr<const Registry> registry) : registry_(std::move(registry)) {
+  TROUPE_CHECK(registry_, "a graph needs a registry");
+  scopes_.emplace_back();
+}
+Graph::~Graph() = default;
+
+Output Graph::add(NodeSpec spec, Origin at) {
+  const OpenScope& scope = scopes_.back();
+  auto node = std::make_unique<Node>();
+  node->id = static_cast<int32_t>(nodes_.size());
+  node->file = scope.has_origin ? scope.file : at.file;
+  node->line = scope.has_origin ? scope.line : at.line;
+  node->name = scope.prefix + std::string(spec.name.empty() ? spec.op : spec.name);
+  try {
+    node->op = &registry_->get(spec.op);
+  } catch (const Error& e) {  // the registry does not know where the node was made
+    throw bad_node(*node, e.what());
+  }
+  if (!spec.name.empty() && !is_good_name(spec.name))
+    throw bad_name(spec.name, "the " + describe(*node));
+  node->name = unique_name(node->name);
+  node->inputs = std::move(spec.inputs);
+  node->attrs = std::move(spec.attrs);
+  node->control_inputs = scope.control_inputs;
+  append_once(node->control_inputs, spec.control_inputs);
+  node->device = to_string(scope.device);
+  node->colocate_with = scope.colocate_with;
+  check_inputs(*this, *node);
+  check_attrs(*node, scope.slot);
+  infer_outputs(*node);
+
+  by_name_.emplace(node->name, node->id);
+  nodes_.push_back(std::move(node));
+  return {this, nodes_.back()->id, 0};
+}
+
+const Node* Graph::find(std::string_view name) const {
+  const auto it = by_name_.find(name);
+  return it == by_name_.end() ? nullptr : nodes_[static_cast<size_t>(it->second)].get();
+}
+
+Output Graph::output(std::string_view name_and_index) const {
+  const size_t colon = name_and_index.rfind(':');
+  const std::string_view name = name_and_index.substr(0, colon);
+  int32_t index = 0;
+  if (colon != name_and_index.npos) {
+    const std::string_view digits = name_and_index.substr(colon + 1);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+    if (error != std::errc() || end != digits.data() + digits.size())
+      throw Error(Errc::invalid_argument, "\"", name_and_index,
+                  "\" is no output; write a node's name, or name:index");
+  }
+  const Node* node = find(name);
+  if (!node) {
+    std::vector<std::string_view> names;
+    for (const auto& [known, id] : by_name_) names.push_back(known);
+    throw Error(Errc::invalid_argument, "the graph has no node \"", name, "\"",
+                did_you_mean(name, names));
+  }
+  // A node without outputs is named by index 0.
+  const int32_t count = static_cast<int32_t>(std::max<size_t>(1, node->outputs.size()));
+  if (index < 0 || index >= count)
+    throw bad_node(*node, "has no output ", index, "; it has ", node->outputs.size());
+  return {const_cast<Graph*>(this), node->id, index};
+}
+
+Graph::Scope Graph::scope(ScopeSpec spec) {
+  if (!spec.name.empty() && !is_good_name(spec.name)) throw bad_name(spec.name, "a scope");
+  OpenScope inner = scopes_.back();
+  if (!spec.name.empty()) inner.prefix += spec.name + "/";
+  if (spec.device)
+    inner.device =
+        spec.device->empty() ? DeviceName() : merge(parse_device_name(*spec.device), inner.device);
+  if (spec.slot) {
+    if (*spec.slot < 0)
+      throw Error(Errc::invalid_argument, "a slot is a number from 0, got ", *spec.slot);
+    inner.slot = *spec.slot;
+  }
+  if (spec.colocate_with) {
+    if (!spec.colocate_with->empty())
+      (void)output(*spec.colocate_with);  // throws if there is no such node
+    inner.colocate_with = *spec.colocate_with;
+  }
+  for (int32_t id : spec.control_inputs)
+    if (id < 0 || id >= static_cast<int32_t>(nodes_.size()))
+      throw Error(Errc::invalid_argument, "a scope names node number ", id,
+                  " as a control input, but the graph has ", nodes_.size(), " nodes");
+  append_once(inner.control_inputs, spec.control_inputs);
+  if (spec.origin) {
+    inner.has_origin = true;
+    inner.file = spec.origin->file;
+    inner.line = spec.origin->line;
+  }
+  scopes_.push_back(std::move(inner));
+  return Scope(this);
+}
+
+Graph::Scope::~Scope() {
+  if (graph_) graph_->scopes_.pop_back();
+}
+
+int64_t Graph::slot() const { return scopes_.back().slot; }
+
+std::string Graph::unique_name(std::string_view wanted) {
+  std::string name(wanted);
+  if (!by_name_.count(name)) return name;
+  int64_t& taken = next_suffix_[name];  // a lower bound: the node may still fail its checks
+  int64_t suffix = taken;
+  do {
+    name = detail::concat(wanted, "_", ++suffix);
+  } while (by_name_.count(name));
+  taken = suffix - 1;
+  return name;
+}
+
+}  // namespace troupe

@@ -1,0 +1,43 @@
+// Words in messages: which known name a misspelt one is nearest to.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe {
+
+// The Levenshtein distance, where another case of a letter counts half. In half edits.
+inline int edit_distance(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  std::vector<int> row(b.size() + 1);  // distances of the first i letters of a to the first j of b
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(2 * j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(2 * i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int change = a[i - 1] == b[j - 1] ? 0 : lower(a[i - 1]) == lower(b[j - 1]) ? 1 : 2;
+      const int best = std::min({row[j] + 2, row[j - 1] + 2, diagonal + change});
+      diagonal = row[j];
+      row[j] = best;
+    }
+  }
+  return row.back();
+}
+
+// "; did you mean MatMul?", or an empty text if nothing is known. Ties go to the first.
+template <class Names>
+std::string did_you_mean(std::string_view wanted, const Names& known) {
+  std::string_view nearest;
+  int distance = -1;
+  for (std::string_view name : known) {
+    const int d = edit_distance(wanted, name);
+    if (distance >= 0 && d >= distance) continue;
+    distance = d;
+    nearest = name;
+  }
+  return distance < 0 ? std::string() : "; did you mean " + std::string(nearest) + "?";
+}
+
+}  // namespace troupe
