@@ -5,7 +5,8 @@
 
 namespace troupe {
 
-// Adds a node to the graph of its inputs. Throws: Error(invalid_argument), also when no input is defined.
+// Adds a node to the graph of its inputs. Throws: Error(invalid_argument), also when no input is
+// defined.
 inline Output add_node(NodeSpec spec, Origin at) {
   for (const Output& input : spec.inputs)
     if (input.defined()) return input.graph->add(std::move(spec), at);
@@ -13,7 +14,8 @@ inline Output add_node(NodeSpec spec, Origin at) {
               ": its inputs are undefined Outputs; pass the results of ops");
 }
 
-// For infer_shapes. Throws: Error(invalid_argument) that lists the dtypes of the op's kernels, if `dtype` is not one.
+// For infer_shapes. Throws: Error(invalid_argument) that lists the dtypes of the op's kernels, if
+// `dtype` is not one.
 inline void require_kernel(const InferContext& ctx, DType dtype) {
   std::string known;
   for (const Kernel& kernel : ctx.node().op->kernels) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct Operand {
   Operand(Output value, Origin at = Origin::here()) : value(value), at(at) {}  // NOLINT: meant to convert
   Operand(double number, Origin at = Origin::here()) : number(number), at(at) {}  // NOLINT
   Output value;
-  double number = 0;
+  std::optional<double> number;
   Origin at;
 };
 
@@ -114,6 +115,8 @@ struct ReduceOptions {
 Output reduce_sum(Output x, ReduceOptions options = {}, Origin at = Origin::here());
 Output reduce_mean(Output x, ReduceOptions options = {}, Origin at = Origin::here());
 Output reduce_max(Output x, ReduceOptions options = {}, Origin at = Origin::here());
+// Spreads dy, the gradient of a reduce_sum (`mean`: reduce_mean) of x_like, over x_like's shape.
+Output reduce_gradient(Output dy, Output x_like, ReduceOptions options = {}, bool mean = false, Origin at = Origin::here());
 Output argmax(Output x, int64_t axis = -1, Origin at = Origin::here());  // i64; the first of equals
 
 // Order and state

@@ -1,4 +1,5 @@
-// evaluate: what a graph computes, by running its plain CPU kernels one after the other. No session, no threads, no devices.
+// evaluate: what a graph computes, by running its plain CPU kernels one after the other. No
+// session, no threads, no devices.
 #pragma once
 
 #include <map>
@@ -22,8 +23,9 @@ class HeapMemory final : public Memory {
 
 using Feeds = std::map<Output, Tensor>;
 
-// The values of `outputs`, in order. `feeds` stand for the outputs of whatever nodes they name, which do not run.
-// Throws: what a kernel throws; Error(invalid_argument) for a node without a plain CPU kernel.
+// The values of `outputs`, in order. `feeds` stand for the outputs of whatever nodes they name,
+// which do not run. Throws: what a kernel throws; Error(invalid_argument) for a node without a
+// plain CPU kernel.
 inline std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Output>& outputs,
                                     const Feeds& feeds = {}, const StepInfo& step = {}) {
   std::set<int32_t> needed;

@@ -1,4 +1,5 @@
-// Runs tables of op cases. Graphs are evaluated kernel by kernel, so that nothing but the op can be wrong.
+// Runs tables of op cases. Graphs are evaluated kernel by kernel, so that nothing but the op can be
+// wrong.
 #include "tests/support/op_cases.hpp"
 
 #include <doctest/doctest.h>
@@ -9,8 +10,9 @@
 namespace troupe {
 namespace {
 
-constexpr double kStep = 1e-4;          // of central differences: errors of about 1e-8 and 1e-12
-constexpr int64_t kTwiceSizeMax = 200;  // elements; second differences evaluate the gradient twice for each
+constexpr double kStep = 1e-4;  // of central differences: errors of about 1e-8 and 1e-12
+constexpr int64_t kTwiceSizeMax =
+    200;  // elements; second differences evaluate the gradient twice for each
 
 // Calls f with a null pointer to the C++ type of a dtype.
 template <class F>

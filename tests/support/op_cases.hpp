@@ -1,4 +1,5 @@
-// Op cases: tests of an op as tables. One table has four uses: values in every dtype, gradients, refusals, completeness.
+// Op cases: tests of an op as tables. One table has four uses: values in every dtype, gradients,
+// refusals, completeness.
 //
 //   OpCases cases() {
 //     return {.values = {{.name = "2x3 by 3x1", .op = "MatMul",
@@ -31,8 +32,10 @@ Tensor matrix(std::initializer_list<std::initializer_list<double>> rows);
 Tensor values(const Shape& shape, std::initializer_list<double> values);
 Tensor zeros(const Shape& shape, DType dtype = DType::f64);
 Tensor full(const Shape& shape, double value);
-Tensor iota(const Shape& shape, double first = 0, double step = 1);  // first, first + step, ... in row-major order
-// `tensor` in another dtype: floats to nearest, from and to bool as 0 and 1. Requires: integers that fit.
+Tensor iota(const Shape& shape, double first = 0,
+            double step = 1);  // first, first + step, ... in row-major order
+// `tensor` in another dtype: floats to nearest, from and to bool as 0 and 1. Requires: integers
+// that fit.
 Tensor converted(const Tensor& tensor, DType dtype);
 inline Tensor i32(const Tensor& tensor) { return converted(tensor, DType::i32); }
 inline Tensor i64(const Tensor& tensor) { return converted(tensor, DType::i64); }
@@ -49,13 +52,15 @@ struct OpCase {
   std::vector<Tensor> inputs = {};
   Attrs attrs = {};
   std::vector<Tensor> expected = {};
-  // |got - expected| <= tolerance * max(1, |expected|); left out: by dtype (1e-5 for f32, 1e-12 for f64). Integers are exact.
+  // |got - expected| <= tolerance * max(1, |expected|); left out: by dtype (1e-5 for f32, 1e-12 for
+  // f64). Integers are exact.
   std::optional<double> tolerance = {};
   BuildCase build = {};
-  // True: only with the dtypes as written. Else the case runs once for each kernel dtype of the op that can hold it: every
-  // tensor with the dtype of the dispatch input is converted.
+  // True: only with the dtypes as written. Else the case runs once for each kernel dtype of the op
+  // that can hold it: every tensor with the dtype of the dispatch input is converted.
   bool as_written = false;
-  // False: not differentiable here, or so steep that differences say nothing. Has its value checked only.
+  // False: not differentiable here, or so steep that differences say nothing. Has its value checked
+  // only.
   bool smooth = true;
   bool twice = true;  // second derivatives are checked, too
   double gradient_tolerance = 1e-6;
@@ -74,26 +79,28 @@ struct OpCases {
   std::vector<OpError> errors = {};
 };
 
-// The op's output equals `expected`, for every CPU kernel that can hold the case: with shapes known while building, with all
-// sizes unknown (-1) until the step, and, if the op is in_place, over the memory of input 0. Inferred types fit the values.
+// The op's output equals `expected`, for every CPU kernel that can hold the case: with shapes known
+// while building, with all sizes unknown (-1) until the step, and, if the op is in_place, over the
+// memory of input 0. Inferred types fit the values.
 void check_value(const OpCase& c);
-// gradients() agrees with central differences in f64, shapes known and unknown; so do second derivatives. Does nothing for
-// a case that is not smooth or an op without a gradient.
+// gradients() agrees with central differences in f64, shapes known and unknown; so do second
+// derivatives. Does nothing for a case that is not smooth or an op without a gradient.
 void check_gradient(const OpCase& c);
-// Building with known shapes throws Error(invalid_argument) with `message` in its text. So does building or running it with
-// unknown sizes.
+// Building with known shapes throws Error(invalid_argument) with `message` in its text. So does
+// building or running it with unknown sizes.
 void check_refused(const OpError& e);
 
 void check(const OpCases& cases);  // all of these for the whole table
 
-// Puts a table on the list that the completeness test walks. It notes a function and no more, so order does not matter; a
-// table that is not listed makes that test fail.
+// Puts a table on the list that the completeness test walks. It notes a function and no more, so
+// order does not matter; a table that is not listed makes that test fail.
 struct ListedCases {
   explicit ListedCases(OpCases (*cases)());
 };
 const std::vector<OpCases (*)()>& listed_cases();
 
-// Approximately equal, dtype and shape included; NaN equals NaN. Else a text that says where they differ.
+// Approximately equal, dtype and shape included; NaN equals NaN. Else a text that says where they
+// differ.
 std::optional<std::string> difference(const Tensor& got, const Tensor& expected,
                                       std::optional<double> tolerance = {});
 

@@ -1,0 +1,95 @@
+// Cast: y = x in another dtype.
+//   float to float: to nearest.           float to integer: cut towards zero; NaN gives 0, what is
+//   out of range the nearest end. integer to float: to nearest.         integer to integer: modulo
+//   2^bits, as in C++20. to bool: x != 0.                      from bool: 0 or 1.
+#include <limits>
+
+#include "ops/node.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.attr<DType>("dtype")}; }
+std::vector<Shape> infer_shapes(const InferContext& ctx) { return {ctx.input(0)}; }
+
+// Writing dy for dL/dy:  dx = dy in x's dtype. A cast from or to an integer has no slope.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const DType dtype = ctx.input(0).dtype();
+  const Output dy = ctx.output_gradient(0);
+  if (!is_floating(dtype) || !is_floating(dy.dtype())) return {Output{}};
+  return {dtype == dy.dtype() ? dy : cast(dy, dtype)};
+}
+
+template <class To, class From>
+To convert(From x) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return x != From{0};
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    // As floats: the ends are powers of two, so that nothing is rounded; high is the first value
+    // out of range.
+    constexpr int kBits = std::numeric_limits<To>::digits;
+    constexpr From kHigh = From(uint64_t{1} << (kBits - 1)) * 2;
+    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
+    if (x >= kHigh) return std::numeric_limits<To>::max();
+    if (x >= kLow) return static_cast<To>(x);
+    return x != x ? To{0} : std::numeric_limits<To>::min();
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+template <class To, class From>
+void convert_all(const Tensor& x, Tensor& y) {
+  const From* from = x.data<From>();
+  To* to = y.mutable_data<To>();
+  const int64_t n = x.size();
+  for (int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
+}
+
+template <class From>
+void cpu(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  if (ctx.attr<DType>("dtype") == x.dtype()) return ctx.set_output(0, x);
+  Tensor& y = ctx.output();
+  switch (y.dtype()) {
+    case DType::f32:
+      return convert_all<float, From>(x, y);
+    case DType::f64:
+      return convert_all<double, From>(x, y);
+    case DType::i32:
+      return convert_all<int32_t, From>(x, y);
+    case DType::i64:
+      return convert_all<int64_t, From>(x, y);
+    case DType::u8:
+      return convert_all<uint8_t, From>(x, y);
+    case DType::boolean:
+      return convert_all<bool, From>(x, y);
+    case DType::none:
+      break;
+  }
+}
+
+}  // namespace
+
+Op cast_op() {
+  return {.name = "Cast",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = {{"dtype", AttrKind::dtype}},
+          .infer_dtypes = infer_dtypes,
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>},
+                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                      {DeviceKind::cpu, DType::i64, cpu<int64_t>},
+                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>},
+                      {DeviceKind::cpu, DType::boolean, cpu<bool>}}};
+}
+
+Output cast(Output x, DType dtype, Origin at) {
+  return add_node({.op = "Cast", .inputs = {x}, .attrs = {{"dtype", dtype}}}, at);
+}
+
+}  // namespace troupe

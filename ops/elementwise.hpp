@@ -1,0 +1,145 @@
+// What element-wise ops share: kernels made of one function of one element, and their tables. Such
+// an op is a struct with a static `apply`; see ops/add.cpp (two inputs) and ops/square.cpp (one).
+//
+// Every kernel here may write over input 0, so its pointers are taken before the output is made.
+// Integers wrap around.
+#pragma once
+
+#include <type_traits>
+
+#include "ops/broadcast.hpp"
+#include "ops/node.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+
+// The unsigned type of an integer, in which arithmetic wraps around by definition; floating types
+// stay themselves.
+template <class T, bool = std::is_integral_v<T>>
+struct Wrapping {
+  using type = std::make_unsigned_t<T>;
+};
+template <class T>
+struct Wrapping<T, false> {
+  using type = T;
+};
+template <class T>
+using wrapping = typename Wrapping<T>::type;
+
+// ---- shape rules ----
+
+// One output of input 0's shape.
+inline std::vector<Shape> infer_same_shape(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  return {ctx.input(0)};
+}
+
+inline std::vector<Shape> infer_broadcast(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  return {broadcast_inputs(ctx)};
+}
+
+// bool, of two inputs of one dtype.
+inline std::vector<DType> infer_comparison(const InferContext& ctx) {
+  if (ctx.dtype(0) != ctx.dtype(1))
+    throw ctx.error("compares values of one dtype, got ", ctx.dtype(0), " and ", ctx.dtype(1),
+                    "; cast one of them");
+  return {DType::boolean};
+}
+
+// ---- leaves: y may be x, c may be a ----
+
+template <class F, class T>
+void map_elements(const T* x, T* y, int64_t n) {
+  if (x == y)  // apart, so that the compiler sees that each element is read before it is written
+    for (int64_t i = 0; i < n; ++i) y[i] = F::apply(y[i]);
+  else
+    for (int64_t i = 0; i < n; ++i) y[i] = F::apply(x[i]);
+}
+
+// kA, kB: how far the inputs advance with each element, 0 or 1.
+template <class F, int kA, int kB, class T, class R>
+void zip_elements(const T* a, const T* b, R* c, int64_t n) {
+  if constexpr (std::is_same_v<T, R>) {
+    if (kA == 1 && a == c) {
+      if constexpr (kB == 0) {
+        const T value = *b;
+        for (int64_t i = 0; i < n; ++i) c[i] = F::apply(c[i], value);
+      } else {
+        for (int64_t i = 0; i < n; ++i) c[i] = F::apply(c[i], b[i]);
+      }
+      return;
+    }
+  }
+  const T first_a = *a, first_b = *b;
+  for (int64_t i = 0; i < n; ++i) c[i] = F::apply(kA ? a[i] : first_a, kB ? b[i] : first_b);
+}
+
+// ---- kernels ----
+
+template <class F, class T>
+void run_unary(KernelContext& ctx) {
+  const T* x = ctx.input(0).data<T>();
+  const int64_t n = ctx.input(0).size();
+  T* y = ctx.output_in_place().template mutable_data<T>();
+  map_elements<F>(x, y, n);
+}
+
+inline bool same_sizes(const Tensor& a, const Tensor& b) {
+  if (a.ndim() != b.ndim()) return false;
+  for (int i = 0; i < a.ndim(); ++i)
+    if (a.dim(i) != b.dim(i)) return false;
+  return true;
+}
+
+template <class F, class T, class R>
+void run_broadcast(KernelContext& ctx, const T* a, const T* b) {
+  const BroadcastWalk walk = walk_inputs(ctx);
+  R* c = (std::is_same_v<T, R> ? ctx.output_in_place() : ctx.output()).template mutable_data<R>();
+  const auto* inner_a = &walk.strides[0][walk.ndim - 1];
+  const auto* inner_b = &walk.strides[1][walk.ndim - 1];
+  const auto zip = *inner_a ? (*inner_b ? zip_elements<F, 1, 1, T, R> : zip_elements<F, 1, 0, T, R>)
+                   : *inner_b ? zip_elements<F, 0, 1, T, R>
+                              : zip_elements<F, 0, 0, T, R>;
+  for_each_row<2>(walk, [&](int64_t to, const int64_t* at, int64_t n) {
+    zip(a + at[0], b + at[1], c + to, n);
+  });
+}
+
+// c = F::apply(a, b). F::check(ctx, b, size of b), if there is one, may throw before anything is
+// written.
+template <class F, class T, class R = T>
+void run_binary(KernelContext& ctx) {
+  const Tensor &a = ctx.input(0), &b = ctx.input(1);
+  const T *pa = a.data<T>(), *pb = b.data<T>();
+  const int64_t n = a.size();
+  if constexpr (requires { F::check(ctx, pb, n); }) F::check(ctx, pb, b.size());
+  if (!same_sizes(a, b)) return run_broadcast<F, T, R>(ctx, pa, pb);
+  R* c = (std::is_same_v<T, R> ? ctx.output_in_place() : ctx.output()).template mutable_data<R>();
+  if (n == 1)
+    *c = F::apply(*pa, *pb);
+  else if (n > 0)
+    zip_elements<F, 1, 1, T, R>(pa, pb, c, n);
+}
+
+// ---- tables ----
+
+template <class F, class... Ts>
+std::vector<Kernel> unary_kernels() {
+  return {{DeviceKind::cpu, dtype_of<Ts>, run_unary<F, Ts>}...};
+}
+
+template <class F, class... Ts>
+std::vector<Kernel> binary_kernels() {
+  return {{DeviceKind::cpu, dtype_of<Ts>, run_binary<F, Ts>}...};
+}
+
+template <class F, class... Ts>
+std::vector<Kernel> comparison_kernels() {
+  return {{DeviceKind::cpu, dtype_of<Ts>, run_binary<F, Ts, bool>}...};
+}
+
+// A number as a constant of like's dtype, for gradients.
+Output constant_like(double number, Output like, Origin at = Origin::here());
+
+}  // namespace troupe

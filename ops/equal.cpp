@@ -1,0 +1,30 @@
+// Equal: c = (a == b) as bool, element-wise and broadcasting. NaN equals nothing.
+#include "ops/elementwise.hpp"
+
+namespace troupe {
+namespace {
+
+struct Equal {
+  template <class T>
+  static bool apply(T a, T b) {
+    return a == b;
+  }
+};
+
+}  // namespace
+
+Op equal_op() {
+  return {.name = "Equal",
+          .inputs = {"a", "b"},
+          .outputs = {"c"},
+          .infer_dtypes = infer_comparison,
+          .infer_shapes = infer_broadcast,
+          .no_gradient = "a comparison is constant wherever it has a slope",
+          .kernels = comparison_kernels<Equal, float, double, int32_t, int64_t, uint8_t, bool>()};
+}
+
+Output equal(Output a, Output b, Origin at) {
+  return add_node({.op = "Equal", .inputs = {a, b}}, at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,30 @@
+// Greater: c = (a > b) as bool, element-wise and broadcasting. NaN is greater than nothing.
+#include "ops/elementwise.hpp"
+
+namespace troupe {
+namespace {
+
+struct Greater {
+  template <class T>
+  static bool apply(T a, T b) {
+    return a > b;
+  }
+};
+
+}  // namespace
+
+Op greater_op() {
+  return {.name = "Greater",
+          .inputs = {"a", "b"},
+          .outputs = {"c"},
+          .infer_dtypes = infer_comparison,
+          .infer_shapes = infer_broadcast,
+          .no_gradient = "a comparison is constant wherever it has a slope",
+          .kernels = comparison_kernels<Greater, float, double, int32_t, int64_t, uint8_t>()};
+}
+
+Output greater(Output a, Output b, Origin at) {
+  return add_node({.op = "Greater", .inputs = {a, b}}, at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,30 @@
+// Identity: y = x, under a name of its own. Any dtype.
+#include "ops/node.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) { return {ctx.input(0)}; }
+
+std::vector<Output> gradient(const GradientContext& ctx) { return {ctx.output_gradient(0)}; }
+
+void cpu(KernelContext& ctx) { ctx.set_output(0, ctx.input(0)); }
+
+}  // namespace
+
+Op identity_op() {
+  return {.name = "Identity",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .aliases = true};
+}
+
+Output identity(Output x, std::string_view name, Origin at) {
+  return add_node({.op = "Identity", .inputs = {x}, .name = name}, at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,31 @@
+// StopGradient: y = x, and no gradient flows back: gradients() treats y as a constant.
+#include "ops/node.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) { return {ctx.input(0)}; }
+
+std::vector<Output> gradient(const GradientContext&) { return {Output{}}; }
+
+void cpu(KernelContext& ctx) { ctx.set_output(0, ctx.input(0)); }
+
+}  // namespace
+
+Op stop_gradient_op() {
+  return {.name = "StopGradient",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .no_gradient = "it is there to have none",
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .aliases = true};
+}
+
+Output stop_gradient(Output x, Origin at) {
+  return add_node({.op = "StopGradient", .inputs = {x}}, at);
+}
+
+}  // namespace troupe

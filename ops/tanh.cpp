@@ -1,0 +1,34 @@
+// Tanh: y = tanh(x), element-wise.
+#include "ops/eigen_blocks.hpp"
+
+namespace troupe {
+namespace {
+
+// Writing dy for dL/dy:  dx = dy * (1 - y^2).
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const Output y = ctx.output(0), dy = ctx.output_gradient(0);
+  return {multiply(dy, subtract(constant_like(1, y), square(y)))};
+}
+
+struct Tanh {
+  template <class Block>
+  static auto apply(const Block& x) {
+    return x.tanh();
+  }
+};
+
+}  // namespace
+
+Op tanh_op() {
+  return {.name = "Tanh",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .infer_shapes = infer_same_shape,
+          .gradient = gradient,
+          .kernels = block_kernels<Tanh>(),
+          .in_place = true};
+}
+
+Output tanh(Output x, Origin at) { return add_node({.op = "Tanh", .inputs = {x}}, at); }
+
+}  // namespace troupe
