@@ -19,6 +19,7 @@ struct NodeView {
     bool known;    // shape has no -1: no inference when firing
     Shape shape;
     int64_t bytes;
+    Tensor like;   // for Tensor::adopt_like(); without a dtype where that does not do
   };
   std::vector<Out> outputs;
 

@@ -152,6 +152,19 @@ Tensor Tensor::adopt(Buffer* buffer, DType dtype, const Shape& shape) {
   return tensor;
 }
 
+Tensor Tensor::type_of(DType dtype, const Shape& shape) {
+  Tensor tensor;
+  const bool compact =
+      shape.ndim() <= 4 && std::all_of(shape.begin(), shape.end(), [](int64_t size) {
+        return 0 <= size && size <= std::numeric_limits<int32_t>::max();
+      });
+  if (compact) {
+    tensor.dtype_ = dtype;
+    tensor.set_shape(shape);
+  }
+  return tensor;
+}
+
 Tensor Tensor::empty(DType dtype, const Shape& shape) {
   TROUPE_CHECK(dtype != DType::none, "a tensor of shape ", shape, " needs a dtype");
   int64_t bytes = 0;

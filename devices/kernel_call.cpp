@@ -1,0 +1,132 @@
+// Implements devices/kernel_call.hpp and the members of KernelContext (troupe/op.hpp): how a kernel
+// gets its outputs. The usual case, a shape known before the step, copies a 24-byte type and asks
+// the memory for a buffer.
+#include "devices/kernel_call.hpp"
+
+#include <numeric>
+
+namespace troupe {
+namespace {
+
+InferContext actual_types(const NodeView& view, const Tensor* values, const uint32_t* slots,
+                          int32_t count) {
+  std::vector<TensorType> types;
+  types.reserve(static_cast<size_t>(count));
+  for (int32_t i = 0; i < count; ++i) {
+    const Tensor& value = values[slots[i]];
+    types.push_back({value.dtype(), value.shape()});
+  }
+  return {*view.node, std::move(types)};
+}
+
+// The shape of output `index`, from the shapes that the inputs really have.
+Shape infer_output(const NodeView& view, const InferContext& inputs, int index) {
+  const Op& op = *view.node->op;
+  TROUPE_CHECK(op.infer_shapes, describe(*view.node), " has outputs but no shape rule");
+  const std::vector<Shape> shapes = op.infer_shapes(inputs);
+  TROUPE_CHECK(static_cast<size_t>(index) < shapes.size(), describe(*view.node), " has no output ",
+               index);
+  const Shape& shape = shapes[static_cast<size_t>(index)];
+  TROUPE_CHECK(shape.is_known(), "output ", index, " of ", describe(*view.node), " has shape ",
+               shape,
+               " even when the step runs; its kernel must say the shape with output(i, shape)");
+  return shape;
+}
+
+bool may_be_written(const Tensor& tensor) {
+  return tensor.unique() && !(tensor.buffer()->tag & (Buffer::kForeign | Buffer::kOffHost));
+}
+
+}  // namespace
+
+NodeView NodeView::make(const Node& node, const Kernel& kernel) {
+  NodeView view;
+  view.node = &node;
+  view.kernel = &kernel;
+  for (const TensorType& type : node.outputs) {
+    const bool known = type.shape.is_known();
+    view.outputs.push_back({.dtype = type.dtype,
+                            .known = known,
+                            .shape = type.shape,
+                            .bytes = known ? type.shape.size() * size_of(type.dtype) : 0,
+                            .like = known ? Tensor::type_of(type.dtype, type.shape) : Tensor{}});
+  }
+  if (kernel.prepare) view.state = kernel.prepare(node);
+  return view;
+}
+
+std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs,
+                               Memory& memory, const StepInfo& step) {
+  TROUPE_CHECK(view.kernel->run, describe(*view.node),
+               " has a kernel that finishes later; a session runs those");
+  std::vector<uint32_t> slots(inputs.size());
+  std::iota(slots.begin(), slots.end(), 0u);
+  std::vector<Tensor> outputs(view.outputs.size());
+  KernelCall call;
+  call.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
+            memory, step,
+            /*may_reuse_input0=*/false);
+  view.kernel->run(call.context);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    TROUPE_CHECK(outputs[i].defined(), "the kernel of ", describe(*view.node), " left output ", i,
+                 " undefined");
+  return outputs;
+}
+
+Tensor& KernelContext::make_output(int i) {
+  const NodeView::Out& out = view_->outputs[static_cast<size_t>(i)];
+  if (out.like.dtype() != DType::none) [[likely]]
+    return outputs_[i] = Tensor::adopt_like(memory_->allocate(out.bytes), out.like);
+  const Shape shape =
+      out.known
+          ? out.shape
+          : infer_output(*view_, actual_types(*view_, values_, input_slots_, input_count_), i);
+  return outputs_[i] = memory_->make(out.dtype, shape);
+}
+
+Tensor& KernelContext::output_in_place() {
+  if (outputs_[0].defined()) return outputs_[0];
+  if (!may_reuse_input0_) return make_output(0);
+  // The owner of the step says that this node is the last reader of the slot, so its handle may
+  // move.
+  Tensor& input = const_cast<Tensor&>(values_[input_slots_[0]]);
+  const NodeView::Out& out = view_->outputs[0];
+  if (out.like.dtype() != DType::none) [[likely]] {
+    if (!input.can_become(out.like)) return make_output(0);
+    outputs_[0].swap(input);
+    return outputs_[0];
+  }
+  // With several outputs the shapes of the others may still have to be inferred from input 0.
+  if (view_->outputs.size() > 1 || !may_be_written(input) || input.dtype() != out.dtype)
+    return make_output(0);
+  const Shape shape =
+      out.known
+          ? out.shape
+          : infer_output(*view_, actual_types(*view_, values_, input_slots_, input_count_), 0);
+  if (input.shape() == shape)
+    outputs_[0].swap(input);
+  else
+    outputs_[0] = memory_->make(out.dtype, shape);
+  return outputs_[0];
+}
+
+Tensor& KernelContext::output(int i, const Shape& shape) {
+  const NodeView::Out& out = view_->outputs[static_cast<size_t>(i)];
+  TROUPE_CHECK(shape.is_known() && out.shape.accepts(shape), "the kernel of ", describe(node()),
+               " wants output ", i, " of shape ", shape, ", but the graph says ", out.shape);
+  if (!outputs_[i].defined() || !(outputs_[i].shape() == shape))
+    outputs_[i] = memory_->make(out.dtype, shape);
+  return outputs_[i];
+}
+
+Tensor KernelContext::scratch(DType dtype, const Shape& shape) {
+  return memory_->make(dtype, shape);
+}
+
+const Node& KernelContext::node() const { return *view_->node; }
+
+std::string KernelContext::where() const {
+  return actual_types(*view_, values_, input_slots_, input_count_).error("").what();
+}
+
+}  // namespace troupe
