@@ -102,7 +102,7 @@ std::string to_string(const DeviceName& name) {
 DeviceName merge(const DeviceName& name, const DeviceName& fallback) {
   DeviceName merged = name;
   if (!merged.job) merged.job = fallback.job;
-  if (!merged.task && merged.job == fallback.job) merged.task = fallback.task;
+  if (!merged.task && (!fallback.job || merged.job == fallback.job)) merged.task = fallback.task;
   if (!merged.kind) merged.kind = fallback.kind;
   if (!merged.index && merged.kind == fallback.kind) merged.index = fallback.index;
   return merged;
