@@ -330,6 +330,21 @@ Graph::Scope::~Scope() {
 
 int64_t Graph::slot() const { return scopes_.back().slot; }
 
+void Graph::set_backward(int32_t node, Backward backward) {
+  TROUPE_CHECK(node >= 0 && node < static_cast<int32_t>(nodes_.size()) &&
+                   this->node(node).outputs.size() == 1,
+               "node number ", node, " cannot have a backward function");
+  for (const Output& input : backward.inputs)  // gradients() visits nodes against their ids
+    TROUPE_CHECK(input.graph == this && input.node < node,
+                 "a backward function reaches back to earlier nodes only");
+  backwards_[node] = std::move(backward);
+}
+
+const Graph::Backward* Graph::backward(int32_t node) const {
+  const auto it = backwards_.find(node);
+  return it == backwards_.end() ? nullptr : &it->second;
+}
+
 std::string Graph::unique_name(std::string_view wanted) {
   std::string name(wanted);
   if (!by_name_.count(name)) return name;

@@ -10,6 +10,7 @@ constexpr Op (*kOps[])() = {
     add_op,      cast_op,   divide_op,        equal_op,    exp_op,    fill_op,  greater_op,
     identity_op, log_op,    maximum_op,       multiply_op, negate_op, relu_op,  sigmoid_op,
     sqrt_op,     square_op, stop_gradient_op, subtract_op, tanh_op,   where_op,
+    with_gradient_op,
 };
 // clang-format on
 

@@ -25,5 +25,6 @@ Op stop_gradient_op();
 Op subtract_op();
 Op tanh_op();
 Op where_op();
+Op with_gradient_op();
 
 }  // namespace troupe

@@ -2,6 +2,7 @@
 // graph/graph.cpp, graph/text.cpp, graph/dot.cpp and graph/gradient.cpp. One thread builds; once built, any thread may read.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -132,6 +133,15 @@ class Graph {
   [[nodiscard]] Scope scope(ScopeSpec spec);
   int64_t slot() const;  // of the innermost scope that names one, else 0
 
+  // How gradients() goes back through a node instead of asking its op; with_gradient() sets it. Part of this object only: a
+  // graph that is written down and read again has forgotten it.
+  struct Backward {
+    std::vector<Output> inputs;  // gradients go to these, whatever the node's own inputs are
+    std::function<std::vector<Output>(Output output_gradient)> build;  // one for each of `inputs`; undefined: none
+  };
+  void set_backward(int32_t node, Backward backward);  // Requires: the node has exactly one output; inputs are earlier.
+  const Backward* backward(int32_t node) const;        // nullptr if there is none
+
  private:
   struct OpenScope;
   std::string unique_name(std::string_view wanted);
@@ -141,12 +151,14 @@ class Graph {
   std::map<std::string, int32_t, std::less<>> by_name_;
   std::map<std::string, int64_t, std::less<>> next_suffix_;  // where to look for a free name
   std::vector<OpenScope> scopes_;
+  std::map<int32_t, Backward> backwards_;
 };
 
 // The outputs dy_i/dx_j summed over i: one for each of `xs`, with the shape of that x; an undefined Output where no y
-// depends on the x. The backward half is added to the graph as ordinary nodes, so it can be differentiated again.
-// `y_gradients`: dL/dy for each y, ones when left out. Throws: Error(invalid_argument) for an op on the way that has no
-// gradient, naming it. Implemented in graph/gradient.cpp.
+// depends on the x, or where it is not floating. The backward half is added to the graph as ordinary nodes, so it can be
+// differentiated again. What goes back through node n is called "gradients/n/..." and has n's device, slot and origin.
+// `y_gradients`: dL/dy for each y, ones when left out or undefined. Throws: Error(invalid_argument) for an op on the way that
+// has no gradient, naming it. Implemented in graph/gradient.cpp.
 std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,
                               const std::vector<Output>& y_gradients = {}, Origin at = Origin::here());
 
