@@ -1,0 +1,101 @@
+// The one set of threads of a process: CAF's actors and our op jobs run on the same lanes, by this scheduler policy.
+//
+// Two queues: actors with messages and steps without an owner first, op jobs second, so that a control message never waits
+// behind a row of kernels. An idle lane spins for a moment, then sleeps; it is woken only when somebody sleeps.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include <caf/all.hpp>
+#include <caf/policy/unprofiled.hpp>
+#include <caf/scheduler/coordinator.hpp>
+
+namespace troupe {
+
+class LanePolicy : public caf::policy::unprofiled {
+ public:
+  struct coordinator_data {  // names that CAF prescribes
+    explicit coordinator_data(caf::scheduler::abstract_coordinator*) {}
+    std::mutex mutex;  // guards the rest
+    std::condition_variable awake;
+    std::deque<caf::resumable*> actors;
+    std::deque<caf::resumable*> jobs;
+    int sleepers = 0;
+    std::atomic<int64_t> waiting{0};  // in both queues; read without the mutex while spinning
+  };
+  struct worker_data {
+    explicit worker_data(caf::scheduler::abstract_coordinator*) {}
+  };
+
+  template <class Coordinator>
+  void central_enqueue(Coordinator* self, caf::resumable* job) {
+    auto& data = d(self);
+    bool wake = false;
+    {
+      std::lock_guard lock(data.mutex);
+      (job->subtype() == caf::resumable::function_object ? data.jobs : data.actors).push_back(job);
+      data.waiting.fetch_add(1, std::memory_order_release);
+      wake = data.sleepers > 0;
+    }
+    if (wake) data.awake.notify_one();
+  }
+  template <class Worker>
+  void external_enqueue(Worker* self, caf::resumable* job) {
+    central_enqueue(self->parent(), job);
+  }
+  template <class Worker>
+  void internal_enqueue(Worker* self, caf::resumable* job) {
+    central_enqueue(self->parent(), job);
+  }
+  template <class Worker>
+  void resume_job_later(Worker* self, caf::resumable* job) {
+    central_enqueue(self->parent(), job);
+  }
+
+  template <class Worker>
+  caf::resumable* dequeue(Worker* self) {
+    auto& data = d(self->parent());
+    for (int i = 0; i < kSpins && data.waiting.load(std::memory_order_acquire) == 0; ++i) __builtin_ia32_pause();
+    std::unique_lock lock(data.mutex);
+    while (data.actors.empty() && data.jobs.empty()) {
+      ++data.sleepers;
+      data.awake.wait(lock);
+      --data.sleepers;
+    }
+    return pop(data);
+  }
+
+  template <class Worker, class F>
+  void foreach_resumable(Worker*, F) {}
+  template <class Coordinator, class F>
+  void foreach_central_resumable(Coordinator* self, F f) {
+    auto& data = d(self);
+    std::unique_lock lock(data.mutex);
+    while (!data.actors.empty() || !data.jobs.empty()) f(pop(data));
+  }
+
+ private:
+  static constexpr int kSpins = 500;  // about 20 us: the gap between the ops of one step, not an idle process
+
+  static caf::resumable* pop(coordinator_data& data) {
+    auto& queue = data.actors.empty() ? data.jobs : data.actors;
+    caf::resumable* job = queue.front();
+    queue.pop_front();
+    data.waiting.fetch_sub(1, std::memory_order_release);
+    return job;
+  }
+};
+
+// Load into a configuration with config.load<LaneScheduler>(); the number of lanes is "scheduler.max-threads".
+class LaneScheduler : public caf::scheduler::coordinator<LanePolicy> {
+ public:
+  using coordinator::coordinator;
+  static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>) {
+    return new LaneScheduler(system);
+  }
+};
+
+}  // namespace troupe

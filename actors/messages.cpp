@@ -1,0 +1,30 @@
+// Implements actors/messages.hpp.
+#include "actors/messages.hpp"
+
+namespace troupe {
+
+std::pair<Errc, std::string> from_caf(const caf::error& error) {
+  if (error.category() == caf::atom("troupe")) {
+    std::string text;
+    if (error.context().match_elements<std::string>()) text = error.context().get_as<std::string>(0);
+    return {static_cast<Errc>(error.code()), text};
+  }
+  if (error == caf::sec::request_timeout) return {Errc::timeout, "no answer in time"};
+  return {Errc::peer_lost, "the process is gone (" + caf::to_string(error) + ")"};
+}
+
+void add_control_messages(caf::actor_system_config& config) {
+  config.add_message_type<InstallGraph>("InstallGraph")
+      .add_message_type<InstallParts>("InstallParts")
+      .add_message_type<PartsInstalled>("PartsInstalled")
+      .add_message_type<ConnectParts>("ConnectParts")
+      .add_message_type<Uninstall>("Uninstall")
+      .add_message_type<FindService>("FindService")
+      .add_message_type<Describe>("Describe")
+      .add_message_type<Description>("Description")
+      .add_message_type<SetTracing>("SetTracing")
+      .add_message_type<TraceEvents>("TraceEvents")
+      .add_message_type<Leave>("Leave");
+}
+
+}  // namespace troupe

@@ -1,0 +1,118 @@
+// Implements actors/process.hpp.
+#include "actors/process.hpp"
+
+#include <spdlog/sinks/base_sink.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "actors/lane_scheduler.hpp"
+#include "actors/messages.hpp"
+#include "actors/worker.hpp"
+#include "net/caf_bridge.hpp"
+
+namespace troupe {
+namespace {
+
+// Hands each line to the program's own sink.
+class SinkAdapter final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit SinkAdapter(LogSink sink) : sink_(std::move(sink)) {}
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    LogLevel level = LogLevel::error;
+    switch (message.level) {
+      case spdlog::level::trace: level = LogLevel::trace; break;
+      case spdlog::level::debug: level = LogLevel::debug; break;
+      case spdlog::level::info: level = LogLevel::info; break;
+      case spdlog::level::warn: level = LogLevel::warn; break;
+      default: break;
+    }
+    sink_(level, std::string(message.payload.data(), message.payload.size()));
+  }
+  void flush_() override {}
+
+ private:
+  const LogSink sink_;
+};
+
+std::shared_ptr<spdlog::logger> make_log(const ProcessOptions& options, const std::string& task) {
+  auto log = options.log ? std::make_shared<spdlog::logger>(task, std::make_shared<SinkAdapter>(options.log))
+                         : std::make_shared<spdlog::logger>(task);  // no sink: prints nothing
+  log->set_level(static_cast<spdlog::level::level_enum>(options.log_level));
+  return log;
+}
+
+int lanes_of(const ProcessOptions& options) {
+  if (options.threads > 0) return options.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+struct Process::Config : caf::actor_system_config {
+  explicit Config(int lanes) {
+    set("scheduler.max-threads", static_cast<size_t>(lanes));
+    set("logger.verbosity", caf::atom("quiet"));
+    add_control_messages(*this);
+  }
+};
+
+uint64_t Process::draw_incarnation() {
+  // Grows with time, so that a restarted process is always the newer one; the low bits keep two of one moment apart.
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const uint64_t micros = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  return micros << 8 | (std::random_device{}() & 0xff);
+}
+
+Process::Process(std::string task, ProcessOptions options)
+    : task_(std::move(task)),
+      incarnation_(draw_incarnation()),
+      lanes_(lanes_of(options)),
+      log_(make_log(options, task_)),
+      tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
+      config_(std::make_unique<Config>(lanes_)) {
+  config_->load<LaneScheduler>();
+  make_devices(options);
+  system_ = std::make_unique<caf::actor_system>(*config_);
+  services_ = make_services(*this);
+  agent_ = spawn_worker(*this, nullptr);
+}
+
+Process::Process(std::string task, uint64_t incarnation, ProcessOptions options, ClusterOptions cluster, ProcessSeams seams)
+    : task_(std::move(task)),
+      incarnation_(incarnation),
+      lanes_(lanes_of(options)),
+      log_(make_log(options, task_)),
+      tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
+      config_(std::make_unique<Config>(lanes_)) {
+  make_devices(options);
+  seams_ = seams;
+  join_ = std::make_unique<ClusterOptions>(std::move(cluster));
+  make_mesh();
+}
+
+Process::~Process() { stop(); }
+
+void Process::make_devices(const ProcessOptions& options) {
+  const auto name = [&](const char* kind, int i) { return detail::concat(task_, "/device:", kind, ":", i); };
+  if (options.cpu_devices < 1)
+    throw Error(Errc::bad_configuration, "cpu_devices is ", options.cpu_devices, "; a process needs at least one");
+  for (int i = 0; i < options.cpu_devices; ++i)
+    devices_.push_back(make_cpu_device(name("cpu", i), options.memory_budget_bytes));
+  for (int i = 0; i < options.shadow_devices; ++i)
+    devices_.push_back(make_shadow_device(name("shadow", i), options.memory_budget_bytes));
+  if (options.cuda)
+    for (int i = 0; i < cuda_device_count(); ++i)
+      devices_.push_back(make_cuda_device(name("cuda", i), i, options.memory_budget_bytes));
+}
+
+Device* Process::device(const std::string& name) const {
+  for (const auto& device : devices_)
+    if (device->name() == name) return device.get();
+  return nullptr;
+}
+
+}  // namespace troupe

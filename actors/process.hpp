@@ -1,0 +1,93 @@
+// Process: what one member of a cluster, or one local session, is made of: an actor system, devices, the agent (its worker
+// actor), services, and, in a cluster, the mesh of links to the other members. Several may live in one operating system process.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <caf/all.hpp>
+#include <spdlog/logger.h>
+
+#include "actors/services.hpp"
+#include "actors/trace.hpp"
+#include "devices/device.hpp"
+#include "net/mesh.hpp"
+#include "troupe/session.hpp"
+
+namespace troupe {
+
+struct ClusterOptions {
+  std::string cluster = "troupe";
+  std::string listen = "127.0.0.1:0";
+  std::vector<std::string> seeds;
+  bool insecure = false;
+};
+
+// What a simulation puts in place of threads, sockets and time.
+struct ProcessSeams {
+  std::function<void(caf::actor_system_config&)> configure;  // scheduler and middleman; empty: production
+  Transport* transport = nullptr;
+  Clock* clock = nullptr;
+  Rng* rng = nullptr;
+};
+
+class Process {
+ public:
+  // Alone: no mesh. Throws: Error(bad_configuration) for devices that are not there.
+  Process(std::string task, ProcessOptions options);
+  // A member: joins when `start` is called.
+  Process(std::string task, uint64_t incarnation, ProcessOptions options, ClusterOptions cluster, ProcessSeams seams = {});
+  ~Process();
+  static uint64_t draw_incarnation();
+  Process(const Process&) = delete;
+
+  // Listens, joins through the seeds, and from then on tells `listener` who comes and goes (on the network thread).
+  void start(MeshListener* listener);
+  void stop();
+
+  caf::actor_system& system() { return *system_; }
+  const std::string& task() const { return task_; }
+  uint64_t incarnation() const { return incarnation_; }
+  const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
+  Device& cpu() const { return *devices_[0]; }
+  Device* device(const std::string& name) const;  // nullptr if it is not ours
+  int lanes() const { return lanes_; }
+  Tracer& tracer() { return tracer_; }
+  const std::shared_ptr<spdlog::logger>& log() const { return log_; }
+  ProcessServices& services() { return *services_; }
+  Mesh* mesh() { return mesh_.get(); }
+  const caf::actor& agent() const { return agent_; }
+  // A handle to an actor of another member; the actor itself for our own task. Empty if the member is not up.
+  caf::actor remote(const std::string& task, uint64_t actor_id);
+  // Makes an actor of ours reachable for data-plane messages of other members.
+  void open_door(const caf::strong_actor_ptr& actor);
+  void close_door(uint64_t actor_id);
+  std::string last_refusal();  // what a member said when it refused us; empty if none did
+  // The services and the worker actor hear of members through this; the listener given to start() does, too.
+  void peer_up(const Member& member, const caf::actor& agent);
+  void peer_down(const Member& member, const std::string& reason);
+
+ private:
+  void make_devices(const ProcessOptions& options);
+  void make_mesh();
+
+  const std::string task_;
+  const uint64_t incarnation_;
+  int lanes_ = 1;
+  std::shared_ptr<spdlog::logger> log_;
+  Tracer tracer_;
+  struct Config;
+  std::unique_ptr<Config> config_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::unique_ptr<caf::actor_system> system_;
+  std::unique_ptr<Doors> doors_;
+  std::unique_ptr<Mesh> mesh_;
+  std::unique_ptr<ProcessServices> services_;
+  caf::actor agent_;
+  std::unique_ptr<ClusterOptions> join_;
+  ProcessSeams seams_;
+  bool stopped_ = false;
+};
+
+}  // namespace troupe

@@ -1,0 +1,35 @@
+// What a process offers beside its stages: parameters and the shards that hold them. training/ implements it; actors/ only
+// hands it around, so the engine knows neither shards nor optimizers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <caf/all.hpp>
+
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+class Process;
+
+class ProcessServices {
+ public:
+  virtual ~ProcessServices() = default;
+  // The parameters of a session as this process's kernels see them. Lives until `forget(session)` or the process ends.
+  virtual ParameterPort* port(uint64_t session) = 0;
+  virtual void forget(uint64_t session) = 0;
+  // The actor of that name for other processes ("shards", "parameters"); an empty handle for an unknown name.
+  virtual caf::actor actor(const std::string& name) = 0;
+  // Tasks come and go; requests to a lost one end at once.
+  virtual void peer_down(const std::string& task, const std::string& reason) = 0;
+  // Requests under way, for the message that says who waits for whom: one line each.
+  virtual std::string waiting_for() = 0;
+};
+
+// Defined in training/services.cpp.
+std::unique_ptr<ProcessServices> make_services(Process& process);
+
+}  // namespace troupe

@@ -1,0 +1,136 @@
+// Implements include/troupe/session.hpp: the API over Master. Values become exceptions here.
+#include "troupe/session.hpp"
+
+#include <atomic>
+#include <cstdlib>
+
+#include "actors/session_state.hpp"
+
+namespace troupe {
+namespace {
+
+// Session numbers differ between processes that share a cluster: the incarnation is in them.
+uint64_t draw_session(uint64_t incarnation) {
+  static std::atomic<uint64_t> count{0};
+  return incarnation * 0x9e3779b97f4a7c15ull + ++count;
+}
+
+std::vector<Tensor> value_or_throw(RunResult result) {
+  if (result.code != Errc::ok) throw Error(result.code, result.text);
+  return std::move(result.values);
+}
+
+}  // namespace
+
+struct Callable::State {
+  Master* master = nullptr;
+  int64_t call = 0;
+};
+
+std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feeds, const RunOptions& options) const {
+  if (!state_) throw Error(Errc::invalid_argument, "this Callable was never prepared; take one from Session::prepare()");
+  return value_or_throw(state_->master->run(state_->call, feeds, options));
+}
+
+void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options, std::function<void(RunResult)> done) const {
+  if (!state_) throw Error(Errc::invalid_argument, "this Callable was never prepared; take one from Session::prepare()");
+  state_->master->start(state_->call, feeds, options, std::move(done));
+}
+
+void SessionState::close() {
+  if (std::exchange(closed, true)) return;
+  parameters.reset();
+  if (master) master->stop();
+  if (process) process->stop();
+  master.reset();
+  process.reset();
+}
+
+Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Session Session::local(Graph& graph, ProcessOptions options) {
+  auto state = std::make_unique<SessionState>();
+  state->process = std::make_unique<Process>("/job:local/task:0", std::move(options));
+  state->master = std::make_unique<Master>(*state->process, graph, draw_session(state->process->incarnation()));
+  state->parameters = make_parameter_owner(*state->master);
+  return Session(std::move(state));
+}
+
+Session Session::connect(Graph& graph, const std::string& address, ConnectOptions options) {
+  ClusterOptions cluster;
+  cluster.cluster = options.cluster;
+  cluster.insecure = options.insecure;
+  for (size_t begin = 0; begin <= address.size();) {  // several addresses may be given, with commas
+    const size_t end = std::min(address.find(',', begin), address.size());
+    if (end > begin) cluster.seeds.push_back(address.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (cluster.seeds.empty())
+    throw Error(Errc::invalid_argument, "no address to connect to; give \"host:port\" of any member of the cluster");
+  auto state = std::make_unique<SessionState>();
+  const uint64_t incarnation = Process::draw_incarnation();
+  // Clients need no number of their own from a person: the incarnation names them.
+  state->process = std::make_unique<Process>(detail::concat("/job:", options.job, "/task:", incarnation % 1'000'000), incarnation,
+                                             std::move(options.process), std::move(cluster));
+  state->master = std::make_unique<Master>(*state->process, graph, draw_session(incarnation));
+  state->process->start(state->master.get());
+  const auto deadline = std::chrono::steady_clock::now() + options.timeout;
+  if (!state->master->wait_for_any(options.timeout))
+    throw Error(Errc::peer_lost, "nobody answered at ", address, " within ", options.timeout.count(),
+                " ms; start the nodes, or check the address and the cluster name \"", options.cluster, "\"",
+                state->process->last_refusal());
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  const auto missing = state->master->wait_for(options.wait_for, std::max(left, std::chrono::milliseconds(1)));
+  if (!missing.empty()) {
+    std::string names;
+    for (const std::string& task : missing) names += (names.empty() ? "" : ", ") + task;
+    throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for ", names, "; start them with actor-node join, or give more time");
+  }
+  state->parameters = make_parameter_owner(*state->master);
+  return Session(std::move(state));
+}
+
+Callable Session::prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
+  Callable out;
+  out.state_ = std::make_shared<Callable::State>();
+  out.state_->master = state_->master.get();
+  out.state_->call = state_->master->prepare(fetches, feeds);
+  state_->master->wait_ready(out.state_->call, std::chrono::milliseconds(60'000));
+  return out;
+}
+
+std::vector<Tensor> Session::run(const std::vector<Output>& fetches, const Feeds& feeds, const RunOptions& options) {
+  std::vector<Output> fed;
+  std::vector<Tensor> values;
+  for (const auto& [output, value] : feeds) {
+    fed.push_back(output);
+    values.push_back(value);
+  }
+  Master& master = *state_->master;
+  const int64_t call = master.prepare(fetches, fed);
+  return value_or_throw(master.run(call, values, options));
+}
+
+std::vector<PlacedNode> Session::placement(const Callable& callable) const { return state_->master->placement(callable.state_->call); }
+std::vector<CutEdge> Session::cut_edges(const Callable& callable) const { return state_->master->cut_edges(callable.state_->call); }
+std::string Session::dot(const Callable& callable) const { return state_->master->dot(callable.state_->call); }
+std::vector<std::string> Session::devices() const { return state_->master->devices(); }
+
+std::vector<DeviceState> Session::device_states() const {
+  std::vector<DeviceState> out;
+  for (const auto& device : state_->process->devices()) {
+    const MemoryStats stats = device->memory().stats();
+    out.push_back({device->name(), stats.used_bytes, stats.reserved_bytes, stats.budget_bytes});
+  }
+  return out;
+}
+
+void Session::start_trace() { state_->master->start_trace(); }
+std::string Session::stop_trace() { return state_->master->stop_trace(); }
+std::string Session::describe() const { return state_->master->describe(); }
+void Session::close() { state_->close(); }
+
+}  // namespace troupe

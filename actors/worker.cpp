@@ -1,0 +1,183 @@
+// Implements actors/worker.hpp.
+#include "actors/worker.hpp"
+
+#include <map>
+
+#include "actors/guard.hpp"
+#include "actors/installation.hpp"
+#include "actors/messages.hpp"
+#include "actors/process.hpp"
+#include "net/graph_proto.hpp"
+#include "placement/partition.hpp"
+
+namespace troupe {
+namespace {
+
+struct WorkerState {
+  const char* name = "worker";  // how CAF and our logs call this actor
+  Process* process = nullptr;
+  std::function<void(const std::string&)> on_leave;
+  struct SessionParts {
+    std::shared_ptr<const Graph> graph;
+    int64_t node_count = 0;
+    std::map<uint32_t, std::shared_ptr<Installation>> installations;
+  };
+  std::map<uint64_t, SessionParts> sessions;
+
+  void install_graph(const InstallGraph& m);
+  PartsInstalled install(const InstallParts& m);
+  void connect(const ConnectParts& m);
+  void uninstall(const Uninstall& m);
+  void start(const StartStep& m, const caf::actor& master);
+  void cancel(const CancelStep& m);
+  Description describe(uint64_t door) const;
+};
+
+void WorkerState::install_graph(const InstallGraph& m) {
+  SessionParts& parts = sessions[m.session];
+  if (parts.node_count >= m.node_count) return;
+  parts.graph = graph_from_proto(m.bytes, builtin_ops());
+  parts.node_count = m.node_count;
+}
+
+PartsInstalled WorkerState::install(const InstallParts& m) {
+  auto it = sessions.find(m.session);
+  if (it == sessions.end() || it->second.node_count < m.node_count)
+    throw Error(Errc::stale, "the graph of session ", m.session, " is not here");
+  SessionParts& parts = it->second;
+  std::map<int32_t, std::string> placement;
+  for (size_t i = 0; i < m.placed_nodes.size(); ++i)
+    placement[m.placed_nodes[i]] = m.devices.at(static_cast<size_t>(m.placement.at(i)));
+  std::vector<Output> fetches, feeds;
+  for (const std::string& name : m.fetches) fetches.push_back(parts.graph->output(name));
+  for (const std::string& name : m.feeds) feeds.push_back(parts.graph->output(name));
+  std::vector<Partition> mine;
+  for (Partition& p : partition(*parts.graph, fetches, feeds, placement, m.client_device))
+    if (process->device(p.device)) mine.push_back(std::move(p));
+  auto installation = Installation::make(m.session, m.executable, parts.graph, std::move(mine), *process);
+  PartsInstalled out;
+  for (const auto& [edge, actor] : installation->receivers()) {
+    out.edges.push_back(edge);
+    out.actors.push_back(actor);
+  }
+  parts.installations[m.executable] = std::move(installation);
+  return out;
+}
+
+void WorkerState::connect(const ConnectParts& m) {
+  auto session = sessions.find(m.session);
+  if (session == sessions.end() || !session->second.installations.count(m.executable))
+    throw Error(Errc::stale, "executable ", m.executable, " of session ", m.session, " is not installed");
+  Installation& installation = *session->second.installations[m.executable];
+  for (size_t i = 0; i < m.edges.size(); ++i) {
+    caf::actor receiver = process->remote(m.tasks.at(i), m.actors.at(i));
+    if (!receiver) throw Error(Errc::peer_lost, "no link to ", m.tasks.at(i), ", which receives edge ", m.edges[i]);
+    installation.connect(m.edges[i], receiver);
+  }
+}
+
+void WorkerState::uninstall(const Uninstall& m) {
+  if (m.executable >= 0) {
+    auto session = sessions.find(m.session);
+    if (session == sessions.end()) return;
+    auto it = session->second.installations.find(static_cast<uint32_t>(m.executable));
+    if (it == session->second.installations.end()) return;
+    it->second->cancel_all(Errc::cancelled, "the executable was taken back");
+    session->second.installations.erase(it);
+    return;
+  }
+  if (auto session = sessions.find(m.session); session != sessions.end())
+    for (auto& [id, installation] : session->second.installations)
+      installation->cancel_all(Errc::cancelled, "the session has ended");
+  sessions.erase(m.session);
+  process->services().forget(m.session);
+}
+
+void WorkerState::start(const StartStep& m, const caf::actor& master) {
+  FinishStep answer;
+  answer.session = m.session;
+  answer.executable = m.executable;
+  answer.run = m.run;
+  answer.task = process->task();
+  auto session = sessions.find(m.session);
+  if (session == sessions.end() || !session->second.installations.count(m.executable)) {
+    answer.code = Errc::stale;
+    answer.text = detail::concat(process->task(), " does not have executable ", m.executable);
+    caf::anon_send(master, std::move(answer));
+    return;
+  }
+  StepInfo info;
+  info.run = m.run;
+  info.step = m.step;
+  info.parameters = process->services().port(m.session);
+  session->second.installations[m.executable]->run(
+      info, nullptr, {}, {}, [answer = std::move(answer), master](StepResult result, std::vector<Tensor>) mutable {
+        answer.code = result.code;
+        answer.text = std::move(result.text);
+        caf::anon_send(master, std::move(answer));
+      });
+}
+
+void WorkerState::cancel(const CancelStep& m) {
+  auto session = sessions.find(m.session);
+  if (session == sessions.end()) return;
+  auto it = session->second.installations.find(m.executable);
+  if (it != session->second.installations.end()) it->second->cancel(m.run, Errc::cancelled, "the master took the step back");
+}
+
+Description WorkerState::describe(uint64_t door) const {
+  Description out;
+  out.task = process->task();
+  out.incarnation = process->incarnation();
+  for (const auto& device : process->devices()) {
+    const MemoryStats stats = device->memory().stats();
+    out.devices.push_back(device->name());
+    out.used_bytes.push_back(stats.used_bytes);
+    out.reserved_bytes.push_back(stats.reserved_bytes);
+  }
+  for (const auto& [id, session] : sessions)
+    for (const auto& [executable, installation] : session.installations) {
+      out.stages += static_cast<int64_t>(installation->stages().size());
+      out.running_steps += installation->running();
+    }
+  out.agent_door = door;
+  return out;
+}
+
+caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* process,
+                         std::function<void(const std::string&)> on_leave) {
+  self->state.process = process;
+  self->state.on_leave = std::move(on_leave);
+  self->set_exception_handler(to_error);
+  self->set_default_handler(caf::print_and_drop);
+  return {
+      [self](const InstallGraph& m) { return answer([&] { self->state.install_graph(m); return caf::unit; }); },
+      [self](const InstallParts& m) { return answer([&] { return self->state.install(m); }); },
+      [self](const ConnectParts& m) { return answer([&] { self->state.connect(m); return caf::unit; }); },
+      [self](const Uninstall& m) { self->state.uninstall(m); },
+      [self](const StartStep& m) { self->state.start(m, caf::actor_cast<caf::actor>(self->current_sender())); },
+      [self](const CancelStep& m) { self->state.cancel(m); },
+      [self](const FindService& m) -> caf::result<caf::actor> {
+        caf::actor found = self->state.process->services().actor(m.name);
+        if (!found) return to_caf(Errc::bad_configuration, self->state.process->task() + " offers no service " + m.name);
+        return found;
+      },
+      [self](const Describe&) { return self->state.describe(self->id()); },
+      [self](const SetTracing& m) {
+        Tracer& tracer = self->state.process->tracer();
+        tracer.set(m.on);
+        return TraceEvents{m.on ? std::string{} : tracer.take()};
+      },
+      [self](const Leave& m) {
+        if (self->state.on_leave) self->state.on_leave(m.reason);
+      },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_worker(Process& process, std::function<void(const std::string&)> on_leave) {
+  return process.system().spawn(run_worker, &process, std::move(on_leave));
+}
+
+}  // namespace troupe

@@ -1,0 +1,44 @@
+// What the benchmarks share: options, repetition, and the one output form.
+//
+// With --json stdout carries only lines {"bench", "metric", "value", "unit", "config"}; people get a table otherwise.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace troupe::bench {
+
+// Command-line words after the benchmark's name: --key value, or --flag.
+class Options {
+ public:
+  Options(int argc, char** argv);  // Throws: Error(invalid_argument).
+  int64_t integer(const std::string& key, int64_t fallback) const;
+  std::string text(const std::string& key, const std::string& fallback) const;
+  bool flag(const std::string& key) const;
+  bool json() const { return flag("json"); }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+// Prints one result. `config` holds ready JSON values, e.g. {"nodes", "1000"}.
+void report(const Options& options, const std::string& bench, const std::string& metric, double value,
+            const std::string& unit, const std::vector<std::pair<std::string, std::string>>& config);
+
+inline double seconds_since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
+}
+// p in [0, 1]; sorts a copy.
+double quantile(std::vector<double> values, double p);
+
+// Each returns a process exit code.
+int dispatch(const Options& options);
+int remote(const Options& options);
+int train(const Options& options);
+int push_pull(const Options& options);
+int footprint(const Options& options);
+
+}  // namespace troupe::bench

@@ -1,0 +1,199 @@
+// Implements training/train_loop.hpp.
+#include "training/train_loop.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+namespace {
+
+// The world's failures pass; the program's and the data's do not.
+bool worth_a_retry(Errc code) {
+  return code == Errc::peer_lost || code == Errc::timeout || code == Errc::cancelled || code == Errc::stale;
+}
+
+}  // namespace
+
+TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps) : plan_(std::move(plan)) {
+  for (int64_t slot : plan_.slots) {
+    auto it = next_steps.find(slot);
+    slots_[slot].next = it == next_steps.end() ? 0 : it->second;
+  }
+  last_snapshot_ = done_steps() > 0 ? done_steps() : -1;
+}
+
+int64_t TrainLoop::done_steps() const {
+  int64_t out = plan_.steps;
+  for (const auto& [slot, s] : slots_) out = std::min(out, s.next);
+  return out;
+}
+
+double TrainLoop::mean_loss() const {
+  double sum = 0;
+  int n = 0;
+  for (const auto& [slot, s] : slots_)
+    if (s.has_loss) sum += s.loss, ++n;
+  return n ? sum / n : 0;
+}
+
+bool TrainLoop::idle() const {
+  return std::none_of(slots_.begin(), slots_.end(), [](const auto& s) { return s.second.running; });
+}
+
+int64_t TrainLoop::barrier() const {
+  if (!plan_.checkpoints || plan_.checkpoint_every <= 0) return plan_.steps;
+  const int64_t from = std::max<int64_t>(last_snapshot_, 0);
+  return std::min(plan_.steps, (from / plan_.checkpoint_every + 1) * plan_.checkpoint_every);
+}
+
+TrainOrders TrainLoop::begin(Millis now) {
+  TrainOrders out;
+  last_progress_ = now;
+  go_on(now, out);
+  return out;
+}
+
+void TrainLoop::go_on(Millis now, TrainOrders& out) {
+  if (phase_ == Phase::stopping && idle()) {
+    if (failing_) {
+      phase_ = Phase::failed;
+      out.push_back({TrainOrder::fail, 0, 0, fail_code_, fail_text_});
+    } else {
+      phase_ = Phase::restoring;
+      out.push_back({TrainOrder::restore});
+    }
+    return;
+  }
+  if (phase_ != Phase::running) return;
+  const int64_t stop = barrier();
+  for (auto& [slot, s] : slots_) {
+    if (s.running || s.next >= stop || now < s.retry_at) continue;
+    s.running = true;
+    out.push_back({TrainOrder::start, slot, s.next});
+  }
+  if (!idle() || done_steps() < stop) return;
+  if (plan_.checkpoints && last_snapshot_ < stop) {
+    phase_ = Phase::snapshotting;
+    out.push_back({TrainOrder::snapshot, 0, stop});
+  } else if (stop >= plan_.steps) {
+    phase_ = Phase::finished;
+    out.push_back({TrainOrder::finish});
+  }
+}
+
+TrainOrders TrainLoop::step_done(int64_t slot, int64_t step, double loss, Millis now) {
+  TrainOrders out;
+  Slot& s = slots_.at(slot);
+  s.running = false;
+  if (phase_ == Phase::running && s.next == step) {
+    s.next = step + 1;
+    s.failures = 0;
+    s.loss = loss;
+    s.has_loss = true;
+    last_progress_ = now;
+  }
+  go_on(now, out);
+  return out;
+}
+
+TrainOrders TrainLoop::step_failed(int64_t slot, int64_t step, Errc code, const std::string& text, Millis now) {
+  TrainOrders out;
+  Slot& s = slots_.at(slot);
+  s.running = false;
+  if (phase_ == Phase::running) {
+    if (!worth_a_retry(code)) {
+      give_up(code, detail::concat("step ", step, " of slot ", slot, ": ", text), out);
+    } else if (now - last_progress_ >= plan_.patience) {
+      give_up(code, detail::concat("no progress for ", plan_.patience.count(), " ms; step ", step, " of slot ", slot, ": ", text), out);
+    } else {
+      const auto wait = std::min(kRetryMax, kRetryFirst * (1 << std::min(s.failures, 6)));
+      if (s.failures++ == 0)
+        out.push_back({TrainOrder::tell, slot, step, code,
+                       detail::concat("step ", step, " of slot ", slot, " failed and will be done again with the same data: ", text)});
+      s.retry_at = now + wait;
+    }
+  }
+  go_on(now, out);
+  return out;
+}
+
+void TrainLoop::give_up(Errc code, const std::string& text, TrainOrders& out) {
+  phase_ = Phase::stopping;
+  failing_ = true;
+  fail_code_ = code;
+  fail_text_ = text;
+  if (!idle()) out.push_back({TrainOrder::cancel});
+}
+
+TrainOrders TrainLoop::shards_lost(const std::string& text, Millis now) {
+  TrainOrders out;
+  if (ended() || failing_) return out;
+  ++recoveries_;
+  last_progress_ = now;
+  out.push_back({TrainOrder::tell, 0, 0, Errc::peer_lost, text});
+  if (phase_ == Phase::stopping) return out;  // already on the way
+  phase_ = Phase::stopping;
+  if (!idle()) out.push_back({TrainOrder::cancel});
+  go_on(now, out);
+  return out;
+}
+
+TrainOrders TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Millis now) {
+  TrainOrders out;
+  if (phase_ != Phase::restoring) return out;
+  int64_t back = 0;
+  for (auto& [slot, s] : slots_) {
+    auto it = next_steps.find(slot);
+    const int64_t next = it == next_steps.end() ? 0 : it->second;
+    back = std::max(back, s.next - next);
+    s = Slot{.next = next, .loss = s.loss, .has_loss = s.has_loss};
+  }
+  last_snapshot_ = done_steps() > 0 ? done_steps() : -1;
+  last_progress_ = now;
+  phase_ = Phase::running;
+  out.push_back({TrainOrder::tell, 0, done_steps(), Errc::ok,
+                 detail::concat("shards restored at step ", done_steps(), "; the ", back, " steps since are done again")});
+  go_on(now, out);
+  return out;
+}
+
+TrainOrders TrainLoop::restore_failed(Errc code, const std::string& text, Millis now) {
+  TrainOrders out;
+  if (phase_ != Phase::restoring) return out;
+  if (worth_a_retry(code) && now - last_progress_ < plan_.patience) {
+    phase_ = Phase::stopping;  // once more
+    go_on(now, out);
+    return out;
+  }
+  give_up(code, "the shards could not be restored: " + text, out);
+  go_on(now, out);
+  return out;
+}
+
+TrainOrders TrainLoop::snapshot_taken(Errc code, const std::string& text, Millis now) {
+  TrainOrders out;
+  if (phase_ != Phase::snapshotting) return out;
+  phase_ = Phase::running;
+  if (code == Errc::ok) {
+    last_snapshot_ = barrier();
+    last_progress_ = now;
+  } else if (worth_a_retry(code)) {
+    last_progress_ = now;  // shards are on their way out; shards_lost() follows, or the next attempt succeeds
+  } else {
+    // A full disk must not end hours of training: go on, and say so.
+    out.push_back({TrainOrder::tell, 0, barrier(), code, "no checkpoint: " + text});
+    last_snapshot_ = barrier();
+  }
+  go_on(now, out);
+  return out;
+}
+
+TrainOrders TrainLoop::tick(Millis now) {
+  TrainOrders out;
+  if (!ended() && phase_ == Phase::running && idle() && now - last_progress_ >= plan_.patience) {
+    give_up(Errc::peer_lost, detail::concat("no progress for ", plan_.patience.count(), " ms"), out);
+  }
+  go_on(now, out);
+  return out;
+}
+
+}  // namespace troupe

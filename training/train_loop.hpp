@@ -1,0 +1,92 @@
+// TrainLoop: what a trainer decides, without threads, clocks or sessions: which slot runs which step, when to take a
+// checkpoint, what to do when a step fails or shards are lost. Time and events come in, orders go out (trainer.cpp carries
+// them out; the simulator does the same under virtual time).
+//
+// Every slot runs its own steps. At a checkpoint's step all slots stop, so that shards and slots agree on what the checkpoint
+// is of; under the synchronous rule they are at the same step anyway. When shards are lost, every slot goes back to the
+// restored checkpoint's step, under a new epoch.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "troupe/error.hpp"
+
+namespace troupe {
+
+struct TrainOrder {
+  enum Kind : uint8_t {
+    start,     // run `step` of `slot`
+    cancel,    // end all running steps; each still reports
+    snapshot,  // take a checkpoint at `step`; answer with snapshot_taken()
+    restore,   // bring the shards back; answer with restored()
+    finish,    // all slots are done
+    fail,      // give up with `code` and `text`; all slots are idle
+    tell,      // a person should know `text`
+  } kind;
+  int64_t slot = 0, step = 0;
+  Errc code = Errc::ok;
+  std::string text = {};
+  friend bool operator==(const TrainOrder&, const TrainOrder&) = default;
+};
+using TrainOrders = std::vector<TrainOrder>;
+
+class TrainLoop {
+ public:
+  using Millis = std::chrono::milliseconds;
+  struct Plan {
+    std::vector<int64_t> slots;
+    int64_t steps = 0;
+    int64_t checkpoint_every = 0;  // 0: only at the end
+    bool checkpoints = false;
+    Millis patience{120'000};
+  };
+  TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps);
+
+  TrainOrders begin(Millis now);
+  TrainOrders step_done(int64_t slot, int64_t step, double loss, Millis now);
+  TrainOrders step_failed(int64_t slot, int64_t step, Errc code, const std::string& text, Millis now);
+  // A shard is gone with its values. Steps end with errors meanwhile; they are not counted as failures.
+  TrainOrders shards_lost(const std::string& text, Millis now);
+  TrainOrders restored(const std::map<int64_t, int64_t>& next_steps, Millis now);
+  TrainOrders restore_failed(Errc code, const std::string& text, Millis now);
+  TrainOrders snapshot_taken(Errc code, const std::string& text, Millis now);
+  TrainOrders tick(Millis now);  // call at least every 50 ms while a retry may be due
+
+  bool ended() const { return phase_ == Phase::finished || phase_ == Phase::failed; }
+  int64_t done_steps() const;  // by the slowest slot
+  double mean_loss() const;
+  int64_t recoveries() const { return recoveries_; }
+
+ private:
+  static constexpr Millis kRetryFirst{20}, kRetryMax{1000};
+  enum class Phase : uint8_t { running, snapshotting, stopping, restoring, finished, failed };
+  struct Slot {
+    int64_t next = 0;
+    bool running = false;
+    int failures = 0;  // of this step
+    Millis retry_at{0};
+    double loss = 0;
+    bool has_loss = false;
+  };
+
+  void go_on(Millis now, TrainOrders& out);
+  void give_up(Errc code, const std::string& text, TrainOrders& out);
+  bool idle() const;
+  int64_t barrier() const;  // the step at which all slots stop next
+
+  const Plan plan_;
+  Phase phase_ = Phase::running;
+  std::map<int64_t, Slot> slots_;
+  int64_t last_snapshot_ = -1;
+  Millis last_progress_{0};
+  int64_t recoveries_ = 0;
+  bool failing_ = false;
+  Errc fail_code_ = Errc::ok;
+  std::string fail_text_;
+};
+
+}  // namespace troupe
