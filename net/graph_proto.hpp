@@ -1,0 +1,25 @@
+// Graphs as protobuf (net/graph.proto): how they travel between processes. The bytes are
+// deterministic, and a graph that is read back is equal. Implemented in net/graph_proto.cpp.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "troupe/graph.hpp"
+
+namespace troupe {
+
+// Format version; readers refuse newer ones.
+inline constexpr uint32_t kGraphVersion = 1;
+// Larger ones are refused before anything is read: protobuf itself stops at 2 GiB.
+inline constexpr size_t kGraphBytesMax = size_t{1} << 30;
+inline constexpr int kGraphNodesMax = 4'000'000;
+
+std::string graph_to_proto(const Graph& graph);
+// Throws: Error(bad_data) naming the node and what is wrong: cut or corrupt bytes, a newer version,
+// an unknown op, a missing input or a cycle, a name twice, a shape past all bounds, types that the
+// op refuses.
+std::unique_ptr<Graph> graph_from_proto(const std::string& bytes,
+                                        std::shared_ptr<const Registry> registry = nullptr);
+
+}  // namespace troupe
