@@ -1,6 +1,8 @@
 // Shapes and walks of broadcasting; ops/broadcast.hpp says what they promise.
 #include "ops/broadcast.hpp"
 
+#include <algorithm>
+
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -47,6 +49,19 @@ BroadcastWalk walk_shapes(std::initializer_list<Shape> inputs, const Shape& shap
   return walk;
 }
 
+template <class T>
+void repeat(const BroadcastWalk& walk, const void* from, void* to) {
+  const T* x = static_cast<const T*>(from);
+  T* y = static_cast<T*>(to);
+  const bool once = walk.strides[0][walk.ndim - 1] == 0;
+  for_each_row<1>(walk, [&](int64_t begin, const int64_t* at, int64_t n) {
+    if (once)
+      std::fill_n(y + begin, n, x[at[0]]);
+    else
+      std::copy_n(x + at[0], n, y + begin);
+  });
+}
+
 }  // namespace
 
 std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
@@ -60,6 +75,13 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
     shape.set(d, m == 1 || (m == -1 && n != 1) ? n : m);
   }
   return shape;
+}
+
+bool may_equal(const Shape& a, const Shape& b) {
+  if (a.ndim() != b.ndim()) return false;
+  for (int d = 0; d < a.ndim(); ++d)
+    if (a[d] >= 0 && b[d] >= 0 && a[d] != b[d]) return false;
+  return true;
 }
 
 Shape broadcast_inputs(const InferContext& ctx) {
@@ -88,6 +110,19 @@ BroadcastWalk walk_inputs(const KernelContext& ctx) {
   }
   if (ctx.input_count() == 2) return walk_shapes({shapes[0], shapes[1]}, shape);
   return walk_shapes({shapes[0], shapes[1], shapes[2]}, shape);
+}
+
+void run_repeat(KernelContext& ctx, const Shape& shape) {
+  const Tensor& x = ctx.input(0);
+  const Shape own = x.shape();
+  if (own == shape) return ctx.set_output(0, x);
+  if (broadcast(own, shape) != shape) throw ctx.error(own, " cannot be repeated up to ", shape);
+  const BroadcastWalk walk = walk_to(own, shape);
+  void* y = ctx.output(0, shape).mutable_raw();
+  const int64_t element_size = size_of(x.dtype());
+  if (element_size == 1) return repeat<uint8_t>(walk, x.raw(), y);
+  if (element_size == 4) return repeat<uint32_t>(walk, x.raw(), y);
+  repeat<uint64_t>(walk, x.raw(), y);
 }
 
 BroadcastWalk walk_to(const Shape& x, const Shape& shape) { return walk_shapes({x}, shape); }

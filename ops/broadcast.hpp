@@ -12,6 +12,9 @@ namespace troupe {
 // The shape that a and b broadcast to; -1 where it is not known. Nothing if they do not fit.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
+// Whether two shapes are equal, as far as they are known.
+bool may_equal(const Shape& a, const Shape& b);
+
 // For infer_shapes: the shape that all inputs broadcast to. Throws: Error naming two shapes that do
 // not fit.
 Shape broadcast_inputs(const InferContext& ctx);
@@ -34,6 +37,10 @@ struct BroadcastWalk {
 BroadcastWalk walk_inputs(const KernelContext& ctx);
 // The same for one tensor that is repeated up to `shape`. Requires: it fits.
 BroadcastWalk walk_to(const Shape& x, const Shape& shape);
+
+// The kernel of ops that repeat input 0 up to `shape`. Throws: Error(invalid_argument) if it does
+// not fit.
+void run_repeat(KernelContext& ctx, const Shape& shape);
 
 // Calls row(first output element, first elements of the inputs, length) for every innermost row;
 // along a row, input i advances by strides[i][ndim - 1], which is 0 or 1.

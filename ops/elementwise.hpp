@@ -139,7 +139,8 @@ std::vector<Kernel> comparison_kernels() {
   return {{DeviceKind::cpu, dtype_of<Ts>, run_binary<F, Ts, bool>}...};
 }
 
-// A number as a constant of like's dtype, for gradients.
+// A number as a constant of like's dtype, for gradients; zeros in like's shape.
 Output constant_like(double number, Output like, Origin at = Origin::here());
+inline Output zeros_like(Output like) { return broadcast_like(constant_like(0, like), like); }
 
 }  // namespace troupe

@@ -14,6 +14,14 @@ inline Output add_node(NodeSpec spec, Origin at) {
               ": its inputs are undefined Outputs; pass the results of ops");
 }
 
+// All outputs of the node whose first one is given.
+inline std::vector<Output> all_outputs(Output first) {
+  std::vector<Output> outputs;
+  const int32_t count = static_cast<int32_t>(first.graph->node(first.node).outputs.size());
+  for (int32_t i = 0; i < count; ++i) outputs.push_back({first.graph, first.node, i});
+  return outputs;
+}
+
 // For infer_shapes. Throws: Error(invalid_argument) that lists the dtypes of the op's kernels, if
 // `dtype` is not one.
 inline void require_kernel(const InferContext& ctx, DType dtype) {
@@ -24,6 +32,20 @@ inline void require_kernel(const InferContext& ctx, DType dtype) {
       known += (known.empty() ? "" : ", ") + std::string(to_string(kernel.dtype));
   }
   throw ctx.error("has no kernel for ", dtype, "; cast to one of ", known);
+}
+
+// For kernels of several inputs: applies the op's shape rule to the inputs as they are, if some of
+// their sizes were not known before. An output of known shape has not had that done by anybody.
+// Throws: what infer_shapes throws.
+inline void check_actual_shapes(const KernelContext& ctx) {
+  const Node& node = ctx.node();
+  bool known = true;
+  for (const Output& input : node.inputs) known = known && input.shape().is_known();
+  if (known) return;
+  std::vector<TensorType> types;
+  for (int i = 0; i < ctx.input_count(); ++i)
+    types.push_back({ctx.input(i).dtype(), ctx.input(i).shape()});
+  node.op->infer_shapes(InferContext(node, std::move(types)));
 }
 
 }  // namespace troupe

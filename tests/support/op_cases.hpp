@@ -12,6 +12,7 @@
 //   TEST_CASE("MatMul multiplies matrices") { check(cases()); }
 #pragma once
 
+#include <cmath>  // INFINITY and NAN, for tables
 #include <functional>
 #include <initializer_list>
 #include <optional>

@@ -1,0 +1,39 @@
+// Axes in attributes: negative ones count from the end, and each must exist.
+#pragma once
+
+#include <vector>
+
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+// Context: InferContext or KernelContext. Throws: Error(invalid_argument).
+template <class Context>
+int checked_axis(const Context& ctx, int64_t axis, int ndim) {
+  if (axis < -ndim || axis >= ndim)
+    throw ctx.error("axis ", axis, " is not there: with ", ndim, " dimensions, axes go from ",
+                    -ndim, " to ", ndim - 1);
+  return static_cast<int>(axis < 0 ? axis + ndim : axis);
+}
+
+// A set of axes as bits; all of them for an empty list.
+template <class Context>
+uint32_t checked_axes(const Context& ctx, const std::vector<int64_t>& axes, int ndim) {
+  if (axes.empty()) return (1u << ndim) - 1;
+  uint32_t set = 0;
+  for (int64_t axis : axes) {
+    const uint32_t bit = 1u << checked_axis(ctx, axis, ndim);
+    if (set & bit) throw ctx.error("names axis ", axis, " twice");
+    set |= bit;
+  }
+  return set;
+}
+
+// The number of elements in dimensions [begin, end).
+inline int64_t size_between(const Shape& shape, int begin, int end) {
+  int64_t n = 1;
+  for (int d = begin; d < end; ++d) n *= shape[d];
+  return n;
+}
+
+}  // namespace troupe

@@ -1,0 +1,53 @@
+// What concat, concat_gradient and split share: tensors that are pieces of one whole along an axis.
+#pragma once
+
+#include <cstring>
+
+#include "ops/axes.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+// The shape of the inputs from number `first` on, joined along `axis`; -1 where it is not known.
+inline Shape joined_shape(const InferContext& ctx, int first, int axis) {
+  Shape whole = ctx.input(first);
+  for (int i = first + 1; i < ctx.input_count(); ++i) {
+    const Shape& part = ctx.input(i);
+    bool fits = part.ndim() == whole.ndim();
+    for (int d = 0; fits && d < whole.ndim(); ++d) {
+      if (d == axis) {
+        whole.set(d, whole[d] < 0 || part[d] < 0 ? -1 : whole[d] + part[d]);
+        continue;
+      }
+      fits = whole[d] < 0 || part[d] < 0 || whole[d] == part[d];
+      if (whole[d] < 0) whole.set(d, part[d]);
+    }
+    if (!fits)
+      throw ctx.error("parts may differ along axis ", axis, " alone, got ", ctx.input(first),
+                      " and ", part);
+  }
+  return whole;
+}
+
+// How a whole lies in memory beside one part of it: `count` runs, of so many bytes each.
+struct Runs {
+  int64_t count, whole_bytes, part_bytes;
+  Runs(const Shape& whole, const Shape& part, int axis, DType dtype)
+      : count(size_between(whole, 0, axis)),
+        whole_bytes(size_between(whole, axis, whole.ndim()) * size_of(dtype)),
+        part_bytes(size_between(part, axis, part.ndim()) * size_of(dtype)) {}
+
+  // `whole` is the address of the part's first run in the whole.
+  void copy_in(const char* part, char* whole) const {
+    if (part_bytes == 0) return;
+    for (int64_t r = 0; r < count; ++r)
+      std::memcpy(whole + r * whole_bytes, part + r * part_bytes, static_cast<size_t>(part_bytes));
+  }
+  void copy_out(const char* whole, char* part) const {
+    if (part_bytes == 0) return;
+    for (int64_t r = 0; r < count; ++r)
+      std::memcpy(part + r * part_bytes, whole + r * whole_bytes, static_cast<size_t>(part_bytes));
+  }
+};
+
+}  // namespace troupe

@@ -1,0 +1,107 @@
+// Strided copies. Dimensions that both sides walk as one are merged; then rows are copied whole
+// where both are dense, and in blocks that fit the nearest cache where one side runs across the
+// other's rows.
+#include "ops/strided.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kBlock = 32;  // rows and columns of a block: 8 KiB of doubles on each side
+
+struct Dim {
+  int64_t size, x, y;  // elements, and the strides
+};
+
+struct Walk {
+  int ndim = 0;
+  Dim dims[Shape::kNdimMax];
+};
+
+Walk merged(const Shape& shape, const Strides& x, const Strides& y) {
+  Walk walk;
+  for (int d = 0; d < shape.ndim(); ++d) {
+    if (shape[d] == 1) continue;
+    const Dim dim{shape[d], x[static_cast<size_t>(d)], y[static_cast<size_t>(d)]};
+    Dim* last = walk.ndim ? &walk.dims[walk.ndim - 1] : nullptr;
+    if (last && last->x == dim.x * dim.size && last->y == dim.y * dim.size)
+      *last = {last->size * dim.size, dim.x, dim.y};
+    else
+      walk.dims[walk.ndim++] = dim;
+  }
+  return walk;
+}
+
+template <class T>
+void copy_row(const T* x, T* y, const Dim& dim) {
+  if (dim.x == 1 && dim.y == 1)
+    std::copy_n(x, dim.size, y);
+  else
+    for (int64_t i = 0; i < dim.size; ++i) y[i * dim.y] = x[i * dim.x];
+}
+
+// x runs along `across`, y along `along`.
+template <class T>
+void copy_blocks(const T* x, T* y, const Dim& across, const Dim& along) {
+  for (int64_t i0 = 0; i0 < across.size; i0 += kBlock)
+    for (int64_t j0 = 0; j0 < along.size; j0 += kBlock) {
+      const int64_t i1 = std::min(i0 + kBlock, across.size), j1 = std::min(j0 + kBlock, along.size);
+      for (int64_t i = i0; i < i1; ++i)
+        for (int64_t j = j0; j < j1; ++j)
+          y[i * across.y + j * along.y] = x[i * across.x + j * along.x];
+    }
+}
+
+// Calls leaf(x, y) for every index into the first `ndim` dimensions.
+template <class T, class Leaf>
+void for_each_outer(const Walk& walk, int ndim, const T* x, T* y, Leaf leaf) {
+  if (ndim == 0) return leaf(x, y);
+  const Dim& dim = walk.dims[ndim - 1];
+  for (int64_t i = 0; i < dim.size; ++i)
+    for_each_outer(walk, ndim - 1, x + i * dim.x, y + i * dim.y, leaf);
+}
+
+template <class T>
+void copy_walk(Walk walk, const void* from, void* to) {
+  const T* x = static_cast<const T*>(from);
+  T* y = static_cast<T*>(to);
+  if (walk.ndim == 0) {
+    *y = *x;
+    return;
+  }
+  const Dim along = walk.dims[walk.ndim - 1];
+  const auto begin = walk.dims, end = walk.dims + walk.ndim - 1;
+  const auto across = std::find_if(begin, end, [](const Dim& d) { return d.x == 1; });
+  if (along.x == 1 || across == end)
+    return for_each_outer(walk, walk.ndim - 1, x, y,
+                          [&](const T* px, T* py) { copy_row(px, py, along); });
+  const Dim rows = *across;
+  std::rotate(across, across + 1, end);  // out of the outer dimensions
+  for_each_outer(walk, walk.ndim - 2, x, y,
+                 [&](const T* px, T* py) { copy_blocks(px, py, rows, along); });
+}
+
+}  // namespace
+
+Strides dense_strides(const Shape& shape) {
+  Strides strides = {};
+  int64_t stride = 1;
+  for (int d = shape.ndim() - 1; d >= 0; --d) {
+    strides[static_cast<size_t>(d)] = stride;
+    stride *= shape[d];
+  }
+  return strides;
+}
+
+void copy_strided(int64_t element_size, const Shape& shape, const void* x, const Strides& x_strides,
+                  void* y, const Strides& y_strides) {
+  if (shape.size() == 0) return;
+  const Walk walk = merged(shape, x_strides, y_strides);
+  if (element_size == 1) return copy_walk<uint8_t>(walk, x, y);
+  if (element_size == 4) return copy_walk<uint32_t>(walk, x, y);
+  TROUPE_CHECK(element_size == 8, "no dtype has elements of ", element_size, " bytes");
+  copy_walk<uint64_t>(walk, x, y);
+}
+
+}  // namespace troupe
