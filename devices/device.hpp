@@ -1,5 +1,5 @@
-// Device: memory, a queue and copies of one CPU, GPU or shadow accelerator. It knows no op. At run time an actor owns it
-// (actors/device_actor.cpp).
+// Device: memory, a queue and copies of one CPU, GPU or shadow accelerator. It knows no op. At run
+// time an actor owns it (actors/device_actor.cpp).
 #pragma once
 
 #include <functional>
@@ -20,15 +20,17 @@ class Device {
   DeviceKind kind() const { return kind_; }
 
   virtual Memory& memory() = 0;
-  // True: kernels run on the thread that launches them, and host code may read their outputs at once.
+  // True: kernels run on the thread that launches them, and host code may read their outputs at
+  // once.
   virtual bool on_host() const = 0;
   // The kernel for a node here; nullptr if there is none.
   virtual const Kernel* kernel_for(const Node& node) const = 0;
-  // On a host device: runs the kernel. Else: makes the outputs and puts the kernel in the queue; the elements follow in
-  // queue order. Throws what a kernel throws while it still can.
+  // On a host device: runs the kernel. Else: makes the outputs and puts the kernel in the queue;
+  // the elements follow in queue order. Throws what a kernel throws while it still can.
   virtual void launch(KernelCall& call) = 0;
-  // A copy of `value` (from the host; to the host), in queue order. `done` may be called on any thread, and tells of any
-  // kernel of this queue that failed since the last `done`. A host device passes the value itself.
+  // A copy of `value` (from the host; to the host), in queue order. `done` may be called on any
+  // thread, and tells of any kernel of this queue that failed since the last `done`. A host device
+  // passes the value itself.
   virtual void copy_from_host(const Tensor& value, Done done) = 0;
   virtual void copy_to_host(const Tensor& value, Done done) = 0;
   // `done` once all that was put in the queue before has finished; its value is undefined.
@@ -43,10 +45,11 @@ class Device {
 };
 
 std::unique_ptr<Device> make_cpu_device(std::string name, int64_t budget_bytes);
-// Host memory that host code cannot touch (its addresses fault), and a queue on a thread of its own. For tests of the
-// device interface on machines without an accelerator. Runs the CPU kernels.
+// Host memory that host code cannot touch (its addresses fault), and a queue on a thread of its
+// own. For tests of the device interface on machines without an accelerator. Runs the CPU kernels.
 std::unique_ptr<Device> make_shadow_device(std::string name, int64_t budget_bytes);
-// GPUs this process can see; 0 without CUDA. Throws from make: Error(bad_configuration) when there is none of that index.
+// GPUs this process can see; 0 without CUDA. Throws from make: Error(bad_configuration) when there
+// is none of that index.
 int cuda_device_count();
 std::unique_ptr<Device> make_cuda_device(std::string name, int index, int64_t budget_bytes);
 

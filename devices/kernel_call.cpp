@@ -8,15 +8,12 @@
 namespace troupe {
 namespace {
 
-InferContext actual_types(const NodeView& view, const Tensor* values, const uint32_t* slots,
-                          int32_t count) {
+InferContext actual_types(const KernelContext& ctx) {
   std::vector<TensorType> types;
-  types.reserve(static_cast<size_t>(count));
-  for (int32_t i = 0; i < count; ++i) {
-    const Tensor& value = values[slots[i]];
-    types.push_back({value.dtype(), value.shape()});
-  }
-  return {*view.node, std::move(types)};
+  types.reserve(static_cast<size_t>(ctx.input_count()));
+  for (int i = 0; i < ctx.input_count(); ++i)
+    types.push_back({ctx.input(i).dtype(), ctx.input(i).shape()});
+  return {ctx.node(), std::move(types)};
 }
 
 // The shape of output `index`, from the shapes that the inputs really have.
@@ -55,6 +52,12 @@ NodeView NodeView::make(const Node& node, const Kernel& kernel) {
   return view;
 }
 
+Shape output_shape(const KernelCall& call, int index) {
+  const NodeView::Out& out = call.view().outputs[static_cast<size_t>(index)];
+  if (out.known) return out.shape;
+  return infer_output(call.view(), actual_types(call.context), index);
+}
+
 std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs,
                                Memory& memory, const StepInfo& step) {
   TROUPE_CHECK(view.kernel->run, describe(*view.node),
@@ -77,10 +80,7 @@ Tensor& KernelContext::make_output(int i) {
   const NodeView::Out& out = view_->outputs[static_cast<size_t>(i)];
   if (out.like.dtype() != DType::none) [[likely]]
     return outputs_[i] = Tensor::adopt_like(memory_->allocate(out.bytes), out.like);
-  const Shape shape =
-      out.known
-          ? out.shape
-          : infer_output(*view_, actual_types(*view_, values_, input_slots_, input_count_), i);
+  const Shape shape = out.known ? out.shape : infer_output(*view_, actual_types(*this), i);
   return outputs_[i] = memory_->make(out.dtype, shape);
 }
 
@@ -99,10 +99,7 @@ Tensor& KernelContext::output_in_place() {
   // With several outputs the shapes of the others may still have to be inferred from input 0.
   if (view_->outputs.size() > 1 || !may_be_written(input) || input.dtype() != out.dtype)
     return make_output(0);
-  const Shape shape =
-      out.known
-          ? out.shape
-          : infer_output(*view_, actual_types(*view_, values_, input_slots_, input_count_), 0);
+  const Shape shape = out.known ? out.shape : infer_output(*view_, actual_types(*this), 0);
   if (input.shape() == shape)
     outputs_[0].swap(input);
   else
@@ -125,8 +122,6 @@ Tensor KernelContext::scratch(DType dtype, const Shape& shape) {
 
 const Node& KernelContext::node() const { return *view_->node; }
 
-std::string KernelContext::where() const {
-  return actual_types(*view_, values_, input_slots_, input_count_).error("").what();
-}
+std::string KernelContext::where() const { return actual_types(*this).error("").what(); }
 
 }  // namespace troupe

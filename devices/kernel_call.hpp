@@ -1,4 +1,5 @@
-// KernelCall: fills in a KernelContext and runs a kernel. The firing loop keeps one per activation; tests make their own.
+// KernelCall: fills in a KernelContext and runs a kernel. The firing loop keeps one per activation;
+// tests make their own.
 #pragma once
 
 #include <memory>
@@ -16,10 +17,10 @@ struct NodeView {
   std::shared_ptr<const KernelState> state;  // what kernel->prepare returned
   struct Out {
     DType dtype;
-    bool known;    // shape has no -1: no inference when firing
+    bool known;  // shape has no -1: no inference when firing
     Shape shape;
     int64_t bytes;
-    Tensor like;   // for Tensor::adopt_like(); without a dtype where that does not do
+    Tensor like;  // for Tensor::adopt_like(); without a dtype where that does not do
   };
   std::vector<Out> outputs;
 
@@ -27,11 +28,13 @@ struct NodeView {
 };
 
 struct KernelCall {
-  // `input_slots[i]` indexes `values`; `outputs` are undefined tensors, node->outputs.size() of them.
+  // `input_slots[i]` indexes `values`; `outputs` are undefined tensors, node->outputs.size() of
+  // them.
   KernelContext context;
 
-  void bind(const NodeView& view, const Tensor* values, const uint32_t* input_slots, int32_t input_count, Tensor* outputs,
-            Memory& memory, const StepInfo& step, bool may_reuse_input0) {
+  void bind(const NodeView& view, const Tensor* values, const uint32_t* input_slots,
+            int32_t input_count, Tensor* outputs, Memory& memory, const StepInfo& step,
+            bool may_reuse_input0) {
     context.view_ = &view;
     context.state_ = view.state.get();
     context.values_ = values;
@@ -42,9 +45,21 @@ struct KernelCall {
     context.step_ = &step;
     context.may_reuse_input0_ = may_reuse_input0;
   }
+
+  // What bind() was told, for devices that run the kernel later or elsewhere.
+  const NodeView& view() const { return *context.view_; }
+  Tensor* outputs() const { return context.outputs_; }
+  // The memory that new outputs come from.
+  Memory& memory() const { return *context.memory_; }
 };
 
+// The shape of output `index`: known before the step, or inferred from the shapes that the inputs
+// of `call` really have. Throws: what the op's shape rule throws; InternalError if the shape
+// depends on values.
+Shape output_shape(const KernelCall& call, int index);
+
 // Runs a plain kernel once on host tensors; for tests, constant folding and initial values.
-std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs, Memory& memory, const StepInfo& step);
+std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs,
+                               Memory& memory, const StepInfo& step);
 
 }  // namespace troupe

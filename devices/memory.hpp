@@ -1,4 +1,5 @@
-// Memory: where the elements of tensors live on one device. Pooled, aligned, with a budget and statistics.
+// Memory: where the elements of tensors live on one device. Pooled, aligned, with a budget and
+// statistics.
 #pragma once
 
 #include "troupe/op.hpp"
@@ -16,8 +17,8 @@ struct MemoryStats {
 
 class Memory : public BufferOwner {
  public:
-  // A buffer of at least `bytes`, aligned to 64 (16 up to 48 bytes), with one reference. Any thread.
-  // Throws: Error(out_of_memory) naming the device, the request and the budget.
+  // A buffer of at least `bytes`, aligned to 64 (16 up to 48 bytes), with one reference. Any
+  // thread. Throws: Error(out_of_memory) naming the device, the request and the budget.
   virtual Buffer* allocate(int64_t bytes) = 0;
   virtual MemoryStats stats() const = 0;
   Tensor make(DType dtype, const Shape& shape) {

@@ -236,12 +236,6 @@ Tensor Tensor::rows(int64_t begin, int64_t end) const {
   return view;
 }
 
-Buffer* Tensor::detach() {
-  Buffer* buffer = std::exchange(buffer_, nullptr);
-  release();
-  return buffer;
-}
-
 void Tensor::release() {
   if (flags_ & kWide && wide_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete wide_;
   if (buffer_ && buffer_->drop()) buffer_->owner->release(buffer_);

@@ -194,7 +194,14 @@ class Tensor {
 
   Buffer* buffer() const { return buffer_; }
   bool unique() const { return buffer_ && buffer_->refs.load(std::memory_order_acquire) == 1; }
-  Buffer* detach();  // gives the reference away and becomes undefined
+  Buffer* detach() {  // gives the reference away and becomes undefined
+    Buffer* buffer = std::exchange(buffer_, nullptr);
+    if (flags_ & kWide) [[unlikely]]
+      release();
+    else
+      std::memset(static_cast<void*>(this), 0, sizeof(Tensor));
+    return buffer;
+  }
   void reset() {
     if (buffer_) release();
   }

@@ -1,0 +1,34 @@
+// The CPU as a device: kernels run on the thread that launches them, and a copy is the value
+// itself. Several may live in one process, each with a pool and a budget of its own.
+#include "devices/device.hpp"
+#include "devices/pool.hpp"
+
+namespace troupe {
+namespace {
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(std::string name, int64_t budget_bytes)
+      : Device(name, DeviceKind::cpu), memory_(std::move(name), budget_bytes) {}
+
+  Memory& memory() override { return memory_; }
+  bool on_host() const override { return true; }
+  const Kernel* kernel_for(const Node& node) const override {
+    return find_kernel(node, DeviceKind::cpu);
+  }
+  void launch(KernelCall& call) override { call.view().kernel->run(call.context); }
+  void copy_from_host(const Tensor& value, Done done) override { done(Errc::ok, {}, value); }
+  void copy_to_host(const Tensor& value, Done done) override { done(Errc::ok, {}, value); }
+  void fence(Done done) override { done(Errc::ok, {}, {}); }
+
+ private:
+  PoolMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(std::string name, int64_t budget_bytes) {
+  return std::make_unique<CpuDevice>(std::move(name), budget_bytes);
+}
+
+}  // namespace troupe

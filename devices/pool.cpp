@@ -1,0 +1,296 @@
+// Implements devices/pool.hpp.
+//
+// A block lies either with the system, in a free list, or with whoever holds its buffer. Lists have
+// a lock each, held for a few instructions; the two sums are atomic, so that the budget holds
+// whatever happens at the same time.
+#include "devices/pool.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <new>
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kSlabBytes = 4096;  // blocks of class 0 come by the page
+constexpr int64_t kSlabBlocks = kSlabBytes / size_class::kLine;
+constexpr int kSpins = 100;  // then the holder is likely not running: let it
+
+class SpinLock {
+ public:
+  void lock() {
+    for (int i = 0; taken_.exchange(true, std::memory_order_acquire); ++i) {
+      while (taken_.load(std::memory_order_relaxed) && i < kSpins) {
+        __builtin_ia32_pause();
+        ++i;
+      }
+      if (i >= kSpins) sched_yield();
+    }
+  }
+  void unlock() { taken_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> taken_{false};
+};
+
+Buffer*& next(Buffer* buffer) { return *reinterpret_cast<Buffer**>(buffer + 1); }
+
+// Where the block of a buffer begins. Requires: not of class 0.
+void* block_of(Buffer* buffer) { return reinterpret_cast<char*>(buffer + 1) - size_class::kLine; }
+
+}  // namespace
+
+// What buffers point to. It lives until the pool is gone and every buffer has come back.
+class PoolMemory::Core final : public BufferOwner {
+ public:
+  Core(std::string device, int64_t budget_bytes)
+      : device(std::move(device)), budget(budget_bytes) {}
+  Core(const Core&) = delete;
+  ~Core() {
+    trim(budget + 1);
+    for (Slab slab : slabs_) std::free(slab.begin);
+  }
+
+  Buffer* allocate(int64_t bytes) {
+    if (bytes < 0 || bytes > size_class::kBytesMax) return nullptr;
+    const int c = size_class::of(bytes);
+    Buffer* buffer = pop(c);
+    if (!buffer) buffer = c == 0 ? new_slab() : new_block(c);
+    if (!buffer) return nullptr;
+    const int64_t now = used_.fetch_add(size_class::block_bytes(c), std::memory_order_relaxed) +
+                        size_class::block_bytes(c);
+    int64_t peak = peak_.load(std::memory_order_relaxed);
+    while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+    }
+    buffer->refs.store(1, std::memory_order_relaxed);
+    return buffer;
+  }
+
+  void release(Buffer* buffer) noexcept override {
+    const int c = static_cast<int>(buffer->tag);
+    const int64_t bytes = size_class::block_bytes(c);
+    if (c > 0 && orphaned_.load(std::memory_order_relaxed)) {
+      std::free(block_of(buffer));
+    } else {
+      push(buffer);
+    }
+    give_up(bytes);
+  }
+
+  void orphan() noexcept {
+    orphaned_.store(true, std::memory_order_relaxed);
+    trim(budget + 1);
+    give_up(kPoolAlive);
+  }
+
+  // Frees blocks until `bytes` more fit into the budget. Returns false if it found nothing to free.
+  bool trim(int64_t bytes) noexcept {
+    bool found = false;
+    for (int c = size_class::kCount - 1; c > 0; --c)
+      while (reserved_.load(std::memory_order_relaxed) > budget - bytes) {
+        Buffer* buffer = pop(c);
+        if (!buffer) break;
+        std::free(block_of(buffer));
+        reserved_.fetch_sub(size_class::block_bytes(c), std::memory_order_relaxed);
+        found = true;
+      }
+    return (reserved_.load(std::memory_order_relaxed) > budget - bytes && trim_slabs()) || found;
+  }
+
+  MemoryStats stats() const {
+    return {
+        .used_bytes = used_.load(std::memory_order_relaxed) / size_class::kLine * size_class::kLine,
+        .reserved_bytes = reserved_.load(std::memory_order_relaxed),
+        .peak_bytes = peak_.load(std::memory_order_relaxed) / size_class::kLine * size_class::kLine,
+        .budget_bytes = budget,
+        .system_allocations = system_allocations_.load(std::memory_order_relaxed)};
+  }
+
+  const std::string device;
+  const int64_t budget;
+
+ private:
+  struct alignas(size_class::kLine) List {
+    SpinLock lock;
+    Buffer* head = nullptr;
+  };
+  struct Slab {
+    char* begin;
+    int64_t free_blocks = 0;  // only while trimming
+  };
+  // In `used_`, beside multiples of kLine: the pool is there. At 0 nobody needs the core any more.
+  static constexpr int64_t kPoolAlive = 1;
+
+  void give_up(int64_t bytes) noexcept {
+    if (used_.fetch_sub(bytes, std::memory_order_acq_rel) == bytes) delete this;
+  }
+
+  void push(Buffer* buffer) noexcept {
+    List& list = lists_[buffer->tag];
+    list.lock.lock();
+    next(buffer) = list.head;
+    list.head = buffer;
+    list.lock.unlock();
+  }
+
+  Buffer* pop(int c) noexcept {
+    List& list = lists_[static_cast<size_t>(c)];
+    list.lock.lock();
+    Buffer* buffer = list.head;
+    if (buffer) list.head = next(buffer);
+    list.lock.unlock();
+    return buffer;
+  }
+
+  // Memory from the system within the budget; nullptr if there is none.
+  char* reserve(int64_t bytes, int64_t alignment) {
+    int64_t old = reserved_.load(std::memory_order_relaxed);
+    do {
+      while (old > budget - bytes) {
+        if (!trim(bytes)) return nullptr;
+        old = reserved_.load(std::memory_order_relaxed);
+      }
+    } while (!reserved_.compare_exchange_weak(old, old + bytes, std::memory_order_relaxed));
+    auto* block = static_cast<char*>(
+        std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(bytes)));
+    if (block)
+      system_allocations_.fetch_add(1, std::memory_order_relaxed);
+    else
+      reserved_.fetch_sub(bytes, std::memory_order_relaxed);
+    return block;
+  }
+
+  Buffer* new_block(int c) {
+    char* block = reserve(size_class::block_bytes(c), size_class::kLine);
+    if (!block) return nullptr;
+    return new (block + size_class::kLine - sizeof(Buffer))
+        Buffer{{1}, static_cast<uint32_t>(c), this};
+  }
+
+  Buffer* new_slab() {
+    char* slab = reserve(kSlabBytes, kSlabBytes);
+    if (!slab) return nullptr;
+    {
+      std::lock_guard guard(slab_mutex_);
+      slabs_.push_back({slab});
+    }
+    Buffer* first = nullptr;
+    for (int64_t i = kSlabBlocks; i-- > 0;) {  // so that the list goes up through memory
+      auto* buffer = new (slab + i * size_class::kLine) Buffer{{1}, 0, this};
+      next(buffer) = first;
+      first = buffer;
+    }
+    Buffer* rest = next(first);
+    List& list = lists_[0];
+    Buffer* last = reinterpret_cast<Buffer*>(slab + (kSlabBlocks - 1) * size_class::kLine);
+    list.lock.lock();
+    next(last) = list.head;
+    list.head = rest;
+    list.lock.unlock();
+    return first;
+  }
+
+  // Frees the slabs of which every block is free. Allocates nothing.
+  bool trim_slabs() noexcept {
+    std::lock_guard guard(slab_mutex_);
+    lists_[0].lock.lock();
+    Buffer* head = std::exchange(lists_[0].head, nullptr);
+    lists_[0].lock.unlock();
+    // One pass counts the free blocks of each slab, the next keeps those of the slabs that stay.
+    std::sort(slabs_.begin(), slabs_.end(), [](Slab a, Slab b) { return a.begin < b.begin; });
+    const auto slab_of = [&](Buffer* buffer) -> Slab& {
+      auto* address = reinterpret_cast<char*>(buffer);
+      return *(std::upper_bound(slabs_.begin(), slabs_.end(), address,
+                                [](char* at, Slab slab) { return at < slab.begin; }) -
+               1);
+    };
+    for (Slab& slab : slabs_) slab.free_blocks = 0;
+    for (Buffer* b = head; b; b = next(b)) ++slab_of(b).free_blocks;
+    while (head) {
+      Buffer* b = std::exchange(head, next(head));
+      if (slab_of(b).free_blocks < kSlabBlocks) push(b);
+    }
+    const size_t count = std::erase_if(slabs_, [](Slab slab) {
+      if (slab.free_blocks == kSlabBlocks) std::free(slab.begin);
+      return slab.free_blocks == kSlabBlocks;
+    });
+    reserved_.fetch_sub(static_cast<int64_t>(count) * kSlabBytes, std::memory_order_relaxed);
+    return count > 0;
+  }
+
+  std::array<List, size_class::kCount> lists_;
+  alignas(size_class::kLine) std::atomic<int64_t> used_{kPoolAlive};
+  std::atomic<int64_t> peak_{0};
+  alignas(size_class::kLine) std::atomic<int64_t> reserved_{0};
+  std::atomic<int64_t> system_allocations_{0};
+  std::atomic<bool> orphaned_{false};
+  std::mutex slab_mutex_;  // taken before the lock of list 0; guards the next
+  std::vector<Slab> slabs_;
+};
+
+PoolMemory::PoolMemory(std::string device, int64_t budget_bytes)
+    : core_(new Core(std::move(device), std::max<int64_t>(budget_bytes, 0))) {}
+
+PoolMemory::~PoolMemory() { core_->orphan(); }
+
+Buffer* PoolMemory::allocate(int64_t bytes) {
+  Buffer* buffer = core_->allocate(bytes);
+  if (!buffer) refuse(bytes);
+  return buffer;
+}
+
+Buffer* PoolMemory::try_allocate(int64_t bytes) { return core_->allocate(bytes); }
+
+void PoolMemory::release(Buffer* buffer) noexcept { core_->release(buffer); }
+
+BufferOwner* PoolMemory::owner() const { return core_; }
+
+void PoolMemory::trim() { core_->trim(core_->budget + 1); }
+
+MemoryStats PoolMemory::stats() const {
+  MemoryStats stats = core_->stats();
+  std::lock_guard guard(mutex_);
+  for (const auto* cached : cached_bytes_)
+    stats.used_bytes -= cached->load(std::memory_order_relaxed);
+  return stats;
+}
+
+void PoolMemory::refuse(int64_t bytes) const {
+  const MemoryStats now = stats();
+  throw Error(
+      Errc::out_of_memory, "device ", core_->device, " has no room for a tensor of ", bytes,
+      " bytes: of its memory budget of ", now.budget_bytes, " bytes ", now.used_bytes,
+      " are in use and ", now.reserved_bytes,
+      " reserved; use smaller batches, place some nodes on another device, or raise the budget");
+}
+
+PoolCache::PoolCache(PoolMemory& pool) : pool_(pool), owner_(pool.owner()) {
+  std::lock_guard guard(pool_.mutex_);
+  pool_.cached_bytes_.push_back(&cached_bytes_);
+}
+
+PoolCache::~PoolCache() {
+  flush();
+  std::lock_guard guard(pool_.mutex_);
+  std::erase(pool_.cached_bytes_, &cached_bytes_);
+}
+
+void PoolCache::flush() noexcept {
+  for (Buffer*& head : free_)
+    while (head) {
+      Buffer* buffer = std::exchange(head, next(head));
+      count(-size_class::block_bytes(static_cast<int>(buffer->tag)));
+      owner_->release(buffer);
+    }
+}
+
+Buffer* PoolCache::allocate_from_pool(int64_t bytes) {
+  if (Buffer* buffer = pool_.try_allocate(bytes)) return buffer;
+  flush();  // what lies here may be just what is missing
+  return pool_.allocate(bytes);
+}
+
+}  // namespace troupe

@@ -1,0 +1,210 @@
+// The shadow accelerator: a stand-in for a GPU on machines without one. Its memory is host memory
+// behind addresses that fault when host code follows them, and its kernels, the plain CPU ones, run
+// later on a thread of its own. So whatever breaks the device interface (reading a value without a
+// copy, reading it too early) breaks a test here, too.
+//
+// Ops that only share elements (identity, reshape) take no place in the queue. Kernels that finish
+// later have no place on a queue: kernel_for says so, and soft placement puts parameters and
+// gradient pushes on a CPU. A shape that depends on values is refused at launch, because outputs
+// are made before the kernel has run.
+#include <cstring>
+#include <new>
+
+#include "devices/device.hpp"
+#include "devices/pool.hpp"
+#include "devices/work_queue.hpp"
+
+namespace troupe {
+namespace {
+
+// Sets a bit that no address of a program has: x86-64 faults on such an address (it is not
+// canonical), whatever is mapped.
+constexpr uint64_t kDisplacement = uint64_t{1} << 62;
+
+void* displaced(const void* address) {
+  return reinterpret_cast<void*>(reinterpret_cast<uint64_t>(address) ^ kDisplacement);
+}
+
+// A header whose elements are elsewhere, with what keeps them alive.
+struct ForeignBuffer {
+  Buffer header;
+  void* address;  // where Buffer::data() looks for it
+  Tensor elements;
+};
+
+class ForeignOwner final : public BufferOwner {
+ public:
+  void release(Buffer* buffer) noexcept override {
+    delete reinterpret_cast<ForeignBuffer*>(buffer);
+  }
+};
+ForeignOwner foreign_owner;  // no state: buffers may outlive any device
+
+Buffer* make_foreign(void* address, uint32_t flags, Tensor elements) {
+  auto* foreign = new ForeignBuffer{
+      {{1}, Buffer::kForeign | flags, &foreign_owner}, address, std::move(elements)};
+  return &foreign->header;
+}
+
+// The elements of a tensor of a shadow device, as host code of that device sees them.
+Tensor host_view(const Tensor& tensor) {
+  if (!tensor.defined() || tensor.on_host()) return tensor;
+  return Tensor::adopt(make_foreign(displaced(tensor.raw()), 0, tensor), tensor.dtype(),
+                       tensor.shape());
+}
+
+class ShadowMemory final : public Memory {
+ public:
+  ShadowMemory(std::string device, int64_t budget_bytes) : pool_(std::move(device), budget_bytes) {}
+  Buffer* allocate(int64_t bytes) override {
+    Tensor elements = pool_.make(DType::u8, Shape{bytes});
+    void* address = displaced(elements.raw());
+    return make_foreign(address, Buffer::kOffHost, std::move(elements));
+  }
+  MemoryStats stats() const override { return pool_.stats(); }
+  void release(Buffer* buffer) noexcept override { buffer->owner->release(buffer); }
+  Memory& scratch() { return pool_; }
+
+ private:
+  PoolMemory pool_;
+};
+
+// A kernel in the queue: everything the launch was told, held.
+struct QueuedKernel {
+  QueuedKernel(const KernelCall& call, Memory& scratch_memory)
+      : view(call.view()), step(call.context.step()), scratch(&scratch_memory) {
+    for (int i = 0; i < call.context.input_count(); ++i) {
+      slots.push_back(static_cast<uint32_t>(i));
+      inputs.push_back(host_view(call.context.input(i)));
+    }
+    for (size_t i = 0; i < view.outputs.size(); ++i)
+      outputs.push_back(host_view(call.outputs()[i]));
+  }
+
+  // Throws: what the kernel throws.
+  void run() {
+    std::vector<Tensor> results = outputs;
+    KernelCall call;
+    call.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(inputs.size()),
+              results.data(), *scratch, step,
+              /*may_reuse_input0=*/false);
+    view.kernel->run(call.context);
+    for (size_t i = 0; i < results.size(); ++i) keep(i, results[i]);
+  }
+
+ private:
+  // A kernel may pass on a value instead of filling the output that was promised to the readers.
+  void keep(size_t i, const Tensor& result) {
+    if (result.buffer() == outputs[i].buffer()) return;
+    TROUPE_CHECK(result.shape() == outputs[i].shape() && result.dtype() == outputs[i].dtype(),
+                 "output ", i, " of ", describe(*view.node), " was to be ", outputs[i].dtype(),
+                 outputs[i].shape(), ", but is ", result.dtype(), result.shape());
+    std::memcpy(outputs[i].mutable_raw(), result.raw(), static_cast<size_t>(result.byte_size()));
+  }
+
+  NodeView view;
+  StepInfo step;
+  Memory* scratch;
+  std::vector<uint32_t> slots;
+  std::vector<Tensor> inputs, outputs;  // as the host sees them
+};
+
+struct Failure {
+  Errc code = Errc::ok;
+  std::string text;
+};
+
+// Turns what `work` throws into a value: queue and callers are on different threads.
+template <class F>
+Failure failure_of(F&& work) {
+  try {
+    work();
+    return {};
+  } catch (const Error& e) {
+    return {e.code(), e.what()};
+  } catch (const std::bad_alloc&) {
+    return {Errc::out_of_memory, "the system refused memory"};
+  } catch (const std::exception& e) {
+    return {Errc::kernel_failed, e.what()};
+  }
+}
+
+class ShadowDevice final : public Device {
+ public:
+  ShadowDevice(std::string name, int64_t budget_bytes)
+      : Device(name, DeviceKind::shadow), memory_(std::move(name), budget_bytes) {}
+
+  Memory& memory() override { return memory_; }
+  bool on_host() const override { return false; }
+
+  const Kernel* kernel_for(const Node& node) const override {
+    const Kernel* kernel = find_kernel(node, DeviceKind::cpu);
+    return kernel && kernel->run ? kernel : nullptr;
+  }
+
+  void launch(KernelCall& call) override {
+    Tensor* outputs = call.outputs();
+    const NodeView& view = call.view();
+    if (view.node->op->aliases) {
+      outputs[0] = call.context.input(0).reshaped(output_shape(call, 0));
+      return;
+    }
+    for (size_t i = 0; i < view.outputs.size(); ++i)
+      outputs[i] = memory_.make(view.outputs[i].dtype, output_shape(call, static_cast<int>(i)));
+    auto kernel = std::make_shared<QueuedKernel>(call, memory_.scratch());
+    queue_.put([this, kernel] {
+      Failure failure = failure_of([&] { kernel->run(); });
+      if (failed_.code == Errc::ok) failed_ = std::move(failure);
+    });
+  }
+
+  void copy_from_host(const Tensor& value, Done done) override {
+    queue_.put([this, value, done = std::move(done)] {
+      Tensor copy;
+      finish(done, copy, [&] {
+        copy = memory_.make(value.dtype(), value.shape());
+        std::memcpy(host_view(copy).mutable_raw(), host_view(value).raw(),
+                    static_cast<size_t>(value.byte_size()));
+      });
+    });
+  }
+
+  void copy_to_host(const Tensor& value, Done done) override {
+    queue_.put([this, value, done = std::move(done)] {
+      Tensor copy;
+      finish(done, copy, [&] {
+        copy = Tensor::empty(value.dtype(), value.shape());
+        std::memcpy(copy.mutable_raw(), host_view(value).raw(),
+                    static_cast<size_t>(value.byte_size()));
+      });
+    });
+  }
+
+  void fence(Done done) override {
+    queue_.put([this, done = std::move(done)] { finish(done, {}, [] {}); });
+  }
+
+ private:
+  // Does `work` and says so, or which kernel failed before it.
+  template <class F>
+  void finish(const Done& done, const Tensor& value, F&& work) {
+    Failure failure = std::exchange(failed_, {});
+    if (failure.code == Errc::ok) failure = failure_of(work);
+    if (failure.code == Errc::ok)
+      done(Errc::ok, {}, value);
+    else
+      done(failure.code, std::move(failure.text), {});
+  }
+
+  ShadowMemory memory_;
+  Failure failed_;   // the first since the last `done`; the queue's thread alone uses it
+  WorkQueue queue_;  // last: its destructor finishes work that uses the others
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_shadow_device(std::string name, int64_t budget_bytes) {
+  return std::make_unique<ShadowDevice>(std::move(name), budget_bytes);
+}
+
+}  // namespace troupe

@@ -1,0 +1,66 @@
+// WorkQueue: a thread that does one thing after the other, for devices whose work ends later. Owned
+// by its device; the destructor finishes what is in the queue.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace troupe {
+
+class WorkQueue {
+ public:
+  // Who puts more waits until there is room: an accelerator's queue is not endless, either. Several
+  // steps' worth of kernels.
+  static constexpr size_t kItemsMax = 1024;
+
+  WorkQueue() : thread_([this] { serve(); }) {}
+  ~WorkQueue() {
+    {
+      std::lock_guard guard(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+  // Any thread. Waits while the queue is full, except for work put there by work, which would wait
+  // for itself. Requires: `work` does not throw.
+  void put(std::function<void()> work) {
+    std::unique_lock lock(mutex_);
+    if (std::this_thread::get_id() != thread_.get_id())
+      changed_.wait(lock, [this] { return items_.size() < kItemsMax; });
+    items_.push_back(std::move(work));
+    lock.unlock();
+    changed_.notify_all();
+  }
+
+ private:
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stopping_ || !items_.empty(); });
+      if (items_.empty()) return;
+      {
+        const std::function<void()> work = std::move(items_.front());
+        items_.pop_front();
+        lock.unlock();
+        changed_.notify_all();
+        work();
+      }  // what the work held goes without the lock
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;  // guards the next two
+  std::deque<std::function<void()>> items_;
+  bool stopping_ = false;
+  std::condition_variable changed_;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace troupe
