@@ -93,9 +93,9 @@ DeviceName parse_device_name(std::string_view text) {
 std::string to_string(const DeviceName& name) {
   std::string text;
   if (name.job) text += "/job:" + *name.job;
-  if (name.task) text += "/task:" + std::to_string(*name.task);
+  if (name.task) text += detail::concat("/task:", *name.task);
   if (name.kind) text += std::string("/device:") + to_string(*name.kind);
-  if (name.kind && name.index) text += ":" + std::to_string(*name.index);
+  if (name.kind && name.index) text += detail::concat(":", *name.index);
   return text;
 }
 

@@ -25,8 +25,15 @@ void check_names(const Op& op, const std::vector<std::string>& names, const char
   }
 }
 
+// Op and attribute names stand in the text form.
+bool is_word(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
 void check_attrs(const Op& op) {
-  std::set<std::string> seen;
+  std::set<std::string> seen = {"on", "with", "after", "at"};  // words of the text form
   for (const AttrSpec& attr : op.attrs) {
     if (!seen.insert(attr.name).second)
       throw bad_schema(op, "attribute " + attr.name + " is listed twice");
@@ -73,7 +80,7 @@ std::string InferContext::where() const {
 }
 
 void Registry::add(Op op) {
-  if (op.name.empty()) throw bad_schema(op, "an op needs a name");
+  if (!is_word(op.name)) throw bad_schema(op, "an op's name is letters, digits and _");
   if (ops_.count(op.name)) throw bad_schema(op, "there is already an op of this name");
   check_names(op, op.inputs, "input");
   check_names(op, op.outputs, "output");

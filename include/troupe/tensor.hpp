@@ -152,7 +152,7 @@ class Tensor {
   bool defined() const { return buffer_ != nullptr; }
   DType dtype() const { return dtype_; }
   int ndim() const { return ndim_; }
-  int64_t dim(int i) const { return flags_ & kWide ? wide_->dims[i] : dims_[i]; }
+  int64_t dim(int i) const { return flags_ & kWide ? wide_->dims[i] : dims_[i & 3]; }
   Shape shape() const;
   int64_t size() const {  // number of elements
     if (flags_ & kWide) return wide_size();
