@@ -1,0 +1,116 @@
+// Data: readers of files, and batches that any worker can recompute. Implemented in data/*.cpp.
+//
+// Readers throw Error(io) if a file cannot be read, and Error(bad_data) if it is not what it should
+// be: with file, offset or line, what was expected and what was found. They read plain and gzipped
+// files, told apart by content, and check every size before they take memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "troupe/tensor.hpp"
+
+namespace troupe {
+
+// A file is refused past this many bytes, unpacked; larger sets are read in parts.
+inline constexpr int64_t kDataBytesMax = int64_t{4} << 30;
+
+struct Dataset {
+  Tensor features;  // [n, ...]
+  Tensor labels;    // [n]
+  int64_t size() const { return features.defined() ? features.dim(0) : 0; }
+  Dataset rows(int64_t begin, int64_t end) const;  // shares memory
+};
+
+// An IDX file (LeCun's MNIST format) as a tensor of its own dtype: u8, i32, f32 or f64; i8 and i16
+// become i32.
+Tensor read_idx(const std::string& path, int64_t bytes_max = kDataBytesMax);
+
+struct CsvOptions {
+  DType label_dtype = DType::i64;  // i64: whole numbers in [0, classes); f32: any finite number
+  int64_t classes = 0;             // i64 labels must be below; 0: any that is not negative
+  int64_t bytes_max = kDataBytesMax;
+};
+// A table: a header line, then one record a line, the label last. Features are f32 [n, columns -
+// 1]. Lines end with LF or CRLF; a field may stand in double quotes. Refuses ragged rows, empty
+// fields, what is not a finite number, and a file without records.
+Dataset read_csv(const std::string& path, const CsvOptions& options = {});
+
+// The 8 x 8 digits (UCI, Alpaydin and Kaynak 1998): features f32 [n, 8, 8, 1] in [0, 1], labels
+// i64.
+Dataset load_digits(const std::string& path);
+
+struct TrainTest {
+  Dataset train, test;
+};
+// MNIST from its four IDX files in `dir`, plain or .gz: features f32 [n, 28, 28, 1] in [0, 1],
+// labels i64 in [0, 10).
+TrainTest load_mnist(const std::string& dir);
+
+struct Batch {
+  Tensor features;               // [b, ...]
+  Tensor labels;                 // [b]
+  std::vector<int64_t> records;  // rows of the dataset, in order
+};
+
+// Seeded batches of a dataset for one or several slots. Every function is pure: the same arguments
+// give the same records, in any process and order, so a lost step can be done again. Any thread may
+// call.
+//
+// Epoch e is a shuffle of all records, keyed by (seed, e). A global batch is `slots * batch_size`
+// records of it, cut into one contiguous part per slot.
+class Batches {
+ public:
+  struct Settings {
+    int64_t batch_size = 32;  // records per slot
+    int64_t slots = 1;
+    uint64_t seed = 0;
+    bool shuffle = true;
+  };
+  // Throws: Error(invalid_argument) for an empty dataset, or labels of another number than
+  // features.
+  Batches(Dataset dataset, Settings settings);
+
+  // Batches of an endless run over epochs: step s takes the records [s, s + 1) * slots * batch_size
+  // of the epochs strung together. All batches are full; one that begins in what an epoch has left
+  // ends in the next, and each epoch still has every record exactly once.
+  Batch at(int64_t step, int64_t slot) const;
+  std::vector<int64_t> records_at(int64_t step, int64_t slot) const;
+
+  // Batches that end with the epoch: `step` in [0, steps_per_epoch()). The last one holds what is
+  // left, shared evenly among the slots: some get one record less, and none where fewer are left
+  // than there are slots.
+  Batch batch(int64_t epoch, int64_t step, int64_t slot) const;
+  std::vector<int64_t> records(int64_t epoch, int64_t step, int64_t slot) const;
+  int64_t steps_per_epoch() const;
+
+  const Dataset& dataset() const;
+  const Settings& settings() const;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+// Makes the batches Batches::at(step), step + 1, ... of one slot ahead, on one thread, at most
+// `depth` of them. Destroying it stops the thread.
+class Prefetch {
+ public:
+  Prefetch(Batches batches, int64_t slot, int64_t first_step = 0, int64_t depth = 2);
+  ~Prefetch();
+  Prefetch(const Prefetch&) = delete;
+  Prefetch& operator=(const Prefetch&) = delete;
+
+  // The same as Batches::at(step, slot), usually ready. After a jump, preparing goes on from there.
+  // One caller at a time.
+  Batch at(int64_t step);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace troupe

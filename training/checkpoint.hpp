@@ -1,0 +1,93 @@
+// Checkpoints: one safetensors file per shard and one manifest, whose appearance commits them.
+// Plain functions over a Disk; they block. A directory holds several checkpoints, told apart by a
+// generation that only grows:
+//
+//   000007-step12.shard-0-of-2.safetensors   000007-step12.shard-1-of-2.safetensors
+//   000007-step12.manifest.json
+//
+// At every instant after the first commit some checkpoint is whole, whatever write is cut short
+// (I13): files are written aside, synced and renamed; the manifest comes last and names every file
+// with size and SHA-256; old checkpoints go manifest first, after the commit.
+//
+// Reading trusts nothing: every length is checked before memory is taken. A damaged file is an
+// Error(bad_data) with file, offset, what was expected and what was found; a checkpoint of another
+// format or model an Error(bad_configuration).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "training/disk.hpp"
+#include "training/shard.hpp"
+
+namespace troupe {
+
+inline constexpr int kCheckpointFormat = 1;
+
+struct CheckpointFile {
+  std::string name;  // in the checkpoint's directory
+  int64_t bytes = 0;
+  std::string sha256;  // lower-case hexadecimal
+};
+
+struct Manifest {
+  int64_t generation = 0;
+  int64_t step = 0;
+  uint64_t epoch = 0;
+  Aggregation rule = Aggregation::sync;
+  std::vector<std::pair<int64_t, int64_t>> next_steps;  // slot and the step it does next, by slot
+  uint64_t data_seed = 0;  // of the loader; its position is a function of seed, slot and step
+  std::string graph_fingerprint;  // of the trained graph; empty: not known
+  std::vector<ParameterSpec>
+      parameters;                     // by name; whether and how each is trained is not compared
+  std::vector<CheckpointFile> files;  // by shard
+};
+
+std::string manifest_name(int64_t generation, int64_t step);
+std::string shard_file_name(int64_t generation, int64_t step, int32_t shard, int32_t shard_count);
+
+// One more than any generation of which there is a trace in `dir`, 1 at first. Makes the directory.
+int64_t next_generation(Disk& disk, const std::string& dir);
+
+// Writes one shard's file and returns its row of the manifest. Refuses with Error(io) when the disk
+// has less room than it needs.
+CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::string& name,
+                                const ShardState& state);
+
+// Writes the manifest: from here on the checkpoint exists.
+void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manifest);
+
+// Removes all but the newest `keep` (>= 1) checkpoints, and what cut-short attempts before them
+// left. Call after a commit.
+void prune_checkpoints(Disk& disk, const std::string& dir, int keep);
+
+// The newest checkpoint in `dir` whose manifest and files are whole; nothing if there is none. Each
+// damaged one on the way adds a line to `warnings`. With `read_files`, hashes are compared too, not
+// only sizes. Throws: Error(io) when the directory cannot be read.
+std::optional<Manifest> find_newest(Disk& disk, const std::string& dir,
+                                    std::vector<std::string>& warnings, bool read_files = true);
+
+// Throws: Error(bad_configuration) naming what differs: parameters that are missing, too many or of
+// another type, another graph fingerprint (unless one is empty), another data seed.
+void check_manifest(const Manifest& manifest, const std::vector<ParameterSpec>& parameters,
+                    const std::string& graph_fingerprint, uint64_t data_seed);
+
+// The state of `wanted` slices, cut as they ask whatever the cut in the files is. Slots of an
+// optimizer of another kind than the file's begin at zero. Reads only the files that hold a part of
+// them.
+std::vector<SliceState> read_slices(Disk& disk, const std::string& dir, const Manifest& manifest,
+                                    const std::vector<Slice>& wanted);
+
+// Whole parameters by name, in their shapes.
+std::vector<std::pair<std::string, Tensor>> read_parameters(Disk& disk, const std::string& dir,
+                                                            const Manifest& manifest);
+
+// Text forms, for tests and tools.
+std::string to_text(const Manifest& manifest);
+Manifest manifest_from_text(const std::string& text,
+                            const std::string& file);  // `file` for messages
+
+}  // namespace troupe

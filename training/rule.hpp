@@ -1,0 +1,83 @@
+// AggregationRule: when gradients of one slice become an update, and which values a pull may read.
+// Plain state, one object per slice, owned by its Shard. Kinds: rule_sync.cpp, rule_async.cpp.
+//
+// A rule never sees what is out of sequence, fenced, or not finite; the shard keeps that away.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "troupe/error.hpp"
+#include "troupe/tensor.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe {
+
+// One slot's gradient for one step.
+struct Contribution {
+  int32_t slot = 0;
+  int64_t step = 0;
+  uint64_t incarnation = 0;
+  Tensor gradient;
+};
+
+// How far a slot has come with one slice; travels with snapshots, so that no push counts twice.
+struct SlotProgress {
+  int32_t slot = 0;
+  int64_t next_step =
+      0;  // the smallest step the rule has not counted yet, or the one after the largest counted
+  // Bit i: step next_step - 1 - i was counted. Steps of one slot may overtake each other by less
+  // than 64.
+  uint64_t counted = ~uint64_t{0};
+  friend bool operator==(const SlotProgress&, const SlotProgress&) = default;
+};
+
+class AggregationRule {
+ public:
+  struct PushVerdict {
+    enum Kind : uint8_t {
+      kept,     // counted; its acknowledgement follows when take() has handed it out
+      waiting,  // the same gradient is here already and not yet applied: acknowledge both together
+      applied,  // the same gradient was applied before: acknowledge now
+      refused,  // never counts
+    } kind = kept;
+    std::string text = {};  // refused: why, and what to do
+  };
+  struct PullVerdict {
+    enum Kind : uint8_t { newest, previous, wait, gone } kind = newest;
+    std::string text = {};  // gone: why
+  };
+
+  virtual ~AggregationRule() = default;
+  virtual Aggregation kind() const = 0;
+
+  // Whether push() would keep it; lets the shard check a gradient before it counts.
+  virtual PushVerdict look(int32_t slot, int64_t step) const = 0;
+  virtual void push(Contribution contribution) = 0;  // Requires: look() said kept.
+  // Moves the gradients of the next update into `out`, in slot order; their mean is to be applied.
+  // False: not yet.
+  virtual bool take(std::vector<Contribution>& out) = 0;
+
+  virtual PullVerdict pull(int32_t slot, int64_t step) const = 0;
+  virtual void pulled(int32_t slot, int64_t step,
+                      int64_t version) = 0;  // what a pull was answered with
+  virtual bool needs_previous()
+      const = 0;  // some slot may still ask for the values before the last update
+
+  // A snapshot "at step": 0 now, > 0 not yet, < 0 too late.
+  virtual int compare_step(int64_t step) const = 0;
+  virtual int64_t next_step() const = 0;  // of the slowest slot
+  virtual std::vector<SlotProgress> progress() const = 0;
+  virtual int64_t held() const = 0;  // gradients counted and not yet taken
+  virtual bool at_boundary(
+      int64_t step) const = 0;  // nothing held, and every slot's next step is `step`
+  virtual std::vector<int32_t> missing() const { return {}; }  // slots the open update waits for
+};
+
+// `progress`: one entry per slot, ascending by slot; their next_step must agree under the
+// synchronous rule. Throws: Error(invalid_argument) otherwise.
+std::unique_ptr<AggregationRule> make_rule(Aggregation kind, std::vector<SlotProgress> progress);
+
+}  // namespace troupe
