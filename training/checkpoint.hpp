@@ -55,7 +55,7 @@ int64_t next_generation(Disk& disk, const std::string& dir);
 // Writes one shard's file and returns its row of the manifest. Refuses with Error(io) when the disk
 // has less room than it needs.
 CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::string& name,
-                                const ShardState& state);
+                                const ShardImage& state);
 
 // Writes the manifest: from here on the checkpoint exists.
 void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manifest);
@@ -69,6 +69,9 @@ void prune_checkpoints(Disk& disk, const std::string& dir, int keep);
 // only sizes. Throws: Error(io) when the directory cannot be read.
 std::optional<Manifest> find_newest(Disk& disk, const std::string& dir,
                                     std::vector<std::string>& warnings, bool read_files = true);
+
+// Throws: Error(io) if it cannot be read, Error(bad_data) if it is damaged.
+Manifest read_manifest(Disk& disk, const std::string& dir, const std::string& name);
 
 // Throws: Error(bad_configuration) naming what differs: parameters that are missing, too many or of
 // another type, another graph fingerprint (unless one is empty), another data seed.

@@ -76,6 +76,9 @@ class AggregationRule {
   virtual std::vector<int32_t> missing() const { return {}; }  // slots the open update waits for
 };
 
+// Slots 0 .. count - 1, all at `next_step`.
+std::vector<SlotProgress> slots_at(int32_t count, int64_t next_step);
+
 // `progress`: one entry per slot, ascending by slot; their next_step must agree under the
 // synchronous rule. Throws: Error(invalid_argument) otherwise.
 std::unique_ptr<AggregationRule> make_rule(Aggregation kind, std::vector<SlotProgress> progress);

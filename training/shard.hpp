@@ -45,7 +45,7 @@ struct SliceState {
 };
 
 // All slices of one shard, consistently at one step.
-struct ShardState {
+struct ShardImage {
   uint64_t epoch = 0;
   int64_t step = 0;  // as asked for
   Aggregation rule = Aggregation::sync;
@@ -57,7 +57,7 @@ struct SnapshotDone {
   uint64_t id = 0;
   Errc code = Errc::ok;
   std::string text;
-  ShardState state;  // when ok
+  ShardImage state;  // when ok
 };
 struct ShardAction {
   uint64_t to = 0;
@@ -118,9 +118,9 @@ class Shard {
   struct Spec {
     uint64_t epoch = 1;
     Aggregation rule = Aggregation::sync;
-    std::vector<int32_t> slots = {0};  // whose gradients make an update, any order
+    std::vector<SlotProgress> slots = {
+        {.slot = 0}};  // whose gradients make an update, and where each begins
     std::vector<Slice> slices = {};
-    int64_t next_step = 0;  // where every slot begins
   };
   // Empty, or serving when there are no slices. Throws: Error(invalid_argument) for a bad spec.
   explicit Shard(Spec spec);
@@ -152,18 +152,19 @@ class Shard {
   // A higher epoch: everything that waits is answered with Errc::stale, sequences count from 0
   // again; values, versions and steps stay. The same epoch does nothing.
   Outcome set_epoch(uint64_t epoch, ShardActions& out);
-  // Refuses pushes and lets pulls wait until restore(). As set_epoch() otherwise, and also allowed
-  // in the present epoch.
+  // Refuses pushes and lets pulls wait until restore() or clear(). As set_epoch() otherwise, and
+  // also allowed in the present epoch.
   Outcome begin_restore(uint64_t epoch, ShardActions& out);
   // Puts back the state of all slices and serves. `states`: one for each of the shard's slices, any
-  // order (checkpoint.hpp makes them, for any layout). Each slot continues at its progress; slots
-  // without one at the slice's next_step.
+  // order (checkpoint.hpp makes them, for any layout). A slot continues at its progress in the
+  // state, or where there is none at the slice's next_step.
   Outcome restore(uint64_t epoch, std::vector<SliceState> states, ShardActions& out);
-  // Another rule or other slots from `next_step` on. Refused with Errc::invalid_argument unless
-  // every slot of every trained slice is at a boundary, with nothing waiting. Values and versions
-  // stay.
-  Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<int32_t> slots, int64_t next_step,
-                   ShardActions& out);
+  // Forgets all values: empty again, to be given initial values anew; slots begin where `slots`
+  // says.
+  Outcome clear(uint64_t epoch, std::vector<SlotProgress> slots, ShardActions& out);
+  // Another rule or other slots. Refused with Errc::invalid_argument unless every slot of every
+  // trained slice is at a boundary, with nothing waiting. Values and versions stay.
+  Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<SlotProgress> slots);
   // A slot's process is gone: what it has waiting here is forgotten. Its gradients in an open round
   // stay: a step done again has the same bits.
   void slot_lost(int32_t slot, ShardActions& out);
