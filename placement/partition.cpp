@@ -160,7 +160,7 @@ std::string reading(const PartNode& node) {
     text += detail::concat(text.empty() ? "" : ", ", input.node, ":", input.output);
   for (int32_t control : node.controls)
     text += detail::concat(text.empty() ? "" : ", ", "^", control);
-  return " (" + text + ")";
+  return text.empty() ? text : detail::concat(" (", text, ")");
 }
 
 std::string line_of(const Graph& graph, const PartNode& node) {

@@ -109,8 +109,9 @@ class Placer {
     const Node& speaker = graph_.node(group.wished_by >= 0 ? group.wished_by : group.nodes.front());
     const std::vector<size_t> fitting = matching(group.wish);
     if (fitting.empty())
-      throw Error(Errc::invalid_argument, describe(speaker), ": wants ", wish,
-                  ", but no device fits; there are ", known_devices());
+      throw Error(Errc::invalid_argument, describe(speaker), ": wants ",
+                  wish.empty() ? "any device" : wish, ", but no device fits; there are ",
+                  known_devices());
     const Node* first_unable = nullptr;
     for (size_t i : fitting) {
       const Node* without = unable(group, options_.devices[i]);
