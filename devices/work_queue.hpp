@@ -17,14 +17,7 @@ class WorkQueue {
   static constexpr size_t kItemsMax = 1024;
 
   WorkQueue() : thread_([this] { serve(); }) {}
-  ~WorkQueue() {
-    {
-      std::lock_guard guard(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
+  ~WorkQueue() { finish(); }
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
@@ -37,6 +30,18 @@ class WorkQueue {
     items_.push_back(std::move(work));
     lock.unlock();
     changed_.notify_all();
+  }
+
+  // Does what is in the queue, and what that puts there, and ends the thread. Nobody else puts work
+  // there any more.
+  void finish() {
+    if (!thread_.joinable()) return;
+    {
+      std::lock_guard guard(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
   }
 
  private:

@@ -1,0 +1,135 @@
+// Implements devices/cuda_memory.hpp.
+#include "devices/cuda_memory.hpp"
+
+#include "devices/cuda.hpp"
+
+namespace troupe {
+namespace {
+
+// A header on the host for elements on the GPU.
+struct DeviceBuffer {
+  Buffer header;
+  void* address;  // where Buffer::data() looks for it
+  std::shared_ptr<void> blocks;
+};
+
+}  // namespace
+
+class CudaMemory::Blocks final : public BufferOwner, public std::enable_shared_from_this<Blocks> {
+ public:
+  Blocks(std::string device, int index, int64_t budget_bytes)
+      : device_(std::move(device)), index_(index) {
+    stats_.budget_bytes = budget_bytes;
+  }
+  ~Blocks() { trim(); }
+
+  Buffer* allocate(int64_t bytes) {
+    std::lock_guard guard(mutex_);
+    if (bytes < 0 || bytes > size_class::kBytesMax) refuse(bytes);
+    const int c = size_class::of(bytes);
+    const int64_t block_bytes = size_class::block_bytes(c);
+    std::vector<void*>& free = free_[static_cast<size_t>(c)];
+    void* address = nullptr;
+    if (!free.empty()) {
+      address = free.back();
+      free.pop_back();
+    } else {
+      if (stats_.reserved_bytes + block_bytes > stats_.budget_bytes) trim();
+      if (stats_.reserved_bytes + block_bytes > stats_.budget_bytes) refuse(bytes);
+      check_cuda(cudaSetDevice(index_), "cudaSetDevice");
+      if (cudaMalloc(&address, static_cast<size_t>(block_bytes)) != cudaSuccess) {
+        trim();
+        cudaGetLastError();  // forgets that failure
+        check_cuda(cudaMalloc(&address, static_cast<size_t>(block_bytes)), "cudaMalloc");
+      }
+      ++stats_.system_allocations;
+      stats_.reserved_bytes += block_bytes;
+    }
+    stats_.used_bytes += block_bytes;
+    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.used_bytes);
+    const uint32_t tag = Buffer::kForeign | Buffer::kOffHost | static_cast<uint32_t>(c);
+    return &(new DeviceBuffer{{{1}, tag, this}, address, shared_from_this()})->header;
+  }
+
+  void release(Buffer* buffer) noexcept override {
+    auto* device_buffer = reinterpret_cast<DeviceBuffer*>(buffer);
+    const std::shared_ptr<void> keep = std::move(device_buffer->blocks);  // past the lock
+    const int c = static_cast<int>(buffer->tag & ~(Buffer::kForeign | Buffer::kOffHost));
+    std::lock_guard guard(mutex_);
+    free_[static_cast<size_t>(c)].push_back(device_buffer->address);
+    stats_.used_bytes -= size_class::block_bytes(c);
+    delete device_buffer;
+  }
+
+  MemoryStats stats() const {
+    std::lock_guard guard(mutex_);
+    return stats_;
+  }
+
+ private:
+  // Gives all free blocks back. cudaFree waits for the GPU, so nothing that still runs loses its
+  // memory.
+  void trim() noexcept {
+    for (size_t c = 0; c < free_.size(); ++c) {
+      for (void* address : free_[c]) {
+        cudaFree(address);
+        stats_.reserved_bytes -= size_class::block_bytes(static_cast<int>(c));
+      }
+      free_[c].clear();
+    }
+  }
+  [[noreturn]] void refuse(int64_t bytes) const {
+    throw Error(
+        Errc::out_of_memory, "device ", device_, " has no room for a tensor of ", bytes,
+        " bytes: of its memory budget of ", stats_.budget_bytes, " bytes ", stats_.used_bytes,
+        " are in use and ", stats_.reserved_bytes,
+        " reserved; use smaller batches, place some nodes on another device, or raise the budget");
+  }
+
+  const std::string device_;
+  const int index_;
+  mutable std::mutex mutex_;  // guards the rest
+  std::array<std::vector<void*>, size_class::kCount> free_;
+  MemoryStats stats_;
+};
+
+CudaMemory::CudaMemory(std::string device, int index, int64_t budget_bytes)
+    : blocks_(std::make_shared<Blocks>(std::move(device), index, budget_bytes)) {}
+
+CudaMemory::~CudaMemory() = default;
+
+Buffer* CudaMemory::allocate(int64_t bytes) { return blocks_->allocate(bytes); }
+
+MemoryStats CudaMemory::stats() const { return blocks_->stats(); }
+
+CudaStaging::~CudaStaging() {
+  for (auto& [c, blocks] : free_)
+    for (void* block : blocks) cudaFreeHost(block);
+}
+
+void* CudaStaging::take(int64_t bytes) {
+  const int c = size_class::of(bytes);
+  std::lock_guard guard(mutex_);
+  std::vector<void*>& free = free_[c];
+  if (!free.empty()) {
+    void* block = free.back();
+    free.pop_back();
+    return block;
+  }
+  const int64_t block_bytes = size_class::block_bytes(c);
+  void* block = nullptr;
+  if (reserved_bytes_ + block_bytes > kBytesMax) return nullptr;
+  if (cudaMallocHost(&block, static_cast<size_t>(block_bytes)) != cudaSuccess) {
+    cudaGetLastError();  // forgets that failure: there is another way
+    return nullptr;
+  }
+  reserved_bytes_ += block_bytes;
+  return block;
+}
+
+void CudaStaging::give(void* block, int64_t bytes) noexcept {
+  std::lock_guard guard(mutex_);
+  free_[size_class::of(bytes)].push_back(block);
+}
+
+}  // namespace troupe

@@ -1,0 +1,53 @@
+// CudaMemory: the memory of one GPU. CudaStaging: pinned host memory that copies pass through.
+// Owned by the device; any thread may use them.
+//
+// All work of a device is on one stream, so a block that is released while a kernel still reads it
+// may be handed out again at once: whatever writes it comes later in the stream.
+#pragma once
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "devices/memory.hpp"
+#include "devices/pool.hpp"
+
+namespace troupe {
+
+class CudaMemory final : public Memory {
+ public:
+  // Requires: `index` is a device. Throws nothing; the GPU is first asked when a buffer is.
+  CudaMemory(std::string device, int index, int64_t budget_bytes);
+  ~CudaMemory();
+
+  Buffer* allocate(int64_t bytes) override;
+  MemoryStats stats() const override;
+  void release(Buffer* buffer) noexcept override { buffer->owner->release(buffer); }
+
+ private:
+  class Blocks;
+  const std::shared_ptr<Blocks> blocks_;  // buffers hold it, too, so they may outlive the device
+};
+
+class CudaStaging {
+ public:
+  // Pinned memory is taken from the whole machine: beyond this, copies go through pageable memory,
+  // correct but slower.
+  static constexpr int64_t kBytesMax = int64_t{256} << 20;
+
+  CudaStaging() = default;
+  CudaStaging(const CudaStaging&) = delete;
+  ~CudaStaging();
+
+  void* take(int64_t bytes);                       // nullptr if there is none to be had
+  void give(void* block, int64_t bytes) noexcept;  // `bytes` as in take()
+
+ private:
+  std::mutex mutex_;                        // guards the next two
+  std::map<int, std::vector<void*>> free_;  // by size class
+  int64_t reserved_bytes_ = 0;
+};
+
+}  // namespace troupe

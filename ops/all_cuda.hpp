@@ -1,0 +1,13 @@
+// The CUDA kernels of the project, sorted: each function is implemented in the file of its op,
+// ops/<op>_cuda.cpp, and listed in ops/all_cuda.cpp.
+#pragma once
+
+#include <vector>
+
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+std::vector<Kernel> matmul_cuda_kernels();
+
+}  // namespace troupe
