@@ -1,4 +1,5 @@
-// A service outside the tree: builds a small graph with the installed headers and library, and looks at it.
+// A service outside the tree: builds a small graph with the installed headers and library, and
+// looks at it.
 #include <cstdio>
 #include <string>
 
@@ -7,7 +8,8 @@
 int main() {
   troupe::Graph graph;
   const troupe::Output x = troupe::placeholder(graph, troupe::DType::f32, {2, 3}, "x");
-  const troupe::Output w = troupe::constant(graph, troupe::Tensor::zeros(troupe::DType::f32, {3, 1}), "w");
+  const troupe::Output w =
+      troupe::constant(graph, troupe::Tensor::zeros(troupe::DType::f32, {3, 1}), "w");
   const troupe::Output y = troupe::relu(troupe::matmul(x, w) + 1.0);
   if (y.shape() != troupe::Shape{2, 1}) {
     std::fprintf(stderr, "wrong shape: %s\n", troupe::to_string(y.shape()).c_str());
