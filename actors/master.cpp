@@ -143,8 +143,18 @@ void Master::remove_listener(MeshListener* listener) {
 
 // Members
 
+void Master::refused(Errc code, const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  refusal_ = {code, reason};
+  changed_.notify_all();
+}
+
+StepResult Master::refusal() const {
+  std::lock_guard lock(mutex_);
+  return refusal_;
+}
+
 void Master::up(const Member& member, const caf::actor& agent) {
-  process_.peer_up(member, agent);
   // Its devices are asked for first: a call is placed on devices that exist.
   caf::anon_send(actor_, RemoteRequest{[this, member, agent](caf::event_based_actor* self) {
                    self->request(agent, kInstallTimeout, Describe{})
@@ -215,7 +225,7 @@ std::vector<std::string> Master::devices() const {
 
 bool Master::wait_for_any(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, timeout, [&] { return !agents_.empty(); });
+  return changed_.wait_for(lock, timeout, [&] { return !agents_.empty() || refusal_.code != Errc::ok; }) && !agents_.empty();
 }
 
 std::vector<std::string> Master::wait_for(const std::vector<std::string>& tasks, std::chrono::milliseconds timeout) {

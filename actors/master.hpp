@@ -57,6 +57,8 @@ class Master : public MeshListener {
 
   void up(const Member& member, const caf::actor& agent) override;
   void down(const Member& member, const std::string& reason) override;
+  void refused(Errc code, const std::string& reason) override;
+  StepResult refusal() const;  // what the cluster said when it refused us; ok if it did not
 
   std::vector<PlacedNode> placement(int64_t call) const;
   std::vector<CutEdge> cut_edges(int64_t call) const;
@@ -155,6 +157,7 @@ class Master : public MeshListener {
   std::map<int64_t, RunPtr> runs_;
   std::map<int64_t, int64_t> next_step_;  // by slot
   int64_t next_run_ = 0;
+  StepResult refusal_;
   bool stopped_ = false;
 };
 

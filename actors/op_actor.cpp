@@ -15,7 +15,7 @@ void OpActor::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* uni
     const auto& exit = content.get_as<caf::exit_msg>(0);
     if (!exit.reason) return;
     const std::string reason = home_system().render(exit.reason);
-    cleanup(caf::error(exit.reason), unit);
+    if (!cleanup(caf::error(exit.reason), unit)) return;  // an old handle: somebody else has its place
     if (auto stage = stage_.lock()) stage->restart_op(firing_index_, reason);
     return;
   }

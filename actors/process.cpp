@@ -11,6 +11,7 @@
 #include "actors/messages.hpp"
 #include "actors/worker.hpp"
 #include "net/caf_bridge.hpp"
+#include "troupe/device_name.hpp"
 
 namespace troupe {
 namespace {
@@ -57,6 +58,7 @@ struct Process::Config : caf::actor_system_config {
     set("scheduler.max-threads", static_cast<size_t>(lanes));
     set("logger.verbosity", caf::atom("quiet"));
     add_control_messages(*this);
+    add_service_messages(*this);
   }
 };
 
@@ -87,14 +89,80 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
       lanes_(lanes_of(options)),
       log_(make_log(options, task_)),
       tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
-      config_(std::make_unique<Config>(lanes_)) {
+      net_(std::move(seams.net)),
+      system_rng_(std::make_unique<SystemRng>()),
+      config_(std::make_unique<Config>(lanes_)),
+      simulated_(seams.configure != nullptr) {
+  if (!seams.transport && !net_) net_ = make_net_thread();
+  Transport& transport = seams.transport ? *seams.transport : net_->transport();
+  Clock& clock = seams.clock ? *seams.clock : net_->clock();
+  Rng& rng = seams.rng ? *seams.rng : *system_rng_;
+  if (seams.configure) {
+    seams.configure(*config_);
+  } else {
+    config_->load<LaneScheduler>();
+    load_network(*config_, rng);
+  }
   make_devices(options);
-  seams_ = seams;
-  join_ = std::make_unique<ClusterOptions>(std::move(cluster));
-  make_mesh();
+  system_ = std::make_unique<caf::actor_system>(*config_);
+  if (seams.configure) system_->await_actors_before_shutdown(false);
+  doors_ = std::make_unique<Doors>();
+  const DeviceName name = parse_device_name(task_);
+  MeshOptions mesh;
+  mesh.cluster = cluster.cluster;
+  mesh.job = *name.job;
+  mesh.task = static_cast<int32_t>(*name.task);
+  mesh.incarnation = incarnation_;
+  mesh.listen = cluster.listen;
+  mesh.seeds = cluster.seeds;
+  mesh.fingerprint = builtin_ops()->fingerprint();
+  mesh.insecure = cluster.insecure;
+  mesh.log = log_;
+  mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) { return memory->make(dtype, shape); };
+  mesh_ = std::make_unique<Mesh>(*system_, transport, clock, rng, *doors_, std::move(mesh));
+  services_ = make_services(*this);
+  agent_ = spawn_worker(*this, [this](const std::string& reason) {
+    log_->info("asked to leave: reason={}", reason);
+    if (on_leave) on_leave();
+  });
+  open_door(caf::actor_cast<caf::strong_actor_ptr>(agent_));
 }
 
 Process::~Process() { stop(); }
+
+std::string Process::start(MeshListener* listener) { return mesh_->start(agent_, listener); }
+
+void Process::stop() {
+  if (std::exchange(stopped_, true)) return;
+  if (mesh_) mesh_->stop();
+  services_.reset();  // ends its actors
+  caf::anon_send_exit(agent_, caf::exit_reason::user_shutdown);
+  agent_ = nullptr;
+  if (simulated_) return;  // its scheduler runs them out
+  system_->await_all_actors_done();
+  mesh_.reset();
+  doors_.reset();  // actor handles must not outlive the system
+}
+
+caf::actor Process::remote(const std::string& task, uint64_t actor_id) {
+  caf::strong_actor_ptr found;
+  if (task == task_) {
+    if (doors_) found = doors_->find(actor_id);
+  } else if (mesh_) {
+    found = mesh_->proxy(task, actor_id);
+  }
+  return caf::actor_cast<caf::actor>(found);
+}
+
+void Process::open_door(const caf::strong_actor_ptr& actor) {
+  if (doors_) doors_->open(actor);
+}
+
+void Process::close_door(uint64_t actor_id) {
+  if (doors_) doors_->close(actor_id);
+}
+
+void Process::peer_down(const Member& member, const std::string& reason) { services_->peer_down(member.name(), reason); }
 
 void Process::make_devices(const ProcessOptions& options) {
   const auto name = [&](const char* kind, int i) { return detail::concat(task_, "/device:", kind, ":", i); };

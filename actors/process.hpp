@@ -13,6 +13,7 @@
 #include "actors/trace.hpp"
 #include "devices/device.hpp"
 #include "net/mesh.hpp"
+#include "net/net_thread.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -24,9 +25,11 @@ struct ClusterOptions {
   bool insecure = false;
 };
 
-// What a simulation puts in place of threads, sockets and time.
+// What stands between a process and the world. Empty fields: production's.
 struct ProcessSeams {
-  std::function<void(caf::actor_system_config&)> configure;  // scheduler and middleman; empty: production
+  std::unique_ptr<NetThread> net;  // handed over
+  // A simulation gives all four instead: scheduler and middleman of the actor system, and the other seams.
+  std::function<void(caf::actor_system_config&)> configure;
   Transport* transport = nullptr;
   Clock* clock = nullptr;
   Rng* rng = nullptr;
@@ -43,7 +46,8 @@ class Process {
   Process(const Process&) = delete;
 
   // Listens, joins through the seeds, and from then on tells `listener` who comes and goes (on the network thread).
-  void start(MeshListener* listener);
+  // Returns our address. Throws: Error(io) when the port is taken; Error(bad_configuration) for one beyond loopback.
+  std::string start(MeshListener* listener);
   void stop();
 
   caf::actor_system& system() { return *system_; }
@@ -52,6 +56,7 @@ class Process {
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
   Device& cpu() const { return *devices_[0]; }
   Device* device(const std::string& name) const;  // nullptr if it is not ours
+  bool simulated() const { return simulated_; }
   int lanes() const { return lanes_; }
   Tracer& tracer() { return tracer_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }
@@ -63,30 +68,30 @@ class Process {
   // Makes an actor of ours reachable for data-plane messages of other members.
   void open_door(const caf::strong_actor_ptr& actor);
   void close_door(uint64_t actor_id);
-  std::string last_refusal();  // what a member said when it refused us; empty if none did
-  // The services and the worker actor hear of members through this; the listener given to start() does, too.
-  void peer_up(const Member& member, const caf::actor& agent);
+  std::function<void()> on_leave;  // an operator asks the process to leave; set before start()
+  // Requests to a lost member end at once. Called by the listener given to start().
   void peer_down(const Member& member, const std::string& reason);
 
  private:
   void make_devices(const ProcessOptions& options);
-  void make_mesh();
 
   const std::string task_;
   const uint64_t incarnation_;
   int lanes_ = 1;
   std::shared_ptr<spdlog::logger> log_;
   Tracer tracer_;
+  // In this order they are made, and in the reverse one they go.
+  std::unique_ptr<NetThread> net_;
+  std::unique_ptr<Rng> system_rng_;
   struct Config;
   std::unique_ptr<Config> config_;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<Doors> doors_;
+  std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<Mesh> mesh_;
   std::unique_ptr<ProcessServices> services_;
   caf::actor agent_;
-  std::unique_ptr<ClusterOptions> join_;
-  ProcessSeams seams_;
+  const bool simulated_ = false;
   bool stopped_ = false;
 };
 

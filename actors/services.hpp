@@ -31,5 +31,6 @@ class ProcessServices {
 
 // Defined in training/services.cpp.
 std::unique_ptr<ProcessServices> make_services(Process& process);
+void add_service_messages(caf::actor_system_config& config);  // the services' own control messages
 
 }  // namespace troupe

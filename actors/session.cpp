@@ -78,10 +78,12 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   state->master = std::make_unique<Master>(*state->process, graph, draw_session(incarnation));
   state->process->start(state->master.get());
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
-  if (!state->master->wait_for_any(options.timeout))
+  const bool answered = state->master->wait_for_any(options.timeout);
+  if (const StepResult refused = state->master->refusal(); refused.code != Errc::ok)
+    throw Error(refused.code, "the cluster at ", address, " refused us: ", refused.text);
+  if (!answered)
     throw Error(Errc::peer_lost, "nobody answered at ", address, " within ", options.timeout.count(),
-                " ms; start the nodes, or check the address and the cluster name \"", options.cluster, "\"",
-                state->process->last_refusal());
+                " ms; start the nodes, or check the address and the cluster name \"", options.cluster, "\"");
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   const auto missing = state->master->wait_for(options.wait_for, std::max(left, std::chrono::milliseconds(1)));
   if (!missing.empty()) {

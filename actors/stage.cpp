@@ -28,6 +28,8 @@ StepResult guarded(F&& run) {
     return {Errc::out_of_memory, "the system refused memory"};
   } catch (const std::exception& e) {
     return {Errc::kernel_failed, e.what()};
+  } catch (...) {
+    return {Errc::kernel_failed, "something that is not a std::exception was thrown"};
   }
 }
 
@@ -97,14 +99,17 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
     arrival->kind = Arrival::job;
     arrival->node = node_;
     Tracer* tracer = a.stage_.host_.tracer;
-    const int64_t begin = tracer && tracer->on() ? Tracer::now_ns() : 0;
+    const bool traced = tracer && tracer->on();
+    const int64_t wall = traced ? Tracer::now_ns() : 0;
+    const int64_t begin = a.observe_ ? tick_ns() : 0;
     const StepResult result = guarded([&] {
       KernelCall call;
       call.bind(*node.view, a.values_.data(), a.input_slots(node), node.n_in, &a.values_[node.out],
                 a.stage_.host_.device->memory(), a.info_, may_reuse_);
       node.run(call.context);
     });
-    if (begin) tracer->record("kernel", a.stage_.names_[node_], begin, Tracer::now_ns(), a.info_.run);
+    if (a.observe_ && result.code == Errc::ok) a.stage_.sampled(node_, tick_ns() - begin);
+    if (traced) tracer->record("kernel", a.stage_.names_[node_], wall, Tracer::now_ns(), a.info_.run);
     arrival->code = result.code;
     arrival->text = result.text;
     Arrival* item = arrival.release();
@@ -139,6 +144,8 @@ Arrival* Activation::free_tag() {
 Activation::Activation(Stage& stage)
     : stage_(stage),
       values_(stage.constants_),
+      missing_(stage.missing_.size()),
+      uses_(stage.uses_.size()),
       ready_(stage.nodes_.size() + 1),
       received_(stage.receive_nodes_.size()),
       inbox_(nullptr),
@@ -156,7 +163,7 @@ const uint32_t* Activation::input_slots(const FiringNode& node) const {
   return node.n_in <= 4 ? node.in : stage_.more_.data() + node.in[0];
 }
 
-void Activation::bind(KernelCall& call, uint32_t, const FiringNode& node, Memory& memory) {
+void Activation::bind(KernelCall& call, const FiringNode& node, Memory& memory) {
   const uint32_t* in = input_slots(node);
   call.bind(*node.view, values_.data(), in, node.n_in, &values_[node.out], memory, info_,
             node.n_in > 0 && uses_[in[0]] == 1);
@@ -207,7 +214,7 @@ void Activation::drain(bool may_use_lanes) {
       fire_special(i, node, may_use_lanes);
       continue;
     }
-    bind(call_, i, node, memory);
+    bind(call_, node, memory);
     node.run(call_.context);
     settle(i, false);
   }
@@ -225,7 +232,7 @@ void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_l
       send(i, node);
       return;
     case NodeKind::queued:
-      bind(call_, i, node, stage_.host_.device->memory());
+      bind(call_, node, stage_.host_.device->memory());
       stage_.host_.device->launch(call_);
       settle(i, false);
       return;
@@ -247,17 +254,11 @@ void Activation::observed_fire(uint32_t i, const FiringNode& node) {
   const bool traced = tracer && tracer->on();
   const int64_t wall = traced ? Tracer::now_ns() : 0;
   const int64_t begin = tick_ns();
-  bind(call_, i, node, cache_ ? static_cast<Memory&>(*cache_) : stage_.host_.device->memory());
+  bind(call_, node, cache_ ? static_cast<Memory&>(*cache_) : stage_.host_.device->memory());
   node.run(call_.context);
   const int64_t took = tick_ns() - begin;
   if (traced) tracer->record("kernel", stage_.names_[i], wall, wall + took, info_.run);
-  // A moving average over samples; the first one counts whole.
-  auto& cost = stage_.cost_ns_[i];
-  const int64_t old = cost.load(std::memory_order_relaxed);
-  const int64_t now = old == 0 ? took : old + (took - old) / 4;
-  cost.store(now, std::memory_order_relaxed);
-  if (stage_.host_.lanes > 1)
-    stage_.nodes_[i].costly.store(now > kCostlyFrom.count(), std::memory_order_relaxed);
+  stage_.sampled(i, took);
   settle(i, false);
 }
 
@@ -292,7 +293,6 @@ void Activation::send(uint32_t i, const FiringNode& node) {
     return;
   }
   // The value is in memory that the host cannot read: copy it first. The node settles when the copy is there.
-  ++outstanding_;
   stage_.host_.device->copy_to_host(
       *value, [step = ActivationPtr{this}, i, &port, message = std::move(message)](
                   Errc code, std::string text, Tensor copy) mutable {
@@ -307,17 +307,20 @@ void Activation::send(uint32_t i, const FiringNode& node) {
         }
         step->post(std::move(arrival));
       });
+  ++outstanding_;  // not before: what throws is fired again. Answers wait in the inbox.
 }
 
 // True if the kernel may run again; else the step is stopped with the node's name.
 bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& text) {
   const FiringNode& node = stage_.nodes_[i];
   for (uint32_t k = 0; k < node.n_out; ++k) values_[node.out + k].reset();
-  if (++restarts_ <= kKernelRestartsMax) {
+  auto restarts = std::find_if(restarts_.begin(), restarts_.end(), [i](const auto& r) { return r.first == i; });
+  if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {i, 0});
+  if (++restarts->second <= kKernelRestartsMax) {
     stage_.kernel_restarts_.fetch_add(1, std::memory_order_relaxed);
     if (stage_.host_.warn)
       stage_.host_.warn(detail::concat("kernel failed, run again: node=", stage_.names_[i], " device=", stage_.device(),
-                                       " run=", info_.run, " attempt=", restarts_, " error=", text));
+                                       " run=", info_.run, " attempt=", restarts->second, " error=", text));
     return true;
   }
   stop(code == Errc::internal ? Errc::kernel_failed : code,
@@ -352,16 +355,21 @@ void Activation::handle(Arrival& arrival) {
       }
       Tensor& value = arrival.outputs[0];
       if (value.defined() && !arrival.dead && !stage_.host_.device->on_host()) {
-        stage_.host_.device->copy_from_host(value, [step = ActivationPtr{this}, i](Errc code, std::string text, Tensor copy) {
-          auto done = std::make_unique<Arrival>();
-          done->kind = Arrival::async;
-          done->node = i;
-          done->code = code;
-          done->text = std::move(text);
-          done->outputs.push_back(std::move(copy));
-          step->post(std::move(done));
+        const StepResult started = guarded([&] {
+          stage_.host_.device->copy_from_host(value, [step = ActivationPtr{this}, i](Errc code, std::string text, Tensor copy) {
+            auto done = std::make_unique<Arrival>();
+            done->kind = Arrival::async;
+            done->node = i;
+            done->code = code;
+            done->text = std::move(text);
+            done->outputs.push_back(std::move(copy));
+            step->post(std::move(done));
+          });
         });
-        return;  // still outstanding
+        if (started.code == Errc::ok) return;  // still outstanding
+        --outstanding_;
+        stop(started.code, detail::concat("node ", stage_.names_[i], " on ", stage_.device(), ": ", started.text));
+        return;
       }
       --outstanding_;
       if (stage_.nodes_[i].n_out) values_[stage_.nodes_[i].out] = std::move(value);
@@ -386,8 +394,14 @@ void Activation::handle(Arrival& arrival) {
         return;
       }
       if (arrival.kind == Arrival::async)
-        for (size_t k = 0; k < arrival.outputs.size() && k < node.n_out; ++k)
+        for (size_t k = 0; k < node.n_out; ++k) {
+          if (k >= arrival.outputs.size() || !arrival.outputs[k].defined()) {
+            stop(Errc::kernel_failed,
+                 detail::concat("node ", stage_.names_[i], " on ", stage_.device(), " finished without output ", k));
+            return;
+          }
           values_[node.out + k] = std::move(arrival.outputs[k]);
+        }
       settle(i, false);
       return;
     }
@@ -424,14 +438,19 @@ bool Activation::own(bool may_use_lanes) {
     }
     if (outstanding_ == 0 && next_ == kNone && top_ == 0) {
       if (!stage_.host_.device->on_host() && !std::exchange(fenced_, true)) {
-        ++outstanding_;
-        stage_.host_.device->fence([step = ActivationPtr{this}](Errc code, std::string text, Tensor) {
-          auto arrival = std::make_unique<Arrival>();
-          arrival->kind = Arrival::fence;
-          arrival->code = code;
-          arrival->text = std::move(text);
-          step->post(std::move(arrival));
+        const StepResult started = guarded([&] {
+          stage_.host_.device->fence([step = ActivationPtr{this}](Errc code, std::string text, Tensor) {
+            auto arrival = std::make_unique<Arrival>();
+            arrival->kind = Arrival::fence;
+            arrival->code = code;
+            arrival->text = std::move(text);
+            step->post(std::move(arrival));
+          });
         });
+        if (started.code == Errc::ok)
+          ++outstanding_;
+        else
+          stop(started.code, started.text);
         continue;
       }
       finish();  // nothing may touch the step after this
@@ -509,11 +528,7 @@ void Activation::finish() {
   if (registered_) {
     std::lock_guard lock(stage_.mutex_);
     stage_.runs_.erase(info_.run);
-    stage_.newest_ended_ = std::max(stage_.newest_ended_, info_.run);
-    while (!stage_.early_.empty() && stage_.early_.begin()->first <= stage_.newest_ended_ - Stage::kEndedWindow) {
-      stage_.early_count_ -= stage_.early_.begin()->second.size();
-      stage_.early_.erase(stage_.early_.begin());
-    }
+    stage_.ended(info_.run);
   }
   if (stop_.load(std::memory_order_acquire)) {
     std::lock_guard lock(mutex_);
@@ -548,6 +563,31 @@ Stage::~Stage() {
   std::lock_guard lock(mutex_);
   for (auto& actor : actors_)
     if (actor) static_cast<OpActor*>(actor->get())->retire();
+  // Who handed something in last may hold a step for a moment more, but not the device's memory.
+  for (auto& step : idle_) step->cache_.reset();
+}
+
+void Stage::sampled(uint32_t i, int64_t took_ns) {
+  // A moving average over samples; the first one counts whole.
+  const int64_t old = cost_ns_[i].load(std::memory_order_relaxed);
+  const int64_t now = old == 0 ? took_ns : old + (took_ns - old) / 4;
+  cost_ns_[i].store(now, std::memory_order_relaxed);
+  if (host_.lanes > 1) nodes_[i].costly.store(now > kCostlyFrom.count(), std::memory_order_relaxed);
+}
+
+bool Stage::has_ended(int64_t run) const {
+  return run <= newest_ended_ - kEndedWindow || ended_[static_cast<uint64_t>(run) % kEndedWindow] == run;
+}
+
+void Stage::ended(int64_t run) {
+  ended_[static_cast<uint64_t>(run) % kEndedWindow] = run;
+  newest_ended_ = std::max(newest_ended_, run);
+  while (!early_.empty() && early_.begin()->first <= newest_ended_ - kEndedWindow) {
+    early_count_ -= early_.begin()->second.size();
+    early_.erase(early_.begin());
+  }
+  while (!early_cancels_.empty() && early_cancels_.begin()->first <= newest_ended_ - kEndedWindow)
+    early_cancels_.erase(early_cancels_.begin());
 }
 
 ActivationPtr Stage::acquire() {
@@ -571,7 +611,7 @@ ActivationPtr Stage::begin(const StepInfo& info, std::function<void(Activation&)
   a.top_ = first_ready_.size();
   a.next_ = Activation::kNone;
   a.outstanding_ = receives_;
-  a.restarts_ = 0;
+  a.restarts_.clear();
   a.fenced_ = false;
   a.info_ = info;
   a.result_ = {};
@@ -586,7 +626,7 @@ ActivationPtr Stage::begin(const StepInfo& info, std::function<void(Activation&)
   a.observe_ = (host_.lanes > 1 && count % kSampleEvery == 1) || (host_.tracer && host_.tracer->on());
   running_.fetch_add(1, std::memory_order_relaxed);
   fired_.fetch_add(static_cast<int64_t>(nodes_.size()), std::memory_order_relaxed);
-  a.registered_ = receives_ > 0 || has_async_;
+  a.registered_ = waits();
   if (a.registered_) {
     a.received_.assign(receive_nodes_.size(), false);
     {
@@ -597,6 +637,10 @@ ActivationPtr Stage::begin(const StepInfo& info, std::function<void(Activation&)
     {
       std::lock_guard lock(mutex_);
       runs_[info.run] = step;
+      if (auto it = early_cancels_.find(info.run); it != early_cancels_.end()) {
+        a.stop(it->second.code, std::move(it->second.text));
+        early_cancels_.erase(it);
+      }
       if (auto it = early_.find(info.run); it != early_.end()) {
         early = std::move(it->second);
         early_count_ -= early.size();
@@ -618,8 +662,13 @@ void Stage::release(ActivationPtr step) {
   }
   for (Arrival* item = a.inbox_.exchange(nullptr); item && item != Activation::free_tag();)
     delete std::exchange(item, item->next);
-  std::lock_guard lock(mutex_);
-  if (idle_.size() < kIdleActivationsMax) idle_.push_back(std::move(step));
+  std::unique_lock lock(mutex_);
+  if (idle_.size() < kIdleActivationsMax) {
+    idle_.push_back(std::move(step));
+    return;
+  }
+  lock.unlock();
+  a.cache_.reset();  // see ~Stage()
 }
 
 bool Stage::wait(Activation& a, std::chrono::steady_clock::time_point deadline) {
@@ -639,8 +688,8 @@ bool Stage::wait(Activation& a, std::chrono::steady_clock::time_point deadline) 
     const int was = a.caller_.exchange(0, std::memory_order_acq_rel);
     if (was == 2) {
       a.own(true);
-    } else if (timed_out) {
-      return a.ended_.load(std::memory_order_acquire);
+    } else if (timed_out && !a.ended_.load(std::memory_order_acquire)) {
+      return false;
     }
   }
 }
@@ -648,12 +697,14 @@ bool Stage::wait(Activation& a, std::chrono::steady_clock::time_point deadline) 
 void Stage::deliver(Deliver message) {
   const int32_t edge = message.key.edge;
   auto it = std::lower_bound(receive_nodes_.begin(), receive_nodes_.end(), std::pair{edge, uint32_t{0}});
-  if (it == receive_nodes_.end() || it->first != edge) return;  // not ours: the sender speaks of another executable
+  // Not ours: the sender speaks of another executable, perhaps to an op actor of an earlier life of this process.
+  if (message.key.session != session_ || message.key.executable != executable_) return;
+  if (it == receive_nodes_.end() || it->first != edge) return;
   const int64_t run = message.key.run;
   std::lock_guard lock(mutex_);
   auto found = runs_.find(run);
   if (found == runs_.end()) {
-    if (run <= newest_ended_ - kEndedWindow || early_count_ >= kEarlyMax) return;  // long over
+    if (has_ended(run) || early_count_ >= kEarlyMax) return;
     early_[run].push_back(std::move(message));
     ++early_count_;
     return;
@@ -675,7 +726,10 @@ void Stage::cancel(int64_t run, Errc code, const std::string& text) {
     early_.erase(early);
   }
   auto found = runs_.find(run);
-  if (found == runs_.end()) return;
+  if (found == runs_.end()) {
+    if (waits() && !has_ended(run) && early_cancels_.size() < kEarlyMax) early_cancels_[run] = {code, text};
+    return;
+  }
   found->second->stop(code, text);
   found->second->post(std::make_unique<Arrival>());
 }

@@ -42,7 +42,7 @@ struct alignas(64) FiringNode {
   uint32_t out = 0;     // first value slot written
   uint32_t n_to = 0;
   uint16_t n_in = 0;
-  uint8_t n_out = 0;
+  uint16_t n_out = 0;
   NodeKind kind = NodeKind::plain;
   std::atomic<bool> costly{false};  // worth a lane of its own, by measurement
 };
@@ -54,13 +54,14 @@ struct StepResult {
   std::string text;
 };
 
-// A kernel may throw this often in one step before the step fails.
+// A node's kernel may throw this often in one step; once more, and the step fails.
 inline constexpr int kKernelRestartsMax = 3;
 // From this cost on an op is worth handing to another lane (lanes.md: jobs of 5 us reach 96 % of two cores).
 inline constexpr std::chrono::nanoseconds kCostlyFrom{20'000};
 // One step in this many is timed node by node.
 inline constexpr int64_t kSampleEvery = 64;
-// Values for steps that have not been armed here yet, per stage. A cut edge holds at most one per step in flight.
+// Values and cancellations for steps that have not been armed here yet, per stage. A cut edge holds at most one value per step
+// in flight.
 inline constexpr size_t kEarlyMax = 4096;
 
 // Something that came back to a step from outside its owner thread.
@@ -99,7 +100,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
 
   // caf::resumable: an activation without an owner is scheduled as a job.
   resume_result resume(caf::execution_unit* unit, size_t) override;
-  subtype_t subtype() const override { return function_object; }
+  subtype_t subtype() const override { return unspecified; }  // before op jobs (lane_scheduler.hpp)
   void intrusive_ptr_add_ref_impl() override { ref(); }
   void intrusive_ptr_release_impl() override { deref(); }
 
@@ -123,7 +124,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void abandon();
   void finish();
   const uint32_t* input_slots(const FiringNode& node) const;
-  void bind(KernelCall& call, uint32_t i, const FiringNode& node, Memory& memory);
+  void bind(KernelCall& call, const FiringNode& node, Memory& memory);
   void observed_fire(uint32_t i, const FiringNode& node);
 
   static constexpr uint32_t kNone = ~0u;
@@ -138,7 +139,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   size_t top_ = 0;
   uint32_t next_ = kNone;
   int64_t outstanding_ = 0;  // nodes fired but not settled, and values not received
-  int restarts_ = 0;
+  std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown
   bool observe_ = false;     // this step is timed or traced
   bool fenced_ = false;
   bool registered_ = false;  // in the stage's table of runs: something may arrive for it
@@ -202,7 +203,8 @@ class Stage : public std::enable_shared_from_this<Stage> {
   bool wait(Activation& step, std::chrono::steady_clock::time_point deadline);
   // A value for one of this stage's edges; from an op actor's door. Any thread; only stores and schedules.
   void deliver(Deliver message);
-  // Ends `run` here with that reason, if it is running. Any thread.
+  // Ends `run` here with that reason, now or as soon as it is armed; does nothing once it has ended. A step that waits for
+  // nobody (no receives, no async kernels) just runs to its end. Any thread.
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);
   // An op actor was killed: its code is made anew from the node; no step notices.
@@ -239,6 +241,11 @@ class Stage : public std::enable_shared_from_this<Stage> {
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
   static constexpr int64_t kEndedWindow = 1024;      // runs end out of order by less than this
+  // Both: requires mutex_.
+  bool has_ended(int64_t run) const;
+  void ended(int64_t run);
+  bool waits() const { return receives_ > 0 || has_async_; }  // for something from outside
+  void sampled(uint32_t node, int64_t took_ns);  // a kernel was timed
 
   const uint64_t session_;
   const uint32_t executable_;
@@ -277,7 +284,9 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::unordered_map<int64_t, ActivationPtr> runs_;
   std::map<int64_t, std::vector<Deliver>> early_;  // by run
   size_t early_count_ = 0;
+  std::map<int64_t, StepResult> early_cancels_;    // by run
   int64_t newest_ended_ = -1;
+  std::vector<int64_t> ended_ = std::vector<int64_t>(kEndedWindow, -1);  // run % kEndedWindow -> run
   std::vector<ActivationPtr> idle_;
 };
 

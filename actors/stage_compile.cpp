@@ -131,7 +131,8 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
         views_[i] = NodeView::make(graph_node, *host_.device->kernel_for(graph_node));
         node.view = &views_[i];
         node.run = views_[i].kernel->run;
-        node.n_out = static_cast<uint8_t>(graph_node.outputs.size());
+        TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ", graph_node.outputs.size(), " outputs");
+        node.n_out = static_cast<uint16_t>(graph_node.outputs.size());
         node.kind = !views_[i].kernel->run          ? NodeKind::async
                     : host_.device->on_host() ? NodeKind::plain
                                               : NodeKind::queued;

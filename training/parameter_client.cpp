@@ -1,0 +1,277 @@
+// Implements training/parameter_client.hpp.
+#include "training/parameter_client.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace troupe {
+namespace {
+
+int64_t slice_bytes(const SliceRoute& slice, DType dtype) { return slice.size * size_of(dtype); }
+
+}  // namespace
+
+void ParameterClient::set_routes(ParameterRoutes routes) {
+  Replies replies;
+  std::vector<std::pair<uint64_t, Part>> again;
+  {
+    std::lock_guard lock(mutex_);
+    if (routes.epoch < routes_.epoch) return;  // an old message
+    const bool new_epoch = routes.epoch != routes_.epoch;
+    routes_ = std::move(routes);
+    if (new_epoch) cache_.clear();
+    if (new_epoch) next_sequence_.clear();
+    std::vector<std::shared_ptr<Request>> old;
+    for (auto& [ticket, part] : parts_) {
+      auto it = routes_.parameters.find(part.request->parameter);
+      if (part.request->epoch != routes_.epoch || it == routes_.parameters.end()) {
+        old.push_back(part.request);
+        continue;
+      }
+      part.route = it->second.slices.at(part.index);
+      again.emplace_back(ticket, part);
+    }
+    for (const auto& request : old) end(request, Errc::stale, "the shards have a new epoch; do the step again", replies);
+  }
+  for (const auto& [ticket, part] : again) send(ticket, part);
+  run(replies);
+}
+
+void ParameterClient::pull(const std::string& parameter, int64_t slot, int64_t step, Reply reply) {
+  auto request = std::make_shared<Request>();
+  request->parameter = parameter;
+  request->slot = slot;
+  request->step = step;
+  request->reply = std::move(reply);
+  ParameterRoute route;
+  Errc refused = Errc::ok;
+  std::string text;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = routes_.parameters.find(parameter);
+    if (it == routes_.parameters.end()) {
+      refused = Errc::stale;
+      text = detail::concat("this process does not know where parameter ", parameter, " lives");
+    } else if (parts_.size() >= kPendingMax) {
+      refused = Errc::out_of_memory;
+      text = detail::concat("more than ", kPendingMax, " parameter requests under way");
+    } else {
+      route = it->second;
+      request->epoch = routes_.epoch;
+    }
+  }
+  if (refused != Errc::ok) {
+    request->reply(refused, text, {});
+    return;
+  }
+  if (route.slices.size() > 1) request->values = memory_.make(route.dtype, route.shape);
+  start(std::move(request), route);
+}
+
+void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient, Reply reply) {
+  auto request = std::make_shared<Request>();
+  request->is_push = true;
+  request->parameter = parameter;
+  request->slot = slot;
+  request->step = step;
+  request->reply = std::move(reply);
+  ParameterRoute route;
+  Errc refused = Errc::ok;
+  std::string text;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = routes_.parameters.find(parameter);
+    if (it == routes_.parameters.end()) {
+      refused = Errc::stale;
+      text = detail::concat("this process does not know where parameter ", parameter, " lives");
+    } else if (parts_.size() >= kPendingMax) {
+      refused = Errc::out_of_memory;
+      text = detail::concat("more than ", kPendingMax, " parameter requests under way");
+    } else if (gradient.dtype() != it->second.dtype || !(gradient.shape() == it->second.shape)) {
+      refused = Errc::invalid_argument;
+      text = detail::concat("the gradient of ", parameter, " is ", gradient.dtype(), gradient.shape(), "; the parameter is ",
+                            it->second.dtype, it->second.shape);
+    } else {
+      route = it->second;
+      request->epoch = routes_.epoch;
+    }
+  }
+  if (refused != Errc::ok) {
+    request->reply(refused, text, {});
+    return;
+  }
+  request->values = gradient.reshaped(Shape{gradient.size()});
+  start(std::move(request), route);
+}
+
+void ParameterClient::start(std::shared_ptr<Request> request, const ParameterRoute& route) {
+  std::vector<std::pair<uint64_t, Part>> parts;
+  {
+    std::lock_guard lock(mutex_);
+    request->started = system_.clock().now();
+    request->open = route.slices.size();
+    for (size_t i = 0; i < route.slices.size(); ++i) {
+      Part part;
+      part.request = request;
+      part.index = i;
+      part.route = route.slices[i];
+      part.resend_at = request->started + kResendFirst;
+      if (request->is_push) part.sequence = next_sequence_[{request->slot, part.route.slice}]++;
+      const uint64_t ticket = next_ticket_++;
+      parts_[ticket] = part;
+      parts.emplace_back(ticket, std::move(part));
+    }
+  }
+  for (const auto& [ticket, part] : parts) send(ticket, part);
+}
+
+void ParameterClient::send(uint64_t ticket, const Part& part) {
+  const Request& request = *part.request;
+  caf::message message;
+  if (request.is_push) {
+    Push m;
+    m.slice = part.route.slice;
+    m.slot = static_cast<int32_t>(request.slot);
+    m.step = request.step;
+    m.sequence = part.sequence;
+    m.epoch = request.epoch;
+    m.ticket = ticket;
+    m.gradient = request.values.rows(part.route.offset, part.route.offset + part.route.size);
+    m.incarnation = incarnation_;
+    message = caf::make_message(std::move(m));
+  } else {
+    Pull m;
+    m.slice = part.route.slice;
+    m.slot = static_cast<int32_t>(request.slot);
+    m.step = request.step;
+    m.epoch = request.epoch;
+    m.ticket = ticket;
+    m.have_version = -1;
+    if (!part.route.local) {
+      std::lock_guard lock(mutex_);
+      if (auto it = cache_.find(part.route.slice); it != cache_.end()) m.have_version = it->second.version;
+    }
+    message = caf::make_message(std::move(m));
+  }
+  part.route.shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(), std::move(message), nullptr);
+}
+
+void ParameterClient::end(const std::shared_ptr<Request>& request, Errc code, const std::string& text, Replies& out) {
+  for (auto it = parts_.begin(); it != parts_.end();) it = it->second.request == request ? parts_.erase(it) : std::next(it);
+  if (!request->reply) return;
+  Tensor value = code == Errc::ok && !request->is_push ? std::move(request->values) : Tensor{};
+  request->values.reset();
+  out.push_back([reply = std::move(request->reply), code, text, value = std::move(value)] { reply(code, text, value); });
+  request->reply = nullptr;
+}
+
+void ParameterClient::on(Pulled m) {
+  Replies replies;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = parts_.find(m.ticket);
+    if (it == parts_.end()) return;  // answered before, or not wanted any more
+    const Part part = it->second;
+    const std::shared_ptr<Request> request = part.request;
+    auto route = routes_.parameters.find(request->parameter);
+    if (m.code != Errc::ok) {
+      end(request, m.code, m.text, replies);
+    } else if (route == routes_.parameters.end()) {
+      end(request, Errc::stale, "the parameter is gone", replies);
+    } else {
+      const DType dtype = route->second.dtype;
+      Tensor values = std::move(m.values);
+      Cached* cached = part.route.local ? nullptr : &cache_[part.route.slice];
+      if (!values.defined() && cached && cached->version == m.version) values = cached->values;
+      if (!values.defined() || values.dtype() != dtype || values.size() != part.route.size) {
+        end(request, Errc::internal, detail::concat("shard at ", part.route.task, " answered with other values than slice ",
+                                                     part.route.slice, " of ", request->parameter, " has"), replies);
+      } else {
+        if (cached) *cached = {m.version, values};
+        parts_.erase(it);
+        if (route->second.slices.size() == 1) {
+          request->values = values.reshaped(route->second.shape);
+        } else {
+          std::memcpy(static_cast<char*>(request->values.mutable_raw()) + part.route.offset * size_of(dtype), values.raw(),
+                      static_cast<size_t>(slice_bytes(part.route, dtype)));
+        }
+        if (--request->open == 0) end(request, Errc::ok, {}, replies);
+      }
+    }
+  }
+  run(replies);
+}
+
+void ParameterClient::on(const Acknowledged& m) {
+  Replies replies;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = parts_.find(m.ticket);
+    if (it == parts_.end()) return;
+    const std::shared_ptr<Request> request = it->second.request;
+    if (m.code != Errc::ok) {
+      end(request, m.code, m.text, replies);
+    } else {
+      parts_.erase(it);
+      if (--request->open == 0) end(request, Errc::ok, {}, replies);
+    }
+  }
+  run(replies);
+}
+
+void ParameterClient::peer_down(const std::string& task, const std::string& reason) {
+  Replies replies;
+  {
+    std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Request>> hit;
+    for (const auto& [ticket, part] : parts_)
+      if (part.route.task == task) hit.push_back(part.request);
+    for (const auto& request : hit)
+      end(request, Errc::peer_lost, detail::concat(task, ", which holds a part of ", request->parameter, ", is gone: ", reason), replies);
+  }
+  run(replies);
+}
+
+void ParameterClient::fail_all(Errc code, const std::string& text) {
+  Replies replies;
+  {
+    std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Request>> all;
+    for (const auto& [ticket, part] : parts_) all.push_back(part.request);
+    for (const auto& request : all) end(request, code, text, replies);
+  }
+  run(replies);
+}
+
+void ParameterClient::resend(Time now) {
+  std::vector<std::pair<uint64_t, Part>> again;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [ticket, part] : parts_) {
+      if (now < part.resend_at) continue;
+      part.wait = std::min<std::chrono::seconds>(kResendMax, part.wait * 2);
+      part.resend_at = now + part.wait;
+      again.emplace_back(ticket, part);
+    }
+  }
+  for (const auto& [ticket, part] : again) send(ticket, part);
+}
+
+size_t ParameterClient::pending() const {
+  std::lock_guard lock(mutex_);
+  return parts_.size();
+}
+
+std::string ParameterClient::waiting_for() const {
+  std::lock_guard lock(mutex_);
+  const Part* oldest = nullptr;
+  for (const auto& [ticket, part] : parts_)
+    if (!oldest || part.request->started < oldest->request->started) oldest = &part;
+  if (!oldest) return {};
+  const Request& r = *oldest->request;
+  const auto since = std::chrono::duration<double>(system_.clock().now() - r.started).count();
+  return detail::concat(r.is_push ? "push of " : "pull of ", r.parameter, " slot ", r.slot, " step ", r.step, " waits for ",
+                        oldest->route.task, " since ", since, " s");
+}
+
+}  // namespace troupe

@@ -1,0 +1,334 @@
+// Implements training/shard_actor.hpp.
+//
+// Order: one slot's pushes are put in order by their sequence inside Shard; pushes of different slots interleave in every way.
+#include "training/shard_actor.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "actors/guard.hpp"
+#include "actors/process.hpp"
+#include "training/checkpoint.hpp"
+#include "training/disk_thread.hpp"
+#include "training/messages.hpp"
+#include "training/shard.hpp"
+
+namespace troupe {
+
+// Within one process: the result of file work, brought back to the actor that asked for it.
+struct FileWorkDone {
+  std::function<void()> go;
+};
+
+}  // namespace troupe
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::FileWorkDone)
+
+namespace troupe {
+namespace {
+
+// A shard's initial values come in pieces below this; a length beyond is refused before memory is taken.
+constexpr int64_t kSliceBytesMax = int64_t{1} << 34;
+
+struct ShardActorState {
+  const char* name = "shard";  // how CAF and our logs call this actor
+  caf::event_based_actor* self = nullptr;
+  Process* process = nullptr;
+  std::shared_ptr<DiskThread> disk;
+  std::unique_ptr<Shard> shard;
+  std::map<uint64_t, caf::actor> senders;  // by actor id: a door's id is unique in its process, and doors name processes
+  std::map<std::pair<caf::node_id, caf::actor_id>, uint64_t> sender_ids;
+  uint64_t next_sender = 1, next_snapshot = 1;
+  struct Snapshot {
+    caf::typed_response_promise<ShardFile> promise;
+    WriteShard order;
+  };
+  std::map<uint64_t, Snapshot> snapshots;
+  std::map<uint32_t, Tensor> initial;  // pieces so far
+
+  uint64_t sender() {
+    const auto& who = self->current_sender();
+    if (!who) return 0;
+    auto [it, fresh] = sender_ids.try_emplace({who->node(), who->id()}, next_sender);
+    if (fresh) ++next_sender;
+    senders[it->second] = caf::actor_cast<caf::actor>(who);
+    return it->second;
+  }
+  void route(ShardActions& actions);
+  void snapshot_done(SnapshotDone done);
+  caf::result<caf::unit_t> begin_epoch(const BeginEpoch& m);
+  caf::error set_rule(const BeginEpoch& m);
+  caf::result<caf::unit_t> set_initial(const SetInitial& m);
+  ShardDescription describe() const;
+};
+
+caf::error outcome_error(const Outcome& outcome) { return outcome ? caf::error{} : to_caf(outcome.code, outcome.text); }
+
+std::vector<SlotProgress> slots_at(const std::vector<int32_t>& slots, int64_t next_step) {
+  std::vector<SlotProgress> out;
+  for (int32_t slot : slots) out.push_back({.slot = slot, .next_step = next_step});
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  return out;
+}
+
+void ShardActorState::route(ShardActions& actions) {
+  for (ShardAction& action : actions) {
+    if (auto* done = std::get_if<SnapshotDone>(&action.message)) {
+      snapshot_done(std::move(*done));
+      continue;
+    }
+    auto it = senders.find(action.to);
+    if (it == senders.end()) continue;
+    if (auto* pulled = std::get_if<Pulled>(&action.message))
+      self->send(it->second, std::move(*pulled));
+    else
+      self->send(it->second, std::move(std::get<Acknowledged>(action.message)));
+  }
+}
+
+void ShardActorState::snapshot_done(SnapshotDone done) {
+  auto it = snapshots.find(done.id);
+  if (it == snapshots.end()) return;
+  Snapshot snapshot = std::move(it->second);
+  snapshots.erase(it);
+  if (done.code != Errc::ok) {
+    snapshot.promise.deliver(to_caf(done.code, done.text));
+    return;
+  }
+  disk->post([handle = caf::actor_cast<caf::actor>(self), snapshot = std::move(snapshot),
+              state = std::make_shared<ShardImage>(std::move(done.state))]() mutable {
+    std::function<void()> answer;
+    try {
+      const CheckpointFile file = write_shard_file(real_disk(), snapshot.order.directory, snapshot.order.name, *state);
+      answer = [promise = snapshot.promise, file]() mutable { promise.deliver(ShardFile{file.name, file.bytes, file.sha256}); };
+    } catch (const std::exception& e) {
+      answer = [promise = snapshot.promise, error = error_of(e)]() mutable { promise.deliver(error); };
+    }
+    caf::anon_send(handle, FileWorkDone{std::move(answer)});
+  });
+}
+
+caf::error ShardActorState::set_rule(const BeginEpoch& m) {
+  return outcome_error(shard->set_rule(m.epoch, static_cast<Aggregation>(m.rule), slots_at(m.slots, m.next_step)));
+}
+
+caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
+  if (m.epoch < shard->epoch()) return to_caf(Errc::stale, detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
+  ShardActions out;
+  initial.clear();
+  if (m.mode == BeginEpoch::keep) {
+    const Outcome outcome = shard->set_epoch(m.epoch, out);
+    route(out);
+    if (!outcome) return outcome_error(outcome);
+    if (caf::error error = set_rule(m)) return error;
+    return caf::unit;
+  }
+  if (m.mode == BeginEpoch::reset) {
+    const Outcome outcome = shard->clear(m.epoch, slots_at(m.slots, m.next_step), out);
+    route(out);
+    if (!outcome) return outcome_error(outcome);
+    if (caf::error error = set_rule(m)) return error;
+    return caf::unit;
+  }
+  const Outcome begun = shard->begin_restore(m.epoch, out);
+  route(out);
+  if (!begun) return outcome_error(begun);
+  auto promise = self->make_response_promise();
+  disk->post([this, handle = caf::actor_cast<caf::actor>(self), promise, m, slices = shard->slices()]() mutable {
+    std::function<void()> answer;
+    try {
+      const Manifest manifest = manifest_from_text(read_text(real_disk(), m.directory + "/" + m.manifest, int64_t{16} << 20), m.manifest);
+      auto states = std::make_shared<std::vector<SliceState>>(read_slices(real_disk(), m.directory, manifest, slices));
+      answer = [this, promise, m, states]() mutable {
+        ShardActions actions;
+        const Outcome outcome = shard->restore(m.epoch, std::move(*states), actions);
+        route(actions);
+        caf::error error = outcome ? set_rule(m) : outcome_error(outcome);
+        if (error)
+          promise.deliver(error);
+        else
+          promise.deliver(caf::unit);
+      };
+    } catch (const std::exception& e) {
+      answer = [promise, error = error_of(e)]() mutable { promise.deliver(error); };
+    }
+    caf::anon_send(handle, FileWorkDone{std::move(answer)});
+  });
+  return promise;
+}
+
+caf::result<caf::unit_t> ShardActorState::set_initial(const SetInitial& m) {
+  const std::vector<Slice> slices = shard->slices();
+  auto slice = std::find_if(slices.begin(), slices.end(), [&](const Slice& s) { return s.id == m.slice; });
+  if (slice == slices.end()) return to_caf(Errc::invalid_argument, detail::concat("this shard has no slice ", m.slice));
+  const int64_t total = slice->bytes(), size = static_cast<int64_t>(m.bytes.size());
+  if (total > kSliceBytesMax || m.byte_offset < 0 || m.byte_offset + size > total)
+    return to_caf(Errc::invalid_argument, detail::concat("bytes ", m.byte_offset, " to ", m.byte_offset + size, " of ", troupe::describe(*slice),
+                                                         ", which has ", total));
+  Tensor& values = initial[m.slice];
+  if (!values.defined()) values = process->cpu().memory().make(slice->dtype, Shape{slice->size});
+  std::memcpy(static_cast<char*>(values.mutable_raw()) + m.byte_offset, m.bytes.data(), m.bytes.size());
+  if (m.byte_offset + size < total) return caf::unit;
+  ShardActions out;
+  const Outcome outcome = shard->set_initial(m.epoch, m.slice, std::move(values), out);
+  initial.erase(m.slice);
+  route(out);
+  if (!outcome) return outcome_error(outcome);
+  return caf::unit;
+}
+
+ShardDescription ShardActorState::describe() const {
+  ShardDescription out;
+  out.door = self->id();
+  out.epoch = shard->epoch();
+  out.serving = shard->state() == Shard::State::serving;
+  for (const Slice& slice : shard->slices()) {
+    out.slices.push_back(to_spec(slice));
+    out.versions.push_back(shard->version(slice.id));
+  }
+  const ShardCounters counters = shard->counters();
+  out.received = counters.received;
+  out.applied = counters.applied;
+  out.merged = counters.merged;
+  out.duplicate = counters.duplicate;
+  for (int64_t n : counters.refused) out.refused += n;
+  return out;
+}
+
+caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* process, std::shared_ptr<DiskThread> disk, Shard::Spec spec) {
+  ShardActorState& s = self->state;
+  s.self = self;
+  s.process = process;
+  s.disk = std::move(disk);
+  s.shard = std::make_unique<Shard>(std::move(spec));
+  self->set_exception_handler(to_error);
+  return {
+      [self](const Push& m) {
+        ShardActions out;
+        self->state.shard->push(m, self->state.sender(), out);
+        self->state.route(out);
+      },
+      [self](const Pull& m) {
+        ShardActions out;
+        self->state.shard->pull(m, self->state.sender(), out);
+        self->state.route(out);
+      },
+      [self](const CreateShard&) { return self->state.describe(); },
+      [self](const DescribeShard&) { return self->state.describe(); },
+      [self](const SetInitial& m) { return self->state.set_initial(m); },
+      [self](const BeginEpoch& m) { return self->state.begin_epoch(m); },
+      [self](const WriteShard& m) {
+        ShardActorState& state = self->state;
+        auto promise = self->make_response_promise<ShardFile>();
+        const uint64_t id = state.next_snapshot++;
+        state.snapshots[id] = {promise, m};
+        ShardActions out;
+        state.shard->snapshot(m.epoch, m.step, id, 0, out);
+        state.route(out);
+        return promise;
+      },
+      [](const FileWorkDone& m) { m.go(); },
+  };
+}
+
+struct ShardServiceState {
+  const char* name = "shards";
+  Process* process = nullptr;
+  std::shared_ptr<DiskThread> disk;
+  struct Entry {
+    caf::actor actor;
+    caf::actor owner;
+  };
+  std::map<std::pair<std::string, int32_t>, Entry> shards;
+};
+
+caf::response_promise refuse(caf::event_based_actor* self, caf::error error) {
+  auto promise = self->make_response_promise();
+  promise.deliver(std::move(error));
+  return promise;
+}
+
+// Orders to a shard go to its service, so that their sender need not know where it is.
+template <class Message>
+caf::response_promise pass_on(caf::stateful_actor<ShardServiceState>* self, const std::string& container, int32_t shard,
+                              const Message& message) {
+  auto it = self->state.shards.find({container, shard});
+  if (it == self->state.shards.end())
+    return refuse(self, to_caf(Errc::stale, detail::concat(self->state.process->task(), " has no shard ", shard, " of ", container)));
+  auto promise = self->make_response_promise();
+  promise.delegate(it->second.actor, message);
+  return promise;
+}
+
+caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Process* process) {
+  ShardServiceState& s = self->state;
+  s.process = process;
+  s.disk = std::make_shared<DiskThread>(process->simulated());
+  self->set_exception_handler(to_error);
+  self->set_down_handler([self](const caf::down_msg& m) {
+    for (auto it = self->state.shards.begin(); it != self->state.shards.end(); ++it) {
+      if (it->second.actor.address() != m.source) continue;
+      const std::string reason = from_caf(m.reason).second;
+      self->state.process->log()->error("shard died: container={} shard={} reason={}", it->first.first, it->first.second, reason);
+      self->state.process->close_door(it->second.actor.id());
+      if (it->second.owner) self->send(it->second.owner, ShardLost{it->first.first, it->first.second, reason});
+      self->state.shards.erase(it);
+      return;
+    }
+  });
+  self->set_exit_handler([self](const caf::exit_msg& m) {
+    for (auto& [key, entry] : self->state.shards) {
+      self->demonitor(entry.actor);
+      self->state.process->close_door(entry.actor.id());
+      self->send_exit(entry.actor, m.reason);
+    }
+    self->state.shards.clear();
+    self->quit(m.reason);
+  });
+  return {
+      [self](const CreateShard& m) {
+        ShardServiceState& state = self->state;
+        auto [it, fresh] = state.shards.try_emplace({m.container, m.shard});
+        if (fresh) {
+          try {
+            Shard::Spec spec;
+            spec.epoch = m.epoch;
+            spec.rule = static_cast<Aggregation>(m.rule);
+            spec.slots = slots_at(m.slots, 0);
+            for (const SliceSpec& slice : m.slices) spec.slices.push_back(from_spec(slice));
+            Shard checked(spec);  // what is wrong is the sender's to know
+            it->second.actor = self->spawn<caf::monitored>(run_shard, state.process, state.disk, std::move(spec));
+          } catch (const std::exception& e) {
+            state.shards.erase(it);
+            return refuse(self, error_of(e));
+          }
+          state.process->open_door(caf::actor_cast<caf::strong_actor_ptr>(it->second.actor));
+        }
+        it->second.owner = caf::actor_cast<caf::actor>(self->current_sender());
+        return pass_on(self, m.container, m.shard, m);
+      },
+      [self](const DescribeShard& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const SetInitial& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const BeginEpoch& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const WriteShard& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const DropContainer& m) {
+        auto& shards = self->state.shards;
+        for (auto it = shards.begin(); it != shards.end();) {
+          if (it->first.first != m.container) {
+            ++it;
+            continue;
+          }
+          self->demonitor(it->second.actor);
+          self->state.process->close_door(it->second.actor.id());
+          self->send_exit(it->second.actor, caf::exit_reason::user_shutdown);
+          it = shards.erase(it);
+        }
+      },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_shard_service(Process& process) { return process.system().spawn(run_shard_service, &process); }
+
+}  // namespace troupe
