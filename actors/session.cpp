@@ -53,9 +53,10 @@ Session::~Session() = default;
 
 Session Session::local(Graph& graph, ProcessOptions options) {
   auto state = std::make_unique<SessionState>();
+  const int shards = options.parameter_shards;
   state->process = std::make_unique<Process>("/job:local/task:0", std::move(options));
   state->master = std::make_unique<Master>(*state->process, graph, draw_session(state->process->incarnation()));
-  state->parameters = make_parameter_owner(*state->master);
+  state->parameters = make_parameter_owner(*state->master, {.shards = shards});
   return Session(std::move(state));
 }
 
@@ -72,6 +73,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
     throw Error(Errc::invalid_argument, "no address to connect to; give \"host:port\" of any member of the cluster");
   auto state = std::make_unique<SessionState>();
   const uint64_t incarnation = Process::draw_incarnation();
+  const int shards = options.process.parameter_shards;
   // Clients need no number of their own from a person: the incarnation names them.
   state->process = std::make_unique<Process>(detail::concat("/job:", options.job, "/task:", incarnation % 1'000'000), incarnation,
                                              std::move(options.process), std::move(cluster));
@@ -91,7 +93,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
     for (const std::string& task : missing) names += (names.empty() ? "" : ", ") + task;
     throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for ", names, "; start them with actor-node join, or give more time");
   }
-  state->parameters = make_parameter_owner(*state->master);
+  state->parameters = make_parameter_owner(*state->master, {.container = options.container, .slots = options.slots, .shards = shards});
   return Session(std::move(state));
 }
 

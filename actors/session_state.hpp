@@ -13,8 +13,13 @@ class ParameterOwner {
  public:
   virtual ~ParameterOwner() = default;
 };
+struct ParameterOwnerOptions {
+  std::string container;  // empty: the session's own
+  int slots = 0;          // 0: those in the graph
+  int shards = 0;         // 0: one per task
+};
 // Defined in training/parameter_group.cpp.
-std::unique_ptr<ParameterOwner> make_parameter_owner(Master& master);
+std::unique_ptr<ParameterOwner> make_parameter_owner(Master& master, ParameterOwnerOptions options);
 
 struct SessionState {
   std::unique_ptr<Process> process;

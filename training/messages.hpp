@@ -1,6 +1,6 @@
-// Control messages about parameters, between the session that owns them and the processes that hold or use them. They travel
-// as ordinary CAF messages inside our link; pushes, pulls and their answers are in net/messages.hpp. docs/protocol.md says who
-// sends which.
+// Control messages about parameters, between the session that owns them and the processes that hold
+// or use them. They travel as ordinary CAF messages inside our link; pushes, pulls and their
+// answers are in net/messages.hpp. docs/protocol.md says who sends which.
 #pragma once
 
 #include <string>
@@ -24,10 +24,11 @@ struct SliceSpec {
   int32_t shard = 0;
 };
 SliceSpec to_spec(const Slice& slice);
-Slice from_spec(const SliceSpec& spec);  // Throws: Error(invalid_argument) for a shape out of bounds.
+Slice from_spec(
+    const SliceSpec& spec);  // Throws: Error(invalid_argument) for a shape out of bounds.
 
-// owner -> shards service: hold these slices. A shard of that container and number that is there already is kept as it is, so
-// several sessions can share parameters. Answered by ShardDescription.
+// owner -> shards service: hold these slices. A shard of that container and number that is there
+// already is kept as it is, so several sessions can share parameters. Answered by ShardDescription.
 struct CreateShard {
   std::string container;
   int32_t shard = 0;
@@ -44,12 +45,14 @@ struct ShardDescription {
   uint64_t door = 0;  // the shard actor, for the data plane
   uint64_t epoch = 0;
   bool serving = false;  // its values are set
+  bool created = false;  // by this very CreateShard
   std::vector<SliceSpec> slices;
   std::vector<int64_t> versions;
-  int64_t applied = 0, merged = 0, duplicate = 0, refused = 0, received = 0;  // pushes, ShardCounters
+  int64_t applied = 0, merged = 0, duplicate = 0, refused = 0,
+          received = 0;  // pushes, ShardCounters
 };
-// owner -> shards service: initial values of a slice, in pieces; the last one makes them count. Only for a shard that has
-// none, and only in its epoch.
+// owner -> shards service: initial values of a slice, in pieces; the last one makes them count.
+// Only for a shard that has none, and only in its epoch.
 struct SetInitial {
   std::string container;
   int32_t shard = 0;
@@ -74,7 +77,8 @@ struct BeginEpoch {
   std::vector<int32_t> slots;
   int64_t next_step = 0;  // of every slot
 };
-// owner -> shards service: write the state at `step` as a checkpoint's shard file. Answered by ShardFile once it is on disk.
+// owner -> shards service: write the state at `step` as a checkpoint's shard file. Answered by
+// ShardFile once it is on disk.
 struct WriteShard {
   std::string container;
   int32_t shard = 0;
@@ -106,24 +110,53 @@ struct ShardLost {
   std::string reason;
 };
 
-template <class I> auto inspect(I& f, SliceSpec& x) {
-  return f(x.slice, x.parameter, x.dtype, x.shape, x.offset, x.size, x.optimizer, x.learning_rate, x.momentum, x.beta1, x.beta2,
-           x.epsilon, x.shard);
+template <class I>
+auto inspect(I& f, SliceSpec& x) {
+  return f(x.slice, x.parameter, x.dtype, x.shape, x.offset, x.size, x.optimizer, x.learning_rate,
+           x.momentum, x.beta1, x.beta2, x.epsilon, x.shard);
 }
-template <class I> auto inspect(I& f, CreateShard& x) { return f(x.container, x.shard, x.epoch, x.rule, x.slots, x.slices); }
-template <class I> auto inspect(I& f, DescribeShard& x) { return f(x.container, x.shard); }
-template <class I> auto inspect(I& f, ShardDescription& x) {
-  return f(x.door, x.epoch, x.serving, x.slices, x.versions, x.applied, x.merged, x.duplicate, x.refused, x.received);
+template <class I>
+auto inspect(I& f, CreateShard& x) {
+  return f(x.container, x.shard, x.epoch, x.rule, x.slots, x.slices);
 }
-template <class I> auto inspect(I& f, SetInitial& x) { return f(x.container, x.shard, x.slice, x.epoch, x.byte_offset, x.bytes); }
-template <class I> auto inspect(I& f, BeginEpoch& x) {
-  return f(x.container, x.shard, x.epoch, x.mode, x.directory, x.manifest, x.rule, x.slots, x.next_step);
+template <class I>
+auto inspect(I& f, DescribeShard& x) {
+  return f(x.container, x.shard);
 }
-template <class I> auto inspect(I& f, WriteShard& x) { return f(x.container, x.shard, x.epoch, x.step, x.directory, x.name); }
-template <class I> auto inspect(I& f, ShardFile& x) { return f(x.name, x.bytes, x.sha256); }
-template <class I> auto inspect(I& f, DropContainer& x) { return f(x.container); }
-template <class I> auto inspect(I& f, RouteParameters& x) { return f(x.session, x.epoch, x.slices, x.tasks, x.doors); }
-template <class I> auto inspect(I& f, ShardLost& x) { return f(x.container, x.shard, x.reason); }
+template <class I>
+auto inspect(I& f, ShardDescription& x) {
+  return f(x.door, x.epoch, x.serving, x.created, x.slices, x.versions, x.applied, x.merged,
+           x.duplicate, x.refused, x.received);
+}
+template <class I>
+auto inspect(I& f, SetInitial& x) {
+  return f(x.container, x.shard, x.slice, x.epoch, x.byte_offset, x.bytes);
+}
+template <class I>
+auto inspect(I& f, BeginEpoch& x) {
+  return f(x.container, x.shard, x.epoch, x.mode, x.directory, x.manifest, x.rule, x.slots,
+           x.next_step);
+}
+template <class I>
+auto inspect(I& f, WriteShard& x) {
+  return f(x.container, x.shard, x.epoch, x.step, x.directory, x.name);
+}
+template <class I>
+auto inspect(I& f, ShardFile& x) {
+  return f(x.name, x.bytes, x.sha256);
+}
+template <class I>
+auto inspect(I& f, DropContainer& x) {
+  return f(x.container);
+}
+template <class I>
+auto inspect(I& f, RouteParameters& x) {
+  return f(x.session, x.epoch, x.slices, x.tasks, x.doors);
+}
+template <class I>
+auto inspect(I& f, ShardLost& x) {
+  return f(x.container, x.shard, x.reason);
+}
 
 void add_parameter_messages(caf::actor_system_config& config);
 

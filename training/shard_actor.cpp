@@ -1,6 +1,7 @@
 // Implements training/shard_actor.hpp.
 //
-// Order: one slot's pushes are put in order by their sequence inside Shard; pushes of different slots interleave in every way.
+// Order: one slot's pushes are put in order by their sequence inside Shard; pushes of different
+// slots interleave in every way.
 #include "training/shard_actor.hpp"
 
 #include <algorithm>
@@ -27,7 +28,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::FileWorkDone)
 namespace troupe {
 namespace {
 
-// A shard's initial values come in pieces below this; a length beyond is refused before memory is taken.
+// A shard's initial values come in pieces below this; a length beyond is refused before memory is
+// taken.
 constexpr int64_t kSliceBytesMax = int64_t{1} << 34;
 
 struct ShardActorState {
@@ -36,9 +38,11 @@ struct ShardActorState {
   Process* process = nullptr;
   std::shared_ptr<DiskThread> disk;
   std::unique_ptr<Shard> shard;
-  std::map<uint64_t, caf::actor> senders;  // by actor id: a door's id is unique in its process, and doors name processes
+  std::map<uint64_t, caf::actor>
+      senders;  // by actor id: a door's id is unique in its process, and doors name processes
   std::map<std::pair<caf::node_id, caf::actor_id>, uint64_t> sender_ids;
   uint64_t next_sender = 1, next_snapshot = 1;
+  bool fresh = true;  // until its creator has been answered
   struct Snapshot {
     caf::typed_response_promise<ShardFile> promise;
     WriteShard order;
@@ -62,7 +66,9 @@ struct ShardActorState {
   ShardDescription describe() const;
 };
 
-caf::error outcome_error(const Outcome& outcome) { return outcome ? caf::error{} : to_caf(outcome.code, outcome.text); }
+caf::error outcome_error(const Outcome& outcome) {
+  return outcome ? caf::error{} : to_caf(outcome.code, outcome.text);
+}
 
 std::vector<SlotProgress> slots_at(const std::vector<int32_t>& slots, int64_t next_step) {
   std::vector<SlotProgress> out;
@@ -99,21 +105,29 @@ void ShardActorState::snapshot_done(SnapshotDone done) {
               state = std::make_shared<ShardImage>(std::move(done.state))]() mutable {
     std::function<void()> answer;
     try {
-      const CheckpointFile file = write_shard_file(real_disk(), snapshot.order.directory, snapshot.order.name, *state);
-      answer = [promise = snapshot.promise, file]() mutable { promise.deliver(ShardFile{file.name, file.bytes, file.sha256}); };
+      const CheckpointFile file =
+          write_shard_file(real_disk(), snapshot.order.directory, snapshot.order.name, *state);
+      answer = [promise = snapshot.promise, file]() mutable {
+        promise.deliver(ShardFile{file.name, file.bytes, file.sha256});
+      };
     } catch (const std::exception& e) {
-      answer = [promise = snapshot.promise, error = error_of(e)]() mutable { promise.deliver(error); };
+      answer = [promise = snapshot.promise, error = error_of(e)]() mutable {
+        promise.deliver(error);
+      };
     }
     caf::anon_send(handle, FileWorkDone{std::move(answer)});
   });
 }
 
 caf::error ShardActorState::set_rule(const BeginEpoch& m) {
-  return outcome_error(shard->set_rule(m.epoch, static_cast<Aggregation>(m.rule), slots_at(m.slots, m.next_step)));
+  return outcome_error(
+      shard->set_rule(m.epoch, static_cast<Aggregation>(m.rule), slots_at(m.slots, m.next_step)));
 }
 
 caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
-  if (m.epoch < shard->epoch()) return to_caf(Errc::stale, detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
+  if (m.epoch < shard->epoch())
+    return to_caf(Errc::stale,
+                  detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
   ShardActions out;
   initial.clear();
   if (m.mode == BeginEpoch::keep) {
@@ -134,11 +148,14 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   route(out);
   if (!begun) return outcome_error(begun);
   auto promise = self->make_response_promise();
-  disk->post([this, handle = caf::actor_cast<caf::actor>(self), promise, m, slices = shard->slices()]() mutable {
+  disk->post([this, handle = caf::actor_cast<caf::actor>(self), promise, m,
+              slices = shard->slices()]() mutable {
     std::function<void()> answer;
     try {
-      const Manifest manifest = manifest_from_text(read_text(real_disk(), m.directory + "/" + m.manifest, int64_t{16} << 20), m.manifest);
-      auto states = std::make_shared<std::vector<SliceState>>(read_slices(real_disk(), m.directory, manifest, slices));
+      const Manifest manifest = manifest_from_text(
+          read_text(real_disk(), m.directory + "/" + m.manifest, int64_t{16} << 20), m.manifest);
+      auto states = std::make_shared<std::vector<SliceState>>(
+          read_slices(real_disk(), m.directory, manifest, slices));
       answer = [this, promise, m, states]() mutable {
         ShardActions actions;
         const Outcome outcome = shard->restore(m.epoch, std::move(*states), actions);
@@ -159,15 +176,19 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
 
 caf::result<caf::unit_t> ShardActorState::set_initial(const SetInitial& m) {
   const std::vector<Slice> slices = shard->slices();
-  auto slice = std::find_if(slices.begin(), slices.end(), [&](const Slice& s) { return s.id == m.slice; });
-  if (slice == slices.end()) return to_caf(Errc::invalid_argument, detail::concat("this shard has no slice ", m.slice));
+  auto slice =
+      std::find_if(slices.begin(), slices.end(), [&](const Slice& s) { return s.id == m.slice; });
+  if (slice == slices.end())
+    return to_caf(Errc::invalid_argument, detail::concat("this shard has no slice ", m.slice));
   const int64_t total = slice->bytes(), size = static_cast<int64_t>(m.bytes.size());
   if (total > kSliceBytesMax || m.byte_offset < 0 || m.byte_offset + size > total)
-    return to_caf(Errc::invalid_argument, detail::concat("bytes ", m.byte_offset, " to ", m.byte_offset + size, " of ", troupe::describe(*slice),
-                                                         ", which has ", total));
+    return to_caf(Errc::invalid_argument,
+                  detail::concat("bytes ", m.byte_offset, " to ", m.byte_offset + size, " of ",
+                                 troupe::describe(*slice), ", which has ", total));
   Tensor& values = initial[m.slice];
   if (!values.defined()) values = process->cpu().memory().make(slice->dtype, Shape{slice->size});
-  std::memcpy(static_cast<char*>(values.mutable_raw()) + m.byte_offset, m.bytes.data(), m.bytes.size());
+  std::memcpy(static_cast<char*>(values.mutable_raw()) + m.byte_offset, m.bytes.data(),
+              m.bytes.size());
   if (m.byte_offset + size < total) return caf::unit;
   ShardActions out;
   const Outcome outcome = shard->set_initial(m.epoch, m.slice, std::move(values), out);
@@ -195,7 +216,8 @@ ShardDescription ShardActorState::describe() const {
   return out;
 }
 
-caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* process, std::shared_ptr<DiskThread> disk, Shard::Spec spec) {
+caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* process,
+                        std::shared_ptr<DiskThread> disk, Shard::Spec spec) {
   ShardActorState& s = self->state;
   s.self = self;
   s.process = process;
@@ -213,7 +235,11 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
         self->state.shard->pull(m, self->state.sender(), out);
         self->state.route(out);
       },
-      [self](const CreateShard&) { return self->state.describe(); },
+      [self](const CreateShard&) {
+        ShardDescription out = self->state.describe();
+        out.created = std::exchange(self->state.fresh, false);
+        return out;
+      },
       [self](const DescribeShard&) { return self->state.describe(); },
       [self](const SetInitial& m) { return self->state.set_initial(m); },
       [self](const BeginEpoch& m) { return self->state.begin_epoch(m); },
@@ -250,11 +276,13 @@ caf::response_promise refuse(caf::event_based_actor* self, caf::error error) {
 
 // Orders to a shard go to its service, so that their sender need not know where it is.
 template <class Message>
-caf::response_promise pass_on(caf::stateful_actor<ShardServiceState>* self, const std::string& container, int32_t shard,
-                              const Message& message) {
+caf::response_promise pass_on(caf::stateful_actor<ShardServiceState>* self,
+                              const std::string& container, int32_t shard, const Message& message) {
   auto it = self->state.shards.find({container, shard});
   if (it == self->state.shards.end())
-    return refuse(self, to_caf(Errc::stale, detail::concat(self->state.process->task(), " has no shard ", shard, " of ", container)));
+    return refuse(self,
+                  to_caf(Errc::stale, detail::concat(self->state.process->task(), " has no shard ",
+                                                     shard, " of ", container)));
   auto promise = self->make_response_promise();
   promise.delegate(it->second.actor, message);
   return promise;
@@ -269,9 +297,11 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
     for (auto it = self->state.shards.begin(); it != self->state.shards.end(); ++it) {
       if (it->second.actor.address() != m.source) continue;
       const std::string reason = from_caf(m.reason).second;
-      self->state.process->log()->error("shard died: container={} shard={} reason={}", it->first.first, it->first.second, reason);
+      self->state.process->log()->error("shard died: container={} shard={} reason={}",
+                                        it->first.first, it->first.second, reason);
       self->state.process->close_door(it->second.actor.id());
-      if (it->second.owner) self->send(it->second.owner, ShardLost{it->first.first, it->first.second, reason});
+      if (it->second.owner)
+        self->send(it->second.owner, ShardLost{it->first.first, it->first.second, reason});
       self->state.shards.erase(it);
       return;
     }
@@ -297,7 +327,8 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
             spec.slots = slots_at(m.slots, 0);
             for (const SliceSpec& slice : m.slices) spec.slices.push_back(from_spec(slice));
             Shard checked(spec);  // what is wrong is the sender's to know
-            it->second.actor = self->spawn<caf::monitored>(run_shard, state.process, state.disk, std::move(spec));
+            it->second.actor =
+                self->spawn<caf::monitored>(run_shard, state.process, state.disk, std::move(spec));
           } catch (const std::exception& e) {
             state.shards.erase(it);
             return refuse(self, error_of(e));
@@ -329,6 +360,8 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
 
 }  // namespace
 
-caf::actor spawn_shard_service(Process& process) { return process.system().spawn(run_shard_service, &process); }
+caf::actor spawn_shard_service(Process& process) {
+  return process.system().spawn(run_shard_service, &process);
+}
 
 }  // namespace troupe

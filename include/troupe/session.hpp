@@ -28,6 +28,7 @@ struct ProcessOptions {
   int shadow_devices = 0;                // shadow accelerators, for tests
   bool cuda = true;                      // use the GPUs this process can see
   int64_t memory_budget_bytes = int64_t{8} << 30;  // per CPU device
+  int parameter_shards = 0;              // over which a session spreads its parameters; 0: one per task that holds any
   LogSink log = {};
   LogLevel log_level = LogLevel::info;
 };
@@ -39,6 +40,10 @@ struct ConnectOptions {
   std::vector<std::string> wait_for = {};  // tasks that must be there first, "/job:ps/task:0"; empty: do not wait
   std::chrono::milliseconds timeout{60'000};  // for joining and for waiting
   bool insecure = false;                 // allow addresses beyond loopback without TLS
+  // Sessions that give the same name share parameters (between-graph replication): the first one sets their initial values
+  // and owns their recovery, and they stay when a session ends. Empty: this session's own.
+  std::string container = {};
+  int slots = 0;                         // whose pushes make a synchronous update, over all sessions; 0: those in the graph
 };
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;

@@ -1,0 +1,322 @@
+// Implements include/troupe/trainer.hpp: carries out what a TrainLoop decides, on the caller's thread.
+#include "troupe/trainer.hpp"
+
+#include <cmath>
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <future>
+#include <mutex>
+
+#include "training/digest.hpp"
+#include "training/parameter_group.hpp"
+#include "training/train_loop.hpp"
+
+namespace troupe {
+
+const char* to_string(Aggregation rule) { return rule == Aggregation::sync ? "sync" : "async"; }
+
+Aggregation aggregation_from_string(const std::string& text) {
+  if (text == "sync") return Aggregation::sync;
+  if (text == "async") return Aggregation::async;
+  throw Error(Errc::invalid_argument, "unknown aggregation rule \"", text, "\"; there are sync and async");
+}
+
+namespace {
+
+constexpr std::chrono::milliseconds kTick{50};
+
+using Millis = TrainLoop::Millis;
+Millis now_millis() {
+  return std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+// What other threads have to say to the training thread.
+class Events {
+ public:
+  void post(std::function<TrainOrders()> event) {
+    {
+      std::lock_guard lock(mutex_);
+      events_.push_back(std::move(event));
+    }
+    ready_.notify_one();
+  }
+  // The next one, or nothing after a tick.
+  std::function<TrainOrders()> next() {
+    std::unique_lock lock(mutex_);
+    if (!ready_.wait_for(lock, kTick, [&] { return !events_.empty(); })) return nullptr;
+    auto event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+
+ private:
+  std::mutex mutex_;  // guards the rest
+  std::condition_variable ready_;
+  std::deque<std::function<TrainOrders()>> events_;  // a few per slot
+};
+
+struct Waited {
+  Errc code;
+  std::string text;
+};
+Waited wait_for(const std::function<void(ParameterGroup::Done)>& ask) {
+  auto promise = std::make_shared<std::promise<Waited>>();
+  auto future = promise->get_future();
+  ask([promise](Errc code, const std::string& text) { promise->set_value({code, text}); });
+  return future.get();  // every request of the group has a deadline
+}
+
+class Trainer {
+ public:
+  Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options)
+      : session_(session), options_(options), group_(parameter_group(session)), events_(std::make_shared<Events>()) {
+    for (const Tower& tower : towers) {
+      if (!slots_.insert({tower.slot, towers_.size()}).second)
+        throw Error(Errc::invalid_argument, "two towers have slot ", tower.slot, "; give each its own with Graph::scope({.slot = ...})");
+      towers_.push_back({&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
+    }
+    if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
+    if (options.steps < 1) throw Error(Errc::invalid_argument, "TrainOptions::steps is ", options.steps, "; say how many steps each tower does");
+    if (options.resume && options.checkpoint_dir.empty()) throw Error(Errc::invalid_argument, "resume wants a checkpoint_dir");
+    if (group_.parameters().empty()) throw Error(Errc::invalid_argument, "the towers train no parameter; make some with parameter()");
+  }
+
+  TrainResult run();
+
+ private:
+  struct Lane {
+    const Tower* tower;
+    Callable step;
+  };
+
+  ParameterGroup::Start start_from(const std::optional<Manifest>& manifest, bool fresh) const;
+  std::optional<Manifest> newest();
+  void carry_out(TrainOrders orders);
+  void start_step(int64_t slot, int64_t step);
+  void tell(TrainEvent::Kind kind, const std::string& text) const {
+    if (options_.on_event) options_.on_event({kind, text});
+  }
+  void progress();
+
+  Session& session_;
+  const TrainOptions& options_;
+  ParameterGroup& group_;
+  const std::shared_ptr<Events> events_;
+  std::vector<Lane> towers_;
+  std::map<int64_t, size_t> slots_;
+  std::unique_ptr<TrainLoop> loop_;
+  std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
+  TrainOrder failure_{};
+  bool ended_ = false;
+  std::string checkpoint_;
+  std::chrono::steady_clock::time_point begin_{};
+  int64_t begin_step_ = 0;
+};
+
+std::optional<Manifest> Trainer::newest() {
+  if (options_.checkpoint_dir.empty()) return std::nullopt;
+  std::vector<std::string> warnings;
+  auto manifest = find_newest(real_disk(), options_.checkpoint_dir, warnings);
+  for (const std::string& w : warnings) tell(TrainEvent::warning, w);
+  if (manifest) check_manifest(*manifest, group_.parameters(), "", options_.data_seed);
+  return manifest;
+}
+
+ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifest, bool fresh) const {
+  ParameterGroup::Start start;
+  start.rule = options_.rule;
+  for (const auto& [slot, index] : slots_) start.slots.push_back(static_cast<int32_t>(slot));
+  for (int32_t slot : group_.slots_in_graph())  // slots of other sessions count in synchronous updates
+    if (group_.shared() && !slots_.count(slot)) start.slots.push_back(slot);
+  std::sort(start.slots.begin(), start.slots.end());
+  if (manifest) {
+    start.mode = BeginEpoch::restore;
+    start.directory = std::filesystem::absolute(options_.checkpoint_dir).string();
+    start.manifest = manifest_name(manifest->generation, manifest->step);
+    start.next_step = manifest->step;
+  } else {
+    start.mode = fresh ? BeginEpoch::reset : BeginEpoch::keep;
+  }
+  return start;
+}
+
+TrainResult Trainer::run() {
+  // The values a training begins with: of the checkpoint, or the first ones.
+  std::optional<Manifest> manifest;
+  if (options_.resume) manifest = newest();
+  if (options_.resume && !manifest) tell(TrainEvent::warning, "no checkpoint in " + options_.checkpoint_dir + "; training from the start");
+  const Waited established = wait_for([&](ParameterGroup::Done done) { group_.establish(start_from(manifest, true), std::move(done)); });
+  if (established.code != Errc::ok) throw Error(established.code, established.text);
+  const int64_t first = manifest ? manifest->step : 0;
+  if (manifest) tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ", manifest_name(manifest->generation, manifest->step)));
+
+  TrainLoop::Plan plan;
+  std::map<int64_t, int64_t> next_steps;
+  for (const auto& [slot, index] : slots_) {
+    plan.slots.push_back(slot);
+    next_steps[slot] = first;
+  }
+  plan.steps = options_.steps;
+  plan.checkpoints = !options_.checkpoint_dir.empty() && group_.owner();
+  plan.checkpoint_every = options_.checkpoint_every;
+  plan.patience = options_.patience;
+  loop_ = std::make_unique<TrainLoop>(plan, next_steps);
+  begin_ = std::chrono::steady_clock::now();
+  begin_step_ = first;
+  group_.on_lost([events = events_, this](const std::string& text) {
+    events->post([this, text] { return loop_->shards_lost(text, now_millis()); });
+  });
+  carry_out(loop_->begin(now_millis()));
+  while (!ended_) {
+    auto event = events_->next();
+    carry_out(event ? event() : loop_->tick(now_millis()));
+    progress();
+  }
+  group_.on_lost(nullptr);
+  if (failure_.code != Errc::ok) throw Error(failure_.code, failure_.text);
+  TrainResult result;
+  result.steps = loop_->done_steps();
+  result.resumed_at = first;
+  result.loss = loop_->mean_loss();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  result.recoveries = loop_->recoveries();
+  result.checkpoint = checkpoint_;
+  std::vector<std::pair<std::string, Tensor>> values;
+  for (auto& [name, value] : parameter_values(session_)) values.emplace_back(name, value);
+  result.weights_sha256 = weights_sha256(std::move(values));
+  return result;
+}
+
+void Trainer::carry_out(TrainOrders orders) {
+  for (const TrainOrder& order : orders) switch (order.kind) {
+      case TrainOrder::start:
+        start_step(order.slot, order.step);
+        break;
+      case TrainOrder::cancel:
+        std::exchange(cancel_, std::make_shared<Cancellation>())->cancel();
+        break;
+      case TrainOrder::snapshot: {
+        ParameterGroup::Snapshot what;
+        what.directory = std::filesystem::absolute(options_.checkpoint_dir).string();
+        what.step = order.step;
+        what.keep = options_.checkpoint_keep;
+        what.data_seed = options_.data_seed;
+        what.rule = options_.rule;
+        for (const auto& [slot, index] : slots_) what.slots.push_back(static_cast<int32_t>(slot));
+        group_.snapshot(std::move(what), [events = events_, this](Errc code, const std::string& text) {
+          events->post([this, code, text] {
+            if (code == Errc::ok) checkpoint_ = text;
+            return loop_->snapshot_taken(code, text, now_millis());
+          });
+        });
+        break;
+      }
+      case TrainOrder::restore: {
+        std::optional<Manifest> manifest;
+        try {
+          manifest = newest();
+        } catch (const Error& e) {
+          events_->post([this, code = e.code(), text = std::string(e.what())] { return loop_->restore_failed(code, text, now_millis()); });
+          break;
+        }
+        const int64_t step = manifest ? manifest->step : 0;
+        group_.establish(start_from(manifest, true), [events = events_, this, step](Errc code, const std::string& text) {
+          events->post([this, step, code, text] {
+            if (code != Errc::ok) return loop_->restore_failed(code, text, now_millis());
+            std::map<int64_t, int64_t> next;
+            for (const auto& [slot, index] : slots_) next[slot] = step;
+            return loop_->restored(next, now_millis());
+          });
+        });
+        break;
+      }
+      case TrainOrder::finish:
+        ended_ = true;
+        break;
+      case TrainOrder::fail:
+        ended_ = true;
+        failure_ = order;
+        if (failure_.code == Errc::ok) failure_.code = Errc::internal;
+        break;
+      case TrainOrder::tell:
+        tell(order.code == Errc::ok ? TrainEvent::resumed : order.code == Errc::peer_lost ? TrainEvent::lost : TrainEvent::recovering, order.text);
+        break;
+    }
+}
+
+void Trainer::start_step(int64_t slot, int64_t step) {
+  const Lane& lane = towers_[slots_.at(slot)];
+  RunOptions run;
+  run.step = step;
+  run.cancel = cancel_.get();
+  const auto report = [events = events_, this, slot, step, keep = cancel_](RunResult result) {
+    events->post([this, slot, step, result = std::move(result)] {
+      if (result.code != Errc::ok) return loop_->step_failed(slot, step, result.code, result.text, now_millis());
+      const Tensor& loss = result.values.at(0);
+      const double value = loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
+      if (!std::isfinite(value))
+        return loop_->step_failed(slot, step, Errc::bad_data,
+                                  detail::concat("the loss is ", value, "; lower the learning rate, or look for bad records"), now_millis());
+      return loop_->step_done(slot, step, value, now_millis());
+    });
+  };
+  try {
+    lane.step.start(lane.tower->batch ? lane.tower->batch(step) : std::vector<Tensor>{}, run, report);
+  } catch (const Error& e) {
+    report({e.code(), e.what(), {}});
+  }
+}
+
+void Trainer::progress() {
+  if (!options_.on_progress) return;
+  TrainProgress p;
+  p.step = loop_->done_steps();
+  p.steps = options_.steps;
+  p.loss = loop_->mean_loss();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  const double rate = seconds > 0 ? static_cast<double>(p.step - begin_step_) / seconds : 0;
+  p.examples_per_second = rate * static_cast<double>(options_.examples_per_step) * static_cast<double>(towers_.size());
+  p.remaining = std::chrono::duration<double>(rate > 0 ? static_cast<double>(p.steps - p.step) / rate : 0);
+  options_.on_progress(p);
+}
+
+}  // namespace
+
+TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options) {
+  return Trainer(session, towers, options).run();
+}
+
+std::map<std::string, Tensor> parameter_values(Session& session) {
+  ParameterGroup& group = parameter_group(session);
+  ParameterPort* port = group.master().process().services().port(group.master().session());
+  const std::vector<ParameterSpec> specs = group.parameters();
+  std::map<std::string, Tensor> out;
+  for (const ParameterSpec& spec : specs) {
+    struct Answer {
+      Errc code;
+      std::string text;
+      Tensor value;
+    };
+    auto promise = std::make_shared<std::promise<Answer>>();
+    auto future = promise->get_future();
+    port->pull(spec.name, 0, -1, [promise](Errc code, std::string text, Tensor value) { promise->set_value({code, std::move(text), std::move(value)}); });
+    if (future.wait_for(std::chrono::seconds(60)) != std::future_status::ready)
+      throw Error(Errc::timeout, "parameter ", spec.name, " did not come within 60 s: ", group.master().process().services().waiting_for());
+    Answer answer = future.get();
+    if (answer.code != Errc::ok) throw Error(answer.code, "parameter ", spec.name, ": ", answer.text);
+    out[spec.name] = std::move(answer.value);
+  }
+  return out;
+}
+
+std::vector<ParameterSlice> parameter_slices(Session& session) {
+  auto promise = std::make_shared<std::promise<std::vector<ParameterSlice>>>();
+  auto future = promise->get_future();
+  parameter_group(session).describe([promise](std::vector<ParameterSlice> slices) { promise->set_value(std::move(slices)); });
+  return future.get();
+}
+
+}  // namespace troupe
