@@ -24,14 +24,12 @@ void check_optimizer(const Optimizer& optimizer);
 
 inline constexpr int kOptimizerSlotsMax = 2;
 
-// Addresses of n elements. An output may be its own input; otherwise they do not overlap.
+// Addresses of n elements each; none overlap. Values and slots are read and written.
 template <class T>
 struct OptimizerArrays {
   const T* gradient = nullptr;
-  const T* values = nullptr;
-  T* new_values = nullptr;
-  std::array<const T*, kOptimizerSlotsMax> slots = {};
-  std::array<T*, kOptimizerSlotsMax> new_slots = {};
+  T* values = nullptr;
+  std::array<T*, kOptimizerSlotsMax> slots = {};
 };
 
 // Update number `t`, counted from 1, of n elements, by the formulas in troupe/train.hpp. Adam's

@@ -46,7 +46,12 @@ class AggregationRule {
     std::string text = {};  // refused: why, and what to do
   };
   struct PullVerdict {
-    enum Kind : uint8_t { newest, previous, wait, gone } kind = newest;
+    enum Kind : uint8_t {
+      newest,
+      previous,  // the values before the newest update; refused if the shard has none
+      wait,
+      gone,
+    } kind = newest;
     std::string text = {};  // gone: why
   };
 
@@ -60,20 +65,15 @@ class AggregationRule {
   // False: not yet.
   virtual bool take(std::vector<Contribution>& out) = 0;
 
-  virtual PullVerdict pull(int32_t slot, int64_t step) const = 0;
-  virtual void pulled(int32_t slot, int64_t step,
-                      int64_t version) = 0;  // what a pull was answered with
-  virtual bool needs_previous()
-      const = 0;  // some slot may still ask for the values before the last update
+  virtual PullVerdict pull(int32_t slot, int64_t step) const = 0;  // step -1: the newest
 
-  // A snapshot "at step": 0 now, > 0 not yet, < 0 too late.
-  virtual int compare_step(int64_t step) const = 0;
+  virtual int compare_step(
+      int64_t step) const = 0;            // a snapshot "at step": 0 now, > 0 not yet, < 0 too late
   virtual int64_t next_step() const = 0;  // of the slowest slot
-  virtual std::vector<SlotProgress> progress() const = 0;
-  virtual int64_t held() const = 0;  // gradients counted and not yet taken
-  virtual bool at_boundary(
-      int64_t step) const = 0;  // nothing held, and every slot's next step is `step`
-  virtual std::vector<int32_t> missing() const { return {}; }  // slots the open update waits for
+  virtual std::vector<SlotProgress> progress() const = 0;  // gradients that are held do not count
+  virtual int64_t held() const = 0;                        // gradients counted and not yet taken
+  virtual std::vector<int32_t> missing()
+      const = 0;  // slots that an update which has begun waits for
 };
 
 // Slots 0 .. count - 1, all at `next_step`.

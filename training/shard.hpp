@@ -97,7 +97,10 @@ struct ShardCounters {
   std::array<int64_t, static_cast<size_t>(Refusal::kCount)> refused = {};
 
   int64_t updates = 0;  // versions made
-  int64_t pulls = 0, pulls_answered = 0, pulls_unchanged = 0, pulls_refused = 0, pulls_waiting = 0;
+  // pulls == pulls_answered + pulls_refused + pulls_waiting
+  int64_t pulls = 0, pulls_waiting = 0;
+  int64_t pulls_answered = 0, pulls_unchanged = 0;  // unchanged: answered without values
+  int64_t pulls_refused = 0;                        // or not wanted any more
   int64_t staleness_sum = 0,
           staleness_max = 0;  // versions between a slot's pull and its push being applied
   int64_t copies = 0;         // updates that could not be made in place
@@ -141,7 +144,7 @@ class Shard {
     };
     std::vector<From> from;  // in the order of the sum
   };
-  std::function<void(const Applied&)> on_applied;
+  void set_applied_log(std::function<void(const Applied&)> log);
 
   // From the master. Each is refused with Errc::stale for an epoch other than the shard's.
   //
@@ -165,8 +168,8 @@ class Shard {
   // Another rule or other slots. Refused with Errc::invalid_argument unless every slot of every
   // trained slice is at a boundary, with nothing waiting. Values and versions stay.
   Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<SlotProgress> slots);
-  // A slot's process is gone: what it has waiting here is forgotten. Its gradients in an open round
-  // stay: a step done again has the same bits.
+  // A slot's process is gone: its parked pushes are refused and nobody waits for its
+  // acknowledgements. Its gradients in an open round stay: a step done again has the same bits.
   void slot_lost(int32_t slot, ShardActions& out);
   // A slot has a new process; older incarnations are fenced from now on. A push with a newer
   // incarnation does the same.
@@ -186,7 +189,7 @@ class Shard {
   State state() const;
   uint64_t epoch() const;
   Aggregation rule() const;
-  std::vector<int32_t> slots() const;
+  std::vector<SlotProgress> slots() const;  // each at the least of its trained slices
   ShardCounters counters() const;
   std::vector<Slice> slices() const;
   int64_t version(uint32_t slice) const;  // -1 for an unknown slice

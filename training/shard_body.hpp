@@ -1,0 +1,89 @@
+// The inside of Shard: its state, and the parts its two source files share. shard.cpp has the
+// orders of the master, shard_traffic.cpp pushes, pulls and what follows from them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "training/shard.hpp"
+#include "training/update.hpp"
+
+namespace troupe {
+
+struct Shard::Body {
+  struct Ticket {
+    uint64_t to = 0, ticket = 0;
+    friend bool operator==(const Ticket&, const Ticket&) = default;
+  };
+  struct Parked {
+    Push push;
+    std::vector<Ticket> tickets;
+  };
+  struct Sequence {  // of one slot
+    int64_t next = 0;
+    std::map<int64_t, Parked> parked;
+    int64_t pulled_version = -1;
+  };
+  struct WaitingPull {
+    Pull pull;
+    uint64_t to = 0;
+  };
+  struct Held {  // one slice
+    Slice slice;
+    SliceValues state;
+    std::unique_ptr<AggregationRule> rule;  // null: untrained
+    std::map<int32_t, Sequence> sequences;  // by slot
+    std::map<std::pair<int32_t, int64_t>, std::vector<Ticket>>
+        unacknowledged;  // by slot and step, of what the rule holds
+    std::vector<WaitingPull> pulls;
+
+    Sequence& sequence(int32_t slot) { return sequences[slot]; }
+  };
+  struct PendingSnapshot {
+    uint64_t id = 0, to = 0;
+    int64_t step = 0;
+    std::map<uint32_t, SliceState> captured;
+  };
+
+  uint64_t epoch = 1;
+  State state = State::empty;
+  Aggregation kind = Aggregation::sync;
+  std::map<uint32_t, Held> slices;
+  std::map<int32_t, uint64_t> incarnations;  // of every slot
+  std::vector<PendingSnapshot> snapshots;
+  int64_t waiting_pulls = 0;
+  ShardCounters counters;
+  std::function<void(const Applied&)> applied_log;
+
+  // shard.cpp
+  Outcome fence(uint64_t wanted, const char* what) const;
+  void set_slots(const std::vector<SlotProgress>& slots);  // Throws: Error, as make_rule()
+  void drop_waiting(const std::string& why, ShardActions& out);
+  void serve(ShardActions& out);
+  void join(int32_t slot, uint64_t incarnation, ShardActions& out);
+  void refuse_parked(Held& held, int32_t slot, Refusal reason, const std::string& why,
+                     ShardActions& out);
+  SliceState image(const Held& held) const;
+  void finish_snapshots(ShardActions& out);
+  void capture(const Held& held);
+  int64_t held_gradients() const;
+
+  // shard_traffic.cpp
+  void push(Push&& push, uint64_t from, ShardActions& out);
+  void accept(Held& held, Push&& push, std::vector<Ticket> tickets, ShardActions& out);
+  void settle(Held& held, ShardActions& out);
+  void update(Held& held, std::vector<Contribution>& gradients, ShardActions& out);
+  void pull(const Pull& pull, uint64_t from, ShardActions& out);
+  bool answer(Held& held, const Pull& pull, uint64_t from, ShardActions& out);  // false: it waits
+  void answer_waiting(Held& held, ShardActions& out);
+  void refuse(const Push& push, const std::vector<Ticket>& tickets, Refusal reason, Errc code,
+              const std::string& text, ShardActions& out);
+  void refuse(const Pull& pull, uint64_t to, Errc code, const std::string& text, ShardActions& out);
+  static void add_ticket(std::vector<Ticket>& tickets, Ticket ticket);
+};
+
+}  // namespace troupe

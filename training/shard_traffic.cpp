@@ -1,0 +1,240 @@
+// Implements training/shard.hpp: pushes, pulls, updates and their answers.
+#include <algorithm>
+
+#include "training/shard_body.hpp"
+
+namespace troupe {
+
+void Shard::push(Push push, uint64_t from, ShardActions& out) {
+  body_->push(std::move(push), from, out);
+}
+void Shard::pull(const Pull& pull, uint64_t from, ShardActions& out) {
+  body_->pull(pull, from, out);
+}
+
+void Shard::Body::add_ticket(std::vector<Ticket>& tickets, Ticket ticket) {
+  if (std::find(tickets.begin(), tickets.end(), ticket) != tickets.end()) return;
+  if (tickets.size() >= kTicketsMax) tickets.erase(tickets.begin());
+  tickets.push_back(ticket);
+}
+
+void Shard::Body::refuse(const Push& push, const std::vector<Ticket>& tickets, Refusal reason,
+                         Errc code, const std::string& text, ShardActions& out) {
+  ++counters.refused[static_cast<size_t>(reason)];
+  auto it = slices.find(push.slice);
+  const int64_t version = it == slices.end() ? 0 : it->second.state.version;
+  for (const Ticket& t : tickets)
+    out.push_back({t.to, Acknowledged{t.ticket, push.slice, code, text, version}});
+}
+
+void Shard::Body::refuse(const Pull& pull, uint64_t to, Errc code, const std::string& text,
+                         ShardActions& out) {
+  ++counters.pulls_refused;
+  out.push_back({to, Pulled{pull.ticket, pull.slice, code, text, 0, {}}});
+}
+
+void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
+  ++counters.received;
+  const auto no = [&](Refusal reason, Errc code, const std::string& text) {
+    refuse(p, {{from, p.ticket}}, reason, code, text, out);
+  };
+  if (p.epoch != epoch)
+    return no(Refusal::epoch, Errc::stale,
+              detail::concat("a push of epoch ", p.epoch, " came to a shard in epoch ", epoch,
+                             "; take the new routes and do the step again"));
+  auto it = slices.find(p.slice);
+  if (it == slices.end())
+    return no(Refusal::unknown, Errc::invalid_argument,
+              detail::concat("this shard has no slice ", p.slice));
+  Held& held = it->second;
+  auto known = incarnations.find(p.slot);
+  if (known == incarnations.end())
+    return no(Refusal::unknown, Errc::invalid_argument,
+              detail::concat("this shard knows no slot ", p.slot));
+  if (!held.rule)
+    return no(Refusal::type, Errc::invalid_argument,
+              detail::concat(describe(held.slice), " is not trained and takes no gradients"));
+  const Tensor& g = p.gradient;
+  if (!g.on_host() || g.dtype() != held.slice.dtype || g.size() != held.slice.size)
+    return no(Refusal::type, Errc::invalid_argument,
+              detail::concat("the gradient of ", describe(held.slice), " by slot ", p.slot, " is ",
+                             g.dtype(), " of ", g.size(), " elements; wants ", held.slice.dtype,
+                             " of ", held.slice.size));
+  if (state != State::serving)
+    return no(
+        Refusal::not_serving, Errc::stale,
+        detail::concat("the shard is ", to_string(state), "; do the step again when it serves"));
+  if (p.incarnation < known->second)
+    return no(Refusal::incarnation, Errc::stale,
+              detail::concat("incarnation ", p.incarnation, " of slot ", p.slot,
+                             " was replaced by ", known->second));
+  if (p.incarnation > known->second) join(p.slot, p.incarnation, out);
+  if (p.step < 0 || p.sequence < 0)
+    return no(Refusal::step, Errc::invalid_argument,
+              detail::concat("slot ", p.slot, " pushed step ", p.step, ", sequence ", p.sequence,
+                             "; both count from 0"));
+
+  Sequence& sequence = held.sequence(p.slot);
+  if (p.sequence > sequence.next + kStepsInFlightMax)
+    return no(Refusal::gap, Errc::stale,
+              detail::concat("sequence ", p.sequence, " of slot ", p.slot, " for ",
+                             describe(held.slice), " came before ", sequence.next, "; at most ",
+                             kStepsInFlightMax, " may be under way"));
+  if (p.sequence > sequence.next) {
+    const int64_t number = p.sequence;
+    const Ticket ticket{from, p.ticket};
+    auto [parked, fresh] = sequence.parked.try_emplace(number);
+    if (fresh)
+      parked->second.push = std::move(p);
+    else
+      ++counters.duplicate;
+    add_ticket(parked->second.tickets, ticket);
+    return;
+  }
+  const bool next = p.sequence == sequence.next;
+  const Ticket ticket{from, p.ticket};
+  accept(held, std::move(p), {ticket}, out);
+  if (!next) return;
+  ++sequence.next;
+  for (auto first = sequence.parked.begin();
+       first != sequence.parked.end() && first->first == sequence.next;
+       first = sequence.parked.begin()) {
+    Parked parked = std::move(first->second);
+    sequence.parked.erase(first);
+    accept(held, std::move(parked.push), std::move(parked.tickets), out);
+    ++sequence.next;
+  }
+}
+
+void Shard::Body::accept(Held& held, Push&& p, std::vector<Ticket> tickets, ShardActions& out) {
+  const AggregationRule::PushVerdict verdict = held.rule->look(p.slot, p.step);
+  switch (verdict.kind) {
+    case AggregationRule::PushVerdict::refused:
+      return refuse(p, tickets, Refusal::step, Errc::stale, verdict.text, out);
+    case AggregationRule::PushVerdict::applied:
+      ++counters.duplicate;
+      for (const Ticket& t : tickets)
+        out.push_back({t.to, Acknowledged{t.ticket, p.slice, Errc::ok, {}, held.state.version}});
+      return;
+    case AggregationRule::PushVerdict::waiting:
+      ++counters.duplicate;
+      for (const Ticket& t : tickets) add_ticket(held.unacknowledged[{p.slot, p.step}], t);
+      return;
+    case AggregationRule::PushVerdict::kept:
+      break;
+  }
+  if (auto found = find_not_finite(p.gradient))
+    return refuse(
+        p, tickets, Refusal::not_finite, Errc::bad_data,
+        detail::concat("the gradient of ", held.slice.parameter, " by slot ", p.slot, " in step ",
+                       p.step, " is not finite: ", *found, " of ", describe(held.slice),
+                       "; look at the data of that step, lower the learning rate, or add "
+                       "check_finite() to find the op"),
+        out);
+  held.unacknowledged[{p.slot, p.step}] = std::move(tickets);
+  held.rule->push({p.slot, p.step, p.incarnation, std::move(p.gradient)});
+  settle(held, out);
+}
+
+void Shard::Body::settle(Held& held, ShardActions& out) {
+  std::vector<Contribution> gradients;
+  while (held.rule->take(gradients)) {
+    update(held, gradients, out);
+    gradients.clear();  // their memory is free before the answers go out
+    answer_waiting(held, out);
+    capture(held);
+  }
+  finish_snapshots(out);
+}
+
+void Shard::Body::update(Held& held, std::vector<Contribution>& gradients, ShardActions& out) {
+  const bool in_place =
+      apply_mean(*held.slice.optimizer, gradients, kind == Aggregation::sync, held.state);
+  if (!in_place) ++counters.copies;
+  ++counters.updates;
+  (gradients.size() == 1 ? counters.applied : counters.merged) +=
+      static_cast<int64_t>(gradients.size());
+  Applied applied{
+      .epoch = epoch, .slice = held.slice.id, .version = held.state.version, .from = {}};
+  for (const Contribution& c : gradients) {
+    applied.from.push_back({c.slot, c.step, c.incarnation});
+    if (const int64_t pulled = held.sequence(c.slot).pulled_version; pulled >= 0) {
+      const int64_t staleness = held.state.version - 1 - pulled;
+      counters.staleness_sum += staleness;
+      counters.staleness_max = std::max(counters.staleness_max, staleness);
+    }
+  }
+  if (applied_log) applied_log(applied);
+  for (const Contribution& c : gradients) {
+    auto node = held.unacknowledged.extract({c.slot, c.step});
+    if (node.empty()) continue;
+    for (const Ticket& t : node.mapped())
+      out.push_back(
+          {t.to, Acknowledged{t.ticket, held.slice.id, Errc::ok, {}, held.state.version}});
+  }
+}
+
+void Shard::Body::pull(const Pull& p, uint64_t from, ShardActions& out) {
+  ++counters.pulls;
+  if (p.epoch != epoch)
+    return refuse(p, from, Errc::stale,
+                  detail::concat("a pull of epoch ", p.epoch, " came to a shard in epoch ", epoch,
+                                 "; take the new routes and do the step again"),
+                  out);
+  auto it = slices.find(p.slice);
+  if (it == slices.end())
+    return refuse(p, from, Errc::invalid_argument,
+                  detail::concat("this shard has no slice ", p.slice), out);
+  if (p.step >= 0 && !incarnations.count(p.slot))
+    return refuse(p, from, Errc::invalid_argument,
+                  detail::concat("this shard knows no slot ", p.slot), out);
+  Held& held = it->second;
+  if (answer(held, p, from, out)) return;
+  for (WaitingPull& w : held.pulls)
+    if (w.to == from && w.pull.ticket == p.ticket) {  // sent again; one answer is enough
+      ++counters.pulls_refused;
+      return;
+    }
+  if (waiting_pulls >= kWaitingPullsMax)
+    return refuse(p, from, Errc::out_of_memory,
+                  detail::concat(kWaitingPullsMax, " pulls wait already; ask again later"), out);
+  held.pulls.push_back({p, from});
+  ++waiting_pulls;
+}
+
+bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions& out) {
+  if (state != State::serving) return false;
+  using Verdict = AggregationRule::PullVerdict;
+  Verdict verdict = held.rule ? held.rule->pull(p.slot, p.step) : Verdict{};
+  if (verdict.kind == Verdict::previous && held.state.previous_version != held.state.version - 1)
+    verdict = {Verdict::gone,
+               detail::concat("the values of step ", p.step, " of ", describe(held.slice),
+                              " are older than what the shard was restored from")};
+  if (verdict.kind == Verdict::wait) return false;
+  if (verdict.kind == Verdict::gone) {
+    refuse(p, from, Errc::stale, verdict.text, out);
+    return true;
+  }
+  const bool previous = verdict.kind == Verdict::previous;
+  Pulled answer{p.ticket, p.slice, Errc::ok, {}, held.state.version - (previous ? 1 : 0), {}};
+  if (answer.version == p.have_version)
+    ++counters.pulls_unchanged;
+  else
+    answer.values = previous ? held.state.previous : held.state.values;
+  if (p.step >= 0) held.sequence(p.slot).pulled_version = answer.version;
+  ++counters.pulls_answered;
+  out.push_back({from, std::move(answer)});
+  return true;
+}
+
+void Shard::Body::answer_waiting(Held& held, ShardActions& out) {
+  std::vector<WaitingPull> again;
+  for (WaitingPull& w : std::exchange(held.pulls, {}))
+    if (!answer(held, w.pull, w.to, out))
+      again.push_back(std::move(w));
+    else
+      --waiting_pulls;
+  held.pulls = std::move(again);
+}
+
+}  // namespace troupe

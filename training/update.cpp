@@ -1,0 +1,114 @@
+// Implements training/update.hpp. Works in blocks that stay in the first-level cache: copy, mean
+// and optimizer pass over memory once.
+#include "training/update.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "training/optimizer.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kBlock = 1024;  // elements; with Adam in f64 five arrays of 8 KiB
+
+// Sum in the order of `gradients`, then one division.
+template <class T>
+const T* mean_block(std::span<const Contribution> gradients, int64_t begin, int64_t n,
+                    T* __restrict sum) {
+  if (gradients.size() == 1) return gradients[0].gradient.data<T>() + begin;
+  std::memcpy(sum, gradients[0].gradient.data<T>() + begin, static_cast<size_t>(n) * sizeof(T));
+  for (size_t k = 1; k < gradients.size(); ++k) {
+    const T* __restrict g = gradients[k].gradient.data<T>() + begin;
+    for (int64_t i = 0; i < n; ++i) sum[i] += g[i];
+  }
+  const T count = static_cast<T>(gradients.size());
+  for (int64_t i = 0; i < n; ++i) sum[i] /= count;
+  return sum;
+}
+
+template <class T>
+void apply_blocks(const Optimizer& optimizer, std::span<const Contribution> gradients,
+                  const Tensor& from, Tensor& to, SliceValues& state) {
+  const T* old_values = from.data<T>();
+  T* values = to.mutable_data<T>();
+  std::array<T*, kOptimizerSlotsMax> slots = {};
+  for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
+    slots[s] = state.optimizer_slots[s].second.mutable_data<T>();
+  alignas(64) std::array<T, kBlock> sum;
+  const int64_t size = to.size();
+  for (int64_t begin = 0; begin < size; begin += kBlock) {
+    const int64_t n = std::min(kBlock, size - begin);
+    OptimizerArrays<T> a;
+    a.gradient = mean_block(gradients, begin, n, sum.data());
+    a.values = values + begin;
+    if (old_values != values)
+      std::memcpy(a.values, old_values + begin, static_cast<size_t>(n) * sizeof(T));
+    for (size_t s = 0; s < state.optimizer_slots.size(); ++s) a.slots[s] = slots[s] + begin;
+    apply_optimizer(optimizer, state.version + 1, n, a);
+  }
+}
+
+void make_writable(Tensor& tensor) {
+  if (tensor.unique()) return;
+  Tensor copy = Tensor::empty(tensor.dtype(), tensor.shape());
+  if (tensor.size() > 0)
+    std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<size_t>(tensor.byte_size()));
+  tensor = std::move(copy);
+}
+
+template <class T, class Bits>
+std::optional<std::string> find_not_finite_bits(const Tensor& gradient, Bits exponent) {
+  const std::span<const T> values = gradient.values<T>();
+  Bits bad = 0;  // without a branch in the loop, so that it is vectorised
+  for (const T& v : values)
+    bad |= static_cast<Bits>((std::bit_cast<Bits>(v) & exponent) == exponent);
+  if (!bad) return std::nullopt;
+  for (size_t i = 0; i < values.size(); ++i)
+    if ((std::bit_cast<Bits>(values[i]) & exponent) == exponent)
+      return detail::concat("element ", i, " is ", values[i]);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Tensor>> zero_slots(const Optimizer& optimizer, DType dtype,
+                                                       int64_t n) {
+  std::vector<std::pair<std::string, Tensor>> out;
+  for (const std::string& name : optimizer_slots(optimizer))
+    out.emplace_back(name, Tensor::zeros(dtype, Shape{n}));
+  return out;
+}
+
+bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
+                bool keep_previous, SliceValues& state) {
+  TROUPE_CHECK(!gradients.empty(), "an update wants gradients");
+  for (auto& [name, slot] : state.optimizer_slots) make_writable(slot);
+  const bool in_place = !keep_previous && state.values.unique();
+  Tensor from = in_place ? Tensor{} : state.values;
+  Tensor to = in_place                  ? std::move(state.values)
+              : state.previous.unique() ? std::move(state.previous)
+                                        : Tensor::empty(state.values.dtype(), state.values.shape());
+  const Tensor& source = in_place ? to : from;
+  if (to.dtype() == DType::f64)
+    apply_blocks<double>(optimizer, gradients, source, to, state);
+  else
+    apply_blocks<float>(optimizer, gradients, source, to, state);
+  state.values = std::move(to);
+  if (!in_place) {
+    state.previous = std::move(from);
+    state.previous_version = state.version;
+  }
+  ++state.version;
+  return in_place;
+}
+
+std::optional<std::string> find_not_finite(const Tensor& gradient) {
+  if (gradient.dtype() == DType::f64)
+    return find_not_finite_bits<double, uint64_t>(gradient, 0x7ff0000000000000u);
+  return find_not_finite_bits<float, uint32_t>(gradient, 0x7f800000u);
+}
+
+}  // namespace troupe

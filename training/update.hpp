@@ -1,0 +1,39 @@
+// One update of one slice: the mean of some gradients through an optimizer, copy on write. Plain
+// functions over host tensors.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "training/rule.hpp"
+#include "troupe/train.hpp"
+
+namespace troupe {
+
+// What a shard holds of one slice.
+struct SliceValues {
+  int64_t version = 0;
+  Tensor values;    // [n]
+  Tensor previous;  // [n], those of previous_version; its memory is used again when it is free
+  int64_t previous_version = -1;
+  std::vector<std::pair<std::string, Tensor>> optimizer_slots;  // by name, [n]
+};
+
+// Slots of zeros for `optimizer`. Throws: Error(invalid_argument) for an unknown optimizer.
+std::vector<std::pair<std::string, Tensor>> zero_slots(const Optimizer& optimizer, DType dtype,
+                                                       int64_t n);
+
+// Applies the mean of the gradients, summed in their order, as update number version + 1. Values
+// that somebody else holds, and with `keep_previous` all values, are left as they are and become
+// `previous`. Returns whether the update was made in place. Requires: at least one gradient; f32 or
+// f64; sizes agree.
+bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
+                bool keep_previous, SliceValues& state);
+
+// The first element that is NaN or infinite: "element 12 is nan". Requires: f32 or f64.
+std::optional<std::string> find_not_finite(const Tensor& gradient);
+
+}  // namespace troupe
