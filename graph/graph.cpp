@@ -330,6 +330,8 @@ Graph::Scope::~Scope() {
 
 int64_t Graph::slot() const { return scopes_.back().slot; }
 
+std::string Graph::device() const { return to_string(scopes_.back().device); }
+
 void Graph::set_backward(int32_t node, Backward backward) {
   TROUPE_CHECK(node >= 0 && node < static_cast<int32_t>(nodes_.size()) &&
                    this->node(node).outputs.size() == 1,

@@ -132,6 +132,7 @@ class Graph {
   };
   [[nodiscard]] Scope scope(ScopeSpec spec);
   int64_t slot() const;  // of the innermost scope that names one, else 0
+  std::string device() const;  // what the open scopes request for the next node; "": any
 
   // How gradients() goes back through a node instead of asking its op; with_gradient() sets it. Part of this object only: a
   // graph that is written down and read again has forgotten it.

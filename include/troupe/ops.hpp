@@ -86,9 +86,13 @@ struct PoolOptions {
 };
 Output max_pool2d(Output x, PoolOptions options = {}, Origin at = Origin::here());
 Output max_pool2d_gradient(Output dy, Output x, PoolOptions options = {}, Origin at = Origin::here());  // first maximum wins
+// The elements of `values`, which has x's shape, where max_pool2d(x) finds its maxima.
+Output max_pool2d_select(Output values, Output x, PoolOptions options = {}, Origin at = Origin::here());
 Output softmax(Output logits, Origin at = Origin::here());  // over the last dimension
 // logits [batch, classes], labels [batch] i32 or i64 -> loss [batch]
 Output softmax_cross_entropy(Output logits, Output labels, Origin at = Origin::here());
+// dloss [batch] times (softmax(logits) - one_hot(labels))
+Output softmax_cross_entropy_gradient(Output dloss, Output logits, Output labels, Origin at = Origin::here());
 // Keeps an element with probability 1 - rate and divides it by that; keyed like the random ops.
 Output dropout(Output x, double rate, int64_t seed = 0, Origin at = Origin::here());
 
@@ -97,9 +101,12 @@ Output reshape(Output x, Shape shape, Origin at = Origin::here());  // one size 
 Output reshape_like(Output x, Output like, Origin at = Origin::here());
 Output transpose(Output x, std::vector<int64_t> permutation = {}, Origin at = Origin::here());  // {}: reverse the dimensions
 Output concat(const std::vector<Output>& parts, int64_t axis, Origin at = Origin::here());
+// dy cut where concat joined `parts`: one output like each of them.
+std::vector<Output> concat_gradient(Output dy, const std::vector<Output>& parts, int64_t axis, Origin at = Origin::here());
 std::vector<Output> split(Output x, int64_t parts, int64_t axis, Origin at = Origin::here());  // equal parts
 Output slice(Output x, std::vector<int64_t> begin, std::vector<int64_t> size, Origin at = Origin::here());  // size -1: to the end
-Output slice_gradient(Output dy, Output x_like, std::vector<int64_t> begin, Origin at = Origin::here());  // zeros around dy
+Output slice_gradient(Output dy, Output x_like, std::vector<int64_t> begin, std::vector<int64_t> size,
+                      Origin at = Origin::here());  // zeros like x with dy where that slice was
 Output gather(Output x, Output indices, Origin at = Origin::here());  // rows of x: [rows, ...] and [i...] -> [i..., ...]
 Output gather_gradient(Output dy, Output indices, Output x_like, Origin at = Origin::here());  // sums rows into zeros like x
 Output one_hot(Output indices, int64_t depth, DType dtype = DType::f32, Origin at = Origin::here());  // adds a last dimension

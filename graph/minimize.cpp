@@ -1,0 +1,132 @@
+// minimize(): from a loss to a node that trains one step. Plain calls of gradients(),
+// push_gradient() and group().
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "troupe/op.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/train.hpp"
+
+namespace troupe {
+namespace {
+
+bool is_parameter(const Node& node) { return node.op->name == "Parameter"; }
+
+// What one push is for: all nodes that read this parameter for this slot.
+using Reader = std::pair<std::string, int64_t>;
+Reader reader(const Node& node) {
+  return {node.attr<std::string>("parameter"), node.attr<int64_t>("slot")};
+}
+
+template <class... Parts>
+Error refuse(Origin at, const Parts&... parts) {
+  return Error(Errc::invalid_argument, "minimize at ", at.file, ":", at.line, ": ",
+               detail::concat(parts...));
+}
+
+void require_loss(Output loss, Origin at) {
+  if (!loss.defined())
+    throw refuse(at, "the loss is an undefined Output; pass the result of an op");
+  if (loss.shape().ndim() != 0 || !is_floating(loss.dtype()))
+    throw refuse(at, "wants a scalar loss of f32 or f64, got ",
+                 TensorType{loss.dtype(), loss.shape()}, " from the ",
+                 describe(loss.graph->node(loss.node)), "; reduce_mean() makes one number of many");
+}
+
+// The floating Parameter nodes that `loss` is computed from, in the order in which they were made.
+std::vector<Output> reached_parameters(Output loss) {
+  Graph& graph = *loss.graph;
+  std::set<int32_t> seen = {loss.node};
+  std::vector<int32_t> open = {loss.node};
+  while (!open.empty()) {
+    const Node& node = graph.node(open.back());
+    open.pop_back();
+    for (const Output& input : node.inputs)
+      if (seen.insert(input.node).second) open.push_back(input.node);
+  }
+  std::vector<Output> found;
+  for (int32_t id : seen)
+    if (is_parameter(graph.node(id)) && is_floating(graph.node(id).outputs[0].dtype))
+      found.push_back({&graph, id, 0});
+  return found;
+}
+
+void require_parameters(const std::vector<Output>& parameters, Output loss, Origin at) {
+  for (const Output& parameter : parameters) {
+    if (!parameter.defined() || parameter.graph != loss.graph)
+      throw refuse(at, "a parameter is undefined or comes from another graph than the loss");
+    const Node& node = loss.graph->node(parameter.node);
+    if (!is_parameter(node))
+      throw refuse(at, "the ", describe(node),
+                   " is not a parameter; pass what parameter() returned");
+  }
+}
+
+// One parameter for one slot: the sum of its gradients, and the nodes that read it.
+struct Update {
+  Output parameter;
+  Output gradient;
+  std::vector<int32_t> reads;
+};
+
+std::vector<Update> sum_by_reader(const std::vector<Output>& parameters,
+                                  const std::vector<Output>& gradients, Origin at) {
+  std::vector<Update> updates;
+  std::map<Reader, size_t> places;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Node& node = parameters[i].graph->node(parameters[i].node);
+    const auto [place, is_new] = places.emplace(reader(node), updates.size());
+    if (is_new) updates.push_back({parameters[i], {}, {}});
+    Update& update = updates[place->second];
+    update.reads.push_back(parameters[i].node);
+    if (!gradients[i].defined()) continue;
+    update.gradient =
+        update.gradient.defined() ? add(update.gradient, gradients[i], at) : gradients[i];
+  }
+  return updates;
+}
+
+}  // namespace
+
+Optimizer sgd(double learning_rate) { return {.kind = "sgd", .learning_rate = learning_rate}; }
+
+Optimizer momentum(double learning_rate, double momentum) {
+  return {.kind = "momentum", .learning_rate = learning_rate, .momentum = momentum};
+}
+
+Optimizer adam(double learning_rate, double beta1, double beta2, double epsilon) {
+  return {.kind = "adam",
+          .learning_rate = learning_rate,
+          .beta1 = beta1,
+          .beta2 = beta2,
+          .epsilon = epsilon};
+}
+
+Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> parameters,
+                Origin at) {
+  require_loss(loss, at);
+  require_parameters(parameters, loss, at);
+  const bool all = parameters.empty();
+  if (all) parameters = reached_parameters(loss);
+  Graph& graph = *loss.graph;
+  const auto scope = graph.scope({.name = "minimize"});
+  const auto slopes =
+      parameters.empty() ? std::vector<Output>() : gradients({loss}, parameters, {}, at);
+  std::vector<Output> pushes;
+  for (const Update& update : sum_by_reader(parameters, slopes, at)) {
+    const Node& node = graph.node(update.parameter.node);
+    if (!update.gradient.defined()) {
+      if (all) continue;  // the loss depends on it, but not smoothly: argmax, stop_gradient
+      throw refuse(at, "the loss has no gradient with respect to the ", describe(node),
+                   "; does it depend on it?");
+    }
+    pushes.push_back(push_gradient(update.parameter, update.gradient, optimizer, update.reads, at));
+  }
+  if (pushes.empty())
+    throw refuse(at, "the loss, the ", describe(graph.node(loss.node)),
+                 ", has no gradient with respect to any parameter; make weights with parameter()");
+  return group(graph, pushes, "update", at);
+}
+
+}  // namespace troupe

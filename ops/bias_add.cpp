@@ -1,0 +1,60 @@
+// BiasAdd: y[..., j] = x[..., j] + bias[j].
+//   x, y: [..., c]   bias: [c]. Integers wrap around.
+#include "ops/elementwise.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  const Shape &x = ctx.input(0), &bias = ctx.input(1);
+  if (x.ndim() < 1 || bias.ndim() != 1)
+    throw ctx.error("wants x [..., channels] and bias [channels], got ", x, " and ", bias);
+  const int64_t channels = x[x.ndim() - 1];
+  if (channels != bias[0] && channels >= 0 && bias[0] >= 0)
+    throw ctx.error("x has ", channels, " channels and the bias ", bias[0], ": ", x, " plus ",
+                    bias);
+  Shape y = x;
+  if (channels < 0) y.set(x.ndim() - 1, bias[0]);
+  return {y};
+}
+
+// Writing dy for dL/dy:  dx = dy  and  dbias = the sum of dy over all dimensions but the last.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const Output dy = ctx.output_gradient(0);
+  std::vector<int64_t> axes;
+  for (int d = 0; d + 1 < dy.shape().ndim(); ++d) axes.push_back(d);
+  return {dy, axes.empty() ? dy : reduce_sum(dy, {.axes = axes})};
+}
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  const T *x = ctx.input(0).data<T>(), *bias = ctx.input(1).data<T>();
+  const int64_t size = ctx.input(0).size(), channels = ctx.input(1).size();
+  T* y = ctx.output_in_place().template mutable_data<T>();
+  for (int64_t row = 0; row < size; row += channels)
+    for (int64_t j = 0; j < channels; ++j)
+      y[row + j] = static_cast<T>(wrapping<T>(x[row + j]) + wrapping<T>(bias[j]));
+}
+
+}  // namespace
+
+Op bias_add_op() {
+  return {.name = "BiasAdd",
+          .inputs = {"x", "bias"},
+          .outputs = {"y"},
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>},
+                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
+          .in_place = true};
+}
+
+Output bias_add(Output x, Output bias, Origin at) {
+  return add_node({.op = "BiasAdd", .inputs = {x, bias}}, at);
+}
+
+}  // namespace troupe

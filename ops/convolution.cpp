@@ -1,0 +1,92 @@
+// What conv2d and its two gradients share.
+#include "ops/convolution.hpp"
+
+#include "ops/node.hpp"
+
+namespace troupe {
+
+std::vector<AttrSpec> convolution_attrs() {
+  return {{"stride", AttrKind::integer, int64_t{1}}, {"same_padding", AttrKind::boolean, true}};
+}
+
+Attrs convolution_attrs(Conv2dOptions options) {
+  return {{"stride", options.stride}, {"same_padding", options.same_padding}};
+}
+
+Conv2dOptions convolution_options(const Node& node) {
+  return {.stride = node.attr<int64_t>("stride"), .same_padding = node.attr<bool>("same_padding")};
+}
+
+Shape convolution_output(const InferContext& ctx, const Shape& x, const Shape& filter) {
+  const Conv2dOptions options = convolution_options(ctx.node());
+  if (options.stride < 1) throw ctx.error("wants a stride of at least 1, got ", options.stride);
+  if (x.ndim() != 4) throw ctx.error("wants images [batch, height, width, channels], got ", x);
+  if (filter.ndim() != 4)
+    throw ctx.error("wants a filter [height, width, in channels, out channels], got ", filter);
+  if (filter[0] == 0 || filter[1] == 0)
+    throw ctx.error("wants a filter of at least 1 x 1 pixels, got ", filter);
+  if (x[3] >= 0 && filter[2] >= 0 && x[3] != filter[2])
+    throw ctx.error("the images have ", x[3], " channels, but the filter takes ", filter[2], ": ",
+                    x, " with ", filter);
+  Shape y{x[0], -1, -1, filter[3]};
+  for (int d = 1; d <= 2; ++d) {
+    const int64_t window = filter[d - 1];
+    if (!options.same_padding && x[d] >= 0 && window > x[d])
+      throw ctx.error("the filter ", filter, " is larger than the images ", x,
+                      "; use same_padding or a smaller filter");
+    // With same padding the window does not matter.
+    if (options.same_padding || window >= 0)
+      y.set(d,
+            slide(x[d], std::max<int64_t>(window, 1), options.stride, options.same_padding).size);
+  }
+  return y;
+}
+
+void require_convolution_gradient(const InferContext& ctx, const Shape& dy, const Shape& x,
+                                  const Shape& filter) {
+  const Shape y = convolution_output(ctx, x, filter);
+  bool fits = dy.ndim() == 4;
+  for (int d = 0; fits && d < 4; ++d) fits = dy[d] == y[d] || dy[d] < 0 || y[d] < 0;
+  if (!fits)
+    throw ctx.error("dy ", dy, " does not fit: images ", x, " with the filter ", filter, " give ",
+                    y);
+}
+
+ConvolutionSizes::ConvolutionSizes(const Shape& x, const Shape& filter, Conv2dOptions options)
+    : batch(x[0]),
+      height(x[1]),
+      width(x[2]),
+      in(x[3]),
+      window_height(filter[0]),
+      window_width(filter[1]),
+      out(filter[3]),
+      stride(options.stride),
+      down(slide(height, window_height, stride, options.same_padding)),
+      across(slide(width, window_width, stride, options.same_padding)) {}
+
+bool ConvolutionSizes::is_empty() const {
+  return batch == 0 || height == 0 || width == 0 || in == 0 || out == 0;
+}
+
+ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s)
+    : strides{s.stride, s.stride},
+      before{s.down.before, s.across.before},
+      after{s.down.after, s.across.after} {
+  using dnnl::memory;
+  const auto type = [](memory::dims dims, memory::format_tag format) {
+    return memory::desc(dims, memory::data_type::f32, format);
+  };
+  const memory::dims filter_dims{s.out, s.in, s.window_height, s.window_width};  // oihw
+  x = type({s.batch, s.in, s.height, s.width}, memory::format_tag::nhwc);
+  y = type({s.batch, s.out, s.down.size, s.across.size}, memory::format_tag::nhwc);
+  filter = type(filter_dims, memory::format_tag::hwio);
+  any_filter = type(filter_dims, memory::format_tag::any);
+}
+
+std::unique_ptr<KernelState> prepare_convolution(const Node& node) {
+  auto state = std::make_unique<ConvolutionState>();
+  state->options = convolution_options(node);
+  return state;
+}
+
+}  // namespace troupe

@@ -1,0 +1,82 @@
+// What conv2d and its two gradients share: shape rules, sizes, and the layouts that oneDNN is
+// given.
+//   x: [batch, height, width, in]   filter: [height, width, in, out]   y: [batch, height, width,
+//   out]
+#pragma once
+
+#include <array>
+
+#include "ops/onednn.hpp"
+#include "ops/window.hpp"
+#include "troupe/op.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+
+std::vector<AttrSpec> convolution_attrs();
+Attrs convolution_attrs(Conv2dOptions options);
+Conv2dOptions convolution_options(const Node& node);
+
+// For infer_shapes. Throws: Error from ctx naming the shapes that do not fit.
+Shape convolution_output(const InferContext& ctx, const Shape& x, const Shape& filter);
+// Throws unless dy can be the gradient of what convolution_output() gives.
+void require_convolution_gradient(const InferContext& ctx, const Shape& dy, const Shape& x,
+                                  const Shape& filter);
+
+// One convolution with everything known.
+struct ConvolutionSizes {
+  int64_t batch, height, width, in;  // x
+  int64_t window_height, window_width, out;
+  int64_t stride;
+  Sliding down, across;
+
+  ConvolutionSizes(const Shape& x, const Shape& filter, Conv2dOptions options);
+  bool is_empty() const;  // no products to sum
+  std::array<int64_t, 8> key() const {
+    return {batch, height, width, in, window_height, window_width, out, stride};
+  }
+};
+
+// Calls f(index of x's channels, of the filter's [in, out] matrix, of y's channels) for every pixel
+// pair of a convolution, in a fixed order: by output pixel, then by place in the window. Indices
+// count elements.
+template <class F>
+void for_each_tap(const ConvolutionSizes& s, F f) {
+  for (int64_t b = 0; b < s.batch; ++b)
+    for (int64_t oy = 0; oy < s.down.size; ++oy)
+      for (int64_t ox = 0; ox < s.across.size; ++ox) {
+        const int64_t y = ((b * s.down.size + oy) * s.across.size + ox) * s.out;
+        for (int64_t ky = 0; ky < s.window_height; ++ky)
+          for (int64_t kx = 0; kx < s.window_width; ++kx) {
+            const int64_t iy = oy * s.stride - s.down.before + ky;
+            const int64_t ix = ox * s.stride - s.across.before + kx;
+            if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
+            f(((b * s.height + iy) * s.width + ix) * s.in,
+              (ky * s.window_width + kx) * s.in * s.out, y);
+          }
+      }
+}
+
+// The same in oneDNN's words. Images are NHWC, and so is what oneDNN is given; filters it may lay
+// out as it likes, which makes it 3 to 6 times faster, so they are reordered before or after.
+struct ConvolutionTypes {
+  dnnl::memory::desc x, filter, any_filter, y;
+  dnnl::memory::dims strides, before, after;
+  explicit ConvolutionTypes(const ConvolutionSizes& sizes);
+};
+
+// A compiled pass. `reorder` moves the filter, or its gradient, between our layout and oneDNN's;
+// nullptr when they agree.
+struct ConvolutionPass {
+  std::unique_ptr<OneDnnPrimitive> convolution;
+  std::unique_ptr<OneDnnPrimitive> reorder;
+  int64_t filter_bytes = 0;  // in oneDNN's layout
+};
+
+struct ConvolutionState final : KernelState {
+  Conv2dOptions options;
+  ShapeCache<std::array<int64_t, 8>, ConvolutionPass> passes;
+};
+std::unique_ptr<KernelState> prepare_convolution(const Node& node);
+
+}  // namespace troupe

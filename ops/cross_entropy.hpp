@@ -1,0 +1,34 @@
+// What softmax_cross_entropy and its gradient share: rules about logits and labels.
+//   logits: [batch, classes], f32 or f64   labels: [batch], i32 or i64, each in [0, classes)
+#pragma once
+
+#include "ops/indices.hpp"
+
+namespace troupe {
+
+// For infer_dtypes and infer_shapes; `i` is the number of the input.
+inline void require_label_dtype(const InferContext& ctx, int i) {
+  if (ctx.dtype(i) != DType::i32 && ctx.dtype(i) != DType::i64)
+    throw ctx.error("wants labels of i32 or i64, got ", ctx.dtype(i), "; cast them");
+}
+
+inline void require_logits_and_labels(const InferContext& ctx, const Shape& logits,
+                                      const Shape& labels) {
+  if (logits.ndim() != 2 || labels.ndim() != 1)
+    throw ctx.error("wants logits [batch, classes] and labels [batch], got ", logits, " and ",
+                    labels);
+  if (logits[0] != labels[0] && logits[0] >= 0 && labels[0] >= 0)
+    throw ctx.error("the logits are ", logits[0], " rows and the labels ", labels[0], ": ", logits,
+                    " with ", labels);
+}
+
+// Throws: Error naming row and label, if one is out of range.
+template <class L>
+void check_labels(const KernelContext& ctx, const L* labels, int64_t rows, int64_t classes) {
+  for (int64_t row = 0; row < rows; ++row)
+    if (labels[row] < 0 || labels[row] >= classes)
+      throw ctx.error("row ", row, " has the label ", labels[row], ", but there are ", classes,
+                      " classes, counted from 0");
+}
+
+}  // namespace troupe

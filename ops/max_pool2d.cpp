@@ -1,0 +1,46 @@
+// MaxPool2d: y[b, i, j, c] = the greatest x of channel c in window (i, j); NaN if there is one.
+// Padding never wins.
+//   x: [batch, height, width, channels]   y: [batch, height', width', channels]
+//   height' = floor((height - window) / stride) + 1, or ceil(height / stride) with same_padding.
+#include "ops/pooling.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  return {pool_output(ctx, ctx.input(0))};
+}
+
+std::vector<Output> gradient(const GradientContext& ctx) {
+  return {max_pool2d_gradient(ctx.output_gradient(0), ctx.input(0), pool_options(ctx.node()))};
+}
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  T* y = ctx.output().template mutable_data<T>();
+  const Tensor& x = ctx.input(0);
+  const PoolSizes sizes(x.shape(), pool_options(ctx.node()));
+  for_each_maximum(sizes, x.data<T>(), [&](int64_t at, const T* maxima, const int64_t*) {
+    std::copy_n(maxima, sizes.channels, y + at);
+  });
+}
+
+}  // namespace
+
+Op max_pool2d_op() {
+  return {.name = "MaxPool2d",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = pool_attrs(),
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+}
+
+Output max_pool2d(Output x, PoolOptions options, Origin at) {
+  return add_node({.op = "MaxPool2d", .inputs = {x}, .attrs = pool_attrs(options)}, at);
+}
+
+}  // namespace troupe

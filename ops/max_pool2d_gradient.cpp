@@ -1,0 +1,55 @@
+// MaxPool2dGradient: dx = dL/dx of y = max_pool2d(x), from dy = dL/dy: every dy goes to the first
+// maximum of its window in row-major order; what meets there is summed in the order of y.
+//   dy: [batch, height', width', channels]   x, dx: [batch, height, width, channels]
+#include "ops/pooling.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  const Shape &dy = ctx.input(0), y = pool_output(ctx, ctx.input(1));
+  bool fits = dy.ndim() == 4;
+  for (int d = 0; fits && d < 4; ++d) fits = dy[d] == y[d] || dy[d] < 0 || y[d] < 0;
+  if (!fits) throw ctx.error("dy ", dy, " does not fit: images ", ctx.input(1), " give ", y);
+  return {ctx.input(1)};
+}
+
+// Linear in dy. Writing ddx for dL/d(dx):  ddy = ddx where the maxima are. As a function of x it is
+// constant in pieces.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  return {max_pool2d_select(ctx.output_gradient(0), ctx.input(1), pool_options(ctx.node())),
+          Output{}};
+}
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  Tensor& output = ctx.output();
+  const T *dy = ctx.input(0).data<T>(), *x = ctx.input(1).data<T>();
+  T* dx = output.mutable_data<T>();
+  std::fill_n(dx, output.size(), T{0});
+  const PoolSizes sizes(output.shape(), pool_options(ctx.node()));
+  for_each_maximum(sizes, x, [&](int64_t at, const T*, const int64_t* places) {
+    for (int64_t c = 0; c < sizes.channels; ++c) dx[places[c]] += dy[at + c];
+  });
+}
+
+}  // namespace
+
+Op max_pool2d_gradient_op() {
+  return {.name = "MaxPool2dGradient",
+          .inputs = {"dy", "x"},
+          .outputs = {"dx"},
+          .attrs = pool_attrs(),
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+}
+
+Output max_pool2d_gradient(Output dy, Output x, PoolOptions options, Origin at) {
+  return add_node({.op = "MaxPool2dGradient", .inputs = {dy, x}, .attrs = pool_attrs(options)}, at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,57 @@
+// MaxPool2dSelect: y = the elements of `values` that stand where max_pool2d(x) finds its maxima
+// (the first of equals). The backward half of max_pool2d_gradient, so that pools can be
+// differentiated twice.
+//   values, x: [batch, height, width, channels]   y: [batch, height', width', channels]
+#include "ops/pooling.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  const Shape &values = ctx.input(0), &x = ctx.input(1);
+  const Shape y = pool_output(ctx, x);
+  bool fits = values.ndim() == 4;
+  for (int d = 0; fits && d < 4; ++d) fits = values[d] == x[d] || values[d] < 0 || x[d] < 0;
+  if (!fits) throw ctx.error("wants two shapes that are equal, got ", values, " and ", x);
+  return {y};
+}
+
+// Writing dy for dL/dy:  dvalues = dy put back to where it was selected. As a function of x it is
+// constant in pieces.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  return {max_pool2d_gradient(ctx.output_gradient(0), ctx.input(1), pool_options(ctx.node())),
+          Output{}};
+}
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  T* y = ctx.output().template mutable_data<T>();
+  const Tensor& x = ctx.input(1);
+  const T* values = ctx.input(0).data<T>();
+  const PoolSizes sizes(x.shape(), pool_options(ctx.node()));
+  for_each_maximum(sizes, x.data<T>(), [&](int64_t at, const T*, const int64_t* places) {
+    for (int64_t c = 0; c < sizes.channels; ++c) y[at + c] = values[places[c]];
+  });
+}
+
+}  // namespace
+
+Op max_pool2d_select_op() {
+  return {.name = "MaxPool2dSelect",
+          .inputs = {"values", "x"},
+          .outputs = {"y"},
+          .attrs = pool_attrs(),
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+}
+
+Output max_pool2d_select(Output values, Output x, PoolOptions options, Origin at) {
+  return add_node({.op = "MaxPool2dSelect", .inputs = {values, x}, .attrs = pool_attrs(options)},
+                  at);
+}
+
+}  // namespace troupe

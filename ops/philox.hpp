@@ -1,0 +1,67 @@
+// Philox 4x32-10: random numbers that are a pure function of a counter and a key, so that any
+// process can make any of them again (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
+// as 1, 2, 3", SC 2011). No state, no order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace troupe {
+
+using PhiloxCounter = std::array<uint32_t, 4>;
+using PhiloxKey = std::array<uint32_t, 2>;
+
+// Four random words. Constants and known answers: Random123, philox.h and kat_vectors.
+inline PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53} * counter[0];
+    const uint64_t b = uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
+    key = {key[0] + 0x9E3779B9u, key[1] + 0xBB67AE85u};
+  }
+  return counter;
+}
+
+// FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/
+inline uint64_t fnv1a64(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
+  return hash;
+}
+
+// What one node draws in one training step of one slot: 2^48 blocks of four words. Block b is
+// philox(counter, key) with
+//   key     = fnv1a64(name) xor seed, low word first
+//   counter = {b bits 0-31, b bits 32-47 | slot << 16, step bits 0-31, step bits 32-63}
+class RandomStream {
+ public:
+  static constexpr int64_t kSlotsMax = 1 << 16;
+
+  // Requires: 0 <= slot < kSlotsMax. A step of -1 (outside training) counts as 0.
+  RandomStream(int64_t seed, std::string_view name, int64_t step, int64_t slot)
+      : key_(fnv1a64(name) ^ static_cast<uint64_t>(seed)),
+        step_(step < 0 ? 0 : static_cast<uint64_t>(step)),
+        slot_(static_cast<uint32_t>(slot)) {}
+
+  std::array<uint32_t, 4> block(uint64_t b) const {
+    return philox({static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32) | slot_ << 16,
+                   static_cast<uint32_t>(step_), static_cast<uint32_t>(step_ >> 32)},
+                  {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
+  }
+
+ private:
+  uint64_t key_;
+  uint64_t step_;
+  uint32_t slot_;
+};
+
+// In [0, 1), of the 53 upper bits of two words.
+inline double unit_double(uint32_t low, uint32_t high) {
+  return static_cast<double>((uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
+}
+// In [0, 1), of the 24 upper bits of a word.
+inline float unit_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+
+}  // namespace troupe

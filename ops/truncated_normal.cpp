@@ -1,0 +1,87 @@
+// TruncatedNormal: y = mean + stddev * z, where z is normal and drawn again beyond two standard
+// deviations.
+//
+// z comes by rejection (von Neumann 1951): z uniform in [-2, 2) is accepted with probability
+// exp(-z^2 / 2), which gives just that distribution. The bits of z are plain arithmetic; a
+// mathematics library only takes part in the decision. Bits (ops/philox.hpp says what a block is):
+// attempt a of element i is block i + a * 2^40; words 0 (low) and 1 (high) give u, z = 4 * u - 2;
+// words 2 and 3 give v; the first attempt with v < exp(-z * z / 2) is taken. Everything is computed
+// in f64.
+#include <cmath>
+
+#include "ops/random.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr uint64_t kAttemptsMax =
+    255;  // 60 % of all attempts succeed: missing all has a chance of 10^-101
+constexpr int kAttemptShift = 40;  // so a tensor has at most 2^40 elements
+
+std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.attr<DType>("dtype")}; }
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.attr<DType>("dtype"));
+  check_random_attrs(ctx);
+  const Shape& shape = ctx.attr<Shape>("shape");
+  if (!shape.is_known()) throw ctx.error("wants a shape without -1, got ", shape);
+  if (shape.size() > int64_t{1} << kAttemptShift)
+    throw ctx.error("draws at most 2^40 numbers, got ", shape);
+  const double mean = ctx.attr<double>("mean"), stddev = ctx.attr<double>("stddev");
+  if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0)
+    throw ctx.error("wants a finite mean and a finite stddev of at least 0, got ", mean, " and ",
+                    stddev);
+  return {shape};
+}
+
+double draw(const RandomStream& random, uint64_t i) {
+  double z = 0;
+  for (uint64_t attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    const auto words = random.block(i + (attempt << kAttemptShift));
+    z = 4 * unit_double(words[0], words[1]) - 2;
+    if (unit_double(words[2], words[3]) < std::exp(-z * z / 2)) break;
+  }
+  return z;
+}
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  const RandomStream random = random_stream(ctx);
+  const double mean = ctx.attr<double>("mean"), stddev = ctx.attr<double>("stddev");
+  Tensor& output = ctx.output();
+  T* y = output.mutable_data<T>();
+  const int64_t n = output.size();
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = static_cast<T>(mean + stddev * draw(random, static_cast<uint64_t>(i)));
+}
+
+}  // namespace
+
+Op truncated_normal_op() {
+  return {.name = "TruncatedNormal",
+          .outputs = {"y"},
+          .attrs = with_random_attrs({{"shape", AttrKind::shape},
+                                      {"mean", AttrKind::real, 0.0},
+                                      {"stddev", AttrKind::real, 1.0},
+                                      {"dtype", AttrKind::dtype, DType::f32}}),
+          .infer_dtypes = infer_dtypes,
+          .infer_shapes = infer_shapes,
+          .no_gradient = "it has no inputs",
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .dispatch = -1,
+          .stateful = true};
+}
+
+Output truncated_normal(Graph& graph, Shape shape, double mean, double stddev, int64_t seed,
+                        DType dtype, std::string_view name, Origin at) {
+  return graph.add(
+      {.op = "TruncatedNormal",
+       .attrs =
+           {{"shape", shape}, {"mean", mean}, {"stddev", stddev}, {"seed", seed}, {"dtype", dtype}},
+       .name = name},
+      at);
+}
+
+}  // namespace troupe
