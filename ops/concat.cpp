@@ -8,7 +8,8 @@ namespace troupe {
 namespace {
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  return {joined_shape(ctx, 0, checked_axis(ctx, ctx.attr<int64_t>("axis"), ctx.input(0).ndim()))};
+  const int axis = checked_axis(ctx, ctx.attr<int64_t>("axis"), ctx.input(0).ndim());
+  return {joined_shape(ctx, input_shapes(ctx, 0), axis)};
 }
 
 // Writing dy for dL/dy:  each part gets its piece of dy.
@@ -18,20 +19,12 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 
 void cpu(KernelContext& ctx) {
   const int axis = checked_axis(ctx, ctx.attr<int64_t>("axis"), ctx.input(0).ndim());
-  // The output's shape may have been known before the parts were: they are checked against it.
-  Shape whole = ctx.input(0).shape();
-  for (int i = 1; i < ctx.input_count(); ++i) {
-    const Shape part = ctx.input(i).shape();
-    for (int d = 0; d < whole.ndim(); ++d)
-      if (d != axis && part[d] != whole[d])
-        throw ctx.error("parts may differ along axis ", axis, " alone, got ", ctx.input(0).shape(),
-                        " and ", part);
-    whole.set(axis, whole[axis] + part[axis]);
-  }
+  const std::vector<Shape> parts = input_shapes(ctx, 0);
+  const Shape whole = joined_shape(ctx, parts, axis);
   Tensor& y = ctx.output(0, whole);
   char* to = static_cast<char*>(y.mutable_raw());
   for (int i = 0; i < ctx.input_count(); ++i) {
-    const Runs runs(whole, ctx.input(i).shape(), axis, y.dtype());
+    const Runs runs(whole, parts[static_cast<size_t>(i)], axis, y.dtype());
     runs.copy_in(static_cast<const char*>(ctx.input(i).raw()), to);
     to += runs.part_bytes;
   }

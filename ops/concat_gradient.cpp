@@ -7,14 +7,19 @@
 namespace troupe {
 namespace {
 
-std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  const Shape& dy = ctx.input(0);
-  const int axis = checked_axis(ctx, ctx.attr<int64_t>("axis"), ctx.input(1).ndim());
-  const Shape whole = joined_shape(ctx, 1, axis);
+// The axis. Throws: Error if dy is not what the parts have been joined to.
+template <class Context>
+int checked_parts(const Context& ctx, const Shape& dy, const std::vector<Shape>& parts) {
+  const int axis = checked_axis(ctx, ctx.template attr<int64_t>("axis"), parts[0].ndim());
+  const Shape whole = joined_shape(ctx, parts, axis);
   if (!may_equal(dy, whole))
     throw ctx.error("wants ", whole, ", the parts joined along axis ", axis, ", got ", dy);
-  std::vector<Shape> parts;
-  for (int i = 1; i < ctx.input_count(); ++i) parts.push_back(ctx.input(i));
+  return axis;
+}
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  const std::vector<Shape> parts = input_shapes(ctx, 1);
+  checked_parts(ctx, ctx.input(0), parts);
   return parts;
 }
 
@@ -33,22 +38,13 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 void cpu(KernelContext& ctx) {
   const Tensor& dy = ctx.input(0);
   const Shape whole = dy.shape();
-  const int axis = checked_axis(ctx, ctx.attr<int64_t>("axis"), whole.ndim());
-  int64_t length = 0;
-  for (int i = 1; i < ctx.input_count(); ++i) {
-    Shape part = ctx.input(i).shape();
-    length += part[axis];
-    part.set(axis, whole[axis]);
-    if (part != whole)
-      throw ctx.error("a part of shape ", ctx.input(i).shape(), " is not in ", whole);
-  }
-  if (length != whole[axis])
-    throw ctx.error("the parts have ", length, " rows along axis ", axis, ", dy ", whole[axis]);
+  const std::vector<Shape> parts = input_shapes(ctx, 1);
+  const int axis = checked_parts(ctx, whole, parts);
   const char* from = static_cast<const char*>(dy.raw());
-  for (int i = 1; i < ctx.input_count(); ++i) {
-    const Shape part = ctx.input(i).shape();
+  int i = 0;
+  for (const Shape& part : parts) {
     const Runs runs(whole, part, axis, dy.dtype());
-    runs.copy_out(from, static_cast<char*>(ctx.output(i - 1, part).mutable_raw()));
+    runs.copy_out(from, static_cast<char*>(ctx.output(i++, part).mutable_raw()));
     from += runs.part_bytes;
   }
 }

@@ -8,11 +8,25 @@
 
 namespace troupe {
 
-// The shape of the inputs from number `first` on, joined along `axis`; -1 where it is not known.
-inline Shape joined_shape(const InferContext& ctx, int first, int axis) {
-  Shape whole = ctx.input(first);
-  for (int i = first + 1; i < ctx.input_count(); ++i) {
-    const Shape& part = ctx.input(i);
+// The shapes of the inputs from number `first` on.
+inline std::vector<Shape> input_shapes(const InferContext& ctx, int first) {
+  std::vector<Shape> shapes;
+  for (int i = first; i < ctx.input_count(); ++i) shapes.push_back(ctx.input(i));
+  return shapes;
+}
+inline std::vector<Shape> input_shapes(const KernelContext& ctx, int first) {
+  std::vector<Shape> shapes;
+  for (int i = first; i < ctx.input_count(); ++i) shapes.push_back(ctx.input(i).shape());
+  return shapes;
+}
+
+// The parts joined along `axis`; -1 where it is not known. Throws: Error(invalid_argument) if they
+// do not fit together.
+template <class Context>
+Shape joined_shape(const Context& ctx, const std::vector<Shape>& parts, int axis) {
+  Shape whole = parts[0];
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const Shape& part = parts[i];
     bool fits = part.ndim() == whole.ndim();
     for (int d = 0; fits && d < whole.ndim(); ++d) {
       if (d == axis) {
@@ -23,8 +37,8 @@ inline Shape joined_shape(const InferContext& ctx, int first, int axis) {
       if (whole[d] < 0) whole.set(d, part[d]);
     }
     if (!fits)
-      throw ctx.error("parts may differ along axis ", axis, " alone, got ", ctx.input(first),
-                      " and ", part);
+      throw ctx.error("parts may differ along axis ", axis, " alone, got ", parts[0], " and ",
+                      part);
   }
   return whole;
 }

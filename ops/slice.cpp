@@ -33,7 +33,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 // Writing dy for dL/dy:  dx = dy in its place, zeros around.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {slice_gradient(ctx.output_gradient(0), ctx.input(0),
-                         ctx.attr<std::vector<int64_t>>("begin"))};
+                         ctx.attr<std::vector<int64_t>>("begin"),
+                         ctx.attr<std::vector<int64_t>>("size"))};
 }
 
 void cpu(KernelContext& ctx) {

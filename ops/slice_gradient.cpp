@@ -1,5 +1,6 @@
 // SliceGradient: zeros like x with dy in the place that a slice took it from.
-//   dy: the slice's shape   x_like: only its shape is used   dx: the shape of x_like.
+//   begin, size: those of the slice   dy: the slice's shape   x_like: only its shape is used   dx:
+//   the shape of x_like.
 #include <cstring>
 
 #include "ops/node.hpp"
@@ -12,14 +13,18 @@ namespace {
 template <class Context>
 void check_place(const Context& ctx, const Shape& dy, const Shape& x) {
   const auto& begin = ctx.template attr<std::vector<int64_t>>("begin");
-  if (dy.ndim() != x.ndim() || static_cast<int>(begin.size()) != x.ndim())
-    throw ctx.error("wants as many dimensions for dy, x and begin, got ", dy, ", ", x, " and ",
-                    begin.size());
+  const auto& size = ctx.template attr<std::vector<int64_t>>("size");
+  const auto ndim = static_cast<size_t>(x.ndim());
+  if (dy.ndim() != x.ndim() || begin.size() != ndim || size.size() != ndim)
+    throw ctx.error("wants as many dimensions for dy, x, begin and size, got ", dy.ndim(), ", ",
+                    ndim, ", ", begin.size(), " and ", size.size());
   for (int d = 0; d < x.ndim(); ++d) {
-    const int64_t from = begin[static_cast<size_t>(d)];
-    if (from < 0 || (x[d] >= 0 && (from > x[d] || dy[d] > x[d] - from)))
-      throw ctx.error("dy of shape ", dy, " beginning at ", from, " is not within axis ", d, " of ",
-                      x);
+    const int64_t from = begin[static_cast<size_t>(d)], length = size[static_cast<size_t>(d)];
+    const bool outside = from < 0 || (x[d] >= 0 && (from > x[d] || dy[d] > x[d] - from));
+    const bool known = dy[d] >= 0 && (length >= 0 || x[d] >= 0);
+    if (outside || (known && dy[d] != (length >= 0 ? length : x[d] - from)))
+      throw ctx.error("dy of shape ", dy, " is not the slice of ", x, " from ", from, " with size ",
+                      length, " along axis ", d);
   }
 }
 
@@ -28,12 +33,10 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(1)};
 }
 
-// Writing g for the gradient of dx:  that of dy is the same slice of g. Sizes of dy that are not
-// known reach to the end.
+// Writing g for the gradient of dx:  that of dy is the same slice of g.
 std::vector<Output> gradient(const GradientContext& ctx) {
-  const Shape& dy = ctx.input(0).shape();
   return {slice(ctx.output_gradient(0), ctx.attr<std::vector<int64_t>>("begin"),
-                std::vector<int64_t>(dy.begin(), dy.end())),
+                ctx.attr<std::vector<int64_t>>("size")),
           Output{}};
 }
 
@@ -59,15 +62,18 @@ Op slice_gradient_op() {
   return {.name = "SliceGradient",
           .inputs = {"dy", "x_like"},
           .outputs = {"dx"},
-          .attrs = {{"begin", AttrKind::integers}},
+          .attrs = {{"begin", AttrKind::integers}, {"size", AttrKind::integers}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
 }
 
-Output slice_gradient(Output dy, Output x_like, std::vector<int64_t> begin, Origin at) {
-  return add_node(
-      {.op = "SliceGradient", .inputs = {dy, x_like}, .attrs = {{"begin", std::move(begin)}}}, at);
+Output slice_gradient(Output dy, Output x_like, std::vector<int64_t> begin,
+                      std::vector<int64_t> size, Origin at) {
+  return add_node({.op = "SliceGradient",
+                   .inputs = {dy, x_like},
+                   .attrs = {{"begin", std::move(begin)}, {"size", std::move(size)}}},
+                  at);
 }
 
 }  // namespace troupe

@@ -14,16 +14,23 @@ std::vector<DType> infer_dtypes(const InferContext& ctx) {
   return std::vector<DType>(static_cast<size_t>(parts), ctx.dtype(0));
 }
 
+// Of each part; -1 where it is not known.
+template <class Context>
+Shape part_shape(const Context& ctx, const Shape& x, int axis) {
+  const int64_t parts = ctx.template attr<int64_t>("parts");
+  Shape part = x;
+  if (x[axis] < 0) return part;
+  if (x[axis] % parts != 0)
+    throw ctx.error("cannot cut ", x, " into ", parts, " equal parts along axis ", axis);
+  part.set(axis, x[axis] / parts);
+  return part;
+}
+
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  const int64_t parts = ctx.attr<int64_t>("parts");
-  Shape part = ctx.input(0);
-  const int axis = checked_axis(ctx, ctx.attr<int64_t>("axis"), part.ndim());
-  if (part[axis] >= 0) {
-    if (part[axis] % parts != 0)
-      throw ctx.error("cannot cut ", part, " into ", parts, " equal parts along axis ", axis);
-    part.set(axis, part[axis] / parts);
-  }
-  return std::vector<Shape>(static_cast<size_t>(parts), part);
+  const Shape& x = ctx.input(0);
+  const int axis = checked_axis(ctx, ctx.attr<int64_t>("axis"), x.ndim());
+  return std::vector<Shape>(static_cast<size_t>(ctx.attr<int64_t>("parts")),
+                            part_shape(ctx, x, axis));
 }
 
 // dx: the gradients of the parts, joined; a part that nobody reads counts as zeros.
@@ -41,8 +48,7 @@ void cpu(KernelContext& ctx) {
   const Shape whole = x.shape();
   const int axis = checked_axis(ctx, ctx.attr<int64_t>("axis"), whole.ndim());
   const int parts = static_cast<int>(ctx.attr<int64_t>("parts"));
-  Shape part = whole;
-  part.set(axis, whole[axis] / parts);
+  const Shape part = part_shape(ctx, whole, axis);
   const Runs runs(whole, part, axis, x.dtype());
   for (int i = 0; i < parts; ++i) {
     if (axis == 0)

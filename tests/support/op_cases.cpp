@@ -363,7 +363,7 @@ void check_refused(const OpError& e) {
     std::string text = "nothing was thrown";
     try {
       const Built b = built(e, e.inputs, known);
-      if (!known) b.run(b.outputs);
+      if (!known || e.when_run) b.run(b.outputs);
     } catch (const Error& error) {
       text = error.what();
       CHECK(to_string(error.code()) == std::string("invalid_argument"));

@@ -73,6 +73,7 @@ struct OpError {
   Attrs attrs = {};
   std::string message;  // a part of the error's text
   BuildCase build = {};
+  bool when_run = false;  // depends on values: thrown by the kernel, not while building
 };
 
 struct OpCases {
@@ -87,7 +88,7 @@ void check_value(const OpCase& c);
 // gradients() agrees with central differences in f64, shapes known and unknown; so do second
 // derivatives. Does nothing for a case that is not smooth or an op without a gradient.
 void check_gradient(const OpCase& c);
-// Building with known shapes throws Error(invalid_argument) with `message` in its text. So does
+// Building with known shapes (with `when_run`, running) throws Error(invalid_argument) with `message` in its text. So does
 // building or running it with unknown sizes.
 void check_refused(const OpError& e);
 

@@ -1,0 +1,45 @@
+// The operators + - * / and numbers in them.
+#include <doctest/doctest.h>
+
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+
+TEST_CASE("numbers in operators become constants of the other side's dtype") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, Shape{2});
+  const Feeds feeds = {{x, f32(vector({1, 4}))}};
+  CHECK(same_bits(evaluate(x + 1, feeds), f32(vector({2, 5}))));
+  CHECK(same_bits(evaluate(1 - x, feeds), f32(vector({0, -3}))));
+  CHECK(same_bits(evaluate(0.5 * x, feeds), f32(vector({0.5, 2}))));
+  CHECK(same_bits(evaluate(8 / x, feeds), f32(vector({8, 2}))));
+  CHECK(same_bits(evaluate(-x, feeds), f32(vector({-1, -4}))));
+  CHECK(same_bits(evaluate(x * x + x, feeds), f32(vector({2, 20}))));
+  const Output n = placeholder(graph, DType::i64, Shape{});
+  CHECK(evaluate(n * 3, {{n, i64(scalar(5))}}).item<int64_t>() == 15);
+}
+
+TEST_CASE("an operator names the line of its caller") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, Shape{2}),
+               y = placeholder(graph, DType::f32, Shape{3});
+  const std::string here = "operators_test.cpp:" + std::to_string(__LINE__ + 1);
+  CHECK_THROWS_WITH_AS(x + y, doctest::Contains(here.c_str()), Error);
+}
+
+TEST_CASE("a number that the other side cannot hold is refused") {
+  Graph graph;
+  const Output n = placeholder(graph, DType::i32, Shape{2});
+  CHECK_THROWS_WITH_AS(n * 2.5, doctest::Contains("the number 2.5"), Error);
+  CHECK_THROWS_WITH_AS(n + 3e9, doctest::Contains("is no i32 value"), Error);
+}
+
+TEST_CASE("operators refuse undefined outputs") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, Shape{2});
+  CHECK_THROWS_WITH_AS(x + Output{}, doctest::Contains("is an undefined Output"), Error);
+  CHECK_THROWS_WITH_AS(Output{} + 1.0, doctest::Contains("undefined Output"), Error);
+  CHECK_THROWS_WITH_AS(-Output{}, doctest::Contains("undefined Output"), Error);
+}
+
+}  // namespace troupe
