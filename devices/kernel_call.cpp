@@ -42,11 +42,12 @@ NodeView NodeView::make(const Node& node, const Kernel& kernel) {
   view.kernel = &kernel;
   for (const TensorType& type : node.outputs) {
     const bool known = type.shape.is_known();
-    view.outputs.push_back({.dtype = type.dtype,
-                            .known = known,
-                            .shape = type.shape,
-                            .bytes = known ? type.shape.size() * size_of(type.dtype) : 0,
-                            .like = known ? Tensor::type_of(type.dtype, type.shape) : Tensor{}});
+    view.outputs.push_back({.dtype = type.dtype, .known = known, .shape = type.shape});
+  }
+  if (!view.outputs.empty() && view.outputs[0].known) {
+    const NodeView::Out& out = view.outputs[0];
+    view.like = Tensor::type_of(out.dtype, out.shape);
+    view.bytes = out.shape.size() * size_of(out.dtype);
   }
   if (kernel.prepare) view.state = kernel.prepare(node);
   return view;
@@ -77,9 +78,9 @@ std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& 
 }
 
 Tensor& KernelContext::make_output(int i) {
+  if (i == 0 && view_->like.dtype() != DType::none) [[likely]]
+    return outputs_[0].become(memory_->allocate(view_->bytes), view_->like);
   const NodeView::Out& out = view_->outputs[static_cast<size_t>(i)];
-  if (out.like.dtype() != DType::none) [[likely]]
-    return outputs_[i] = Tensor::adopt_like(memory_->allocate(out.bytes), out.like);
   const Shape shape = out.known ? out.shape : infer_output(*view_, actual_types(*this), i);
   return outputs_[i] = memory_->make(out.dtype, shape);
 }
@@ -87,15 +88,13 @@ Tensor& KernelContext::make_output(int i) {
 Tensor& KernelContext::output_in_place() {
   if (outputs_[0].defined()) return outputs_[0];
   if (!may_reuse_input0_) return make_output(0);
-  // The owner of the step says that this node is the last reader of the slot, so its handle may
-  // move.
+  // The owner of the step says that this node is the last reader of the slot, so its handle may go.
   Tensor& input = const_cast<Tensor&>(values_[input_slots_[0]]);
-  const NodeView::Out& out = view_->outputs[0];
-  if (out.like.dtype() != DType::none) [[likely]] {
-    if (!input.can_become(out.like)) return make_output(0);
-    outputs_[0].swap(input);
-    return outputs_[0];
+  if (view_->like.dtype() != DType::none) [[likely]] {
+    if (!input.can_become(view_->like)) return make_output(0);
+    return outputs_[0].become(input.detach(), view_->like);
   }
+  const NodeView::Out& out = view_->outputs[0];
   // With several outputs the shapes of the others may still have to be inferred from input 0.
   if (view_->outputs.size() > 1 || !may_be_written(input) || input.dtype() != out.dtype)
     return make_output(0);

@@ -11,7 +11,11 @@
 namespace troupe {
 
 // What stays the same over all firings of a node on a device.
-struct NodeView {
+struct alignas(64) NodeView {
+  // The first line is what a firing reads: output 0 as long as it fits (see Tensor::type_of), the
+  // node, the state.
+  Tensor like;        // for Tensor::become(); without a dtype where that does not do
+  int64_t bytes = 0;  // of output 0
   const Node* node = nullptr;
   const Kernel* kernel = nullptr;
   std::shared_ptr<const KernelState> state;  // what kernel->prepare returned
@@ -19,8 +23,6 @@ struct NodeView {
     DType dtype;
     bool known;  // shape has no -1: no inference when firing
     Shape shape;
-    int64_t bytes;
-    Tensor like;  // for Tensor::adopt_like(); without a dtype where that does not do
   };
   std::vector<Out> outputs;
 

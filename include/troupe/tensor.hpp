@@ -118,17 +118,16 @@ class Tensor {
 
   // Takes over one reference to `buffer`. Requires: shape is known, and the buffer holds it.
   static Tensor adopt(Buffer* buffer, DType dtype, const Shape& shape);
-  // What only has a type: dtype and shape, no buffer, so defined() is false; for adopt_like(). Undefined and without a dtype
+  // What only has a type: dtype and shape, no buffer, so defined() is false; for become(). Undefined and without a dtype
   // when the shape has more than four dimensions, or one that is not known or past 2^31.
   static Tensor type_of(DType dtype, const Shape& shape);
-  // adopt() with the type of `like`, for those who make many tensors. Requires: like comes from type_of() and has a dtype.
-  static Tensor adopt_like(Buffer* buffer, const Tensor& like) {
-    Tensor tensor;
-    std::memcpy(static_cast<void*>(&tensor), static_cast<const void*>(&like), sizeof(Tensor));
-    tensor.buffer_ = buffer;
-    return tensor;
+  // What adopt() does, for those who make many tensors. Requires: !defined(), and `like` is of type_of() and has a dtype.
+  Tensor& become(Buffer* buffer, const Tensor& like) {
+    std::memcpy(static_cast<void*>(this), static_cast<const void*>(&like), sizeof(Tensor));
+    buffer_ = buffer;
+    return *this;
   }
-  // This is the only handle, from the first element on, of a whole host buffer, and has the type of `like` (see adopt_like).
+  // This is the only handle, from the first element on, of a whole host buffer, and has the type of `like` (see become).
   bool can_become(const Tensor& like) const {
     const auto type = [](const Tensor& t) { return reinterpret_cast<const char*>(&t) + sizeof(Buffer*); };
     return std::memcmp(type(*this), type(like), sizeof(Tensor) - sizeof(Buffer*)) == 0 && unique() &&
