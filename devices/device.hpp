@@ -46,7 +46,7 @@ class Device {
 
 std::unique_ptr<Device> make_cpu_device(std::string name, int64_t budget_bytes);
 // Host memory that host code cannot touch (its addresses fault), and a queue on a thread of its
-// own. For tests of the device interface on machines without an accelerator. Runs the CPU kernels.
+// own. For tests of this interface where no accelerator is. What it cannot run: devices/shadow.cpp.
 std::unique_ptr<Device> make_shadow_device(std::string name, int64_t budget_bytes);
 // GPUs this process can see; 0 without CUDA. Throws from make: Error(bad_configuration) when there
 // is none of that index.
