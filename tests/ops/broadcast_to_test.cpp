@@ -69,7 +69,7 @@ OpCases cases() {
               {.op = "BroadcastTo",
                .inputs = {zeros({2, 1})},
                .attrs = {{"shape", Shape{2}}},
-               .message = "[2, 1] cannot be repeated up to [2]"},
+               .message = "cannot be repeated up to [2]"},
               {.op = "BroadcastTo",
                .inputs = {zeros({1})},
                .attrs = {{"shape", Shape{-1}}},

@@ -13,6 +13,7 @@ namespace {
 const std::map<std::string, std::string> kElsewhere = {
     {"Parameter", "pulls from a shard: tests/training"},
     {"PushGradient", "pushes to a shard: tests/training"},
+    {"WithGradient", "holds a function, which no table can: tests/graph"},
 };
 
 struct Tested {

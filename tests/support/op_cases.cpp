@@ -10,7 +10,8 @@
 namespace troupe {
 namespace {
 
-constexpr double kStep = 1e-4;  // of central differences: errors of about 1e-8 and 1e-12
+constexpr double kStep = 1e-4;         // of central differences: errors of about 1e-8 and 1e-12
+constexpr double kStepOfLarge = 1e-9;  // of the value, where kStep would be lost beside it
 constexpr int64_t kTwiceSizeMax =
     200;  // elements; second differences evaluate the gradient twice for each
 
@@ -212,7 +213,7 @@ Tensor differences(const Built& b, const std::vector<Output>& outputs,
     return weighted(evaluate(*b.graph, outputs, feeds), weights);
   };
   for (size_t i = 0; i < values.size(); ++i) {
-    const double h = kStep * std::max(1.0, std::abs(values[i]));
+    const double h = std::max(kStep, kStepOfLarge * std::abs(values[i]));
     const double above = values[i] + h, below = values[i] - h;
     slopes.push_back((value_at(i, above) - value_at(i, below)) / (above - below));
   }
