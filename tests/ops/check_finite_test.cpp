@@ -1,0 +1,58 @@
+// CheckFinite: passes on what is finite.
+#include <doctest/doctest.h>
+
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+namespace {
+
+OpCases cases() {
+  return {.values = {{.name = "finite",
+                      .op = "CheckFinite",
+                      .inputs = {matrix({{1, -2}, {0, 1e30}})},
+                      .expected = {matrix({{1, -2}, {0, 1e30}})},
+                      .smooth = false},
+                     {.name = "size one",
+                      .op = "CheckFinite",
+                      .inputs = {scalar(2)},
+                      .expected = {scalar(2)}},
+                     {.name = "the greatest numbers",
+                      .op = "CheckFinite",
+                      .inputs = {vector({3.4028234663852886e38, -3.4028234663852886e38, 1e-45})},
+                      .expected = {vector({3.4028234663852886e38, -3.4028234663852886e38, 1e-45})},
+                      .smooth = false},
+                     {.name = "empty",
+                      .op = "CheckFinite",
+                      .inputs = {zeros({0})},
+                      .expected = {zeros({0})}}},
+          .errors = {{.op = "CheckFinite",
+                      .inputs = {i32(vector({1}))},
+                      .message = "has no kernel for i32; cast to one of f32, f64"}}};
+}
+const ListedCases listed(cases);
+
+}  // namespace
+
+TEST_CASE("CheckFinite passes finite numbers on") { check(cases()); }
+
+TEST_CASE("CheckFinite says what is not finite, how much of it, and where") {
+  for (DType dtype : {DType::f32, DType::f64}) {
+    Graph graph;
+    const Output y = check_finite(
+        constant(graph, converted(values({2, 3}, {1, 2, 3, 4, NAN, -INFINITY}), dtype)),
+        "the loss");
+    try {
+      evaluate(y, {}, {.step = 12});
+      FAIL("nothing was thrown");
+    } catch (const Error& error) {
+      CHECK((error.code() == Errc::bad_data));
+      const std::string text = error.what();
+      CAPTURE(text);
+      CHECK(text.find("CheckFinite node CheckFinite made at ") == 0);
+      CHECK(text.find("the loss: 2 of 6 elements are not finite, the first is nan at [1, 1] in "
+                      "step 12") != text.npos);
+    }
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,228 @@
+// Conv2d and its two gradients: values, and oneDNN against the loops.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+namespace {
+
+Attrs attrs(int64_t stride, bool same) { return {{"stride", stride}, {"same_padding", same}}; }
+
+OpCases cases() {
+  const Tensor x = iota({1, 3, 3, 1}), ones = full({3, 3, 1, 1}, 1);
+  return {.values = {{.name = "3x3 sums, padded",
+                      .op = "Conv2d",
+                      .inputs = {x, ones},
+                      .expected = {values({1, 3, 3, 1}, {8, 15, 12, 21, 36, 27, 20, 33, 24})}},
+                     {.name = "3x3 sums, valid",
+                      .op = "Conv2d",
+                      .inputs = {x, ones},
+                      .attrs = attrs(1, false),
+                      .expected = {values({1, 1, 1, 1}, {36})}},
+                     {.name = "a cross-correlation, not flipped",
+                      .op = "Conv2d",
+                      .inputs = {x, values({2, 2, 1, 1}, {1, 2, 3, 4})},
+                      .attrs = attrs(1, false),
+                      // 0 1 / 3 4: 0 + 2 + 9 + 16
+                      .expected = {values({1, 2, 2, 1}, {27, 37, 57, 67})}},
+                     {.name = "an even filter pads after",
+                      .op = "Conv2d",
+                      .inputs = {x, values({2, 2, 1, 1}, {1, 2, 3, 4})},
+                      .expected = {values({1, 3, 3, 1}, {27, 37, 17, 57, 67, 29, 20, 23, 8})}},
+                     {.name = "stride 2, padded",
+                      .op = "Conv2d",
+                      .inputs = {x, ones},
+                      .attrs = attrs(2, true),
+                      .expected = {values({1, 2, 2, 1}, {8, 12, 20, 24})}},
+                     {.name = "stride 2, an odd padding goes after",
+                      .op = "Conv2d",
+                      .inputs = {iota({1, 2, 4, 1}), ones},
+                      .attrs = attrs(2, true),
+                      // Rows 0 1 2 3 / 4 5 6 7; the windows begin at columns 0 and 2.
+                      .expected = {values({1, 1, 2, 1}, {18, 18})}},
+                     {.name = "stride 2, valid, leaves the rest out",
+                      .op = "Conv2d",
+                      .inputs = {iota({1, 2, 4, 1}), values({1, 1, 1, 1}, {2})},
+                      .attrs = attrs(2, false),
+                      .expected = {values({1, 1, 2, 1}, {0, 4})}},
+                     {.name = "channels in and out",
+                      .op = "Conv2d",
+                      .inputs = {values({2, 1, 1, 2}, {1, 2, 3, 4}),
+                                 values({1, 1, 2, 3}, {1, 0, 2, 10, 1, -1})},
+                      .expected = {values({2, 1, 1, 3}, {21, 2, 0, 43, 4, 2})}},
+                     {.name = "size one",
+                      .op = "Conv2d",
+                      .inputs = {values({1, 1, 1, 1}, {3}), values({1, 1, 1, 1}, {-2})},
+                      .expected = {values({1, 1, 1, 1}, {-6})}},
+                     {.name = "a filter larger than the image, padded",
+                      .op = "Conv2d",
+                      .inputs = {values({1, 1, 1, 1}, {3}), full({3, 3, 1, 1}, 2)},
+                      .expected = {values({1, 1, 1, 1}, {6})}},
+                     {.name = "no images",
+                      .op = "Conv2d",
+                      .inputs = {zeros({0, 3, 3, 1}), ones},
+                      .expected = {zeros({0, 3, 3, 1})}},
+                     {.name = "no input channels",
+                      .op = "Conv2d",
+                      .inputs = {zeros({1, 2, 2, 0}), zeros({1, 1, 0, 2})},
+                      .expected = {zeros({1, 2, 2, 2})}},
+                     {.name = "infinite pixels",
+                      .op = "Conv2d",
+                      .inputs = {values({1, 1, 2, 1}, {INFINITY, 1}), values({1, 1, 1, 1}, {2})},
+                      .expected = {values({1, 1, 2, 1}, {INFINITY, 2})},
+                      .smooth = false},
+                     // dx and dfilter of the 2x2 filter above, by hand.
+                     {.name = "what each pixel gave",
+                      .op = "Conv2dInputGradient",
+                      .inputs = {values({1, 2, 2, 1}, {1, 0, 0, 1}),
+                                 values({2, 2, 1, 1}, {1, 2, 3, 4}), x},
+                      .attrs = attrs(1, false),
+                      .expected = {values({1, 3, 3, 1}, {1, 2, 0, 3, 5, 2, 0, 3, 4})}},
+                     {.name = "size one",
+                      .op = "Conv2dInputGradient",
+                      .inputs = {values({1, 1, 1, 1}, {3}), values({1, 1, 1, 1}, {5}),
+                                 zeros({1, 1, 1, 1})},
+                      .expected = {values({1, 1, 1, 1}, {15})}},
+                     {.name = "no images",
+                      .op = "Conv2dInputGradient",
+                      .inputs = {zeros({0, 3, 3, 1}), ones, zeros({0, 3, 3, 1})},
+                      .expected = {zeros({0, 3, 3, 1})}},
+                     {.name = "no output channels",
+                      .op = "Conv2dInputGradient",
+                      .inputs = {zeros({1, 2, 2, 0}), zeros({1, 1, 2, 0}), zeros({1, 2, 2, 2})},
+                      .expected = {zeros({1, 2, 2, 2})}},
+                     {.name = "what each weight gave",
+                      .op = "Conv2dFilterGradient",
+                      .inputs = {values({1, 2, 2, 1}, {1, 0, 0, 10}), x, zeros({2, 2, 1, 1})},
+                      .attrs = attrs(1, false),
+                      .expected = {values({2, 2, 1, 1}, {40, 51, 73, 84})}},
+                     {.name = "size one",
+                      .op = "Conv2dFilterGradient",
+                      .inputs = {values({1, 1, 1, 1}, {3}), values({1, 1, 1, 1}, {5}),
+                                 zeros({1, 1, 1, 1})},
+                      .expected = {values({1, 1, 1, 1}, {15})}},
+                     {.name = "no images",
+                      .op = "Conv2dFilterGradient",
+                      .inputs = {zeros({0, 3, 3, 1}), zeros({0, 3, 3, 1}), ones},
+                      .expected = {zeros({3, 3, 1, 1})}}},
+          .errors = {
+              {.op = "Conv2d",
+               .inputs = {zeros({1, 3, 3, 2}), zeros({3, 3, 1, 4})},
+               .message = "the images have 2 channels, but the filter takes 1: [1, 3, 3, 2] with "
+                          "[3, 3, 1, 4]"},
+              {.op = "Conv2d",
+               .inputs = {zeros({3, 3, 1}), zeros({3, 3, 1, 1})},
+               .message = "wants images [batch, height, width, channels], got "},
+              {.op = "Conv2d",
+               .inputs = {zeros({1, 3, 3, 1}), zeros({3, 3})},
+               .message = "wants a filter [height, width, in channels, out channels], got "},
+              {.op = "Conv2d",
+               .inputs = {zeros({1, 3, 3, 1}), zeros({0, 3, 1, 1})},
+               .message = "wants a filter of at least 1 x 1 pixels, got [0, 3, 1, 1]"},
+              {.op = "Conv2d",
+               .inputs = {zeros({1, 3, 2, 1}), zeros({3, 3, 1, 1})},
+               .attrs = attrs(1, false),
+               .message = "the filter [3, 3, 1, 1] is larger than the images [1, 3, 2, 1]; use "
+                          "same_padding or a smaller filter"},
+              {.op = "Conv2d",
+               .inputs = {zeros({1, 3, 3, 1}), zeros({3, 3, 1, 1})},
+               .attrs = attrs(0, true),
+               .message = "wants a stride of at least 1, got 0"},
+              {.op = "Conv2d",
+               .inputs = {i32(zeros({1, 3, 3, 1})), i32(zeros({3, 3, 1, 1}))},
+               .message = "has no kernel for i32; cast to one of f32, f64"},
+              {.op = "Conv2dInputGradient",
+               .inputs = {zeros({1, 2, 3, 1}), zeros({3, 3, 1, 1}), zeros({1, 3, 3, 1})},
+               .message = "dy [1, 2, 3, 1] does not fit: images [1, 3, 3, 1] with the filter "
+                          "[3, 3, 1, 1] give [1, 3, 3, 1]"},
+              {.op = "Conv2dFilterGradient",
+               .inputs = {zeros({1, 3, 3, 2}), zeros({1, 3, 3, 1}), zeros({3, 3, 1, 1})},
+               .message = "dy [1, 3, 3, 2] does not fit: images [1, 3, 3, 1] with the filter "
+                          "[3, 3, 1, 1] give [1, 3, 3, 1]"},
+          }};
+}
+const ListedCases listed(cases);
+
+// Any numbers in [-1, 1].
+Tensor waves(const Shape& shape, double seed) {
+  Tensor tensor = Tensor::empty(DType::f64, shape);
+  double* x = tensor.mutable_data<double>();
+  for (int64_t i = 0; i < tensor.size(); ++i) x[i] = std::sin(1.7 * static_cast<double>(i) + seed);
+  return tensor;
+}
+
+}  // namespace
+
+TEST_CASE("Conv2d correlates images with a filter, and its gradients are its gradients") {
+  check(cases());
+}
+
+TEST_CASE("oneDNN's convolution passes give what the loops give") {
+  struct Layer {
+    Shape x, filter;
+    Conv2dOptions options;
+  };
+  const std::vector<Layer> layers = {
+      {{2, 28, 28, 1}, {5, 5, 1, 6}, {}},
+      {{3, 8, 8, 1}, {3, 3, 1, 32}, {}},
+      {{2, 4, 4, 32}, {3, 3, 32, 64}, {}},
+      {{2, 9, 7, 3}, {3, 3, 3, 16}, {.stride = 2}},
+      {{2, 9, 8, 5}, {4, 3, 5, 7}, {.stride = 3}},
+      {{1, 10, 10, 16}, {5, 5, 16, 16}, {.same_padding = false}},
+      {{2, 7, 7, 8}, {1, 1, 8, 24}, {.stride = 2, .same_padding = false}},
+      {{1, 2, 2, 4}, {5, 5, 4, 4}, {}},
+  };
+  for (const Layer& layer : layers) {
+    CAPTURE(layer.x);
+    CAPTURE(layer.filter);
+    const auto run = [&](DType dtype) {
+      Graph graph;
+      const Output x = constant(graph, converted(waves(layer.x, 0.1), dtype));
+      const Output filter = constant(graph, converted(waves(layer.filter, 0.7), dtype));
+      const Output y = conv2d(x, filter, layer.options);
+      const Output dy = constant(graph, converted(waves(y.shape(), 0.3), dtype));
+      return evaluate(graph, {y, conv2d_input_gradient(dy, filter, x, layer.options),
+                              conv2d_filter_gradient(dy, x, filter, layer.options)});
+    };
+    const auto fast = run(DType::f32), slow = run(DType::f64);
+    for (size_t i = 0; i < 3; ++i) {
+      CAPTURE(i);
+      CHECK(difference(fast[i], f32(slow[i]), 1e-4).value_or("") == "");
+    }
+  }
+}
+
+TEST_CASE("a convolution node fires on several threads at once") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, {-1, 8, 8, 4});
+  const Output filter = constant(graph, f32(waves({3, 3, 4, 16}, 0.7)));
+  const Output y = conv2d(x, filter);
+  const Output df = conv2d_filter_gradient(y, x, filter);
+  for (const Output& output : {y, df}) {
+    const Node& node = graph.node(output.node);
+    const NodeView view = NodeView::make(node, *find_kernel(node, DeviceKind::cpu));
+    std::vector<std::vector<Tensor>> inputs;
+    std::vector<Tensor> expected;
+    for (int i = 0; i < 4; ++i) {
+      const Feeds feeds = {{x, f32(waves({2 + i % 2, 8, 8, 4}, i))}};
+      inputs.push_back(evaluate(graph, node.inputs, feeds));
+      expected.push_back(evaluate(output, feeds));
+    }
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < 4; ++i)
+      threads.emplace_back([&, i] {
+        HeapMemory memory;
+        for (int round = 0; round < 100; ++round)
+          wrong += !same_bits(run_kernel(view, inputs[i], memory, {})[0], expected[i]);
+      });
+    for (std::thread& thread : threads) thread.join();
+    CHECK(wrong == 0);
+  }
+}
+
+}  // namespace troupe

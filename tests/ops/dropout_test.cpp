@@ -1,0 +1,89 @@
+// Dropout: its mask, its scale, and the same mask in the gradient.
+#include <doctest/doctest.h>
+
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+namespace {
+
+Attrs attrs(double rate) {
+  return {{"rate", rate}, {"seed", int64_t{3}}, {"key", std::string("mask")}};
+}
+
+OpCases cases() {
+  return {.values = {{.name = "half: of these eight the seventh falls",
+                      .op = "Dropout",
+                      .inputs = {iota({8}, 1)},
+                      .attrs = attrs(0.5),
+                      .expected = {vector({2, 4, 6, 8, 10, 12, 0, 16})}},
+                     {.name = "a matrix has the mask of its elements in a row",
+                      .op = "Dropout",
+                      .inputs = {iota({2, 4}, 1)},
+                      .attrs = attrs(0.5),
+                      .expected = {matrix({{2, 4, 6, 8}, {10, 12, 0, 16}})}},
+                     {.name = "rate 0 keeps everything",
+                      .op = "Dropout",
+                      .inputs = {vector({1, -2, 3, 4, 5})},
+                      .attrs = attrs(0),
+                      .expected = {vector({1, -2, 3, 4, 5})}},
+                     {.name = "a scalar",
+                      .op = "Dropout",
+                      .inputs = {scalar(3)},
+                      .attrs = attrs(0.25),
+                      .expected = {scalar(4)}},
+                     {.name = "what falls is 0, even infinity",
+                      .op = "Dropout",
+                      .inputs = {full({8}, INFINITY)},
+                      .attrs = attrs(0.5),
+                      .expected = {vector({INFINITY, INFINITY, INFINITY, INFINITY, INFINITY,
+                                           INFINITY, 0, INFINITY})},
+                      .smooth = false},
+                     {.name = "empty",
+                      .op = "Dropout",
+                      .inputs = {zeros({0, 3})},
+                      .attrs = attrs(0.5),
+                      .expected = {zeros({0, 3})}}},
+          .errors = {{.op = "Dropout",
+                      .inputs = {vector({1})},
+                      .attrs = attrs(1),
+                      .message = "wants a rate in [0, 1), the part that is dropped, got 1"},
+                     {.op = "Dropout",
+                      .inputs = {vector({1})},
+                      .attrs = attrs(-0.1),
+                      .message = "wants a rate in [0, 1), the part that is dropped, got -0.1"},
+                     {.op = "Dropout",
+                      .inputs = {i32(vector({1}))},
+                      .attrs = attrs(0.5),
+                      .message = "has no kernel for i32; cast to one of f32, f64"}}};
+}
+const ListedCases listed(cases);
+
+}  // namespace
+
+TEST_CASE("Dropout drops by its recipe and scales the rest") { check(cases()); }
+
+TEST_CASE("the gradient of dropout has the mask of its own node, in every step and slot") {
+  Graph graph;
+  const auto scope = graph.scope({.name = "tower", .slot = 5});
+  const Output x = placeholder(graph, DType::f32, {1000});
+  const Output y = dropout(x, 0.3);
+  const Output dx = gradients({y}, {x})[0];
+  CHECK(graph.node(y.node).attr<int64_t>("slot") == 5);
+  const Tensor ones = f32(full({1000}, 1));
+  for (int64_t step : {-1, 0, 1, 100}) {
+    const auto got = evaluate(graph, {y, dx}, {{x, ones}}, {.step = step});
+    CHECK(same_bits(got[0], got[1]));
+  }
+  CHECK_FALSE(
+      same_bits(evaluate(y, {{x, ones}}, {.step = 1}), evaluate(y, {{x, ones}}, {.step = 2})));
+}
+
+TEST_CASE("dropout drops about the part that was asked for") {
+  Graph graph;
+  const Output y = dropout(constant(graph, f32(full({100000}, 1))), 0.2);
+  int64_t dropped = 0;
+  for (float v : evaluate(y).values<float>()) dropped += v == 0;
+  CHECK(std::abs(static_cast<double>(dropped) - 20000) < 640);  // five standard deviations
+}
+
+}  // namespace troupe

@@ -1,0 +1,73 @@
+// FakeShards: a ParameterPort that answers from a map, and firings of asynchronous kernels without
+// an engine.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+class FakeShards final : public ParameterPort {
+ public:
+  struct Push {
+    std::string parameter;
+    int64_t slot, step;
+    Tensor gradient;
+  };
+  std::map<std::string, Tensor> values;
+  std::vector<Push> pulls, pushes;  // what was asked, in order
+
+  void pull(const std::string& parameter, int64_t slot, int64_t step, Reply reply) override {
+    pulls.push_back({parameter, slot, step, {}});
+    const auto it = values.find(parameter);
+    if (it == values.end()) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
+    reply(Errc::ok, "", it->second);
+  }
+  void push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient,
+            Reply reply) override {
+    pushes.push_back({parameter, slot, step, gradient});
+    if (!values.count(parameter)) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
+    reply(Errc::ok, "", {});
+  }
+};
+
+// What came out of one firing.
+struct FakeFiring {
+  int replies = 0;  // must become 1
+  std::vector<Tensor> outputs;
+  Errc code = Errc::ok;
+  std::string text;
+};
+
+// Starts the CPU kernel of `node`, which must finish at once.
+inline FakeFiring fire(const Node& node, std::vector<Tensor> inputs, const StepInfo& step) {
+  struct Context final : AsyncContext {
+    Context(const Node& node, std::vector<Tensor> inputs, const StepInfo& step, FakeFiring& result)
+        : node_(node), inputs_(std::move(inputs)), step_(step), result_(result) {}
+    const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
+    const Node& node() const override { return node_; }
+    const StepInfo& step() const override { return step_; }
+    void done(std::vector<Tensor> outputs) override {
+      ++result_.replies;
+      result_.outputs = std::move(outputs);
+    }
+    void fail(Errc code, std::string text) override {
+      ++result_.replies;
+      result_.code = code;
+      result_.text = std::move(text);
+    }
+    const Node& node_;
+    std::vector<Tensor> inputs_;
+    StepInfo step_;
+    FakeFiring& result_;
+  };
+  FakeFiring result;
+  find_kernel(node, DeviceKind::cpu)
+      ->start(std::make_shared<Context>(node, std::move(inputs), step, result));
+  return result;
+}
+
+}  // namespace troupe
