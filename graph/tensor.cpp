@@ -12,17 +12,19 @@ namespace troupe {
 namespace {
 
 constexpr int64_t kElementsMax = int64_t{1} << 62;
-constexpr int64_t kAlignment = 64;  // a cache line, and the widest vector register
+constexpr int64_t kHeapBytesMax = int64_t{1} << 46;  // no process of today's x86-64 has more
+constexpr int64_t kAlignment = 64;                   // a cache line, and the widest vector register
 
 // Owns the buffers of Tensor::empty(): no state, so it works before main and after it.
 class Heap final : public BufferOwner {
  public:
   Buffer* allocate(int64_t bytes) {
     // The header ends where the first line of elements begins.
-    const int64_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    void* block = bytes > std::numeric_limits<int64_t>::max() - 2 * kAlignment
-                      ? nullptr
-                      : std::aligned_alloc(kAlignment, static_cast<size_t>(kAlignment + room));
+    void* block = nullptr;
+    if (bytes <= kHeapBytesMax) {
+      const int64_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      block = std::aligned_alloc(kAlignment, static_cast<size_t>(kAlignment + room));
+    }
     if (!block)
       throw Error(Errc::out_of_memory, "the heap has no ", bytes,
                   " bytes for a tensor; use a smaller one");

@@ -161,9 +161,9 @@ TEST_CASE("garbage is refused at the place where it stands") {
       {"e = Everything() b=yes", "expected true or false, got \"yes\""},
       {"e = Everything() r=1.0.0", "expected a number, got \"1.0.0\""},
   };
-  for (const auto& [line, message] : cases) {
-    CAPTURE(line);
-    CHECK(refusal(line) == "graph text, line 2: " + message);
+  for (const auto& bad : cases) {
+    CAPTURE(bad.first);
+    CHECK(refusal(bad.first) == "graph text, line 2: " + bad.second);
   }
 }
 
