@@ -11,8 +11,8 @@ namespace {
 
 // Ops that no table can hold, and where they are tested instead.
 const std::map<std::string, std::string> kElsewhere = {
-    {"Parameter", "pulls from a shard: tests/training"},
-    {"PushGradient", "pushes to a shard: tests/training"},
+    {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
+    {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
     {"WithGradient", "holds a function, which no table can: tests/graph"},
 };
 
