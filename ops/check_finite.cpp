@@ -38,10 +38,11 @@ template <class T>
 void cpu(KernelContext& ctx) {
   const T* x = ctx.input(0).data<T>();
   const int64_t n = ctx.input(0).size();
-  // x * 0 is 0, or NaN for what is not finite; branchless, so that the compiler can vectorise it.
-  bool good = true;
-  for (int64_t i = 0; i < n; ++i) good &= x[i] * T{0} == T{0};
-  if (!good) refuse(ctx, x, n);
+  // x * 0 is 0, or NaN for what is not finite. Flags as wide as an element let the compiler use
+  // vectors.
+  std::conditional_t<sizeof(T) == 4, int32_t, int64_t> bad = 0;
+  for (int64_t i = 0; i < n; ++i) bad |= x[i] * T{0} != T{0};
+  if (bad) refuse(ctx, x, n);
   ctx.set_output(0, ctx.input(0));
 }
 

@@ -5,6 +5,8 @@
 //
 // Bits (ops/philox.hpp says what a block is): element i is kept if word i % 4 of block i / 4 is at
 // least rate * 2^32.
+#include <cstring>
+
 #include "ops/elementwise.hpp"
 #include "ops/random.hpp"
 
@@ -42,8 +44,14 @@ void cpu(KernelContext& ctx) {
   T* y = ctx.output_in_place().template mutable_data<T>();
   for (int64_t i = 0; i < n; i += 4) {
     const auto words = random.block(static_cast<uint64_t>(i / 4));
-    for (int64_t j = 0; j < std::min<int64_t>(4, n - i); ++j)
-      y[i + j] = words[static_cast<size_t>(j)] < dropped_below ? T{0} : x[i + j] / kept;
+    T four[4] = {};
+    const size_t bytes = sizeof(T) * static_cast<size_t>(std::min<int64_t>(4, n - i));
+    std::memcpy(four, x + i, bytes);
+    for (size_t j = 0; j < 4; ++j) {  // both sides computed, so that nothing is guessed at
+      const T scaled = four[j] / kept;
+      four[j] = words[j] < dropped_below ? T{0} : scaled;
+    }
+    std::memcpy(y + i, four, bytes);
   }
 }
 

@@ -16,13 +16,20 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {max_pool2d_gradient(ctx.output_gradient(0), ctx.input(0), pool_options(ctx.node()))};
 }
 
+// y = the greater of both; y stays if it is NaN.
+template <class T>
+void maximum_into(const T* __restrict x, T* __restrict y, int64_t n) {
+  for (int64_t c = 0; c < n; ++c) y[c] = (x[c] > y[c]) | (x[c] != x[c]) ? x[c] : y[c];
+}
+
 template <class T>
 void cpu(KernelContext& ctx) {
   T* y = ctx.output().template mutable_data<T>();
-  const Tensor& x = ctx.input(0);
-  const PoolSizes sizes(x.shape(), pool_options(ctx.node()));
-  for_each_maximum(sizes, x.data<T>(), [&](int64_t at, const T* maxima, const int64_t*) {
-    std::copy_n(maxima, sizes.channels, y + at);
+  const T* x = ctx.input(0).data<T>();
+  const PoolSizes sizes(ctx.input(0).shape(), pool_options(ctx.node()));
+  for_each_window(sizes, [&](int64_t at, const std::vector<int64_t>& pixels) {
+    std::copy_n(x + pixels[0], sizes.channels, y + at);
+    for (size_t k = 1; k < pixels.size(); ++k) maximum_into(x + pixels[k], y + at, sizes.channels);
   });
 }
 

@@ -22,6 +22,16 @@ std::vector<Output> gradient(const GradientContext& ctx) {
           Output{}};
 }
 
+// dx += dy in the channels whose maximum is pixel `number`.
+template <class T, class Number>
+void add_where(const T* __restrict dy, const Number* __restrict numbers, Number number,
+               T* __restrict dx, int64_t n) {
+  for (int64_t c = 0; c < n; ++c) {
+    const T d = dy[c];  // read in any case, or the compiler cannot use vectors
+    dx[c] += numbers[c] == number ? d : T{0};
+  }
+}
+
 template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
@@ -30,8 +40,12 @@ void cpu(KernelContext& ctx) {
   T* dx = output.mutable_data<T>();
   std::fill_n(dx, output.size(), T{0});
   const PoolSizes sizes(output.shape(), pool_options(ctx.node()));
-  for_each_maximum(sizes, x, [&](int64_t at, const T*, const int64_t* places) {
-    for (int64_t c = 0; c < sizes.channels; ++c) dx[places[c]] += dy[at + c];
+  FirstMaxima<T> maxima(sizes.channels);
+  for_each_window(sizes, [&](int64_t at, const std::vector<int64_t>& pixels) {
+    const auto* numbers = maxima.find(x, pixels);
+    for (size_t k = 0; k < pixels.size(); ++k)
+      add_where(dy + at, numbers, static_cast<typename FirstMaxima<T>::Number>(k), dx + pixels[k],
+                sizes.channels);
   });
 }
 

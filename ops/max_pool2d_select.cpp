@@ -28,11 +28,13 @@ template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   T* y = ctx.output().template mutable_data<T>();
-  const Tensor& x = ctx.input(1);
-  const T* values = ctx.input(0).data<T>();
-  const PoolSizes sizes(x.shape(), pool_options(ctx.node()));
-  for_each_maximum(sizes, x.data<T>(), [&](int64_t at, const T*, const int64_t* places) {
-    for (int64_t c = 0; c < sizes.channels; ++c) y[at + c] = values[places[c]];
+  const T *values = ctx.input(0).data<T>(), *x = ctx.input(1).data<T>();
+  const PoolSizes sizes(ctx.input(1).shape(), pool_options(ctx.node()));
+  FirstMaxima<T> maxima(sizes.channels);
+  for_each_window(sizes, [&](int64_t at, const std::vector<int64_t>& pixels) {
+    const auto* numbers = maxima.find(x, pixels);
+    for (int64_t c = 0; c < sizes.channels; ++c)
+      y[at + c] = values[pixels[static_cast<size_t>(numbers[c])] + c];
   });
 }
 

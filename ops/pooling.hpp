@@ -3,6 +3,7 @@
 //   x: [batch, height, width, channels]   y: [batch, height', width', channels]
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "ops/node.hpp"
@@ -25,34 +26,59 @@ struct PoolSizes {
   PoolSizes(const Shape& x, PoolOptions options);
 };
 
-// Calls f(index of y's channels, maxima, places) for every output pixel in row-major order.
-// maxima[c] is the greatest x of channel c in the window, NaN if there is one; places[c] is the
-// index in x of the first element that has it. Indices count elements.
-template <class T, class F>
-void for_each_maximum(const PoolSizes& s, const T* x, F f) {
-  std::vector<T> maxima(static_cast<size_t>(s.channels));
-  std::vector<int64_t> places(static_cast<size_t>(s.channels));
+// Calls f(index of y's channels, indices of the window's channels in x) for every output pixel;
+// both in row-major order. Indices count elements. There is at least one pixel in a window.
+template <class F>
+void for_each_window(const PoolSizes& s, F f) {
+  std::vector<int64_t> pixels;
   int64_t y = 0;
   for (int64_t b = 0; b < s.batch; ++b)
     for (int64_t oy = 0; oy < s.down.size; ++oy)
       for (int64_t ox = 0; ox < s.across.size; ++ox, y += s.channels) {
         const int64_t top = oy * s.stride - s.down.before, left = ox * s.stride - s.across.before;
-        bool first = true;
-        for (int64_t iy = std::max<int64_t>(top, 0); iy < std::min(top + s.window, s.height); ++iy)
-          for (int64_t ix = std::max<int64_t>(left, 0); ix < std::min(left + s.window, s.width);
-               ++ix) {
-            const int64_t at = ((b * s.height + iy) * s.width + ix) * s.channels;
-            for (int64_t c = 0; c < s.channels; ++c) {
-              const size_t i = static_cast<size_t>(c);
-              const T v = x[at + c];
-              const bool better = first || v > maxima[i] || (v != v && maxima[i] == maxima[i]);
-              maxima[i] = better ? v : maxima[i];
-              places[i] = better ? at + c : places[i];
-            }
-            first = false;
-          }
-        f(y, maxima.data(), places.data());
+        const int64_t bottom = std::min(top + s.window, s.height);
+        const int64_t right = std::min(left + s.window, s.width);
+        pixels.clear();
+        for (int64_t iy = std::max<int64_t>(top, 0); iy < bottom; ++iy)
+          for (int64_t ix = std::max<int64_t>(left, 0); ix < right; ++ix)
+            pixels.push_back(((b * s.height + iy) * s.width + ix) * s.channels);
+        f(y, pixels);
       }
 }
+
+// For each channel, which pixel of a window has the maximum: NaN if there is one, the first of
+// equals. A number is as wide as an element, so that the compiler can use vectors.
+template <class T>
+class FirstMaxima {
+ public:
+  using Number = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+
+  explicit FirstMaxima(int64_t channels)
+      : maxima_(static_cast<size_t>(channels)), numbers_(static_cast<size_t>(channels)) {}
+
+  // Returns the number of a pixel for each channel.
+  const Number* find(const T* x, const std::vector<int64_t>& pixels) {
+    const size_t channels = maxima_.size();
+    T* __restrict maxima = maxima_.data();
+    Number* __restrict numbers = numbers_.data();
+    std::copy_n(x + pixels[0], channels, maxima);
+    std::fill_n(numbers, channels, Number{0});
+    for (size_t k = 1; k < pixels.size(); ++k) {
+      const T* __restrict pixel = x + pixels[k];
+      const Number number = static_cast<Number>(k);
+      for (size_t c = 0; c < channels; ++c) {
+        const T v = pixel[c], m = maxima[c];
+        const bool better = (v > m) | ((v != v) & (m == m));
+        maxima[c] = better ? v : m;
+        numbers[c] = better ? number : numbers[c];
+      }
+    }
+    return numbers;
+  }
+
+ private:
+  std::vector<T> maxima_;
+  std::vector<Number> numbers_;
+};
 
 }  // namespace troupe
