@@ -92,10 +92,16 @@ inline bool same_sizes(const Tensor& a, const Tensor& b) {
   return true;
 }
 
+// Over input 0 where the elements have its type.
+template <class T, class R>
+R* make_output(KernelContext& ctx) {
+  return (std::is_same_v<T, R> ? ctx.output_in_place() : ctx.output()).template mutable_data<R>();
+}
+
 template <class F, class T, class R>
 void run_broadcast(KernelContext& ctx, const T* a, const T* b) {
   const BroadcastWalk walk = walk_inputs(ctx);
-  R* c = (std::is_same_v<T, R> ? ctx.output_in_place() : ctx.output()).template mutable_data<R>();
+  R* c = make_output<T, R>(ctx);
   const auto* inner_a = &walk.strides[0][walk.ndim - 1];
   const auto* inner_b = &walk.strides[1][walk.ndim - 1];
   const auto zip = *inner_a ? (*inner_b ? zip_elements<F, 1, 1, T, R> : zip_elements<F, 1, 0, T, R>)
@@ -114,12 +120,15 @@ void run_binary(KernelContext& ctx) {
   const T *pa = a.data<T>(), *pb = b.data<T>();
   const int64_t n = a.size();
   if constexpr (requires { F::check(ctx, pb, n); }) F::check(ctx, pb, b.size());
-  if (!same_sizes(a, b)) return run_broadcast<F, T, R>(ctx, pa, pb);
-  R* c = (std::is_same_v<T, R> ? ctx.output_in_place() : ctx.output()).template mutable_data<R>();
+  // The shapes that most nodes have; whatever else there is, a walk handles.
+  const bool same = same_sizes(a, b);
+  const bool b_once = !same && b.ndim() <= a.ndim() && b.size() == 1;
+  if (!same && !b_once) return run_broadcast<F, T, R>(ctx, pa, pb);
+  R* c = make_output<T, R>(ctx);
   if (n == 1)
     *c = F::apply(*pa, *pb);
   else if (n > 0)
-    zip_elements<F, 1, 1, T, R>(pa, pb, c, n);
+    (same ? zip_elements<F, 1, 1, T, R> : zip_elements<F, 1, 0, T, R>)(pa, pb, c, n);
 }
 
 // ---- tables ----
