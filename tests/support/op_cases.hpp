@@ -88,8 +88,8 @@ void check_value(const OpCase& c);
 // gradients() agrees with central differences in f64, shapes known and unknown; so do second
 // derivatives. Does nothing for a case that is not smooth or an op without a gradient.
 void check_gradient(const OpCase& c);
-// Building with known shapes (with `when_run`, running) throws Error(invalid_argument) with `message` in its text. So does
-// building or running it with unknown sizes.
+// Building with known shapes (with `when_run`, running) throws Error(invalid_argument) with
+// `message` in its text. So does building or running it with unknown sizes.
 void check_refused(const OpError& e);
 
 void check(const OpCases& cases);  // all of these for the whole table
