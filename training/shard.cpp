@@ -48,11 +48,11 @@ Tensor flat(Tensor values) {
 
 }  // namespace
 
-const char* to_string(Refusal reason) {
+const char* to_string(PushRefusal reason) {
   static const char* const names[] = {"epoch", "incarnation", "unknown",    "not_serving", "type",
                                       "gap",   "step",        "not_finite", "full"};
-  static_assert(std::size(names) == static_cast<size_t>(Refusal::kCount));
-  return reason < Refusal::kCount ? names[static_cast<size_t>(reason)] : "?";
+  static_assert(std::size(names) == static_cast<size_t>(PushRefusal::kCount));
+  return reason < PushRefusal::kCount ? names[static_cast<size_t>(reason)] : "?";
 }
 
 const char* to_string(Shard::State state) {
@@ -112,10 +112,10 @@ void Shard::Body::set_slots(const std::vector<SlotProgress>& slots) {
 void Shard::Body::drop_waiting(const std::string& why, ShardActions& out) {
   for (auto& [id, held] : slices) {
     for (auto& [slot, sequence] : held.sequences)
-      refuse_parked(held, slot, Refusal::epoch, why, out);
+      refuse_parked(held, slot, PushRefusal::epoch, why, out);
     held.sequences.clear();
     if (held.rule) {
-      counters.refused[static_cast<size_t>(Refusal::epoch)] += held.rule->held();
+      counters.refused[static_cast<size_t>(PushRefusal::epoch)] += held.rule->held();
       held.rule = make_rule(kind, held.rule->progress());
     }
     for (auto& [key, tickets] : held.unacknowledged)
@@ -277,7 +277,7 @@ Outcome Shard::set_rule(uint64_t epoch, Aggregation rule, std::vector<SlotProgre
   return {};
 }
 
-void Shard::Body::refuse_parked(Held& held, int32_t slot, Refusal reason, const std::string& why,
+void Shard::Body::refuse_parked(Held& held, int32_t slot, PushRefusal reason, const std::string& why,
                                 ShardActions& out) {
   auto it = held.sequences.find(slot);
   if (it == held.sequences.end()) return;
@@ -288,7 +288,7 @@ void Shard::Body::refuse_parked(Held& held, int32_t slot, Refusal reason, const 
 void Shard::Body::join(int32_t slot, uint64_t incarnation, ShardActions& out) {
   incarnations.at(slot) = incarnation;
   for (auto& [id, held] : slices) {
-    refuse_parked(held, slot, Refusal::incarnation,
+    refuse_parked(held, slot, PushRefusal::incarnation,
                   detail::concat("slot ", slot, " has a newer incarnation, ", incarnation), out);
     held.sequences.erase(slot);
   }
@@ -297,7 +297,7 @@ void Shard::Body::join(int32_t slot, uint64_t incarnation, ShardActions& out) {
 void Shard::slot_lost(int32_t slot, ShardActions& out) {
   Body& b = *body_;
   for (auto& [id, held] : b.slices) {
-    b.refuse_parked(held, slot, Refusal::incarnation,
+    b.refuse_parked(held, slot, PushRefusal::incarnation,
                     detail::concat("the process of slot ", slot, " is gone"), out);
     for (auto& [key, tickets] : held.unacknowledged)
       if (key.first == slot) tickets.clear();

@@ -73,7 +73,7 @@ struct Outcome {
 };
 
 // Why a push or a pull was refused.
-enum class Refusal : uint8_t {
+enum class PushRefusal : uint8_t {
   epoch,        // another epoch
   incarnation,  // an older incarnation of its slot, or replaced by a newer one while it waited
   unknown,      // a slice or slot this shard does not have
@@ -85,7 +85,7 @@ enum class Refusal : uint8_t {
   full,         // too many waiting
   kCount,
 };
-const char* to_string(Refusal reason);
+const char* to_string(PushRefusal reason);
 
 // received == applied + merged + duplicate + the sum of refused + held, after every call.
 struct ShardCounters {
@@ -94,7 +94,7 @@ struct ShardCounters {
   int64_t merged = 0;     // made an update together with other slots' gradients
   int64_t duplicate = 0;  // repeated; acknowledged again, or together with the first
   int64_t held = 0;       // parked, or in an open round
-  std::array<int64_t, static_cast<size_t>(Refusal::kCount)> refused = {};
+  std::array<int64_t, static_cast<size_t>(PushRefusal::kCount)> refused = {};
 
   int64_t updates = 0;  // versions made
   // pulls == pulls_answered + pulls_refused + pulls_waiting

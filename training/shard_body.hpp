@@ -65,7 +65,7 @@ struct Shard::Body {
   void drop_waiting(const std::string& why, ShardActions& out);
   void serve(ShardActions& out);
   void join(int32_t slot, uint64_t incarnation, ShardActions& out);
-  void refuse_parked(Held& held, int32_t slot, Refusal reason, const std::string& why,
+  void refuse_parked(Held& held, int32_t slot, PushRefusal reason, const std::string& why,
                      ShardActions& out);
   SliceState image(const Held& held) const;
   void finish_snapshots(ShardActions& out);
@@ -80,7 +80,7 @@ struct Shard::Body {
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
   bool answer(Held& held, const Pull& pull, uint64_t from, ShardActions& out);  // false: it waits
   void answer_waiting(Held& held, ShardActions& out);
-  void refuse(const Push& push, const std::vector<Ticket>& tickets, Refusal reason, Errc code,
+  void refuse(const Push& push, const std::vector<Ticket>& tickets, PushRefusal reason, Errc code,
               const std::string& text, ShardActions& out);
   void refuse(const Pull& pull, uint64_t to, Errc code, const std::string& text, ShardActions& out);
   static void add_ticket(std::vector<Ticket>& tickets, Ticket ticket);

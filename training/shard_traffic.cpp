@@ -18,7 +18,7 @@ void Shard::Body::add_ticket(std::vector<Ticket>& tickets, Ticket ticket) {
   tickets.push_back(ticket);
 }
 
-void Shard::Body::refuse(const Push& push, const std::vector<Ticket>& tickets, Refusal reason,
+void Shard::Body::refuse(const Push& push, const std::vector<Ticket>& tickets, PushRefusal reason,
                          Errc code, const std::string& text, ShardActions& out) {
   ++counters.refused[static_cast<size_t>(reason)];
   auto it = slices.find(push.slice);
@@ -35,48 +35,48 @@ void Shard::Body::refuse(const Pull& pull, uint64_t to, Errc code, const std::st
 
 void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
   ++counters.received;
-  const auto no = [&](Refusal reason, Errc code, const std::string& text) {
+  const auto no = [&](PushRefusal reason, Errc code, const std::string& text) {
     refuse(p, {{from, p.ticket}}, reason, code, text, out);
   };
   if (p.epoch != epoch)
-    return no(Refusal::epoch, Errc::stale,
+    return no(PushRefusal::epoch, Errc::stale,
               detail::concat("a push of epoch ", p.epoch, " came to a shard in epoch ", epoch,
                              "; take the new routes and do the step again"));
   auto it = slices.find(p.slice);
   if (it == slices.end())
-    return no(Refusal::unknown, Errc::invalid_argument,
+    return no(PushRefusal::unknown, Errc::invalid_argument,
               detail::concat("this shard has no slice ", p.slice));
   Held& held = it->second;
   auto known = incarnations.find(p.slot);
   if (known == incarnations.end())
-    return no(Refusal::unknown, Errc::invalid_argument,
+    return no(PushRefusal::unknown, Errc::invalid_argument,
               detail::concat("this shard knows no slot ", p.slot));
   if (!held.rule)
-    return no(Refusal::type, Errc::invalid_argument,
+    return no(PushRefusal::type, Errc::invalid_argument,
               detail::concat(describe(held.slice), " is not trained and takes no gradients"));
   const Tensor& g = p.gradient;
   if (!g.on_host() || g.dtype() != held.slice.dtype || g.size() != held.slice.size)
-    return no(Refusal::type, Errc::invalid_argument,
+    return no(PushRefusal::type, Errc::invalid_argument,
               detail::concat("the gradient of ", describe(held.slice), " by slot ", p.slot, " is ",
                              g.dtype(), " of ", g.size(), " elements; wants ", held.slice.dtype,
                              " of ", held.slice.size));
   if (state != State::serving)
     return no(
-        Refusal::not_serving, Errc::stale,
+        PushRefusal::not_serving, Errc::stale,
         detail::concat("the shard is ", to_string(state), "; do the step again when it serves"));
   if (p.incarnation < known->second)
-    return no(Refusal::incarnation, Errc::stale,
+    return no(PushRefusal::incarnation, Errc::stale,
               detail::concat("incarnation ", p.incarnation, " of slot ", p.slot,
                              " was replaced by ", known->second));
   if (p.incarnation > known->second) join(p.slot, p.incarnation, out);
   if (p.step < 0 || p.sequence < 0)
-    return no(Refusal::step, Errc::invalid_argument,
+    return no(PushRefusal::step, Errc::invalid_argument,
               detail::concat("slot ", p.slot, " pushed step ", p.step, ", sequence ", p.sequence,
                              "; both count from 0"));
 
   Sequence& sequence = held.sequence(p.slot);
   if (p.sequence > sequence.next + kStepsInFlightMax)
-    return no(Refusal::gap, Errc::stale,
+    return no(PushRefusal::gap, Errc::stale,
               detail::concat("sequence ", p.sequence, " of slot ", p.slot, " for ",
                              describe(held.slice), " came before ", sequence.next, "; at most ",
                              kStepsInFlightMax, " may be under way"));
@@ -110,7 +110,7 @@ void Shard::Body::accept(Held& held, Push&& p, std::vector<Ticket> tickets, Shar
   const AggregationRule::PushVerdict verdict = held.rule->look(p.slot, p.step);
   switch (verdict.kind) {
     case AggregationRule::PushVerdict::refused:
-      return refuse(p, tickets, Refusal::step, Errc::stale, verdict.text, out);
+      return refuse(p, tickets, PushRefusal::step, Errc::stale, verdict.text, out);
     case AggregationRule::PushVerdict::applied:
       ++counters.duplicate;
       for (const Ticket& t : tickets)
@@ -125,7 +125,7 @@ void Shard::Body::accept(Held& held, Push&& p, std::vector<Ticket> tickets, Shar
   }
   if (auto found = find_not_finite(p.gradient))
     return refuse(
-        p, tickets, Refusal::not_finite, Errc::bad_data,
+        p, tickets, PushRefusal::not_finite, Errc::bad_data,
         detail::concat("the gradient of ", held.slice.parameter, " by slot ", p.slot, " in step ",
                        p.step, " is not finite: ", *found, " of ", describe(held.slice),
                        "; look at the data of that step, lower the learning rate, or add "

@@ -89,7 +89,7 @@ struct ShardScript {
     REQUIRE(c.received == c.applied + c.merged + c.duplicate + refused + c.held);
     REQUIRE(c.pulls == c.pulls_answered + c.pulls_refused + c.pulls_waiting);
   }
-  int64_t refused(Refusal reason) const {
+  int64_t refused(PushRefusal reason) const {
     return shard.counters().refused[static_cast<size_t>(reason)];
   }
 

@@ -24,6 +24,14 @@ const std::vector<ParameterSpec>& parameters() {
   return all;
 }
 
+// For tests that save thousands of times.
+const std::vector<ParameterSpec>& few_parameters() {
+  static const std::vector<ParameterSpec> all = {
+      {"conv/w", DType::f32, {3, 3, 8}, Optimizer{.kind = "adam"}},
+      {"scale", DType::f64, {}, Optimizer{.kind = "adam"}}};
+  return all;
+}
+
 // A value that says which element of which tensor at which step it is.
 double value_at(const std::string& name, int64_t i, int64_t step) {
   return static_cast<double>(step * 1'000'000 + i) + 0.25 * static_cast<double>(name.size());
@@ -39,9 +47,10 @@ Tensor values_of(const Slice& slice, const std::string& what, int64_t step) {
   return t;
 }
 
-std::vector<ShardImage> images(int32_t shards, int64_t step) {
+std::vector<ShardImage> images(int32_t shards, int64_t step,
+                               const std::vector<ParameterSpec>& model = parameters()) {
   std::vector<ShardImage> out(static_cast<size_t>(shards));
-  for (const Slice& slice : split_parameters(parameters(), shards)) {
+  for (const Slice& slice : split_parameters(model, shards)) {
     SliceState s{
         .slice = slice, .version = step, .next_step = step, .values = values_of(slice, "", step)};
     if (slice.optimizer) {
@@ -58,7 +67,8 @@ std::vector<ShardImage> images(int32_t shards, int64_t step) {
   return out;
 }
 
-Manifest save(Disk& disk, int32_t shards, int64_t step, int keep = 3) {
+Manifest save(Disk& disk, int32_t shards, int64_t step, int keep = 3,
+              const std::vector<ParameterSpec>& model = parameters()) {
   Manifest m;
   m.generation = next_generation(disk, kDir);
   m.step = step;
@@ -66,8 +76,8 @@ Manifest save(Disk& disk, int32_t shards, int64_t step, int keep = 3) {
   m.next_steps = {{0, step}, {1, step}, {2, step}};
   m.data_seed = UINT64_MAX;
   m.graph_fingerprint = "f00d";
-  m.parameters = parameters();
-  const std::vector<ShardImage> all = images(shards, step);
+  m.parameters = model;
+  const std::vector<ShardImage> all = images(shards, step, model);
   for (int32_t i = 0; i < shards; ++i)
     m.files.push_back(write_shard_file(disk, kDir, shard_file_name(m.generation, step, i, shards),
                                        all[static_cast<size_t>(i)]));
@@ -76,8 +86,9 @@ Manifest save(Disk& disk, int32_t shards, int64_t step, int keep = 3) {
   return m;
 }
 
-void check_state(Disk& disk, const Manifest& m, int32_t shards) {
-  const std::vector<Slice> wanted = split_parameters(parameters(), shards, 10);
+void check_state(Disk& disk, const Manifest& m, int32_t shards,
+                 const std::vector<ParameterSpec>& model = parameters()) {
+  const std::vector<Slice> wanted = split_parameters(model, shards, 10);
   const std::vector<SliceState> states = read_slices(disk, kDir, m, wanted);
   REQUIRE(states.size() == wanted.size());
   for (size_t i = 0; i < states.size(); ++i) {
@@ -345,20 +356,20 @@ TEST_CASE("a full disk is an error that leaves the checkpoint before as it was")
 
 TEST_CASE("an error at any call leaves a whole checkpoint, and the next one succeeds") {
   SimDisk probe;
-  save(probe, 2, 1, 1);
+  save(probe, 2, 1, 1, few_parameters());
   const int64_t first = probe.calls;
-  save(probe, 2, 2, 1);
+  save(probe, 2, 2, 1, few_parameters());
   for (int64_t at = first; at < probe.calls; ++at) {
     CAPTURE(at);
     SimDisk disk;
-    save(disk, 2, 1, 1);
+    save(disk, 2, 1, 1, few_parameters());
     disk.fail_at = at;
-    CHECK_THROWS_AS(save(disk, 2, 2, 1), Error);
+    CHECK_THROWS_AS(save(disk, 2, 2, 1, few_parameters()), Error);
     const auto m = newest(disk);
     REQUIRE(m);
-    check_state(disk, *m, 1);
+    check_state(disk, *m, 1, few_parameters());
     disk.fail_at = -1;
-    save(disk, 2, 3, 1);
+    save(disk, 2, 3, 1, few_parameters());
     CHECK(disk.list(kDir).size() == 3);
   }
 }
@@ -369,7 +380,7 @@ TEST_CASE(
   constexpr int64_t kSteps = 4;
   constexpr int32_t kShards = 2;
   SimDisk probe;
-  for (int64_t step = 1; step <= kSteps; ++step) save(probe, kShards, step, 2);
+  for (int64_t step = 1; step <= kSteps; ++step) save(probe, kShards, step, 2, few_parameters());
   int64_t crashes = 0;
   for (int64_t at = 0; at < probe.calls; ++at)
     for (uint64_t seed = 0; seed < 6; ++seed) {
@@ -380,7 +391,7 @@ TEST_CASE(
       int64_t reported = 0;
       try {
         for (int64_t step = 1; step <= kSteps; ++step) {
-          save(disk, kShards, step, 2);
+          save(disk, kShards, step, 2, few_parameters());
           reported = step;
         }
       } catch (const SimCrash&) {
@@ -399,9 +410,9 @@ TEST_CASE(
         REQUIRE(m);
         REQUIRE(m->step >= reported);
       }
-      if (m) check_state(disk, *m, 1);
+      if (m) check_state(disk, *m, 1, few_parameters());
       CHECK(warnings.empty());  // a crash never leaves a damaged checkpoint, only none
-      save(disk, kShards, 9, 1);
+      save(disk, kShards, 9, 1, few_parameters());
       REQUIRE(newest(disk)->step == 9);
       CHECK(disk.list(kDir).size() == 3);
     }
@@ -414,10 +425,10 @@ TEST_CASE(
   for (uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     SimDisk disk;
-    save(disk, 2, 1, 3);
+    save(disk, 2, 1, 3, few_parameters());
     disk.lie_on_sync = true;
-    save(disk, 2, 2, 3);
-    save(disk, 2, 3, 3);
+    save(disk, 2, 2, 3, few_parameters());
+    save(disk, 2, 3, 3, few_parameters());
     uint64_t state = seed;
     disk.crash([&](uint64_t n) {
       state = state * 6364136223846793005U + 1442695040888963407U;
@@ -426,7 +437,7 @@ TEST_CASE(
     disk.lie_on_sync = false;
     const auto m = newest(disk);
     REQUIRE(m);  // nothing was removed before, so the first is still there
-    check_state(disk, *m, 1);
+    check_state(disk, *m, 1, few_parameters());
   }
 }
 

@@ -75,7 +75,7 @@ TEST_CASE("a gradient is kept for the round after the open one, and refused beyo
   CHECK(s.push(0, 1, vector_of({4, 0, 0, 0})).empty());
   const auto ahead = only<Acknowledged>(s.push(0, 2, vector_of({8, 0, 0, 0})));
   CHECK(ahead.code == Errc::stale);
-  CHECK(s.refused(Refusal::step) == 1);
+  CHECK(s.refused(PushRefusal::step) == 1);
   CHECK(s.push(1, 0, vector_of({0, 0, 0, 0})).size() == 2);
   CHECK(s.push(1, 1, vector_of({0, 0, 0, 0})).size() == 2);
   CHECK(same_bits(s.shard.values(0), vector_of({-3, 0, 0, 0})));

@@ -15,7 +15,7 @@ TEST_CASE(
   CHECK(s.pull(0, 0).empty());
   CHECK(s.shard.waiting_for() == "pulls wait for the values of w; the shard is empty");
   CHECK(only<Acknowledged>(s.push(0, 0, vector_of({1, 1, 1, 1}))).code == Errc::stale);
-  CHECK(s.refused(Refusal::not_serving) == 1);
+  CHECK(s.refused(PushRefusal::not_serving) == 1);
   ShardActions out;
   CHECK(s.shard.set_initial(1, 0, vector_of({1, 2, 3, 4}), out));
   CHECK(out.empty());
@@ -90,7 +90,7 @@ TEST_CASE("pushes that arrive early are parked and applied in sequence; a wide g
       only<Acknowledged>(s.push(0, 3 + Shard::kStepsInFlightMax + 1, vector_of({1, 0, 0, 0})));
   CHECK(gap.code == Errc::stale);
   CHECK(gap.text == "sequence 12 of slot 0 for w came before 3; at most 8 may be under way");
-  CHECK(s.refused(Refusal::gap) == 1);
+  CHECK(s.refused(PushRefusal::gap) == 1);
 }
 
 TEST_CASE(
@@ -132,26 +132,26 @@ TEST_CASE("what does not fit is refused with what would be right, and changes no
     const char* name;
     std::function<void(Push&)> change;
     Errc code;
-    Refusal reason;
+    PushRefusal reason;
     const char* text;
   };
   const std::vector<Case> cases = {
-      {"an old epoch", [](Push& p) { p.epoch = 0; }, Errc::stale, Refusal::epoch,
+      {"an old epoch", [](Push& p) { p.epoch = 0; }, Errc::stale, PushRefusal::epoch,
        "a push of epoch 0 came to a shard in epoch 1; take the new routes and do the step again"},
-      {"a later epoch", [](Push& p) { p.epoch = 2; }, Errc::stale, Refusal::epoch,
+      {"a later epoch", [](Push& p) { p.epoch = 2; }, Errc::stale, PushRefusal::epoch,
        "a push of epoch 2 came to a shard in epoch 1; take the new routes and do the step again"},
-      {"an unknown slice", [](Push& p) { p.slice = 9; }, Errc::invalid_argument, Refusal::unknown,
-       "this shard has no slice 9"},
-      {"an unknown slot", [](Push& p) { p.slot = 2; }, Errc::invalid_argument, Refusal::unknown,
+      {"an unknown slice", [](Push& p) { p.slice = 9; }, Errc::invalid_argument,
+       PushRefusal::unknown, "this shard has no slice 9"},
+      {"an unknown slot", [](Push& p) { p.slot = 2; }, Errc::invalid_argument, PushRefusal::unknown,
        "this shard knows no slot 2"},
       {"another size", [](Push& p) { p.gradient = vector_of({1}); }, Errc::invalid_argument,
-       Refusal::type, "the gradient of w by slot 1 is f32 of 1 elements; wants f32 of 4"},
+       PushRefusal::type, "the gradient of w by slot 1 is f32 of 1 elements; wants f32 of 4"},
       {"another dtype", [](Push& p) { p.gradient = Tensor::zeros(DType::f64, {4}); },
-       Errc::invalid_argument, Refusal::type,
+       Errc::invalid_argument, PushRefusal::type,
        "the gradient of w by slot 1 is f64 of 4 elements; wants f32 of 4"},
-      {"no gradient", [](Push& p) { p.gradient = {}; }, Errc::invalid_argument, Refusal::type,
+      {"no gradient", [](Push& p) { p.gradient = {}; }, Errc::invalid_argument, PushRefusal::type,
        "the gradient of w by slot 1 is none of 1 elements; wants f32 of 4"},
-      {"a negative step", [](Push& p) { p.step = -1; }, Errc::invalid_argument, Refusal::step,
+      {"a negative step", [](Push& p) { p.step = -1; }, Errc::invalid_argument, PushRefusal::step,
        "slot 1 pushed step -1, sequence 0; both count from 0"},
   };
   for (const Case& c : cases) {
@@ -180,7 +180,7 @@ TEST_CASE("a gradient that is not finite is refused loudly, every time, and the 
       CHECK(ack.text.rfind("the gradient of w by slot 0 in step 0 is not finite: element 2 is ",
                            0) == 0);
     }
-    CHECK(s.refused(Refusal::not_finite) == 2);
+    CHECK(s.refused(PushRefusal::not_finite) == 2);
     CHECK(only<Acknowledged>(s.push(0, 0, vector_of({1, 1, 1, 1}))).version == 1);
   }
 }
