@@ -1,8 +1,10 @@
-// OpActor: the actor that is one node of a partition. It has a handle like any CAF actor: it can be sent to from any process,
-// monitored and killed. Its stage owns it and makes it anew when it dies; a killed op actor loses code, never inputs.
+// OpActor: the actor that is one node of a partition. It has a handle like any CAF actor: it can be
+// sent to from any process, monitored and killed. Its stage owns it and makes it anew when it dies;
+// a killed op actor loses code, never inputs.
 //
-// Inside a stage values do not pass through this door: the firing loop reads the compiled node (stage.hpp). The door serves
-// remote senders and Sends of other stages, which deliver to receiving op actors; it only stores and schedules.
+// Inside a stage values do not pass through this door: the firing loop reads the compiled node
+// (stage.hpp). The door serves remote senders and Sends of other stages, which deliver to receiving
+// op actors; it only stores and schedules.
 #pragma once
 
 #include <memory>
@@ -15,8 +17,12 @@ class Stage;
 
 class OpActor final : public caf::monitorable_actor {
  public:
-  OpActor(caf::actor_config& config, std::weak_ptr<Stage> stage, uint32_t firing_index, std::string label)
-      : monitorable_actor(config), stage_(std::move(stage)), firing_index_(firing_index), label_(std::move(label)) {}
+  OpActor(caf::actor_config& config, std::weak_ptr<Stage> stage, uint32_t firing_index,
+          std::string label)
+      : monitorable_actor(config),
+        stage_(std::move(stage)),
+        firing_index_(firing_index),
+        label_(std::move(label)) {}
 
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* unit) override;
   const char* name() const override { return label_.c_str(); }
@@ -29,8 +35,10 @@ class OpActor final : public caf::monitorable_actor {
   const std::string label_;
 };
 
-// `id` 0 draws a new actor id; a restarted op keeps its id, so that handles in other processes stay good.
-caf::strong_actor_ptr make_op_actor(caf::actor_system& system, caf::actor_id id, std::weak_ptr<Stage> stage,
-                                    uint32_t firing_index, std::string label);
+// `id` 0 draws a new actor id; a restarted op keeps its id, so that handles in other processes stay
+// good.
+caf::strong_actor_ptr make_op_actor(caf::actor_system& system, caf::actor_id id,
+                                    std::weak_ptr<Stage> stage, uint32_t firing_index,
+                                    std::string label);
 
 }  // namespace troupe

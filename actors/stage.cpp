@@ -1,4 +1,5 @@
-// Implements actors/stage.hpp: arming, the firing loop, arrivals, failures. Compiling a partition is in stage_compile.cpp.
+// Implements actors/stage.hpp: arming, the firing loop, arrivals, failures. Compiling a partition
+// is in stage_compile.cpp.
 #include "actors/stage.hpp"
 
 #include <algorithm>
@@ -35,7 +36,8 @@ StepResult guarded(F&& run) {
 
 }  // namespace
 
-// One firing of an async kernel. It outlives the step if it must: a late answer to an abandoned firing is ignored.
+// One firing of an async kernel. It outlives the step if it must: a late answer to an abandoned
+// firing is ignored.
 class AsyncFiring final : public AsyncContext {
  public:
   AsyncFiring(ActivationPtr step, uint32_t node, const Node* graph_node, std::vector<Tensor> inputs)
@@ -73,7 +75,8 @@ class AsyncFiring final : public AsyncContext {
     ActivationPtr step = std::move(step_);
     Tracer* tracer = step->stage_.host_.tracer;
     if (begin_ns_ && tracer && tracer->on())
-      tracer->record("wait", step->stage_.names_[firing_index_], begin_ns_, Tracer::now_ns(), info_.run);
+      tracer->record("wait", step->stage_.names_[firing_index_], begin_ns_, Tracer::now_ns(),
+                     info_.run);
     step->post(std::move(arrival));
   }
 
@@ -86,10 +89,12 @@ class AsyncFiring final : public AsyncContext {
   std::atomic<bool> answered_{false};
 };
 
-// One costly kernel on another lane. Writes the node's value slots, which nobody else touches before the node has settled.
+// One costly kernel on another lane. Writes the node's value slots, which nobody else touches
+// before the node has settled.
 class LaneJob final : public caf::resumable, public caf::ref_counted {
  public:
-  LaneJob(ActivationPtr step, uint32_t node, bool may_reuse) : step_(std::move(step)), node_(node), may_reuse_(may_reuse) {}
+  LaneJob(ActivationPtr step, uint32_t node, bool may_reuse)
+      : step_(std::move(step)), node_(node), may_reuse_(may_reuse) {}
 
   // Runs the kernel and hands the result in. True: the step had no owner and now has us.
   bool run() {
@@ -109,7 +114,8 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
       node.run(call.context);
     });
     if (a.observe_ && result.code == Errc::ok) a.stage_.sampled(node_, tick_ns() - begin);
-    if (traced) tracer->record("kernel", a.stage_.names_[node_], wall, Tracer::now_ns(), a.info_.run);
+    if (traced)
+      tracer->record("kernel", a.stage_.names_[node_], wall, Tracer::now_ns(), a.info_.run);
     arrival->code = result.code;
     arrival->text = result.text;
     Arrival* item = arrival.release();
@@ -150,7 +156,8 @@ Activation::Activation(Stage& stage)
       received_(stage.receive_nodes_.size()),
       inbox_(nullptr),
       awaited_edges_(stage.receive_nodes_.size()) {
-  if (auto* pool = dynamic_cast<PoolMemory*>(&stage.host_.device->memory()); pool && stage.host_.device->on_host())
+  if (auto* pool = dynamic_cast<PoolMemory*>(&stage.host_.device->memory());
+      pool && stage.host_.device->on_host())
     cache_ = std::make_unique<PoolCache>(*pool);
 }
 
@@ -205,7 +212,7 @@ void Activation::drain(bool may_use_lanes) {
     if (stop_.load(std::memory_order_relaxed)) [[unlikely]]
       return;
     if (missing_[i] & kDeadBit) [[unlikely]] {
-      if (node.kind == NodeKind::send) send(i, node);
+      if (node.kind == NodeKind::send) send(i);
       settle(i, true);
       continue;
     }
@@ -229,7 +236,7 @@ void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_l
       start_async(i, node);
       return;
     case NodeKind::send:
-      send(i, node);
+      send(i);
       return;
     case NodeKind::queued:
       bind(call_, node, stage_.host_.device->memory());
@@ -267,7 +274,8 @@ void Activation::start_async(uint32_t i, const FiringNode& node) {
   std::vector<Tensor> inputs;
   inputs.reserve(node.n_in);
   for (uint32_t p = 0; p < node.n_in; ++p) inputs.push_back(values_[in[p]]);
-  auto firing = std::make_shared<AsyncFiring>(ActivationPtr{this}, i, node.view->node, std::move(inputs));
+  auto firing =
+      std::make_shared<AsyncFiring>(ActivationPtr{this}, i, node.view->node, std::move(inputs));
   {
     std::lock_guard lock(mutex_);
     async_[i] = firing;
@@ -277,7 +285,7 @@ void Activation::start_async(uint32_t i, const FiringNode& node) {
   if (started.code != Errc::ok) firing->fail(started.code, started.text);
 }
 
-void Activation::send(uint32_t i, const FiringNode& node) {
+void Activation::send(uint32_t i) {
   Stage::SendPort& port = *stage_.sends_[static_cast<size_t>(stage_.send_of_[i])];
   Deliver message;
   message.key = {stage_.session_, stage_.executable_, info_.run, 0, 0, port.edge, 0};
@@ -292,7 +300,8 @@ void Activation::send(uint32_t i, const FiringNode& node) {
     if (!dead) settle(i, false);
     return;
   }
-  // The value is in memory that the host cannot read: copy it first. The node settles when the copy is there.
+  // The value is in memory that the host cannot read: copy it first. The node settles when the copy
+  // is there.
   stage_.host_.device->copy_to_host(
       *value, [step = ActivationPtr{this}, i, &port, message = std::move(message)](
                   Errc code, std::string text, Tensor copy) mutable {
@@ -314,18 +323,20 @@ void Activation::send(uint32_t i, const FiringNode& node) {
 bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& text) {
   const FiringNode& node = stage_.nodes_[i];
   for (uint32_t k = 0; k < node.n_out; ++k) values_[node.out + k].reset();
-  auto restarts = std::find_if(restarts_.begin(), restarts_.end(), [i](const auto& r) { return r.first == i; });
+  auto restarts =
+      std::find_if(restarts_.begin(), restarts_.end(), [i](const auto& r) { return r.first == i; });
   if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {i, 0});
   if (++restarts->second <= kKernelRestartsMax) {
     stage_.kernel_restarts_.fetch_add(1, std::memory_order_relaxed);
     if (stage_.host_.warn)
-      stage_.host_.warn(detail::concat("kernel failed, run again: node=", stage_.names_[i], " device=", stage_.device(),
-                                       " run=", info_.run, " attempt=", restarts->second, " error=", text));
+      stage_.host_.warn(detail::concat("kernel failed, run again: node=", stage_.names_[i],
+                                       " device=", stage_.device(), " run=", info_.run,
+                                       " attempt=", restarts->second, " error=", text));
     return true;
   }
   stop(code == Errc::internal ? Errc::kernel_failed : code,
-       detail::concat("node ", stage_.names_[i], " on ", stage_.device(), " failed ", kKernelRestartsMax + 1,
-                      " times: ", text));
+       detail::concat("node ", stage_.names_[i], " on ", stage_.device(), " failed ",
+                      kKernelRestartsMax + 1, " times: ", text));
   return false;
 }
 
@@ -356,19 +367,21 @@ void Activation::handle(Arrival& arrival) {
       Tensor& value = arrival.outputs[0];
       if (value.defined() && !arrival.dead && !stage_.host_.device->on_host()) {
         const StepResult started = guarded([&] {
-          stage_.host_.device->copy_from_host(value, [step = ActivationPtr{this}, i](Errc code, std::string text, Tensor copy) {
-            auto done = std::make_unique<Arrival>();
-            done->kind = Arrival::async;
-            done->node = i;
-            done->code = code;
-            done->text = std::move(text);
-            done->outputs.push_back(std::move(copy));
-            step->post(std::move(done));
-          });
+          stage_.host_.device->copy_from_host(
+              value, [step = ActivationPtr{this}, i](Errc code, std::string text, Tensor copy) {
+                auto done = std::make_unique<Arrival>();
+                done->kind = Arrival::async;
+                done->node = i;
+                done->code = code;
+                done->text = std::move(text);
+                done->outputs.push_back(std::move(copy));
+                step->post(std::move(done));
+              });
         });
         if (started.code == Errc::ok) return;  // still outstanding
         --outstanding_;
-        stop(started.code, detail::concat("node ", stage_.names_[i], " on ", stage_.device(), ": ", started.text));
+        stop(started.code, detail::concat("node ", stage_.names_[i], " on ", stage_.device(), ": ",
+                                          started.text));
         return;
       }
       --outstanding_;
@@ -389,7 +402,8 @@ void Activation::handle(Arrival& arrival) {
         if (arrival.kind == Arrival::job) {
           if (kernel_failed(i, arrival.code, arrival.text)) make_ready(i);
         } else {
-          stop(arrival.code, detail::concat("node ", stage_.names_[i], " on ", stage_.device(), ": ", arrival.text));
+          stop(arrival.code, detail::concat("node ", stage_.names_[i], " on ", stage_.device(),
+                                            ": ", arrival.text));
         }
         return;
       }
@@ -397,7 +411,8 @@ void Activation::handle(Arrival& arrival) {
         for (size_t k = 0; k < node.n_out; ++k) {
           if (k >= arrival.outputs.size() || !arrival.outputs[k].defined()) {
             stop(Errc::kernel_failed,
-                 detail::concat("node ", stage_.names_[i], " on ", stage_.device(), " finished without output ", k));
+                 detail::concat("node ", stage_.names_[i], " on ", stage_.device(),
+                                " finished without output ", k));
             return;
           }
           values_[node.out + k] = std::move(arrival.outputs[k]);
@@ -433,19 +448,21 @@ bool Activation::own(bool may_use_lanes) {
     if (!batch_.empty()) {
       kept = std::move(batch_.back());
       batch_.pop_back();
-      for (auto& job : batch_) stage_.host_.system->scheduler().enqueue(job.release());  // it takes over our reference
+      for (auto& job : batch_)
+        stage_.host_.system->scheduler().enqueue(job.release());  // it takes over our reference
       batch_.clear();
     }
     if (outstanding_ == 0 && next_ == kNone && top_ == 0) {
       if (!stage_.host_.device->on_host() && !std::exchange(fenced_, true)) {
         const StepResult started = guarded([&] {
-          stage_.host_.device->fence([step = ActivationPtr{this}](Errc code, std::string text, Tensor) {
-            auto arrival = std::make_unique<Arrival>();
-            arrival->kind = Arrival::fence;
-            arrival->code = code;
-            arrival->text = std::move(text);
-            step->post(std::move(arrival));
-          });
+          stage_.host_.device->fence(
+              [step = ActivationPtr{this}](Errc code, std::string text, Tensor) {
+                auto arrival = std::make_unique<Arrival>();
+                arrival->kind = Arrival::fence;
+                arrival->code = code;
+                arrival->text = std::move(text);
+                step->post(std::move(arrival));
+              });
         });
         if (started.code == Errc::ok)
           ++outstanding_;
@@ -467,7 +484,8 @@ bool Activation::own(bool may_use_lanes) {
   }
 }
 
-// The step is to end early: async kernels and values that have not come are not waited for. Lane jobs are.
+// The step is to end early: async kernels and values that have not come are not waited for. Lane
+// jobs are.
 void Activation::abandon() {
   std::unordered_map<uint32_t, std::shared_ptr<AsyncFiring>> open;
   {
@@ -576,7 +594,8 @@ void Stage::sampled(uint32_t i, int64_t took_ns) {
 }
 
 bool Stage::has_ended(int64_t run) const {
-  return run <= newest_ended_ - kEndedWindow || ended_[static_cast<uint64_t>(run) % kEndedWindow] == run;
+  return run <= newest_ended_ - kEndedWindow ||
+         ended_[static_cast<uint64_t>(run) % kEndedWindow] == run;
 }
 
 void Stage::ended(int64_t run) {
@@ -623,7 +642,8 @@ ActivationPtr Stage::begin(const StepInfo& info, std::function<void(Activation&)
   a.stop_reason_ = {};
   a.inbox_.store(nullptr, std::memory_order_relaxed);
   const int64_t count = steps_.fetch_add(1, std::memory_order_relaxed);
-  a.observe_ = (host_.lanes > 1 && count % kSampleEvery == 1) || (host_.tracer && host_.tracer->on());
+  a.observe_ =
+      (host_.lanes > 1 && count % kSampleEvery == 1) || (host_.tracer && host_.tracer->on());
   running_.fetch_add(1, std::memory_order_relaxed);
   fired_.fetch_add(static_cast<int64_t>(nodes_.size()), std::memory_order_relaxed);
   a.registered_ = waits();
@@ -682,7 +702,8 @@ bool Stage::wait(Activation& a, std::chrono::steady_clock::time_point deadline) 
     {
       std::unique_lock lock(a.mutex_);
       timed_out = !a.parking_.wait_until(lock, deadline, [&] {
-        return a.ended_.load(std::memory_order_acquire) || a.caller_.load(std::memory_order_acquire) == 2;
+        return a.ended_.load(std::memory_order_acquire) ||
+               a.caller_.load(std::memory_order_acquire) == 2;
       });
     }
     const int was = a.caller_.exchange(0, std::memory_order_acq_rel);
@@ -696,8 +717,10 @@ bool Stage::wait(Activation& a, std::chrono::steady_clock::time_point deadline) 
 
 void Stage::deliver(Deliver message) {
   const int32_t edge = message.key.edge;
-  auto it = std::lower_bound(receive_nodes_.begin(), receive_nodes_.end(), std::pair{edge, uint32_t{0}});
-  // Not ours: the sender speaks of another executable, perhaps to an op actor of an earlier life of this process.
+  auto it =
+      std::lower_bound(receive_nodes_.begin(), receive_nodes_.end(), std::pair{edge, uint32_t{0}});
+  // Not ours: the sender speaks of another executable, perhaps to an op actor of an earlier life of
+  // this process.
   if (message.key.session != session_ || message.key.executable != executable_) return;
   if (it == receive_nodes_.end() || it->first != edge) return;
   const int64_t run = message.key.run;
@@ -727,7 +750,8 @@ void Stage::cancel(int64_t run, Errc code, const std::string& text) {
   }
   auto found = runs_.find(run);
   if (found == runs_.end()) {
-    if (waits() && !has_ended(run) && early_cancels_.size() < kEarlyMax) early_cancels_[run] = {code, text};
+    if (waits() && !has_ended(run) && early_cancels_.size() < kEarlyMax)
+      early_cancels_[run] = {code, text};
     return;
   }
   found->second->stop(code, text);
@@ -750,7 +774,8 @@ void Stage::restart_op(uint32_t i, const std::string& reason) {
   ++op_restarts_;
   if (host_.replaced) host_.replaced(actors_[i]);
   if (host_.warn)
-    host_.warn(detail::concat("op actor restarted: node=", names_[i], " device=", device(), " reason=", reason));
+    host_.warn(detail::concat("op actor restarted: node=", names_[i], " device=", device(),
+                              " reason=", reason));
 }
 
 caf::actor Stage::op_actor(uint32_t i) const {
@@ -782,7 +807,8 @@ std::map<int32_t, int64_t> Stage::edge_bytes() const {
 
 std::map<int32_t, int64_t> Stage::edge_transfers() const {
   std::map<int32_t, int64_t> out;
-  for (const auto& port : sends_) out[port->edge] += port->transfers.load(std::memory_order_relaxed);
+  for (const auto& port : sends_)
+    out[port->edge] += port->transfers.load(std::memory_order_relaxed);
   return out;
 }
 

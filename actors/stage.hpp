@@ -1,10 +1,11 @@
-// Stage: one partition of a graph on one device, compiled for firing. It owns the op actors of its nodes and the activations
-// of its running steps.
+// Stage: one partition of a graph on one device, compiled for firing. It owns the op actors of its
+// nodes and the activations of its running steps.
 //
-// Code in the actor, state in the activation: a node's kernel belongs to its op actor; what one step has of it (values, counts
-// of what is missing and of who still reads) is in an Activation. A step has one owner thread at a time, so the counters are
-// plain; results of async kernels, lane jobs and other devices come through one inbox, and whoever finds the step without an
-// owner becomes it.
+// Code in the actor, state in the activation: a node's kernel belongs to its op actor; what one
+// step has of it (values, counts of what is missing and of who still reads) is in an Activation. A
+// step has one owner thread at a time, so the counters are plain; results of async kernels, lane
+// jobs and other devices come through one inbox, and whoever finds the step without an owner
+// becomes it.
 #pragma once
 
 #include <atomic>
@@ -56,12 +57,13 @@ struct StepResult {
 
 // A node's kernel may throw this often in one step; once more, and the step fails.
 inline constexpr int kKernelRestartsMax = 3;
-// From this cost on an op is worth handing to another lane (lanes.md: jobs of 5 us reach 96 % of two cores).
+// From this cost on an op is worth handing to another lane (lanes.md: jobs of 5 us reach 96 % of
+// two cores).
 inline constexpr std::chrono::nanoseconds kCostlyFrom{20'000};
 // One step in this many is timed node by node.
 inline constexpr int64_t kSampleEvery = 64;
-// Values and cancellations for steps that have not been armed here yet, per stage. A cut edge holds at most one value per step
-// in flight.
+// Values and cancellations for steps that have not been armed here yet, per stage. A cut edge holds
+// at most one value per step in flight.
 inline constexpr size_t kEarlyMax = 4096;
 
 // Something that came back to a step from outside its owner thread.
@@ -88,14 +90,17 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   const StepInfo& info() const { return info_; }
   Stage& stage() { return stage_; }
 
-  // Takes the step over if nobody owns it and fires what is ready. Returns true if the step has ended in this call.
+  // Takes the step over if nobody owns it and fires what is ready. Returns true if the step has
+  // ended in this call.
   bool own(bool may_use_lanes);
-  // From any thread: hands something in. If the step had no owner, wakes the waiting caller or schedules the step on the lanes.
+  // From any thread: hands something in. If the step had no owner, wakes the waiting caller or
+  // schedules the step on the lanes.
   void post(std::unique_ptr<Arrival> arrival);
   // Any thread. The step ends soon with this result; nothing else is lost.
   void stop(Errc code, std::string text);
   void interrupt(Errc code, std::string text);  // stop(), and wake the step if it sleeps
-  // The nodes this step waits for outside its owner, for the message that says who waits for whom. Any thread.
+  // The nodes this step waits for outside its owner, for the message that says who waits for whom.
+  // Any thread.
   std::vector<std::string> waiting_for();
 
   // caf::resumable: an activation without an owner is scheduled as a job.
@@ -118,7 +123,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void fire(uint32_t i, const FiringNode& node);
   void fire_special(uint32_t i, const FiringNode& node, bool may_use_lanes);
   void start_async(uint32_t i, const FiringNode& node);
-  void send(uint32_t i, const FiringNode& node);
+  void send(uint32_t i);
   void handle(Arrival& arrival);
   bool kernel_failed(uint32_t i, Errc code, const std::string& text);
   void abandon();
@@ -140,9 +145,9 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   uint32_t next_ = kNone;
   int64_t outstanding_ = 0;  // nodes fired but not settled, and values not received
   std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown
-  bool observe_ = false;     // this step is timed or traced
+  bool observe_ = false;                            // this step is timed or traced
   bool fenced_ = false;
-  bool registered_ = false;  // in the stage's table of runs: something may arrive for it
+  bool registered_ = false;     // in the stage's table of runs: something may arrive for it
   std::vector<bool> received_;  // by edge index of the stage
   std::vector<std::unique_ptr<class LaneJob>> batch_;
   KernelCall call_;
@@ -171,16 +176,19 @@ struct StageHost {
   caf::actor_system* system = nullptr;
   Device* device = nullptr;
   Tracer* tracer = nullptr;
-  int lanes = 1;                         // threads that may run kernels side by side
+  int lanes = 1;                                 // threads that may run kernels side by side
   std::function<void(const std::string&)> warn;  // one line for a person
-  std::function<void(const caf::strong_actor_ptr&)> replaced;  // an op actor was made anew under its old id
+  std::function<void(const caf::strong_actor_ptr&)>
+      replaced;  // an op actor was made anew under its old id
 };
 
 class Stage : public std::enable_shared_from_this<Stage> {
  public:
-  // Compiles `partition`. Throws: Error(invalid_argument) naming node and device when there is no kernel.
-  static std::shared_ptr<Stage> make(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
-                                     Partition partition, StageHost host);
+  // Compiles `partition`. Throws: Error(invalid_argument) naming node and device when there is no
+  // kernel.
+  static std::shared_ptr<Stage> make(uint64_t session, uint32_t executable,
+                                     std::shared_ptr<const Graph> graph, Partition partition,
+                                     StageHost host);
   ~Stage();
   Stage(const Stage&) = delete;
 
@@ -192,8 +200,9 @@ class Stage : public std::enable_shared_from_this<Stage> {
   void connect(int32_t edge, caf::actor receiver);  // before the first step
 
   // Arms a step. The caller owns it: set sources, then call own().
-  // `on_end` is called on the thread that ends the step; without it, a caller waits with wait(). Whoever holds the step
-  // gives it back with release() once it has ended and its fetched values have been taken.
+  // `on_end` is called on the thread that ends the step; without it, a caller waits with wait().
+  // Whoever holds the step gives it back with release() once it has ended and its fetched values
+  // have been taken.
   ActivationPtr begin(const StepInfo& info, std::function<void(Activation&)> on_end = nullptr);
   void release(ActivationPtr step);
   // Puts an armed step on the lanes instead of firing it on this thread.
@@ -201,10 +210,12 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<std::string> waiting_for(int64_t run);
   // Sleeps until the step has ended, firing what becomes ready. False: the deadline passed.
   bool wait(Activation& step, std::chrono::steady_clock::time_point deadline);
-  // A value for one of this stage's edges; from an op actor's door. Any thread; only stores and schedules.
+  // A value for one of this stage's edges; from an op actor's door. Any thread; only stores and
+  // schedules.
   void deliver(Deliver message);
-  // Ends `run` here with that reason, now or as soon as it is armed; does nothing once it has ended. A step that waits for
-  // nobody (no receives, no async kernels) just runs to its end. Any thread.
+  // Ends `run` here with that reason, now or as soon as it is armed; does nothing once it has
+  // ended. A step that waits for nobody (no receives, no async kernels) just runs to its end. Any
+  // thread.
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);
   // An op actor was killed: its code is made anew from the node; no step notices.
@@ -237,7 +248,8 @@ class Stage : public std::enable_shared_from_this<Stage> {
     std::atomic<int64_t> transfers{0};
   };
 
-  Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph, Partition partition, StageHost host);
+  Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
+        Partition partition, StageHost host);
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
   static constexpr int64_t kEndedWindow = 1024;      // runs end out of order by less than this
@@ -245,7 +257,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   bool has_ended(int64_t run) const;
   void ended(int64_t run);
   bool waits() const { return receives_ > 0 || has_async_; }  // for something from outside
-  void sampled(uint32_t node, int64_t took_ns);  // a kernel was timed
+  void sampled(uint32_t node, int64_t took_ns);               // a kernel was timed
 
   const uint64_t session_;
   const uint32_t executable_;
@@ -256,14 +268,14 @@ class Stage : public std::enable_shared_from_this<Stage> {
   // Compiled; not changed after connect().
   std::vector<FiringNode> nodes_;
   std::vector<NodeView> views_;
-  std::vector<uint32_t> more_;               // long input and reader lists
-  std::vector<Tensor> constants_;            // by slot; undefined where a node writes
+  std::vector<uint32_t> more_;     // long input and reader lists
+  std::vector<Tensor> constants_;  // by slot; undefined where a node writes
   std::vector<int32_t> missing_;
   std::vector<int32_t> uses_;
   std::vector<uint32_t> first_ready_;
   std::vector<std::pair<int32_t, uint32_t>> receive_nodes_;  // edge -> firing index, sorted
   std::vector<std::unique_ptr<SendPort>> sends_;
-  std::vector<int32_t> send_of_;             // firing index -> sends_, or -1
+  std::vector<int32_t> send_of_;  // firing index -> sends_, or -1
   std::map<std::pair<int32_t, int32_t>, uint32_t> slots_;
   std::map<std::pair<int32_t, int32_t>, uint32_t> source_slots_;
   std::vector<uint32_t> kept_slots_;  // fetched: released by release()
@@ -284,9 +296,10 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::unordered_map<int64_t, ActivationPtr> runs_;
   std::map<int64_t, std::vector<Deliver>> early_;  // by run
   size_t early_count_ = 0;
-  std::map<int64_t, StepResult> early_cancels_;    // by run
+  std::map<int64_t, StepResult> early_cancels_;  // by run
   int64_t newest_ended_ = -1;
-  std::vector<int64_t> ended_ = std::vector<int64_t>(kEndedWindow, -1);  // run % kEndedWindow -> run
+  std::vector<int64_t> ended_ =
+      std::vector<int64_t>(kEndedWindow, -1);  // run % kEndedWindow -> run
   std::vector<ActivationPtr> idle_;
 };
 

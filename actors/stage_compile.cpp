@@ -1,8 +1,8 @@
 // Compiles a partition into the arrays of actors/stage.hpp.
 //
-// Nodes keep the partition's numbers (placement/partition.hpp: firing order), without those that need no firing: fetches are
-// value slots that are kept, and on a host device a node without inputs or state is run once, here, its value a slot that
-// nobody counts.
+// Nodes keep the partition's numbers (placement/partition.hpp: firing order), without those that
+// need no firing: fetches are value slots that are kept, and on a host device a node without inputs
+// or state is run once, here, its value a slot that nobody counts.
 #include <algorithm>
 #include <set>
 
@@ -17,7 +17,8 @@ constexpr int32_t kUncounted = 1 << 30;
 
 std::string part_name(const Graph& graph, const Partition& partition, const PartNode& part) {
   const auto edge = [&]() -> const Edge& {
-    return *std::find_if(partition.edges.begin(), partition.edges.end(), [&](const Edge& e) { return e.id == part.edge; });
+    return *std::find_if(partition.edges.begin(), partition.edges.end(),
+                         [&](const Edge& e) { return e.id == part.edge; });
   };
   switch (part.kind) {
     case PartKind::send:
@@ -33,17 +34,24 @@ std::string part_name(const Graph& graph, const Partition& partition, const Part
 
 }  // namespace
 
-std::shared_ptr<Stage> Stage::make(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
-                                   Partition partition, StageHost host) {
-  std::shared_ptr<Stage> stage(new Stage(session, executable, std::move(graph), std::move(partition), std::move(host)));
+std::shared_ptr<Stage> Stage::make(uint64_t session, uint32_t executable,
+                                   std::shared_ptr<const Graph> graph, Partition partition,
+                                   StageHost host) {
+  std::shared_ptr<Stage> stage(
+      new Stage(session, executable, std::move(graph), std::move(partition), std::move(host)));
   std::lock_guard lock(stage->mutex_);
   for (uint32_t i = 0; i < stage->nodes_.size(); ++i)
     stage->actors_.push_back(make_op_actor(*stage->host_.system, 0, stage, i, stage->names_[i]));
   return stage;
 }
 
-Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph, Partition partition, StageHost host)
-    : session_(session), executable_(executable), graph_(std::move(graph)), partition_(std::move(partition)), host_(std::move(host)) {
+Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
+             Partition partition, StageHost host)
+    : session_(session),
+      executable_(executable),
+      graph_(std::move(graph)),
+      partition_(std::move(partition)),
+      host_(std::move(host)) {
   const std::vector<PartNode>& parts = partition_.nodes;
   constexpr uint32_t kNotFired = ~0u;
   std::vector<uint32_t> fires(parts.size(), kNotFired);  // part -> firing index
@@ -59,10 +67,13 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
       const Node& node = graph_->node(part.node);
       const Kernel* kernel = host_.device->kernel_for(node);
       if (!kernel)
-        throw Error(Errc::invalid_argument, "node ", node.name, " (", node.op->name, ", made at ", node.file, ":", node.line,
-                    ") has no kernel for ", dispatch_dtype(node), " on ", partition_.device, "; place it on a cpu device");
-      const bool fixed = part.inputs.empty() && part.controls.empty() && !node.op->stateful && kernel->run && host_.device->on_host();
-      if (fixed) preset[p] = run_kernel(NodeView::make(node, *kernel), {}, host_.device->memory(), no_step);
+        throw Error(Errc::invalid_argument, "node ", node.name, " (", node.op->name, ", made at ",
+                    node.file, ":", node.line, ") has no kernel for ", dispatch_dtype(node), " on ",
+                    partition_.device, "; place it on a cpu device");
+      const bool fixed = part.inputs.empty() && part.controls.empty() && !node.op->stateful &&
+                         kernel->run && host_.device->on_host();
+      if (fixed)
+        preset[p] = run_kernel(NodeView::make(node, *kernel), {}, host_.device->memory(), no_step);
       slots += static_cast<uint32_t>(node.outputs.size());
       for (size_t k = 0; k < node.outputs.size(); ++k)
         slots_[{part.node, static_cast<int32_t>(k)}] = first_slot[p] + static_cast<uint32_t>(k);
@@ -112,10 +123,12 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
       const uint32_t slot = slot_of_input(input);
       in.push_back(slot);
       ++uses_[slot];
-      if (const uint32_t from = fires[static_cast<size_t>(input.node)]; from != kNotFired) readers[from].insert(i);
+      if (const uint32_t from = fires[static_cast<size_t>(input.node)]; from != kNotFired)
+        readers[from].insert(i);
     }
     for (int32_t before : part.controls)
-      if (const uint32_t from = fires[static_cast<size_t>(before)]; from != kNotFired) readers[from].insert(i);
+      if (const uint32_t from = fires[static_cast<size_t>(before)]; from != kNotFired)
+        readers[from].insert(i);
     TROUPE_CHECK(in.size() < 65536, "node ", names_[i], " has ", in.size(), " inputs");
     node.n_in = static_cast<uint16_t>(in.size());
     if (in.size() <= 4) {
@@ -131,9 +144,10 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
         views_[i] = NodeView::make(graph_node, *host_.device->kernel_for(graph_node));
         node.view = &views_[i];
         node.run = views_[i].kernel->run;
-        TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ", graph_node.outputs.size(), " outputs");
+        TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ",
+                     graph_node.outputs.size(), " outputs");
         node.n_out = static_cast<uint16_t>(graph_node.outputs.size());
-        node.kind = !views_[i].kernel->run          ? NodeKind::async
+        node.kind = !views_[i].kernel->run    ? NodeKind::async
                     : host_.device->on_host() ? NodeKind::plain
                                               : NodeKind::queued;
         has_async_ |= node.kind == NodeKind::async;
@@ -150,8 +164,9 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
         break;
       }
       case PartKind::receive: {
-        const bool control = std::any_of(partition_.edges.begin(), partition_.edges.end(),
-                                         [&](const Edge& e) { return e.id == part.edge && e.control; });
+        const bool control =
+            std::any_of(partition_.edges.begin(), partition_.edges.end(),
+                        [&](const Edge& e) { return e.id == part.edge && e.control; });
         receive_nodes_.emplace_back(part.edge, i);
         ++receives_;
         node.n_out = control ? 0 : 1;
