@@ -2,18 +2,21 @@
 #include "training/train_loop.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe {
 namespace {
 
 // The world's failures pass; the program's and the data's do not.
 bool worth_a_retry(Errc code) {
-  return code == Errc::peer_lost || code == Errc::timeout || code == Errc::cancelled || code == Errc::stale;
+  return code == Errc::peer_lost || code == Errc::timeout || code == Errc::cancelled ||
+         code == Errc::stale;
 }
 
 }  // namespace
 
-TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps) : plan_(std::move(plan)) {
+TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps)
+    : plan_(std::move(plan)) {
   for (int64_t slot : plan_.slots) {
     auto it = next_steps.find(slot);
     slots_[slot].next = it == next_steps.end() ? 0 : it->second;
@@ -36,7 +39,12 @@ double TrainLoop::mean_loss() const {
 }
 
 bool TrainLoop::idle() const {
-  return std::none_of(slots_.begin(), slots_.end(), [](const auto& s) { return s.second.running; });
+  return !snapshot_open_ &&
+         std::none_of(slots_.begin(), slots_.end(), [](const auto& s) { return s.second.running; });
+}
+
+TrainLoop::Millis TrainLoop::backoff(int failures) {
+  return std::min(kRetryMax, kRetryFirst * (1 << std::min(failures - 1, 6)));
 }
 
 int64_t TrainLoop::barrier() const {
@@ -57,7 +65,7 @@ void TrainLoop::go_on(Millis now, TrainOrders& out) {
     if (failing_) {
       phase_ = Phase::failed;
       out.push_back({TrainOrder::fail, 0, 0, fail_code_, fail_text_});
-    } else {
+    } else if (now >= retry_at_) {
       phase_ = Phase::restoring;
       out.push_back({TrainOrder::restore});
     }
@@ -72,7 +80,9 @@ void TrainLoop::go_on(Millis now, TrainOrders& out) {
   }
   if (!idle() || done_steps() < stop) return;
   if (plan_.checkpoints && last_snapshot_ < stop) {
+    if (now < retry_at_) return;
     phase_ = Phase::snapshotting;
+    snapshot_open_ = true;
     out.push_back({TrainOrder::snapshot, 0, stop});
   } else if (stop >= plan_.steps) {
     phase_ = Phase::finished;
@@ -95,7 +105,8 @@ TrainOrders TrainLoop::step_done(int64_t slot, int64_t step, double loss, Millis
   return out;
 }
 
-TrainOrders TrainLoop::step_failed(int64_t slot, int64_t step, Errc code, const std::string& text, Millis now) {
+TrainOrders TrainLoop::step_failed(int64_t slot, int64_t step, Errc code, const std::string& text,
+                                   Millis now) {
   TrainOrders out;
   Slot& s = slots_.at(slot);
   s.running = false;
@@ -103,13 +114,17 @@ TrainOrders TrainLoop::step_failed(int64_t slot, int64_t step, Errc code, const 
     if (!worth_a_retry(code)) {
       give_up(code, detail::concat("step ", step, " of slot ", slot, ": ", text), out);
     } else if (now - last_progress_ >= plan_.patience) {
-      give_up(code, detail::concat("no progress for ", plan_.patience.count(), " ms; step ", step, " of slot ", slot, ": ", text), out);
+      give_up(code,
+              detail::concat("no progress for ", plan_.patience.count(), " ms; step ", step,
+                             " of slot ", slot, ": ", text),
+              out);
     } else {
-      const auto wait = std::min(kRetryMax, kRetryFirst * (1 << std::min(s.failures, 6)));
       if (s.failures++ == 0)
-        out.push_back({TrainOrder::tell, slot, step, code,
-                       detail::concat("step ", step, " of slot ", slot, " failed and will be done again with the same data: ", text)});
-      s.retry_at = now + wait;
+        out.push_back(
+            {TrainOrder::tell, slot, step, code,
+             detail::concat("step ", step, " of slot ", slot,
+                            " failed and will be done again with the same data: ", text)});
+      s.retry_at = now + backoff(s.failures);
     }
   }
   go_on(now, out);
@@ -131,7 +146,14 @@ TrainOrders TrainLoop::shards_lost(const std::string& text, Millis now) {
   last_progress_ = now;
   out.push_back({TrainOrder::tell, 0, 0, Errc::peer_lost, text});
   if (phase_ == Phase::stopping) return out;  // already on the way
+  if (phase_ == Phase::restoring) {
+    lost_again_ =
+        true;  // what is being restored may be gone again: once more when the answer is here
+    return out;
+  }
   phase_ = Phase::stopping;
+  failures_ = 0;
+  retry_at_ = now;
   if (!idle()) out.push_back({TrainOrder::cancel});
   go_on(now, out);
   return out;
@@ -140,6 +162,13 @@ TrainOrders TrainLoop::shards_lost(const std::string& text, Millis now) {
 TrainOrders TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Millis now) {
   TrainOrders out;
   if (phase_ != Phase::restoring) return out;
+  failures_ = 0;
+  retry_at_ = now;
+  if (std::exchange(lost_again_, false)) {
+    phase_ = Phase::stopping;
+    go_on(now, out);
+    return out;
+  }
   int64_t back = 0;
   for (auto& [slot, s] : slots_) {
     auto it = next_steps.find(slot);
@@ -151,7 +180,8 @@ TrainOrders TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Mi
   last_progress_ = now;
   phase_ = Phase::running;
   out.push_back({TrainOrder::tell, 0, done_steps(), Errc::ok,
-                 detail::concat("shards restored at step ", done_steps(), "; the ", back, " steps since are done again")});
+                 detail::concat("shards restored at step ", done_steps(), "; the ", back,
+                                " steps since are done again")});
   go_on(now, out);
   return out;
 }
@@ -159,8 +189,10 @@ TrainOrders TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Mi
 TrainOrders TrainLoop::restore_failed(Errc code, const std::string& text, Millis now) {
   TrainOrders out;
   if (phase_ != Phase::restoring) return out;
+  lost_again_ = false;
   if (worth_a_retry(code) && now - last_progress_ < plan_.patience) {
-    phase_ = Phase::stopping;  // once more
+    phase_ = Phase::stopping;  // once more, by and by
+    retry_at_ = now + backoff(++failures_);
     go_on(now, out);
     return out;
   }
@@ -171,17 +203,27 @@ TrainOrders TrainLoop::restore_failed(Errc code, const std::string& text, Millis
 
 TrainOrders TrainLoop::snapshot_taken(Errc code, const std::string& text, Millis now) {
   TrainOrders out;
-  if (phase_ != Phase::snapshotting) return out;
-  phase_ = Phase::running;
-  if (code == Errc::ok) {
-    last_snapshot_ = barrier();
-    last_progress_ = now;
-  } else if (worth_a_retry(code)) {
-    last_progress_ = now;  // shards are on their way out; shards_lost() follows, or the next attempt succeeds
-  } else {
-    // A full disk must not end hours of training: go on, and say so.
-    out.push_back({TrainOrder::tell, 0, barrier(), code, "no checkpoint: " + text});
-    last_snapshot_ = barrier();
+  if (!std::exchange(snapshot_open_, false)) return out;
+  if (phase_ == Phase::snapshotting) {
+    phase_ = Phase::running;
+    if (code == Errc::ok || !worth_a_retry(code)) {
+      // A full disk must not end hours of training: go on, and say so.
+      if (code != Errc::ok)
+        out.push_back({TrainOrder::tell, 0, barrier(), code, "no checkpoint: " + text});
+      last_snapshot_ = barrier();
+      last_progress_ = now;
+      failures_ = 0;
+      retry_at_ = now;
+    } else {
+      // Shards are on their way out and shards_lost() follows, or a later attempt succeeds.
+      // Patience counts from the first failure: the snapshot itself may have taken long.
+      if (failures_++ == 0) {
+        last_progress_ = now;
+        out.push_back({TrainOrder::tell, 0, barrier(), code,
+                       "the checkpoint failed and will be tried again: " + text});
+      }
+      retry_at_ = now + backoff(failures_);
+    }
   }
   go_on(now, out);
   return out;
@@ -190,7 +232,8 @@ TrainOrders TrainLoop::snapshot_taken(Errc code, const std::string& text, Millis
 TrainOrders TrainLoop::tick(Millis now) {
   TrainOrders out;
   if (!ended() && phase_ == Phase::running && idle() && now - last_progress_ >= plan_.patience) {
-    give_up(Errc::peer_lost, detail::concat("no progress for ", plan_.patience.count(), " ms"), out);
+    give_up(Errc::peer_lost, detail::concat("no progress for ", plan_.patience.count(), " ms"),
+            out);
   }
   go_on(now, out);
   return out;

@@ -1,10 +1,15 @@
-// TrainLoop: what a trainer decides, without threads, clocks or sessions: which slot runs which step, when to take a
-// checkpoint, what to do when a step fails or shards are lost. Time and events come in, orders go out (trainer.cpp carries
-// them out; the simulator does the same under virtual time).
+// TrainLoop: what a trainer decides, without threads, clocks or sessions: which slot runs which
+// step, when to take a checkpoint, what to do when a step fails or shards are lost. Time and events
+// come in, orders go out (trainer.cpp carries them out; the simulator does the same under virtual
+// time).
 //
-// Every slot runs its own steps. At a checkpoint's step all slots stop, so that shards and slots agree on what the checkpoint
-// is of; under the synchronous rule they are at the same step anyway. When shards are lost, every slot goes back to the
-// restored checkpoint's step, under a new epoch.
+// Every slot runs its own steps. At a checkpoint's step all slots stop, so that shards and slots
+// agree on what the checkpoint is of; under the synchronous rule they are at the same step anyway.
+// When shards are lost, every slot goes back to the restored checkpoint's step, under a new epoch.
+//
+// Every start, snapshot and restore is answered exactly once. There is one snapshot or restore at a
+// time, and no restore while anything else is under way, so an answer never belongs to an older
+// order.
 #pragma once
 
 #include <chrono>
@@ -20,9 +25,9 @@ namespace troupe {
 struct TrainOrder {
   enum Kind : uint8_t {
     start,     // run `step` of `slot`
-    cancel,    // end all running steps; each still reports
+    cancel,    // end all running steps and snapshots soon; each still reports
     snapshot,  // take a checkpoint at `step`; answer with snapshot_taken()
-    restore,   // bring the shards back; answer with restored()
+    restore,   // bring the shards back; answer with restored() or restore_failed()
     finish,    // all slots are done
     fail,      // give up with `code` and `text`; all slots are idle
     tell,      // a person should know `text`
@@ -48,8 +53,10 @@ class TrainLoop {
 
   TrainOrders begin(Millis now);
   TrainOrders step_done(int64_t slot, int64_t step, double loss, Millis now);
-  TrainOrders step_failed(int64_t slot, int64_t step, Errc code, const std::string& text, Millis now);
-  // A shard is gone with its values. Steps end with errors meanwhile; they are not counted as failures.
+  TrainOrders step_failed(int64_t slot, int64_t step, Errc code, const std::string& text,
+                          Millis now);
+  // A shard is gone with its values. Steps end with errors meanwhile; they are not counted as
+  // failures.
   TrainOrders shards_lost(const std::string& text, Millis now);
   TrainOrders restored(const std::map<int64_t, int64_t>& next_steps, Millis now);
   TrainOrders restore_failed(Errc code, const std::string& text, Millis now);
@@ -75,7 +82,9 @@ class TrainLoop {
 
   void go_on(Millis now, TrainOrders& out);
   void give_up(Errc code, const std::string& text, TrainOrders& out);
-  bool idle() const;
+  // How long to wait after the `failures`-th failure in a row.
+  static Millis backoff(int failures);
+  bool idle() const;        // no step and no snapshot is under way
   int64_t barrier() const;  // the step at which all slots stop next
 
   const Plan plan_;
@@ -84,6 +93,10 @@ class TrainLoop {
   int64_t last_snapshot_ = -1;
   Millis last_progress_{0};
   int64_t recoveries_ = 0;
+  bool snapshot_open_ = false;
+  bool lost_again_ = false;  // shards were lost while others were being restored
+  int failures_ = 0;         // of the present snapshot or restore
+  Millis retry_at_{0};       // of the present snapshot or restore
   bool failing_ = false;
   Errc fail_code_ = Errc::ok;
   std::string fail_text_;
