@@ -14,6 +14,7 @@
 #include <future>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <boost/asio.hpp>
 

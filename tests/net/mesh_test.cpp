@@ -1,0 +1,404 @@
+// Meshes over loopback: several actor systems in one process, each with its own net thread, as real
+// processes have them.
+#include "net/mesh.hpp"
+
+#include <doctest/doctest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <future>
+#include <map>
+#include <mutex>
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+
+#include "net/caf_bridge.hpp"
+#include "net/net_thread.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Config : caf::actor_system_config {
+  explicit Config(Rng& rng) {
+    load_network(*this, rng);
+    set("scheduler.max-threads", size_t{2});
+  }
+};
+
+// Keeps what comes through a door.
+class Inbox : public caf::monitorable_actor {
+ public:
+  explicit Inbox(caf::actor_config& config) : monitorable_actor(config) {}
+  void enqueue(caf::mailbox_element_ptr m, caf::execution_unit*) override {
+    std::lock_guard lock(mutex);
+    senders.push_back(m->sender);
+    messages.push_back(m->copy_content_to_message());
+    changed.notify_all();
+  }
+  bool wait_for(size_t count) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, 20s, [&] { return messages.size() >= count; });
+  }
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<caf::message> messages;
+  std::vector<caf::strong_actor_ptr> senders;
+};
+
+struct Node : MeshListener {
+  SystemRng rng;
+  Config config{rng};
+  caf::actor_system system{config};
+  std::unique_ptr<NetThread> net = make_net_thread();
+  Doors doors;
+  caf::actor agent;
+  std::unique_ptr<Mesh> mesh;
+  std::string address;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, caf::actor> agents;
+  std::vector<std::string> history;  // "up NAME", "down NAME"
+  std::string refusal;
+
+  Node(const std::string& job, int task, std::vector<std::string> seeds,
+       std::function<void(MeshOptions&)> tweak = {}) {
+    agent = system.spawn(
+        [task]() -> caf::behavior { return {[task](int x) { return x * 10 + task; }}; });
+    MeshOptions options;
+    options.job = job;
+    options.task = task;
+    options.incarnation = 1;
+    options.seeds = std::move(seeds);
+    if (tweak) tweak(options);
+    mesh = std::make_unique<Mesh>(system, net->transport(), net->clock(), rng, doors, options);
+    try {
+      address = mesh->start(agent, this);
+    } catch (...) {  // the actor system waits for its actors
+      caf::anon_send_exit(agent, caf::exit_reason::kill);
+      throw;
+    }
+  }
+  ~Node() override { stop(); }
+  void stop() {
+    mesh->stop();
+    caf::anon_send_exit(agent, caf::exit_reason::kill);
+    std::lock_guard lock(mutex);
+    agents.clear();
+  }
+  void up(const Member& member, const caf::actor& a) override {
+    std::lock_guard lock(mutex);
+    agents[member.name()] = a;
+    history.push_back("up " + member.name());
+    changed.notify_all();
+  }
+  void down(const Member& member, const std::string&) override {
+    std::lock_guard lock(mutex);
+    agents.erase(member.name());
+    history.push_back("down " + member.name());
+    changed.notify_all();
+  }
+  void refused(Errc code, const std::string& reason) override {
+    CHECK(code == Errc::bad_configuration);
+    std::lock_guard lock(mutex);
+    refusal = reason;
+    changed.notify_all();
+  }
+  bool wait(const std::function<bool()>& done) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, 20s, done);
+  }
+  bool wait_members(size_t others) {
+    return wait([&] { return agents.size() == others; });
+  }
+  caf::actor agent_of(const std::string& name) {
+    std::lock_guard lock(mutex);
+    return agents.at(name);
+  }
+  caf::strong_actor_ptr make_inbox(bool door = true) {
+    caf::actor_config c;
+    auto out = caf::make_actor<Inbox, caf::strong_actor_ptr>(system.next_actor_id(), system.node(),
+                                                             &system, c);
+    if (door) doors.open(out);
+    return out;
+  }
+};
+
+// As handles: by actor id and process.
+bool same(const caf::strong_actor_ptr& a, const caf::strong_actor_ptr& b) {
+  return caf::actor_cast<caf::actor>(a) == caf::actor_cast<caf::actor>(b);
+}
+
+Inbox& inbox(const caf::strong_actor_ptr& p) { return *static_cast<Inbox*>(p->get()); }
+
+template <class M>
+void send_as(const caf::strong_actor_ptr& from, const caf::strong_actor_ptr& to, M message) {
+  to->enqueue(from, caf::make_message_id(), caf::make_message(std::move(message)), nullptr);
+}
+
+// Says `words` to an address and collects the answer until the other side hangs up.
+std::string converse(const std::string& address, const std::string& words) {
+  auto net = make_net_thread();
+  std::promise<std::string> done;
+  std::string heard;
+  char buffer[4096];
+  ConnectionPtr keep;
+  net->transport().dial(address, 5s, [&](ConnectionPtr connection, const std::string& reason) {
+    if (!connection) return done.set_value("not connected: " + reason);
+    keep = connection;
+    connection->start(
+        {[&] {
+           return ConnectionHandlers::Room{std::as_writable_bytes(std::span(buffer)), {}};
+         },
+         [&](size_t n) { heard.append(buffer, n); }, [] {},
+         [&](const std::string&) { done.set_value(heard); }});
+    const std::span<const std::byte> part(reinterpret_cast<const std::byte*>(words.data()),
+                                          words.size());
+    connection->write(std::span(&part, 1));
+  });
+  auto future = done.get_future();
+  const bool ended = future.wait_for(20s) == std::future_status::ready;
+  CHECK(ended);
+  const std::string out = ended ? future.get() : "";
+  net->transport().run([&] { keep.reset(); });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "three processes meet through one seed, and their agents and proxies can be used both ways") {
+  // Joined in any order: the second and third are there before their seed.
+  int port = 0;
+  {
+    Node probe("ps", 9, {});
+    port = std::stoi(probe.address.substr(probe.address.rfind(':') + 1));
+  }
+  const std::string seed = "127.0.0.1:" + std::to_string(port);
+  Node b("worker", 0, {seed}), c("worker", 1, {seed});
+  CHECK(b.mesh->waiting_for({"/job:worker/task:0", "/job:ps/task:0"}) ==
+        std::vector<std::string>{"/job:ps/task:0"});
+  Node a("ps", 0, {}, [&](MeshOptions& o) { o.listen = seed; });
+  for (Node* n : {&a, &b, &c}) REQUIRE(n->wait_members(2));
+  CHECK(b.mesh->waiting_for({"/job:ps/task:0", "/job:worker/task:1"}).empty());
+  CHECK(c.mesh->members().size() == 3);
+  CHECK(c.mesh->members()[0] == c.mesh->self());
+
+  SUBCASE("requests travel by CAF inside the link") {
+    caf::scoped_actor self{b.system};
+    for (const char* name : {"/job:ps/task:0", "/job:worker/task:1"}) {
+      int got = -1;
+      self->request(b.agent_of(name), 10s, 4)
+          .receive([&](int x) { got = x; }, [](const caf::error&) {});
+      CHECK(got == (std::string(name) == "/job:ps/task:0" ? 40 : 41));
+    }
+  }
+
+  SUBCASE("a proxy equals the remote actor, and a tensor of 64 MiB arrives with its bits") {
+    const auto there = a.make_inbox(), here = b.make_inbox();
+    const auto proxy = b.mesh->proxy("/job:ps/task:0", there->id());
+    REQUIRE(proxy);
+    CHECK(proxy->id() == there->id());
+    CHECK(proxy->node() == a.system.node());
+    CHECK(proxy == b.mesh->proxy("/job:ps/task:0", there->id()));
+    const caf::actor theirs = b.agent_of("/job:ps/task:0");
+    CHECK(caf::actor_cast<caf::actor>(b.mesh->proxy("/job:ps/task:0", theirs.id())) == theirs);
+    CHECK(b.mesh->proxy("/job:nobody/task:0", 1) == nullptr);
+    CHECK(b.mesh->proxy(here) == here);
+
+    Tensor t = Tensor::empty(DType::f32, Shape{16 << 20});
+    for (int64_t i = 0; i < t.size(); ++i)
+      t.mutable_data<float>()[i] = static_cast<float>(i % 7919);
+    Key key;
+    key.session = 5;
+    key.executable = 6;
+    key.edge = 7;
+    send_as(here, proxy, Deliver{key, false, Errc::ok, "", t});
+    REQUIRE(inbox(there).wait_for(1));
+    const auto got = inbox(there).messages[0].get_as<Deliver>(0);
+    CHECK(same_bits(got.value, t));
+    CHECK(got.key == key);
+    CHECK(b.mesh->edge_bytes(5, 6) == std::map<int32_t, int64_t>{{7, 64 << 20}});
+    CHECK(b.mesh->stats().at("/job:ps/task:0").bytes_out > 64 << 20);
+
+    // The answer goes to the sender that the receiver saw.
+    const auto back = inbox(there).senders[0];
+    REQUIRE(back);
+    CHECK(same(back, here));
+    send_as(there, back, Acknowledged{9, 8, Errc::ok, "", 3});
+    REQUIRE(inbox(here).wait_for(1));
+    CHECK(inbox(here).messages[0].get_as<Acknowledged>(0).ticket == 9);
+    CHECK(same(inbox(here).senders[0], there));
+  }
+
+  SUBCASE("other messages to a proxy of an actor that CAF knows go by CAF") {
+    const caf::actor theirs = b.agent_of("/job:ps/task:0");
+    const auto proxy =
+        caf::actor_cast<caf::actor>(b.mesh->proxy(caf::actor_cast<caf::strong_actor_ptr>(theirs)));
+    REQUIRE(proxy);
+    CHECK(proxy == theirs);
+    caf::scoped_actor self{b.system};
+    int got = -1;
+    self->request(proxy, 10s, 7).receive([&](int x) { got = x; }, [](const caf::error&) {});
+    CHECK(got == 70);
+  }
+
+  SUBCASE("a message for a door that is not there is counted, and a request is answered") {
+    const auto here = b.make_inbox();
+    const auto proxy = b.mesh->proxy("/job:ps/task:0", 123456);
+    send_as(here, proxy, Deliver{});
+    send_as(here, proxy, Pull{1, 2, 3, 4, 5, 66});
+    REQUIRE(inbox(here).wait_for(1));
+    CHECK(inbox(here).messages[0].get_as<Pulled>(0).ticket == 66);
+    CHECK(inbox(here).messages[0].get_as<Pulled>(0).code == Errc::stale);
+    CHECK(a.mesh->dropped() == 2);
+  }
+
+  SUBCASE(
+      "a process that ends is down for the others at once, and what is sent to it is answered") {
+    const auto there = a.make_inbox(), here = b.make_inbox();
+    const auto proxy = b.mesh->proxy("/job:ps/task:0", there->id());
+    caf::scoped_actor self{b.system};
+    self->monitor(caf::actor_cast<caf::actor>(proxy));
+    self->monitor(b.agent_of("/job:ps/task:0"));
+    a.stop();
+    REQUIRE(b.wait_members(1));
+    REQUIRE(c.wait_members(1));
+    CHECK(b.history.back() == "down /job:ps/task:0");
+    for (int i = 0; i < 2; ++i) {
+      bool down = false;
+      self->receive(
+          [&](caf::down_msg& d) { down = d.reason == caf::exit_reason::remote_link_unreachable; },
+          caf::after(20s) >> [] {});
+      CHECK(down);
+    }
+    send_as(here, proxy, Push{1, 2, 3, 4, 5, 6, 77, Tensor::scalar<float>(1)});
+    send_as(here, proxy, StartStep{1, 2, 3, 4, 5, 6});
+    REQUIRE(inbox(here).wait_for(2));
+    CHECK(inbox(here).messages[0].get_as<Acknowledged>(0).code == Errc::peer_lost);
+    CHECK(inbox(here).messages[0].get_as<Acknowledged>(0).ticket == 77);
+    CHECK(inbox(here).messages[1].get_as<FinishStep>(0).task == "/job:ps/task:0");
+    CHECK(b.mesh->proxy("/job:ps/task:0", 1) == nullptr);
+    CHECK(b.mesh->is_up("/job:worker/task:1"));
+
+    // Started again, as a newer incarnation at the same address, it is found without being told.
+    Node again("ps", 0, {}, [&](MeshOptions& o) {
+      o.listen = seed;
+      o.incarnation = 2;
+    });
+    REQUIRE(again.wait_members(2));
+    REQUIRE(b.wait_members(2));
+    caf::scoped_actor asker{b.system};
+    int got = -1;
+    asker->request(b.agent_of("/job:ps/task:0"), 10s, 5)
+        .receive([&](int x) { got = x; }, [](const caf::error&) {});
+    CHECK(got == 50);
+  }
+}
+
+TEST_CASE("a stranger who speaks something else is refused and reaches nothing") {
+  Node a("ps", 0, {});
+  const std::string heard = converse(a.address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  CHECK(heard.find("link of a Troupe cluster") != heard.npos);
+  CHECK(converse(a.address, std::string(5000, '\xff')).size() <= 768);
+  CHECK(a.mesh->members().size() == 1);
+  CHECK(a.history.empty());
+}
+
+TEST_CASE("processes that do not fit together are told why") {
+  Node a("ps", 0, {});
+  SUBCASE("another cluster") {
+    Node b("worker", 0, {a.address}, [](MeshOptions& o) { o.cluster = "other"; });
+    REQUIRE(b.wait([&] { return !b.refusal.empty(); }));
+    CHECK(b.refusal.find("of cluster \"other\"") != b.refusal.npos);
+    CHECK(b.refusal.find("--cluster") != b.refusal.npos);
+    CHECK(b.refusal.find(a.address) != b.refusal.npos);
+  }
+  SUBCASE("other ops") {
+    Node b("worker", 0, {a.address}, [](MeshOptions& o) { o.fingerprint = 99; });
+    REQUIRE(b.wait([&] { return !b.refusal.empty(); }));
+    CHECK(b.refusal.find("different ops") != b.refusal.npos);
+  }
+  SUBCASE("the task runs already") {
+    Node b("worker", 0, {a.address});
+    REQUIRE(a.wait_members(1));
+    Node twin("worker", 0, {a.address}, [](MeshOptions& o) { o.incarnation = 2; });
+    REQUIRE(twin.wait([&] { return !twin.refusal.empty(); }));
+    CHECK(twin.refusal.find("/job:worker/task:0 runs already, at " + b.address) !=
+          twin.refusal.npos);
+    CHECK(a.history == std::vector<std::string>{"up /job:worker/task:0"});
+  }
+  SUBCASE("an older incarnation of a task") {
+    {
+      Node b("worker", 0, {a.address}, [](MeshOptions& o) { o.incarnation = 5; });
+      REQUIRE(a.wait_members(1));
+    }
+    REQUIRE(a.wait_members(0));
+    Node old("worker", 0, {a.address}, [](MeshOptions& o) { o.incarnation = 4; });
+    REQUIRE(old.wait([&] { return !old.refusal.empty(); }));
+    CHECK(old.refusal.find("started anew") != old.refusal.npos);
+  }
+  CHECK(a.refusal.empty());
+}
+
+TEST_CASE(
+    "listening beyond loopback wants certificates or an explicit word, and a taken port says so") {
+  CHECK_THROWS_WITH_AS(Node("ps", 0, {}, [](MeshOptions& o) { o.listen = "0.0.0.0:0"; }),
+                       doctest::Contains("--insecure"), Error);
+  CHECK_THROWS_WITH_AS(Node("ps", 0, {}, [](MeshOptions& o) { o.listen = "127.0.0.1"; }),
+                       doctest::Contains("no port"), Error);
+  Node a("ps", 0, {});
+  try {
+    Node b("ps", 1, {}, [&](MeshOptions& o) { o.listen = a.address; });
+    FAIL("the port is taken");
+  } catch (const Error& e) {
+    CHECK(e.code() == Errc::io);
+    CHECK(std::string(e.what()).find("in use") != std::string::npos);
+  }
+  Node open("ps", 2, {}, [](MeshOptions& o) {
+    o.listen = "0.0.0.0:0";
+    o.insecure = true;
+  });
+  CHECK(!open.address.empty());
+}
+
+TEST_CASE("members that come and go draw different task numbers") {
+  Node a("ps", 0, {});
+  Node b("worker", 0, {a.address});
+  REQUIRE(b.wait_members(1));
+  auto net = make_net_thread();
+  SystemRng rng;
+  const auto draw = [&](const std::string& cluster, const std::string& seed) {
+    std::promise<std::pair<Errc, int32_t>> done;
+    TaskRequest request{cluster, "client", {seed}, 0, 10'000ms};
+    draw_task(net->transport(), net->clock(), rng, request,
+              [&](Errc code, const std::string&, int32_t task) {
+                done.set_value({code, task});
+              });
+    return done.get_future().get();
+  };
+  CHECK(draw("troupe", a.address) == std::pair{Errc::ok, 0});
+  CHECK(draw("troupe", b.address) == std::pair{Errc::ok, 1});
+  CHECK(draw("troupe", a.address) == std::pair{Errc::ok, 2});
+  CHECK(draw("other", a.address).first == Errc::bad_configuration);
+}
+
+TEST_CASE("CAF neither listens nor dials, and node ids are random") {
+  SystemRng rng;
+  Config one(rng), two(rng);
+  caf::actor_system a{one}, b{two};
+  CHECK(a.node() != b.node());
+  CHECK(node_id_of(a.node()) != node_id_of(b.node()));
+  CHECK(caf_node_id(node_id_of(a.node())) == a.node());
+  caf::actor actor = a.spawn([]() -> caf::behavior { return {[](int x) { return x; }}; });
+  CHECK(!a.middleman().publish(actor, 0));
+  CHECK(!a.middleman().open(0));
+  CHECK(!a.middleman().remote_actor("127.0.0.1", 9));
+  CHECK(!a.middleman().connect("127.0.0.1", 9));
+  caf::anon_send_exit(actor, caf::exit_reason::kill);
+}
+
+}  // namespace troupe
