@@ -1,0 +1,98 @@
+// Prefetch of troupe/data.hpp: one thread that makes the next batches of one slot.
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "troupe/data.hpp"
+
+namespace troupe {
+
+struct Prefetch::State {
+  State(Batches b, int64_t s, int64_t first, int64_t d)
+      : batches(std::move(b)), slot(s), depth(d), next(first) {}
+
+  void run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      wake.wait(lock,
+                [&] { return stop || (!failure && static_cast<int64_t>(ready.size()) < depth); });
+      if (stop) return;
+      const int64_t step = next++, aim = jumps;
+      making = step;
+      lock.unlock();
+      Batch batch;
+      std::exception_ptr error;
+      try {
+        batch = batches.at(step, slot);
+      } catch (...) {  // handed to the caller, who asked for it
+        error = std::current_exception();
+      }
+      lock.lock();
+      making = -1;
+      if (aim != jumps) continue;  // nobody wants it any more
+      if (error)
+        failure = error;
+      else
+        ready.emplace(step, std::move(batch));
+      made.notify_all();
+    }
+  }
+
+  const Batches batches;
+  const int64_t slot, depth;
+
+  std::mutex mutex;  // guards the rest
+  std::condition_variable wake, made;
+  std::map<int64_t, Batch> ready;  // at most `depth`
+  int64_t next;                    // what the thread makes next
+  int64_t making = -1;             // what it is making
+  int64_t jumps = 0;
+  bool stop = false;
+  std::exception_ptr failure;
+  std::thread thread;
+};
+
+Prefetch::Prefetch(Batches batches, int64_t slot, int64_t first_step, int64_t depth) {
+  if (depth < 1)
+    throw Error(Errc::invalid_argument, "prefetching wants a depth of at least 1, got ", depth);
+  batches.records_at(first_step, slot);  // throws here for a slot or step that does not exist
+  state_ = std::make_unique<State>(std::move(batches), slot, first_step, depth);
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+Prefetch::~Prefetch() {
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+  }
+  state_->wake.notify_all();
+  state_->thread.join();
+}
+
+Batch Prefetch::at(int64_t step) {
+  State& s = *state_;
+  std::unique_lock lock(s.mutex);
+  const auto drop_older = [&] { s.ready.erase(s.ready.begin(), s.ready.lower_bound(step)); };
+  drop_older();
+  const bool coming =
+      s.ready.count(step) || s.making == step || (s.ready.empty() && s.next == step);
+  if (!coming) {
+    s.ready.clear();
+    s.next = step;
+    ++s.jumps;
+  }
+  while (!s.ready.count(step)) {
+    if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));
+    drop_older();  // or the thread might wait for room
+    s.wake.notify_all();
+    s.made.wait(lock);
+  }
+  Batch out = std::move(s.ready.at(step));
+  s.ready.erase(step);
+  s.wake.notify_all();
+  return out;
+}
+
+}  // namespace troupe
