@@ -821,6 +821,11 @@ TEST_CASE_FIXTURE(
 
 // Lanes
 
+bool ran_elsewhere(std::set<std::thread::id> threads) {
+  threads.erase(std::this_thread::get_id());
+  return !threads.empty();
+}
+
 // Eight Slow nodes side by side.
 struct WideRig : StageRig {
   Output x = input(), y;
@@ -838,7 +843,7 @@ struct WideRig : StageRig {
   }
 };
 
-TEST_CASE_FIXTURE(WideRig, "costly nodes run on several lanes and give the same bits") {
+TEST_CASE_FIXTURE(WideRig, "costly nodes run on lanes beside the caller and give the same bits") {
   knobs().work = 50'000;
   const int64_t before = used_bytes();
   warm_up();
@@ -847,7 +852,7 @@ TEST_CASE_FIXTURE(WideRig, "costly nodes run on several lanes and give the same 
     const std::vector<Tensor> want = expected(fed);
     knobs().take_threads();
     CHECK(same_bits(run(fed)[0], want[0]));
-    CHECK(knobs().take_threads().size() >= 2);
+    CHECK(ran_elsewhere(knobs().take_threads()));
   }
   CHECK(used_bytes() == before);
 }
@@ -870,7 +875,7 @@ TEST_CASE_FIXTURE(WideRig, "a node that has become cheap comes back from the lan
   knobs().work = 50'000;
   warm_up();
   run({ints({1, 5})});
-  CHECK(knobs().take_threads().size() >= 2);
+  CHECK(ran_elsewhere(knobs().take_threads()));
   knobs().work = 0;
   tracer.set(true);  // every step is timed
   bool alone = false;
