@@ -476,7 +476,7 @@ void Master::install_remote(const Call& call, const MasterOrder& order) {
                      install();
                    } else {
                      self->request(agent, kInstallTimeout, InstallGraph{session_, node_count, bytes})
-                         .then([install](caf::unit_t) { install(); }, failed);
+                         .then([install] { install(); }, failed);
                    }
                  }});
 }
@@ -497,7 +497,7 @@ void Master::connect_remote(const Call& call, const MasterOrder& order) {
   caf::anon_send(actor_, RemoteRequest{[this, order, agent = agent->second.second, m = std::move(m)](caf::event_based_actor* self) {
                    self->request(agent, kInstallTimeout, m)
                        .then(
-                           [this, order](caf::unit_t) {
+                           [this, order] {
                              on_orders_from_actor([&](MasterState& s) { return s.connected(order.task, order.executable); });
                            },
                            [this, order](const caf::error& error) {

@@ -79,6 +79,7 @@ Process::Process(std::string task, ProcessOptions options)
   config_->load<LaneScheduler>();
   make_devices(options);
   system_ = std::make_unique<caf::actor_system>(*config_);
+  doors_ = std::make_unique<Doors>();
   services_ = make_services(*this);
   agent_ = spawn_worker(*this, nullptr);
 }
@@ -135,11 +136,12 @@ std::string Process::start(MeshListener* listener) { return mesh_->start(agent_,
 void Process::stop() {
   if (std::exchange(stopped_, true)) return;
   if (mesh_) mesh_->stop();
-  services_.reset();  // ends its actors
+  services_->stop();
   caf::anon_send_exit(agent_, caf::exit_reason::user_shutdown);
   agent_ = nullptr;
   if (simulated_) return;  // its scheduler runs them out
   system_->await_all_actors_done();
+  services_.reset();
   mesh_.reset();
   doors_.reset();  // actor handles must not outlive the system
 }
@@ -147,7 +149,7 @@ void Process::stop() {
 caf::actor Process::remote(const std::string& task, uint64_t actor_id) {
   caf::strong_actor_ptr found;
   if (task == task_) {
-    if (doors_) found = doors_->find(actor_id);
+    found = doors_->find(actor_id);
   } else if (mesh_) {
     found = mesh_->proxy(task, actor_id);
   }
@@ -155,7 +157,7 @@ caf::actor Process::remote(const std::string& task, uint64_t actor_id) {
 }
 
 void Process::open_door(const caf::strong_actor_ptr& actor) {
-  if (doors_) doors_->open(actor);
+  doors_->open(actor);
 }
 
 void Process::close_door(uint64_t actor_id) {

@@ -18,6 +18,8 @@ class Process;
 class ProcessServices {
  public:
   virtual ~ProcessServices() = default;
+  // Ends its actors and all requests. The object stays until the actors have gone.
+  virtual void stop() = 0;
   // The parameters of a session as this process's kernels see them. Lives until `forget(session)` or the process ends.
   virtual ParameterPort* port(uint64_t session) = 0;
   virtual void forget(uint64_t session) = 0;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <boost/program_options.hpp>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -29,7 +30,7 @@ constexpr int kTowers = 2;
 constexpr uint64_t kSeed = 1;
 
 struct Setting {
-  Digits data;
+  TrainTest data;
   std::string name;
   int64_t side = 8;                 // images are [side, side, 1]
   int64_t filter = 3, channels = 16, hidden = 64;
@@ -201,7 +202,10 @@ int run(const options::variables_map& given) {
     s.side = 28, s.filter = 5, s.channels = 16, s.hidden = 128, s.batch = 64, s.steps = 1000, s.wanted_accuracy = 98.5;
   } else {
     s.name = "digits (UCI)";
-    s.data = load_digits(given["digits"].as<std::string>());
+    const Dataset all = load_digits(given["digits"].as<std::string>());
+    constexpr int64_t kTest = 360;  // the last ones
+    if (all.size() <= kTest) throw Error(Errc::bad_data, given["digits"].as<std::string>(), " has ", all.size(), " records; more than ", kTest, " are needed");
+    s.data = {all.rows(0, all.size() - kTest), all.rows(all.size() - kTest, all.size())};
     s.steps = 600, s.wanted_accuracy = 94;
   }
   if (given.count("steps")) s.steps = given["steps"].as<int64_t>();
@@ -293,7 +297,7 @@ int run(const options::variables_map& given) {
 int main(int argc, char** argv) {
   options::options_description what("train_digits: a convolutional network on handwritten digits, synchronously and asynchronously");
   what.add_options()("data", options::value<std::string>(), "folder with MNIST's four IDX files, plain or .gz, to train on instead")(
-      "digits", options::value<std::string>()->default_value(TROUPE_DIGITS_CSV), "the digits, CSV, plain or .gz")(
+      "digits", options::value<std::string>()->default_value("data/digits.csv.gz"), "the digits, CSV, plain or .gz")(
       "steps", options::value<int64_t>(), "steps per tower and rule")(
       "kill", options::value<std::string>(), "worker or ps: kill -9 that process half way, in each half")(
       "verify", "compare the synchronous weights with a run in one process")(

@@ -317,7 +317,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   std::unique_ptr<Listener> port_;
   std::unique_ptr<CafBridge> bridge_;
   TimerPtr timer_;
-  std::map<const Link*, std::shared_ptr<Link>> links_;  // all that are open
+  std::vector<std::shared_ptr<Link>> links_;  // all that are open, oldest first
   std::map<std::string, Target> targets_;               // by address
   std::map<std::string, uint64_t> newest_;              // incarnation, by name
   std::map<std::string, TimePoint> reserved_;           // drawn task names and until when
@@ -418,7 +418,7 @@ void Mesh::Core::stop() {
     listener_ = nullptr;
     timer_.reset();
     port_.reset();
-    for (const auto& [key, link] : std::map(links_)) {
+    for (const auto& link : std::vector(links_)) {
       if (link->state() == Link::State::up) link->send_control(Control::leaving, {});
       link->close_now("this process leaves the cluster");
     }
@@ -434,7 +434,7 @@ void Mesh::Core::tick() {
     if (const auto self = weak.lock()) self->tick();
   });
   const TimePoint now = clock_.now();
-  for (const auto& [key, link] : std::map(links_)) link->tick(now);
+  for (const auto& link : std::vector(links_)) link->tick(now);
   dial_due(now);
 }
 
@@ -443,13 +443,13 @@ std::shared_ptr<Link> Mesh::Core::open(Link::Role role, ConnectionPtr connection
       role, std::move(connection), Greeting{GreetingKind::hello, Refusal::none, "", self_}, *this,
       [&transport = transport_](std::function<void()> fn) { transport.post(std::move(fn)); },
       clock_.now());
-  links_[link.get()] = link;
+  links_.push_back(link);
   return link;
 }
 
 void Mesh::Core::accept(ConnectionPtr connection) {
   const auto strangers = std::count_if(links_.begin(), links_.end(), [](const auto& l) {
-    return l.second->role() == Link::Role::acceptor && l.second->state() != Link::State::up;
+    return l->role() == Link::Role::acceptor && l->state() != Link::State::up;
   });
   if (stopped_ || strangers >= static_cast<int64_t>(kStrangersMax)) return connection->close();
   open(Link::Role::acceptor, std::move(connection))->start();
@@ -575,7 +575,7 @@ Greeting Mesh::Core::judge(Link& link, const Greeting& theirs) {
   // Both may have dialled at once. The dialler decides, and both decide alike: the smaller name's
   // dial lives.
   if (dialler)
-    for (const auto& [key, other] : std::map(links_)) {
+    for (const auto& other : std::vector(links_)) {
       if (other->state() != Link::State::provisional || other->peer().name() != name) continue;
       if (name < self_.name())
         return refusal(self_, Refusal::linked, "the other side's dial goes first");
@@ -729,9 +729,8 @@ void Mesh::Core::agent_known(const NodeId& node, const caf::actor& agent) {
 }
 
 void Mesh::Core::closed(Link& link, const std::string& reason, Refusal why) {
-  const auto keep = links_.find(&link);
-  const std::shared_ptr<Link> self = keep != links_.end() ? keep->second : nullptr;
-  if (keep != links_.end()) links_.erase(keep);
+  const std::shared_ptr<Link> self = link.shared_from_this();
+  std::erase(links_, self);
   if (find(link)) drop(link.peer().name(), reason);
   if (link.role() == Link::Role::dialler)
     dial_failed(link, reason, why);

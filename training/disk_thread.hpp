@@ -1,5 +1,5 @@
-// DiskThread: where blocking file work of actors is done, one job after the other. In a simulation there is no thread, and jobs
-// run at once.
+// DiskThread: where blocking file work of actors is done, one job after the other. In a simulation
+// there is no thread, and jobs run at once.
 #pragma once
 
 #include <condition_variable>

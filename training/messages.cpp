@@ -33,7 +33,8 @@ Slice from_spec(const SliceSpec& spec) {
   out.size = spec.size;
   out.shard = spec.shard;
   if (!spec.optimizer.empty())
-    out.optimizer = Optimizer{spec.optimizer, spec.learning_rate, spec.momentum, spec.beta1, spec.beta2, spec.epsilon};
+    out.optimizer = Optimizer{spec.optimizer, spec.learning_rate, spec.momentum,
+                              spec.beta1,     spec.beta2,         spec.epsilon};
   return out;
 }
 

@@ -31,7 +31,8 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
       part.route = it->second.slices.at(part.index);
       again.emplace_back(ticket, part);
     }
-    for (const auto& request : old) end(request, Errc::stale, "the shards have a new epoch; do the step again", replies);
+    for (const auto& request : old)
+      end(request, Errc::stale, "the shards have a new epoch; do the step again", replies);
   }
   for (const auto& [ticket, part] : again) send(ticket, part);
   run(replies);
@@ -68,7 +69,8 @@ void ParameterClient::pull(const std::string& parameter, int64_t slot, int64_t s
   start(std::move(request), route);
 }
 
-void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient, Reply reply) {
+void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t step,
+                           Tensor gradient, Reply reply) {
   auto request = std::make_shared<Request>();
   request->is_push = true;
   request->parameter = parameter;
@@ -89,8 +91,9 @@ void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t s
       text = detail::concat("more than ", kPendingMax, " parameter requests under way");
     } else if (gradient.dtype() != it->second.dtype || !(gradient.shape() == it->second.shape)) {
       refused = Errc::invalid_argument;
-      text = detail::concat("the gradient of ", parameter, " is ", gradient.dtype(), gradient.shape(), "; the parameter is ",
-                            it->second.dtype, it->second.shape);
+      text =
+          detail::concat("the gradient of ", parameter, " is ", gradient.dtype(), gradient.shape(),
+                         "; the parameter is ", it->second.dtype, it->second.shape);
     } else {
       route = it->second;
       request->epoch = routes_.epoch;
@@ -149,19 +152,25 @@ void ParameterClient::send(uint64_t ticket, const Part& part) {
     m.have_version = -1;
     if (!part.route.local) {
       std::lock_guard lock(mutex_);
-      if (auto it = cache_.find(part.route.slice); it != cache_.end()) m.have_version = it->second.version;
+      if (auto it = cache_.find(part.route.slice); it != cache_.end())
+        m.have_version = it->second.version;
     }
     message = caf::make_message(std::move(m));
   }
-  part.route.shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(), std::move(message), nullptr);
+  part.route.shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
+                            std::move(message), nullptr);
 }
 
-void ParameterClient::end(const std::shared_ptr<Request>& request, Errc code, const std::string& text, Replies& out) {
-  for (auto it = parts_.begin(); it != parts_.end();) it = it->second.request == request ? parts_.erase(it) : std::next(it);
+void ParameterClient::end(const std::shared_ptr<Request>& request, Errc code,
+                          const std::string& text, Replies& out) {
+  for (auto it = parts_.begin(); it != parts_.end();)
+    it = it->second.request == request ? parts_.erase(it) : std::next(it);
   if (!request->reply) return;
   Tensor value = code == Errc::ok && !request->is_push ? std::move(request->values) : Tensor{};
   request->values.reset();
-  out.push_back([reply = std::move(request->reply), code, text, value = std::move(value)] { reply(code, text, value); });
+  out.push_back([reply = std::move(request->reply), code, text, value = std::move(value)] {
+    reply(code, text, value);
+  });
   request->reply = nullptr;
 }
 
@@ -184,16 +193,19 @@ void ParameterClient::on(Pulled m) {
       Cached* cached = part.route.local ? nullptr : &cache_[part.route.slice];
       if (!values.defined() && cached && cached->version == m.version) values = cached->values;
       if (!values.defined() || values.dtype() != dtype || values.size() != part.route.size) {
-        end(request, Errc::internal, detail::concat("shard at ", part.route.task, " answered with other values than slice ",
-                                                     part.route.slice, " of ", request->parameter, " has"), replies);
+        end(request, Errc::internal,
+            detail::concat("shard at ", part.route.task, " answered with other values than slice ",
+                           part.route.slice, " of ", request->parameter, " has"),
+            replies);
       } else {
         if (cached) *cached = {m.version, values};
         parts_.erase(it);
         if (route->second.slices.size() == 1) {
           request->values = values.reshaped(route->second.shape);
         } else {
-          std::memcpy(static_cast<char*>(request->values.mutable_raw()) + part.route.offset * size_of(dtype), values.raw(),
-                      static_cast<size_t>(slice_bytes(part.route, dtype)));
+          std::memcpy(static_cast<char*>(request->values.mutable_raw()) +
+                          part.route.offset * size_of(dtype),
+                      values.raw(), static_cast<size_t>(slice_bytes(part.route, dtype)));
         }
         if (--request->open == 0) end(request, Errc::ok, {}, replies);
       }
@@ -227,7 +239,10 @@ void ParameterClient::peer_down(const std::string& task, const std::string& reas
     for (const auto& [ticket, part] : parts_)
       if (part.route.task == task) hit.push_back(part.request);
     for (const auto& request : hit)
-      end(request, Errc::peer_lost, detail::concat(task, ", which holds a part of ", request->parameter, ", is gone: ", reason), replies);
+      end(request, Errc::peer_lost,
+          detail::concat(task, ", which holds a part of ", request->parameter,
+                         ", is gone: ", reason),
+          replies);
   }
   run(replies);
 }
@@ -270,8 +285,9 @@ std::string ParameterClient::waiting_for() const {
   if (!oldest) return {};
   const Request& r = *oldest->request;
   const auto since = std::chrono::duration<double>(system_.clock().now() - r.started).count();
-  return detail::concat(r.is_push ? "push of " : "pull of ", r.parameter, " slot ", r.slot, " step ", r.step, " waits for ",
-                        oldest->route.task, " since ", since, " s");
+  return detail::concat(r.is_push ? "push of " : "pull of ", r.parameter, " slot ", r.slot,
+                        " step ", r.step, " waits for ", oldest->route.task, " since ", since,
+                        " s");
 }
 
 }  // namespace troupe

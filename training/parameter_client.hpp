@@ -1,7 +1,9 @@
-// ParameterClient: a session's parameters as one process sees them: asks shards for slices, puts them together, cuts gradients
-// up, keeps each gradient until its shard has acknowledged it, and sends again what was not answered.
+// ParameterClient: a session's parameters as one process sees them: asks shards for slices, puts
+// them together, cuts gradients up, keeps each gradient until its shard has acknowledged it, and
+// sends again what was not answered.
 //
-// Owner: the process's services. Lost when it dies: requests under way; their kernels hear of it by the step's deadline.
+// Owner: the process's services. Lost when it dies: requests under way; their kernels hear of it by
+// the step's deadline.
 #pragma once
 
 #include <chrono>
@@ -39,25 +41,29 @@ struct ParameterRoutes {
   std::map<std::string, ParameterRoute> parameters;
 };
 
-class ParameterClient final : public ParameterPort, public std::enable_shared_from_this<ParameterClient> {
+class ParameterClient final : public ParameterPort,
+                              public std::enable_shared_from_this<ParameterClient> {
  public:
   using Time = caf::actor_clock::time_point;
-  // A request without an answer is sent again after this, then after twice as long, up to kResendMax.
+  // A request without an answer is sent again after this, then after twice as long, up to
+  // kResendMax.
   static constexpr std::chrono::seconds kResendFirst{2}, kResendMax{16};
   // Requests under way; more are refused.
   static constexpr size_t kPendingMax = 65'536;
 
-  // `memory`: where pulled slices are put together. `incarnation`: of this process; a shard takes pushes of a slot from the
-  // newest one only.
+  // `memory`: where pulled slices are put together. `incarnation`: of this process; a shard takes
+  // pushes of a slot from the newest one only.
   ParameterClient(caf::actor_system& system, Memory& memory, uint64_t incarnation)
       : system_(system), memory_(memory), incarnation_(incarnation) {}
 
   void set_door(const caf::actor& door) { door_ = door; }
-  // New routes; requests of an older epoch end with Errc::stale, the others are sent again to where their shard is now.
+  // New routes; requests of an older epoch end with Errc::stale, the others are sent again to where
+  // their shard is now.
   void set_routes(ParameterRoutes routes);
 
   void pull(const std::string& parameter, int64_t slot, int64_t step, Reply reply) override;
-  void push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient, Reply reply) override;
+  void push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient,
+            Reply reply) override;
 
   // From the door; any thread.
   void on(Pulled message);
@@ -67,7 +73,8 @@ class ParameterClient final : public ParameterPort, public std::enable_shared_fr
   void resend(Time now);
 
   size_t pending() const;
-  std::string waiting_for() const;  // "pull of fc1/w slot 1 step 12 from /job:ps/task:0", the oldest; empty if none
+  std::string waiting_for()
+      const;  // "pull of fc1/w slot 1 step 12 from /job:ps/task:0", the oldest; empty if none
 
  private:
   struct Request {  // one parameter, all its slices
@@ -96,7 +103,8 @@ class ParameterClient final : public ParameterPort, public std::enable_shared_fr
 
   void send(uint64_t ticket, const Part& part);
   void start(std::shared_ptr<Request> request, const ParameterRoute& route);
-  void end(const std::shared_ptr<Request>& request, Errc code, const std::string& text, Replies& out);
+  void end(const std::shared_ptr<Request>& request, Errc code, const std::string& text,
+           Replies& out);
   static void run(Replies& replies) {
     for (auto& r : replies) r();
   }
@@ -108,9 +116,10 @@ class ParameterClient final : public ParameterPort, public std::enable_shared_fr
 
   mutable std::mutex mutex_;  // guards the rest
   ParameterRoutes routes_;
-  std::map<uint64_t, Part> parts_;  // by ticket
+  std::map<uint64_t, Part> parts_;                                 // by ticket
   std::map<std::pair<int64_t, uint32_t>, int64_t> next_sequence_;  // by slot and slice
-  std::map<uint32_t, Cached> cache_;  // newest values of remote slices, so that an unchanged one need not travel
+  std::map<uint32_t, Cached>
+      cache_;  // newest values of remote slices, so that an unchanged one need not travel
   uint64_t next_ticket_ = 1;
 };
 

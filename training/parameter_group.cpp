@@ -263,12 +263,15 @@ void ParameterGroup::ask_shard(caf::event_based_actor* self, int32_t shard, Mess
                    then(code, text, Answer{});
                    return;
                  }
-                 self->request(service, files ? kFileTimeout : kOrderTimeout, message)
-                     .then([then](const Answer& answer) { then(Errc::ok, {}, answer); },
-                           [then, task](const caf::error& e) {
-                             const auto [error, why] = from_caf(e);
-                             then(error, detail::concat(task, ": ", why), Answer{});
-                           });
+                 const auto failed = [then, task](const caf::error& e) {
+                   const auto [error, why] = from_caf(e);
+                   then(error, detail::concat(task, ": ", why), Answer{});
+                 };
+                 auto asked = self->request(service, files ? kFileTimeout : kOrderTimeout, message);
+                 if constexpr (std::is_same_v<Answer, caf::unit_t>)
+                   asked.then([then] { then(Errc::ok, {}, Answer{}); }, failed);
+                 else
+                   asked.then([then](const Answer& answer) { then(Errc::ok, {}, answer); }, failed);
                });
 }
 
@@ -466,7 +469,7 @@ void ParameterGroup::route_to(caf::event_based_actor* self, const std::string& t
                    return;
                  }
                  self->request(service, kOrderTimeout, m)
-                     .then([done](caf::unit_t) { done(Errc::ok, {}); },
+                     .then([done] { done(Errc::ok, {}); },
                            [done, task](const caf::error& e) {
                              const auto [error, why] = from_caf(e);
                              done(error, detail::concat(task, ": ", why));

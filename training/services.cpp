@@ -1,4 +1,5 @@
-// The process's services behind actors/services.hpp: parameters as kernels see them, and the shards that live here.
+// The process's services behind actors/services.hpp: parameters as kernels see them, and the shards
+// that live here.
 #include "actors/services.hpp"
 
 #include <map>
@@ -19,10 +20,12 @@ constexpr std::chrono::milliseconds kResendTick{500};
 // Takes the answers of shards for one client. Only stores and signals.
 class ClientDoor final : public caf::monitorable_actor {
  public:
-  ClientDoor(caf::actor_config& config, std::weak_ptr<ParameterClient> client) : monitorable_actor(config), client_(std::move(client)) {}
+  ClientDoor(caf::actor_config& config, std::weak_ptr<ParameterClient> client)
+      : monitorable_actor(config), client_(std::move(client)) {}
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* unit) override {
     auto& content = message->content();
-    const bool pulled = content.match_elements<Pulled>(), acknowledged = content.match_elements<Acknowledged>();
+    const bool pulled = content.match_elements<Pulled>(),
+               acknowledged = content.match_elements<Acknowledged>();
     if (pulled || acknowledged) {
       auto client = client_.lock();
       if (!client) return;
@@ -56,7 +59,8 @@ ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
     slice.task = m.tasks.at(i);
     slice.local = slice.task == process.task();
     slice.shard = process.remote(slice.task, m.doors.at(i));
-    if (!slice.shard) throw Error(Errc::peer_lost, "no link to ", slice.task, ", which holds ", spec.parameter);
+    if (!slice.shard)
+      throw Error(Errc::peer_lost, "no link to ", slice.task, ", which holds ", spec.parameter);
     route.slices.push_back(std::move(slice));
   }
   return out;
@@ -80,15 +84,16 @@ class Services final : public ProcessServices {
               }};
     });
   }
-  ~Services() override {
+  void stop() override {
     for (const auto& c : clients()) c->fail_all(Errc::cancelled, "the process is ending");
     {
       std::lock_guard lock(mutex_);
       for (auto& [session, entry] : clients_) retire(entry);
-      clients_.clear();
     }
     caf::anon_send_exit(parameters_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(shards_, caf::exit_reason::user_shutdown);
+    shards_ = nullptr;
+    parameters_ = nullptr;
   }
 
   ParameterPort* port(uint64_t session) override { return client(session).get(); }
@@ -100,7 +105,8 @@ class Services final : public ProcessServices {
       if (it == clients_.end()) return;
       gone = it->second.client;
       retire(it->second);
-      // The client itself stays until the process ends: a kernel of a step that is ending may still hold its port.
+      // The client itself stays until the process ends: a kernel of a step that is ending may still
+      // hold its port.
       retired_.push_back(std::move(it->second.client));
       clients_.erase(it);
     }
@@ -117,7 +123,8 @@ class Services final : public ProcessServices {
   std::string waiting_for() override {
     std::string out;
     for (const auto& c : clients())
-      if (const std::string text = c->waiting_for(); !text.empty()) out += (out.empty() ? "" : "; ") + text;
+      if (const std::string text = c->waiting_for(); !text.empty())
+        out += (out.empty() ? "" : "; ") + text;
     return out.empty() ? "no parameter request is open here" : out;
   }
 
@@ -132,10 +139,12 @@ class Services final : public ProcessServices {
     Entry& entry = clients_[session];
     if (!entry.client) {
       auto& system = process_.system();
-      entry.client = std::make_shared<ParameterClient>(system, process_.cpu().memory(), process_.incarnation());
+      entry.client = std::make_shared<ParameterClient>(system, process_.cpu().memory(),
+                                                       process_.incarnation());
       caf::actor_config config;
-      entry.door = caf::make_actor<ClientDoor, caf::actor>(system.next_actor_id(), system.node(), &system, config,
-                                                           std::weak_ptr<ParameterClient>(entry.client));
+      entry.door = caf::make_actor<ClientDoor, caf::actor>(
+          system.next_actor_id(), system.node(), &system, config,
+          std::weak_ptr<ParameterClient>(entry.client));
       entry.client->set_door(entry.door);
       process_.open_door(caf::actor_cast<caf::strong_actor_ptr>(entry.door));
     }
@@ -153,8 +162,7 @@ class Services final : public ProcessServices {
   }
 
   Process& process_;
-  const caf::actor shards_;
-  caf::actor parameters_;
+  caf::actor shards_, parameters_;
   mutable std::mutex mutex_;  // guards the rest
   std::map<uint64_t, Entry> clients_;
   std::vector<std::shared_ptr<ParameterClient>> retired_;
@@ -162,7 +170,9 @@ class Services final : public ProcessServices {
 
 }  // namespace
 
-std::unique_ptr<ProcessServices> make_services(Process& process) { return std::make_unique<Services>(process); }
+std::unique_ptr<ProcessServices> make_services(Process& process) {
+  return std::make_unique<Services>(process);
+}
 
 // Declared in actors/services.hpp.
 void add_service_messages(caf::actor_system_config& config) { add_parameter_messages(config); }

@@ -1,7 +1,8 @@
-// The shards of one process: the service that makes and keeps them, and the actor around each Shard.
+// The shards of one process: the service that makes and keeps them, and the actor around each
+// Shard.
 //
-// Owner: the process's services. A shard that dies is not made anew by itself, since its values are gone: the service tells
-// the session that created it, which begins a new epoch and restores it.
+// Owner: the process's services. A shard that dies is not made anew by itself, since its values are
+// gone: the service tells the session that created it, which begins a new epoch and restores it.
 #pragma once
 
 #include <caf/all.hpp>
