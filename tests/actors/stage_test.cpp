@@ -274,7 +274,9 @@ TEST_CASE(
   const std::map<std::string, Errc> codes = {{"error", Errc::invalid_argument},
                                              {"int", Errc::kernel_failed},
                                              {"memory", Errc::out_of_memory}};
-  for (const auto& [kind, code] : codes) {
+  for (const auto& entry : codes) {
+    const std::string kind = entry.first;
+    const Errc code = entry.second;
     CAPTURE(kind);
     StageRig rig;
     const Output x = rig.input();
@@ -702,7 +704,7 @@ TEST_CASE_FIXTURE(ReceiveRig, "sent bytes and transfers are counted by edge") {
 TEST_CASE("many steps in flight through two stages keep their values apart") {
   StageRig rig(2);
   const Output x = rig.input();
-  Output there, waited;
+  Output there;
   {
     const auto scope = rig.on(StageRig::kOther);
     there = rig.op("AddOne", {rig.op("Later", {rig.op("AddOne", {x})})});
