@@ -41,7 +41,7 @@ std::shared_ptr<void> Cancellation::watch(std::function<void()> stop) {
   }
   const int64_t id = state_->next++;
   state_->runs[id] = std::move(stop);
-  return std::shared_ptr<void>(nullptr, [state = state_, id](void*) {
+  return std::shared_ptr<void>(state_.get(), [state = state_, id](void*) {
     std::lock_guard lock(state->mutex);
     state->runs.erase(id);
   });
@@ -663,7 +663,14 @@ void Master::launch(Call& call, const std::shared_ptr<Live>& live, Waiting work)
     run->cancellation = work.options.cancel->watch([this, weak = std::weak_ptr(run)] {
       if (auto r = weak.lock()) abort_run(r, Errc::cancelled, "the caller cancelled the step");
     });
-    if (!run->cancellation) abort_run(run, Errc::cancelled, "the caller cancelled the step");
+    if (!run->cancellation) {
+      {
+        std::lock_guard lock(mutex_);
+        runs_.erase(run->id);
+      }
+      run->done({Errc::cancelled, "the caller cancelled the step", {}});
+      return;
+    }
   }
   info.parameters = process_.services().port(session_);
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(work.deadline - now()).count();

@@ -16,6 +16,10 @@
 #include <thread>
 #include <utility>
 
+#if defined(__SANITIZE_THREAD__)
+#define BOOST_ASIO_DISABLE_FENCED_BLOCK  // g++ warns that it cannot follow fences; Asio's queues
+                                         // have mutexes
+#endif
 #include <boost/asio.hpp>
 
 #include "net/address.hpp"

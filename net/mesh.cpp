@@ -317,10 +317,10 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   std::unique_ptr<Listener> port_;
   std::unique_ptr<CafBridge> bridge_;
   TimerPtr timer_;
-  std::vector<std::shared_ptr<Link>> links_;  // all that are open, oldest first
-  std::map<std::string, Target> targets_;               // by address
-  std::map<std::string, uint64_t> newest_;              // incarnation, by name
-  std::map<std::string, TimePoint> reserved_;           // drawn task names and until when
+  std::vector<std::shared_ptr<Link>> links_;   // all that are open, oldest first
+  std::map<std::string, Target> targets_;      // by address
+  std::map<std::string, uint64_t> newest_;     // incarnation, by name
+  std::map<std::string, TimePoint> reserved_;  // drawn task names and until when
   bool refused_ = false, stopped_ = false;
 
   mutable std::mutex mutex_;  // guards the rest; written on the net thread only
