@@ -1,0 +1,240 @@
+// Meshes in one thread: CAF's deterministic scheduler and multiplexer, our transport and clock from
+// SimNet.
+#include "net/mesh.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#include <caf/io/network/test_multiplexer.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include "net/caf_bridge.hpp"
+#include "tests/support/sim_net.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct SimConfig : caf::actor_system_config {
+  explicit SimConfig(Rng& rng) {
+    load_test_network(*this, rng);
+    set("scheduler.policy", caf::atom("testing"));
+  }
+};
+
+struct SimNode : MeshListener {
+  sim::SimHost& host;
+  SimConfig config;
+  caf::actor_system system;
+  caf::scheduler::test_coordinator& jobs;
+  caf::io::network::test_multiplexer& mpx;
+  Doors doors;
+  caf::actor agent;
+  std::unique_ptr<Mesh> mesh;
+  std::string address;
+  std::map<std::string, caf::actor> agents;
+  std::vector<std::string> history;
+  std::string refusal;
+  int asked = 0;
+
+  SimNode(sim::SimHost& h, const std::string& job, int task, std::vector<std::string> seeds,
+          uint64_t incarnation = 1, const std::string& listen = "127.0.0.1:0")
+      : host(h),
+        config(h.rng()),
+        system(config),
+        jobs(dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler())),
+        mpx(dynamic_cast<caf::io::network::test_multiplexer&>(system.middleman().backend())) {
+    jobs.clock().current_time += 1h;  // zero has a special meaning
+    system.await_actors_before_shutdown(false);
+    agent = system.spawn([this]() -> caf::behavior {
+      return {[this](int x) {
+        ++asked;
+        return x + 1;
+      }};
+    });
+    MeshOptions options;
+    options.job = job;
+    options.task = task;
+    options.incarnation = incarnation;
+    options.seeds = std::move(seeds);
+    options.listen = listen;
+    mesh = std::make_unique<Mesh>(system, host, host, host.rng(), doors, options);
+    address = mesh->start(agent, this);
+  }
+  ~SimNode() override {
+    mesh->stop();
+    agents.clear();
+    caf::anon_send_exit(agent, caf::exit_reason::kill);
+    agent = nullptr;
+    while (run_one()) {
+    }
+  }
+  bool run_one() { return mpx.try_exec_runnable() || jobs.try_run_once(); }
+  void up(const Member& m, const caf::actor& a) override {
+    agents[m.name()] = a;
+    history.push_back("up " + m.name());
+  }
+  void down(const Member& m, const std::string&) override {
+    agents.erase(m.name());
+    history.push_back("down " + m.name());
+  }
+  void refused(Errc, const std::string& reason) override { refusal = reason; }
+};
+
+struct World {
+  sim::SimNet net;
+  std::vector<std::unique_ptr<SimNode>> nodes;
+  explicit World(uint64_t seed) : net(seed) {}
+  SimNode& add(const std::string& job, int task, std::vector<std::string> seeds,
+               uint64_t incarnation = 1, const std::string& listen = "127.0.0.1:0") {
+    sim::SimHost& host = net.add(job + std::to_string(task));
+    nodes.push_back(
+        std::make_unique<SimNode>(host, job, task, std::move(seeds), incarnation, listen));
+    return *nodes.back();
+  }
+  bool run_actors() {
+    bool any = false;
+    for (auto& n : nodes)
+      if (n->host.alive() && !n->host.frozen())
+        while (n->run_one()) any = true;
+    return any;
+  }
+  bool run_until(const std::function<bool()>& done, sim::ns limit) {
+    const TimePoint end = net.now() + limit;
+    for (;;) {
+      run_actors();
+      if (done()) return true;
+      if (net.next_due() > end || !net.step()) return done();
+    }
+  }
+  void run_for(sim::ns time) {
+    run_until([] { return false; }, time);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("members meet whoever comes first, and both dials at once make one link") {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    CAPTURE(seed);
+    World w(seed);
+    // Everybody has everybody as a seed and all start together.
+    const std::vector<std::string> seeds = {"127.0.0.1:1000", "127.0.0.1:1001", "127.0.0.1:1002",
+                                            "127.0.0.1:1003"};
+    w.add("ps", 0, seeds, 1, seeds[0]);
+    w.add("ps", 1, seeds, 1, seeds[1]);
+    w.add("worker", 0, seeds, 1, seeds[2]);
+    w.add("worker", 1, seeds, 1, seeds[3]);
+    const auto all_met = [&] {
+      return std::all_of(w.nodes.begin(), w.nodes.end(),
+                         [](auto& n) { return n->agents.size() == 3; });
+    };
+    REQUIRE(w.run_until(all_met, 30s));
+    w.run_for(30s);
+    CHECK(all_met());
+    for (auto& n : w.nodes) {
+      CHECK(n->history.size() == 3);  // nobody went down again
+      CHECK(n->refusal.empty());
+      CHECK(n->mesh->stats().size() == 3);
+    }
+    // CAF messages pass both ways.
+    for (auto& n : w.nodes)
+      for (auto& [name, agent] : n->agents) caf::anon_send(agent, 1);
+    CHECK(w.run_until(
+        [&] {
+          return std::all_of(w.nodes.begin(), w.nodes.end(), [](auto& n) { return n->asked == 3; });
+        },
+        5s));
+  }
+}
+
+TEST_CASE("a frozen member goes down within two seconds and comes back when it thaws") {
+  World w(7);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
+  w.run_for(60s);
+  CHECK(a.history.size() == 1);
+  w.net.freeze(b.host);
+  const TimePoint frozen = w.net.now();
+  REQUIRE(w.run_until([&] { return a.agents.empty(); }, 10s));
+  CHECK(w.net.now() - frozen <= 2s);
+  w.run_for(20s);
+  w.net.thaw(b.host);
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 60s));
+  const int before = b.asked;
+  caf::anon_send(a.agents.begin()->second, 1);  // the new handle works
+  CHECK(w.run_until([&] { return b.asked == before + 1; }, 5s));
+}
+
+TEST_CASE("a partition heals") {
+  World w(8);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  SimNode& c = w.add("worker", 1, {a.address});
+  const auto met = [&] {
+    return a.agents.size() == 2 && b.agents.size() == 2 && c.agents.size() == 2;
+  };
+  REQUIRE(w.run_until(met, 10s));
+  w.net.cut(b.host, c.host);
+  REQUIRE(w.run_until([&] { return b.agents.size() == 1 && c.agents.size() == 1; }, 10s));
+  CHECK(a.agents.size() == 2);
+  w.run_for(10s);
+  w.net.heal();
+  CHECK(w.run_until(met, 60s));
+}
+
+TEST_CASE("a killed member goes down at once, and a newer incarnation takes its task") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    CAPTURE(seed);
+    World w(seed);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
+    REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
+    w.net.kill(b.host);
+    const TimePoint killed = w.net.now();
+    REQUIRE(w.run_until([&] { return a.agents.empty(); }, 10s));
+    CHECK(w.net.now() - killed <= 100ms);
+    SimNode& again = w.add("worker", 0, {a.address}, 2, "127.0.0.1:1001");
+    REQUIRE(w.run_until([&] { return a.agents.size() == 1 && again.agents.size() == 1; }, 10s));
+    CHECK(a.history == std::vector<std::string>{"up /job:worker/task:0", "down /job:worker/task:0",
+                                                "up /job:worker/task:0"});
+  }
+}
+
+TEST_CASE("a newer incarnation waits for a frozen older one to be given up, then takes its place") {
+  World w(9);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  w.net.freeze(b.host);
+  SimNode& newer = w.add("worker", 0, {a.address}, 2);
+  REQUIRE(w.run_until([&] { return newer.agents.size() == 1; }, 10s));
+  CHECK(newer.refusal.empty());
+  CHECK(a.history.back() == "up /job:worker/task:0");
+  CHECK(a.history.size() == 3);  // up, down, up
+  // The older one comes back, is told, and gives up.
+  w.net.thaw(b.host);
+  REQUIRE(w.run_until([&] { return !b.refusal.empty(); }, 60s));
+  CHECK(b.refusal.find("started anew") != b.refusal.npos);
+  CHECK(newer.agents.size() == 1);
+}
+
+TEST_CASE("equal seeds give equal clusters, event by event") {
+  const auto history = [](uint64_t seed) {
+    World w(seed);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    w.add("worker", 0, {a.address});
+    w.add("worker", 1, {a.address});
+    w.run_for(5s);
+    return w.net.trace();
+  };
+  CHECK(history(1) == history(1));
+  CHECK(history(1) != history(2));
+}
+
+}  // namespace troupe
