@@ -79,8 +79,8 @@ void check_manifest(const Manifest& manifest, const std::vector<ParameterSpec>& 
                     const std::string& graph_fingerprint, uint64_t data_seed);
 
 // The state of `wanted` slices, cut as they ask whatever the cut in the files is. Slots of an
-// optimizer of another kind than the file's begin at zero. Reads, and checks the hashes of, the files that hold a
-// part of them.
+// optimizer of another kind than the file's begin at zero. Reads, and checks the hashes of, the
+// files that hold a part of them.
 std::vector<SliceState> read_slices(Disk& disk, const std::string& dir, const Manifest& manifest,
                                     const std::vector<Slice>& wanted);
 

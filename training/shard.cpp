@@ -42,6 +42,19 @@ Outcome check_values(const Slice& slice, const Tensor& values, const char* what)
                          values.size(), " elements; wants ", slice.dtype, " of ", slice.size)};
 }
 
+// Where each of the shard's slots continues: at its own progress, or with the slowest.
+std::vector<SlotProgress> progress_of(const SliceState& state,
+                                      const std::map<int32_t, uint64_t>& slots) {
+  std::vector<SlotProgress> out;
+  for (const auto& [slot, incarnation] : slots) {
+    SlotProgress mine{.slot = slot, .next_step = state.next_step};
+    for (const SlotProgress& p : state.progress)
+      if (p.slot == mine.slot) mine = p;
+    out.push_back(mine);
+  }
+  return out;
+}
+
 Tensor flat(Tensor values) {
   return values.ndim() == 1 ? values : values.reshaped(Shape{values.size()});
 }
@@ -228,15 +241,8 @@ Outcome Shard::restore(uint64_t epoch, std::vector<SliceState> states, ShardActi
             if (Outcome o = check_values(slice, given, name.c_str()); !o) return o;
             tensor = flat(std::move(given));
           }
-      std::vector<SlotProgress> progress;
-      for (const auto& [slot, incarnation] : b.incarnations) {
-        auto p = std::find_if(s.progress.begin(), s.progress.end(),
-                              [&](const SlotProgress& x) { return x.slot == slot; });
-        progress.push_back(
-            p != s.progress.end() ? *p : SlotProgress{.slot = slot, .next_step = s.next_step});
-      }
       try {
-        r.rule = make_rule(b.kind, std::move(progress));
+        r.rule = make_rule(b.kind, progress_of(s, b.incarnations));
       } catch (const Error& e) {
         return {e.code(), e.what()};
       }
@@ -277,8 +283,8 @@ Outcome Shard::set_rule(uint64_t epoch, Aggregation rule, std::vector<SlotProgre
   return {};
 }
 
-void Shard::Body::refuse_parked(Held& held, int32_t slot, PushRefusal reason, const std::string& why,
-                                ShardActions& out) {
+void Shard::Body::refuse_parked(Held& held, int32_t slot, PushRefusal reason,
+                                const std::string& why, ShardActions& out) {
   auto it = held.sequences.find(slot);
   if (it == held.sequences.end()) return;
   for (auto& [number, parked] : std::exchange(it->second.parked, {}))

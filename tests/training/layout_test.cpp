@@ -16,8 +16,9 @@ std::vector<int64_t> loads(const std::vector<Slice>& slices, int32_t shards) {
 }
 
 const std::vector<ParameterSpec> mlp = {
-    {"fc1/w", DType::f32, {784, 1024}}, {"fc1/b", DType::f32, {1024}}, {"fc2/w", DType::f32, {1024, 1024}},
-    {"fc2/b", DType::f32, {1024}},      {"fc3/w", DType::f32, {1024, 10}}, {"fc3/b", DType::f32, {10}}};
+    {"fc1/w", DType::f32, {784, 1024}},  {"fc1/b", DType::f32, {1024}},
+    {"fc2/w", DType::f32, {1024, 1024}}, {"fc2/b", DType::f32, {1024}},
+    {"fc3/w", DType::f32, {1024, 10}},   {"fc3/b", DType::f32, {10}}};
 
 TEST_CASE("slices cover every parameter once, in order, with ids that count up") {
   for (int32_t shards = 1; shards <= 7; ++shards) {
@@ -52,8 +53,10 @@ TEST_CASE("bytes per shard differ by no more than a small piece") {
 }
 
 TEST_CASE("a big matrix is cut at rows, a vector at cache lines, a small one not at all") {
-  const std::vector<Slice> slices = split_parameters(
-      {{"matrix", DType::f32, {1000, 100}}, {"vector", DType::f32, {100'001}}, {"small", DType::f32, {10, 10}}}, 2);
+  const std::vector<Slice> slices = split_parameters({{"matrix", DType::f32, {1000, 100}},
+                                                      {"vector", DType::f32, {100'001}},
+                                                      {"small", DType::f32, {10, 10}}},
+                                                     2);
   REQUIRE(slices.size() == 5);
   CHECK(slices[1].offset == 50'000);
   CHECK(slices[3].offset % 16 == 0);
@@ -63,7 +66,8 @@ TEST_CASE("a big matrix is cut at rows, a vector at cache lines, a small one not
 }
 
 TEST_CASE("scalars and empty parameters are slices too") {
-  const std::vector<Slice> slices = split_parameters({{"scalar", DType::f64, {}}, {"empty", DType::f32, {0, 3}}}, 3);
+  const std::vector<Slice> slices =
+      split_parameters({{"scalar", DType::f64, {}}, {"empty", DType::f32, {0, 3}}}, 3);
   REQUIRE(slices.size() == 2);
   CHECK(slices[0].size == 1);
   CHECK(slices[1].size == 0);
@@ -78,7 +82,8 @@ TEST_CASE("parameters that cannot be placed are refused") {
 }
 
 TEST_CASE("the table has a line per slice and one per shard") {
-  const std::vector<Slice> slices = split_parameters({{"w", DType::f32, {3}}, {"v", DType::f64, {2}}}, 2);
+  const std::vector<Slice> slices =
+      split_parameters({{"w", DType::f32, {3}}, {"v", DType::f64, {2}}}, 2);
   CHECK(layout_table(slices, {"/job:ps/task:0", "/job:ps/task:1"}) ==
         "shard           slice  dtype    elements         bytes\n"
         "/job:ps/task:0  v      f64             2            16\n"

@@ -11,7 +11,9 @@ namespace {
 
 constexpr int64_t kElements = 37;  // not a multiple of any vector length
 
-double gradient_of(int64_t t, int64_t i) { return std::sin(0.7 * static_cast<double>(t) + static_cast<double>(i)); }
+double gradient_of(int64_t t, int64_t i) {
+  return std::sin(0.7 * static_cast<double>(t) + static_cast<double>(i));
+}
 double value_of(int64_t i) { return 0.1 * static_cast<double>(i) - 1; }
 
 template <class T>
@@ -54,7 +56,8 @@ TEST_CASE("momentum accumulates velocity as Polyak wrote it") {
 }
 
 TEST_CASE("adam follows algorithm 1 of Kingma and Ba, bias correction included") {
-  const Optimizer adam{.kind = "adam", .learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-3};
+  const Optimizer adam{
+      .kind = "adam", .learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-3};
   const Run<double> r = run<double>(adam, 10);
   const Run<float> single = run<float>(adam, 10);
   for (int64_t i = 0; i < kElements; ++i) {
@@ -84,7 +87,9 @@ TEST_CASE("an update in pieces has the bits of an update in one") {
       for (int64_t i = 0; i < kElements; ++i) g.push_back(static_cast<float>(gradient_of(t, i)));
       for (int64_t begin = 0; begin < kElements; begin += 5)
         apply_optimizer<float>(optimizer, t, std::min<int64_t>(5, kElements - begin),
-                               {g.data() + begin, pieces.w.data() + begin, {pieces.a.data() + begin, pieces.b.data() + begin}});
+                               {g.data() + begin,
+                                pieces.w.data() + begin,
+                                {pieces.a.data() + begin, pieces.b.data() + begin}});
     }
     CHECK(whole.w == pieces.w);
     CHECK(whole.a == pieces.a);
@@ -99,8 +104,10 @@ TEST_CASE("an optimizer that cannot work is refused with what is right") {
   };
   const std::vector<Case> cases = {
       {{.kind = "adagrad"}, "there is no optimizer 'adagrad'; known are sgd, momentum and adam"},
-      {{.kind = "sgd", .learning_rate = NAN}, "optimizer sgd has learning rate nan; wants a finite number"},
-      {{.kind = "momentum", .momentum = 1}, "optimizer momentum has momentum 1; wants a number in [0, 1)"},
+      {{.kind = "sgd", .learning_rate = NAN},
+       "optimizer sgd has learning rate nan; wants a finite number"},
+      {{.kind = "momentum", .momentum = 1},
+       "optimizer momentum has momentum 1; wants a number in [0, 1)"},
       {{.kind = "adam", .beta1 = -0.1}, "optimizer adam has beta1 -0.1; wants a number in [0, 1)"},
       {{.kind = "adam", .beta2 = 1}, "optimizer adam has beta2 1; wants a number in [0, 1)"},
       {{.kind = "adam", .epsilon = 0}, "optimizer adam has epsilon 0; wants a positive number"},

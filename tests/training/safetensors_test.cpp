@@ -20,6 +20,13 @@ std::string file_of(const std::string& header, size_t data_bytes) {
   return le64(header.size()) + header + std::string(data_bytes, '\1');
 }
 
+// Two tensors of `size` floats each, "a" and another.
+std::string two(int size, const std::string& a, const std::string& name, const std::string& b) {
+  const std::string type = R"("dtype":"F32","shape":[)" + std::to_string(size) + "]";
+  return R"({"a":{)" + type + R"(,"data_offsets":)" + a + R"(},")" + name + R"(":{)" + type +
+         R"(,"data_offsets":)" + b + "}}";
+}
+
 void write(SimDisk& disk, const std::string& bytes) {
   auto file = disk.create("d/f");
   file->write(std::as_bytes(std::span(bytes)));
@@ -78,28 +85,12 @@ TEST_CASE("a damaged safetensors file is refused with offset, expected and found
       {"data one byte short", file_of(one, 7), "expected a whole number from 0 to 7, found 8"},
       {"data one byte long", file_of(one, 9),
        "the tensors end at byte 70, but the file has 71 bytes"},
-      {"overlap",
-       file_of(
-           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
-           12),
-       "tensor \"b\" begins at byte"},
-      {"hole",
-       file_of(
-           R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
-           12),
-       "without overlaps, holes or disorder"},
+      {"overlap", file_of(two(2, "[0,8]", "b", "[4,12]"), 12), "tensor \"b\" begins at byte"},
+      {"hole", file_of(two(1, "[0,4]", "b", "[8,12]"), 12), "without overlaps, holes or disorder"},
       {"a hole at the front",
        file_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8), "holes"},
-      {"out of order",
-       file_of(
-           R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
-           8),
-       "disorder"},
-      {"a key twice",
-       file_of(
-           R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-           8),
-       "the key \"a\" stands twice"},
+      {"out of order", file_of(two(1, "[4,8]", "b", "[0,4]"), 8), "disorder"},
+      {"a key twice", file_of(two(1, "[0,4]", "a", "[4,8]"), 8), "the key \"a\" stands twice"},
       {"unknown dtype", file_of(R"({"a":{"dtype":"F33","shape":[2],"data_offsets":[0,8]}})", 8),
        "a.dtype: expected one of F32, F64, I32, I64, U8, BOOL, found \"F33\""},
       {"offsets reversed", file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8),
