@@ -1,0 +1,15 @@
+// What ./dev sim NAME may name.
+#include <algorithm>
+
+#include "tests/support/simulation.hpp"
+
+namespace troupe {
+
+TEST_CASE("every simulated cluster has a name of its own") {
+  auto names = sim::scenario_names();
+  REQUIRE(!names.empty());
+  std::sort(names.begin(), names.end());
+  CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+}
+
+}  // namespace troupe
