@@ -11,7 +11,9 @@
 
 #include "net/address.hpp"
 #include "net/caf_bridge.hpp"
+#include "net/greetings.hpp"
 #include "net/link.hpp"
+#include "net/peer_port.hpp"
 
 namespace troupe {
 namespace {
@@ -21,19 +23,15 @@ using namespace std::chrono_literals;
 constexpr size_t kMembersMax = 1024;  // of a cluster
 constexpr size_t kStrangersMax = 64;  // connections that have not greeted yet
 constexpr size_t kTargetsMax = 2 * kMembersMax;
-constexpr size_t kProxiesMax =
-    1 << 16;  // of one peer, beyond which those nobody holds are forgotten
 constexpr size_t kNewestMax = 1 << 16;  // remembered incarnations
-constexpr auto kDialTimeout = 3s;
 constexpr auto kBackoffFirst = 100ms, kBackoffSeedMax = 2000ms, kBackoffMax = 30'000ms;
 constexpr auto kCourtesy = 300ms;    // the larger name leaves the first dial to the smaller one
 constexpr auto kForgetAfter = 600s;  // a lost member that is no seed is not dialled any longer
 // A process whose peer was heard this recently is alive; another one cannot take its task. Longer
 // than a heartbeat and a tick.
 constexpr auto kAliveWithin = 800ms;
-constexpr auto kTakenPatience =
-    3s;                          // how long we wait for a task that seems taken; past kSilenceMax
-constexpr auto kReserved = 30s;  // a drawn task number stays reserved
+constexpr auto kTakenPatience = 3s;  // for a task that seems taken; longer than kSilenceMax
+constexpr auto kReserved = 30s;      // a drawn task number stays reserved
 constexpr auto kSeedReminder = 10s;  // between log lines about a seed that is not there
 
 std::string task_name(const std::string& job, int32_t task) {
@@ -44,189 +42,34 @@ Member member_of(const Hello& hello) {
   return {hello.job, hello.task, hello.incarnation, hello.address};
 }
 
-Greeting refusal(const Hello& self, Refusal why, std::string text) {
-  return {GreetingKind::refusal, why, std::move(text), self};
-}
-
-// What makes two processes fit together; null if they do.
-std::optional<Greeting> misfit(const Hello& self, const Hello& theirs) {
-  if (theirs.cluster != self.cluster)
-    return refusal(
-        self, Refusal::other_cluster,
-        detail::concat(self.name(), " is of cluster \"", self.cluster, "\", ", theirs.name(),
-                       " of cluster \"", theirs.cluster, "\"; give both the same --cluster"));
-  if (theirs.fingerprint != self.fingerprint)
-    return refusal(self, Refusal::other_ops,
-                   detail::concat(self.name(), " and ", theirs.name(),
-                                  " were built with different ops; install the same "
-                                  "version of the program on both"));
-  return std::nullopt;
-}
-
-bool is_final(Refusal why) {
-  switch (why) {
-    case Refusal::not_ours:
-    case Refusal::other_version:
-    case Refusal::other_cluster:
-    case Refusal::other_ops:
-    case Refusal::stale_incarnation:
-    case Refusal::same_node:
-    case Refusal::malformed:
-      return true;
-    default:
-      return false;
-  }
-}
-
-template <size_t I = 0>
-std::optional<DataMessage> data_message_in(const caf::message_view& view) {
-  if constexpr (I < std::variant_size_v<DataMessage>) {
-    using M = std::variant_alternative_t<I, DataMessage>;
-    const auto& content = const_cast<caf::message_view&>(view).content();
-    if (content.match_elements<M>()) return content.get_as<M>(0);
-    return data_message_in<I + 1>(view);
-  }
-  return std::nullopt;
-}
-
-caf::message to_caf_message(DataMessage message) {
-  return std::visit([](auto&& m) { return caf::make_message(std::move(m)); }, std::move(message));
-}
-
 }  // namespace
 
 std::string Member::name() const { return task_name(job, task); }
 
-// Doors
-
-void Doors::open(caf::strong_actor_ptr actor) {
-  if (!actor) return;
-  const uint64_t id = actor->id();
-  std::unique_lock lock(mutex_);
-  actors_[id].swap(actor);
-}
-void Doors::close(uint64_t actor_id) {
-  caf::strong_actor_ptr gone;  // released without the lock
-  std::unique_lock lock(mutex_);
-  if (auto it = actors_.find(actor_id); it != actors_.end()) {
-    gone = std::move(it->second);
-    actors_.erase(it);
-  }
-  lock.unlock();
-}
-caf::strong_actor_ptr Doors::find(uint64_t actor_id) const {
-  std::shared_lock lock(mutex_);
-  const auto it = actors_.find(actor_id);
-  return it == actors_.end() ? nullptr : it->second;
-}
-size_t Doors::size() const {
-  std::shared_lock lock(mutex_);
-  return actors_.size();
-}
-
-// Proxies
-
-// One end of the data plane: what the proxies of one established link share. Any thread.
-class PeerPort : public std::enable_shared_from_this<PeerPort> {
- public:
-  PeerPort(caf::actor_system& system, Transport& transport, std::shared_ptr<Link> link,
-           std::shared_ptr<std::atomic<int64_t>> dropped)
-      : system_(system),
-        transport_(transport),
-        name_(link->peer().name()),
-        node_(caf_node_id(link->peer().node)),
-        dropped_(std::move(dropped)),
-        link_(std::move(link)) {}
-
-  caf::strong_actor_ptr proxy(uint64_t actor_id, caf::strong_actor_ptr slow = nullptr);
-  void post(uint64_t target, const caf::strong_actor_ptr& sender, DataMessage message);
-  // The link has ended: proxies refuse, their monitors fire. Net thread.
-  void shut();
-  const caf::node_id& node() const { return node_; }
-
- private:
-  caf::actor_system& system_;
-  Transport& transport_;
-  const std::string name_;
-  const caf::node_id node_;
-  const std::shared_ptr<std::atomic<int64_t>> dropped_;
-  std::mutex mutex_;  // guards the rest
-  std::shared_ptr<Link> link_;
-  std::unordered_map<uint64_t, caf::strong_actor_ptr> proxies_;
-};
-
-class PeerProxy final : public caf::monitorable_actor {
- public:
-  PeerProxy(caf::actor_config& config, std::shared_ptr<PeerPort> port, caf::strong_actor_ptr slow)
-      : monitorable_actor(config), slow(std::move(slow)), port_(std::move(port)) {}
-
-  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* unit) override {
-    if (auto data = data_message_in(*message))
-      return port_->post(id(), message->sender, std::move(*data));
-    if (slow) return slow->enqueue(std::move(message), unit);
-    // Without CAF's own proxy there is no way for it: a request hears so, nothing else does.
-    bounce(message, caf::make_error(caf::sec::unexpected_message));
-  }
-  const char* name() const override { return "proxy"; }
-  void die() { cleanup(caf::make_error(caf::exit_reason::remote_link_unreachable), nullptr); }
-
-  const caf::strong_actor_ptr slow;  // CAF's proxy of the same actor; may be null
-
- private:
-  const std::shared_ptr<PeerPort> port_;
-};
-
-caf::strong_actor_ptr PeerPort::proxy(uint64_t actor_id, caf::strong_actor_ptr slow) {
-  std::lock_guard lock(mutex_);
-  if (!link_) return nullptr;
-  auto& entry = proxies_[actor_id];
-  if (!entry || (slow && !static_cast<PeerProxy*>(entry->get())->slow)) {
-    caf::actor_config config;  // the remote actor's ids: the handles compare equal
-    entry = caf::make_actor<PeerProxy, caf::strong_actor_ptr>(actor_id, node_, &system_, config,
-                                                              shared_from_this(), std::move(slow));
-  }
-  caf::strong_actor_ptr out = entry;
-  if (proxies_.size() > kProxiesMax)
-    std::erase_if(proxies_, [](const auto& p) { return p.second->strong_refs == 1; });
-  return out;
-}
-
-void PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender, DataMessage message) {
-  std::shared_ptr<Link> link;
-  {
-    std::lock_guard lock(mutex_);
-    link = link_;
-  }
-  // A sender of a third process cannot be named here.
-  const uint64_t from = sender && sender->node() == system_.node() ? sender->id() : 0;
-  const Errc code = link ? link->send(target, from, message) : Errc::peer_lost;
-  if (code == Errc::ok) return;
-  dropped_->fetch_add(1, std::memory_order_relaxed);
-  const std::string text = code == Errc::peer_lost
-                               ? detail::concat("the link to ", name_, " is gone")
-                               : detail::concat("too much waits to be sent to ", name_);
-  if (code == Errc::out_of_memory)
-    if (const auto failed = failed_form_of(message, code, text)) link->send(target, from, *failed);
-  auto answer = refusal_of(message, code, text);
-  if (!answer || !sender) return;
-  if (auto* finish = std::get_if<FinishStep>(&*answer)) finish->task = name_;
-  // From the net thread, as all answers: the sender may hold a mutex now.
-  transport_.post([sender, answer = std::move(*answer)]() mutable {
-    sender->enqueue(nullptr, caf::make_message_id(), to_caf_message(std::move(answer)), nullptr);
-  });
-}
-
-void PeerPort::shut() {
-  std::unordered_map<uint64_t, caf::strong_actor_ptr> proxies;
-  {
-    std::lock_guard lock(mutex_);
-    link_ = nullptr;
-    proxies.swap(proxies_);
-  }
-  for (const auto& [id, proxy] : proxies) static_cast<PeerProxy*>(proxy->get())->die();
-}
-
 // Core
+
+// The way from CAF's threads to the net thread, until it is shut: nothing of CAF's may wait there
+// when the actor system ends.
+class Gate {
+ public:
+  explicit Gate(Transport& transport) : transport_(transport) {}
+  void post(std::function<void()> fn) {
+    std::lock_guard lock(mutex_);
+    if (!shut_) transport_.post(std::move(fn));
+  }
+  void shut() {
+    {
+      std::lock_guard lock(mutex_);
+      shut_ = true;
+    }
+    transport_.run([] {});  // what was posted before has run
+  }
+
+ private:
+  Transport& transport_;
+  std::mutex mutex_;
+  bool shut_ = false;
+};
 
 class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Mesh::Core> {
  public:
@@ -310,6 +153,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   Doors& doors_;
   const MeshOptions options_;
   std::shared_ptr<spdlog::logger> log_;
+  const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>(transport_);
   const std::shared_ptr<std::atomic<int64_t>> dropped_ = std::make_shared<std::atomic<int64_t>>(0);
 
   // Net thread.
@@ -321,6 +165,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   std::map<std::string, Target> targets_;      // by address
   std::map<std::string, uint64_t> newest_;     // incarnation, by name
   std::map<std::string, TimePoint> reserved_;  // drawn task names and until when
+  TimePoint warned_{};
   bool refused_ = false, stopped_ = false;
 
   mutable std::mutex mutex_;  // guards the rest; written on the net thread only
@@ -382,15 +227,15 @@ std::string Mesh::Core::start(const caf::actor& agent, MeshListener* listener) {
     listener_ = listener;
     port_ = std::move(port);
     CafBridge::Events events;
-    events.on_agent = [weak = weak_from_this(), &transport = transport_](const NodeId& node,
-                                                                         const caf::actor& peer) {
-      transport.post([weak, node, peer] {
+    events.on_agent = [gate = gate_, weak = weak_from_this()](const NodeId& node,
+                                                              const caf::actor& peer) {
+      gate->post([weak, node, peer] {
         if (const auto self = weak.lock()) self->agent_known(node, peer);
       });
     };
-    events.on_failed = [weak = weak_from_this(), &transport = transport_](
-                           const NodeId& node, const std::string& reason) {
-      transport.post([weak, node, reason] {
+    events.on_failed = [gate = gate_, weak = weak_from_this()](const NodeId& node,
+                                                               const std::string& reason) {
+      gate->post([weak, node, reason] {
         const auto self = weak.lock();
         if (!self) return;
         for (auto& [name, peer] : self->peers_)
@@ -425,6 +270,7 @@ void Mesh::Core::stop() {
     targets_.clear();
     if (bridge_) bridge_->stop();
   });
+  gate_->shut();
 }
 
 // Links
@@ -732,11 +578,13 @@ void Mesh::Core::closed(Link& link, const std::string& reason, Refusal why) {
   const std::shared_ptr<Link> self = link.shared_from_this();
   std::erase(links_, self);
   if (find(link)) drop(link.peer().name(), reason);
-  if (link.role() == Link::Role::dialler)
+  if (link.role() == Link::Role::dialler) {
     dial_failed(link, reason, why);
-  else if (why != Refusal::none && why != Refusal::linked)
+  } else if (why != Refusal::none && why != Refusal::linked && clock_.now() - warned_ >= 1s) {
+    warned_ = clock_.now();  // strangers must not fill the log
     log_->warn("refused a connection: peer={} reason={} text={}", link.label(), to_string(why),
                reason);
+  }
 }
 
 void Mesh::Core::drop(const std::string& name, const std::string& reason) {
@@ -829,8 +677,7 @@ caf::strong_actor_ptr Mesh::Core::proxy(const caf::strong_actor_ptr& actor) {
       if (peer.port->node() == actor->node()) port = peer.port;
   }
   if (!port) return nullptr;
-  return dynamic_cast<PeerProxy*>(actor->get()) ? port->proxy(actor->id())
-                                                : port->proxy(actor->id(), actor);
+  return port->proxy(actor->id(), actor);
 }
 
 std::map<std::string, PeerStats> Mesh::Core::stats() const {
@@ -893,125 +740,5 @@ std::map<int32_t, int64_t> Mesh::edge_bytes(uint64_t session, uint32_t executabl
   return core_->edge_bytes(session, executable);
 }
 int64_t Mesh::dropped() const { return core_->dropped(); }
-
-// Drawing a task number
-
-namespace {
-
-class TaskDraw final : public LinkHost, public std::enable_shared_from_this<TaskDraw> {
- public:
-  TaskDraw(Transport& transport, Clock& clock, Rng& rng, TaskRequest request,
-           std::function<void(Errc, const std::string&, int32_t)> done)
-      : transport_(transport), clock_(clock), request_(std::move(request)), done_(std::move(done)) {
-    hello_.cluster = request_.cluster;
-    hello_.job = request_.job;
-    hello_.fingerprint = request_.fingerprint;
-    hello_.node.process = static_cast<uint32_t>(rng.next());
-  }
-  void start() {
-    deadline_ = clock_.now() + request_.timeout;
-    next_ = request_.seeds;
-    keep_ = shared_from_this();
-    dial();
-  }
-
- private:
-  void dial() {
-    if (next_.empty()) next_ = request_.seeds;
-    const auto left = deadline_ - clock_.now();
-    if (left <= 0ns || next_.empty())
-      return finish(
-          Errc::peer_lost,
-          detail::concat("no member of cluster \"", request_.cluster, "\" answers",
-                         last_.empty() ? "" : " (" + last_ + ")", "; is a node running at ",
-                         request_.seeds.empty() ? "" : request_.seeds.front(), "?"),
-          0);
-    address_ = next_.front();
-    next_.erase(next_.begin());
-    transport_.dial(
-        address_, std::min<std::chrono::nanoseconds>(kDialTimeout, left),
-        [self = shared_from_this()](ConnectionPtr connection, const std::string& reason) {
-          if (!connection) return self->again(reason);
-          self->link_ = std::make_shared<Link>(
-              Link::Role::dialler, std::move(connection),
-              Greeting{GreetingKind::ask_task, Refusal::none, "", self->hello_}, *self,
-              [&t = self->transport_](std::function<void()> fn) { t.post(std::move(fn)); },
-              self->clock_.now());
-          self->link_->start();
-          self->tick();
-        });
-  }
-  void tick() {
-    timer_ = clock_.after(kTick, [self = shared_from_this()] {
-      const auto link = self->link_;
-      if (!link) return;
-      self->tick();
-      link->tick(self->clock_.now());
-    });
-  }
-  void again(const std::string& why) {
-    last_ = why;
-    timer_ = clock_.after(200ms, [self = shared_from_this()] { self->dial(); });
-  }
-  void finish(Errc code, const std::string& text, int32_t task) {
-    timer_.reset();
-    const auto done = std::exchange(done_, nullptr);
-    const auto self = std::exchange(keep_, nullptr);
-    if (done) done(code, text, task);
-  }
-
-  Greeting judge(Link&, const Greeting& theirs) override {
-    answer_ = theirs;
-    return refusal(hello_, Refusal::none, "");
-  }
-  void closed(Link&, const std::string& reason, Refusal why) override {
-    timer_.reset();
-    transport_.post(
-        [self = shared_from_this(), link = std::move(link_)] {});  // it calls us right now
-    link_ = nullptr;
-    const auto answer = std::exchange(answer_, std::nullopt);
-    if (answer && answer->kind == GreetingKind::assigned)
-      return finish(Errc::ok, "", answer->hello.task);
-    if (answer && answer->kind == GreetingKind::redirect && redirects_++ < kRedirectsMax) {
-      next_.insert(next_.begin(), answer->hello.address);
-      return again("redirected");
-    }
-    if (is_final(why))
-      return finish(Errc::bad_configuration,
-                    detail::concat(address_, " refuses this process: ", reason), 0);
-    again(reason);
-  }
-  void established(Link& link) override { link.close_now("nothing was asked"); }
-  void control(Link&, Control, std::span<const std::byte>) override {}
-  void caf_bytes(Link&, std::span<const std::byte>) override {}
-  void message(Link&, uint64_t, uint64_t, DataMessage) override {}
-  Tensor allocate(DType, const Shape&) override {
-    throw Error(Errc::out_of_memory, "nothing was asked");
-  }
-
-  static constexpr int kRedirectsMax = 100;
-
-  Transport& transport_;
-  Clock& clock_;
-  const TaskRequest request_;
-  std::function<void(Errc, const std::string&, int32_t)> done_;
-  Hello hello_;
-  TimePoint deadline_{};
-  std::vector<std::string> next_;
-  std::string address_, last_;
-  int redirects_ = 0;
-  std::optional<Greeting> answer_;
-  std::shared_ptr<Link> link_;
-  TimerPtr timer_;
-  std::shared_ptr<TaskDraw> keep_;  // ourselves, until done
-};
-
-}  // namespace
-
-void draw_task(Transport& transport, Clock& clock, Rng& rng, const TaskRequest& request,
-               std::function<void(Errc, const std::string&, int32_t)> done) {
-  auto draw = std::make_shared<TaskDraw>(transport, clock, rng, request, std::move(done));
-  transport.post([draw] { draw->start(); });
-}
 
 }  // namespace troupe

@@ -224,6 +224,43 @@ TEST_CASE("a newer incarnation waits for a frozen older one to be given up, then
   CHECK(newer.agents.size() == 1);
 }
 
+TEST_CASE(
+    "a second process of a task is told where the first one runs, and the first one loses "
+    "nothing") {
+  World w(10);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  SimNode& twin = w.add("worker", 0, {a.address}, 2);
+  REQUIRE(w.run_until([&] { return !twin.refusal.empty(); }, 10s));
+  CHECK(twin.refusal.find("/job:worker/task:0 runs already, at " + b.address) != twin.refusal.npos);
+  CHECK(a.history == std::vector<std::string>{"up /job:worker/task:0"});
+  CHECK(b.refusal.empty());
+}
+
+TEST_CASE("a member that leaves is not dialled again, one that died is") {
+  World w(11);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  b.mesh->stop();
+  REQUIRE(w.run_until([&] { return a.agents.empty(); }, 1s));
+  int dialled = 0;
+  const auto listener = b.host.listen("127.0.0.1:1001", [&](ConnectionPtr) { ++dialled; });
+  w.run_for(60s);
+  CHECK(dialled == 0);
+
+  World v(12);
+  SimNode& c = v.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& d = v.add("worker", 0, {c.address}, 1, "127.0.0.1:1001");
+  REQUIRE(v.run_until([&] { return c.agents.size() == 1; }, 10s));
+  v.net.kill(d.host);
+  REQUIRE(v.run_until([&] { return c.agents.empty(); }, 1s));
+  const auto other = v.net.add("other").listen("127.0.0.1:1001", [&](ConnectionPtr) { ++dialled; });
+  v.run_for(60s);
+  CHECK(dialled > 0);
+}
+
 TEST_CASE("equal seeds give equal clusters, event by event") {
   const auto history = [](uint64_t seed) {
     World w(seed);

@@ -322,15 +322,6 @@ TEST_CASE("processes that do not fit together are told why") {
     REQUIRE(b.wait([&] { return !b.refusal.empty(); }));
     CHECK(b.refusal.find("different ops") != b.refusal.npos);
   }
-  SUBCASE("the task runs already") {
-    Node b("worker", 0, {a.address});
-    REQUIRE(a.wait_members(1));
-    Node twin("worker", 0, {a.address}, [](MeshOptions& o) { o.incarnation = 2; });
-    REQUIRE(twin.wait([&] { return !twin.refusal.empty(); }));
-    CHECK(twin.refusal.find("/job:worker/task:0 runs already, at " + b.address) !=
-          twin.refusal.npos);
-    CHECK(a.history == std::vector<std::string>{"up /job:worker/task:0"});
-  }
   SUBCASE("an older incarnation of a task") {
     {
       Node b("worker", 0, {a.address}, [](MeshOptions& o) { o.incarnation = 5; });

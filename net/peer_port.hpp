@@ -1,0 +1,56 @@
+// PeerPort: one established link as proxy actors see it. A proxy has the ids of an actor in the
+// peer's process, so it equals that actor's handle; what it is sent becomes frames of the link.
+// Owner: the mesh, until the link ends.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include <caf/actor_control_block.hpp>
+#include <caf/node_id.hpp>
+
+#include "net/caf_bridge.hpp"
+#include "net/link.hpp"
+
+namespace troupe {
+
+// Proxies of one peer, beyond which those nobody holds are forgotten.
+inline constexpr size_t kProxiesMax = 1 << 16;
+
+caf::message to_caf_message(DataMessage message);
+
+// Any thread, but for shut().
+class PeerPort : public std::enable_shared_from_this<PeerPort> {
+ public:
+  PeerPort(caf::actor_system& system, Transport& transport, std::shared_ptr<Link> link,
+           std::shared_ptr<std::atomic<int64_t>> dropped)
+      : system_(system),
+        transport_(transport),
+        name_(link->peer().name()),
+        node_(caf_node_id(link->peer().node)),
+        dropped_(std::move(dropped)),
+        link_(std::move(link)) {}
+
+  // Null once the link has ended. `slow`: CAF's own proxy of that actor, for messages that are not
+  // of the data plane.
+  caf::strong_actor_ptr proxy(uint64_t actor_id, caf::strong_actor_ptr slow = nullptr);
+  void post(uint64_t target, const caf::strong_actor_ptr& sender, DataMessage message);
+  // The link has ended: proxies refuse, their monitors fire. Net thread.
+  void shut();
+  const caf::node_id& node() const { return node_; }
+
+ private:
+  caf::actor_system& system_;
+  Transport& transport_;
+  const std::string name_;
+  const caf::node_id node_;
+  const std::shared_ptr<std::atomic<int64_t>> dropped_;
+  std::mutex mutex_;  // guards the rest
+  std::shared_ptr<Link> link_;
+  std::unordered_map<uint64_t, caf::strong_actor_ptr> proxies_;
+};
+
+}  // namespace troupe
