@@ -1,0 +1,28 @@
+// Nodes of a cluster for benchmarks: child processes that run troupe/node.hpp and end with their parent.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace troupe::bench {
+
+class Nodes {
+ public:
+  // Starts `count` nodes of `job` on loopback with one thread each, and waits until they listen.
+  Nodes(const std::string& job, int count);
+  ~Nodes();  // SIGTERM, then waits
+  Nodes(const Nodes&) = delete;
+
+  std::string addresses() const;           // "host:port,host:port"
+  std::vector<std::string> names() const;  // "/job:ps/task:0", ...
+  pid_t pid(int i) const { return pids_[static_cast<size_t>(i)]; }
+
+ private:
+  const std::string job_;
+  std::vector<pid_t> pids_;
+  std::vector<std::string> addresses_;
+};
+
+}  // namespace troupe::bench
