@@ -28,11 +28,12 @@ class SimDisk final : public Disk {
   bool lie_on_sync = false;  // sync() keeps nothing
   bool says_full = false;    // free_bytes() is 0
 
-  // What a restarted process finds: the names that were synced and `draw`-many later ones, in
-  // order; files with what was synced and a part of the rest. `draw(n)` is uniform in [0, n).
+  // What a restarted process finds: the names that were synced and some of the later changes, each
+  // if `draw(2)` is 1 (a file system may write directories in any order); files with what was
+  // synced and a part of the rest. `draw(n)` is uniform in [0, n).
   void crash(const std::function<uint64_t(uint64_t)>& draw) {
-    const size_t later = static_cast<size_t>(draw(pending_.size() + 1));
-    for (size_t i = 0; i < later; ++i) apply(durable_, pending_[i]);
+    for (const Change& c : pending_)
+      if (draw(2) == 1) apply(durable_, c);
     pending_.clear();
     now_ = durable_;
     for (auto& [path, file] : now_) {

@@ -411,6 +411,10 @@ TEST_CASE(
         REQUIRE(m->step >= reported);
       }
       if (m) check_state(disk, *m, 1, few_parameters());
+      for (const std::string& name : disk.list(kDir))  // a manifest never outlives its files
+        if (name.ends_with(".manifest.json"))
+          for (const CheckpointFile& file : read_manifest(disk, kDir, name).files)
+            CHECK(disk.has(kDir + "/" + file.name));
       CHECK(warnings.empty());  // a crash never leaves a damaged checkpoint, only none
       save(disk, kShards, 9, 1, few_parameters());
       REQUIRE(newest(disk)->step == 9);

@@ -28,6 +28,16 @@ TEST_CASE("a round closes with the mean of all slots, and acknowledges them all"
   CHECK(s.shard.waiting_for().empty());
 }
 
+TEST_CASE("gradients are summed in the order of slots, not of arrival") {
+  ShardScript s = ShardScript::serving(Aggregation::sync, 3);
+  const auto all = [](float x) { return vector_of({x, x, x, x}); };
+  s.push(2, 0, all(3));
+  s.push(1, 0, all(-1e8F));
+  s.push(0, 0, all(1e8F));
+  CHECK(
+      same_bits(s.shard.values(0), all(-1)));  // (1e8 - 1e8) + 3; any other order rounds the 3 away
+}
+
 TEST_CASE("a pull of step t waits for version t and gets exactly it") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 2);
   CHECK(only<Pulled>(s.pull(0, 0)).version == 0);
