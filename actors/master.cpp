@@ -92,8 +92,10 @@ Master::Master(Process& process, Graph& graph, uint64_t session)
   door_ = caf::make_actor<MasterDoor, caf::actor>(
       process.system().next_actor_id(), process.system().node(), &process.system(), config, [this](const FinishStep& m) {
         if (m.session != session_) return;
-        if (m.code == Errc::stale) on_orders_from_actor([&](MasterState& s) { return s.missing(m.task, m.executable); });
-        finish_part(m.run, m.task, m.code == Errc::stale ? Errc::peer_lost : m.code, m.text, {});
+        // The worker has restarted, and we have not heard of it yet.
+        const bool missing = m.code == Errc::bad_configuration && m.fired < 0;
+        if (missing) on_orders_from_actor([&](MasterState& s) { return s.missing(m.task, m.executable); });
+        finish_part(m.run, m.task, missing ? Errc::peer_lost : m.code, m.text, {});
       });
   process.open_door(caf::actor_cast<caf::strong_actor_ptr>(door_));
   actor_ = process.system().spawn([this](caf::event_based_actor* self) -> caf::behavior {
@@ -105,6 +107,7 @@ Master::Master(Process& process, Graph& graph, uint64_t session)
             },
             [self](const RemoteRequest& request) { request.go(self); }};
   });
+  process.track(actor_);
 }
 
 Master::~Master() { stop(); }
@@ -763,6 +766,10 @@ void Master::cancel_all(Errc code, const std::string& text) {
 
 void Master::tick() {
   const auto t = now();
+  if (t >= retry_at_) {  // only the actor's thread is here
+    retry_at_ = t + kInstallRetry;
+    on_orders_from_actor([](MasterState& s) { return s.retry(); });
+  }
   std::vector<RunPtr> expired;
   std::vector<std::pair<int64_t, std::string>> lost;  // parts that did not even answer a cancel
   std::vector<std::pair<std::function<void(RunResult)>, std::string>> late;

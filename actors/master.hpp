@@ -29,6 +29,8 @@ namespace troupe {
 inline constexpr std::chrono::seconds kInstallTimeout{30};
 // How often deadlines and stalls are looked at.
 inline constexpr std::chrono::milliseconds kMasterTick{50};
+// An install that failed while its tasks are up is tried again this often.
+inline constexpr std::chrono::milliseconds kInstallRetry{500};
 // A run without progress for this long is reported: who waits for whom, since when.
 inline constexpr std::chrono::seconds kStallReport{5};
 // Runs under way in one session; more are refused, so that nothing queues without bound.
@@ -143,6 +145,7 @@ class Master : public MeshListener {
   const uint64_t session_;
   caf::actor actor_;  // carries requests to workers, ticks
   caf::actor door_;   // receives FinishStep
+  caf::actor_clock::time_point retry_at_{};  // the actor's own
 
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;

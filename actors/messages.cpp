@@ -1,6 +1,8 @@
 // Implements actors/messages.hpp.
 #include "actors/messages.hpp"
 
+#include "actors/device_actor.hpp"
+
 namespace troupe {
 
 std::pair<Errc, std::string> from_caf(const caf::error& error) {
@@ -24,7 +26,9 @@ void add_control_messages(caf::actor_system_config& config) {
       .add_message_type<Description>("Description")
       .add_message_type<SetTracing>("SetTracing")
       .add_message_type<TraceEvents>("TraceEvents")
-      .add_message_type<Leave>("Leave");
+      .add_message_type<Leave>("Leave")
+      .add_message_type<DescribeDevice>("DescribeDevice")
+      .add_message_type<DeviceDescription>("DeviceDescription");
 }
 
 }  // namespace troupe

@@ -78,10 +78,22 @@ Process::Process(std::string task, ProcessOptions options)
       config_(std::make_unique<Config>(lanes_)) {
   config_->load<LaneScheduler>();
   make_devices(options);
-  system_ = std::make_unique<caf::actor_system>(*config_);
+  owned_system_ = std::make_unique<caf::actor_system>(*config_);
+  system_ = owned_system_.get();
   doors_ = std::make_unique<Doors>();
-  services_ = make_services(*this);
-  agent_ = spawn_worker(*this, nullptr);
+  make_actors();
+}
+
+Process::Process(std::string task, ProcessOptions options, caf::actor_system& system)
+    : task_(std::move(task)),
+      incarnation_(draw_incarnation()),
+      lanes_(lanes_of(options)),
+      log_(make_log(options, task_)),
+      tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
+      system_(&system) {
+  make_devices(options);
+  doors_ = std::make_unique<Doors>();
+  make_actors();
 }
 
 Process::Process(std::string task, uint64_t incarnation, ProcessOptions options, ClusterOptions cluster, ProcessSeams seams)
@@ -105,7 +117,8 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
     load_network(*config_, rng);
   }
   make_devices(options);
-  system_ = std::make_unique<caf::actor_system>(*config_);
+  owned_system_ = std::make_unique<caf::actor_system>(*config_);
+  system_ = owned_system_.get();
   if (seams.configure) system_->await_actors_before_shutdown(false);
   doors_ = std::make_unique<Doors>();
   const DeviceName name = parse_device_name(task_);
@@ -121,12 +134,38 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   mesh.log = log_;
   mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) { return memory->make(dtype, shape); };
   mesh_ = std::make_unique<Mesh>(*system_, transport, clock, rng, *doors_, std::move(mesh));
+  make_actors();
+}
+
+void Process::make_actors() {
+  for (const auto& device : devices_) {
+    device_actors_.push_back(spawn_device(*system_, *device));
+    track(caf::actor_cast<caf::actor>(device_actors_.back()));
+  }
   services_ = make_services(*this);
   agent_ = spawn_worker(*this, [this](const std::string& reason) {
     log_->info("asked to leave: reason={}", reason);
     if (on_leave) on_leave();
   });
+  track(agent_);
+  // The process ends with its agent, whatever ended it.
+  caf::actor_cast<caf::abstract_actor*>(agent_)->attach_functor([this](const caf::error& reason) {
+    if (stopped_) return;
+    log_->error("the worker actor died: reason={}", from_caf(reason).second);
+    if (on_leave) on_leave();
+  });
   open_door(caf::actor_cast<caf::strong_actor_ptr>(agent_));
+}
+
+void Process::track(const caf::actor& actor) {
+  std::lock_guard lock(mutex_);
+  tracked_.push_back(actor);
+}
+
+caf::actor Process::device_actor(const std::string& name) const {
+  for (size_t i = 0; i < devices_.size(); ++i)
+    if (devices_[i]->name() == name) return caf::actor_cast<caf::actor>(device_actors_[i]);
+  return {};
 }
 
 Process::~Process() { stop(); }
@@ -137,12 +176,25 @@ void Process::stop() {
   if (std::exchange(stopped_, true)) return;
   if (mesh_) mesh_->stop();
   services_->stop();
-  caf::anon_send_exit(agent_, caf::exit_reason::user_shutdown);
+  std::vector<caf::actor> tracked;
+  {
+    std::lock_guard lock(mutex_);
+    tracked.swap(tracked_);
+  }
+  for (const caf::actor& actor : tracked) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   agent_ = nullptr;
+  device_actors_.clear();
   if (simulated_) return;  // its scheduler runs them out
-  system_->await_all_actors_done();
+  if (owned_system_) {
+    tracked.clear();
+    owned_system_->await_all_actors_done();
+  } else {
+    caf::scoped_actor self(*system_);
+    for (const caf::actor& actor : tracked) self->wait_for(actor);
+  }
   services_.reset();
   mesh_.reset();
+  net_.reset();  // CAF waits for threads that have called it
   doors_.reset();  // actor handles must not outlive the system
 }
 

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include <caf/all.hpp>
 #include <spdlog/logger.h>
 
+#include "actors/device_actor.hpp"
 #include "actors/services.hpp"
 #include "actors/trace.hpp"
 #include "devices/device.hpp"
@@ -39,6 +41,8 @@ class Process {
  public:
   // Alone: no mesh. Throws: Error(bad_configuration) for devices that are not there.
   Process(std::string task, ProcessOptions options);
+  // Alone, on the actor system of somebody else, which outlives us.
+  Process(std::string task, ProcessOptions options, caf::actor_system& system);
   // A member: joins when `start` is called.
   Process(std::string task, uint64_t incarnation, ProcessOptions options, ClusterOptions cluster, ProcessSeams seams = {});
   ~Process();
@@ -63,8 +67,11 @@ class Process {
   ProcessServices& services() { return *services_; }
   Mesh* mesh() { return mesh_.get(); }
   const caf::actor& agent() const { return agent_; }
+  caf::actor device_actor(const std::string& name) const;  // empty if it is not ours
   // A handle to an actor of another member; the actor itself for our own task. Empty if the member is not up.
   caf::actor remote(const std::string& task, uint64_t actor_id);
+  // An actor that uses this process: stop() ends it and waits for its end. Any thread.
+  void track(const caf::actor& actor);
   // Makes an actor of ours reachable for data-plane messages of other members.
   void open_door(const caf::strong_actor_ptr& actor);
   void close_door(uint64_t actor_id);
@@ -74,6 +81,7 @@ class Process {
 
  private:
   void make_devices(const ProcessOptions& options);
+  void make_actors();
 
   const std::string task_;
   const uint64_t incarnation_;
@@ -87,10 +95,14 @@ class Process {
   std::unique_ptr<Config> config_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::unique_ptr<Doors> doors_;
-  std::unique_ptr<caf::actor_system> system_;
+  std::unique_ptr<caf::actor_system> owned_system_;
+  caf::actor_system* system_ = nullptr;
   std::unique_ptr<Mesh> mesh_;
   std::unique_ptr<ProcessServices> services_;
   caf::actor agent_;
+  std::vector<DeviceActor> device_actors_;
+  std::mutex mutex_;  // guards the next
+  std::vector<caf::actor> tracked_;
   const bool simulated_ = false;
   bool stopped_ = false;
 };

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "actors/session_state.hpp"
+#include "troupe/caf.hpp"
 
 namespace troupe {
 namespace {
@@ -51,13 +52,20 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
-Session Session::local(Graph& graph, ProcessOptions options) {
+Session SessionState::local(Graph& graph, ProcessOptions options, caf::actor_system* system) {
   auto state = std::make_unique<SessionState>();
   const int shards = options.parameter_shards;
-  state->process = std::make_unique<Process>("/job:local/task:0", std::move(options));
+  state->process = system ? std::make_unique<Process>("/job:local/task:0", std::move(options), *system)
+                          : std::make_unique<Process>("/job:local/task:0", std::move(options));
   state->master = std::make_unique<Master>(*state->process, graph, draw_session(state->process->incarnation()));
   state->parameters = make_parameter_owner(*state->master, {.shards = shards});
   return Session(std::move(state));
+}
+
+Session Session::local(Graph& graph, ProcessOptions options) { return SessionState::local(graph, std::move(options), nullptr); }
+
+Session local_session(Graph& graph, caf::actor_system& system, ProcessOptions options) {
+  return SessionState::local(graph, std::move(options), &system);
 }
 
 Session Session::connect(Graph& graph, const std::string& address, ConnectOptions options) {

@@ -29,6 +29,8 @@ struct SessionState {
 
   ~SessionState() { close(); }
   void close();
+  // `system` null: one of its own.
+  static Session local(Graph& graph, ProcessOptions options, caf::actor_system* system);
 };
 
 }  // namespace troupe

@@ -101,7 +101,8 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
   answer.task = process->task();
   auto session = sessions.find(m.session);
   if (session == sessions.end() || !session->second.installations.count(m.executable)) {
-    answer.code = Errc::stale;
+    answer.code = Errc::bad_configuration;
+    answer.fired = -1;  // tells the master to install it again
     answer.text = detail::concat(process->task(), " does not have executable ", m.executable);
     caf::anon_send(master, std::move(answer));
     return;
@@ -159,6 +160,7 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
       [self](const CancelStep& m) { self->state.cancel(m); },
       [self](const FindService& m) -> caf::result<caf::actor> {
         caf::actor found = self->state.process->services().actor(m.name);
+        if (!found) found = self->state.process->device_actor(m.name);
         if (!found) return to_caf(Errc::bad_configuration, self->state.process->task() + " offers no service " + m.name);
         return found;
       },

@@ -61,7 +61,7 @@ struct FinishStep {
   Errc code = Errc::ok;
   std::string text;
   int64_t busy_ns = 0;  // time in kernels, where it was measured
-  int64_t fired = 0;    // nodes
+  int64_t fired = 0;    // nodes; -1: the worker does not have the executable
 };
 
 // master -> worker: end this run. Not answered; FinishStep says that it has ended.

@@ -10,6 +10,7 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds kOrderTimeout{30};  // a shard answers an order within this
+constexpr std::chrono::seconds kRouteTimeout{2};       // a process that does not take routes by then is going
 constexpr std::chrono::seconds kFileTimeout{300};  // or, when it reads or writes files, within this
 constexpr int64_t kPieceBytes = int64_t{4} << 20;  // of first values; CAF messages stay small
 constexpr std::chrono::milliseconds kAttachPoll{
@@ -58,6 +59,7 @@ void ParameterGroup::begin() {
                                         "; its service noticed"));
                 }};
       });
+  process_.track(actor_);
   master_.set_ensure([weak = weak_from_this()](std::vector<int32_t> nodes, Done done) {
     if (auto group = weak.lock())
       group->ensure(nodes, std::move(done));

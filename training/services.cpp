@@ -83,6 +83,8 @@ class Services final : public ProcessServices {
                 self->delayed_send(self, kResendTick, caf::tick_atom_v);
               }};
     });
+    process.track(shards_);
+    process.track(parameters_);
   }
   void stop() override {
     for (const auto& c : clients()) c->fail_all(Errc::cancelled, "the process is ending");

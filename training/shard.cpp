@@ -126,7 +126,7 @@ void Shard::Body::drop_waiting(const std::string& why, ShardActions& out) {
   for (auto& [id, held] : slices) {
     for (auto& [slot, sequence] : held.sequences)
       refuse_parked(held, slot, PushRefusal::epoch, why, out);
-    held.sequences.clear();
+    for (auto& [slot, sequence] : held.sequences) sequence = {.incarnation = sequence.incarnation};
     if (held.rule) {
       counters.refused[static_cast<size_t>(PushRefusal::epoch)] += held.rule->held();
       held.rule = make_rule(kind, held.rule->progress());
@@ -291,13 +291,10 @@ void Shard::Body::refuse_parked(Held& held, int32_t slot, PushRefusal reason,
     refuse(parked.push, parked.tickets, reason, Errc::stale, why, out);
 }
 
-void Shard::Body::join(int32_t slot, uint64_t incarnation, ShardActions& out) {
-  incarnations.at(slot) = incarnation;
-  for (auto& [id, held] : slices) {
-    refuse_parked(held, slot, PushRefusal::incarnation,
-                  detail::concat("slot ", slot, " has a newer incarnation, ", incarnation), out);
-    held.sequences.erase(slot);
-  }
+void Shard::Body::renew(Held& held, int32_t slot, uint64_t incarnation, ShardActions& out) {
+  refuse_parked(held, slot, PushRefusal::incarnation,
+                detail::concat("slot ", slot, " has a newer incarnation, ", incarnation), out);
+  held.sequences[slot] = {.incarnation = incarnation};
 }
 
 void Shard::slot_lost(int32_t slot, ShardActions& out) {
@@ -319,7 +316,9 @@ Outcome Shard::slot_joined(uint64_t epoch, int32_t slot, uint64_t incarnation, S
   if (incarnation < it->second)
     return {Errc::stale, detail::concat("incarnation ", incarnation, " of slot ", slot,
                                         " is older than ", it->second)};
-  if (incarnation > it->second) b.join(slot, incarnation, out);
+  it->second = incarnation;
+  for (auto& [id, held] : b.slices)
+    if (held.sequence(slot).incarnation < incarnation) b.renew(held, slot, incarnation, out);
   return {};
 }
 

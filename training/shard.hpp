@@ -172,7 +172,8 @@ class Shard {
   // acknowledgements. Its gradients in an open round stay: a step done again has the same bits.
   void slot_lost(int32_t slot, ShardActions& out);
   // A slot has a new process; older incarnations are fenced from now on. A push with a newer
-  // incarnation does the same.
+  // incarnation does the same for its slice, as one slot may push its slices from several
+  // processes.
   Outcome slot_joined(uint64_t epoch, int32_t slot, uint64_t incarnation, ShardActions& out);
   // The state when every slice is exactly at `step`; under the asynchronous rule at once. Answered
   // to `from` with a SnapshotDone of this id: stale if a slice is past the step, or when the epoch

@@ -333,6 +333,7 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
             state.shards.erase(it);
             return refuse(self, error_of(e));
           }
+          state.process->track(it->second.actor);
           state.process->open_door(caf::actor_cast<caf::strong_actor_ptr>(it->second.actor));
         }
         it->second.owner = caf::actor_cast<caf::actor>(self->current_sender());

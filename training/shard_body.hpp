@@ -23,7 +23,9 @@ struct Shard::Body {
     Push push;
     std::vector<Ticket> tickets;
   };
-  struct Sequence {  // of one slot
+  struct Sequence {  // of one slot's pushes of one slice
+    uint64_t incarnation =
+        0;  // the newest that pushed; a slot may push its slices from several processes
     int64_t next = 0;
     std::map<int64_t, Parked> parked;
     int64_t pulled_version = -1;
@@ -53,7 +55,7 @@ struct Shard::Body {
   State state = State::empty;
   Aggregation kind = Aggregation::sync;
   std::map<uint32_t, Held> slices;
-  std::map<int32_t, uint64_t> incarnations;  // of every slot
+  std::map<int32_t, uint64_t> incarnations;  // of every slot: the oldest that counts
   std::vector<PendingSnapshot> snapshots;
   int64_t waiting_pulls = 0;
   ShardCounters counters;
@@ -64,7 +66,7 @@ struct Shard::Body {
   void set_slots(const std::vector<SlotProgress>& slots);  // Throws: Error, as make_rule()
   void drop_waiting(const std::string& why, ShardActions& out);
   void serve(ShardActions& out);
-  void join(int32_t slot, uint64_t incarnation, ShardActions& out);
+  void renew(Held& held, int32_t slot, uint64_t incarnation, ShardActions& out);
   void refuse_parked(Held& held, int32_t slot, PushRefusal reason, const std::string& why,
                      ShardActions& out);
   SliceState image(const Held& held) const;

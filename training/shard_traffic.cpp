@@ -64,17 +64,17 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
     return no(
         PushRefusal::not_serving, Errc::stale,
         detail::concat("the shard is ", to_string(state), "; do the step again when it serves"));
-  if (p.incarnation < known->second)
+  Sequence& sequence = held.sequence(p.slot);
+  if (const uint64_t least = std::max(known->second, sequence.incarnation); p.incarnation < least)
     return no(PushRefusal::incarnation, Errc::stale,
               detail::concat("incarnation ", p.incarnation, " of slot ", p.slot,
-                             " was replaced by ", known->second));
-  if (p.incarnation > known->second) join(p.slot, p.incarnation, out);
+                             " was replaced by ", least));
+  if (p.incarnation > sequence.incarnation) renew(held, p.slot, p.incarnation, out);
   if (p.step < 0 || p.sequence < 0)
     return no(PushRefusal::step, Errc::invalid_argument,
               detail::concat("slot ", p.slot, " pushed step ", p.step, ", sequence ", p.sequence,
                              "; both count from 0"));
 
-  Sequence& sequence = held.sequence(p.slot);
   if (p.sequence > sequence.next + kStepsInFlightMax)
     return no(PushRefusal::gap, Errc::stale,
               detail::concat("sequence ", p.sequence, " of slot ", p.slot, " for ",

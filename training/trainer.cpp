@@ -114,6 +114,7 @@ class Trainer {
   std::string checkpoint_;
   std::chrono::steady_clock::time_point begin_{};
   int64_t begin_step_ = 0;
+  int64_t first_generation_ = 0;  // checkpoints before this one are not ours
 };
 
 std::optional<Manifest> Trainer::newest() {
@@ -121,6 +122,7 @@ std::optional<Manifest> Trainer::newest() {
   std::vector<std::string> warnings;
   auto manifest = find_newest(real_disk(), options_.checkpoint_dir, warnings);
   for (const std::string& w : warnings) tell(TrainEvent::warning, w);
+  if (manifest && manifest->generation < first_generation_) return std::nullopt;  // of another training in this folder
   if (manifest) check_manifest(*manifest, group_.parameters(), "", options_.data_seed);
   return manifest;
 }
@@ -146,7 +148,10 @@ ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifes
 TrainResult Trainer::run() {
   // The values a training begins with: of the checkpoint, or the first ones.
   std::optional<Manifest> manifest;
-  if (options_.resume) manifest = newest();
+  if (options_.resume)
+    manifest = newest();
+  else if (!options_.checkpoint_dir.empty())
+    first_generation_ = next_generation(real_disk(), options_.checkpoint_dir);
   if (options_.resume && !manifest) tell(TrainEvent::warning, "no checkpoint in " + options_.checkpoint_dir + "; training from the start");
   const Waited established = wait_for([&](ParameterGroup::Done done) { group_.establish(start_from(manifest, true), std::move(done)); });
   if (established.code != Errc::ok) throw Error(established.code, established.text);

@@ -144,6 +144,7 @@ class Session {
   SessionState& state() const { return *state_; }
 
  private:
+  friend struct SessionState;
   explicit Session(std::unique_ptr<SessionState> state);
   std::unique_ptr<SessionState> state_;
 };

@@ -1,0 +1,31 @@
+// The actor that is a device: it has the device's name, tells of its memory, and frees what is not in use. Kernels do not pass
+// through it: stages launch them on the Device itself, in the firing loop.
+//
+// Owner: the process, which ends with it. Lost when it dies: nothing; the Device lives in the process.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include "devices/device.hpp"
+
+namespace troupe {
+
+// anybody -> device actor. Answered by DeviceDescription.
+struct DescribeDevice {};
+struct DeviceDescription {
+  std::string name, kind;
+  int64_t used_bytes = 0, reserved_bytes = 0, peak_bytes = 0, budget_bytes = 0;
+};
+template <class I>
+auto inspect(I&, DescribeDevice&) -> caf::error {
+  return caf::none;
+}
+template <class I>
+auto inspect(I& f, DeviceDescription& x) {
+  return f(x.name, x.kind, x.used_bytes, x.reserved_bytes, x.peak_bytes, x.budget_bytes);
+}
+
+using DeviceActor = caf::typed_actor<caf::replies_to<DescribeDevice>::with<DeviceDescription>>;
+DeviceActor spawn_device(caf::actor_system& system, Device& device);  // the device must outlive the actor
+
+}  // namespace troupe
