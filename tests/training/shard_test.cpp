@@ -287,6 +287,22 @@ TEST_CASE("a sender that is forgotten gets no answers") {
   CHECK(s.push(s.make_push(1, 0, vector_of({1, 1, 1, 1})), 5).size() == 1);
 }
 
+TEST_CASE("one slot may push its slices from processes of different incarnations") {
+  Slice other = slice_w(1);
+  other.parameter = std::string("other");
+  ShardScript s({.rule = Aggregation::async, .slices = {slice_w(), other}});
+  ShardActions out;
+  for (uint32_t slice : {0, 1})
+    REQUIRE(s.shard.set_initial(1, slice, vector_of({0, 0, 0, 0}), out));
+  for (int64_t step = 0; step < 3; ++step)
+    for (uint32_t slice : {0, 1}) {
+      Push push = s.make_push(0, step, vector_of({1, 0, 0, 0}));
+      push.slice = slice;
+      push.incarnation = 5 + slice;
+      CHECK(only<Acknowledged>(s.push(push)).version == step + 1);
+    }
+}
+
 TEST_CASE("a push that waits is refused when its slot's process is replaced") {
   ShardScript s = ShardScript::serving(Aggregation::async, 1);
   s.push(0, 1, vector_of({1, 1, 1, 1}));
