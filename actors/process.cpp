@@ -105,7 +105,8 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
       net_(std::move(seams.net)),
       system_rng_(std::make_unique<SystemRng>()),
       config_(std::make_unique<Config>(lanes_)),
-      simulated_(seams.configure != nullptr) {
+      simulated_(seams.configure != nullptr),
+      on_shard_(std::move(seams.on_shard)) {
   if (!seams.transport && !net_) net_ = make_net_thread();
   Transport& transport = seams.transport ? *seams.transport : net_->transport();
   Clock& clock = seams.clock ? *seams.clock : net_->clock();

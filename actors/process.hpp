@@ -20,6 +20,8 @@
 
 namespace troupe {
 
+class Shard;
+
 struct ClusterOptions {
   std::string cluster = "troupe";
   std::string listen = "127.0.0.1:0";
@@ -35,6 +37,7 @@ struct ProcessSeams {
   Transport* transport = nullptr;
   Clock* clock = nullptr;
   Rng* rng = nullptr;
+  std::function<void(Shard&)> on_shard = {};  // sees each shard that is made here; it stays where it is until its actor ends
 };
 
 class Process {
@@ -61,6 +64,7 @@ class Process {
   Device& cpu() const { return *devices_[0]; }
   Device* device(const std::string& name) const;  // nullptr if it is not ours
   bool simulated() const { return simulated_; }
+  const std::function<void(Shard&)>& on_shard() const { return on_shard_; }
   int lanes() const { return lanes_; }
   Tracer& tracer() { return tracer_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }
@@ -104,6 +108,7 @@ class Process {
   std::mutex mutex_;  // guards the next
   std::vector<caf::actor> tracked_;
   const bool simulated_ = false;
+  const std::function<void(Shard&)> on_shard_;
   bool stopped_ = false;
 };
 

@@ -223,6 +223,7 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
   s.process = process;
   s.disk = std::move(disk);
   s.shard = std::make_unique<Shard>(std::move(spec));
+  if (process->on_shard()) process->on_shard()(*s.shard);
   self->set_exception_handler(to_error);
   return {
       [self](const Push& m) {
