@@ -34,3 +34,6 @@ else()
   target_sources(troupe_devices PRIVATE devices/no_cuda.cpp)
   target_sources(troupe_ops PRIVATE ops/no_cuda.cpp)
 endif()
+
+# Adam's square root is vectorised only if it need not set errno; the bits are the same.
+set_source_files_properties(training/optimizer.cpp PROPERTIES COMPILE_OPTIONS -fno-math-errno)
