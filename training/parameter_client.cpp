@@ -236,8 +236,15 @@ void ParameterClient::peer_down(const std::string& task, const std::string& reas
   {
     std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<Request>> hit;
-    for (const auto& [ticket, part] : parts_)
-      if (part.route.task == task) hit.push_back(part.request);
+    for (const auto& [ticket, part] : parts_) {
+      if (part.route.task != task) continue;
+      hit.push_back(part.request);
+      // A push that may not have arrived leaves no gap behind: its number is given again.
+      if (part.request->is_push) {
+        int64_t& next = next_sequence_[{part.request->slot, part.route.slice}];
+        next = std::min(next, part.sequence);
+      }
+    }
     for (const auto& request : hit)
       end(request, Errc::peer_lost,
           detail::concat(task, ", which holds a part of ", request->parameter,

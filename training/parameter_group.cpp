@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::chrono::seconds kOrderTimeout{30};  // a shard answers an order within this
 constexpr std::chrono::seconds kRouteTimeout{2};       // a process that does not take routes by then is going
+constexpr std::chrono::milliseconds kRoutePause{20};
+constexpr int kRouteTries = 50;
 constexpr std::chrono::seconds kFileTimeout{300};  // or, when it reads or writes files, within this
 constexpr int64_t kPieceBytes = int64_t{4} << 20;  // of first values; CAF messages stay small
 constexpr std::chrono::milliseconds kAttachPoll{
@@ -74,6 +76,7 @@ void ParameterGroup::end() {
     std::lock_guard lock(mutex_);
     if (std::exchange(ended_, true)) return;
     lost_ = nullptr;
+    gone_ = nullptr;
   }
   master_.remove_listener(this);
   master_.set_ensure(nullptr);
@@ -107,6 +110,10 @@ bool ParameterGroup::owner() const {
   std::lock_guard lock(mutex_);
   return !attached_;
 }
+void ParameterGroup::on_gone(std::function<void(const std::string&)> gone) {
+  std::lock_guard lock(mutex_);
+  gone_ = std::move(gone);
+}
 void ParameterGroup::on_lost(std::function<void(const std::string&)> lost) {
   std::lock_guard lock(mutex_);
   lost_ = std::move(lost);
@@ -132,8 +139,22 @@ void ParameterGroup::up(const Member& member, const caf::actor&) {
 
 void ParameterGroup::down(const Member& member, const std::string& reason) {
   post([self = shared_from_this(), task = member.name(), reason](caf::event_based_actor*) {
+    std::vector<std::function<void(const std::string&)>> open;
+    for (const auto& [id, request] : self->open_)
+      if (request.first == task) open.push_back(request.second);
+    for (const auto& fail : open) fail(detail::concat(task, " is gone: ", reason));
     const auto tasks = self->shard_tasks();
-    if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) return;
+    if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) {
+      std::function<void(const std::string&)> gone;
+      {
+        std::lock_guard lock(self->mutex_);
+        gone = self->gone_;
+      }
+      if (gone)
+        gone(detail::concat(task, " is gone (", reason, "); noticed by the master ", self->process_.task(),
+                            "; steps that ran there are done again with the same data when it is back"));
+      return;
+    }
     self->established_ = false;
     std::function<void(const std::string&)> lost;
     {
@@ -258,9 +279,15 @@ void ParameterGroup::ask_shard(caf::event_based_actor* self, int32_t shard, Mess
                                std::function<void(Errc, const std::string&, const Answer&)> then) {
   const std::string task = shards_.at(shard).task;
   constexpr bool files = std::is_same_v<Message, WriteShard> || std::is_same_v<Message, BeginEpoch>;
+  // CAF does not tell who asks that the process is gone: down() ends the request.
+  const uint64_t id = next_open_++;
+  const auto once = [group = shared_from_this(), id, answer = std::move(then)](Errc code, const std::string& text, const Answer& value) {
+    if (group->open_.erase(id)) answer(code, text, value);
+  };
+  open_[id] = {task, [once](const std::string& text) { once(Errc::peer_lost, text, Answer{}); }};
   with_service(self, task, "shards",
-               [self, task, message = std::move(message), then](Errc code, const std::string& text,
-                                                                const caf::actor& service) {
+               [self, task, message = std::move(message), then = once](Errc code, const std::string& text,
+                                                                       const caf::actor& service) {
                  if (code != Errc::ok) {
                    then(code, text, Answer{});
                    return;
@@ -435,16 +462,26 @@ void ParameterGroup::wait_serving(caf::event_based_actor* self, std::vector<int3
 void ParameterGroup::route(caf::event_based_actor* self, Done done) {
   established_ = true;
   const auto agents = master_.agents();
-  auto gather = std::make_shared<Gather>(1, std::move(done));
+  auto gather = std::make_shared<Gather>(1 + agents.size(), std::move(done));
   for (const auto& [task, agent] : agents)
-    route_to(self, task,
-             [group = shared_from_this(), task = task](Errc code, const std::string& text) {
-               // It hears of the routes again when it comes back.
-               if (code != Errc::ok)
-                 group->process_.log()->debug("routes not taken: peer={} error={}", task, text);
-             });
+    route_patiently(self, task, kRouteTries, [gather] { gather->one(Errc::ok, {}); });
   route_to(self, process_.task(),
            [gather](Errc code, const std::string& text) { gather->one(code, text); });
+}
+
+// A process that is on its way in may not have all its links yet; one that is going hears of the routes when it is back.
+void ParameterGroup::route_patiently(caf::event_based_actor* self, const std::string& task, int tries,
+                                     std::function<void()> done) {
+  route_to(self, task, [group = shared_from_this(), self, task, tries, done](Errc code, const std::string& text) {
+    if (code == Errc::ok || tries <= 0 || !group->master_.agents().count(task)) {
+      if (code != Errc::ok) group->process_.log()->debug("routes not taken: peer={} error={}", task, text);
+      done();
+      return;
+    }
+    self->delayed_send(self, kRoutePause, RemoteRequest{[group, task, tries, done](caf::event_based_actor* actor) {
+                         group->route_patiently(actor, task, tries - 1, done);
+                       }});
+  });
 }
 
 void ParameterGroup::route_to(caf::event_based_actor* self, const std::string& task, Done done) {

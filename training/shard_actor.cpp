@@ -158,9 +158,9 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
           read_slices(real_disk(), m.directory, manifest, slices));
       answer = [this, promise, m, states]() mutable {
         ShardActions actions;
-        const Outcome outcome = shard->restore(m.epoch, std::move(*states), actions);
+        caf::error error = set_rule(m);  // before pulls that wait are answered
+        if (!error) error = outcome_error(shard->restore(m.epoch, std::move(*states), actions));
         route(actions);
-        caf::error error = outcome ? set_rule(m) : outcome_error(outcome);
         if (error)
           promise.deliver(error);
         else

@@ -174,6 +174,12 @@ TrainResult Trainer::run() {
   group_.on_lost([events = events_, this](const std::string& text) {
     events->post([this, text] { return loop_->shards_lost(text, now_millis()); });
   });
+  group_.on_gone([events = events_, this](const std::string& text) {
+    events->post([this, text] {
+      tell(TrainEvent::lost, text);
+      return TrainOrders{};
+    });
+  });
   carry_out(loop_->begin(now_millis()));
   while (!ended_) {
     auto event = events_->next();
@@ -181,6 +187,7 @@ TrainResult Trainer::run() {
     progress();
   }
   group_.on_lost(nullptr);
+  group_.on_gone(nullptr);
   if (failure_.code != Errc::ok) throw Error(failure_.code, failure_.text);
   TrainResult result;
   result.steps = loop_->done_steps();
