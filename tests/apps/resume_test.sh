@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# A training that stops at a checkpoint and is resumed ends with the bits of one that never stopped. Argument: the build folder.
+set -euo pipefail
+build=$1
+data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+sync_hash() { grep '^sync .*sha256' "$1" | sed 's/.*sha256 \([0-9a-f]*\).*/\1/'; }
+
+"$build/train_digits" --digits "$data" --steps 80 --out "$out/whole" >"$out/whole.log" 2>&1
+"$build/train_digits" --digits "$data" --steps 40 --out "$out/cut" >"$out/first.log" 2>&1
+"$build/train_digits" --digits "$data" --steps 80 --out "$out/cut" --resume >"$out/second.log" 2>&1
+grep -q 'resumed at step 40' "$out/second.log" || { cat "$out/second.log"; echo "did not resume at step 40"; exit 1; }
+whole=$(sync_hash "$out/whole.log")
+resumed=$(sync_hash "$out/second.log")
+[ -n "$whole" ] && [ "$whole" = "$resumed" ] || { echo "whole $whole, resumed $resumed"; exit 1; }
+
+# A damaged newest checkpoint: said, and the one before it is used; the weights are the same again.
+manifest=$(ls "$out/cut/checkpoint-sync/"*.manifest.json | tail -n 1)
+printf 'x' >>"$manifest"
+"$build/train_digits" --digits "$data" --steps 80 --out "$out/cut" --resume >"$out/third.log" 2>&1
+grep -q "$(basename "$manifest")" "$out/third.log" || { cat "$out/third.log"; echo "the damage was not mentioned"; exit 1; }
+[ "$(sync_hash "$out/third.log")" = "$whole" ] || { echo "after the damage: other weights"; exit 1; }
+echo "resumed, and resumed past a damaged manifest: ${whole:0:16}, equal"
