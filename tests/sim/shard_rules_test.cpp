@@ -1,6 +1,8 @@
 // The parameter protocol under loss, repetition, disorder, killed workers and lost shards: the
 // rules of a shard between simple workers, without actors. The last tests plant mistakes and see
 // that the checks find them.
+#include <set>
+
 #include "tests/support/sim_shards.hpp"
 
 namespace troupe {

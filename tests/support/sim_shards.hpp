@@ -4,18 +4,16 @@
 // may be dropped and doubled; workers are killed and come back with a higher incarnation; shards
 // are lost and restored with all others from the newest snapshot under a new epoch.
 //
-// The invariants of the parameter protocol are checked after every event; see check().
+// The invariants of the parameter protocol are checked after every event (shard_ledger.hpp).
 #pragma once
 
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "tests/support/simulation.hpp"
+#include "tests/support/shard_ledger.hpp"
 #include "training/shard.hpp"
 #include "training/train_loop.hpp"
 
@@ -81,15 +79,15 @@ struct ShardWorldOptions {
   }
 };
 
-// Hash of each slice's values at each version.
-using HashChain = std::map<std::pair<uint32_t, int64_t>, uint64_t>;
-
 class ShardWorld {
  public:
   // `golden`: the chain of a run without faults, to be equal to; may be null.
   ShardWorld(const ShardWorldOptions& options, uint64_t seed, const HashChain* golden,
              History& history)
-      : o_(options), draw_(seed), golden_(golden), history_(history) {
+      : o_(options),
+        draw_(seed),
+        history_(history),
+        ledger_(options.rule, options.slots, options.steps, golden) {
     history_.note(o_.describe());
     std::map<int64_t, int64_t> next_steps;
     TrainLoop::Plan plan;
@@ -118,8 +116,6 @@ class ShardWorld {
       }
       shards_.push_back(std::move(process));
     }
-    const size_t cells = static_cast<size_t>(o_.steps) * static_cast<size_t>(o_.slots);
-    books_.assign(slice_count(), Book{std::vector<int>(cells), std::vector<int>(cells)});
     for (int i = 0; i < o_.worker_kills; ++i) fault_at_.emplace(draw_.below(faults_until()), true);
     for (int i = 0; i < o_.shard_losses; ++i) fault_at_.emplace(draw_.below(faults_until()), false);
   }
@@ -136,7 +132,7 @@ class ShardWorld {
     }
     check_end();
   }
-  const HashChain& chain() const { return chain_; }
+  const HashChain& chain() const { return ledger_.chain(); }
 
  private:
   static constexpr int64_t kEventsMax = 30'000;
@@ -166,13 +162,6 @@ class ShardWorld {
     uint64_t generation = 0;
     bool reachable = true;
   };
-  // What has become of one slice, as far as the present line of epochs goes.
-  struct Book {
-    std::vector<int> applied, acknowledged;  // by step and slot
-    int64_t applied_now = 0;                 // in this event
-    uint64_t epoch = 0;                      // when it was last seen serving
-    int64_t version = -1;
-  };
   struct Event {
     std::string label;
     std::function<void()> go;
@@ -180,7 +169,6 @@ class ShardWorld {
   struct SnapshotSet {
     int64_t step = 0;
     std::map<uint32_t, SliceState> slices;
-    std::vector<std::vector<int>> applied;
   };
 
   uint64_t faults_until() const {
@@ -189,12 +177,6 @@ class ShardWorld {
   bool healed() const { return events_ > o_.faults_until; }
   size_t slice_count() const { return o_.shards * o_.slices_per_shard; }
   size_t shard_of(uint32_t slice) const { return slice / o_.slices_per_shard; }
-  size_t cell(int32_t slot, int64_t step) const {
-    if (step < 0 || step >= o_.steps || slot < 0 || slot >= o_.slots)
-      throw Violation{
-          "I1", detail::concat("step ", step, " of slot ", slot, " is no step of this training")};
-    return static_cast<size_t>(step) * static_cast<size_t>(o_.slots) + static_cast<size_t>(slot);
-  }
   TrainLoop::Millis now() const { return TrainLoop::Millis(time_); }
 
   // The bag
@@ -313,7 +295,7 @@ class ShardWorld {
         const auto& ack = std::get<Acknowledged>(action.message);
         if (ack.code == Errc::ok) {
           const auto [slot, step] = requests_.at({action.to, ack.ticket});
-          books_[ack.slice].acknowledged[cell(slot, step)] = 1;
+          ledger_.acknowledged(ack.slice, slot, step);
         }
         lossy(detail::concat("acknowledged to=", action.to, " slice=", ack.slice,
                              " version=", ack.version, " code=", static_cast<int>(ack.code)),
@@ -487,15 +469,6 @@ class ShardWorld {
     }
     if (outcome) outcome = shard.set_rule(epoch, o_.rule, slots_at(o_.slots, step));
     route(m, out);
-    if (outcome)
-      for (const Slice& s : shards_[m].slices) {
-        Book& book = books_[s.id];
-        if (newest_)
-          book.applied = newest_->applied[s.id];
-        else
-          std::fill(book.applied.begin(), book.applied.end(), 0);
-        for (size_t i = 0; i < book.applied.size(); ++i) book.acknowledged[i] &= book.applied[i];
-      }
     return outcome;
   }
 
@@ -554,7 +527,7 @@ class ShardWorld {
   void snapshot(int64_t step) {
     ++snapshot_id_;
     snapshot_open_ = shards_.size();
-    taken_ = SnapshotSet{.step = step, .slices = {}, .applied = {}};
+    taken_ = SnapshotSet{.step = step, .slices = {}};
     for (size_t m = 0; m < shards_.size(); ++m)
       reliable(detail::concat("snapshot shard=", m, " step=", step),
                [this, m, step, id = snapshot_id_, epoch = epoch_] {
@@ -572,7 +545,6 @@ class ShardWorld {
                if (done.code != Errc::ok) return end_snapshot(done.code, done.text);
                for (const SliceState& s : done.state.slices) taken_.slices[s.slice.id] = s;
                if (--snapshot_open_ > 0) return;
-               for (const Book& book : books_) taken_.applied.push_back(book.applied);
                newest_ = std::move(taken_);
                carry_out(loop_->snapshot_taken(Errc::ok, "", now()));
              });
@@ -627,80 +599,16 @@ class ShardWorld {
   // Checks
 
   void applied(Shard::Applied a) {
-    Book& book = books_.at(a.slice);
-    ++book.applied_now;
-    if (o_.planted == Planted::swapped_sum && a.version % 3 == 0)
-      std::swap(a.from.front(), a.from.back());
-    if (o_.rule == Aggregation::sync) {
-      if (a.from.size() != static_cast<size_t>(o_.slots))
-        throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
-                                             " is made of ", a.from.size(), " gradients")};
-      for (size_t i = 0; i < a.from.size(); ++i)
-        if (a.from[i].slot != static_cast<int32_t>(i) || a.from[i].step != a.version - 1)
-          throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
-                                               " has step ", a.from[i].step, " of slot ",
-                                               a.from[i].slot, " as gradient ", i)};
-    }
-    for (const auto& from : a.from) {
-      int& count = book.applied[cell(from.slot, from.step)];
-      ++count;
-      if (o_.planted == Planted::doubled_apply && a.version % 3 == 0) ++count;
-    }
+    const bool third = a.version % 3 == 0;
+    if (o_.planted == Planted::swapped_sum && third) std::swap(a.from.front(), a.from.back());
+    ledger_.applied(a);
+    if (o_.planted == Planted::doubled_apply && third) ledger_.applied(a);
   }
 
-  // After every event. I1: applied 0 or 1 times, and 1 if acknowledged. I3: versions go up by one,
-  // and back only under a new epoch. I5: the values of a version are those of the run without
-  // faults. (I6 is checked where rounds close and pulls arrive.)
   void check() {
-    for (const ShardProcess& p : shards_) {
-      if (!p.shard) continue;
-      const ShardCounters c = p.shard->counters();
-      int64_t refused = 0;
-      for (int64_t n : c.refused) refused += n;
-      if (c.received != c.applied + c.merged + c.duplicate + refused + c.held)
-        throw Violation{"I21",
-                        detail::concat("a shard cannot account for its ", c.received, " pushes")};
-      if (c.pulls != c.pulls_answered + c.pulls_refused + c.pulls_waiting)
-        throw Violation{"I21",
-                        detail::concat("a shard cannot account for its ", c.pulls, " pulls")};
-      if (p.shard->state() != Shard::State::serving) continue;
-      for (const Slice& s : p.slices) check(s.id, *p.shard);
-    }
-    for (uint32_t slice = 0; slice < slice_count(); ++slice) {
-      Book& book = books_[slice];
-      book.applied_now = 0;
-      for (size_t i = 0; i < book.applied.size(); ++i) {
-        if (book.applied[i] <= 1 && book.acknowledged[i] <= book.applied[i]) continue;
-        const auto slots = static_cast<size_t>(o_.slots);
-        throw Violation{
-            "I1", detail::concat("step ", i / slots, " of slot ", i % slots, " of slice ", slice,
-                                 " was applied ", book.applied[i], " times",
-                                 book.acknowledged[i] ? " and acknowledged" : "")};
-      }
-    }
-  }
-  void check(uint32_t slice, const Shard& shard) {
-    Book& book = books_[slice];
-    const int64_t version = shard.version(slice);
-    if (shard.epoch() < book.epoch)
-      throw Violation{"I3", detail::concat("slice ", slice, " went from epoch ", book.epoch, " to ",
-                                           shard.epoch())};
-    if (shard.epoch() == book.epoch && version != book.version + book.applied_now)
-      throw Violation{"I3", detail::concat("slice ", slice, " went from version ", book.version,
-                                           " to ", version, " by ", book.applied_now, " updates")};
-    const bool changed = shard.epoch() != book.epoch || version != book.version;
-    book.epoch = shard.epoch();
-    book.version = version;
-    if (!changed || o_.rule != Aggregation::sync) return;
-    const Tensor values = shard.values(slice);
-    const uint64_t hash =
-        fnv(kFnvStart, values.raw(), static_cast<size_t>(o_.slice_size) * sizeof(float));
-    chain_[{slice, version}] = hash;
-    if (!golden_) return;
-    const auto want = golden_->find({slice, version});
-    if (want == golden_->end() || want->second != hash)
-      throw Violation{"I5", detail::concat("slice ", slice, " at version ", version,
-                                           " has other bits than without faults")};
+    for (const ShardProcess& p : shards_)
+      if (p.shard) ledger_.look(*p.shard);
+    ledger_.check();
   }
 
   std::string pending() const {
@@ -717,41 +625,23 @@ class ShardWorld {
   void check_end() {
     for (const WorkerProcess& w : workers_)
       if (!w.open.empty() || w.run != 0) throw Violation{"I21", pending()};
-    for (const ShardProcess& p : shards_) {
-      const ShardCounters c = p.shard->counters();
-      if (c.held != 0 || c.pulls_waiting != 0 || !p.shard->waiting_for().empty())
-        throw Violation{"I21", detail::concat("held=", c.held, " pulls_waiting=", c.pulls_waiting,
-                                              " ", pending())};
-      for (const Slice& s : p.slices) {
-        const int64_t want = o_.rule == Aggregation::sync ? o_.steps : o_.steps * o_.slots;
-        if (p.shard->version(s.id) != want)
-          throw Violation{"I1", detail::concat("slice ", s.id, " ends at version ",
-                                               p.shard->version(s.id), ", not ", want)};
-        for (int n : books_[s.id].applied)
-          if (n != 1)
-            throw Violation{
-                "I1", detail::concat("a gradient of slice ", s.id, " was applied ", n, " times")};
-      }
-    }
-    if (golden_ && *golden_ != chain_)
-      throw Violation{"I5", "the chain of values is not that of a run without faults"};
+    for (const ShardProcess& p : shards_) ledger_.check_end(*p.shard);
+    ledger_.check_end();
     history_.note(detail::concat("end events=", events_));
   }
 
   const ShardWorldOptions o_;
   Draw draw_;
-  const HashChain* const golden_;
   History& history_;
+  ShardLedger ledger_;
   int64_t time_ = 1000;  // ms
   int64_t events_ = 0;
   std::vector<Event> bag_;
   std::multimap<uint64_t, bool> fault_at_;  // event -> whether a worker is hit, else a shard
   std::vector<WorkerProcess> workers_;
   std::vector<ShardProcess> shards_;
-  std::vector<Book> books_;  // by slice
   std::map<std::pair<uint64_t, uint64_t>, std::pair<int32_t, int64_t>>
       requests_;  // (sender, ticket) -> slot, step
-  HashChain chain_;
 
   // The leader's.
   std::unique_ptr<TrainLoop> loop_;

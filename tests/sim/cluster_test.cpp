@@ -1,0 +1,104 @@
+// Whole clusters in one thread: a training over 2 ps, 3 workers and a client, without faults, with
+// lost and doubled pushes, with workers and ps that are killed and come back.
+#include "tests/support/sim_cluster.hpp"
+
+namespace troupe {
+namespace {
+
+using sim::History;
+using sim::SimCluster;
+using sim::SimClusterOptions;
+
+// A training with faults, compared bit by bit with one without.
+void train_cluster(uint64_t seed, History& history,
+                   const std::function<void(sim::Draw&, SimClusterOptions&)>& faults) {
+  sim::Draw draw(seed);
+  SimClusterOptions options = SimClusterOptions::draw(draw);
+  if (faults) faults(draw, options);
+  if (!faults) {
+    SimCluster(options, seed, nullptr, history).run();
+    return;
+  }
+  const bool sync = options.rule == Aggregation::sync;
+  sim::HashChain golden;
+  std::string weights;
+  if (sync) {
+    History silent;
+    SimCluster cluster(options.without_faults(), seed, nullptr, silent);
+    cluster.run();
+    golden = cluster.chain();
+    weights = cluster.weights();
+  }
+  SimCluster cluster(options, seed, sync ? &golden : nullptr, history);
+  cluster.run();
+  if (sync && cluster.weights() != weights)
+    throw sim::Violation{"I5", "the final weights are not those of a run without faults"};
+}
+
+sim::Scenario scenario(const std::string& name, uint64_t seeds,
+                       std::function<void(sim::Draw&, SimClusterOptions&)> faults) {
+  return {name, seeds, [faults = std::move(faults)](uint64_t seed, History& history) {
+            train_cluster(seed, history, faults);
+          }};
+}
+
+void lose_messages(sim::Draw& draw, SimClusterOptions& o) {
+  o.drop = 0.01 * static_cast<double>(draw.between(1, 15));
+  o.duplicate = 0.01 * static_cast<double>(draw.between(1, 15));
+  o.overtake = 0.01 * static_cast<double>(draw.between(0, 15));
+}
+
+const sim::Scenario cluster_step = scenario("cluster-step", 10, nullptr);
+const sim::Scenario cluster_pushes = scenario("cluster-pushes", 10, lose_messages);
+const sim::Scenario cluster_worker_kill =
+    scenario("cluster-worker-kill", 10, [](sim::Draw& draw, SimClusterOptions& o) {
+      o.worker_kills = static_cast<int>(draw.between(1, 2));
+    });
+const sim::Scenario cluster_ps_kill =
+    scenario("cluster-ps-kill", 10, [](sim::Draw& draw, SimClusterOptions& o) {
+      o.ps_kills = static_cast<int>(draw.between(1, 2));
+      o.checkpoint_every = draw.between(1, 3);
+    });
+const sim::Scenario cluster_async =
+    scenario("cluster-async", 10, [](sim::Draw& draw, SimClusterOptions& o) {
+      o.rule = Aggregation::async;
+      lose_messages(draw, o);
+      o.worker_kills = static_cast<int>(draw.between(0, 1));
+      o.ps_kills = static_cast<int>(draw.between(0, 1));
+      o.checkpoint_every = draw.between(1, 3);
+    });
+const sim::Scenario cluster_all =
+    scenario("cluster-all", 10, [](sim::Draw& draw, SimClusterOptions& o) {
+      lose_messages(draw, o);
+      o.worker_kills = static_cast<int>(draw.between(1, 2));
+      o.ps_kills = static_cast<int>(draw.between(1, 2));
+      o.checkpoint_every = draw.between(1, 3);
+    });
+
+}  // namespace
+
+TEST_CASE("cluster-step: 2 ps and 3 workers train, and one seed gives one history") {
+  cluster_step.run();
+}
+
+TEST_CASE("cluster-pushes: lost, doubled and late requests to shards change no bit") {
+  cluster_pushes.run();
+}
+
+TEST_CASE("cluster-worker-kill: a worker killed within a step and started again changes no bit") {
+  cluster_worker_kill.run();
+}
+
+TEST_CASE("cluster-ps-kill: a killed ps is restored with all others, and no bit changes") {
+  cluster_ps_kill.run();
+}
+
+TEST_CASE("cluster-async: under all faults every asynchronous gradient is applied once") {
+  cluster_async.run();
+}
+
+TEST_CASE("cluster-all: all faults together change no bit of synchronous training") {
+  cluster_all.run();
+}
+
+}  // namespace troupe
