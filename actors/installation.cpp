@@ -57,7 +57,7 @@ int64_t Installation::running() const {
   return out;
 }
 
-void Installation::run(const StepInfo& info, Stage* fed, const std::vector<std::pair<uint32_t, Tensor>>& sources,
+void Installation::run(const RunContext& info, Stage* fed, const std::vector<std::pair<uint32_t, Tensor>>& sources,
                        const std::vector<uint32_t>& keep, Done done) {
   struct Ends {
     std::mutex mutex;

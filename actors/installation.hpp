@@ -27,7 +27,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
 
   // Runs a step in all stages. `sources` are values for the stage on `sources_device`; `keep` names the values to hand over.
   using Done = std::function<void(StepResult, std::vector<Tensor> kept)>;
-  void run(const StepInfo& info, Stage* fed, const std::vector<std::pair<uint32_t, Tensor>>& sources,
+  void run(const RunContext& info, Stage* fed, const std::vector<std::pair<uint32_t, Tensor>>& sources,
            const std::vector<uint32_t>& keep, Done done);
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);

@@ -572,7 +572,7 @@ void Master::set_next_step(int64_t slot, int64_t step) {
 RunResult Master::run(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options) {
   const Call* call = nullptr;
   std::shared_ptr<Live> live;
-  StepInfo info;
+  RunContext info;
   {
     std::lock_guard lock(mutex_);
     call = calls_.at(id).get();
@@ -653,7 +653,7 @@ void Master::launch(Call& call, const std::shared_ptr<Live>& live, Waiting work)
   run->done = std::move(work.done);
   run->started = now();
   run->deadline = work.deadline;
-  StepInfo info;
+  RunContext info;
   {
     std::lock_guard lock(mutex_);
     run->id = info.run = next_run_++;

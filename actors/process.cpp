@@ -106,6 +106,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
       system_rng_(std::make_unique<SystemRng>()),
       config_(std::make_unique<Config>(lanes_)),
       simulated_(seams.configure != nullptr),
+      disk_(seams.disk),
       on_shard_(std::move(seams.on_shard)) {
   if (!seams.transport && !net_) net_ = make_net_thread();
   Transport& transport = seams.transport ? *seams.transport : net_->transport();

@@ -20,6 +20,7 @@
 
 namespace troupe {
 
+class Disk;
 class Shard;
 
 struct ClusterOptions {
@@ -37,6 +38,7 @@ struct ProcessSeams {
   Transport* transport = nullptr;
   Clock* clock = nullptr;
   Rng* rng = nullptr;
+  Disk* disk = nullptr;  // where checkpoints are
   std::function<void(Shard&)> on_shard = {};  // sees each shard that is made here; it stays where it is until its actor ends
 };
 
@@ -64,6 +66,7 @@ class Process {
   Device& cpu() const { return *devices_[0]; }
   Device* device(const std::string& name) const;  // nullptr if it is not ours
   bool simulated() const { return simulated_; }
+  Disk* disk() const { return disk_; }  // null: the real one
   const std::function<void(Shard&)>& on_shard() const { return on_shard_; }
   int lanes() const { return lanes_; }
   Tracer& tracer() { return tracer_; }
@@ -108,6 +111,7 @@ class Process {
   std::mutex mutex_;  // guards the next
   std::vector<caf::actor> tracked_;
   const bool simulated_ = false;
+  Disk* const disk_ = nullptr;
   const std::function<void(Shard&)> on_shard_;
   bool stopped_ = false;
 };

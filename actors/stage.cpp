@@ -50,7 +50,7 @@ class AsyncFiring final : public AsyncContext {
 
   const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
   const Node& node() const override { return *node_; }
-  const StepInfo& step() const override { return info_; }
+  const RunContext& step() const override { return info_; }
   void done(std::vector<Tensor> outputs) override { answer(Errc::ok, {}, std::move(outputs)); }
   void fail(Errc code, std::string text) override { answer(code, std::move(text), {}); }
 
@@ -83,7 +83,7 @@ class AsyncFiring final : public AsyncContext {
   ActivationPtr step_;
   const uint32_t firing_index_;
   const Node* const node_;
-  const StepInfo info_;
+  const RunContext info_;
   const std::vector<Tensor> inputs_;
   const int64_t begin_ns_;
   std::atomic<bool> answered_{false};
@@ -621,7 +621,7 @@ ActivationPtr Stage::acquire() {
   return caf::make_counted<Activation>(*this);
 }
 
-ActivationPtr Stage::begin(const StepInfo& info, std::function<void(Activation&)> on_end) {
+ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation&)> on_end) {
   ActivationPtr step = acquire();
   Activation& a = *step;
   std::copy(missing_.begin(), missing_.end(), a.missing_.begin());

@@ -87,7 +87,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void set_source(uint32_t slot, Tensor value) { values_[slot] = std::move(value); }
   const Tensor& value(uint32_t slot) const { return values_[slot]; }
   const StepResult& result() const { return result_; }
-  const StepInfo& info() const { return info_; }
+  const RunContext& info() const { return info_; }
   Stage& stage() { return stage_; }
 
   // Takes the step over if nobody owns it and fires what is ready. Returns true if the step has
@@ -151,7 +151,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   std::vector<bool> received_;  // by edge index of the stage
   std::vector<std::unique_ptr<class LaneJob>> batch_;
   KernelCall call_;
-  StepInfo info_;
+  RunContext info_;
   StepResult result_;
   std::unique_ptr<PoolCache> cache_;  // null on a device whose memory the host cannot touch
 
@@ -203,7 +203,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   // `on_end` is called on the thread that ends the step; without it, a caller waits with wait().
   // Whoever holds the step gives it back with release() once it has ended and its fetched values
   // have been taken.
-  ActivationPtr begin(const StepInfo& info, std::function<void(Activation&)> on_end = nullptr);
+  ActivationPtr begin(const RunContext& info, std::function<void(Activation&)> on_end = nullptr);
   void release(ActivationPtr step);
   // Puts an armed step on the lanes instead of firing it on this thread.
   void schedule(const ActivationPtr& step);

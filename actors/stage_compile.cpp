@@ -58,7 +58,7 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
   std::vector<uint32_t> first_slot(parts.size(), 0);
   std::vector<std::vector<Tensor>> preset(parts.size());
   uint32_t fired = 0, slots = 0;
-  StepInfo no_step;
+  RunContext no_step;
   for (size_t p = 0; p < parts.size(); ++p) {
     const PartNode& part = parts[p];
     first_slot[p] = slots;

@@ -107,7 +107,7 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
     caf::anon_send(master, std::move(answer));
     return;
   }
-  StepInfo info;
+  RunContext info;
   info.run = m.run;
   info.step = m.step;
   info.parameters = process->services().port(m.session);

@@ -60,7 +60,7 @@ Shape output_shape(const KernelCall& call, int index) {
 }
 
 std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs,
-                               Memory& memory, const StepInfo& step) {
+                               Memory& memory, const RunContext& step) {
   TROUPE_CHECK(view.kernel->run, describe(*view.node),
                " has a kernel that finishes later; a session runs those");
   std::vector<uint32_t> slots(inputs.size());

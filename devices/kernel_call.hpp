@@ -35,7 +35,7 @@ struct KernelCall {
   KernelContext context;
 
   void bind(const NodeView& view, const Tensor* values, const uint32_t* input_slots,
-            int32_t input_count, Tensor* outputs, Memory& memory, const StepInfo& step,
+            int32_t input_count, Tensor* outputs, Memory& memory, const RunContext& step,
             bool may_reuse_input0) {
     context.view_ = &view;
     context.state_ = view.state.get();
@@ -62,6 +62,6 @@ Shape output_shape(const KernelCall& call, int index);
 
 // Runs a plain kernel once on host tensors; for tests, constant folding and initial values.
 std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs,
-                               Memory& memory, const StepInfo& step);
+                               Memory& memory, const RunContext& step);
 
 }  // namespace troupe

@@ -103,7 +103,7 @@ struct QueuedKernel {
   }
 
   NodeView view;
-  StepInfo step;
+  RunContext step;
   Memory* scratch;
   std::vector<uint32_t> slots;
   std::vector<Tensor> inputs, outputs;  // as the host sees them

@@ -108,8 +108,8 @@ struct FieldReader {
 };
 
 template <size_t I = 0>
-bool make_kind(uint16_t kind, DataMessage& out) {
-  if constexpr (I < std::variant_size_v<DataMessage>) {
+bool make_kind(uint16_t kind, PlaneMessage& out) {
+  if constexpr (I < std::variant_size_v<PlaneMessage>) {
     if (kind == I) {
       out.emplace<I>();
       return true;
@@ -172,7 +172,7 @@ std::string Reader::text(size_t size_max) {
   return p ? std::string(reinterpret_cast<const char*>(p), size) : std::string();
 }
 
-Encoded encode(const DataMessage& message) {
+Encoded encode(const PlaneMessage& message) {
   Encoded out;
   out.kind = static_cast<uint16_t>(message.index());
   out.header.reserve(160);
@@ -206,8 +206,8 @@ std::optional<Decoded> decode(uint16_t kind, std::span<const std::byte> header, 
   return out;
 }
 
-Tensor* tensor_of(DataMessage& message) { return tensor_in(message); }
-const Tensor* tensor_of(const DataMessage& message) { return tensor_in(message); }
+Tensor* tensor_of(PlaneMessage& message) { return tensor_in(message); }
+const Tensor* tensor_of(const PlaneMessage& message) { return tensor_in(message); }
 
 void sanitize(Tensor& tensor) {
   if (tensor.dtype() != DType::boolean) return;
@@ -215,7 +215,7 @@ void sanitize(Tensor& tensor) {
   for (int64_t i = 0, n = tensor.size(); i < n; ++i) p[i] = p[i] != 0;
 }
 
-std::optional<DataMessage> refusal_of(const DataMessage& message, Errc code,
+std::optional<PlaneMessage> refusal_of(const PlaneMessage& message, Errc code,
                                       const std::string& text) {
   if (const auto* m = std::get_if<Push>(&message))
     return Acknowledged{m->ticket, m->slice, code, text, 0};
@@ -226,7 +226,7 @@ std::optional<DataMessage> refusal_of(const DataMessage& message, Errc code,
   return std::nullopt;
 }
 
-std::optional<DataMessage> failed_form_of(const DataMessage& message, Errc code,
+std::optional<PlaneMessage> failed_form_of(const PlaneMessage& message, Errc code,
                                           const std::string& text) {
   if (const auto* m = std::get_if<Deliver>(&message)) return Deliver{m->key, false, code, text, {}};
   if (const auto* m = std::get_if<Pulled>(&message))

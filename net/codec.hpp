@@ -76,35 +76,35 @@ struct TensorClaim {
 };
 
 struct Encoded {
-  uint16_t kind = 0;  // index in DataMessage
+  uint16_t kind = 0;  // index in PlaneMessage
   std::vector<std::byte> header;
   Tensor payload;  // its elements follow; may be undefined
 };
 // Requires: the message's tensor is undefined or on the host. Gradients and pulled values carry a
 // crc32c.
-Encoded encode(const DataMessage& message);
+Encoded encode(const PlaneMessage& message);
 
 // A message whose tensor, if `claim.defined`, is still to come.
 struct Decoded {
-  DataMessage message;
+  PlaneMessage message;
   TensorClaim claim;
 };
 // Nothing, and `why`, if the header is not what encode() makes.
 std::optional<Decoded> decode(uint16_t kind, std::span<const std::byte> header, std::string& why);
 
 // The tensor of a message; null for a kind that has none.
-Tensor* tensor_of(DataMessage& message);
-const Tensor* tensor_of(const DataMessage& message);
+Tensor* tensor_of(PlaneMessage& message);
+const Tensor* tensor_of(const PlaneMessage& message);
 // Elements that came from outside: a bool is 0 or 1 afterwards.
 void sanitize(Tensor& tensor);
 
 // What tells the sender of `message` that it will not be answered; nothing for a message without an
 // answer.
-std::optional<DataMessage> refusal_of(const DataMessage& message, Errc code,
+std::optional<PlaneMessage> refusal_of(const PlaneMessage& message, Errc code,
                                       const std::string& text);
 // `message` as its receiver gets it when its tensor is lost: with that error, or, if it cannot
 // carry one, nothing.
-std::optional<DataMessage> failed_form_of(const DataMessage& message, Errc code,
+std::optional<PlaneMessage> failed_form_of(const PlaneMessage& message, Errc code,
                                           const std::string& text);
 
 }  // namespace troupe

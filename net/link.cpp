@@ -113,7 +113,7 @@ Link::Segment Link::make_frame(Channel channel, uint16_t type, uint64_t target, 
   return out;
 }
 
-Errc Link::send(uint64_t target, uint64_t sender, const DataMessage& message) {
+Errc Link::send(uint64_t target, uint64_t sender, const PlaneMessage& message) {
   if (state_ != State::up) return Errc::peer_lost;
   const Encoded encoded = encode(message);
   const Tensor& payload = encoded.payload;

@@ -78,7 +78,7 @@ class LinkHost {
   virtual void control(Link& link, Control type, std::span<const std::byte> payload) = 0;
   virtual void caf_bytes(
       Link& link, std::span<const std::byte> bytes) = 0;  // say eaten() for them, sooner or later
-  virtual void message(Link& link, uint64_t target, uint64_t sender, DataMessage message) = 0;
+  virtual void message(Link& link, uint64_t target, uint64_t sender, PlaneMessage message) = 0;
   virtual Tensor allocate(DType dtype, const Shape& shape) = 0;  // may throw Error(out_of_memory)
   // Once; also for close(). `refusal`: what the other side said, or what we had to say to it.
   virtual void closed(Link& link, const std::string& reason, Refusal refusal) = 0;
@@ -98,7 +98,7 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // Any thread. ok; peer_lost when the link is not up; out_of_memory when the queue is full
   // (nothing was queued then).
-  Errc send(uint64_t target, uint64_t sender, const DataMessage& message);
+  Errc send(uint64_t target, uint64_t sender, const PlaneMessage& message);
   Errc send_control(Control type, std::span<const std::byte> payload);
   void send_caf(std::vector<char> bytes);  // past kCafQueueMax the link ends
   void eaten(size_t caf_bytes);            // CAF has taken that many: the peer may send more

@@ -302,7 +302,7 @@ void Link::took_bulk(size_t bytes) {
 
 void Link::finish_message() {
   Incoming done = std::exchange(incoming_, std::exchange(interrupted_, {}));
-  DataMessage& message = done.decoded.message;
+  PlaneMessage& message = done.decoded.message;
   if (done.decoded.claim.checked && !done.discard && done.crc != done.decoded.claim.crc)
     return fail_protocol("the elements of a tensor were damaged on the way");
   {

@@ -83,7 +83,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   void established(Link& link) override;
   void control(Link& link, Control type, std::span<const std::byte> payload) override;
   void caf_bytes(Link& link, std::span<const std::byte> bytes) override;
-  void message(Link& link, uint64_t target, uint64_t sender, DataMessage message) override;
+  void message(Link& link, uint64_t target, uint64_t sender, PlaneMessage message) override;
   Tensor allocate(DType dtype, const Shape& shape) override {
     return options_.allocate ? options_.allocate(dtype, shape) : Tensor::empty(dtype, shape);
   }
@@ -538,7 +538,7 @@ void Mesh::Core::caf_bytes(Link& link, std::span<const std::byte> bytes) {
   if (peer && peer->caf) peer->caf->feed(bytes);
 }
 
-void Mesh::Core::message(Link& link, uint64_t target, uint64_t sender, DataMessage message) {
+void Mesh::Core::message(Link& link, uint64_t target, uint64_t sender, PlaneMessage message) {
   Peer* peer = find(link);
   if (!peer) return;
   const caf::strong_actor_ptr door = doors_.find(target);

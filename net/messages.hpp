@@ -114,7 +114,7 @@ struct Pulled {
   Tensor values;  // undefined: you have them already
 };
 
-using DataMessage =
+using PlaneMessage =
     std::variant<Deliver, StartStep, FinishStep, CancelStep, Push, Acknowledged, Pull, Pulled>;
 
 // `visit` is called with all fields, in wire order. M is const or not.

@@ -10,9 +10,9 @@ namespace troupe {
 namespace {
 
 template <size_t I = 0>
-std::optional<DataMessage> data_message_in(const caf::message_view& view) {
-  if constexpr (I < std::variant_size_v<DataMessage>) {
-    using M = std::variant_alternative_t<I, DataMessage>;
+std::optional<PlaneMessage> data_message_in(const caf::message_view& view) {
+  if constexpr (I < std::variant_size_v<PlaneMessage>) {
+    using M = std::variant_alternative_t<I, PlaneMessage>;
     const auto& content = const_cast<caf::message_view&>(view).content();
     if (content.match_elements<M>()) return content.get_as<M>(0);
     return data_message_in<I + 1>(view);
@@ -43,7 +43,7 @@ class PeerProxy final : public caf::monitorable_actor {
 
 }  // namespace
 
-caf::message to_caf_message(DataMessage message) {
+caf::message to_caf_message(PlaneMessage message) {
   return std::visit([](auto&& m) { return caf::make_message(std::move(m)); }, std::move(message));
 }
 
@@ -90,7 +90,7 @@ caf::strong_actor_ptr PeerPort::proxy(uint64_t actor_id, caf::strong_actor_ptr s
   return out;
 }
 
-void PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender, DataMessage message) {
+void PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneMessage message) {
   std::shared_ptr<Link> link;
   {
     std::lock_guard lock(mutex_);

@@ -20,7 +20,7 @@ namespace troupe {
 // Proxies of one peer, beyond which those nobody holds are forgotten.
 inline constexpr size_t kProxiesMax = 1 << 16;
 
-caf::message to_caf_message(DataMessage message);
+caf::message to_caf_message(PlaneMessage message);
 
 // Any thread, but for shut().
 class PeerPort : public std::enable_shared_from_this<PeerPort> {
@@ -37,7 +37,7 @@ class PeerPort : public std::enable_shared_from_this<PeerPort> {
   // Null once the link has ended. `slow`: CAF's own proxy of that actor, for messages that are not
   // of the data plane.
   caf::strong_actor_ptr proxy(uint64_t actor_id, caf::strong_actor_ptr slow = nullptr);
-  void post(uint64_t target, const caf::strong_actor_ptr& sender, DataMessage message);
+  void post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneMessage message);
   // The link has ended: proxies refuse, their monitors fire. Net thread.
   void shut();
   const caf::node_id& node() const { return node_; }

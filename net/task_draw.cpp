@@ -97,7 +97,7 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
   void established(Link& link) override { link.close_now("nothing was asked"); }
   void control(Link&, Control, std::span<const std::byte>) override {}
   void caf_bytes(Link&, std::span<const std::byte>) override {}
-  void message(Link&, uint64_t, uint64_t, DataMessage) override {}
+  void message(Link&, uint64_t, uint64_t, PlaneMessage) override {}
   Tensor allocate(DType, const Shape&) override {
     throw Error(Errc::out_of_memory, "nothing was asked");
   }

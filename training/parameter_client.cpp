@@ -65,7 +65,7 @@ void ParameterClient::pull(const std::string& parameter, int64_t slot, int64_t s
     request->reply(refused, text, {});
     return;
   }
-  if (route.slices.size() > 1) request->values = memory_.make(route.dtype, route.shape);
+  if (route.slices.size() > 1) request->values = make_(route.dtype, route.shape);
   start(std::move(request), route);
 }
 

@@ -16,7 +16,6 @@
 
 #include <caf/all.hpp>
 
-#include "devices/memory.hpp"
 #include "net/messages.hpp"
 #include "troupe/op.hpp"
 
@@ -51,10 +50,10 @@ class ParameterClient final : public ParameterPort,
   // Requests under way; more are refused.
   static constexpr size_t kPendingMax = 65'536;
 
-  // `memory`: where pulled slices are put together. `incarnation`: of this process; a shard takes
+  // `make`: memory where pulled slices are put together. `incarnation`: of this process; a shard takes
   // pushes of a slot from the newest one only.
-  ParameterClient(caf::actor_system& system, Memory& memory, uint64_t incarnation)
-      : system_(system), memory_(memory), incarnation_(incarnation) {}
+  ParameterClient(caf::actor_system& system, std::function<Tensor(DType, const Shape&)> make, uint64_t incarnation)
+      : system_(system), make_(std::move(make)), incarnation_(incarnation) {}
 
   void set_door(const caf::actor& door) { door_ = door; }
   // New routes; requests of an older epoch end with Errc::stale, the others are sent again to where
@@ -110,7 +109,7 @@ class ParameterClient final : public ParameterPort,
   }
 
   caf::actor_system& system_;
-  Memory& memory_;
+  const std::function<Tensor(DType, const Shape&)> make_;
   const uint64_t incarnation_;
   caf::actor door_;
 

@@ -5,12 +5,14 @@
 #include <set>
 
 #include "actors/guard.hpp"
+#include "training/shard_actor.hpp"
 
 namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds kOrderTimeout{30};  // a shard answers an order within this
-constexpr std::chrono::seconds kRouteTimeout{2};       // a process that does not take routes by then is going
+constexpr std::chrono::seconds kRouteTimeout{
+    2};  // a process that does not take routes by then is going
 constexpr std::chrono::milliseconds kRoutePause{20};
 constexpr int kRouteTries = 50;
 constexpr std::chrono::seconds kFileTimeout{300};  // or, when it reads or writes files, within this
@@ -151,8 +153,9 @@ void ParameterGroup::down(const Member& member, const std::string& reason) {
         gone = self->gone_;
       }
       if (gone)
-        gone(detail::concat(task, " is gone (", reason, "); noticed by the master ", self->process_.task(),
-                            "; steps that ran there are done again with the same data when it is back"));
+        gone(detail::concat(
+            task, " is gone (", reason, "); noticed by the master ", self->process_.task(),
+            "; steps that ran there are done again with the same data when it is back"));
       return;
     }
     self->established_ = false;
@@ -281,13 +284,14 @@ void ParameterGroup::ask_shard(caf::event_based_actor* self, int32_t shard, Mess
   constexpr bool files = std::is_same_v<Message, WriteShard> || std::is_same_v<Message, BeginEpoch>;
   // CAF does not tell who asks that the process is gone: down() ends the request.
   const uint64_t id = next_open_++;
-  const auto once = [group = shared_from_this(), id, answer = std::move(then)](Errc code, const std::string& text, const Answer& value) {
+  const auto once = [group = shared_from_this(), id, answer = std::move(then)](
+                        Errc code, const std::string& text, const Answer& value) {
     if (group->open_.erase(id)) answer(code, text, value);
   };
   open_[id] = {task, [once](const std::string& text) { once(Errc::peer_lost, text, Answer{}); }};
   with_service(self, task, "shards",
-               [self, task, message = std::move(message), then = once](Errc code, const std::string& text,
-                                                                       const caf::actor& service) {
+               [self, task, message = std::move(message), then = once](
+                   Errc code, const std::string& text, const caf::actor& service) {
                  if (code != Errc::ok) {
                    then(code, text, Answer{});
                    return;
@@ -469,19 +473,24 @@ void ParameterGroup::route(caf::event_based_actor* self, Done done) {
            [gather](Errc code, const std::string& text) { gather->one(code, text); });
 }
 
-// A process that is on its way in may not have all its links yet; one that is going hears of the routes when it is back.
-void ParameterGroup::route_patiently(caf::event_based_actor* self, const std::string& task, int tries,
-                                     std::function<void()> done) {
-  route_to(self, task, [group = shared_from_this(), self, task, tries, done](Errc code, const std::string& text) {
-    if (code == Errc::ok || tries <= 0 || !group->master_.agents().count(task)) {
-      if (code != Errc::ok) group->process_.log()->debug("routes not taken: peer={} error={}", task, text);
-      done();
-      return;
-    }
-    self->delayed_send(self, kRoutePause, RemoteRequest{[group, task, tries, done](caf::event_based_actor* actor) {
-                         group->route_patiently(actor, task, tries - 1, done);
-                       }});
-  });
+// A process that is on its way in may not have all its links yet; one that is going hears of the
+// routes when it is back.
+void ParameterGroup::route_patiently(caf::event_based_actor* self, const std::string& task,
+                                     int tries, std::function<void()> done) {
+  route_to(
+      self, task,
+      [group = shared_from_this(), self, task, tries, done](Errc code, const std::string& text) {
+        if (code == Errc::ok || tries <= 0 || !group->master_.agents().count(task)) {
+          if (code != Errc::ok)
+            group->process_.log()->debug("routes not taken: peer={} error={}", task, text);
+          done();
+          return;
+        }
+        self->delayed_send(self, kRoutePause,
+                           RemoteRequest{[group, task, tries, done](caf::event_based_actor* actor) {
+                             group->route_patiently(actor, task, tries - 1, done);
+                           }});
+      });
 }
 
 void ParameterGroup::route_to(caf::event_based_actor* self, const std::string& task, Done done) {
@@ -593,7 +602,7 @@ void ParameterGroup::snapshot(Snapshot what, Done done) {
   post([group = shared_from_this(), what = std::move(what), done](caf::event_based_actor* self) {
     Manifest manifest;
     try {
-      manifest.generation = next_generation(real_disk(), what.directory);
+      manifest.generation = next_generation(disk_of(group->process_), what.directory);
     } catch (const Error& e) {
       done(e.code(), e.what());
       return;
@@ -614,8 +623,8 @@ void ParameterGroup::snapshot(Snapshot what, Done done) {
           }
           for (const auto& [id, file] : *files) manifest.files.push_back(file);
           try {
-            commit_checkpoint(real_disk(), what.directory, manifest);
-            prune_checkpoints(real_disk(), what.directory, what.keep);
+            commit_checkpoint(disk_of(group->process_), what.directory, manifest);
+            prune_checkpoints(disk_of(group->process_), what.directory, what.keep);
             done(Errc::ok,
                  what.directory + "/" + manifest_name(manifest.generation, manifest.step));
           } catch (const Error& e) {

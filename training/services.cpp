@@ -141,8 +141,9 @@ class Services final : public ProcessServices {
     Entry& entry = clients_[session];
     if (!entry.client) {
       auto& system = process_.system();
-      entry.client = std::make_shared<ParameterClient>(system, process_.cpu().memory(),
-                                                       process_.incarnation());
+      entry.client = std::make_shared<ParameterClient>(
+          system, [&device = process_.cpu()](DType dtype, const Shape& shape) { return device.memory().make(dtype, shape); },
+          process_.incarnation());
       caf::actor_config config;
       entry.door = caf::make_actor<ClientDoor, caf::actor>(
           system.next_actor_id(), system.node(), &system, config,

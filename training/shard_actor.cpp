@@ -101,12 +101,13 @@ void ShardActorState::snapshot_done(SnapshotDone done) {
     snapshot.promise.deliver(to_caf(done.code, done.text));
     return;
   }
-  disk->post([handle = caf::actor_cast<caf::actor>(self), snapshot = std::move(snapshot),
+  disk->post([&files = disk_of(*process), handle = caf::actor_cast<caf::actor>(self),
+              snapshot = std::move(snapshot),
               state = std::make_shared<ShardImage>(std::move(done.state))]() mutable {
     std::function<void()> answer;
     try {
       const CheckpointFile file =
-          write_shard_file(real_disk(), snapshot.order.directory, snapshot.order.name, *state);
+          write_shard_file(files, snapshot.order.directory, snapshot.order.name, *state);
       answer = [promise = snapshot.promise, file]() mutable {
         promise.deliver(ShardFile{file.name, file.bytes, file.sha256});
       };
@@ -148,14 +149,14 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   route(out);
   if (!begun) return outcome_error(begun);
   auto promise = self->make_response_promise();
-  disk->post([this, handle = caf::actor_cast<caf::actor>(self), promise, m,
-              slices = shard->slices()]() mutable {
+  disk->post([this, &files = disk_of(*process), handle = caf::actor_cast<caf::actor>(self), promise,
+              m, slices = shard->slices()]() mutable {
     std::function<void()> answer;
     try {
       const Manifest manifest = manifest_from_text(
-          read_text(real_disk(), m.directory + "/" + m.manifest, int64_t{16} << 20), m.manifest);
+          read_text(files, m.directory + "/" + m.manifest, int64_t{16} << 20), m.manifest);
       auto states = std::make_shared<std::vector<SliceState>>(
-          read_slices(real_disk(), m.directory, manifest, slices));
+          read_slices(files, m.directory, manifest, slices));
       answer = [this, promise, m, states]() mutable {
         ShardActions actions;
         caf::error error = set_rule(m);  // before pulls that wait are answered
@@ -361,6 +362,8 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
 }
 
 }  // namespace
+
+Disk& disk_of(const Process& process) { return process.disk() ? *process.disk() : real_disk(); }
 
 caf::actor spawn_shard_service(Process& process) {
   return process.system().spawn(run_shard_service, &process);

@@ -9,8 +9,12 @@
 
 namespace troupe {
 
+class Disk;
 class Process;
 
 caf::actor spawn_shard_service(Process& process);
+
+// Where the checkpoints of a process are: the real disk, or what a simulation has instead.
+Disk& disk_of(const Process& process);
 
 }  // namespace troupe

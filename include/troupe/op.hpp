@@ -76,7 +76,7 @@ class ParameterPort {
 };
 
 // What every firing of one run shares.
-struct StepInfo {
+struct RunContext {
   int64_t run = 0;    // unique in a session: names the activation
   int64_t step = -1;  // the training step, or -1 outside training; random numbers and pushes are keyed by it
   ParameterPort* parameters = nullptr;
@@ -108,7 +108,7 @@ class KernelContext {
   Tensor scratch(DType dtype, const Shape& shape);                          // from the same memory, gone with the handle
 
   const Node& node() const;
-  const StepInfo& step() const { return *step_; }
+  const RunContext& step() const { return *step_; }
   template <class S>
   const S& state() const {  // what the kernel's `prepare` returned
     return static_cast<const S&>(*state_);
@@ -133,7 +133,7 @@ class KernelContext {
   Tensor* outputs_ = nullptr;
   const NodeView* view_ = nullptr;
   const KernelState* state_ = nullptr;
-  const StepInfo* step_ = nullptr;
+  const RunContext* step_ = nullptr;
   Memory* memory_ = nullptr;
   int32_t input_count_ = 0;
   bool may_reuse_input0_ = false;
@@ -145,7 +145,7 @@ class AsyncContext {
   virtual ~AsyncContext() = default;
   virtual const Tensor& input(int i) const = 0;
   virtual const Node& node() const = 0;
-  virtual const StepInfo& step() const = 0;
+  virtual const RunContext& step() const = 0;
   virtual void done(std::vector<Tensor> outputs) = 0;
   virtual void fail(Errc code, std::string text) = 0;
 };

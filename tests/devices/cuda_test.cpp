@@ -63,7 +63,7 @@ std::vector<Tensor> launch(Device& device, const Node& node, const std::vector<T
   std::vector<uint32_t> slots(inputs.size());
   std::iota(slots.begin(), slots.end(), 0u);
   std::vector<Tensor> outputs(view.outputs.size());
-  const StepInfo step;
+  const RunContext step;
   KernelCall call;
   call.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
             device.memory(), step, /*may_reuse_input0=*/false);

@@ -16,7 +16,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 }
 
 // One of each kind, every field different from its default.
-std::vector<DataMessage> examples() {
+std::vector<PlaneMessage> examples() {
   const Tensor values = Tensor::of<float>({1, -2.5f, 3, 4, 5, 6}, Shape{2, 3});
   const Key key{7, 8, 9, 10, 11, 12, 13};
   return {Deliver{key, false, Errc::ok, "text", values},
@@ -33,7 +33,7 @@ std::vector<DataMessage> examples() {
 }
 
 // As the link does it: memory for the claim, elements, crc.
-std::optional<DataMessage> receive(uint16_t kind, std::span<const std::byte> header,
+std::optional<PlaneMessage> receive(uint16_t kind, std::span<const std::byte> header,
                                    std::span<const std::byte> elements, int64_t& allocated) {
   std::string why;
   auto decoded = decode(kind, header, why);
@@ -75,7 +75,7 @@ TEST_CASE("crc32c agrees with RFC 3720 and with its table version") {
 }
 
 TEST_CASE("every message comes back as it was") {
-  for (const DataMessage& message : examples()) {
+  for (const PlaneMessage& message : examples()) {
     const Encoded encoded = encode(message);
     CAPTURE(encoded.kind);
     int64_t allocated = 0;
@@ -90,7 +90,7 @@ TEST_CASE("every message comes back as it was") {
 }
 
 TEST_CASE("the elements of gradients and pulled values are checked") {
-  for (const DataMessage& message : examples()) {
+  for (const PlaneMessage& message : examples()) {
     const Encoded encoded = encode(message);
     const bool checked =
         std::holds_alternative<Push>(message) || std::holds_alternative<Pulled>(message);
@@ -113,7 +113,7 @@ TEST_CASE("a text that is too long is cut and says so") {
 }
 
 TEST_CASE("headers that are cut or have bytes left over are refused") {
-  for (const DataMessage& message : examples()) {
+  for (const PlaneMessage& message : examples()) {
     const Encoded encoded = encode(message);
     std::string why;
     for (size_t n = 0; n < encoded.header.size(); ++n)

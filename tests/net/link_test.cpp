@@ -28,7 +28,7 @@ Hello hello_of(const std::string& job, int task) {
 struct End final : LinkHost {
   struct Got {
     uint64_t target, sender;
-    DataMessage message;
+    PlaneMessage message;
   };
   sim::SimHost& host;
   std::shared_ptr<Link> link;
@@ -71,7 +71,7 @@ struct End final : LinkHost {
     caf.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (eat) l.eaten(bytes.size());
   }
-  void message(Link&, uint64_t target, uint64_t sender, DataMessage message) override {
+  void message(Link&, uint64_t target, uint64_t sender, PlaneMessage message) override {
     messages.push_back({target, sender, std::move(message)});
   }
   Tensor allocate(DType dtype, const Shape& shape) override {

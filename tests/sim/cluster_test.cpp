@@ -1,5 +1,7 @@
 // Whole clusters in one thread: a training over 2 ps, 3 workers and a client, without faults, with
 // lost and doubled pushes, with workers and ps that are killed and come back.
+#include <set>
+
 #include "tests/support/sim_cluster.hpp"
 
 namespace troupe {
@@ -75,6 +77,17 @@ const sim::Scenario cluster_all =
       o.checkpoint_every = draw.between(1, 3);
     });
 
+// The invariants that the first seeds break with this mistake; what is not found is "".
+std::set<std::string> found(const std::function<void(SimClusterOptions&)>& mistake) {
+  const sim::Scenario planted =
+      scenario("planted-cluster", 6, [&](sim::Draw&, SimClusterOptions& o) { mistake(o); });
+  sim::scenario_names().pop_back();  // not for ./dev sim
+  std::set<std::string> out;
+  for (uint64_t seed = 1; seed <= 6; ++seed) out.insert(planted.broken_by(seed));
+  out.erase("");
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("cluster-step: 2 ps and 3 workers train, and one seed gives one history") {
@@ -99,6 +112,17 @@ TEST_CASE("cluster-async: under all faults every asynchronous gradient is applie
 
 TEST_CASE("cluster-all: all faults together change no bit of synchronous training") {
   cluster_all.run();
+}
+
+TEST_CASE("a cluster that feeds other records to a step done again is found by I5") {
+  CHECK(found([](SimClusterOptions& o) {
+          o.worker_kills = 2;
+          o.other_data_after_kill = true;
+        }) == std::set<std::string>{"I5"});
+}
+
+TEST_CASE("a cluster that applies an update twice is found by I1") {
+  CHECK(found([](SimClusterOptions& o) { o.doubled_apply = true; }) == std::set<std::string>{"I1"});
 }
 
 }  // namespace troupe

@@ -27,7 +27,7 @@ using Feeds = std::map<Output, Tensor>;
 // which do not run. Throws: what a kernel throws; Error(invalid_argument) for a node without a
 // plain CPU kernel.
 inline std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Output>& outputs,
-                                    const Feeds& feeds = {}, const StepInfo& step = {}) {
+                                    const Feeds& feeds = {}, const RunContext& step = {}) {
   std::set<int32_t> needed;
   std::vector<int32_t> open;
   Feeds values = feeds;
@@ -62,7 +62,7 @@ inline std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Output
   return got;
 }
 
-inline Tensor evaluate(Output output, const Feeds& feeds = {}, const StepInfo& step = {}) {
+inline Tensor evaluate(Output output, const Feeds& feeds = {}, const RunContext& step = {}) {
   return evaluate(*output.graph, {output}, feeds, step)[0];
 }
 

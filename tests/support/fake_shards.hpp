@@ -43,13 +43,13 @@ struct FakeFiring {
 };
 
 // Starts the CPU kernel of `node`, which must finish at once.
-inline FakeFiring fire(const Node& node, std::vector<Tensor> inputs, const StepInfo& step) {
+inline FakeFiring fire(const Node& node, std::vector<Tensor> inputs, const RunContext& step) {
   struct Context final : AsyncContext {
-    Context(const Node& node, std::vector<Tensor> inputs, const StepInfo& step, FakeFiring& result)
+    Context(const Node& node, std::vector<Tensor> inputs, const RunContext& step, FakeFiring& result)
         : node_(node), inputs_(std::move(inputs)), step_(step), result_(result) {}
     const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
     const Node& node() const override { return node_; }
-    const StepInfo& step() const override { return step_; }
+    const RunContext& step() const override { return step_; }
     void done(std::vector<Tensor> outputs) override {
       ++result_.replies;
       result_.outputs = std::move(outputs);
@@ -61,7 +61,7 @@ inline FakeFiring fire(const Node& node, std::vector<Tensor> inputs, const StepI
     }
     const Node& node_;
     std::vector<Tensor> inputs_;
-    StepInfo step_;
+    RunContext step_;
     FakeFiring& result_;
   };
   FakeFiring result;

@@ -158,7 +158,7 @@ void check_in_place(const Built& b, const OpCase& c) {
   }
   std::vector<Tensor> outputs(node.outputs.size());
   HeapMemory memory;
-  const StepInfo step;
+  const RunContext step;
   KernelCall call;
   call.bind(view, values.data(), slots.data(), static_cast<int32_t>(slots.size()), outputs.data(),
             memory, step, /*may_reuse_input0=*/true);

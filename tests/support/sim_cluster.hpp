@@ -9,11 +9,8 @@
 // (shard_ledger.hpp), and at the end that no request is open (I21).
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,7 +24,9 @@
 #include "actors/master.hpp"
 #include "actors/process.hpp"
 #include "net/caf_bridge.hpp"
+#include "net/codec.hpp"
 #include "tests/support/shard_ledger.hpp"
+#include "tests/support/sim_disk.hpp"
 #include "tests/support/sim_net.hpp"
 #include "training/checkpoint.hpp"
 #include "training/digest.hpp"
@@ -46,6 +45,9 @@ struct SimClusterOptions {
   std::string optimizer = "sgd";
   double drop = 0, duplicate = 0, overtake = 0;
   int worker_kills = 0, ps_kills = 0;
+  // Mistakes on purpose, to see that the checks find them.
+  bool other_data_after_kill = false;  // a slot whose worker came back is fed other records
+  bool doubled_apply = false;          // the log says some updates twice
 
   static SimClusterOptions draw(Draw& draw) {
     SimClusterOptions o;
@@ -59,6 +61,7 @@ struct SimClusterOptions {
     SimClusterOptions o = *this;
     o.drop = o.duplicate = o.overtake = 0;
     o.worker_kills = o.ps_kills = 0;
+    o.other_data_after_kill = o.doubled_apply = false;
     return o;
   }
   std::string describe() const {
@@ -67,26 +70,6 @@ struct SimClusterOptions {
         " hidden=", hidden, " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate,
         " overtake=", overtake, " worker_kills=", worker_kills, " ps_kills=", ps_kills);
   }
-};
-
-// A folder for checkpoints, empty at first and gone at the end.
-class CheckpointFolder {
- public:
-  CheckpointFolder()
-      : path_((std::filesystem::temp_directory_path() / detail::concat("troupe-sim-", ::getpid()))
-                  .string()) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~CheckpointFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  CheckpointFolder(const CheckpointFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  const std::string path_;
 };
 
 class SimCluster {
@@ -135,6 +118,7 @@ class SimCluster {
 
  private:
   static constexpr int64_t kEventsMax = 400'000;
+  static constexpr const char* kFolder = "/checkpoints";
 
   struct Peer final : MeshListener {
     int index = 0;
@@ -194,8 +178,12 @@ class SimCluster {
     seams.transport = peer.host;
     seams.clock = peer.host;
     seams.rng = &peer.host->rng();
+    seams.disk = &disk_;
     seams.on_shard = [this, &peer](Shard& shard) {
-      shard.set_applied_log([this](const Shard::Applied& a) { ledger_.applied(a); });
+      shard.set_applied_log([this](const Shard::Applied& a) {
+        ledger_.applied(a);
+        if (o_.doubled_apply && a.version == 2) ledger_.applied(a);
+      });
       peer.shards.push_back(&shard);
     };
     peer.process =
@@ -246,7 +234,7 @@ class SimCluster {
   // What becomes of a frame of the data plane. Only what is sent again may be lost.
   Verdict verdict(const SimFrame& frame) {
     if (frame.channel != Channel::small || phase_ != Phase::training) return Verdict::pass;
-    static const size_t first = PlaneMessage(Push{}).index(), last = PlaneMessage(Pulled{}).index();
+    static const uint16_t first = encode(Push{}).kind, last = encode(Pulled{}).kind;
     if (frame.type < first || frame.type > last) return Verdict::pass;
     const auto fate = [&](const char* what, Verdict verdict) {
       history_.note(
@@ -416,9 +404,9 @@ class SimCluster {
     for (int32_t slot = 0; slot < kWorkers; ++slot) start.slots.push_back(slot);
     start.mode = BeginEpoch::reset;
     std::vector<std::string> warnings;
-    if (const auto manifest = find_newest(real_disk(), folder_.path(), warnings)) {
+    if (const auto manifest = find_newest(disk_, kFolder, warnings)) {
       start.mode = BeginEpoch::restore;
-      start.directory = folder_.path();
+      start.directory = kFolder;
       start.manifest = manifest_name(manifest->generation, manifest->step);
       start.next_step = manifest->step;
     }
@@ -437,7 +425,7 @@ class SimCluster {
         case TrainOrder::snapshot: {
           history_.note(detail::concat("snapshot at step ", order.step));
           ParameterGroup::Snapshot what;
-          what.directory = folder_.path();
+          what.directory = kFolder;
           what.step = order.step;
           what.rule = o_.rule;
           what.slots = start_from().slots;
@@ -493,8 +481,10 @@ class SimCluster {
         return loop_->step_done(slot, step, result.values.at(0).item<float>(), now());
       });
     };
+    const bool other =
+        o_.other_data_after_kill && peers_[static_cast<size_t>(kPs + slot)]->incarnation > 1;
     try {
-      master_->start(tower.call, batch(slot, step), run, report);
+      master_->start(tower.call, batch(slot, other ? step + 1 : step), run, report);
     } catch (const Error& e) {
       report({e.code(), e.what(), {}});
     }
@@ -569,7 +559,7 @@ class SimCluster {
   Draw draw_;
   History& history_;
   ShardLedger ledger_;
-  CheckpointFolder folder_;
+  SimDisk disk_;                              // all processes see it
   std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, client
   std::vector<Kill> kills_;
   int64_t events_ = 0;

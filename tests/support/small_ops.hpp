@@ -127,7 +127,7 @@ struct LaunchedNode {
   Graph graph{small_ops()};
   const Node& node;
   NodeView view;
-  StepInfo step;
+  RunContext step;
   std::vector<Tensor> values;
 };
 

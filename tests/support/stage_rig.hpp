@@ -350,7 +350,7 @@ class StageRig {
    public:
     Run(StageRig& rig, int64_t run, const std::vector<Tensor>& values) : rig_(rig), run_(run) {
       open_ = rig.stages.size() - 1;
-      const StepInfo info{.run = run};
+      const RunContext info{.run = run};
       for (size_t i = 0; i < rig.stages.size(); ++i)
         steps_.push_back(rig.stages[i]->begin(info, i == 0 ? nullptr : on_end()));
       for (size_t i = 0; i < values.size(); ++i)
