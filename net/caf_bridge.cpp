@@ -41,7 +41,7 @@ caf::node_id& node_of(caf::actor_system& system);
 
 namespace {
 
-constexpr const char* kNodeIdOption = "troupe.node-id";
+constexpr char kNodeIdOption[] = "troupe.node-id";
 constexpr int64_t kFirstConnection = int64_t{1} << 40;  // far above descriptors
 
 // Neither listens nor dials: whatever would open a socket fails.

@@ -27,7 +27,7 @@ namespace troupe {
 struct Member {
   std::string job;
   int32_t task = 0;
-  uint64_t incarnation = 0;  // larger for each start of the same task; wall clock nanoseconds do
+  uint64_t incarnation = 0;  // larger for each start of the same task
   std::string address;       // where it listens, "host:port"
 
   std::string name() const;  // "/job:ps/task:1"

@@ -90,7 +90,9 @@ void check_equal(const Graph& a, const Graph& b) {
       CHECK(x.inputs[k].index == y.inputs[k].index);
     }
     REQUIRE(x.attrs.size() == y.attrs.size());
-    for (const auto& [name, value] : x.attrs) {
+    for (const auto& attr : x.attrs) {
+      const std::string& name = attr.first;
+      const Attr& value = attr.second;
       CAPTURE(name);
       const Attr& other = y.attrs.at(name);
       REQUIRE(value.index() == other.index());
