@@ -250,7 +250,7 @@ class SimCluster {
   // Events
 
   TimePoint next_timer() const {
-    TimePoint out = tick_at_;
+    TimePoint out = std::min(tick_at_, reread_at_);
     for (const auto& peer : peers_) {
       out = std::min(out, peer->back_at);
       if (!peer->process) continue;
@@ -321,6 +321,10 @@ class SimCluster {
       tick_at_ = net_.now() + std::chrono::milliseconds(50);
       if (loop_ && phase_ == Phase::training) carry_out(loop_->tick(now()));
       lead();
+    }
+    if (net_.now() >= reread_at_) {
+      reread_at_ = TimePoint::max();
+      read_weights();
     }
     settle();
   }
@@ -490,24 +494,49 @@ class SimCluster {
     }
   }
 
+  // A ps that goes just now comes back with the last checkpoint, and is asked again.
   void read_weights() {
     phase_ = Phase::reading;
     kills_.clear();
+    values_.clear();
+    read_error_ = Errc::ok;
     ParameterPort* port = client().services().port(master_->session());
-    for (const ParameterSpec& spec : group_->parameters()) {
-      ++open_reads_;
+    const std::vector<ParameterSpec> parameters = group_->parameters();
+    open_reads_ = static_cast<int64_t>(parameters.size());
+    for (const ParameterSpec& spec : parameters)
       port->pull(spec.name, 0, -1,
-                 [this, name = spec.name](Errc code, std::string text, Tensor value) {
-                   if (code != Errc::ok) throw Violation{"I21", name + " cannot be read: " + text};
-                   values_.emplace_back(name, value);
-                   if (--open_reads_ > 0) return;
-                   std::sort(values_.begin(), values_.end(),
-                             [](const auto& a, const auto& b) { return a.first < b.first; });
-                   weights_ = weights_sha256(values_);
-                   history_.note("weights " + weights_);
-                   phase_ = Phase::ended;
+                 [this, name = spec.name](Errc code, const std::string& text, Tensor value) {
+                   reports_.push_back([this, name, code, text, value] {
+                     history_.note(detail::concat("read ", name, " ", text));
+                     if (code != Errc::ok) read_error_ = code;
+                     values_.emplace_back(name, value);
+                     if (--open_reads_ == 0) weights_read();
+                     return TrainOrders{};
+                   });
                  });
+  }
+  void weights_read() {
+    if (read_error_ == Errc::ok) {
+      std::sort(values_.begin(), values_.end(),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
+      weights_ = weights_sha256(values_);
+      history_.note("weights " + weights_);
+      phase_ = Phase::ended;
+      return;
     }
+    if (read_error_ != Errc::peer_lost && read_error_ != Errc::stale)
+      throw Violation{"I16", "the weights cannot be read"};
+    const bool all_there = master_->agents().size() == kPs + kWorkers;
+    if (!all_there || o_.checkpoint_every == 0) {
+      reread_at_ = net_.now() + std::chrono::milliseconds(500);
+      return;
+    }
+    group_->establish(start_from(), [this](Errc, const std::string&) {
+      reports_.push_back([this] {
+        reread_at_ = net_.now() + std::chrono::milliseconds(500);
+        return TrainOrders{};
+      });
+    });
   }
 
   // Checks
@@ -573,6 +602,8 @@ class SimCluster {
   std::deque<std::function<TrainOrders()>> reports_;  // for the training loop
   Phase phase_ = Phase::joining;
   int64_t open_steps_ = 0, open_reads_ = 0;
+  Errc read_error_ = Errc::ok;
+  TimePoint reread_at_ = TimePoint::max();
   std::vector<std::pair<std::string, Tensor>> values_;
   std::string weights_;
 };

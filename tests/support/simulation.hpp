@@ -46,7 +46,8 @@ inline uint64_t fnv(uint64_t hash, const void* data, size_t size) {
   return hash;
 }
 
-// The events of one run: a hash over all of them, and the newest as text.
+// The events of one run: a hash over all of them, and the newest as text, after the first, which
+// says what was drawn.
 class History {
  public:
   static constexpr size_t kKept = 200;
@@ -54,6 +55,7 @@ class History {
   void note(std::string line) {
     ++events_;
     hash_ = fnv(hash_, line.data(), line.size() + 1);
+    if (events_ == 1) first_ = line;
     lines_.push_back(std::move(line));
     if (!keep_all_ && lines_.size() > kKept) lines_.pop_front();
   }
@@ -61,6 +63,7 @@ class History {
   int64_t events() const { return events_; }
   void print(std::ostream& out) const {
     int64_t number = events_ - static_cast<int64_t>(lines_.size());
+    if (number > 0) out << "  0  " << first_ << "\n  ...\n";
     for (const std::string& line : lines_) out << "  " << number++ << "  " << line << '\n';
   }
 
@@ -68,6 +71,7 @@ class History {
   const bool keep_all_;
   uint64_t hash_ = kFnvStart;
   int64_t events_ = 0;
+  std::string first_;
   std::deque<std::string> lines_;
 };
 
