@@ -792,7 +792,7 @@ void Master::tick() {
           for (const std::string& n : stage->waiting_for(id)) nodes += (nodes.empty() ? "" : ", ") + n;
         stalls.push_back(detail::concat("no progress for 5 s: run=", id, " waits for ", who, nodes.empty() ? "" : "; here for " + nodes,
                                         "; ", process_.services().waiting_for(),
-                                        "; a step may just be long: see troupe trace, or set RunOptions::timeout"));
+                                        "; a step may just be long: give it a RunOptions::timeout"));
       }
     }
     for (const auto& [id, call] : calls_) {

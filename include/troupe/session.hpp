@@ -36,7 +36,7 @@ struct ProcessOptions {
 struct ConnectOptions {
   ProcessOptions process = {};
   std::string cluster = "troupe";        // must equal the nodes' cluster name
-  std::string job = "client";            // this process's job; its task number is drawn by the cluster
+  std::string job = "client";            // this process's job; its task number is made from its incarnation
   std::vector<std::string> wait_for = {};  // tasks that must be there first, "/job:ps/task:0"; empty: do not wait
   std::chrono::milliseconds timeout{60'000};  // for joining and for waiting
   bool insecure = false;                 // allow addresses beyond loopback without TLS
