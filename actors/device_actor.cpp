@@ -8,7 +8,8 @@ struct DeviceActorState {
   const char* name = "device";  // how CAF and our logs call this actor
 };
 
-DeviceActor::behavior_type run_device(DeviceActor::stateful_pointer<DeviceActorState>, Device* device) {
+DeviceActor::behavior_type run_device(DeviceActor::stateful_pointer<DeviceActorState>,
+                                      Device* device) {
   return {[device](const DescribeDevice&) {
     const MemoryStats stats = device->memory().stats();
     return DeviceDescription{device->name(),       to_string(device->kind()), stats.used_bytes,
@@ -18,6 +19,8 @@ DeviceActor::behavior_type run_device(DeviceActor::stateful_pointer<DeviceActorS
 
 }  // namespace
 
-DeviceActor spawn_device(caf::actor_system& system, Device& device) { return system.spawn(run_device, &device); }
+DeviceActor spawn_device(caf::actor_system& system, Device& device) {
+  return system.spawn(run_device, &device);
+}
 
 }  // namespace troupe

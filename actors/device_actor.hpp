@@ -1,7 +1,9 @@
-// The actor that is a device: it has the device's name, tells of its memory, and frees what is not in use. Kernels do not pass
-// through it: stages launch them on the Device itself, in the firing loop.
+// The actor that is a device: it has the device's name, tells of its memory, and frees what is not
+// in use. Kernels do not pass through it: stages launch them on the Device itself, in the firing
+// loop.
 //
-// Owner: the process, which ends with it. Lost when it dies: nothing; the Device lives in the process.
+// Owner: the process, which ends with it. Lost when it dies: nothing; the Device lives in the
+// process.
 #pragma once
 
 #include <caf/all.hpp>
@@ -26,6 +28,7 @@ auto inspect(I& f, DeviceDescription& x) {
 }
 
 using DeviceActor = caf::typed_actor<caf::replies_to<DescribeDevice>::with<DeviceDescription>>;
-DeviceActor spawn_device(caf::actor_system& system, Device& device);  // the device must outlive the actor
+DeviceActor spawn_device(caf::actor_system& system,
+                         Device& device);  // the device must outlive the actor
 
 }  // namespace troupe

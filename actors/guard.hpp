@@ -1,4 +1,5 @@
-// The border between exceptions and actors: what a handler throws becomes an error value for whoever asked.
+// The border between exceptions and actors: what a handler throws becomes an error value for
+// whoever asked.
 #pragma once
 
 #include <exception>

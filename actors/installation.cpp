@@ -7,8 +7,10 @@
 
 namespace troupe {
 
-std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
-                                                 std::vector<Partition> partitions, Process& process) {
+std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t executable,
+                                                 std::shared_ptr<const Graph> graph,
+                                                 std::vector<Partition> partitions,
+                                                 Process& process) {
   std::shared_ptr<Installation> out(new Installation(process, session, executable));
   for (Partition& partition : partitions) {
     StageHost host;
@@ -19,12 +21,14 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     host.lanes = process.lanes();
     host.warn = [log = process.log()](const std::string& line) { log->warn(line); };
     host.replaced = [&process](const caf::strong_actor_ptr& actor) { process.open_door(actor); };
-    out->stages_.push_back(Stage::make(session, executable, graph, std::move(partition), std::move(host)));
+    out->stages_.push_back(
+        Stage::make(session, executable, graph, std::move(partition), std::move(host)));
   }
   for (const auto& stage : out->stages_)
     for (const auto& [edge, receiver] : stage->receivers()) {
       process.open_door(caf::actor_cast<caf::strong_actor_ptr>(receiver));
-      out->connect(edge, receiver);  // from a stage of this process; the master connects those of others
+      out->connect(edge,
+                   receiver);  // from a stage of this process; the master connects those of others
     }
   return out;
 }
@@ -57,7 +61,8 @@ int64_t Installation::running() const {
   return out;
 }
 
-void Installation::run(const RunContext& info, Stage* fed, const std::vector<std::pair<uint32_t, Tensor>>& sources,
+void Installation::run(const RunContext& info, Stage* fed,
+                       const std::vector<std::pair<uint32_t, Tensor>>& sources,
                        const std::vector<uint32_t>& keep, Done done) {
   struct Ends {
     std::mutex mutex;
@@ -80,7 +85,8 @@ void Installation::run(const RunContext& info, Stage* fed, const std::vector<std
     const StepResult result = step.result();
     std::vector<Tensor> kept;
     if (&stage == fed && result.code == Errc::ok)
-      for (uint32_t slot : keep) kept.push_back(slot == Stage::kNoSlot ? Tensor{} : step.value(slot));
+      for (uint32_t slot : keep)
+        kept.push_back(slot == Stage::kNoSlot ? Tensor{} : step.value(slot));
     const int64_t run = step.info().run;
     stage.release(ActivationPtr{&step});
     bool last = false, first_failure = false;
@@ -93,7 +99,8 @@ void Installation::run(const RunContext& info, Stage* fed, const std::vector<std
       }
       last = --ends->open == 0;
     }
-    if (first_failure && !last) ends->self->cancel(run, Errc::cancelled, "another stage of the step failed: " + result.text);
+    if (first_failure && !last)
+      ends->self->cancel(run, Errc::cancelled, "another stage of the step failed: " + result.text);
     if (last) {
       Done done = std::move(ends->done);
       std::shared_ptr<Installation> self = std::move(ends->self);

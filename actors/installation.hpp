@@ -1,5 +1,6 @@
-// Installation: the stages of one executable in one process. The worker keeps those that masters install; a master keeps the
-// client's own. It starts a step in all of them and says once when it has ended in all.
+// Installation: the stages of one executable in one process. The worker keeps those that masters
+// install; a master keeps the client's own. It starts a step in all of them and says once when it
+// has ended in all.
 #pragma once
 
 #include <functional>
@@ -16,18 +17,23 @@ class Process;
 
 class Installation : public std::enable_shared_from_this<Installation> {
  public:
-  // `partitions`: those on devices of this process. Throws: Error(invalid_argument) for a node without a kernel.
-  static std::shared_ptr<Installation> make(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
+  // `partitions`: those on devices of this process. Throws: Error(invalid_argument) for a node
+  // without a kernel.
+  static std::shared_ptr<Installation> make(uint64_t session, uint32_t executable,
+                                            std::shared_ptr<const Graph> graph,
                                             std::vector<Partition> partitions, Process& process);
   ~Installation();
 
   uint32_t executable() const { return executable_; }
-  std::map<int32_t, uint64_t> receivers() const;  // edge -> actor id, all edges that end in this process
+  std::map<int32_t, uint64_t> receivers()
+      const;  // edge -> actor id, all edges that end in this process
   void connect(int32_t edge, const caf::actor& receiver);
 
-  // Runs a step in all stages. `sources` are values for the stage on `sources_device`; `keep` names the values to hand over.
+  // Runs a step in all stages. `sources` are values for the stage on `sources_device`; `keep` names
+  // the values to hand over.
   using Done = std::function<void(StepResult, std::vector<Tensor> kept)>;
-  void run(const RunContext& info, Stage* fed, const std::vector<std::pair<uint32_t, Tensor>>& sources,
+  void run(const RunContext& info, Stage* fed,
+           const std::vector<std::pair<uint32_t, Tensor>>& sources,
            const std::vector<uint32_t>& keep, Done done);
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);
@@ -37,7 +43,8 @@ class Installation : public std::enable_shared_from_this<Installation> {
   int64_t running() const;
 
  private:
-  Installation(Process& process, uint64_t session, uint32_t executable) : process_(process), session_(session), executable_(executable) {}
+  Installation(Process& process, uint64_t session, uint32_t executable)
+      : process_(process), session_(session), executable_(executable) {}
 
   Process& process_;
   const uint64_t session_;

@@ -1,7 +1,9 @@
-// The one set of threads of a process: CAF's actors and our op jobs run on the same lanes, by this scheduler policy.
+// The one set of threads of a process: CAF's actors and our op jobs run on the same lanes, by this
+// scheduler policy.
 //
-// Two queues: actors with messages and steps without an owner first, op jobs second, so that a control message never waits
-// behind a row of kernels. An idle lane spins for a moment, then sleeps; it is woken only when somebody sleeps.
+// Two queues: actors with messages and steps without an owner first, op jobs second, so that a
+// control message never waits behind a row of kernels. An idle lane spins for a moment, then
+// sleeps; it is woken only when somebody sleeps.
 #pragma once
 
 #include <atomic>
@@ -58,7 +60,8 @@ class LanePolicy : public caf::policy::unprofiled {
   template <class Worker>
   caf::resumable* dequeue(Worker* self) {
     auto& data = d(self->parent());
-    for (int i = 0; i < kSpins && data.waiting.load(std::memory_order_acquire) == 0; ++i) __builtin_ia32_pause();
+    for (int i = 0; i < kSpins && data.waiting.load(std::memory_order_acquire) == 0; ++i)
+      __builtin_ia32_pause();
     std::unique_lock lock(data.mutex);
     while (data.actors.empty() && data.jobs.empty()) {
       ++data.sleepers;
@@ -78,7 +81,8 @@ class LanePolicy : public caf::policy::unprofiled {
   }
 
  private:
-  static constexpr int kSpins = 500;  // about 20 us: the gap between the ops of one step, not an idle process
+  static constexpr int kSpins =
+      500;  // about 20 us: the gap between the ops of one step, not an idle process
 
   static caf::resumable* pop(coordinator_data& data) {
     auto& queue = data.actors.empty() ? data.jobs : data.actors;
@@ -89,7 +93,8 @@ class LanePolicy : public caf::policy::unprofiled {
   }
 };
 
-// Load into a configuration with config.load<LaneScheduler>(); the number of lanes is "scheduler.max-threads".
+// Load into a configuration with config.load<LaneScheduler>(); the number of lanes is
+// "scheduler.max-threads".
 class LaneScheduler : public caf::scheduler::coordinator<LanePolicy> {
  public:
   using coordinator::coordinator;

@@ -53,7 +53,8 @@ namespace {
 class MasterDoor final : public caf::monitorable_actor {
  public:
   using Finish = std::function<void(const FinishStep&)>;
-  MasterDoor(caf::actor_config& config, Finish finish) : monitorable_actor(config), finish_(std::move(finish)) {}
+  MasterDoor(caf::actor_config& config, Finish finish)
+      : monitorable_actor(config), finish_(std::move(finish)) {}
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* unit) override {
     auto& content = message->content();
     if (content.match_elements<FinishStep>()) {
@@ -82,7 +83,9 @@ struct Master::Later {
   }
 };
 
-std::string Master::task_of(const std::string& device) { return device.substr(0, device.find("/device:")); }
+std::string Master::task_of(const std::string& device) {
+  return device.substr(0, device.find("/device:"));
+}
 
 caf::actor_clock::time_point Master::now() const { return process_.system().clock().now(); }
 
@@ -90,11 +93,13 @@ Master::Master(Process& process, Graph& graph, uint64_t session)
     : process_(process), graph_(graph), session_(session), state_(session, process.task()) {
   caf::actor_config config;
   door_ = caf::make_actor<MasterDoor, caf::actor>(
-      process.system().next_actor_id(), process.system().node(), &process.system(), config, [this](const FinishStep& m) {
+      process.system().next_actor_id(), process.system().node(), &process.system(), config,
+      [this](const FinishStep& m) {
         if (m.session != session_) return;
         // The worker has restarted, and we have not heard of it yet.
         const bool missing = m.code == Errc::bad_configuration && m.fired < 0;
-        if (missing) on_orders_from_actor([&](MasterState& s) { return s.missing(m.task, m.executable); });
+        if (missing)
+          on_orders_from_actor([&](MasterState& s) { return s.missing(m.task, m.executable); });
         finish_part(m.run, m.task, missing ? Errc::peer_lost : m.code, m.text, {});
       });
   process.open_door(caf::actor_cast<caf::strong_actor_ptr>(door_));
@@ -171,12 +176,16 @@ void Master::up(const Member& member, const caf::actor& agent) {
                                devices_of_[member.name()] = d.devices;
                                listeners = listeners_;
                              }
-                             on_orders_from_actor([&](MasterState& s) { return s.member_up(member.name(), member.incarnation); });
+                             on_orders_from_actor([&](MasterState& s) {
+                               return s.member_up(member.name(), member.incarnation);
+                             });
                              for (MeshListener* l : listeners) l->up(member, agent);
                              changed_.notify_all();
                            },
                            [this, member](const caf::error& e) {
-                             process_.log()->warn("member does not describe itself: peer={} error={}", member.name(), from_caf(e).second);
+                             process_.log()->warn(
+                                 "member does not describe itself: peer={} error={}", member.name(),
+                                 from_caf(e).second);
                            });
                  }});
 }
@@ -195,7 +204,8 @@ void Master::down(const Member& member, const std::string& reason) {
     listeners = listeners_;
   }
   on_orders_from_actor([&](MasterState& s) { return s.member_down(task, reason); });
-  for (int64_t id : hit) finish_part(id, task, Errc::peer_lost, detail::concat(task, " is gone: ", reason), {});
+  for (int64_t id : hit)
+    finish_part(id, task, Errc::peer_lost, detail::concat(task, " is gone: ", reason), {});
   for (MeshListener* l : listeners) l->down(member, reason);
   changed_.notify_all();
 }
@@ -222,16 +232,20 @@ std::vector<std::string> Master::devices() const {
   std::lock_guard lock(mutex_);
   std::vector<std::string> out;
   for (const auto& device : process_.devices()) out.push_back(device->name());
-  for (const auto& [task, devices] : devices_of_) out.insert(out.end(), devices.begin(), devices.end());
+  for (const auto& [task, devices] : devices_of_)
+    out.insert(out.end(), devices.begin(), devices.end());
   return out;
 }
 
 bool Master::wait_for_any(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, timeout, [&] { return !agents_.empty() || refusal_.code != Errc::ok; }) && !agents_.empty();
+  return changed_.wait_for(lock, timeout, [&] {
+    return !agents_.empty() || refusal_.code != Errc::ok;
+  }) && !agents_.empty();
 }
 
-std::vector<std::string> Master::wait_for(const std::vector<std::string>& tasks, std::chrono::milliseconds timeout) {
+std::vector<std::string> Master::wait_for(const std::vector<std::string>& tasks,
+                                          std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
   std::vector<std::string> missing;
   changed_.wait_for(lock, timeout, [&] {
@@ -248,10 +262,14 @@ std::vector<std::string> Master::wait_for(const std::vector<std::string>& tasks,
 int64_t Master::prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
   for (const Output& o : fetches)
     if (!o.defined() || o.graph != &graph_)
-      throw Error(Errc::invalid_argument, "a fetch is not an output of this session's graph; fetch what a function of this graph returned");
+      throw Error(Errc::invalid_argument,
+                  "a fetch is not an output of this session's graph; fetch what a function of this "
+                  "graph returned");
   for (const Output& o : feeds) {
     if (!o.defined() || o.graph != &graph_)
-      throw Error(Errc::invalid_argument, "a feed is not an output of this session's graph; feed what a function of this graph returned");
+      throw Error(Errc::invalid_argument,
+                  "a feed is not an output of this session's graph; feed what a function of this "
+                  "graph returned");
     if (graph_.node(o.node).outputs.empty())
       throw Error(Errc::invalid_argument, "node ", o.name(), " has no output that could be fed");
   }
@@ -289,9 +307,11 @@ int64_t Master::prepare(const std::vector<Output>& fetches, const std::vector<Ou
   std::set<int64_t> slots;
   for (int32_t id : call->nodes) {
     const Node& node = graph_.node(id);
-    // A node with state and no output is run for its effect: the call counts as a training step of its slot.
+    // A node with state and no output is run for its effect: the call counts as a training step of
+    // its slot.
     if (node.op->stateful && node.op->outputs.empty())
-      if (auto it = node.attrs.find("slot"); it != node.attrs.end()) slots.insert(std::get<int64_t>(it->second));
+      if (auto it = node.attrs.find("slot"); it != node.attrs.end())
+        slots.insert(std::get<int64_t>(it->second));
   }
   call->slots.assign(slots.begin(), slots.end());
 
@@ -311,7 +331,9 @@ int64_t Master::prepare(const std::vector<Output>& fetches, const std::vector<Ou
     if (!ensure) install_call(mine, later);
   }
   later.run();
-  if (ensure) ensure(std::move(nodes), [this, id](Errc code, const std::string& text) { ensured(id, code, text); });
+  if (ensure)
+    ensure(std::move(nodes),
+           [this, id](Errc code, const std::string& text) { ensured(id, code, text); });
   return id;
 }
 
@@ -382,7 +404,9 @@ void Master::carry_out(MasterOrders orders, Later& later) {
         auto waiting = std::move(call.waiting);
         call.waiting.clear();
         for (Waiting& w : waiting)
-          later.work.push_back([this, &call, live = call.live, w = std::move(w)]() mutable { launch(call, live, std::move(w)); });
+          later.work.push_back([this, &call, live = call.live, w = std::move(w)]() mutable {
+            launch(call, live, std::move(w));
+          });
         break;
       }
       case MasterOrder::broken:
@@ -395,7 +419,8 @@ void Master::carry_out(MasterOrders orders, Later& later) {
         auto waiting = std::move(call.waiting);
         call.waiting.clear();
         for (Waiting& w : waiting)
-          later.work.push_back([done = std::move(w.done), result = RunResult{call.code, order.text, {}}] { done(result); });
+          later.work.push_back([done = std::move(w.done),
+                                result = RunResult{call.code, order.text, {}}] { done(result); });
         break;
       }
     }
@@ -414,7 +439,8 @@ void Master::install_local(Call& call, MasterOrders& follow) {
       for (const auto& [edge, n] : stage->edge_transfers()) call.transfers[edge] += n;
     }
   try {
-    call.local = Installation::make(session_, e.executable, std::shared_ptr<const Graph>(std::shared_ptr<void>(), &graph_),
+    call.local = Installation::make(session_, e.executable,
+                                    std::shared_ptr<const Graph>(std::shared_ptr<void>(), &graph_),
                                     std::move(mine), process_);
     follow = state_.installed(process_.task(), e.executable, call.local->receivers());
   } catch (const Error& error) {
@@ -461,27 +487,34 @@ void Master::install_remote(const Call& call, const MasterOrder& order) {
   }
   const auto failed = [this, order](const caf::error& error) {
     const auto [code, text] = from_caf(error);
-    on_orders_from_actor([&, code = code, text = text](MasterState& s) { return s.install_failed(order.task, order.executable, code, text); });
+    on_orders_from_actor([&, code = code, text = text](MasterState& s) {
+      return s.install_failed(order.task, order.executable, code, text);
+    });
   };
-  caf::anon_send(actor_, RemoteRequest{[this, order, failed, agent = agent->second.second, parts = std::move(parts),
-                                        bytes = std::move(bytes), node_count](caf::event_based_actor* self) {
-                   const auto install = [this, self, order, failed, agent, parts] {
-                     self->request(agent, kInstallTimeout, parts)
-                         .then(
-                             [this, order](const PartsInstalled& m) {
-                               std::map<int32_t, uint64_t> receivers;
-                               for (size_t i = 0; i < m.edges.size(); ++i) receivers[m.edges[i]] = m.actors.at(i);
-                               on_orders_from_actor([&](MasterState& s) { return s.installed(order.task, order.executable, receivers); });
-                             },
-                             failed);
-                   };
-                   if (bytes.empty()) {
-                     install();
-                   } else {
-                     self->request(agent, kInstallTimeout, InstallGraph{session_, node_count, bytes})
-                         .then([install] { install(); }, failed);
-                   }
-                 }});
+  caf::anon_send(
+      actor_,
+      RemoteRequest{[this, order, failed, agent = agent->second.second, parts = std::move(parts),
+                     bytes = std::move(bytes), node_count](caf::event_based_actor* self) {
+        const auto install = [this, self, order, failed, agent, parts] {
+          self->request(agent, kInstallTimeout, parts)
+              .then(
+                  [this, order](const PartsInstalled& m) {
+                    std::map<int32_t, uint64_t> receivers;
+                    for (size_t i = 0; i < m.edges.size(); ++i)
+                      receivers[m.edges[i]] = m.actors.at(i);
+                    on_orders_from_actor([&](MasterState& s) {
+                      return s.installed(order.task, order.executable, receivers);
+                    });
+                  },
+                  failed);
+        };
+        if (bytes.empty()) {
+          install();
+        } else {
+          self->request(agent, kInstallTimeout, InstallGraph{session_, node_count, bytes})
+              .then([install] { install(); }, failed);
+        }
+      }});
 }
 
 void Master::connect_remote(const Call& call, const MasterOrder& order) {
@@ -497,11 +530,14 @@ void Master::connect_remote(const Call& call, const MasterOrder& order) {
     m.tasks.push_back(edge.destination_task);
     m.actors.push_back(e.receivers.at(edge.edge));
   }
-  caf::anon_send(actor_, RemoteRequest{[this, order, agent = agent->second.second, m = std::move(m)](caf::event_based_actor* self) {
+  caf::anon_send(actor_, RemoteRequest{[this, order, agent = agent->second.second,
+                                        m = std::move(m)](caf::event_based_actor* self) {
                    self->request(agent, kInstallTimeout, m)
                        .then(
                            [this, order] {
-                             on_orders_from_actor([&](MasterState& s) { return s.connected(order.task, order.executable); });
+                             on_orders_from_actor([&](MasterState& s) {
+                               return s.connected(order.task, order.executable);
+                             });
                            },
                            [this, order](const caf::error& error) {
                              const auto [code, text] = from_caf(error);
@@ -518,38 +554,52 @@ std::shared_ptr<Master::Live> Master::make_live(Call& call) {
   live->executable = e.executable;
   live->local = call.local;
   live->client = call.local->stage_on(process_.cpu().name());
-  for (const Output& o : call.feeds) live->feed_slots.push_back(live->client ? live->client->source_slot(o.node, o.index) : Stage::kNoSlot);
-  for (const Output& o : call.fetches) live->fetch_slots.push_back(live->client ? live->client->slot_of(o.node, o.index) : Stage::kNoSlot);
+  for (const Output& o : call.feeds)
+    live->feed_slots.push_back(live->client ? live->client->source_slot(o.node, o.index)
+                                            : Stage::kNoSlot);
+  for (const Output& o : call.fetches)
+    live->fetch_slots.push_back(live->client ? live->client->slot_of(o.node, o.index)
+                                             : Stage::kNoSlot);
   for (const auto& [task, phase] : e.tasks)
-    if (task != process_.task()) live->remotes.emplace_back(task, process_.remote(task, agents_.at(task).second.id()));
+    if (task != process_.task())
+      live->remotes.emplace_back(task, process_.remote(task, agents_.at(task).second.id()));
   return live;
 }
 
 void Master::wait_ready(int64_t id, std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
   Call& call = *calls_.at(id);
-  const bool settled = changed_.wait_for(lock, timeout, [&] { return call.live || call.code != Errc::ok || stopped_; });
+  const bool settled = changed_.wait_for(
+      lock, timeout, [&] { return call.live || call.code != Errc::ok || stopped_; });
   if (call.live) return;
   if (call.code != Errc::ok) throw Error(call.code, call.error);
   if (settled) throw Error(Errc::cancelled, "the session was closed");
   std::string missing;
-  for (const std::string& task : state_.missing_tasks(id)) missing += (missing.empty() ? "" : ", ") + task;
-  if (missing.empty()) throw Error(Errc::timeout, "the call was not installed within ", timeout.count(), " ms");
-  throw Error(Errc::peer_lost, "waited ", timeout.count(), " ms for ", missing, "; start it, or give more time");
+  for (const std::string& task : state_.missing_tasks(id))
+    missing += (missing.empty() ? "" : ", ") + task;
+  if (missing.empty())
+    throw Error(Errc::timeout, "the call was not installed within ", timeout.count(), " ms");
+  throw Error(Errc::peer_lost, "waited ", timeout.count(), " ms for ", missing,
+              "; start it, or give more time");
 }
 
 // Running
 
 void Master::check_feeds(const Call& call, const std::vector<Tensor>& feeds) const {
   if (feeds.size() != call.feeds.size())
-    throw Error(Errc::invalid_argument, "the call wants ", call.feeds.size(), " feeds, got ", feeds.size());
+    throw Error(Errc::invalid_argument, "the call wants ", call.feeds.size(), " feeds, got ",
+                feeds.size());
   for (size_t i = 0; i < feeds.size(); ++i) {
     const Output& o = call.feeds[i];
-    if (!feeds[i].defined() || feeds[i].dtype() != o.dtype() || !o.shape().accepts(feeds[i].shape()))
-      throw Error(Errc::invalid_argument, "feed ", label(o), " (made at ", graph_.node(o.node).file, ":", graph_.node(o.node).line,
-                  ") wants ", o.dtype(), o.shape(), ", got ",
-                  feeds[i].defined() ? detail::concat(feeds[i].dtype(), feeds[i].shape()) : "nothing");
-    if (!feeds[i].on_host()) throw Error(Errc::invalid_argument, "feed ", label(o), " is not in host memory; feed a host tensor");
+    if (!feeds[i].defined() || feeds[i].dtype() != o.dtype() ||
+        !o.shape().accepts(feeds[i].shape()))
+      throw Error(
+          Errc::invalid_argument, "feed ", label(o), " (made at ", graph_.node(o.node).file, ":",
+          graph_.node(o.node).line, ") wants ", o.dtype(), o.shape(), ", got ",
+          feeds[i].defined() ? detail::concat(feeds[i].dtype(), feeds[i].shape()) : "nothing");
+    if (!feeds[i].on_host())
+      throw Error(Errc::invalid_argument, "feed ", label(o),
+                  " is not in host memory; feed a host tensor");
   }
 }
 
@@ -578,7 +628,8 @@ RunResult Master::run(int64_t id, const std::vector<Tensor>& feeds, const RunOpt
     call = calls_.at(id).get();
     check_feeds(*call, feeds);
     live = call->live;
-    if (live && live->remotes.empty() && live->local->stages().size() == 1 && live->client && !stopped_) {
+    if (live && live->remotes.empty() && live->local->stages().size() == 1 && live->client &&
+        !stopped_) {
       info.run = next_run_++;
       info.step = next_step_of(*call, options);
     } else {
@@ -588,7 +639,8 @@ RunResult Master::run(int64_t id, const std::vector<Tensor>& feeds, const RunOpt
   if (!live) {
     std::promise<RunResult> promise;
     std::future<RunResult> future = promise.get_future();
-    start(id, feeds, options, [&promise](RunResult result) { promise.set_value(std::move(result)); });
+    start(id, feeds, options,
+          [&promise](RunResult result) { promise.set_value(std::move(result)); });
     return future.get();  // start() always calls back: at the latest at the deadline
   }
   // One stage of this process: the caller's own thread fires it.
@@ -599,26 +651,32 @@ RunResult Master::run(int64_t id, const std::vector<Tensor>& feeds, const RunOpt
     if (live->feed_slots[i] != Stage::kNoSlot) step->set_source(live->feed_slots[i], feeds[i]);
   std::shared_ptr<void> watching;
   if (options.cancel) {
-    watching = options.cancel->watch([step] { step->interrupt(Errc::cancelled, "the caller cancelled the step"); });
+    watching = options.cancel->watch(
+        [step] { step->interrupt(Errc::cancelled, "the caller cancelled the step"); });
     if (!watching) step->stop(Errc::cancelled, "the caller cancelled the step");
   }
   if (!step->own(true)) {
     if (!stage.wait(*step, std::chrono::steady_clock::now() + options.timeout)) {
       std::string waits;
-      for (const std::string& node : step->waiting_for()) waits += (waits.empty() ? "" : ", ") + node;
-      step->interrupt(Errc::timeout, detail::concat("the step did not end within ", options.timeout.count(), " ms; it waits for ", waits));
+      for (const std::string& node : step->waiting_for())
+        waits += (waits.empty() ? "" : ", ") + node;
+      step->interrupt(Errc::timeout,
+                      detail::concat("the step did not end within ", options.timeout.count(),
+                                     " ms; it waits for ", waits));
       stage.wait(*step, std::chrono::steady_clock::time_point::max());
     }
   }
   watching.reset();
   RunResult result{step->result().code, step->result().text, {}};
   if (result.code == Errc::ok)
-    for (uint32_t slot : live->fetch_slots) result.values.push_back(slot == Stage::kNoSlot ? Tensor{} : step->value(slot));
+    for (uint32_t slot : live->fetch_slots)
+      result.values.push_back(slot == Stage::kNoSlot ? Tensor{} : step->value(slot));
   stage.release(std::move(step));
   return result;
 }
 
-void Master::start(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options, std::function<void(RunResult)> done) {
+void Master::start(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options,
+                   std::function<void(RunResult)> done) {
   Waiting work{feeds, options, std::move(done), now() + options.timeout};
   std::shared_ptr<Live> live;
   Call* call = nullptr;
@@ -633,7 +691,9 @@ void Master::start(int64_t id, const std::vector<Tensor>& feeds, const RunOption
     } else if (call->code != Errc::ok) {
       refused = {call->code, call->error, {}};
     } else if (runs_.size() + call->waiting.size() >= kRunsMax) {
-      refused = {Errc::out_of_memory, detail::concat("more than ", kRunsMax, " runs under way; wait for some of them"), {}};
+      refused = {Errc::out_of_memory,
+                 detail::concat("more than ", kRunsMax, " runs under way; wait for some of them"),
+                 {}};
     } else if (!live) {
       call->waiting.push_back(std::move(work));
       return;
@@ -676,7 +736,8 @@ void Master::launch(Call& call, const std::shared_ptr<Live>& live, Waiting work)
     }
   }
   info.parameters = process_.services().port(session_);
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(work.deadline - now()).count();
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(work.deadline - now()).count();
   for (const auto& [task, worker] : live->remotes) {
     StartStep m;
     m.session = session_;
@@ -684,18 +745,21 @@ void Master::launch(Call& call, const std::shared_ptr<Live>& live, Waiting work)
     m.run = info.run;
     m.step = info.step;
     m.deadline_ms = left;
-    worker->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(), caf::make_message(std::move(m)), nullptr);
+    worker->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
+                    caf::make_message(std::move(m)), nullptr);
   }
   std::vector<std::pair<uint32_t, Tensor>> sources;
   for (size_t i = 0; i < work.feeds.size(); ++i)
-    if (live->feed_slots[i] != Stage::kNoSlot) sources.emplace_back(live->feed_slots[i], work.feeds[i]);
+    if (live->feed_slots[i] != Stage::kNoSlot)
+      sources.emplace_back(live->feed_slots[i], work.feeds[i]);
   live->local->run(info, live->client, sources, live->fetch_slots,
                    [this, id = run->id](const StepResult& result, std::vector<Tensor> kept) {
                      finish_part(id, process_.task(), result.code, result.text, std::move(kept));
                    });
 }
 
-void Master::finish_part(int64_t id, const std::string& part, Errc code, const std::string& text, std::vector<Tensor> kept) {
+void Master::finish_part(int64_t id, const std::string& part, Errc code, const std::string& text,
+                         std::vector<Tensor> kept) {
   RunPtr run;
   bool last = false;
   {
@@ -722,7 +786,8 @@ void Master::finish_part(int64_t id, const std::string& part, Errc code, const s
     if (run->result.code != Errc::ok) run->result.values.clear();
     if (process_.tracer().on()) {
       const int64_t end = Tracer::now_ns();
-      const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(now() - run->started).count();
+      const auto took =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(now() - run->started).count();
       process_.tracer().record("step", detail::concat("run ", id), end - took, end, id);
     }
     run->done(std::move(run->result));
@@ -789,10 +854,12 @@ void Master::tick() {
         for (const std::string& part : run->open) who += (who.empty() ? "" : ", ") + part;
         std::string nodes;
         for (const auto& stage : run->live->local->stages())
-          for (const std::string& n : stage->waiting_for(id)) nodes += (nodes.empty() ? "" : ", ") + n;
-        stalls.push_back(detail::concat("no progress for 5 s: run=", id, " waits for ", who, nodes.empty() ? "" : "; here for " + nodes,
-                                        "; ", process_.services().waiting_for(),
-                                        "; a step may just be long: give it a RunOptions::timeout"));
+          for (const std::string& n : stage->waiting_for(id))
+            nodes += (nodes.empty() ? "" : ", ") + n;
+        stalls.push_back(detail::concat(
+            "no progress for 5 s: run=", id, " waits for ", who,
+            nodes.empty() ? "" : "; here for " + nodes, "; ", process_.services().waiting_for(),
+            "; a step may just be long: give it a RunOptions::timeout"));
       }
     }
     for (const auto& [id, call] : calls_) {
@@ -802,9 +869,11 @@ void Master::tick() {
           continue;
         }
         std::string missing;
-        for (const std::string& task : state_.missing_tasks(id)) missing += (missing.empty() ? "" : ", ") + task;
+        for (const std::string& task : state_.missing_tasks(id))
+          missing += (missing.empty() ? "" : ", ") + task;
         late.emplace_back(std::move(call->waiting[i].done),
-                          missing.empty() ? "the call was not installed in time" : "waited in vain for " + missing + "; start it again");
+                          missing.empty() ? "the call was not installed in time"
+                                          : "waited in vain for " + missing + "; start it again");
         call->waiting.erase(call->waiting.begin() + static_cast<ptrdiff_t>(i));
       }
     }
@@ -816,9 +885,11 @@ void Master::tick() {
       std::lock_guard lock(mutex_);
       for (const std::string& part : run->open) who += (who.empty() ? "" : ", ") + part;
     }
-    abort_run(run, Errc::timeout, detail::concat("the step did not end in time; it waits for ", who));
+    abort_run(run, Errc::timeout,
+              detail::concat("the step did not end in time; it waits for ", who));
   }
-  for (const auto& [id, part] : lost) finish_part(id, part, Errc::timeout, part + " does not answer", {});
+  for (const auto& [id, part] : lost)
+    finish_part(id, part, Errc::timeout, part + " does not answer", {});
   for (auto& [done, text] : late) done({Errc::peer_lost, text, {}});
 }
 
@@ -830,7 +901,8 @@ std::vector<PlacedNode> Master::placement(int64_t id) const {
   std::vector<PlacedNode> out;
   for (int32_t n : call.nodes) {
     const Node& node = graph_.node(n);
-    out.push_back({node.name, node.op->name, call.placement.devices.at(n), call.placement.reasons.at(n)});
+    out.push_back(
+        {node.name, node.op->name, call.placement.devices.at(n), call.placement.reasons.at(n)});
   }
   return out;
 }
@@ -843,11 +915,13 @@ std::vector<CutEdge> Master::cut_edges(int64_t id) const {
     for (const Edge& edge : p.edges) {
       if (edge.source != p.device) continue;
       CutEdge cut;
-      cut.tensor = detail::concat(graph_.node(edge.node).name, edge.control ? " has run" : detail::concat(":", edge.output));
+      cut.tensor = detail::concat(graph_.node(edge.node).name,
+                                  edge.control ? " has run" : detail::concat(":", edge.output));
       cut.source = edge.source;
       cut.destination = edge.destination;
       if (auto it = call.bytes.find(edge.id); it != call.bytes.end()) cut.bytes = it->second;
-      if (auto it = call.transfers.find(edge.id); it != call.transfers.end()) cut.transfers = it->second;
+      if (auto it = call.transfers.find(edge.id); it != call.transfers.end())
+        cut.transfers = it->second;
       if (call.local)
         for (const auto& stage : call.local->stages()) {
           const auto bytes = stage->edge_bytes();
@@ -884,7 +958,8 @@ std::string Master::stop_trace() {
     self->request(agent, kInstallTimeout, SetTracing{false})
         .receive([&](const TraceEvents& m) { parts.push_back(m.json); },
                  [&, task = task](const caf::error& e) {
-                   process_.log()->warn("trace: no answer: peer={} error={}", task, from_caf(e).second);
+                   process_.log()->warn("trace: no answer: peer={} error={}", task,
+                                        from_caf(e).second);
                  });
   return chrome_trace(parts);
 }

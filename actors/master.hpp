@@ -1,6 +1,6 @@
-// Master: the actor behind a Session. It prepares calls (prune, place, cut, install), starts steps, watches workers and brings
-// calls back when a lost worker has returned. What it knows and decides is a MasterState; this is the part with actors,
-// threads and deadlines around it.
+// Master: the actor behind a Session. It prepares calls (prune, place, cut, install), starts steps,
+// watches workers and brings calls back when a lost worker has returned. What it knows and decides
+// is a MasterState; this is the part with actors, threads and deadlines around it.
 //
 // Owner: the session. Lost when it dies: the steps under way; workers and shards keep their state.
 #pragma once
@@ -41,18 +41,23 @@ class Master : public MeshListener {
   Master(Process& process, Graph& graph, uint64_t session);
   ~Master() override;
 
-  // Makes sure that parameters among the nodes of a call exist before it runs; set by training/. Calls back once, any thread.
-  using Ensure = std::function<void(std::vector<int32_t> nodes, std::function<void(Errc, std::string)>)>;
+  // Makes sure that parameters among the nodes of a call exist before it runs; set by training/.
+  // Calls back once, any thread.
+  using Ensure =
+      std::function<void(std::vector<int32_t> nodes, std::function<void(Errc, std::string)>)>;
   void set_ensure(Ensure ensure);
   // Told of members, after the master itself.
   void add_listener(MeshListener* listener);
   void remove_listener(MeshListener* listener);
 
-  // Prepares a call and returns its number; the same one for the same fetches and feeds. Throws: Error(invalid_argument).
+  // Prepares a call and returns its number; the same one for the same fetches and feeds. Throws:
+  // Error(invalid_argument).
   int64_t prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds);
-  // Until the call can run. Throws: what made it fail, or Error(peer_lost) naming who is missing at the deadline.
+  // Until the call can run. Throws: what made it fail, or Error(peer_lost) naming who is missing at
+  // the deadline.
   void wait_ready(int64_t call, std::chrono::milliseconds timeout);
-  void start(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options, std::function<void(RunResult)> done);
+  void start(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options,
+             std::function<void(RunResult)> done);
   RunResult run(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options);
   // Every run under way ends with this reason.
   void cancel_all(Errc code, const std::string& text);
@@ -68,7 +73,8 @@ class Master : public MeshListener {
   std::vector<std::string> devices() const;
   std::map<std::string, caf::actor> agents() const;  // of members that are up, by task
   // Up to `timeout` for all of `tasks`. Returns those still missing.
-  std::vector<std::string> wait_for(const std::vector<std::string>& tasks, std::chrono::milliseconds timeout);
+  std::vector<std::string> wait_for(const std::vector<std::string>& tasks,
+                                    std::chrono::milliseconds timeout);
   bool wait_for_any(std::chrono::milliseconds timeout);  // until there is a member
   std::string describe() const;
   void set_next_step(int64_t slot, int64_t step);
@@ -96,8 +102,8 @@ class Master : public MeshListener {
   struct Call {
     int64_t id = 0;
     std::vector<Output> fetches, feeds;
-    std::vector<int64_t> slots;   // whose training steps this call advances
-    std::vector<int32_t> nodes;   // pruned
+    std::vector<int64_t> slots;  // whose training steps this call advances
+    std::vector<int32_t> nodes;  // pruned
     Placement placement;
     std::vector<Partition> partitions;
     bool ensured = false;
@@ -133,7 +139,8 @@ class Master : public MeshListener {
   std::shared_ptr<Live> make_live(Call& call);
   void launch(Call& call, const std::shared_ptr<Live>& live, Waiting work);
   int64_t next_step_of(const Call& call, const RunOptions& options);
-  void finish_part(int64_t run, const std::string& part, Errc code, const std::string& text, std::vector<Tensor> kept);
+  void finish_part(int64_t run, const std::string& part, Errc code, const std::string& text,
+                   std::vector<Tensor> kept);
   void abort_run(const RunPtr& run, Errc code, const std::string& text);
   void check_feeds(const Call& call, const std::vector<Tensor>& feeds) const;
   void on_orders_from_actor(const std::function<MasterOrders(MasterState&)>& event);
@@ -143,8 +150,8 @@ class Master : public MeshListener {
   Process& process_;
   Graph& graph_;
   const uint64_t session_;
-  caf::actor actor_;  // carries requests to workers, ticks
-  caf::actor door_;   // receives FinishStep
+  caf::actor actor_;                         // carries requests to workers, ticks
+  caf::actor door_;                          // receives FinishStep
   caf::actor_clock::time_point retry_at_{};  // the actor's own
 
   mutable std::mutex mutex_;  // guards the rest
@@ -153,8 +160,9 @@ class Master : public MeshListener {
   Ensure ensure_;
   std::vector<MeshListener*> listeners_;
   std::map<std::string, std::pair<Member, caf::actor>> agents_;  // up, by task
-  std::map<std::string, std::vector<std::string>> devices_of_;   // known devices of members, by task
-  std::map<std::pair<std::string, uint64_t>, int64_t> graph_sent_;  // (task, incarnation) -> node count
+  std::map<std::string, std::vector<std::string>> devices_of_;  // known devices of members, by task
+  std::map<std::pair<std::string, uint64_t>, int64_t>
+      graph_sent_;  // (task, incarnation) -> node count
   std::map<std::pair<std::vector<Output>, std::vector<Output>>, int64_t> call_ids_;
   std::map<int64_t, std::unique_ptr<Call>> calls_;
   std::map<int64_t, RunPtr> runs_;

@@ -8,7 +8,8 @@ namespace troupe {
 std::pair<Errc, std::string> from_caf(const caf::error& error) {
   if (error.category() == caf::atom("troupe")) {
     std::string text;
-    if (error.context().match_elements<std::string>()) text = error.context().get_as<std::string>(0);
+    if (error.context().match_elements<std::string>())
+      text = error.context().get_as<std::string>(0);
     return {static_cast<Errc>(error.code()), text};
   }
   if (error == caf::sec::request_timeout) return {Errc::timeout, "no answer in time"};

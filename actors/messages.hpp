@@ -1,5 +1,6 @@
-// Every control message between the actors of one cluster. They travel as ordinary CAF messages, inside our link. What is
-// frequent or carries tensors is in net/messages.hpp and travels on the data plane. docs/protocol.md says who sends which.
+// Every control message between the actors of one cluster. They travel as ordinary CAF messages,
+// inside our link. What is frequent or carries tensors is in net/messages.hpp and travels on the
+// data plane. docs/protocol.md says who sends which.
 #pragma once
 
 #include <functional>
@@ -15,9 +16,7 @@ CAF_ERROR_CODE_ENUM(troupe::Errc, "troupe")
 
 namespace troupe {
 
-inline caf::error to_caf(Errc code, const std::string& text) {
-  return caf::make_error(code, text);
-}
+inline caf::error to_caf(Errc code, const std::string& text) { return caf::make_error(code, text); }
 // The code and text of an error that came as a reply; CAF's own codes become timeout or peer_lost.
 std::pair<Errc, std::string> from_caf(const caf::error& error);
 
@@ -27,7 +26,8 @@ struct InstallGraph {
   int64_t node_count = 0;  // of this version
   std::string bytes;       // net/graph_proto.hpp
 };
-// master -> worker: run these parts of the graph from now on. The worker cuts the graph itself: cutting is deterministic.
+// master -> worker: run these parts of the graph from now on. The worker cuts the graph itself:
+// cutting is deterministic.
 struct InstallParts {
   uint64_t session = 0;
   uint32_t executable = 0;
@@ -52,7 +52,8 @@ struct ConnectParts {
   std::vector<std::string> tasks;  // "/job:ps/task:1", one per edge
   std::vector<uint64_t> actors;
 };
-// master -> worker: the session ends, or an executable is not needed any more (-1: all of the session).
+// master -> worker: the session ends, or an executable is not needed any more (-1: all of the
+// session).
 struct Uninstall {
   uint64_t session = 0;
   int64_t executable = -1;
@@ -85,23 +86,55 @@ struct Leave {
   std::string reason;
 };
 
-template <class I> auto inspect(I& f, InstallGraph& x) { return f(x.session, x.node_count, x.bytes); }
-template <class I> auto inspect(I& f, InstallParts& x) {
-  return f(x.session, x.executable, x.node_count, x.fetches, x.feeds, x.devices, x.placed_nodes, x.placement, x.client_device);
+template <class I>
+auto inspect(I& f, InstallGraph& x) {
+  return f(x.session, x.node_count, x.bytes);
 }
-template <class I> auto inspect(I& f, PartsInstalled& x) { return f(x.edges, x.actors); }
-template <class I> auto inspect(I& f, ConnectParts& x) { return f(x.session, x.executable, x.edges, x.tasks, x.actors); }
-template <class I> auto inspect(I& f, Uninstall& x) { return f(x.session, x.executable); }
-template <class I> auto inspect(I& f, FindService& x) { return f(x.name); }
-template <class I> auto inspect(I&, Describe&) -> caf::error { return caf::none; }
-template <class I> auto inspect(I& f, Description& x) {
-  return f(x.task, x.incarnation, x.devices, x.used_bytes, x.reserved_bytes, x.stages, x.running_steps, x.agent_door);
+template <class I>
+auto inspect(I& f, InstallParts& x) {
+  return f(x.session, x.executable, x.node_count, x.fetches, x.feeds, x.devices, x.placed_nodes,
+           x.placement, x.client_device);
 }
-template <class I> auto inspect(I& f, SetTracing& x) { return f(x.on); }
-template <class I> auto inspect(I& f, TraceEvents& x) { return f(x.json); }
-template <class I> auto inspect(I& f, Leave& x) { return f(x.reason); }
+template <class I>
+auto inspect(I& f, PartsInstalled& x) {
+  return f(x.edges, x.actors);
+}
+template <class I>
+auto inspect(I& f, ConnectParts& x) {
+  return f(x.session, x.executable, x.edges, x.tasks, x.actors);
+}
+template <class I>
+auto inspect(I& f, Uninstall& x) {
+  return f(x.session, x.executable);
+}
+template <class I>
+auto inspect(I& f, FindService& x) {
+  return f(x.name);
+}
+template <class I>
+auto inspect(I&, Describe&) -> caf::error {
+  return caf::none;
+}
+template <class I>
+auto inspect(I& f, Description& x) {
+  return f(x.task, x.incarnation, x.devices, x.used_bytes, x.reserved_bytes, x.stages,
+           x.running_steps, x.agent_door);
+}
+template <class I>
+auto inspect(I& f, SetTracing& x) {
+  return f(x.on);
+}
+template <class I>
+auto inspect(I& f, TraceEvents& x) {
+  return f(x.json);
+}
+template <class I>
+auto inspect(I& f, Leave& x) {
+  return f(x.reason);
+}
 
-// Within one process: something for the master's actor to do, with itself as the one who asks and waits.
+// Within one process: something for the master's actor to do, with itself as the one who asks and
+// waits.
 struct RemoteRequest {
   std::function<void(caf::event_based_actor*)> go;
 };

@@ -15,7 +15,8 @@ void OpActor::enqueue(caf::mailbox_element_ptr message, caf::execution_unit* uni
     const auto& exit = content.get_as<caf::exit_msg>(0);
     if (!exit.reason) return;
     const std::string reason = home_system().render(exit.reason);
-    if (!cleanup(caf::error(exit.reason), unit)) return;  // an old handle: somebody else has its place
+    if (!cleanup(caf::error(exit.reason), unit))
+      return;  // an old handle: somebody else has its place
     if (auto stage = stage_.lock()) stage->restart_op(firing_index_, reason);
     return;
   }
@@ -29,10 +30,9 @@ caf::strong_actor_ptr make_op_actor(caf::actor_system& system, caf::actor_id id,
                                     std::weak_ptr<Stage> stage, uint32_t firing_index,
                                     std::string label) {
   caf::actor_config config;
-  return caf::make_actor<OpActor, caf::strong_actor_ptr>(id ? id : system.next_actor_id(),
-                                                         system.node(), &system, config,
-                                                         std::move(stage), firing_index,
-                                                         std::move(label));
+  return caf::make_actor<OpActor, caf::strong_actor_ptr>(
+      id ? id : system.next_actor_id(), system.node(), &system, config, std::move(stage),
+      firing_index, std::move(label));
 }
 
 }  // namespace troupe

@@ -25,11 +25,20 @@ class SinkAdapter final : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     LogLevel level = LogLevel::error;
     switch (message.level) {
-      case spdlog::level::trace: level = LogLevel::trace; break;
-      case spdlog::level::debug: level = LogLevel::debug; break;
-      case spdlog::level::info: level = LogLevel::info; break;
-      case spdlog::level::warn: level = LogLevel::warn; break;
-      default: break;
+      case spdlog::level::trace:
+        level = LogLevel::trace;
+        break;
+      case spdlog::level::debug:
+        level = LogLevel::debug;
+        break;
+      case spdlog::level::info:
+        level = LogLevel::info;
+        break;
+      case spdlog::level::warn:
+        level = LogLevel::warn;
+        break;
+      default:
+        break;
     }
     sink_(level, std::string(message.payload.data(), message.payload.size()));
   }
@@ -40,7 +49,8 @@ class SinkAdapter final : public spdlog::sinks::base_sink<std::mutex> {
 };
 
 std::shared_ptr<spdlog::logger> make_log(const ProcessOptions& options, const std::string& task) {
-  auto log = options.log ? std::make_shared<spdlog::logger>(task, std::make_shared<SinkAdapter>(options.log))
+  auto log = options.log ? std::make_shared<spdlog::logger>(
+                               task, std::make_shared<SinkAdapter>(options.log))
                          : std::make_shared<spdlog::logger>(task);  // no sink: prints nothing
   log->set_level(static_cast<spdlog::level::level_enum>(options.log_level));
   return log;
@@ -63,9 +73,11 @@ struct Process::Config : caf::actor_system_config {
 };
 
 uint64_t Process::draw_incarnation() {
-  // Grows with time, so that a restarted process is always the newer one; the low bits keep two of one moment apart.
+  // Grows with time, so that a restarted process is always the newer one; the low bits keep two of
+  // one moment apart.
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const uint64_t micros = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  const uint64_t micros =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
   return micros << 8 | (std::random_device{}() & 0xff);
 }
 
@@ -96,7 +108,8 @@ Process::Process(std::string task, ProcessOptions options, caf::actor_system& sy
   make_actors();
 }
 
-Process::Process(std::string task, uint64_t incarnation, ProcessOptions options, ClusterOptions cluster, ProcessSeams seams)
+Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
+                 ClusterOptions cluster, ProcessSeams seams)
     : task_(std::move(task)),
       incarnation_(incarnation),
       lanes_(lanes_of(options)),
@@ -134,7 +147,9 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   mesh.fingerprint = builtin_ops()->fingerprint();
   mesh.insecure = cluster.insecure;
   mesh.log = log_;
-  mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) { return memory->make(dtype, shape); };
+  mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) {
+    return memory->make(dtype, shape);
+  };
   mesh_ = std::make_unique<Mesh>(*system_, transport, clock, rng, *doors_, std::move(mesh));
   make_actors();
 }
@@ -183,7 +198,8 @@ void Process::stop() {
     std::lock_guard lock(mutex_);
     tracked.swap(tracked_);
   }
-  for (const caf::actor& actor : tracked) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  for (const caf::actor& actor : tracked)
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   agent_ = nullptr;
   device_actors_.clear();
   if (simulated_) return;  // its scheduler runs them out
@@ -196,7 +212,7 @@ void Process::stop() {
   }
   services_.reset();
   mesh_.reset();
-  net_.reset();  // CAF waits for threads that have called it
+  net_.reset();    // CAF waits for threads that have called it
   doors_.reset();  // actor handles must not outlive the system
 }
 
@@ -210,20 +226,23 @@ caf::actor Process::remote(const std::string& task, uint64_t actor_id) {
   return caf::actor_cast<caf::actor>(found);
 }
 
-void Process::open_door(const caf::strong_actor_ptr& actor) {
-  doors_->open(actor);
-}
+void Process::open_door(const caf::strong_actor_ptr& actor) { doors_->open(actor); }
 
 void Process::close_door(uint64_t actor_id) {
   if (doors_) doors_->close(actor_id);
 }
 
-void Process::peer_down(const Member& member, const std::string& reason) { services_->peer_down(member.name(), reason); }
+void Process::peer_down(const Member& member, const std::string& reason) {
+  services_->peer_down(member.name(), reason);
+}
 
 void Process::make_devices(const ProcessOptions& options) {
-  const auto name = [&](const char* kind, int i) { return detail::concat(task_, "/device:", kind, ":", i); };
+  const auto name = [&](const char* kind, int i) {
+    return detail::concat(task_, "/device:", kind, ":", i);
+  };
   if (options.cpu_devices < 1)
-    throw Error(Errc::bad_configuration, "cpu_devices is ", options.cpu_devices, "; a process needs at least one");
+    throw Error(Errc::bad_configuration, "cpu_devices is ", options.cpu_devices,
+                "; a process needs at least one");
   for (int i = 0; i < options.cpu_devices; ++i)
     devices_.push_back(make_cpu_device(name("cpu", i), options.memory_budget_bytes));
   for (int i = 0; i < options.shadow_devices; ++i)

@@ -1,5 +1,6 @@
-// Process: what one member of a cluster, or one local session, is made of: an actor system, devices, the agent (its worker
-// actor), services, and, in a cluster, the mesh of links to the other members. Several may live in one operating system process.
+// Process: what one member of a cluster, or one local session, is made of: an actor system,
+// devices, the agent (its worker actor), services, and, in a cluster, the mesh of links to the
+// other members. Several may live in one operating system process.
 #pragma once
 
 #include <memory>
@@ -33,13 +34,15 @@ struct ClusterOptions {
 // What stands between a process and the world. Empty fields: production's.
 struct ProcessSeams {
   std::unique_ptr<NetThread> net;  // handed over
-  // A simulation gives all four instead: scheduler and middleman of the actor system, and the other seams.
+  // A simulation gives all four instead: scheduler and middleman of the actor system, and the other
+  // seams.
   std::function<void(caf::actor_system_config&)> configure;
   Transport* transport = nullptr;
   Clock* clock = nullptr;
   Rng* rng = nullptr;
   Disk* disk = nullptr;  // where checkpoints are
-  std::function<void(Shard&)> on_shard = {};  // sees each shard that is made here; it stays where it is until its actor ends
+  std::function<void(Shard&)> on_shard =
+      {};  // sees each shard that is made here; it stays where it is until its actor ends
 };
 
 class Process {
@@ -49,13 +52,15 @@ class Process {
   // Alone, on the actor system of somebody else, which outlives us.
   Process(std::string task, ProcessOptions options, caf::actor_system& system);
   // A member: joins when `start` is called.
-  Process(std::string task, uint64_t incarnation, ProcessOptions options, ClusterOptions cluster, ProcessSeams seams = {});
+  Process(std::string task, uint64_t incarnation, ProcessOptions options, ClusterOptions cluster,
+          ProcessSeams seams = {});
   ~Process();
   static uint64_t draw_incarnation();
   Process(const Process&) = delete;
 
-  // Listens, joins through the seeds, and from then on tells `listener` who comes and goes (on the network thread).
-  // Returns our address. Throws: Error(io) when the port is taken; Error(bad_configuration) for one beyond loopback.
+  // Listens, joins through the seeds, and from then on tells `listener` who comes and goes (on the
+  // network thread). Returns our address. Throws: Error(io) when the port is taken;
+  // Error(bad_configuration) for one beyond loopback.
   std::string start(MeshListener* listener);
   void stop();
 
@@ -75,7 +80,8 @@ class Process {
   Mesh* mesh() { return mesh_.get(); }
   const caf::actor& agent() const { return agent_; }
   caf::actor device_actor(const std::string& name) const;  // empty if it is not ours
-  // A handle to an actor of another member; the actor itself for our own task. Empty if the member is not up.
+  // A handle to an actor of another member; the actor itself for our own task. Empty if the member
+  // is not up.
   caf::actor remote(const std::string& task, uint64_t actor_id);
   // An actor that uses this process: stop() ends it and waits for its end. Any thread.
   void track(const caf::actor& actor);

@@ -1,5 +1,5 @@
-// What a process offers beside its stages: parameters and the shards that hold them. training/ implements it; actors/ only
-// hands it around, so the engine knows neither shards nor optimizers.
+// What a process offers beside its stages: parameters and the shards that hold them. training/
+// implements it; actors/ only hands it around, so the engine knows neither shards nor optimizers.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,12 @@ class ProcessServices {
   virtual ~ProcessServices() = default;
   // Ends its actors and all requests. The object stays until the actors have gone.
   virtual void stop() = 0;
-  // The parameters of a session as this process's kernels see them. Lives until `forget(session)` or the process ends.
+  // The parameters of a session as this process's kernels see them. Lives until `forget(session)`
+  // or the process ends.
   virtual ParameterPort* port(uint64_t session) = 0;
   virtual void forget(uint64_t session) = 0;
-  // The actor of that name for other processes ("shards", "parameters"); an empty handle for an unknown name.
+  // The actor of that name for other processes ("shards", "parameters"); an empty handle for an
+  // unknown name.
   virtual caf::actor actor(const std::string& name) = 0;
   // Tasks come and go; requests to a lost one end at once.
   virtual void peer_down(const std::string& task, const std::string& reason) = 0;

@@ -28,13 +28,19 @@ struct Callable::State {
   int64_t call = 0;
 };
 
-std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feeds, const RunOptions& options) const {
-  if (!state_) throw Error(Errc::invalid_argument, "this Callable was never prepared; take one from Session::prepare()");
+std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feeds,
+                                         const RunOptions& options) const {
+  if (!state_)
+    throw Error(Errc::invalid_argument,
+                "this Callable was never prepared; take one from Session::prepare()");
   return value_or_throw(state_->master->run(state_->call, feeds, options));
 }
 
-void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options, std::function<void(RunResult)> done) const {
-  if (!state_) throw Error(Errc::invalid_argument, "this Callable was never prepared; take one from Session::prepare()");
+void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options,
+                     std::function<void(RunResult)> done) const {
+  if (!state_)
+    throw Error(Errc::invalid_argument,
+                "this Callable was never prepared; take one from Session::prepare()");
   state_->master->start(state_->call, feeds, options, std::move(done));
 }
 
@@ -55,14 +61,18 @@ Session::~Session() = default;
 Session SessionState::local(Graph& graph, ProcessOptions options, caf::actor_system* system) {
   auto state = std::make_unique<SessionState>();
   const int shards = options.parameter_shards;
-  state->process = system ? std::make_unique<Process>("/job:local/task:0", std::move(options), *system)
-                          : std::make_unique<Process>("/job:local/task:0", std::move(options));
-  state->master = std::make_unique<Master>(*state->process, graph, draw_session(state->process->incarnation()));
+  state->process = system
+                       ? std::make_unique<Process>("/job:local/task:0", std::move(options), *system)
+                       : std::make_unique<Process>("/job:local/task:0", std::move(options));
+  state->master =
+      std::make_unique<Master>(*state->process, graph, draw_session(state->process->incarnation()));
   state->parameters = make_parameter_owner(*state->master, {.shards = shards});
   return Session(std::move(state));
 }
 
-Session Session::local(Graph& graph, ProcessOptions options) { return SessionState::local(graph, std::move(options), nullptr); }
+Session Session::local(Graph& graph, ProcessOptions options) {
+  return SessionState::local(graph, std::move(options), nullptr);
+}
 
 Session local_session(Graph& graph, caf::actor_system& system, ProcessOptions options) {
   return SessionState::local(graph, std::move(options), &system);
@@ -78,13 +88,15 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
     begin = end + 1;
   }
   if (cluster.seeds.empty())
-    throw Error(Errc::invalid_argument, "no address to connect to; give \"host:port\" of any member of the cluster");
+    throw Error(Errc::invalid_argument,
+                "no address to connect to; give \"host:port\" of any member of the cluster");
   auto state = std::make_unique<SessionState>();
   const uint64_t incarnation = Process::draw_incarnation();
   const int shards = options.process.parameter_shards;
   // Clients need no number of their own from a person: the incarnation names them.
-  state->process = std::make_unique<Process>(detail::concat("/job:", options.job, "/task:", incarnation % 1'000'000), incarnation,
-                                             std::move(options.process), std::move(cluster));
+  state->process = std::make_unique<Process>(
+      detail::concat("/job:", options.job, "/task:", incarnation % 1'000'000), incarnation,
+      std::move(options.process), std::move(cluster));
   state->master = std::make_unique<Master>(*state->process, graph, draw_session(incarnation));
   state->process->start(state->master.get());
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
@@ -92,16 +104,22 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   if (const StepResult refused = state->master->refusal(); refused.code != Errc::ok)
     throw Error(refused.code, "the cluster at ", address, " refused us: ", refused.text);
   if (!answered)
-    throw Error(Errc::peer_lost, "nobody answered at ", address, " within ", options.timeout.count(),
-                " ms; start the nodes, or check the address and the cluster name \"", options.cluster, "\"");
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  const auto missing = state->master->wait_for(options.wait_for, std::max(left, std::chrono::milliseconds(1)));
+    throw Error(Errc::peer_lost, "nobody answered at ", address, " within ",
+                options.timeout.count(),
+                " ms; start the nodes, or check the address and the cluster name \"",
+                options.cluster, "\"");
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - std::chrono::steady_clock::now());
+  const auto missing =
+      state->master->wait_for(options.wait_for, std::max(left, std::chrono::milliseconds(1)));
   if (!missing.empty()) {
     std::string names;
     for (const std::string& task : missing) names += (names.empty() ? "" : ", ") + task;
-    throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for ", names, "; start them with actor-node join, or give more time");
+    throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for ", names,
+                "; start them with actor-node join, or give more time");
   }
-  state->parameters = make_parameter_owner(*state->master, {.container = options.container, .slots = options.slots, .shards = shards});
+  state->parameters = make_parameter_owner(
+      *state->master, {.container = options.container, .slots = options.slots, .shards = shards});
   return Session(std::move(state));
 }
 
@@ -114,7 +132,8 @@ Callable Session::prepare(const std::vector<Output>& fetches, const std::vector<
   return out;
 }
 
-std::vector<Tensor> Session::run(const std::vector<Output>& fetches, const Feeds& feeds, const RunOptions& options) {
+std::vector<Tensor> Session::run(const std::vector<Output>& fetches, const Feeds& feeds,
+                                 const RunOptions& options) {
   std::vector<Output> fed;
   std::vector<Tensor> values;
   for (const auto& [output, value] : feeds) {
@@ -126,9 +145,15 @@ std::vector<Tensor> Session::run(const std::vector<Output>& fetches, const Feeds
   return value_or_throw(master.run(call, values, options));
 }
 
-std::vector<PlacedNode> Session::placement(const Callable& callable) const { return state_->master->placement(callable.state_->call); }
-std::vector<CutEdge> Session::cut_edges(const Callable& callable) const { return state_->master->cut_edges(callable.state_->call); }
-std::string Session::dot(const Callable& callable) const { return state_->master->dot(callable.state_->call); }
+std::vector<PlacedNode> Session::placement(const Callable& callable) const {
+  return state_->master->placement(callable.state_->call);
+}
+std::vector<CutEdge> Session::cut_edges(const Callable& callable) const {
+  return state_->master->cut_edges(callable.state_->call);
+}
+std::string Session::dot(const Callable& callable) const {
+  return state_->master->dot(callable.state_->call);
+}
 std::vector<std::string> Session::devices() const { return state_->master->devices(); }
 
 std::vector<DeviceState> Session::device_states() const {

@@ -61,12 +61,12 @@ std::string Tracer::take() {
                     ",\"args\":{\"name\":" + quoted(process_) + "}}";
   char text[192];
   for (const Event& e : events) {
-    std::snprintf(text, sizeof text,
-                  ",\n{\"ph\":\"X\",\"cat\":\"%s\",\"pid\":%lld,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
-                  "\"args\":{\"run\":%lld},\"name\":",
-                  e.category, static_cast<long long>(pid_), e.thread,
-                  static_cast<double>(e.begin_ns) / 1e3,
-                  static_cast<double>(e.end_ns - e.begin_ns) / 1e3, static_cast<long long>(e.run));
+    std::snprintf(
+        text, sizeof text,
+        ",\n{\"ph\":\"X\",\"cat\":\"%s\",\"pid\":%lld,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
+        "\"args\":{\"run\":%lld},\"name\":",
+        e.category, static_cast<long long>(pid_), e.thread, static_cast<double>(e.begin_ns) / 1e3,
+        static_cast<double>(e.end_ns - e.begin_ns) / 1e3, static_cast<long long>(e.run));
     out += text + quoted(e.name) + "}";
   }
   if (dropped > 0)

@@ -1,5 +1,5 @@
-// Tracer: what one process did when, as Chrome trace events (chrome://tracing, Perfetto). Owned by the process's worker or
-// session; off by default, and then it costs one branch a step.
+// Tracer: what one process did when, as Chrome trace events (chrome://tracing, Perfetto). Owned by
+// the process's worker or session; off by default, and then it costs one branch a step.
 //
 // Times are wall-clock microseconds, so that the processes of one host line up in one file.
 #pragma once
@@ -21,8 +21,10 @@ class Tracer {
   void set(bool on) { on_.store(on, std::memory_order_relaxed); }
   static int64_t now_ns();  // nanoseconds since the Unix epoch
 
-  // One bar: `name` on the row of the calling thread. `category`: kernel, send, receive, wait, step, parameter.
-  void record(const char* category, const std::string& name, int64_t begin_ns, int64_t end_ns, int64_t run);
+  // One bar: `name` on the row of the calling thread. `category`: kernel, send, receive, wait,
+  // step, parameter.
+  void record(const char* category, const std::string& name, int64_t begin_ns, int64_t end_ns,
+              int64_t run);
   // All events so far as comma-separated JSON objects; forgets them.
   std::string take();
 

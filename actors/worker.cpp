@@ -54,7 +54,8 @@ PartsInstalled WorkerState::install(const InstallParts& m) {
   std::vector<Partition> mine;
   for (Partition& p : partition(*parts.graph, fetches, feeds, placement, m.client_device))
     if (process->device(p.device)) mine.push_back(std::move(p));
-  auto installation = Installation::make(m.session, m.executable, parts.graph, std::move(mine), *process);
+  auto installation =
+      Installation::make(m.session, m.executable, parts.graph, std::move(mine), *process);
   PartsInstalled out;
   for (const auto& [edge, actor] : installation->receivers()) {
     out.edges.push_back(edge);
@@ -67,11 +68,14 @@ PartsInstalled WorkerState::install(const InstallParts& m) {
 void WorkerState::connect(const ConnectParts& m) {
   auto session = sessions.find(m.session);
   if (session == sessions.end() || !session->second.installations.count(m.executable))
-    throw Error(Errc::stale, "executable ", m.executable, " of session ", m.session, " is not installed");
+    throw Error(Errc::stale, "executable ", m.executable, " of session ", m.session,
+                " is not installed");
   Installation& installation = *session->second.installations[m.executable];
   for (size_t i = 0; i < m.edges.size(); ++i) {
     caf::actor receiver = process->remote(m.tasks.at(i), m.actors.at(i));
-    if (!receiver) throw Error(Errc::peer_lost, "no link to ", m.tasks.at(i), ", which receives edge ", m.edges[i]);
+    if (!receiver)
+      throw Error(Errc::peer_lost, "no link to ", m.tasks.at(i), ", which receives edge ",
+                  m.edges[i]);
     installation.connect(m.edges[i], receiver);
   }
 }
@@ -112,7 +116,8 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
   info.step = m.step;
   info.parameters = process->services().port(m.session);
   session->second.installations[m.executable]->run(
-      info, nullptr, {}, {}, [answer = std::move(answer), master](StepResult result, std::vector<Tensor>) mutable {
+      info, nullptr, {}, {},
+      [answer = std::move(answer), master](StepResult result, std::vector<Tensor>) mutable {
         answer.code = result.code;
         answer.text = std::move(result.text);
         caf::anon_send(master, std::move(answer));
@@ -123,7 +128,8 @@ void WorkerState::cancel(const CancelStep& m) {
   auto session = sessions.find(m.session);
   if (session == sessions.end()) return;
   auto it = session->second.installations.find(m.executable);
-  if (it != session->second.installations.end()) it->second->cancel(m.run, Errc::cancelled, "the master took the step back");
+  if (it != session->second.installations.end())
+    it->second->cancel(m.run, Errc::cancelled, "the master took the step back");
 }
 
 Description WorkerState::describe(uint64_t door) const {
@@ -152,16 +158,30 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
   self->set_exception_handler(to_error);
   self->set_default_handler(caf::print_and_drop);
   return {
-      [self](const InstallGraph& m) { return answer([&] { self->state.install_graph(m); return caf::unit; }); },
+      [self](const InstallGraph& m) {
+        return answer([&] {
+          self->state.install_graph(m);
+          return caf::unit;
+        });
+      },
       [self](const InstallParts& m) { return answer([&] { return self->state.install(m); }); },
-      [self](const ConnectParts& m) { return answer([&] { self->state.connect(m); return caf::unit; }); },
+      [self](const ConnectParts& m) {
+        return answer([&] {
+          self->state.connect(m);
+          return caf::unit;
+        });
+      },
       [self](const Uninstall& m) { self->state.uninstall(m); },
-      [self](const StartStep& m) { self->state.start(m, caf::actor_cast<caf::actor>(self->current_sender())); },
+      [self](const StartStep& m) {
+        self->state.start(m, caf::actor_cast<caf::actor>(self->current_sender()));
+      },
       [self](const CancelStep& m) { self->state.cancel(m); },
       [self](const FindService& m) -> caf::result<caf::actor> {
         caf::actor found = self->state.process->services().actor(m.name);
         if (!found) found = self->state.process->device_actor(m.name);
-        if (!found) return to_caf(Errc::bad_configuration, self->state.process->task() + " offers no service " + m.name);
+        if (!found)
+          return to_caf(Errc::bad_configuration,
+                        self->state.process->task() + " offers no service " + m.name);
         return found;
       },
       [self](const Describe&) { return self->state.describe(self->id()); },

@@ -1,10 +1,12 @@
 // actor-node: a node of a cluster, and a whole local cluster.
 //
-//   actor-node join --job ps --task 0 --listen 127.0.0.1:7000 --seed host:port    one node, until SIGTERM
-//   actor-node up --ps 2 --workers 2 PROGRAM [ARGS...]                            nodes on this host, and PROGRAM on them
+//   actor-node join --job ps --task 0 --listen 127.0.0.1:7000 --seed host:port    one node, until
+//   SIGTERM actor-node up --ps 2 --workers 2 PROGRAM [ARGS...]                            nodes on
+//   this host, and PROGRAM on them
 //
-// `up` is the process supervisor: it starts each node, starts a dead one again within an intensity, tells PROGRAM where the
-// cluster is by TROUPE_CLUSTER ("host:port,..."), and ends with PROGRAM's exit code, leaving no process behind.
+// `up` is the process supervisor: it starts each node, starts a dead one again within an intensity,
+// tells PROGRAM where the cluster is by TROUPE_CLUSTER ("host:port,..."), and ends with PROGRAM's
+// exit code, leaving no process behind.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -54,7 +56,8 @@ void on_signal(int number) {
 }
 
 void catch_signals(std::initializer_list<int> numbers) {
-  if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0) throw Error(Errc::io, "no pipe: ", std::strerror(errno));
+  if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw Error(Errc::io, "no pipe: ", std::strerror(errno));
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -63,11 +66,15 @@ void catch_signals(std::initializer_list<int> numbers) {
 
 options::options_description common_options() {
   options::options_description out("common options");
-  out.add_options()("cluster", options::value<std::string>()->default_value("troupe"), "name of the cluster; all nodes must agree")(
-      "threads", options::value<int>()->default_value(0), "lanes for kernels and actors; 0: one per core")(
+  out.add_options()("cluster", options::value<std::string>()->default_value("troupe"),
+                    "name of the cluster; all nodes must agree")(
+      "threads", options::value<int>()->default_value(0),
+      "lanes for kernels and actors; 0: one per core")(
       "log-format", options::value<std::string>()->default_value("text"), "text or json")(
-      "log-level", options::value<std::string>()->default_value("info"), "trace, debug, info, warn or error")(
-      "insecure", "allow addresses beyond loopback; there is no TLS on the links")("help", "print this");
+      "log-level", options::value<std::string>()->default_value("info"),
+      "trace, debug, info, warn or error")(
+      "insecure", "allow addresses beyond loopback; there is no TLS on the links")("help",
+                                                                                   "print this");
   return out;
 }
 
@@ -75,13 +82,17 @@ options::options_description common_options() {
 
 int join(const std::vector<std::string>& arguments) {
   options::options_description node("actor-node join: one node of a cluster");
-  node.add_options()("job", options::value<std::string>()->default_value("worker"), "ps, worker, or a name of yours")(
+  node.add_options()("job", options::value<std::string>()->default_value("worker"),
+                     "ps, worker, or a name of yours")(
       "task", options::value<int>()->default_value(0), "number within the job")(
-      "listen", options::value<std::string>()->default_value("127.0.0.1:0"), "address for the others; port 0: any free one")(
-      "seed", options::value<std::vector<std::string>>()->composing(), "address of any member; may be given again")(
+      "listen", options::value<std::string>()->default_value("127.0.0.1:0"),
+      "address for the others; port 0: any free one")(
+      "seed", options::value<std::vector<std::string>>()->composing(),
+      "address of any member; may be given again")(
       "cpu-devices", options::value<int>()->default_value(1), "virtual CPU devices")(
-      "memory-mib", options::value<int64_t>()->default_value(8192), "budget of each CPU device, MiB")(
-      "address-file", options::value<std::string>(), "write the address to this file once listening");
+      "memory-mib", options::value<int64_t>()->default_value(8192),
+      "budget of each CPU device, MiB")("address-file", options::value<std::string>(),
+                                        "write the address to this file once listening");
   node.add(common_options());
   options::variables_map given;
   options::store(options::command_line_parser(arguments).options(node).run(), given);
@@ -104,7 +115,8 @@ int join(const std::vector<std::string>& arguments) {
   what.process.log = console_log(given["log-format"].as<std::string>(), name);
   what.process.log_level = log_level(given["log-level"].as<std::string>());
   if (given.count("address-file"))
-    what.on_listening = [file = given["address-file"].as<std::string>()](const std::string& address) {
+    what.on_listening = [file =
+                             given["address-file"].as<std::string>()](const std::string& address) {
       std::ofstream(file + ".part") << address << "\n";
       std::filesystem::rename(file + ".part", file);
     };
@@ -143,7 +155,8 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-pid_t spawn(const std::vector<std::string>& command, const std::vector<std::pair<std::string, std::string>>& environment,
+pid_t spawn(const std::vector<std::string>& command,
+            const std::vector<std::pair<std::string, std::string>>& environment,
             const std::string& output_file, bool own_group) {
   const pid_t parent = getpid();
   const pid_t pid = fork();
@@ -166,7 +179,9 @@ pid_t spawn(const std::vector<std::string>& command, const std::vector<std::pair
 }
 
 std::string how_it_ended(int status) {
-  if (WIFSIGNALED(status)) return std::string("was killed by ") + strsignal(WTERMSIG(status)) + " (signal " + std::to_string(WTERMSIG(status)) + ")";
+  if (WIFSIGNALED(status))
+    return std::string("was killed by ") + strsignal(WTERMSIG(status)) + " (signal " +
+           std::to_string(WTERMSIG(status)) + ")";
   return "exited with code " + std::to_string(WEXITSTATUS(status));
 }
 
@@ -192,7 +207,8 @@ class LocalCluster {
     auto wait = std::chrono::milliseconds(1000);
     for (Child& c : children_) {
       if (c.pid >= 0) continue;
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(c.start_at - Time::now());
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(c.start_at - Time::now());
       if (left.count() <= 0)
         start(c);
       else
@@ -208,19 +224,23 @@ class LocalCluster {
       std::filesystem::remove(directory_ / (c.file() + ".pid"));
       if (stopping) return true;
       const auto now = Time::now();
-      while (!c.restarts.empty() && now - c.restarts.front() > kRestartPeriod) c.restarts.pop_front();
+      while (!c.restarts.empty() && now - c.restarts.front() > kRestartPeriod)
+        c.restarts.pop_front();
       if (c.restarts.size() >= kRestartsMax) {
-        std::fprintf(stderr,
-                     "actor-node: %s (pid %d) %s, the %dth time in %ld s: giving up. Its log: %s\n",
-                     c.name().c_str(), pid, how_it_ended(status).c_str(), kRestartsMax + 1, static_cast<long>(kRestartPeriod.count()),
-                     (directory_ / (c.file() + ".log")).c_str());
+        std::fprintf(
+            stderr, "actor-node: %s (pid %d) %s, the %dth time in %ld s: giving up. Its log: %s\n",
+            c.name().c_str(), pid, how_it_ended(status).c_str(), kRestartsMax + 1,
+            static_cast<long>(kRestartPeriod.count()), (directory_ / (c.file() + ".log")).c_str());
         return false;
       }
       c.restarts.push_back(now);
       const auto backoff = std::min(kBackoffMax, kBackoffFirst * (1 << (c.restarts.size() - 1)));
       c.start_at = now + backoff;
-      std::fprintf(stderr, "actor-node: %s (pid %d) %s; noticed by its supervisor (pid %d), which starts it again in %ld ms (restart %zu of %d)\n",
-                   c.name().c_str(), pid, how_it_ended(status).c_str(), getpid(), static_cast<long>(backoff.count()), c.restarts.size(), kRestartsMax);
+      std::fprintf(stderr,
+                   "actor-node: %s (pid %d) %s; noticed by its supervisor (pid %d), which starts "
+                   "it again in %ld ms (restart %zu of %d)\n",
+                   c.name().c_str(), pid, how_it_ended(status).c_str(), getpid(),
+                   static_cast<long>(backoff.count()), c.restarts.size(), kRestartsMax);
       return true;
     }
     return true;
@@ -237,7 +257,9 @@ class LocalCluster {
 
  private:
   void start(Child& c) {
-    std::vector<std::string> command = {"/proc/self/exe", "join", "--job", c.job, "--task", std::to_string(c.task), "--listen", c.address};
+    std::vector<std::string> command = {
+        "/proc/self/exe",       "join",     "--job",  c.job, "--task",
+        std::to_string(c.task), "--listen", c.address};
     for (const Child& other : children_)
       if (&other != &c) command.insert(command.end(), {"--seed", other.address});
     command.insert(command.end(), node_flags_.begin(), node_flags_.end());
@@ -251,11 +273,15 @@ class LocalCluster {
 };
 
 int up(const std::vector<std::string>& arguments) {
-  options::options_description what("actor-node up [options] PROGRAM [ARGS...]: a cluster on this host, and PROGRAM on it");
-  what.add_options()("ps", options::value<int>()->default_value(1), "nodes that hold parameter shards")(
+  options::options_description what(
+      "actor-node up [options] PROGRAM [ARGS...]: a cluster on this host, and PROGRAM on it");
+  what.add_options()("ps", options::value<int>()->default_value(1),
+                     "nodes that hold parameter shards")(
       "workers", options::value<int>()->default_value(1), "nodes that compute")(
-      "run-dir", options::value<std::string>(), "folder for logs and pid files, kept afterwards; without it: a temporary one")(
-      "memory-mib", options::value<int64_t>()->default_value(8192), "budget of each CPU device, MiB");
+      "run-dir", options::value<std::string>(),
+      "folder for logs and pid files, kept afterwards; without it: a temporary one")(
+      "memory-mib", options::value<int64_t>()->default_value(8192),
+      "budget of each CPU device, MiB");
   what.add(common_options());
   // Options end at the program's name; what follows is the program's own.
   std::vector<std::string> mine, program;
@@ -266,7 +292,8 @@ int up(const std::vector<std::string>& arguments) {
       break;
     }
     mine.push_back(word);
-    const bool has_value = word.find('=') == std::string::npos && word != "--insecure" && word != "--help";
+    const bool has_value =
+        word.find('=') == std::string::npos && word != "--insecure" && word != "--help";
     if (has_value && i + 1 < arguments.size()) mine.push_back(arguments[++i]);
   }
   options::variables_map given;
@@ -276,10 +303,12 @@ int up(const std::vector<std::string>& arguments) {
     std::cout << what << "\n";
     return 0;
   }
-  if (program.empty()) throw Error(Errc::invalid_argument, "up: no PROGRAM given; see actor-node up --help");
+  if (program.empty())
+    throw Error(Errc::invalid_argument, "up: no PROGRAM given; see actor-node up --help");
   const int ps = given["ps"].as<int>(), workers = given["workers"].as<int>();
   if (ps < 0 || workers < 0 || ps + workers < 1 || ps + workers > 64)
-    throw Error(Errc::invalid_argument, "up: wants between 1 and 64 nodes, got --ps ", ps, " --workers ", workers);
+    throw Error(Errc::invalid_argument, "up: wants between 1 and 64 nodes, got --ps ", ps,
+                " --workers ", workers);
 
   const bool keep = given.count("run-dir") > 0;
   std::filesystem::path directory;
@@ -288,7 +317,8 @@ int up(const std::vector<std::string>& arguments) {
     std::filesystem::create_directories(directory);
   } else {
     std::string pattern = (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw Error(Errc::io, "no temporary folder ", pattern, ": ", std::strerror(errno));
+    if (!mkdtemp(pattern.data()))
+      throw Error(Errc::io, "no temporary folder ", pattern, ": ", std::strerror(errno));
     directory = pattern;
   }
   directory = std::filesystem::absolute(directory);
@@ -304,11 +334,12 @@ int up(const std::vector<std::string>& arguments) {
   cluster.add("ps", ps);
   cluster.add("worker", workers);
   cluster.start_all();
-  const pid_t program_pid = spawn(program, {{"TROUPE_CLUSTER", cluster.addresses()},
-                                            {"TROUPE_CLUSTER_NAME", given["cluster"].as<std::string>()},
-                                            {"TROUPE_PS", std::to_string(ps)},
-                                            {"TROUPE_WORKERS", std::to_string(workers)},
-                                            {"TROUPE_RUN_DIR", directory.string()}},
+  const pid_t program_pid = spawn(program,
+                                  {{"TROUPE_CLUSTER", cluster.addresses()},
+                                   {"TROUPE_CLUSTER_NAME", given["cluster"].as<std::string>()},
+                                   {"TROUPE_PS", std::to_string(ps)},
+                                   {"TROUPE_WORKERS", std::to_string(workers)},
+                                   {"TROUPE_RUN_DIR", directory.string()}},
                                   "", false);
 
   int exit_code = -1;
@@ -325,7 +356,8 @@ int up(const std::vector<std::string>& arguments) {
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
       if (pid == program_pid) {
         program_running = false;
-        if (exit_code < 0) exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (exit_code < 0)
+          exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       } else if (!cluster.ended(pid, status, stopping)) {
         exit_code = troupe::exit_code(Errc::peer_lost);
         stop_requested = true;
@@ -339,7 +371,8 @@ int up(const std::vector<std::string>& arguments) {
     }
     if (stopping && !killed && Time::now() > stop_deadline) {
       killed = true;
-      std::fprintf(stderr, "actor-node: some processes did not stop within %ld s; killing them\n", static_cast<long>(kStopPatience.count()));
+      std::fprintf(stderr, "actor-node: some processes did not stop within %ld s; killing them\n",
+                   static_cast<long>(kStopPatience.count()));
       if (program_running) kill(program_pid, SIGKILL);
       cluster.signal_all(SIGKILL);
     }
@@ -349,7 +382,8 @@ int up(const std::vector<std::string>& arguments) {
 }
 
 void usage(std::ostream& out) {
-  out << "usage: actor-node up [options] PROGRAM [ARGS...]   a cluster on this host, and PROGRAM on it\n"
+  out << "usage: actor-node up [options] PROGRAM [ARGS...]   a cluster on this host, and PROGRAM "
+         "on it\n"
          "       actor-node join [options]                   one node of a cluster, until SIGTERM\n"
          "       actor-node up --help | join --help          the options\n";
 }
@@ -370,7 +404,8 @@ int main(int argc, char** argv) {
     usage(std::cerr);
     return kExitUsage;
   } catch (const options::error& e) {
-    std::cerr << "actor-node " << verb << ": " << e.what() << "; see actor-node " << verb << " --help\n";
+    std::cerr << "actor-node " << verb << ": " << e.what() << "; see actor-node " << verb
+              << " --help\n";
     return kExitUsage;
   } catch (const Error& e) {
     std::cerr << "actor-node " << verb << ": " << e.what() << "\n";

@@ -1,6 +1,7 @@
 // What the benchmarks share: options, repetition, and the one output form.
 //
-// With --json stdout carries only lines {"bench", "metric", "value", "unit", "config"}; people get a table otherwise.
+// With --json stdout carries only lines {"bench", "metric", "value", "unit", "config"}; people get
+// a table otherwise.
 #pragma once
 
 #include <chrono>
@@ -25,8 +26,9 @@ class Options {
 };
 
 // Prints one result. `config` holds ready JSON values, e.g. {"nodes", "1000"}.
-void report(const Options& options, const std::string& bench, const std::string& metric, double value,
-            const std::string& unit, const std::vector<std::pair<std::string, std::string>>& config);
+void report(const Options& options, const std::string& bench, const std::string& metric,
+            double value, const std::string& unit,
+            const std::vector<std::pair<std::string, std::string>>& config);
 
 inline double seconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();

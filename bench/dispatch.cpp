@@ -1,5 +1,5 @@
-// dispatch: what the engine costs per op. Element-wise adds of one float, no graph pass, every result checked: a chain of N
-// adds ends at N, so each of them ran.
+// dispatch: what the engine costs per op. Element-wise adds of one float, no graph pass, every
+// result checked: a chain of N adds ends at N, so each of them ran.
 #include <algorithm>
 
 #include "bench/bench.hpp"
@@ -39,10 +39,13 @@ void chain(const Options& options, int64_t nodes) {
   Session session = Session::local(graph, {.threads = 1});
   Callable step = session.prepare({y}, {x});
   const std::vector<Tensor> feed = {Tensor::of<float>({0}, {1})};
-  const Times t = time_per_op(nodes, [&] { check_equal(step(feed)[0].item<float>(), static_cast<float>(nodes)); });
+  const Times t = time_per_op(
+      nodes, [&] { check_equal(step(feed)[0].item<float>(), static_cast<float>(nodes)); });
   const std::string config = std::to_string(nodes);
-  report(options, "dispatch", "chain_ns_per_op", t.median, "ns", {{"nodes", config}, {"statistic", "\"median\""}});
-  report(options, "dispatch", "chain_ns_per_op_best", t.best, "ns", {{"nodes", config}, {"statistic", "\"minimum\""}});
+  report(options, "dispatch", "chain_ns_per_op", t.median, "ns",
+         {{"nodes", config}, {"statistic", "\"median\""}});
+  report(options, "dispatch", "chain_ns_per_op_best", t.best, "ns",
+         {{"nodes", config}, {"statistic", "\"minimum\""}});
 }
 
 void wide(const Options& options, int64_t nodes) {
@@ -75,7 +78,8 @@ void empty(const Options& options) {
 
 int dispatch(const Options& options) {
   const int64_t nodes = options.integer("nodes", 0);
-  if (nodes < 0) throw Error(Errc::invalid_argument, "--nodes wants a positive number, got ", nodes);
+  if (nodes < 0)
+    throw Error(Errc::invalid_argument, "--nodes wants a positive number, got ", nodes);
   if (nodes > 0) {
     chain(options, nodes);
   } else {

@@ -1,4 +1,5 @@
-// troupe_bench NAME [--json] [options]: the project's benchmarks. docs/benchmarks.md holds results with commands and machine.
+// troupe_bench NAME [--json] [options]: the project's benchmarks. docs/benchmarks.md holds results
+// with commands and machine.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +26,8 @@ int64_t Options::integer(const std::string& key, int64_t fallback) const {
   char* end = nullptr;
   const int64_t value = std::strtoll(it->second.c_str(), &end, 10);
   if (it->second.empty() || *end)
-    throw Error(Errc::invalid_argument, "--", key, " wants a whole number, got \"", it->second, "\"");
+    throw Error(Errc::invalid_argument, "--", key, " wants a whole number, got \"", it->second,
+                "\"");
   return value;
 }
 
@@ -36,15 +38,19 @@ std::string Options::text(const std::string& key, const std::string& fallback) c
 
 bool Options::flag(const std::string& key) const { return values_.count(key) > 0; }
 
-void report(const Options& options, const std::string& bench, const std::string& metric, double value,
-            const std::string& unit, const std::vector<std::pair<std::string, std::string>>& config) {
+void report(const Options& options, const std::string& bench, const std::string& metric,
+            double value, const std::string& unit,
+            const std::vector<std::pair<std::string, std::string>>& config) {
   std::string text;
   for (const auto& [key, v] : config) text += (text.empty() ? "\"" : ", \"") + key + "\": " + v;
   if (options.json())
-    std::printf("{\"bench\": \"%s\", \"metric\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", \"config\": {%s}}\n",
-                bench.c_str(), metric.c_str(), value, unit.c_str(), text.c_str());
+    std::printf(
+        "{\"bench\": \"%s\", \"metric\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", \"config\": "
+        "{%s}}\n",
+        bench.c_str(), metric.c_str(), value, unit.c_str(), text.c_str());
   else
-    std::printf("%-10s %-18s %12.4g %-8s %s\n", bench.c_str(), metric.c_str(), value, unit.c_str(), text.c_str());
+    std::printf("%-10s %-18s %12.4g %-8s %s\n", bench.c_str(), metric.c_str(), value, unit.c_str(),
+                text.c_str());
   std::fflush(stdout);
 }
 
@@ -57,16 +63,21 @@ double quantile(std::vector<double> values, double p) {
 
 int main(int argc, char** argv) {
   using namespace troupe::bench;
-  const std::map<std::string, int (*)(const Options&)> benches = {
-      {"dispatch", dispatch}, {"remote", remote}, {"train", train}, {"push_pull", push_pull}, {"footprint", footprint}};
+  const std::map<std::string, int (*)(const Options&)> benches = {{"dispatch", dispatch},
+                                                                  {"remote", remote},
+                                                                  {"train", train},
+                                                                  {"push_pull", push_pull},
+                                                                  {"footprint", footprint}};
   const std::string name = argc > 1 ? argv[1] : "";
   auto it = benches.find(name);
   if (it == benches.end()) {
     std::cerr << "usage: troupe_bench NAME [--json] [options]\n"
                  "  dispatch [--nodes N]                    cost of an op, and of an empty step\n"
-                 "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other processes\n"
+                 "  remote [--shards S] [--processes P]     fetch one scalar from each shard in "
+                 "other processes\n"
                  "  train [--model mlp] [--threads N]       a training step in one process\n"
-                 "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed over loopback\n"
+                 "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed "
+                 "over loopback\n"
                  "  footprint                               an idle node in a cluster of five\n";
     return 64;
   }

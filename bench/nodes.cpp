@@ -18,7 +18,8 @@ namespace {
 std::atomic<bool> stop{false};
 
 // The child: writes its address to `out`, then runs until SIGTERM.
-[[noreturn]] void be_node(const std::string& job, int task, const std::vector<std::string>& seeds, int out) {
+[[noreturn]] void be_node(const std::string& job, int task, const std::vector<std::string>& seeds,
+                          int out) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   signal(SIGTERM, [](int) { stop = true; });
   NodeOptions options;
@@ -81,7 +82,8 @@ std::string Nodes::addresses() const {
 
 std::vector<std::string> Nodes::names() const {
   std::vector<std::string> out;
-  for (size_t i = 0; i < pids_.size(); ++i) out.push_back("/job:" + job_ + "/task:" + std::to_string(i));
+  for (size_t i = 0; i < pids_.size(); ++i)
+    out.push_back("/job:" + job_ + "/task:" + std::to_string(i));
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Nodes of a cluster for benchmarks: child processes that run troupe/node.hpp and end with their parent.
+// Nodes of a cluster for benchmarks: child processes that run troupe/node.hpp and end with their
+// parent.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,5 @@
-// remote, push_pull, footprint: what other processes cost. Nodes are started before any thread of this process.
+// remote, push_pull, footprint: what other processes cost. Nodes are started before any thread of
+// this process.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,14 +26,16 @@ ConnectOptions connect_options(const Nodes& nodes, int shards) {
   return c;
 }
 
-// Bytes per second through one loopback TCP connection in blocks of `block`, each answered by one byte.
+// Bytes per second through one loopback TCP connection in blocks of `block`, each answered by one
+// byte.
 double raw_bytes_per_second(int64_t block, int blocks) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
-  if (bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(listener, 1) != 0 ||
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      listen(listener, 1) != 0 ||
       getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0)
     throw Error(Errc::io, "no loopback socket");
   std::thread reader([&] {
@@ -49,7 +52,8 @@ double raw_bytes_per_second(int64_t block, int blocks) {
     close(fd);
   });
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) throw Error(Errc::io, "no loopback connection");
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    throw Error(Errc::io, "no loopback connection");
   std::vector<char> buffer(static_cast<size_t>(block), 1);
   const auto begin = std::chrono::steady_clock::now();
   for (int b = 0; b < blocks; ++b) {
@@ -91,11 +95,13 @@ double cpu_seconds(pid_t pid) {
 int remote(const Options& options) {
   const auto shards = static_cast<int>(options.integer("shards", 16));
   const auto processes = static_cast<int>(options.integer("processes", 2));
-  if (shards < 1 || processes < 1) throw Error(Errc::invalid_argument, "--shards and --processes want at least 1");
+  if (shards < 1 || processes < 1)
+    throw Error(Errc::invalid_argument, "--shards and --processes want at least 1");
   Nodes nodes("ps", processes);
   Graph g;
   std::vector<Output> reads;
-  for (int i = 0; i < shards; ++i) reads.push_back(parameter(detail::concat("scalar", i), fill(g, {}, i)));
+  for (int i = 0; i < shards; ++i)
+    reads.push_back(parameter(detail::concat("scalar", i), fill(g, {}, i)));
   Session session = Session::connect(g, nodes.addresses(), connect_options(nodes, shards));
   Callable fetch = session.prepare(reads);
   std::vector<double> times;
@@ -104,17 +110,21 @@ int remote(const Options& options) {
     const std::vector<Tensor> got = fetch();
     if (i >= 200) times.push_back(seconds_since(begin) * 1e6);
     for (int s = 0; s < shards; ++s)
-      if (got[static_cast<size_t>(s)].item<float>() != static_cast<float>(s)) throw InternalError("scalar ", s, " came back changed");
+      if (got[static_cast<size_t>(s)].item<float>() != static_cast<float>(s))
+        throw InternalError("scalar ", s, " came back changed");
   }
   for (const auto& [name, p] : {std::pair{"p50", 0.5}, std::pair{"p99", 0.99}})
     report(options, "remote", "null_step_us", quantile(times, p), "us",
-           {{"shards", std::to_string(shards)}, {"processes", std::to_string(processes)}, {"statistic", std::string("\"") + name + "\""}});
+           {{"shards", std::to_string(shards)},
+            {"processes", std::to_string(processes)},
+            {"statistic", std::string("\"") + name + "\""}});
   return 0;
 }
 
 int push_pull(const Options& options) {
   const int64_t mib = options.integer("mib", 16);
-  if (mib < 1 || mib > 1024) throw Error(Errc::invalid_argument, "--mib wants 1 to 1024, got ", mib);
+  if (mib < 1 || mib > 1024)
+    throw Error(Errc::invalid_argument, "--mib wants 1 to 1024, got ", mib);
   Nodes nodes("ps", 1);
   const int64_t n = (mib << 20) / 4;
   const int rounds = static_cast<int>(std::max<int64_t>(4, 256 / mib));
@@ -128,7 +138,8 @@ int push_pull(const Options& options) {
   for (int i = 0; i < rounds; ++i) step();
   const double ours = 2.0 * static_cast<double>(n * 4) * rounds / seconds_since(begin) / 1e9;
   const double raw = raw_bytes_per_second(n * 4, 2 * rounds) / 1e9;
-  const std::vector<std::pair<std::string, std::string>> config = {{"mib", std::to_string(mib)}, {"rounds", std::to_string(rounds)}};
+  const std::vector<std::pair<std::string, std::string>> config = {
+      {"mib", std::to_string(mib)}, {"rounds", std::to_string(rounds)}};
   report(options, "push_pull", "gb_per_s", ours, "GB/s", config);
   report(options, "push_pull", "raw_gb_per_s", raw, "GB/s", config);
   return 0;
@@ -137,12 +148,16 @@ int push_pull(const Options& options) {
 int footprint(const Options& options) {
   Nodes nodes("worker", 5);
   Graph g;
-  { Session together = Session::connect(g, nodes.addresses(), connect_options(nodes, 0)); }  // until all five are joined
+  {
+    Session together = Session::connect(g, nodes.addresses(), connect_options(nodes, 0));
+  }  // until all five are joined
   const double seconds = 5;
   const double before = cpu_seconds(nodes.pid(2));
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   report(options, "footprint", "idle_rss_mib", rss_mib(nodes.pid(2)), "MiB", {{"nodes", "5"}});
-  report(options, "footprint", "idle_cpu_percent", 100 * (cpu_seconds(nodes.pid(2)) - before) / seconds, "%", {{"nodes", "5"}, {"seconds", "5"}});
+  report(options, "footprint", "idle_cpu_percent",
+         100 * (cpu_seconds(nodes.pid(2)) - before) / seconds, "%",
+         {{"nodes", "5"}, {"seconds", "5"}});
   return 0;
 }
 

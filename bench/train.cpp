@@ -1,4 +1,5 @@
-// train --model mlp [--threads N]: one training step in one process: 784-1024-1024-10, batch 128, SGD.
+// train --model mlp [--threads N]: one training step in one process: 784-1024-1024-10, batch 128,
+// SGD.
 #include <sys/resource.h>
 
 #include <fstream>
@@ -22,7 +23,8 @@ int64_t peak_rss_kib() {
 
 Output dense(Graph& g, Output x, int layer) {
   const int64_t in = kSizes[layer], out = kSizes[layer + 1];
-  Output w = parameter(detail::concat("w", layer), truncated_normal(g, {in, out}, 0, 0.05, layer + 1));
+  Output w =
+      parameter(detail::concat("w", layer), truncated_normal(g, {in, out}, 0, 0.05, layer + 1));
   Output b = parameter(detail::concat("b", layer), fill(g, {out}, 0));
   return bias_add(matmul(x, w), b);
 }
@@ -31,7 +33,8 @@ Output dense(Graph& g, Output x, int layer) {
 
 int train(const Options& options) {
   const std::string model = options.text("model", "mlp");
-  if (model != "mlp") throw Error(Errc::invalid_argument, "there is no model \"", model, "\"; there is mlp");
+  if (model != "mlp")
+    throw Error(Errc::invalid_argument, "there is no model \"", model, "\"; there is mlp");
   const int64_t threads = options.integer("threads", 1);
   if (threads < 1) throw Error(Errc::invalid_argument, "--threads wants at least 1, got ", threads);
   Graph g;
@@ -46,9 +49,11 @@ int train(const Options& options) {
 
   std::vector<float> pixels(kBatch * 784);
   std::vector<int64_t> classes(kBatch);
-  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i * 2654435761u % 256) / 255;
+  for (size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<float>(i * 2654435761u % 256) / 255;
   for (size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<int64_t>(i % 10);
-  const std::vector<Tensor> feeds = {Tensor::of<float>(pixels, {kBatch, 784}), Tensor::of<int64_t>(classes, {kBatch})};
+  const std::vector<Tensor> feeds = {Tensor::of<float>(pixels, {kBatch, 784}),
+                                     Tensor::of<int64_t>(classes, {kBatch})};
   const float first = step(feeds)[0].item<float>();
   for (int i = 0; i < 10; ++i) step(feeds);
   std::vector<double> times;
@@ -58,19 +63,26 @@ int train(const Options& options) {
     last = step(feeds)[0].item<float>();
     times.push_back(seconds_since(begin));
   }
-  if (!(last < first)) throw InternalError("the loss went from ", first, " to ", last, ": nothing was learned");
+  if (!(last < first))
+    throw InternalError("the loss went from ", first, " to ", last, ": nothing was learned");
   const double median = quantile(times, 0.5);
-  // Forward, and both gradients except the first layer's input gradient; two flops per multiply-add.
+  // Forward, and both gradients except the first layer's input gradient; two flops per
+  // multiply-add.
   double flop = 0;
   for (int layer = 0; layer < 3; ++layer)
-    flop += 2.0 * kBatch * static_cast<double>(kSizes[layer] * kSizes[layer + 1]) * (layer == 0 ? 2 : 3);
+    flop += 2.0 * kBatch * static_cast<double>(kSizes[layer] * kSizes[layer + 1]) *
+            (layer == 0 ? 2 : 3);
   const std::vector<std::pair<std::string, std::string>> config = {
-      {"model", "\"mlp\""}, {"threads", std::to_string(threads)}, {"batch", std::to_string(kBatch)}, {"statistic", "\"median\""}};
+      {"model", "\"mlp\""},
+      {"threads", std::to_string(threads)},
+      {"batch", std::to_string(kBatch)},
+      {"statistic", "\"median\""}};
   report(options, "train", "step_ms", median * 1e3, "ms", config);
   report(options, "train", "step_ms_best", quantile(times, 0) * 1e3, "ms", config);
   report(options, "train", "examples_per_s", kBatch / median, "1/s", config);
   report(options, "train", "gflops", flop / median / 1e9, "GFLOP/s", config);
-  report(options, "train", "peak_rss_mib", static_cast<double>(peak_rss_kib()) / 1024, "MiB", config);
+  report(options, "train", "peak_rss_mib", static_cast<double>(peak_rss_kib()) / 1024, "MiB",
+         config);
   return 0;
 }
 

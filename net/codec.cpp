@@ -216,7 +216,7 @@ void sanitize(Tensor& tensor) {
 }
 
 std::optional<PlaneMessage> refusal_of(const PlaneMessage& message, Errc code,
-                                      const std::string& text) {
+                                       const std::string& text) {
   if (const auto* m = std::get_if<Push>(&message))
     return Acknowledged{m->ticket, m->slice, code, text, 0};
   if (const auto* m = std::get_if<Pull>(&message))
@@ -227,7 +227,7 @@ std::optional<PlaneMessage> refusal_of(const PlaneMessage& message, Errc code,
 }
 
 std::optional<PlaneMessage> failed_form_of(const PlaneMessage& message, Errc code,
-                                          const std::string& text) {
+                                           const std::string& text) {
   if (const auto* m = std::get_if<Deliver>(&message)) return Deliver{m->key, false, code, text, {}};
   if (const auto* m = std::get_if<Pulled>(&message))
     return Pulled{m->ticket, m->slice, code, text, m->version, {}};

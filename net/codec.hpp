@@ -101,10 +101,10 @@ void sanitize(Tensor& tensor);
 // What tells the sender of `message` that it will not be answered; nothing for a message without an
 // answer.
 std::optional<PlaneMessage> refusal_of(const PlaneMessage& message, Errc code,
-                                      const std::string& text);
+                                       const std::string& text);
 // `message` as its receiver gets it when its tensor is lost: with that error, or, if it cannot
 // carry one, nothing.
 std::optional<PlaneMessage> failed_form_of(const PlaneMessage& message, Errc code,
-                                          const std::string& text);
+                                           const std::string& text);
 
 }  // namespace troupe

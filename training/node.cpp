@@ -9,16 +9,19 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::milliseconds kStopPoll{50};  // a signal handler cannot wake a condition variable
+constexpr std::chrono::milliseconds kStopPoll{
+    50};  // a signal handler cannot wake a condition variable
 
 class NodeListener final : public MeshListener {
  public:
   explicit NodeListener(Process& process) : process_(process) {}
   void up(const Member& member, const caf::actor&) override {
-    process_.log()->info("member up: peer={} incarnation={} address={}", member.name(), member.incarnation, member.address);
+    process_.log()->info("member up: peer={} incarnation={} address={}", member.name(),
+                         member.incarnation, member.address);
   }
   void down(const Member& member, const std::string& reason) override {
-    process_.log()->warn("member down: peer={} incarnation={} reason={}", member.name(), member.incarnation, reason);
+    process_.log()->warn("member down: peer={} incarnation={} reason={}", member.name(),
+                         member.incarnation, reason);
     process_.peer_down(member, reason);
   }
   void refused(Errc code, const std::string& reason) override {
@@ -35,7 +38,8 @@ class NodeListener final : public MeshListener {
 }  // namespace
 
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
-  if (options.task < 0) throw Error(Errc::invalid_argument, "--task is ", options.task, "; tasks count from 0");
+  if (options.task < 0)
+    throw Error(Errc::invalid_argument, "--task is ", options.task, "; tasks count from 0");
   ClusterOptions cluster;
   cluster.cluster = options.cluster;
   cluster.listen = options.listen;
@@ -47,7 +51,8 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   process.on_leave = [&leave] { leave = true; };
   NodeListener listener(process);
   const std::string address = process.start(&listener);
-  process.log()->info("listening: address={} cluster={} incarnation={}", address, options.cluster, process.incarnation());
+  process.log()->info("listening: address={} cluster={} incarnation={}", address, options.cluster,
+                      process.incarnation());
   if (options.on_listening) options.on_listening(address);
   std::mutex mutex;
   std::condition_variable never;
@@ -56,7 +61,8 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
     never.wait_for(lock, kStopPoll);
     std::lock_guard told(listener.mutex);
     if (listener.refusal.first != Errc::ok)
-      throw Error(listener.refusal.first, "the cluster refused ", name, ": ", listener.refusal.second);
+      throw Error(listener.refusal.first, "the cluster refused ", name, ": ",
+                  listener.refusal.second);
   }
   process.log()->info("leaving: reason={}", stop ? "asked by a signal" : "asked by an operator");
   process.stop();

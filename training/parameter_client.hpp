@@ -50,9 +50,10 @@ class ParameterClient final : public ParameterPort,
   // Requests under way; more are refused.
   static constexpr size_t kPendingMax = 65'536;
 
-  // `make`: memory where pulled slices are put together. `incarnation`: of this process; a shard takes
-  // pushes of a slot from the newest one only.
-  ParameterClient(caf::actor_system& system, std::function<Tensor(DType, const Shape&)> make, uint64_t incarnation)
+  // `make`: memory where pulled slices are put together. `incarnation`: of this process; a shard
+  // takes pushes of a slot from the newest one only.
+  ParameterClient(caf::actor_system& system, std::function<Tensor(DType, const Shape&)> make,
+                  uint64_t incarnation)
       : system_(system), make_(std::move(make)), incarnation_(incarnation) {}
 
   void set_door(const caf::actor& door) { door_ = door; }

@@ -53,7 +53,8 @@ class ParameterGroup final : public MeshListener,
   void snapshot(Snapshot what, Done done);
   void describe(std::function<void(std::vector<ParameterSlice>)> done);
   // Told when a task with shards is gone, or a shard has died: who, and who noticed.
-  void on_gone(std::function<void(const std::string& text)> gone);  // the same for a task without shards
+  void on_gone(
+      std::function<void(const std::string& text)> gone);  // the same for a task without shards
   void on_lost(std::function<void(const std::string& text)> lost);
 
   std::vector<ParameterSpec> parameters() const;  // known so far, by name. Any thread.
@@ -85,7 +86,8 @@ class ParameterGroup final : public MeshListener,
                     const std::map<std::string, Tensor>& values, Done done);
   void begin_epoch(caf::event_based_actor* self, const Start& start, Done done);
   void route(caf::event_based_actor* self, Done done);
-  void route_patiently(caf::event_based_actor* self, const std::string& task, int tries, std::function<void()> done);
+  void route_patiently(caf::event_based_actor* self, const std::string& task, int tries,
+                       std::function<void()> done);
   void route_to(caf::event_based_actor* self, const std::string& task, Done done);
   void wait_serving(caf::event_based_actor* self, std::vector<int32_t> shards, int tries,
                     Done done);
@@ -108,7 +110,8 @@ class ParameterGroup final : public MeshListener,
   std::vector<std::pair<int64_t, std::vector<std::string>>>
       sources_;  // calls that compute first values, and of which parameters
   bool established_ = false;
-  std::map<uint64_t, std::pair<std::string, std::function<void(const std::string&)>>> open_;  // orders to shards under way, by number: task, and how to end it
+  std::map<uint64_t, std::pair<std::string, std::function<void(const std::string&)>>>
+      open_;  // orders to shards under way, by number: task, and how to end it
   uint64_t next_open_ = 0;
   Aggregation rule_ = Aggregation::sync;
 

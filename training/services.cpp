@@ -142,7 +142,10 @@ class Services final : public ProcessServices {
     if (!entry.client) {
       auto& system = process_.system();
       entry.client = std::make_shared<ParameterClient>(
-          system, [&device = process_.cpu()](DType dtype, const Shape& shape) { return device.memory().make(dtype, shape); },
+          system,
+          [&device = process_.cpu()](DType dtype, const Shape& shape) {
+            return device.memory().make(dtype, shape);
+          },
           process_.incarnation());
       caf::actor_config config;
       entry.door = caf::make_actor<ClientDoor, caf::actor>(

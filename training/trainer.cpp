@@ -1,4 +1,5 @@
-// Implements include/troupe/trainer.hpp: carries out what a TrainLoop decides, on the caller's thread.
+// Implements include/troupe/trainer.hpp: carries out what a TrainLoop decides, on the caller's
+// thread.
 #include "troupe/trainer.hpp"
 
 #include <cmath>
@@ -21,7 +22,8 @@ const char* to_string(Aggregation rule) { return rule == Aggregation::sync ? "sy
 Aggregation aggregation_from_string(const std::string& text) {
   if (text == "sync") return Aggregation::sync;
   if (text == "async") return Aggregation::async;
-  throw Error(Errc::invalid_argument, "unknown aggregation rule \"", text, "\"; there are sync and async");
+  throw Error(Errc::invalid_argument, "unknown aggregation rule \"", text,
+              "\"; there are sync and async");
 }
 
 namespace {
@@ -72,16 +74,25 @@ Waited wait_for(const std::function<void(ParameterGroup::Done)>& ask) {
 class Trainer {
  public:
   Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options)
-      : session_(session), options_(options), group_(parameter_group(session)), events_(std::make_shared<Events>()) {
+      : session_(session),
+        options_(options),
+        group_(parameter_group(session)),
+        events_(std::make_shared<Events>()) {
     for (const Tower& tower : towers) {
       if (!slots_.insert({tower.slot, towers_.size()}).second)
-        throw Error(Errc::invalid_argument, "two towers have slot ", tower.slot, "; give each its own with Graph::scope({.slot = ...})");
+        throw Error(Errc::invalid_argument, "two towers have slot ", tower.slot,
+                    "; give each its own with Graph::scope({.slot = ...})");
       towers_.push_back({&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
     }
     if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
-    if (options.steps < 1) throw Error(Errc::invalid_argument, "TrainOptions::steps is ", options.steps, "; say how many steps each tower does");
-    if (options.resume && options.checkpoint_dir.empty()) throw Error(Errc::invalid_argument, "resume wants a checkpoint_dir");
-    if (group_.parameters().empty()) throw Error(Errc::invalid_argument, "the towers train no parameter; make some with parameter()");
+    if (options.steps < 1)
+      throw Error(Errc::invalid_argument, "TrainOptions::steps is ", options.steps,
+                  "; say how many steps each tower does");
+    if (options.resume && options.checkpoint_dir.empty())
+      throw Error(Errc::invalid_argument, "resume wants a checkpoint_dir");
+    if (group_.parameters().empty())
+      throw Error(Errc::invalid_argument,
+                  "the towers train no parameter; make some with parameter()");
   }
 
   TrainResult run();
@@ -122,16 +133,19 @@ std::optional<Manifest> Trainer::newest() {
   std::vector<std::string> warnings;
   auto manifest = find_newest(real_disk(), options_.checkpoint_dir, warnings);
   for (const std::string& w : warnings) tell(TrainEvent::warning, w);
-  if (manifest && manifest->generation < first_generation_) return std::nullopt;  // of another training in this folder
+  if (manifest && manifest->generation < first_generation_)
+    return std::nullopt;  // of another training in this folder
   if (manifest) check_manifest(*manifest, group_.parameters(), "", options_.data_seed);
   return manifest;
 }
 
-ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifest, bool fresh) const {
+ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifest,
+                                          bool fresh) const {
   ParameterGroup::Start start;
   start.rule = options_.rule;
   for (const auto& [slot, index] : slots_) start.slots.push_back(static_cast<int32_t>(slot));
-  for (int32_t slot : group_.slots_in_graph())  // slots of other sessions count in synchronous updates
+  for (int32_t slot :
+       group_.slots_in_graph())  // slots of other sessions count in synchronous updates
     if (group_.shared() && !slots_.count(slot)) start.slots.push_back(slot);
   std::sort(start.slots.begin(), start.slots.end());
   if (manifest) {
@@ -152,11 +166,17 @@ TrainResult Trainer::run() {
     manifest = newest();
   else if (!options_.checkpoint_dir.empty())
     first_generation_ = next_generation(real_disk(), options_.checkpoint_dir);
-  if (options_.resume && !manifest) tell(TrainEvent::warning, "no checkpoint in " + options_.checkpoint_dir + "; training from the start");
-  const Waited established = wait_for([&](ParameterGroup::Done done) { group_.establish(start_from(manifest, true), std::move(done)); });
+  if (options_.resume && !manifest)
+    tell(TrainEvent::warning,
+         "no checkpoint in " + options_.checkpoint_dir + "; training from the start");
+  const Waited established = wait_for([&](ParameterGroup::Done done) {
+    group_.establish(start_from(manifest, true), std::move(done));
+  });
   if (established.code != Errc::ok) throw Error(established.code, established.text);
   const int64_t first = manifest ? manifest->step : 0;
-  if (manifest) tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ", manifest_name(manifest->generation, manifest->step)));
+  if (manifest)
+    tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ",
+                                             manifest_name(manifest->generation, manifest->step)));
 
   TrainLoop::Plan plan;
   std::map<int64_t, int64_t> next_steps;
@@ -218,12 +238,13 @@ void Trainer::carry_out(TrainOrders orders) {
         what.data_seed = options_.data_seed;
         what.rule = options_.rule;
         for (const auto& [slot, index] : slots_) what.slots.push_back(static_cast<int32_t>(slot));
-        group_.snapshot(std::move(what), [events = events_, this](Errc code, const std::string& text) {
-          events->post([this, code, text] {
-            if (code == Errc::ok) checkpoint_ = text;
-            return loop_->snapshot_taken(code, text, now_millis());
-          });
-        });
+        group_.snapshot(std::move(what),
+                        [events = events_, this](Errc code, const std::string& text) {
+                          events->post([this, code, text] {
+                            if (code == Errc::ok) checkpoint_ = text;
+                            return loop_->snapshot_taken(code, text, now_millis());
+                          });
+                        });
         break;
       }
       case TrainOrder::restore: {
@@ -231,18 +252,22 @@ void Trainer::carry_out(TrainOrders orders) {
         try {
           manifest = newest();
         } catch (const Error& e) {
-          events_->post([this, code = e.code(), text = std::string(e.what())] { return loop_->restore_failed(code, text, now_millis()); });
+          events_->post([this, code = e.code(), text = std::string(e.what())] {
+            return loop_->restore_failed(code, text, now_millis());
+          });
           break;
         }
         const int64_t step = manifest ? manifest->step : 0;
-        group_.establish(start_from(manifest, true), [events = events_, this, step](Errc code, const std::string& text) {
-          events->post([this, step, code, text] {
-            if (code != Errc::ok) return loop_->restore_failed(code, text, now_millis());
-            std::map<int64_t, int64_t> next;
-            for (const auto& [slot, index] : slots_) next[slot] = step;
-            return loop_->restored(next, now_millis());
-          });
-        });
+        group_.establish(start_from(manifest, true),
+                         [events = events_, this, step](Errc code, const std::string& text) {
+                           events->post([this, step, code, text] {
+                             if (code != Errc::ok)
+                               return loop_->restore_failed(code, text, now_millis());
+                             std::map<int64_t, int64_t> next;
+                             for (const auto& [slot, index] : slots_) next[slot] = step;
+                             return loop_->restored(next, now_millis());
+                           });
+                         });
         break;
       }
       case TrainOrder::finish:
@@ -254,7 +279,10 @@ void Trainer::carry_out(TrainOrders orders) {
         if (failure_.code == Errc::ok) failure_.code = Errc::internal;
         break;
       case TrainOrder::tell:
-        tell(order.code == Errc::ok ? TrainEvent::resumed : order.code == Errc::peer_lost ? TrainEvent::lost : TrainEvent::recovering, order.text);
+        tell(order.code == Errc::ok          ? TrainEvent::resumed
+             : order.code == Errc::peer_lost ? TrainEvent::lost
+                                             : TrainEvent::recovering,
+             order.text);
         break;
     }
 }
@@ -266,17 +294,22 @@ void Trainer::start_step(int64_t slot, int64_t step) {
   run.cancel = cancel_.get();
   const auto report = [events = events_, this, slot, step, keep = cancel_](RunResult result) {
     events->post([this, slot, step, result = std::move(result)] {
-      if (result.code != Errc::ok) return loop_->step_failed(slot, step, result.code, result.text, now_millis());
+      if (result.code != Errc::ok)
+        return loop_->step_failed(slot, step, result.code, result.text, now_millis());
       const Tensor& loss = result.values.at(0);
       const double value = loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
       if (!std::isfinite(value))
-        return loop_->step_failed(slot, step, Errc::bad_data,
-                                  detail::concat("the loss is ", value, "; lower the learning rate, or look for bad records"), now_millis());
+        return loop_->step_failed(
+            slot, step, Errc::bad_data,
+            detail::concat("the loss is ", value,
+                           "; lower the learning rate, or look for bad records"),
+            now_millis());
       return loop_->step_done(slot, step, value, now_millis());
     });
   };
   try {
-    lane.step.start(lane.tower->batch ? lane.tower->batch(step) : std::vector<Tensor>{}, run, report);
+    lane.step.start(lane.tower->batch ? lane.tower->batch(step) : std::vector<Tensor>{}, run,
+                    report);
   } catch (const Error& e) {
     report({e.code(), e.what(), {}});
   }
@@ -288,10 +321,13 @@ void Trainer::progress() {
   p.step = loop_->done_steps();
   p.steps = options_.steps;
   p.loss = loop_->mean_loss();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   const double rate = seconds > 0 ? static_cast<double>(p.step - begin_step_) / seconds : 0;
-  p.examples_per_second = rate * static_cast<double>(options_.examples_per_step) * static_cast<double>(towers_.size());
-  p.remaining = std::chrono::duration<double>(rate > 0 ? static_cast<double>(p.steps - p.step) / rate : 0);
+  p.examples_per_second =
+      rate * static_cast<double>(options_.examples_per_step) * static_cast<double>(towers_.size());
+  p.remaining =
+      std::chrono::duration<double>(rate > 0 ? static_cast<double>(p.steps - p.step) / rate : 0);
   options_.on_progress(p);
 }
 
@@ -314,11 +350,15 @@ std::map<std::string, Tensor> parameter_values(Session& session) {
     };
     auto promise = std::make_shared<std::promise<Answer>>();
     auto future = promise->get_future();
-    port->pull(spec.name, 0, -1, [promise](Errc code, std::string text, Tensor value) { promise->set_value({code, std::move(text), std::move(value)}); });
+    port->pull(spec.name, 0, -1, [promise](Errc code, std::string text, Tensor value) {
+      promise->set_value({code, std::move(text), std::move(value)});
+    });
     if (future.wait_for(std::chrono::seconds(60)) != std::future_status::ready)
-      throw Error(Errc::timeout, "parameter ", spec.name, " did not come within 60 s: ", group.master().process().services().waiting_for());
+      throw Error(Errc::timeout, "parameter ", spec.name,
+                  " did not come within 60 s: ", group.master().process().services().waiting_for());
     Answer answer = future.get();
-    if (answer.code != Errc::ok) throw Error(answer.code, "parameter ", spec.name, ": ", answer.text);
+    if (answer.code != Errc::ok)
+      throw Error(answer.code, "parameter ", spec.name, ": ", answer.text);
     out[spec.name] = std::move(answer.value);
   }
   return out;
@@ -327,7 +367,8 @@ std::map<std::string, Tensor> parameter_values(Session& session) {
 std::vector<ParameterSlice> parameter_slices(Session& session) {
   auto promise = std::make_shared<std::promise<std::vector<ParameterSlice>>>();
   auto future = promise->get_future();
-  parameter_group(session).describe([promise](std::vector<ParameterSlice> slices) { promise->set_value(std::move(slices)); });
+  parameter_group(session).describe(
+      [promise](std::vector<ParameterSlice> slices) { promise->set_value(std::move(slices)); });
   return future.get();
 }
 

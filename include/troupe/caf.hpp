@@ -1,5 +1,5 @@
-// For services that run CAF themselves: a session on their own actor system. The only public header that names CAF.
-// Implemented in actors/session.cpp.
+// For services that run CAF themselves: a session on their own actor system. The only public header
+// that names CAF. Implemented in actors/session.cpp.
 #pragma once
 
 #include <caf/actor_system.hpp>
@@ -8,8 +8,9 @@
 
 namespace troupe {
 
-// Session::local() on the threads of `system`, which must outlive the session; options.threads counts as the lanes it offers
-// to one step. The session's actors end with the session; the service's own are not touched.
+// Session::local() on the threads of `system`, which must outlive the session; options.threads
+// counts as the lanes it offers to one step. The session's actors end with the session; the
+// service's own are not touched.
 Session local_session(Graph& graph, caf::actor_system& system, ProcessOptions options = {});
 
 }  // namespace troupe

@@ -1,7 +1,8 @@
 // Errors: one enum, one exception, one check. Implemented in graph/error.cpp.
 //
-// A caller's mistake is thrown as `Error` while the graph is built or prepared. A failure of the world (a lost peer, a full
-// disk) is a value inside the library and becomes an `Error` at the API. A bug of ours is an `InternalError`.
+// A caller's mistake is thrown as `Error` while the graph is built or prepared. A failure of the
+// world (a lost peer, a full disk) is a value inside the library and becomes an `Error` at the API.
+// A bug of ours is an `InternalError`.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace troupe {
 
-// What went wrong, by what a person can do about it. The wire and the logs carry these; zero is no error.
+// What went wrong, by what a person can do about it. The wire and the logs carry these; zero is no
+// error.
 enum class Errc : uint8_t {
   ok = 0,
   invalid_argument,   // the call is wrong: shapes, dtypes, names, flags
@@ -30,7 +32,8 @@ enum class Errc : uint8_t {
 // The name used in logs and messages, e.g. "peer_lost".
 const char* to_string(Errc code);
 
-// The process exit code for an error (sysexits.h): 64 usage, 65 data, 69 peer, 70 internal, 74 I/O, 78 configuration.
+// The process exit code for an error (sysexits.h): 64 usage, 65 data, 69 peer, 70 internal, 74 I/O,
+// 78 configuration.
 int exit_code(Errc code);
 
 namespace detail {
@@ -65,9 +68,9 @@ class InternalError : public Error {
 }  // namespace troupe
 
 // On in release builds too. TROUPE_CHECK(n > 0, "wants a positive size, got ", n);
-#define TROUPE_CHECK(condition, ...)                                                                \
-  do {                                                                                              \
-    if (!(condition)) [[unlikely]]                                                                  \
-      throw ::troupe::InternalError(__FILE__, ":", __LINE__, ": check failed: " #condition ": ",    \
-                                    __VA_ARGS__);                                                   \
+#define TROUPE_CHECK(condition, ...)                                                             \
+  do {                                                                                           \
+    if (!(condition)) [[unlikely]]                                                               \
+      throw ::troupe::InternalError(__FILE__, ":", __LINE__, ": check failed: " #condition ": ", \
+                                    __VA_ARGS__);                                                \
   } while (false)

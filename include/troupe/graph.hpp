@@ -1,5 +1,6 @@
-// Graph: what a program is. Nodes are added and never changed; nothing runs until a Session is asked. Implemented in
-// graph/graph.cpp, graph/text.cpp, graph/dot.cpp and graph/gradient.cpp. One thread builds; once built, any thread may read.
+// Graph: what a program is. Nodes are added and never changed; nothing runs until a Session is
+// asked. Implemented in graph/graph.cpp, graph/text.cpp, graph/dot.cpp and graph/gradient.cpp. One
+// thread builds; once built, any thread may read.
 #pragma once
 
 #include <functional>
@@ -29,7 +30,8 @@ struct Origin {
 };
 
 // The value of an attribute of a node.
-using Attr = std::variant<bool, int64_t, double, std::string, DType, Shape, std::vector<int64_t>, Tensor>;
+using Attr =
+    std::variant<bool, int64_t, double, std::string, DType, Shape, std::vector<int64_t>, Tensor>;
 using Attrs = std::map<std::string, Attr, std::less<>>;
 std::string to_string(const Attr& attr);
 
@@ -47,8 +49,8 @@ struct Output {
   int32_t index = 0;
 
   bool defined() const { return graph != nullptr; }
-  DType dtype() const;         // Requires: defined(), and the node has outputs.
-  const Shape& shape() const;  // Requires: the same.
+  DType dtype() const;              // Requires: defined(), and the node has outputs.
+  const Shape& shape() const;       // Requires: the same.
   const std::string& name() const;  // of the node
   friend bool operator==(const Output&, const Output&) = default;
   friend auto operator<=>(const Output&, const Output&) = default;
@@ -56,15 +58,15 @@ struct Output {
 
 struct Node {
   int32_t id = -1;
-  std::string name;                 // unique in its graph, with its scopes: "tower0/fc1/MatMul"
+  std::string name;  // unique in its graph, with its scopes: "tower0/fc1/MatMul"
   const Op* op = nullptr;
   std::vector<Output> inputs;
   std::vector<int32_t> control_inputs;  // nodes that must have run before
   Attrs attrs;
-  std::string device;               // as requested: "/job:ps/task:1/device:cpu:0", in part, or empty
-  std::string colocate_with;        // a node's name, or empty
+  std::string device;         // as requested: "/job:ps/task:1/device:cpu:0", in part, or empty
+  std::string colocate_with;  // a node's name, or empty
   std::vector<TensorType> outputs;
-  std::string file;                 // origin, for messages
+  std::string file;  // origin, for messages
   int line = 0;
 
   // Throws: InternalError if it is missing or of another type (schemas are checked while building).
@@ -86,7 +88,8 @@ struct NodeSpec {
   std::string_view op;
   std::vector<Output> inputs = {};
   Attrs attrs = {};
-  std::string_view name = {};  // within the current scope; empty: the op's name. Made unique by "_1", "_2", ...
+  std::string_view name =
+      {};  // within the current scope; empty: the op's name. Made unique by "_1", "_2", ...
   std::vector<int32_t> control_inputs = {};
 };
 
@@ -105,18 +108,22 @@ class Graph {
   const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
   const Node& node(int32_t id) const { return *nodes_[static_cast<size_t>(id)]; }
   const Node* find(std::string_view name) const;  // nullptr if there is none
-  Output output(std::string_view name_and_index) const;  // "fc1/MatMul" or "split:1". Throws: Error(invalid_argument).
+  Output output(std::string_view name_and_index)
+      const;  // "fc1/MatMul" or "split:1". Throws: Error(invalid_argument).
   const Registry& registry() const { return *registry_; }
   std::shared_ptr<const Registry> shared_registry() const { return registry_; }
 
-  // What the nodes added next have in common. Fields that are not given keep their outer value; names nest.
+  // What the nodes added next have in common. Fields that are not given keep their outer value;
+  // names nest.
   struct ScopeSpec {
     std::string name = {};
-    std::optional<std::string> device = {};   // "/job:worker/task:1"; missing parts come from the outer scope; "": any
-    std::optional<int64_t> slot = {};         // which replica reads, pushes and draws random numbers
+    std::optional<std::string> device =
+        {};  // "/job:worker/task:1"; missing parts come from the outer scope; "": any
+    std::optional<int64_t> slot = {};  // which replica reads, pushes and draws random numbers
     std::optional<std::string> colocate_with = {};
     std::vector<int32_t> control_inputs = {};
-    std::optional<Origin> origin = {};  // said to be where the nodes were made, whatever add() is told
+    std::optional<Origin> origin =
+        {};  // said to be where the nodes were made, whatever add() is told
   };
   // Open until the object dies. Scopes close in the reverse order.
   class Scope {
@@ -131,17 +138,20 @@ class Graph {
     Graph* graph_;
   };
   [[nodiscard]] Scope scope(ScopeSpec spec);
-  int64_t slot() const;  // of the innermost scope that names one, else 0
+  int64_t slot() const;        // of the innermost scope that names one, else 0
   std::string device() const;  // what the open scopes request for the next node; "": any
 
-  // How gradients() goes back through a node instead of asking its op; with_gradient() sets it. Part of this object only: a
-  // graph that is written down and read again has forgotten it.
+  // How gradients() goes back through a node instead of asking its op; with_gradient() sets it.
+  // Part of this object only: a graph that is written down and read again has forgotten it.
   struct Backward {
     std::vector<Output> inputs;  // gradients go to these, whatever the node's own inputs are
-    std::function<std::vector<Output>(Output output_gradient)> build;  // one for each of `inputs`; undefined: none
+    std::function<std::vector<Output>(Output output_gradient)>
+        build;  // one for each of `inputs`; undefined: none
   };
-  void set_backward(int32_t node, Backward backward);  // Requires: the node has exactly one output; inputs are earlier.
-  const Backward* backward(int32_t node) const;        // nullptr if there is none
+  void set_backward(
+      int32_t node,
+      Backward backward);  // Requires: the node has exactly one output; inputs are earlier.
+  const Backward* backward(int32_t node) const;  // nullptr if there is none
 
  private:
   struct OpenScope;
@@ -155,18 +165,21 @@ class Graph {
   std::map<int32_t, Backward> backwards_;
 };
 
-// The outputs dy_i/dx_j summed over i: one for each of `xs`, with the shape of that x; an undefined Output where no y
-// depends on the x, or where it is not floating. The backward half is added to the graph as ordinary nodes, so it can be
-// differentiated again. What goes back through node n is called "gradients/n/..." and has n's device, slot and origin.
-// `y_gradients`: dL/dy for each y, ones when left out or undefined. Throws: Error(invalid_argument) for an op on the way that
-// has no gradient, naming it. Implemented in graph/gradient.cpp.
+// The outputs dy_i/dx_j summed over i: one for each of `xs`, with the shape of that x; an undefined
+// Output where no y depends on the x, or where it is not floating. The backward half is added to
+// the graph as ordinary nodes, so it can be differentiated again. What goes back through node n is
+// called "gradients/n/..." and has n's device, slot and origin. `y_gradients`: dL/dy for each y,
+// ones when left out or undefined. Throws: Error(invalid_argument) for an op on the way that has no
+// gradient, naming it. Implemented in graph/gradient.cpp.
 std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,
-                              const std::vector<Output>& y_gradients = {}, Origin at = Origin::here());
+                              const std::vector<Output>& y_gradients = {},
+                              Origin at = Origin::here());
 
-// The graph as text, one node a line, and back. Reading refuses a cycle, a missing input or an unknown op with the line
-// where it stands. to_text(from_text(t)) == t.
+// The graph as text, one node a line, and back. Reading refuses a cycle, a missing input or an
+// unknown op with the line where it stands. to_text(from_text(t)) == t.
 std::string to_text(const Graph& graph);
-std::unique_ptr<Graph> graph_from_text(const std::string& text, std::shared_ptr<const Registry> registry = nullptr);
+std::unique_ptr<Graph> graph_from_text(const std::string& text,
+                                       std::shared_ptr<const Registry> registry = nullptr);
 
 // Graphviz. `device_of` gives a node's device for colouring and clustering; may be empty.
 std::string to_dot(const Graph& graph, const std::map<int32_t, std::string>& device_of = {});

@@ -1,5 +1,5 @@
-// Op: what an operation is: its names, type rule, gradient and kernels. One value in one file each; ops/all.cpp lists them.
-// Implemented in graph/op.cpp. docs/adding_an_op.md shows how to write one.
+// Op: what an operation is: its names, type rule, gradient and kernels. One value in one file each;
+// ops/all.cpp lists them. Implemented in graph/op.cpp. docs/adding_an_op.md shows how to write one.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ const char* to_string(DeviceKind kind);
 // What a type rule and a gradient see of a node: attributes and the types of inputs.
 class InferContext {
  public:
-  InferContext(const Node& node, std::vector<TensorType> inputs) : node_(node), inputs_(std::move(inputs)) {}
+  InferContext(const Node& node, std::vector<TensorType> inputs)
+      : node_(node), inputs_(std::move(inputs)) {}
   int input_count() const { return static_cast<int>(inputs_.size()); }
   const Shape& input(int i) const { return inputs_[static_cast<size_t>(i)].shape; }
   DType dtype(int i) const { return inputs_[static_cast<size_t>(i)].dtype; }
@@ -64,32 +65,39 @@ class GradientContext {
   std::vector<Output> output_gradients_;
 };
 
-// Parameters as a kernel sees them: asked by name, answered later. The engine hands a kernel whatever its worker was given.
+// Parameters as a kernel sees them: asked by name, answered later. The engine hands a kernel
+// whatever its worker was given.
 class ParameterPort {
  public:
   using Reply = std::function<void(Errc, std::string text, Tensor value)>;
   virtual ~ParameterPort() = default;
-  // Asks for the values that training step `step` of `slot` may read; step -1 takes the newest at once.
+  // Asks for the values that training step `step` of `slot` may read; step -1 takes the newest at
+  // once.
   virtual void pull(const std::string& parameter, int64_t slot, int64_t step, Reply reply) = 0;
-  // Hands over dL/d(parameter). The reply comes when the shard has acknowledged it; its value is undefined.
-  virtual void push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient, Reply reply) = 0;
+  // Hands over dL/d(parameter). The reply comes when the shard has acknowledged it; its value is
+  // undefined.
+  virtual void push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient,
+                    Reply reply) = 0;
 };
 
 // What every firing of one run shares.
 struct RunContext {
-  int64_t run = 0;    // unique in a session: names the activation
-  int64_t step = -1;  // the training step, or -1 outside training; random numbers and pushes are keyed by it
+  int64_t run = 0;  // unique in a session: names the activation
+  int64_t step =
+      -1;  // the training step, or -1 outside training; random numbers and pushes are keyed by it
   ParameterPort* parameters = nullptr;
 };
 
-// Per-node state that a kernel keeps between firings: constants, cached primitives. Several firings may use it at once.
+// Per-node state that a kernel keeps between firings: constants, cached primitives. Several firings
+// may use it at once.
 class KernelState {
  public:
   virtual ~KernelState() = default;
 };
 
 class Memory;     // devices/memory.hpp: where outputs come from
-struct NodeView;  // the compiled node: what infers output shapes when they were not known before the step
+struct NodeView;  // the compiled node: what infers output shapes when they were not known before
+                  // the step
 
 // One firing of one plain kernel. Valid during the call.
 class KernelContext {
@@ -97,15 +105,17 @@ class KernelContext {
   int input_count() const { return input_count_; }
   const Tensor& input(int i) const { return values_[input_slots_[i]]; }
 
-  // The i-th output, made on the first call with the inferred shape, elements not set. Check everything before the first call.
+  // The i-th output, made on the first call with the inferred shape, elements not set. Check
+  // everything before the first call.
   Tensor& output(int i = 0) { return outputs_[i].defined() ? outputs_[i] : make_output(i); }
-  // The same, but takes over input 0's memory when this node is its last reader and dtype and size agree; only for an op
-  // that declares `in_place`. Elements of output(0) and input(0) may then be the same ones.
+  // The same, but takes over input 0's memory when this node is its last reader and dtype and size
+  // agree; only for an op that declares `in_place`. Elements of output(0) and input(0) may then be
+  // the same ones.
   Tensor& output_in_place();
   // For shapes that depend on values.
   Tensor& output(int i, const Shape& shape);
   void set_output(int i, Tensor value) { outputs_[i] = std::move(value); }  // passes a value on
-  Tensor scratch(DType dtype, const Shape& shape);                          // from the same memory, gone with the handle
+  Tensor scratch(DType dtype, const Shape& shape);  // from the same memory, gone with the handle
 
   const Node& node() const;
   const RunContext& step() const { return *step_; }
@@ -139,7 +149,8 @@ class KernelContext {
   bool may_reuse_input0_ = false;
 };
 
-// One firing of a kernel that finishes later. It holds its inputs; `done` or `fail` is called once, from any thread.
+// One firing of a kernel that finishes later. It holds its inputs; `done` or `fail` is called once,
+// from any thread.
 class AsyncContext {
  public:
   virtual ~AsyncContext() = default;
@@ -152,10 +163,12 @@ class AsyncContext {
 
 struct Kernel {
   DeviceKind device = DeviceKind::cpu;
-  DType dtype = DType::none;  // of the op's dispatch value; none: any
-  void (*run)(KernelContext&) = nullptr;                       // a plain kernel, or
-  void (*start)(std::shared_ptr<AsyncContext>) = nullptr;      // one that finishes later and holds no thread
-  std::unique_ptr<KernelState> (*prepare)(const Node&) = nullptr;  // once a node, when its partition is installed
+  DType dtype = DType::none;              // of the op's dispatch value; none: any
+  void (*run)(KernelContext&) = nullptr;  // a plain kernel, or
+  void (*start)(std::shared_ptr<AsyncContext>) =
+      nullptr;  // one that finishes later and holds no thread
+  std::unique_ptr<KernelState> (*prepare)(const Node&) =
+      nullptr;  // once a node, when its partition is installed
 };
 
 enum class AttrKind : uint8_t { boolean, integer, real, text, dtype, shape, integers, tensor };
@@ -168,31 +181,39 @@ struct AttrSpec {
 
 struct Op {
   std::string name;
-  std::vector<std::string> inputs = {};   // names; a last one that ends in "..." stands for one or more
+  std::vector<std::string> inputs =
+      {};  // names; a last one that ends in "..." stands for one or more
   std::vector<std::string> outputs = {};  // the same: the number is that of the inferred shapes
   std::vector<AttrSpec> attrs = {};
   // Dtypes of the outputs. Left out: all inputs must have one dtype, and the outputs have it, too.
   std::vector<DType> (*infer_dtypes)(const InferContext&) = nullptr;
-  // Shapes of the outputs from shapes of the inputs, -1 for what is not known. Called again with known shapes when a step runs.
+  // Shapes of the outputs from shapes of the inputs, -1 for what is not known. Called again with
+  // known shapes when a step runs.
   std::vector<Shape> (*infer_shapes)(const InferContext&) = nullptr;
   // Left out: the op has no gradient, and `no_gradient` says why.
   std::vector<Output> (*gradient)(const GradientContext&) = nullptr;
   std::string no_gradient = {};
   std::vector<Kernel> kernels = {};
-  int dispatch = 0;        // which input's dtype chooses the kernel; -1: output 0's (also when there are no inputs)
-  bool in_place = false;   // kernels may write output 0 over input 0, and cannot throw after their first write
-  bool stateful = false;   // never folded, merged or pruned away when fetched twice: random, parameters, pushes
-  bool aliases = false;    // output 0 shares input 0's elements (identity, reshape): no kernel time, no memory
+  int dispatch =
+      0;  // which input's dtype chooses the kernel; -1: output 0's (also when there are no inputs)
+  bool in_place =
+      false;  // kernels may write output 0 over input 0, and cannot throw after their first write
+  bool stateful =
+      false;  // never folded, merged or pruned away when fetched twice: random, parameters, pushes
+  bool aliases =
+      false;  // output 0 shares input 0's elements (identity, reshape): no kernel time, no memory
 };
 
 // All ops a graph may use. Immutable once shared.
 class Registry {
  public:
-  void add(Op op);                             // Throws: Error(invalid_argument) for a second op of that name or a bad schema.
+  void add(Op op);  // Throws: Error(invalid_argument) for a second op of that name or a bad schema.
   const Op* find(std::string_view name) const;  // nullptr if there is none
-  const Op& get(std::string_view name) const;   // Throws: Error(invalid_argument) naming the nearest known op.
-  std::vector<const Op*> all() const;           // by name
-  uint64_t fingerprint() const;  // of names, inputs, outputs, attributes: processes of one cluster must agree
+  const Op& get(
+      std::string_view name) const;  // Throws: Error(invalid_argument) naming the nearest known op.
+  std::vector<const Op*> all() const;  // by name
+  uint64_t fingerprint()
+      const;  // of names, inputs, outputs, attributes: processes of one cluster must agree
 
  private:
   std::map<std::string, std::unique_ptr<Op>, std::less<>> ops_;
@@ -201,7 +222,8 @@ class Registry {
 // Every op of the project, listed in ops/all.cpp. The same object each time.
 std::shared_ptr<const Registry> builtin_ops();
 
-// The kernel of `node` on a device kind: the one for its dispatch dtype, else the one for any. nullptr if there is none.
+// The kernel of `node` on a device kind: the one for its dispatch dtype, else the one for any.
+// nullptr if there is none.
 const Kernel* find_kernel(const Node& node, DeviceKind device);
 DType dispatch_dtype(const Node& node);
 

@@ -1,4 +1,5 @@
-// Session: runs a graph, in this process or on a cluster, with the same results. Implemented in actors/session.cpp.
+// Session: runs a graph, in this process or on a cluster, with the same results. Implemented in
+// actors/session.cpp.
 //
 //   Session session = Session::local(graph);
 //   Tensor y = session.run({out}, {{x, value}})[0];
@@ -18,32 +19,37 @@
 namespace troupe {
 
 enum class LogLevel : uint8_t { trace, debug, info, warn, error };
-// Gets each line the library logs, without a newline; any thread. A process without a sink prints nothing.
+// Gets each line the library logs, without a newline; any thread. A process without a sink prints
+// nothing.
 using LogSink = std::function<void(LogLevel, const std::string& line)>;
 
 // What one process brings: threads, devices, memory.
 struct ProcessOptions {
-  int threads = 0;                       // lanes for kernels and actors; 0: one per core
-  int cpu_devices = 1;                   // virtual CPU devices, each with its own memory
-  int shadow_devices = 0;                // shadow accelerators, for tests
-  bool cuda = true;                      // use the GPUs this process can see
+  int threads = 0;                                 // lanes for kernels and actors; 0: one per core
+  int cpu_devices = 1;                             // virtual CPU devices, each with its own memory
+  int shadow_devices = 0;                          // shadow accelerators, for tests
+  bool cuda = true;                                // use the GPUs this process can see
   int64_t memory_budget_bytes = int64_t{8} << 30;  // per CPU device
-  int parameter_shards = 0;              // over which a session spreads its parameters; 0: one per task that holds any
+  int parameter_shards =
+      0;  // over which a session spreads its parameters; 0: one per task that holds any
   LogSink log = {};
   LogLevel log_level = LogLevel::info;
 };
 
 struct ConnectOptions {
   ProcessOptions process = {};
-  std::string cluster = "troupe";        // must equal the nodes' cluster name
-  std::string job = "client";            // this process's job; its task number is made from its incarnation
-  std::vector<std::string> wait_for = {};  // tasks that must be there first, "/job:ps/task:0"; empty: do not wait
+  std::string cluster = "troupe";  // must equal the nodes' cluster name
+  std::string job = "client";  // this process's job; its task number is made from its incarnation
+  std::vector<std::string> wait_for =
+      {};  // tasks that must be there first, "/job:ps/task:0"; empty: do not wait
   std::chrono::milliseconds timeout{60'000};  // for joining and for waiting
-  bool insecure = false;                 // allow addresses beyond loopback without TLS
-  // Sessions that give the same name share parameters (between-graph replication): the first one sets their initial values
-  // and owns their recovery, and they stay when a session ends. Empty: this session's own.
+  bool insecure = false;                      // allow addresses beyond loopback without TLS
+  // Sessions that give the same name share parameters (between-graph replication): the first one
+  // sets their initial values and owns their recovery, and they stay when a session ends. Empty:
+  // this session's own.
   std::string container = {};
-  int slots = 0;                         // whose pushes make a synchronous update, over all sessions; 0: those in the graph
+  int slots =
+      0;  // whose pushes make a synchronous update, over all sessions; 0: those in the graph
 };
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
@@ -54,7 +60,8 @@ class Cancellation {
   Cancellation();
   void cancel();  // the runs that were given this object end with Errc::cancelled
   bool cancelled() const;
-  // Calls `stop` when cancelled, as long as the returned object lives; null if that has happened already.
+  // Calls `stop` when cancelled, as long as the returned object lives; null if that has happened
+  // already.
   std::shared_ptr<void> watch(std::function<void()> stop);
 
  private:
@@ -63,26 +70,32 @@ class Cancellation {
 };
 
 struct RunOptions {
-  std::chrono::milliseconds timeout{600'000};  // then the step ends with Errc::timeout on all workers
-  // The training step, which parameters, pushes and random numbers are keyed by. -1: the session counts the runs that push.
+  std::chrono::milliseconds timeout{
+      600'000};  // then the step ends with Errc::timeout on all workers
+  // The training step, which parameters, pushes and random numbers are keyed by. -1: the session
+  // counts the runs that push.
   int64_t step = -1;
   Cancellation* cancel = nullptr;
 };
 
 struct RunResult {
   Errc code = Errc::ok;
-  std::string text;             // what failed: node, process, remedy
-  std::vector<Tensor> values;   // one per fetch; undefined for a fetched node without outputs
+  std::string text;            // what failed: node, process, remedy
+  std::vector<Tensor> values;  // one per fetch; undefined for a fetched node without outputs
 };
 
-// A prepared call: one set of fetches and feeds. Cheap to copy; calls from several threads run side by side.
+// A prepared call: one set of fetches and feeds. Cheap to copy; calls from several threads run side
+// by side.
 class Callable {
  public:
   Callable() = default;
-  // `feeds`: one tensor per feed, in the order of prepare(). Throws: Error with the code of what failed.
-  std::vector<Tensor> operator()(const std::vector<Tensor>& feeds = {}, const RunOptions& options = {}) const;
+  // `feeds`: one tensor per feed, in the order of prepare(). Throws: Error with the code of what
+  // failed.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& feeds = {},
+                                 const RunOptions& options = {}) const;
   // Returns at once; `done` is called once, on any thread, and must not block.
-  void start(const std::vector<Tensor>& feeds, const RunOptions& options, std::function<void(RunResult)> done) const;
+  void start(const std::vector<Tensor>& feeds, const RunOptions& options,
+             std::function<void(RunResult)> done) const;
   struct State;
 
  private:
@@ -110,20 +123,24 @@ struct SessionState;
 
 class Session {
  public:
-  // In this process, without sockets. The graph must outlive the session and may grow meanwhile, from one thread.
+  // In this process, without sockets. The graph must outlive the session and may grow meanwhile,
+  // from one thread.
   static Session local(Graph& graph, ProcessOptions options = {});
-  // On a cluster, through any of its members ("host:port"). Throws: Error(peer_lost) when nobody answers in time, naming who is
-  // missing; Error(bad_configuration) when the cluster refuses us, with its reason.
+  // On a cluster, through any of its members ("host:port"). Throws: Error(peer_lost) when nobody
+  // answers in time, naming who is missing; Error(bad_configuration) when the cluster refuses us,
+  // with its reason.
   static Session connect(Graph& graph, const std::string& address, ConnectOptions options = {});
 
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();  // close()
 
-  // Runs what `fetches` need and returns their values. The first call with a set of fetches and feeds prepares it, later ones
-  // find it again. Safe from any number of threads.
-  // Throws: Error(invalid_argument) for feeds or fetches that do not fit, naming the node, its type and what was given.
-  std::vector<Tensor> run(const std::vector<Output>& fetches, const Feeds& feeds = {}, const RunOptions& options = {});
+  // Runs what `fetches` need and returns their values. The first call with a set of fetches and
+  // feeds prepares it, later ones find it again. Safe from any number of threads. Throws:
+  // Error(invalid_argument) for feeds or fetches that do not fit, naming the node, its type and
+  // what was given.
+  std::vector<Tensor> run(const std::vector<Output>& fetches, const Feeds& feeds = {},
+                          const RunOptions& options = {});
   Callable prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds = {});
 
   // What a prepared call looks like, for people.
@@ -137,7 +154,8 @@ class Session {
   void start_trace();
   std::string stop_trace();
 
-  // The master's own state, written down: graph size, members, placement, executables, epoch. For people and for a successor.
+  // The master's own state, written down: graph size, members, placement, executables, epoch. For
+  // people and for a successor.
   std::string describe() const;
   void close();
 

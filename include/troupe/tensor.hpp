@@ -1,7 +1,9 @@
-// Tensor: an immutable value of one dtype and shape in a shared buffer on one device. Implemented in graph/tensor.cpp.
+// Tensor: an immutable value of one dtype and shape in a shared buffer on one device. Implemented
+// in graph/tensor.cpp.
 //
-// A Tensor is a 32-byte handle; copying it copies no elements. Elements are row-major and dense. Whoever made a tensor may
-// write it until the handle has been given away; from then on it is frozen.
+// A Tensor is a 32-byte handle; copying it copies no elements. Elements are row-major and dense.
+// Whoever made a tensor may write it until the handle has been given away; from then on it is
+// frozen.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +24,10 @@ namespace troupe {
 
 enum class DType : uint8_t { none = 0, f32, f64, i32, i64, u8, boolean };
 
-const char* to_string(DType dtype);                      // "f32", ..., "bool"
-DType dtype_from_string(const std::string& text);        // Throws: Error(invalid_argument).
-inline constexpr int64_t size_of(DType d) {              // bytes an element
-  return d == DType::f64 || d == DType::i64   ? 8
-         : d == DType::f32 || d == DType::i32 ? 4
-                                              : 1;
+const char* to_string(DType dtype);                // "f32", ..., "bool"
+DType dtype_from_string(const std::string& text);  // Throws: Error(invalid_argument).
+inline constexpr int64_t size_of(DType d) {        // bytes an element
+  return d == DType::f64 || d == DType::i64 ? 8 : d == DType::f32 || d == DType::i32 ? 4 : 1;
 }
 inline constexpr bool is_floating(DType d) { return d == DType::f32 || d == DType::f64; }
 std::ostream& operator<<(std::ostream& out, DType dtype);
@@ -35,24 +35,45 @@ std::ostream& operator<<(std::ostream& out, DType dtype);
 // The DType of a C++ element type.
 template <class T>
 struct dtype_of_type;
-template <> struct dtype_of_type<float> { static constexpr DType value = DType::f32; };
-template <> struct dtype_of_type<double> { static constexpr DType value = DType::f64; };
-template <> struct dtype_of_type<int32_t> { static constexpr DType value = DType::i32; };
-template <> struct dtype_of_type<int64_t> { static constexpr DType value = DType::i64; };
-template <> struct dtype_of_type<uint8_t> { static constexpr DType value = DType::u8; };
-template <> struct dtype_of_type<bool> { static constexpr DType value = DType::boolean; };
+template <>
+struct dtype_of_type<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct dtype_of_type<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct dtype_of_type<int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct dtype_of_type<int64_t> {
+  static constexpr DType value = DType::i64;
+};
+template <>
+struct dtype_of_type<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
+template <>
+struct dtype_of_type<bool> {
+  static constexpr DType value = DType::boolean;
+};
 template <class T>
 inline constexpr DType dtype_of = dtype_of_type<T>::value;
 
-// The sizes of the dimensions, outermost first. In a graph -1 means "not known before the step runs".
+// The sizes of the dimensions, outermost first. In a graph -1 means "not known before the step
+// runs".
 class Shape {
  public:
-  static constexpr int kNdimMax = 8;  // no model in the field uses more; it bounds every reader of files and frames
+  static constexpr int kNdimMax =
+      8;  // no model in the field uses more; it bounds every reader of files and frames
 
   Shape() = default;  // a scalar
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
   explicit Shape(const std::vector<int64_t>& dims) : Shape(std::span(dims.data(), dims.size())) {}
-  explicit Shape(std::span<const int64_t> dims);  // Throws: Error(invalid_argument) past kNdimMax or for a size below -1.
+  explicit Shape(std::span<const int64_t> dims);  // Throws: Error(invalid_argument) past kNdimMax
+                                                  // or for a size below -1.
 
   int ndim() const { return ndim_; }
   int64_t operator[](int i) const { return dims_[i]; }  // Requires: 0 <= i < ndim().
@@ -60,8 +81,9 @@ class Shape {
   std::span<const int64_t> dims() const { return {dims_, static_cast<size_t>(ndim_)}; }
   const int64_t* begin() const { return dims_; }
   const int64_t* end() const { return dims_ + ndim_; }
-  bool is_known() const;              // no -1
-  int64_t size() const;               // number of elements. Requires: is_known(). Throws: Error past 2^62 elements.
+  bool is_known() const;  // no -1
+  int64_t size()
+      const;  // number of elements. Requires: is_known(). Throws: Error past 2^62 elements.
   bool accepts(const Shape& known) const;  // same ndim, and equal wherever this one is not -1
   friend bool operator==(const Shape& a, const Shape& b) {
     return a.ndim_ == b.ndim_ && std::equal(a.begin(), a.end(), b.begin());
@@ -87,7 +109,8 @@ class BufferOwner {
 
 // 16 bytes before the elements of a tensor, so that header and scalar share a cache line.
 struct Buffer {
-  static constexpr uint32_t kForeign = 1u << 31;  // the elements are elsewhere; their address follows the header
+  static constexpr uint32_t kForeign =
+      1u << 31;  // the elements are elsewhere; their address follows the header
   static constexpr uint32_t kOffHost = 1u << 30;  // the address means nothing to host code
 
   std::atomic<uint32_t> refs;
@@ -118,22 +141,28 @@ class Tensor {
 
   // Takes over one reference to `buffer`. Requires: shape is known, and the buffer holds it.
   static Tensor adopt(Buffer* buffer, DType dtype, const Shape& shape);
-  // What only has a type: dtype and shape, no buffer, so defined() is false; for become(). Undefined and without a dtype
-  // when the shape has more than four dimensions, or one that is not known or past 2^31.
+  // What only has a type: dtype and shape, no buffer, so defined() is false; for become().
+  // Undefined and without a dtype when the shape has more than four dimensions, or one that is not
+  // known or past 2^31.
   static Tensor type_of(DType dtype, const Shape& shape);
-  // What adopt() does, for those who make many tensors. Requires: !defined(), and `like` is of type_of() and has a dtype.
+  // What adopt() does, for those who make many tensors. Requires: !defined(), and `like` is of
+  // type_of() and has a dtype.
   Tensor& become(Buffer* buffer, const Tensor& like) {
     std::memcpy(static_cast<void*>(this), static_cast<const void*>(&like), sizeof(Tensor));
     buffer_ = buffer;
     return *this;
   }
-  // This is the only handle, from the first element on, of a whole host buffer, and has the type of `like` (see become).
+  // This is the only handle, from the first element on, of a whole host buffer, and has the type of
+  // `like` (see become).
   bool can_become(const Tensor& like) const {
-    const auto type = [](const Tensor& t) { return reinterpret_cast<const char*>(&t) + sizeof(Buffer*); };
-    return std::memcmp(type(*this), type(like), sizeof(Tensor) - sizeof(Buffer*)) == 0 && unique() &&
-           !(buffer_->tag & (Buffer::kForeign | Buffer::kOffHost));
+    const auto type = [](const Tensor& t) {
+      return reinterpret_cast<const char*>(&t) + sizeof(Buffer*);
+    };
+    return std::memcmp(type(*this), type(like), sizeof(Tensor) - sizeof(Buffer*)) == 0 &&
+           unique() && !(buffer_->tag & (Buffer::kForeign | Buffer::kOffHost));
   }
-  // On the heap, elements not set / zero. For values a program makes itself; kernels get theirs from a device.
+  // On the heap, elements not set / zero. For values a program makes itself; kernels get theirs
+  // from a device.
   static Tensor empty(DType dtype, const Shape& shape);
   static Tensor zeros(DType dtype, const Shape& shape);
   // Copies `values`. Throws: Error(invalid_argument) if their number is not shape.size().
@@ -174,7 +203,8 @@ class Tensor {
   }
   template <class T>
   T item() const {  // Requires: exactly one element.
-    TROUPE_CHECK(size() == 1, "item() wants one element, the tensor has shape ", to_string(shape()));
+    TROUPE_CHECK(size() == 1, "item() wants one element, the tensor has shape ",
+                 to_string(shape()));
     return *data<T>();
   }
   // For whoever made the tensor and has not yet given it away.
@@ -212,15 +242,20 @@ class Tensor {
   }
 
  private:
-  static constexpr uint8_t kWide = 1;  // more than four dimensions, or one past 2^31: the sizes are out of line
+  static constexpr uint8_t kWide =
+      1;  // more than four dimensions, or one past 2^31: the sizes are out of line
   struct Wide {
     std::atomic<uint32_t> refs;
     int64_t dims[Shape::kNdimMax];
   };
 
-  char* address() const { return buffer_ ? static_cast<char*>(buffer_->data()) + int64_t{offset_} * size_of(dtype_) : nullptr; }
+  char* address() const {
+    return buffer_ ? static_cast<char*>(buffer_->data()) + int64_t{offset_} * size_of(dtype_)
+                   : nullptr;
+  }
   void check_access(DType wanted) const {
-    if (wanted != dtype_ || !on_host()) [[unlikely]] refuse_access(wanted);
+    if (wanted != dtype_ || !on_host()) [[unlikely]]
+      refuse_access(wanted);
   }
   [[noreturn]] void refuse_access(DType wanted) const;
   void set_shape(const Shape& shape);
@@ -240,7 +275,9 @@ class Tensor {
 };
 static_assert(sizeof(Tensor) == 32);
 
-bool same_bits(const Tensor& a, const Tensor& b);  // dtype, shape and every byte. Requires: both on the host.
-std::ostream& operator<<(std::ostream& out, const Tensor& tensor);  // dtype, shape and the first elements
+bool same_bits(const Tensor& a,
+               const Tensor& b);  // dtype, shape and every byte. Requires: both on the host.
+std::ostream& operator<<(std::ostream& out,
+                         const Tensor& tensor);  // dtype, shape and the first elements
 
 }  // namespace troupe

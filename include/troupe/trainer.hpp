@@ -1,8 +1,8 @@
-// Training loops: one tower (replica) per slot, parameters in shards, checkpoints, recovery. Implemented in
-// training/trainer.cpp and training/train_loop.cpp.
+// Training loops: one tower (replica) per slot, parameters in shards, checkpoints, recovery.
+// Implemented in training/trainer.cpp and training/train_loop.cpp.
 //
-// A tower's loop is the same under every aggregation rule: pull, compute, push. Whether that is synchronous or asynchronous
-// SGD is decided by the shards alone.
+// A tower's loop is the same under every aggregation rule: pull, compute, push. Whether that is
+// synchronous or asynchronous SGD is decided by the shards alone.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@ namespace troupe {
 
 // When pushes become an update.
 enum class Aggregation : uint8_t {
-  sync,   // one push per slot and step, summed in slot order, then one update with their mean (Chen et al. 2016)
+  sync,   // one push per slot and step, summed in slot order, then one update with their mean (Chen
+          // et al. 2016)
   async,  // each push at once (Dean et al. 2012)
 };
 const char* to_string(Aggregation rule);
@@ -29,14 +30,15 @@ struct Tower {
   Output loss;    // scalar
   Output update;  // what minimize() returned
   std::vector<Output> feeds = {};
-  // The feeds of a step; a pure function of it, so that a lost step can be done again. Called from the training thread.
+  // The feeds of a step; a pure function of it, so that a lost step can be done again. Called from
+  // the training thread.
   std::function<std::vector<Tensor>(int64_t step)> batch = {};
 };
 
 struct TrainProgress {
-  int64_t step = 0;         // steps done by the slowest slot
+  int64_t step = 0;  // steps done by the slowest slot
   int64_t steps = 0;
-  double loss = 0;          // mean over the slots' newest steps
+  double loss = 0;  // mean over the slots' newest steps
   double examples_per_second = 0;
   std::chrono::duration<double> remaining{0};  // estimate
 };
@@ -49,31 +51,33 @@ struct TrainEvent {
 
 struct TrainOptions {
   Aggregation rule = Aggregation::sync;
-  int64_t steps = 0;             // per slot
-  int64_t examples_per_step = 0; // per slot, for the rate; 0: not known
-  std::string checkpoint_dir;    // empty: none
-  int64_t checkpoint_every = 0;  // steps; 0: only at the end
+  int64_t steps = 0;              // per slot
+  int64_t examples_per_step = 0;  // per slot, for the rate; 0: not known
+  std::string checkpoint_dir;     // empty: none
+  int64_t checkpoint_every = 0;   // steps; 0: only at the end
   int checkpoint_keep = 3;
-  bool resume = false;           // from the newest valid checkpoint in checkpoint_dir
-  uint64_t data_seed = 0;        // goes into the checkpoint; a resumed run must agree
-  // A step that fails because a process is gone is tried again; training ends with the error after this long without progress.
+  bool resume = false;     // from the newest valid checkpoint in checkpoint_dir
+  uint64_t data_seed = 0;  // goes into the checkpoint; a resumed run must agree
+  // A step that fails because a process is gone is tried again; training ends with the error after
+  // this long without progress.
   std::chrono::milliseconds patience{120'000};
   std::function<void(const TrainProgress&)> on_progress = {};
   std::function<void(const TrainEvent&)> on_event = {};
 };
 
 struct TrainResult {
-  int64_t steps = 0;              // per slot, those of earlier runs included
+  int64_t steps = 0;  // per slot, those of earlier runs included
   int64_t resumed_at = 0;
   double loss = 0;
   double seconds = 0;
-  std::string weights_sha256;     // of all parameters, in name order: dtype, shape, bytes
+  std::string weights_sha256;  // of all parameters, in name order: dtype, shape, bytes
   int64_t recoveries = 0;
-  std::string checkpoint;         // path of the newest one; empty: none
+  std::string checkpoint;  // path of the newest one; empty: none
 };
 
-// Trains until every slot has done `options.steps`. Throws: Error, after all towers have stopped: bad_data for a loss or gradient
-// that is not finite (naming parameter, slot and step), peer_lost when patience ends (naming who is missing), and what a step throws.
+// Trains until every slot has done `options.steps`. Throws: Error, after all towers have stopped:
+// bad_data for a loss or gradient that is not finite (naming parameter, slot and step), peer_lost
+// when patience ends (naming who is missing), and what a step throws.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);
 
 // The present values of all parameters of the session's graph, by name.

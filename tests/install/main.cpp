@@ -1,5 +1,6 @@
-// A service outside the tree: two independent runtimes in one process train with the installed headers and library, one of
-// them on the service's own CAF actor system; a mistake names this file.
+// A service outside the tree: two independent runtimes in one process train with the installed
+// headers and library, one of them on the service's own CAF actor system; a mistake names this
+// file.
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
@@ -23,7 +24,8 @@ float learn(troupe::Graph& graph, troupe::Session& session, float slope) {
   const Output w = parameter("w", fill(graph, {1, 1}, 0));
   const Output update = minimize(reduce_mean(square(matmul(x, w) - y)), sgd(0.1));
   for (int i = 0; i < 200; ++i)
-    session.run({update}, {{x, Tensor::of<float>({1, 2}, {2, 1})}, {y, Tensor::of<float>({slope, 2 * slope}, {2, 1})}});
+    session.run({update}, {{x, Tensor::of<float>({1, 2}, {2, 1})},
+                           {y, Tensor::of<float>({slope, 2 * slope}, {2, 1})}});
   return session.run({w})[0].item<float>();
 }
 

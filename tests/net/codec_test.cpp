@@ -34,7 +34,7 @@ std::vector<PlaneMessage> examples() {
 
 // As the link does it: memory for the claim, elements, crc.
 std::optional<PlaneMessage> receive(uint16_t kind, std::span<const std::byte> header,
-                                   std::span<const std::byte> elements, int64_t& allocated) {
+                                    std::span<const std::byte> elements, int64_t& allocated) {
   std::string why;
   auto decoded = decode(kind, header, why);
   if (!decoded) {

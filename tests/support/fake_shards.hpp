@@ -45,7 +45,8 @@ struct FakeFiring {
 // Starts the CPU kernel of `node`, which must finish at once.
 inline FakeFiring fire(const Node& node, std::vector<Tensor> inputs, const RunContext& step) {
   struct Context final : AsyncContext {
-    Context(const Node& node, std::vector<Tensor> inputs, const RunContext& step, FakeFiring& result)
+    Context(const Node& node, std::vector<Tensor> inputs, const RunContext& step,
+            FakeFiring& result)
         : node_(node), inputs_(std::move(inputs)), step_(step), result_(result) {}
     const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
     const Node& node() const override { return node_; }

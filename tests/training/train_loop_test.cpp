@@ -13,7 +13,6 @@ namespace {
 
 using Millis = TrainLoop::Millis;
 
-
 TrainLoop::Plan plan_of(std::vector<int64_t> slots, int64_t steps, int64_t every = 0,
                         bool checkpoints = true) {
   TrainLoop::Plan plan;
