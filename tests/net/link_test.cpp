@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "net/crc32c.hpp"
 #include "tests/support/sim_net.hpp"
 
 namespace troupe {
@@ -175,8 +176,25 @@ TEST_CASE("nothing but the greeting is kept for a stranger, and its frames reach
   const auto packet =
       encode(Greeting{GreetingKind::hello, Refusal::none, "", hello_of("worker", 1)});
   s.say({reinterpret_cast<const char*>(packet.data()), packet.size()});
-  s.say(std::string(kFrameHeader, '\xff'));  // not a confirmation
+  // A right frame, but not the confirmation.
+  std::vector<std::byte> frame;
+  Writer out(frame);
+  const Encoded start = encode(StartStep{1, 2, 3, 4, 5, 6});
+  std::vector<std::byte> payload;
+  Writer(payload).number(static_cast<uint32_t>(start.header.size()));
+  Writer(payload).bytes(start.header.data(), start.header.size());
+  out.number(static_cast<uint8_t>(Channel::small));
+  out.number(uint8_t{0});
+  out.number(start.kind);
+  out.number(static_cast<uint32_t>(payload.size()));
+  out.number(uint64_t{1});
+  out.number(uint64_t{2});
+  out.number(crc32c(payload));
+  out.number(crc32c(frame));
+  out.bytes(payload.data(), payload.size());
+  s.say({reinterpret_cast<const char*>(frame.data()), frame.size()});
   REQUIRE(p.net.run_until([&] { return p.b.closed_; }, 1s));
+  CHECK(p.b.reason.find("before the greeting was confirmed") != p.b.reason.npos);
   CHECK(!p.b.up);
   CHECK(p.b.messages.empty());
 }
@@ -292,6 +310,21 @@ TEST_CASE("a tensor larger than the window arrives, and edges count their bytes"
   CHECK(p.a.link->stats().queued_bytes == 0);
 }
 
+TEST_CASE("no more bulk bytes are under way than the receiver granted") {
+  Pair p;
+  p.net.faults.window = size_t{1} << 30;  // the stream itself would take all
+  p.connect();
+  REQUIRE(p.both_up());
+  p.net.freeze(p.right);
+  p.a.link->send(1, 1, Deliver{{}, false, Errc::ok, "", ramp(kBulkWindow)});  // four windows
+  p.net.run_for(500ms);
+  const auto bulk = static_cast<size_t>(Channel::bulk);
+  CHECK(p.a.link->stats().bytes_out[bulk] <= kBulkWindow + (64 << 10));
+  CHECK(p.a.link->stats().bytes_out[bulk] >= kBulkWindow / 2);
+  p.net.thaw(p.right);
+  REQUIRE(p.net.run_until([&] { return p.b.messages.size() == 1; }, 10s));
+}
+
 TEST_CASE("the queue of a peer that takes nothing is bounded, and the sender is told") {
   Pair p;
   p.connect();
@@ -344,15 +377,24 @@ TEST_CASE("an idle link stays, a frozen peer is found within two seconds") {
 }
 
 TEST_CASE("who was frozen itself does not blame the peer") {
+  // Only b is frozen, and a's heartbeats wait in its socket; a's own clock of silence is not under
+  // test.
   Pair p;
   p.connect();
   REQUIRE(p.both_up());
+  p.a.timer.reset();
+  p.b.link->tick(p.net.now());  // has seen what came so far
+  p.a.link->send(1, 1, StartStep{});
   p.net.freeze(p.right);
-  p.net.run_for(1s);  // shorter than the peer's patience
+  p.net.run_for(20s);
   p.net.thaw(p.right);
-  p.net.run_for(3s);
-  CHECK(!p.a.closed_);
+  p.b.link->tick(p.net.now());  // before it has read what waits for it
   CHECK(!p.b.closed_);
+  p.net.run_for(1s);
+  CHECK(!p.b.closed_);
+  CHECK(p.b.messages.size() == 1);
+  p.net.run_for(2s);  // now a is silent indeed
+  CHECK(p.b.closed_);
 }
 
 TEST_CASE("a killed peer and a closed link are known at once") {

@@ -133,7 +133,9 @@ TEST_CASE("members meet whoever comes first, and both dials at once make one lin
       return std::all_of(w.nodes.begin(), w.nodes.end(),
                          [](auto& n) { return n->agents.size() == 3; });
     };
+    const TimePoint begin = w.net.now();
     REQUIRE(w.run_until(all_met, 30s));
+    CHECK(w.net.now() - begin < 70ms);  // no dial had to be repeated
     w.run_for(30s);
     CHECK(all_met());
     for (auto& n : w.nodes) {

@@ -174,6 +174,7 @@ class SimNet {
     std::weak_ptr<End> writer, reader;
     std::vector<std::byte> raw;  // written, not yet cut into frames
     bool greeted = false;
+    size_t to_border = 0;         // bytes until the next frame begins
     std::deque<Unit> units;       // on their way, in order
     std::vector<std::byte> held;  // a frame that waits to be overtaken
     size_t in_flight = 0;
@@ -206,7 +207,8 @@ class SimNet {
       size_t done = 0;
       for (std::span<const std::byte> part : parts) {
         const size_t space = net_.faults.window - std::min(net_.faults.window, out_->in_flight);
-        const size_t size = std::min(part.size(), space);
+        // Faults look at whole frames, so these must fit.
+        const size_t size = net_.is_plain() ? std::min(part.size(), space) : part.size();
         out_->raw.insert(out_->raw.end(), part.begin(),
                          part.begin() + static_cast<ptrdiff_t>(size));
         out_->in_flight += size;
@@ -309,26 +311,43 @@ class SimNet {
     if (!pipe->raw.empty()) send_unit(pipe, std::exchange(pipe->raw, {}));
   }
 
+  bool is_plain() const {
+    return !filter && faults.drop <= 0 && faults.duplicate <= 0 && faults.reorder <= 0;
+  }
+
   // Turns what was written into units: pieces of bytes, or frames where faults want to know them.
+  // Frame borders are followed all the time, so that faults may begin and end in mid-stream.
   void cut_frames(const PipePtr& pipe) {
-    const bool plain = !filter && faults.drop <= 0 && faults.duplicate <= 0 && faults.reorder <= 0;
-    if (plain && pipe->held.empty()) return flush_raw(pipe);
     auto& raw = pipe->raw;
     const auto pop = [&raw](size_t size) {
       std::vector<std::byte> out(raw.begin(), raw.begin() + static_cast<ptrdiff_t>(size));
       raw.erase(raw.begin(), raw.begin() + static_cast<ptrdiff_t>(size));
       return out;
     };
+    const bool plain = is_plain() && pipe->held.empty();
+    size_t passed = 0;  // from the front of raw, as one piece
+    const auto pass = [&] {
+      if (passed > 0) send_unit(pipe, pop(std::exchange(passed, 0)));
+    };
     for (;;) {
-      if (!pipe->greeted) {
-        if (raw.size() < kGreetingBytes) return;
-        pipe->greeted = true;
-        send_unit(pipe, pop(kGreetingBytes));
+      if (pipe->to_border > 0) {
+        const size_t size = std::min(pipe->to_border, raw.size() - passed);
+        passed += size;
+        pipe->to_border -= size;
+        if (pipe->to_border > 0) return pass();
+      }
+      if (!std::exchange(pipe->greeted, true)) {
+        pipe->to_border = kGreetingBytes;
         continue;
       }
-      if (raw.size() < kFrameHeader) return;
+      if (raw.size() - passed < kFrameHeader) return pass();
       uint32_t length;
-      std::memcpy(&length, raw.data() + 4, 4);
+      std::memcpy(&length, raw.data() + passed + 4, 4);
+      if (plain) {
+        pipe->to_border = kFrameHeader + length;
+        continue;
+      }
+      pass();
       if (raw.size() < kFrameHeader + length) return;
       std::vector<std::byte> bytes = pop(kFrameHeader + length);
       SimFrame frame{pipe->from->name(),
