@@ -38,10 +38,12 @@ void train_cluster(uint64_t seed, History& history,
 }
 
 sim::Scenario scenario(const std::string& name, uint64_t seeds,
-                       std::function<void(sim::Draw&, SimClusterOptions&)> faults) {
-  return {name, seeds, [faults = std::move(faults)](uint64_t seed, History& history) {
-            train_cluster(seed, history, faults);
-          }};
+                       std::function<void(sim::Draw&, SimClusterOptions&)> faults,
+                       std::vector<uint64_t> once_failed = {}) {
+  const auto body = [faults = std::move(faults)](uint64_t seed, History& history) {
+    train_cluster(seed, history, faults);
+  };
+  return {name, seeds, body, std::move(once_failed)};
 }
 
 void lose_messages(sim::Draw& draw, SimClusterOptions& o) {
@@ -56,11 +58,12 @@ const sim::Scenario cluster_worker_kill =
     scenario("cluster-worker-kill", 10, [](sim::Draw& draw, SimClusterOptions& o) {
       o.worker_kills = static_cast<int>(draw.between(1, 2));
     });
-const sim::Scenario cluster_ps_kill =
-    scenario("cluster-ps-kill", 10, [](sim::Draw& draw, SimClusterOptions& o) {
-      o.ps_kills = static_cast<int>(draw.between(1, 2));
-      o.checkpoint_every = draw.between(1, 3);
-    });
+const sim::Scenario cluster_ps_kill = scenario("cluster-ps-kill", 10,
+                                               [](sim::Draw& draw, SimClusterOptions& o) {
+                                                 o.ps_kills = static_cast<int>(draw.between(1, 2));
+                                                 o.checkpoint_every = draw.between(1, 3);
+                                               },
+                                               {222, 289});  // a ps dies while the weights are read
 const sim::Scenario cluster_async =
     scenario("cluster-async", 10, [](sim::Draw& draw, SimClusterOptions& o) {
       o.rule = Aggregation::async;

@@ -83,8 +83,12 @@ inline std::vector<std::string>& scenario_names() {
 class Scenario {
  public:
   using Body = std::function<void(uint64_t seed, History&)>;
-  Scenario(std::string name, uint64_t seeds, Body body)
-      : name_(std::move(name)), seeds_(seeds), body_(std::move(body)) {
+  // Seeds 1 to `seeds`, and those that once failed.
+  Scenario(std::string name, uint64_t seeds, Body body, std::vector<uint64_t> once_failed = {})
+      : name_(std::move(name)),
+        seeds_(seeds),
+        body_(std::move(body)),
+        once_failed_(std::move(once_failed)) {
     scenario_names().push_back(name_);
   }
 
@@ -100,6 +104,8 @@ class Scenario {
       return;
     }
     for (uint64_t s = 1; s <= seeds_; ++s)
+      if (!run_seed(s, false)) return;
+    for (uint64_t s : once_failed_)
       if (!run_seed(s, false)) return;
   }
 
@@ -147,6 +153,7 @@ class Scenario {
   const std::string name_;
   const uint64_t seeds_;
   const Body body_;
+  const std::vector<uint64_t> once_failed_;
 };
 
 }  // namespace troupe::sim
