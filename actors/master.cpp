@@ -122,6 +122,7 @@ void Master::stop() {
     std::lock_guard lock(mutex_);
     if (std::exchange(stopped_, true)) return;
   }
+  changed_.notify_all();
   cancel_all(Errc::cancelled, "the session is closing");
   for (const auto& [task, agent] : agents()) caf::anon_send(agent, Uninstall{session_, -1});
   process_.close_door(door_.id());
@@ -195,6 +196,7 @@ void Master::down(const Member& member, const std::string& reason) {
   const std::string task = member.name();
   std::vector<int64_t> hit;
   std::vector<MeshListener*> listeners;
+  Later later;
   {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
@@ -202,8 +204,9 @@ void Master::down(const Member& member, const std::string& reason) {
     for (const auto& [id, run] : runs_)
       if (run->open.count(task)) hit.push_back(id);
     listeners = listeners_;
+    carry_out(state_.member_down(task, reason), later);
   }
-  on_orders_from_actor([&](MasterState& s) { return s.member_down(task, reason); });
+  later.run();
   for (int64_t id : hit)
     finish_part(id, task, Errc::peer_lost, detail::concat(task, " is gone: ", reason), {});
   for (MeshListener* l : listeners) l->down(member, reason);
@@ -401,6 +404,7 @@ void Master::carry_out(MasterOrders orders, Later& later) {
         break;
       case MasterOrder::ready: {
         call.live = make_live(call);
+        if (!call.live) break;  // what waits goes on waiting
         auto waiting = std::move(call.waiting);
         call.waiting.clear();
         for (Waiting& w : waiting)
@@ -485,8 +489,13 @@ void Master::install_remote(const Call& call, const MasterOrder& order) {
     parts.placed_nodes.push_back(node);
     parts.placement.push_back(it->second);
   }
-  const auto failed = [this, order](const caf::error& error) {
+  const std::pair<std::string, uint64_t> receiver{order.task, agent->second.first.incarnation};
+  const auto failed = [this, order, receiver](const caf::error& error) {
     const auto [code, text] = from_caf(error);
+    {
+      std::lock_guard lock(mutex_);
+      graph_sent_.erase(receiver);  // it may not have arrived; one that has is not taken again
+    }
     on_orders_from_actor([&, code = code, text = text](MasterState& s) {
       return s.install_failed(order.task, order.executable, code, text);
     });
@@ -561,8 +570,14 @@ std::shared_ptr<Master::Live> Master::make_live(Call& call) {
     live->fetch_slots.push_back(live->client ? live->client->slot_of(o.node, o.index)
                                              : Stage::kNoSlot);
   for (const auto& [task, phase] : e.tasks)
-    if (task != process_.task())
-      live->remotes.emplace_back(task, process_.remote(task, agents_.at(task).second.id()));
+    if (task != process_.task()) {
+      auto agent = agents_.find(task);
+      caf::actor door = agent == agents_.end()
+                            ? caf::actor{}
+                            : process_.remote(task, agent->second.second.id());
+      if (!door) return nullptr;  // it is gone; its going is being told to us
+      live->remotes.emplace_back(task, door);
+    }
   return live;
 }
 
@@ -717,10 +732,16 @@ void Master::launch(Call& call, const std::shared_ptr<Live>& live, Waiting work)
   {
     std::lock_guard lock(mutex_);
     run->id = info.run = next_run_++;
-    info.step = next_step_of(call, work.options);
-    for (const auto& [task, worker] : live->remotes) run->open.insert(task);
-    run->open.insert(process_.task());
-    runs_[run->id] = run;
+    if (!stopped_) {
+      info.step = next_step_of(call, work.options);
+      for (const auto& [task, worker] : live->remotes) run->open.insert(task);
+      run->open.insert(process_.task());
+      runs_[run->id] = run;
+    }
+  }
+  if (run->open.empty()) {
+    run->done({Errc::cancelled, "the session is closed", {}});
+    return;
   }
   if (work.options.cancel) {
     run->cancellation = work.options.cancel->watch([this, weak = std::weak_ptr(run)] {

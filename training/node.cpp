@@ -50,6 +50,11 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   std::atomic<bool> leave{false};
   process.on_leave = [&leave] { leave = true; };
   NodeListener listener(process);
+  // Whatever way we leave, the process stops before what it calls is gone.
+  struct StopFirst {
+    Process& process;
+    ~StopFirst() { process.stop(); }
+  } stop_first{process};
   const std::string address = process.start(&listener);
   process.log()->info("listening: address={} cluster={} incarnation={}", address, options.cluster,
                       process.incarnation());
@@ -65,7 +70,6 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
                   listener.refusal.second);
   }
   process.log()->info("leaving: reason={}", stop ? "asked by a signal" : "asked by an operator");
-  process.stop();
 }
 
 }  // namespace troupe

@@ -265,6 +265,14 @@ void ParameterClient::fail_all(Errc code, const std::string& text) {
   run(replies);
 }
 
+void ParameterClient::retire(Errc code, const std::string& text) {
+  fail_all(code, text);
+  std::lock_guard lock(mutex_);
+  cache_.clear();
+  routes_ = {};
+  next_sequence_.clear();
+}
+
 void ParameterClient::resend(Time now) {
   std::vector<std::pair<uint64_t, Part>> again;
   {

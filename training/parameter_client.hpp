@@ -70,6 +70,7 @@ class ParameterClient final : public ParameterPort,
   void on(const Acknowledged& message);
   void peer_down(const std::string& task, const std::string& reason);
   void fail_all(Errc code, const std::string& text);
+  void retire(Errc code, const std::string& text);  // the same, and lets go of values and routes
   void resend(Time now);
 
   size_t pending() const;

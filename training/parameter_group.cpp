@@ -44,7 +44,7 @@ ParameterGroup::ParameterGroup(Master& master, ParameterOwnerOptions options)
     : master_(master),
       process_(master.process()),
       options_(std::move(options)),
-      container_(options_.container.empty() ? detail::concat("session-", master.session())
+      container_(options_.container.empty() ? own_container(master.session())
                                             : options_.container) {}
 
 void ParameterGroup::begin() {
@@ -82,15 +82,7 @@ void ParameterGroup::end() {
   }
   master_.remove_listener(this);
   master_.set_ensure(nullptr);
-  if (options_.container.empty())
-    post([self = shared_from_this()](caf::event_based_actor* actor) {
-      for (const std::string& task : self->shard_tasks())
-        self->with_service(actor, task, "shards",
-                           [self, actor](Errc code, const std::string&, const caf::actor& service) {
-                             if (code == Errc::ok)
-                               actor->send(service, DropContainer{self->container_});
-                           });
-    });
+  // Processes drop the session's own container when the master tells them that it has ended.
   caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
 }
 
@@ -131,11 +123,7 @@ std::vector<std::string> ParameterGroup::shard_tasks() const {
 
 void ParameterGroup::up(const Member& member, const caf::actor&) {
   post([self = shared_from_this(), task = member.name()](caf::event_based_actor* actor) {
-    if (self->established_)
-      self->route_to(actor, task, [self, task](Errc code, const std::string& text) {
-        if (code != Errc::ok)
-          self->process_.log()->debug("routes not taken: peer={} error={}", task, text);
-      });
+    if (self->established_) self->route_patiently(actor, task, kRouteTries, [] {});
   });
 }
 
@@ -206,8 +194,13 @@ void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
     for (const auto& [name, spec] : fresh) known_[name] = spec;
   }
   if (fresh.empty()) {
-    // Another call may be setting them up just now: wait behind it.
-    post([done](caf::event_based_actor*) { done(Errc::ok, {}); });
+    // Another call may be setting them up just now: wait for it.
+    post([self = shared_from_this(), done](caf::event_based_actor*) {
+      if (self->creating_ > 0)
+        self->behind_.push_back(done);
+      else
+        done(Errc::ok, {});
+    });
     return;
   }
   std::vector<ParameterSpec> specs;
@@ -238,7 +231,7 @@ void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
     }
     const int32_t count = self->options_.shards > 0 ? self->options_.shards
                                                     : static_cast<int32_t>(self->tasks_.size());
-    const auto base = static_cast<int32_t>(self->shards_.size());
+    const int32_t base = self->shards_.empty() ? 0 : self->shards_.rbegin()->first + 1;
     std::vector<int32_t> made;
     for (Slice slice : split_parameters(specs, count, self->next_slice_)) {
       self->next_slice_ = std::max(self->next_slice_, slice.id + 1);
@@ -252,7 +245,18 @@ void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
     std::sort(made.begin(), made.end());
     made.erase(std::unique(made.begin(), made.end()), made.end());
     self->sources_.emplace_back(call, names);
-    self->create(actor, made, true, done);
+    ++self->creating_;
+    self->create(actor, made, true, [self, made, names, done](Errc code, const std::string& text) {
+      if (code != Errc::ok) {  // a later call may try them again
+        for (int32_t shard : made) self->shards_.erase(shard);
+        std::erase_if(self->sources_, [&](const auto& source) { return source.second == names; });
+        std::lock_guard lock(self->mutex_);
+        for (const std::string& name : names) self->known_.erase(name);
+      }
+      done(code, text);
+      if (--self->creating_ > 0) return;
+      for (const Done& behind : std::exchange(self->behind_, {})) behind(code, text);
+    });
   });
 }
 
@@ -354,7 +358,8 @@ void ParameterGroup::create_one(caf::event_based_actor* self, int32_t id, Done d
                                              const ShardDescription& d) {
         if (code == Errc::ok) {
           group->shards_.at(id).door = d.door;
-          if (id == 0 && !d.created && !group->established_ && !group->options_.container.empty()) {
+          if (id == 0 && !std::exchange(group->decided_, true) && !d.created &&
+              !group->options_.container.empty()) {
             std::lock_guard lock(group->mutex_);
             group->attached_ = true;
           }

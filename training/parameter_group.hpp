@@ -109,7 +109,10 @@ class ParameterGroup final : public MeshListener,
   uint32_t next_slice_ = 0;
   std::vector<std::pair<int64_t, std::vector<std::string>>>
       sources_;  // calls that compute first values, and of which parameters
+  bool decided_ = false;  // whether the container is ours, or another session's
   bool established_ = false;
+  int creating_ = 0;          // ensure() calls whose shards are being made
+  std::vector<Done> behind_;  // ensure() calls that wait for them
   std::map<uint64_t, std::pair<std::string, std::function<void(const std::string&)>>>
       open_;  // orders to shards under way, by number: task, and how to end it
   uint64_t next_open_ = 0;

@@ -100,6 +100,8 @@ class Services final : public ProcessServices {
 
   ParameterPort* port(uint64_t session) override { return client(session).get(); }
   void forget(uint64_t session) override {
+    // The session's own container ends with it; one with a name of its own is shared, and stays.
+    if (shards_) caf::anon_send(shards_, DropContainer{own_container(session)});
     std::shared_ptr<ParameterClient> gone;
     {
       std::lock_guard lock(mutex_);
@@ -112,7 +114,7 @@ class Services final : public ProcessServices {
       retired_.push_back(std::move(it->second.client));
       clients_.erase(it);
     }
-    gone->fail_all(Errc::cancelled, "the session has ended");
+    gone->retire(Errc::cancelled, "the session has ended");
   }
   caf::actor actor(const std::string& name) override {
     if (name == "shards") return shards_;

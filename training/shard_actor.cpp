@@ -182,7 +182,7 @@ caf::result<caf::unit_t> ShardActorState::set_initial(const SetInitial& m) {
   if (slice == slices.end())
     return to_caf(Errc::invalid_argument, detail::concat("this shard has no slice ", m.slice));
   const int64_t total = slice->bytes(), size = static_cast<int64_t>(m.bytes.size());
-  if (total > kSliceBytesMax || m.byte_offset < 0 || m.byte_offset + size > total)
+  if (total > kSliceBytesMax || m.byte_offset < 0 || m.byte_offset > total - size)
     return to_caf(Errc::invalid_argument,
                   detail::concat("bytes ", m.byte_offset, " to ", m.byte_offset + size, " of ",
                                  troupe::describe(*slice), ", which has ", total));
@@ -243,7 +243,13 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
         return out;
       },
       [self](const DescribeShard&) { return self->state.describe(); },
-      [self](const SetInitial& m) { return self->state.set_initial(m); },
+      [self](const SetInitial& m) -> caf::result<caf::unit_t> {
+        try {
+          return self->state.set_initial(m);
+        } catch (const std::exception& e) {  // no memory: the sender's to know, not the shard's end
+          return error_of(e);
+        }
+      },
       [self](const BeginEpoch& m) { return self->state.begin_epoch(m); },
       [self](const WriteShard& m) {
         ShardActorState& state = self->state;

@@ -217,7 +217,16 @@ TrainResult Trainer::run() {
   result.recoveries = loop_->recoveries();
   result.checkpoint = checkpoint_;
   std::vector<std::pair<std::string, Tensor>> values;
-  for (auto& [name, value] : parameter_values(session_)) values.emplace_back(name, value);
+  try {
+    for (auto& [name, value] : parameter_values(session_)) values.emplace_back(name, value);
+  } catch (const Error& e) {
+    // A shard died after the last step: its values are in the checkpoint of that step.
+    const std::optional<Manifest> last =
+        e.code() == Errc::peer_lost || e.code() == Errc::stale ? newest() : std::nullopt;
+    if (!last || last->step != result.steps) throw;
+    tell(TrainEvent::warning, detail::concat("the final weights are read from the checkpoint: ", e.what()));
+    values = read_parameters(real_disk(), options_.checkpoint_dir, *last);
+  }
   result.weights_sha256 = weights_sha256(std::move(values));
   return result;
 }
@@ -291,6 +300,7 @@ void Trainer::start_step(int64_t slot, int64_t step) {
   const Lane& lane = towers_[slots_.at(slot)];
   RunOptions run;
   run.step = step;
+  run.timeout = options_.patience;  // a step that waits for a lost worker ends then, naming it
   run.cancel = cancel_.get();
   const auto report = [events = events_, this, slot, step, keep = cancel_](RunResult result) {
     events->post([this, slot, step, result = std::move(result)] {
