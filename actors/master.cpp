@@ -572,9 +572,8 @@ std::shared_ptr<Master::Live> Master::make_live(Call& call) {
   for (const auto& [task, phase] : e.tasks)
     if (task != process_.task()) {
       auto agent = agents_.find(task);
-      caf::actor door = agent == agents_.end()
-                            ? caf::actor{}
-                            : process_.remote(task, agent->second.second.id());
+      caf::actor door =
+          agent == agents_.end() ? caf::actor{} : process_.remote(task, agent->second.second.id());
       if (!door) return nullptr;  // it is gone; its going is being told to us
       live->remotes.emplace_back(task, door);
     }

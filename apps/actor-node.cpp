@@ -95,7 +95,7 @@ int join(const std::vector<std::string>& arguments) {
                                         "write the address to this file once listening");
   node.add(common_options());
   options::variables_map given;
-  options::store(options::command_line_parser(arguments).options(node).run(), given);
+  options::store(options::command_line_parser(arguments).options(node).positional({}).run(), given);
   options::notify(given);
   if (given.count("help")) {
     std::cout << node << "\n";
@@ -162,7 +162,9 @@ pid_t spawn(const std::vector<std::string>& command,
   const pid_t pid = fork();
   if (pid < 0) throw Error(Errc::io, "cannot start ", command[0], ": ", std::strerror(errno));
   if (pid > 0) return pid;
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // never outlive the supervisor
+  // Never outlive the supervisor. A stopped node does not act on SIGTERM; it keeps nothing that a
+  // kill could lose.
+  prctl(PR_SET_PDEATHSIG, own_group ? SIGKILL : SIGTERM);
   if (getppid() != parent) _exit(70);
   if (own_group) setpgid(0, 0);  // a terminal's Ctrl-C reaches nodes through us, in order
   if (!output_file.empty()) {
@@ -310,6 +312,17 @@ int up(const std::vector<std::string>& arguments) {
     throw Error(Errc::invalid_argument, "up: wants between 1 and 64 nodes, got --ps ", ps,
                 " --workers ", workers);
 
+  // What the nodes would refuse is refused here, once.
+  log_level(given["log-level"].as<std::string>());
+  console_log(given["log-format"].as<std::string>(), "");
+  if (given["threads"].as<int>() < 0)
+    throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) or more, got ",
+                given["threads"].as<int>());
+  const int64_t memory_mib = given["memory-mib"].as<int64_t>();
+  if (memory_mib < 1 || memory_mib > (int64_t{1} << 30))
+    throw Error(Errc::invalid_argument, "--memory-mib wants 1 to ", int64_t{1} << 30, ", got ",
+                memory_mib);
+
   const bool keep = given.count("run-dir") > 0;
   std::filesystem::path directory;
   if (keep) {
@@ -410,6 +423,9 @@ int main(int argc, char** argv) {
   } catch (const Error& e) {
     std::cerr << "actor-node " << verb << ": " << e.what() << "\n";
     return troupe::exit_code(e.code());
+  } catch (const std::filesystem::filesystem_error& e) {
+    std::cerr << "actor-node " << verb << ": " << e.what() << "\n";
+    return troupe::exit_code(Errc::io);
   } catch (const std::exception& e) {
     std::cerr << "actor-node " << verb << ": " << e.what() << "\n";
     return 70;

@@ -366,6 +366,9 @@ int main(int argc, char** argv) {
   } catch (const Error& e) {
     std::cerr << "train_digits: " << e.what() << "\n";
     return exit_code(e.code());
+  } catch (const std::filesystem::filesystem_error& e) {
+    std::cerr << "train_digits: " << e.what() << "\n";
+    return exit_code(Errc::io);
   } catch (const std::exception& e) {
     std::cerr << "train_digits: " << e.what() << "\n";
     return 70;

@@ -214,12 +214,14 @@ std::string Mesh::Core::start(const caf::actor& agent, MeshListener* listener) {
                 ": links beyond loopback are not encrypted, and whoever reaches the port controls "
                 "this process; listen on "
                 "127.0.0.1, or say --insecure on a network you trust");
-  auto port =
-      transport_.listen(options_.listen, [weak = weak_from_this()](ConnectionPtr connection) {
-        if (const auto self = weak.lock()) self->accept(std::move(connection));
-      });
-  const std::string address = port->address();
+  std::string address;
+  // On the net thread, so that nobody is accepted before all of this is done.
   transport_.run([&] {
+    auto port =
+        transport_.listen(options_.listen, [weak = weak_from_this()](ConnectionPtr connection) {
+          if (const auto self = weak.lock()) self->accept(std::move(connection));
+        });
+    address = port->address();
     {
       std::lock_guard lock(mutex_);
       self_.address = address;

@@ -352,21 +352,20 @@ void ParameterGroup::create_one(caf::event_based_actor* self, int32_t id, Done d
   m.rule = static_cast<uint8_t>(rule_);
   m.slots = slots_in_graph();
   for (const Slice& slice : shards_.at(id).slices) m.slices.push_back(to_spec(slice));
-  ask_shard<ShardDescription>(
-      self, id, std::move(m),
-      [group = shared_from_this(), id, done](Errc code, const std::string& text,
-                                             const ShardDescription& d) {
-        if (code == Errc::ok) {
-          group->shards_.at(id).door = d.door;
-          if (id == 0 && !std::exchange(group->decided_, true) && !d.created &&
-              !group->options_.container.empty()) {
-            std::lock_guard lock(group->mutex_);
-            group->attached_ = true;
-          }
-          if (!group->owner()) group->epoch_ = d.epoch;
-        }
-        done(code, text);
-      });
+  ask_shard<ShardDescription>(self, id, std::move(m),
+                              [group = shared_from_this(), id, done](
+                                  Errc code, const std::string& text, const ShardDescription& d) {
+                                if (code == Errc::ok) {
+                                  group->shards_.at(id).door = d.door;
+                                  if (id == 0 && !std::exchange(group->decided_, true) &&
+                                      !d.created && !group->options_.container.empty()) {
+                                    std::lock_guard lock(group->mutex_);
+                                    group->attached_ = true;
+                                  }
+                                  if (!group->owner()) group->epoch_ = d.epoch;
+                                }
+                                done(code, text);
+                              });
 }
 
 void ParameterGroup::set_initial(std::vector<int32_t> shards, Done done) {

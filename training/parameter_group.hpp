@@ -108,7 +108,7 @@ class ParameterGroup final : public MeshListener,
   uint64_t epoch_ = 1;
   uint32_t next_slice_ = 0;
   std::vector<std::pair<int64_t, std::vector<std::string>>>
-      sources_;  // calls that compute first values, and of which parameters
+      sources_;           // calls that compute first values, and of which parameters
   bool decided_ = false;  // whether the container is ours, or another session's
   bool established_ = false;
   int creating_ = 0;          // ensure() calls whose shards are being made

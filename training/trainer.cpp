@@ -224,7 +224,8 @@ TrainResult Trainer::run() {
     const std::optional<Manifest> last =
         e.code() == Errc::peer_lost || e.code() == Errc::stale ? newest() : std::nullopt;
     if (!last || last->step != result.steps) throw;
-    tell(TrainEvent::warning, detail::concat("the final weights are read from the checkpoint: ", e.what()));
+    tell(TrainEvent::warning,
+         detail::concat("the final weights are read from the checkpoint: ", e.what()));
     values = read_parameters(real_disk(), options_.checkpoint_dir, *last);
   }
   result.weights_sha256 = weights_sha256(std::move(values));
