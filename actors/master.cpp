@@ -396,6 +396,11 @@ void Master::carry_out(MasterOrders orders, Later& later) {
         break;
       case MasterOrder::uninstall:
         if (here) {
+          if (call.local)  // what it has sent still counts
+            for (const auto& stage : call.local->stages()) {
+              for (const auto& [edge, n] : stage->edge_bytes()) call.bytes[edge] += n;
+              for (const auto& [edge, n] : stage->edge_transfers()) call.transfers[edge] += n;
+            }
           later.work.push_back([old = std::move(call.local)] {});
           call.local = nullptr;
         } else if (auto it = agents_.find(order.task); it != agents_.end()) {
@@ -437,11 +442,6 @@ void Master::install_local(Call& call, MasterOrders& follow) {
   std::vector<Partition> mine;
   for (const Partition& p : call.partitions)
     if (process_.device(p.device)) mine.push_back(p);
-  if (call.local)
-    for (const auto& stage : call.local->stages()) {
-      for (const auto& [edge, n] : stage->edge_bytes()) call.bytes[edge] += n;
-      for (const auto& [edge, n] : stage->edge_transfers()) call.transfers[edge] += n;
-    }
   try {
     call.local = Installation::make(session_, e.executable,
                                     std::shared_ptr<const Graph>(std::shared_ptr<void>(), &graph_),

@@ -24,16 +24,30 @@ std::vector<Tensor> value_or_throw(RunResult result) {
 }  // namespace
 
 struct Callable::State {
-  Master* master = nullptr;
+  std::weak_ptr<Master> master;  // gone when its session is closed
   int64_t call = 0;
 };
+
+namespace {
+
+std::shared_ptr<Master> locked(const std::weak_ptr<Master>& master) {
+  if (auto strong = master.lock()) return strong;
+  throw Error(Errc::cancelled, "the session of this call is closed; prepare it in a new one");
+}
+
+}  // namespace
+
+Master& SessionState::open() const {
+  if (!closed && master) return *master;
+  throw Error(Errc::cancelled, "the session is closed; make a new one");
+}
 
 std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feeds,
                                          const RunOptions& options) const {
   if (!state_)
     throw Error(Errc::invalid_argument,
                 "this Callable was never prepared; take one from Session::prepare()");
-  return value_or_throw(state_->master->run(state_->call, feeds, options));
+  return value_or_throw(locked(state_->master)->run(state_->call, feeds, options));
 }
 
 void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options,
@@ -41,7 +55,7 @@ void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options
   if (!state_)
     throw Error(Errc::invalid_argument,
                 "this Callable was never prepared; take one from Session::prepare()");
-  state_->master->start(state_->call, feeds, options, std::move(done));
+  locked(state_->master)->start(state_->call, feeds, options, std::move(done));
 }
 
 void SessionState::close() {
@@ -65,7 +79,7 @@ Session SessionState::local(Graph& graph, ProcessOptions options, caf::actor_sys
                        ? std::make_unique<Process>("/job:local/task:0", std::move(options), *system)
                        : std::make_unique<Process>("/job:local/task:0", std::move(options));
   state->master =
-      std::make_unique<Master>(*state->process, graph, draw_session(state->process->incarnation()));
+      std::make_shared<Master>(*state->process, graph, draw_session(state->process->incarnation()));
   state->parameters = make_parameter_owner(*state->master, {.shards = shards});
   return Session(std::move(state));
 }
@@ -97,7 +111,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   state->process = std::make_unique<Process>(
       detail::concat("/job:", options.job, "/task:", incarnation % 1'000'000), incarnation,
       std::move(options.process), std::move(cluster));
-  state->master = std::make_unique<Master>(*state->process, graph, draw_session(incarnation));
+  state->master = std::make_shared<Master>(*state->process, graph, draw_session(incarnation));
   state->process->start(state->master.get());
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
   const bool answered = state->master->wait_for_any(options.timeout);
@@ -126,9 +140,10 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
 Callable Session::prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
   Callable out;
   out.state_ = std::make_shared<Callable::State>();
-  out.state_->master = state_->master.get();
-  out.state_->call = state_->master->prepare(fetches, feeds);
-  state_->master->wait_ready(out.state_->call, std::chrono::milliseconds(60'000));
+  Master& master = state_->open();
+  out.state_->master = state_->master;
+  out.state_->call = master.prepare(fetches, feeds);
+  master.wait_ready(out.state_->call, std::chrono::milliseconds(60'000));
   return out;
 }
 
@@ -140,24 +155,31 @@ std::vector<Tensor> Session::run(const std::vector<Output>& fetches, const Feeds
     fed.push_back(output);
     values.push_back(value);
   }
-  Master& master = *state_->master;
+  Master& master = state_->open();
   const int64_t call = master.prepare(fetches, fed);
   return value_or_throw(master.run(call, values, options));
 }
 
+int64_t Session::call_of(const Callable& callable) {
+  if (callable.state_) return callable.state_->call;
+  throw Error(Errc::invalid_argument,
+              "this Callable was never prepared; take one from Session::prepare()");
+}
+
 std::vector<PlacedNode> Session::placement(const Callable& callable) const {
-  return state_->master->placement(callable.state_->call);
+  return state_->open().placement(call_of(callable));
 }
 std::vector<CutEdge> Session::cut_edges(const Callable& callable) const {
-  return state_->master->cut_edges(callable.state_->call);
+  return state_->open().cut_edges(call_of(callable));
 }
 std::string Session::dot(const Callable& callable) const {
-  return state_->master->dot(callable.state_->call);
+  return state_->open().dot(call_of(callable));
 }
-std::vector<std::string> Session::devices() const { return state_->master->devices(); }
+std::vector<std::string> Session::devices() const { return state_->open().devices(); }
 
 std::vector<DeviceState> Session::device_states() const {
   std::vector<DeviceState> out;
+  state_->open();
   for (const auto& device : state_->process->devices()) {
     const MemoryStats stats = device->memory().stats();
     out.push_back({device->name(), stats.used_bytes, stats.reserved_bytes, stats.budget_bytes});
@@ -165,9 +187,9 @@ std::vector<DeviceState> Session::device_states() const {
   return out;
 }
 
-void Session::start_trace() { state_->master->start_trace(); }
-std::string Session::stop_trace() { return state_->master->stop_trace(); }
-std::string Session::describe() const { return state_->master->describe(); }
+void Session::start_trace() { state_->open().start_trace(); }
+std::string Session::stop_trace() { return state_->open().stop_trace(); }
+std::string Session::describe() const { return state_->open().describe(); }
 void Session::close() { state_->close(); }
 
 }  // namespace troupe

@@ -23,12 +23,13 @@ std::unique_ptr<ParameterOwner> make_parameter_owner(Master& master, ParameterOw
 
 struct SessionState {
   std::unique_ptr<Process> process;
-  std::unique_ptr<Master> master;
+  std::shared_ptr<Master> master;
   std::unique_ptr<ParameterOwner> parameters;
   bool closed = false;
 
   ~SessionState() { close(); }
   void close();
+  Master& open() const;  // Throws: Error(cancelled) once the session is closed.
   // `system` null: one of its own.
   static Session local(Graph& graph, ProcessOptions options, caf::actor_system* system);
 };

@@ -164,6 +164,7 @@ class Session {
  private:
   friend struct SessionState;
   explicit Session(std::unique_ptr<SessionState> state);
+  static int64_t call_of(const Callable& callable);
   std::unique_ptr<SessionState> state_;
 };
 
