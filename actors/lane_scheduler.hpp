@@ -15,6 +15,8 @@
 #include <caf/policy/unprofiled.hpp>
 #include <caf/scheduler/coordinator.hpp>
 
+#include "net/batch.hpp"
+
 namespace troupe {
 
 class LanePolicy : public caf::policy::unprofiled {
@@ -59,7 +61,16 @@ class LanePolicy : public caf::policy::unprofiled {
 
   template <class Worker>
   caf::resumable* dequeue(Worker* self) {
+    // What actors in a row send leaves together.
+    static thread_local const Batch lane;
+    static thread_local int row = 0;
     auto& data = d(self->parent());
+    if (caf::resumable* actor = row < kRowMax ? next_actor(data) : nullptr) {
+      ++row;
+      return actor;
+    }
+    row = 0;
+    Batch::finish();
     for (int i = 0; i < kSpins && data.waiting.load(std::memory_order_acquire) == 0; ++i)
       __builtin_ia32_pause();
     std::unique_lock lock(data.mutex);
@@ -81,6 +92,15 @@ class LanePolicy : public caf::policy::unprofiled {
   }
 
  private:
+  // Another actor that waits; null if there is none, or something that may take longer is first.
+  static caf::resumable* next_actor(coordinator_data& data) {
+    std::lock_guard lock(data.mutex);
+    if (data.actors.empty() || data.actors.front()->subtype() != caf::resumable::scheduled_actor)
+      return nullptr;
+    return pop(data);
+  }
+
+  static constexpr int kRowMax = 16;  // actors, before what they have sent leaves
   static constexpr int kSpins =
       500;  // about 20 us: the gap between the ops of one step, not an idle process
 

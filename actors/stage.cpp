@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "actors/op_actor.hpp"
+#include "net/batch.hpp"
 
 namespace troupe {
 namespace {
@@ -218,13 +219,31 @@ void Activation::drain(bool may_use_lanes) {
     }
     if (node.kind != NodeKind::plain || observe_ ||
         (may_use_lanes && node.costly.load(std::memory_order_relaxed))) [[unlikely]] {
-      fire_special(i, node, may_use_lanes);
+      const Batch together;  // what nodes in a row send away leaves in one go
+      do fire_special(i, nodes[i], may_use_lanes);
+      while (next_sends(i));
       continue;
     }
     bind(call_, node, memory);
     node.run(call_.context);
     settle(i, false);
   }
+}
+
+// Takes the next ready node if it is one that sends something away.
+bool Activation::next_sends(uint32_t& i) {
+  if (next_ == kNone && top_ == 0) return false;
+  const uint32_t next = next_ != kNone ? next_ : ready_[top_ - 1];
+  const NodeKind kind = stage_.nodes_[next].kind;
+  if (kind != NodeKind::async && kind != NodeKind::send) return false;
+  if ((missing_[next] & kDeadBit) || stop_.load(std::memory_order_relaxed)) return false;
+  if (next_ != kNone)
+    next_ = kNone;
+  else
+    --top_;
+  i = next;
+  now_.store(i, std::memory_order_relaxed);
+  return true;
 }
 
 void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_lanes) {
@@ -525,7 +544,12 @@ void Activation::post(std::unique_ptr<Arrival> arrival) {
   do item->next = head == free_tag() ? nullptr : head;
   while (!inbox_.compare_exchange_weak(head, item, std::memory_order_acq_rel));
   if (head != free_tag()) return;
-  // The step is ours now; pass it to the caller that sleeps on it, or to a lane.
+  // The step is ours now. It goes on once what else came with this is handed in, too.
+  Batch::put_off(this, [step = ActivationPtr{this}] { step->pass_on(); });
+}
+
+// Passes a step that is ours to the caller that sleeps on it, or to a lane.
+void Activation::pass_on() {
   int sleeping = 1;
   if (caller_.compare_exchange_strong(sleeping, 2, std::memory_order_acq_rel)) {
     std::lock_guard lock(mutex_);

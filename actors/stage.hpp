@@ -120,6 +120,8 @@ class Activation final : public caf::resumable, public caf::ref_counted {
     next_ = i;
   }
   void drain(bool may_use_lanes);
+  bool next_sends(uint32_t& i);
+  void pass_on();
   void fire(uint32_t i, const FiringNode& node);
   void fire_special(uint32_t i, const FiringNode& node, bool may_use_lanes);
   void start_async(uint32_t i, const FiringNode& node);

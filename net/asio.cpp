@@ -23,6 +23,7 @@
 #include <boost/asio.hpp>
 
 #include "net/address.hpp"
+#include "net/batch.hpp"
 
 namespace troupe {
 namespace {
@@ -126,7 +127,10 @@ class AsioConnection final : public Connection,
                                     iovec{room.second.data(), room.second.size()}};
       const ssize_t n = ::readv(socket_.native_handle(), spans.data(), room.second.empty() ? 1 : 2);
       if (n > 0) {
-        handlers->on_bytes(static_cast<size_t>(n));
+        {
+          const Batch batch;  // what came together is answered together
+          handlers->on_bytes(static_cast<size_t>(n));
+        }
         if (static_cast<size_t>(n) < room.first.size() + room.second.size())
           break;  // the socket is empty now
         continue;

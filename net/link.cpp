@@ -14,6 +14,7 @@ constexpr size_t kStrangerScratch = 1024;  // read buffer before the greeting is
 constexpr size_t kCafFrame = 64 << 10;     // BASP bytes in one frame
 constexpr size_t kSmallBatch = 64;         // small frames before a bulk chunk gets its turn
 constexpr size_t kPartsMax = 256;          // spans of one gathered write
+constexpr int64_t kGatherMax = 64 << 10;   // small messages that wait for a flush
 constexpr size_t kTurnBytes = 1 << 20;     // written in one go by the net thread
 constexpr auto kLateTick = 3 * kTick;      // a tick this late: we have been stopped ourselves
 
@@ -113,7 +114,7 @@ Link::Segment Link::make_frame(Channel channel, uint16_t type, uint64_t target, 
   return out;
 }
 
-Errc Link::send(uint64_t target, uint64_t sender, const PlaneMessage& message) {
+Errc Link::send(uint64_t target, uint64_t sender, const PlaneMessage& message, bool more) {
   if (state_ != State::up) return Errc::peer_lost;
   const Encoded encoded = encode(message);
   const Tensor& payload = encoded.payload;
@@ -150,8 +151,13 @@ Errc Link::send(uint64_t target, uint64_t sender, const PlaneMessage& message) {
     if (edge_bytes_.size() < kEdgesMax || edge_bytes_.count(key))
       edge_bytes_[key] += static_cast<int64_t>(size);
   }
-  pump(lock, false);
+  if (!more || !is_small || small_queued_ >= kGatherMax) pump(lock, false);
   return Errc::ok;
+}
+
+void Link::flush() {
+  std::unique_lock lock(mutex_);
+  pump(lock, false);
 }
 
 Errc Link::send_control(Control type, std::span<const std::byte> payload) {

@@ -97,8 +97,9 @@ class Link : public std::enable_shared_from_this<Link> {
   void tick(TimePoint now);
 
   // Any thread. ok; peer_lost when the link is not up; out_of_memory when the queue is full
-  // (nothing was queued then).
-  Errc send(uint64_t target, uint64_t sender, const PlaneMessage& message);
+  // (nothing was queued then). `more`: flush() follows soon; until then a small message may wait.
+  Errc send(uint64_t target, uint64_t sender, const PlaneMessage& message, bool more = false);
+  void flush();
   Errc send_control(Control type, std::span<const std::byte> payload);
   void send_caf(std::vector<char> bytes);  // past kCafQueueMax the link ends
   void eaten(size_t caf_bytes);            // CAF has taken that many: the peer may send more

@@ -279,6 +279,29 @@ TEST_CASE("a node of another protocol version is refused on both sides, in words
   CHECK(q.a.reason == "I am version 99");
 }
 
+TEST_CASE("small messages that more follow are written together, at the latest at 64 KiB") {
+  Pair p;
+  p.connect();
+  REQUIRE(p.both_up());
+  const int64_t before = p.net.writes();
+  for (int64_t i = 0; i < 10; ++i)
+    CHECK(p.a.link->send(1, 2, Pull{.step = i}, /*more=*/true) == Errc::ok);
+  CHECK(p.net.writes() == before);
+  p.a.link->flush();
+  CHECK(p.net.writes() == before + 1);
+  REQUIRE(p.net.run_until([&] { return p.b.messages.size() == 10; }, 1s));
+  for (size_t i = 0; i < 10; ++i)
+    CHECK(std::get<Pull>(p.b.messages[i].message).step == static_cast<int64_t>(i));
+  const int64_t settled = p.net.writes();
+  p.a.link->flush();
+  CHECK(p.net.writes() == settled);  // there is nothing to write
+  for (int i = 0; i < 5; ++i)
+    CHECK(p.a.link->send(1, 2, Push{.gradient = ramp(4000)}, /*more=*/true) == Errc::ok);
+  CHECK(p.net.writes() == settled + 1);
+  CHECK(p.a.link->send(1, 2, Push{.gradient = ramp(40'000)}, /*more=*/true) == Errc::ok);
+  CHECK(p.net.writes() > settled + 1);  // large ones wait for nobody
+}
+
 TEST_CASE("a small message overtakes the chunks of a large one") {
   Pair p;
   p.net.faults.window = 300'000;

@@ -94,7 +94,8 @@ class SimNet {
   }
   TimePoint now() const { return now_; }
   uint64_t draw() { return rng_(); }
-  uint64_t trace() const { return trace_; }  // hash of all that happened
+  uint64_t trace() const { return trace_; }   // hash of all that happened
+  int64_t writes() const { return writes_; }  // of all streams
 
   // One event. False: there is none that could happen.
   bool step() { return step_until(TimePoint::max()); }
@@ -204,6 +205,7 @@ class SimNet {
     }
     size_t write(std::span<const std::span<const std::byte>> parts) override {
       if (closed_ || out_->ended) return 0;
+      ++net_.writes_;
       size_t done = 0;
       for (std::span<const std::byte> part : parts) {
         const size_t space = net_.faults.window - std::min(net_.faults.window, out_->in_flight);
@@ -448,6 +450,7 @@ class SimNet {
   TimePoint now_ = TimePoint{} + std::chrono::hours(1);
   uint64_t sequence_ = 0;
   uint64_t trace_ = 1469598103934665603ull;
+  int64_t writes_ = 0;
   std::map<std::pair<TimePoint, uint64_t>, Event> events_;
   std::vector<std::unique_ptr<SimHost>> hosts_;
   std::map<std::string, ListenerEntry> listeners_;
