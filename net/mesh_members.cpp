@@ -1,0 +1,226 @@
+// Implements net/mesh.hpp: membership: whom to let in, whom to dial, whom to tell who comes and
+// goes.
+#include <caf/all.hpp>
+
+#include "net/greetings.hpp"
+#include "net/mesh_core.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kNewestMax = 1 << 16;  // remembered incarnations
+constexpr auto kCourtesy = 300ms;       // the larger name leaves the first dial to the smaller one
+// A process whose peer was heard this recently is alive; another one cannot take its task. Longer
+// than a heartbeat and a tick.
+constexpr auto kAliveWithin = 800ms;
+constexpr auto kReserved = 30s;  // a drawn task number stays reserved
+
+}  // namespace
+
+Greeting Mesh::Core::judge(Link& link, const Greeting& theirs) {
+  const Hello& h = theirs.hello;
+  if (theirs.kind == GreetingKind::ask_task) return answer_task(h);
+  if (theirs.kind != GreetingKind::hello)
+    return refusal(self_, Refusal::malformed, "that was not asked");
+  if (auto no = misfit(self_, h)) return *no;
+  const std::string name = h.name();
+  const bool dialler = link.role() == Link::Role::dialler;
+  if (h.node == self_.node)
+    return h.incarnation == self_.incarnation && name == self_.name()
+               ? refusal(self_, Refusal::itself, "that is ourselves")
+               : refusal(self_, Refusal::same_node,
+                         detail::concat(name, " has the node id of ", self_.name(),
+                                        "; start it again"));
+  const auto taken = [&](const std::string& address) {
+    return refusal(self_, Refusal::task_taken,
+                   detail::concat(name, " runs already, at ", address,
+                                  "; give this process another task number, or stop that one"));
+  };
+  if (name == self_.name()) return taken(self_.address);
+  if (const auto known = newest_.find(name);
+      known != newest_.end() && h.incarnation < known->second)
+    return refusal(self_, Refusal::stale_incarnation,
+                   detail::concat(name, " was started anew meanwhile; this is its incarnation ",
+                                  h.incarnation, ", the newest is ", known->second));
+  if (const auto it = peers_.find(name); it != peers_.end()) {
+    Peer& peer = it->second;
+    if (peer.member.incarnation == h.incarnation && peer.link->peer().node == h.node)
+      return refusal(self_, Refusal::linked, "there is a link already");
+    if (clock_.now() - peer.link->last_heard() < kAliveWithin ||
+        peer.member.incarnation == h.incarnation)
+      return taken(peer.member.address);
+    peer.link->close_now(
+        detail::concat("incarnation ", h.incarnation, " of ", name, " takes its place"));
+  }
+  for (const auto& [other, peer] : peers_)
+    if (peer.link->peer().node == h.node)
+      return refusal(self_, Refusal::same_node,
+                     detail::concat(name, " has the node id of ", other, "; start it again"));
+  if (peers_.size() >= kMembersMax)
+    return refusal(self_, Refusal::busy,
+                   detail::concat("the cluster has ", kMembersMax, " members, its limit"));
+  // Both may have dialled at once. The dialler decides, and both decide alike: the smaller name's
+  // dial lives.
+  if (dialler)
+    for (const auto& other : std::vector(links_)) {
+      if (other->state() != Link::State::provisional || other->peer().name() != name) continue;
+      if (name < self_.name())
+        return refusal(self_, Refusal::linked, "the other side's dial goes first");
+      other->close_now("our dial goes first", Refusal::linked);
+    }
+  return {GreetingKind::hello, Refusal::none, "", self_};
+}
+
+Greeting Mesh::Core::answer_task(const Hello& asker) {
+  if (auto no = misfit(self_, asker)) return *no;
+  // The oldest member draws, so that two askers get different numbers.
+  Member oldest = member_of(self_);
+  for (const auto& [name, peer] : peers_)
+    if (std::pair(peer.member.incarnation, peer.member.name()) <
+        std::pair(oldest.incarnation, oldest.name()))
+      oldest = peer.member;
+  Greeting out{GreetingKind::redirect, Refusal::none, "", self_};
+  out.hello.address = oldest.address;
+  if (oldest.name() != self_.name()) return out;
+  const TimePoint now = clock_.now();
+  std::erase_if(reserved_, [&](const auto& r) { return r.second <= now; });
+  for (int32_t task = 0;; ++task) {
+    const std::string name = task_name(asker.job, task);
+    if (name == self_.name() || peers_.count(name) || reserved_.count(name)) continue;
+    if (static_cast<size_t>(task) > kMembersMax)
+      return refusal(self_, Refusal::busy, "too many tasks ask for a number");
+    reserved_[name] = now + kReserved;
+    out.kind = GreetingKind::assigned;
+    out.hello.job = asker.job;
+    out.hello.task = task;
+    return out;
+  }
+}
+
+void Mesh::Core::established(Link& link) {
+  const Hello& h = link.peer();
+  const std::string name = h.name();
+  if (peers_.count(name)) return link.close_now("there is a link already", Refusal::linked);
+  Peer peer;
+  peer.member = member_of(h);
+  peer.link = link.shared_from_this();
+  peer.port = std::make_shared<PeerPort>(system_, transport_, peer.link, dropped_);
+  const auto port = peer.port;
+  {
+    std::lock_guard lock(mutex_);
+    peers_.emplace(name, std::move(peer));
+  }
+  if (newest_.size() >= kNewestMax)
+    std::erase_if(newest_, [&](const auto& n) { return !peers_.count(n.first); });
+  newest_[name] = h.incarnation;
+  targets_.met(link);
+  if (!h.address.empty() && !targets_.has(h.address))
+    targets_.add(h.address, name, clock_.now(), kBackoffFirst);
+  log_->debug("link established: peer={} address={} incarnation={}", name, h.address,
+              h.incarnation);
+  peers_.at(name).caf = bridge_->attach(link.shared_from_this());
+
+  std::vector<Member> others;
+  const Member newcomer = member_of(h);
+  for (const auto& [other, p] : peers_) {
+    if (other == name) continue;
+    others.push_back(p.member);
+    tell_members(*p.link, {newcomer});
+  }
+  tell_members(link, others);
+}
+
+void Mesh::Core::tell_members(Link& link, const std::vector<Member>& list) {
+  constexpr size_t kPerFrame = 256;  // at most 264 bytes each
+  for (size_t at = 0; at < list.size(); at += kPerFrame) {
+    std::vector<std::byte> payload;
+    Writer out(payload);
+    const size_t count = std::min(kPerFrame, list.size() - at);
+    out.number(static_cast<uint32_t>(count));
+    for (size_t i = at; i < at + count; ++i) {
+      out.text(list[i].job);
+      out.number(list[i].task);
+      out.number(list[i].incarnation);
+      out.text(list[i].address);
+    }
+    link.send_control(Control::members, payload);
+  }
+}
+
+void Mesh::Core::learn(std::span<const std::byte> payload) {
+  Reader in(payload);
+  const auto count = in.number<uint32_t>();
+  for (uint32_t i = 0; i < count && in.good(); ++i) {
+    Member m;
+    m.job = in.text(kNameMax);
+    m.task = in.number<int32_t>();
+    m.incarnation = in.number<uint64_t>();
+    m.address = in.text(kAddressMax);
+    if (!in.good() || m.address.empty()) return;
+    const std::string name = m.name();
+    if (name == self_.name() || peers_.count(name)) continue;
+    if (const auto known = newest_.find(name);
+        known != newest_.end() && m.incarnation < known->second)
+      continue;
+    targets_.add(m.address, name, clock_.now(), self_.name() < name ? 0ms : kCourtesy);
+  }
+}
+
+void Mesh::Core::agent_known(const NodeId& node, const caf::actor& agent) {
+  if (stopped_) return;
+  for (auto& [name, peer] : peers_) {
+    if (peer.link->peer().node != node || peer.announced) continue;
+    {
+      std::lock_guard lock(mutex_);
+      peer.announced = true;
+      peer.agent = agent;
+    }
+    log_->info("peer up: peer={} address={} incarnation={}", name, peer.member.address,
+               peer.member.incarnation);
+    const Member member = peer.member;
+    if (listener_) listener_->up(member, agent);
+    return;
+  }
+}
+
+void Mesh::Core::closed(Link& link, const std::string& reason, Refusal why) {
+  const std::shared_ptr<Link> self = link.shared_from_this();
+  std::erase(links_, self);
+  if (find(link)) drop(link.peer().name(), reason);
+  if (link.role() == Link::Role::dialler) {
+    if (const auto address = targets_.ended(link, why, clock_.now())) refused(*address, reason);
+  } else if (why != Refusal::none && why != Refusal::linked && clock_.now() - warned_ >= 1s) {
+    warned_ = clock_.now();  // strangers must not fill the log
+    log_->warn("refused a connection: peer={} reason={} text={}", link.label(), to_string(why),
+               reason);
+  }
+}
+
+void Mesh::Core::drop(const std::string& name, const std::string& reason) {
+  Peer peer;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = peers_.find(name);
+    peer = std::move(it->second);
+    peers_.erase(it);
+    for (const auto& [edge, bytes] : peer.link->edge_bytes())
+      if (past_edge_bytes_.size() < kEdgesMax || past_edge_bytes_.count(edge))
+        past_edge_bytes_[edge] += bytes;
+  }
+  targets_.lost(name, peer.leaving, clock_.now());
+  if (peer.announced) log_->info("peer down: peer={} reason={}", name, reason);
+  if (peer.caf) peer.caf->closed();
+  if (peer.announced && listener_) listener_->down(peer.member, reason);
+  peer.port->shut();
+}
+
+void Mesh::Core::refused(const std::string& address, const std::string& reason) {
+  if (std::exchange(refused_, true)) return;
+  const std::string text = detail::concat(address, " refuses this process: ", reason);
+  log_->error("refused: address={} reason={}", address, reason);
+  if (listener_) listener_->refused(Errc::bad_configuration, text);
+}
+
+}  // namespace troupe
