@@ -45,6 +45,7 @@ void add_parameter_messages(caf::actor_system_config& config) {
       .add_message_type<ShardDescription>("ShardDescription")
       .add_message_type<SetInitial>("SetInitial")
       .add_message_type<BeginEpoch>("BeginEpoch")
+      .add_message_type<CaptureShard>("CaptureShard")
       .add_message_type<WriteShard>("WriteShard")
       .add_message_type<ShardFile>("ShardFile")
       .add_message_type<DropContainer>("DropContainer")

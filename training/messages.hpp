@@ -77,13 +77,22 @@ struct BeginEpoch {
   std::vector<int32_t> slots;
   int64_t next_step = 0;  // of every slot
 };
-// owner -> shards service: write the state at `step` as a checkpoint's shard file. Answered by
+// owner -> shards service: hold the state at `step`, for a WriteShard that names this capture.
+// Answered when it is held; what was held before is let go.
+struct CaptureShard {
+  std::string container;
+  int32_t shard = 0;
+  uint64_t epoch = 0;
+  int64_t step = 0;
+  uint64_t capture = 0;
+};
+// owner -> shards service: write what was captured, once, as a checkpoint's shard file. Answered by
 // ShardFile once it is on disk.
 struct WriteShard {
   std::string container;
   int32_t shard = 0;
   uint64_t epoch = 0;
-  int64_t step = 0;
+  uint64_t capture = 0;
   std::string directory, name;
 };
 struct ShardFile {
@@ -104,7 +113,8 @@ struct RouteParameters {
   std::vector<std::string> tasks;  // one per slice
   std::vector<uint64_t> doors;     // one per slice
 };
-// a shards service -> owner: a shard has died in a process that lives.
+// a shards service -> every session that sent a CreateShard for it: a shard has died in a process
+// that lives.
 struct ShardLost {
   std::string container;
   int32_t shard = 0;
@@ -139,8 +149,12 @@ auto inspect(I& f, BeginEpoch& x) {
            x.next_step);
 }
 template <class I>
+auto inspect(I& f, CaptureShard& x) {
+  return f(x.container, x.shard, x.epoch, x.step, x.capture);
+}
+template <class I>
 auto inspect(I& f, WriteShard& x) {
-  return f(x.container, x.shard, x.epoch, x.step, x.directory, x.name);
+  return f(x.container, x.shard, x.epoch, x.capture, x.directory, x.name);
 }
 template <class I>
 auto inspect(I& f, ShardFile& x) {

@@ -44,29 +44,10 @@ void ParameterClient::pull(const std::string& parameter, int64_t slot, int64_t s
   request->slot = slot;
   request->step = step;
   request->reply = std::move(reply);
-  ParameterRoute route;
-  Errc refused = Errc::ok;
-  std::string text;
-  {
-    std::lock_guard lock(mutex_);
-    auto it = routes_.parameters.find(parameter);
-    if (it == routes_.parameters.end()) {
-      refused = Errc::stale;
-      text = detail::concat("this process does not know where parameter ", parameter, " lives");
-    } else if (parts_.size() >= kPendingMax) {
-      refused = Errc::out_of_memory;
-      text = detail::concat("more than ", kPendingMax, " parameter requests under way");
-    } else {
-      route = it->second;
-      request->epoch = routes_.epoch;
-    }
-  }
-  if (refused != Errc::ok) {
-    request->reply(refused, text, {});
-    return;
-  }
-  if (route.slices.size() > 1) request->values = make_(route.dtype, route.shape);
-  start(std::move(request), route);
+  const std::optional<ParameterRoute> route = find_route(*request, nullptr);
+  if (!route) return;
+  if (route->slices.size() > 1) request->values = make_(route->dtype, route->shape);
+  start(std::move(request), *route);
 }
 
 void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t step,
@@ -77,34 +58,41 @@ void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t s
   request->slot = slot;
   request->step = step;
   request->reply = std::move(reply);
-  ParameterRoute route;
-  Errc refused = Errc::ok;
+  const std::optional<ParameterRoute> route = find_route(*request, &gradient);
+  if (!route) return;
+  request->values = gradient.reshaped(Shape{gradient.size()});
+  start(std::move(request), *route);
+}
+
+// Where the request goes, and in which epoch; nothing if it was refused, which is its answer.
+std::optional<ParameterRoute> ParameterClient::find_route(Request& request,
+                                                          const Tensor* gradient) {
+  Errc code = Errc::ok;
   std::string text;
   {
     std::lock_guard lock(mutex_);
-    auto it = routes_.parameters.find(parameter);
+    const auto it = routes_.parameters.find(request.parameter);
     if (it == routes_.parameters.end()) {
-      refused = Errc::stale;
-      text = detail::concat("this process does not know where parameter ", parameter, " lives");
+      code = Errc::stale;
+      text = detail::concat("this process does not know where parameter ", request.parameter,
+                            " lives");
     } else if (parts_.size() >= kPendingMax) {
-      refused = Errc::out_of_memory;
-      text = detail::concat("more than ", kPendingMax, " parameter requests under way");
-    } else if (gradient.dtype() != it->second.dtype || !(gradient.shape() == it->second.shape)) {
-      refused = Errc::invalid_argument;
-      text =
-          detail::concat("the gradient of ", parameter, " is ", gradient.dtype(), gradient.shape(),
-                         "; the parameter is ", it->second.dtype, it->second.shape);
+      code = Errc::out_of_memory;
+      text = detail::concat("more than ", kPendingMax,
+                            " parameter requests under way; run fewer steps at once");
+    } else if (gradient && (gradient->dtype() != it->second.dtype ||
+                            !(gradient->shape() == it->second.shape))) {
+      code = Errc::invalid_argument;
+      text = detail::concat("the gradient of ", request.parameter, " is ", gradient->dtype(),
+                            gradient->shape(), "; the parameter is ", it->second.dtype,
+                            it->second.shape);
     } else {
-      route = it->second;
-      request->epoch = routes_.epoch;
+      request.epoch = routes_.epoch;
+      return it->second;
     }
   }
-  if (refused != Errc::ok) {
-    request->reply(refused, text, {});
-    return;
-  }
-  request->values = gradient.reshaped(Shape{gradient.size()});
-  start(std::move(request), route);
+  request.reply(code, text, {});
+  return std::nullopt;
 }
 
 void ParameterClient::start(std::shared_ptr<Request> request, const ParameterRoute& route) {

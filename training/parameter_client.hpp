@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,7 @@ class ParameterClient final : public ParameterPort,
   };
   using Replies = std::vector<std::function<void()>>;
 
+  std::optional<ParameterRoute> find_route(Request& request, const Tensor* gradient);
   void send(uint64_t ticket, const Part& part);
   void start(std::shared_ptr<Request> request, const ParameterRoute& route);
   void end(const std::shared_ptr<Request>& request, Errc code, const std::string& text,

@@ -1,28 +1,35 @@
-// ParameterGroup: the parameters of one session, on the side of its master: lays them out over
-// shards, creates the shards, sets first values, tells every process where the slices live, takes
-// checkpoints, and brings shards back under a new epoch when some are lost.
+// ParameterGroup: the parameters of one session, on the side of its master: knows them by name,
+// has their shards made and told about, takes checkpoints, and brings shards back under a new epoch
+// when some are lost. Its rooms have a file each: where shards are (shard_table), asking them
+// (shard_orders), making them (shard_maker), telling processes (route_sender), checkpoints
+// (checkpoint_taker).
 //
-// Owner: the session. All of its state is touched by its own actor only; calls from other threads
-// are posted to it. When it dies, shards of the session's own container are dropped; those of a
-// shared one stay.
+// Owner: the session. Its rooms are touched by its own actor only; calls from other threads are
+// posted to it. When it dies, shards of the session's own container are dropped; those of a shared
+// one stay.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "actors/session_state.hpp"
-#include "training/checkpoint.hpp"
-#include "training/messages.hpp"
+#include "training/checkpoint_taker.hpp"
+#include "training/route_sender.hpp"
+#include "training/shard_maker.hpp"
+#include "training/shard_orders.hpp"
+#include "training/shard_table.hpp"
 
 namespace troupe {
 
 class ParameterGroup final : public MeshListener,
                              public std::enable_shared_from_this<ParameterGroup> {
  public:
-  using Done = std::function<void(Errc, const std::string& text)>;  // called once, any thread
+  using Done = Gather::Done;  // called once, any thread
+  using Told = std::function<void(const std::string& text)>;
 
   ParameterGroup(Master& master, ParameterOwnerOptions options);
   void begin();  // after construction; end() before the master stops
@@ -41,88 +48,51 @@ class ParameterGroup final : public MeshListener,
   };
   // A new epoch on all shards. Fails with peer_lost, naming it, while a task is not there.
   void establish(Start start, Done done);
-  // A committed checkpoint at `step`; `done` gets the manifest's path as text when it is on disk.
-  struct Snapshot {
-    std::string directory;
-    int64_t step = 0;
-    int keep = 3;
-    uint64_t data_seed = 0;
-    Aggregation rule = Aggregation::sync;
-    std::vector<int32_t> slots;
-  };
-  void snapshot(Snapshot what, Done done);
+  // As CheckpointTaker::take().
+  using Snapshot = CheckpointTaker::Wanted;
+  void snapshot(Snapshot what, std::function<void()> captured, Done done);
   void describe(std::function<void(std::vector<ParameterSlice>)> done);
   // Told when a task with shards is gone, or a shard has died: who, and who noticed.
-  void on_gone(
-      std::function<void(const std::string& text)> gone);  // the same for a task without shards
-  void on_lost(std::function<void(const std::string& text)> lost);
+  void on_lost(Told lost);
+  void on_gone(Told gone);  // the same for a task without shards
 
   std::vector<ParameterSpec> parameters() const;  // known so far, by name. Any thread.
   std::vector<int32_t> slots_in_graph() const;    // of the last ensure(). Any thread.
   bool shared() const { return !options_.container.empty(); }
-  bool owner() const;  // false: another session set the values and recovers them. Any thread.
+  bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
   Master& master() { return master_; }
 
   void up(const Member& member, const caf::actor& agent) override;
   void down(const Member& member, const std::string& reason) override;
 
  private:
-  struct ShardRef {
-    int32_t shard = 0;
-    std::string task;
-    uint64_t door = 0;
-    std::vector<Slice> slices;
-  };
-  // Several requests, one end: the first failure is the one that is told.
-  class Gather;
+  struct Fresh;  // parameters that are not known yet
 
-  void post(std::function<void(caf::event_based_actor*)> work);
-  void with_service(caf::event_based_actor* self, const std::string& task, const std::string& name,
-                    std::function<void(Errc, const std::string&, caf::actor)> then);
-  void create(caf::event_based_actor* self, std::vector<int32_t> shards, bool fresh, Done done);
-  void create_one(caf::event_based_actor* self, int32_t shard, Done done);
-  void set_initial(std::vector<int32_t> shards, Done done);
-  void send_initial(caf::event_based_actor* self, const std::vector<int32_t>& shards,
-                    const std::map<std::string, Tensor>& values, Done done);
-  void begin_epoch(caf::event_based_actor* self, const Start& start, Done done);
-  void route(caf::event_based_actor* self, Done done);
-  void route_patiently(caf::event_based_actor* self, const std::string& task, int tries,
-                       std::function<void()> done);
-  void route_to(caf::event_based_actor* self, const std::string& task, Done done);
-  void wait_serving(caf::event_based_actor* self, std::vector<int32_t> shards, int tries,
-                    Done done);
-  std::vector<std::string> shard_tasks() const;
-  template <class Answer, class Message>
-  void ask_shard(caf::event_based_actor* self, int32_t shard, Message message,
-                 std::function<void(Errc, const std::string&, const Answer&)> then);
+  void post(std::function<void()> work) { orders_.poster()(std::move(work)); }
+  void tell(const Told ParameterGroup::*whom, const std::string& text) const;
+  Fresh take_fresh(const std::vector<int32_t>& nodes);
+  void make(const Fresh& fresh, int64_t call, Done done);
+  void choose_tasks();
+  void lost_member(const std::string& task, const std::string& reason);
+  void begin_epoch(const Start& start, Done done);
 
   Master& master_;
-  Process& process_;
   const ParameterOwnerOptions options_;
-  const std::string container_;
   caf::actor actor_;
 
   // Touched by the actor only.
-  std::map<int32_t, ShardRef> shards_;
-  std::vector<std::string> tasks_;
-  uint64_t epoch_ = 1;
-  uint32_t next_slice_ = 0;
-  std::vector<std::pair<int64_t, std::vector<std::string>>>
-      sources_;           // calls that compute first values, and of which parameters
-  bool decided_ = false;  // whether the container is ours, or another session's
-  bool established_ = false;
+  ShardTable table_;
+  ShardOrders orders_;
+  ShardMaker maker_;
+  RouteSender routes_;
+  CheckpointTaker checkpoints_;
   int creating_ = 0;          // ensure() calls whose shards are being made
   std::vector<Done> behind_;  // ensure() calls that wait for them
-  std::map<uint64_t, std::pair<std::string, std::function<void(const std::string&)>>>
-      open_;  // orders to shards under way, by number: task, and how to end it
-  uint64_t next_open_ = 0;
-  Aggregation rule_ = Aggregation::sync;
 
   mutable std::mutex mutex_;  // guards the rest
   std::map<std::string, ParameterSpec> known_;
   std::vector<int32_t> slots_;
-  std::function<void(const std::string&)> lost_, gone_;
-  bool attached_ = false;
+  Told lost_, gone_;
   bool ended_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "actors/guard.hpp"
+#include "actors/messages.hpp"
 #include "actors/process.hpp"
 #include "training/messages.hpp"
 #include "training/parameter_client.hpp"
@@ -78,6 +79,7 @@ class Services final : public ProcessServices {
                   return caf::unit;
                 });
               },
+              [self](const RemoteRequest& work) { work.go(self); },
               [this, self](caf::tick_atom) {
                 for (const auto& c : clients()) c->resend(self->system().clock().now());
                 self->delayed_send(self, kResendTick, caf::tick_atom_v);
@@ -92,6 +94,7 @@ class Services final : public ProcessServices {
       std::lock_guard lock(mutex_);
       for (auto& [session, entry] : clients_) retire(entry);
     }
+    std::lock_guard lock(mutex_);
     caf::anon_send_exit(parameters_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(shards_, caf::exit_reason::user_shutdown);
     shards_ = nullptr;
@@ -101,10 +104,10 @@ class Services final : public ProcessServices {
   ParameterPort* port(uint64_t session) override { return client(session).get(); }
   void forget(uint64_t session) override {
     // The session's own container ends with it; one with a name of its own is shared, and stays.
-    if (shards_) caf::anon_send(shards_, DropContainer{own_container(session)});
     std::shared_ptr<ParameterClient> gone;
     {
       std::lock_guard lock(mutex_);
+      if (shards_) caf::anon_send(shards_, DropContainer{own_container(session)});
       auto it = clients_.find(session);
       if (it == clients_.end()) return;
       gone = it->second.client;
@@ -117,12 +120,18 @@ class Services final : public ProcessServices {
     gone->retire(Errc::cancelled, "the session has ended");
   }
   caf::actor actor(const std::string& name) override {
+    std::lock_guard lock(mutex_);
     if (name == "shards") return shards_;
     if (name == "parameters") return parameters_;
     return {};
   }
+  // The caller may be the network thread, and what follows from an ended request is work.
   void peer_down(const std::string& task, const std::string& reason) override {
-    for (const auto& c : clients()) c->peer_down(task, reason);
+    std::lock_guard lock(mutex_);
+    if (parameters_)
+      caf::anon_send(parameters_, RemoteRequest{[this, task, reason](caf::event_based_actor*) {
+                       for (const auto& c : clients()) c->peer_down(task, reason);
+                     }});
   }
   std::string waiting_for() override {
     std::string out;
@@ -170,8 +179,8 @@ class Services final : public ProcessServices {
   }
 
   Process& process_;
-  caf::actor shards_, parameters_;
   mutable std::mutex mutex_;  // guards the rest
+  caf::actor shards_, parameters_;
   std::map<uint64_t, Entry> clients_;
   std::vector<std::shared_ptr<ParameterClient>> retired_;
 };

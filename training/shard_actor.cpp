@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "actors/guard.hpp"
 #include "actors/process.hpp"
 #include "training/checkpoint.hpp"
 #include "training/disk_thread.hpp"
 #include "training/messages.hpp"
+#include "training/senders.hpp"
 #include "training/shard.hpp"
 
 namespace troupe {
@@ -38,28 +40,29 @@ struct ShardActorState {
   Process* process = nullptr;
   std::shared_ptr<DiskThread> disk;
   std::unique_ptr<Shard> shard;
-  std::map<uint64_t, caf::actor>
-      senders;  // by actor id: a door's id is unique in its process, and doors name processes
-  std::map<std::pair<caf::node_id, caf::actor_id>, uint64_t> sender_ids;
-  uint64_t next_sender = 1, next_snapshot = 1;
+  Senders senders;
+  uint64_t next_snapshot = 1;
   bool fresh = true;  // until its creator has been answered
   struct Snapshot {
-    caf::typed_response_promise<ShardFile> promise;
-    WriteShard order;
+    caf::typed_response_promise<caf::unit_t> promise;
+    uint64_t capture = 0;
   };
-  std::map<uint64_t, Snapshot> snapshots;
+  std::map<uint64_t, Snapshot> snapshots;  // asked of the shard, by its number for them
+  uint64_t capture = 0;                    // of `captured`
+  std::shared_ptr<ShardImage> captured;    // until it is written, or another one is
   std::map<uint32_t, Tensor> initial;  // pieces so far
 
   uint64_t sender() {
     const auto& who = self->current_sender();
     if (!who) return 0;
-    auto [it, fresh] = sender_ids.try_emplace({who->node(), who->id()}, next_sender);
-    if (fresh) ++next_sender;
-    senders[it->second] = caf::actor_cast<caf::actor>(who);
-    return it->second;
+    const Senders::Number n = senders.number(who);
+    if (n.fresh) self->monitor(caf::actor_cast<caf::actor>(who));
+    if (n.forgotten != 0) shard->forget(n.forgotten);
+    return n.number;
   }
   void route(ShardActions& actions);
   void snapshot_done(SnapshotDone done);
+  caf::result<ShardFile> write(const WriteShard& m);
   caf::result<caf::unit_t> begin_epoch(const BeginEpoch& m);
   caf::error set_rule(const BeginEpoch& m);
   caf::result<caf::unit_t> set_initial(const SetInitial& m);
@@ -83,12 +86,12 @@ void ShardActorState::route(ShardActions& actions) {
       snapshot_done(std::move(*done));
       continue;
     }
-    auto it = senders.find(action.to);
-    if (it == senders.end()) continue;
+    const caf::actor* to = senders.find(action.to);
+    if (!to) continue;
     if (auto* pulled = std::get_if<Pulled>(&action.message))
-      self->send(it->second, std::move(*pulled));
+      self->send(*to, std::move(*pulled));
     else
-      self->send(it->second, std::move(std::get<Acknowledged>(action.message)));
+      self->send(*to, std::move(std::get<Acknowledged>(action.message)));
   }
 }
 
@@ -101,23 +104,32 @@ void ShardActorState::snapshot_done(SnapshotDone done) {
     snapshot.promise.deliver(to_caf(done.code, done.text));
     return;
   }
-  disk->post([&files = disk_of(*process), handle = caf::actor_cast<caf::actor>(self),
-              snapshot = std::move(snapshot),
-              state = std::make_shared<ShardImage>(std::move(done.state))]() mutable {
+  capture = snapshot.capture;
+  captured = std::make_shared<ShardImage>(std::move(done.state));
+  snapshot.promise.deliver(caf::unit);
+}
+
+// What was captured is let go when it is written, so that updates need no copies any more.
+caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
+  if (!captured || capture != m.capture || captured->epoch != m.epoch)
+    return to_caf(Errc::stale, detail::concat("the shard does not hold capture ", m.capture,
+                                              " of epoch ", m.epoch, " any more"));
+  auto promise = self->make_response_promise<ShardFile>();
+  disk->post([&files = disk_of(*process), handle = caf::actor_cast<caf::actor>(self), promise, m,
+              image = std::exchange(captured, nullptr)]() mutable {
     std::function<void()> answer;
     try {
-      const CheckpointFile file =
-          write_shard_file(files, snapshot.order.directory, snapshot.order.name, *state);
-      answer = [promise = snapshot.promise, file]() mutable {
+      const CheckpointFile file = write_shard_file(files, m.directory, m.name, *image);
+      answer = [promise, file]() mutable {
         promise.deliver(ShardFile{file.name, file.bytes, file.sha256});
       };
     } catch (const std::exception& e) {
-      answer = [promise = snapshot.promise, error = error_of(e)]() mutable {
-        promise.deliver(error);
-      };
+      answer = [promise, error = error_of(e)]() mutable { promise.deliver(error); };
     }
+    image.reset();
     caf::anon_send(handle, FileWorkDone{std::move(answer)});
   });
+  return promise;
 }
 
 caf::error ShardActorState::set_rule(const BeginEpoch& m) {
@@ -131,6 +143,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
                   detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
   ShardActions out;
   initial.clear();
+  captured = nullptr;
   if (m.mode == BeginEpoch::keep) {
     const Outcome outcome = shard->set_epoch(m.epoch, out);
     route(out);
@@ -226,6 +239,9 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
   s.shard = std::make_unique<Shard>(std::move(spec));
   if (process->on_shard()) process->on_shard()(*s.shard);
   self->set_exception_handler(to_error);
+  self->set_down_handler([self](const caf::down_msg& m) {
+    if (const uint64_t gone = self->state.senders.gone(m.source)) self->state.shard->forget(gone);
+  });
   return {
       [self](const Push& m) {
         ShardActions out;
@@ -251,11 +267,12 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
         }
       },
       [self](const BeginEpoch& m) { return self->state.begin_epoch(m); },
-      [self](const WriteShard& m) {
+      [self](const WriteShard& m) { return self->state.write(m); },
+      [self](const CaptureShard& m) {
         ShardActorState& state = self->state;
-        auto promise = self->make_response_promise<ShardFile>();
+        auto promise = self->make_response_promise<caf::unit_t>();
         const uint64_t id = state.next_snapshot++;
-        state.snapshots[id] = {promise, m};
+        state.snapshots[id] = {promise, m.capture};
         ShardActions out;
         state.shard->snapshot(m.epoch, m.step, id, 0, out);
         state.route(out);
@@ -271,7 +288,7 @@ struct ShardServiceState {
   std::shared_ptr<DiskThread> disk;
   struct Entry {
     caf::actor actor;
-    caf::actor owner;
+    std::set<caf::actor> users;  // sessions that asked for it, and are told when it dies
   };
   std::map<std::pair<std::string, int32_t>, Entry> shards;
 };
@@ -303,13 +320,15 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
   self->set_exception_handler(to_error);
   self->set_down_handler([self](const caf::down_msg& m) {
     for (auto it = self->state.shards.begin(); it != self->state.shards.end(); ++it) {
+      std::erase_if(it->second.users,
+                    [&](const caf::actor& user) { return user.address() == m.source; });
       if (it->second.actor.address() != m.source) continue;
       const std::string reason = from_caf(m.reason).second;
       self->state.process->log()->error("shard died: container={} shard={} reason={}",
                                         it->first.first, it->first.second, reason);
       self->state.process->close_door(it->second.actor.id());
-      if (it->second.owner)
-        self->send(it->second.owner, ShardLost{it->first.first, it->first.second, reason});
+      for (const caf::actor& user : it->second.users)
+        self->send(user, ShardLost{it->first.first, it->first.second, reason});
       self->state.shards.erase(it);
       return;
     }
@@ -344,12 +363,14 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
           state.process->track(it->second.actor);
           state.process->open_door(caf::actor_cast<caf::strong_actor_ptr>(it->second.actor));
         }
-        it->second.owner = caf::actor_cast<caf::actor>(self->current_sender());
+        auto user = caf::actor_cast<caf::actor>(self->current_sender());
+        if (user && it->second.users.insert(user).second) self->monitor(user);
         return pass_on(self, m.container, m.shard, m);
       },
       [self](const DescribeShard& m) { return pass_on(self, m.container, m.shard, m); },
       [self](const SetInitial& m) { return pass_on(self, m.container, m.shard, m); },
       [self](const BeginEpoch& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const CaptureShard& m) { return pass_on(self, m.container, m.shard, m); },
       [self](const WriteShard& m) { return pass_on(self, m.container, m.shard, m); },
       [self](const DropContainer& m) {
         auto& shards = self->state.shards;

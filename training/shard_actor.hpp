@@ -2,7 +2,8 @@
 // Shard.
 //
 // Owner: the process's services. A shard that dies is not made anew by itself, since its values are
-// gone: the service tells the session that created it, which begins a new epoch and restores it.
+// gone: the service tells the sessions that use it, and the one that owns its values begins a new
+// epoch and restores it.
 #pragma once
 
 #include <caf/all.hpp>

@@ -78,11 +78,13 @@ void TrainLoop::go_on(Millis now, TrainOrders& out) {
     s.running = true;
     out.push_back({TrainOrder::start, slot, s.next});
   }
-  if (!idle() || done_steps() < stop) return;
+  if (!idle() || done_steps() < stop) return;  // also: the files of the one before are written
   if (plan_.checkpoints && last_snapshot_ < stop) {
     if (now < retry_at_) return;
     phase_ = Phase::snapshotting;
     snapshot_open_ = true;
+    snapshot_step_ = stop;
+    snapshot_before_ = last_snapshot_;
     out.push_back({TrainOrder::snapshot, 0, stop});
   } else if (stop >= plan_.steps) {
     phase_ = Phase::finished;
@@ -164,7 +166,7 @@ TrainOrders TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Mi
   if (phase_ != Phase::restoring) return out;
   failures_ = 0;
   retry_at_ = now;
-  if (std::exchange(lost_again_, false)) {
+  if (std::exchange(lost_again_, false) || failing_) {
     phase_ = Phase::stopping;
     go_on(now, out);
     return out;
@@ -190,13 +192,24 @@ TrainOrders TrainLoop::restore_failed(Errc code, const std::string& text, Millis
   TrainOrders out;
   if (phase_ != Phase::restoring) return out;
   lost_again_ = false;
-  if (worth_a_retry(code) && now - last_progress_ < plan_.patience) {
+  if (failing_) {
+    phase_ = Phase::stopping;
+  } else if (worth_a_retry(code) && now - last_progress_ < plan_.patience) {
     phase_ = Phase::stopping;  // once more, by and by
     retry_at_ = now + backoff(++failures_);
-    go_on(now, out);
-    return out;
+  } else {
+    give_up(code, "the shards could not be restored: " + text, out);
   }
-  give_up(code, "the shards could not be restored: " + text, out);
+  go_on(now, out);
+  return out;
+}
+
+TrainOrders TrainLoop::snapshot_captured(Millis now) {
+  TrainOrders out;
+  if (phase_ != Phase::snapshotting) return out;
+  phase_ = Phase::running;
+  last_snapshot_ = snapshot_step_;
+  last_progress_ = now;
   go_on(now, out);
   return out;
 }
@@ -204,27 +217,51 @@ TrainOrders TrainLoop::restore_failed(Errc code, const std::string& text, Millis
 TrainOrders TrainLoop::snapshot_taken(Errc code, const std::string& text, Millis now) {
   TrainOrders out;
   if (!std::exchange(snapshot_open_, false)) return out;
-  if (phase_ == Phase::snapshotting) {
+  if (phase_ == Phase::snapshotting || phase_ == Phase::running) {
+    const bool last = snapshot_step_ >= plan_.steps;
+    const bool moved_on = phase_ == Phase::running && !last;
     phase_ = Phase::running;
-    if (code == Errc::ok || !worth_a_retry(code)) {
-      // A full disk must not end hours of training: go on, and say so.
-      if (code != Errc::ok)
-        out.push_back({TrainOrder::tell, 0, barrier(), code, "no checkpoint: " + text});
-      last_snapshot_ = barrier();
-      last_progress_ = now;
-      failures_ = 0;
-      retry_at_ = now;
-    } else {
+    if (code != Errc::ok && worth_a_retry(code) && !moved_on) {
       // Shards are on their way out and shards_lost() follows, or a later attempt succeeds.
       // Patience counts from the first failure: the snapshot itself may have taken long.
+      last_snapshot_ = snapshot_before_;
       if (failures_++ == 0) {
         last_progress_ = now;
-        out.push_back({TrainOrder::tell, 0, barrier(), code,
+        out.push_back({TrainOrder::tell, 0, snapshot_step_, code,
                        "the checkpoint failed and will be tried again: " + text});
       }
       retry_at_ = now + backoff(failures_);
+    } else if (code != Errc::ok && last) {
+      give_up(code,
+              detail::concat("all steps are done, but the checkpoint of the last one, ",
+                             snapshot_step_, ", could not be written: ", text),
+              out);
+    } else {
+      // A full disk must not end hours of training: go on, and say so.
+      if (code != Errc::ok)
+        out.push_back({TrainOrder::tell, 0, snapshot_step_, Errc::io,
+                       detail::concat("no checkpoint of step ", snapshot_step_,
+                                      "; the one before is kept, and training goes on: ", text)});
+      last_snapshot_ = snapshot_step_;
+      if (!moved_on) last_progress_ = now;
+      failures_ = 0;
+      retry_at_ = now;
     }
   }
+  go_on(now, out);
+  return out;
+}
+
+TrainOrders TrainLoop::abandon(Errc code, const std::string& text, Millis now) {
+  TrainOrders out;
+  if (ended() || failing_) return out;
+  if (phase_ == Phase::restoring) {  // its answer comes first
+    failing_ = true;
+    fail_code_ = code;
+    fail_text_ = text;
+    return out;
+  }
+  give_up(code, text, out);
   go_on(now, out);
   return out;
 }

@@ -3,9 +3,11 @@
 // come in, orders go out (trainer.cpp carries them out; the simulator does the same under virtual
 // time).
 //
-// Every slot runs its own steps. At a checkpoint's step all slots stop, so that shards and slots
-// agree on what the checkpoint is of; under the synchronous rule they are at the same step anyway.
-// When shards are lost, every slot goes back to the restored checkpoint's step, under a new epoch.
+// Every slot runs its own steps. At a checkpoint's step all slots stop until the shards have
+// captured their state, so that shards and slots agree on what the checkpoint is of; under the
+// synchronous rule they are at the same step anyway. Its files are written while slots go on; the
+// next checkpoint waits for them. When shards are lost, every slot goes back to the restored
+// checkpoint's step, under a new epoch.
 //
 // Every start, snapshot and restore is answered exactly once. There is one snapshot or restore at a
 // time, and no restore while anything else is under way, so an answer never belongs to an older
@@ -26,11 +28,11 @@ struct TrainOrder {
   enum Kind : uint8_t {
     start,     // run `step` of `slot`
     cancel,    // end all running steps and snapshots soon; each still reports
-    snapshot,  // take a checkpoint at `step`; answer with snapshot_taken()
+    snapshot,  // take a checkpoint at `step`; say snapshot_captured(), answer with snapshot_taken()
     restore,   // bring the shards back; answer with restored() or restore_failed()
     finish,    // all slots are done
     fail,      // give up with `code` and `text`; all slots are idle
-    tell,      // a person should know `text`
+    tell,      // a person should know `text`; `code` says what kind of thing it is
   } kind;
   int64_t slot = 0, step = 0;
   Errc code = Errc::ok;
@@ -60,7 +62,10 @@ class TrainLoop {
   TrainOrders shards_lost(const std::string& text, Millis now);
   TrainOrders restored(const std::map<int64_t, int64_t>& next_steps, Millis now);
   TrainOrders restore_failed(Errc code, const std::string& text, Millis now);
+  TrainOrders snapshot_captured(Millis now);
   TrainOrders snapshot_taken(Errc code, const std::string& text, Millis now);
+  // Somebody else's reason to end: fails with it when all slots are idle.
+  TrainOrders abandon(Errc code, const std::string& text, Millis now);
   TrainOrders tick(Millis now);  // call at least every 50 ms while a retry may be due
 
   bool ended() const { return phase_ == Phase::finished || phase_ == Phase::failed; }
@@ -90,7 +95,9 @@ class TrainLoop {
   const Plan plan_;
   Phase phase_ = Phase::running;
   std::map<int64_t, Slot> slots_;
-  int64_t last_snapshot_ = -1;
+  int64_t last_snapshot_ = -1;    // the newest captured one, or what training began with
+  int64_t snapshot_step_ = -1;    // of the newest order
+  int64_t snapshot_before_ = -1;  // last_snapshot_ before it
   Millis last_progress_{0};
   int64_t recoveries_ = 0;
   bool snapshot_open_ = false;

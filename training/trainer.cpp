@@ -2,11 +2,11 @@
 // thread.
 #include "troupe/trainer.hpp"
 
-#include <cmath>
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <filesystem>
 #include <future>
 #include <mutex>
@@ -82,6 +82,10 @@ class Trainer {
       if (!slots_.insert({tower.slot, towers_.size()}).second)
         throw Error(Errc::invalid_argument, "two towers have slot ", tower.slot,
                     "; give each its own with Graph::scope({.slot = ...})");
+      if (!is_floating(tower.loss.dtype()) || tower.loss.shape().ndim() != 0)
+        throw Error(Errc::invalid_argument, "the loss of slot ", tower.slot, ", ",
+                    tower.loss.name(), ", is ", tower.loss.dtype(), tower.loss.shape(),
+                    "; wants one f32 or f64, as reduce_mean() makes it");
       towers_.push_back({&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
     }
     if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
@@ -105,12 +109,25 @@ class Trainer {
 
   ParameterGroup::Start start_from(const std::optional<Manifest>& manifest, bool fresh) const;
   std::optional<Manifest> newest();
+  void lead(int64_t first);
   void carry_out(TrainOrders orders);
+  void take_checkpoint(int64_t step);
+  void restore();
   void start_step(int64_t slot, int64_t step);
-  void tell(TrainEvent::Kind kind, const std::string& text) const {
-    if (options_.on_event) options_.on_event({kind, text});
-  }
+  void tell(TrainEvent::Kind kind, const std::string& text);
   void progress();
+  // Calls one of the program's own functions. What it throws ends training, and is thrown again
+  // when all towers have stopped; until then none is called any more.
+  template <class F>
+  void call_program(const F& call);
+  std::vector<std::pair<std::string, Tensor>> final_values(int64_t step);
+  std::string path_of(const Manifest& manifest) const {
+    return directory() + "/" + manifest_name(manifest.generation, manifest.step);
+  }
+  // The same for all processes, whatever their working directories are.
+  std::string directory() const {
+    return std::filesystem::absolute(options_.checkpoint_dir).string();
+  }
 
   Session& session_;
   const TrainOptions& options_;
@@ -122,6 +139,7 @@ class Trainer {
   std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
   TrainOrder failure_{};
   bool ended_ = false;
+  std::exception_ptr thrown_;  // by the program
   std::string checkpoint_;
   std::chrono::steady_clock::time_point begin_{};
   int64_t begin_step_ = 0;
@@ -150,7 +168,7 @@ ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifes
   std::sort(start.slots.begin(), start.slots.end());
   if (manifest) {
     start.mode = BeginEpoch::restore;
-    start.directory = std::filesystem::absolute(options_.checkpoint_dir).string();
+    start.directory = directory();
     start.manifest = manifest_name(manifest->generation, manifest->step);
     start.next_step = manifest->step;
   } else {
@@ -174,10 +192,31 @@ TrainResult Trainer::run() {
   });
   if (established.code != Errc::ok) throw Error(established.code, established.text);
   const int64_t first = manifest ? manifest->step : 0;
-  if (manifest)
+  if (manifest) {
+    checkpoint_ = path_of(*manifest);
     tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ",
                                              manifest_name(manifest->generation, manifest->step)));
+  }
+  if (thrown_) std::rethrow_exception(thrown_);
+  begin_ = std::chrono::steady_clock::now();
+  begin_step_ = first;
+  lead(first);
+  if (thrown_) std::rethrow_exception(thrown_);
+  if (failure_.code != Errc::ok) throw Error(failure_.code, failure_.text);
+  TrainResult result;
+  result.steps = loop_->done_steps();
+  result.resumed_at = first;
+  result.loss = loop_->mean_loss();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  result.recoveries = loop_->recoveries();
+  result.checkpoint = checkpoint_;
+  result.weights_sha256 = weights_sha256(final_values(result.steps));
+  if (thrown_) std::rethrow_exception(thrown_);
+  return result;
+}
 
+// From the first order to the last: afterwards no tower runs.
+void Trainer::lead(int64_t first) {
   TrainLoop::Plan plan;
   std::map<int64_t, int64_t> next_steps;
   for (const auto& [slot, index] : slots_) {
@@ -189,8 +228,6 @@ TrainResult Trainer::run() {
   plan.checkpoint_every = options_.checkpoint_every;
   plan.patience = options_.patience;
   loop_ = std::make_unique<TrainLoop>(plan, next_steps);
-  begin_ = std::chrono::steady_clock::now();
-  begin_step_ = first;
   group_.on_lost([events = events_, this](const std::string& text) {
     events->post([this, text] { return loop_->shards_lost(text, now_millis()); });
   });
@@ -208,28 +245,21 @@ TrainResult Trainer::run() {
   }
   group_.on_lost(nullptr);
   group_.on_gone(nullptr);
-  if (failure_.code != Errc::ok) throw Error(failure_.code, failure_.text);
-  TrainResult result;
-  result.steps = loop_->done_steps();
-  result.resumed_at = first;
-  result.loss = loop_->mean_loss();
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  result.recoveries = loop_->recoveries();
-  result.checkpoint = checkpoint_;
-  std::vector<std::pair<std::string, Tensor>> values;
+}
+
+std::vector<std::pair<std::string, Tensor>> Trainer::final_values(int64_t step) {
   try {
-    for (auto& [name, value] : parameter_values(session_)) values.emplace_back(name, value);
+    const auto values = parameter_values(session_);
+    return {values.begin(), values.end()};
   } catch (const Error& e) {
     // A shard died after the last step: its values are in the checkpoint of that step.
     const std::optional<Manifest> last =
         e.code() == Errc::peer_lost || e.code() == Errc::stale ? newest() : std::nullopt;
-    if (!last || last->step != result.steps) throw;
+    if (!last || last->step != step) throw;
     tell(TrainEvent::warning,
          detail::concat("the final weights are read from the checkpoint: ", e.what()));
-    values = read_parameters(real_disk(), options_.checkpoint_dir, *last);
+    return read_parameters(real_disk(), options_.checkpoint_dir, *last);
   }
-  result.weights_sha256 = weights_sha256(std::move(values));
-  return result;
 }
 
 void Trainer::carry_out(TrainOrders orders) {
@@ -240,46 +270,12 @@ void Trainer::carry_out(TrainOrders orders) {
       case TrainOrder::cancel:
         std::exchange(cancel_, std::make_shared<Cancellation>())->cancel();
         break;
-      case TrainOrder::snapshot: {
-        ParameterGroup::Snapshot what;
-        what.directory = std::filesystem::absolute(options_.checkpoint_dir).string();
-        what.step = order.step;
-        what.keep = options_.checkpoint_keep;
-        what.data_seed = options_.data_seed;
-        what.rule = options_.rule;
-        for (const auto& [slot, index] : slots_) what.slots.push_back(static_cast<int32_t>(slot));
-        group_.snapshot(std::move(what),
-                        [events = events_, this](Errc code, const std::string& text) {
-                          events->post([this, code, text] {
-                            if (code == Errc::ok) checkpoint_ = text;
-                            return loop_->snapshot_taken(code, text, now_millis());
-                          });
-                        });
+      case TrainOrder::snapshot:
+        take_checkpoint(order.step);
         break;
-      }
-      case TrainOrder::restore: {
-        std::optional<Manifest> manifest;
-        try {
-          manifest = newest();
-        } catch (const Error& e) {
-          events_->post([this, code = e.code(), text = std::string(e.what())] {
-            return loop_->restore_failed(code, text, now_millis());
-          });
-          break;
-        }
-        const int64_t step = manifest ? manifest->step : 0;
-        group_.establish(start_from(manifest, true),
-                         [events = events_, this, step](Errc code, const std::string& text) {
-                           events->post([this, step, code, text] {
-                             if (code != Errc::ok)
-                               return loop_->restore_failed(code, text, now_millis());
-                             std::map<int64_t, int64_t> next;
-                             for (const auto& [slot, index] : slots_) next[slot] = step;
-                             return loop_->restored(next, now_millis());
-                           });
-                         });
+      case TrainOrder::restore:
+        restore();
         break;
-      }
       case TrainOrder::finish:
         ended_ = true;
         break;
@@ -291,10 +287,73 @@ void Trainer::carry_out(TrainOrders orders) {
       case TrainOrder::tell:
         tell(order.code == Errc::ok          ? TrainEvent::resumed
              : order.code == Errc::peer_lost ? TrainEvent::lost
+             : order.code == Errc::io        ? TrainEvent::warning
                                              : TrainEvent::recovering,
              order.text);
         break;
     }
+}
+
+void Trainer::take_checkpoint(int64_t step) {
+  ParameterGroup::Snapshot what;
+  what.directory = directory();
+  what.step = step;
+  what.keep = options_.checkpoint_keep;
+  what.data_seed = options_.data_seed;
+  what.rule = options_.rule;
+  for (const auto& [slot, index] : slots_) what.slots.push_back(static_cast<int32_t>(slot));
+  group_.snapshot(
+      std::move(what),
+      [events = events_, this] {
+        events->post([this] { return loop_->snapshot_captured(now_millis()); });
+      },
+      [events = events_, this](Errc code, const std::string& text) {
+        events->post([this, code, text] {
+          if (code == Errc::ok) checkpoint_ = text;
+          return loop_->snapshot_taken(code, text, now_millis());
+        });
+      });
+}
+
+void Trainer::restore() {
+  std::optional<Manifest> manifest;
+  try {
+    manifest = newest();
+  } catch (const Error& e) {
+    events_->post([this, code = e.code(), text = std::string(e.what())] {
+      return loop_->restore_failed(code, text, now_millis());
+    });
+    return;
+  }
+  const int64_t step = manifest ? manifest->step : 0;
+  group_.establish(start_from(manifest, true),
+                   [events = events_, this, step](Errc code, const std::string& text) {
+                     events->post([this, step, code, text] {
+                       if (code != Errc::ok) return loop_->restore_failed(code, text, now_millis());
+                       std::map<int64_t, int64_t> next;
+                       for (const auto& [slot, index] : slots_) next[slot] = step;
+                       return loop_->restored(next, now_millis());
+                     });
+                   });
+}
+
+template <class F>
+void Trainer::call_program(const F& call) {
+  if (thrown_) return;
+  try {
+    call();
+  } catch (...) {  // any type: it is the program's, and goes back to it
+    thrown_ = std::current_exception();
+    events_->post([this] {
+      return loop_
+                 ? loop_->abandon(Errc::cancelled, "a function of the program threw", now_millis())
+                 : TrainOrders{};
+    });
+  }
+}
+
+void Trainer::tell(TrainEvent::Kind kind, const std::string& text) {
+  if (options_.on_event) call_program([&] { options_.on_event({kind, text}); });
 }
 
 void Trainer::start_step(int64_t slot, int64_t step) {
@@ -318,9 +377,11 @@ void Trainer::start_step(int64_t slot, int64_t step) {
       return loop_->step_done(slot, step, value, now_millis());
     });
   };
+  std::vector<Tensor> feeds;
+  if (lane.tower->batch) call_program([&] { feeds = lane.tower->batch(step); });
+  if (thrown_) return report({Errc::cancelled, "a function of the program threw", {}});
   try {
-    lane.step.start(lane.tower->batch ? lane.tower->batch(step) : std::vector<Tensor>{}, run,
-                    report);
+    lane.step.start(std::move(feeds), run, report);
   } catch (const Error& e) {
     report({e.code(), e.what(), {}});
   }
@@ -339,7 +400,7 @@ void Trainer::progress() {
       rate * static_cast<double>(options_.examples_per_step) * static_cast<double>(towers_.size());
   p.remaining =
       std::chrono::duration<double>(rate > 0 ? static_cast<double>(p.steps - p.step) / rate : 0);
-  options_.on_progress(p);
+  call_program([&] { options_.on_progress(p); });
 }
 
 }  // namespace

@@ -433,10 +433,15 @@ class SimCluster {
           what.step = order.step;
           what.rule = o_.rule;
           what.slots = start_from().slots;
-          group_->snapshot(std::move(what), [this](Errc code, const std::string& text) {
-            reports_.push_back(
-                [this, code, text] { return loop_->snapshot_taken(code, text, now()); });
-          });
+          group_->snapshot(
+              std::move(what),
+              [this] {
+                reports_.push_back([this] { return loop_->snapshot_captured(now()); });
+              },
+              [this](Errc code, const std::string& text) {
+                reports_.push_back(
+                    [this, code, text] { return loop_->snapshot_taken(code, text, now()); });
+              });
           break;
         }
         case TrainOrder::restore: {

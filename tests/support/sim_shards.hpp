@@ -429,7 +429,7 @@ class ShardWorld {
     p.reachable = false;
     reliable(detail::concat("shard process ", m, " is back"),
              [this, m] { shards_[m].reachable = true; });
-    if (snapshot_open_ > 0) end_snapshot(Errc::peer_lost, "a shard is gone");
+    if (snapshot_open_ > 0 || writing_) end_snapshot(Errc::peer_lost, "a shard is gone");
     if (!starting_) carry_out(loop_->shards_lost("a shard is gone", now()));
   }
 
@@ -545,12 +545,21 @@ class ShardWorld {
                if (done.code != Errc::ok) return end_snapshot(done.code, done.text);
                for (const SliceState& s : done.state.slices) taken_.slices[s.slice.id] = s;
                if (--snapshot_open_ > 0) return;
-               newest_ = std::move(taken_);
-               carry_out(loop_->snapshot_taken(Errc::ok, "", now()));
+               writing_ = true;
+               reliable(detail::concat("commit step=", taken_.step),
+                        [this, id = done.id] { commit(id); });
+               carry_out(loop_->snapshot_captured(now()));
              });
+  }
+  void commit(uint64_t id) {
+    if (id != snapshot_id_ || !writing_) return;
+    writing_ = false;
+    newest_ = std::move(taken_);
+    carry_out(loop_->snapshot_taken(Errc::ok, "", now()));
   }
   void end_snapshot(Errc code, const std::string& text) {
     snapshot_open_ = 0;
+    writing_ = false;
     ++snapshot_id_;
     carry_out(loop_->snapshot_taken(code, text, now()));
   }
@@ -651,6 +660,7 @@ class ShardWorld {
   uint64_t snapshot_id_ = 0;
   std::map<int32_t, int64_t> running_, step_of_;  // by slot; 0: idle
   size_t restore_left_ = 0, snapshot_open_ = 0;
+  bool writing_ = false;  // what was captured is on its way to the disk
   Outcome restore_error_;
   SnapshotSet taken_;
   std::optional<SnapshotSet> newest_;

@@ -38,7 +38,7 @@ struct World {
       REQUIRE(!ended());
       switch (o.kind) {
         case TrainOrder::start:
-          REQUIRE(!snapshotting);
+          REQUIRE((!snapshotting || captured));
           REQUIRE(!restoring);
           REQUIRE(!lost);  // a step on shards that are gone would be for nothing
           REQUIRE(running.count(o.slot) == 0);
@@ -57,6 +57,7 @@ struct World {
           REQUIRE(!lost);
           for (const auto& [slot, step] : next) REQUIRE(step >= o.step);
           snapshotting = true;
+          captured = false;
           snapshot_step = o.step;
           ++snapshots;
           break;
@@ -111,9 +112,15 @@ struct World {
     lost = true;
     take(loop.shards_lost("ps 0 is gone", now));
   }
+  void capture() {
+    captured = true;
+    image = next;
+    take(loop.snapshot_captured(now));
+  }
   void saved_it(Errc errc = Errc::ok) {
+    if (errc == Errc::ok && !captured) capture();
     snapshotting = false;
-    if (errc == Errc::ok) saved = next;
+    if (errc == Errc::ok) saved = image;
     take(loop.snapshot_taken(errc, "the answer", now));
   }
   void restored() {
@@ -148,8 +155,9 @@ struct World {
   TrainLoop::Plan plan;
   TrainLoop loop;
   Millis now{1'000};
-  std::map<int64_t, int64_t> next, saved, running;
-  bool snapshotting = false, restoring = false, lost = false, finished = false, failed = false;
+  std::map<int64_t, int64_t> next, saved, image, running;
+  bool snapshotting = false, captured = false, restoring = false, lost = false, finished = false,
+       failed = false;
   int64_t snapshot_step = -1;
   int cancels = 0, snapshots = 0, restores = 0;
   std::vector<std::string> told;
@@ -451,18 +459,142 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("slots go on as soon as the state is captured, while its files are written") {
+  World world(plan_of({0, 1}, 6, 2));
+  for (int i = 0; i < 2; ++i) world.done(0);
+  for (int i = 0; i < 2; ++i) world.done(1);
+  REQUIRE(world.snapshotting);
+  CHECK(world.running.empty());
+  world.capture();
+  CHECK(world.running == std::map<int64_t, int64_t>{{0, 2}, {1, 2}});
+  for (int i = 0; i < 2; ++i) world.done(0);
+  for (int i = 0; i < 2; ++i) world.done(1);
+  CHECK(world.running.empty());  // the next checkpoint waits for the one before
+  CHECK(world.snapshots == 1);
+  world.wait(Millis(60'000));  // and a slow disk is no lack of progress
+  CHECK(!world.ended());
+  world.saved_it();
+  CHECK(world.saved == std::map<int64_t, int64_t>{{0, 2}, {1, 2}});
+  CHECK(world.snapshot_step == 4);
+  CHECK(world.snapshots == 2);
+  world.settle();
+  CHECK(world.finished);
+}
+
+TEST_CASE("training ends when its last checkpoint is on disk, not when it is captured") {
+  World world(plan_of({0}, 2, 0));
+  world.done(0);
+  world.done(0);
+  world.capture();
+  CHECK(!world.ended());
+  world.saved_it();
+  CHECK(world.finished);
+}
+
 TEST_CASE("a checkpoint that the disk refuses is told, and training goes on without it") {
+  World world(plan_of({0}, 6, 2));
+  for (const bool captured : {false, true}) {
+    world.done(0);
+    world.done(0);
+    if (captured) world.capture();
+    if (captured) world.done(0);
+    world.saved_it(Errc::io);
+    CHECK(world.told.back() ==
+          detail::concat("no checkpoint of step ", captured ? 4 : 2,
+                         "; the one before is kept, and training goes on: the answer"));
+    CHECK(world.running.at(0) == (captured ? 5 : 2));
+  }
+  world.settle();
+  CHECK(world.finished);
+}
+
+TEST_CASE("a checkpoint that was captured is not taken again when its files fail for a while") {
   World world(plan_of({0}, 4, 2));
   world.done(0);
   world.done(0);
-  world.saved_it(Errc::io);
-  CHECK(world.told.back() == "no checkpoint: the answer");
-  CHECK(world.running.at(0) == 2);
+  world.capture();
   world.done(0);
-  world.done(0);
-  CHECK(world.snapshot_step == 4);
-  world.saved_it(Errc::io);
+  world.saved_it(Errc::timeout);
+  CHECK(world.running.at(0) == 3);
+  CHECK(world.snapshots == 1);
+  world.settle();
   CHECK(world.finished);
+}
+
+TEST_CASE(
+    "training fails when its last checkpoint cannot be written, and says that steps are done") {
+  for (const bool captured : {false, true}) {
+    World world(plan_of({0}, 2, 0));
+    world.done(0);
+    world.done(0);
+    if (captured) world.capture();
+    SUBCASE("for good") {
+      world.saved_it(Errc::io);
+      CHECK(world.failed);
+      CHECK(world.code == Errc::io);
+      CHECK(world.text ==
+            "all steps are done, but the checkpoint of the last one, 2, could not be written: the "
+            "answer");
+    }
+    SUBCASE("unless a later attempt succeeds") {
+      world.saved_it(Errc::timeout);
+      world.wait(Millis(20));
+      REQUIRE(world.snapshotting);
+      CHECK(world.snapshots == 2);
+      world.saved_it();
+      CHECK(world.finished);
+    }
+  }
+}
+
+TEST_CASE("shards that are lost while files are written are restored when the writing has ended") {
+  World world(plan_of({0}, 4, 2));
+  world.done(0);
+  world.done(0);
+  world.capture();
+  world.lose();
+  world.fail(0, Errc::cancelled);
+  CHECK(!world.restoring);
+  world.saved_it();
+  CHECK(world.restoring);
+  world.restored();
+  CHECK(world.running.at(0) == 2);
+  world.settle();
+  CHECK(world.finished);
+}
+
+TEST_CASE("training that is abandoned ends with that reason when all slots are idle") {
+  World world(plan_of({0, 1}, 4, 2));
+  SUBCASE("while steps run") {
+    world.take(world.loop.abandon(Errc::cancelled, "enough", world.now));
+    CHECK(world.cancels == 1);
+    world.done(0);
+    CHECK(!world.failed);
+    world.fail(1, Errc::cancelled);
+  }
+  SUBCASE("while shards are restored") {
+    world.lose();
+    world.fail(0, Errc::peer_lost);
+    world.fail(1, Errc::peer_lost);
+    REQUIRE(world.restoring);
+    world.take(world.loop.abandon(Errc::cancelled, "enough", world.now));
+    CHECK(!world.failed);
+    SUBCASE("well") { world.restored(); }
+    SUBCASE("in vain") { world.not_restored(Errc::peer_lost); }
+  }
+  SUBCASE("while a checkpoint is written") {
+    for (int i = 0; i < 2; ++i) world.done(0);
+    for (int i = 0; i < 2; ++i) world.done(1);
+    world.capture();
+    world.take(world.loop.abandon(Errc::cancelled, "enough", world.now));
+    world.fail(0, Errc::cancelled);
+    world.fail(1, Errc::cancelled);
+    CHECK(!world.failed);
+    world.saved_it();
+  }
+  CHECK(world.failed);
+  CHECK(world.code == Errc::cancelled);
+  CHECK(world.text == "enough");
 }
 
 TEST_CASE("answers that nobody asked for change nothing") {
@@ -500,8 +632,11 @@ TEST_CASE(
           world.not_restored(hopeless && chance(20) ? Errc::bad_data : pass());
         else
           world.restored();
-      } else if (world.snapshotting) {
-        world.saved_it(chance(20) ? pass() : chance(10) ? Errc::io : Errc::ok);
+      } else if (world.snapshotting && !world.captured && chance(50)) {
+        world.capture();
+      } else if (world.snapshotting && (!world.captured || chance(30))) {
+        const bool last = world.snapshot_step >= world.plan.steps;
+        world.saved_it(chance(20) ? pass() : chance(10) && !last ? Errc::io : Errc::ok);
       } else if (!world.running.empty() && chance(85)) {
         const int64_t slot = std::next(world.running.begin(),
                                        static_cast<std::ptrdiff_t>(random() % world.running.size()))

@@ -1,0 +1,115 @@
+// The shards of a process as its sessions use them: who hears of a shard's death, and which senders
+// it remembers.
+#include <caf/all.hpp>
+#include <doctest/doctest.h>
+
+#include "actors/process.hpp"
+#include "training/messages.hpp"
+#include "training/senders.hpp"
+
+namespace troupe {
+namespace {
+
+CreateShard one_shard() {
+  SliceSpec slice;
+  slice.parameter = "w";
+  slice.dtype = static_cast<uint8_t>(DType::f32);
+  slice.shape = {4};
+  slice.size = 4;
+  slice.optimizer = "sgd";
+  slice.learning_rate = 0.1;
+  CreateShard m;
+  m.container = "shared";
+  m.epoch = 1;
+  m.slots = {0};
+  m.slices = {slice};
+  return m;
+}
+
+uint64_t use_shard(caf::scoped_actor& session, const caf::actor& service) {
+  uint64_t door = 0;
+  session->request(service, std::chrono::seconds(30), one_shard())
+      .receive([&](const ShardDescription& d) { door = d.door; },
+               [](const caf::error& e) { FAIL("no shard: " << caf::to_string(e)); });
+  return door;
+}
+
+bool hears_of_loss(caf::scoped_actor& session) {
+  bool heard = false;
+  session->receive([&](const ShardLost& m) { heard = m.container == "shared" && m.shard == 0; },
+                   caf::after(std::chrono::seconds(30)) >> [] {});
+  return heard;
+}
+
+TEST_CASE("every session that uses a shard hears of its death") {
+  Process process("/job:local/task:0", {});
+  const caf::actor service = process.services().actor("shards");
+  {
+    caf::scoped_actor first(process.system()), second(process.system());
+    const uint64_t door = use_shard(first, service);
+    CHECK(use_shard(second, service) == door);
+    caf::anon_send_exit(process.remote(process.task(), door), caf::exit_reason::kill);
+    CHECK(hears_of_loss(first));
+    CHECK(hears_of_loss(second));
+  }
+  process.stop();
+}
+
+caf::actor stranger(caf::actor_system& system) {
+  return system.spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; });
+}
+
+TEST_CASE("a sender keeps its number until it is gone") {
+  Process process("/job:local/task:0", {});
+  {
+    const caf::actor a = stranger(process.system()), b = stranger(process.system());
+    const auto pointer = [](const caf::actor& x) {
+      return caf::actor_cast<caf::strong_actor_ptr>(x);
+    };
+    Senders senders;
+    const Senders::Number first = senders.number(pointer(a));
+    CHECK(first.fresh);
+    CHECK(first.number != 0);
+    CHECK(!senders.number(pointer(a)).fresh);
+    CHECK(senders.number(pointer(a)).number == first.number);
+    const uint64_t other = senders.number(pointer(b)).number;
+    CHECK(other != first.number);
+    CHECK(*senders.find(other) == b);
+    CHECK(senders.gone(a.address()) == first.number);
+    CHECK(senders.gone(a.address()) == 0);
+    CHECK(senders.find(first.number) == nullptr);
+    CHECK(senders.number(pointer(a)).number > other);  // never the old one again
+    for (const caf::actor& actor : {a, b})
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  }
+  process.stop();
+}
+
+TEST_CASE("of more senders than a shard remembers, the longest silent one is forgotten") {
+  Process process("/job:local/task:0", {});
+  {
+    std::vector<caf::actor> actors;
+    Senders senders;
+    const auto number = [&](const caf::actor& actor) {
+      return senders.number(caf::actor_cast<caf::strong_actor_ptr>(actor));
+    };
+    for (size_t i = 0; i < Senders::kMax; ++i) {
+      actors.push_back(stranger(process.system()));
+      CHECK(number(actors.back()).forgotten == 0);
+    }
+    const uint64_t second = number(actors[1]).number;
+    const uint64_t first = number(actors[0]).number;  // speaks again: the second is the silent one
+    for (size_t i = 2; i < actors.size(); ++i) number(actors[i]);
+    actors.push_back(stranger(process.system()));
+    CHECK(number(actors.back()).forgotten == second);
+    CHECK(senders.size() == Senders::kMax);
+    CHECK(senders.find(first) != nullptr);
+    CHECK(senders.find(second) == nullptr);
+    for (const caf::actor& actor : actors)
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  }
+  process.stop();
+}
+
+}  // namespace
+}  // namespace troupe

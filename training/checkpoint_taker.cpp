@@ -1,0 +1,112 @@
+// Implements training/checkpoint_taker.hpp.
+#include "training/checkpoint_taker.hpp"
+
+#include <utility>
+
+#include "training/shard_actor.hpp"
+
+namespace troupe {
+
+struct CheckpointTaker::Order {
+  Wanted wanted;
+  uint64_t epoch = 0, capture = 0;
+  std::vector<int32_t> shards;
+  Manifest manifest;
+  std::map<int32_t, CheckpointFile> files;  // by shard
+  std::function<void()> captured;
+  Gather::Done done;
+};
+
+void CheckpointTaker::take(Wanted wanted, std::vector<ParameterSpec> parameters,
+                           std::function<void()> captured, Gather::Done done) {
+  auto order = std::make_shared<Order>();
+  order->epoch = table_.epoch;
+  order->capture = next_capture_++;
+  order->shards = table_.numbers();
+  order->manifest.step = wanted.step;
+  order->manifest.epoch = table_.epoch;
+  order->manifest.rule = wanted.rule;
+  order->manifest.data_seed = wanted.data_seed;
+  order->manifest.parameters = std::move(parameters);
+  for (int32_t slot : wanted.slots) order->manifest.next_steps.emplace_back(slot, wanted.step);
+  order->wanted = std::move(wanted);
+  order->captured = std::move(captured);
+  order->done = std::move(done);
+  capture(order);
+}
+
+void CheckpointTaker::capture(const std::shared_ptr<Order>& order) {
+  auto gather = std::make_shared<Gather>(order->shards.size(),
+                                         [this, order](Errc code, const std::string& text) {
+                                           if (code != Errc::ok) return order->done(code, text);
+                                           order->captured();
+                                           name_files(order);
+                                         });
+  for (int32_t shard : order->shards)
+    orders_.order(
+        shard,
+        CaptureShard{table_.container, shard, order->epoch, order->wanted.step, order->capture},
+        [gather](Errc code, const std::string& text) { gather->one(code, text); });
+}
+
+void CheckpointTaker::name_files(const std::shared_ptr<Order>& order) {
+  on_disk(order, [this, order, post = orders_.poster()](Disk& disk) {
+    order->manifest.generation = next_generation(disk, order->wanted.directory);
+    post([this, order] { write_files(order); });
+  });
+}
+
+void CheckpointTaker::write_files(const std::shared_ptr<Order>& order) {
+  auto gather = std::make_shared<Gather>(order->shards.size(),
+                                         [this, order](Errc code, const std::string& text) {
+                                           if (code != Errc::ok) return order->done(code, text);
+                                           commit(order);
+                                         });
+  for (int32_t shard : order->shards) {
+    WriteShard m;
+    m.container = table_.container;
+    m.shard = shard;
+    m.epoch = order->epoch;
+    m.capture = order->capture;
+    m.directory = order->wanted.directory;
+    m.name = shard_file_name(order->manifest.generation, order->wanted.step, shard,
+                             static_cast<int32_t>(order->shards.size()));
+    orders_.ask<ShardFile>(
+        shard, std::move(m),
+        [gather, order, shard](Errc code, const std::string& text, const ShardFile& file) {
+          if (code == Errc::ok) order->files[shard] = {file.name, file.bytes, file.sha256};
+          gather->one(code, text);
+        });
+  }
+}
+
+void CheckpointTaker::commit(const std::shared_ptr<Order>& order) {
+  for (const auto& [shard, file] : order->files) order->manifest.files.push_back(file);
+  on_disk(order, [order, log = master_.process().log()](Disk& disk) {
+    const std::string& dir = order->wanted.directory;
+    commit_checkpoint(disk, dir, order->manifest);
+    try {
+      prune_checkpoints(disk, dir, order->wanted.keep);
+    } catch (const Error& e) {  // the new checkpoint is there, whatever becomes of the old ones
+      log->warn("old checkpoints not removed: directory={} error={}", dir, e.what());
+    }
+    order->done(Errc::ok,
+                dir + "/" + manifest_name(order->manifest.generation, order->manifest.step));
+  });
+}
+
+// Does it on the disk thread; its failure ends the order.
+void CheckpointTaker::on_disk(const std::shared_ptr<Order>& order,
+                              std::function<void(Disk&)> work) {
+  Process& process = master_.process();
+  if (!disk_) disk_ = std::make_unique<DiskThread>(process.simulated());
+  disk_->post([order, work = std::move(work), &disk = disk_of(process)] {
+    try {
+      work(disk);
+    } catch (const Error& e) {
+      order->done(e.code(), e.what());
+    }
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,160 @@
+// Implements training/shard_maker.hpp.
+#include "training/shard_maker.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kPieceBytes = int64_t{4} << 20;  // of first values; CAF messages stay small
+// Until the owner of shared parameters has set them.
+constexpr std::chrono::milliseconds kServingPoll{100};
+constexpr int kServingTries = 600;
+
+Gather::Done part_of(std::shared_ptr<Gather> gather) {
+  return
+      [gather = std::move(gather)](Errc code, const std::string& text) { gather->one(code, text); };
+}
+
+}  // namespace
+
+void ShardMaker::add_source(int64_t call, std::vector<std::string> parameters) {
+  sources_.emplace_back(call, std::move(parameters));
+}
+void ShardMaker::drop_source(int64_t call) {
+  std::erase_if(sources_, [&](const auto& source) { return source.first == call; });
+}
+
+// Shard 0 first: whoever made it owns the container's values and recovery.
+void ShardMaker::make(const std::vector<int32_t>& shards, const std::vector<int32_t>& slots,
+                      Done done) {
+  create(shards.at(0), slots, [this, shards, slots, done](Errc code, const std::string& text) {
+    if (code != Errc::ok) return done(code, text);
+    const auto made = [this, shards, done](Errc c, const std::string& t) {
+      if (c != Errc::ok)
+        done(c, t);
+      else if (owner())
+        set_initial(shards, done);
+      else
+        wait_serving(shards, done);
+    };
+    auto gather = std::make_shared<Gather>(shards.size() - 1, made);
+    for (size_t i = 1; i < shards.size(); ++i) create(shards[i], slots, part_of(gather));
+  });
+}
+
+void ShardMaker::make_again(const std::vector<int32_t>& slots, Done done) {
+  const std::vector<int32_t> all = table_.numbers();
+  auto gather = std::make_shared<Gather>(all.size(), std::move(done));
+  for (int32_t shard : all) create(shard, slots, part_of(gather));
+}
+
+void ShardMaker::create(int32_t shard, const std::vector<int32_t>& slots, Done done) {
+  CreateShard m;
+  m.container = table_.container;
+  m.shard = shard;
+  m.epoch = table_.epoch;
+  m.rule = static_cast<uint8_t>(table_.rule);
+  m.slots = slots;
+  for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));
+  orders_.ask<ShardDescription>(
+      shard, std::move(m),
+      [this, shard, done](Errc code, const std::string& text, const ShardDescription& d) {
+        if (code == Errc::ok) {
+          table_.shards.at(shard).door = d.door;
+          if (shard == 0 && !std::exchange(decided_, true) && !d.created && shared_)
+            attached_ = true;
+          if (!owner()) table_.epoch = d.epoch;
+        }
+        done(code, text);
+      });
+}
+
+void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
+  struct Values {
+    std::mutex mutex;  // guards the rest, and the gather: calls end on any thread
+    std::map<std::string, Tensor> by_name;
+  };
+  auto values = std::make_shared<Values>();
+  const auto computed = [this, post = orders_.poster(), shards, values, done](
+                            Errc code, const std::string& text) {
+    post([this, shards, values, done, code, text] {
+      if (code != Errc::ok)
+        done(code, "first values of the parameters: " + text);
+      else
+        send_initial(shards, values->by_name, done);
+    });
+  };
+  auto gather = std::make_shared<Gather>(sources_.size(), computed);
+  for (const auto& [call, names] : sources_)
+    master_.start(call, {}, RunOptions{}, [values, gather, names = names](const RunResult& result) {
+      std::lock_guard lock(values->mutex);
+      if (result.code == Errc::ok)
+        for (size_t i = 0; i < names.size(); ++i) values->by_name[names[i]] = result.values[i];
+      gather->one(result.code, result.text);
+    });
+}
+
+void ShardMaker::send_initial(const std::vector<int32_t>& shards,
+                              const std::map<std::string, Tensor>& values, Done done) {
+  std::vector<SetInitial> pieces;
+  for (int32_t shard : shards)
+    for (const Slice& slice : table_.shards.at(shard).slices) {
+      const Tensor& whole = values.at(slice.parameter);
+      const char* bytes =
+          static_cast<const char*>(whole.raw()) + slice.offset * size_of(slice.dtype);
+      const int64_t total = slice.bytes();
+      int64_t at = 0;
+      do {
+        const int64_t n = std::min(kPieceBytes, total - at);
+        SetInitial m;
+        m.container = table_.container;
+        m.shard = shard;
+        m.slice = slice.id;
+        m.epoch = table_.epoch;
+        m.byte_offset = at;
+        m.bytes.assign(bytes + at, bytes + at + n);
+        pieces.push_back(std::move(m));
+        at += n;
+      } while (at < total);
+    }
+  auto gather = std::make_shared<Gather>(pieces.size(), std::move(done));
+  for (SetInitial& m : pieces) {
+    const int32_t shard = m.shard;
+    orders_.order(shard, std::move(m), part_of(gather));
+  }
+}
+
+void ShardMaker::wait_serving(const std::vector<int32_t>& shards, Done done) {
+  poll_serving(shards, kServingTries, std::move(done));
+}
+
+void ShardMaker::poll_serving(const std::vector<int32_t>& shards, int tries, Done done) {
+  auto serving = std::make_shared<bool>(true);
+  const auto asked = [this, shards, tries, done, serving](Errc code, const std::string& text) {
+    if (code == Errc::ok && *serving)
+      done(Errc::ok, {});
+    else if (tries > 0)
+      orders_.later(kServingPoll,
+                    [this, shards, tries, done] { poll_serving(shards, tries - 1, done); });
+    else
+      done(Errc::peer_lost,
+           text.empty() ? "the session that owns the shared parameters has not set their first "
+                          "values; look whether it still runs"
+                        : text);
+  };
+  auto gather = std::make_shared<Gather>(shards.size(), asked);
+  for (int32_t shard : shards)
+    orders_.ask<ShardDescription>(shard, DescribeShard{table_.container, shard},
+                                  [this, shard, gather, serving](Errc code, const std::string& text,
+                                                                 const ShardDescription& d) {
+                                    if (code == Errc::ok) {
+                                      *serving = *serving && d.serving;
+                                      table_.shards.at(shard).door = d.door;
+                                      table_.epoch = std::max(table_.epoch, d.epoch);
+                                    }
+                                    gather->one(code, text);
+                                  });
+}
+
+}  // namespace troupe

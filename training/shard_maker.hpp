@@ -1,0 +1,52 @@
+// ShardMaker: makes the shards of a session and gives them their first values, or follows the
+// session that has made them first, when their container is shared.
+//
+// Owner: the group, whose actor alone uses it, but for owner().
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "training/shard_orders.hpp"
+
+namespace troupe {
+
+class ShardMaker {
+ public:
+  using Done = Gather::Done;
+  ShardMaker(Master& master, ShardTable& table, ShardOrders& orders, bool shared)
+      : master_(master), table_(table), orders_(orders), shared_(shared) {}
+
+  // A call that computes the first values of these parameters.
+  void add_source(int64_t call, std::vector<std::string> parameters);
+  void drop_source(int64_t call);
+
+  // Makes these shards, and sets their first values or waits until their owner has.
+  void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& slots, Done done);
+  // Makes those of all shards that are gone; values are for the epoch that follows.
+  void make_again(const std::vector<int32_t>& slots, Done done);
+  void set_initial(const std::vector<int32_t>& shards, Done done);
+  // Until all of them have values, or the owner of a shared container has had its time.
+  void wait_serving(const std::vector<int32_t>& shards, Done done);
+
+  // False: another session set the values, and recovers them. Any thread.
+  bool owner() const { return !attached_; }
+
+ private:
+  void create(int32_t shard, const std::vector<int32_t>& slots, Done done);
+  void send_initial(const std::vector<int32_t>& shards, const std::map<std::string, Tensor>& values,
+                    Done done);
+  void poll_serving(const std::vector<int32_t>& shards, int tries, Done done);
+
+  Master& master_;
+  ShardTable& table_;
+  ShardOrders& orders_;
+  const bool shared_;
+  std::vector<std::pair<int64_t, std::vector<std::string>>> sources_;
+  bool decided_ = false;  // whether the container is ours, or another session's
+  std::atomic<bool> attached_{false};
+};
+
+}  // namespace troupe
