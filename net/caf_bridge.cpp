@@ -13,6 +13,7 @@
 #include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/network/test_multiplexer.hpp>
 
+#include "net/basp_guard.hpp"
 #include "net/link.hpp"
 
 namespace troupe {
@@ -168,7 +169,8 @@ class CafBridge::Scribe final : public caf::io::scribe {
         link_(link),
         slot_(std::move(slot)),
         mpx_(mpx),
-        peer_(detail::concat(link->peer().name(), "#", link->peer().incarnation)) {}
+        peer_(detail::concat(link->peer().name(), "#", link->peer().incarnation)),
+        guard_(link->peer().node, link->role() == Link::Role::dialler) {}
 
   // BASP asks for exactly n bytes: a header, then the payload its header names.
   void configure_read(caf::io::receive_policy::config config) override {
@@ -195,7 +197,7 @@ class CafBridge::Scribe final : public caf::io::scribe {
       p += take;
       if (in_.size() < want_) break;
       read_.swap(in_);  // consume() takes rd_buf() as it is
-      if (!consume(&mpx_, read_.data(), read_.size()) || want_ > kCafMessageMax) closed_ = true;
+      hand_over();
       read_.clear();
       in_.clear();
     }
@@ -221,8 +223,24 @@ class CafBridge::Scribe final : public caf::io::scribe {
   void remove_from_loop() override {}
 
  private:
+  // Hands CAF the header or payload in read_.
+  void hand_over() {
+    fault_ = guard_.check(read_);
+    if (!fault_.empty()) {
+      closed_ = true;
+      return;
+    }
+    fault_ = "CAF cannot read them";
+    if (!consume(&mpx_, read_.data(), read_.size())) closed_ = true;
+    if (!detached() && !closed_) fault_.clear();
+  }
   void end_link() {
-    if (const auto link = link_.lock()) link->close("CAF has closed its connection");
+    const auto link = link_.lock();
+    if (!link) return;
+    if (fault_.empty())
+      link->close("CAF has closed its connection");
+    else
+      link->reject("malformed control messages: " + fault_);
   }
   void finish() {
     if (!closed_ || !launched_) return;
@@ -235,6 +253,8 @@ class CafBridge::Scribe final : public caf::io::scribe {
   const std::shared_ptr<Slot> slot_;
   caf::io::network::multiplexer& mpx_;
   const std::string peer_;
+  BaspGuard guard_;
+  std::string fault_;  // what is wrong with the bytes in hand; empty between them
   std::vector<char> in_, read_, out_, stash_;
   size_t want_ = 0;
   bool launched_ = false, closed_ = false;

@@ -328,7 +328,15 @@ void Link::eaten(size_t caf_bytes) {
 
 // Ending
 
-void Link::fail_protocol(const std::string& what) { close_now(what); }
+void Link::fail_protocol(const std::string& what) {
+  rejected_ = true;
+  close_now(what);
+}
+
+void Link::reject(const std::string& fault) {
+  rejected_ = true;
+  close(fault);
+}
 
 void Link::close(const std::string& reason) {
   {

@@ -105,11 +105,14 @@ class Link : public std::enable_shared_from_this<Link> {
   void eaten(size_t caf_bytes);            // CAF has taken that many: the peer may send more
   // Ends it soon; the host hears of it on the net thread.
   void close(const std::string& reason);
+  void reject(const std::string& fault);  // the same, for what the peer has sent
   // The same at once, on the net thread; what is queued is written as far as the socket takes it.
   void close_now(const std::string& reason, Refusal refusal = Refusal::none);
 
   Role role() const { return role_; }
   State state() const { return state_; }
+  // It ended because of what the peer sent, which is not of the protocol.
+  bool rejected() const { return rejected_; }
   const Hello& peer() const { return peer_; }  // from judge() on
   std::string label() const;                   // "/job:ps/task:1", or the address of a stranger
   TimePoint last_heard() const { return heard_; }
@@ -181,6 +184,7 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // Net thread.
   std::atomic<State> state_{State::greeting};
+  std::atomic<bool> rejected_{false};
   Hello peer_;
   TimePoint started_, heard_, ticked_;
   std::vector<std::byte> scratch_;

@@ -189,6 +189,13 @@ void Mesh::Core::closed(Link& link, const std::string& reason, Refusal why) {
   const std::shared_ptr<Link> self = link.shared_from_this();
   std::erase(links_, self);
   if (find(link)) drop(link.peer().name(), reason);
+  if (link.rejected() && clock_.now() - warned_ >= 1s) {
+    warned_ = clock_.now();  // strangers must not fill the log
+    log_->error(
+        "link closed, its peer does not keep to the protocol; see what runs there: peer={} "
+        "address={} reason={}",
+        link.label(), link.peer().address, reason);
+  }
   if (link.role() == Link::Role::dialler) {
     if (const auto address = targets_.ended(link, why, clock_.now())) refused(*address, reason);
   } else if (why != Refusal::none && why != Refusal::linked && clock_.now() - warned_ >= 1s) {

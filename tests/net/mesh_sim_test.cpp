@@ -12,6 +12,8 @@
 #include <caf/scheduler/test_coordinator.hpp>
 
 #include "net/caf_bridge.hpp"
+#include "net/crc32c.hpp"
+#include "net/frame.hpp"
 #include "tests/support/sim_net.hpp"
 
 namespace troupe {
@@ -115,6 +117,15 @@ struct World {
     run_until([] { return false; }, time);
   }
 };
+
+// Makes the checksums of a changed frame right again: damage that only who reads the content finds.
+void seal(std::vector<std::byte>& bytes) {
+  HeaderBytes header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.payload_crc = crc32c(std::span(bytes).subspan(kFrameHeader));
+  header.header_crc = crc_of_header(header);
+  std::memcpy(bytes.data(), &header, sizeof header);
+}
 
 }  // namespace
 
@@ -274,6 +285,44 @@ TEST_CASE("equal seeds give equal clusters, event by event") {
   };
   CHECK(history(1) == history(1));
   CHECK(history(1) != history(2));
+}
+
+// Control messages are CAF's; what it does with bytes that were never any is shown here.
+TEST_CASE("a peer with malformed control messages loses its link at most, and others still join") {
+  int ended = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    World w(seed);
+    std::mt19937_64 dice(seed);
+    SimNode& ps = w.add("ps", 0, {});
+    int spared = static_cast<int>(dice() % 6), spoiled = 0;  // frames
+    w.net.filter = [&](const sim::SimFrame& f) {
+      if (f.from != "worker0" || f.channel != Channel::caf || --spared >= 0)
+        return sim::Verdict::pass;
+      if (++spoiled > 3) return sim::Verdict::pass;
+      const auto payload = std::span(f.bytes).subspan(kFrameHeader);
+      // Some bytes, a whole header's numbers, or everything.
+      const size_t count = dice() % 4 == 0 ? payload.size() : 1 + dice() % 4;
+      for (size_t i = 0; i < count; ++i)
+        payload[dice() % payload.size()] = static_cast<std::byte>(dice() % 3 ? dice() : 0xff);
+      seal(f.bytes);
+      return sim::Verdict::pass;
+    };
+    SimNode& evil = w.add("worker", 0, {ps.address});
+    w.run_for(1s);
+    for (int i = 0; i < 4; ++i) {
+      if (evil.agents.count("/job:ps/task:0")) caf::anon_send(evil.agents.at("/job:ps/task:0"), i);
+      w.run_for(200ms);
+    }
+    ended += static_cast<int>(
+        std::count(ps.history.begin(), ps.history.end(), "down /job:worker/task:0"));
+    SimNode& good = w.add("worker", 1, {ps.address});
+    REQUIRE(w.run_until([&] { return good.agents.count("/job:ps/task:0") > 0; }, 10s));
+    const int before = ps.asked;
+    caf::anon_send(good.agents.at("/job:ps/task:0"), 1);
+    REQUIRE(w.run_until([&] { return ps.asked > before; }, 5s));
+  }
+  CHECK(ended > 10);  // the damage was felt
 }
 
 }  // namespace troupe

@@ -1,188 +1,25 @@
 // Meshes over loopback: several actor systems in one process, each with its own net thread, as real
 // processes have them.
-#include "net/mesh.hpp"
-
-#include <doctest/doctest.h>
-
-#include <condition_variable>
-#include <cstring>
-#include <future>
-#include <map>
-#include <mutex>
-
-#include <caf/all.hpp>
-#include <caf/io/all.hpp>
-
-#include "net/caf_bridge.hpp"
-#include "net/net_thread.hpp"
+#include "tests/support/mesh_node.hpp"
 
 namespace troupe {
-namespace {
 
 using namespace std::chrono_literals;
-
-struct Config : caf::actor_system_config {
-  explicit Config(Rng& rng) {
-    load_network(*this, rng);
-    set("scheduler.max-threads", size_t{2});
-  }
-};
-
-// Keeps what comes through a door.
-class Inbox : public caf::monitorable_actor {
- public:
-  explicit Inbox(caf::actor_config& config) : monitorable_actor(config) {}
-  void enqueue(caf::mailbox_element_ptr m, caf::execution_unit*) override {
-    std::lock_guard lock(mutex);
-    senders.push_back(m->sender);
-    messages.push_back(m->copy_content_to_message());
-    changed.notify_all();
-  }
-  bool wait_for(size_t count) {
-    std::unique_lock lock(mutex);
-    return changed.wait_for(lock, 20s, [&] { return messages.size() >= count; });
-  }
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<caf::message> messages;
-  std::vector<caf::strong_actor_ptr> senders;
-};
-
-struct Node : MeshListener {
-  SystemRng rng;
-  Config config{rng};
-  caf::actor_system system{config};
-  std::unique_ptr<NetThread> net = make_net_thread();
-  Doors doors;
-  caf::actor agent;
-  std::unique_ptr<Mesh> mesh;
-  std::string address;
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<std::string, caf::actor> agents;
-  std::vector<std::string> history;  // "up NAME", "down NAME"
-  std::string refusal;
-
-  Node(const std::string& job, int task, std::vector<std::string> seeds,
-       std::function<void(MeshOptions&)> tweak = {}) {
-    agent = system.spawn(
-        [task]() -> caf::behavior { return {[task](int x) { return x * 10 + task; }}; });
-    MeshOptions options;
-    options.job = job;
-    options.task = task;
-    options.incarnation = 1;
-    options.seeds = std::move(seeds);
-    if (tweak) tweak(options);
-    mesh = std::make_unique<Mesh>(system, net->transport(), net->clock(), rng, doors, options);
-    try {
-      address = mesh->start(agent, this);
-    } catch (...) {  // the actor system waits for its actors
-      caf::anon_send_exit(agent, caf::exit_reason::kill);
-      throw;
-    }
-  }
-  ~Node() override { stop(); }
-  void stop() {
-    mesh->stop();
-    caf::anon_send_exit(agent, caf::exit_reason::kill);
-    std::lock_guard lock(mutex);
-    agents.clear();
-  }
-  void up(const Member& member, const caf::actor& a) override {
-    std::lock_guard lock(mutex);
-    agents[member.name()] = a;
-    history.push_back("up " + member.name());
-    changed.notify_all();
-  }
-  void down(const Member& member, const std::string&) override {
-    std::lock_guard lock(mutex);
-    agents.erase(member.name());
-    history.push_back("down " + member.name());
-    changed.notify_all();
-  }
-  void refused(Errc code, const std::string& reason) override {
-    CHECK(code == Errc::bad_configuration);
-    std::lock_guard lock(mutex);
-    refusal = reason;
-    changed.notify_all();
-  }
-  bool wait(const std::function<bool()>& done) {
-    std::unique_lock lock(mutex);
-    return changed.wait_for(lock, 20s, done);
-  }
-  bool wait_members(size_t others) {
-    return wait([&] { return agents.size() == others; });
-  }
-  caf::actor agent_of(const std::string& name) {
-    std::lock_guard lock(mutex);
-    return agents.at(name);
-  }
-  caf::strong_actor_ptr make_inbox(bool door = true) {
-    caf::actor_config c;
-    auto out = caf::make_actor<Inbox, caf::strong_actor_ptr>(system.next_actor_id(), system.node(),
-                                                             &system, c);
-    if (door) doors.open(out);
-    return out;
-  }
-};
-
-// As handles: by actor id and process.
-bool same(const caf::strong_actor_ptr& a, const caf::strong_actor_ptr& b) {
-  return caf::actor_cast<caf::actor>(a) == caf::actor_cast<caf::actor>(b);
-}
-
-Inbox& inbox(const caf::strong_actor_ptr& p) { return *static_cast<Inbox*>(p->get()); }
-
-template <class M>
-void send_as(const caf::strong_actor_ptr& from, const caf::strong_actor_ptr& to, M message) {
-  to->enqueue(from, caf::make_message_id(), caf::make_message(std::move(message)), nullptr);
-}
-
-// Says `words` to an address and collects the answer until the other side hangs up.
-std::string converse(const std::string& address, const std::string& words) {
-  auto net = make_net_thread();
-  std::promise<std::string> done;
-  std::string heard;
-  char buffer[4096];
-  ConnectionPtr keep;
-  net->transport().dial(address, 5s, [&](ConnectionPtr connection, const std::string& reason) {
-    if (!connection) return done.set_value("not connected: " + reason);
-    keep = connection;
-    connection->start(
-        {[&] {
-           return ConnectionHandlers::Room{std::as_writable_bytes(std::span(buffer)), {}};
-         },
-         [&](size_t n) { heard.append(buffer, n); }, [] {},
-         [&](const std::string&) { done.set_value(heard); }});
-    const std::span<const std::byte> part(reinterpret_cast<const std::byte*>(words.data()),
-                                          words.size());
-    connection->write(std::span(&part, 1));
-  });
-  auto future = done.get_future();
-  const bool ended = future.wait_for(20s) == std::future_status::ready;
-  CHECK(ended);
-  const std::string out = ended ? future.get() : "";
-  net->transport().run([&] { keep.reset(); });
-  return out;
-}
-
-}  // namespace
 
 TEST_CASE(
     "three processes meet through one seed, and their agents and proxies can be used both ways") {
   // Joined in any order: the second and third are there before their seed.
   int port = 0;
   {
-    Node probe("ps", 9, {});
+    MeshNode probe("ps", 9, {});
     port = std::stoi(probe.address.substr(probe.address.rfind(':') + 1));
   }
   const std::string seed = "127.0.0.1:" + std::to_string(port);
-  Node b("worker", 0, {seed}), c("worker", 1, {seed});
+  MeshNode b("worker", 0, {seed}), c("worker", 1, {seed});
   CHECK(b.mesh->waiting_for({"/job:worker/task:0", "/job:ps/task:0"}) ==
         std::vector<std::string>{"/job:ps/task:0"});
-  Node a("ps", 0, {}, [&](MeshOptions& o) { o.listen = seed; });
-  for (Node* n : {&a, &b, &c}) REQUIRE(n->wait_members(2));
+  MeshNode a("ps", 0, {}, [&](MeshOptions& o) { o.listen = seed; });
+  for (MeshNode* n : {&a, &b, &c}) REQUIRE(n->wait_members(2));
   CHECK(b.mesh->waiting_for({"/job:ps/task:0", "/job:worker/task:1"}).empty());
   CHECK(c.mesh->members().size() == 3);
   CHECK(c.mesh->members()[0] == c.mesh->self());
@@ -285,7 +122,7 @@ TEST_CASE(
     CHECK(b.mesh->is_up("/job:worker/task:1"));
 
     // Started again, as a newer incarnation at the same address, it is found without being told.
-    Node again("ps", 0, {}, [&](MeshOptions& o) {
+    MeshNode again("ps", 0, {}, [&](MeshOptions& o) {
       o.listen = seed;
       o.incarnation = 2;
     });
@@ -300,7 +137,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a stranger who speaks something else is refused and reaches nothing") {
-  Node a("ps", 0, {});
+  MeshNode a("ps", 0, {});
   const std::string heard = converse(a.address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK(heard.find("link of a Troupe cluster") != heard.npos);
   CHECK(converse(a.address, std::string(5000, '\xff')).size() <= 768);
@@ -309,26 +146,26 @@ TEST_CASE("a stranger who speaks something else is refused and reaches nothing")
 }
 
 TEST_CASE("processes that do not fit together are told why") {
-  Node a("ps", 0, {});
+  MeshNode a("ps", 0, {});
   SUBCASE("another cluster") {
-    Node b("worker", 0, {a.address}, [](MeshOptions& o) { o.cluster = "other"; });
+    MeshNode b("worker", 0, {a.address}, [](MeshOptions& o) { o.cluster = "other"; });
     REQUIRE(b.wait([&] { return !b.refusal.empty(); }));
     CHECK(b.refusal.find("of cluster \"other\"") != b.refusal.npos);
     CHECK(b.refusal.find("--cluster") != b.refusal.npos);
     CHECK(b.refusal.find(a.address) != b.refusal.npos);
   }
   SUBCASE("other ops") {
-    Node b("worker", 0, {a.address}, [](MeshOptions& o) { o.fingerprint = 99; });
+    MeshNode b("worker", 0, {a.address}, [](MeshOptions& o) { o.fingerprint = 99; });
     REQUIRE(b.wait([&] { return !b.refusal.empty(); }));
     CHECK(b.refusal.find("different ops") != b.refusal.npos);
   }
   SUBCASE("an older incarnation of a task") {
     {
-      Node b("worker", 0, {a.address}, [](MeshOptions& o) { o.incarnation = 5; });
+      MeshNode b("worker", 0, {a.address}, [](MeshOptions& o) { o.incarnation = 5; });
       REQUIRE(a.wait_members(1));
     }
     REQUIRE(a.wait_members(0));
-    Node old("worker", 0, {a.address}, [](MeshOptions& o) { o.incarnation = 4; });
+    MeshNode old("worker", 0, {a.address}, [](MeshOptions& o) { o.incarnation = 4; });
     REQUIRE(old.wait([&] { return !old.refusal.empty(); }));
     CHECK(old.refusal.find("started anew") != old.refusal.npos);
   }
@@ -337,19 +174,19 @@ TEST_CASE("processes that do not fit together are told why") {
 
 TEST_CASE(
     "listening beyond loopback wants certificates or an explicit word, and a taken port says so") {
-  CHECK_THROWS_WITH_AS(Node("ps", 0, {}, [](MeshOptions& o) { o.listen = "0.0.0.0:0"; }),
+  CHECK_THROWS_WITH_AS(MeshNode("ps", 0, {}, [](MeshOptions& o) { o.listen = "0.0.0.0:0"; }),
                        doctest::Contains("--insecure"), Error);
-  CHECK_THROWS_WITH_AS(Node("ps", 0, {}, [](MeshOptions& o) { o.listen = "127.0.0.1"; }),
+  CHECK_THROWS_WITH_AS(MeshNode("ps", 0, {}, [](MeshOptions& o) { o.listen = "127.0.0.1"; }),
                        doctest::Contains("no port"), Error);
-  Node a("ps", 0, {});
+  MeshNode a("ps", 0, {});
   try {
-    Node b("ps", 1, {}, [&](MeshOptions& o) { o.listen = a.address; });
+    MeshNode b("ps", 1, {}, [&](MeshOptions& o) { o.listen = a.address; });
     FAIL("the port is taken");
   } catch (const Error& e) {
     CHECK(e.code() == Errc::io);
     CHECK(std::string(e.what()).find("in use") != std::string::npos);
   }
-  Node open("ps", 2, {}, [](MeshOptions& o) {
+  MeshNode open("ps", 2, {}, [](MeshOptions& o) {
     o.listen = "0.0.0.0:0";
     o.insecure = true;
   });
@@ -357,8 +194,8 @@ TEST_CASE(
 }
 
 TEST_CASE("members that come and go draw different task numbers") {
-  Node a("ps", 0, {});
-  Node b("worker", 0, {a.address});
+  MeshNode a("ps", 0, {});
+  MeshNode b("worker", 0, {a.address});
   REQUIRE(b.wait_members(1));
   auto net = make_net_thread();
   SystemRng rng;
@@ -379,7 +216,7 @@ TEST_CASE("members that come and go draw different task numbers") {
 
 TEST_CASE("CAF neither listens nor dials, and node ids are random") {
   SystemRng rng;
-  Config one(rng), two(rng);
+  MeshConfig one(rng), two(rng);
   caf::actor_system a{one}, b{two};
   CHECK(a.node() != b.node());
   CHECK(node_id_of(a.node()) != node_id_of(b.node()));
