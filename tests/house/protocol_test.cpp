@@ -1,0 +1,55 @@
+// docs/protocol.md names every message that can leave a process.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace troupe {
+namespace {
+
+std::string text_of(const std::string& path) {
+  std::ifstream in(TROUPE_SOURCE_DIR "/" + path);
+  REQUIRE(in.good());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The first group of every match.
+std::set<std::string> names_in(const std::string& text, const std::regex& pattern) {
+  std::set<std::string> out;
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it)
+    out.insert((*it)[1]);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("docs/protocol.md names every message that can leave a process") {
+  const std::regex registered(R"re(add_message_type<\w+>\("(\w+)"\))re");
+  std::set<std::string> messages;
+  for (const char* path : {"actors/messages.cpp", "training/messages.cpp"})
+    messages.merge(names_in(text_of(path), registered));
+  CHECK(messages.count("InstallGraph") == 1);
+  CHECK(messages.count("CreateShard") == 1);
+
+  const std::string plane = text_of("net/messages.hpp");
+  std::smatch list;
+  REQUIRE(std::regex_search(plane, list, std::regex(R"(PlaneMessage =\s*std::variant<([^>]*)>)")));
+  messages.merge(names_in(list[1].str(), std::regex(R"((\w+))")));
+  CHECK(messages.count("Deliver") == 1);
+
+  const std::string link = text_of("net/link.hpp");
+  REQUIRE(std::regex_search(link, list, std::regex(R"(enum class Control[^{]*\{([^}]*)\})")));
+  for (const std::string& frame : names_in(list[1].str(), std::regex(R"(([a-z]+))")))
+    messages.insert(frame);
+
+  const std::set<std::string> words = names_in(text_of("docs/protocol.md"), std::regex(R"((\w+))"));
+  for (const std::string& message : messages) {
+    CAPTURE(message);
+    CHECK(words.count(message) == 1);
+  }
+}
+
+}  // namespace troupe
