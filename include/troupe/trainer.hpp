@@ -30,8 +30,9 @@ struct Tower {
   Output loss;    // scalar
   Output update;  // what minimize() returned
   std::vector<Output> feeds = {};
-  // The feeds of a step; a pure function of it, so that a lost step can be done again. Called from
-  // the training thread.
+  // The values of `feeds` for a step; a pure function of it, so that a lost step can be done again.
+  // Called from the training thread, while steps of other towers run. If making a batch takes long,
+  // let a Prefetch of troupe/data.hpp make it ahead, on a thread of its own.
   std::function<std::vector<Tensor>(int64_t step)> batch = {};
 };
 
@@ -45,7 +46,12 @@ struct TrainProgress {
 
 // Something a person should know: who died, who noticed, what is done about it.
 struct TrainEvent {
-  enum Kind : uint8_t { lost, recovering, resumed, checkpoint, warning } kind;
+  enum Kind : uint8_t {
+    lost,        // a process or a shard is gone
+    recovering,  // a step or a checkpoint failed and is done again
+    resumed,     // training goes on, from this step
+    warning,     // it goes on, but worse: a checkpoint that cannot be written or read
+  } kind;
   std::string text;
 };
 
@@ -54,13 +60,16 @@ struct TrainOptions {
   int64_t steps = 0;              // per slot
   int64_t examples_per_step = 0;  // per slot, for the rate; 0: not known
   std::string checkpoint_dir;     // empty: none
-  int64_t checkpoint_every = 0;   // steps; 0: only at the end
-  int checkpoint_keep = 3;
-  bool resume = false;     // from the newest valid checkpoint in checkpoint_dir
-  uint64_t data_seed = 0;  // goes into the checkpoint; a resumed run must agree
+  // Steps; 0: only at the end. Towers stop until the shards hold their state, not until it is
+  // written. One that cannot be written is a warning; the ones before are kept.
+  int64_t checkpoint_every = 0;
+  int checkpoint_keep = 3;  // the newest ones; at least 1
+  bool resume = false;      // from the newest valid checkpoint in checkpoint_dir
+  uint64_t data_seed = 0;   // goes into the checkpoint; a resumed run must agree
   // A step that fails because a process is gone is tried again; training ends with the error after
   // this long without progress.
   std::chrono::milliseconds patience{120'000};
+  // Called from the thread that called train().
   std::function<void(const TrainProgress&)> on_progress = {};
   std::function<void(const TrainEvent&)> on_event = {};
 };
@@ -72,21 +81,25 @@ struct TrainResult {
   double seconds = 0;
   std::string weights_sha256;  // of all parameters, in name order: dtype, shape, bytes
   int64_t recoveries = 0;
-  std::string checkpoint;  // path of the newest one; empty: none
+  std::string checkpoint;  // path of the newest manifest, or of the one resumed from; empty: none
 };
 
-// Trains until every slot has done `options.steps`. Throws: Error, after all towers have stopped:
-// bad_data for a loss or gradient that is not finite (naming parameter, slot and step), peer_lost
-// when patience ends (naming who is missing), and what a step throws.
+// Trains until every slot has done `options.steps`. Throws, after all towers have stopped: what
+// `batch`, `on_progress` or `on_event` threw, of any type; Error(bad_data) for a loss or gradient
+// that is not finite (naming parameter, slot and step); Error(peer_lost) when patience ends (naming
+// who is missing); Error(io) when all steps are done and the last checkpoint cannot be written (the
+// values are still in the session); and what a step throws. The session can be used on.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);
 
 // The present values of all parameters of the session's graph, by name.
 std::map<std::string, Tensor> parameter_values(Session& session);
 
-// Where each slice of each parameter lives.
+// Where each slice of each parameter lives, and what moved since its shard was made: values to
+// processes that did not have that version, gradients from all, those sent again included.
 struct ParameterSlice {
   std::string parameter, task;
   int64_t offset = 0, size = 0, bytes = 0, version = 0;  // offset and size in elements
+  int64_t pulled_bytes = 0, pushed_bytes = 0;
 };
 std::vector<ParameterSlice> parameter_slices(Session& session);
 
