@@ -193,6 +193,22 @@ TEST_CASE(
   CHECK(!open.address.empty());
 }
 
+TEST_CASE("a mesh that stops while it joins tells its listener nothing more") {
+  MeshNode a("ps", 0, {});
+  for (int i = 0; i < 60; ++i) {
+    MeshNode b("worker", 0, {a.address},
+               [&](MeshOptions& o) { o.incarnation = static_cast<uint64_t>(i + 1); });
+    if (i % 3 == 0) continue;
+    for (int yields = 0; yields < i * 50; ++yields) std::this_thread::yield();
+    if (i % 3 == 2) {
+      std::thread one([&] { b.mesh->stop(); });
+      b.stop();  // from two threads at once
+      one.join();
+    }
+  }
+  CHECK(a.mesh->self().name() == "/job:ps/task:0");
+}
+
 TEST_CASE("members that come and go draw different task numbers") {
   MeshNode a("ps", 0, {});
   MeshNode b("worker", 0, {a.address});

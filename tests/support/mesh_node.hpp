@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <future>
@@ -61,6 +62,7 @@ struct MeshNode : MeshListener {
   std::map<std::string, caf::actor> agents;
   std::vector<std::string> history;  // "up NAME", "down NAME"
   std::string refusal;
+  std::atomic<bool> stopped{false};
 
   MeshNode(const std::string& job, int task, std::vector<std::string> seeds,
            std::function<void(MeshOptions&)> tweak = {}) {
@@ -83,17 +85,20 @@ struct MeshNode : MeshListener {
   ~MeshNode() override { stop(); }
   void stop() {
     mesh->stop();
+    stopped = true;
     caf::anon_send_exit(agent, caf::exit_reason::kill);
     std::lock_guard lock(mutex);
     agents.clear();
   }
   void up(const Member& member, const caf::actor& a) override {
+    CHECK(!stopped);  // a mesh that has stopped tells nobody
     std::lock_guard lock(mutex);
     agents[member.name()] = a;
     history.push_back("up " + member.name());
     changed.notify_all();
   }
   void down(const Member& member, const std::string&) override {
+    CHECK(!stopped);
     std::lock_guard lock(mutex);
     agents.erase(member.name());
     history.push_back("down " + member.name());
