@@ -176,7 +176,14 @@ void Process::make_actors() {
 
 void Process::track(const caf::actor& actor) {
   std::lock_guard lock(mutex_);
+  std::erase_if(tracked_, [](const caf::actor& a) {  // what has ended need not be waited for
+    return caf::actor_cast<caf::abstract_actor*>(a)->getf(caf::abstract_actor::is_terminated_flag);
+  });
   tracked_.push_back(actor);
+}
+size_t Process::tracked() const {
+  std::lock_guard lock(mutex_);
+  return tracked_.size();
 }
 
 caf::actor Process::device_actor(const std::string& name) const {

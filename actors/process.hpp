@@ -85,6 +85,7 @@ class Process {
   caf::actor remote(const std::string& task, uint64_t actor_id);
   // An actor that uses this process: stop() ends it and waits for its end. Any thread.
   void track(const caf::actor& actor);
+  size_t tracked() const;  // those, without most that have ended
   // Makes an actor of ours reachable for data-plane messages of other members.
   void open_door(const caf::strong_actor_ptr& actor);
   void close_door(uint64_t actor_id);
@@ -114,7 +115,7 @@ class Process {
   std::unique_ptr<ProcessServices> services_;
   caf::actor agent_;
   std::vector<DeviceActor> device_actors_;
-  std::mutex mutex_;  // guards the next
+  mutable std::mutex mutex_;  // guards the next
   std::vector<caf::actor> tracked_;
   const bool simulated_ = false;
   Disk* const disk_ = nullptr;

@@ -141,6 +141,7 @@ class Trainer {
   bool ended_ = false;
   std::exception_ptr thrown_;  // by the program
   std::string checkpoint_;
+  size_t damaged_ = 0;  // checkpoints that the last newest() could not use
   std::chrono::steady_clock::time_point begin_{};
   int64_t begin_step_ = 0;
   int64_t first_generation_ = 0;  // checkpoints before this one are not ours
@@ -151,6 +152,7 @@ std::optional<Manifest> Trainer::newest() {
   std::vector<std::string> warnings;
   auto manifest = find_newest(real_disk(), options_.checkpoint_dir, warnings);
   for (const std::string& w : warnings) tell(TrainEvent::warning, w);
+  damaged_ = warnings.size();
   if (manifest && manifest->generation < first_generation_)
     return std::nullopt;  // of another training in this folder
   if (manifest) check_manifest(*manifest, group_.parameters(), "", options_.data_seed);
@@ -184,6 +186,10 @@ TrainResult Trainer::run() {
     manifest = newest();
   else if (!options_.checkpoint_dir.empty())
     first_generation_ = next_generation(real_disk(), options_.checkpoint_dir);
+  if (options_.resume && !manifest && damaged_ > 0)  // beginning anew would not be what was asked
+    throw Error(Errc::bad_data, "no checkpoint in ", options_.checkpoint_dir, " is whole; ",
+                damaged_, damaged_ == 1 ? " is" : " are",
+                " damaged. Put a copy there, or train without resume");
   if (options_.resume && !manifest)
     tell(TrainEvent::warning,
          "no checkpoint in " + options_.checkpoint_dir + "; training from the start");

@@ -312,6 +312,25 @@ TEST_CASE("every single flipped byte of a small checkpoint is found before it is
   }
 }
 
+TEST_CASE("every single flipped bit of a manifest is an error of its data") {
+  SimDisk disk;
+  std::string text = to_text(save(disk, 2, 5));
+  CHECK(manifest_from_text(text, "m").step == 5);
+  for (size_t i = 0; i < text.size(); ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      text[i] = static_cast<char>(text[i] ^ 1 << bit);
+      Errc code = Errc::ok;
+      try {
+        manifest_from_text(text, "m");
+      } catch (const Error& e) {
+        code = e.code();
+      }
+      CAPTURE(i);
+      REQUIRE(code == Errc::bad_data);
+      text[i] = static_cast<char>(text[i] ^ 1 << bit);
+    }
+}
+
 TEST_CASE("a manifest of a later format says so instead of being passed over") {
   SimDisk disk;
   const Manifest m = save(disk, 1, 5);

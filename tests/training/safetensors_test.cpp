@@ -137,6 +137,38 @@ TEST_CASE("a damaged safetensors file is refused with offset, expected and found
   }
 }
 
+// The reader alone, without the hash that a checkpoint has of its files.
+TEST_CASE("a safetensors header with any bit flipped is refused, or says something that fits") {
+  const Tensor a = Tensor::of<float>({1, 2, 3}, Shape{3}), b = Tensor::of<double>({4}, Shape{});
+  const std::string header = safetensors_header({{"a", a}, {"b", b}}, {{"format", "x"}});
+  int read = 0;
+  for (size_t i = 0; i < header.size(); ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bytes = header;
+      bytes[i] = static_cast<char>(bytes[i] ^ 1 << bit);
+      bytes += std::string(20, '\1');
+      SimDisk disk;
+      write(disk, bytes);
+      CAPTURE(i);
+      CAPTURE(bit);
+      try {
+        SafetensorsReader reader(disk, "d/f");
+        int64_t total = 0;
+        for (const SafetensorsEntry& e : reader.entries()) {
+          Tensor into = Tensor::zeros(e.dtype, e.shape);
+          reader.read(e, 0, e.shape.size(), into, 0);
+          total += into.byte_size();
+        }
+        REQUIRE(total == 20);
+        ++read;  // another name, or another type of the same size
+      } catch (const Error& e) {
+        REQUIRE(e.code() == Errc::bad_data);
+        REQUIRE(std::string(e.what()).rfind("d/f: ", 0) == 0);
+      }
+    }
+  CHECK(read > 0);
+}
+
 TEST_CASE("JSON is read strictly") {
   for (const char* good :
        {"0", "-1.5e+3", "\"\\u00e4\\ud83d\\ude00\\n\"", " [ 1 , { \"a\" : null } ] ", "[]", "{}",

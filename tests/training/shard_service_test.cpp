@@ -41,6 +41,10 @@ bool hears_of_loss(caf::scoped_actor& session) {
   return heard;
 }
 
+caf::actor stranger(caf::actor_system& system) {
+  return system.spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; });
+}
+
 TEST_CASE("every session that uses a shard hears of its death") {
   Process process("/job:local/task:0", {});
   const caf::actor service = process.services().actor("shards");
@@ -55,8 +59,20 @@ TEST_CASE("every session that uses a shard hears of its death") {
   process.stop();
 }
 
-caf::actor stranger(caf::actor_system& system) {
-  return system.spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; });
+TEST_CASE("a process forgets actors that have ended") {
+  Process process("/job:local/task:0", {});
+  const size_t before = process.tracked();
+  {
+    caf::scoped_actor self(process.system());
+    for (int i = 0; i < 100; ++i) {
+      const caf::actor actor = stranger(process.system());
+      process.track(actor);
+      self->send_exit(actor, caf::exit_reason::user_shutdown);
+      self->wait_for(actor);
+    }
+  }
+  CHECK(process.tracked() <= before + 1);
+  process.stop();
 }
 
 TEST_CASE("a sender keeps its number until it is gone") {

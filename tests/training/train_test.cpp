@@ -156,6 +156,48 @@ TEST_CASE("a training that was resumed from any checkpoint ends with the same bi
   CHECK(resumed.weights_sha256 == whole.weights_sha256);
 }
 
+TEST_CASE(
+    "of damaged checkpoints a resumed training takes the newest whole one, and none is an error") {
+  Folder folder("train-damage");
+  TrainOptions options = steps(6);
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_every = 2;
+  std::vector<std::string> warnings;
+  options.on_event = [&](const TrainEvent& e) {
+    if (e.kind == TrainEvent::warning) warnings.push_back(e.text);
+  };
+  const auto run = [&] {
+    Fit fit;
+    Session session = Session::local(fit.graph);
+    return train(session, fit.all, options);
+  };
+  const TrainResult whole = run();
+  const auto flip = [&](const std::string& part) {  // a byte in the middle of each such file
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+      if (entry.path().string().find(part) == std::string::npos) continue;
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(static_cast<std::streamoff>(entry.file_size() / 2));
+      file.put('\x7f');
+    }
+  };
+  options.resume = true;
+  flip("step6.shard-0");
+  const TrainResult resumed = run();
+  CHECK(resumed.resumed_at == 4);
+  CHECK(resumed.weights_sha256 == whole.weights_sha256);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("the checkpoint of step 6 cannot be used, trying the one before") == 0);
+  flip(".manifest.json");
+  try {
+    run();
+    FAIL("it did not throw");
+  } catch (const Error& e) {
+    CHECK(e.code() == Errc::bad_data);
+    CHECK(std::string(e.what()).find("no checkpoint in ") == 0);
+    CHECK(std::string(e.what()).find("train without resume") != std::string::npos);
+  }
+}
+
 TEST_CASE("a disk that fails on the way is a warning, and one that fails at the end an error") {
   Fit fit;
   Folder folder("train-disk");
