@@ -102,7 +102,8 @@ Batches::Batches(Dataset dataset, Settings settings) {
       dataset.labels.dim(0) != dataset.size())
     throw Error(
         Errc::invalid_argument, "the dataset has ", dataset.size(), " records, its labels are ",
-        dataset.labels.defined() ? to_string(dataset.labels.shape()) : std::string("not there"));
+        dataset.labels.defined() ? to_string(dataset.labels.shape()) : std::string("not there"),
+        "; give each record one label");
   constexpr int64_t most = int64_t{1} << 30;
   if (settings.batch_size < 1 || settings.slots < 1 || settings.batch_size > most / settings.slots)
     throw Error(Errc::invalid_argument, "batches want at least one record and one slot, got ",
@@ -118,7 +119,7 @@ std::vector<int64_t> Batches::records_at(int64_t step, int64_t slot) const {
   s.check_slot(slot);
   const int64_t b = s.settings.batch_size, n = s.dataset.size();
   if (step < 0 || step > INT64_MAX / s.global_batch() - 1)
-    throw Error(Errc::invalid_argument, "there is no step ", step);
+    throw Error(Errc::invalid_argument, "there is no step ", step, "; steps count from 0");
   std::vector<int64_t> rows;
   int64_t at = step * s.global_batch() + slot * b;  // in the epochs strung together
   while (static_cast<int64_t>(rows.size()) < b) {

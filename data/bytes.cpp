@@ -23,7 +23,7 @@ int64_t regular_file_size(int fd, const std::string& path) {
   struct stat s {};
   if (::fstat(fd, &s) != 0) throw Error(Errc::io, "cannot read ", path, ": ", std::strerror(errno));
   if (!S_ISREG(s.st_mode))
-    throw Error(Errc::io, "cannot read ", path, ": it is not a regular file");
+    throw Error(Errc::io, "cannot read ", path, ": it is not a regular file; name one");
   return s.st_size;
 }
 
@@ -51,7 +51,7 @@ ByteSource::ByteSource(const std::string& path) : path_(path), gzip_(std::make_u
   gzip_->file = gzdopen(fd, "rb");
   if (!gzip_->file) {
     ::close(fd);
-    throw Error(Errc::out_of_memory, "cannot read ", path, ": zlib has no memory");
+    throw Error(Errc::out_of_memory, "cannot read ", path, ": zlib has no memory; free some");
   }
   gzbuffer(gzip_->file, kBuffer);
   // gzdirect() looks at the first bytes; an empty file counts as plain.
@@ -71,9 +71,10 @@ int64_t ByteSource::read(std::span<char> into) {
       const int64_t at = offset_ + static_cast<int64_t>(done) + std::max(n, 0);
       if (code == Z_ERRNO) throw Error(Errc::io, "cannot read ", path_, ": ", std::strerror(errno));
       if (code == Z_BUF_ERROR)
-        throw Error(Errc::bad_data, path_, ": the .gz is cut short after ", at, " unpacked bytes");
+        throw Error(Errc::bad_data, path_, ": the .gz is cut short after ", at,
+                    " unpacked bytes; fetch it again");
       throw Error(Errc::bad_data, path_, ": the .gz is damaged near unpacked byte ", at, " (", text,
-                  ")");
+                  "); fetch it again");
     }
     done += static_cast<size_t>(n);
     if (n == 0) break;

@@ -115,12 +115,13 @@ TEST_CASE("batches that cannot be are refused") {
   CHECK_THROWS_WITH(Batches(counting(0), {}), "batches want a dataset with at least one record");
   Dataset bad = counting(3);
   bad.labels = counting(4).labels;
-  CHECK_THROWS_WITH(Batches(bad, {}), "the dataset has 3 records, its labels are [4]");
+  CHECK_THROWS_WITH(Batches(bad, {}),
+                    "the dataset has 3 records, its labels are [4]; give each record one label");
   CHECK_THROWS_WITH(Batches(counting(3), {.batch_size = 0}),
                     "batches want at least one record and one slot, got 0 records for 1 slots");
   const Batches batches(counting(3), {.batch_size = 2, .slots = 2});
   CHECK_THROWS_WITH(batches.at(0, 2), "there is no slot 2; the batches are for slots 0 to 1");
-  CHECK_THROWS_WITH(batches.at(-1, 0), "there is no step -1");
+  CHECK_THROWS_WITH(batches.at(-1, 0), "there is no step -1; steps count from 0");
   CHECK_THROWS_WITH(batches.batch(0, 1, 0), "there is no step 1 in epoch 0; an epoch has 1 steps");
 }
 
@@ -135,7 +136,7 @@ TEST_CASE("a prefetcher gives the batches of its slot, forwards, after jumps and
       CHECK(b.records == batches.records_at(step, 1));
       CHECK(same_bits(b.features, batches.at(step, 1).features));
     }
-    CHECK_THROWS_WITH(prefetch.at(-5), "there is no step -5");
+    CHECK_THROWS_WITH(prefetch.at(-5), "there is no step -5; steps count from 0");
     CHECK(prefetch.at(7).records == batches.records_at(7, 1));
   }
 }

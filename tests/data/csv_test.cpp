@@ -99,6 +99,30 @@ TEST_CASE("a table that is not one is refused with line, expected and found") {
   }
 }
 
+TEST_CASE("a packed table that is cut or has any bit flipped is refused, or has its rows") {
+  const std::string packed = gzip("a,b,label\n1,2,0\n3,4,1\n");
+  const auto rows = [](const std::string& bytes) -> int64_t {
+    try {
+      return read_csv(TempFile("csv", bytes).path()).labels.size();
+    } catch (const Error& e) {
+      CHECK(e.code() == Errc::bad_data);
+      return 2;
+    }
+  };
+  for (size_t i = 0; i < packed.size(); ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bytes = packed;
+      bytes[i] = static_cast<char>(bytes[i] ^ 1 << bit);
+      CAPTURE(i);
+      CAPTURE(bit);
+      CHECK(rows(bytes) == 2);
+    }
+  for (size_t n = 1; n < packed.size(); ++n) {
+    CAPTURE(n);
+    CHECK_THROWS_AS(read_csv(TempFile("csv", packed.substr(0, n)).path()), Error);
+  }
+}
+
 TEST_CASE("a line without end is refused before memory runs out") {
   const std::string bomb = gzip("a,label\n" + std::string(20 << 20, '1'));
   CHECK_THROWS_WITH_AS(read(bomb), doctest::Contains("line 2 is longer than 16777216 bytes"),

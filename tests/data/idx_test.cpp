@@ -93,6 +93,28 @@ TEST_CASE("an IDX file that is not what it says is refused with offset, expected
   }
 }
 
+TEST_CASE(
+    "an IDX file with any bit of its header flipped is refused, or has as many bytes as it says") {
+  const std::string good = idx(0x08, {2, 3}, "abcdef"), packed = gzip(good);
+  for (const bool zipped : {false, true}) {
+    const std::string& from = zipped ? packed : good;
+    for (size_t i = 0; i < (zipped ? from.size() : 12); ++i)
+      for (int bit = 0; bit < 8; ++bit) {
+        std::string bytes = from;
+        bytes[i] = static_cast<char>(bytes[i] ^ 1 << bit);
+        CAPTURE(zipped);
+        CAPTURE(i);
+        CAPTURE(bit);
+        try {
+          const Tensor t = read(bytes);
+          CHECK(t.byte_size() % 6 == 0);  // 6 elements, of another type at the most
+        } catch (const Error& e) {
+          CHECK(e.code() == Errc::bad_data);
+        }
+      }
+  }
+}
+
 TEST_CASE("a file that cannot be read is an I/O error with its path") {
   for (const char* path : {"/nowhere/file.idx", TROUPE_BINARY_DIR}) {
     try {
