@@ -41,10 +41,22 @@ Error bad_node(const Node& node, const Parts&... parts) {
   return Error(Errc::invalid_argument, describe(node), ": ", detail::concat(parts...));
 }
 
-Error bad_name(std::string_view name, const std::string& what) {
-  return Error(
-      Errc::invalid_argument, what, " cannot be called \"", name,
+std::string bad_name(std::string_view name, const std::string& what) {
+  return detail::concat(
+      what, " cannot be called \"", name,
       "\"; a name is letters, digits and . _ - /, and begins with a letter, a digit, . or _");
+}
+
+// In front of what a caller got wrong; empty where nobody knows the line.
+std::string called(const char* what, Origin at) {
+  return *at.file ? detail::concat(what, "() called at ", at.file, ":", at.line, ": ") : "";
+}
+
+template <class ByName>
+std::string no_node(std::string_view name, const ByName& by_name) {
+  std::vector<std::string_view> names;
+  for (const auto& [known, id] : by_name) names.push_back(known);
+  return detail::concat("the graph has no node \"", name, "\"", did_you_mean(name, names));
 }
 
 std::string list_of(const std::vector<std::string>& names) {
@@ -246,7 +258,7 @@ Output Graph::add(NodeSpec spec, Origin at) {
     throw bad_node(*node, e.what());
   }
   if (!spec.name.empty() && !is_good_name(spec.name))
-    throw bad_name(spec.name, "the " + describe(*node));
+    throw Error(Errc::invalid_argument, bad_name(spec.name, "the " + describe(*node)));
   node->name = unique_name(node->name);
   node->inputs = std::move(spec.inputs);
   node->attrs = std::move(spec.attrs);
@@ -263,12 +275,23 @@ Output Graph::add(NodeSpec spec, Origin at) {
   return {this, nodes_.back()->id, 0};
 }
 
+std::unique_ptr<Graph> Graph::copy() const {
+  auto out = std::make_unique<Graph>(registry_);
+  for (const auto& node : nodes_) {
+    out->nodes_.push_back(std::make_unique<Node>(*node));
+    for (Output& input : out->nodes_.back()->inputs) input.graph = out.get();
+  }
+  out->by_name_ = by_name_;
+  out->next_suffix_ = next_suffix_;
+  return out;
+}
+
 const Node* Graph::find(std::string_view name) const {
   const auto it = by_name_.find(name);
   return it == by_name_.end() ? nullptr : nodes_[static_cast<size_t>(it->second)].get();
 }
 
-Output Graph::output(std::string_view name_and_index) const {
+Output Graph::output(std::string_view name_and_index, Origin at) const {
   const size_t colon = name_and_index.rfind(':');
   const std::string_view name = name_and_index.substr(0, colon);
   int32_t index = 0;
@@ -276,44 +299,49 @@ Output Graph::output(std::string_view name_and_index) const {
     const std::string_view digits = name_and_index.substr(colon + 1);
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
     if (error != std::errc() || end != digits.data() + digits.size())
-      throw Error(Errc::invalid_argument, "\"", name_and_index,
+      throw Error(Errc::invalid_argument, called("output", at), "\"", name_and_index,
                   "\" is no output; write a node's name, or name:index");
   }
   const Node* node = find(name);
-  if (!node) {
-    std::vector<std::string_view> names;
-    for (const auto& [known, id] : by_name_) names.push_back(known);
-    throw Error(Errc::invalid_argument, "the graph has no node \"", name, "\"",
-                did_you_mean(name, names));
-  }
+  if (!node) throw Error(Errc::invalid_argument, called("output", at), no_node(name, by_name_));
   // A node without outputs is named by index 0.
   const int32_t count = static_cast<int32_t>(std::max<size_t>(1, node->outputs.size()));
   if (index < 0 || index >= count)
-    throw bad_node(*node, "has no output ", index, "; it has ", node->outputs.size());
+    throw Error(Errc::invalid_argument, called("output", at), "the ", describe(*node),
+                " has no output ", index, "; it has ", node->outputs.size());
   return {const_cast<Graph*>(this), node->id, index};
 }
 
-Graph::Scope Graph::scope(ScopeSpec spec) {
-  if (!spec.name.empty() && !is_good_name(spec.name)) throw bad_name(spec.name, "a scope");
+Graph::Scope Graph::scope(ScopeSpec spec, Origin at) {
+  const auto refuse = [&](const auto&... parts) {
+    return Error(Errc::invalid_argument, called("scope", at), detail::concat(parts...));
+  };
   OpenScope inner = scopes_.back();
-  if (!spec.name.empty()) inner.prefix += spec.name + "/";
-  if (spec.device)
-    inner.device =
-        spec.device->empty() ? DeviceName() : merge(parse_device_name(*spec.device), inner.device);
+  if (!spec.name.empty()) {
+    if (!is_good_name(spec.name)) throw refuse(bad_name(spec.name, "a scope"));
+    inner.prefix += spec.name + "/";
+  }
+  if (spec.device) {
+    try {
+      const DeviceName wish = parse_device_name(*spec.device);
+      inner.device = spec.device->empty() ? wish : merge(wish, inner.device);
+    } catch (const Error& e) {  // the parser does not know where the scope was made
+      throw refuse(e.what());
+    }
+  }
   if (spec.slot) {
-    if (*spec.slot < 0)
-      throw Error(Errc::invalid_argument, "a slot is a number from 0, got ", *spec.slot);
+    if (*spec.slot < 0) throw refuse("a slot is a number from 0, got ", *spec.slot);
     inner.slot = *spec.slot;
   }
   if (spec.colocate_with) {
-    if (!spec.colocate_with->empty())
-      (void)output(*spec.colocate_with);  // throws if there is no such node
+    if (!spec.colocate_with->empty() && !find(*spec.colocate_with))
+      throw refuse(no_node(*spec.colocate_with, by_name_));
     inner.colocate_with = *spec.colocate_with;
   }
   for (int32_t id : spec.control_inputs)
     if (id < 0 || id >= static_cast<int32_t>(nodes_.size()))
-      throw Error(Errc::invalid_argument, "a scope names node number ", id,
-                  " as a control input, but the graph has ", nodes_.size(), " nodes");
+      throw refuse("node number ", id, " is named as a control input, but the graph has ",
+                   nodes_.size(), " nodes");
   append_once(inner.control_inputs, spec.control_inputs);
   if (spec.origin) {
     inner.has_origin = true;

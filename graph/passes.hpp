@@ -1,11 +1,9 @@
-// Passes over a graph that never change a node: they return what to run or what to read instead.
+// What is found out about a graph before it runs. Nothing here changes a node.
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "troupe/graph.hpp"
-#include "troupe/op.hpp"
 
 namespace troupe {
 
@@ -16,11 +14,5 @@ namespace troupe {
 // graph, or fed twice.
 std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetches,
                            const std::vector<Output>& feeds = {});
-
-// Which of `nodes` (of prune) compute the same as an earlier one: same op, inputs, attributes,
-// control inputs, device wish and colocation, and not stateful. Read the mapped output instead.
-// Maps only what changes; chains are already followed.
-std::map<Output, Output> common_subexpressions(const Graph& graph,
-                                               const std::vector<int32_t>& nodes);
 
 }  // namespace troupe

@@ -1,8 +1,10 @@
 // prune: the part of a graph that a call needs.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "graph/passes.hpp"
+#include "troupe/op.hpp"
 
 namespace troupe {
 namespace {

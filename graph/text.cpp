@@ -21,6 +21,8 @@ namespace troupe {
 namespace {
 
 constexpr std::string_view kFirstLine = "troupe graph 1";
+constexpr std::string_view kBeforeVersion = kFirstLine.substr(0, kFirstLine.size() - 1);
+constexpr std::string_view kVersion = kFirstLine.substr(kBeforeVersion.size());
 
 struct Reference {
   std::string name;
@@ -93,6 +95,18 @@ Line parse_line(std::string_view text, int number, const Registry& registry) {
   return line;
 }
 
+Error bad_first_line(std::string_view line) {
+  constexpr size_t kShown = 40;
+  if (line.starts_with(kBeforeVersion))
+    return at_line(
+        1, "the text has version ", line.substr(kBeforeVersion.size(), kShown),
+        ", this program reads version ", kVersion,
+        "; write it again with this program's version of troupe, or read it with the one "
+        "that wrote it");
+  return at_line(1, "expected \"", kFirstLine, "\", got ", quoted(line.substr(0, kShown)),
+                 "; this is no graph");
+}
+
 std::vector<Line> parse_lines(std::string_view text, const Registry& registry) {
   std::vector<Line> lines;
   bool begun = false;
@@ -101,9 +115,7 @@ std::vector<Line> parse_lines(std::string_view text, const Registry& registry) {
     std::string_view line = text.substr(0, end);
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!begun && line != kFirstLine)
-      throw at_line(number, "expected \"", kFirstLine, "\", got ", quoted(line.substr(0, 40)),
-                    "; this is no graph, or one of another version");
+    if (!begun && line != kFirstLine) throw bad_first_line(line);
     if (!std::exchange(begun, true) || LineReader(line).at_end() || line.starts_with('#')) continue;
     try {
       lines.push_back(parse_line(line, number, registry));
@@ -182,9 +194,13 @@ void add_line(Graph& graph, const std::vector<Line>& lines, size_t i) {
   for (const Reference& input : line.inputs)
     spec.inputs.push_back({&graph, find(input.name), input.index});
   for (const std::string& name : line.after) spec.control_inputs.push_back(find(name));
-  if (!line.colocate_with.empty()) find(line.colocate_with);
+  if (!line.colocate_with.empty() && !graph.find(line.colocate_with))
+    throw at_line(line.number, line.name, " is to stand with ", line.colocate_with,
+                  ", and there is no such node above it");
   try {
-    const auto scope = graph.scope({.device = line.device, .colocate_with = line.colocate_with});
+    // The line of the text says where, so the scope need not.
+    const auto scope =
+        graph.scope({.device = line.device, .colocate_with = line.colocate_with}, Origin{});
     graph.add(std::move(spec), {line.file.c_str(), line.origin_line});
   } catch (const InternalError&) {
     throw;

@@ -189,7 +189,7 @@ class GraphReader {
                   ", and there is no such node before it");
     try {
       const auto scope =
-          graph_->scope({.device = in.device(), .colocate_with = in.colocate_with()});
+          graph_->scope({.device = in.device(), .colocate_with = in.colocate_with()}, Origin{});
       graph_->add(std::move(spec), {in_.files(static_cast<int>(in.file())).c_str(), in.line()});
     } catch (const InternalError&) {
       throw;

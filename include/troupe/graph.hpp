@@ -88,8 +88,8 @@ struct NodeSpec {
   std::string_view op;
   std::vector<Output> inputs = {};
   Attrs attrs = {};
-  std::string_view name =
-      {};  // within the current scope; empty: the op's name. Made unique by "_1", "_2", ...
+  // Within the current scope; empty: the op's name. Made unique by "_1", "_2", ...
+  std::string_view name = {};
   std::vector<int32_t> control_inputs = {};
 };
 
@@ -108,8 +108,12 @@ class Graph {
   const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
   const Node& node(int32_t id) const { return *nodes_[static_cast<size_t>(id)]; }
   const Node* find(std::string_view name) const;  // nullptr if there is none
-  Output output(std::string_view name_and_index)
-      const;  // "fc1/MatMul" or "split:1". Throws: Error(invalid_argument).
+  // Of "fc1/MatMul" or "split:1". Throws: Error(invalid_argument) with the nearest name, or with
+  // how many outputs there are.
+  Output output(std::string_view name_and_index, Origin at = Origin::here()) const;
+  // The nodes of now, with their numbers and names, as a graph of its own; values of attributes are
+  // shared. Without open scopes, and without what set_backward() was told.
+  std::unique_ptr<Graph> copy() const;
   const Registry& registry() const { return *registry_; }
   std::shared_ptr<const Registry> shared_registry() const { return registry_; }
 
@@ -117,13 +121,13 @@ class Graph {
   // names nest.
   struct ScopeSpec {
     std::string name = {};
-    std::optional<std::string> device =
-        {};  // "/job:worker/task:1"; missing parts come from the outer scope; "": any
+    // "/job:worker/task:1"; missing parts come from the outer scope; "": any.
+    std::optional<std::string> device = {};
     std::optional<int64_t> slot = {};  // which replica reads, pushes and draws random numbers
-    std::optional<std::string> colocate_with = {};
-    std::vector<int32_t> control_inputs = {};
-    std::optional<Origin> origin =
-        {};  // said to be where the nodes were made, whatever add() is told
+    std::optional<std::string> colocate_with = {};  // a node's name; "": with nobody
+    std::vector<int32_t> control_inputs = {};       // added to those of the outer scope
+    // Said to be where the nodes were made, whatever add() is told.
+    std::optional<Origin> origin = {};
   };
   // Open until the object dies. Scopes close in the reverse order.
   class Scope {
@@ -137,7 +141,8 @@ class Graph {
     explicit Scope(Graph* graph) : graph_(graph) {}
     Graph* graph_;
   };
-  [[nodiscard]] Scope scope(ScopeSpec spec);
+  // Throws: Error(invalid_argument) for a bad name, device or slot, or a node there is not.
+  [[nodiscard]] Scope scope(ScopeSpec spec, Origin at = Origin::here());
   int64_t slot() const;        // of the innermost scope that names one, else 0
   std::string device() const;  // what the open scopes request for the next node; "": any
 
@@ -145,12 +150,11 @@ class Graph {
   // Part of this object only: a graph that is written down and read again has forgotten it.
   struct Backward {
     std::vector<Output> inputs;  // gradients go to these, whatever the node's own inputs are
-    std::function<std::vector<Output>(Output output_gradient)>
-        build;  // one for each of `inputs`; undefined: none
+    // One for each of `inputs`; undefined: none.
+    std::function<std::vector<Output>(Output output_gradient)> build;
   };
-  void set_backward(
-      int32_t node,
-      Backward backward);  // Requires: the node has exactly one output; inputs are earlier.
+  // Requires: the node has exactly one output, and the inputs are earlier.
+  void set_backward(int32_t node, Backward backward);
   const Backward* backward(int32_t node) const;  // nullptr if there is none
 
  private:
@@ -175,8 +179,10 @@ std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<O
                               const std::vector<Output>& y_gradients = {},
                               Origin at = Origin::here());
 
-// The graph as text, one node a line, and back. Reading refuses a cycle, a missing input or an
-// unknown op with the line where it stands. to_text(from_text(t)) == t.
+// The graph as text, one node a line (graph/text.cpp says how), and back: what to_text() wrote
+// reads back equal. Throws: Error(bad_data) with the line of a cycle, a missing input, an unknown
+// op, or whatever else is wrong, and for a text of another version. `registry`: left out,
+// builtin_ops().
 std::string to_text(const Graph& graph);
 std::unique_ptr<Graph> graph_from_text(const std::string& text,
                                        std::shared_ptr<const Registry> registry = nullptr);

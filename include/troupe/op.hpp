@@ -83,8 +83,8 @@ class ParameterPort {
 // What every firing of one run shares.
 struct RunContext {
   int64_t run = 0;  // unique in a session: names the activation
-  int64_t step =
-      -1;  // the training step, or -1 outside training; random numbers and pushes are keyed by it
+  // The training step, or -1 outside training. Random numbers and pushes are keyed by it.
+  int64_t step = -1;
   ParameterPort* parameters = nullptr;
 };
 
@@ -95,9 +95,8 @@ class KernelState {
   virtual ~KernelState() = default;
 };
 
-class Memory;     // devices/memory.hpp: where outputs come from
-struct NodeView;  // the compiled node: what infers output shapes when they were not known before
-                  // the step
+class Memory;     // where outputs come from (devices/memory.hpp)
+struct NodeView;  // the node, compiled for firing (devices/kernel_call.hpp)
 
 // One firing of one plain kernel. Valid during the call.
 class KernelContext {
@@ -106,13 +105,13 @@ class KernelContext {
   const Tensor& input(int i) const { return values_[input_slots_[i]]; }
 
   // The i-th output, made on the first call with the inferred shape, elements not set. Check
-  // everything before the first call.
+  // everything before the first call: shapes as well, where they were not known to the graph.
   Tensor& output(int i = 0) { return outputs_[i].defined() ? outputs_[i] : make_output(i); }
   // The same, but takes over input 0's memory when this node is its last reader and dtype and size
   // agree; only for an op that declares `in_place`. Elements of output(0) and input(0) may then be
   // the same ones.
   Tensor& output_in_place();
-  // For shapes that depend on values.
+  // For shapes that depend on values. Throws: InternalError for one that the graph excludes.
   Tensor& output(int i, const Shape& shape);
   void set_output(int i, Tensor value) { outputs_[i] = std::move(value); }  // passes a value on
   Tensor scratch(DType dtype, const Shape& shape);  // from the same memory, gone with the handle
@@ -163,12 +162,13 @@ class AsyncContext {
 
 struct Kernel {
   DeviceKind device = DeviceKind::cpu;
-  DType dtype = DType::none;              // of the op's dispatch value; none: any
-  void (*run)(KernelContext&) = nullptr;  // a plain kernel, or
-  void (*start)(std::shared_ptr<AsyncContext>) =
-      nullptr;  // one that finishes later and holds no thread
-  std::unique_ptr<KernelState> (*prepare)(const Node&) =
-      nullptr;  // once a node, when its partition is installed
+  DType dtype = DType::none;  // of the op's dispatch value; none: any
+  // A plain kernel, or
+  void (*run)(KernelContext&) = nullptr;
+  // one that finishes later and holds no thread.
+  void (*start)(std::shared_ptr<AsyncContext>) = nullptr;
+  // Once a node, when its partition is installed.
+  std::unique_ptr<KernelState> (*prepare)(const Node&) = nullptr;
 };
 
 enum class AttrKind : uint8_t { boolean, integer, real, text, dtype, shape, integers, tensor };
@@ -181,8 +181,8 @@ struct AttrSpec {
 
 struct Op {
   std::string name;
-  std::vector<std::string> inputs =
-      {};  // names; a last one that ends in "..." stands for one or more
+  // Names; a last one that ends in "..." stands for one or more.
+  std::vector<std::string> inputs = {};
   std::vector<std::string> outputs = {};  // the same: the number is that of the inferred shapes
   std::vector<AttrSpec> attrs = {};
   // Dtypes of the outputs. Left out: all inputs must have one dtype, and the outputs have it, too.
@@ -194,14 +194,15 @@ struct Op {
   std::vector<Output> (*gradient)(const GradientContext&) = nullptr;
   std::string no_gradient = {};
   std::vector<Kernel> kernels = {};
-  int dispatch =
-      0;  // which input's dtype chooses the kernel; -1: output 0's (also when there are no inputs)
-  bool in_place =
-      false;  // kernels may write output 0 over input 0, and cannot throw after their first write
-  bool stateful =
-      false;  // never folded, merged or pruned away when fetched twice: random, parameters, pushes
-  bool aliases =
-      false;  // output 0 shares input 0's elements (identity, reshape): no kernel time, no memory
+  // Which input's dtype chooses the kernel; -1: output 0's (also when there are no inputs).
+  int dispatch = 0;
+  // Kernels may write output 0 over input 0, and cannot throw after their first write.
+  bool in_place = false;
+  // Runs anew in every step, whatever its inputs are: random numbers, parameters, placeholders.
+  // Without outputs it is run for its effect, and its call is a training step: pushes.
+  bool stateful = false;
+  // Output 0 shares input 0's elements (identity, reshape): a device need not run a kernel.
+  bool aliases = false;
 };
 
 // All ops a graph may use. Immutable once shared.
@@ -209,11 +210,11 @@ class Registry {
  public:
   void add(Op op);  // Throws: Error(invalid_argument) for a second op of that name or a bad schema.
   const Op* find(std::string_view name) const;  // nullptr if there is none
-  const Op& get(
-      std::string_view name) const;  // Throws: Error(invalid_argument) naming the nearest known op.
+  // Throws: Error(invalid_argument) naming the nearest known op.
+  const Op& get(std::string_view name) const;
   std::vector<const Op*> all() const;  // by name
-  uint64_t fingerprint()
-      const;  // of names, inputs, outputs, attributes: processes of one cluster must agree
+  // Of names, inputs, outputs and attributes: processes of one cluster must agree.
+  uint64_t fingerprint() const;
 
  private:
   std::map<std::string, std::unique_ptr<Op>, std::less<>> ops_;

@@ -47,12 +47,16 @@ TEST_CASE("a variadic output has as many as the op infers") {
 TEST_CASE("outputs are found by name, and what is not there is named") {
   Graph graph(toy_ops());
   source(graph, "fc1/x");
-  CHECK(error_of([&] { graph.output("fc1/X"); }) ==
-        "the graph has no node \"fc1/X\"; did you mean fc1/x?");
-  CHECK(error_of([&] { graph.output("fc1/x:1"); }) ==
-        "Source node fc1/x made at train.cpp:1: has no output 1; it has 1");
-  CHECK(error_of([&] { graph.output("fc1/x:one"); }) ==
-        "\"fc1/x:one\" is no output; write a node's name, or name:index");
+  const Origin line{"train.cpp", 9};
+  CHECK(error_of([&] { graph.output("fc1/X", line); }) ==
+        "output() called at train.cpp:9: the graph has no node \"fc1/X\"; did you mean fc1/x?");
+  CHECK(error_of([&] { graph.output("fc1/x:1", line); }) ==
+        "output() called at train.cpp:9: the Source node fc1/x made at train.cpp:1 has no output "
+        "1; it has 1");
+  CHECK(error_of([&] { graph.output("fc1/x:one", line); }) ==
+        "output() called at train.cpp:9: \"fc1/x:one\" is no output; write a node's name, or "
+        "name:index");
+  CHECK(error_of([&] { graph.output("fc1/X"); }).find("graph_test.cpp:") != std::string::npos);
 }
 
 TEST_CASE("names are made unique in their scopes") {
@@ -229,22 +233,31 @@ TEST_CASE("names that would not read back are refused") {
         "the Source node my node made at train.cpp:1 cannot be called \"my node\"; a name is "
         "letters, digits and . _ - /, "
         "and begins with a letter, a digit, . or _");
-  CHECK(refusal([](Graph& g) { (void)g.scope({.name = "a:b"}); }) ==
-        "a scope cannot be called \"a:b\"; a name is letters, digits and . _ - /, and begins with "
+  CHECK(refusal([](Graph& g) {
+          (void)g.scope({.name = "a:b"}, {"train.cpp", 9});
+        }) ==
+        "scope() called at train.cpp:9: a scope cannot be called \"a:b\"; a name is letters, "
+        "digits and . _ - /, and begins with "
         "a letter, a digit, . or "
         "_");
 }
 
 TEST_CASE("scopes with wrong devices, slots and partners are refused") {
-  CHECK(refusal([](Graph& g) { (void)g.scope({.device = "cpu:0"}); }) ==
+  const auto refused = [](Graph::ScopeSpec spec) {
+    const std::string at = "scope() called at train.cpp:9: ";
+    const std::string text = refusal([&](Graph& g) { (void)g.scope(spec, {"train.cpp", 9}); });
+    CHECK(text.starts_with(at));
+    return text.substr(at.size());
+  };
+  CHECK(refused({.device = "cpu:0"}) ==
         "device name \"cpu:0\": begins without a slash; write it like "
         "/job:worker/task:0/device:cpu:0, in full or in part");
-  CHECK(refusal([](Graph& g) { (void)g.scope({.slot = -1}); }) ==
-        "a slot is a number from 0, got -1");
-  CHECK(refusal([](Graph& g) { (void)g.scope({.colocate_with = "y"}); }) ==
-        "the graph has no node \"y\"; did you mean i?");
-  CHECK(refusal([](Graph& g) { (void)g.scope({.control_inputs = {9}}); }) ==
-        "a scope names node number 9 as a control input, but the graph has 3 nodes");
+  CHECK(refused({.slot = -1}) == "a slot is a number from 0, got -1");
+  CHECK(refused({.control_inputs = {9}}) ==
+        "node number 9 is named as a control input, but the graph has 3 nodes");
+  CHECK(refusal([](Graph& g) {
+          (void)g.scope({.colocate_with = "y"}, {"train.cpp", 9});
+        }) == "scope() called at train.cpp:9: the graph has no node \"y\"; did you mean i?");
 }
 
 TEST_CASE("a registry refuses schemas that contradict themselves") {

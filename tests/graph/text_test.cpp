@@ -87,9 +87,10 @@ TEST_CASE("a text that is no graph is refused") {
   CHECK(error_of([] { graph_from_text("", toy_ops()); }) ==
         "graph text, line 1: expected \"troupe graph 1\", but the text is empty");
   CHECK(error_of([] { graph_from_text("troupe graph 2\n", toy_ops()); }) ==
-        "graph text, line 1: expected \"troupe graph 1\", got \"troupe graph 2\"; this is no "
-        "graph, or one of another "
-        "version");
+        "graph text, line 1: the text has version 2, this program reads version 1; write it again "
+        "with this program's version of troupe, or read it with the one that wrote it");
+  CHECK(error_of([] { graph_from_text("digraph g {\n", toy_ops()); }) ==
+        "graph text, line 1: expected \"troupe graph 1\", got \"digraph g {\"; this is no graph");
   CHECK(error_of([] {
           graph_from_text(std::string("\x7f"
                                       "ELF\0\0",
@@ -116,7 +117,7 @@ TEST_CASE("missing inputs and wrong order are refused") {
   CHECK(refusal("y = Stop(x)\nx = Source()\n") ==
         "graph text, line 2: y reads x of line 3; a node stands below those it reads");
   CHECK(refusal("y = Source() with x\n") ==
-        "graph text, line 2: y reads \"x\", and there is no such node; did you mean y?");
+        "graph text, line 2: y is to stand with x, and there is no such node above it");
 }
 
 TEST_CASE("wrong ops, names, attributes and types are refused with their line") {

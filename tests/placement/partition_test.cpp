@@ -278,25 +278,3 @@ TEST_CASE("wrong fetches and feeds are refused") {
   CHECK(refused({x}, {s}) == "feed 0 is the Sink node s, which has no outputs to feed");
   CHECK(refused({x}, {x, x}) == "feed 1 (x) is given twice");
 }
-
-TEST_CASE("common subexpressions map to the first of equal nodes, along chains") {
-  const auto graph = graph_from_text(
-      "troupe graph 1\n"
-      "a = Source()\n"
-      "b = Source()\n"
-      "c = Source() shape=[3]\n"
-      "d = Source() on \"/job:ps\"\n"
-      "e = Stop(a)\n"
-      "f = Stop(b)\n"
-      "g = Draw()\n"
-      "h = Draw()\n"
-      "k = Add(e, f)\n"
-      "l = Add(f, e)\n"
-      "m = Stop(a) after g\n",
-      toy_ops());
-  std::vector<int32_t> all;
-  for (const auto& node : graph->nodes()) all.push_back(node->id);
-  std::map<std::string, std::string> found;
-  for (const auto& [from, to] : common_subexpressions(*graph, all)) found[from.name()] = to.name();
-  CHECK(found == std::map<std::string, std::string>{{"b", "a"}, {"f", "e"}, {"l", "k"}});
-}
