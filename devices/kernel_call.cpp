@@ -55,7 +55,10 @@ NodeView NodeView::make(const Node& node, const Kernel& kernel) {
 
 Shape output_shape(const KernelCall& call, int index) {
   const NodeView::Out& out = call.view().outputs[static_cast<size_t>(index)];
-  if (out.known) return out.shape;
+  return out.known ? out.shape : inferred_output_shape(call, index);
+}
+
+Shape inferred_output_shape(const KernelCall& call, int index) {
   return infer_output(call.view(), actual_types(call.context), index);
 }
 

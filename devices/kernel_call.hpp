@@ -59,6 +59,9 @@ struct KernelCall {
 // of `call` really have. Throws: what the op's shape rule throws; InternalError if the shape
 // depends on values.
 Shape output_shape(const KernelCall& call, int index);
+// The same, always by the shape rule: for who fills an output without a kernel that would refuse
+// inputs that turn out not to fit the known shape.
+Shape inferred_output_shape(const KernelCall& call, int index);
 
 // Runs a plain kernel once on host tensors; for tests, constant folding and initial values.
 std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs,

@@ -1,89 +1,93 @@
 // builtin_ops: every op of the project, named once. A list and not a side effect: no linker drops
 // one, and everybody can read it.
-#include "ops/all.hpp"
+#include "ops/all_cuda.hpp"
 
 namespace troupe {
-namespace {
 
-// One a line, sorted.
+// Sorted. OP(cube) stands for the function `Op cube_op()` of ops/cube.cpp.
 // clang-format off
-constexpr Op (*kOps[])() = {
-    add_op,
-    argmax_op,
-    bias_add_op,
-    broadcast_like_op,
-    broadcast_to_op,
-    cast_op,
-    check_finite_op,
-    concat_op,
-    concat_gradient_op,
-    constant_op,
-    conv2d_op,
-    conv2d_filter_gradient_op,
-    conv2d_input_gradient_op,
-    divide_op,
-    dropout_op,
-    equal_op,
-    exp_op,
-    fill_op,
-    gather_op,
-    gather_gradient_op,
-    greater_op,
-    group_op,
-    identity_op,
-    log_op,
-    matmul_op,
-    max_pool2d_op,
-    max_pool2d_gradient_op,
-    max_pool2d_select_op,
-    maximum_op,
-    multiply_op,
-    negate_op,
-    one_hot_op,
-    parameter_op,
-    placeholder_op,
-    push_gradient_op,
-    random_uniform_op,
-    reduce_gradient_op,
-    reduce_max_op,
-    reduce_mean_op,
-    reduce_sum_op,
-    relu_op,
-    reshape_op,
-    reshape_like_op,
-    sigmoid_op,
-    slice_op,
-    slice_gradient_op,
-    softmax_op,
-    softmax_cross_entropy_op,
-    softmax_cross_entropy_gradient_op,
-    split_op,
-    sqrt_op,
-    square_op,
-    stop_gradient_op,
-    subtract_op,
-    sum_to_like_op,
-    tanh_op,
-    transpose_op,
-    truncated_normal_op,
-    where_op,
-    with_gradient_op,
-};
+#define TROUPE_OPS(OP)                 \
+  OP(add)                              \
+  OP(argmax)                           \
+  OP(bias_add)                         \
+  OP(broadcast_like)                   \
+  OP(broadcast_to)                     \
+  OP(cast)                             \
+  OP(check_finite)                     \
+  OP(concat)                           \
+  OP(concat_gradient)                  \
+  OP(constant)                         \
+  OP(conv2d)                           \
+  OP(conv2d_filter_gradient)           \
+  OP(conv2d_input_gradient)            \
+  OP(divide)                           \
+  OP(dropout)                          \
+  OP(equal)                            \
+  OP(exp)                              \
+  OP(fill)                             \
+  OP(gather)                           \
+  OP(gather_gradient)                  \
+  OP(greater)                          \
+  OP(group)                            \
+  OP(identity)                         \
+  OP(log)                              \
+  OP(matmul)                           \
+  OP(max_pool2d)                       \
+  OP(max_pool2d_gradient)              \
+  OP(max_pool2d_select)                \
+  OP(maximum)                          \
+  OP(multiply)                         \
+  OP(negate)                           \
+  OP(one_hot)                          \
+  OP(parameter)                        \
+  OP(placeholder)                      \
+  OP(push_gradient)                    \
+  OP(random_uniform)                   \
+  OP(reduce_gradient)                  \
+  OP(reduce_max)                       \
+  OP(reduce_mean)                      \
+  OP(reduce_sum)                       \
+  OP(relu)                             \
+  OP(reshape)                          \
+  OP(reshape_like)                     \
+  OP(sigmoid)                          \
+  OP(slice)                            \
+  OP(slice_gradient)                   \
+  OP(softmax)                          \
+  OP(softmax_cross_entropy)            \
+  OP(softmax_cross_entropy_gradient)   \
+  OP(split)                            \
+  OP(sqrt)                             \
+  OP(square)                           \
+  OP(stop_gradient)                    \
+  OP(subtract)                         \
+  OP(sum_to_like)                      \
+  OP(tanh)                             \
+  OP(transpose)                        \
+  OP(truncated_normal)                 \
+  OP(where)                            \
+  OP(with_gradient)
 // clang-format on
 
-}  // namespace
+#define TROUPE_DECLARE(name) Op name##_op();
+TROUPE_OPS(TROUPE_DECLARE)
+#undef TROUPE_DECLARE
 
 std::shared_ptr<const Registry> builtin_ops() {
   static const std::shared_ptr<const Registry> all = [] {
     auto registry = std::make_shared<Registry>();
-    for (auto* make_op : kOps) {
-      Op op = make_op();
+    const auto add = [&](Op op) {
       add_cuda_kernels(op);
       registry->add(std::move(op));
-    }
+    };
+#define TROUPE_ADD(name) add(name##_op());
+    TROUPE_OPS(TROUPE_ADD)
+#undef TROUPE_ADD
     return registry;
   }();
   return all;
 }
+
+#undef TROUPE_OPS
 
 }  // namespace troupe

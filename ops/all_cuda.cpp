@@ -2,8 +2,6 @@
 // placement.
 #include "ops/all_cuda.hpp"
 
-#include "ops/all.hpp"
-
 namespace troupe {
 namespace {
 

@@ -8,6 +8,9 @@
 
 namespace troupe {
 
+// Adds the kernels for GPUs, if this is built with CUDA and there are any for `op`.
+void add_cuda_kernels(Op& op);
+
 std::vector<Kernel> matmul_cuda_kernels();
 
 }  // namespace troupe

@@ -1,7 +1,8 @@
 // Cast: y = x in another dtype.
-//   float to float: to nearest.           float to integer: cut towards zero; NaN gives 0, what is
-//   out of range the nearest end. integer to float: to nearest.         integer to integer: modulo
-//   2^bits, as in C++20. to bool: x != 0.                      from bool: 0 or 1.
+//   float to float, integer to float: to nearest.
+//   float to integer: cut towards zero; NaN gives 0, what is out of range the nearest end.
+//   integer to integer: modulo 2^bits, as in C++20.
+//   to bool: x != 0; from bool: 0 or 1.
 #include <limits>
 
 #include "ops/node.hpp"
@@ -10,7 +11,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.attr<DType>("dtype")}; }
 std::vector<Shape> infer_shapes(const InferContext& ctx) { return {ctx.input(0)}; }
 
 // Writing dy for dL/dy:  dx = dy in x's dtype. A cast from or to an integer has no slope.
@@ -77,7 +77,7 @@ Op cast_op() {
           .inputs = {"x"},
           .outputs = {"y"},
           .attrs = {{"dtype", AttrKind::dtype}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_dtype_attr,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},

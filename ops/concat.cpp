@@ -43,6 +43,9 @@ Op concat_op() {
 }
 
 Output concat(const std::vector<Output>& parts, int64_t axis, Origin at) {
+  if (parts.empty())
+    throw Error(Errc::invalid_argument, "Concat made at ", at.file, ":", at.line,
+                ": there are no parts; pass at least one");
   return add_node({.op = "Concat", .inputs = parts, .attrs = {{"axis", axis}}}, at);
 }
 

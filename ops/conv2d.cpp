@@ -1,11 +1,10 @@
-// Conv2d: y[b, i, j, o] = sum over p, q, c of x[b, i * stride + p - top, j * stride + q - left, c]
-// * filter[p, q, c, o]; pixels outside of x count as 0. (A cross-correlation, as everywhere in the
-// field.)
-//   x: [batch, height, width, in]   filter: [height, width, in, out]   y: [batch, height', width',
-//   out] height' = ceil(height / stride) with same_padding, else floor((height - filter height) /
-//   stride) + 1.
+// Conv2d: y[b, i, j, o] = the sum over p, q, c of
+//   x[b, i * stride + p - top, j * stride + q - left, c] * filter[p, q, c, o];
+// pixels outside of x count as 0. (A cross-correlation, as everywhere in the field.)
+//   x: [batch, height, width, in]   filter: [height, width, in, out]
+//   y: [batch, height', width', out]
+// height' = ceil(height / stride) with same_padding, else floor((height - window) / stride) + 1.
 #include "ops/convolution.hpp"
-#include "ops/node.hpp"
 
 namespace troupe {
 namespace {
@@ -23,16 +22,12 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 std::unique_ptr<ConvolutionPass> compile(const ConvolutionSizes& sizes) {
-  using Forward = dnnl::convolution_forward;
   const ConvolutionTypes types(sizes);
-  const Forward::primitive_desc desc(
-      {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, types.x,
-       types.any_filter, types.y, types.strides, types.before, types.after},
-      onednn_attr(), onednn_engine());
+  const auto desc = types.forward();
   const auto filter = desc.weights_desc();
   auto pass = std::make_unique<ConvolutionPass>();
   pass->convolution = std::make_unique<OneDnnPrimitive>(
-      Forward(desc), desc.scratchpad_desc(),
+      dnnl::convolution_forward(desc), desc.scratchpad_desc(),
       std::vector<OneDnnPrimitive::Argument>{
           {DNNL_ARG_SRC, types.x}, {DNNL_ARG_WEIGHTS, filter}, {DNNL_ARG_DST, types.y}});
   pass->reorder = onednn_reorder(types.filter, filter);
@@ -41,36 +36,16 @@ std::unique_ptr<ConvolutionPass> compile(const ConvolutionSizes& sizes) {
 }
 
 void cpu_f32(KernelContext& ctx) {
-  check_actual_shapes(ctx);
-  Tensor& y = ctx.output();
-  const Tensor &x = ctx.input(0), &filter = ctx.input(1);
-  const auto& state = ctx.state<ConvolutionState>();
-  const ConvolutionSizes sizes(x.shape(), filter.shape(), state.options);
-  if (sizes.is_empty()) {
-    std::fill_n(y.mutable_data<float>(), y.size(), 0.0f);
-    return;
-  }
-  const auto pass = state.passes.get(sizes.key(), [&] { return compile(sizes); });
-  Tensor packed;
-  if (pass->reorder) {
-    packed = ctx.scratch(DType::u8, Shape{pass->filter_bytes});
-    pass->reorder->execute(ctx, {filter.raw(), packed.raw()});
-  }
-  pass->convolution->execute(ctx, {x.raw(), pass->reorder ? packed.raw() : filter.raw(), y.raw()});
+  const Tensor& x = ctx.input(0);
+  if (const auto pass = convolution_pass(ctx, x.shape(), ctx.input(1).shape(), compile))
+    run_with_filter(ctx, *pass, x);
 }
 
 void cpu_f64(KernelContext& ctx) {
-  check_actual_shapes(ctx);
-  Tensor& output = ctx.output();
   const Tensor &x = ctx.input(0), &filter = ctx.input(1);
   const double *from = x.data<double>(), *factors = filter.data<double>();
-  double* y = output.mutable_data<double>();
-  std::fill_n(y, output.size(), 0.0);
-  const ConvolutionSizes s(x.shape(), filter.shape(), ctx.state<ConvolutionState>().options);
-  for_each_tap(s, [&](int64_t at_x, int64_t at_filter, int64_t at_y) {
-    for (int64_t c = 0; c < s.in; ++c)
-      for (int64_t o = 0; o < s.out; ++o)
-        y[at_y + o] += from[at_x + c] * factors[at_filter + c * s.out + o];
+  sum_products(ctx, x.shape(), filter.shape(), [=](double* y, int64_t ix, int64_t f, int64_t iy) {
+    y[iy] += from[ix] * factors[f];
   });
 }
 

@@ -1,9 +1,8 @@
 // Conv2dFilterGradient: dfilter = dL/dfilter of y = conv2d(x, filter), from dy = dL/dy.
-//   dy: [batch, height', width', out]   x: [batch, height, width, in]   filter_like, dfilter:
-//   [height, width, in, out]
+//   dy: [batch, height', width', out]   x: [batch, height, width, in]
+//   filter_like, dfilter: [height, width, in, out]
 // Only the shape of filter_like is read.
 #include "ops/convolution.hpp"
-#include "ops/node.hpp"
 
 namespace troupe {
 namespace {
@@ -23,21 +22,12 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 std::unique_ptr<ConvolutionPass> compile(const ConvolutionSizes& sizes) {
-  using Forward = dnnl::convolution_forward;
-  using Backward = dnnl::convolution_backward_weights;
   const ConvolutionTypes types(sizes);
-  const Forward::primitive_desc hint(
-      {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, types.x,
-       types.any_filter, types.y, types.strides, types.before, types.after},
-      onednn_attr(), onednn_engine());
-  const Backward::primitive_desc desc(
-      {dnnl::algorithm::convolution_direct, types.x, types.any_filter, types.y, types.strides,
-       types.before, types.after},
-      onednn_attr(), onednn_engine(), hint);
+  const auto desc = types.backward<dnnl::convolution_backward_weights>();
   const auto dfilter = desc.diff_weights_desc();
   auto pass = std::make_unique<ConvolutionPass>();
   pass->convolution = std::make_unique<OneDnnPrimitive>(
-      Backward(desc), desc.scratchpad_desc(),
+      dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
       std::vector<OneDnnPrimitive::Argument>{
           {DNNL_ARG_SRC, types.x}, {DNNL_ARG_DIFF_DST, types.y}, {DNNL_ARG_DIFF_WEIGHTS, dfilter}});
   pass->reorder = onednn_reorder(dfilter, types.filter);
@@ -46,16 +36,10 @@ std::unique_ptr<ConvolutionPass> compile(const ConvolutionSizes& sizes) {
 }
 
 void cpu_f32(KernelContext& ctx) {
-  check_actual_shapes(ctx);
-  Tensor& dfilter = ctx.output();
   const Tensor &dy = ctx.input(0), &x = ctx.input(1);
-  const auto& state = ctx.state<ConvolutionState>();
-  const ConvolutionSizes sizes(x.shape(), dfilter.shape(), state.options);
-  if (sizes.is_empty()) {
-    std::fill_n(dfilter.mutable_data<float>(), dfilter.size(), 0.0f);
-    return;
-  }
-  const auto pass = state.passes.get(sizes.key(), [&] { return compile(sizes); });
+  const auto pass = convolution_pass(ctx, x.shape(), ctx.input(2).shape(), compile);
+  if (!pass) return;
+  const Tensor& dfilter = ctx.output();
   if (!pass->reorder) return pass->convolution->execute(ctx, {x.raw(), dy.raw(), dfilter.raw()});
   const Tensor packed = ctx.scratch(DType::u8, Shape{pass->filter_bytes});
   pass->convolution->execute(ctx, {x.raw(), dy.raw(), packed.raw()});
@@ -63,18 +47,12 @@ void cpu_f32(KernelContext& ctx) {
 }
 
 void cpu_f64(KernelContext& ctx) {
-  check_actual_shapes(ctx);
-  Tensor& output = ctx.output();
-  const Tensor& x = ctx.input(1);
-  const double *dy = ctx.input(0).data<double>(), *from = x.data<double>();
-  double* dfilter = output.mutable_data<double>();
-  std::fill_n(dfilter, output.size(), 0.0);
-  const ConvolutionSizes s(x.shape(), output.shape(), ctx.state<ConvolutionState>().options);
-  for_each_tap(s, [&](int64_t at_x, int64_t at_filter, int64_t at_y) {
-    for (int64_t c = 0; c < s.in; ++c)
-      for (int64_t o = 0; o < s.out; ++o)
-        dfilter[at_filter + c * s.out + o] += from[at_x + c] * dy[at_y + o];
-  });
+  const Tensor &dy = ctx.input(0), &x = ctx.input(1);
+  const double *slopes = dy.data<double>(), *from = x.data<double>();
+  sum_products(ctx, x.shape(), ctx.input(2).shape(),
+               [=](double* dfilter, int64_t ix, int64_t f, int64_t iy) {
+                 dfilter[f] += from[ix] * slopes[iy];
+               });
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
 // Conv2dInputGradient: dx = dL/dx of y = conv2d(x, filter), from dy = dL/dy. Also called a
 // transposed convolution.
-//   dy: [batch, height', width', out]   filter: [height, width, in, out]   x_like, dx: [batch,
-//   height, width, in]
+//   dy: [batch, height', width', out]   filter: [height, width, in, out]
+//   x_like, dx: [batch, height, width, in]
 // Only the shape of x_like is read.
 #include "ops/convolution.hpp"
-#include "ops/node.hpp"
 
 namespace troupe {
 namespace {
@@ -24,21 +23,12 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 std::unique_ptr<ConvolutionPass> compile(const ConvolutionSizes& sizes) {
-  using Forward = dnnl::convolution_forward;
-  using Backward = dnnl::convolution_backward_data;
   const ConvolutionTypes types(sizes);
-  const Forward::primitive_desc hint(
-      {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, types.x,
-       types.any_filter, types.y, types.strides, types.before, types.after},
-      onednn_attr(), onednn_engine());
-  const Backward::primitive_desc desc(
-      {dnnl::algorithm::convolution_direct, types.x, types.any_filter, types.y, types.strides,
-       types.before, types.after},
-      onednn_attr(), onednn_engine(), hint);
+  const auto desc = types.backward<dnnl::convolution_backward_data>();
   const auto filter = desc.weights_desc();
   auto pass = std::make_unique<ConvolutionPass>();
   pass->convolution = std::make_unique<OneDnnPrimitive>(
-      Backward(desc), desc.scratchpad_desc(),
+      dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
       std::vector<OneDnnPrimitive::Argument>{
           {DNNL_ARG_DIFF_DST, types.y}, {DNNL_ARG_WEIGHTS, filter}, {DNNL_ARG_DIFF_SRC, types.x}});
   pass->reorder = onednn_reorder(types.filter, filter);
@@ -47,38 +37,17 @@ std::unique_ptr<ConvolutionPass> compile(const ConvolutionSizes& sizes) {
 }
 
 void cpu_f32(KernelContext& ctx) {
-  check_actual_shapes(ctx);
-  Tensor& dx = ctx.output();
-  const Tensor &dy = ctx.input(0), &filter = ctx.input(1);
-  const auto& state = ctx.state<ConvolutionState>();
-  const ConvolutionSizes sizes(ctx.input(2).shape(), filter.shape(), state.options);
-  if (sizes.is_empty()) {
-    std::fill_n(dx.mutable_data<float>(), dx.size(), 0.0f);
-    return;
-  }
-  const auto pass = state.passes.get(sizes.key(), [&] { return compile(sizes); });
-  Tensor packed;
-  if (pass->reorder) {
-    packed = ctx.scratch(DType::u8, Shape{pass->filter_bytes});
-    pass->reorder->execute(ctx, {filter.raw(), packed.raw()});
-  }
-  pass->convolution->execute(ctx,
-                             {dy.raw(), pass->reorder ? packed.raw() : filter.raw(), dx.raw()});
+  const Shape x = ctx.input(2).shape(), filter = ctx.input(1).shape();
+  if (const auto pass = convolution_pass(ctx, x, filter, compile))
+    run_with_filter(ctx, *pass, ctx.input(0));
 }
 
 void cpu_f64(KernelContext& ctx) {
-  check_actual_shapes(ctx);
-  Tensor& output = ctx.output();
-  const Tensor& filter = ctx.input(1);
-  const double *dy = ctx.input(0).data<double>(), *factors = filter.data<double>();
-  double* dx = output.mutable_data<double>();
-  std::fill_n(dx, output.size(), 0.0);
-  const ConvolutionSizes s(output.shape(), filter.shape(), ctx.state<ConvolutionState>().options);
-  for_each_tap(s, [&](int64_t at_x, int64_t at_filter, int64_t at_y) {
-    for (int64_t c = 0; c < s.in; ++c)
-      for (int64_t o = 0; o < s.out; ++o)
-        dx[at_x + c] += dy[at_y + o] * factors[at_filter + c * s.out + o];
-  });
+  const Tensor &dy = ctx.input(0), &filter = ctx.input(1);
+  const double *from = dy.data<double>(), *factors = filter.data<double>();
+  sum_products(
+      ctx, ctx.input(2).shape(), filter.shape(),
+      [=](double* dx, int64_t ix, int64_t f, int64_t iy) { dx[ix] += from[iy] * factors[f]; });
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // What conv2d and its two gradients share.
 #include "ops/convolution.hpp"
 
-#include "ops/node.hpp"
-
 namespace troupe {
 
 std::vector<AttrSpec> convolution_attrs() {
@@ -83,10 +81,40 @@ ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s)
   any_filter = type(filter_dims, memory::format_tag::any);
 }
 
+dnnl::convolution_forward::primitive_desc ConvolutionTypes::forward() const {
+  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, x, any_filter, y,
+           strides, before, after},
+          onednn_attr(),
+          onednn_engine()};
+}
+
 std::unique_ptr<KernelState> prepare_convolution(const Node& node) {
   auto state = std::make_unique<ConvolutionState>();
   state->options = convolution_options(node);
   return state;
+}
+
+std::shared_ptr<const ConvolutionPass> convolution_pass(KernelContext& ctx, const Shape& x,
+                                                        const Shape& filter,
+                                                        CompileConvolution* compile) {
+  check_actual_shapes(ctx);
+  Tensor& output = ctx.output();
+  const auto& state = ctx.state<ConvolutionState>();
+  const ConvolutionSizes sizes(x, filter, state.options);
+  if (!sizes.is_empty()) return state.passes.get(sizes.key(), [&] { return compile(sizes); });
+  std::fill_n(output.mutable_data<float>(), output.size(), 0.0f);
+  return nullptr;
+}
+
+void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tensor& images) {
+  const void* filter = ctx.input(1).raw();
+  Tensor packed;
+  if (pass.reorder) {
+    packed = ctx.scratch(DType::u8, Shape{pass.filter_bytes});
+    pass.reorder->execute(ctx, {filter, packed.raw()});
+    filter = packed.raw();
+  }
+  pass.convolution->execute(ctx, {images.raw(), filter, ctx.output().raw()});
 }
 
 }  // namespace troupe

@@ -1,11 +1,13 @@
 // What conv2d and its two gradients share: shape rules, sizes, and the layouts that oneDNN is
 // given.
-//   x: [batch, height, width, in]   filter: [height, width, in, out]   y: [batch, height, width,
-//   out]
+//   x: [batch, height, width, in]   filter: [height, width, in, out]
+//   y: [batch, height', width', out]
 #pragma once
 
+#include <algorithm>
 #include <array>
 
+#include "ops/node.hpp"
 #include "ops/onednn.hpp"
 #include "ops/window.hpp"
 #include "troupe/op.hpp"
@@ -63,6 +65,16 @@ struct ConvolutionTypes {
   dnnl::memory::desc x, filter, any_filter, y;
   dnnl::memory::dims strides, before, after;
   explicit ConvolutionTypes(const ConvolutionSizes& sizes);
+
+  dnnl::convolution_forward::primitive_desc forward() const;
+  // Of the pass that goes back to x or to the filter.
+  template <class Pass>
+  typename Pass::primitive_desc backward() const {
+    return {{dnnl::algorithm::convolution_direct, x, any_filter, y, strides, before, after},
+            onednn_attr(),
+            onednn_engine(),
+            forward()};
+  }
 };
 
 // A compiled pass. `reorder` moves the filter, or its gradient, between our layout and oneDNN's;
@@ -73,10 +85,37 @@ struct ConvolutionPass {
   int64_t filter_bytes = 0;  // in oneDNN's layout
 };
 
+// Kernels ask for their pass by sizes, and it is compiled once.
+using CompileConvolution = std::unique_ptr<ConvolutionPass>(const ConvolutionSizes& sizes);
 struct ConvolutionState final : KernelState {
   Conv2dOptions options;
   ShapeCache<std::array<int64_t, 8>, ConvolutionPass> passes;
 };
 std::unique_ptr<KernelState> prepare_convolution(const Node& node);
+
+// What f32 kernels begin with: actual shapes are checked, the output is made. Of the shapes that
+// are given x and filter have now. Without products to sum the output is set to 0, and there is no
+// pass.
+std::shared_ptr<const ConvolutionPass> convolution_pass(KernelContext& ctx, const Shape& x,
+                                                        const Shape& filter,
+                                                        CompileConvolution* compile);
+// Runs a pass that turns images and the filter, input 1, into images: conv2d and its input
+// gradient.
+void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tensor& images);
+
+// The f64 kernel of all three, plain loops: adds up in the output what
+// add(output, index of an element of x, of the filter, of y) adds, for all products.
+template <class Add>
+void sum_products(KernelContext& ctx, const Shape& x, const Shape& filter, Add add) {
+  check_actual_shapes(ctx);
+  Tensor& output = ctx.output();
+  double* sums = output.mutable_data<double>();
+  std::fill_n(sums, output.size(), 0.0);
+  const ConvolutionSizes s(x, filter, ctx.state<ConvolutionState>().options);
+  for_each_tap(s, [&](int64_t at_x, int64_t at_filter, int64_t at_y) {
+    for (int64_t c = 0; c < s.in; ++c)
+      for (int64_t o = 0; o < s.out; ++o) add(sums, at_x + c, at_filter + c * s.out + o, at_y + o);
+  });
+}
 
 }  // namespace troupe

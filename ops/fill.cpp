@@ -6,8 +6,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.attr<DType>("dtype")}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const Shape& shape = ctx.attr<Shape>("shape");
   if (!shape.is_known())
@@ -32,7 +30,7 @@ Op fill_op() {
           .attrs = {{"shape", AttrKind::shape},
                     {"value", AttrKind::real},
                     {"dtype", AttrKind::dtype, DType::f32}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_dtype_attr,
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no inputs",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},

@@ -1,6 +1,7 @@
 // MatMul: c = a * b, the product of two matrices, or of as many as the leading dimensions say.
-//   a: [..., m, k], or [..., k, m] with transpose_a      b: [..., k, n], or [..., n, k] with
-//   transpose_b c: [..., m, n]. Leading dimensions agree, or one side has none and stands for all.
+//   a: [..., m, k], or [..., k, m] with transpose_a
+//   b: [..., k, n], or [..., n, k] with transpose_b
+//   c: [..., m, n]. Leading dimensions agree, or one side has none and stands for all.
 // f32 runs in oneDNN; f64 and integers, which wrap around, in a loop of our own.
 #include <cstring>
 

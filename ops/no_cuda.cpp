@@ -1,5 +1,5 @@
 // Stands in for ops/all_cuda.cpp in a build without CUDA: no op has a kernel for GPUs.
-#include "ops/all.hpp"
+#include "ops/all_cuda.hpp"
 
 namespace troupe {
 

@@ -34,6 +34,11 @@ inline void require_kernel(const InferContext& ctx, DType dtype) {
   throw ctx.error("has no kernel for ", dtype, "; cast to one of ", known);
 }
 
+// infer_dtypes of an op that is told the dtype of its one output.
+inline std::vector<DType> infer_dtype_attr(const InferContext& ctx) {
+  return {ctx.attr<DType>("dtype")};
+}
+
 // For kernels of several inputs: applies the op's shape rule to the inputs as they are, if some of
 // their sizes were not known before. An output of known shape has not had that done by anybody.
 // Throws: what infer_shapes throws.

@@ -13,8 +13,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.attr<DType>("dtype")}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (ctx.attr<std::string>("parameter").empty()) throw ctx.error("a parameter needs a name");
   const Shape& shape = ctx.attr<Shape>("shape");
@@ -77,7 +75,7 @@ Op parameter_op() {
                     {"shape", AttrKind::shape},
                     {"initial", AttrKind::text},
                     {"slot", AttrKind::integer, int64_t{0}}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_dtype_attr,
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no inputs",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},

@@ -6,7 +6,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.attr<DType>("dtype")}; }
 std::vector<Shape> infer_shapes(const InferContext& ctx) { return {ctx.attr<Shape>("shape")}; }
 
 void cpu(KernelContext& ctx) {
@@ -20,7 +19,7 @@ Op placeholder_op() {
   return {.name = "Placeholder",
           .outputs = {"y"},
           .attrs = {{"dtype", AttrKind::dtype}, {"shape", AttrKind::shape}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_dtype_attr,
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no inputs",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},

@@ -12,13 +12,8 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.attr<DType>("dtype")}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  require_kernel(ctx, ctx.attr<DType>("dtype"));
-  check_random_attrs(ctx);
-  const Shape& shape = ctx.attr<Shape>("shape");
-  if (!shape.is_known()) throw ctx.error("wants a shape without -1, got ", shape);
+  const Shape& shape = drawn_shape(ctx);
   const double low = ctx.attr<double>("low"), high = ctx.attr<double>("high");
   if (!std::isfinite(low) || !std::isfinite(high) || !(low < high))
     throw ctx.error("wants finite numbers low < high, got ", low, " and ", high);
@@ -57,19 +52,9 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op random_uniform_op() {
-  return {.name = "RandomUniform",
-          .outputs = {"y"},
-          .attrs = with_random_attrs({{"shape", AttrKind::shape},
-                                      {"low", AttrKind::real, 0.0},
-                                      {"high", AttrKind::real, 1.0},
-                                      {"dtype", AttrKind::dtype, DType::f32}}),
-          .infer_dtypes = infer_dtypes,
-          .infer_shapes = infer_shapes,
-          .no_gradient = "it has no inputs",
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .dispatch = -1,
-          .stateful = true};
+  return drawing_op("RandomUniform", {{"low", AttrKind::real, 0.0}, {"high", AttrKind::real, 1.0}},
+                    infer_shapes, {DeviceKind::cpu, DType::f32, cpu<float>},
+                    {DeviceKind::cpu, DType::f64, cpu<double>});
 }
 
 Output random_uniform(Graph& graph, Shape shape, double low, double high, int64_t seed, DType dtype,

@@ -1,6 +1,6 @@
 // SliceGradient: zeros like x with dy in the place that a slice took it from.
-//   begin, size: those of the slice   dy: the slice's shape   x_like: only its shape is used   dx:
-//   the shape of x_like.
+//   begin, size: those of the slice   dy: the slice's shape   x_like: only its shape is used
+//   dx: the shape of x_like.
 #include <cstring>
 
 #include "ops/node.hpp"

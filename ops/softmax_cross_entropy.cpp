@@ -1,7 +1,7 @@
 // SoftmaxCrossEntropy: loss[i] = log(sum over j of e^logits[i, j]) - logits[i, labels[i]], which is
 // -log(softmax(logits)[i, labels[i]]). Finite for all finite logits.
-//   logits: [batch, classes], f32 or f64   labels: [batch], i32 or i64, each in [0, classes) loss:
-//   [batch]
+//   logits: [batch, classes], f32 or f64   labels: [batch], i32 or i64, each in [0, classes)
+//   loss: [batch]
 #include "ops/cross_entropy.hpp"
 #include "ops/row.hpp"
 

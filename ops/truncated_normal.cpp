@@ -19,13 +19,8 @@ constexpr uint64_t kAttemptsMax =
     255;  // 60 % of all attempts succeed: missing all has a chance of 10^-101
 constexpr int kAttemptShift = 40;  // so a tensor has at most 2^40 elements
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.attr<DType>("dtype")}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  require_kernel(ctx, ctx.attr<DType>("dtype"));
-  check_random_attrs(ctx);
-  const Shape& shape = ctx.attr<Shape>("shape");
-  if (!shape.is_known()) throw ctx.error("wants a shape without -1, got ", shape);
+  const Shape& shape = drawn_shape(ctx);
   if (shape.size() > int64_t{1} << kAttemptShift)
     throw ctx.error("draws at most 2^40 numbers, got ", shape);
   const double mean = ctx.attr<double>("mean"), stddev = ctx.attr<double>("stddev");
@@ -59,19 +54,10 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op truncated_normal_op() {
-  return {.name = "TruncatedNormal",
-          .outputs = {"y"},
-          .attrs = with_random_attrs({{"shape", AttrKind::shape},
-                                      {"mean", AttrKind::real, 0.0},
-                                      {"stddev", AttrKind::real, 1.0},
-                                      {"dtype", AttrKind::dtype, DType::f32}}),
-          .infer_dtypes = infer_dtypes,
-          .infer_shapes = infer_shapes,
-          .no_gradient = "it has no inputs",
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .dispatch = -1,
-          .stateful = true};
+  return drawing_op("TruncatedNormal",
+                    {{"mean", AttrKind::real, 0.0}, {"stddev", AttrKind::real, 1.0}}, infer_shapes,
+                    {DeviceKind::cpu, DType::f32, cpu<float>},
+                    {DeviceKind::cpu, DType::f64, cpu<double>});
 }
 
 Output truncated_normal(Graph& graph, Shape shape, double mean, double stddev, int64_t seed,

@@ -1,9 +1,13 @@
 // Free functions that add nodes to a graph, one for each op. Each op's own file in ops/ implements
-// its function and says more.
+// its function and gives its formula in full.
 //
 // All throw Error(invalid_argument) for shapes or dtypes that do not fit; the message names node,
-// op, the caller's line, the input types and what would be right. Element-wise functions broadcast
-// as NumPy does.
+// op, the caller's line, the input types and what would be right. What only the values or sizes of
+// a step can show, such as an index out of range, fails that step with the same kind of message.
+//
+// Inputs of one node have one dtype unless said otherwise, and so has its result. Where nothing is
+// said of dtypes, any will do; "numbers" are f32, f64, i32, i64 and u8, "floats" f32 and f64.
+// Integers wrap around. Element-wise functions broadcast as NumPy does.
 #pragma once
 
 #include <functional>
@@ -26,8 +30,10 @@ struct Operand {
   Origin at;
 };
 
-// Sources
+// ---- sources ----
+
 Output constant(Graph& graph, Tensor value, std::string_view name = "", Origin at = Origin::here());
+// Must be fed whenever it is needed. Sizes of `shape` may be -1: any.
 Output placeholder(Graph& graph, DType dtype, Shape shape, std::string_view name = "",
                    Origin at = Origin::here());
 // Reads a trained tensor from its shard. `initial` is computed once, before the first step; it may
@@ -36,8 +42,9 @@ Output placeholder(Graph& graph, DType dtype, Shape shape, std::string_view name
 Output parameter(std::string_view name, Output initial, Origin at = Origin::here());
 Output fill(Graph& graph, Shape shape, double value, DType dtype = DType::f32,
             std::string_view name = "", Origin at = Origin::here());
-// Counter-based (Philox 4x32-10, Salmon et al. 2011), keyed by (seed, node name, training step,
-// slot): the same bits for the same key anywhere. `random_uniform`: in [low, high).
+// Random numbers, f32 or f64. Counter-based (Philox 4x32-10, Salmon et al. 2011), keyed by (seed,
+// node name, training step, slot): the same bits for the same key anywhere.
+// Uniform in [low, high).
 Output random_uniform(Graph& graph, Shape shape, double low = 0, double high = 1, int64_t seed = 0,
                       DType dtype = DType::f32, std::string_view name = "",
                       Origin at = Origin::here());
@@ -46,24 +53,30 @@ Output truncated_normal(Graph& graph, Shape shape, double mean = 0, double stdde
                         int64_t seed = 0, DType dtype = DType::f32, std::string_view name = "",
                         Origin at = Origin::here());
 
-// Element-wise
+// ---- element-wise ----
+
+// Of numbers. An integer that is divided by zero fails the step; a quotient is cut towards zero.
 Output add(Output a, Output b, Origin at = Origin::here());
 Output subtract(Output a, Output b, Origin at = Origin::here());
 Output multiply(Output a, Output b, Origin at = Origin::here());
 Output divide(Output a, Output b, Origin at = Origin::here());
-Output maximum(Output a, Output b, Origin at = Origin::here());
-Output negate(Output x, Origin at = Origin::here());
-Output exp(Output x, Origin at = Origin::here());
-Output log(Output x, Origin at = Origin::here());
-Output sqrt(Output x, Origin at = Origin::here());
+Output maximum(Output a, Output b, Origin at = Origin::here());  // NaN if either is NaN
 Output square(Output x, Origin at = Origin::here());
-Output relu(Output x, Origin at = Origin::here());
+Output negate(Output x, Origin at = Origin::here());  // not of u8
+Output relu(Output x, Origin at = Origin::here());    // max(x, 0); not of u8
+// Of floats.
+Output exp(Output x, Origin at = Origin::here());
+Output log(Output x, Origin at = Origin::here());  // natural
+Output sqrt(Output x, Origin at = Origin::here());
 Output tanh(Output x, Origin at = Origin::here());
-Output sigmoid(Output x, Origin at = Origin::here());
-Output equal(Output a, Output b, Origin at = Origin::here());    // bool
-Output greater(Output a, Output b, Origin at = Origin::here());  // bool
-Output where(Output condition, Output a, Output b,
-             Origin at = Origin::here());  // condition is bool; all three broadcast
+Output sigmoid(Output x, Origin at = Origin::here());  // 1 / (1 + e^-x)
+// The result is bool. Of numbers; `equal` of bool, too.
+Output equal(Output a, Output b, Origin at = Origin::here());
+Output greater(Output a, Output b, Origin at = Origin::here());
+// a where the condition, which is bool, holds, else b; all three broadcast.
+Output where(Output condition, Output a, Output b, Origin at = Origin::here());
+// From any dtype to any: floats to integers are cut towards zero, and to the nearest end of the
+// range; to bool: x != 0. A gradient passes between floats only.
 Output cast(Output x, DType dtype, Origin at = Origin::here());
 Output identity(Output x, std::string_view name = "", Origin at = Origin::here());
 Output stop_gradient(Output x, Origin at = Origin::here());  // x, and no gradient flows back
@@ -73,22 +86,29 @@ Output operator*(Operand a, Operand b);
 Output operator/(Operand a, Operand b);
 Output operator-(Operand x);
 
-// Matrices and networks. Images are NHWC: [batch, height, width, channels]; filters are [height,
-// width, in, out].
+// ---- matrices and networks ----
+// Floats, where nothing else is said. Images are NHWC, [batch, height, width, channels]; filters
+// are [height, width, in, out].
+
 struct MatmulOptions {
-  bool transpose_a = false;
-  bool transpose_b = false;
+  bool transpose_a = false;  // a is [..., k, m]
+  bool transpose_b = false;  // b is [..., n, k]
 };
 // [..., m, k] x [..., k, n] -> [..., m, n]; leading (batch) dimensions must agree, or one side has
-// none.
+// none. Also of i32 and i64.
 Output matmul(Output a, Output b, MatmulOptions options = {}, Origin at = Origin::here());
-Output bias_add(Output x, Output bias, Origin at = Origin::here());  // x [..., c], bias [c]
+// x [..., c] plus bias [c] in every row. Also of i32 and i64.
+Output bias_add(Output x, Output bias, Origin at = Origin::here());
+// Where a window of size k stands: with same_padding at ceil(in / stride) places, the zeros around
+// the image split evenly, the odd one last; else at floor((in - k) / stride) + 1.
 struct Conv2dOptions {
   int64_t stride = 1;
-  bool same_padding =
-      true;  // output size ceil(in / stride); else "valid": floor((in - k) / stride) + 1
+  bool same_padding = true;
 };
+// x [b, h, w, in], filter [kh, kw, in, out] -> [b, h', w', out].
 Output conv2d(Output x, Output filter, Conv2dOptions options = {}, Origin at = Origin::here());
+// dL/dx and dL/dfilter of y = conv2d(x, filter), from dy = dL/dy. Of x_like and filter_like only
+// the shape is used.
 Output conv2d_input_gradient(Output dy, Output filter, Output x_like, Conv2dOptions options = {},
                              Origin at = Origin::here());
 Output conv2d_filter_gradient(Output dy, Output x, Output filter_like, Conv2dOptions options = {},
@@ -96,68 +116,83 @@ Output conv2d_filter_gradient(Output dy, Output x, Output filter_like, Conv2dOpt
 struct PoolOptions {
   int64_t window = 2;
   int64_t stride = 2;
-  bool same_padding = false;
+  bool same_padding = false;  // as in Conv2dOptions; padding never wins
 };
+// The greatest of each window: x [b, h, w, c] -> [b, h', w', c].
 Output max_pool2d(Output x, PoolOptions options = {}, Origin at = Origin::here());
+// dL/dx of y = max_pool2d(x), from dy = dL/dy; all of it goes to the first maximum of a window.
 Output max_pool2d_gradient(Output dy, Output x, PoolOptions options = {},
-                           Origin at = Origin::here());  // first maximum wins
+                           Origin at = Origin::here());
 // The elements of `values`, which has x's shape, where max_pool2d(x) finds its maxima.
 Output max_pool2d_select(Output values, Output x, PoolOptions options = {},
                          Origin at = Origin::here());
 Output softmax(Output logits, Origin at = Origin::here());  // over the last dimension
-// logits [batch, classes], labels [batch] i32 or i64 -> loss [batch]
+// -log(softmax(logits)[i, labels[i]]): logits [batch, classes], labels [batch] i32 or i64 in
+// [0, classes) -> loss [batch].
 Output softmax_cross_entropy(Output logits, Output labels, Origin at = Origin::here());
-// dloss [batch] times (softmax(logits) - one_hot(labels))
+// dloss [batch] times (softmax(logits) - one_hot(labels)).
 Output softmax_cross_entropy_gradient(Output dloss, Output logits, Output labels,
                                       Origin at = Origin::here());
-// Keeps an element with probability 1 - rate and divides it by that; keyed like the random ops.
+// Keeps an element with probability 1 - rate, rate in [0, 1), and divides it by that (Srivastava et
+// al. 2014); keyed like the random numbers.
 Output dropout(Output x, double rate, int64_t seed = 0, Origin at = Origin::here());
 
-// Shapes
+// ---- shapes ----
+// Of `like` and `x_like` only the shape is used.
+
 Output reshape(Output x, Shape shape, Origin at = Origin::here());  // one size may be -1
 Output reshape_like(Output x, Output like, Origin at = Origin::here());
-Output transpose(Output x, std::vector<int64_t> permutation = {},
-                 Origin at = Origin::here());  // {}: reverse the dimensions
+// Dimension i of the result is dimension permutation[i] of x; {}: reverses the dimensions.
+Output transpose(Output x, std::vector<int64_t> permutation = {}, Origin at = Origin::here());
+// Negative axes count from the end.
 Output concat(const std::vector<Output>& parts, int64_t axis, Origin at = Origin::here());
 // dy cut where concat joined `parts`: one output like each of them.
 std::vector<Output> concat_gradient(Output dy, const std::vector<Output>& parts, int64_t axis,
                                     Origin at = Origin::here());
-std::vector<Output> split(Output x, int64_t parts, int64_t axis,
-                          Origin at = Origin::here());  // equal parts
+// Equal parts, so their number must divide the size.
+std::vector<Output> split(Output x, int64_t parts, int64_t axis, Origin at = Origin::here());
+// x[begin[d], begin[d] + size[d]) in each dimension d; size -1: to the end.
 Output slice(Output x, std::vector<int64_t> begin, std::vector<int64_t> size,
-             Origin at = Origin::here());  // size -1: to the end
+             Origin at = Origin::here());
+// Zeros like x with dy where that slice was.
 Output slice_gradient(Output dy, Output x_like, std::vector<int64_t> begin,
-                      std::vector<int64_t> size,
-                      Origin at = Origin::here());  // zeros like x with dy where that slice was
-Output gather(Output x, Output indices,
-              Origin at = Origin::here());  // rows of x: [rows, ...] and [i...] -> [i..., ...]
-Output gather_gradient(Output dy, Output indices, Output x_like,
-                       Origin at = Origin::here());  // sums rows into zeros like x
-Output one_hot(Output indices, int64_t depth, DType dtype = DType::f32,
-               Origin at = Origin::here());  // adds a last dimension
+                      std::vector<int64_t> size, Origin at = Origin::here());
+// Rows of x: [rows, ...] by indices [i...], i32 or i64 in [0, rows) -> [i..., ...].
+Output gather(Output x, Output indices, Origin at = Origin::here());
+// Adds row after row of dy, floats, into zeros like x.
+Output gather_gradient(Output dy, Output indices, Output x_like, Origin at = Origin::here());
+// indices [i...], i32 or i64 in [0, depth) -> [i..., depth].
+Output one_hot(Output indices, int64_t depth, DType dtype = DType::f32, Origin at = Origin::here());
 Output broadcast_to(Output x, Shape shape, Origin at = Origin::here());
 Output broadcast_like(Output x, Output like, Origin at = Origin::here());
-Output sum_to_like(Output x, Output like,
-                   Origin at = Origin::here());  // undoes a broadcast: sums x down to like's shape
+// Undoes a broadcast: sums x down to the shape of `like`. Not of u8 and bool.
+Output sum_to_like(Output x, Output like, Origin at = Origin::here());
 
-// Reductions. `axes` {}: all. Negative axes count from the end.
+// ---- reductions ----
+
 struct ReduceOptions {
-  std::vector<int64_t> axes = {};
-  bool keep_dims = false;
+  std::vector<int64_t> axes = {};  // {}: all; negative ones count from the end
+  bool keep_dims = false;          // with size 1
 };
+// Of numbers but u8.
 Output reduce_sum(Output x, ReduceOptions options = {}, Origin at = Origin::here());
+// Of floats; NaN for the mean of nothing.
 Output reduce_mean(Output x, ReduceOptions options = {}, Origin at = Origin::here());
+// Of numbers; refuses to choose from nothing. The gradient is shared by all that are greatest.
 Output reduce_max(Output x, ReduceOptions options = {}, Origin at = Origin::here());
 // Spreads dy, the gradient of a reduce_sum (`mean`: reduce_mean) of x_like, over x_like's shape.
 Output reduce_gradient(Output dy, Output x_like, ReduceOptions options = {}, bool mean = false,
                        Origin at = Origin::here());
-Output argmax(Output x, int64_t axis = -1, Origin at = Origin::here());  // i64; the first of equals
+// The index, i64, of the greatest number along the axis; the first of equals.
+Output argmax(Output x, int64_t axis = -1, Origin at = Origin::here());
 
-// Order and state
-Output check_finite(Output x, std::string_view what = "",
-                    Origin at = Origin::here());  // x; fails the step for NaN or infinity
+// ---- order and state ----
+
+// x, floats; fails the step with Errc::bad_data for NaN or infinity, saying `what` that is.
+Output check_finite(Output x, std::string_view what = "", Origin at = Origin::here());
+// Done when all outputs are; has no output itself.
 Output group(Graph& graph, const std::vector<Output>& outputs, std::string_view name = "",
-             Origin at = Origin::here());  // done when all are
+             Origin at = Origin::here());
 // Sends `gradient` to the shards of `parameter` (a Parameter node's output); has no output.
 // minimize() adds these.
 Output push_gradient(Output parameter, Output gradient, Origin at = Origin::here());

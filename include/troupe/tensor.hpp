@@ -32,48 +32,37 @@ inline constexpr int64_t size_of(DType d) {        // bytes an element
 inline constexpr bool is_floating(DType d) { return d == DType::f32 || d == DType::f64; }
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
-// The DType of a C++ element type.
+// The DType of a C++ element type; other types do not compile.
 template <class T>
-struct dtype_of_type;
+inline constexpr DType dtype_of = [] {
+  static_assert(sizeof(T) == 0, "elements are float, double, int32_t, int64_t, uint8_t or bool");
+  return DType::none;
+}();
 template <>
-struct dtype_of_type<float> {
-  static constexpr DType value = DType::f32;
-};
+inline constexpr DType dtype_of<float> = DType::f32;
 template <>
-struct dtype_of_type<double> {
-  static constexpr DType value = DType::f64;
-};
+inline constexpr DType dtype_of<double> = DType::f64;
 template <>
-struct dtype_of_type<int32_t> {
-  static constexpr DType value = DType::i32;
-};
+inline constexpr DType dtype_of<int32_t> = DType::i32;
 template <>
-struct dtype_of_type<int64_t> {
-  static constexpr DType value = DType::i64;
-};
+inline constexpr DType dtype_of<int64_t> = DType::i64;
 template <>
-struct dtype_of_type<uint8_t> {
-  static constexpr DType value = DType::u8;
-};
+inline constexpr DType dtype_of<uint8_t> = DType::u8;
 template <>
-struct dtype_of_type<bool> {
-  static constexpr DType value = DType::boolean;
-};
-template <class T>
-inline constexpr DType dtype_of = dtype_of_type<T>::value;
+inline constexpr DType dtype_of<bool> = DType::boolean;
 
 // The sizes of the dimensions, outermost first. In a graph -1 means "not known before the step
 // runs".
 class Shape {
  public:
-  static constexpr int kNdimMax =
-      8;  // no model in the field uses more; it bounds every reader of files and frames
+  // No model in the field uses more; it bounds every reader of files and frames.
+  static constexpr int kNdimMax = 8;
 
   Shape() = default;  // a scalar
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
   explicit Shape(const std::vector<int64_t>& dims) : Shape(std::span(dims.data(), dims.size())) {}
-  explicit Shape(std::span<const int64_t> dims);  // Throws: Error(invalid_argument) past kNdimMax
-                                                  // or for a size below -1.
+  // Throws: Error(invalid_argument) past kNdimMax or for a size below -1.
+  explicit Shape(std::span<const int64_t> dims);
 
   int ndim() const { return ndim_; }
   int64_t operator[](int i) const { return dims_[i]; }  // Requires: 0 <= i < ndim().
@@ -82,8 +71,8 @@ class Shape {
   const int64_t* begin() const { return dims_; }
   const int64_t* end() const { return dims_ + ndim_; }
   bool is_known() const;  // no -1
-  int64_t size()
-      const;  // number of elements. Requires: is_known(). Throws: Error past 2^62 elements.
+  // Number of elements. Requires: is_known(). Throws: Error(invalid_argument) past 2^62 of them.
+  int64_t size() const;
   bool accepts(const Shape& known) const;  // same ndim, and equal wherever this one is not -1
   friend bool operator==(const Shape& a, const Shape& b) {
     return a.ndim_ == b.ndim_ && std::equal(a.begin(), a.end(), b.begin());
@@ -109,9 +98,10 @@ class BufferOwner {
 
 // 16 bytes before the elements of a tensor, so that header and scalar share a cache line.
 struct Buffer {
-  static constexpr uint32_t kForeign =
-      1u << 31;  // the elements are elsewhere; their address follows the header
-  static constexpr uint32_t kOffHost = 1u << 30;  // the address means nothing to host code
+  // The elements are elsewhere; their address follows the header.
+  static constexpr uint32_t kForeign = 1u << 31;
+  // The address means nothing to host code.
+  static constexpr uint32_t kOffHost = 1u << 30;
 
   std::atomic<uint32_t> refs;
   uint32_t tag;  // flags above; the rest belongs to the owner (a size class, say)
@@ -162,7 +152,7 @@ class Tensor {
            unique() && !(buffer_->tag & (Buffer::kForeign | Buffer::kOffHost));
   }
   // On the heap, elements not set / zero. For values a program makes itself; kernels get theirs
-  // from a device.
+  // from a device. Requires: shape is known.
   static Tensor empty(DType dtype, const Shape& shape);
   static Tensor zeros(DType dtype, const Shape& shape);
   // Copies `values`. Throws: Error(invalid_argument) if their number is not shape.size().
@@ -202,7 +192,7 @@ class Tensor {
     return {data<T>(), static_cast<size_t>(size())};
   }
   template <class T>
-  T item() const {  // Requires: exactly one element.
+  T item() const {  // Requires: exactly one element. Throws: InternalError otherwise.
     TROUPE_CHECK(size() == 1, "item() wants one element, the tensor has shape ",
                  to_string(shape()));
     return *data<T>();
@@ -216,9 +206,11 @@ class Tensor {
   const void* raw() const { return address(); }
   void* mutable_raw() { return address(); }
 
-  // The same elements under another shape of the same size; no copy.
+  // The same elements under another shape; no copy. Requires: shape is known and of the same size.
+  // Throws: InternalError otherwise.
   Tensor reshaped(const Shape& shape) const;
-  // Rows [begin, end) of the outermost dimension; no copy. Requires: ndim() >= 1.
+  // Rows [begin, end) of the outermost dimension; no copy. Requires: ndim() >= 1, and the rows are
+  // there. Throws: InternalError otherwise.
   Tensor rows(int64_t begin, int64_t end) const;
 
   Buffer* buffer() const { return buffer_; }
@@ -242,8 +234,8 @@ class Tensor {
   }
 
  private:
-  static constexpr uint8_t kWide =
-      1;  // more than four dimensions, or one past 2^31: the sizes are out of line
+  // More than four dimensions, or one past 2^31: the sizes are out of line.
+  static constexpr uint8_t kWide = 1;
   struct Wide {
     std::atomic<uint32_t> refs;
     int64_t dims[Shape::kNdimMax];
@@ -266,8 +258,8 @@ class Tensor {
   DType dtype_ = DType::none;
   uint8_t ndim_ = 0;
   uint8_t flags_ = 0;
-  [[maybe_unused]] uint8_t unused_ = 0;
-  uint32_t offset_ = 0;  // elements before the first one
+  [[maybe_unused]] uint8_t unused_ = 0;  // named, as types are compared byte by byte
+  uint32_t offset_ = 0;                  // elements before the first one
   union {
     int32_t dims_[4] = {0, 0, 0, 0};
     Wide* wide_;
@@ -275,9 +267,9 @@ class Tensor {
 };
 static_assert(sizeof(Tensor) == 32);
 
-bool same_bits(const Tensor& a,
-               const Tensor& b);  // dtype, shape and every byte. Requires: both on the host.
-std::ostream& operator<<(std::ostream& out,
-                         const Tensor& tensor);  // dtype, shape and the first elements
+// Dtype, shape and every byte. Requires: both on the host.
+bool same_bits(const Tensor& a, const Tensor& b);
+// Dtype, shape and the first elements.
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace troupe

@@ -2,7 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <regex>
+#include <set>
+#include <sstream>
 
 #include "tests/support/op_cases.hpp"
 
@@ -17,40 +22,111 @@ const std::map<std::string, std::string> kElsewhere = {
 };
 
 struct Tested {
-  bool value = false, refusal = false, gradient = false;
+  const OpCase* value = nullptr;  // one of them, of a single node if there is such a case
+  bool refusal = false, bad_shape = false, gradient = false;
 };
+
+using DTypes = std::vector<DType>;
+
+DTypes dtypes_of(const std::vector<Tensor>& inputs) {
+  DTypes dtypes;
+  for (const Tensor& input : inputs) dtypes.push_back(input.dtype());
+  return dtypes;
+}
+
+const std::vector<OpCases>& tables() {
+  static const auto all = [] {
+    std::vector<OpCases> tables;
+    for (const auto& cases : listed_cases()) tables.push_back(cases());
+    return tables;
+  }();
+  return all;
+}
 
 std::map<std::string, Tested> tested_ops() {
   std::map<std::string, Tested> tested;
-  for (const auto& cases : listed_cases()) {
-    const OpCases table = cases();
+  std::map<std::string, std::set<DTypes>> good;
+  for (const OpCases& table : tables())
     for (const OpCase& c : table.values) {
       Tested& op = tested[c.op];
-      op.value = true;
+      if (!op.value || op.value->build) op.value = &c;
       const auto is_f64 = [](const Tensor& t) { return t.dtype() == DType::f64 && t.size() > 0; };
       if (c.smooth && std::any_of(c.inputs.begin(), c.inputs.end(), is_f64)) op.gradient = true;
+      good[c.op].insert(dtypes_of(c.inputs));
     }
-    for (const OpError& e : table.errors) tested[e.op].refusal = true;
-  }
+  for (const OpCases& table : tables())
+    for (const OpError& e : table.errors) {
+      tested[e.op].refusal = true;
+      // With inputs like those of a value case, nothing but shapes and attributes can be wrong.
+      if (good[e.op].count(dtypes_of(e.inputs))) tested[e.op].bad_shape = true;
+    }
   return tested;
+}
+
+// The first shapes that an op refuses whose inputs have the dtypes of `c`; empty if it takes all.
+std::string refused_shapes(const OpCase& c) {
+  if (c.build || c.inputs.empty()) return {};
+  for (const auto& [first, others] :
+       std::vector<std::pair<Shape, Shape>>{{{}, {}},
+                                            {{0}, {0}},
+                                            {{3}, {3}},
+                                            {{2, 3}, {2, 3}},
+                                            {{1, 2, 3, 4}, {1, 2, 3, 4}},
+                                            {{1, 1, 1, 1, 1, 1, 1, 2}, {1, 1, 1, 1, 1, 1, 1, 2}},
+                                            {{2}, {3}}}) {
+    Graph graph;
+    NodeSpec spec{.op = c.op, .attrs = c.attrs};
+    for (const Tensor& input : c.inputs)
+      spec.inputs.push_back(
+          placeholder(graph, input.dtype(), spec.inputs.empty() ? first : others));
+    try {
+      graph.add(spec);
+    } catch (const Error& e) {
+      return e.what();
+    }
+  }
+  return {};
 }
 
 }  // namespace
 
-TEST_CASE("every op has value cases, refusals, and a gradient check or a reason to have none") {
+TEST_CASE("every op has value cases, bad shapes refused, and a gradient check or its excuse") {
   const auto tested = tested_ops();
   for (const Op* op : builtin_ops()->all()) {
     if (kElsewhere.count(op->name)) continue;
     const auto it = tested.find(op->name);
     const Tested t = it == tested.end() ? Tested{} : it->second;
-    CHECK_MESSAGE(t.value, op->name, " has no OpCase in a listed table of tests/ops");
+    CHECK_MESSAGE(t.value != nullptr, op->name, " has no OpCase in a listed table of tests/ops");
     CHECK_MESSAGE(t.refusal, op->name, " has no OpError in a listed table of tests/ops");
+    const std::string refused = t.bad_shape || !t.value ? "" : refused_shapes(*t.value);
+    CHECK_MESSAGE(refused.empty(), op->name, " has no OpError for bad shapes, as in: ", refused);
     const bool excused = !op->no_gradient.empty();
     CHECK_MESSAGE((op->gradient || excused), op->name,
                   " has no gradient and no `no_gradient` that says why");
     CHECK_MESSAGE((t.gradient || excused), op->name,
                   " has no smooth case with an f64 input, so its gradient is not checked");
   }
+}
+
+TEST_CASE("every op that a file of ops/ makes is listed in ops/all.cpp") {
+  const auto read = [](const std::filesystem::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  };
+  const std::string folder = TROUPE_SOURCE_DIR "/ops", list = read(folder + "/all.cpp");
+  const std::regex made(R"(\nOp (\w+)_op\(\) \{)");
+  size_t count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    const std::string source = read(file.path());
+    for (std::sregex_iterator at(source.begin(), source.end(), made), end; at != end; ++at) {
+      const std::string entry = "OP(" + at->str(1) + ")";
+      ++count;
+      CHECK_MESSAGE(list.find(entry) != list.npos, file.path().filename().string(),
+                    " makes an op that nobody gets; add ", entry, " to ops/all.cpp");
+    }
+  }
+  CHECK(count == builtin_ops()->all().size());
 }
 
 TEST_CASE("tables and excuses name ops that exist") {

@@ -93,6 +93,11 @@ const ListedCases listed(cases);
 
 TEST_CASE("Concat joins along an axis, and its gradient cuts there") { check(cases()); }
 
+TEST_CASE("a concat of nothing is refused") {
+  CHECK_THROWS_WITH_AS(concat({}, 0, {"train.cpp", 7}),
+                       "Concat made at train.cpp:7: there are no parts; pass at least one", Error);
+}
+
 TEST_CASE("the parts of a concat are checked where the graph could not know them") {
   Graph graph;
   const Output a = placeholder(graph, DType::f32, Shape{1, -1}),

@@ -147,14 +147,6 @@ OpCases cases() {
 }
 const ListedCases listed(cases);
 
-// Any numbers in [-1, 1].
-Tensor waves(const Shape& shape, double seed) {
-  Tensor tensor = Tensor::empty(DType::f64, shape);
-  double* x = tensor.mutable_data<double>();
-  for (int64_t i = 0; i < tensor.size(); ++i) x[i] = std::sin(1.7 * static_cast<double>(i) + seed);
-  return tensor;
-}
-
 }  // namespace
 
 TEST_CASE("Conv2d correlates images with a filter, and its gradients are its gradients") {

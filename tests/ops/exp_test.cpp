@@ -7,49 +7,32 @@ namespace troupe {
 namespace {
 
 OpCases cases() {
-  return {
-      .values =
-          {
-              {.name = "a matrix",
-               .op = "Exp",
-               .inputs = {matrix({{0, 1}, {-1, 2.5}})},
-               .expected = {matrix(
-                   {{1, 2.718281828459045}, {0.36787944117144233, 12.182493960703473}})}},
-              {.name = "size one",
-               .op = "Exp",
-               .inputs = {vector({0.1})},
-               .expected = {vector({1.1051709180756477})}},
-              {.name = "100, which f32 cannot hold",
-               .op = "Exp",
-               .inputs = {vector({100})},
-               .expected = {vector({2.6881171418161356e43})},
-               .smooth = false},
-              {.name = "-400, which f32 calls 0",
-               .op = "Exp",
-               .inputs = {vector({-400})},
-               .expected = {vector({1.9151695967140057e-174})},
-               .smooth = false},
-              {.name = "past f64 as well",
-               .op = "Exp",
-               .inputs = {vector({1000, -1000})},
-               .expected = {vector({INFINITY, 0})},
-               .smooth = false},
-              {.name = "infinities and NaN",
-               .op = "Exp",
-               .inputs = {vector({INFINITY, -INFINITY, NAN})},
-               .expected = {vector({INFINITY, 0, NAN})},
-               .smooth = false},
-              {.name = "empty",
-               .op = "Exp",
-               .inputs = {zeros({3, 0})},
-               .expected = {zeros({3, 0})}},
-          },
-      .errors = {
-          {.op = "Exp",
-           .inputs = {i32(zeros({2}))},
-           .message = "has no kernel for i32; cast to one of f32, f64"},
-          {.op = "Exp", .inputs = {zeros({2}), zeros({2})}, .message = "wants 1 input (x), got 2"},
-      }};
+  return unary_cases("Exp", i32(zeros({2})),
+                     {
+                         {.name = "a matrix",
+                          .inputs = {matrix({{0, 1}, {-1, 2.5}})},
+                          .expected = {matrix({{1, 2.718281828459045},
+                                               {0.36787944117144233, 12.182493960703473}})}},
+                         {.name = "size one",
+                          .inputs = {vector({0.1})},
+                          .expected = {vector({1.1051709180756477})}},
+                         {.name = "100, which f32 cannot hold",
+                          .inputs = {vector({100})},
+                          .expected = {vector({2.6881171418161356e43})},
+                          .smooth = false},
+                         {.name = "-400, which f32 calls 0",
+                          .inputs = {vector({-400})},
+                          .expected = {vector({1.9151695967140057e-174})},
+                          .smooth = false},
+                         {.name = "past f64 as well",
+                          .inputs = {vector({1000, -1000})},
+                          .expected = {vector({INFINITY, 0})},
+                          .smooth = false},
+                         {.name = "infinities and NaN",
+                          .inputs = {vector({INFINITY, -INFINITY, NAN})},
+                          .expected = {vector({INFINITY, 0, NAN})},
+                          .smooth = false},
+                     });
 }
 const ListedCases listed(cases);
 

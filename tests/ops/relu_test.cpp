@@ -7,40 +7,24 @@ namespace troupe {
 namespace {
 
 OpCases cases() {
-  return {
-      .values =
-          {
-              {.name = "a matrix",
-               .op = "Relu",
-               .inputs = {matrix({{1, -2}, {0.5, -4}})},
-               .expected = {matrix({{1, 0}, {0.5, 0}})}},
-              {.name = "size one",
-               .op = "Relu",
-               .inputs = {vector({3})},
-               .expected = {vector({3})}},
-              {.name = "a long one",
-               .op = "Relu",
-               .inputs = {iota({37}, -18.5)},
-               .expected = {values(
-                   {37}, {0,   0,   0,   0,    0,    0,    0,    0,    0,    0,    0,   0,   0,
-                          0,   0,   0,   0,    0,    0,    0.5,  1.5,  2.5,  3.5,  4.5, 5.5, 6.5,
-                          7.5, 8.5, 9.5, 10.5, 11.5, 12.5, 13.5, 14.5, 15.5, 16.5, 17.5})}},
-              {.name = "zero, infinities and NaN",
-               .op = "Relu",
-               .inputs = {vector({0, INFINITY, -INFINITY, NAN})},
-               .expected = {vector({0, INFINITY, 0, NAN})},
-               .smooth = false},
-              {.name = "empty",
-               .op = "Relu",
-               .inputs = {zeros({3, 0})},
-               .expected = {zeros({3, 0})}},
-          },
-      .errors = {
-          {.op = "Relu",
-           .inputs = {booleans(zeros({2}))},
-           .message = "has no kernel for bool; cast to one of f32, f64"},
-          {.op = "Relu", .inputs = {zeros({2}), zeros({2})}, .message = "wants 1 input (x), got 2"},
-      }};
+  return unary_cases(
+      "Relu", booleans(zeros({2})),
+      {
+          {.name = "a matrix",
+           .inputs = {matrix({{1, -2}, {0.5, -4}})},
+           .expected = {matrix({{1, 0}, {0.5, 0}})}},
+          {.name = "size one", .inputs = {vector({3})}, .expected = {vector({3})}},
+          {.name = "a long one",
+           .inputs = {iota({37}, -18.5)},
+           .expected = {values(
+               {37}, {0,   0,   0,   0,    0,    0,    0,    0,    0,    0,    0,   0,   0,
+                      0,   0,   0,   0,    0,    0,    0.5,  1.5,  2.5,  3.5,  4.5, 5.5, 6.5,
+                      7.5, 8.5, 9.5, 10.5, 11.5, 12.5, 13.5, 14.5, 15.5, 16.5, 17.5})}},
+          {.name = "zero, infinities and NaN",
+           .inputs = {vector({0, INFINITY, -INFINITY, NAN})},
+           .expected = {vector({0, INFINITY, 0, NAN})},
+           .smooth = false},
+      });
 }
 const ListedCases listed(cases);
 

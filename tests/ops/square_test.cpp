@@ -7,34 +7,17 @@ namespace troupe {
 namespace {
 
 OpCases cases() {
-  return {.values =
-              {
-                  {.name = "a matrix",
-                   .op = "Square",
-                   .inputs = {matrix({{1, -2}, {0.5, 4}})},
-                   .expected = {matrix({{1, 4}, {0.25, 16}})}},
-                  {.name = "size one",
-                   .op = "Square",
-                   .inputs = {vector({3})},
-                   .expected = {vector({9})}},
-                  {.name = "too large for f32",
-                   .op = "Square",
-                   .inputs = {vector({1e30})},
-                   .expected = {vector({1e60})},
-                   .smooth = false},
-                  {.name = "empty",
-                   .op = "Square",
-                   .inputs = {zeros({3, 0})},
-                   .expected = {zeros({3, 0})}},
-              },
-          .errors = {
-              {.op = "Square",
-               .inputs = {booleans(zeros({2}))},
-               .message = "has no kernel for bool; cast to one of f32, f64"},
-              {.op = "Square",
-               .inputs = {zeros({2}), zeros({2})},
-               .message = "wants 1 input (x), got 2"},
-          }};
+  return unary_cases("Square", booleans(zeros({2})),
+                     {
+                         {.name = "a matrix",
+                          .inputs = {matrix({{1, -2}, {0.5, 4}})},
+                          .expected = {matrix({{1, 4}, {0.25, 16}})}},
+                         {.name = "size one", .inputs = {vector({3})}, .expected = {vector({9})}},
+                         {.name = "too large for f32",
+                          .inputs = {vector({1e30})},
+                          .expected = {vector({1e60})},
+                          .smooth = false},
+                     });
 }
 const ListedCases listed(cases);
 

@@ -1,12 +1,14 @@
-// evaluate: what a graph computes, by running its plain CPU kernels one after the other. No
-// session, no threads, no devices.
+// evaluate: what a graph computes, by running its plain kernels one after the other, on the CPU or
+// as far as possible on a given device. No session, no threads of its own.
 #pragma once
 
+#include <future>
 #include <map>
-#include <set>
 #include <vector>
 
+#include "devices/device.hpp"
 #include "devices/kernel_call.hpp"
+#include "graph/passes.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -23,47 +25,121 @@ class HeapMemory final : public Memory {
 
 using Feeds = std::map<Output, Tensor>;
 
+// Values on the host, and what runs a node that has them.
+class HostRun {
+ public:
+  HostRun(const Graph& graph, const Feeds& feeds, const RunContext& step)
+      : graph_(graph), step_(step), values_(feeds) {}
+
+  const Tensor& value(const Output& output) const { return values_.at(output); }
+  void keep(const Output& output, Tensor value) {
+    values_.insert_or_assign(output, std::move(value));
+  }
+  void run(const Node& node) {
+    const Kernel* kernel = find_kernel(node, DeviceKind::cpu);
+    if (!kernel || !kernel->run)
+      throw Error(Errc::invalid_argument, describe(node), " has no plain CPU kernel; feed it");
+    std::vector<Tensor> inputs;
+    for (const Output& input : node.inputs) inputs.push_back(value(input));
+    const auto results = run_kernel(NodeView::make(node, *kernel), inputs, memory_, step_);
+    for (size_t i = 0; i < results.size(); ++i)
+      keep({const_cast<Graph*>(&graph_), node.id, static_cast<int32_t>(i)}, results[i]);
+  }
+
+ private:
+  const Graph& graph_;
+  const RunContext& step_;
+  Feeds values_;
+  HeapMemory memory_;
+};
+
+inline std::vector<Output> names_of(const Feeds& feeds) {
+  std::vector<Output> names;
+  for (const auto& [output, value] : feeds) names.push_back(output);
+  return names;
+}
+
 // The values of `outputs`, in order. `feeds` stand for the outputs of whatever nodes they name,
 // which do not run. Throws: what a kernel throws; Error(invalid_argument) for a node without a
 // plain CPU kernel.
 inline std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Output>& outputs,
                                     const Feeds& feeds = {}, const RunContext& step = {}) {
-  std::set<int32_t> needed;
-  std::vector<int32_t> open;
-  Feeds values = feeds;
-  const auto need = [&](int32_t id) {
-    if (needed.insert(id).second) open.push_back(id);
-  };
-  const auto need_value = [&](const Output& output) {
-    if (!values.count(output)) need(output.node);
-  };
-  for (const Output& output : outputs) need_value(output);
-  while (!open.empty()) {
-    const Node& node = graph.node(open.back());
-    open.pop_back();
-    for (const Output& input : node.inputs) need_value(input);
-    for (int32_t id : node.control_inputs) need(id);
-  }
-  HeapMemory memory;
-  for (int32_t id : needed) {  // a node stands behind its inputs in a graph
-    const Node& node = graph.node(id);
-    const Kernel* kernel = find_kernel(node, DeviceKind::cpu);
-    if (!kernel || !kernel->run)
-      throw Error(Errc::invalid_argument, describe(node), " has no plain CPU kernel; feed it");
-    std::vector<Tensor> inputs;
-    for (const Output& input : node.inputs) inputs.push_back(values.at(input));
-    std::vector<Tensor> results = run_kernel(NodeView::make(node, *kernel), inputs, memory, step);
-    for (size_t i = 0; i < results.size(); ++i)
-      values.insert_or_assign(Output{const_cast<Graph*>(&graph), id, static_cast<int32_t>(i)},
-                              results[i]);
-  }
+  HostRun host(graph, feeds, step);
+  for (int32_t id : prune(graph, outputs, names_of(feeds))) host.run(graph.node(id));
   std::vector<Tensor> got;
-  for (const Output& output : outputs) got.push_back(values.at(output));
+  for (const Output& output : outputs) got.push_back(host.value(output));
   return got;
 }
 
 inline Tensor evaluate(Output output, const Feeds& feeds = {}, const RunContext& step = {}) {
   return evaluate(*output.graph, {output}, feeds, step)[0];
+}
+
+// The same on an accelerator, as soft placement does it: a node runs there if `device` has a kernel
+// for it, else on the CPU, and values are copied to where they are read. Throws also: what the
+// device reports of a kernel that failed in its queue.
+inline std::vector<Tensor> evaluate_on(Device& device, const Graph& graph,
+                                       const std::vector<Output>& outputs, const Feeds& feeds = {},
+                                       const RunContext& step = {}) {
+  const auto wait = [](auto&& start) {
+    std::promise<Tensor> promise;
+    start([&](Errc code, const std::string& text, Tensor value) {
+      if (code == Errc::ok)
+        promise.set_value(std::move(value));
+      else
+        promise.set_exception(std::make_exception_ptr(Error(code, text)));
+    });
+    return promise.get_future().get();
+  };
+  // Whatever happens, nothing stays in the queue that reads this graph.
+  struct Drain {
+    Device& device;
+    ~Drain() {
+      std::promise<void> promise;
+      device.fence([&](Errc, const std::string&, Tensor) { promise.set_value(); });
+      promise.get_future().wait();
+    }
+  } const drain{device};
+  HostRun host(graph, feeds, step);
+  Feeds there;  // values on the device
+  const auto on_host = [&](const Output& output) {
+    if (const auto it = there.find(output); it != there.end() && it->second.defined())
+      host.keep(output, wait([&](Device::Done done) { device.copy_to_host(it->second, done); }));
+    return host.value(output);
+  };
+  const auto on_device = [&](const Output& output) {
+    Tensor& value = there[output];
+    if (!value.defined())
+      value = wait([&](Device::Done done) { device.copy_from_host(host.value(output), done); });
+    return value;
+  };
+  for (int32_t id : prune(graph, outputs, names_of(feeds))) {
+    const Node& node = graph.node(id);
+    const Kernel* kernel = device.kernel_for(node);
+    if (!kernel) {
+      for (const Output& input : node.inputs) on_host(input);
+      host.run(node);
+      continue;
+    }
+    std::vector<Tensor> inputs;
+    std::vector<uint32_t> slots;
+    for (const Output& input : node.inputs) {
+      slots.push_back(static_cast<uint32_t>(inputs.size()));
+      inputs.push_back(on_device(input));
+    }
+    const NodeView view = NodeView::make(node, *kernel);
+    std::vector<Tensor> results(node.outputs.size());
+    KernelCall call;
+    call.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(slots.size()), results.data(),
+              device.memory(), step, /*may_reuse_input0=*/false);
+    device.launch(call);
+    for (size_t i = 0; i < results.size(); ++i)
+      there.insert_or_assign({const_cast<Graph*>(&graph), id, static_cast<int32_t>(i)}, results[i]);
+  }
+  wait([&](Device::Done done) { device.fence(done); });  // also tells of nodes without outputs
+  std::vector<Tensor> got;
+  for (const Output& output : outputs) got.push_back(on_host(output));
+  return got;
 }
 
 }  // namespace troupe

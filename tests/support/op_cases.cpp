@@ -1,5 +1,5 @@
 // Runs tables of op cases. Graphs are evaluated kernel by kernel, so that nothing but the op can be
-// wrong.
+// wrong; then again on every accelerator there is.
 #include "tests/support/op_cases.hpp"
 
 #include <doctest/doctest.h>
@@ -14,6 +14,20 @@ constexpr double kStep = 1e-4;         // of central differences: errors of abou
 constexpr double kStepOfLarge = 1e-9;  // of the value, where kStep would be lost beside it
 constexpr int64_t kTwiceSizeMax =
     200;  // elements; second differences evaluate the gradient twice for each
+
+constexpr int64_t kAcceleratorBytes = int64_t{1} << 30;
+
+// The shadow accelerator, and a GPU where there is one.
+const std::vector<std::unique_ptr<Device>>& accelerators() {
+  static const auto all = [] {
+    std::vector<std::unique_ptr<Device>> devices;
+    devices.push_back(make_shadow_device("/job:test/task:0/device:shadow:0", kAcceleratorBytes));
+    if (cuda_device_count() > 0)
+      devices.push_back(make_cuda_device("/job:test/task:0/device:cuda:0", 0, kAcceleratorBytes));
+    return devices;
+  }();
+  return all;
+}
 
 // Calls f with a null pointer to the C++ type of a dtype.
 template <class F>
@@ -92,6 +106,9 @@ struct Built {
   std::vector<Tensor> run(const std::vector<Output>& wanted) const {
     return evaluate(*graph, wanted, feeds);
   }
+  std::vector<Tensor> run_on(Device& device, const std::vector<Output>& wanted) const {
+    return evaluate_on(device, *graph, wanted, feeds);
+  }
 };
 
 template <class Case>
@@ -145,6 +162,24 @@ void check_outputs(const std::vector<Tensor>& got, const OpCase& c) {
   }
 }
 
+// The graph gives on every accelerator what it gave on the CPU: to the bit on the shadow, which
+// runs the same kernels, else as near as the tables ask.
+void check_on_accelerators(const Built& b, const std::vector<Output>& outputs,
+                           const std::vector<Tensor>& expected, std::optional<double> tolerance) {
+  for (const auto& device : accelerators()) {
+    CAPTURE(device->name());
+    const std::vector<Tensor> got = b.run_on(*device, outputs);
+    REQUIRE(got.size() == expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      CAPTURE(i);
+      if (device->kind() == DeviceKind::shadow)
+        CHECK_MESSAGE(same_bits(got[i], expected[i]), got[i], " instead of ", expected[i]);
+      else
+        CHECK(difference(got[i], expected[i], tolerance).value_or("") == "");
+    }
+  }
+}
+
 // The node's kernel as an engine runs it that has no other use for input 0.
 void check_in_place(const Built& b, const OpCase& c) {
   const Node& node = b.graph->node(b.outputs[0].node);
@@ -178,16 +213,11 @@ void check_value_as_is(const OpCase& c) {
                     to_string(b.outputs[i].shape()), ", got ", to_string(got[i].shape()));
       CHECK(to_string(b.outputs[i].dtype()) == std::string(to_string(got[i].dtype())));
     }
+    if (!c.build && !b.outputs.empty())  // else it would have run on the CPU only
+      CHECK(accelerators()[0]->kernel_for(b.graph->node(b.outputs[0].node)) != nullptr);
+    check_on_accelerators(b, b.outputs, got, c.tolerance);
     if (!c.build && op_of(c).in_place) check_in_place(b, c);
   }
-}
-
-// Any numbers in [-1, 1] that differ.
-Tensor weights_like(const Tensor& tensor, double seed) {
-  std::vector<double> w;
-  for (int64_t i = 0; i < tensor.size(); ++i)
-    w.push_back(std::cos(1.3 * static_cast<double>(i) + seed));
-  return from_doubles(w, tensor.dtype(), tensor.shape());
 }
 
 // sum_i weights[i] . values[i]
@@ -227,7 +257,7 @@ std::vector<Output> check_derivatives(Built& b, const std::vector<Output>& outpu
   std::vector<Tensor> weights;
   std::vector<Output> weight_inputs;
   for (const Tensor& value : b.run(outputs)) {
-    weights.push_back(weights_like(value, seed));
+    weights.push_back(converted(waves(value.shape(), seed), value.dtype()));
     weight_inputs.push_back(b.feed(weights.back(), known));
   }
   const std::vector<Output> slopes = gradients(outputs, xs, weight_inputs);
@@ -239,7 +269,9 @@ std::vector<Output> check_derivatives(Built& b, const std::vector<Output>& outpu
     const Tensor got = slopes[i].defined() ? b.run({slopes[i]})[0]
                                            : Tensor::zeros(expected.dtype(), expected.shape());
     CHECK(difference(got, expected, tolerance).value_or("") == "");
-    if (slopes[i].defined()) found.push_back(slopes[i]);
+    if (!slopes[i].defined()) continue;
+    check_on_accelerators(b, {slopes[i]}, {got}, tolerance);
+    found.push_back(slopes[i]);
   }
   return found;
 }
@@ -309,6 +341,13 @@ Tensor iota(const Shape& shape, double first, double step) {
   return from_doubles(list, DType::f64, shape);
 }
 
+Tensor waves(const Shape& shape, double seed) {
+  std::vector<double> list;
+  for (int64_t i = 0; i < shape.size(); ++i)
+    list.push_back(std::sin(1.7 * static_cast<double>(i) + seed));
+  return from_doubles(list, DType::f64, shape);
+}
+
 Tensor converted(const Tensor& tensor, DType dtype) {
   TROUPE_CHECK(holds(dtype, tensor), tensor, " does not fit into ", dtype);
   return from_doubles(to_doubles(tensor), dtype, tensor.shape());
@@ -359,18 +398,23 @@ void check_gradient(const OpCase& c) {
 void check_refused(const OpError& e) {
   CAPTURE(e.op);
   CAPTURE(e.message);
-  for (const bool known : {true, false}) {
-    CAPTURE(known);
-    std::string text = "nothing was thrown";
-    try {
-      const Built b = built(e, e.inputs, known);
-      if (!known || e.when_run) b.run(b.outputs);
-    } catch (const Error& error) {
-      text = error.what();
-      CHECK(to_string(error.code()) == std::string("invalid_argument"));
+  std::vector<Device*> devices = {nullptr};  // the CPU
+  for (const auto& device : accelerators()) devices.push_back(device.get());
+  for (const bool known : {true, false})
+    for (Device* device : devices) {
+      const std::string where = device ? device->name() : "cpu";
+      CAPTURE(known);
+      CAPTURE(where);
+      std::string text = "nothing was thrown";
+      try {
+        const Built b = built(e, e.inputs, known);
+        if (!known || e.when_run) device ? b.run_on(*device, b.outputs) : b.run(b.outputs);
+      } catch (const Error& error) {
+        text = error.what();
+        CHECK(to_string(error.code()) == std::string("invalid_argument"));
+      }
+      CHECK_MESSAGE(text.find(e.message) != text.npos, "got: ", text);
     }
-    CHECK_MESSAGE(text.find(e.message) != text.npos, "got: ", text);
-  }
 }
 
 void check(const OpCases& cases) {
@@ -379,6 +423,19 @@ void check(const OpCases& cases) {
     check_gradient(c);
   }
   for (const OpError& e : cases.errors) check_refused(e);
+}
+
+OpCases unary_cases(const std::string& op, const Tensor& refused, std::vector<OpCase> values) {
+  values.push_back({.name = "empty", .inputs = {zeros({3, 0})}, .expected = {zeros({3, 0})}});
+  for (OpCase& c : values) c.op = op;
+  return {
+      .values = std::move(values),
+      .errors = {
+          {.op = op,
+           .inputs = {refused},
+           .message =
+               detail::concat("has no kernel for ", refused.dtype(), "; cast to one of f32, f64")},
+          {.op = op, .inputs = {zeros({2}), zeros({2})}, .message = "wants 1 input (x), got 2"}}};
 }
 
 ListedCases::ListedCases(OpCases (*cases)()) { mutable_listed_cases().push_back(cases); }

@@ -34,7 +34,8 @@ Tensor values(const Shape& shape, std::initializer_list<double> values);
 Tensor zeros(const Shape& shape, DType dtype = DType::f64);
 Tensor full(const Shape& shape, double value);
 Tensor iota(const Shape& shape, double first = 0,
-            double step = 1);  // first, first + step, ... in row-major order
+            double step = 1);                   // first, first + step, ... in row-major order
+Tensor waves(const Shape& shape, double seed);  // any numbers in [-1, 1] that differ
 // `tensor` in another dtype: floats to nearest, from and to bool as 0 and 1. Requires: integers
 // that fit.
 Tensor converted(const Tensor& tensor, DType dtype);
@@ -49,7 +50,7 @@ using BuildCase = std::function<std::vector<Output>(Graph&, const std::vector<Ou
 
 struct OpCase {
   std::string name;
-  std::string op;  // whose case it is, also when `build` makes the nodes
+  std::string op = {};  // whose case it is, also when `build` makes the nodes
   std::vector<Tensor> inputs = {};
   Attrs attrs = {};
   std::vector<Tensor> expected = {};
@@ -83,16 +84,22 @@ struct OpCases {
 
 // The op's output equals `expected`, for every CPU kernel that can hold the case: with shapes known
 // while building, with all sizes unknown (-1) until the step, and, if the op is in_place, over the
-// memory of input 0. Inferred types fit the values.
+// memory of input 0. Inferred types fit the values. The shadow accelerator gives the same bits, a
+// GPU the same within the tolerance.
 void check_value(const OpCase& c);
 // gradients() agrees with central differences in f64, shapes known and unknown; so do second
 // derivatives. Does nothing for a case that is not smooth or an op without a gradient.
 void check_gradient(const OpCase& c);
 // Building with known shapes (with `when_run`, running) throws Error(invalid_argument) with
-// `message` in its text. So does building or running it with unknown sizes.
+// `message` in its text. So does building or running it with unknown sizes, on accelerators too.
 void check_refused(const OpError& e);
 
 void check(const OpCases& cases);  // all of these for the whole table
+
+// The table of an op of one element: `values`, which need not name it, and what each of them is
+// tried with besides: an empty tensor, a dtype without a kernel (that of `refused`), a second
+// input.
+OpCases unary_cases(const std::string& op, const Tensor& refused, std::vector<OpCase> values);
 
 // Puts a table on the list that the completeness test walks. It notes a function and no more, so
 // order does not matter; a table that is not listed makes that test fail.
