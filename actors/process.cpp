@@ -61,6 +61,10 @@ int lanes_of(const ProcessOptions& options) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+std::shared_ptr<const Registry> ops_of(const ProcessOptions& options) {
+  return options.ops ? options.ops : builtin_ops();
+}
+
 }  // namespace
 
 struct Process::Config : caf::actor_system_config {
@@ -84,6 +88,7 @@ uint64_t Process::draw_incarnation() {
 Process::Process(std::string task, ProcessOptions options)
     : task_(std::move(task)),
       incarnation_(draw_incarnation()),
+      ops_(ops_of(options)),
       lanes_(lanes_of(options)),
       log_(make_log(options, task_)),
       tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
@@ -99,6 +104,7 @@ Process::Process(std::string task, ProcessOptions options)
 Process::Process(std::string task, ProcessOptions options, caf::actor_system& system)
     : task_(std::move(task)),
       incarnation_(draw_incarnation()),
+      ops_(ops_of(options)),
       lanes_(lanes_of(options)),
       log_(make_log(options, task_)),
       tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
@@ -112,6 +118,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
                  ClusterOptions cluster, ProcessSeams seams)
     : task_(std::move(task)),
       incarnation_(incarnation),
+      ops_(ops_of(options)),
       lanes_(lanes_of(options)),
       log_(make_log(options, task_)),
       tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
@@ -144,7 +151,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   mesh.incarnation = incarnation_;
   mesh.listen = cluster.listen;
   mesh.seeds = cluster.seeds;
-  mesh.fingerprint = builtin_ops()->fingerprint();
+  mesh.fingerprint = ops_->fingerprint();
   mesh.insecure = cluster.insecure;
   mesh.log = log_;
   mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) {
@@ -168,8 +175,9 @@ void Process::make_actors() {
   // The process ends with its agent, whatever ended it.
   caf::actor_cast<caf::abstract_actor*>(agent_)->attach_functor([this](const caf::error& reason) {
     if (stopped_) return;
-    log_->error("the worker actor died: reason={}", from_caf(reason).second);
-    if (on_leave) on_leave();
+    const std::string text = from_caf(reason).second;
+    log_->error("the worker actor died: reason={}", text);
+    if (on_failure) on_failure(text);
   });
   open_door(caf::actor_cast<caf::strong_actor_ptr>(agent_));
 }

@@ -67,6 +67,7 @@ class Process {
   caf::actor_system& system() { return *system_; }
   const std::string& task() const { return task_; }
   uint64_t incarnation() const { return incarnation_; }
+  const std::shared_ptr<const Registry>& ops() const { return ops_; }
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
   Device& cpu() const { return *devices_[0]; }
   Device* device(const std::string& name) const;  // nullptr if it is not ours
@@ -89,7 +90,10 @@ class Process {
   // Makes an actor of ours reachable for data-plane messages of other members.
   void open_door(const caf::strong_actor_ptr& actor);
   void close_door(uint64_t actor_id);
-  std::function<void()> on_leave;  // an operator asks the process to leave; set before start()
+  // Set before start(), called on any thread: an operator asks the process to leave; the process
+  // cannot go on, as its agent has died.
+  std::function<void()> on_leave;
+  std::function<void(const std::string& reason)> on_failure;
   // Requests to a lost member end at once. Called by the listener given to start().
   void peer_down(const Member& member, const std::string& reason);
 
@@ -99,6 +103,7 @@ class Process {
 
   const std::string task_;
   const uint64_t incarnation_;
+  const std::shared_ptr<const Registry> ops_;
   int lanes_ = 1;
   std::shared_ptr<spdlog::logger> log_;
   Tracer tracer_;

@@ -107,6 +107,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   auto state = std::make_unique<SessionState>();
   const uint64_t incarnation = Process::draw_incarnation();
   const int shards = options.process.parameter_shards;
+  if (!options.process.ops) options.process.ops = graph.shared_registry();
   // Clients need no number of their own from a person: the incarnation names them.
   state->process = std::make_unique<Process>(
       detail::concat("/job:", options.job, "/task:", incarnation % 1'000'000), incarnation,

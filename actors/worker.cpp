@@ -36,7 +36,7 @@ struct WorkerState {
 void WorkerState::install_graph(const InstallGraph& m) {
   SessionParts& parts = sessions[m.session];
   if (parts.node_count >= m.node_count) return;
-  parts.graph = graph_from_proto(m.bytes, builtin_ops());
+  parts.graph = graph_from_proto(m.bytes, process->ops());
   parts.node_count = m.node_count;
 }
 

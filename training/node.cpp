@@ -2,6 +2,7 @@
 #include "troupe/node.hpp"
 
 #include <condition_variable>
+#include <future>
 #include <mutex>
 
 #include "actors/process.hpp"
@@ -12,9 +13,27 @@ namespace {
 constexpr std::chrono::milliseconds kStopPoll{
     50};  // a signal handler cannot wake a condition variable
 
+// Why a node ends that nobody asked to stop. Told from any thread.
+class Ending {
+ public:
+  void tell(Errc code, const std::string& text) {
+    std::lock_guard lock(mutex_);
+    if (!told_) told_ = {code, text};
+  }
+  // Errc::ok: an operator asked.
+  std::optional<std::pair<Errc, std::string>> told() const {
+    std::lock_guard lock(mutex_);
+    return told_;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards the next
+  std::optional<std::pair<Errc, std::string>> told_;
+};
+
 class NodeListener final : public MeshListener {
  public:
-  explicit NodeListener(Process& process) : process_(process) {}
+  NodeListener(Process& process, Ending& ending) : process_(process), ending_(ending) {}
   void up(const Member& member, const caf::actor&) override {
     process_.log()->info("member up: peer={} incarnation={} address={}", member.name(),
                          member.incarnation, member.address);
@@ -25,14 +44,36 @@ class NodeListener final : public MeshListener {
     process_.peer_down(member, reason);
   }
   void refused(Errc code, const std::string& reason) override {
-    std::lock_guard lock(mutex);
-    refusal = {code, reason};
+    ending_.tell(code, "the cluster refused " + process_.task() + ": " + reason);
   }
-  std::mutex mutex;  // guards the next
-  std::pair<Errc, std::string> refusal{Errc::ok, {}};
 
  private:
   Process& process_;
+  Ending& ending_;
+};
+
+// Calls `beat` again and again on the network thread, until it is destroyed.
+class Pulse {
+ public:
+  Pulse(NetThread& net, std::chrono::milliseconds every, std::function<void()> beat)
+      : net_(net), every_(every), beat_(std::move(beat)) {
+    if (beat_) net_.transport().run([this] { tick(); });
+  }
+  ~Pulse() {
+    if (beat_) net_.transport().run([this] { timer_.reset(); });
+  }
+  Pulse(const Pulse&) = delete;
+
+ private:
+  void tick() {
+    beat_();
+    timer_ = net_.clock().after(every_, [this] { tick(); });
+  }
+
+  NetThread& net_;
+  const std::chrono::milliseconds every_;
+  const std::function<void()> beat_;
+  TimerPtr timer_;
 };
 
 }  // namespace
@@ -46,10 +87,16 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   cluster.seeds = options.seeds;
   cluster.insecure = options.insecure;
   const std::string name = detail::concat("/job:", options.job, "/task:", options.task);
-  Process process(name, Process::draw_incarnation(), options.process, cluster);
-  std::atomic<bool> leave{false};
-  process.on_leave = [&leave] { leave = true; };
-  NodeListener listener(process);
+  ProcessSeams seams;
+  seams.net = make_net_thread();
+  NetThread& net = *seams.net;  // the process keeps it until it has stopped
+  Ending ending;
+  Process process(name, Process::draw_incarnation(), options.process, cluster, std::move(seams));
+  process.on_leave = [&] { ending.tell(Errc::ok, ""); };
+  process.on_failure = [&](const std::string& reason) {
+    ending.tell(Errc::internal, name + " lost its agent: " + reason);
+  };
+  NodeListener listener(process, ending);
   // Whatever way we leave, the process stops before what it calls is gone.
   struct StopFirst {
     Process& process;
@@ -59,17 +106,39 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   process.log()->info("listening: address={} cluster={} incarnation={}", address, options.cluster,
                       process.incarnation());
   if (options.on_listening) options.on_listening(address);
+  const Pulse pulse(net, options.alive_every, options.on_alive);
   std::mutex mutex;
   std::condition_variable never;
   std::unique_lock lock(mutex);
-  while (!stop && !leave) {
-    never.wait_for(lock, kStopPoll);
-    std::lock_guard told(listener.mutex);
-    if (listener.refusal.first != Errc::ok)
-      throw Error(listener.refusal.first, "the cluster refused ", name, ": ",
-                  listener.refusal.second);
-  }
-  process.log()->info("leaving: reason={}", stop ? "asked by a signal" : "asked by an operator");
+  while (!stop && !ending.told()) never.wait_for(lock, kStopPoll);
+  const auto told = ending.told();
+  if (told && told->first != Errc::ok) throw Error(told->first, told->second);
+  process.log()->info("leaving: reason={}", told ? "asked by an operator" : "asked by a signal");
+}
+
+int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
+  TaskRequest request;
+  request.cluster = options.cluster;
+  request.job = options.job;
+  request.seeds = options.seeds;
+  request.fingerprint = (options.process.ops ? options.process.ops : builtin_ops())->fingerprint();
+  request.timeout = timeout;
+  struct Answer {
+    Errc code;
+    std::string text;
+    int32_t task;
+  };
+  std::promise<Answer> promise;
+  auto future = promise.get_future();
+  SystemRng rng;
+  const auto net = make_net_thread();
+  draw_task(net->transport(), net->clock(), rng, request,
+            [&promise](Errc code, const std::string& text, int32_t task) {
+              promise.set_value({code, text, task});
+            });
+  const Answer answer = future.get();  // it comes at the latest after `timeout`
+  if (answer.code != Errc::ok) throw Error(answer.code, answer.text);
+  return answer.task;
 }
 
 }  // namespace troupe

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,21 @@ struct NodeOptions {
   ProcessOptions process = {};
   bool insecure = false;  // allow listening beyond loopback without TLS
   std::function<void(const std::string& address)> on_listening = {};  // told the real address
+  // For a supervisor: called every `alive_every` as long as the network thread runs, on it. Silence
+  // means what it means to the other members: the process is frozen.
+  std::function<void()> on_alive = {};
+  std::chrono::milliseconds alive_every{200};
 };
 
 // Runs until `stop` is set, or somebody asks the node to leave. Throws: Error(bad_configuration)
-// when the cluster refuses us, with its reason; Error(io) when the port is in use, with what to do.
+// when the cluster refuses us, with its reason; Error(io) when the port is in use, with what to do;
+// Error(internal) when the node's own actor died.
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop);
+
+// Asks the members at `options.seeds` for a task number of `options.job` that nobody has; it is
+// kept for the asker for some seconds. Throws: Error(peer_lost) when nobody answers within
+// `timeout`; Error(bad_configuration) when the cluster refuses us.
+int draw_task(const NodeOptions& options,
+              std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
 }  // namespace troupe

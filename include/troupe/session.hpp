@@ -34,6 +34,9 @@ struct ProcessOptions {
       0;  // over which a session spreads its parameters; 0: one per task that holds any
   LogSink log = {};
   LogLevel log_level = LogLevel::info;
+  // What graphs may consist of; empty: builtin_ops(), or the ops of the session's graph. All
+  // members of a cluster must have the same ones.
+  std::shared_ptr<const Registry> ops = {};
 };
 
 struct ConnectOptions {

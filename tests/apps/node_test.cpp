@@ -1,0 +1,130 @@
+// Nodes, as a service runs them in its own process: what run_node() promises beyond the program.
+#include <doctest/doctest.h>
+
+#include <future>
+#include <thread>
+
+#include "troupe/node.hpp"
+#include "troupe/op.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+// The ops of the project and one more.
+std::shared_ptr<const Registry> with_twice() {
+  auto registry = std::make_shared<Registry>();
+  for (const Op* op : builtin_ops()->all()) registry->add(*op);
+  registry->add({.name = "Twice",
+                 .inputs = {"x"},
+                 .outputs = {"y"},
+                 .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
+                 .no_gradient = "nobody asks",
+                 .kernels = {{DeviceKind::cpu, DType::f32, [](KernelContext& c) {
+                                const float* x = c.input(0).data<float>();
+                                float* y = c.output(0, c.input(0).shape()).mutable_data<float>();
+                                for (int64_t i = 0; i < c.input(0).size(); ++i) y[i] = 2 * x[i];
+                              }}}});
+  return registry;
+}
+
+NodeOptions node_options(const std::string& job, std::vector<std::string> seeds) {
+  NodeOptions out;
+  out.job = job;
+  out.seeds = std::move(seeds);
+  out.process.threads = 1;
+  return out;
+}
+
+// A node on a thread, stopped when it goes.
+class RunningNode {
+ public:
+  explicit RunningNode(NodeOptions options) {
+    auto listening = std::make_shared<std::promise<std::string>>();
+    options.on_listening = [listening](const std::string& a) { listening->set_value(a); };
+    thread_ = std::thread([this, options] { run_node(options, stop_); });
+    address = listening->get_future().get();
+  }
+  ~RunningNode() {
+    stop_ = true;
+    thread_.join();
+  }
+  std::string address;
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("a node that was built with other ops is refused, with the remedy and exit code 78") {
+  NodeOptions seed = node_options("ps", {});
+  seed.process.ops = with_twice();
+  const RunningNode first(seed);
+  std::atomic<bool> stop{false};
+  try {
+    run_node(node_options("worker", {first.address}), stop);
+    FAIL("it was let in");
+  } catch (const Error& e) {
+    CHECK(exit_code(e.code()) == 78);
+    CHECK_MESSAGE(std::string(e.what()).find(
+                      "built with different ops; install the same version") != std::string::npos,
+                  e.what());
+  }
+}
+
+TEST_CASE("an op of one's own runs on nodes that have it") {
+  const auto ops = with_twice();
+  NodeOptions options = node_options("worker", {});
+  options.process.ops = ops;
+  const RunningNode worker(options);
+  Graph graph(ops);
+  Output x = placeholder(graph, DType::f32, {2}, "x");
+  Output y;
+  {
+    auto scope = graph.scope({.device = "/job:worker/task:0"});
+    y = graph.add({.op = "Twice", .inputs = {x}});
+  }
+  Session session = Session::connect(graph, worker.address);
+  const Tensor got = session.run({y}, {{x, Tensor::of<float>({1, 3}, {2})}})[0];
+  CHECK(got.data<float>()[0] == 2);
+  CHECK(got.data<float>()[1] == 6);
+}
+
+TEST_CASE("a node whose task runs already is refused with exit code 78") {
+  const RunningNode first(node_options("ps", {}));
+  std::atomic<bool> stop{false};
+  try {
+    run_node(node_options("ps", {first.address}), stop);
+    FAIL("it was let in");
+  } catch (const Error& e) {
+    CHECK(exit_code(e.code()) == 78);
+    CHECK_MESSAGE(std::string(e.what()).find("/job:ps/task:0") != std::string::npos, e.what());
+  }
+}
+
+TEST_CASE("a node tells its supervisor that it is alive") {
+  std::promise<void> thrice;
+  int beats = 0;  // of the network thread
+  NodeOptions options = node_options("ps", {});
+  options.alive_every = std::chrono::milliseconds(1);
+  options.on_alive = [&] {
+    if (++beats == 3) thrice.set_value();
+  };
+  const RunningNode node(options);
+  thrice.get_future().get();
+}
+
+TEST_CASE("a node without a number draws one that nobody has") {
+  const RunningNode ps(node_options("ps", {}));
+  CHECK(draw_task(node_options("ps", {ps.address})) == 1);
+  CHECK(draw_task(node_options("worker", {ps.address})) == 0);
+  NodeOptions other = node_options("worker", {ps.address});
+  other.cluster = "other";
+  CHECK_THROWS_WITH_AS(draw_task(other), doctest::Contains("of cluster"), Error);
+  CHECK_THROWS_WITH_AS(draw_task(node_options("worker", {"127.0.0.1:1"}), std::chrono::seconds(1)),
+                       doctest::Contains("no member of cluster"), Error);
+}
+
+}  // namespace troupe
