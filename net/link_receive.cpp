@@ -55,7 +55,10 @@ bool Link::parse_greeting() {
     case Refusal::none:
       break;
     case Refusal::not_ours:
-      refuse(Refusal::not_ours, "this port is a link of a Troupe cluster and speaks nothing else");
+      refuse(Refusal::not_ours,
+             role_ == Role::dialler
+                 ? "what listens there is no node of Troupe; look at the address"
+                 : "this port is a link of a Troupe cluster and speaks nothing else");
       return false;
     default:
       if (role_ == Role::dialler && bytes.size() < kGreetingPrefix)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The demo as a user runs it, short: a cluster of processes trains on the digits; a worker, then a parameter server, is killed
-# half way; the synchronous weights equal an undisturbed run's, to the bit; no process and no file is left. Argument: the build folder.
+# half way; the output says so within 2 s; the synchronous weights equal an undisturbed run's, to the bit; no process and no
+# file is left. Argument: the build folder.
 set -euo pipefail
 build=$1
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
@@ -11,23 +12,43 @@ mkdir "$TMPDIR"
 
 fail() {
   echo "demo_test: $1"
-  cat "$out/log"
+  cat "$out/stamped"
   exit 1
 }
 
+stamped() { while IFS= read -r line; do printf '%s %s\n' "$EPOCHREALTIME" "$line"; done; }
+
+# Seconds from each `kill -9` to the first line with TEXT about that job, as it comes out of the pipe; -1 where there is none.
+delays() {  # JOB TEXT
+  awk -v who="/job:$1/task:0" -v text="$2" '
+    function close_one() { if (killed) print seen ? seen : -1 }
+    / demo: kill -9 / { close_one(); killed = $1; seen = 0; next }
+    killed && !seen && index($0, who) && index($0, text) { seen = $1 - killed + 0.000001 }
+    END { close_one() }' "$out/stamped"
+}
+
+slowest=0
 for kill in none worker ps; do
   args=(--digits "$data" --steps 120 --out "$out/$kill" --verify)
   [ "$kill" = none ] || args+=(--kill "$kill")
-  timeout 90 "$build/actor-node" up --ps 2 --workers 2 --threads 1 "$build/train_digits" "${args[@]}" >"$out/log" 2>&1 ||
-    fail "kill $kill: exit code $?"
+  timeout 90 "$build/actor-node" up --ps 2 --workers 2 --threads 1 "$build/train_digits" "${args[@]}" 2>&1 | stamped \
+    >"$out/stamped" || fail "kill $kill: exit code $?"
+  cut -d ' ' -f 2- "$out/stamped" >"$out/log"
   grep -q 'equal, to the bit' "$out/log" || fail "kill $kill: the weights differ"
   [ -s "$out/$kill/trace.json" ] && [ -s "$out/$kill/graph.dot" ] || fail "kill $kill: no trace or graph"
   grep '^sync .*sha256' "$out/log" | sed 's/.*sha256 \([0-9a-f]*\).*/\1/' >>"$out/hashes"
   if [ "$kill" != none ]; then
-    grep -q "was killed by" "$out/log" || fail "kill $kill: the supervisor did not say who died"
-    [ "$(grep -c "/job:$kill/task:0.* is gone" "$out/log")" -ge 2 ] || fail "kill $kill: the master did not say who is gone"
+    # Who died and what is done, by the supervisor who restarts it and by the master who trains.
+    for text in 'ended by signal 9' 'noticed by its supervisor' 'starts it again' 'is gone' 'noticed by the master'; do
+      seen=$(delays "$kill" "$text")
+      [ "$(wc -l <<<"$seen")" = 2 ] || fail "kill $kill: two halves, but $(wc -l <<<"$seen") kills"
+      while read -r seconds; do
+        awk -v s="$seconds" 'BEGIN { exit !(s >= 0 && s <= 2) }' || fail "kill $kill: \"$text\" came after $seconds s"
+        slowest=$(awk -v a="$slowest" -v b="$seconds" 'BEGIN { print (a > b ? a : b) }')
+      done <<<"$seen"
+    done
   fi
   [ -z "$(ls -A "$TMPDIR")" ] || fail "kill $kill: files left in TMPDIR"
 done
 [ "$(sort -u "$out/hashes" | wc -l)" = 1 ] || fail "the three runs ended with different weights"
-echo "synchronous weights after no kill, a killed worker and a killed ps: $(head -c 16 "$out/hashes"), equal"
+echo "weights after no kill, a killed worker and a killed ps: $(head -c 16 "$out/hashes"), equal; said after $slowest s at most"

@@ -7,10 +7,12 @@ out=$(mktemp -d)
 pids=()
 trap '[ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null; wait 2>/dev/null; rm -rf "$out"' EXIT
 failures=0
+tried=0
 
 expect() {  # CODE TEXT COMMAND...
   local code=$1 text=$2
   shift 2
+  tried=$((tried + 1))
   timeout 60 "$@" >"$out/log" 2>&1
   local got=$?
   if [ "$got" != "$code" ] || { [ -n "$text" ] && ! grep -q -- "$text" "$out/log"; }; then
@@ -32,8 +34,40 @@ expect 65 'cut.csv.gz' "$build/train_digits" --digits "$out/cut.csv.gz"
 printf 'a,b,label\n1,2,3\n1,x,3\n' >"$out/bad.csv"
 expect 65 'bad.csv' "$build/train_digits" --digits "$out/bad.csv"
 expect 74 'MNIST\|train-images' "$build/train_digits" --data "$out"
-expect 3 '' "$build/actor-node" up --ps 1 --workers 0 sh -c 'exit 3'
-expect 127 'cannot run' "$build/actor-node" up --ps 1 --workers 0 "$out/no-such-program"
+expect 3 '' "$build/actor-node" up --ps 0 --workers 1 sh -c 'exit 3'
+expect 127 'cannot run' "$build/actor-node" up --ps 0 --workers 1 "$out/no-such-program"
+
+expect 64 'only under actor-node up' "$build/train_digits" --digits "$data" --kill ps
+expect 64 'steps' "$build/train_digits" --digits "$data" --steps many
+expect 64 'dropout' "$build/train_digits" --digits "$data" --dropout 1
+expect 64 'frozen-after' "$build/actor-node" up --frozen-after 0.1 true
+expect 78 'at least one worker' "$build/actor-node" up --ps 1 --workers 0 true
+expect 64 'alive-fd' "$build/actor-node" join --alive-fd 99
+
+# Data that cannot be read: a folder; a file that is not for us, which root would read all the same.
+expect 74 "$out" "$build/train_digits" --digits "$out"
+if [ "$(id -u)" != 0 ]; then
+  cp "$data" "$out/locked.csv.gz"
+  chmod 000 "$out/locked.csv.gz"
+  expect 74 'locked.csv.gz' "$build/train_digits" --digits "$out/locked.csv.gz"
+fi
+
+# A loss that is no number any more: the step, and what to do.
+expect 65 'learning rate' "$build/train_digits" --digits "$data" --steps 30 --learning-rate 1e30 --out "$out/nan"
+
+# Cluster specs: file, line and remedy.
+expect 74 'nowhere.spec' "$build/actor-node" join --spec "$out/nowhere.spec"
+expect 74 'nowhere.spec' "$build/train_digits" --digits "$data" --out "$out/x" --spec "$out/nowhere.spec"
+printf 'ps = 127.0.0.1:7000\nworkers = 127.0.0.1:7001\n' >"$out/typo.spec"
+expect 78 'typo.spec:2: "workers" is no job.*did you mean "worker"' "$build/actor-node" join --spec "$out/typo.spec"
+printf 'worker = 127.0.0.1:7001, 127.0.0.1:7001\n' >"$out/twice.spec"
+expect 78 'twice.spec:1: .*every task wants its own' "$build/train_digits" --digits "$data" --out "$out/x" --spec "$out/twice.spec"
+printf 'worker = 127.0.0.1:1\n' >"$out/one.spec"
+expect 78 'one.spec has no /job:worker/task:3' "$build/actor-node" join --spec "$out/one.spec" --task 3
+expect 69 'nobody answered at 127.0.0.1:1 within 1000 ms' "$build/train_digits" --digits "$data" --out "$out/x" \
+  --spec "$out/one.spec" --wait 1
+expect 64 'does not go with a cluster spec' "$build/actor-node" join --spec "$out/one.spec" --seed 127.0.0.1:7002
+expect 78 '--hosts:1: ' "$build/actor-node" join --hosts 'worker 127.0.0.1:7001'
 
 # Two nodes at one port; a node of another cluster; a second node for the same task.
 "$build/actor-node" join --job ps --task 0 --address-file "$out/address" 2>/dev/null &
@@ -44,12 +78,34 @@ expect 74 'in use' "$build/actor-node" join --job ps --task 1 --listen "$address
 expect 78 'cluster' "$build/actor-node" join --job ps --task 1 --cluster other --seed "$address"
 expect 78 'task' "$build/actor-node" join --job ps --task 0 --seed "$address"
 
-# Somebody who speaks something else is refused, and the node lives on.
+# Somebody who speaks something else, or our protocol in another version, is refused, and the node lives on.
 exec 3<>"/dev/tcp/${address%:*}/${address##*:}"
 printf 'GET / HTTP/1.1\r\nHost: x\r\n\r\n%0200d' 0 >&3
 timeout 10 cat <&3 >/dev/null
 exec 3>&-
+exec 3<>"/dev/tcp/${address%:*}/${address##*:}"
+printf 'TROUPE\r\n\x63\x00\x01\x00%0756d' 0 >&3
+timeout 10 cat <&3 >"$out/refusal"
+exec 3>&-
+tried=$((tried + 2))
+grep -qa 'version' "$out/refusal" || { echo "another version was not told why"; failures=$((failures + 1)); }
 kill -0 "${pids[0]}" || { echo "the node died of a stranger"; failures=$((failures + 1)); }
+
+# The same the other way round: what listens at the seed's address is a web server, or a node of another version.
+answering() {  # NAME PERL_STRING: starts a server that gives everybody this answer; its address comes into $out/NAME
+  perl -MIO::Socket::INET -e '
+    my $server = IO::Socket::INET->new(Listen => 5, LocalAddr => "127.0.0.1") or die;
+    open(my $file, ">", "$ARGV[0].part"); print $file "127.0.0.1:", $server->sockport, "\n"; close $file;
+    rename "$ARGV[0].part", $ARGV[0];
+    while (my $peer = $server->accept) { sysread($peer, my $asked, 768); print $peer eval $ARGV[1]; close $peer; }
+  ' "$out/$1" "$2" &
+  pids+=($!)
+  for _ in $(seq 100); do [ -s "$out/$1" ] && break; read -rt 0.05 <> <(:) || true; done
+}
+answering web '"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"'
+expect 78 'no node of Troupe' "$build/actor-node" join --job ps --task 1 --seed "$(cat "$out/web")"
+answering newer 'pack("a8 v C C x4 a240 a512", "TROUPE\r\n", 99, 2, 2, "version 99 is spoken here", "")'
+expect 78 'version' "$build/actor-node" join --job ps --task 1 --seed "$(cat "$out/newer")"
 
 # SIGTERM ends a node within ten seconds, with exit code 0.
 kill -TERM "${pids[0]}"
@@ -59,7 +115,7 @@ if ! timeout 10 tail --pid="${pids[0]}" -f /dev/null; then
 fi
 wait "${pids[0]}"
 [ $? = 0 ] || { echo "a stopped node did not exit with 0"; failures=$((failures + 1)); }
-pids=()
+pids=("${pids[@]:1}")
 
 [ "$failures" = 0 ] || exit 1
-echo "16 mistakes, each with its exit code and message"
+echo "$tried mistakes, each with its exit code and message"

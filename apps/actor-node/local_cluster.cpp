@@ -1,0 +1,243 @@
+// Implements apps/actor-node/local_cluster.hpp.
+#include "apps/actor-node/local_cluster.hpp"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "troupe/error.hpp"
+
+using troupe::Errc;
+using troupe::Error;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A node may be started again this often within the period; past it the whole cluster ends.
+constexpr int kRestartsMax = 5;
+constexpr std::chrono::seconds kRestartPeriod{60};
+constexpr LocalCluster::Millis kBackoffFirst = 100ms, kBackoffMax = 5'000ms;
+constexpr LocalCluster::Millis kLookEvery = 250ms;
+// If we were away for longer, nobody is judged by the silence of that time.
+constexpr LocalCluster::Millis kLateMax = 1'000ms;
+// From the start of a node until it must have been heard, whatever the machine is busy with.
+constexpr LocalCluster::Millis kStartPatience = 30'000ms;
+
+template <class... Parts>
+void say(const Parts&... parts) {
+  std::fprintf(stderr, "actor-node: %s\n", troupe::detail::concat(parts...).c_str());
+}
+
+// Binds a port of 127.0.0.1 (0: any free one) without listening, and makes `port` the real one. As
+// all who bind it say SO_REUSEADDR, the node can listen there, and the system gives it to nobody
+// else.
+int hold_port(uint16_t& port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    const int why = errno;
+    if (fd >= 0) close(fd);
+    throw Error(Errc::io, "cannot take port ", port, " of 127.0.0.1: ", std::strerror(why),
+                "; give another --first-port, or none");
+  }
+  port = ntohs(address.sin_port);
+  return fd;
+}
+
+}  // namespace
+
+pid_t spawn(const Spawn& what) {
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) throw Error(Errc::io, "cannot start ", what.command[0], ": ", std::strerror(errno));
+  if (pid > 0) return pid;
+  // A stopped node does not act on SIGTERM; it keeps nothing that a kill could lose.
+  prctl(PR_SET_PDEATHSIG, what.own_group ? SIGKILL : SIGTERM);
+  if (getppid() != parent) _exit(70);
+  if (what.own_group) setpgid(0, 0);
+  if (what.output >= 0) dup2(what.output, 1), dup2(what.output, 2);
+  if (what.inherited >= 0) fcntl(what.inherited, F_SETFD, 0);
+  for (const auto& [key, value] : what.environment) setenv(key.c_str(), value.c_str(), 1);
+  std::vector<char*> argv;
+  for (const std::string& word : what.command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  std::fprintf(stderr, "actor-node: cannot run %s: %s\n", argv[0], std::strerror(errno));
+  _exit(errno == ENOENT ? 127 : 126);
+}
+
+std::string how_it_ended(int status) {
+  if (WIFSIGNALED(status))
+    return troupe::detail::concat("was ended by signal ", WTERMSIG(status), " (",
+                                  strsignal(WTERMSIG(status)), ")");
+  return troupe::detail::concat("exited with code ", WEXITSTATUS(status));
+}
+
+struct LocalCluster::Node {
+  std::string job;
+  int task = 0;
+  std::string address;
+  pid_t pid = -1;
+  int pulse = -1;            // the node writes here as long as it lives
+  Time::time_point heard{};  // when it wrote last; later than now: it is still starting
+  bool frozen = false;       // and has been killed for it
+  std::deque<Time::time_point> restarts = {};
+  Time::time_point start_at{};  // when pid is -1: start it then
+
+  std::string name() const { return "/job:" + job + "/task:" + std::to_string(task); }
+  std::string who() const { return troupe::detail::concat(name(), " (pid ", pid, ")"); }
+  std::string file(const char* kind) const { return job + "-" + std::to_string(task) + kind; }
+};
+
+LocalCluster::LocalCluster(troupe::ClusterSpec spec, std::filesystem::path directory,
+                           std::vector<std::string> node_flags, Millis frozen_after)
+    : spec_(std::move(spec)),
+      directory_(std::move(directory)),
+      node_flags_(std::move(node_flags)),
+      frozen_after_(frozen_after) {
+  for (auto& [job, addresses] : spec_.jobs)
+    for (std::string& address : addresses) {
+      auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+      held_ports_.push_back(hold_port(port));
+      address = "127.0.0.1:" + std::to_string(port);
+      nodes_.push_back({job, static_cast<int>(&address - addresses.data()), address});
+    }
+}
+
+LocalCluster::~LocalCluster() {
+  for (int fd : held_ports_) close(fd);
+  for (const Node& node : nodes_)
+    if (node.pulse >= 0) close(node.pulse);
+}
+
+LocalCluster::Millis LocalCluster::look() {
+  const auto now = Time::now();
+  const auto late = now - looked_at_;
+  looked_at_ = now;
+  auto wait = kLookEvery;
+  for (Node& node : nodes_) {
+    if (node.pid >= 0) {
+      if (late > kLateMax) node.heard += late;
+      listen_to(node, now);
+      continue;
+    }
+    if (node.start_at <= now)
+      start(node);
+    else
+      wait = std::min(wait, std::chrono::ceil<Millis>(node.start_at - now));
+  }
+  return wait;
+}
+
+void LocalCluster::listen_to(Node& node, Time::time_point now) {
+  char bytes[256];
+  while (read(node.pulse, bytes, sizeof bytes) > 0) node.heard = now;
+  const auto silent = std::chrono::duration<double>(now - node.heard);
+  if (node.frozen || frozen_after_ == 0ms || silent <= frozen_after_) return;
+  node.frozen = true;
+  say(node.who(), " is frozen: silent for ", std::round(silent.count() * 10) / 10,
+      " s; noticed by its supervisor (pid ", getpid(), "), which kills it (kill -9)");
+  kill(node.pid, SIGKILL);
+}
+
+bool LocalCluster::ended(pid_t pid, int status, bool stopping) {
+  const auto found =
+      std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.pid == pid; });
+  if (found == nodes_.end()) return true;
+  Node& node = *found;
+  const std::string what = node.who() + " " + how_it_ended(status);
+  node.pid = -1;
+  close(std::exchange(node.pulse, -1));
+  std::error_code ignored;
+  std::filesystem::remove(directory_ / node.file(".pid"), ignored);
+  if (stopping) return true;
+  const auto now = Time::now();
+  while (!node.restarts.empty() && now - node.restarts.front() > kRestartPeriod)
+    node.restarts.pop_front();
+  if (node.restarts.size() >= kRestartsMax) {
+    say(what, ", the ", kRestartsMax + 1, "th time in ", kRestartPeriod.count(),
+        " s: giving up. Its log: ", (directory_ / node.file(".log")).string());
+    return false;
+  }
+  node.restarts.push_back(now);
+  const auto backoff = std::min(kBackoffMax, kBackoffFirst * (1 << (node.restarts.size() - 1)));
+  node.start_at = now + backoff;
+  say(what, "; noticed by its supervisor (pid ", getpid(), "), which starts it again in ",
+      backoff.count(), " ms (restart ", node.restarts.size(), " of ", kRestartsMax, ")");
+  return true;
+}
+
+bool LocalCluster::any_running() const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.pid >= 0; });
+}
+
+void LocalCluster::signal_all(int number) {
+  for (const Node& node : nodes_)
+    if (node.pid >= 0) kill(node.pid, number);
+}
+
+void LocalCluster::start(Node& node) {
+  int pulse[2];
+  if (pipe2(pulse, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw Error(Errc::io, "no pipe: ", std::strerror(errno));
+  Spawn what;
+  what.command = {
+      "/proc/self/exe",          "join",     "--job",      node.job,     "--task",
+      std::to_string(node.task), "--listen", node.address, "--alive-fd", std::to_string(pulse[1])};
+  for (const Node& other : nodes_)
+    if (&other != &node) what.command.insert(what.command.end(), {"--seed", other.address});
+  what.command.insert(what.command.end(), node_flags_.begin(), node_flags_.end());
+  what.output = open_log(node);
+  what.inherited = pulse[1];
+  what.own_group = true;  // signals of a terminal reach nodes through us, in order
+  node.pid = spawn(what);
+  close(pulse[1]);
+  if (what.output >= 0) close(what.output);
+  node.pulse = pulse[0];
+  node.heard = Time::now() + kStartPatience;
+  node.frozen = false;
+  write_pid(node);
+}
+
+// Nobody may remove our folder while we run; if somebody did, it is made anew.
+int LocalCluster::open_log(const Node& node) {
+  const std::filesystem::path file = directory_ / node.file(".log");
+  std::error_code error;
+  if (std::filesystem::create_directories(directory_, error))
+    say("the run folder ", directory_.string(), " was removed; made it anew");
+  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (fd < 0)
+    say("cannot open ", file.string(), ": ", std::strerror(errno), "; what ", node.name(),
+        " has to say comes here");
+  return fd;
+}
+
+// Whole or not at all: it is read by others.
+void LocalCluster::write_pid(const Node& node) const {
+  const std::filesystem::path file = directory_ / node.file(".pid"), part = file.string() + ".part";
+  std::error_code error;
+  if (std::ofstream out(part); out << node.pid << "\n" && out.flush())
+    std::filesystem::rename(part, file, error);
+  else
+    error = std::make_error_code(std::errc::io_error);
+  if (error)
+    say("cannot write ", file.string(), "; is the disk full? ", node.who(), " runs all the same");
+}

@@ -1,0 +1,69 @@
+// LocalCluster: the nodes that `actor-node up` runs on this machine, and what happens when one dies
+// or freezes.
+//
+// Owner: up(). A node that ended is started again after a backoff, within an intensity; one that is
+// frozen is killed, and then it has ended. Ports stay ours from the first start to the last, so
+// that nobody takes one while its node is down.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "troupe/cluster.hpp"
+
+// A program that was started and is not waited for yet.
+struct Spawn {
+  std::vector<std::string> command;
+  std::vector<std::pair<std::string, std::string>> environment = {};
+  int output = -1;         // its standard output and error; -1: ours
+  int inherited = -1;      // an open file it keeps
+  bool own_group = false;  // of processes: a terminal's Ctrl-C does not reach it
+};
+// It gets a signal when we die: it never outlives us. Throws: Error(io).
+pid_t spawn(const Spawn& what);
+// "was ended by signal 9 (Killed)", "exited with code 3".
+std::string how_it_ended(int status);
+
+class LocalCluster {
+ public:
+  using Time = std::chrono::steady_clock;
+  using Millis = std::chrono::milliseconds;
+
+  // `spec`: tasks with port 0 get a port of this machine. `directory`: for logs and pid files.
+  // `frozen_after`: of silence, a node is killed; 0: never. Throws: Error(io) for a port in use.
+  LocalCluster(troupe::ClusterSpec spec, std::filesystem::path directory,
+               std::vector<std::string> node_flags, Millis frozen_after);
+  ~LocalCluster();
+  LocalCluster(const LocalCluster&) = delete;
+
+  const troupe::ClusterSpec& spec() const { return spec_; }
+  // Starts what is due and kills what is frozen. Returns how long until it wants to be called
+  // again.
+  Millis look();
+  // A process has ended. False: it was a node that died too often, so the cluster must end.
+  bool ended(pid_t pid, int status, bool stopping);
+  bool any_running() const;
+  void signal_all(int number);
+
+ private:
+  struct Node;
+  void start(Node& node);
+  int open_log(const Node& node);
+  void write_pid(const Node& node) const;
+  void listen_to(Node& node, Time::time_point now);
+
+  troupe::ClusterSpec spec_;
+  const std::filesystem::path directory_;
+  const std::vector<std::string> node_flags_;
+  const Millis frozen_after_;
+  std::vector<Node> nodes_;
+  std::vector<int> held_ports_;  // sockets
+  Time::time_point looked_at_ = Time::now();
+};

@@ -1,0 +1,47 @@
+// Implements apps/actor-node/signals.hpp.
+#include "apps/actor-node/signals.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "troupe/error.hpp"
+
+std::atomic<bool> stop_requested{false};
+
+namespace {
+
+int signal_pipe[2] = {-1, -1};
+
+void on_signal(int number) {
+  const int saved = errno;
+  if (number != SIGCHLD) stop_requested = true;
+  const char byte = static_cast<char>(number);
+  [[maybe_unused]] const ssize_t n = write(signal_pipe[1], &byte, 1);
+  errno = saved;
+}
+
+}  // namespace
+
+void catch_signals(std::initializer_list<int> numbers) {
+  if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw troupe::Error(troupe::Errc::io, "no pipe: ", std::strerror(errno));
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (int number : numbers) sigaction(number, &action, nullptr);
+}
+
+void wait_for_signal(std::chrono::milliseconds patience) {
+  pollfd wake{signal_pipe[0], POLLIN, 0};
+  poll(&wake, 1, static_cast<int>(std::max<int64_t>(1, patience.count())));
+  char bytes[64];
+  while (read(signal_pipe[0], bytes, sizeof bytes) > 0) {
+  }
+}

@@ -1,0 +1,220 @@
+// actor-node up: a cluster on this machine, and a program on it.
+//
+// It is the process supervisor: it starts the nodes and PROGRAM, keeps the nodes alive
+// (local_cluster.hpp), tells PROGRAM by its environment where the cluster is, and ends with
+// PROGRAM's exit code, leaving no process behind.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "apps/actor-node/local_cluster.hpp"
+#include "apps/actor-node/signals.hpp"
+#include "apps/actor-node/verbs.hpp"
+#include "apps/console_log.hpp"
+
+namespace options = boost::program_options;
+using troupe::Errc;
+using troupe::Error;
+using Time = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int kNodesMax = 64;
+constexpr std::chrono::seconds kStopPatience{10};  // after SIGTERM
+
+options::options_description up_options() {
+  options::options_description out(
+      "actor-node up [options] PROGRAM [ARGS...]: a cluster on this host, and PROGRAM on it");
+  out.add_options()("ps", options::value<int>()->default_value(1),
+                    "nodes that hold parameter shards")(
+      "workers", options::value<int>()->default_value(1), "nodes that compute")(
+      "first-port", options::value<int>()->default_value(0),
+      "nodes listen on this port and the next ones; 0: on any free ones")(
+      "run-dir", options::value<std::string>(),
+      "folder for logs, pid files and the cluster spec, kept afterwards; without it: a temporary "
+      "one")("frozen-after", options::value<double>()->default_value(3),
+             "seconds of silence after which a node is killed and started again; 0: never");
+  return out.add(common_options());
+}
+
+struct CommandLine {
+  std::vector<std::string> mine, program;
+};
+
+// Options end at the program's name; what follows is the program's own.
+CommandLine split(const std::vector<std::string>& arguments) {
+  CommandLine out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word.rfind("--", 0) != 0) {
+      out.program.assign(arguments.begin() + static_cast<ptrdiff_t>(i), arguments.end());
+      break;
+    }
+    out.mine.push_back(word);
+    const bool has_value =
+        word.find('=') == std::string::npos && word != "--insecure" && word != "--help";
+    if (has_value && i + 1 < arguments.size()) out.mine.push_back(arguments[++i]);
+  }
+  return out;
+}
+
+// What the nodes would refuse is refused here, once.
+void check(const options::variables_map& given, const CommandLine& line) {
+  const auto number = [&](const char* name) { return given[name].as<int>(); };
+  if (line.program.empty())
+    throw Error(Errc::invalid_argument, "no PROGRAM given; see actor-node up --help");
+  if (number("ps") < 0 || number("workers") < 0 || number("ps") + number("workers") < 1 ||
+      number("ps") + number("workers") > kNodesMax)
+    throw Error(Errc::invalid_argument, "wants between 1 and ", kNodesMax, " nodes, got --ps ",
+                number("ps"), " --workers ", number("workers"));
+  log_level(given["log-level"].as<std::string>());
+  console_log(given["log-format"].as<std::string>(), "");
+  if (number("threads") < 0)
+    throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) or more, got ",
+                number("threads"));
+  const int64_t memory_mib = given["memory-mib"].as<int64_t>();
+  if (memory_mib < 1 || memory_mib > (int64_t{1} << 30))
+    throw Error(Errc::invalid_argument, "--memory-mib wants 1 to ", int64_t{1} << 30, ", got ",
+                memory_mib);
+  const double frozen_after = given["frozen-after"].as<double>();
+  if (!(frozen_after == 0 || (frozen_after >= 1 && frozen_after <= 86'400)))
+    throw Error(Errc::invalid_argument, "--frozen-after wants 0 (never) or 1 to 86400 s, got ",
+                frozen_after);
+}
+
+std::vector<std::string> node_flags(const options::variables_map& given) {
+  std::vector<std::string> out;
+  for (const char* name : {"cluster", "log-format", "log-level"})
+    out.insert(out.end(), {std::string("--") + name, given[name].as<std::string>()});
+  out.insert(out.end(), {"--threads", std::to_string(given["threads"].as<int>())});
+  out.insert(out.end(), {"--memory-mib", std::to_string(given["memory-mib"].as<int64_t>())});
+  if (given.count("insecure")) out.push_back("--insecure");
+  return out;
+}
+
+// The folder for logs and pid files. A temporary one goes with this object.
+class RunFolder {
+ public:
+  explicit RunFolder(const options::variables_map& given) : keep_(given.count("run-dir") > 0) {
+    if (keep_) {
+      path_ = std::filesystem::absolute(given["run-dir"].as<std::string>());
+      std::filesystem::create_directories(path_);
+      return;
+    }
+    std::string pattern = (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
+    if (!mkdtemp(pattern.data()))
+      throw Error(Errc::io, "no temporary folder ", pattern, ": ", std::strerror(errno));
+    path_ = std::filesystem::absolute(pattern);
+  }
+  ~RunFolder() {
+    std::error_code ignored;
+    if (!keep_) std::filesystem::remove_all(path_, ignored);
+  }
+  RunFolder(const RunFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const bool keep_;
+  std::filesystem::path path_;
+};
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ",") + word;
+  return out;
+}
+
+// PROGRAM, its nodes, and how all of them end.
+class Supervisor {
+ public:
+  explicit Supervisor(LocalCluster& cluster) : cluster_(cluster) {}
+
+  int run(const Spawn& program) {
+    cluster_.look();  // starts all nodes
+    program_ = spawn(program);
+    program_name_ = std::filesystem::path(program.command[0]).filename().string();
+    while (program_ >= 0 || cluster_.any_running()) {
+      wait_for_signal(stopping_ ? std::chrono::milliseconds(200) : cluster_.look());
+      int status = 0;
+      for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) ended(pid, status);
+      if (!stopping_ && (stop_requested || program_ < 0)) stop();
+      if (stopping_ && !killed_ && Time::now() > stop_deadline_) kill_all();
+    }
+    return exit_code_ < 0 ? 128 + SIGTERM : exit_code_;
+  }
+
+ private:
+  void ended(pid_t pid, int status) {
+    if (pid == program_) {
+      program_ = -1;
+      if (WIFSIGNALED(status) && !stopping_)
+        std::fprintf(stderr, "actor-node: %s %s\n", program_name_.c_str(),
+                     how_it_ended(status).c_str());
+      if (exit_code_ < 0)
+        exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    } else if (!cluster_.ended(pid, status, stopping_)) {
+      exit_code_ = troupe::exit_code(Errc::peer_lost);
+      stop_requested = true;
+    }
+  }
+  void stop() {
+    stopping_ = true;
+    stop_deadline_ = Time::now() + kStopPatience;
+    if (program_ >= 0) kill(program_, SIGTERM);
+    cluster_.signal_all(SIGTERM);
+    cluster_.signal_all(SIGCONT);  // or a stopped node would not hear of it
+  }
+  void kill_all() {
+    killed_ = true;
+    std::fprintf(stderr, "actor-node: some processes did not stop within %ld s; killing them\n",
+                 static_cast<long>(kStopPatience.count()));
+    if (program_ >= 0) kill(program_, SIGKILL);
+    cluster_.signal_all(SIGKILL);
+  }
+
+  LocalCluster& cluster_;
+  pid_t program_ = -1;
+  std::string program_name_;
+  int exit_code_ = -1;
+  bool stopping_ = false, killed_ = false;
+  Time::time_point stop_deadline_{};
+};
+
+}  // namespace
+
+int up(const std::vector<std::string>& arguments) {
+  const options::options_description what = up_options();
+  const CommandLine line = split(arguments);
+  options::variables_map given;
+  options::store(options::command_line_parser(line.mine).options(what).run(), given);
+  options::notify(given);
+  if (given.count("help")) {
+    std::cout << what << "\n";
+    return 0;
+  }
+  check(given, line);
+  const int ps = given["ps"].as<int>(), workers = given["workers"].as<int>();
+  const auto frozen_after = std::chrono::round<LocalCluster::Millis>(
+      std::chrono::duration<double>(given["frozen-after"].as<double>()));
+  const RunFolder folder(given);
+  catch_signals({SIGTERM, SIGINT, SIGCHLD});
+  LocalCluster cluster(troupe::local_cluster_spec(ps, workers, given["first-port"].as<int>()),
+                       folder.path(), node_flags(given), frozen_after);
+  std::ofstream(folder.path() / "cluster.spec") << to_string(cluster.spec());
+  Spawn program;
+  program.command = line.program;
+  program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses())},
+                         {"TROUPE_CLUSTER_NAME", given["cluster"].as<std::string>()},
+                         {"TROUPE_PS", std::to_string(ps)},
+                         {"TROUPE_WORKERS", std::to_string(workers)},
+                         {"TROUPE_RUN_DIR", folder.path().string()}};
+  return Supervisor(cluster).run(program);
+}

@@ -1,0 +1,103 @@
+// Implements apps/train_digits/network.hpp.
+#include "apps/train_digits/network.hpp"
+
+#include <cmath>
+
+#include "troupe/train.hpp"
+
+using namespace troupe;
+
+namespace {
+
+// [height, width, in, out] filters and [in, out] matrices, He et al. 2015: stddev sqrt(2 / fan_in).
+Output weight(Graph& g, std::string_view name, const Shape& shape, int64_t seed) {
+  int64_t fan_in = 1;
+  for (int i = 0; i + 1 < shape.ndim(); ++i) fan_in *= shape[i];
+  return parameter(
+      name, truncated_normal(g, shape, 0, std::sqrt(2.0 / static_cast<double>(fan_in)), seed));
+}
+
+Output bias(Graph& g, std::string_view name, int64_t size) {
+  return parameter(name, fill(g, {size}, 0));
+}
+
+// images [n, side, side, 1] -> logits [n, 10]
+Output logits_of(Graph& g, const Setting& s, Output images, bool training) {
+  Output x =
+      relu(bias_add(conv2d(images, weight(g, "conv1/w", {s.filter, s.filter, 1, s.channels}, 11)),
+                    bias(g, "conv1/b", s.channels)));
+  int64_t side = s.side;
+  if (side > 8) {
+    x = max_pool2d(x);
+    side /= 2;
+  }
+  x = relu(bias_add(
+      conv2d(x, weight(g, "conv2/w", {s.filter, s.filter, s.channels, 2 * s.channels}, 12)),
+      bias(g, "conv2/b", 2 * s.channels)));
+  x = max_pool2d(x);
+  side /= 2;
+  const int64_t flat = side * side * 2 * s.channels;
+  x = reshape(x, {-1, flat});
+  x = relu(
+      bias_add(matmul(x, weight(g, "fc1/w", {flat, s.hidden}, 13)), bias(g, "fc1/b", s.hidden)));
+  if (training && s.dropout > 0) x = dropout(x, s.dropout, 15);
+  return bias_add(matmul(x, weight(g, "fc2/w", {s.hidden, 10}, 14)), bias(g, "fc2/b", 10));
+}
+
+// The last `validation` records of `all`, held out.
+void hold_out(Setting& s, const Dataset& all, int64_t validation) {
+  const int64_t n = all.size() - validation;
+  s.train = all.rows(0, n);
+  s.validation = all.rows(n, all.size());
+}
+
+}  // namespace
+
+Setting digits_setting(const std::string& file) {
+  constexpr int64_t kTest = 360, kValidation = 200;  // the last ones, and those before them
+  const Dataset all = load_digits(file);
+  if (all.size() <= kTest + kValidation)
+    throw Error(Errc::bad_data, file, " has ", all.size(), " records; more than ",
+                kTest + kValidation, " are needed");
+  Setting s;
+  s.name = "digits (UCI)";
+  s.test = all.rows(all.size() - kTest, all.size());
+  hold_out(s, all.rows(0, all.size() - kTest), kValidation);
+  s.steps = 1200, s.wanted_accuracy = 94;
+  return s;
+}
+
+Setting mnist_setting(const std::string& folder) {
+  constexpr int64_t kValidation = 1000;
+  const TrainTest data = load_mnist(folder);
+  if (data.train.size() <= kValidation)
+    throw Error(Errc::bad_data, folder, " has ", data.train.size(), " training records; more than ",
+                kValidation, " are needed");
+  Setting s;
+  s.name = "MNIST";
+  s.test = data.test;
+  hold_out(s, data.train, kValidation);
+  s.side = 28, s.filter = 5, s.channels = 16, s.hidden = 128, s.batch = 64, s.steps = 1000,
+  s.wanted_accuracy = 98.5;
+  return s;
+}
+
+Network build(Graph& g, const Setting& s, const Batches& batches, int workers) {
+  Network net;
+  for (int i = 0; i < kTowers; ++i) {
+    const std::string device = workers > 0 ? detail::concat("/job:worker/task:", i % workers) : "";
+    auto scope = g.scope({.name = detail::concat("tower", i), .device = device, .slot = i});
+    Output images = placeholder(g, DType::f32, {-1, s.side, s.side, 1}, "images");
+    Output labels = placeholder(g, DType::i64, {-1}, "labels");
+    Output loss = reduce_mean(softmax_cross_entropy(logits_of(g, s, images, true), labels));
+    Output update = minimize(check_finite(loss, "the loss"), adam(s.learning_rate));
+    net.towers.push_back({i, loss, update, {images, labels}, [&batches, i](int64_t step) {
+                            Batch b = batches.at(step, i);
+                            return std::vector<Tensor>{b.features, b.labels};
+                          }});
+  }
+  auto scope = g.scope({.name = "evaluation"});
+  net.images = placeholder(g, DType::f32, {-1, s.side, s.side, 1}, "images");
+  net.classes = argmax(logits_of(g, s, net.images, false));
+  return net;
+}

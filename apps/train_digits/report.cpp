@@ -1,0 +1,154 @@
+// Implements apps/train_digits/report.hpp.
+#include "apps/train_digits/report.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <utility>
+
+using namespace troupe;
+
+namespace {
+
+constexpr std::chrono::milliseconds kRedraw{100}, kNewLine{1000};
+
+int64_t count_right(const Tensor& classes, const Tensor& labels) {
+  const auto got = classes.data<int64_t>(), want = labels.data<int64_t>();
+  int64_t right = 0;
+  for (int64_t i = 0; i < labels.size(); ++i) right += got[i] == want[i];
+  return right;
+}
+
+double percent_of(int64_t right, int64_t all) {
+  return 100.0 * static_cast<double>(right) / static_cast<double>(all);
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(std::string label) : label_(std::move(label)), terminal_(isatty(1)) {}
+
+void ProgressLine::show(const TrainProgress& p, std::optional<double> validation) {
+  if (p.step == 0) return;  // there is no loss yet
+  const auto now = std::chrono::steady_clock::now();
+  const bool last = p.step >= p.steps && shown_step_ < p.steps;
+  if (!last && (shown_step_ == p.step || now - shown_ < (terminal_ ? kRedraw : kNewLine))) return;
+  shown_ = now;
+  shown_step_ = p.step;
+  std::string checked;
+  if (validation)
+    checked = detail::concat("  validation ", std::round(*validation * 10) / 10, " %");
+  std::printf("%s%s step %lld/%lld  loss %.4f%s  %.0f examples/s  ETA %.0f s%s",
+              terminal_ ? "\r\033[K" : "", label_.c_str(), static_cast<long long>(p.step),
+              static_cast<long long>(p.steps), p.loss, checked.c_str(), p.examples_per_second,
+              p.remaining.count(), terminal_ ? "" : "\n");
+  std::fflush(stdout);
+  open_ = terminal_;
+}
+
+void ProgressLine::end() {
+  if (std::exchange(open_, false)) std::printf("\n");
+}
+
+double accuracy_percent(Session& session, const Network& net, const Dataset& images) {
+  constexpr int64_t kAtOnce = 1000;  // bounds the memory of the layers
+  Callable classify = session.prepare({net.classes}, {net.images});
+  const int64_t n = images.size();
+  int64_t right = 0;
+  for (int64_t begin = 0; begin < n; begin += kAtOnce) {
+    const int64_t end = std::min(n, begin + kAtOnce);
+    right += count_right(classify({images.features.rows(begin, end)})[0],
+                         images.labels.rows(begin, end));
+  }
+  return percent_of(right, n);
+}
+
+struct RunningAccuracy::State {
+  Callable classify;
+  Dataset images;
+  std::mutex mutex;  // guards the rest
+  bool asked = false;
+  std::optional<double> percent;
+};
+
+RunningAccuracy::RunningAccuracy(Session& session, const Network& net, const Dataset& images)
+    : state_(std::make_shared<State>()) {
+  state_->classify = session.prepare({net.classes}, {net.images});
+  state_->images = images;
+}
+
+void RunningAccuracy::ask() {
+  {
+    std::lock_guard lock(state_->mutex);
+    if (std::exchange(state_->asked, true)) return;
+  }
+  RunOptions run;
+  run.timeout = std::chrono::seconds(10);
+  state_->classify.start({state_->images.features}, run, [state = state_](RunResult result) {
+    std::lock_guard lock(state->mutex);
+    state->asked = false;
+    if (result.code == Errc::ok)
+      state->percent =
+          percent_of(count_right(result.values[0], state->images.labels), state->images.size());
+  });
+}
+
+std::optional<double> RunningAccuracy::percent() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->percent;
+}
+
+void StepTrace::look(const TrainProgress& progress) {
+  if (!trace_.empty()) return;
+  if (begun_ < 0 && progress.step >= at_) {
+    session_.start_trace();
+    begun_ = progress.step;
+  } else if (begun_ >= 0 && progress.step >= begun_ + 2) {
+    trace_ = session_.stop_trace();
+  }
+}
+
+std::string StepTrace::end() {
+  if (begun_ >= 0 && trace_.empty()) trace_ = session_.stop_trace();
+  return trace_;
+}
+
+void print_tables(Session& session, const Callable& step) {
+  std::printf("\nWhere the nodes of tower 0's training step ran\n  %-44s %-22s %s\n", "node", "op",
+              "device");
+  for (const PlacedNode& n : session.placement(step))
+    std::printf("  %-44s %-22s %s\n", n.node.c_str(), n.op.c_str(), n.device.c_str());
+  std::printf(
+      "\nWhere the parameters lived, and what moved between them and the workers\n"
+      "  %-12s %10s %10s %10s %14s %14s  %s\n",
+      "parameter", "from", "elements", "bytes", "pulled bytes", "pushed bytes", "shard");
+  for (const ParameterSlice& p : parameter_slices(session))
+    std::printf("  %-12s %10lld %10lld %10lld %14lld %14lld  %s\n", p.parameter.c_str(),
+                static_cast<long long>(p.offset), static_cast<long long>(p.size),
+                static_cast<long long>(p.bytes), static_cast<long long>(p.pulled_bytes),
+                static_cast<long long>(p.pushed_bytes), p.task.c_str());
+  std::printf("\nWhat crossed between devices in tower 0's step\n  %-36s %10s %12s  %s\n", "tensor",
+              "transfers", "bytes", "from -> to");
+  for (const CutEdge& e : session.cut_edges(step))
+    std::printf("  %-36s %10lld %12lld  %s -> %s\n", e.tensor.c_str(),
+                static_cast<long long>(e.transfers), static_cast<long long>(e.bytes),
+                e.source.c_str(), e.destination.c_str());
+}
+
+std::string write_extra(const std::filesystem::path& path, const std::string& text) {
+  errno = 0;
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  if (out.flush()) return path.string();
+  const int why = errno;
+  out.close();
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);  // half of it helps nobody
+  std::fprintf(stderr, "train_digits: warning: cannot write %s: %s; going on without it\n",
+               path.c_str(), why ? std::strerror(why) : "unknown reason");
+  return "not written";
+}

@@ -1,0 +1,65 @@
+// What train_digits shows: the progress line, accuracies, tables, and the files beside them.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "apps/train_digits/network.hpp"
+
+// One line that changes in place on a terminal; a line now and then in a pipe.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string label);
+  ~ProgressLine() { end(); }
+  void show(const troupe::TrainProgress& progress, std::optional<double> validation_percent);
+  void end();  // what is printed next begins a line
+
+ private:
+  const std::string label_;
+  const bool terminal_;
+  bool open_ = false;
+  int64_t shown_step_ = -1;
+  std::chrono::steady_clock::time_point shown_{};
+};
+
+// Percent of the images that get their label.
+double accuracy_percent(troupe::Session& session, const Network& net,
+                        const troupe::Dataset& images);
+
+// The same now and then while a training runs, of the parameters as they are then: asked for
+// without waiting. A question that meets a dying process has no answer.
+class RunningAccuracy {
+ public:
+  RunningAccuracy(troupe::Session& session, const Network& net, const troupe::Dataset& images);
+  void ask();                             // nothing while another one is under way
+  std::optional<double> percent() const;  // the newest answer
+
+ private:
+  struct State;
+  const std::shared_ptr<State> state_;
+};
+
+// A Chrome trace of one training step of every tower, from step `at` on: a step is whole when its
+// successor is done.
+class StepTrace {
+ public:
+  StepTrace(troupe::Session& session, int64_t at) : session_(session), at_(at) {}
+  void look(const troupe::TrainProgress& progress);
+  std::string end();  // after the training: the trace
+
+ private:
+  troupe::Session& session_;
+  const int64_t at_;
+  int64_t begun_ = -1;  // at this step; -1: not yet
+  std::string trace_;
+};
+
+// Which node and which parameter slice lived where, and what crossed between devices.
+void print_tables(troupe::Session& session, const troupe::Callable& step);
+
+// Writes a file that nothing depends on. Returns where it is, for people; if it cannot be written,
+// says so on standard error.
+std::string write_extra(const std::filesystem::path& path, const std::string& text);

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# A disk that is full. Pictures are missed and said to be, the training goes on; checkpoints that cannot be written are said to
+# be missing. The second half wants root, for a tiny file system. Argument: the build folder.
+set -uo pipefail
+build=$1
+data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
+out=$(mktemp -d)
+trap 'umount "$out/disk" 2>/dev/null; rm -rf "$out"' EXIT
+
+fail() {
+  echo "disk_test: $1"
+  cat "$out/log"
+  exit 1
+}
+
+train() { timeout 60 "$build/train_digits" --digits "$data" --steps 20 "$@" >"$out/log" 2>&1; }
+
+# No room for the picture and the trace, which nothing depends on.
+mkdir "$out/extras"
+ln -s /dev/full "$out/extras/graph.dot"
+ln -s /dev/full "$out/extras/trace.json"
+train --out "$out/extras" || fail "a picture that cannot be written ended the demo with exit code $?"
+grep -q 'warning: cannot write .*graph.dot: No space left on device' "$out/log" || fail 'the picture was not mentioned'
+grep -q 'warning: cannot write .*trace.json: No space left on device' "$out/log" || fail 'the trace was not mentioned'
+grep -q '^placed graph (Graphviz): not written' "$out/log" || fail 'the closing lines name a picture'
+
+# No --out to be had: said before anything is trained.
+train --out /proc/none/out
+[ $? = 74 ] || fail 'an impossible --out'
+! grep -q 'sync step' "$out/log" || fail 'trained before looking at --out'
+
+mkdir "$out/disk"
+if ! mount -t tmpfs -o size=256k troupe-test "$out/disk" 2>/dev/null; then
+  echo 'skipped: no right to mount a small file system, so only extras were tried'
+  exit 77
+fi
+# Room for folders, and for nothing more: no checkpoint, not the last one either, which is what was asked for.
+head -c 240k /dev/zero >"$out/disk/ballast"
+timeout 60 "$build/actor-node" up --ps 1 --workers 1 --threads 1 --run-dir "$out/disk/run" "$build/train_digits" \
+  --digits "$data" --steps 20 --out "$out/disk/out" >"$out/log" 2>&1
+code=$?
+[ $code = 74 ] || fail "no room for checkpoints: exit code $code"
+grep -q 'checkpoint.*\(no room\|No space left on device\)' "$out/log" || fail 'the checkpoints were not mentioned'
+grep -q 'sync step 20/20' "$out/log" || fail 'a checkpoint on the way ended the training'
+[ "$(find "$out/disk/out" -name '*.manifest.json' | wc -l)" = 0 ] || fail 'half a checkpoint was left'
+echo "a full disk cost pictures and checkpoints, and each was named; the training ran to its end"

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# A cluster that is written down in a file: nodes and programs read it; nodes without a number take a free one. Argument: the
+# build folder.
+set -uo pipefail
+build=$1
+data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
+out=$(mktemp -d)
+pids=()
+trap '[ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null; wait 2>/dev/null; rm -rf "$out"' EXIT
+
+fail() {
+  echo "spec_test: $1"
+  tail -n 20 "$out"/*.log
+  exit 1
+}
+
+wait_for() {  # SECONDS COMMAND...: until the command succeeds
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" 2>/dev/null; do
+    ((SECONDS < end)) || return 1
+    read -rt 0.05 <> <(:) || true
+  done
+}
+
+# Ports that nobody uses just now, written down by a cluster that is gone.
+"$build/actor-node" up --ps 1 --workers 2 --run-dir "$out/ports" true 2>"$out/ports.log" || fail "no cluster to copy from"
+spec=$out/ports/cluster.spec
+# Three nodes at once, and nobody is told its number.
+for job in ps worker worker; do
+  "$build/actor-node" join --spec "$spec" --job $job --threads 1 2>"$out/node-${#pids[@]}.log" &
+  pids+=($!)
+done
+"$build/train_digits" --digits "$data" --steps 20 --out "$out/train" --spec "$spec" >"$out/train.log" 2>&1 ||
+  fail "training on the spec: exit code $?"
+grep -q '/job:worker/task:0/device:cpu:0' "$out/train.log" || fail 'nothing ran on the workers'
+for task in worker/task:0 worker/task:1 ps/task:0; do
+  grep -qh "/job:$task listening" "$out"/node-*.log || fail "nobody became /job:$task"
+done
+
+# One more worker than the spec has.
+timeout 20 "$build/actor-node" join --spec "$spec" --job worker 2>"$out/more.log"
+[ $? = 74 ] || fail 'a third worker of two'
+grep -q 'no task of job worker is free on this machine' "$out/more.log" || fail 'a third worker: another message'
+
+# Without a spec the members say which number is free.
+seed=$(sed -n 's/^ps = //p' "$spec")
+"$build/actor-node" join --job worker --seed "$seed" --address-file "$out/address" 2>"$out/drawn.log" &
+pids+=($!)
+wait_for 20 test -s "$out/address" || fail 'the node without a number does not listen'
+grep -q '/job:worker/task:2 listening' "$out/drawn.log" || fail 'not the free number 2'
+
+# The same cluster, word by word.
+lines=()
+while IFS= read -r line; do lines+=(--hosts "$line"); done < <(grep -v '^#' "$spec")
+timeout 20 "$build/actor-node" join "${lines[@]}" --job ps 2>"$out/words.log"
+[ $? = 74 ] || fail 'a second ps of one, by --hosts'
+echo "three nodes found their tasks in a file, a fourth asked; a program trained there"

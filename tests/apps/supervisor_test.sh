@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# What `actor-node up` does about processes that freeze, die too often, or crash, and about a run folder that is taken away.
+# Argument: the build folder.
+set -uo pipefail
+build=$1
+data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+export TMPDIR=$out/tmp
+mkdir "$TMPDIR"
+
+fail() {
+  echo "supervisor_test: $1"
+  cat "$out/log"
+  exit 1
+}
+
+wait_for() {  # SECONDS COMMAND...: until the command succeeds
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" 2>/dev/null; do
+    ((SECONDS < end)) || return 1
+    read -rt 0.05 <> <(:) || true
+  done
+}
+
+# A frozen node is named, killed and started again; the weights are those of an undisturbed run.
+for job in worker ps; do
+  "$build/actor-node" up --ps 2 --workers 2 --threads 1 --frozen-after 2 --run-dir "$out/run-$job" \
+    "$build/train_digits" --digits "$data" --steps 200 --out "$out/$job" --verify >"$out/log" 2>&1 &
+  up=$!
+  wait_for 30 grep -q 'sync step [1-9]' "$out/log" || { kill $up; fail "$job: the training did not begin"; }
+  kill -STOP "$(cat "$out/run-$job/$job-0.pid")"
+  wait $up || fail "frozen $job: exit code $?"
+  grep -q "/job:$job/task:0 .* is frozen: silent for .* noticed by its supervisor .*kill -9" "$out/log" ||
+    fail "frozen $job: the supervisor did not say so"
+  grep -q "/job:$job/task:0 .* was ended by signal 9 .* starts it again .* (restart 1 of 5)" "$out/log" ||
+    fail "frozen $job: not started again"
+  grep -q "/job:$job/task:0.* is gone" "$out/log" || fail "frozen $job: the master did not say so"
+  grep -q 'equal, to the bit' "$out/log" || fail "frozen $job: the weights differ"
+done
+
+# A program that crashes is named, with its signal.
+timeout 30 "$build/actor-node" up bash -c 'kill -SEGV $$' >"$out/log" 2>&1
+[ $? = 139 ] || fail 'a crashed program: not 128 + 11'
+grep -q 'bash was ended by signal 11 (Segmentation fault)' "$out/log" || fail 'a crashed program was not named'
+
+# A node that dies again and again ends the cluster with 69.
+timeout 60 "$build/actor-node" up --run-dir "$out/dying" bash -c '
+  while :; do kill -9 "$(cat "$0/worker-0.pid")"; read -rt 0.02 <> <(:); done 2>/dev/null' "$out/dying" >"$out/log" 2>&1
+code=$?
+[ $code = 69 ] || fail "a node that dies too often: exit code $code"
+grep -q 'the 6th time in 60 s: giving up. Its log: ' "$out/log" || fail 'the supervisor did not say that it gives up'
+
+# The run folder is taken away: the restarted node has a log and a pid file again.
+"$build/actor-node" up --run-dir "$out/gone" bash -c '
+  pid=$(cat "$0/worker-0.pid")
+  rm -r "$0"
+  kill -9 "$pid"
+  until [ -s "$0/worker-0.log" ] && [ -s "$0/worker-0.pid" ]; do read -rt 0.02 <> <(:); done
+  exit 0' "$out/gone" >"$out/log" 2>&1 ||
+  fail "without its run folder: exit code $?"
+grep -q 'was removed; made it anew' "$out/log" || fail 'nobody said that the run folder was removed'
+
+[ -z "$(ls -A "$TMPDIR")" ] || fail 'files left in TMPDIR'
+echo "frozen worker and ps restarted with equal weights; crash, too many deaths and a lost run folder named"
