@@ -34,13 +34,8 @@ class Ending {
 class NodeListener final : public MeshListener {
  public:
   NodeListener(Process& process, Ending& ending) : process_(process), ending_(ending) {}
-  void up(const Member& member, const caf::actor&) override {
-    process_.log()->info("member up: peer={} incarnation={} address={}", member.name(),
-                         member.incarnation, member.address);
-  }
+  void up(const Member&, const caf::actor&) override {}  // the mesh has logged both
   void down(const Member& member, const std::string& reason) override {
-    process_.log()->warn("member down: peer={} incarnation={} reason={}", member.name(),
-                         member.incarnation, reason);
     process_.peer_down(member, reason);
   }
   void refused(Errc code, const std::string& reason) override {
@@ -103,8 +98,6 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
     ~StopFirst() { process.stop(); }
   } stop_first{process};
   const std::string address = process.start(&listener);
-  process.log()->info("listening: address={} cluster={} incarnation={}", address, options.cluster,
-                      process.incarnation());
   if (options.on_listening) options.on_listening(address);
   const Pulse pulse(net, options.alive_every, options.on_alive);
   std::mutex mutex;
