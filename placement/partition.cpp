@@ -164,7 +164,7 @@ std::string reading(const PartNode& node) {
 }
 
 std::string line_of(const Graph& graph, const PartNode& node) {
-  const std::string kind = to_string(node.kind);
+  const char* const kind = to_string(node.kind);
   switch (node.kind) {
     case PartKind::op:
       return detail::concat(graph.node(node.node).op->name, " ", graph.node(node.node).name,
