@@ -25,9 +25,9 @@ Member member_of(const Hello& hello);
 
 // The way from CAF's threads to the net thread, until it is shut: nothing of CAF's may wait there
 // when the actor system ends.
-class Gate {
+class PostGate {
  public:
-  explicit Gate(Transport& transport) : transport_(transport) {}
+  explicit PostGate(Transport& transport) : transport_(transport) {}
   void post(std::function<void()> fn) {
     std::lock_guard lock(mutex_);
     if (!shut_) transport_.post(std::move(fn));
@@ -110,7 +110,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   Doors& doors_;
   const MeshOptions options_;
   std::shared_ptr<spdlog::logger> log_;
-  const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>(transport_);
+  const std::shared_ptr<PostGate> gate_ = std::make_shared<PostGate>(transport_);
   const std::shared_ptr<std::atomic<int64_t>> dropped_ = std::make_shared<std::atomic<int64_t>>(0);
 
   // Net thread.
