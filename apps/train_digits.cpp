@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
 
 #include "apps/console_log.hpp"
 #include "apps/train_digits/network.hpp"
@@ -86,8 +87,9 @@ Cluster cluster_of(const options::variables_map& given) {
 }
 
 Setting setting_of(const options::variables_map& given) {
-  Setting s = given.count("data") ? mnist_setting(given["data"].as<std::string>())
-                                  : digits_setting(given["digits"].as<std::string>());
+  const int64_t validation = given["validation"].as<int64_t>();
+  Setting s = given.count("data") ? mnist_setting(given["data"].as<std::string>(), validation)
+                                  : digits_setting(given["digits"].as<std::string>(), validation);
   if (given.count("steps")) s.steps = given["steps"].as<int64_t>();
   if (given.count("channels")) s.channels = given["channels"].as<int64_t>();
   if (given.count("hidden")) s.hidden = given["hidden"].as<int64_t>();
@@ -106,8 +108,9 @@ Setting setting_of(const options::variables_map& given) {
 
 struct Outcome {
   TrainResult result;
-  double validation = 0, test = 0;  // accuracies, percent
-  std::string trace;                // of a training step
+  std::optional<double> validation;  // accuracies, percent
+  double test = 0;
+  std::string trace;  // of a training step
 };
 
 // `kill`: a job whose process is killed half way; empty: none.
@@ -115,17 +118,18 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s, T
                        const std::string& kill) {
   const std::string label = to_string(what.rule);
   ProgressLine line(label);
-  RunningAccuracy validation(session, net, s.validation);
+  std::optional<RunningAccuracy> validation;
+  if (s.validation.size() > 0) validation.emplace(session, net, s.validation);
   StepTrace trace(session, what.steps / 4);
   bool killed = kill.empty();
   int64_t validate_at = 0;
   const auto begin = std::chrono::steady_clock::now();
   what.on_progress = [&](const TrainProgress& p) {
-    if (p.step >= validate_at) {
-      validation.ask();
+    if (validation && p.step >= validate_at) {
+      validation->ask();
       validate_at = p.step + std::max<int64_t>(1, p.steps / kValidations);
     }
-    line.show(p, validation.percent());
+    line.show(p, validation ? validation->percent() : std::nullopt);
     trace.look(p);
     if (!killed && p.step > p.steps / 2) {
       killed = true;
@@ -143,7 +147,7 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s, T
   out.result = train(session, net.towers, what);
   line.end();
   out.trace = trace.end();
-  out.validation = accuracy_percent(session, net, s.validation);
+  if (validation) out.validation = accuracy_percent(session, net, s.validation);
   out.test = accuracy_percent(session, net, s.test);
   return out;
 }
@@ -160,10 +164,13 @@ TrainOptions train_options(const Setting& s, Aggregation rule) {
 void print_results(const std::vector<std::pair<Aggregation, Outcome>>& results) {
   std::printf("\n%-6s %10s %10s %12s %12s  %s\n", "rule", "steps", "seconds", "validation", "test",
               "weights");
-  for (const auto& [rule, o] : results)
-    std::printf("%-6s %10lld %10.1f %10.2f %% %10.2f %%  sha256 %s%s\n", to_string(rule),
-                static_cast<long long>(o.result.steps), o.result.seconds, o.validation, o.test,
+  for (const auto& [rule, o] : results) {
+    char validation[16] = "-";
+    if (o.validation) std::snprintf(validation, sizeof validation, "%.2f %%", *o.validation);
+    std::printf("%-6s %10lld %10.1f %12s %10.2f %%  sha256 %s%s\n", to_string(rule),
+                static_cast<long long>(o.result.steps), o.result.seconds, validation, o.test,
                 o.result.weights_sha256.c_str(), o.result.recoveries ? "  (shards recovered)" : "");
+  }
   for (const auto& [rule, o] : results)
     std::printf("newest checkpoint of %s: %s\n", to_string(rule),
                 o.result.checkpoint.empty() ? "none" : o.result.checkpoint.c_str());
@@ -254,6 +261,8 @@ options::options_description all_options() {
       "hidden", options::value<int64_t>(), "units of the hidden layer")(
       "dropout", options::value<double>(), "part of them left out while training")(
       "learning-rate", options::value<double>(), "of Adam")(
+      "validation", options::value<int64_t>()->default_value(0),
+      "training images to hold out, whose accuracy is shown while training")(
       "spec", options::value<std::string>(),
       "file that says where the nodes of a cluster listen, to train there")(
       "cluster", options::value<std::string>(), "name of that cluster (default: troupe)")(

@@ -44,8 +44,10 @@ Output logits_of(Graph& g, const Setting& s, Output images, bool training) {
   return bias_add(matmul(x, weight(g, "fc2/w", {s.hidden, 10}, 14)), bias(g, "fc2/b", 10));
 }
 
-// The last `validation` records of `all`, held out.
-void hold_out(Setting& s, const Dataset& all, int64_t validation) {
+void hold_out(Setting& s, const std::string& file, const Dataset& all, int64_t validation) {
+  if (validation < 0 || validation >= all.size())
+    throw Error(Errc::invalid_argument, "--validation wants 0 to ", all.size() - 1, " of the ",
+                all.size(), " images of ", file, " that are not for testing, got ", validation);
   const int64_t n = all.size() - validation;
   s.train = all.rows(0, n);
   s.validation = all.rows(n, all.size());
@@ -53,30 +55,26 @@ void hold_out(Setting& s, const Dataset& all, int64_t validation) {
 
 }  // namespace
 
-Setting digits_setting(const std::string& file) {
-  constexpr int64_t kTest = 360, kValidation = 200;  // the last ones, and those before them
+Setting digits_setting(const std::string& file, int64_t validation) {
+  constexpr int64_t kTest = 360;  // the last ones
   const Dataset all = load_digits(file);
-  if (all.size() <= kTest + kValidation)
-    throw Error(Errc::bad_data, file, " has ", all.size(), " records; more than ",
-                kTest + kValidation, " are needed");
+  if (all.size() <= kTest)
+    throw Error(Errc::bad_data, file, " has ", all.size(), " records; more than ", kTest,
+                " are needed");
   Setting s;
   s.name = "digits (UCI)";
   s.test = all.rows(all.size() - kTest, all.size());
-  hold_out(s, all.rows(0, all.size() - kTest), kValidation);
+  hold_out(s, file, all.rows(0, all.size() - kTest), validation);
   s.steps = 1200, s.wanted_accuracy = 94;
   return s;
 }
 
-Setting mnist_setting(const std::string& folder) {
-  constexpr int64_t kValidation = 1000;
+Setting mnist_setting(const std::string& folder, int64_t validation) {
   const TrainTest data = load_mnist(folder);
-  if (data.train.size() <= kValidation)
-    throw Error(Errc::bad_data, folder, " has ", data.train.size(), " training records; more than ",
-                kValidation, " are needed");
   Setting s;
   s.name = "MNIST";
   s.test = data.test;
-  hold_out(s, data.train, kValidation);
+  hold_out(s, folder, data.train, validation);
   s.side = 28, s.filter = 5, s.channels = 16, s.hidden = 128, s.batch = 64, s.steps = 1000,
   s.wanted_accuracy = 98.5;
   return s;

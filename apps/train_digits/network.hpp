@@ -28,9 +28,10 @@ struct Network {
   troupe::Output images, classes;  // for evaluation: [n, side, side, 1] f32 -> [n] i64
 };
 
-// The digits that ship with Troupe, or MNIST. Throws: what the readers throw.
-Setting digits_setting(const std::string& file);
-Setting mnist_setting(const std::string& folder);
+// The digits that ship with Troupe, or MNIST. `validation`: how many of the last training images
+// are held out; may be 0. Throws: what the readers throw; invalid_argument if none would be left.
+Setting digits_setting(const std::string& file, int64_t validation);
+Setting mnist_setting(const std::string& folder, int64_t validation);
 
 // `workers`: tower i runs on worker i modulo this; 0: all in this process. `batches` must outlive
 // the network.
