@@ -15,7 +15,7 @@
 #include <caf/policy/unprofiled.hpp>
 #include <caf/scheduler/coordinator.hpp>
 
-#include "net/batch.hpp"
+#include "net/burst.hpp"
 
 namespace troupe {
 
@@ -62,7 +62,7 @@ class LanePolicy : public caf::policy::unprofiled {
   template <class Worker>
   caf::resumable* dequeue(Worker* self) {
     // What actors in a row send leaves together.
-    static thread_local const Batch lane;
+    static thread_local const Burst lane;
     static thread_local int row = 0;
     auto& data = d(self->parent());
     if (caf::resumable* actor = row < kRowMax ? next_actor(data) : nullptr) {
@@ -70,7 +70,7 @@ class LanePolicy : public caf::policy::unprofiled {
       return actor;
     }
     row = 0;
-    Batch::finish();
+    Burst::finish();
     for (int i = 0; i < kSpins && data.waiting.load(std::memory_order_acquire) == 0; ++i)
       __builtin_ia32_pause();
     std::unique_lock lock(data.mutex);

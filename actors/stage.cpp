@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "actors/op_actor.hpp"
-#include "net/batch.hpp"
+#include "net/burst.hpp"
 
 namespace troupe {
 namespace {
@@ -219,7 +219,7 @@ void Activation::drain(bool may_use_lanes) {
     }
     if (node.kind != NodeKind::plain || observe_ ||
         (may_use_lanes && node.costly.load(std::memory_order_relaxed))) [[unlikely]] {
-      const Batch together;  // what nodes in a row send away leaves in one go
+      const Burst together;  // what nodes in a row send away leaves in one go
       do fire_special(i, nodes[i], may_use_lanes);
       while (next_sends(i));
       continue;
@@ -545,7 +545,7 @@ void Activation::post(std::unique_ptr<Arrival> arrival) {
   while (!inbox_.compare_exchange_weak(head, item, std::memory_order_acq_rel));
   if (head != free_tag()) return;
   // The step is ours now. It goes on once what else came with this is handed in, too.
-  Batch::put_off(this, [step = ActivationPtr{this}] { step->pass_on(); });
+  Burst::put_off(this, [step = ActivationPtr{this}] { step->pass_on(); });
 }
 
 // Passes a step that is ours to the caller that sleeps on it, or to a lane.

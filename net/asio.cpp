@@ -23,7 +23,7 @@
 #include <boost/asio.hpp>
 
 #include "net/address.hpp"
-#include "net/batch.hpp"
+#include "net/burst.hpp"
 
 namespace troupe {
 namespace {
@@ -128,7 +128,7 @@ class AsioConnection final : public Connection,
       const ssize_t n = ::readv(socket_.native_handle(), spans.data(), room.second.empty() ? 1 : 2);
       if (n > 0) {
         {
-          const Batch batch;  // what came together is answered together
+          const Burst burst;  // what came together is answered together
           handlers->on_bytes(static_cast<size_t>(n));
         }
         if (static_cast<size_t>(n) < room.first.size() + room.second.size())

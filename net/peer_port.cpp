@@ -3,7 +3,7 @@
 
 #include <caf/all.hpp>
 
-#include "net/batch.hpp"
+#include "net/burst.hpp"
 #include "net/caf_bridge.hpp"
 #include "net/mesh.hpp"
 
@@ -100,7 +100,7 @@ void PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneM
   // A sender of a third process cannot be named here.
   const uint64_t from = sender && sender->node() == system_.node() ? sender->id() : 0;
   const Errc code = link ? link->send(target, from, message, true) : Errc::peer_lost;
-  if (code == Errc::ok) return Batch::put_off(link.get(), [link] { link->flush(); });
+  if (code == Errc::ok) return Burst::put_off(link.get(), [link] { link->flush(); });
   dropped_->fetch_add(1, std::memory_order_relaxed);
   const std::string text = code == Errc::peer_lost
                                ? detail::concat("the link to ", name_, " is gone")

@@ -4,7 +4,7 @@
 #include <future>
 
 #include "actors/lane_scheduler.hpp"
-#include "net/batch.hpp"
+#include "net/burst.hpp"
 
 namespace troupe {
 namespace {
@@ -25,7 +25,7 @@ TEST_CASE("what an actor has put off is done on an idle lane, and on one that ne
   caf::actor_system system(config);
   std::promise<void> done;
   const auto put_off = [&](caf::event_based_actor*) {
-    Batch::put_off(&done, [&] { done.set_value(); });
+    Burst::put_off(&done, [&] { done.set_value(); });
   };
   SUBCASE("idle") {
     system.spawn(put_off);

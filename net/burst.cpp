@@ -1,5 +1,5 @@
-// Implements net/batch.hpp.
-#include "net/batch.hpp"
+// Implements net/burst.hpp.
+#include "net/burst.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -9,8 +9,8 @@ namespace troupe {
 namespace {
 
 struct PutOff {
-  int open = 0;  // batches, one inside the other
-  std::vector<std::pair<const void*, Batch::Work>> work;
+  int open = 0;  // bursts, one inside the other
+  std::vector<std::pair<const void*, Burst::Work>> work;
 };
 
 PutOff& put_off_here() {
@@ -20,14 +20,14 @@ PutOff& put_off_here() {
 
 }  // namespace
 
-Batch::Batch() { ++put_off_here().open; }
+Burst::Burst() { ++put_off_here().open; }
 
-Batch::~Batch() {
+Burst::~Burst() {
   finish();
   --put_off_here().open;
 }
 
-void Batch::put_off(const void* key, Work work) {
+void Burst::put_off(const void* key, Work work) {
   PutOff& here = put_off_here();
   if (here.open == 0) return work();
   if (std::any_of(here.work.begin(), here.work.end(),
@@ -37,7 +37,7 @@ void Batch::put_off(const void* key, Work work) {
   here.work.emplace_back(key, std::move(work));
 }
 
-void Batch::finish() {
+void Burst::finish() {
   PutOff& here = put_off_here();
   while (!here.work.empty())
     for (auto& [key, work] : std::exchange(here.work, {})) work();
