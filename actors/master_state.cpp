@@ -141,7 +141,7 @@ MasterOrders MasterState::install_failed(const std::string& task, uint32_t execu
       out.push_back({MasterOrder::uninstall, id, executable, task});
     } else {
       call.error = what;
-      out.push_back({MasterOrder::failed, id, executable, task, what});
+      out.push_back({MasterOrder::failed, id, executable, task, what, code});
       uninstall(call, out);
     }
     return out;

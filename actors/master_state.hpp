@@ -61,6 +61,7 @@ struct MasterOrder {
   uint32_t executable = 0;
   std::string task = {};
   std::string text = {};
+  Errc code = Errc::ok;  // of `failed`
   friend bool operator==(const MasterOrder&, const MasterOrder&) = default;
 };
 using MasterOrders = std::vector<MasterOrder>;
@@ -73,7 +74,8 @@ class MasterState {
 
   MasterOrders member_up(const std::string& task, uint64_t incarnation);
   MasterOrders member_down(const std::string& task, const std::string& reason);
-  // A new call. Its tasks' phases start at waiting; the client's task counts as up.
+  // A new call, or one that has failed, prepared anew. Its tasks' phases start at waiting; the
+  // client's task counts as up.
   MasterOrders add(ExecutableState call);
   // `executable` is now there on `task`; edge -> receiving op actor. An answer of an older
   // installation changes nothing.

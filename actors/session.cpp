@@ -8,6 +8,38 @@
 #include "troupe/caf.hpp"
 
 namespace troupe {
+
+struct Cancellation::State {
+  std::mutex mutex;  // guards both
+  bool cancelled = false;
+  std::map<int64_t, std::function<void()>> runs;
+  int64_t next = 0;
+};
+Cancellation::Cancellation() : state_(std::make_shared<State>()) {}
+void Cancellation::cancel() {
+  std::map<int64_t, std::function<void()>> runs;
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->cancelled = true;
+    runs.swap(state_->runs);
+  }
+  for (auto& [id, stop] : runs) stop();
+}
+bool Cancellation::cancelled() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->cancelled;
+}
+std::shared_ptr<void> Cancellation::watch(std::function<void()> stop) {
+  std::lock_guard lock(state_->mutex);
+  if (state_->cancelled) return nullptr;
+  const int64_t id = state_->next++;
+  state_->runs[id] = std::move(stop);
+  return std::shared_ptr<void>(state_.get(), [state = state_, id](void*) {
+    std::lock_guard lock(state->mutex);
+    state->runs.erase(id);
+  });
+}
+
 namespace {
 
 // Session numbers differ between processes that share a cluster: the incarnation is in them.
@@ -24,42 +56,37 @@ std::vector<Tensor> value_or_throw(RunResult result) {
 }  // namespace
 
 struct Callable::State {
-  std::weak_ptr<Master> master;  // gone when its session is closed
+  std::shared_ptr<Gate> gate;  // shut when its session is closed
   int64_t call = 0;
 };
 
 namespace {
 
-std::shared_ptr<Master> locked(const std::weak_ptr<Master>& master) {
-  if (auto strong = master.lock()) return strong;
-  throw Error(Errc::cancelled, "the session of this call is closed; prepare it in a new one");
+Visit visit(const Callable::State* state) {
+  if (!state)
+    throw Error(Errc::invalid_argument,
+                "this Callable was never prepared; take one from Session::prepare()");
+  return {state->gate, "the session of this call is closed; prepare it in a new one"};
 }
 
 }  // namespace
 
-Master& SessionState::open() const {
-  if (!closed && master) return *master;
-  throw Error(Errc::cancelled, "the session is closed; make a new one");
-}
+Visit SessionState::open() const { return {gate, "the session is closed; make a new one"}; }
 
 std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feeds,
                                          const RunOptions& options) const {
-  if (!state_)
-    throw Error(Errc::invalid_argument,
-                "this Callable was never prepared; take one from Session::prepare()");
-  return value_or_throw(locked(state_->master)->run(state_->call, feeds, options));
+  const Visit master = visit(state_.get());
+  return value_or_throw(master->run(state_->call, feeds, options));
 }
 
 void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options,
                      std::function<void(RunResult)> done) const {
-  if (!state_)
-    throw Error(Errc::invalid_argument,
-                "this Callable was never prepared; take one from Session::prepare()");
-  locked(state_->master)->start(state_->call, feeds, options, std::move(done));
+  const Visit master = visit(state_.get());
+  master->start(state_->call, feeds, options, std::move(done));
 }
 
 void SessionState::close() {
-  if (std::exchange(closed, true)) return;
+  std::lock_guard one(closing);
   parameters.reset();
   if (master) master->stop();
   if (process) process->stop();
@@ -79,7 +106,8 @@ Session SessionState::local(Graph& graph, ProcessOptions options, caf::actor_sys
                        ? std::make_unique<Process>("/job:local/task:0", std::move(options), *system)
                        : std::make_unique<Process>("/job:local/task:0", std::move(options));
   state->master =
-      std::make_shared<Master>(*state->process, graph, draw_session(state->process->incarnation()));
+      std::make_unique<Master>(*state->process, graph, draw_session(state->process->incarnation()));
+  state->gate = state->master->gate();
   state->parameters = make_parameter_owner(*state->master, {.shards = shards});
   return Session(std::move(state));
 }
@@ -112,7 +140,8 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   state->process = std::make_unique<Process>(
       detail::concat("/job:", options.job, "/task:", incarnation % 1'000'000), incarnation,
       std::move(options.process), std::move(cluster));
-  state->master = std::make_shared<Master>(*state->process, graph, draw_session(incarnation));
+  state->master = std::make_unique<Master>(*state->process, graph, draw_session(incarnation));
+  state->gate = state->master->gate();
   state->process->start(state->master.get());
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
   const bool answered = state->master->wait_for_any(options.timeout);
@@ -141,10 +170,10 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
 Callable Session::prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
   Callable out;
   out.state_ = std::make_shared<Callable::State>();
-  Master& master = state_->open();
-  out.state_->master = state_->master;
-  out.state_->call = master.prepare(fetches, feeds);
-  master.wait_ready(out.state_->call, std::chrono::milliseconds(60'000));
+  const Visit master = state_->open();
+  out.state_->gate = state_->gate;
+  out.state_->call = master->prepare(fetches, feeds);
+  master->wait_ready(out.state_->call, std::chrono::milliseconds(60'000));
   return out;
 }
 
@@ -156,9 +185,9 @@ std::vector<Tensor> Session::run(const std::vector<Output>& fetches, const Feeds
     fed.push_back(output);
     values.push_back(value);
   }
-  Master& master = state_->open();
-  const int64_t call = master.prepare(fetches, fed);
-  return value_or_throw(master.run(call, values, options));
+  const Visit master = state_->open();
+  const int64_t call = master->prepare(fetches, fed);
+  return value_or_throw(master->run(call, values, options));
 }
 
 int64_t Session::call_of(const Callable& callable) {
@@ -168,29 +197,29 @@ int64_t Session::call_of(const Callable& callable) {
 }
 
 std::vector<PlacedNode> Session::placement(const Callable& callable) const {
-  return state_->open().placement(call_of(callable));
+  return state_->open()->placement(call_of(callable));
 }
 std::vector<CutEdge> Session::cut_edges(const Callable& callable) const {
-  return state_->open().cut_edges(call_of(callable));
+  return state_->open()->cut_edges(call_of(callable));
 }
 std::string Session::dot(const Callable& callable) const {
-  return state_->open().dot(call_of(callable));
+  return state_->open()->dot(call_of(callable));
 }
-std::vector<std::string> Session::devices() const { return state_->open().devices(); }
+std::vector<std::string> Session::devices() const { return state_->open()->devices(); }
 
 std::vector<DeviceState> Session::device_states() const {
+  const Visit master = state_->open();
   std::vector<DeviceState> out;
-  state_->open();
-  for (const auto& device : state_->process->devices()) {
+  for (const auto& device : master->process().devices()) {
     const MemoryStats stats = device->memory().stats();
     out.push_back({device->name(), stats.used_bytes, stats.reserved_bytes, stats.budget_bytes});
   }
   return out;
 }
 
-void Session::start_trace() { state_->open().start_trace(); }
-std::string Session::stop_trace() { return state_->open().stop_trace(); }
-std::string Session::describe() const { return state_->open().describe(); }
+void Session::start_trace() { state_->open()->start_trace(); }
+std::string Session::stop_trace() { return state_->open()->stop_trace(); }
+std::string Session::describe() const { return state_->open()->describe(); }
 void Session::close() { state_->close(); }
 
 }  // namespace troupe

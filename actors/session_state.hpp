@@ -23,13 +23,14 @@ std::unique_ptr<ParameterOwner> make_parameter_owner(Master& master, ParameterOw
 
 struct SessionState {
   std::unique_ptr<Process> process;
-  std::shared_ptr<Master> master;
+  std::unique_ptr<Master> master;
+  std::shared_ptr<Gate> gate;  // the master's; stays
   std::unique_ptr<ParameterOwner> parameters;
-  bool closed = false;
+  std::mutex closing;  // held while the session is being closed
 
   ~SessionState() { close(); }
-  void close();
-  Master& open() const;  // Throws: Error(cancelled) once the session is closed.
+  void close();  // also twice, and while other threads run calls: they end, and are waited for
+  Visit open() const;  // Throws: Error(cancelled) once the session is closed.
   // `system` null: one of its own.
   static Session local(Graph& graph, ProcessOptions options, caf::actor_system* system);
 };

@@ -47,12 +47,15 @@ struct ConnectOptions {
       {};  // tasks that must be there first, "/job:ps/task:0"; empty: do not wait
   std::chrono::milliseconds timeout{60'000};  // for joining and for waiting
   bool insecure = false;                      // allow addresses beyond loopback without TLS
-  // Sessions that give the same name share parameters (between-graph replication): the first one
-  // sets their initial values and owns their recovery, and they stay when a session ends. Empty:
-  // this session's own.
+  // Sessions that give the same name share parameters (between-graph replication): each has a graph
+  // with its own towers and the same parameters. The first one to prepare a call sets their initial
+  // values and owns them: its train() begins and resumes the training, chooses the rule, writes the
+  // checkpoints and restores lost shards; train() of the others waits for it and follows. They stay
+  // when a session ends. Empty: this session's own.
   std::string container = {};
-  int slots =
-      0;  // whose pushes make a synchronous update, over all sessions; 0: those in the graph
+  // Whose pushes make a synchronous update, over all sessions: slots 0 .. slots - 1, the same number
+  // in each. 0: those in the graph.
+  int slots = 0;
 };
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
@@ -127,7 +130,7 @@ struct SessionState;
 class Session {
  public:
   // In this process, without sockets. The graph must outlive the session and may grow meanwhile,
-  // from one thread.
+  // from one thread; what is prepared does not change any more.
   static Session local(Graph& graph, ProcessOptions options = {});
   // On a cluster, through any of its members ("host:port"). Throws: Error(peer_lost) when nobody
   // answers in time, naming who is missing; Error(bad_configuration) when the cluster refuses us,
@@ -139,9 +142,9 @@ class Session {
   ~Session();  // close()
 
   // Runs what `fetches` need and returns their values. The first call with a set of fetches and
-  // feeds prepares it, later ones find it again. Safe from any number of threads. Throws:
-  // Error(invalid_argument) for feeds or fetches that do not fit, naming the node, its type and
-  // what was given.
+  // feeds prepares it, later ones find it again. Safe from any number of threads; but preparing
+  // reads the graph, so not while another thread adds nodes. Throws: Error(invalid_argument) for
+  // feeds or fetches that do not fit, naming the node, its type and what was given.
   std::vector<Tensor> run(const std::vector<Output>& fetches, const Feeds& feeds = {},
                           const RunOptions& options = {});
   Callable prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds = {});
@@ -157,9 +160,12 @@ class Session {
   void start_trace();
   std::string stop_trace();
 
-  // The master's own state, written down: graph size, members, placement, executables, epoch. For
-  // people and for a successor.
+  // What the session knows of its cluster, as text (actors/master_state.hpp): members, prepared
+  // calls with their placement, and which of their installations stand. For people.
   std::string describe() const;
+  // Runs under way end with Errc::cancelled; calls of other threads are waited for, and members of
+  // the cluster drop what was this session's, or 2 s pass. Later calls are refused. Not from within
+  // a `done`.
   void close();
 
   SessionState& state() const { return *state_; }

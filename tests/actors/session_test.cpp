@@ -2,8 +2,10 @@
 // runs in this process.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <thread>
 
+#include "actors/session_state.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
 #include "troupe/train.hpp"
@@ -102,6 +104,76 @@ TEST_CASE("calls after close are refused, also through a prepared one") {
   CHECK(code_of([&] { step({vector({1})}); }) == Errc::cancelled);
   CHECK(code_of([&] { session.run({y}, {{x, vector({1})}}); }) == Errc::cancelled);
   CHECK(code_of([] { Callable{}(); }) == Errc::invalid_argument);
+}
+
+namespace {
+
+// A step of one of two synchronous slots: it waits for the other one's gradient.
+struct HalfStep {
+  Graph graph;
+  Output loss, update;
+  HalfStep() {
+    for (int slot = 0; slot < 2; ++slot) {
+      auto scope = graph.scope({.name = detail::concat("tower", slot), .slot = slot});
+      Output w = parameter("w", fill(graph, {1}, 1));
+      Output of_slot = reduce_sum(square(w));
+      Output pushes = minimize(of_slot, sgd(0.1));
+      if (slot == 0) loss = of_slot, update = pushes;
+    }
+  }
+  // Runs it on a thread of its own, until it waits.
+  std::thread run(Session& session, Errc& code) {
+    std::thread thread([this, &session, &code] {
+      code = code_of([&] { session.run({loss, update}); });
+    });
+    while (session.state().process->services().waiting_for().find("push") == std::string::npos)
+      std::this_thread::yield();
+    return thread;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a step on the caller's own thread ends when all runs are cancelled") {
+  HalfStep half;
+  Session session = Session::local(half.graph, {.threads = 2});
+  Errc code = Errc::ok;
+  std::thread thread = half.run(session, code);
+  session.state().master->cancel_all(Errc::cancelled, "enough");
+  thread.join();
+  CHECK(code == Errc::cancelled);
+  CHECK(session.run({fill(half.graph, {1}, 5)})[0].item<float>() == 5);
+}
+
+TEST_CASE("closing a session ends the calls of other threads and waits for them") {
+  HalfStep half;
+  Session session = Session::local(half.graph, {.threads = 2});
+  Errc code = Errc::ok;
+  std::thread thread = half.run(session, code);
+  session.close();
+  thread.join();
+  CHECK(code == Errc::cancelled);
+}
+
+TEST_CASE("a session may be closed while threads keep calling") {
+  Graph g;
+  Output x = placeholder(g, DType::f32, {1}, "x");
+  Session session = Session::local(g, {.threads = 2});
+  Callable step = session.prepare({identity(x) + 1.0}, {x});
+  std::atomic<int> called{0};
+  std::vector<Errc> ends(4, Errc::ok);
+  std::vector<std::thread> threads;
+  for (Errc& end : ends)
+    threads.emplace_back([&] {
+      while (end == Errc::ok) {
+        end = code_of([&] { step({vector({1})}); });
+        ++called;
+      }
+    });
+  while (called < 1000) std::this_thread::yield();
+  session.close();
+  for (auto& t : threads) t.join();
+  for (Errc end : ends) CHECK(end == Errc::cancelled);
 }
 
 TEST_CASE(

@@ -1,0 +1,144 @@
+// Calls: the prepared calls of one master: prunes, places and cuts what is fetched, installs the
+// parts on their tasks, and brings a call back when a lost member has returned. What is decided
+// when is a MasterState; this carries it out.
+//
+// A call is prepared from a copy of the graph as it is then, which nobody changes: so it can be
+// installed again, on any thread, while the program adds nodes.
+//
+// Owner: the master. Lost when it dies: the installations, which workers drop when told.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/installation.hpp"
+#include "actors/master_state.hpp"
+#include "actors/members.hpp"
+#include "actors/remote_parts.hpp"
+#include "placement/partition.hpp"
+#include "placement/placement.hpp"
+
+namespace troupe {
+
+// What a call is, for good.
+struct PreparedCall {
+  int64_t id = 0;
+  std::shared_ptr<const Graph> graph;
+  std::vector<Output> fetches, feeds;  // of `graph`
+  std::vector<int64_t> slots;          // whose training steps it advances
+  std::vector<int32_t> nodes;          // pruned
+  Placement placement;
+  std::vector<Partition> partitions;
+};
+
+// An installation of a call that is ready on all its tasks.
+struct LiveCall {
+  uint32_t executable = 0;
+  std::shared_ptr<Installation> local;
+  Stage* client = nullptr;                        // takes feeds and has fetches; may be null
+  std::vector<uint32_t> feed_slots, fetch_slots;  // of `client`
+  std::vector<std::pair<std::string, caf::actor>> remotes;  // task, its worker's door
+  bool one_local_stage() const { return remotes.empty() && client && local->stages().size() == 1; }
+};
+
+class Calls {
+ public:
+  // `settled` is told, with no lock held, that a call became ready or failed. `asker`
+  // (actors/ask.hpp) outlives us.
+  Calls(Process& process, Members& members, const caf::actor& asker, Graph& graph, uint64_t session,
+        std::function<void(int64_t call)> settled);
+
+  // Makes sure that parameters among the nodes of a call exist before it runs. Calls back once, any
+  // thread.
+  using Ensure =
+      std::function<void(std::vector<int32_t> nodes, std::function<void(Errc, std::string)>)>;
+  void set_ensure(Ensure ensure);
+
+  // The number of the call with these fetches and feeds. The first time, and again if it has failed
+  // since, it is prepared on this thread, which reads the graph. Throws: Error(invalid_argument).
+  int64_t prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds);
+  // Until the call can run. Throws: what made it fail, or Error(peer_lost) naming who is missing at
+  // the deadline.
+  void wait_ready(int64_t call, std::chrono::milliseconds timeout);
+
+  struct Standing {
+    std::shared_ptr<const PreparedCall> prepared;
+    std::shared_ptr<const LiveCall> live;  // null: not ready
+    Errc code = Errc::ok;                  // why it failed
+    std::string text;
+  };
+  Standing standing(int64_t call) const;
+  std::string missing_tasks(int64_t call) const;  // those that are not up, with commas
+
+  void member_up(const Member& member);
+  void member_down(const Member& member, const std::string& reason);
+  // The task does not know the executable: it restarted before we heard of it.
+  void missing(const std::string& task, uint32_t executable);
+  void retry();  // installs that failed by a passing evil; now and then
+
+  std::vector<PlacedNode> placement(int64_t call) const;
+  std::vector<CutEdge> cut_edges(int64_t call) const;  // asks all processes; blocks
+  std::string dot(int64_t call) const;
+  std::string describe() const;
+  void stop();  // no call becomes ready any more, and waits end
+  void drop();  // the installations in this process; after the last run
+  RemoteParts& remote() { return remote_; }
+
+ private:
+  struct Call {
+    std::shared_ptr<const PreparedCall> prepared;
+    Errc code = Errc::ok;
+    std::string error;
+    std::shared_ptr<Installation> local;
+    std::shared_ptr<const LiveCall> live;
+    std::map<int32_t, EdgeCount> sent;  // by earlier installations, by edge
+  };
+  struct Later {  // what is done once the mutex is free
+    std::vector<int64_t> settled;
+    std::vector<std::shared_ptr<Installation>> old;
+  };
+
+  void check(const std::vector<Output>& fetches, const std::vector<Output>& feeds) const;
+  PreparedCall make(const std::vector<Output>& fetches, const std::vector<Output>& feeds);
+  std::shared_ptr<const Graph> snapshot();
+  PlacementOptions wishes() const;
+  void ensured(int64_t call, Errc code, const std::string& text);
+  void on_event(const std::function<MasterOrders(MasterState&)>& event);
+  void tell(const Later& later);
+  // All below: require mutex_.
+  void install(const Call& call, Later& later);
+  void carry_out(MasterOrders orders, Later& later);
+  MasterOrders carry_out(const MasterOrder& order, Call& call, Later& later);
+  MasterOrders install_here(Call& call);
+  MasterOrders connect_here(Call& call);
+  void install_there(const Call& call, const MasterOrder& order);
+  void connect_there(const MasterOrder& order);
+  void uninstall_there(const MasterOrder& order);
+  void forget_local(Call& call, Later& later);
+  void fail(Call& call, Errc code, const std::string& text, Later& later);
+  std::shared_ptr<const LiveCall> make_live(const Call& call) const;
+
+  Process& process_;
+  Members& members_;
+  Graph& graph_;
+  const uint64_t session_;
+  const std::function<void(int64_t call)> settled_;
+  RemoteParts remote_;
+
+  mutable std::mutex mutex_;  // guards the rest; taken before those of Members and RemoteParts
+  std::condition_variable changed_;
+  MasterState state_;
+  Ensure ensure_;
+  std::shared_ptr<const Graph> snapshot_;
+  std::map<std::pair<std::vector<Output>, std::vector<Output>>, int64_t> ids_;
+  std::map<int64_t, Call> calls_;
+  bool stopped_ = false;
+};
+
+}  // namespace troupe

@@ -1,0 +1,425 @@
+// Implements actors/run_table.hpp.
+#include "actors/run_table.hpp"
+
+#include <algorithm>
+#include <future>
+
+#include "actors/messages.hpp"
+
+namespace troupe {
+namespace {
+
+void check_feeds(const PreparedCall& call, const std::vector<Tensor>& feeds) {
+  if (feeds.size() != call.feeds.size())
+    throw Error(Errc::invalid_argument, "the call wants ", call.feeds.size(), " feeds, got ",
+                feeds.size(), "; give one tensor for each, in the order of prepare()");
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    const Output& o = call.feeds[i];
+    const Node& node = call.graph->node(o.node);
+    if (!feeds[i].defined() || feeds[i].dtype() != o.dtype() ||
+        !o.shape().accepts(feeds[i].shape()))
+      throw Error(
+          Errc::invalid_argument, "feed ", node.name, ":", o.index, " (made at ", node.file, ":",
+          node.line, ") wants ", o.dtype(), o.shape(), ", got ",
+          feeds[i].defined() ? detail::concat(feeds[i].dtype(), feeds[i].shape()) : "nothing");
+    if (!feeds[i].on_host())
+      throw Error(Errc::invalid_argument, "feed ", node.name, ":", o.index,
+                  " is not in host memory; feed a host tensor");
+  }
+}
+
+const char kTakenBack[] = "the caller cancelled the step";
+const char kClosed[] = "the session is closed; make a new one";
+
+template <class Names>
+std::string listed(const Names& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+}  // namespace
+
+RunTable::RunTable(Process& process, Calls& calls, uint64_t session, const caf::actor& master)
+    : process_(process), calls_(calls), session_(session), master_(master) {}
+
+int64_t RunTable::next_step_of(const PreparedCall& call, int64_t step) {
+  if (call.slots.empty()) return step;
+  if (step < 0) {
+    step = 0;
+    for (int64_t slot : call.slots) step = std::max(step, next_step_[slot]);
+  }
+  for (int64_t slot : call.slots) next_step_[slot] = step + 1;
+  return step;
+}
+
+void RunTable::set_next_step(int64_t slot, int64_t step) {
+  std::lock_guard lock(mutex_);
+  next_step_[slot] = step;
+}
+
+// On the caller's own thread
+
+void RunTable::Fired::interrupt(Errc code, const std::string& text) {
+  std::lock_guard lock(mutex);
+  if (step)
+    step->interrupt(code, text);
+  else if (stopped.code == Errc::ok)
+    stopped = {code, text};
+}
+
+class RunTable::Firing {
+ public:
+  Firing(RunTable& runs, Cancellation* cancel) : runs_(runs), fired_(std::make_shared<Fired>()) {
+    if (cancel) {
+      watching_ =
+          cancel->watch([fired = fired_] { fired->interrupt(Errc::cancelled, kTakenBack); });
+      if (!watching_) fired_->stopped = {Errc::cancelled, kTakenBack};
+    }
+    std::lock_guard lock(runs_.mutex_);
+    if (runs_.stopped_) fired_->stopped = {Errc::cancelled, kClosed};
+    at_ = runs_.fired_.insert(runs_.fired_.end(), fired_.get());
+  }
+  ~Firing() {
+    std::lock_guard lock(runs_.mutex_);
+    runs_.fired_.erase(at_);
+  }
+  Firing(const Firing&) = delete;
+  void begin(Activation& step) {
+    std::lock_guard lock(fired_->mutex);
+    fired_->step = &step;
+    if (fired_->stopped.code != Errc::ok) step.stop(fired_->stopped.code, fired_->stopped.text);
+  }
+  void end() {  // before the step is released: it may then be another one
+    std::lock_guard lock(fired_->mutex);
+    fired_->step = nullptr;
+  }
+
+ private:
+  RunTable& runs_;
+  const std::shared_ptr<Fired> fired_;
+  std::shared_ptr<void> watching_;
+  std::list<Fired*>::iterator at_;
+};
+
+RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>& feeds,
+                         const RunOptions& options) {
+  Firing firing(*this, options.cancel);
+  const LiveCall& live = *call.live;
+  Stage& stage = *live.client;
+  RunContext context;
+  context.run = next_run_++;
+  context.step = options.step;
+  if (!call.prepared->slots.empty()) {
+    std::lock_guard lock(mutex_);
+    context.step = next_step_of(*call.prepared, options.step);
+  }
+  context.parameters = process_.services().port(session_);
+  ActivationPtr step = stage.begin(context);
+  for (size_t i = 0; i < feeds.size(); ++i)
+    if (live.feed_slots[i] != Stage::kNoSlot) step->set_source(live.feed_slots[i], feeds[i]);
+  firing.begin(*step);
+  if (!step->own(true) && !stage.wait(*step, std::chrono::steady_clock::now() + options.timeout)) {
+    step->interrupt(Errc::timeout,
+                    detail::concat("the step did not end within ", options.timeout.count(),
+                                   " ms; it waits for ", listed(step->waiting_for()),
+                                   "; give it more time with RunOptions::timeout"));
+    stage.wait(*step, std::chrono::steady_clock::time_point::max());
+  }
+  firing.end();
+  RunResult result{step->result().code, step->result().text, {}};
+  if (result.code == Errc::ok)
+    for (uint32_t slot : live.fetch_slots)
+      result.values.push_back(slot == Stage::kNoSlot ? Tensor{} : step->value(slot));
+  stage.release(std::move(step));
+  return result;
+}
+
+RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options) {
+  const Calls::Standing call = calls_.standing(id);
+  if (call.live && call.live->one_local_stage()) {
+    check_feeds(*call.prepared, feeds);
+    return fire(call, feeds, options);
+  }
+  std::promise<RunResult> promise;
+  std::future<RunResult> future = promise.get_future();
+  start(id, feeds, options, [&promise](RunResult result) { promise.set_value(std::move(result)); });
+  return future.get();  // start() always calls back: at the latest at the deadline
+}
+
+// In several stages
+
+void RunTable::start(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options,
+                     std::function<void(RunResult)> done) {
+  const Calls::Standing call = calls_.standing(id);
+  check_feeds(*call.prepared, feeds);
+  auto run = std::make_shared<Run>();
+  run->call = id;
+  run->feeds = feeds;
+  run->step = options.step;
+  run->done = std::move(done);
+  run->started = now();
+  run->deadline = run->started + options.timeout;
+  if (options.cancel) {
+    run->cancellation = options.cancel->watch([runs = weak_from_this(), weak = std::weak_ptr(run)] {
+      const auto self = runs.lock();
+      const auto r = weak.lock();
+      if (self && r) self->abort(r, Errc::cancelled, kTakenBack);
+    });
+    if (!run->cancellation) return end(run, {Errc::cancelled, kTakenBack, {}});
+  }
+  RunResult refusal;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_)
+      refusal = {Errc::cancelled, kClosed, {}};
+    else if (runs_.size() + waiting_count_ >= kRunsMax)
+      refusal = {Errc::out_of_memory,
+                 detail::concat("more than ", kRunsMax, " runs under way; wait for some of them"),
+                 {}};
+    else if (run->cancelled)
+      refusal = run->result;
+    else
+      waiting_[id].push_back(run), ++waiting_count_;
+  }
+  if (refusal.code != Errc::ok) return end(run, std::move(refusal));
+  settled(id);
+}
+
+void RunTable::settled(int64_t id) {
+  const Calls::Standing call = calls_.standing(id);
+  if (!call.live && call.code == Errc::ok) return;
+  std::list<RunPtr> ready;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = waiting_.find(id);
+    if (it == waiting_.end()) return;
+    ready.swap(it->second);
+    waiting_.erase(it);
+    waiting_count_ -= ready.size();
+  }
+  for (const RunPtr& run : ready) {
+    if (call.live)
+      launch(run, call);
+    else
+      end(run, {call.code, call.text, {}});
+  }
+}
+
+void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
+  RunContext context;
+  RunResult refusal;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_) {
+      refusal = {Errc::cancelled, kClosed, {}};
+    } else if (run->cancelled) {
+      refusal = run->result;
+    } else {
+      run->id = context.run = next_run_++;
+      context.step = next_step_of(*call.prepared, run->step);
+      run->live = call.live;
+      for (const auto& [task, worker] : call.live->remotes) run->open.insert(task);
+      run->open.insert(process_.task());
+      runs_[run->id] = run;
+    }
+  }
+  if (refusal.code != Errc::ok) return end(run, std::move(refusal));
+  send_start(*run, context.step);
+  const LiveCall& live = *call.live;
+  std::vector<std::pair<uint32_t, Tensor>> sources;
+  for (size_t i = 0; i < run->feeds.size(); ++i)
+    if (live.feed_slots[i] != Stage::kNoSlot)
+      sources.emplace_back(live.feed_slots[i], std::move(run->feeds[i]));
+  context.parameters = process_.services().port(session_);
+  live.local->run(context, live.client, sources, live.fetch_slots,
+                  [this, id = run->id](const StepResult& result, std::vector<Tensor> kept) {
+                    finish_part(id, process_.task(), result.code, result.text, std::move(kept));
+                  });
+}
+
+void RunTable::send_start(const Run& run, int64_t step) {
+  StartStep m;
+  m.session = session_;
+  m.executable = run.live->executable;
+  m.run = run.id;
+  m.step = step;
+  m.deadline_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(run.deadline - now()).count();
+  for (const auto& [task, worker] : run.live->remotes)
+    worker->enqueue(caf::actor_cast<caf::strong_actor_ptr>(master_), caf::make_message_id(),
+                    caf::make_message(m), nullptr);
+}
+
+void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const std::string& text,
+                           std::vector<Tensor> kept) {
+  RunPtr run;
+  RunResult result;
+  bool last = false, first_failure = false;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = runs_.find(id);
+    if (it == runs_.end() || !it->second->open.erase(task)) return;
+    run = it->second;
+    if (task == process_.task() && code == Errc::ok) run->result.values = std::move(kept);
+    // The first reason stays: what follows are its consequences.
+    first_failure = code != Errc::ok && run->result.code == Errc::ok;
+    if (first_failure) run->result = {code, text, {}};
+    last = run->open.empty();
+    if (last) {
+      ++ending_;
+      runs_.erase(it);
+      result = std::move(run->result);
+    }
+  }
+  if (!last) {
+    if (first_failure) abort(run, code, text);
+    return;
+  }
+  if (result.code != Errc::ok) result.values.clear();
+  if (process_.tracer().on()) {
+    const int64_t ended = Tracer::now_ns();
+    const auto took =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(now() - run->started).count();
+    process_.tracer().record({"step", detail::concat("run ", id), ended - took, ended, id});
+  }
+  end(run, std::move(result));
+  std::lock_guard lock(mutex_);
+  --ending_;
+  ended_.notify_all();
+}
+
+// Nobody else knows of the run any more.
+void RunTable::end(const RunPtr& run, RunResult result) {
+  run->cancellation.reset();
+  std::shared_ptr<const LiveCall> live;
+  {
+    std::lock_guard lock(mutex_);
+    run->cancelled = true;  // nobody cancels it any more
+    live = std::move(run->live);
+  }
+  live.reset();
+  run->done(std::move(result));
+}
+
+void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {
+  std::set<std::string> open;
+  std::shared_ptr<const LiveCall> live;
+  bool waited = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(run->cancelled, true)) return;
+    if (run->result.code == Errc::ok) run->result = {code, text, {}};
+    open = run->open;
+    live = run->live;
+    if (auto it = waiting_.find(run->call); it != waiting_.end()) {
+      waited = std::erase(it->second, run) > 0;
+      waiting_count_ -= waited ? 1 : 0;
+    }
+  }
+  if (waited) return end(run, {code, text, {}});
+  if (!live) return;  // on its way to launch(), which looks
+  for (const auto& [task, worker] : live->remotes)
+    if (open.count(task)) {
+      CancelStep m;
+      m.session = session_;
+      m.executable = live->executable;
+      m.run = run->id;
+      caf::anon_send(worker, std::move(m));
+    }
+  live->local->cancel(run->id, code, text);
+}
+
+void RunTable::cancel_all(Errc code, const std::string& text) {
+  std::vector<RunPtr> runs;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, run] : runs_) runs.push_back(run);
+    for (const auto& [call, waiting] : waiting_)
+      runs.insert(runs.end(), waiting.begin(), waiting.end());
+    for (Fired* fired : fired_) fired->interrupt(code, text);
+  }
+  for (const RunPtr& run : runs) abort(run, code, text);
+}
+
+void RunTable::member_down(const std::string& task, const std::string& reason) {
+  std::vector<int64_t> hit;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, run] : runs_)
+      if (run->open.count(task)) hit.push_back(id);
+  }
+  for (int64_t id : hit)
+    finish_part(id, task, Errc::peer_lost,
+                detail::concat(task, " is gone: ", reason, "; run the call again: it waits until ",
+                               task, " is back"),
+                {});
+}
+
+void RunTable::stop(std::chrono::milliseconds patience) {
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  cancel_all(Errc::cancelled, "the session is closing");
+  std::vector<std::pair<int64_t, std::string>> silent;
+  {
+    std::unique_lock lock(mutex_);
+    const auto ended = [this] { return runs_.empty() && ending_ == 0; };
+    if (!process_.simulated()) ended_.wait_for(lock, patience, ended);
+    for (const auto& [id, run] : runs_)
+      for (const std::string& task : run->open)
+        if (task != process_.task()) silent.emplace_back(id, task);
+  }
+  for (const auto& [id, task] : silent)
+    finish_part(id, task, Errc::cancelled, "the session is closing", {});
+  std::unique_lock lock(mutex_);
+  if (!process_.simulated()) ended_.wait(lock, [this] { return runs_.empty() && ending_ == 0; });
+}
+
+// Deadlines
+
+std::vector<Stall> RunTable::tick() {
+  const Time t = now();
+  std::vector<std::pair<RunPtr, std::string>> expired;  // and what they wait for
+  std::vector<RunPtr> late;
+  std::vector<std::pair<int64_t, std::string>> silent;  // parts that did not even answer a cancel
+  std::vector<Stall> stalls;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, run] : runs_) {
+      if (t >= run->deadline && !run->cancelled) expired.emplace_back(run, listed(run->open));
+      if (t >= run->deadline + kAgentTimeout)
+        for (const std::string& task : run->open)
+          if (task != process_.task()) silent.emplace_back(id, task);
+      if (!run->reported && t - run->started >= kStallReport) {
+        run->reported = true;
+        stalls.push_back({id,
+                          run->live->executable,
+                          std::chrono::duration<double>(t - run->started).count(),
+                          {run->open.begin(), run->open.end()},
+                          run->live->local->waiting_for(id)});
+      }
+    }
+    for (const auto& [call, waiting] : waiting_)
+      for (const RunPtr& run : waiting)
+        if (t >= run->deadline) late.push_back(run);
+  }
+  for (const auto& [run, who] : expired)
+    abort(run, Errc::timeout,
+          detail::concat("the step did not end in time; it waits for ", who,
+                         "; give it more time with RunOptions::timeout, or look at the log there"));
+  for (const auto& [id, task] : silent)
+    finish_part(id, task, Errc::timeout, task + " does not answer; restart it", {});
+  for (const RunPtr& run : late) abort(run, Errc::peer_lost, late_text(run->call));
+  return stalls;
+}
+
+std::string RunTable::late_text(int64_t call) const {
+  const std::string missing = calls_.missing_tasks(call);
+  return missing.empty() ? "the call was not installed in time; give it more time with "
+                           "RunOptions::timeout"
+                         : "waited in vain for " + missing + "; start it again";
+}
+
+}  // namespace troupe
