@@ -46,6 +46,7 @@ struct ShardDescription {
   uint64_t epoch = 0;
   bool serving = false;  // its values are set
   bool created = false;  // by this very CreateShard
+  int64_t next_step = -1;  // of the slowest slot; -1: nothing here is trained
   std::vector<SliceSpec> slices;
   std::vector<int64_t> versions;
   int64_t applied = 0, merged = 0, duplicate = 0, refused = 0,
@@ -136,8 +137,8 @@ auto inspect(I& f, DescribeShard& x) {
 }
 template <class I>
 auto inspect(I& f, ShardDescription& x) {
-  return f(x.door, x.epoch, x.serving, x.created, x.slices, x.versions, x.applied, x.merged,
-           x.duplicate, x.refused, x.received);
+  return f(x.door, x.epoch, x.serving, x.created, x.next_step, x.slices, x.versions, x.applied,
+           x.merged, x.duplicate, x.refused, x.received);
 }
 template <class I>
 auto inspect(I& f, SetInitial& x) {

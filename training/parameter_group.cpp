@@ -240,8 +240,8 @@ void ParameterGroup::establish(Start start, Done done) {
       else
         routes_.send_all(done);
     };
-    // Another session decides: follow it to its epoch.
-    if (!owner()) return maker_.wait_serving(table_.numbers(), tell_all);
+    // Another session decides: follow it to its epoch. The first one is nobody's training.
+    if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
     ++table_.epoch;
     maker_.make_again(slots_in_graph(),
                       [this, start, tell_all](Errc code, const std::string& text) {

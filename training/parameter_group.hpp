@@ -46,7 +46,8 @@ class ParameterGroup final : public MeshListener,
     std::vector<int32_t> slots;
     int64_t next_step = 0;
   };
-  // A new epoch on all shards. Fails with peer_lost, naming it, while a task is not there.
+  // A new epoch on all shards. Fails with peer_lost, naming it, while a task is not there. Of
+  // parameters that another session owns: waits for its epoch instead, whatever `start` says.
   void establish(Start start, Done done);
   // As CheckpointTaker::take().
   using Snapshot = CheckpointTaker::Wanted;
@@ -60,6 +61,8 @@ class ParameterGroup final : public MeshListener,
   std::vector<int32_t> slots_in_graph() const;    // of the last ensure(). Any thread.
   bool shared() const { return !options_.container.empty(); }
   bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
+  // Where the slots of a session that is not the owner go on, after establish().
+  int64_t next_step() const { return maker_.next_step(); }
   Master& master() { return master_; }
 
   void up(const Member& member, const caf::actor& agent) override;

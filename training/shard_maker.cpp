@@ -36,7 +36,7 @@ void ShardMaker::make(const std::vector<int32_t>& shards, const std::vector<int3
       else if (owner())
         set_initial(shards, done);
       else
-        wait_serving(shards, done);
+        wait_serving(shards, /*epoch=*/1, done);
     };
     auto gather = std::make_shared<Gather>(shards.size() - 1, made);
     for (size_t i = 1; i < shards.size(); ++i) create(shards[i], slots, part_of(gather));
@@ -125,36 +125,50 @@ void ShardMaker::send_initial(const std::vector<int32_t>& shards,
   }
 }
 
-void ShardMaker::wait_serving(const std::vector<int32_t>& shards, Done done) {
-  poll_serving(shards, kServingTries, std::move(done));
+void ShardMaker::wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done) {
+  poll_serving(shards, epoch, kServingTries, std::move(done));
 }
 
-void ShardMaker::poll_serving(const std::vector<int32_t>& shards, int tries, Done done) {
-  auto serving = std::make_shared<bool>(true);
-  const auto asked = [this, shards, tries, done, serving](Errc code, const std::string& text) {
-    if (code == Errc::ok && *serving)
+void ShardMaker::poll_serving(const std::vector<int32_t>& shards, uint64_t epoch, int tries,
+                              Done done) {
+  auto told = std::make_shared<std::map<int32_t, ShardDescription>>();
+  const auto asked = [this, shards, epoch, tries, done, told](Errc code, const std::string& text) {
+    if (code == Errc::ok && follow(*told, epoch))
       done(Errc::ok, {});
     else if (tries > 0)
-      orders_.later(kServingPoll,
-                    [this, shards, tries, done] { poll_serving(shards, tries - 1, done); });
+      orders_.later(kServingPoll, [this, shards, epoch, tries, done] {
+        poll_serving(shards, epoch, tries - 1, done);
+      });
     else
       done(Errc::peer_lost,
-           text.empty() ? "the session that owns the shared parameters has not set their first "
-                          "values; look whether it still runs"
-                        : text);
+           text.empty()
+               ? "the session that owns the shared parameters has not set their values, or "
+                 "does not train; look whether it still runs"
+               : text);
   };
   auto gather = std::make_shared<Gather>(shards.size(), asked);
   for (int32_t shard : shards)
-    orders_.ask<ShardDescription>(shard, DescribeShard{table_.container, shard},
-                                  [this, shard, gather, serving](Errc code, const std::string& text,
-                                                                 const ShardDescription& d) {
-                                    if (code == Errc::ok) {
-                                      *serving = *serving && d.serving;
-                                      table_.shards.at(shard).door = d.door;
-                                      table_.epoch = std::max(table_.epoch, d.epoch);
-                                    }
-                                    gather->one(code, text);
-                                  });
+    orders_.ask<ShardDescription>(
+        shard, DescribeShard{table_.container, shard},
+        [shard, gather, told](Errc code, const std::string& text, const ShardDescription& d) {
+          if (code == Errc::ok) (*told)[shard] = d;
+          gather->one(code, text);
+        });
+}
+
+// False: they are not all in one epoch yet.
+bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch) {
+  const uint64_t now = shards.begin()->second.epoch;
+  int64_t next_step = -1;
+  for (const auto& [shard, d] : shards) {
+    if (!d.serving || d.epoch != now || now < epoch) return false;
+    if (d.next_step >= 0)
+      next_step = next_step < 0 ? d.next_step : std::min(next_step, d.next_step);
+  }
+  for (const auto& [shard, d] : shards) table_.shards.at(shard).door = d.door;
+  table_.epoch = now;
+  next_step_ = std::max<int64_t>(next_step, 0);
+  return true;
 }
 
 }  // namespace troupe

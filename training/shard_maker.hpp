@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,8 +29,11 @@ class ShardMaker {
   // Makes those of all shards that are gone; values are for the epoch that follows.
   void make_again(const std::vector<int32_t>& slots, Done done);
   void set_initial(const std::vector<int32_t>& shards, Done done);
-  // Until all of them have values, or the owner of a shared container has had its time.
-  void wait_serving(const std::vector<int32_t>& shards, Done done);
+  // Until all of them have values in one epoch, `epoch` or a later one, or the owner of a shared
+  // container has had its time. That epoch is then the table's.
+  void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
+  // The step of the slowest slot when the last wait_serving() ended. Any thread.
+  int64_t next_step() const { return next_step_; }
 
   // False: another session set the values, and recovers them. Any thread.
   bool owner() const { return !attached_; }
@@ -38,7 +42,8 @@ class ShardMaker {
   void create(int32_t shard, const std::vector<int32_t>& slots, Done done);
   void send_initial(const std::vector<int32_t>& shards, const std::map<std::string, Tensor>& values,
                     Done done);
-  void poll_serving(const std::vector<int32_t>& shards, int tries, Done done);
+  bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);
+  void poll_serving(const std::vector<int32_t>& shards, uint64_t epoch, int tries, Done done);
 
   Master& master_;
   ShardTable& table_;
@@ -47,6 +52,7 @@ class ShardMaker {
   std::vector<std::pair<int64_t, std::vector<std::string>>> sources_;
   bool decided_ = false;  // whether the container is ours, or another session's
   std::atomic<bool> attached_{false};
+  std::atomic<int64_t> next_step_{0};
 };
 
 }  // namespace troupe

@@ -197,7 +197,7 @@ TrainResult Trainer::run() {
     group_.establish(start_from(manifest, true), std::move(done));
   });
   if (established.code != Errc::ok) throw Error(established.code, established.text);
-  const int64_t first = manifest ? manifest->step : 0;
+  const int64_t first = !group_.owner() ? group_.next_step() : manifest ? manifest->step : 0;
   if (manifest) {
     checkpoint_ = path_of(*manifest);
     tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ",
@@ -324,7 +324,7 @@ void Trainer::take_checkpoint(int64_t step) {
 void Trainer::restore() {
   std::optional<Manifest> manifest;
   try {
-    manifest = newest();
+    if (group_.owner()) manifest = newest();
   } catch (const Error& e) {
     events_->post([this, code = e.code(), text = std::string(e.what())] {
       return loop_->restore_failed(code, text, now_millis());
@@ -337,7 +337,8 @@ void Trainer::restore() {
                      events->post([this, step, code, text] {
                        if (code != Errc::ok) return loop_->restore_failed(code, text, now_millis());
                        std::map<int64_t, int64_t> next;
-                       for (const auto& [slot, index] : slots_) next[slot] = step;
+                       for (const auto& [slot, index] : slots_)
+                         next[slot] = group_.owner() ? step : group_.next_step();
                        return loop_->restored(next, now_millis());
                      });
                    });
@@ -370,8 +371,14 @@ void Trainer::start_step(int64_t slot, int64_t step) {
   run.cancel = cancel_.get();
   const auto report = [events = events_, this, slot, step, keep = cancel_](RunResult result) {
     events->post([this, slot, step, result = std::move(result)] {
-      if (result.code != Errc::ok)
-        return loop_->step_failed(slot, step, result.code, result.text, now_millis());
+      if (result.code != Errc::ok) {
+        TrainOrders out = loop_->step_failed(slot, step, result.code, result.text, now_millis());
+        if (result.code == Errc::stale && !group_.owner())
+          for (TrainOrder& order : loop_->shards_lost(
+                   "the session that owns the parameters has begun a new epoch", now_millis()))
+            out.push_back(std::move(order));
+        return out;
+      }
       const Tensor& loss = result.values.at(0);
       const double value = loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
       if (!std::isfinite(value))

@@ -1,0 +1,133 @@
+// Sessions on a cluster: what closing one leaves behind, and several sessions that train one set of
+// parameters together. The members run in this process and talk over loopback.
+#include <doctest/doctest.h>
+
+#include <future>
+#include <thread>
+
+#include "actors/session_state.hpp"
+#include "tests/support/local_cluster.hpp"
+#include "training/messages.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/train.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe {
+namespace {
+
+const std::vector<std::string> kPs = {"/job:ps/task:0", "/job:ps/task:1"};
+constexpr int kSlots = 3;
+constexpr int64_t kSteps = 40;
+
+// The towers of `slots`, as part of a training with kSlots of them. Whoever builds which: nodes
+// have the same names, so that they draw the same random numbers.
+struct Towers {
+  Graph graph;
+  std::vector<Tower> towers;
+  explicit Towers(const std::vector<int64_t>& slots) {
+    const Output w0 = truncated_normal(graph, Shape{4, 3}, 0, 0.5, 11);
+    const Output b0 = fill(graph, {3}, 0);
+    for (int64_t slot : slots) {
+      const auto scope = graph.scope({.name = detail::concat("tower", slot), .slot = slot});
+      const Output x = placeholder(graph, DType::f32, {-1, 4}, "x");
+      const Output y = placeholder(graph, DType::i64, {-1}, "y");
+      const Output h = dropout(x, 0.25, 5);
+      const Output logits = bias_add(matmul(h, parameter("w", w0)), parameter("b", b0));
+      const Output loss = reduce_mean(softmax_cross_entropy(logits, y));
+      towers.push_back({slot, loss, minimize(loss, momentum(0.1, 0.9)), {x, y}, [slot](int64_t s) {
+                          Tensor images = Tensor::empty(DType::f32, {8, 4});
+                          Tensor labels = Tensor::empty(DType::i64, {8});
+                          for (int64_t i = 0; i < 32; ++i)
+                            images.mutable_data<float>()[i] =
+                                static_cast<float>((i * 7 + s * 3 + slot * 5) % 11) * 0.1F;
+                          for (int64_t i = 0; i < 8; ++i)
+                            labels.mutable_data<int64_t>()[i] = (i + s + slot) % 3;
+                          return std::vector<Tensor>{images, labels};
+                        }});
+    }
+  }
+};
+
+TrainResult train_part(const LocalCluster& cluster, const std::vector<int64_t>& slots,
+                       const std::string& container, Aggregation rule) {
+  Towers part(slots);
+  ConnectOptions options;
+  options.container = container;
+  options.slots = kSlots;
+  Session session = cluster.connect(part.graph, {}, options);
+  return train(session, part.towers, {.rule = rule, .steps = kSteps});
+}
+
+// One session per entry of `parts`, each on its own thread, all at once.
+std::vector<TrainResult> train_parts(const std::vector<std::vector<int64_t>>& parts,
+                                     Aggregation rule) {
+  LocalCluster cluster(kPs);
+  std::vector<std::future<TrainResult>> running;
+  for (const auto& slots : parts)
+    running.push_back(std::async(std::launch::async, [&cluster, &slots, rule] {
+      return train_part(cluster, slots, "together", rule);
+    }));
+  std::vector<TrainResult> out;
+  for (auto& r : running) out.push_back(r.get());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("when close() returns, the members have dropped the session's graph and its parameters") {
+  LocalCluster cluster(kPs);
+  Towers all({0});
+  Session session = cluster.connect(all.graph);
+  train(session, all.towers, {.steps = 2});
+  const std::string container = own_container(session.state().master->session());
+  session.close();
+  for (size_t i = 0; i < kPs.size(); ++i) {
+    Process& ps = cluster.process(i);
+    caf::scoped_actor self(ps.system());
+    int64_t stages = -1;
+    bool found = true;
+    self->request(ps.agent(), std::chrono::seconds(60), Describe{})
+        .receive([&](const Description& d) { stages = d.stages; }, [](const caf::error&) {});
+    self->request(ps.services().actor("shards"), std::chrono::seconds(60),
+                  DescribeShard{container, static_cast<int32_t>(i)})
+        .receive([](const ShardDescription&) {}, [&](const caf::error&) { found = false; });
+    CHECK(stages == 0);
+    CHECK_FALSE(found);
+  }
+}
+
+TEST_CASE("synchronous sessions that share a container end with the bits of one with all slots") {
+  const std::string together = train_parts({{0, 1, 2}}, Aggregation::sync)[0].weights_sha256;
+  for (const auto& parts : std::vector<std::vector<std::vector<int64_t>>>{
+           {{0}, {1, 2}}, {{2}, {0, 1}}, {{0}, {1}, {2}}}) {
+    const std::vector<TrainResult> results = train_parts(parts, Aggregation::sync);
+    for (const TrainResult& r : results) {
+      CHECK(r.steps == kSteps);
+      CHECK(r.weights_sha256 == together);
+    }
+  }
+}
+
+TEST_CASE("asynchronous sessions share their parameters: every push of every session counts once") {
+  LocalCluster cluster(kPs);
+  std::vector<std::future<TrainResult>> running;
+  Towers watched({0});
+  ConnectOptions options;
+  options.container = "together";
+  options.slots = kSlots;
+  Session first = cluster.connect(watched.graph, {}, options);
+  const Callable prepared =
+      first.prepare({watched.towers[0].loss, watched.towers[0].update}, watched.towers[0].feeds);
+  for (int64_t slot : {1, 2})
+    running.push_back(std::async(std::launch::async, [&cluster, slot] {
+      return train_part(cluster, {slot}, "together", Aggregation::async);
+    }));
+  const TrainResult mine =
+      train(first, watched.towers, {.rule = Aggregation::async, .steps = kSteps});
+  CHECK(mine.steps == kSteps);
+  for (auto& r : running) CHECK(r.get().steps == kSteps);
+  for (const ParameterSlice& slice : parameter_slices(first))
+    CHECK(slice.version == kSlots * kSteps);
+}
+
+}  // namespace troupe
