@@ -1,6 +1,5 @@
-// The actor that is a device: it has the device's name, tells of its memory, and frees what is not
-// in use. Kernels do not pass through it: stages launch them on the Device itself, in the firing
-// loop.
+// The actor that is a device: it is found by the device's name and tells of its memory. Kernels do
+// not pass through it: stages launch them on the Device itself, in the firing loop.
 //
 // Owner: the process, which ends with it. Lost when it dies: nothing; the Device lives in the
 // process.

@@ -61,6 +61,20 @@ int64_t Installation::running() const {
   return out;
 }
 
+std::map<int32_t, EdgeCount> Installation::edge_counts() const {
+  std::map<int32_t, EdgeCount> out;
+  for (const auto& stage : stages_)
+    for (const auto& [edge, count] : stage->edge_counts()) out[edge] = count;  // one Send per edge
+  return out;
+}
+
+std::vector<std::string> Installation::waiting_for(int64_t run) const {
+  std::vector<std::string> out;
+  for (const auto& stage : stages_)
+    for (std::string& node : stage->waiting_for(run)) out.push_back(std::move(node));
+  return out;
+}
+
 void Installation::run(const RunContext& info, Stage* fed,
                        const std::vector<std::pair<uint32_t, Tensor>>& sources,
                        const std::vector<uint32_t>& keep, Done done) {

@@ -41,6 +41,8 @@ class Installation : public std::enable_shared_from_this<Installation> {
   const std::vector<std::shared_ptr<Stage>>& stages() const { return stages_; }
   Stage* stage_on(const std::string& device) const;  // nullptr if there is none
   int64_t running() const;
+  std::map<int32_t, EdgeCount> edge_counts() const;         // sent so far, by edge
+  std::vector<std::string> waiting_for(int64_t run) const;  // nodes of all stages
 
  private:
   Installation(Process& process, uint64_t session, uint32_t executable)

@@ -52,13 +52,14 @@ struct ConnectParts {
   std::vector<std::string> tasks;  // "/job:ps/task:1", one per edge
   std::vector<uint64_t> actors;
 };
-// master -> worker: the session ends, or an executable is not needed any more (-1: all of the
-// session).
+// master -> worker: the session ends (-1), or an executable is not needed any more. Answered by
+// EdgeCounts: what it has sent.
 struct Uninstall {
   uint64_t session = 0;
   int64_t executable = -1;
 };
-// anybody -> worker: the actor of that name in the process ("shards", "client").
+// anybody -> worker: the actor of that name in the process: a service of it ("shards",
+// "parameters"), or a device by its name.
 struct FindService {
   std::string name;
 };
@@ -74,9 +75,37 @@ struct Description {
   int64_t running_steps = 0;
   uint64_t agent_door = 0;  // the data-plane address of the worker actor
 };
-// anybody -> worker: record a Chrome trace from now on / stop and hand it over.
+// master -> worker: what this executable has sent so far over edges that leave the process's
+// stages, by edge. Answered by EdgeCounts, without edges if it is not here.
+struct CountEdges {
+  uint64_t session = 0;
+  uint32_t executable = 0;
+};
+struct EdgeCounts {
+  std::vector<int32_t> edges;
+  std::vector<int64_t> transfers;  // one per edge
+  std::vector<int64_t> bytes;      // one per edge
+};
+// master -> worker: what a run waits for here. Answered by Waits: nodes of the run, requests for
+// parameters, what the process's shards wait for.
+struct AskWaits {
+  uint64_t session = 0;
+  uint32_t executable = 0;
+  int64_t run = 0;
+};
+struct Waits {
+  std::vector<std::string> lines;
+};
+// master -> worker: what does the clock show? Answered by ClockReading.
+struct ReadClock {};
+struct ClockReading {
+  int64_t unix_ns = 0;
+};
+// master -> worker: record a Chrome trace from now on / stop and hand it over. Answered by
+// TraceEvents.
 struct SetTracing {
   bool on = false;
+  int64_t origin_ns = 0;  // off: the worker's clock at the beginning of the time line
 };
 struct TraceEvents {
   std::string json;  // comma-separated Chrome trace events, without the brackets
@@ -121,8 +150,32 @@ auto inspect(I& f, Description& x) {
            x.running_steps, x.agent_door);
 }
 template <class I>
+auto inspect(I& f, CountEdges& x) {
+  return f(x.session, x.executable);
+}
+template <class I>
+auto inspect(I& f, EdgeCounts& x) {
+  return f(x.edges, x.transfers, x.bytes);
+}
+template <class I>
+auto inspect(I& f, AskWaits& x) {
+  return f(x.session, x.executable, x.run);
+}
+template <class I>
+auto inspect(I& f, Waits& x) {
+  return f(x.lines);
+}
+template <class I>
+auto inspect(I&, ReadClock&) -> caf::error {
+  return caf::none;
+}
+template <class I>
+auto inspect(I& f, ClockReading& x) {
+  return f(x.unix_ns);
+}
+template <class I>
 auto inspect(I& f, SetTracing& x) {
-  return f(x.on);
+  return f(x.on, x.origin_ns);
 }
 template <class I>
 auto inspect(I& f, TraceEvents& x) {

@@ -29,7 +29,8 @@ class ProcessServices {
   virtual caf::actor actor(const std::string& name) = 0;
   // Tasks come and go; requests to a lost one end at once.
   virtual void peer_down(const std::string& task, const std::string& reason) = 0;
-  // Requests under way, for the message that says who waits for whom: one line each.
+  // Requests under way, for the message that says who waits for whom; empty if
+  // there are none.
   virtual std::string waiting_for() = 0;
 };
 

@@ -1,16 +1,15 @@
 // Stage: one partition of a graph on one device, compiled for firing. It owns the op actors of its
 // nodes and the activations of its running steps.
 //
-// Code in the actor, state in the activation: a node's kernel belongs to its op actor; what one
-// step has of it (values, counts of what is missing and of who still reads) is in an Activation. A
-// step has one owner thread at a time, so the counters are plain; results of async kernels, lane
-// jobs and other devices come through one inbox, and whoever finds the step without an owner
-// becomes it.
+// Code in the actor, state in the activation (activation.hpp): a node's kernel belongs to its op
+// actor; what one step has of it is in an Activation.
+//
+// Owner: the installation. Lost when it ends: its op actors and steps; whoever waits for a value of
+// it hears of that by the step's end or deadline.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,157 +20,21 @@
 
 #include <caf/all.hpp>
 
+#include "actors/activation.hpp"
+#include "actors/early_values.hpp"
 #include "actors/trace.hpp"
 #include "devices/device.hpp"
-#include "devices/pool.hpp"
 #include "net/messages.hpp"
 #include "placement/partition.hpp"
 
 namespace troupe {
 
-class Stage;
-class Activation;
-
-enum class NodeKind : uint8_t { plain, async, send, source, queued };
-
-// What the firing loop reads of a node: one cache line. Nodes are numbered in firing order.
-struct alignas(64) FiringNode {
-  void (*run)(KernelContext&) = nullptr;
-  const NodeView* view = nullptr;
-  uint32_t in[4] = {};  // value slots read; past four, in[0] is an offset into the stage's table
-  uint32_t to[4] = {};  // nodes counted down; past four, to[0] is an offset
-  uint32_t out = 0;     // first value slot written
-  uint32_t n_to = 0;
-  uint16_t n_in = 0;
-  uint16_t n_out = 0;
-  NodeKind kind = NodeKind::plain;
-  std::atomic<bool> costly{false};  // worth a lane of its own, by measurement
+// What has left over a cut edge so far.
+struct EdgeCount {
+  int64_t transfers = 0;  // sends, those of control edges and dead values included
+  int64_t bytes = 0;      // of tensors
+  friend bool operator==(const EdgeCount&, const EdgeCount&) = default;
 };
-static_assert(sizeof(FiringNode) == 64);
-
-// How a step ended.
-struct StepResult {
-  Errc code = Errc::ok;
-  std::string text;
-};
-
-// A node's kernel may throw this often in one step; once more, and the step fails.
-inline constexpr int kKernelRestartsMax = 3;
-// From this cost on an op is worth handing to another lane (lanes.md: jobs of 5 us reach 96 % of
-// two cores).
-inline constexpr std::chrono::nanoseconds kCostlyFrom{20'000};
-// One step in this many is timed node by node.
-inline constexpr int64_t kSampleEvery = 64;
-// Values and cancellations for steps that have not been armed here yet, per stage. A cut edge holds
-// at most one value per step in flight.
-inline constexpr size_t kEarlyMax = 4096;
-
-// Something that came back to a step from outside its owner thread.
-struct Arrival {
-  Arrival* next = nullptr;
-  enum Kind : uint8_t { job, async, deliver, wake, fence } kind = wake;
-  uint32_t node = 0;
-  int32_t edge = -1;
-  bool dead = false;
-  Errc code = Errc::ok;
-  std::string text;
-  std::vector<Tensor> outputs;
-};
-
-// The state of one step in one stage. Recycled; armed with copies of two arrays.
-class Activation final : public caf::resumable, public caf::ref_counted {
- public:
-  explicit Activation(Stage& stage);
-  ~Activation() override;
-
-  void set_source(uint32_t slot, Tensor value) { values_[slot] = std::move(value); }
-  const Tensor& value(uint32_t slot) const { return values_[slot]; }
-  const StepResult& result() const { return result_; }
-  const RunContext& info() const { return info_; }
-  Stage& stage() { return stage_; }
-
-  // Takes the step over if nobody owns it and fires what is ready. Returns true if the step has
-  // ended in this call.
-  bool own(bool may_use_lanes);
-  // From any thread: hands something in. If the step had no owner, wakes the waiting caller or
-  // schedules the step on the lanes.
-  void post(std::unique_ptr<Arrival> arrival);
-  // Any thread. The step ends soon with this result; nothing else is lost.
-  void stop(Errc code, std::string text);
-  void interrupt(Errc code, std::string text);  // stop(), and wake the step if it sleeps
-  // The nodes this step waits for outside its owner, for the message that says who waits for whom.
-  // Any thread.
-  std::vector<std::string> waiting_for();
-
-  // caf::resumable: an activation without an owner is scheduled as a job.
-  resume_result resume(caf::execution_unit* unit, size_t) override;
-  subtype_t subtype() const override { return unspecified; }  // before op jobs (lane_scheduler.hpp)
-  void intrusive_ptr_add_ref_impl() override { ref(); }
-  void intrusive_ptr_release_impl() override { deref(); }
-
- private:
-  friend class Stage;
-  friend class AsyncFiring;
-  friend class LaneJob;
-
-  void settle(uint32_t i, bool dead);
-  void make_ready(uint32_t i) {
-    if (next_ != kNone) ready_[top_++] = next_;
-    next_ = i;
-  }
-  void drain(bool may_use_lanes);
-  bool next_sends(uint32_t& i);
-  void pass_on();
-  void fire(uint32_t i, const FiringNode& node);
-  void fire_special(uint32_t i, const FiringNode& node, bool may_use_lanes);
-  void start_async(uint32_t i, const FiringNode& node);
-  void send(uint32_t i);
-  void handle(Arrival& arrival);
-  bool kernel_failed(uint32_t i, Errc code, const std::string& text);
-  void abandon();
-  void finish();
-  const uint32_t* input_slots(const FiringNode& node) const;
-  void bind(KernelCall& call, const FiringNode& node, Memory& memory);
-  void observed_fire(uint32_t i, const FiringNode& node);
-
-  static constexpr uint32_t kNone = ~0u;
-  static Arrival* free_tag();
-
-  // Owned by the step's owner thread.
-  Stage& stage_;
-  std::vector<Tensor> values_;
-  std::vector<int32_t> missing_;
-  std::vector<int32_t> uses_;
-  std::vector<uint32_t> ready_;
-  size_t top_ = 0;
-  uint32_t next_ = kNone;
-  int64_t outstanding_ = 0;  // nodes fired but not settled, and values not received
-  std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown
-  bool observe_ = false;                            // this step is timed or traced
-  bool fenced_ = false;
-  bool registered_ = false;     // in the stage's table of runs: something may arrive for it
-  std::vector<bool> received_;  // by edge index of the stage
-  std::vector<std::unique_ptr<class LaneJob>> batch_;
-  KernelCall call_;
-  RunContext info_;
-  StepResult result_;
-  std::unique_ptr<PoolCache> cache_;  // null on a device whose memory the host cannot touch
-
-  // Shared.
-  std::atomic<Arrival*> inbox_;
-  std::atomic<bool> stop_{false};
-  std::atomic<uint32_t> now_{kNone};  // the node being fired, for the watchdog
-  std::mutex mutex_;                  // guards the four below
-  std::condition_variable parking_;   // where a caller sleeps
-  StepResult stop_reason_;
-  std::unordered_map<uint32_t, std::shared_ptr<class AsyncFiring>> async_;
-  std::vector<bool> awaited_edges_;
-  std::function<void(Activation&)> on_end_;
-  std::atomic<int> caller_{0};  // 1: a caller sleeps until there is work or an end
-  std::atomic<bool> ended_{false};
-};
-
-using ActivationPtr = caf::intrusive_ptr<Activation>;
 
 // What a stage needs of the process it is in. All of it outlives the stage.
 struct StageHost {
@@ -209,7 +72,8 @@ class Stage : public std::enable_shared_from_this<Stage> {
   void release(ActivationPtr step);
   // Puts an armed step on the lanes instead of firing it on this thread.
   void schedule(const ActivationPtr& step);
-  std::vector<std::string> waiting_for(int64_t run);
+  std::vector<std::string> waiting_for(
+      int64_t run);  // nodes; empty for a step that waits for nobody
   // Sleeps until the step has ended, firing what becomes ready. False: the deadline passed.
   bool wait(Activation& step, std::chrono::steady_clock::time_point deadline);
   // A value for one of this stage's edges; from an op actor's door. Any thread; only stores and
@@ -230,11 +94,9 @@ class Stage : public std::enable_shared_from_this<Stage> {
   size_t node_count() const { return nodes_.size(); }
   int64_t running() const { return running_.load(std::memory_order_relaxed); }
   std::string name_of(uint32_t firing_index) const;
-  std::map<int32_t, int64_t> edge_bytes() const;      // sent, by edge
-  std::map<int32_t, int64_t> edge_transfers() const;  // sends, by edge
+  std::map<int32_t, EdgeCount> edge_counts() const;  // by edge that leaves this stage
   int64_t kernel_restarts() const { return kernel_restarts_.load(std::memory_order_relaxed); }
   int64_t op_restarts() const { return op_restarts_.load(std::memory_order_relaxed); }
-  int64_t fired() const { return fired_.load(std::memory_order_relaxed); }
 
  private:
   friend class Activation;
@@ -254,12 +116,17 @@ class Stage : public std::enable_shared_from_this<Stage> {
         Partition partition, StageHost host);
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
-  static constexpr int64_t kEndedWindow = 1024;      // runs end out of order by less than this
-  // Both: requires mutex_.
+  static constexpr int64_t kEndedWindow = 4096;      // runs end out of order by less than this
+  // All three: requires mutex_.
   bool has_ended(int64_t run) const;
   void ended(int64_t run);
+  void forgot(int64_t run);
   bool waits() const { return receives_ > 0 || has_async_; }  // for something from outside
   void sampled(uint32_t node, int64_t took_ns);               // a kernel was timed
+  std::string place_of(uint32_t node) const;                  // "node fc1/MatMul on /job:..."
+  // A span from `begin_ns` until now, if the tracer is still on.
+  void trace(const char* category, uint32_t node, int64_t begin_ns, int64_t run,
+             int64_t bytes = -1);
 
   const uint64_t session_;
   const uint32_t executable_;
@@ -290,15 +157,13 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::atomic<int64_t> steps_{0};
   std::atomic<int64_t> kernel_restarts_{0};
   std::atomic<int64_t> op_restarts_{0};
-  std::atomic<int64_t> fired_{0};
   std::atomic<int64_t> running_{0};
 
   mutable std::mutex mutex_;  // guards the rest
   std::vector<caf::strong_actor_ptr> actors_;
   std::unordered_map<int64_t, ActivationPtr> runs_;
-  std::map<int64_t, std::vector<Deliver>> early_;  // by run
-  size_t early_count_ = 0;
-  std::map<int64_t, StepResult> early_cancels_;  // by run
+  EarlyValues early_;
+  int64_t forgotten_ = 0;  // early runs, for want of room
   int64_t newest_ended_ = -1;
   std::vector<int64_t> ended_ =
       std::vector<int64_t>(kEndedWindow, -1);  // run % kEndedWindow -> run

@@ -1,8 +1,11 @@
 // Implements actors/trace.hpp.
 #include "actors/trace.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 namespace troupe {
 namespace {
@@ -30,6 +33,21 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
+// Microseconds with the nanoseconds behind the point. Integers: a double has no room for both.
+std::string microseconds(int64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%s%lld.%03lld", ns < 0 ? "-" : "",
+                static_cast<long long>(std::abs(ns) / 1000),
+                static_cast<long long>(std::abs(ns) % 1000));
+  return text;
+}
+
+bool on_thread(const char* category) {
+  for (const char* c : {"kernel", "launch", "send", "update"})
+    if (std::strcmp(category, c) == 0) return true;
+  return false;
+}
+
 }  // namespace
 
 int64_t Tracer::now_ns() {
@@ -38,40 +56,57 @@ int64_t Tracer::now_ns() {
       .count();
 }
 
-void Tracer::record(const char* category, const std::string& name, int64_t begin_ns, int64_t end_ns,
-                    int64_t run) {
+void Tracer::start() {
+  std::lock_guard lock(mutex_);
+  spans_.clear();
+  dropped_ = 0;
+  started_ns_.store(now_ns(), std::memory_order_relaxed);
+  on_.store(true, std::memory_order_relaxed);
+}
+
+void Tracer::record(TraceSpan span) {
+  if (!on()) return;
   const int thread = thread_number();
   std::lock_guard lock(mutex_);
-  if (events_.size() >= kEventsMax) {
+  if (spans_.size() >= kSpansMax) {
     ++dropped_;
     return;
   }
-  events_.push_back({category, name, begin_ns, end_ns, run, thread});
+  spans_.push_back({std::move(span), thread});
 }
 
-std::string Tracer::take() {
-  std::vector<Event> events;
+std::string Tracer::take(int64_t origin_ns) {
+  std::vector<Recorded> spans;
   int64_t dropped = 0;
   {
     std::lock_guard lock(mutex_);
-    events.swap(events_);
+    spans.swap(spans_);
     std::swap(dropped, dropped_);
   }
-  std::string out = "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" + std::to_string(pid_) +
+  const std::string pid = ",\"pid\":" + std::to_string(pid_);
+  std::string out = "{\"ph\":\"M\",\"name\":\"process_name\"" + pid +
                     ",\"args\":{\"name\":" + quoted(process_) + "}}";
-  char text[192];
-  for (const Event& e : events) {
-    std::snprintf(
-        text, sizeof text,
-        ",\n{\"ph\":\"X\",\"cat\":\"%s\",\"pid\":%lld,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
-        "\"args\":{\"run\":%lld},\"name\":",
-        e.category, static_cast<long long>(pid_), e.thread, static_cast<double>(e.begin_ns) / 1e3,
-        static_cast<double>(e.end_ns - e.begin_ns) / 1e3, static_cast<long long>(e.run));
-    out += text + quoted(e.name) + "}";
+  int64_t id = 0;
+  for (const auto& [span, thread] : spans) {
+    const int64_t begin = span.begin_ns - origin_ns, end = span.end_ns - origin_ns;
+    const std::string head = std::string("\",\"cat\":\"") + span.category +
+                             "\",\"name\":" + quoted(span.name) + pid +
+                             ",\"tid\":" + std::to_string(thread);
+    std::string args = ",\"args\":{\"run\":" + std::to_string(span.run);
+    if (span.bytes >= 0) args += ",\"bytes\":" + std::to_string(span.bytes);
+    args += "}";
+    if (on_thread(span.category)) {
+      out += ",\n{\"ph\":\"X" + head + ",\"ts\":" + microseconds(begin) +
+             ",\"dur\":" + microseconds(end - begin) + args + "}";
+      continue;
+    }
+    const std::string mine = head + ",\"id2\":{\"local\":\"" + std::to_string(++id) + "\"}";
+    out += ",\n{\"ph\":\"b" + mine + ",\"ts\":" + microseconds(begin) + args + "}";
+    out += ",\n{\"ph\":\"e" + mine + ",\"ts\":" + microseconds(end) + "}";
   }
   if (dropped > 0)
-    out += ",\n{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":" + std::to_string(pid_) +
-           ",\"args\":{\"labels\":\"" + std::to_string(dropped) + " later events not kept\"}}";
+    out += ",\n{\"ph\":\"M\",\"name\":\"process_labels\"" + pid + ",\"args\":{\"labels\":\"" +
+           std::to_string(dropped) + " later events not kept\"}}";
   return out;
 }
 
@@ -85,6 +120,16 @@ std::string chrome_trace(const std::vector<std::string>& events_of_processes) {
     first = false;
   }
   return out + "\n]}\n";
+}
+
+int64_t clock_ahead_ns(const std::vector<ClockSample>& samples) {
+  const auto best =
+      std::min_element(samples.begin(), samples.end(), [](const auto& a, const auto& b) {
+        return a.answered_ns - a.asked_ns < b.answered_ns - b.asked_ns;
+      });
+  if (best == samples.end()) return 0;
+  if (best->asked_ns <= best->read_ns && best->read_ns <= best->answered_ns) return 0;
+  return best->read_ns - (best->asked_ns + (best->answered_ns - best->asked_ns) / 2);
 }
 
 }  // namespace troupe

@@ -1,7 +1,6 @@
 // Tracer: what one process did when, as Chrome trace events (chrome://tracing, Perfetto). Owned by
-// the process's worker or session; off by default, and then it costs one branch a step.
-//
-// Times are wall-clock microseconds, so that the processes of one host line up in one file.
+// the process; off by default, and then it costs one branch a step. Whoever gathers the traces of
+// several processes makes one time line of them (actors/survey.hpp).
 #pragma once
 
 #include <atomic>
@@ -12,39 +11,61 @@
 
 namespace troupe {
 
+// Something that took time. What a thread did is a bar on the thread's row; what was waited for
+// overlaps with other things and has a row of its own.
+struct TraceSpan {
+  // A thread's: kernel, launch (a kernel handed to a device's queue), send, update (a shard's).
+  // Waited for: wait (a kernel that finishes later), copy (to the host, before a send), receive,
+  // pull, push, step (a whole run).
+  const char* category = "";
+  std::string name;
+  int64_t begin_ns = 0, end_ns = 0;  // Tracer::now_ns()
+  int64_t run = -1;                  // of the session; -1: not known here
+  int64_t bytes = -1;                // that moved; -1: none
+};
+
 class Tracer {
  public:
   // `process` names the rows of this process; `pid` must differ between the processes of one file.
   explicit Tracer(std::string process, int64_t pid) : process_(std::move(process)), pid_(pid) {}
 
   bool on() const { return on_.load(std::memory_order_relaxed); }
-  void set(bool on) { on_.store(on, std::memory_order_relaxed); }
-  static int64_t now_ns();  // nanoseconds since the Unix epoch
+  // Spans recorded before are forgotten.
+  void start();
+  int64_t started_ns() const { return started_ns_.load(std::memory_order_relaxed); }
+  void stop() { on_.store(false, std::memory_order_relaxed); }
+  static int64_t now_ns();  // nanoseconds since the Unix epoch, by this host's clock
 
-  // One bar: `name` on the row of the calling thread. `category`: kernel, send, receive, wait,
-  // step, parameter.
-  void record(const char* category, const std::string& name, int64_t begin_ns, int64_t end_ns,
-              int64_t run);
-  // All events so far as comma-separated JSON objects; forgets them.
-  std::string take();
+  // Any thread; nothing happens while the tracer is off.
+  void record(TraceSpan span);
+  // All spans so far as comma-separated JSON objects; forgets them. `origin_ns`: what this host's
+  // clock shows at the beginning of the common time line.
+  std::string take(int64_t origin_ns);
 
  private:
-  static constexpr size_t kEventsMax = 200'000;  // about 40 MB; later events are counted, not kept
-  struct Event {
-    const char* category;
-    std::string name;
-    int64_t begin_ns, end_ns, run;
+  static constexpr size_t kSpansMax = 200'000;  // about 40 MB; later ones are counted, not kept
+  struct Recorded {
+    TraceSpan span;
     int thread;
   };
   const std::string process_;
   const int64_t pid_;
   std::atomic<bool> on_{false};
+  std::atomic<int64_t> started_ns_{0};
   std::mutex mutex_;  // guards the rest
-  std::vector<Event> events_;
+  std::vector<Recorded> spans_;
   int64_t dropped_ = 0;
 };
 
 // The events of several processes as one Chrome trace file.
 std::string chrome_trace(const std::vector<std::string>& events_of_processes);
+
+// One question to another host's clock and its answer. Ours before and after, theirs in between.
+struct ClockSample {
+  int64_t asked_ns = 0, read_ns = 0, answered_ns = 0;
+};
+// By how much their clock is ahead of ours: by the sample that took least (Cristian 1989). 0 where
+// no sample excludes that the clocks agree, as between processes of one host.
+int64_t clock_ahead_ns(const std::vector<ClockSample>& samples);
 
 }  // namespace troupe

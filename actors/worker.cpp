@@ -7,6 +7,7 @@
 #include "actors/installation.hpp"
 #include "actors/messages.hpp"
 #include "actors/process.hpp"
+#include "actors/survey.hpp"
 #include "net/graph_proto.hpp"
 #include "placement/partition.hpp"
 
@@ -27,9 +28,11 @@ struct WorkerState {
   void install_graph(const InstallGraph& m);
   PartsInstalled install(const InstallParts& m);
   void connect(const ConnectParts& m);
-  void uninstall(const Uninstall& m);
+  std::map<int32_t, EdgeCount> uninstall(const Uninstall& m);
+  Installation* find(uint64_t session, uint32_t executable) const;  // nullptr if it is not here
   void start(const StartStep& m, const caf::actor& master);
   void cancel(const CancelStep& m);
+  std::vector<std::string> waits(const AskWaits& m) const;
   Description describe(uint64_t door) const;
 };
 
@@ -66,35 +69,42 @@ PartsInstalled WorkerState::install(const InstallParts& m) {
 }
 
 void WorkerState::connect(const ConnectParts& m) {
-  auto session = sessions.find(m.session);
-  if (session == sessions.end() || !session->second.installations.count(m.executable))
+  Installation* installation = find(m.session, m.executable);
+  if (!installation)
     throw Error(Errc::stale, "executable ", m.executable, " of session ", m.session,
-                " is not installed");
-  Installation& installation = *session->second.installations[m.executable];
+                " is not installed in ", process->task(), "; the master installs it again");
   for (size_t i = 0; i < m.edges.size(); ++i) {
     caf::actor receiver = process->remote(m.tasks.at(i), m.actors.at(i));
     if (!receiver)
       throw Error(Errc::peer_lost, "no link to ", m.tasks.at(i), ", which receives edge ",
                   m.edges[i]);
-    installation.connect(m.edges[i], receiver);
+    installation->connect(m.edges[i], receiver);
   }
 }
 
-void WorkerState::uninstall(const Uninstall& m) {
+Installation* WorkerState::find(uint64_t session, uint32_t executable) const {
+  auto parts = sessions.find(session);
+  if (parts == sessions.end()) return nullptr;
+  auto it = parts->second.installations.find(executable);
+  return it == parts->second.installations.end() ? nullptr : it->second.get();
+}
+
+std::map<int32_t, EdgeCount> WorkerState::uninstall(const Uninstall& m) {
   if (m.executable >= 0) {
-    auto session = sessions.find(m.session);
-    if (session == sessions.end()) return;
-    auto it = session->second.installations.find(static_cast<uint32_t>(m.executable));
-    if (it == session->second.installations.end()) return;
-    it->second->cancel_all(Errc::cancelled, "the executable was taken back");
-    session->second.installations.erase(it);
-    return;
+    const auto executable = static_cast<uint32_t>(m.executable);
+    Installation* installation = find(m.session, executable);
+    if (!installation) return {};
+    installation->cancel_all(Errc::cancelled, "the executable was taken back");
+    auto sent = installation->edge_counts();
+    sessions.at(m.session).installations.erase(executable);
+    return sent;
   }
   if (auto session = sessions.find(m.session); session != sessions.end())
     for (auto& [id, installation] : session->second.installations)
       installation->cancel_all(Errc::cancelled, "the session has ended");
-  sessions.erase(m.session);
   process->services().forget(m.session);
+  sessions.erase(m.session);
+  return {};
 }
 
 void WorkerState::start(const StartStep& m, const caf::actor& master) {
@@ -103,8 +113,8 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
   answer.executable = m.executable;
   answer.run = m.run;
   answer.task = process->task();
-  auto session = sessions.find(m.session);
-  if (session == sessions.end() || !session->second.installations.count(m.executable)) {
+  Installation* installation = find(m.session, m.executable);
+  if (!installation) {
     answer.code = Errc::bad_configuration;
     answer.fired = -1;  // tells the master to install it again
     answer.text = detail::concat(process->task(), " does not have executable ", m.executable);
@@ -115,7 +125,7 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
   info.run = m.run;
   info.step = m.step;
   info.parameters = process->services().port(m.session);
-  session->second.installations[m.executable]->run(
+  installation->run(
       info, nullptr, {}, {},
       [answer = std::move(answer), master](StepResult result, std::vector<Tensor>) mutable {
         answer.code = result.code;
@@ -125,11 +135,18 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
 }
 
 void WorkerState::cancel(const CancelStep& m) {
-  auto session = sessions.find(m.session);
-  if (session == sessions.end()) return;
-  auto it = session->second.installations.find(m.executable);
-  if (it != session->second.installations.end())
-    it->second->cancel(m.run, Errc::cancelled, "the master took the step back");
+  if (Installation* installation = find(m.session, m.executable))
+    installation->cancel(m.run, Errc::cancelled, "the master took the step back");
+}
+
+// What a run waits for in this process, shards apart: they are asked for themselves.
+std::vector<std::string> WorkerState::waits(const AskWaits& m) const {
+  std::vector<std::string> out;
+  if (Installation* installation = find(m.session, m.executable))
+    out = installation->waiting_for(m.run);
+  if (std::string requests = process->services().waiting_for(); !requests.empty())
+    out.push_back(std::move(requests));
+  return out;
 }
 
 Description WorkerState::describe(uint64_t door) const {
@@ -171,7 +188,11 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
           return caf::unit;
         });
       },
-      [self](const Uninstall& m) { self->state.uninstall(m); },
+      [self](const Uninstall& m) { return to_message(self->state.uninstall(m)); },
+      [self](const CountEdges& m) {
+        const Installation* installation = self->state.find(m.session, m.executable);
+        return installation ? to_message(installation->edge_counts()) : EdgeCounts{};
+      },
       [self](const StartStep& m) {
         self->state.start(m, caf::actor_cast<caf::actor>(self->current_sender()));
       },
@@ -185,10 +206,29 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
         return found;
       },
       [self](const Describe&) { return self->state.describe(self->id()); },
+      [self](const AskWaits& m) {
+        auto promise = self->make_response_promise<Waits>();
+        self->request(self->state.process->services().actor("shards"), kStallAnswer / 2, m)
+            .then(
+                [promise, lines = self->state.waits(m)](const Waits& shards) mutable {
+                  lines.insert(lines.end(), shards.lines.begin(), shards.lines.end());
+                  promise.deliver(Waits{std::move(lines)});
+                },
+                [promise, lines = self->state.waits(m)](const caf::error& e) mutable {
+                  lines.push_back("its shards, which do not answer (" + from_caf(e).second + ")");
+                  promise.deliver(Waits{std::move(lines)});
+                });
+        return promise;
+      },
+      [](const ReadClock&) { return ClockReading{Tracer::now_ns()}; },
       [self](const SetTracing& m) {
         Tracer& tracer = self->state.process->tracer();
-        tracer.set(m.on);
-        return TraceEvents{m.on ? std::string{} : tracer.take()};
+        if (m.on) {
+          tracer.start();
+          return TraceEvents{};
+        }
+        tracer.stop();
+        return TraceEvents{tracer.take(m.origin_ns)};
       },
       [self](const Leave& m) {
         if (self->state.on_leave) self->state.on_leave(m.reason);

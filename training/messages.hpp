@@ -48,7 +48,8 @@ struct ShardDescription {
   bool created = false;  // by this very CreateShard
   int64_t next_step = -1;  // of the slowest slot; -1: nothing here is trained
   std::vector<SliceSpec> slices;
-  std::vector<int64_t> versions;
+  std::vector<int64_t> versions;                    // one per slice
+  std::vector<int64_t> pulled_bytes, pushed_bytes;  // one per slice, since the shard was made
   int64_t applied = 0, merged = 0, duplicate = 0, refused = 0,
           received = 0;  // pushes, ShardCounters
 };
@@ -137,8 +138,8 @@ auto inspect(I& f, DescribeShard& x) {
 }
 template <class I>
 auto inspect(I& f, ShardDescription& x) {
-  return f(x.door, x.epoch, x.serving, x.created, x.next_step, x.slices, x.versions, x.applied,
-           x.merged, x.duplicate, x.refused, x.received);
+  return f(x.door, x.epoch, x.serving, x.created, x.next_step, x.slices, x.versions, x.pulled_bytes,
+           x.pushed_bytes, x.applied, x.merged, x.duplicate, x.refused, x.received);
 }
 template <class I>
 auto inspect(I& f, SetInitial& x) {

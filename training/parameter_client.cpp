@@ -107,6 +107,7 @@ void ParameterClient::start(std::shared_ptr<Request> request, const ParameterRou
       part.index = i;
       part.route = route.slices[i];
       part.resend_at = request->started + kResendFirst;
+      if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
       if (request->is_push) part.sequence = next_sequence_[{request->slot, part.route.slice}]++;
       const uint64_t ticket = next_ticket_++;
       parts_[ticket] = part;
@@ -149,6 +150,17 @@ void ParameterClient::send(uint64_t ticket, const Part& part) {
                             std::move(message), nullptr);
 }
 
+void ParameterClient::trace(const Part& part, int64_t bytes) const {
+  if (part.asked_ns == 0) return;
+  const Request& r = *part.request;
+  tracer_->record({.category = r.is_push ? "push" : "pull",
+                   .name = detail::concat(r.parameter, " slot ", r.slot, " step ", r.step,
+                                          r.is_push ? " to " : " from ", part.route.task),
+                   .begin_ns = part.asked_ns,
+                   .end_ns = Tracer::now_ns(),
+                   .bytes = bytes});
+}
+
 void ParameterClient::end(const std::shared_ptr<Request>& request, Errc code,
                           const std::string& text, Replies& out) {
   for (auto it = parts_.begin(); it != parts_.end();)
@@ -170,6 +182,7 @@ void ParameterClient::on(Pulled m) {
     if (it == parts_.end()) return;  // answered before, or not wanted any more
     const Part part = it->second;
     const std::shared_ptr<Request> request = part.request;
+    trace(part, m.values.defined() ? m.values.byte_size() : 0);
     auto route = routes_.parameters.find(request->parameter);
     if (m.code != Errc::ok) {
       end(request, m.code, m.text, replies);
@@ -209,6 +222,7 @@ void ParameterClient::on(const Acknowledged& m) {
     auto it = parts_.find(m.ticket);
     if (it == parts_.end()) return;
     const std::shared_ptr<Request> request = it->second.request;
+    trace(it->second, it->second.route.size * size_of(request->values.dtype()));
     if (m.code != Errc::ok) {
       end(request, m.code, m.text, replies);
     } else {

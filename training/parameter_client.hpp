@@ -17,6 +17,7 @@
 
 #include <caf/all.hpp>
 
+#include "actors/trace.hpp"
 #include "net/messages.hpp"
 #include "troupe/op.hpp"
 
@@ -58,6 +59,7 @@ class ParameterClient final : public ParameterPort,
       : system_(system), make_(std::move(make)), incarnation_(incarnation) {}
 
   void set_door(const caf::actor& door) { door_ = door; }
+  void set_tracer(Tracer* tracer) { tracer_ = tracer; }  // records pulls and pushes; outlives us
   // New routes; requests of an older epoch end with Errc::stale, the others are sent again to where
   // their shard is now.
   void set_routes(ParameterRoutes routes);
@@ -94,6 +96,7 @@ class ParameterClient final : public ParameterPort,
     size_t index = 0;  // in the parameter's slices
     SliceRoute route;
     int64_t sequence = 0;
+    int64_t asked_ns = 0;  // Tracer::now_ns() if it is traced, else 0
     Time resend_at;
     std::chrono::seconds wait{kResendFirst};
   };
@@ -106,6 +109,7 @@ class ParameterClient final : public ParameterPort,
   std::optional<ParameterRoute> find_route(Request& request, const Tensor* gradient);
   void send(uint64_t ticket, const Part& part);
   void start(std::shared_ptr<Request> request, const ParameterRoute& route);
+  void trace(const Part& part, int64_t bytes) const;  // it is answered
   void end(const std::shared_ptr<Request>& request, Errc code, const std::string& text,
            Replies& out);
   static void run(Replies& replies) {
@@ -116,6 +120,7 @@ class ParameterClient final : public ParameterPort,
   const std::function<Tensor(DType, const Shape&)> make_;
   const uint64_t incarnation_;
   caf::actor door_;
+  Tracer* tracer_ = nullptr;
 
   mutable std::mutex mutex_;  // guards the rest
   ParameterRoutes routes_;

@@ -302,7 +302,7 @@ void ParameterGroup::describe(std::function<void(std::vector<ParameterSlice>)> d
             for (size_t i = 0; i < d.slices.size(); ++i) {
               const Slice slice = from_spec(d.slices[i]);
               out->push_back({slice.parameter, task, slice.offset, slice.size, slice.bytes(),
-                              d.versions.at(i)});
+                              d.versions.at(i), d.pulled_bytes.at(i), d.pushed_bytes.at(i)});
             }
             gather->one(code, text);
           });

@@ -138,7 +138,7 @@ class Services final : public ProcessServices {
     for (const auto& c : clients())
       if (const std::string text = c->waiting_for(); !text.empty())
         out += (out.empty() ? "" : "; ") + text;
-    return out.empty() ? "no parameter request is open here" : out;
+    return out;
   }
 
  private:
@@ -158,6 +158,7 @@ class Services final : public ProcessServices {
             return device.memory().make(dtype, shape);
           },
           process_.incarnation());
+      entry.client->set_tracer(&process_.tracer());
       caf::actor_config config;
       entry.door = caf::make_actor<ClientDoor, caf::actor>(
           system.next_actor_id(), system.node(), &system, config,

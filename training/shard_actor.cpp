@@ -50,7 +50,12 @@ struct ShardActorState {
   std::map<uint64_t, Snapshot> snapshots;  // asked of the shard, by its number for them
   uint64_t capture = 0;                    // of `captured`
   std::shared_ptr<ShardImage> captured;    // until it is written, or another one is
-  std::map<uint32_t, Tensor> initial;  // pieces so far
+  struct Traffic {
+    std::string name;  // of the slice
+    int64_t pulled_bytes = 0, pushed_bytes = 0;
+  };
+  std::map<uint32_t, Traffic> traffic;  // by slice, since the shard was made
+  std::map<uint32_t, Tensor> initial;   // pieces so far
 
   uint64_t sender() {
     const auto& who = self->current_sender();
@@ -60,6 +65,7 @@ struct ShardActorState {
     if (n.forgotten != 0) shard->forget(n.forgotten);
     return n.number;
   }
+  void push(const Push& m);
   void route(ShardActions& actions);
   void snapshot_done(SnapshotDone done);
   caf::result<ShardFile> write(const WriteShard& m);
@@ -80,6 +86,23 @@ std::vector<SlotProgress> slots_at(const std::vector<int32_t>& slots, int64_t ne
   return out;
 }
 
+void ShardActorState::push(const Push& m) {
+  auto it = traffic.find(m.slice);
+  if (it != traffic.end() && m.gradient.defined())
+    it->second.pushed_bytes += m.gradient.byte_size();
+  Tracer& tracer = process->tracer();
+  const int64_t begin = tracer.on() ? Tracer::now_ns() : 0;
+  ShardActions out;
+  shard->push(m, sender(), out);
+  if (begin)
+    tracer.record({.category = "update",
+                   .name = detail::concat(it == traffic.end() ? "unknown slice" : it->second.name,
+                                          " slot ", m.slot, " step ", m.step),
+                   .begin_ns = begin,
+                   .end_ns = Tracer::now_ns()});
+  route(out);
+}
+
 void ShardActorState::route(ShardActions& actions) {
   for (ShardAction& action : actions) {
     if (auto* done = std::get_if<SnapshotDone>(&action.message)) {
@@ -88,10 +111,13 @@ void ShardActorState::route(ShardActions& actions) {
     }
     const caf::actor* to = senders.find(action.to);
     if (!to) continue;
-    if (auto* pulled = std::get_if<Pulled>(&action.message))
+    if (auto* pulled = std::get_if<Pulled>(&action.message)) {
+      if (auto it = traffic.find(pulled->slice); it != traffic.end() && pulled->values.defined())
+        it->second.pulled_bytes += pulled->values.byte_size();
       self->send(*to, std::move(*pulled));
-    else
+    } else {
       self->send(*to, std::move(std::get<Acknowledged>(action.message)));
+    }
   }
 }
 
@@ -223,6 +249,8 @@ ShardDescription ShardActorState::describe() const {
   for (const Slice& slice : shard->slices()) {
     out.slices.push_back(to_spec(slice));
     out.versions.push_back(shard->version(slice.id));
+    out.pulled_bytes.push_back(traffic.at(slice.id).pulled_bytes);
+    out.pushed_bytes.push_back(traffic.at(slice.id).pushed_bytes);
   }
   const ShardCounters counters = shard->counters();
   out.received = counters.received;
@@ -240,17 +268,14 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
   s.process = process;
   s.disk = std::move(disk);
   s.shard = std::make_unique<Shard>(std::move(spec));
+  for (const Slice& slice : s.shard->slices()) s.traffic[slice.id].name = describe(slice);
   if (process->on_shard()) process->on_shard()(*s.shard);
   self->set_exception_handler(to_error);
   self->set_down_handler([self](const caf::down_msg& m) {
     if (const uint64_t gone = self->state.senders.gone(m.source)) self->state.shard->forget(gone);
   });
   return {
-      [self](const Push& m) {
-        ShardActions out;
-        self->state.shard->push(m, self->state.sender(), out);
-        self->state.route(out);
-      },
+      [self](const Push& m) { self->state.push(m); },
       [self](const Pull& m) {
         ShardActions out;
         self->state.shard->pull(m, self->state.sender(), out);
@@ -262,6 +287,10 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
         return out;
       },
       [self](const DescribeShard&) { return self->state.describe(); },
+      [self](const AskWaits&) {
+        const std::string text = self->state.shard->waiting_for();
+        return text.empty() ? Waits{} : Waits{{text}};
+      },
       [self](const SetInitial& m) -> caf::result<caf::unit_t> {
         try {
           return self->state.set_initial(m);
@@ -371,6 +400,27 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
         return pass_on(self, m.container, m.shard, m);
       },
       [self](const DescribeShard& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const AskWaits& m) {
+        struct Gathered {
+          caf::typed_response_promise<Waits> promise;
+          Waits all;
+          ~Gathered() { promise.deliver(std::move(all)); }
+        };
+        auto gathered = std::make_shared<Gathered>();
+        gathered->promise = self->make_response_promise<Waits>();
+        const auto promise = gathered->promise;
+        for (const auto& [key, entry] : self->state.shards)
+          self->request(entry.actor, caf::infinite, m)
+              .then(
+                  [gathered](const Waits& one) {
+                    auto& all = gathered->all.lines;
+                    all.insert(all.end(), one.lines.begin(), one.lines.end());
+                  },
+                  [gathered, shard = key.second](const caf::error&) {
+                    gathered->all.lines.push_back(detail::concat("shard ", shard, ", which died"));
+                  });
+        return promise;
+      },
       [self](const SetInitial& m) { return pass_on(self, m.container, m.shard, m); },
       [self](const BeginEpoch& m) { return pass_on(self, m.container, m.shard, m); },
       [self](const CaptureShard& m) { return pass_on(self, m.container, m.shard, m); },

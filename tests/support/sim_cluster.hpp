@@ -564,8 +564,7 @@ class SimCluster {
     for (const auto& peer : peers_) {
       shards += peer->shards.size();
       for (const Shard* shard : peer->shards) ledger_.check_end(*shard);
-      if (peer->process &&
-          peer->process->services().waiting_for() != "no parameter request is open here")
+      if (peer->process && !peer->process->services().waiting_for().empty())
         throw Violation{"I21", peer->task + ": " + peer->process->services().waiting_for()};
     }
     if (shards != kPs) throw Violation{"I21", detail::concat(shards, " shards at the end")};

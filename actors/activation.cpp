@@ -1,0 +1,134 @@
+// Implements the life of a step of actors/activation.hpp: who has it, how it is stopped, how it
+// ends.
+#include "actors/activation.hpp"
+
+#include "actors/firing_jobs.hpp"
+#include "net/burst.hpp"
+
+namespace troupe {
+
+Arrival* Activation::free_tag() {
+  static Arrival tag;
+  return &tag;
+}
+
+Activation::Activation(Stage& stage)
+    : stage_(stage),
+      values_(stage.constants_),
+      missing_(stage.missing_.size()),
+      uses_(stage.uses_.size()),
+      ready_(stage.nodes_.size() + 1),
+      received_(stage.receive_nodes_.size()),
+      inbox_(nullptr),
+      awaited_edges_(stage.receive_nodes_.size()) {
+  if (auto* pool = dynamic_cast<PoolMemory*>(&stage.host_.device->memory());
+      pool && stage.host_.device->on_host())
+    cache_ = std::make_unique<PoolCache>(*pool);
+}
+
+Activation::~Activation() {
+  values_.clear();
+  for (Arrival* a = inbox_.load(); a && a != free_tag();) delete std::exchange(a, a->next);
+}
+
+// The step is to end early: async kernels and values that have not come are not waited for. Lane
+// jobs are.
+void Activation::abandon() {
+  std::unordered_map<uint32_t, std::shared_ptr<AsyncFiring>> open;
+  {
+    std::lock_guard lock(mutex_);
+    open = async_;
+    for (size_t e = 0; e < awaited_edges_.size(); ++e) awaited_edges_[e] = false;
+  }
+  for (auto& [i, firing] : open)
+    if (firing->abandon()) {
+      --outstanding_;
+      std::lock_guard lock(mutex_);
+      async_.erase(i);
+    }
+  for (size_t e = 0; e < received_.size(); ++e)
+    if (!received_[e]) {
+      received_[e] = true;
+      --outstanding_;
+    }
+}
+
+void Activation::stop(Errc code, std::string text) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stop_reason_.code == Errc::ok) stop_reason_ = {code, std::move(text)};
+  }
+  stop_.store(true, std::memory_order_release);
+}
+
+void Activation::interrupt(Errc code, std::string text) {
+  stop(code, std::move(text));
+  post(std::make_unique<Arrival>());
+}
+
+bool Activation::hand_in(std::unique_ptr<Arrival> arrival) {
+  Arrival* item = arrival.release();
+  Arrival* head = inbox_.load(std::memory_order_relaxed);
+  do item->next = head == free_tag() ? nullptr : head;
+  while (!inbox_.compare_exchange_weak(head, item, std::memory_order_acq_rel));
+  return head == free_tag();
+}
+
+void Activation::post(std::unique_ptr<Arrival> arrival) {
+  if (!hand_in(std::move(arrival))) return;
+  // The step is ours now. It goes on once what else came with this is handed in, too.
+  Burst::put_off(this, [step = ActivationPtr{this}] { step->pass_on(); });
+}
+
+// Passes a step that is ours to the caller that sleeps on it, or to a lane.
+void Activation::pass_on() {
+  int sleeping = 1;
+  if (caller_.compare_exchange_strong(sleeping, 2, std::memory_order_acq_rel)) {
+    std::lock_guard lock(mutex_);
+    parking_.notify_all();
+    return;
+  }
+  ref();  // the scheduler drops it after resume()
+  stage_.host_.system->scheduler().enqueue(this);
+}
+
+caf::resumable::resume_result Activation::resume(caf::execution_unit*, size_t) {
+  own(true);
+  return awaiting_message;
+}
+
+void Activation::finish() {
+  stage_.running_.fetch_sub(1, std::memory_order_relaxed);
+  if (registered_) {
+    std::lock_guard lock(stage_.mutex_);
+    stage_.runs_.erase(info_.run);
+    stage_.ended(info_.run);
+  }
+  if (stop_.load(std::memory_order_acquire)) {
+    std::lock_guard lock(mutex_);
+    result_ = stop_reason_;
+  }
+  auto on_end = std::move(on_end_);
+  on_end_ = nullptr;
+  if (on_end) {
+    ended_.store(true, std::memory_order_release);
+    on_end(*this);
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  ended_.store(true, std::memory_order_release);
+  if (caller_.load(std::memory_order_relaxed) == 1) parking_.notify_all();
+}
+
+std::vector<std::string> Activation::waiting_for() {
+  std::vector<std::string> out;
+  std::lock_guard lock(mutex_);
+  for (auto& [i, firing] : async_) out.push_back(stage_.names_[i]);
+  for (size_t e = 0; e < awaited_edges_.size(); ++e)
+    if (awaited_edges_[e]) out.push_back(stage_.names_[stage_.receive_nodes_[e].second]);
+  const uint32_t now = now_.load(std::memory_order_relaxed);
+  if (out.empty() && now < stage_.names_.size()) out.push_back(stage_.names_[now] + " (running)");
+  return out;
+}
+
+}  // namespace troupe

@@ -1,0 +1,185 @@
+// Activation: one step in one stage. Its code belongs to the stage's op actors; what is here is
+// what one step has: values, counts of what is missing and of who still reads them.
+//
+// A step has one owner thread at a time, so the counters are plain; results of async kernels, lane
+// jobs and other devices come through one inbox, and whoever finds the step without an owner
+// becomes it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <caf/all.hpp>
+
+#include "actors/trace.hpp"
+#include "devices/device.hpp"
+#include "devices/pool.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+class Stage;
+class AsyncFiring;
+class LaneJob;
+
+enum class NodeKind : uint8_t { plain, async, send, source, queued };
+
+// What the firing loop reads of a node: one cache line. Nodes are numbered in firing order.
+struct alignas(64) FiringNode {
+  void (*run)(KernelContext&) = nullptr;
+  const NodeView* view = nullptr;
+  uint32_t in[4] = {};  // value slots read; past four, in[0] is an offset into the stage's table
+  uint32_t to[4] = {};  // nodes counted down; past four, to[0] is an offset
+  uint32_t out = 0;     // first value slot written
+  uint32_t n_to = 0;
+  uint16_t n_in = 0;
+  uint16_t n_out = 0;
+  NodeKind kind = NodeKind::plain;
+  std::atomic<bool> costly{false};  // worth a lane of its own, by measurement
+};
+static_assert(sizeof(FiringNode) == 64);
+
+// How a step ended.
+struct StepResult {
+  Errc code = Errc::ok;
+  std::string text;
+};
+
+// A node's kernel may throw this often in one step; once more, and the step fails.
+inline constexpr int kKernelRestartsMax = 3;
+// From this cost on an op is worth handing to another lane: a hand-over takes about 5 us.
+inline constexpr std::chrono::nanoseconds kCostlyFrom{20'000};
+// One step in this many is timed node by node.
+inline constexpr int64_t kSampleEvery = 64;
+
+// Something that came back to a step from outside its owner thread.
+struct Arrival {
+  Arrival* next = nullptr;
+  enum Kind : uint8_t { job, async, deliver, wake, fence } kind = wake;
+  uint32_t node = 0;
+  int32_t edge = -1;
+  bool dead = false;
+  Errc code = Errc::ok;
+  std::string text;
+  std::vector<Tensor> outputs;
+};
+
+// The state of one step in one stage. Recycled; armed with copies of two arrays.
+class Activation final : public caf::resumable, public caf::ref_counted {
+ public:
+  explicit Activation(Stage& stage);
+  ~Activation() override;
+
+  void set_source(uint32_t slot, Tensor value) { values_[slot] = std::move(value); }
+  const Tensor& value(uint32_t slot) const { return values_[slot]; }
+  const StepResult& result() const { return result_; }
+  const RunContext& info() const { return info_; }
+  Stage& stage() { return stage_; }
+
+  // Takes the step over if nobody owns it and fires what is ready. Returns true if the step has
+  // ended in this call.
+  bool own(bool may_use_lanes);
+  // From any thread: hands something in. If the step had no owner, wakes the waiting caller or
+  // schedules the step on the lanes.
+  void post(std::unique_ptr<Arrival> arrival);
+  // Any thread. The step ends soon with this result; nothing else is lost.
+  void stop(Errc code, std::string text);
+  void interrupt(Errc code, std::string text);  // stop(), and wake the step if it sleeps
+  // The nodes this step waits for outside its owner, for the message that says who waits for whom.
+  // Any thread.
+  std::vector<std::string> waiting_for();
+
+  // caf::resumable: an activation without an owner is scheduled as a job.
+  resume_result resume(caf::execution_unit* unit, size_t) override;
+  subtype_t subtype() const override { return unspecified; }  // before op jobs (lane_scheduler.hpp)
+  void intrusive_ptr_add_ref_impl() override { ref(); }
+  void intrusive_ptr_release_impl() override { deref(); }
+
+ private:
+  friend class Stage;
+  friend class AsyncFiring;
+  friend class LaneJob;
+
+  // The firing loop (activation_fire.cpp).
+  void settle(uint32_t i, bool dead);
+  void settle_arrived(uint32_t i, bool dead);  // the same, for other files
+  void make_ready(uint32_t i) {
+    if (next_ != kNone) ready_[top_++] = next_;
+    next_ = i;
+  }
+  void drain(bool may_use_lanes);
+  bool next_sends(uint32_t& i);
+  void fire_special(uint32_t i, const FiringNode& node, bool may_use_lanes);
+  void start_async(uint32_t i, const FiringNode& node);
+  void launch(uint32_t i, const FiringNode& node);
+  void observed_fire(uint32_t i, const FiringNode& node);
+  const uint32_t* input_slots(const FiringNode& node) const;
+  void bind(KernelCall& call, const FiringNode& node, Memory& memory);
+  bool kernel_failed(uint32_t i, Errc code, const std::string& text);
+  std::unique_ptr<LaneJob> hand_out();
+  bool fence();
+  int64_t trace_begin() const { return armed_ns_ ? Tracer::now_ns() : 0; }
+
+  // What comes and goes (activation_edges.cpp).
+  void send(uint32_t i);
+  void handle(Arrival& arrival);
+  void received(Arrival& arrival);
+  void answered(Arrival& arrival);
+  void copy_in(uint32_t i, const Tensor& value);
+
+  // Its life (activation.cpp).
+  bool hand_in(std::unique_ptr<Arrival> arrival);  // true: nobody owned the step, and now we do
+  void pass_on();
+  void abandon();
+  void finish();
+
+  static constexpr uint32_t kNone = ~0u;
+  static constexpr int32_t kDeadBit = 1 << 30;  // in missing_: an input of the node is dead
+  static Arrival* free_tag();                   // in inbox_: nobody owns the step
+
+  // Owned by the step's owner thread.
+  Stage& stage_;
+  std::vector<Tensor> values_;
+  std::vector<int32_t> missing_;
+  std::vector<int32_t> uses_;
+  std::vector<uint32_t> ready_;
+  size_t top_ = 0;
+  uint32_t next_ = kNone;
+  int64_t outstanding_ = 0;  // nodes fired but not settled, and values not received
+  std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown
+  bool observe_ = false;                            // this step is timed or traced
+  int64_t armed_ns_ = 0;                            // Tracer::now_ns() if it is traced, else 0
+  bool fenced_ = false;
+  bool registered_ = false;     // in the stage's table of runs: something may arrive for it
+  std::vector<bool> received_;  // by edge index of the stage
+  std::vector<std::unique_ptr<LaneJob>> batch_;
+  KernelCall call_;
+  RunContext info_;
+  StepResult result_;
+  std::function<void(Activation&)> on_end_;
+  std::unique_ptr<PoolCache> cache_;  // null on a device whose memory the host cannot touch
+
+  // Shared.
+  std::atomic<Arrival*> inbox_;
+  std::atomic<bool> stop_{false};
+  std::atomic<uint32_t> now_{kNone};  // the node being fired, for the watchdog
+  std::condition_variable parking_;   // where a caller sleeps, with mutex_
+  std::mutex mutex_;                  // guards the three below; taken after the stage's
+  StepResult stop_reason_;
+  std::unordered_map<uint32_t, std::shared_ptr<AsyncFiring>> async_;  // by node
+  std::vector<bool> awaited_edges_;                                   // as received_, negated
+  // 1: a caller sleeps until there is work or an end. 2: it has been given the step.
+  std::atomic<int> caller_{0};
+  std::atomic<bool> ended_{false};
+};
+
+using ActivationPtr = caf::intrusive_ptr<Activation>;
+
+}  // namespace troupe

@@ -1,0 +1,138 @@
+// Implements what comes to and goes from a step of actors/activation.hpp: values sent and received,
+// answers of async kernels, lanes and devices.
+#include <algorithm>
+
+#include "actors/firing_jobs.hpp"
+
+namespace troupe {
+
+void Activation::send(uint32_t i) {
+  Stage::SendPort& port = *stage_.sends_[static_cast<size_t>(stage_.send_of_[i])];
+  Deliver message;
+  message.key = {stage_.session_, stage_.executable_, info_.run, 0, 0, port.edge, 0};
+  const bool dead = missing_[i] & kDeadBit;
+  message.dead = dead;
+  const Tensor* value = port.control || dead ? nullptr : &values_[port.slot];
+  const int64_t bytes = value ? value->byte_size() : 0;
+  const int64_t wall = trace_begin();
+  port.transfers.fetch_add(1, std::memory_order_relaxed);
+  port.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (!value || stage_.host_.device->on_host()) {
+    if (value) message.value = *value;
+    caf::anon_send(port.receiver, std::move(message));
+    if (wall) stage_.trace("send", i, wall, info_.run, bytes);
+    if (!dead) settle(i, false);
+    return;
+  }
+  // The value is in memory that the host cannot read: copy it first. The node settles when the copy
+  // is there.
+  stage_.host_.device->copy_to_host(
+      *value, [step = ActivationPtr{this}, i, &port, wall, bytes, message = std::move(message)](
+                  Errc code, std::string text, Tensor copy) mutable {
+        auto arrival = std::make_unique<Arrival>();
+        arrival->kind = Arrival::async;
+        arrival->node = i;
+        arrival->code = code;
+        arrival->text = std::move(text);
+        if (code == Errc::ok) {
+          message.value = std::move(copy);
+          caf::anon_send(port.receiver, std::move(message));
+          if (wall) step->stage_.trace("copy", i, wall, step->info_.run, bytes);
+        }
+        step->post(std::move(arrival));
+      });
+  ++outstanding_;  // not before: what throws is fired again. Answers wait in the inbox.
+}
+
+void Activation::handle(Arrival& arrival) {
+  switch (arrival.kind) {
+    case Arrival::wake:
+      return;
+    case Arrival::fence:
+      --outstanding_;
+      if (arrival.code != Errc::ok) stop(arrival.code, arrival.text);
+      return;
+    case Arrival::deliver:
+      received(arrival);
+      return;
+    case Arrival::async:
+    case Arrival::job:
+      answered(arrival);
+      return;
+  }
+}
+
+// A value of an edge, or the word that there will be none.
+void Activation::received(Arrival& arrival) {
+  const auto it = std::lower_bound(stage_.receive_nodes_.begin(), stage_.receive_nodes_.end(),
+                                   std::pair{arrival.edge, uint32_t{0}});
+  const size_t index = static_cast<size_t>(it - stage_.receive_nodes_.begin());
+  if (received_[index]) return;  // the sender repeated itself
+  received_[index] = true;
+  {
+    std::lock_guard lock(mutex_);
+    awaited_edges_[index] = false;
+  }
+  const uint32_t i = it->second;
+  Tensor& value = arrival.outputs[0];
+  if (armed_ns_)
+    stage_.trace("receive", i, armed_ns_, info_.run, value.defined() ? value.byte_size() : 0);
+  if (arrival.code != Errc::ok) {
+    --outstanding_;
+    stop(arrival.code, arrival.text);
+  } else if (value.defined() && !arrival.dead && !stage_.host_.device->on_host()) {
+    copy_in(i, value);
+  } else {
+    --outstanding_;
+    if (stage_.nodes_[i].n_out) values_[stage_.nodes_[i].out] = std::move(value);
+    settle_arrived(i, arrival.dead);
+  }
+}
+
+// To memory that the host cannot write. The node settles when the copy is there.
+void Activation::copy_in(uint32_t i, const Tensor& value) {
+  const StepResult started = guarded([&] {
+    stage_.host_.device->copy_from_host(
+        value, [step = ActivationPtr{this}, i](Errc code, std::string text, Tensor copy) {
+          auto done = std::make_unique<Arrival>();
+          done->kind = Arrival::async;
+          done->node = i;
+          done->code = code;
+          done->text = std::move(text);
+          done->outputs.push_back(std::move(copy));
+          step->post(std::move(done));
+        });
+  });
+  if (started.code == Errc::ok) return;  // still outstanding
+  --outstanding_;
+  stop(started.code, stage_.place_of(i) + ": " + started.text);
+}
+
+// What an async kernel, a lane or a copy was asked for.
+void Activation::answered(Arrival& arrival) {
+  const uint32_t i = arrival.node;
+  const FiringNode& node = stage_.nodes_[i];
+  --outstanding_;
+  if (arrival.kind == Arrival::job) {
+    if (arrival.code == Errc::ok)
+      settle_arrived(i, false);
+    else if (kernel_failed(i, arrival.code, arrival.text))
+      make_ready(i);
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    async_.erase(i);
+  }
+  if (arrival.code != Errc::ok) return stop(arrival.code, stage_.place_of(i) + ": " + arrival.text);
+  for (size_t k = 0; k < node.n_out; ++k) {
+    if (k >= arrival.outputs.size() || !arrival.outputs[k].defined())
+      return stop(Errc::kernel_failed,
+                  detail::concat(stage_.place_of(i), " finished without output ", k,
+                                 "; its kernel must hand all of them to done()"));
+    values_[node.out + k] = std::move(arrival.outputs[k]);
+  }
+  settle_arrived(i, false);
+}
+
+}  // namespace troupe

@@ -1,0 +1,243 @@
+// Implements the firing loop of actors/activation.hpp: takes ready nodes, fires them, and settles
+// what they leave behind.
+#include <algorithm>
+
+#include "actors/firing_jobs.hpp"
+#include "net/burst.hpp"
+
+namespace troupe {
+
+const uint32_t* Activation::input_slots(const FiringNode& node) const {
+  return node.n_in <= 4 ? node.in : stage_.more_.data() + node.in[0];
+}
+
+void Activation::bind(KernelCall& call, const FiringNode& node, Memory& memory) {
+  const uint32_t* in = input_slots(node);
+  call.bind(*node.view, values_.data(), in, node.n_in, &values_[node.out], memory, info_,
+            node.n_in > 0 && uses_[in[0]] == 1);
+}
+
+inline void Activation::settle(uint32_t i, bool dead) {
+  const FiringNode& node = stage_.nodes_[i];
+  const uint32_t* in = input_slots(node);
+  for (uint32_t p = 0; p < node.n_in; ++p)
+    if (--uses_[in[p]] == 0) {
+      if (cache_)
+        cache_->drop(values_[in[p]]);
+      else
+        values_[in[p]].reset();
+    }
+  for (uint32_t k = 0; k < node.n_out; ++k)
+    if (uses_[node.out + k] == 0) values_[node.out + k].reset();  // an output that nobody reads
+  const uint32_t* to = node.n_to <= 4 ? node.to : stage_.more_.data() + node.to[0];
+  for (const uint32_t* end = to + node.n_to; to < end; ++to) {
+    int32_t& missing = missing_[*to];
+    missing = (missing - 1) | (dead ? kDeadBit : 0);
+    if ((missing & ~kDeadBit) == 0) make_ready(*to);
+  }
+}
+
+void Activation::settle_arrived(uint32_t i, bool dead) { settle(i, dead); }
+
+void Activation::drain(bool may_use_lanes) {
+  const FiringNode* const nodes = stage_.nodes_.data();
+  Memory& memory = cache_ ? static_cast<Memory&>(*cache_) : stage_.host_.device->memory();
+  for (;;) {
+    uint32_t i = next_;
+    next_ = kNone;
+    if (i == kNone) {
+      if (top_ == 0) return;
+      i = ready_[--top_];
+    }
+    const FiringNode& node = nodes[i];
+    __builtin_prefetch(&node + 16);
+    now_.store(i, std::memory_order_relaxed);
+    if (stop_.load(std::memory_order_relaxed)) [[unlikely]]
+      return;
+    if (missing_[i] & kDeadBit) [[unlikely]] {
+      if (node.kind == NodeKind::send) send(i);
+      settle(i, true);
+      continue;
+    }
+    if (node.kind != NodeKind::plain || observe_ ||
+        (may_use_lanes && node.costly.load(std::memory_order_relaxed))) [[unlikely]] {
+      const Burst together;  // what nodes in a row send away leaves in one go
+      do fire_special(i, nodes[i], may_use_lanes);
+      while (next_sends(i));
+      continue;
+    }
+    bind(call_, node, memory);
+    node.run(call_.context);
+    settle(i, false);
+  }
+}
+
+// Takes the next ready node if it is one that sends something away.
+bool Activation::next_sends(uint32_t& i) {
+  if (next_ == kNone && top_ == 0) return false;
+  const uint32_t next = next_ != kNone ? next_ : ready_[top_ - 1];
+  const NodeKind kind = stage_.nodes_[next].kind;
+  if (kind != NodeKind::async && kind != NodeKind::send) return false;
+  if ((missing_[next] & kDeadBit) || stop_.load(std::memory_order_relaxed)) return false;
+  if (next_ != kNone)
+    next_ = kNone;
+  else
+    --top_;
+  i = next;
+  now_.store(i, std::memory_order_relaxed);
+  return true;
+}
+
+void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_lanes) {
+  switch (node.kind) {
+    case NodeKind::source:
+      settle(i, false);
+      return;
+    case NodeKind::async:
+      start_async(i, node);
+      return;
+    case NodeKind::send:
+      send(i);
+      return;
+    case NodeKind::queued:
+      launch(i, node);
+      return;
+    case NodeKind::plain:
+      break;
+  }
+  if (may_use_lanes && node.costly.load(std::memory_order_relaxed)) {
+    // "In place" is decided here, by the owner: a lane reads no counts.
+    const uint32_t* in = input_slots(node);
+    ++outstanding_;
+    batch_.emplace_back(new LaneJob(ActivationPtr{this}, i, node.n_in > 0 && uses_[in[0]] == 1));
+    return;
+  }
+  observed_fire(i, node);
+}
+
+void Activation::launch(uint32_t i, const FiringNode& node) {
+  const int64_t wall = trace_begin();
+  bind(call_, node, stage_.host_.device->memory());
+  stage_.host_.device->launch(call_);
+  if (wall) stage_.trace("launch", i, wall, info_.run);
+  settle(i, false);
+}
+
+void Activation::observed_fire(uint32_t i, const FiringNode& node) {
+  const int64_t wall = trace_begin();
+  const int64_t begin = tick_ns();
+  bind(call_, node, cache_ ? static_cast<Memory&>(*cache_) : stage_.host_.device->memory());
+  node.run(call_.context);
+  const int64_t took = tick_ns() - begin;
+  if (wall) stage_.trace("kernel", i, wall, info_.run);
+  stage_.sampled(i, took);
+  settle(i, false);
+}
+
+void Activation::start_async(uint32_t i, const FiringNode& node) {
+  const uint32_t* in = input_slots(node);
+  std::vector<Tensor> inputs;
+  inputs.reserve(node.n_in);
+  for (uint32_t p = 0; p < node.n_in; ++p) inputs.push_back(values_[in[p]]);
+  auto firing =
+      std::make_shared<AsyncFiring>(ActivationPtr{this}, i, node.view->node, std::move(inputs));
+  {
+    std::lock_guard lock(mutex_);
+    async_[i] = firing;
+  }
+  ++outstanding_;
+  const StepResult started = guarded([&] { node.view->kernel->start(firing); });
+  if (started.code != Errc::ok) firing->fail(started.code, started.text);
+}
+
+// True if the kernel may run again; else the step is stopped with the node's name.
+bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& text) {
+  const FiringNode& node = stage_.nodes_[i];
+  for (uint32_t k = 0; k < node.n_out; ++k) values_[node.out + k].reset();
+  auto restarts =
+      std::find_if(restarts_.begin(), restarts_.end(), [i](const auto& r) { return r.first == i; });
+  if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {i, 0});
+  if (++restarts->second <= kKernelRestartsMax) {
+    stage_.kernel_restarts_.fetch_add(1, std::memory_order_relaxed);
+    if (stage_.host_.warn)
+      stage_.host_.warn(detail::concat("kernel failed, run again: node=", stage_.names_[i],
+                                       " device=", stage_.device(), " run=", info_.run,
+                                       " attempt=", restarts->second, " error=", text));
+    return true;
+  }
+  stop(code == Errc::internal ? Errc::kernel_failed : code,
+       detail::concat("node ", stage_.names_[i], " on ", stage_.device(), " failed ",
+                      kKernelRestartsMax + 1, " times: ", text));
+  return false;
+}
+
+bool Activation::own(bool may_use_lanes) {
+  may_use_lanes = may_use_lanes && stage_.host_.lanes > 1;
+  for (;;) {
+    for (Arrival* list = inbox_.exchange(nullptr, std::memory_order_acq_rel); list;) {
+      std::unique_ptr<Arrival> arrival(std::exchange(list, list->next));
+      handle(*arrival);
+    }
+    for (;;) {
+      const StepResult fired = guarded([&] { drain(may_use_lanes); });
+      if (fired.code == Errc::ok) break;
+      const uint32_t i = now_.load(std::memory_order_relaxed);
+      if (!kernel_failed(i, fired.code, fired.text)) break;
+      make_ready(i);
+    }
+    if (stop_.load(std::memory_order_acquire)) {
+      top_ = 0;
+      next_ = kNone;
+      outstanding_ -= static_cast<int64_t>(batch_.size());
+      batch_.clear();
+      abandon();
+    }
+    std::unique_ptr<LaneJob> kept = hand_out();
+    if (outstanding_ == 0 && next_ == kNone && top_ == 0) {
+      if (fence()) continue;
+      finish();  // nothing may touch the step after this
+      return true;
+    }
+    Arrival* empty = nullptr;
+    if (inbox_.compare_exchange_strong(empty, free_tag(), std::memory_order_acq_rel)) {
+      if (!kept) return false;
+      const bool ours_again = kept->run();
+      if (!ours_again) return false;
+    } else if (kept) {
+      stage_.host_.system->scheduler().enqueue(kept.release());
+    }
+  }
+}
+
+// Gives the costly nodes that are ready to other lanes, but for one, which this thread runs itself.
+std::unique_ptr<LaneJob> Activation::hand_out() {
+  if (batch_.empty()) return nullptr;
+  std::unique_ptr<LaneJob> kept = std::move(batch_.back());
+  batch_.pop_back();
+  for (auto& job : batch_)
+    stage_.host_.system->scheduler().enqueue(job.release());  // it takes over our reference
+  batch_.clear();
+  return kept;
+}
+
+// Before a step on a queueing device ends, its queue must have done what it was given. True: it has
+// just been asked for that.
+bool Activation::fence() {
+  if (stage_.host_.device->on_host() || std::exchange(fenced_, true)) return false;
+  const StepResult started = guarded([&] {
+    stage_.host_.device->fence([step = ActivationPtr{this}](Errc code, std::string text, Tensor) {
+      auto arrival = std::make_unique<Arrival>();
+      arrival->kind = Arrival::fence;
+      arrival->code = code;
+      arrival->text = std::move(text);
+      step->post(std::move(arrival));
+    });
+  });
+  if (started.code == Errc::ok)
+    ++outstanding_;
+  else
+    stop(started.code, started.text);
+  return true;
+}
+
+}  // namespace troupe

@@ -1,0 +1,135 @@
+// What a step hands out and gets back: an async kernel's firing, a kernel on another lane. Part of
+// the implementation of actors/activation.hpp.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/stage.hpp"
+
+namespace troupe {
+
+inline int64_t tick_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Runs one kernel and turns what it throws into a value: the border between kernels and actors.
+template <class F>
+StepResult guarded(F&& run) {
+  try {
+    run();
+    return {};
+  } catch (const Error& e) {
+    return {e.code(), e.what()};
+  } catch (const std::bad_alloc&) {
+    return {Errc::out_of_memory, "the system refused memory"};
+  } catch (const std::exception& e) {
+    return {Errc::kernel_failed, e.what()};
+  } catch (...) {
+    return {Errc::kernel_failed, "something that is not a std::exception was thrown"};
+  }
+}
+
+// One firing of an async kernel. It outlives the step if it must: a late answer to an abandoned
+// firing is ignored.
+class AsyncFiring final : public AsyncContext {
+ public:
+  AsyncFiring(ActivationPtr step, uint32_t node, const Node* graph_node, std::vector<Tensor> inputs)
+      : step_(std::move(step)),
+        firing_index_(node),
+        graph_(step_->stage_.graph_),
+        node_(graph_node),
+        info_(step_->info()),
+        inputs_(std::move(inputs)),
+        begin_ns_(step_->trace_begin()) {}
+
+  const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
+  const Node& node() const override { return *node_; }
+  const RunContext& step() const override { return info_; }
+  void done(std::vector<Tensor> outputs) override { answer(Errc::ok, {}, std::move(outputs)); }
+  void fail(Errc code, std::string text) override { answer(code, std::move(text), {}); }
+
+  // The step does not wait for this firing any more. False: its answer is already in the inbox.
+  bool abandon() {
+    bool expected = false;
+    if (!answered_.compare_exchange_strong(expected, true)) return false;
+    step_.reset();
+    return true;
+  }
+
+ private:
+  void answer(Errc code, std::string text, std::vector<Tensor> outputs) {
+    bool expected = false;
+    if (!answered_.compare_exchange_strong(expected, true)) return;
+    auto arrival = std::make_unique<Arrival>();
+    arrival->kind = Arrival::async;
+    arrival->node = firing_index_;
+    arrival->code = code;
+    arrival->text = std::move(text);
+    arrival->outputs = std::move(outputs);
+    ActivationPtr step = std::move(step_);
+    if (begin_ns_) step->stage_.trace("wait", firing_index_, begin_ns_, info_.run);
+    step->post(std::move(arrival));
+  }
+
+  ActivationPtr step_;
+  const uint32_t firing_index_;
+  const std::shared_ptr<const Graph> graph_;  // a late answer may speak of the node
+  const Node* const node_;
+  const RunContext info_;
+  const std::vector<Tensor> inputs_;
+  const int64_t begin_ns_;
+  std::atomic<bool> answered_{false};
+};
+
+// One costly kernel on another lane. Writes the node's value slots, which nobody else touches
+// before the node has settled.
+class LaneJob final : public caf::resumable, public caf::ref_counted {
+ public:
+  LaneJob(ActivationPtr step, uint32_t node, bool may_reuse)
+      : step_(std::move(step)), node_(node), may_reuse_(may_reuse) {}
+
+  // Runs the kernel and hands the result in. True: the step had no owner and now has us.
+  bool run() {
+    Activation& a = *step_;
+    const FiringNode& node = a.stage_.nodes_[node_];
+    auto arrival = std::make_unique<Arrival>();
+    arrival->kind = Arrival::job;
+    arrival->node = node_;
+    const int64_t wall = a.trace_begin();
+    const int64_t begin = a.observe_ ? tick_ns() : 0;
+    const StepResult result = guarded([&] {
+      KernelCall call;
+      call.bind(*node.view, a.values_.data(), a.input_slots(node), node.n_in, &a.values_[node.out],
+                a.stage_.host_.device->memory(), a.info_, may_reuse_);
+      node.run(call.context);
+    });
+    if (a.observe_ && result.code == Errc::ok) a.stage_.sampled(node_, tick_ns() - begin);
+    if (wall) a.stage_.trace("kernel", node_, wall, a.info_.run);
+    arrival->code = result.code;
+    arrival->text = result.text;
+    return a.hand_in(std::move(arrival));
+  }
+
+  resume_result resume(caf::execution_unit*, size_t) override {
+    ActivationPtr step = step_;
+    if (run()) step->own(true);
+    return awaiting_message;
+  }
+  subtype_t subtype() const override { return function_object; }
+  void intrusive_ptr_add_ref_impl() override { ref(); }
+  void intrusive_ptr_release_impl() override { deref(); }
+
+ private:
+  const ActivationPtr step_;
+  const uint32_t node_;
+  const bool may_reuse_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,58 @@
+// Survey: what a master asks of the processes of its session on behalf of people: what crossed cut
+// edges, one trace of all, who waits for whom. Plain functions over the agents that are up; nothing
+// here changes what a session does.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <caf/all.hpp>
+
+#include "actors/installation.hpp"
+#include "actors/messages.hpp"
+#include "actors/process.hpp"
+
+namespace troupe {
+
+// Worker actors by task.
+using Agents = std::map<std::string, caf::actor>;
+
+// An agent that does not answer one of these questions for this long is left out, and a line says
+// so.
+inline constexpr std::chrono::seconds kSurveyTimeout{5};
+// The report of a stall does not wait long for those who may be the reason for it.
+// Agents ask their shards, and give them half of that.
+inline constexpr std::chrono::milliseconds kStallAnswer{1000};
+
+void add(std::map<int32_t, EdgeCount>& sum, const std::map<int32_t, EdgeCount>& counts);
+std::map<int32_t, EdgeCount> from_message(const EdgeCounts& message);
+EdgeCounts to_message(const std::map<int32_t, EdgeCount>& counts);
+
+// What `executable` has sent so far from the processes of `agents`. Blocks; not on an actor's
+// thread.
+std::map<int32_t, EdgeCount> survey_edges(Process& process, const Agents& agents, uint64_t session,
+                                          uint32_t executable);
+
+// Makes every process record. Blocks until all do.
+void begin_trace(Process& process, const Agents& agents);
+// Ends that and returns one Chrome trace. Its times count from the moment this process began to
+// record; clocks of other hosts are corrected by what they show now. Blocks.
+std::string end_trace(Process& process, const Agents& agents);
+
+// A run that does not get on.
+struct Stall {
+  int64_t run = 0;
+  uint32_t executable = 0;
+  double seconds = 0;                  // since it began
+  std::vector<std::string> open;       // tasks that have not finished it
+  std::vector<std::string> waits_for;  // nodes, in this process
+};
+// Asks all agents what they wait for, and gives `say` one line: who waits for whom, since when, and
+// what to try. On the thread of `self`; does not block.
+void report_stall(caf::event_based_actor* self, Process& process, uint64_t session,
+                  const Agents& agents, const Stall& stall,
+                  std::function<void(const std::string&)> say);
+
+}  // namespace troupe

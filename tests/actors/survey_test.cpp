@@ -1,0 +1,170 @@
+// What a session can say about a cluster: bytes of cut edges, one trace of all processes, who waits
+// for whom. The members run in this process and talk over loopback.
+#include <doctest/doctest.h>
+
+#include <future>
+#include <set>
+
+#include "actors/session_state.hpp"
+#include "actors/survey.hpp"
+#include "tests/support/local_cluster.hpp"
+#include "training/json.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/train.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Two towers, one per worker, that fit a line; parameters live on the ps.
+struct Towers {
+  Graph graph;
+  std::vector<Tower> towers;
+  Towers() {
+    for (int64_t i = 0; i < 2; ++i) {
+      const auto scope = graph.scope({.name = detail::concat("tower", i),
+                                      .device = detail::concat("/job:worker/task:", i),
+                                      .slot = i});
+      const Output x = placeholder(graph, DType::f32, {4, 1}, "x");
+      const Output w = parameter("w", fill(graph, {1, 1}, 0));
+      const Output loss = reduce_mean(square(matmul(x, w) - x * 3.0));
+      towers.push_back({i, loss, minimize(loss, sgd(0.01)), {x}, [](int64_t step) {
+                          const float v = static_cast<float>(step % 5);
+                          return std::vector<Tensor>{Tensor::of<float>({v, 1, 2, 3}, {4, 1})};
+                        }});
+    }
+  }
+};
+
+const std::vector<std::string> kMembers = {"/job:ps/task:0", "/job:worker/task:0",
+                                           "/job:worker/task:1"};
+
+}  // namespace
+
+TEST_CASE("cut edges show what every process has sent, also from one worker to another") {
+  LocalCluster cluster({"/job:worker/task:0", "/job:worker/task:1"});
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {-1}, "x");
+  Output there, back;
+  {
+    const auto scope = g.scope({.device = "/job:worker/task:0"});
+    there = add(x, x);
+  }
+  {
+    const auto scope = g.scope({.device = "/job:worker/task:1"});
+    back = add(there, there);
+  }
+  Session session = cluster.connect(g);
+  const Callable step = session.prepare({back}, {x});
+  constexpr int64_t kSteps = 5, kElements = 1000;
+  for (int64_t i = 0; i < kSteps; ++i) step({Tensor::zeros(DType::f32, {kElements})});
+  const std::vector<CutEdge> edges = session.cut_edges(step);
+  REQUIRE(edges.size() == 3);  // to the first worker, on to the second, back
+  std::set<std::string> sources;
+  for (const CutEdge& e : edges) {
+    CAPTURE(e.tensor);
+    sources.insert(e.source);
+    CHECK(e.transfers == kSteps);
+    CHECK(e.bytes == kSteps * kElements * 4);
+  }
+  CHECK(sources.size() == 3);
+}
+
+TEST_CASE("the trace of a training step shows every process's part on one time line") {
+  LocalCluster cluster(kMembers);
+  Towers t;
+  Session session = cluster.connect(t.graph);
+  TrainOptions options;
+  options.steps = 12;
+  std::string trace;
+  int64_t began = -1;
+  const int64_t before = Tracer::now_ns();
+  options.on_progress = [&](const TrainProgress& p) {
+    if (began < 0 && p.step >= 3) {
+      session.start_trace();
+      began = p.step;
+    } else if (began >= 0 && trace.empty() && p.step >= began + 2) {
+      trace = session.stop_trace();
+    }
+  };
+  train(session, t.towers, options);
+  if (trace.empty()) trace = session.stop_trace();
+  const double took_us = static_cast<double>(Tracer::now_ns() - before) / 1e3;
+
+  const Json json = parse_json(trace, "trace");
+  const Json* events = json.find("traceEvents");
+  REQUIRE(events);
+  std::map<std::string, std::string> process_of;          // by pid
+  std::map<std::string, std::set<std::string>> seen;      // categories, by pid
+  std::map<std::string, std::multiset<std::string>> ids;  // of spans begun and not ended
+  for (const Json& e : events->items) {
+    const std::string pid = e.find("pid")->text, ph = e.find("ph")->text;
+    if (ph == "M") {
+      process_of[pid] = e.find("args")->find("name")->text;
+      continue;
+    }
+    const double ts = std::stod(e.find("ts")->text);
+    CHECK(ts > -took_us);
+    CHECK(ts < took_us);
+    seen[pid].insert(e.find("cat")->text);
+    if (ph == "X") CHECK(std::stod(e.find("dur")->text) >= 0);
+    if (ph == "b") ids[pid].insert(e.find("id2")->find("local")->text);
+    if (ph == "e") CHECK(ids[pid].erase(e.find("id2")->find("local")->text) == 1);
+  }
+  for (const auto& [pid, open] : ids) CHECK(open.empty());
+  std::map<std::string, std::set<std::string>> categories;
+  for (const auto& [pid, name] : process_of) categories[name] = seen[pid];
+  REQUIRE(categories.size() == 4);
+  for (const auto& [name, got] : categories) {
+    CAPTURE(name);
+    std::set<std::string> want = {"step", "send", "receive"};  // the client's
+    if (contains(name, "worker")) want = {"kernel", "wait", "pull", "push", "send", "receive"};
+    if (contains(name, "ps")) want = {"update"};
+    for (const std::string& category : want) CHECK_MESSAGE(got.count(category), category);
+  }
+}
+
+TEST_CASE("the report of a stall says which node, which request and which shard wait for whom") {
+  LocalCluster cluster(kMembers);
+  Towers t;
+  Session session = cluster.connect(t.graph);
+  TrainOptions options;
+  options.steps = 2;
+  train(session, t.towers, options);  // then both are expected to push step 2
+  const Tower& tower = t.towers[0];
+  const Callable step = session.prepare({tower.loss, tower.update}, tower.feeds);
+  Cancellation cancel;
+  std::promise<RunResult> ended;
+  step.start(tower.batch(2), {.step = 2, .cancel = &cancel},
+             [&](RunResult result) { ended.set_value(std::move(result)); });
+
+  SessionState& state = session.state();
+  Stall stall;
+  stall.run = -1;
+  stall.seconds = 5;
+  stall.open = {"/job:worker/task:0", "/job:worker/task:7"};
+  const auto ask = [&] {
+    auto line = std::make_shared<std::promise<std::string>>();
+    std::future<std::string> said = line->get_future();
+    caf::actor asker = state.process->system().spawn([&, line](caf::event_based_actor* self) {
+      report_stall(self, *state.process, state.master->session(), state.master->agents(), stall,
+                   [line](const std::string& text) { line->set_value(text); });
+    });
+    return said.get();
+  };
+  // The push of the first tower is on its way: until the shard waits for the other, ask again.
+  std::string line = ask();
+  for (int i = 0; i < 1000 && !contains(line, "gradient of step"); ++i) line = ask();
+  for (const char* part : {"/job:worker/task:0 waits: ", "push of w slot 0 step 2",
+                           "/job:ps/task:0 waits: w waits for the", "gradient of step 2 of slot 1",
+                           "/job:worker/task:7 is not there", "since=5 s", "kill it"})
+    CHECK_MESSAGE(contains(line, part), line);
+  cancel.cancel();
+  CHECK(ended.get_future().get().code == Errc::cancelled);
+}
+
+}  // namespace troupe
