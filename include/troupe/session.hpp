@@ -53,8 +53,8 @@ struct ConnectOptions {
   // checkpoints and restores lost shards; train() of the others waits for it and follows. They stay
   // when a session ends. Empty: this session's own.
   std::string container = {};
-  // Whose pushes make a synchronous update, over all sessions: slots 0 .. slots - 1, the same number
-  // in each. 0: those in the graph.
+  // Whose pushes make a synchronous update, over all sessions: slots 0 .. slots - 1, the same
+  // number in each. 0: those in the graph.
   int slots = 0;
 };
 
