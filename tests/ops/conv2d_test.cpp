@@ -200,7 +200,7 @@ TEST_CASE("a convolution node fires on several threads at once") {
     std::vector<std::vector<Tensor>> inputs;
     std::vector<Tensor> expected;
     for (int i = 0; i < 4; ++i) {
-      const Feeds feeds = {{x, f32(waves({2 + i % 2, 8, 8, 4}, i))}};
+      const FedValues feeds = {{x, f32(waves({2 + i % 2, 8, 8, 4}, i))}};
       inputs.push_back(evaluate(graph, node.inputs, feeds));
       expected.push_back(evaluate(output, feeds));
     }

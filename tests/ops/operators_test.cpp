@@ -8,7 +8,7 @@ namespace troupe {
 TEST_CASE("numbers in operators become constants of the other side's dtype") {
   Graph graph;
   const Output x = placeholder(graph, DType::f32, Shape{2});
-  const Feeds feeds = {{x, f32(vector({1, 4}))}};
+  const FedValues feeds = {{x, f32(vector({1, 4}))}};
   CHECK(same_bits(evaluate(x + 1, feeds), f32(vector({2, 5}))));
   CHECK(same_bits(evaluate(1 - x, feeds), f32(vector({0, -3}))));
   CHECK(same_bits(evaluate(0.5 * x, feeds), f32(vector({0.5, 2}))));

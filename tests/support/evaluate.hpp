@@ -23,12 +23,12 @@ class HeapMemory final : public Memory {
   void release(Buffer*) noexcept override {}  // the heap takes its buffers back itself
 };
 
-using Feeds = std::map<Output, Tensor>;
+using FedValues = std::map<Output, Tensor>;
 
 // Values on the host, and what runs a node that has them.
 class HostRun {
  public:
-  HostRun(const Graph& graph, const Feeds& feeds, const RunContext& step)
+  HostRun(const Graph& graph, const FedValues& feeds, const RunContext& step)
       : graph_(graph), step_(step), values_(feeds) {}
 
   const Tensor& value(const Output& output) const { return values_.at(output); }
@@ -49,11 +49,11 @@ class HostRun {
  private:
   const Graph& graph_;
   const RunContext& step_;
-  Feeds values_;
+  FedValues values_;
   HeapMemory memory_;
 };
 
-inline std::vector<Output> names_of(const Feeds& feeds) {
+inline std::vector<Output> names_of(const FedValues& feeds) {
   std::vector<Output> names;
   for (const auto& [output, value] : feeds) names.push_back(output);
   return names;
@@ -63,7 +63,7 @@ inline std::vector<Output> names_of(const Feeds& feeds) {
 // which do not run. Throws: what a kernel throws; Error(invalid_argument) for a node without a
 // plain CPU kernel.
 inline std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Output>& outputs,
-                                    const Feeds& feeds = {}, const RunContext& step = {}) {
+                                    const FedValues& feeds = {}, const RunContext& step = {}) {
   HostRun host(graph, feeds, step);
   for (int32_t id : prune(graph, outputs, names_of(feeds))) host.run(graph.node(id));
   std::vector<Tensor> got;
@@ -71,7 +71,7 @@ inline std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Output
   return got;
 }
 
-inline Tensor evaluate(Output output, const Feeds& feeds = {}, const RunContext& step = {}) {
+inline Tensor evaluate(Output output, const FedValues& feeds = {}, const RunContext& step = {}) {
   return evaluate(*output.graph, {output}, feeds, step)[0];
 }
 
@@ -79,8 +79,8 @@ inline Tensor evaluate(Output output, const Feeds& feeds = {}, const RunContext&
 // for it, else on the CPU, and values are copied to where they are read. Throws also: what the
 // device reports of a kernel that failed in its queue.
 inline std::vector<Tensor> evaluate_on(Device& device, const Graph& graph,
-                                       const std::vector<Output>& outputs, const Feeds& feeds = {},
-                                       const RunContext& step = {}) {
+                                       const std::vector<Output>& outputs,
+                                       const FedValues& feeds = {}, const RunContext& step = {}) {
   const auto wait = [](auto&& start) {
     std::promise<Tensor> promise;
     start([&](Errc code, const std::string& text, Tensor value) {
@@ -101,7 +101,7 @@ inline std::vector<Tensor> evaluate_on(Device& device, const Graph& graph,
     }
   } const drain{device};
   HostRun host(graph, feeds, step);
-  Feeds there;  // values on the device
+  FedValues there;  // values on the device
   const auto on_host = [&](const Output& output) {
     if (const auto it = there.find(output); it != there.end() && it->second.defined())
       host.keep(output, wait([&](Device::Done done) { device.copy_to_host(it->second, done); }));

@@ -94,7 +94,7 @@ struct Built {
   std::vector<Output> inputs;
   std::vector<Output> outputs;
   std::vector<Output> more;  // placeholders of gradient weights
-  Feeds feeds;
+  FedValues feeds;
 
   Output feed(const Tensor& value, bool known) {
     Shape shape = value.shape();
@@ -235,7 +235,7 @@ Tensor differences(const Built& b, const std::vector<Output>& outputs,
                    const std::vector<Tensor>& weights, Output x) {
   const Tensor at = b.feeds.at(x);
   std::vector<double> slopes, values = to_doubles(at);
-  Feeds feeds = b.feeds;
+  FedValues feeds = b.feeds;
   const auto value_at = [&](size_t i, double v) {
     std::vector<double> moved = values;
     moved[i] = v;

@@ -424,7 +424,7 @@ class StageRig {
   }
   // The same fetches, by plain evaluation.
   std::vector<Tensor> expected(const std::vector<Tensor>& values = {}) {
-    Feeds fed;
+    FedValues fed;
     for (size_t i = 0; i < feeds.size(); ++i) fed[feeds[i]] = values[i];
     return evaluate(graph, fetches, fed);
   }
