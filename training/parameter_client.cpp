@@ -163,8 +163,18 @@ void ParameterClient::trace(const Part& part, int64_t bytes) const {
 
 void ParameterClient::end(const std::shared_ptr<Request>& request, Errc code,
                           const std::string& text, Replies& out) {
-  for (auto it = parts_.begin(); it != parts_.end();)
-    it = it->second.request == request ? parts_.erase(it) : std::next(it);
+  for (auto it = parts_.begin(); it != parts_.end();) {
+    if (it->second.request != request) {
+      ++it;
+      continue;
+    }
+    // A push that may not have arrived leaves no gap behind: its number is given again.
+    if (request->is_push) {
+      int64_t& next = next_sequence_[{request->slot, it->second.route.slice}];
+      next = std::min(next, it->second.sequence);
+    }
+    it = parts_.erase(it);
+  }
   if (!request->reply) return;
   Tensor value = code == Errc::ok && !request->is_push ? std::move(request->values) : Tensor{};
   request->values.reset();
@@ -241,11 +251,6 @@ void ParameterClient::peer_down(const std::string& task, const std::string& reas
     for (const auto& [ticket, part] : parts_) {
       if (part.route.task != task) continue;
       hit.push_back(part.request);
-      // A push that may not have arrived leaves no gap behind: its number is given again.
-      if (part.request->is_push) {
-        int64_t& next = next_sequence_[{part.request->slot, part.route.slice}];
-        next = std::min(next, part.sequence);
-      }
     }
     for (const auto& request : hit)
       end(request, Errc::peer_lost,

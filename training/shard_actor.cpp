@@ -30,6 +30,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::FileWorkDone)
 namespace troupe {
 namespace {
 
+// A shard that does not say what it waits for within this is busy, and said to be.
+constexpr std::chrono::milliseconds kShardAnswer{300};
 // A shard's initial values come in pieces below this; a length beyond is refused before memory is
 // taken.
 constexpr int64_t kSliceBytesMax = int64_t{1} << 34;
@@ -244,8 +246,7 @@ ShardDescription ShardActorState::describe() const {
   out.epoch = shard->epoch();
   out.serving = shard->state() == Shard::State::serving;
   for (const SlotProgress& slot : shard->slots())
-    out.next_step =
-        out.next_step < 0 ? slot.next_step : std::min(out.next_step, slot.next_step);
+    out.next_step = out.next_step < 0 ? slot.next_step : std::min(out.next_step, slot.next_step);
   for (const Slice& slice : shard->slices()) {
     out.slices.push_back(to_spec(slice));
     out.versions.push_back(shard->version(slice.id));
@@ -410,14 +411,15 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
         gathered->promise = self->make_response_promise<Waits>();
         const auto promise = gathered->promise;
         for (const auto& [key, entry] : self->state.shards)
-          self->request(entry.actor, caf::infinite, m)
+          self->request(entry.actor, kShardAnswer, m)
               .then(
                   [gathered](const Waits& one) {
                     auto& all = gathered->all.lines;
                     all.insert(all.end(), one.lines.begin(), one.lines.end());
                   },
                   [gathered, shard = key.second](const caf::error&) {
-                    gathered->all.lines.push_back(detail::concat("shard ", shard, ", which died"));
+                    gathered->all.lines.push_back(
+                        detail::concat("shard ", shard, ", which is busy"));
                   });
         return promise;
       },

@@ -8,20 +8,38 @@
 #include "actors/master.hpp"
 #include "net/caf_bridge.hpp"
 #include "tests/support/sim_net.hpp"
-#include "tests/support/stage_rig.hpp"
 
 namespace troupe {
+namespace {
+
+std::shared_ptr<AsyncContext> held;  // by the kernel of Hold, until the test answers it
+
+std::shared_ptr<const Registry> ops() {
+  auto out = std::make_shared<Registry>();
+  out->add({.name = "In",
+            .outputs = {"y"},
+            .infer_dtypes = [](const InferContext&) { return std::vector<DType>{DType::f32}; },
+            .infer_shapes = [](const InferContext&) { return std::vector<Shape>{Shape{1}}; }});
+  out->add({.name = "Hold",
+            .inputs = {"x"},
+            .outputs = {"y"},
+            .infer_shapes = [](const InferContext& c) { return std::vector<Shape>{c.input(0)}; },
+            .kernels = {{.device = DeviceKind::cpu,
+                         .start = [](std::shared_ptr<AsyncContext> c) { held = std::move(c); }}}});
+  return out;
+}
+
+}  // namespace
 
 TEST_CASE(
     "a run without progress is reported once, after five seconds: who, for whom, what to do") {
-  knobs_now = std::make_unique<Knobs>();
   sim::SimNet net(1);
   sim::SimHost& host = net.add("client");
   std::vector<std::string> lines;
   ProcessOptions options;
   options.threads = 1;
   options.cuda = false;
-  options.ops = stage_ops();
+  options.ops = ops();
   options.log = [&](LogLevel, const std::string& line) { lines.push_back(line); };
   ProcessSeams seams;
   seams.configure = [&](caf::actor_system_config& config) {
@@ -48,15 +66,15 @@ TEST_CASE(
     }
   };
 
-  Graph graph{stage_ops()};
-  const Output x = graph.add({"In", {}, {{"shape", Shape{2}}}, "x"});
-  const Output y = graph.add({"Later", {x}, {}, "fc1/pull"});
+  Graph graph{options.ops};
+  const Output x = graph.add({"In", {}, {}, "x"});
+  const Output y = graph.add({"Hold", {x}, {}, "fc1/pull"});
   auto master = std::make_shared<Master>(process, graph, 7);
   process.start(master.get());
   settle();
   const int64_t call = master->prepare({y}, {x});
   bool ended = false;
-  master->start(call, {ints({1, 2})}, {}, [&](RunResult result) {
+  master->start(call, {Tensor::of<float>({1}, {1})}, {}, [&](RunResult result) {
     CHECK(result.code == Errc::ok);
     ended = true;
   });
@@ -77,8 +95,7 @@ TEST_CASE(
   pass(std::chrono::milliseconds(20'000));
   CHECK(reports().size() == 1);
 
-  const auto firing = knobs().next_later();
-  firing->done({ints({3, 4})});
+  std::exchange(held, nullptr)->done({Tensor::of<float>({2}, {1})});
   settle();
   CHECK(ended);
   master->stop();
