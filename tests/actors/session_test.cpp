@@ -122,10 +122,9 @@ struct HalfStep {
     }
   }
   // Runs it on a thread of its own, until it waits.
-  std::thread run(Session& session, Errc& code) {
-    std::thread thread([this, &session, &code] {
-      code = code_of([&] { session.run({loss, update}); });
-    });
+  std::thread run(Session& session, Errc& code) const {
+    const Callable step = session.prepare({loss, update});  // ready: its caller fires it
+    std::thread thread([step, &code] { code = code_of([&] { step(); }); });
     while (session.state().process->services().waiting_for().find("push") == std::string::npos)
       std::this_thread::yield();
     return thread;
