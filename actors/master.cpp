@@ -63,6 +63,12 @@ Master::~Master() { stop(); }
 
 void Master::finished(const FinishStep& m) {
   if (m.session != session_) return;
+  if (m.code == Errc::ok) return runs_->finish_part(m.run, m.task, Errc::ok, {}, {});
+  // What follows from a failure is work, and the network thread may be here.
+  caf::anon_send(asker_, RemoteRequest{[this, m](caf::event_based_actor*) { failed(m); }});
+}
+
+void Master::failed(const FinishStep& m) {
   // The worker has restarted, and we have not heard of it yet.
   const bool missing = m.code == Errc::bad_configuration && m.fired < 0;
   if (missing) calls_.missing(m.task, m.executable);

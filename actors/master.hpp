@@ -92,6 +92,7 @@ class Master : public MeshListener {
   class Door;
 
   void finished(const FinishStep& message);
+  void failed(const FinishStep& message);
   void tick(caf::event_based_actor* self);
   void take_back_parts();
 
