@@ -16,6 +16,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "apps/actor-node/signals.hpp"
 #include "troupe/error.hpp"
 
 using troupe::Errc;
@@ -65,6 +66,11 @@ int hold_port(uint16_t& port) {
 }  // namespace
 
 pid_t spawn(const Spawn& what) {
+  std::vector<char*> argv;
+  for (const std::string& word : what.command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const char* const file = what.file.empty() ? argv[0] : what.file.c_str();
+  SignalsHeld signals;
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) throw Error(Errc::io, "cannot start ", what.command[0], ": ", std::strerror(errno));
@@ -76,11 +82,9 @@ pid_t spawn(const Spawn& what) {
   if (what.output >= 0) dup2(what.output, 1), dup2(what.output, 2);
   if (what.inherited >= 0) fcntl(what.inherited, F_SETFD, 0);
   for (const auto& [key, value] : what.environment) setenv(key.c_str(), value.c_str(), 1);
-  std::vector<char*> argv;
-  for (const std::string& word : what.command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  std::fprintf(stderr, "actor-node: cannot run %s: %s\n", argv[0], std::strerror(errno));
+  signals.release_as_child();
+  execvp(file, argv.data());
+  std::fprintf(stderr, "actor-node: cannot run %s: %s\n", file, std::strerror(errno));
   _exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -110,6 +114,7 @@ struct LocalCluster::Node {
 LocalCluster::LocalCluster(troupe::ClusterSpec spec, std::filesystem::path directory,
                            std::vector<std::string> node_flags, Millis frozen_after)
     : spec_(std::move(spec)),
+      program_(std::filesystem::read_symlink("/proc/self/exe")),
       directory_(std::move(directory)),
       node_flags_(std::move(node_flags)),
       frozen_after_(frozen_after) {
@@ -199,9 +204,12 @@ void LocalCluster::start(Node& node) {
   if (pipe2(pulse, O_CLOEXEC | O_NONBLOCK) != 0)
     throw Error(Errc::io, "no pipe: ", std::strerror(errno));
   Spawn what;
-  what.command = {
-      "/proc/self/exe",          "join",     "--job",      node.job,     "--task",
-      std::to_string(node.task), "--listen", node.address, "--alive-fd", std::to_string(pulse[1])};
+  what.file = program_;
+  what.command = {"actor-node", "join",
+                  "--job",      node.job,
+                  "--task",     std::to_string(node.task),
+                  "--listen",   node.address,
+                  "--alive-fd", std::to_string(pulse[1])};
   for (const Node& other : nodes_)
     if (&other != &node) what.command.insert(what.command.end(), {"--seed", other.address});
   what.command.insert(what.command.end(), node_flags_.begin(), node_flags_.end());

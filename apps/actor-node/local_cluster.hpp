@@ -21,6 +21,7 @@
 // A program that was started and is not waited for yet.
 struct Spawn {
   std::vector<std::string> command;
+  std::string file = {};  // what to run; empty: the first word of the command
   std::vector<std::pair<std::string, std::string>> environment = {};
   int output = -1;         // its standard output and error; -1: ours
   int inherited = -1;      // an open file it keeps
@@ -60,7 +61,7 @@ class LocalCluster {
   void listen_to(Node& node, Time::time_point now);
 
   troupe::ClusterSpec spec_;
-  const std::filesystem::path directory_;
+  const std::filesystem::path program_, directory_;  // actor-node; where files go
   const std::vector<std::string> node_flags_;
   const Millis frozen_after_;
   std::vector<Node> nodes_;

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,4 +43,21 @@ void wait_for_signal(std::chrono::milliseconds patience) {
   char bytes[64];
   while (read(signal_pipe[0], bytes, sizeof bytes) > 0) {
   }
+}
+
+SignalsHeld::SignalsHeld() {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before_);
+}
+
+void SignalsHeld::release() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+void SignalsHeld::release_as_child() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action = {};
+    if (sigaction(number, nullptr, &action) == 0 && action.sa_handler == on_signal)
+      signal(number, SIG_DFL);
+  }
+  release();
 }

@@ -1,6 +1,8 @@
 // Signals as bytes in a pipe, so that a loop can wait for them and for time alike.
 #pragma once
 
+#include <signal.h>
+
 #include <atomic>
 #include <chrono>
 #include <initializer_list>
@@ -11,3 +13,18 @@ extern std::atomic<bool> stop_requested;  // set by every caught signal but SIGC
 void catch_signals(std::initializer_list<int> numbers);
 // Returns when a caught signal has come, at the latest after `patience`.
 void wait_for_signal(std::chrono::milliseconds patience);
+
+// While it lives no signal is delivered to this thread. For the moment between fork and exec, where
+// our handlers would take what is meant for the program that is about to be.
+class SignalsHeld {
+ public:
+  SignalsHeld();
+  ~SignalsHeld() { release(); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  // In the child: what was caught has its default effect again, also what has come meanwhile.
+  void release_as_child();
+
+ private:
+  void release();
+  sigset_t before_;
+};

@@ -204,8 +204,8 @@ int up(const std::vector<std::string>& arguments) {
   const int ps = given["ps"].as<int>(), workers = given["workers"].as<int>();
   const auto frozen_after = std::chrono::round<LocalCluster::Millis>(
       std::chrono::duration<double>(given["frozen-after"].as<double>()));
-  const RunFolder folder(given);
   catch_signals({SIGTERM, SIGINT, SIGCHLD});
+  const RunFolder folder(given);
   LocalCluster cluster(troupe::local_cluster_spec(ps, workers, given["first-port"].as<int>()),
                        folder.path(), node_flags(given), frozen_after);
   std::ofstream(folder.path() / "cluster.spec") << to_string(cluster.spec());

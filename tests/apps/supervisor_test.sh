@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `actor-node up` does about processes that freeze, die too often, or crash, and about a run folder that is taken away.
-# Argument: the build folder.
+# What `actor-node up` does about programs that end at once, about processes that freeze, die too often, or crash, and about a
+# run folder that is taken away. Argument: the build folder.
 set -uo pipefail
 build=$1
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
@@ -23,6 +23,24 @@ wait_for() {  # SECONDS COMMAND...: until the command succeeds
     read -rt 0.05 <> <(:) || true
   done
 }
+
+# A program may end before its nodes are anything: each of them hears that it is over, wherever it is.
+for i in {1..45}; do
+  case $((i % 3)) in
+    0) program=(true) code=0 ;;
+    1) program=("$out/no-such-program") code=127 ;;
+    2) program=(sleep "0.0$i") code=0 ;;
+  esac
+  timeout 3 "$build/actor-node" up --ps 2 --workers 2 --threads 1 "${program[@]}" >"$out/log" 2>&1
+  got=$?
+  [ $got = $code ] || fail "run $i of a short program (${program[*]}): exit code $got"
+done
+
+# What runs is called by its name, not by the link that leads there.
+"$build/actor-node" up bash -c 'for pid in "$TROUPE_RUN_DIR"/*.pid; do
+  until grep -qz join "/proc/$(<"$pid")/cmdline"; do :; done
+  tr "\0" " " <"/proc/$(<"$pid")/cmdline"; echo; cat "/proc/$(<"$pid")/comm"; done' >"$out/log" 2>&1
+[ "$(grep -cx 'actor-node' "$out/log")$(grep -c '^actor-node join' "$out/log")" = 22 ] || fail 'nodes go by another name'
 
 # A frozen node is named, killed and started again; the weights are those of an undisturbed run.
 for job in worker ps; do
@@ -63,4 +81,4 @@ grep -q 'the 6th time in 60 s: giving up. Its log: ' "$out/log" || fail 'the sup
 grep -q 'was removed; made it anew' "$out/log" || fail 'nobody said that the run folder was removed'
 
 [ -z "$(ls -A "$TMPDIR")" ] || fail 'files left in TMPDIR'
-echo "frozen worker and ps restarted with equal weights; crash, too many deaths and a lost run folder named"
+echo "short programs end at once; frozen worker and ps restarted with equal weights; crash, too many deaths and a lost run folder named"
