@@ -2,7 +2,10 @@
 // and what a session is good for afterwards.
 #include "troupe/trainer.hpp"
 
+#include <fcntl.h>
+
 #include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -205,26 +208,23 @@ TEST_CASE("a disk that fails on the way is a warning, and one that fails at the 
   TrainOptions options = steps(12);
   options.checkpoint_dir = folder.path();
   options.checkpoint_every = 2;
-  const std::filesystem::path aside = folder.path() + "-aside";
-  std::filesystem::remove_all(aside);
-  // A file where the folder was: nothing can be written.
-  const auto breaks = [&] {
-    std::filesystem::rename(folder.path(), aside);
-    std::ofstream(folder.path()) << "x";
-  };
-  const auto mend = [&] {
-    std::filesystem::remove(folder.path());
-    std::filesystem::rename(aside, folder.path());
+  // A file where the folder was, so that nothing can be written; and the folder again. They change
+  // places at once: in between a write could make the folder anew.
+  const std::string aside = folder.path() + "-aside";
+  std::ofstream(aside) << "x";
+  const auto exchange = [&] {
+    REQUIRE(renameat2(AT_FDCWD, folder.path().c_str(), AT_FDCWD, aside.c_str(), RENAME_EXCHANGE) ==
+            0);
   };
   std::vector<std::string> warnings;
   bool broken = false, heals = true;
   options.on_event = [&](const TrainEvent& e) {
     if (e.kind != TrainEvent::warning) return;
     warnings.push_back(e.text);
-    if (broken && heals) broken = false, mend();
+    if (broken && heals) broken = false, exchange();
   };
   options.on_progress = [&](const TrainProgress& p) {
-    if (p.step >= 5 && !broken && warnings.empty()) broken = true, breaks();
+    if (p.step >= 5 && !broken && warnings.empty()) broken = true, exchange();
   };
   SUBCASE("on the way") {
     const TrainResult result = train(session, fit.all, options);
@@ -248,10 +248,11 @@ TEST_CASE("a disk that fails on the way is a warning, and one that fails at the 
     CHECK(text.find("all steps are done, but the checkpoint of the last one, 12, could not be "
                     "written") != std::string::npos);
     CHECK(!warnings.empty());
-    mend();
+    exchange();
     CHECK(folder.manifests() >= 1);                // what was there is kept
     CHECK(parameter_values(session).size() == 1);  // and the values are in the session
   }
+  std::filesystem::remove(aside);
 }
 
 TEST_CASE("a loss that is no single number is refused before training") {
