@@ -61,6 +61,21 @@ double quantile(std::vector<double> values, double p) {
 
 }  // namespace troupe::bench
 
+namespace {
+
+void usage(std::ostream& out) {
+  out << "usage: troupe_bench NAME [--json] [options]\n"
+         "  dispatch [--nodes N]                    cost of an op, and of an empty step\n"
+         "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other "
+         "processes\n"
+         "  train [--model mlp] [--threads N]       a training step in one process\n"
+         "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed over "
+         "loopback\n"
+         "  footprint                               an idle node in a cluster of five\n";
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace troupe::bench;
   const std::map<std::string, int (*)(const Options&)> benches = {{"dispatch", dispatch},
@@ -70,15 +85,13 @@ int main(int argc, char** argv) {
                                                                   {"footprint", footprint}};
   const std::string name = argc > 1 ? argv[1] : "";
   auto it = benches.find(name);
+  if (name.empty() || name == "--help") {
+    usage(std::cout);
+    return 0;
+  }
   if (it == benches.end()) {
-    std::cerr << "usage: troupe_bench NAME [--json] [options]\n"
-                 "  dispatch [--nodes N]                    cost of an op, and of an empty step\n"
-                 "  remote [--shards S] [--processes P]     fetch one scalar from each shard in "
-                 "other processes\n"
-                 "  train [--model mlp] [--threads N]       a training step in one process\n"
-                 "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed "
-                 "over loopback\n"
-                 "  footprint                               an idle node in a cluster of five\n";
+    std::cerr << "troupe_bench: no benchmark is called \"" << name << "\"\n";
+    usage(std::cerr);
     return 64;
   }
   try {
