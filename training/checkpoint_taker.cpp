@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "training/shard_actor.hpp"
-
 namespace troupe {
 
 struct CheckpointTaker::Order {
@@ -98,9 +96,8 @@ void CheckpointTaker::commit(const std::shared_ptr<Order>& order) {
 // Does it on the disk thread; its failure ends the order.
 void CheckpointTaker::on_disk(const std::shared_ptr<Order>& order,
                               std::function<void(Disk&)> work) {
-  Process& process = master_.process();
-  if (!disk_) disk_ = std::make_unique<DiskThread>(process.simulated());
-  disk_->post([order, work = std::move(work), &disk = disk_of(process)] {
+  if (!disk_) disk_ = std::make_unique<DiskThread>(master_.process());
+  disk_->post([order, work = std::move(work), &disk = disk_->disk()] {
     try {
       work(disk);
     } catch (const Error& e) {

@@ -1,5 +1,5 @@
-// DiskThread: where blocking file work of actors is done, one job after the other. In a simulation
-// there is no thread, and jobs run at once.
+// DiskThread: where blocking file work of a process's actors is done, one job after the other. In a
+// simulation there is no thread, and jobs run at once.
 #pragma once
 
 #include <condition_variable>
@@ -8,12 +8,16 @@
 #include <mutex>
 #include <thread>
 
+#include "actors/process.hpp"
+#include "training/disk.hpp"
+
 namespace troupe {
 
 class DiskThread {
  public:
-  explicit DiskThread(bool inline_jobs) {
-    if (!inline_jobs) thread_ = std::thread([this] { run(); });
+  explicit DiskThread(const Process& process)
+      : disk_(process.disk() ? *process.disk() : real_disk()) {
+    if (!process.simulated()) thread_ = std::thread([this] { run(); });
   }
   ~DiskThread() {  // finishes what was posted
     {
@@ -25,6 +29,7 @@ class DiskThread {
   }
   DiskThread(const DiskThread&) = delete;
 
+  Disk& disk() { return disk_; }  // for jobs: the real one, or what a simulation has instead
   void post(std::function<void()> job) {
     if (!thread_.joinable()) {
       job();
@@ -51,6 +56,7 @@ class DiskThread {
     }
   }
 
+  Disk& disk_;
   std::mutex mutex_;  // guards the rest
   std::condition_variable awake_;
   std::deque<std::function<void()>> jobs_;  // one per shard and checkpoint at most

@@ -10,7 +10,7 @@
 #include "actors/process.hpp"
 #include "training/messages.hpp"
 #include "training/parameter_client.hpp"
-#include "training/shard_actor.hpp"
+#include "training/shard_service.hpp"
 
 namespace troupe {
 namespace {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <set>
 
 #include "actors/guard.hpp"
 #include "actors/process.hpp"
@@ -30,8 +29,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::FileWorkDone)
 namespace troupe {
 namespace {
 
-// A shard that does not say what it waits for within this is busy, and said to be.
-constexpr std::chrono::milliseconds kShardAnswer{300};
 // A shard's initial values come in pieces below this; a length beyond is refused before memory is
 // taken.
 constexpr int64_t kSliceBytesMax = int64_t{1} << 34;
@@ -143,7 +140,7 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
     return to_caf(Errc::stale, detail::concat("the shard does not hold capture ", m.capture,
                                               " of epoch ", m.epoch, " any more"));
   auto promise = self->make_response_promise<ShardFile>();
-  disk->post([&files = disk_of(*process), handle = caf::actor_cast<caf::actor>(self), promise, m,
+  disk->post([&files = disk->disk(), handle = caf::actor_cast<caf::actor>(self), promise, m,
               image = std::exchange(captured, nullptr)]() mutable {
     std::function<void()> answer;
     try {
@@ -190,8 +187,8 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   route(out);
   if (!begun) return outcome_error(begun);
   auto promise = self->make_response_promise();
-  disk->post([this, &files = disk_of(*process), handle = caf::actor_cast<caf::actor>(self), promise,
-              m, slices = shard->slices()]() mutable {
+  disk->post([this, &files = disk->disk(), handle = caf::actor_cast<caf::actor>(self), promise, m,
+              slices = shard->slices()]() mutable {
     std::function<void()> answer;
     try {
       const Manifest manifest = manifest_from_text(
@@ -315,140 +312,17 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
   };
 }
 
-struct ShardServiceState {
-  const char* name = "shards";
-  Process* process = nullptr;
-  std::shared_ptr<DiskThread> disk;
-  struct Entry {
-    caf::actor actor;
-    std::set<caf::actor> users;  // sessions that asked for it, and are told when it dies
-  };
-  std::map<std::pair<std::string, int32_t>, Entry> shards;
-};
-
-caf::response_promise refuse(caf::event_based_actor* self, caf::error error) {
-  auto promise = self->make_response_promise();
-  promise.deliver(std::move(error));
-  return promise;
-}
-
-// Orders to a shard go to its service, so that their sender need not know where it is.
-template <class Message>
-caf::response_promise pass_on(caf::stateful_actor<ShardServiceState>* self,
-                              const std::string& container, int32_t shard, const Message& message) {
-  auto it = self->state.shards.find({container, shard});
-  if (it == self->state.shards.end())
-    return refuse(self,
-                  to_caf(Errc::stale, detail::concat(self->state.process->task(), " has no shard ",
-                                                     shard, " of ", container)));
-  auto promise = self->make_response_promise();
-  promise.delegate(it->second.actor, message);
-  return promise;
-}
-
-caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Process* process) {
-  ShardServiceState& s = self->state;
-  s.process = process;
-  s.disk = std::make_shared<DiskThread>(process->simulated());
-  self->set_exception_handler(to_error);
-  self->set_down_handler([self](const caf::down_msg& m) {
-    for (auto it = self->state.shards.begin(); it != self->state.shards.end(); ++it) {
-      std::erase_if(it->second.users,
-                    [&](const caf::actor& user) { return user.address() == m.source; });
-      if (it->second.actor.address() != m.source) continue;
-      const std::string reason = from_caf(m.reason).second;
-      self->state.process->log()->error("shard died: container={} shard={} reason={}",
-                                        it->first.first, it->first.second, reason);
-      self->state.process->close_door(it->second.actor.id());
-      for (const caf::actor& user : it->second.users)
-        self->send(user, ShardLost{it->first.first, it->first.second, reason});
-      self->state.shards.erase(it);
-      return;
-    }
-  });
-  self->set_exit_handler([self](const caf::exit_msg& m) {
-    for (auto& [key, entry] : self->state.shards) {
-      self->demonitor(entry.actor);
-      self->state.process->close_door(entry.actor.id());
-      self->send_exit(entry.actor, m.reason);
-    }
-    self->state.shards.clear();
-    self->quit(m.reason);
-  });
-  return {
-      [self](const CreateShard& m) {
-        ShardServiceState& state = self->state;
-        auto [it, fresh] = state.shards.try_emplace({m.container, m.shard});
-        if (fresh) {
-          try {
-            Shard::Spec spec;
-            spec.epoch = m.epoch;
-            spec.rule = static_cast<Aggregation>(m.rule);
-            spec.slots = slots_at(m.slots, 0);
-            for (const SliceSpec& slice : m.slices) spec.slices.push_back(from_spec(slice));
-            Shard checked(spec);  // what is wrong is the sender's to know
-            it->second.actor =
-                self->spawn<caf::monitored>(run_shard, state.process, state.disk, std::move(spec));
-          } catch (const std::exception& e) {
-            state.shards.erase(it);
-            return refuse(self, error_of(e));
-          }
-          state.process->track(it->second.actor);
-          state.process->open_door(caf::actor_cast<caf::strong_actor_ptr>(it->second.actor));
-        }
-        auto user = caf::actor_cast<caf::actor>(self->current_sender());
-        if (user && it->second.users.insert(user).second) self->monitor(user);
-        return pass_on(self, m.container, m.shard, m);
-      },
-      [self](const DescribeShard& m) { return pass_on(self, m.container, m.shard, m); },
-      [self](const AskWaits& m) {
-        struct Gathered {
-          caf::typed_response_promise<Waits> promise;
-          Waits all;
-          ~Gathered() { promise.deliver(std::move(all)); }
-        };
-        auto gathered = std::make_shared<Gathered>();
-        gathered->promise = self->make_response_promise<Waits>();
-        const auto promise = gathered->promise;
-        for (const auto& [key, entry] : self->state.shards)
-          self->request(entry.actor, kShardAnswer, m)
-              .then(
-                  [gathered](const Waits& one) {
-                    auto& all = gathered->all.lines;
-                    all.insert(all.end(), one.lines.begin(), one.lines.end());
-                  },
-                  [gathered, shard = key.second](const caf::error&) {
-                    gathered->all.lines.push_back(
-                        detail::concat("shard ", shard, ", which is busy"));
-                  });
-        return promise;
-      },
-      [self](const SetInitial& m) { return pass_on(self, m.container, m.shard, m); },
-      [self](const BeginEpoch& m) { return pass_on(self, m.container, m.shard, m); },
-      [self](const CaptureShard& m) { return pass_on(self, m.container, m.shard, m); },
-      [self](const WriteShard& m) { return pass_on(self, m.container, m.shard, m); },
-      [self](const DropContainer& m) {
-        auto& shards = self->state.shards;
-        for (auto it = shards.begin(); it != shards.end();) {
-          if (it->first.first != m.container) {
-            ++it;
-            continue;
-          }
-          self->demonitor(it->second.actor);
-          self->state.process->close_door(it->second.actor.id());
-          self->send_exit(it->second.actor, caf::exit_reason::user_shutdown);
-          it = shards.erase(it);
-        }
-      },
-  };
-}
-
 }  // namespace
 
-Disk& disk_of(const Process& process) { return process.disk() ? *process.disk() : real_disk(); }
-
-caf::actor spawn_shard_service(Process& process) {
-  return process.system().spawn(run_shard_service, &process);
+caf::actor spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
+                       const CreateShard& order) {
+  Shard::Spec spec;
+  spec.epoch = order.epoch;
+  spec.rule = static_cast<Aggregation>(order.rule);
+  spec.slots = slots_at(order.slots, 0);
+  for (const SliceSpec& slice : order.slices) spec.slices.push_back(from_spec(slice));
+  Shard checked(spec);  // what is wrong is the sender's to know, not the actor's end
+  return process.system().spawn(run_shard, &process, std::move(disk), std::move(spec));
 }
 
 }  // namespace troupe

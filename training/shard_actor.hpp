@@ -1,21 +1,22 @@
-// The shards of one process: the service that makes and keeps them, and the actor around each
-// Shard.
+// The actor around one Shard: takes pushes, pulls and the orders of the shard's owner, and has the
+// files of its checkpoints written and read on the disk thread.
 //
-// Owner: the process's services. A shard that dies is not made anew by itself, since its values are
-// gone: the service tells the sessions that use it, and the one that owns its values begins a new
-// epoch and restores it.
+// Owner: the shards service of its process (training/shard_service.hpp). When it dies its values
+// are gone.
 #pragma once
+
+#include <memory>
 
 #include <caf/all.hpp>
 
 namespace troupe {
 
-class Disk;
+class DiskThread;
 class Process;
+struct CreateShard;
 
-caf::actor spawn_shard_service(Process& process);
-
-// Where the checkpoints of a process are: the real disk, or what a simulation has instead.
-Disk& disk_of(const Process& process);
+// Throws: Error for an order that makes no shard: slices out of bounds, or given twice.
+caf::actor spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
+                       const CreateShard& order);
 
 }  // namespace troupe
