@@ -377,6 +377,11 @@ Manifest read_manifest(Disk& disk, const std::string& dir, const std::string& na
   return manifest_from_text(read_text(disk, dir + "/" + name, kManifestBytesMax), dir + "/" + name);
 }
 
+std::optional<std::string> newest_manifest_name(Disk& disk, const std::string& dir) {
+  const auto all = manifests(disk.list(dir));
+  return all.empty() ? std::nullopt : std::optional(all.front().second);
+}
+
 std::optional<Manifest> find_newest(Disk& disk, const std::string& dir,
                                     std::vector<std::string>& warnings, bool read_files) {
   for (const auto& [parsed, name] : manifests(disk.list(dir))) {
@@ -395,6 +400,25 @@ std::optional<Manifest> find_newest(Disk& disk, const std::string& dir,
     }
   }
   return std::nullopt;
+}
+
+void check_optimizers(Disk& disk, const std::string& dir, const Manifest& manifest,
+                      const std::vector<ParameterSpec>& parameters) {
+  for (const CheckpointFile& file : manifest.files) {
+    const SafetensorsReader reader(disk, dir + "/" + file.name);
+    for (const StoredSlice& stored : stored_slices(reader)) {
+      const Slice& have = stored.state.slice;
+      const auto wanted =
+          std::find_if(parameters.begin(), parameters.end(),
+                       [&](const ParameterSpec& p) { return p.name == have.parameter; });
+      if (wanted == parameters.end() || !wanted->optimizer || !have.optimizer) continue;
+      if (wanted->optimizer->kind != have.optimizer->kind)
+        throw Error(Errc::invalid_argument, "the checkpoint of step ", manifest.step, " in ", dir,
+                    " has trained parameter ", have.parameter, " with ", have.optimizer->kind,
+                    ", the graph trains it with ", wanted->optimizer->kind, "; use ",
+                    have.optimizer->kind, " again, or begin anew in another folder");
+    }
+  }
 }
 
 std::vector<SliceState> read_slices(Disk& disk, const std::string& dir, const Manifest& manifest,

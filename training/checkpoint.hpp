@@ -64,6 +64,9 @@ void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manif
 // left. Call after a commit.
 void prune_checkpoints(Disk& disk, const std::string& dir, int keep);
 
+// The file name of the newest manifest in `dir`, whole or not.
+std::optional<std::string> newest_manifest_name(Disk& disk, const std::string& dir);
+
 // The newest checkpoint in `dir` whose manifest and files are whole; nothing if there is none. Each
 // damaged one on the way adds a line to `warnings`. With `read_files`, hashes are compared too, not
 // only sizes. Throws: Error(io) when the directory cannot be read.
@@ -78,9 +81,15 @@ Manifest read_manifest(Disk& disk, const std::string& dir, const std::string& na
 void check_manifest(const Manifest& manifest, const std::vector<ParameterSpec>& parameters,
                     const std::string& graph_fingerprint, uint64_t data_seed);
 
-// The state of `wanted` slices, cut as they ask whatever the cut in the files is. Slots of an
-// optimizer of another kind than the file's begin at zero. Reads, and checks the hashes of, the
-// files that hold a part of them.
+// Reads the heads of the checkpoint's files. Throws: Error(invalid_argument) naming a parameter
+// that was trained with another kind of optimizer, whose state would be lost. A parameter that was
+// not trained, or is not any more, is no difference.
+void check_optimizers(Disk& disk, const std::string& dir, const Manifest& manifest,
+                      const std::vector<ParameterSpec>& parameters);
+
+// The state of `wanted` slices, cut as they ask whatever the cut in the files is. Slots that an
+// optimizer has and the file has not begin at zero. Reads, and checks the hashes of, the files that
+// hold a part of them.
 std::vector<SliceState> read_slices(Disk& disk, const std::string& dir, const Manifest& manifest,
                                     const std::vector<Slice>& wanted);
 

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -173,6 +174,14 @@ Disk& real_disk() {
   static RealDisk disk;
   return disk;
 }
+
+FolderLock::FolderLock(const std::string& dir)
+    : fd_(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (fd_ < 0) fail("open directory", dir);
+  held_ = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+FolderLock::~FolderLock() { ::close(fd_); }
 
 AtomicFile::AtomicFile(Disk& disk, std::string dir, std::string name)
     : disk_(disk),

@@ -47,6 +47,21 @@ class Disk {
 
 Disk& real_disk();
 
+// Keeps a directory of the real disk for one user at a time, while this lives. It is advice: only
+// those who ask for it are kept out. No file is left behind.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& dir);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  // False: somebody else has it. On a file system that locks no directories it is always true.
+  bool held() const { return held_; }
+
+ private:
+  int fd_;
+  bool held_;
+};
+
 // Writes temp file + fsync + rename + fsync of the directory: after a crash there is the old file,
 // or the whole new one. On an error the temp file is removed as far as that is possible, and the
 // old file is untouched.

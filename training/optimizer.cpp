@@ -71,6 +71,14 @@ const std::vector<std::string>& optimizer_slots(const Optimizer& optimizer) {
               "'; known are sgd, momentum and adam");
 }
 
+std::string describe(const Optimizer& o) {
+  const std::string begin = detail::concat(o.kind, "(learning rate ", o.learning_rate);
+  if (o.kind == "momentum") return detail::concat(begin, ", momentum ", o.momentum, ")");
+  if (o.kind != "adam") return begin + ")";
+  return detail::concat(begin, ", beta1 ", o.beta1, ", beta2 ", o.beta2, ", epsilon ", o.epsilon,
+                        ")");
+}
+
 void check_optimizer(const Optimizer& o) {
   optimizer_slots(o);
   const auto refuse = [&](const char* what, double found, const char* right) {

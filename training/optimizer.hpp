@@ -20,6 +20,9 @@ const std::vector<std::string>& optimizer_slots(const Optimizer& optimizer);
 
 // Throws: Error(invalid_argument) for an unknown kind, or a setting that cannot work (a learning
 // rate that is not finite, beta1 outside [0, 1), epsilon not above 0).
+// "adam(learning rate 0.001, beta1 0.9, beta2 0.999, epsilon 1e-08)": what counts for its kind.
+std::string describe(const Optimizer& optimizer);
+
 void check_optimizer(const Optimizer& optimizer);
 
 inline constexpr int kOptimizerSlotsMax = 2;

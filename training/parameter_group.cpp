@@ -2,10 +2,12 @@
 #include "training/parameter_group.hpp"
 
 #include <algorithm>
+#include <future>
 #include <set>
 #include <tuple>
 
 #include "actors/guard.hpp"
+#include "training/optimizer.hpp"
 
 namespace troupe {
 
@@ -130,15 +132,23 @@ Pushed pushed_in(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     if (node->op->name != "PushGradient") continue;
     out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
-    out.optimizers[node->attr<std::string>("parameter")] = {
+    const auto& name = node->attr<std::string>("parameter");
+    const Optimizer found = {
         node->attr<std::string>("optimizer"), node->attr<double>("learning_rate"),
         node->attr<double>("momentum"),       node->attr<double>("beta1"),
         node->attr<double>("beta2"),          node->attr<double>("epsilon")};
+    const auto& first = out.optimizers.try_emplace(name, found).first->second;
+    if (describe(first) != describe(found))
+      throw Error(Errc::invalid_argument, "parameter ", name, " is trained with ", describe(first),
+                  " and, by ", describe(*node), ", with ", describe(found),
+                  "; give minimize() the same optimizer in all towers");
   }
   return out;
 }
 
 }  // namespace
+
+void ParameterGroup::check_optimizers() const { pushed_in(master_.graph()); }
 
 ParameterGroup::Fresh ParameterGroup::take_fresh(const std::vector<int32_t>& nodes) {
   const Graph& graph = master_.graph();
@@ -168,7 +178,13 @@ ParameterGroup::Fresh ParameterGroup::take_fresh(const std::vector<int32_t>& nod
 }
 
 void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
-  Fresh fresh = take_fresh(nodes);
+  Fresh fresh;
+  try {
+    fresh = take_fresh(nodes);
+  } catch (const Error& e) {
+    done(e.code(), e.what());
+    return;
+  }
   if (fresh.parameters.empty()) {
     // Another call may be setting them up just now: wait for it.
     post([this, done] {
@@ -327,6 +343,18 @@ class OwnedGroup final : public ParameterOwner {
 std::unique_ptr<ParameterOwner> make_parameter_owner(Master& master,
                                                      ParameterOwnerOptions options) {
   return std::make_unique<OwnedGroup>(std::make_shared<ParameterGroup>(master, std::move(options)));
+}
+
+void wait_for(const std::function<void(ParameterGroup::Done)>& ask) {
+  auto promise = std::make_shared<std::promise<void>>();
+  auto future = promise->get_future();
+  ask([promise](Errc code, const std::string& text) {
+    if (code == Errc::ok)
+      promise->set_value();
+    else
+      promise->set_exception(std::make_exception_ptr(Error(code, text)));
+  });
+  future.get();
 }
 
 ParameterGroup& parameter_group(Session& session) {

@@ -38,6 +38,9 @@ class ParameterGroup final : public MeshListener,
   // Creates the shards of those parameters among `nodes` that have none yet, and sets their first
   // values. Master's thread or a caller's: the one that grows the graph.
   void ensure(const std::vector<int32_t>& nodes, Done done);
+  // Throws: Error(invalid_argument) naming a parameter of the graph that has two optimizers. What
+  // ensure() is asked for such a graph fails in the same way.
+  void check_optimizers() const;
   // How a training begins, or begins again.
   struct Start {
     BeginEpoch::Mode mode = BeginEpoch::keep;
@@ -98,6 +101,9 @@ class ParameterGroup final : public MeshListener,
   Told lost_, gone_;
   bool ended_ = false;
 };
+
+// Waits for what `ask` asks of a group; every request of a group has a deadline. Throws: its Error.
+void wait_for(const std::function<void(ParameterGroup::Done)>& ask);
 
 // The group of a session. Throws: Error(cancelled) for one that is closed.
 ParameterGroup& parameter_group(Session& session);

@@ -7,10 +7,10 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <filesystem>
 #include <future>
 #include <mutex>
 
+#include "training/checkpoint_folder.hpp"
 #include "training/digest.hpp"
 #include "training/parameter_group.hpp"
 #include "training/train_loop.hpp"
@@ -60,15 +60,14 @@ class Events {
   std::deque<std::function<TrainOrders()>> events_;  // a few per slot
 };
 
-struct Waited {
-  Errc code;
-  std::string text;
-};
-Waited wait_for(const std::function<void(ParameterGroup::Done)>& ask) {
-  auto promise = std::make_shared<std::promise<Waited>>();
-  auto future = promise->get_future();
-  ask([promise](Errc code, const std::string& text) { promise->set_value({code, text}); });
-  return future.get();  // every request of the group has a deadline
+// A loss has a value, and both are nodes of the graph.
+void check_outputs(const Tower& tower) {
+  for (const auto& [output, what] : {std::pair(tower.loss, "loss"), {tower.update, "update"}})
+    if (!output.defined())
+      throw Error(Errc::invalid_argument, "Tower::", what, " of slot ", tower.slot, " is empty");
+  if (tower.loss.graph->node(tower.loss.node).outputs.empty())
+    throw Error(Errc::invalid_argument, "the loss of slot ", tower.slot, ", ", tower.loss.name(),
+                ", has no value; are Tower::loss and Tower::update exchanged?");
 }
 
 class Trainer {
@@ -78,14 +77,20 @@ class Trainer {
         options_(options),
         group_(parameter_group(session)),
         events_(std::make_shared<Events>()) {
+    group_.check_optimizers();
     for (const Tower& tower : towers) {
       if (!slots_.insert({tower.slot, towers_.size()}).second)
         throw Error(Errc::invalid_argument, "two towers have slot ", tower.slot,
                     "; give each its own with Graph::scope({.slot = ...})");
+      check_outputs(tower);
       if (!is_floating(tower.loss.dtype()) || tower.loss.shape().ndim() != 0)
         throw Error(Errc::invalid_argument, "the loss of slot ", tower.slot, ", ",
                     tower.loss.name(), ", is ", tower.loss.dtype(), tower.loss.shape(),
                     "; wants one f32 or f64, as reduce_mean() makes it");
+      if (!tower.feeds.empty() && !tower.batch)
+        throw Error(Errc::invalid_argument, "Tower::batch of slot ", tower.slot,
+                    " is empty: give a function that makes the values of its ", tower.feeds.size(),
+                    " feeds for a step");
       towers_.push_back({&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
     }
     if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
@@ -97,6 +102,7 @@ class Trainer {
     if (group_.parameters().empty())
       throw Error(Errc::invalid_argument,
                   "the towers train no parameter; make some with parameter()");
+    if (!options.checkpoint_dir.empty()) folder_.emplace(options.checkpoint_dir);
   }
 
   TrainResult run();
@@ -107,8 +113,9 @@ class Trainer {
     Callable step;
   };
 
-  ParameterGroup::Start start_from(const std::optional<Manifest>& manifest, bool fresh) const;
+  ParameterGroup::Start start_from(const std::optional<Manifest>& manifest) const;
   std::optional<Manifest> newest();
+  std::optional<Manifest> begin_with();
   void lead(int64_t first);
   void carry_out(TrainOrders orders);
   void take_checkpoint(int64_t step);
@@ -121,17 +128,11 @@ class Trainer {
   template <class F>
   void call_program(const F& call);
   std::vector<std::pair<std::string, Tensor>> final_values(int64_t step);
-  std::string path_of(const Manifest& manifest) const {
-    return directory() + "/" + manifest_name(manifest.generation, manifest.step);
-  }
-  // The same for all processes, whatever their working directories are.
-  std::string directory() const {
-    return std::filesystem::absolute(options_.checkpoint_dir).string();
-  }
 
   Session& session_;
   const TrainOptions& options_;
   ParameterGroup& group_;
+  std::optional<CheckpointFolder> folder_;  // none: no checkpoints
   const std::shared_ptr<Events> events_;
   std::vector<Lane> towers_;
   std::map<int64_t, size_t> slots_;
@@ -144,23 +145,41 @@ class Trainer {
   size_t damaged_ = 0;  // checkpoints that the last newest() could not use
   std::chrono::steady_clock::time_point begin_{};
   int64_t begin_step_ = 0;
-  int64_t first_generation_ = 0;  // checkpoints before this one are not ours
+  int64_t told_step_ = -1;  // by the last progress()
 };
 
 std::optional<Manifest> Trainer::newest() {
-  if (options_.checkpoint_dir.empty()) return std::nullopt;
-  std::vector<std::string> warnings;
-  auto manifest = find_newest(real_disk(), options_.checkpoint_dir, warnings);
-  for (const std::string& w : warnings) tell(TrainEvent::warning, w);
-  damaged_ = warnings.size();
-  if (manifest && manifest->generation < first_generation_)
-    return std::nullopt;  // of another training in this folder
-  if (manifest) check_manifest(*manifest, group_.parameters(), "", options_.data_seed);
+  if (!folder_) return std::nullopt;
+  const CheckpointFolder::Found found = folder_->newest(group_.parameters(), options_.data_seed);
+  for (const std::string& line : found.damaged) tell(TrainEvent::warning, line);
+  damaged_ = found.damaged.size();
+  return found.manifest;
+}
+
+// The checkpoint to begin with; nothing: the first values.
+std::optional<Manifest> Trainer::begin_with() {
+  if (!folder_) return std::nullopt;
+  if (group_.shared())  // whether the parameters are ours is known when they are there
+    wait_for([&](ParameterGroup::Done done) { group_.ensure({}, std::move(done)); });
+  if (!group_.owner()) return std::nullopt;  // its owner takes and restores checkpoints
+  folder_->claim();
+  if (!options_.resume) {
+    folder_->want_unused();
+    return std::nullopt;
+  }
+  const std::optional<Manifest> manifest = newest();
+  if (!manifest && damaged_ > 0) refuse_damaged(*folder_, damaged_);  // anew is not what was asked
+  if (!manifest)
+    tell(TrainEvent::warning,
+         "no checkpoint in " + options_.checkpoint_dir + "; training from the start");
+  if (manifest && manifest->step > options_.steps)
+    throw Error(Errc::invalid_argument, "the checkpoint in ", folder_->path(), " is of step ",
+                manifest->step, ", TrainOptions::steps is ", options_.steps,
+                "; ask for at least as many, or begin anew in another folder");
   return manifest;
 }
 
-ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifest,
-                                          bool fresh) const {
+ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifest) const {
   ParameterGroup::Start start;
   start.rule = options_.rule;
   for (const auto& [slot, index] : slots_) start.slots.push_back(static_cast<int32_t>(slot));
@@ -170,36 +189,22 @@ ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifes
   std::sort(start.slots.begin(), start.slots.end());
   if (manifest) {
     start.mode = BeginEpoch::restore;
-    start.directory = directory();
+    start.directory = folder_->path();
     start.manifest = manifest_name(manifest->generation, manifest->step);
     start.next_step = manifest->step;
   } else {
-    start.mode = fresh ? BeginEpoch::reset : BeginEpoch::keep;
+    start.mode = BeginEpoch::reset;
   }
   return start;
 }
 
 TrainResult Trainer::run() {
-  // The values a training begins with: of the checkpoint, or the first ones.
-  std::optional<Manifest> manifest;
-  if (options_.resume)
-    manifest = newest();
-  else if (!options_.checkpoint_dir.empty())
-    first_generation_ = next_generation(real_disk(), options_.checkpoint_dir);
-  if (options_.resume && !manifest && damaged_ > 0)  // beginning anew would not be what was asked
-    throw Error(Errc::bad_data, "no checkpoint in ", options_.checkpoint_dir, " is whole; ",
-                damaged_, damaged_ == 1 ? " is" : " are",
-                " damaged. Put a copy there, or train without resume");
-  if (options_.resume && !manifest)
-    tell(TrainEvent::warning,
-         "no checkpoint in " + options_.checkpoint_dir + "; training from the start");
-  const Waited established = wait_for([&](ParameterGroup::Done done) {
-    group_.establish(start_from(manifest, true), std::move(done));
-  });
-  if (established.code != Errc::ok) throw Error(established.code, established.text);
+  const std::optional<Manifest> manifest = begin_with();
+  wait_for(
+      [&](ParameterGroup::Done done) { group_.establish(start_from(manifest), std::move(done)); });
   const int64_t first = !group_.owner() ? group_.next_step() : manifest ? manifest->step : 0;
   if (manifest) {
-    checkpoint_ = path_of(*manifest);
+    checkpoint_ = folder_->path_of(*manifest);
     tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ",
                                              manifest_name(manifest->generation, manifest->step)));
   }
@@ -230,7 +235,7 @@ void Trainer::lead(int64_t first) {
     next_steps[slot] = first;
   }
   plan.steps = options_.steps;
-  plan.checkpoints = !options_.checkpoint_dir.empty() && group_.owner();
+  plan.checkpoints = folder_ && group_.owner();
   plan.checkpoint_every = options_.checkpoint_every;
   plan.patience = options_.patience;
   loop_ = std::make_unique<TrainLoop>(plan, next_steps);
@@ -264,7 +269,7 @@ std::vector<std::pair<std::string, Tensor>> Trainer::final_values(int64_t step) 
     if (!last || last->step != step) throw;
     tell(TrainEvent::warning,
          detail::concat("the final weights are read from the checkpoint: ", e.what()));
-    return read_parameters(real_disk(), options_.checkpoint_dir, *last);
+    return read_parameters(real_disk(), folder_->path(), *last);
   }
 }
 
@@ -302,7 +307,7 @@ void Trainer::carry_out(TrainOrders orders) {
 
 void Trainer::take_checkpoint(int64_t step) {
   ParameterGroup::Snapshot what;
-  what.directory = directory();
+  what.directory = folder_->path();
   what.step = step;
   what.keep = options_.checkpoint_keep;
   what.data_seed = options_.data_seed;
@@ -332,7 +337,7 @@ void Trainer::restore() {
     return;
   }
   const int64_t step = manifest ? manifest->step : 0;
-  group_.establish(start_from(manifest, true),
+  group_.establish(start_from(manifest),
                    [events = events_, this, step](Errc code, const std::string& text) {
                      events->post([this, step, code, text] {
                        if (code != Errc::ok) return loop_->restore_failed(code, text, now_millis());
@@ -404,6 +409,7 @@ void Trainer::progress() {
   if (!options_.on_progress) return;
   TrainProgress p;
   p.step = loop_->done_steps();
+  if (std::exchange(told_step_, p.step) == p.step) return;
   p.steps = options_.steps;
   p.loss = loop_->mean_loss();
   const double seconds =
@@ -420,41 +426,6 @@ void Trainer::progress() {
 
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options) {
   return Trainer(session, towers, options).run();
-}
-
-std::map<std::string, Tensor> parameter_values(Session& session) {
-  ParameterGroup& group = parameter_group(session);
-  ParameterPort* port = group.master().process().services().port(group.master().session());
-  const std::vector<ParameterSpec> specs = group.parameters();
-  std::map<std::string, Tensor> out;
-  for (const ParameterSpec& spec : specs) {
-    struct Answer {
-      Errc code;
-      std::string text;
-      Tensor value;
-    };
-    auto promise = std::make_shared<std::promise<Answer>>();
-    auto future = promise->get_future();
-    port->pull(spec.name, 0, -1, [promise](Errc code, std::string text, Tensor value) {
-      promise->set_value({code, std::move(text), std::move(value)});
-    });
-    if (future.wait_for(std::chrono::seconds(60)) != std::future_status::ready)
-      throw Error(Errc::timeout, "parameter ", spec.name,
-                  " did not come within 60 s: ", group.master().process().services().waiting_for());
-    Answer answer = future.get();
-    if (answer.code != Errc::ok)
-      throw Error(answer.code, "parameter ", spec.name, ": ", answer.text);
-    out[spec.name] = std::move(answer.value);
-  }
-  return out;
-}
-
-std::vector<ParameterSlice> parameter_slices(Session& session) {
-  auto promise = std::make_shared<std::promise<std::vector<ParameterSlice>>>();
-  auto future = promise->get_future();
-  parameter_group(session).describe(
-      [promise](std::vector<ParameterSlice> slices) { promise->set_value(std::move(slices)); });
-  return future.get();
 }
 
 }  // namespace troupe

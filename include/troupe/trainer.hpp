@@ -1,5 +1,5 @@
 // Training loops: one tower (replica) per slot, parameters in shards, checkpoints, recovery.
-// Implemented in training/trainer.cpp and training/train_loop.cpp.
+// Implemented in training/trainer.cpp, train_loop.cpp and parameter_values.cpp.
 //
 // A tower's loop is the same under every aggregation rule: pull, compute, push. Whether that is
 // synchronous or asynchronous SGD is decided by the shards alone.
@@ -59,7 +59,8 @@ struct TrainOptions {
   Aggregation rule = Aggregation::sync;
   int64_t steps = 0;              // per slot
   int64_t examples_per_step = 0;  // per slot, for the rate; 0: not known
-  std::string checkpoint_dir;     // empty: none
+  // Empty: none. Of one training at a time; a folder that has checkpoints is for resuming only.
+  std::string checkpoint_dir;
   // Steps; 0: only at the end. Towers stop until the shards hold their state, not until it is
   // written. One that cannot be written is a warning; the ones before are kept.
   int64_t checkpoint_every = 0;
@@ -69,7 +70,8 @@ struct TrainOptions {
   // A step that fails because a process is gone is tried again; training ends with the error after
   // this long without progress.
   std::chrono::milliseconds patience{120'000};
-  // Called from the thread that called train().
+  // Called from the thread that called train(): on_progress once at first, then once for each step
+  // of the slowest slot.
   std::function<void(const TrainProgress&)> on_progress = {};
   std::function<void(const TrainEvent&)> on_event = {};
 };
@@ -84,12 +86,23 @@ struct TrainResult {
   std::string checkpoint;  // path of the newest manifest, or of the one resumed from; empty: none
 };
 
-// Trains until every slot has done `options.steps`. Throws, after all towers have stopped: what
-// `batch`, `on_progress` or `on_event` threw, of any type; Error(bad_data) for a loss or gradient
-// that is not finite (naming parameter, slot and step); Error(peer_lost) when patience ends (naming
-// who is missing); Error(io) when all steps are done and the last checkpoint cannot be written (the
-// values are still in the session); and what a step throws. The session can be used on.
+// Trains until every slot has done `options.steps`, from the first values of the parameters or from
+// a checkpoint. Throws, before any step: Error(invalid_argument) for towers and options that do not
+// fit together, a checkpoint_dir with checkpoints and no `resume`, one that another training uses,
+// a checkpoint of a later step than `steps` or of other optimizers; Error(bad_configuration) for a
+// checkpoint of another graph or data seed; Error(bad_data) if all are damaged. Throws, after all
+// towers have stopped: what `batch`, `on_progress` or `on_event` threw, of any type;
+// Error(bad_data) for a loss or gradient that is not finite (naming parameter, slot and step);
+// Error(peer_lost) when patience ends (naming who is missing); Error(io) when all steps are done
+// and the last checkpoint cannot be written (the values are still in the session); and what a step
+// throws. The session can be used on.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);
+
+// Gives the parameters of the session's graph the values of the newest whole checkpoint that a
+// training left in `checkpoint_dir`, to compute with them; a train() without `resume` does not
+// begin with them. Throws: Error(invalid_argument) if there is no checkpoint, or if the parameters
+// are another session's; and what train() throws for one that does not fit or is damaged.
+void load_parameters(Session& session, const std::string& checkpoint_dir);
 
 // The present values of all parameters of the session's graph, by name.
 std::map<std::string, Tensor> parameter_values(Session& session);

@@ -21,13 +21,13 @@ namespace {
 
 // Two towers that fit one weight; each step's batch is a function of it.
 struct Fit {
-  explicit Fit(int towers = 2) {
+  explicit Fit(const Optimizer& optimizer = sgd(0.01), int towers = 2) {
     for (int i = 0; i < towers; ++i) {
       auto scope = graph.scope({.name = detail::concat("tower", i), .slot = i});
       Output x = placeholder(graph, DType::f64, {-1, 1}, "x");
       Output w = parameter("w", fill(graph, {1, 1}, 0, DType::f64));
       Output loss = reduce_mean(square(matmul(x, w) - x * 3.0));
-      all.push_back({i, loss, minimize(loss, sgd(0.01)), {x}, [i](int64_t step) {
+      all.push_back({i, loss, minimize(loss, optimizer), {x}, [i](int64_t step) {
                        const double v = static_cast<double>(step % 3 + i);
                        return std::vector<Tensor>{Tensor::of<double>({v, v + 1}, {2, 1})};
                      }});
@@ -60,6 +60,24 @@ TrainOptions steps(int64_t n) {
   TrainOptions options;
   options.steps = n;
   return options;
+}
+
+// What a training is refused with.
+std::string refusal(Session& session, const std::vector<Tower>& towers,
+                    const TrainOptions& options) {
+  try {
+    train(session, towers, options);
+  } catch (const Error& e) {
+    CHECK(e.code() == Errc::invalid_argument);
+    return e.what();
+  }
+  return "none";
+}
+
+void has(const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  CAPTURE(part);
+  CHECK(text.find(part) != std::string::npos);
 }
 
 struct Stranger {  // no std::exception
@@ -261,6 +279,123 @@ TEST_CASE("a loss that is no single number is refused before training") {
   fit.all[0].loss = fit.all[0].feeds[0];
   CHECK_THROWS_WITH_AS(train(session, fit.all, steps(1)), doctest::Contains("wants one f32 or f64"),
                        Error);
+}
+
+TEST_CASE("a folder with checkpoints is trained into by resuming only") {
+  Folder folder("train-used");
+  TrainOptions options = steps(4);
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_every = 1;
+  Fit fit;
+  Session session = Session::local(fit.graph);
+  const TrainResult first = train(session, fit.all, options);
+  CHECK(folder.manifests() == 3);
+  options.steps = 1;
+  const std::string text = refusal(session, fit.all, options);
+  CHECK(text.find(folder.path()) == 0);
+  has(text, "the newest is " + std::filesystem::path(first.checkpoint).filename().string());
+  has(text, "resume = true, choose another checkpoint_dir, or empty this one");
+  CHECK(folder.manifests() == 3);
+  CHECK(std::filesystem::exists(first.checkpoint));
+  options.resume = true;
+  has(refusal(session, fit.all, options), "is of step 4, TrainOptions::steps is 1; ask for");
+  options.steps = 4;  // and the session's values are still those of the first training
+  CHECK(train(session, fit.all, options).weights_sha256 == first.weights_sha256);
+}
+
+TEST_CASE("a checkpoint folder is of one training at a time") {
+  Folder folder("train-claimed");
+  Fit fit, other;
+  Session session = Session::local(fit.graph), second = Session::local(other.graph);
+  TrainOptions options = steps(3), same = steps(3);
+  options.checkpoint_dir = same.checkpoint_dir = folder.path();
+  same.resume = true;
+  std::string text;
+  options.on_progress = [&](const TrainProgress&) {
+    if (text.empty()) text = refusal(second, other.all, same);
+  };
+  train(session, fit.all, options);
+  CHECK(text.find("another training writes its checkpoints to " + folder.path()) == 0);
+  CHECK(train(second, other.all, same).resumed_at == 3);
+}
+
+TEST_CASE("a checkpoint of another optimizer is refused, one with other numbers is not") {
+  Folder folder("train-optimizer");
+  TrainOptions options = steps(2);
+  options.checkpoint_dir = folder.path();
+  const auto session_of = [](Fit& fit) { return Session::local(fit.graph); };
+  {
+    Fit fit;
+    Session session = session_of(fit);
+    train(session, fit.all, options);
+  }
+  options.resume = true;
+  options.steps = 3;
+  Fit adams(adam()), faster(sgd(0.02));
+  Session session = session_of(adams), faster_session = session_of(faster);
+  const std::string text = refusal(session, adams.all, options);
+  has(text, "has trained parameter w with sgd, the graph trains it with adam; use sgd again");
+  CHECK(train(faster_session, faster.all, options).resumed_at == 2);
+}
+
+TEST_CASE("a parameter has one optimizer") {
+  Fit fit;
+  fit.all[1].update = minimize(fit.all[1].loss, adam());
+  Session session = Session::local(fit.graph);
+  const std::string text = refusal(session, fit.all, steps(1));
+  has(text, "parameter w is trained with sgd(learning rate 0.01) and, by PushGradient node ");
+  has(text, "with adam(learning rate 0.001, beta1 0.9, beta2 0.999, epsilon 1e-08); give minimize");
+  CHECK_THROWS_WITH_AS(
+      session.run({fit.all[0].update}, {{fit.all[0].feeds[0], fit.all[0].batch(0)[0]}}),
+      doctest::Contains("parameter w is trained with"), Error);
+}
+
+TEST_CASE("a tower that is put together wrongly is refused, naming what is wrong") {
+  Fit fit;
+  Session session = Session::local(fit.graph);
+  SUBCASE("exchanged") {
+    std::swap(fit.all[1].loss, fit.all[1].update);
+    has(refusal(session, fit.all, steps(1)), "are Tower::loss and Tower::update exchanged?");
+  }
+  SUBCASE("no update") {
+    fit.all[1].update = {};
+    has(refusal(session, fit.all, steps(1)), "Tower::update of slot 1 is empty");
+  }
+  SUBCASE("no batch") {
+    fit.all[1].batch = nullptr;
+    has(refusal(session, fit.all, steps(1)),
+        "Tower::batch of slot 1 is empty: give a function that makes the values of its 1 feeds");
+  }
+}
+
+TEST_CASE("progress is told once at first and once for each step") {
+  Fit fit;
+  Session session = Session::local(fit.graph);
+  TrainOptions options = steps(5);
+  std::vector<int64_t> told;
+  options.on_progress = [&](const TrainProgress& p) { told.push_back(p.step); };
+  train(session, fit.all, options);
+  CHECK(told == std::vector<int64_t>{0, 1, 2, 3, 4, 5});
+}
+
+TEST_CASE("a new session computes with the parameters of a checkpoint") {
+  Folder folder("train-load");
+  TrainOptions options = steps(6);
+  options.checkpoint_dir = folder.path();
+  const auto loss = [](Session& session, Fit& fit) {
+    return session.run({fit.all[0].loss}, {{fit.all[0].feeds[0], fit.all[0].batch(1)[0]}})[0]
+        .item<double>();
+  };
+  Fit trained(adam()), fresh(adam());
+  Session session = Session::local(trained.graph), other = Session::local(fresh.graph);
+  CHECK_THROWS_WITH_AS(load_parameters(other, folder.path()),
+                       doctest::Contains("there is no checkpoint in"), Error);
+  train(session, trained.all, options);
+  const double before = loss(other, fresh);
+  load_parameters(other, folder.path());
+  CHECK(loss(other, fresh) == loss(session, trained));
+  CHECK(loss(other, fresh) != before);
+  CHECK(train(other, fresh.all, steps(1)).resumed_at == 0);  // a training begins as it says
 }
 
 }  // namespace
