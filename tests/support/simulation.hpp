@@ -3,7 +3,7 @@
 // runs it over many seeds, each twice, since one seed must give one history (I23).
 //
 // A failure prints its history and `./dev sim NAME SEED`, which sets TROUPE_SIM_NAME and
-// TROUPE_SIM_SEED: then one seed runs, and all of its history is printed.
+// TROUPE_SIM_SEED: then one seed runs. With TROUPE_SIM_VERBOSE all of its history is printed.
 #pragma once
 
 #include <cstdint>
@@ -123,7 +123,8 @@ class Scenario {
 
  private:
   bool run_seed(uint64_t seed, bool print) const {
-    History history(print), again;
+    const bool all = print && std::getenv("TROUPE_SIM_VERBOSE");
+    History history(all), again;
     History* current = &history;
     try {
       body_(seed, history);
@@ -137,7 +138,7 @@ class Scenario {
       return failed(seed, *current, e.what());
     }
     if (print) {
-      history.print(std::cout);
+      if (all) history.print(std::cout);
       std::cout << name_ << " seed " << seed << ": " << history.events() << " events, history hash "
                 << history.hash() << ", no invariant broken\n";
     }
