@@ -19,6 +19,16 @@ constexpr std::array<std::string_view, 5> kJobs = {"ps", "worker", "chief", "eva
 constexpr size_t kSpecBytesMax = 1 << 20;
 constexpr int kTasksMax = 1024;  // of a job; what a mesh can hold
 
+bool is_job(std::string_view job) {
+  return std::find(kJobs.begin(), kJobs.end(), job) != kJobs.end();
+}
+
+std::string no_job(std::string_view job) {
+  return detail::concat("\"", job,
+                        "\" is no job; the jobs are ps, worker, chief, evaluator and client",
+                        job == "workers" ? "; did you mean \"worker\"?" : "");
+}
+
 std::string_view trim(std::string_view s) {
   const auto first = s.find_first_not_of(" \t\r");
   if (first == s.npos) return {};
@@ -72,9 +82,7 @@ class SpecReader {
         throw error("\"", digits, "\" is no task number; write a number from 0 to ", kTasksMax - 1);
       job = job.substr(0, slash);
     }
-    if (std::find(kJobs.begin(), kJobs.end(), job) == kJobs.end())
-      throw error("\"", job, "\" is no job; the jobs are ps, worker, chief, evaluator and client",
-                  job == "workers" ? "; did you mean \"worker\"?" : "");
+    if (!is_job(job)) throw error(no_job(job));
     auto& tasks = jobs_[std::string(job)];
     if (index < 0) {
       if (!tasks.empty())
@@ -170,6 +178,10 @@ const std::string& ClusterSpec::address(const std::string& job, int task) const 
 
 ClusterSpec parse_cluster_spec(const std::string& text, const std::string& name) {
   return SpecReader(name).read(text);
+}
+
+void check_job(const std::string& job) {
+  if (!is_job(job)) throw Error(Errc::bad_configuration, no_job(job));
 }
 
 ClusterSpec read_cluster_spec(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "actors/process.hpp"
+#include "troupe/cluster.hpp"
 
 namespace troupe {
 namespace {
@@ -74,6 +75,7 @@ class Pulse {
 }  // namespace
 
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
+  check_job(options.job);
   if (options.task < 0)
     throw Error(Errc::invalid_argument, "--task is ", options.task, "; tasks count from 0");
   ClusterOptions cluster;
@@ -110,6 +112,7 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
 }
 
 int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
+  check_job(options.job);
   TaskRequest request;
   request.cluster = options.cluster;
   request.job = options.job;

@@ -46,7 +46,7 @@ namespace {
 options::options_description join_options() {
   options::options_description out("actor-node join: one node of a cluster");
   out.add_options()("job", options::value<std::string>()->default_value("worker"),
-                    "ps, worker, or a name of yours")(
+                    "ps, worker, chief, evaluator or client")(
       "task", options::value<int>(), "number within the job; without it: one that is free")(
       "listen", options::value<std::string>(),
       "address for the others; port 0: any free one (default: 127.0.0.1:0)")(
@@ -117,6 +117,8 @@ NodeOptions node_of(const options::variables_map& given) {
 void run(NodeOptions node, const options::variables_map& given, bool& listening) {
   node.process.log = console_log(given["log-format"].as<std::string>(),
                                  "/job:" + node.job + "/task:" + std::to_string(node.task));
+  if (given["job"].defaulted())
+    node.process.log(troupe::LogLevel::info, "no --job was given: this is a worker");
   node.on_listening = [&](const std::string& address) {
     listening = true;
     if (given.count("address-file"))

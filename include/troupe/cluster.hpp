@@ -28,6 +28,8 @@ struct ClusterSpec {
   const std::string& address(const std::string& job, int task) const;
 };
 
+// Throws: Error(bad_configuration) for a job that no cluster has; `job` is what --job was given.
+void check_job(const std::string& job);
 // Throws: Error(io) when the file cannot be read; Error(bad_configuration) with file and line for
 // two tasks with one address, a missing index, an unknown job, a job without tasks, no worker, or
 // an address that is none.

@@ -13,7 +13,7 @@ namespace troupe {
 
 struct NodeOptions {
   std::string cluster = "troupe";
-  std::string job = "worker";
+  std::string job = "worker";  // or ps, chief, evaluator, client
   int task = 0;
   std::string listen = "127.0.0.1:0";   // port 0: any free one
   std::vector<std::string> seeds = {};  // members to join by, "host:port"; empty: this is the first
@@ -27,8 +27,8 @@ struct NodeOptions {
 };
 
 // Runs until `stop` is set, or somebody asks the node to leave. Throws: Error(bad_configuration)
-// when the cluster refuses us, with its reason; Error(io) when the port is in use, with what to do;
-// Error(internal) when the node's own actor died.
+// for a job that is none, and when the cluster refuses us, with its reason; Error(io) when the port
+// is in use, with what to do; Error(internal) when the node's own actor died.
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop);
 
 // Asks the members at `options.seeds` for a task number of `options.job` that nobody has; it is
