@@ -6,10 +6,12 @@
 // and parameters live on the ps tasks; without one, everything runs in this process, with the same
 // bits in the synchronous half.
 #include <signal.h>
+#include <unistd.h>
 
 #include <boost/program_options.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -38,6 +40,38 @@ void kill_node(const std::string& job) {
   if (pid <= 1) throw Error(Errc::io, "no pid file for /job:", job, "/task:0 in ", directory);
   std::printf("demo: kill -9 %d, which is /job:%s/task:0\n", pid, job.c_str());
   ::kill(pid, SIGKILL);
+}
+
+// For the handler: what comes after the signal's name.
+char stopped_text[4600];
+bool stdout_is_terminal = false;
+
+// A last line, and then what the signal would have done without us.
+void on_stop(int number) {
+  static volatile sig_atomic_t said = 0;
+  if (!said) {
+    said = 1;
+    const char* const name = number == SIGINT ? "\nstopped by SIGINT" : "\nstopped by SIGTERM";
+    const int skipped = stdout_is_terminal ? 0 : 1;  // only there a line may have been begun
+    [[maybe_unused]] ssize_t n = write(1, name + skipped, std::strlen(name + skipped));
+    n = write(1, stopped_text, std::strlen(stopped_text));
+  }
+  signal(number, SIG_DFL);
+  ::kill(getpid(), number);
+}
+
+void say_when_stopped(const std::filesystem::path& out) {
+  stdout_is_terminal = isatty(1) == 1;
+  std::snprintf(stopped_text, sizeof stopped_text,
+                "; checkpoints are in %s; go on with the same command and --resume\n", out.c_str());
+  struct sigaction action = {};
+  action.sa_handler = on_stop;
+  sigaddset(&action.sa_mask, SIGINT), sigaddset(&action.sa_mask, SIGTERM);
+  for (int number : {SIGINT, SIGTERM}) {
+    struct sigaction before = {};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
 }
 
 // Where the cluster is: none for a session in this process.
@@ -162,18 +196,33 @@ TrainOptions train_options(const Setting& s, Aggregation rule) {
 }
 
 void print_results(const std::vector<std::pair<Aggregation, Outcome>>& results) {
-  std::printf("\n%-6s %10s %10s %12s %12s  %s\n", "rule", "steps", "seconds", "validation", "test",
-              "weights");
+  const bool validated = results[0].second.validation.has_value();
+  std::printf("\n%-6s %10s %10s %s%12s  %s\n", "rule", "steps", "seconds",
+              validated ? "  validation " : "", "test", "weights");
   for (const auto& [rule, o] : results) {
-    char validation[16] = "-";
-    if (o.validation) std::snprintf(validation, sizeof validation, "%.2f %%", *o.validation);
-    std::printf("%-6s %10lld %10.1f %12s %10.2f %%  sha256 %s%s\n", to_string(rule),
+    char validation[16] = "";
+    if (o.validation) std::snprintf(validation, sizeof validation, "%10.2f %% ", *o.validation);
+    std::printf("%-6s %10lld %10.1f %s%10.2f %%  sha256 %s%s\n", to_string(rule),
                 static_cast<long long>(o.result.steps), o.result.seconds, validation, o.test,
                 o.result.weights_sha256.c_str(), o.result.recoveries ? "  (shards recovered)" : "");
   }
   for (const auto& [rule, o] : results)
     std::printf("newest checkpoint of %s: %s\n", to_string(rule),
                 o.result.checkpoint.empty() ? "none" : o.result.checkpoint.c_str());
+}
+
+// Whether the test images were told well enough; says so.
+bool judge(const std::vector<std::pair<Aggregation, Outcome>>& results, double wanted) {
+  if (wanted <= 0) return true;
+  bool good = true;
+  for (const auto& [rule, o] : results)
+    if (o.test < wanted) {
+      std::printf("%s: accuracy %.2f %% is below the expected %g %%\n", to_string(rule), o.test,
+                  wanted);
+      good = false;
+    }
+  if (good) std::printf("passed: at least %g %% wanted\n", wanted);
+  return good;
 }
 
 // The synchronous training again, in this process, where nothing dies.
@@ -199,8 +248,10 @@ int run(const options::variables_map& given) {
     throw Error(Errc::invalid_argument, "--kill wants worker or ps, got \"", kill, "\"");
   if (!kill.empty() && !std::getenv("TROUPE_RUN_DIR"))
     throw Error(Errc::invalid_argument, "--kill works only under actor-node up");
-  const std::filesystem::path out = given["out"].as<std::string>();
+  const std::filesystem::path out =
+      std::filesystem::absolute(given["out"].as<std::string>()).lexically_normal();
   std::filesystem::create_directories(out);
+  say_when_stopped(out);
   ProcessOptions process;
   process.log = console_log(given["log-format"].as<std::string>(), "train_digits");
   process.log_level = log_level(given["log-level"].as<std::string>());
@@ -229,7 +280,9 @@ int run(const options::variables_map& given) {
     const Callable step =
         session.prepare({net.towers[0].loss, net.towers[0].update}, net.towers[0].feeds);
     picture = write_extra(out / "graph.dot", session.dot(step));
-    trace = write_extra(out / "trace.json", results.back().second.trace);
+    const std::string& events = results.back().second.trace;
+    trace = events.empty() ? "none, as there was no step left to train"
+                           : write_extra(out / "trace.json", events);
     print_tables(session, step);
   }
   print_results(results);
@@ -239,13 +292,7 @@ int run(const options::variables_map& given) {
   bool good = true;
   if (!cluster.addresses.empty() && (!kill.empty() || given.count("verify")))
     good = verify(s, batches, process, results[0].second.result.weights_sha256);
-  for (const auto& [rule, o] : results)
-    if (o.test < s.wanted_accuracy) {
-      std::printf("%s: accuracy %.2f %% is below the expected %.1f %%\n", to_string(rule), o.test,
-                  s.wanted_accuracy);
-      good = false;
-    }
-  return good ? 0 : 1;
+  return judge(results, s.wanted_accuracy) && good ? 0 : 1;
 }
 
 options::options_description all_options() {

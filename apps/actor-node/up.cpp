@@ -155,7 +155,7 @@ class Supervisor {
   void ended(pid_t pid, int status) {
     if (pid == program_) {
       program_ = -1;
-      if (WIFSIGNALED(status) && !stopping_)
+      if (WIFSIGNALED(status) && !stopping_ && !stop_requested)
         std::fprintf(stderr, "actor-node: %s %s\n", program_name_.c_str(),
                      how_it_ended(status).c_str());
       if (exit_code_ < 0)

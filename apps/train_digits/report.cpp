@@ -3,13 +3,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 using namespace troupe;
 
@@ -26,6 +29,49 @@ int64_t count_right(const Tensor& classes, const Tensor& labels) {
 
 double percent_of(int64_t right, int64_t all) {
   return 100.0 * static_cast<double>(right) / static_cast<double>(all);
+}
+
+// One row a device: how many nodes of which ops.
+void print_devices(const std::vector<PlacedNode>& nodes) {
+  constexpr size_t kOpsWidth = 60;
+  std::map<std::string, std::map<std::string, int>> devices;
+  size_t width = 6;
+  for (const PlacedNode& n : nodes) {
+    ++devices[n.device][n.op];
+    width = std::max(width, n.device.size());
+  }
+  const int w = static_cast<int>(width);
+  std::printf(
+      "\nWhere the nodes of tower 0's training step ran (the graph file names each one)\n"
+      "  %-*s %6s  %s\n",
+      w, "device", "nodes", "of which");
+  for (const auto& [device, ops] : devices) {
+    int count = 0;
+    std::string line, text;
+    for (const auto& [op, n] : ops) {
+      count += n;
+      std::string word = op + (n > 1 ? detail::concat(" x", n) : "") + ", ";
+      if (line.size() + word.size() > kOpsWidth) {
+        text += line.substr(0, line.size() - 1) + "\n" + std::string(width + 11, ' ');
+        line.clear();
+      }
+      line += word;
+    }
+    text += line.substr(0, line.size() - 2);
+    std::printf("  %-*s %6d  %s\n", w, device.c_str(), count, text.c_str());
+  }
+}
+
+void print_edges(const std::vector<CutEdge>& edges) {
+  size_t width = 6;
+  for (const CutEdge& e : edges) width = std::max(width, e.tensor.size());
+  const int w = static_cast<int>(width);
+  std::printf("\nWhat crossed between devices in tower 0's step\n  %-*s %10s %12s  %s\n", w,
+              "tensor", "transfers", "bytes", "from -> to");
+  for (const CutEdge& e : edges)
+    std::printf("  %-*s %10lld %12lld  %s -> %s\n", w, e.tensor.c_str(),
+                static_cast<long long>(e.transfers), static_cast<long long>(e.bytes),
+                e.source.c_str(), e.destination.c_str());
 }
 
 }  // namespace
@@ -118,10 +164,7 @@ std::string StepTrace::end() {
 }
 
 void print_tables(Session& session, const Callable& step) {
-  std::printf("\nWhere the nodes of tower 0's training step ran\n  %-44s %-22s %s\n", "node", "op",
-              "device");
-  for (const PlacedNode& n : session.placement(step))
-    std::printf("  %-44s %-22s %s\n", n.node.c_str(), n.op.c_str(), n.device.c_str());
+  print_devices(session.placement(step));
   std::printf(
       "\nWhere the parameters lived, and what moved between them and the workers\n"
       "  %-12s %10s %10s %10s %14s %14s  %s\n",
@@ -131,12 +174,7 @@ void print_tables(Session& session, const Callable& step) {
                 static_cast<long long>(p.offset), static_cast<long long>(p.size),
                 static_cast<long long>(p.bytes), static_cast<long long>(p.pulled_bytes),
                 static_cast<long long>(p.pushed_bytes), p.task.c_str());
-  std::printf("\nWhat crossed between devices in tower 0's step\n  %-36s %10s %12s  %s\n", "tensor",
-              "transfers", "bytes", "from -> to");
-  for (const CutEdge& e : session.cut_edges(step))
-    std::printf("  %-36s %10lld %12lld  %s -> %s\n", e.tensor.c_str(),
-                static_cast<long long>(e.transfers), static_cast<long long>(e.bytes),
-                e.source.c_str(), e.destination.c_str());
+  print_edges(session.cut_edges(step));
 }
 
 std::string write_extra(const std::filesystem::path& path, const std::string& text) {

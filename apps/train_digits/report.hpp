@@ -57,7 +57,7 @@ class StepTrace {
   std::string trace_;
 };
 
-// Which node and which parameter slice lived where, and what crossed between devices.
+// How many nodes ran where, which parameter slice lived where, and what crossed between devices.
 void print_tables(troupe::Session& session, const troupe::Callable& step);
 
 // Writes a file that nothing depends on. Returns where it is, for people; if it cannot be written,

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A training that stops at a checkpoint and is resumed ends with the bits of one that never stopped. Argument: the build folder.
+# A training that stops at a checkpoint and is resumed ends with the bits of one that never stopped; one that is stopped by a
+# signal says how to go on. Argument: the build folder.
 set -euo pipefail
 build=$1
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
@@ -15,6 +16,24 @@ grep -q 'resumed at step 40' "$out/second.log" || { cat "$out/second.log"; echo 
 whole=$(sync_hash "$out/whole.log")
 resumed=$(sync_hash "$out/second.log")
 [ -n "$whole" ] && [ "$whole" = "$resumed" ] || { echo "whole $whole, resumed $resumed"; exit 1; }
+
+# Nothing is left to train: no trace is named.
+"$build/train_digits" --digits "$data" --steps 80 --out "$out/cut" --resume >"$out/idle.log" 2>&1
+grep -q '^trace .*: none, as there was no step left' "$out/idle.log" || { cat "$out/idle.log"; echo "a trace of nothing"; exit 1; }
+
+# Stopped by a signal: one line says where the checkpoints are; the signal ends the program all the same.
+mkfifo "$out/lines"
+"$build/train_digits" --digits "$data" --steps 100000 --out "$out/stopped" >"$out/lines" 2>&1 &
+pid=$!
+while IFS= read -r line; do
+  case $line in 'sync step'*) kill -TERM $pid 2>/dev/null || true ;; esac
+  printf '%s\n' "$line"
+done <"$out/lines" >"$out/stopped.log"
+code=0
+wait $pid || code=$?
+[ "$code" = 143 ] && [ "$(tail -n 1 "$out/stopped.log")" = \
+  "stopped by SIGTERM; checkpoints are in $out/stopped; go on with the same command and --resume" ] ||
+  { cat "$out/stopped.log"; echo "stopped: exit code $code"; exit 1; }
 
 # A damaged newest checkpoint: said, and the one before it is used; the weights are the same again.
 manifest=$(ls "$out/cut/checkpoint-sync/"*.manifest.json | tail -n 1)

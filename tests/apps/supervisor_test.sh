@@ -33,7 +33,7 @@ for i in {1..45}; do
   esac
   timeout 3 "$build/actor-node" up --ps 2 --workers 2 --threads 1 "${program[@]}" >"$out/log" 2>&1
   got=$?
-  [ $got = $code ] || fail "run $i of a short program (${program[*]}): exit code $got"
+  [ $got = "$code" ] || fail "run $i of a short program (${program[*]}): exit code $got"
 done
 
 # What runs is called by its name, not by the link that leads there.
