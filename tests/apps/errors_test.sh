@@ -2,7 +2,8 @@
 # What a user does wrong gets one clear line and the right exit code. Argument: the build folder.
 set -uo pipefail
 build=$1
-data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
+tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+data=$tree/data/digits.csv.gz
 out=$(mktemp -d)
 pids=()
 trap '[ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null; wait 2>/dev/null; rm -rf "$out"' EXIT
@@ -45,6 +46,13 @@ expect 64 'wants 0 to 1436' "$build/train_digits" --digits "$data" --validation 
 expect 64 'frozen-after' "$build/actor-node" up --frozen-after 0.1 true
 expect 78 'at least one worker' "$build/actor-node" up --ps 1 --workers 0 true
 expect 64 'alive-fd' "$build/actor-node" join --alive-fd 99
+
+# ./dev does nothing when it is told more than it understands.
+expect 64 'test takes at most 1, got: ops graph' "$tree/dev" test ops graph
+expect 64 'build takes no argument' "$tree/dev" build ops
+expect 64 'fmt takes no argument' "$tree/dev" fmt dev
+expect 64 'whole number as SEED' "$tree/dev" sim cluster-step first
+expect 64 'no stage is called' "$tree/dev" check everything
 
 # Data that cannot be read: a folder; a file that is not for us, which root would read all the same.
 expect 74 "$out" "$build/train_digits" --digits "$out"
