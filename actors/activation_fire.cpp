@@ -150,10 +150,15 @@ void Activation::start_async(uint32_t i, const FiringNode& node) {
   if (started.code != Errc::ok) firing->fail(started.code, started.text);
 }
 
-// True if the kernel may run again; else the step is stopped with the node's name.
+// True if the kernel may run again; else the step is stopped with the node's name. A kernel that
+// refuses its inputs would refuse them again.
 bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& text) {
   const FiringNode& node = stage_.nodes_[i];
   for (uint32_t k = 0; k < node.n_out; ++k) values_[node.out + k].reset();
+  if (code == Errc::invalid_argument || code == Errc::bad_data) {
+    stop(code, detail::concat("node ", stage_.names_[i], " on ", stage_.device(), ": ", text));
+    return false;
+  }
   auto restarts =
       std::find_if(restarts_.begin(), restarts_.end(), [i](const auto& r) { return r.first == i; });
   if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {i, 0});

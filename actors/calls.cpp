@@ -6,6 +6,7 @@
 #include "actors/survey.hpp"
 #include "graph/passes.hpp"
 #include "troupe/device_name.hpp"
+#include "actors/joined.hpp"
 
 namespace troupe {
 namespace {
@@ -165,9 +166,7 @@ Calls::Standing Calls::standing(int64_t id) const {
 
 std::string Calls::missing_tasks(int64_t id) const {
   std::lock_guard lock(mutex_);
-  std::string out;
-  for (const std::string& task : state_.missing_tasks(id)) out += (out.empty() ? "" : ", ") + task;
-  return out;
+  return joined(state_.missing_tasks(id));
 }
 
 void Calls::wait_ready(int64_t id, std::chrono::milliseconds timeout) {
@@ -246,9 +245,7 @@ MasterOrders Calls::carry_out(const MasterOrder& order, Call& call, Later& later
   const bool here = order.task == process_.task();
   switch (order.kind) {
     case MasterOrder::install:
-      if (here) return install_here(call);
-      install_there(call, order);
-      break;
+      return here ? install_here(call) : install_there(call, order);
     case MasterOrder::connect:
       if (here) return connect_here(call);
       connect_there(order);
@@ -312,17 +309,23 @@ MasterOrders Calls::connect_here(Call& call) {
   return state_.connected(process_.task(), e.executable);
 }
 
-void Calls::install_there(const Call& call, const MasterOrder& order) {
+MasterOrders Calls::install_there(const Call& call, const MasterOrder& order) {
   const Members::Present member = members_.find(order.task);
-  if (!member.agent) return;
-  remote_.install(
-      member, state_.calls().at(order.call), call.prepared->graph, process_.cpu().name(),
-      [this, order](Errc code, const std::string& text, const RemoteParts::Receivers& receivers) {
-        on_event([&](MasterState& s) {
-          return code == Errc::ok ? s.installed(order.task, order.executable, receivers)
-                                  : s.install_failed(order.task, order.executable, code, text);
-        });
-      });
+  if (!member.agent) return {};
+  const auto done = [this, order](Errc code, const std::string& text,
+                                  const RemoteParts::Receivers& receivers) {
+    on_event([&](MasterState& s) {
+      return code == Errc::ok ? s.installed(order.task, order.executable, receivers)
+                              : s.install_failed(order.task, order.executable, code, text);
+    });
+  };
+  try {
+    remote_.install(member, state_.calls().at(order.call), call.prepared->graph,
+                    process_.cpu().name(), done);
+  } catch (const Error& error) {  // a graph too large to be sent
+    return state_.install_failed(order.task, order.executable, error.code(), error.what());
+  }
+  return {};
 }
 
 void Calls::connect_there(const MasterOrder& order) {

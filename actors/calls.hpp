@@ -117,7 +117,7 @@ class Calls {
   MasterOrders carry_out(const MasterOrder& order, Call& call, Later& later);
   MasterOrders install_here(Call& call);
   MasterOrders connect_here(Call& call);
-  void install_there(const Call& call, const MasterOrder& order);
+  MasterOrders install_there(const Call& call, const MasterOrder& order);
   void connect_there(const MasterOrder& order);
   void uninstall_there(const MasterOrder& order);
   void forget_local(Call& call, Later& later);

@@ -104,6 +104,7 @@ void Installation::run(const RunContext& info, Stage* fed,
     const int64_t run = step.info().run;
     stage.release(ActivationPtr{&step});
     bool last = false, first_failure = false;
+    std::shared_ptr<Installation> self;  // of our own: the last one lets go of theirs
     {
       std::lock_guard lock(ends->mutex);
       if (&stage == fed) ends->kept = std::move(kept);
@@ -112,12 +113,12 @@ void Installation::run(const RunContext& info, Stage* fed,
         first_failure = true;
       }
       last = --ends->open == 0;
+      self = last ? std::move(ends->self) : ends->self;
     }
     if (first_failure && !last)
-      ends->self->cancel(run, Errc::cancelled, "another stage of the step failed: " + result.text);
+      self->cancel(run, Errc::cancelled, "another stage of the step failed: " + result.text);
     if (last) {
       Done done = std::move(ends->done);
-      std::shared_ptr<Installation> self = std::move(ends->self);
       done(ends->first, std::move(ends->kept));
     }
   };

@@ -9,7 +9,7 @@
 #include "actors/survey.hpp"
 
 namespace troupe {
-// Receives FinishStep of this session's steps. Only stores and signals.
+// Receives FinishStep of this session's steps. Stores, and calls what waits for the run.
 class Master::Door final : public caf::monitorable_actor {
  public:
   Door(caf::actor_config& config, Master* master) : monitorable_actor(config), master_(master) {}
@@ -33,13 +33,17 @@ Master::Master(Process& process, Graph& graph, uint64_t session)
       graph_(graph),
       session_(session),
       asker_(spawn_asker(process.system())),
-      members_(process, asker_,
-               {.up = [this](const Member& member) { calls_.member_up(member); },
-                .down =
-                    [this](const Member& member, const std::string& reason) {
-                      calls_.member_down(member, reason);
-                      runs_->member_down(member.name(), reason);
-                    }}),
+      members_(
+          process, asker_,
+          {.up = [this](
+                     const Member& member) { later([this, member] { calls_.member_up(member); }); },
+           .down =
+               [this](const Member& member, const std::string& reason) {
+                 later([this, member, reason] {
+                   calls_.member_down(member, reason);
+                   runs_->member_down(member.name(), reason);
+                 });
+               }}),
       calls_(process, members_, asker_, graph, session,
              [this](int64_t call) { runs_->settled(call); }),
       runs_(std::make_shared<RunTable>(process, calls_, session, door_)) {
@@ -64,8 +68,12 @@ Master::~Master() { stop(); }
 void Master::finished(const FinishStep& m) {
   if (m.session != session_) return;
   if (m.code == Errc::ok) return runs_->finish_part(m.run, m.task, Errc::ok, {}, {});
-  // What follows from a failure is work, and the network thread may be here.
-  caf::anon_send(asker_, RemoteRequest{[this, m](caf::event_based_actor*) { failed(m); }});
+  later([this, m] { failed(m); });
+}
+
+void Master::later(std::function<void()> work) {
+  caf::anon_send(asker_,
+                 RemoteRequest{[work = std::move(work)](caf::event_based_actor*) { work(); }});
 }
 
 void Master::failed(const FinishStep& m) {

@@ -48,7 +48,9 @@ class Master : public MeshListener {
   void remove_listener(MeshListener* listener) { members_.remove_listener(listener); }
   std::map<std::string, caf::actor> agents() const { return members_.agents(); }  // by task
   std::vector<std::string> devices() const;  // ours, and those of all members
-  bool wait_for_any(std::chrono::milliseconds timeout) { return members_.wait_for_any(timeout); }
+  size_t wait_for_count(size_t count, const std::string& but, std::chrono::milliseconds timeout) {
+    return members_.wait_for_count(count, but, timeout);
+  }
   std::vector<std::string> wait_for(const std::vector<std::string>& tasks,
                                     std::chrono::milliseconds timeout) {
     return members_.wait_for(tasks, timeout);
@@ -93,6 +95,7 @@ class Master : public MeshListener {
 
   void finished(const FinishStep& message);
   void failed(const FinishStep& message);
+  void later(std::function<void()> work);  // in the asker: the network thread may be here
   void tick(caf::event_based_actor* self);
   void take_back_parts();
 

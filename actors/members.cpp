@@ -103,10 +103,16 @@ StepResult Members::refusal() const {
   return refusal_;
 }
 
-bool Members::wait_for_any(std::chrono::milliseconds timeout) {
+size_t Members::wait_for_count(size_t count, const std::string& but,
+                               std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, timeout, [&] { return !present_.empty() || refusal_.code != Errc::ok; });
-  return !present_.empty();
+  size_t there = 0;
+  changed_.wait_for(lock, timeout, [&] {
+    there = 0;
+    for (const auto& [task, member] : present_) there += member.member.job != but;
+    return there >= count || refusal_.code != Errc::ok;
+  });
+  return there;
 }
 
 std::vector<std::string> Members::wait_for(const std::vector<std::string>& tasks,

@@ -23,7 +23,7 @@ inline constexpr std::chrono::seconds kAgentTimeout{30};
 
 class Members {
  public:
-  // Hear of everything before the listeners do.
+  // Called before the listeners are, on the network thread or the asker's; must not block.
   struct First {
     std::function<void(const Member&)> up;
     std::function<void(const Member&, const std::string& reason)> down;
@@ -51,7 +51,8 @@ class Members {
   // Of all members there ever were: a call may be placed on one that is away just now.
   std::map<std::string, std::vector<std::string>> devices() const;  // by task
   StepResult refusal() const;  // what the cluster said when it refused us; ok if it did not
-  bool wait_for_any(std::chrono::milliseconds timeout);  // until there is one
+  // Up to `timeout` for `count` members whose job is not `but`. Returns how many there are.
+  size_t wait_for_count(size_t count, const std::string& but, std::chrono::milliseconds timeout);
   // Up to `timeout` for all of `tasks`. Returns those still missing.
   std::vector<std::string> wait_for(const std::vector<std::string>& tasks,
                                     std::chrono::milliseconds timeout);

@@ -70,6 +70,8 @@ std::shared_ptr<const Registry> ops_of(const ProcessOptions& options) {
 struct Process::Config : caf::actor_system_config {
   explicit Config(int lanes) {
     set("scheduler.max-threads", static_cast<size_t>(lanes));
+    // An actor with a long mailbox gives its lane back now and then: what it put off is then sent.
+    set("scheduler.max-throughput", size_t{16});
     set("logger.verbosity", caf::atom("quiet"));
     add_control_messages(*this);
     add_service_messages(*this);

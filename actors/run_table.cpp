@@ -5,6 +5,7 @@
 #include <future>
 
 #include "actors/messages.hpp"
+#include "actors/joined.hpp"
 
 namespace troupe {
 namespace {
@@ -30,13 +31,6 @@ void check_feeds(const PreparedCall& call, const std::vector<Tensor>& feeds) {
 
 const char kTakenBack[] = "the caller cancelled the step";
 const char kClosed[] = "the session is closed; make a new one";
-
-template <class Names>
-std::string listed(const Names& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
 
 }  // namespace
 
@@ -74,10 +68,10 @@ class RunTable::Firing {
     if (cancel) {
       watching_ =
           cancel->watch([fired = fired_] { fired->interrupt(Errc::cancelled, kTakenBack); });
-      if (!watching_) fired_->stopped = {Errc::cancelled, kTakenBack};
+      if (!watching_) fired_->interrupt(Errc::cancelled, kTakenBack);
     }
     std::lock_guard lock(runs_.mutex_);
-    if (runs_.stopped_) fired_->stopped = {Errc::cancelled, kClosed};
+    if (runs_.stopped_) fired_->interrupt(Errc::cancelled, kClosed);
     at_ = runs_.fired_.insert(runs_.fired_.end(), fired_.get());
   }
   ~Firing() {
@@ -122,7 +116,7 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
   if (!step->own(true) && !stage.wait(*step, std::chrono::steady_clock::now() + options.timeout)) {
     step->interrupt(Errc::timeout,
                     detail::concat("the step did not end within ", options.timeout.count(),
-                                   " ms; it waits for ", listed(step->waiting_for()),
+                                   " ms; it waits for ", joined(step->waiting_for()),
                                    "; give it more time with RunOptions::timeout"));
     stage.wait(*step, std::chrono::steady_clock::time_point::max());
   }
@@ -388,7 +382,7 @@ std::vector<Stall> RunTable::tick() {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, run] : runs_) {
-      if (t >= run->deadline && !run->cancelled) expired.emplace_back(run, listed(run->open));
+      if (t >= run->deadline && !run->cancelled) expired.emplace_back(run, joined(run->open));
       if (t >= run->deadline + kAgentTimeout)
         for (const std::string& task : run->open)
           if (task != process_.task()) silent.emplace_back(id, task);

@@ -6,6 +6,7 @@
 
 #include "actors/session_state.hpp"
 #include "troupe/caf.hpp"
+#include "actors/joined.hpp"
 
 namespace troupe {
 
@@ -94,6 +95,16 @@ void SessionState::close() {
   process.reset();
 }
 
+namespace {
+
+std::vector<std::string> tasks_of(const std::map<std::string, caf::actor>& agents) {
+  std::vector<std::string> out;
+  for (const auto& [task, agent] : agents) out.push_back(task);
+  return out;
+}
+
+}  // namespace
+
 Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
@@ -132,6 +143,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   if (cluster.seeds.empty())
     throw Error(Errc::invalid_argument,
                 "no address to connect to; give \"host:port\" of any member of the cluster");
+  const size_t seeds = cluster.seeds.size();
   auto state = std::make_unique<SessionState>();
   const uint64_t incarnation = Process::draw_incarnation();
   const int shards = options.process.parameter_shards;
@@ -144,24 +156,27 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   state->gate = state->master->gate();
   state->process->start(state->master.get());
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
-  const bool answered = state->master->wait_for_any(options.timeout);
+  const size_t wanted = options.wait_for.empty() ? seeds : 1;
+  const size_t there = state->master->wait_for_count(wanted, options.job, options.timeout);
   if (const StepResult refused = state->master->refusal(); refused.code != Errc::ok)
     throw Error(refused.code, "the cluster at ", address, " refused us: ", refused.text);
-  if (!answered)
+  if (there == 0)
     throw Error(Errc::peer_lost, "nobody answered at ", address, " within ",
                 options.timeout.count(),
                 " ms; start the nodes, or check the address and the cluster name \"",
                 options.cluster, "\"");
+  if (there < wanted)
+    throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for the ", wanted,
+                " nodes at ", address, ", but only ", there, " came (",
+                joined(tasks_of(state->master->agents())),
+                "); start the others, or name those you need in ConnectOptions::wait_for");
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       deadline - std::chrono::steady_clock::now());
   const auto missing =
       state->master->wait_for(options.wait_for, std::max(left, std::chrono::milliseconds(1)));
-  if (!missing.empty()) {
-    std::string names;
-    for (const std::string& task : missing) names += (names.empty() ? "" : ", ") + task;
-    throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for ", names,
+  if (!missing.empty())
+    throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for ", joined(missing),
                 "; start them with actor-node join, or give more time");
-  }
   state->parameters = make_parameter_owner(
       *state->master, {.container = options.container, .slots = options.slots, .shards = shards});
   return Session(std::move(state));

@@ -1,5 +1,6 @@
 // Implements actors/survey.hpp.
 #include "actors/survey.hpp"
+#include "actors/joined.hpp"
 
 #include <algorithm>
 
@@ -7,12 +8,6 @@ namespace troupe {
 namespace {
 
 constexpr int kClockSamples = 8;
-
-std::string joined(const std::vector<std::string>& parts, const char* between) {
-  std::string out;
-  for (const std::string& part : parts) out += (out.empty() ? "" : between) + part;
-  return out;
-}
 
 // Asks each agent in turn and hands its answer to `take`; who does not answer is named in the log.
 template <class Answer, class Question>

@@ -11,8 +11,9 @@ namespace troupe {
 
 // Format version; readers refuse newer ones.
 inline constexpr uint32_t kGraphVersion = 1;
-// Larger ones are refused before anything is read: protobuf itself stops at 2 GiB.
-inline constexpr size_t kGraphBytesMax = size_t{1} << 30;
+// Larger ones are refused before anything is read. A graph travels as one control message, of which
+// net/caf_bridge.hpp allows 64 MiB.
+inline constexpr size_t kGraphBytesMax = size_t{60} << 20;
 inline constexpr int kGraphNodesMax = 4'000'000;
 
 std::string graph_to_proto(const Graph& graph);

@@ -146,11 +146,6 @@ Errc Link::send(uint64_t target, uint64_t sender, const PlaneMessage& message, b
     bulk_.push_back({std::move(frame), payload, 0, next_transfer_++});
   }
   ++stats_.messages_out;
-  if (const auto* deliver = std::get_if<Deliver>(&message)) {
-    const auto key = std::tuple(deliver->key.session, deliver->key.executable, deliver->key.edge);
-    if (edge_bytes_.size() < kEdgesMax || edge_bytes_.count(key))
-      edge_bytes_[key] += static_cast<int64_t>(size);
-  }
   if (!more || !is_small || small_queued_ >= kGatherMax) pump(lock, false);
   return Errc::ok;
 }
@@ -375,11 +370,6 @@ LinkStats Link::stats() const {
   LinkStats out = stats_;
   out.queued_bytes = small_queued_ + caf_queued_ + bulk_queued_;
   return out;
-}
-
-std::map<std::tuple<uint64_t, uint32_t, int32_t>, int64_t> Link::edge_bytes() const {
-  std::lock_guard lock(mutex_);
-  return edge_bytes_;
 }
 
 }  // namespace troupe

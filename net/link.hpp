@@ -20,7 +20,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "net/codec.hpp"
@@ -52,7 +51,6 @@ inline constexpr int64_t kSmallQueueMax =
     64 << 20;  // bytes of small and control frames waiting for one peer
 inline constexpr int64_t kCafQueueMax =
     128 << 20;  // BASP bytes waiting; past it the link ends: CAF cannot be told to wait
-inline constexpr size_t kEdgesMax = 1 << 16;  // edges whose bytes are counted one by one
 
 enum class Channel : uint8_t { control = 0, small, caf, bulk };
 enum class Control : uint16_t { confirm = 0, heartbeat, credit, members, leaving };
@@ -117,8 +115,6 @@ class Link : public std::enable_shared_from_this<Link> {
   std::string label() const;                   // "/job:ps/task:1", or the address of a stranger
   TimePoint last_heard() const { return heard_; }
   LinkStats stats() const;
-  std::map<std::tuple<uint64_t, uint32_t, int32_t>, int64_t> edge_bytes()
-      const;  // (session, executable, edge) -> bytes sent
 
  private:
   // A run of bytes to be written: owned ones, or elements of a tensor.
@@ -208,7 +204,6 @@ class Link : public std::enable_shared_from_this<Link> {
   int64_t bulk_taken_ = 0, caf_taken_ = 0;  // not yet granted again
   uint32_t next_transfer_ = 0;
   LinkStats stats_;
-  std::map<std::tuple<uint64_t, uint32_t, int32_t>, int64_t> edge_bytes_;
   TimePoint sent_;  // when tick() last saw that something had been sent
   int64_t sent_frames_ = 0, seen_frames_ = 0;
 };

@@ -205,9 +205,6 @@ caf::strong_actor_ptr Mesh::proxy(const caf::strong_actor_ptr& actor) {
   return core_->proxy(actor);
 }
 std::map<std::string, PeerStats> Mesh::stats() const { return core_->stats(); }
-std::map<int32_t, int64_t> Mesh::edge_bytes(uint64_t session, uint32_t executable) const {
-  return core_->edge_bytes(session, executable);
-}
 int64_t Mesh::dropped() const { return core_->dropped(); }
 
 }  // namespace troupe

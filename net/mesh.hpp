@@ -123,8 +123,6 @@ class Mesh {
   caf::strong_actor_ptr proxy(const caf::strong_actor_ptr& actor);
 
   std::map<std::string, PeerStats> stats() const;  // by task. Any thread.
-  // Bytes of values sent from here, by edge, links that have ended included. Any thread.
-  std::map<int32_t, int64_t> edge_bytes(uint64_t session, uint32_t executable) const;
   int64_t dropped() const;  // messages for doors that are not there, and for peers that are gone
 
  private:

@@ -84,7 +84,6 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   caf::strong_actor_ptr proxy(const std::string& task, uint64_t actor_id);
   caf::strong_actor_ptr proxy(const caf::strong_actor_ptr& actor);
   std::map<std::string, PeerStats> stats() const;
-  std::map<int32_t, int64_t> edge_bytes(uint64_t session, uint32_t executable) const;
   int64_t dropped() const { return dropped_->load(std::memory_order_relaxed); }
 
  private:
@@ -120,7 +119,11 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   TimerPtr timer_;
   std::vector<std::shared_ptr<Link>> links_;  // all that are open, oldest first
   Targets targets_;
-  std::map<std::string, uint64_t> newest_;     // incarnation, by name
+  struct Life {  // the newest one of a name
+    uint64_t incarnation = 0;
+    std::weak_ptr<PeerPort> port = {};
+  };
+  std::map<std::string, Life> newest_;         // by name
   std::map<std::string, TimePoint> reserved_;  // drawn task names and until when
   TimePoint warned_{};
   bool refused_ = false, stopped_ = false;
@@ -128,8 +131,6 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   mutable std::mutex mutex_;  // guards the rest; written on the net thread only
   Hello self_;
   std::map<std::string, Peer> peers_;  // by name
-  std::map<std::tuple<uint64_t, uint32_t, int32_t>, int64_t>
-      past_edge_bytes_;  // of links that have ended
 };
 
 }  // namespace troupe

@@ -40,10 +40,10 @@ Greeting Mesh::Core::judge(Link& link, const Greeting& theirs) {
   };
   if (name == self_.name()) return taken(self_.address);
   if (const auto known = newest_.find(name);
-      known != newest_.end() && h.incarnation < known->second)
+      known != newest_.end() && h.incarnation < known->second.incarnation)
     return refusal(self_, Refusal::stale_incarnation,
                    detail::concat(name, " was started anew meanwhile; this is its incarnation ",
-                                  h.incarnation, ", the newest is ", known->second));
+                                  h.incarnation, ", the newest is ", known->second.incarnation));
   if (const auto it = peers_.find(name); it != peers_.end()) {
     Peer& peer = it->second;
     if (peer.member.incarnation == h.incarnation && peer.link->peer().node == h.node)
@@ -106,15 +106,20 @@ void Mesh::Core::established(Link& link) {
   Peer peer;
   peer.member = member_of(h);
   peer.link = link.shared_from_this();
-  peer.port = std::make_shared<PeerPort>(system_, transport_, peer.link, dropped_);
-  const auto port = peer.port;
+  if (newest_.size() >= kNewestMax)
+    std::erase_if(newest_, [&](const auto& n) { return !peers_.count(n.first); });
+  Life& life = newest_[name];
+  // The same process again: handles of its actors that somebody kept are good again.
+  if (life.incarnation == h.incarnation) peer.port = life.port.lock();
+  if (peer.port)
+    peer.port->reopen(peer.link);
+  else
+    peer.port = std::make_shared<PeerPort>(system_, transport_, peer.link, dropped_);
+  life = {h.incarnation, peer.port};
   {
     std::lock_guard lock(mutex_);
     peers_.emplace(name, std::move(peer));
   }
-  if (newest_.size() >= kNewestMax)
-    std::erase_if(newest_, [&](const auto& n) { return !peers_.count(n.first); });
-  newest_[name] = h.incarnation;
   targets_.met(link);
   if (!h.address.empty() && !targets_.has(h.address))
     targets_.add(h.address, name, clock_.now(), kBackoffFirst);
@@ -162,7 +167,7 @@ void Mesh::Core::learn(std::span<const std::byte> payload) {
     const std::string name = m.name();
     if (name == self_.name() || peers_.count(name)) continue;
     if (const auto known = newest_.find(name);
-        known != newest_.end() && m.incarnation < known->second)
+        known != newest_.end() && m.incarnation < known->second.incarnation)
       continue;
     targets_.add(m.address, name, clock_.now(), self_.name() < name ? 0ms : kCourtesy);
   }
@@ -212,9 +217,6 @@ void Mesh::Core::drop(const std::string& name, const std::string& reason) {
     const auto it = peers_.find(name);
     peer = std::move(it->second);
     peers_.erase(it);
-    for (const auto& [edge, bytes] : peer.link->edge_bytes())
-      if (past_edge_bytes_.size() < kEdgesMax || past_edge_bytes_.count(edge))
-        past_edge_bytes_[edge] += bytes;
   }
   targets_.lost(name, peer.leaving, clock_.now());
   if (peer.announced) log_->info("peer down: peer={} reason={}", name, reason);

@@ -92,17 +92,4 @@ std::map<std::string, PeerStats> Mesh::Core::stats() const {
   return out;
 }
 
-std::map<int32_t, int64_t> Mesh::Core::edge_bytes(uint64_t session, uint32_t executable) const {
-  std::map<int32_t, int64_t> out;
-  const auto add = [&](const auto& edges) {
-    for (const auto& [key, bytes] : edges)
-      if (std::get<0>(key) == session && std::get<1>(key) == executable)
-        out[std::get<2>(key)] += bytes;
-  };
-  std::lock_guard lock(mutex_);
-  add(past_edge_bytes_);
-  for (const auto& [name, peer] : peers_) add(peer.link->edge_bytes());
-  return out;
-}
-
 }  // namespace troupe

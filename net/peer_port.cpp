@@ -126,4 +126,9 @@ void PeerPort::shut() {
   for (const auto& [id, proxy] : proxies) static_cast<PeerProxy*>(proxy->get())->die();
 }
 
+void PeerPort::reopen(std::shared_ptr<Link> link) {
+  std::lock_guard lock(mutex_);
+  link_ = std::move(link);
+}
+
 }  // namespace troupe

@@ -1,6 +1,7 @@
-// PeerPort: one established link as proxy actors see it. A proxy has the ids of an actor in the
-// peer's process, so it equals that actor's handle; what it is sent becomes frames of the link.
-// Owner: the mesh, until the link ends.
+// PeerPort: another process as proxy actors see it. A proxy has the ids of an actor in the peer's
+// process, so it equals that actor's handle; what it is sent becomes frames of the link. A link to
+// the same incarnation that is lost and made anew gives old proxies their way back; their monitors
+// have fired meanwhile. Owner: the mesh; proxies keep it.
 #pragma once
 
 #include <atomic>
@@ -22,7 +23,7 @@ inline constexpr size_t kProxiesMax = 1 << 16;
 
 caf::message to_caf_message(PlaneMessage message);
 
-// Any thread, but for shut().
+// Any thread, but for shut() and reopen().
 class PeerPort : public std::enable_shared_from_this<PeerPort> {
  public:
   PeerPort(caf::actor_system& system, Transport& transport, std::shared_ptr<Link> link,
@@ -34,12 +35,13 @@ class PeerPort : public std::enable_shared_from_this<PeerPort> {
         dropped_(std::move(dropped)),
         link_(std::move(link)) {}
 
-  // Null once the link has ended. `slow`: CAF's own proxy of that actor, for messages that are not
+  // Null while there is no link. `slow`: CAF's own proxy of that actor, for messages that are not
   // of the data plane.
   caf::strong_actor_ptr proxy(uint64_t actor_id, caf::strong_actor_ptr slow = nullptr);
   void post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneMessage message);
   // The link has ended: proxies refuse, their monitors fire. Net thread.
   void shut();
+  void reopen(std::shared_ptr<Link> link);  // after shut(). Net thread
   const caf::node_id& node() const { return node_; }
 
  private:

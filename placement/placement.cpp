@@ -111,7 +111,7 @@ class Placer {
     if (fitting.empty())
       throw Error(Errc::invalid_argument, describe(speaker), ": wants ",
                   wish.empty() ? "any device" : wish, ", but no device fits; there are ",
-                  known_devices());
+                  known_devices(), "; correct the name, or start its process first");
     const Node* first_unable = nullptr;
     for (size_t i : fitting) {
       const Node* without = unable(group, options_.devices[i]);

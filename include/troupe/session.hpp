@@ -43,8 +43,8 @@ struct ConnectOptions {
   ProcessOptions process = {};
   std::string cluster = "troupe";  // must equal the nodes' cluster name
   std::string job = "client";  // this process's job; its task number is made from its incarnation
-  std::vector<std::string> wait_for =
-      {};  // tasks that must be there first, "/job:ps/task:0"; empty: do not wait
+  // Tasks that must be there first, "/job:ps/task:0". Empty: as many nodes as addresses were given.
+  std::vector<std::string> wait_for = {};
   std::chrono::milliseconds timeout{60'000};  // for joining and for waiting
   bool insecure = false;                      // allow addresses beyond loopback without TLS
   // Sessions that give the same name share parameters (between-graph replication): each has a graph

@@ -74,6 +74,21 @@ std::vector<TrainResult> train_parts(const std::vector<std::vector<int64_t>>& pa
 
 }  // namespace
 
+TEST_CASE("connect() waits for as many nodes as addresses are given, and says who came") {
+  LocalCluster cluster({"/job:worker/task:0", "/job:worker/task:1"});
+  Graph g;
+  ConnectOptions options;
+  options.process.cuda = false;
+  options.process.threads = 1;
+  const std::string first = cluster.address(0);
+  Session both = Session::connect(g, first + "," + cluster.address(1), options);
+  CHECK(both.describe().find("/job:worker/task:0") != std::string::npos);
+  CHECK(both.describe().find("/job:worker/task:1") != std::string::npos);
+  options.timeout = std::chrono::milliseconds(300);
+  CHECK_THROWS_WITH_AS(Session::connect(g, first + "," + first + "," + first, options),
+                       doctest::Contains("for the 3 nodes at"), Error);
+}
+
 TEST_CASE("when close() returns, the members have dropped the session's graph and its parameters") {
   LocalCluster cluster(kPs);
   Towers all({0});

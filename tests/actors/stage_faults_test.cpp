@@ -31,9 +31,8 @@ TEST_CASE("a kernel that throws up to three times is run again with the same inp
 TEST_CASE(
     "a kernel that throws a fourth time fails the step with its node's name, and the next step "
     "runs") {
-  const std::map<std::string, Errc> codes = {{"error", Errc::invalid_argument},
-                                             {"int", Errc::kernel_failed},
-                                             {"memory", Errc::out_of_memory}};
+  const std::map<std::string, Errc> codes = {
+      {"error", Errc::io}, {"int", Errc::kernel_failed}, {"memory", Errc::out_of_memory}};
   for (const auto& entry : codes) {
     const std::string kind = entry.first;
     const Errc code = entry.second;
@@ -49,6 +48,18 @@ TEST_CASE(
     CHECK(knobs().flaky_runs == kKernelRestartsMax + 1);
     CHECK(same_bits(rig.run({ints({1, 2})})[0], ints({6, 11})));
   }
+}
+
+TEST_CASE("a kernel that refuses its inputs is not asked again") {
+  StageRig rig;
+  const Output x = rig.input();
+  rig.build({rig.op("Flaky", {x}, "luck", {{"kind", std::string("refusal")}})}, {x});
+  knobs().failures = 1;
+  rig.run({ints({1, 2})});
+  CHECK(rig.last.code == Errc::invalid_argument);
+  CHECK_MESSAGE(contains(rig.last.text, "node luck on"), rig.last.text);
+  CHECK(knobs().flaky_runs == 1);
+  CHECK(same_bits(rig.run({ints({1, 2})})[0], ints({5, 10})));
 }
 
 TEST_CASE("failures are counted by node and by step") {

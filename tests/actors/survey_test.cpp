@@ -156,9 +156,12 @@ TEST_CASE("the report of a stall says which node, which request and which shard 
     });
     return said.get();
   };
-  // The push of the first tower is on its way: until the shard waits for the other, ask again.
+  // The push of the first tower is on its way, and the two ends of it are seen at different times:
+  // until both wait, ask again.
   std::string line = ask();
-  for (int i = 0; i < 1000 && !contains(line, "gradient of step"); ++i) line = ask();
+  for (int i = 0; i < 1000 && !(contains(line, "gradient of step") && contains(line, "push of w"));
+       ++i)
+    line = ask();
   for (const char* part : {"/job:worker/task:0 waits: ", "push of w slot 0 step 2",
                            "/job:ps/task:0 waits: w waits for the", "gradient of step 2 of slot 1",
                            "/job:worker/task:7 is not there", "since=5 s", "kill it"})

@@ -184,7 +184,7 @@ TEST_CASE("a frozen member goes down within two seconds and comes back when it t
   CHECK(w.run_until([&] { return b.asked == before + 1; }, 5s));
 }
 
-TEST_CASE("a partition heals") {
+TEST_CASE("a partition heals, and handles from before it are good again") {
   World w(8);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
   SimNode& b = w.add("worker", 0, {a.address});
@@ -193,12 +193,26 @@ TEST_CASE("a partition heals") {
     return a.agents.size() == 2 && b.agents.size() == 2 && c.agents.size() == 2;
   };
   REQUIRE(w.run_until(met, 10s));
+  uint64_t got = 0;
+  caf::actor inbox = c.system.spawn(
+      [&got]() -> caf::behavior { return {[&got](const Acknowledged& m) { got = m.ticket; }}; });
+  c.doors.open(caf::actor_cast<caf::strong_actor_ptr>(inbox));
+  const auto handle = caf::actor_cast<caf::actor>(b.mesh->proxy("/job:worker/task:1", inbox.id()));
+  const auto arrives = [&](uint64_t ticket) {
+    caf::anon_send(handle, Acknowledged{ticket, 0, Errc::ok, "", 0});
+    return w.run_until([&] { return got == ticket; }, 1s);
+  };
+  CHECK(arrives(1));
   w.net.cut(b.host, c.host);
   REQUIRE(w.run_until([&] { return b.agents.size() == 1 && c.agents.size() == 1; }, 10s));
   CHECK(a.agents.size() == 2);
   w.run_for(10s);
+  CHECK(!arrives(2));
   w.net.heal();
-  CHECK(w.run_until(met, 60s));
+  REQUIRE(w.run_until(met, 60s));
+  CHECK(arrives(3));
+  c.doors.close(inbox.id());
+  caf::anon_send_exit(inbox, caf::exit_reason::kill);
 }
 
 TEST_CASE("a killed member goes down at once, and a newer incarnation takes its task") {

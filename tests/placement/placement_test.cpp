@@ -43,6 +43,7 @@ const std::string kAll =
     "/job:worker/task:0/device:cuda:0, "
     "/job:worker/task:1/device:cpu:0, /job:worker/task:1/device:cpu:1, "
     "/job:client/task:0/device:cpu:0";
+const std::string kRemedy = "; correct the name, or start its process first";
 
 }  // namespace
 
@@ -89,7 +90,8 @@ TEST_CASE("an op without any kernel for its dtype is refused where it was made")
 
 TEST_CASE("a wish for a device that is not there is refused, soft or not") {
   CHECK(refusal("a = Source() on \"/job:ps/task:7\" at \"train.cpp\":7\n") ==
-        "Source node a made at train.cpp:7: wants /job:ps/task:7, but no device fits; " + kAll);
+        "Source node a made at train.cpp:7: wants /job:ps/task:7, but no device fits; " + kAll +
+            kRemedy);
 }
 
 TEST_CASE("colocated nodes share one device, whichever of them wished for it") {
@@ -132,5 +134,6 @@ TEST_CASE("a partner that is not needed still lends its wish") {
 TEST_CASE("without devices the placer says so") {
   const auto graph = graph_from_text("troupe graph 1\na = Source()\n", toy_ops());
   CHECK(error_of([&] { place(*graph, {0}, {}); }) ==
-        "Source node a: wants any device, but no device fits; there are no devices at all");
+        "Source node a: wants any device, but no device fits; there are no devices at all" +
+            kRemedy);
 }

@@ -18,13 +18,13 @@ class LocalCluster {
     for (const std::string& task : tasks) {
       Node& node = *nodes_.emplace_back(std::make_unique<Node>());
       ClusterOptions cluster;
-      if (!address_.empty()) cluster.seeds = {address_};
+      if (!addresses_.empty()) cluster.seeds = {addresses_[0]};
       ProcessOptions options;
       options.threads = 1;
       options.cuda = false;
       node.process = std::make_unique<Process>(task, Process::draw_incarnation(), options, cluster);
       const std::string address = node.process->start(&node);
-      if (address_.empty()) address_ = address;
+      addresses_.push_back(address);
     }
   }
   ~LocalCluster() {
@@ -37,9 +37,10 @@ class LocalCluster {
     options.process.cuda = false;
     options.process.log = std::move(log);
     options.wait_for = tasks_;
-    return Session::connect(graph, address_, options);
+    return Session::connect(graph, addresses_[0], options);
   }
 
+  const std::string& address(size_t n) const { return addresses_.at(n); }
   // The member that is the n-th of the tasks.
   Process& process(size_t n) const { return *nodes_.at(n)->process; }
 
@@ -54,7 +55,7 @@ class LocalCluster {
   };
 
   const std::vector<std::string> tasks_;
-  std::string address_;  // of the first one
+  std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };
 

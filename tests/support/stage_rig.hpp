@@ -120,7 +120,8 @@ inline void flaky(KernelContext& ctx) {
     ctx.output();  // a half-made output must not survive
     if (kind == "int") throw 42;
     if (kind == "memory") throw std::bad_alloc();
-    throw ctx.error("out of luck");
+    if (kind == "refusal") throw ctx.error("out of luck");
+    throw Error(Errc::io, "out of luck");
   }
   const int32_t* x = in(ctx, 0);
   fill(ctx.output(), [&](int64_t k) { return 5 * U(x[k]); });
@@ -221,7 +222,8 @@ inline std::shared_ptr<const Registry> stage_ops() {
             .outputs = {"y"},
             .infer_shapes = same,
             .kernels = cpu(d::join)});
-    // y = 5 x, or an exception: see Knobs. kind: error, int, memory.
+    // y = 5 x, or an exception: see Knobs. kind: error, int, memory,
+    // refusal.
     r->add({.name = "Flaky",
             .inputs = {"x"},
             .outputs = {"y"},
