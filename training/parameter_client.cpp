@@ -7,6 +7,8 @@
 namespace troupe {
 namespace {
 
+constexpr const char* kNewEpoch = "the shards have a new epoch; do the step again";
+
 int64_t slice_bytes(const SliceRoute& slice, DType dtype) { return slice.size * size_of(dtype); }
 
 }  // namespace
@@ -31,8 +33,7 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
       part.route = it->second.slices.at(part.index);
       again.emplace_back(ticket, part);
     }
-    for (const auto& request : old)
-      end(request, Errc::stale, "the shards have a new epoch; do the step again", replies);
+    for (const auto& request : old) end(request, Errc::stale, kNewEpoch, replies);
   }
   for (const auto& [ticket, part] : again) send(ticket, part);
   run(replies);
@@ -47,7 +48,7 @@ void ParameterClient::pull(const std::string& parameter, int64_t slot, int64_t s
   const std::optional<ParameterRoute> route = find_route(*request, nullptr);
   if (!route) return;
   if (route->slices.size() > 1) request->values = make_(route->dtype, route->shape);
-  start(std::move(request), *route);
+  start(std::move(request));
 }
 
 void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t step,
@@ -58,10 +59,9 @@ void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t s
   request->slot = slot;
   request->step = step;
   request->reply = std::move(reply);
-  const std::optional<ParameterRoute> route = find_route(*request, &gradient);
-  if (!route) return;
+  if (!find_route(*request, &gradient)) return;
   request->values = gradient.reshaped(Shape{gradient.size()});
-  start(std::move(request), *route);
+  start(std::move(request));
 }
 
 // Where the request goes, and in which epoch; nothing if it was refused, which is its answer.
@@ -95,26 +95,40 @@ std::optional<ParameterRoute> ParameterClient::find_route(Request& request,
   return std::nullopt;
 }
 
-void ParameterClient::start(std::shared_ptr<Request> request, const ParameterRoute& route) {
+void ParameterClient::start(std::shared_ptr<Request> request) {
+  Replies replies;
   std::vector<std::pair<uint64_t, Part>> parts;
   {
     std::lock_guard lock(mutex_);
-    request->started = system_.clock().now();
-    request->open = route.slices.size();
-    for (size_t i = 0; i < route.slices.size(); ++i) {
-      Part part;
-      part.request = request;
-      part.index = i;
-      part.route = route.slices[i];
-      part.resend_at = request->started + kResendFirst;
-      if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
-      if (request->is_push) part.sequence = next_sequence_[{request->slot, part.route.slice}]++;
-      const uint64_t ticket = next_ticket_++;
-      parts_[ticket] = part;
-      parts.emplace_back(ticket, std::move(part));
-    }
+    if (request->epoch == routes_.epoch)
+      parts = add_parts(request);
+    else  // since find_route()
+      end(request, Errc::stale, kNewEpoch, replies);
   }
   for (const auto& [ticket, part] : parts) send(ticket, part);
+  run(replies);
+}
+
+// Requires mutex_, and that the request is of the routes' epoch.
+std::vector<std::pair<uint64_t, ParameterClient::Part>> ParameterClient::add_parts(
+    const std::shared_ptr<Request>& request) {
+  const ParameterRoute& route = routes_.parameters.at(request->parameter);
+  std::vector<std::pair<uint64_t, Part>> parts;
+  request->started = system_.clock().now();
+  request->open = route.slices.size();
+  for (size_t i = 0; i < route.slices.size(); ++i) {
+    Part part;
+    part.request = request;
+    part.index = i;
+    part.route = route.slices[i];
+    part.resend_at = request->started + kResendFirst;
+    if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
+    if (request->is_push) part.sequence = next_sequence_[{request->slot, part.route.slice}]++;
+    const uint64_t ticket = next_ticket_++;
+    parts_[ticket] = part;
+    parts.emplace_back(ticket, std::move(part));
+  }
+  return parts;
 }
 
 void ParameterClient::send(uint64_t ticket, const Part& part) {

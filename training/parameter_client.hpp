@@ -108,7 +108,8 @@ class ParameterClient final : public ParameterPort,
 
   std::optional<ParameterRoute> find_route(Request& request, const Tensor* gradient);
   void send(uint64_t ticket, const Part& part);
-  void start(std::shared_ptr<Request> request, const ParameterRoute& route);
+  void start(std::shared_ptr<Request> request);
+  std::vector<std::pair<uint64_t, Part>> add_parts(const std::shared_ptr<Request>& request);
   void trace(const Part& part, int64_t bytes) const;  // it is answered
   void end(const std::shared_ptr<Request>& request, Errc code, const std::string& text,
            Replies& out);

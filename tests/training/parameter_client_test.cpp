@@ -61,4 +61,53 @@ TEST_CASE("a push that was not taken gives its number to the next, so that a sha
   CHECK(rig.push(2, ended).sequence == 2);
 }
 
+TEST_CASE("a request that begins while the routes change ends with the old epoch") {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor shard{system};
+  std::shared_ptr<ParameterClient> client;
+  const auto routes = [&](uint64_t epoch) {
+    ParameterRoutes out;
+    out.epoch = epoch;
+    out.parameters["w"] = {
+        DType::f32,
+        Shape{2},
+        {{.slice = 0, .offset = 0, .size = 1, .task = "/job:ps/task:0", .shard = shard},
+         {.slice = 1, .offset = 1, .size = 1, .task = "/job:ps/task:1", .shard = shard}}};
+    return out;
+  };
+  std::function<void()> meanwhile;  // between a pull's look at the routes and its first message
+  client = std::make_shared<ParameterClient>(
+      system,
+      [&](DType dtype, const Shape& shape) {
+        meanwhile();
+        return Tensor::zeros(dtype, shape);
+      },
+      1);
+  client->set_routes(routes(1));
+  std::vector<Errc> ended;
+  const auto pull = [&] {
+    client->pull("w", 0, 0,
+                 [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+  };
+  SUBCASE("a new epoch") {
+    meanwhile = [&] { client->set_routes(routes(2)); };
+    pull();
+    CHECK(ended == std::vector<Errc>{Errc::stale});
+  }
+  SUBCASE("the session ends") {
+    meanwhile = [&] { client->retire(Errc::cancelled, "over"); };
+    pull();
+    CHECK(ended == std::vector<Errc>{Errc::stale});
+  }
+  SUBCASE("the same epoch") {
+    meanwhile = [&] { client->set_routes(routes(1)); };
+    pull();
+    CHECK(ended.empty());
+    CHECK(client->pending() == 2);
+    client->fail_all(Errc::cancelled, "over");
+  }
+  CHECK(client->pending() == 0);
+}
+
 }  // namespace troupe
