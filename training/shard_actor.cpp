@@ -41,7 +41,7 @@ struct ShardActorState {
   std::unique_ptr<Shard> shard;
   Senders senders;
   uint64_t next_snapshot = 1;
-  bool fresh = true;  // until its creator has been answered
+  caf::actor_addr creator;  // whose CreateShard made it
   struct Snapshot {
     caf::typed_response_promise<caf::unit_t> promise;
     uint64_t capture = 0;
@@ -280,8 +280,11 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
         self->state.route(out);
       },
       [self](const CreateShard&) {
-        ShardDescription out = self->state.describe();
-        out.created = std::exchange(self->state.fresh, false);
+        ShardActorState& state = self->state;
+        const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
+        if (!state.creator) state.creator = asker;
+        ShardDescription out = state.describe();
+        out.created = asker == state.creator;  // also when he asks again: the answer may get lost
         return out;
       },
       [self](const DescribeShard&) { return self->state.describe(); },

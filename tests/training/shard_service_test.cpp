@@ -59,6 +59,26 @@ TEST_CASE("every session that uses a shard hears of its death") {
   process.stop();
 }
 
+TEST_CASE("the session that made a shard is told so each time it asks, others never") {
+  Process process("/job:local/task:0", {});
+  const caf::actor service = process.services().actor("shards");
+  {
+    caf::scoped_actor first(process.system()), second(process.system());
+    const auto created = [&](caf::scoped_actor& session) {
+      bool out = false;
+      session->request(service, std::chrono::seconds(30), one_shard())
+          .receive([&](const ShardDescription& d) { out = d.created; },
+                   [](const caf::error& e) { FAIL("no shard: " << caf::to_string(e)); });
+      return out;
+    };
+    CHECK(created(first));
+    CHECK(!created(second));
+    CHECK(created(first));  // its first answer may have been lost
+    CHECK(!created(second));
+  }
+  process.stop();
+}
+
 TEST_CASE("a process forgets actors that have ended") {
   Process process("/job:local/task:0", {});
   const size_t before = process.tracked();
