@@ -61,7 +61,8 @@ void ParameterGroup::end() {
 std::vector<ParameterSpec> ParameterGroup::parameters() const {
   std::lock_guard lock(mutex_);
   std::vector<ParameterSpec> out;
-  for (const auto& [name, spec] : known_) out.push_back(spec);
+  for (const auto& [name, known] : known_)
+    if (known.made) out.push_back(known.spec);
   return out;
 }
 std::vector<int32_t> ParameterGroup::slots_in_graph() const {
@@ -114,10 +115,14 @@ void ParameterGroup::lost_member(const std::string& task, const std::string& rea
 
 // Parameters that a call needs
 
-struct ParameterGroup::Fresh {
+// Parameters that are made together, and tried again together when that fails.
+struct ParameterGroup::Batch {
   std::vector<ParameterSpec> parameters;  // by name
-  std::vector<std::string> names;
-  std::vector<Output> initial;  // their first values
+  std::vector<Output> initial;            // their first values
+  // Touched by the actor only:
+  bool making = false;
+  std::vector<int32_t> shards;  // once they are laid out
+  std::vector<Done> behind;     // of all who want it, while it is being made
 };
 
 namespace {
@@ -150,7 +155,8 @@ Pushed pushed_in(const Graph& graph) {
 
 void ParameterGroup::check_optimizers() const { pushed_in(master_.graph()); }
 
-ParameterGroup::Fresh ParameterGroup::take_fresh(const std::vector<int32_t>& nodes) {
+// The batches of the parameters among `nodes`; those in none yet are a new one.
+ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& nodes) {
   const Graph& graph = master_.graph();
   Pushed pushed = pushed_in(graph);
   if (pushed.slots.empty()) pushed.slots.insert(0);
@@ -165,44 +171,47 @@ ParameterGroup::Fresh ParameterGroup::take_fresh(const std::vector<int32_t>& nod
       spec.optimizer = it->second;
     wanted.try_emplace(name, std::move(spec), graph.output(node.attr<std::string>("initial")));
   }
+  auto fresh = std::make_shared<Batch>();
   std::lock_guard lock(mutex_);
   slots_.assign(pushed.slots.begin(), pushed.slots.end());
-  Fresh out;
+  Batches out;
   for (auto& [name, what] : wanted) {
-    if (!known_.emplace(name, what.first).second) continue;
-    out.parameters.push_back(std::move(what.first));
-    out.names.push_back(name);
-    out.initial.push_back(what.second);
+    const auto [it, added] = known_.try_emplace(name, Known{what.first, fresh});
+    const auto& batch = it->second.batch;
+    if (std::find(out.begin(), out.end(), batch) == out.end()) out.push_back(batch);
+    if (!added) continue;
+    fresh->parameters.push_back(std::move(what.first));
+    fresh->initial.push_back(what.second);
   }
   return out;
 }
 
 void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
-  Fresh fresh;
+  std::vector<std::pair<std::shared_ptr<Batch>, int64_t>> wanted;  // with what computes the values
   try {
-    fresh = take_fresh(nodes);
+    for (const auto& batch : batches_of(nodes))
+      if (!made(*batch)) wanted.emplace_back(batch, master_.prepare(batch->initial, {}));
   } catch (const Error& e) {
     done(e.code(), e.what());
     return;
   }
-  if (fresh.parameters.empty()) {
-    // Another call may be setting them up just now: wait for it.
-    post([this, done] {
-      if (creating_ > 0)
-        behind_.push_back(done);
-      else
-        done(Errc::ok, {});
-    });
-    return;
-  }
-  int64_t call = 0;
-  try {
-    call = master_.prepare(fresh.initial, {});
-  } catch (const Error& e) {
-    done(e.code(), e.what());
-    return;
-  }
-  post([this, fresh = std::move(fresh), call, done] { make(fresh, call, done); });
+  post([this, wanted = std::move(wanted), done] {
+    auto gather = std::make_shared<Gather>(wanted.size(), done);
+    for (const auto& [batch, call] : wanted) {
+      if (made(*batch)) {
+        gather->one(Errc::ok, {});
+        continue;
+      }
+      batch->behind.push_back(
+          [gather](Errc code, const std::string& text) { gather->one(code, text); });
+      if (!std::exchange(batch->making, true)) make(batch, call);
+    }
+  });
+}
+
+bool ParameterGroup::made(const Batch& batch) const {
+  std::lock_guard lock(mutex_);
+  return known_.at(batch.parameters.at(0).name).made;
 }
 
 // Where shards live: on ps tasks, else on workers, else here.
@@ -217,36 +226,49 @@ void ParameterGroup::choose_tasks() {
   if (table_.tasks.empty()) table_.tasks = {master_.process().task()};
 }
 
-void ParameterGroup::make(const Fresh& fresh, int64_t call, Done done) {
-  choose_tasks();
-  const std::vector<int32_t> shards = table_.add(fresh.parameters, options_.shards);
-  maker_.add_source(call, fresh.names);
-  ++creating_;
-  const auto finish = [this, shards, names = fresh.names, call, done](Errc code,
-                                                                      const std::string& text) {
-    if (code != Errc::ok) {  // a later call may try them again
-      table_.drop(shards);
-      maker_.drop_source(call);
-      std::lock_guard lock(mutex_);
-      for (const std::string& name : names) known_.erase(name);
+void ParameterGroup::make(const std::shared_ptr<Batch>& batch, int64_t call) {
+  if (batch->shards.empty()) {
+    choose_tasks();
+    try {
+      batch->shards = table_.add(batch->parameters, options_.shards);
+    } catch (const Error& e) {
+      return made(batch, e.code(), e.what());
     }
-    done(code, text);
-    if (--creating_ > 0) return;
-    for (const Done& behind : std::exchange(behind_, {})) behind(code, text);
+    std::vector<std::string> names;
+    for (const ParameterSpec& spec : batch->parameters) names.push_back(spec.name);
+    maker_.add_source(call, std::move(names));
+  }
+  const auto send_routes = [this, batch] {
+    routes_.send_all(
+        [this, batch](Errc code, const std::string& text) { made(batch, code, text); });
   };
-  maker_.make(shards, slots_in_graph(), [this, finish](Errc code, const std::string& text) {
-    if (code != Errc::ok)
-      finish(code, text);
-    else
-      routes_.send_all(finish);
-  });
+  if (table_.usable(batch->shards)) return send_routes();  // only the routes were missing
+  maker_.make(
+      batch->shards, slots_in_graph(),
+      [this, batch, call, send_routes, epoch = table_.epoch](Errc code, const std::string& text) {
+        if (owner() && table_.epoch != epoch)
+          return make(batch, call);  // a training began meanwhile, without them
+        if (code != Errc::ok) return made(batch, code, text);
+        table_.use(batch->shards);
+        send_routes();
+      });
+}
+
+// It has been made; or was not, and whoever wants it next tries again.
+void ParameterGroup::made(const std::shared_ptr<Batch>& batch, Errc code, const std::string& text) {
+  batch->making = false;
+  if (code == Errc::ok) {
+    std::lock_guard lock(mutex_);
+    for (const ParameterSpec& spec : batch->parameters) known_.at(spec.name).made = true;
+  }
+  for (const Done& behind : std::exchange(batch->behind, {})) behind(code, text);
 }
 
 // Epochs
 
 void ParameterGroup::establish(Start start, Done done) {
   post([this, start = std::move(start), done] {
-    if (table_.shards.empty())
+    if (table_.numbers().empty())
       return done(Errc::invalid_argument,
                   "the graph has no parameters; make some with parameter()");
     table_.rule = start.rule;
@@ -302,19 +324,19 @@ void ParameterGroup::snapshot(Snapshot what, std::function<void()> captured, Don
 
 void ParameterGroup::describe(std::function<void(std::vector<ParameterSlice>)> done) {
   post([this, done] {
+    const std::vector<int32_t> shards = table_.numbers();
     auto out = std::make_shared<std::vector<ParameterSlice>>();
-    auto gather =
-        std::make_shared<Gather>(table_.shards.size(), [out, done](Errc, const std::string&) {
-          std::sort(out->begin(), out->end(), [](const ParameterSlice& a, const ParameterSlice& b) {
-            return std::tie(a.parameter, a.offset) < std::tie(b.parameter, b.offset);
-          });
-          done(*out);
-        });
-    for (const auto& [shard, entry] : table_.shards)
+    auto gather = std::make_shared<Gather>(shards.size(), [out, done](Errc, const std::string&) {
+      std::sort(out->begin(), out->end(), [](const ParameterSlice& a, const ParameterSlice& b) {
+        return std::tie(a.parameter, a.offset) < std::tie(b.parameter, b.offset);
+      });
+      done(*out);
+    });
+    for (int32_t shard : shards)
       orders_.ask<ShardDescription>(
           shard, DescribeShard{table_.container, shard},
-          [gather, out, task = entry.task](Errc code, const std::string& text,
-                                           const ShardDescription& d) {
+          [gather, out, task = table_.shards.at(shard).task](Errc code, const std::string& text,
+                                                             const ShardDescription& d) {
             for (size_t i = 0; i < d.slices.size(); ++i) {
               const Slice slice = from_spec(d.slices[i]);
               out->push_back({slice.parameter, task, slice.offset, slice.size, slice.bytes(),

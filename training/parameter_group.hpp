@@ -36,7 +36,8 @@ class ParameterGroup final : public MeshListener,
   void end();
 
   // Creates the shards of those parameters among `nodes` that have none yet, and sets their first
-  // values. Master's thread or a caller's: the one that grows the graph.
+  // values; also those whose last try has failed. Master's thread or a caller's: the one that grows
+  // the graph.
   void ensure(const std::vector<int32_t>& nodes, Done done);
   // Throws: Error(invalid_argument) naming a parameter of the graph that has two optimizers. What
   // ensure() is asked for such a graph fails in the same way.
@@ -60,7 +61,7 @@ class ParameterGroup final : public MeshListener,
   void on_lost(Told lost);
   void on_gone(Told gone);  // the same for a task without shards
 
-  std::vector<ParameterSpec> parameters() const;  // known so far, by name. Any thread.
+  std::vector<ParameterSpec> parameters() const;  // made so far, by name. Any thread.
   std::vector<int32_t> slots_in_graph() const;    // of the last ensure(). Any thread.
   bool shared() const { return !options_.container.empty(); }
   bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
@@ -72,12 +73,20 @@ class ParameterGroup final : public MeshListener,
   void down(const Member& member, const std::string& reason) override;
 
  private:
-  struct Fresh;  // parameters that are not known yet
+  struct Batch;
+  using Batches = std::vector<std::shared_ptr<Batch>>;
+  struct Known {
+    ParameterSpec spec;
+    std::shared_ptr<Batch> batch;
+    bool made = false;
+  };
 
   void post(std::function<void()> work) { orders_.poster()(std::move(work)); }
   void tell(const Told ParameterGroup::*whom, const std::string& text) const;
-  Fresh take_fresh(const std::vector<int32_t>& nodes);
-  void make(const Fresh& fresh, int64_t call, Done done);
+  Batches batches_of(const std::vector<int32_t>& nodes);
+  bool made(const Batch& batch) const;
+  void make(const std::shared_ptr<Batch>& batch, int64_t call);
+  void made(const std::shared_ptr<Batch>& batch, Errc code, const std::string& text);
   void choose_tasks();
   void lost_member(const std::string& task, const std::string& reason);
   void begin_epoch(const Start& start, Done done);
@@ -92,11 +101,9 @@ class ParameterGroup final : public MeshListener,
   ShardMaker maker_;
   RouteSender routes_;
   CheckpointTaker checkpoints_;
-  int creating_ = 0;          // ensure() calls whose shards are being made
-  std::vector<Done> behind_;  // ensure() calls that wait for them
 
   mutable std::mutex mutex_;  // guards the rest
-  std::map<std::string, ParameterSpec> known_;
+  std::map<std::string, Known> known_;
   std::vector<int32_t> slots_;
   Told lost_, gone_;
   bool ended_ = false;

@@ -2,6 +2,7 @@
 #include "training/shard_maker.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace troupe {
 namespace {
@@ -20,9 +21,6 @@ Gather::Done part_of(std::shared_ptr<Gather> gather) {
 
 void ShardMaker::add_source(int64_t call, std::vector<std::string> parameters) {
   sources_.emplace_back(call, std::move(parameters));
-}
-void ShardMaker::drop_source(int64_t call) {
-  std::erase_if(sources_, [&](const auto& source) { return source.first == call; });
 }
 
 // Shard 0 first: whoever made it owns the container's values and recovery.
@@ -59,15 +57,29 @@ void ShardMaker::create(int32_t shard, const std::vector<int32_t>& slots, Done d
   for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));
   orders_.ask<ShardDescription>(
       shard, std::move(m),
-      [this, shard, done](Errc code, const std::string& text, const ShardDescription& d) {
-        if (code == Errc::ok) {
-          table_.shards.at(shard).door = d.door;
-          if (shard == 0 && !std::exchange(decided_, true) && !d.created && shared_)
-            attached_ = true;
-          if (!owner()) table_.epoch = d.epoch;
-        }
-        done(code, text);
+      [this, shard, slots, done](Errc code, const std::string& text, const ShardDescription& d) {
+        if (code != Errc::ok) return done(code, text);
+        ShardTable::Entry& entry = table_.shards.at(shard);
+        entry.door = d.door;
+        if (shard == 0 && !std::exchange(decided_, true) && !d.created && shared_) attached_ = true;
+        if (!owner()) table_.epoch = d.epoch;
+        if (!entry.usable && d.epoch < table_.epoch)
+          catch_up(shard, slots, done);
+        else
+          done(code, text);
       });
+}
+
+// It was made for an epoch that has ended before it got values.
+void ShardMaker::catch_up(int32_t shard, const std::vector<int32_t>& slots, Done done) {
+  BeginEpoch m;
+  m.container = table_.container;
+  m.shard = shard;
+  m.epoch = table_.epoch;
+  m.mode = BeginEpoch::reset;
+  m.rule = static_cast<uint8_t>(table_.rule);
+  m.slots = slots;
+  orders_.order(shard, std::move(m), std::move(done));
 }
 
 void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
@@ -85,8 +97,14 @@ void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
         send_initial(shards, values->by_name, done);
     });
   };
-  auto gather = std::make_shared<Gather>(sources_.size(), computed);
-  for (const auto& [call, names] : sources_)
+  std::set<std::string> wanted;
+  for (int32_t shard : shards)
+    for (const Slice& slice : table_.shards.at(shard).slices) wanted.insert(slice.parameter);
+  std::vector<std::pair<int64_t, std::vector<std::string>>> sources;
+  for (const auto& source : sources_)
+    if (wanted.count(source.second.at(0))) sources.push_back(source);
+  auto gather = std::make_shared<Gather>(sources.size(), computed);
+  for (const auto& [call, names] : sources)
     master_.start(call, {}, RunOptions{}, [values, gather, names = names](const RunResult& result) {
       std::lock_guard lock(values->mutex);
       if (result.code == Errc::ok)

@@ -22,9 +22,9 @@ class ShardMaker {
 
   // A call that computes the first values of these parameters.
   void add_source(int64_t call, std::vector<std::string> parameters);
-  void drop_source(int64_t call);
 
-  // Makes these shards, and sets their first values or waits until their owner has.
+  // Makes these shards, and sets their first values or waits until their owner has. After a failure
+  // it may be asked again: what is there already stays.
   void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& slots, Done done);
   // Makes those of all shards that are gone; values are for the epoch that follows.
   void make_again(const std::vector<int32_t>& slots, Done done);
@@ -40,6 +40,7 @@ class ShardMaker {
 
  private:
   void create(int32_t shard, const std::vector<int32_t>& slots, Done done);
+  void catch_up(int32_t shard, const std::vector<int32_t>& slots, Done done);
   void send_initial(const std::vector<int32_t>& shards, const std::map<std::string, Tensor>& values,
                     Done done);
   bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);

@@ -23,25 +23,32 @@ std::vector<int32_t> ShardTable::add(const std::vector<ParameterSpec>& parameter
   return {made.begin(), made.end()};
 }
 
-void ShardTable::drop(const std::vector<int32_t>& numbers) {
-  for (int32_t shard : numbers) shards.erase(shard);
+void ShardTable::use(const std::vector<int32_t>& numbers) {
+  for (int32_t shard : numbers) shards.at(shard).usable = true;
+}
+
+bool ShardTable::usable(const std::vector<int32_t>& numbers) const {
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [&](int32_t shard) { return shards.at(shard).usable; });
 }
 
 std::vector<int32_t> ShardTable::numbers() const {
   std::vector<int32_t> out;
-  for (const auto& [number, entry] : shards) out.push_back(number);
+  for (const auto& [number, entry] : shards)
+    if (entry.usable) out.push_back(number);
   return out;
 }
 
 bool ShardTable::lives_on(const std::string& task) const {
   return std::any_of(shards.begin(), shards.end(),
-                     [&](const auto& shard) { return shard.second.task == task; });
+                     [&](const auto& s) { return s.second.usable && s.second.task == task; });
 }
 
 RouteParameters ShardTable::routes(uint64_t session) const {
   std::vector<std::pair<const Slice*, const Entry*>> slices;
   for (const auto& [number, entry] : shards)
-    for (const Slice& slice : entry.slices) slices.emplace_back(&slice, &entry);
+    if (entry.usable)
+      for (const Slice& slice : entry.slices) slices.emplace_back(&slice, &entry);
   std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) {
     return std::tie(a.first->parameter, a.first->offset) <
            std::tie(b.first->parameter, b.first->offset);

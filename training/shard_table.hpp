@@ -17,7 +17,8 @@ namespace troupe {
 struct ShardTable {
   struct Entry {
     std::string task;
-    uint64_t door = 0;  // the shard actor; 0: not made yet
+    uint64_t door = 0;    // the shard actor; 0: not made yet
+    bool usable = false;  // it had its first values: requests and epochs are for usable shards only
     std::vector<Slice> slices;
   };
 
@@ -28,12 +29,15 @@ struct ShardTable {
   std::vector<std::string> tasks;   // that hold shards, in turn; set before the first add()
 
   // Lays these parameters out over `count` new shards (0: one per task), and returns the numbers
-  // of those that got something, ascending.
+  // of those that got something, ascending. They stay, also when making them fails: the same ones
+  // are tried again, so that what a process has made of them already still fits.
   std::vector<int32_t> add(const std::vector<ParameterSpec>& parameters, int count);
-  void drop(const std::vector<int32_t>& numbers);
+  void use(const std::vector<int32_t>& numbers);  // they have their first values
+  bool usable(const std::vector<int32_t>& numbers) const;
 
+  // Of usable shards:
   std::vector<int32_t> numbers() const;
-  bool lives_on(const std::string& task) const;  // whether one of the shards does
+  bool lives_on(const std::string& task) const;  // whether one of them does
   RouteParameters routes(uint64_t session) const;
 
  private:
