@@ -374,11 +374,13 @@ void Trainer::start_step(int64_t slot, int64_t step) {
   run.step = step;
   run.timeout = options_.patience;  // a step that waits for a lost worker ends then, naming it
   run.cancel = cancel_.get();
-  const auto report = [events = events_, this, slot, step, keep = cancel_](RunResult result) {
-    events->post([this, slot, step, result = std::move(result)] {
+  const auto report = [events = events_, this, slot, step, keep = cancel_,
+                       recoveries = loop_->recoveries()](RunResult result) {
+    events->post([this, slot, step, recoveries, result = std::move(result)] {
       if (result.code != Errc::ok) {
         TrainOrders out = loop_->step_failed(slot, step, result.code, result.text, now_millis());
-        if (result.code == Errc::stale && !group_.owner())
+        // Of several steps of an epoch that has ended, the first one to say so does.
+        if (result.code == Errc::stale && !group_.owner() && recoveries == loop_->recoveries())
           for (TrainOrder& order : loop_->shards_lost(
                    "the session that owns the parameters has begun a new epoch", now_millis()))
             out.push_back(std::move(order));
