@@ -105,6 +105,11 @@ class Trainer {
     if (!options.checkpoint_dir.empty()) folder_.emplace(options.checkpoint_dir);
   }
 
+  ~Trainer() {
+    group_.on_lost(nullptr);
+    group_.on_gone(nullptr);
+  }
+
   TrainResult run();
 
  private:
@@ -117,6 +122,7 @@ class Trainer {
   std::optional<Manifest> newest();
   std::optional<Manifest> begin_with();
   void lead(int64_t first);
+  void listen();
   void carry_out(TrainOrders orders);
   void take_checkpoint(int64_t step);
   void restore();
@@ -198,8 +204,23 @@ ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifes
   return start;
 }
 
+// What is lost from here on becomes an event, for lead() to handle: also what is lost before its
+// loop begins.
+void Trainer::listen() {
+  group_.on_lost([events = events_, this](const std::string& text) {
+    events->post([this, text] { return loop_->shards_lost(text, now_millis()); });
+  });
+  group_.on_gone([events = events_, this](const std::string& text) {
+    events->post([this, text] {
+      tell(TrainEvent::lost, text);
+      return TrainOrders{};
+    });
+  });
+}
+
 TrainResult Trainer::run() {
   const std::optional<Manifest> manifest = begin_with();
+  listen();
   wait_for(
       [&](ParameterGroup::Done done) { group_.establish(start_from(manifest), std::move(done)); });
   const int64_t first = !group_.owner() ? group_.next_step() : manifest ? manifest->step : 0;
@@ -239,23 +260,12 @@ void Trainer::lead(int64_t first) {
   plan.checkpoint_every = options_.checkpoint_every;
   plan.patience = options_.patience;
   loop_ = std::make_unique<TrainLoop>(plan, next_steps);
-  group_.on_lost([events = events_, this](const std::string& text) {
-    events->post([this, text] { return loop_->shards_lost(text, now_millis()); });
-  });
-  group_.on_gone([events = events_, this](const std::string& text) {
-    events->post([this, text] {
-      tell(TrainEvent::lost, text);
-      return TrainOrders{};
-    });
-  });
   carry_out(loop_->begin(now_millis()));
   while (!ended_) {
     auto event = events_->next();
     carry_out(event ? event() : loop_->tick(now_millis()));
     progress();
   }
-  group_.on_lost(nullptr);
-  group_.on_gone(nullptr);
 }
 
 std::vector<std::pair<std::string, Tensor>> Trainer::final_values(int64_t step) {
