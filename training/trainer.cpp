@@ -9,6 +9,7 @@
 #include <exception>
 #include <future>
 #include <mutex>
+#include <thread>
 
 #include "training/checkpoint_folder.hpp"
 #include "training/digest.hpp"
@@ -70,6 +71,8 @@ void check_outputs(const Tower& tower) {
                 ", has no value; are Tower::loss and Tower::update exchanged?");
 }
 
+constexpr std::chrono::milliseconds kEstablishRetryMax{1000};
+
 class Trainer {
  public:
   Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options)
@@ -91,7 +94,9 @@ class Trainer {
         throw Error(Errc::invalid_argument, "Tower::batch of slot ", tower.slot,
                     " is empty: give a function that makes the values of its ", tower.feeds.size(),
                     " feeds for a step");
-      towers_.push_back({&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
+      patiently([&] {
+        towers_.push_back({&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
+      });
     }
     if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
     if (options.steps < 1)
@@ -134,6 +139,8 @@ class Trainer {
   template <class F>
   void call_program(const F& call);
   std::vector<std::pair<std::string, Tensor>> final_values(int64_t step);
+  template <class F>
+  void patiently(const F& what);
 
   Session& session_;
   const TrainOptions& options_;
@@ -154,6 +161,23 @@ class Trainer {
   int64_t told_step_ = -1;  // by the last progress()
 };
 
+// Before the first step: does what a lost process fails again, until it is back or patience ends.
+template <class F>
+void Trainer::patiently(const F& what) {
+  const auto end = std::chrono::steady_clock::now() + options_.patience;
+  for (std::chrono::milliseconds wait{20};; wait = std::min(2 * wait, kEstablishRetryMax)) {
+    try {
+      return what();
+    } catch (const Error& e) {
+      if ((e.code() != Errc::peer_lost && e.code() != Errc::stale) || thrown_ ||
+          std::chrono::steady_clock::now() + wait > end)
+        throw;
+      tell(TrainEvent::recovering, detail::concat("not begun yet, tried again: ", e.what()));
+    }
+    std::this_thread::sleep_for(wait);
+  }
+}
+
 std::optional<Manifest> Trainer::newest() {
   if (!folder_) return std::nullopt;
   const CheckpointFolder::Found found = folder_->newest(group_.parameters(), options_.data_seed);
@@ -166,7 +190,8 @@ std::optional<Manifest> Trainer::newest() {
 std::optional<Manifest> Trainer::begin_with() {
   if (!folder_) return std::nullopt;
   if (group_.shared())  // whether the parameters are ours is known when they are there
-    wait_for([&](ParameterGroup::Done done) { group_.ensure({}, std::move(done)); });
+    patiently(
+        [&] { wait_for([&](ParameterGroup::Done done) { group_.ensure({}, std::move(done)); }); });
   if (!group_.owner()) return std::nullopt;  // its owner takes and restores checkpoints
   folder_->claim();
   if (!options_.resume) {
@@ -221,8 +246,11 @@ void Trainer::listen() {
 TrainResult Trainer::run() {
   const std::optional<Manifest> manifest = begin_with();
   listen();
-  wait_for(
-      [&](ParameterGroup::Done done) { group_.establish(start_from(manifest), std::move(done)); });
+  patiently([&] {
+    wait_for([&](ParameterGroup::Done done) {
+      group_.establish(start_from(manifest), std::move(done));
+    });
+  });
   const int64_t first = !group_.owner() ? group_.next_step() : manifest ? manifest->step : 0;
   if (manifest) {
     checkpoint_ = folder_->path_of(*manifest);
