@@ -44,8 +44,8 @@ struct DescribeShard {
 struct ShardDescription {
   uint64_t door = 0;  // the shard actor, for the data plane
   uint64_t epoch = 0;
-  bool serving = false;  // its values are set
-  bool created = false;  // answer to a CreateShard: the first one was of the same sender
+  bool serving = false;    // its values are set
+  bool created = false;    // answer to a CreateShard: the first one was of the same sender
   int64_t next_step = -1;  // of the slowest slot; -1: nothing here is trained
   std::vector<SliceSpec> slices;
   std::vector<int64_t> versions;                    // one per slice

@@ -435,9 +435,7 @@ class SimCluster {
           what.slots = start_from().slots;
           group_->snapshot(
               std::move(what),
-              [this] {
-                reports_.push_back([this] { return loop_->snapshot_captured(now()); });
-              },
+              [this] { reports_.push_back([this] { return loop_->snapshot_captured(now()); }); },
               [this](Errc code, const std::string& text) {
                 reports_.push_back(
                     [this, code, text] { return loop_->snapshot_taken(code, text, now()); });
