@@ -3,18 +3,10 @@
 # half way; the output says so within 2 s; the synchronous weights equal an undisturbed run's, to the bit; no process and no
 # file is left. Argument: the build folder.
 set -euo pipefail
-build=$1
-data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+# shellcheck source=tests/support/app_test.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 export TMPDIR=$out/tmp
 mkdir "$TMPDIR"
-
-fail() {
-  echo "demo_test: $1"
-  cat "$out/stamped"
-  exit 1
-}
 
 stamped() { while IFS= read -r line; do printf '%s %s\n' "$EPOCHREALTIME" "$line"; done; }
 

@@ -2,16 +2,8 @@
 # A disk that is full. Pictures are missed and said to be, the training goes on; checkpoints that cannot be written are said to
 # be missing. The second half wants root, for a tiny file system. Argument: the build folder.
 set -uo pipefail
-build=$1
-data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
-out=$(mktemp -d)
-trap 'umount "$out/disk" 2>/dev/null; rm -rf "$out"' EXIT
-
-fail() {
-  echo "disk_test: $1"
-  cat "$out/log"
-  exit 1
-}
+# shellcheck source=tests/support/app_test.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 
 train() { timeout 60 "$build/train_digits" --digits "$data" --steps 20 "$@" >"$out/log" 2>&1; }
 

@@ -1,12 +1,9 @@
 #!/usr/bin/env bash
 # What a user does wrong gets one clear line and the right exit code. Argument: the build folder.
 set -uo pipefail
-build=$1
+# shellcheck source=tests/support/app_test.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-data=$tree/data/digits.csv.gz
-out=$(mktemp -d)
-pids=()
-trap '[ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null; wait 2>/dev/null; rm -rf "$out"' EXIT
 failures=0
 tried=0
 

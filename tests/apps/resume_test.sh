@@ -2,10 +2,8 @@
 # A training that stops at a checkpoint and is resumed ends with the bits of one that never stopped; one that is stopped by a
 # signal says how to go on. Argument: the build folder.
 set -euo pipefail
-build=$1
-data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+# shellcheck source=tests/support/app_test.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 
 sync_hash() { grep '^sync .*sha256' "$1" | sed 's/.*sha256 \([0-9a-f]*\).*/\1/'; }
 

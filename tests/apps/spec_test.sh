@@ -2,26 +2,8 @@
 # A cluster that is written down in a file: nodes and programs read it; nodes without a number take a free one. Argument: the
 # build folder.
 set -uo pipefail
-build=$1
-data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
-out=$(mktemp -d)
-pids=()
-trap '[ ${#pids[@]} = 0 ] || kill "${pids[@]}" 2>/dev/null; wait 2>/dev/null; rm -rf "$out"' EXIT
-
-fail() {
-  echo "spec_test: $1"
-  tail -n 20 "$out"/*.log
-  exit 1
-}
-
-wait_for() {  # SECONDS COMMAND...: until the command succeeds
-  local end=$((SECONDS + $1))
-  shift
-  until "$@" 2>/dev/null; do
-    ((SECONDS < end)) || return 1
-    read -rt 0.05 <> <(:) || true
-  done
-}
+# shellcheck source=tests/support/app_test.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 
 # Ports that nobody uses just now, written down by a cluster that is gone.
 "$build/actor-node" up --ps 1 --workers 2 --run-dir "$out/ports" true 2>"$out/ports.log" || fail "no cluster to copy from"

@@ -2,27 +2,10 @@
 # What `actor-node up` does about programs that end at once, about processes that freeze, die too often, or crash, and about a
 # run folder that is taken away. Argument: the build folder.
 set -uo pipefail
-build=$1
-data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+# shellcheck source=tests/support/app_test.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 export TMPDIR=$out/tmp
 mkdir "$TMPDIR"
-
-fail() {
-  echo "supervisor_test: $1"
-  cat "$out/log"
-  exit 1
-}
-
-wait_for() {  # SECONDS COMMAND...: until the command succeeds
-  local end=$((SECONDS + $1))
-  shift
-  until "$@" 2>/dev/null; do
-    ((SECONDS < end)) || return 1
-    read -rt 0.05 <> <(:) || true
-  done
-}
 
 # A program may end before its nodes are anything: each of them hears that it is over, wherever it is.
 for i in {1..45}; do

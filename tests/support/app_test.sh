@@ -1,0 +1,31 @@
+# What the scripts in tests/apps share; sourced first, with the build folder as argument. Gives $build, $data (the digits), $out (a
+# folder of the script's own, gone when it ends) and $pids (what it starts in the background, ended then).
+# shellcheck shell=bash disable=SC2034  # the scripts use them
+build=$1
+data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
+out=$(mktemp -d)
+pids=()
+
+finish() {
+  local pid
+  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null && kill -CONT "$pid" 2>/dev/null; done
+  wait
+  if mountpoint -q "$out/disk"; then umount "$out/disk"; fi
+  rm -rf "$out"
+}
+trap finish EXIT
+
+fail() {  # WHAT: says it, shows the logs, and ends the script
+  echo "$(basename "$0" .sh): $1"
+  tail -n 40 "$out"/*.log "$out/log" "$out/stamped" 2>/dev/null
+  exit 1
+}
+
+wait_for() {  # SECONDS COMMAND...: until the command succeeds
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" 2>/dev/null; do
+    ((SECONDS < end)) || return 1
+    read -rt 0.05 <> <(:) || true
+  done
+}
