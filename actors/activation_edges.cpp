@@ -91,7 +91,7 @@ void Activation::received(Arrival& arrival) {
 
 // To memory that the host cannot write. The node settles when the copy is there.
 void Activation::copy_in(uint32_t i, const Tensor& value) {
-  const StepResult started = guarded([&] {
+  const Failure started = failure_of([&] {
     stage_.host_.device->copy_from_host(
         value, [step = ActivationPtr{this}, i](Errc code, std::string text, Tensor copy) {
           auto done = std::make_unique<Arrival>();

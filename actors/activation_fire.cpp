@@ -146,7 +146,7 @@ void Activation::start_async(uint32_t i, const FiringNode& node) {
     async_[i] = firing;
   }
   ++outstanding_;
-  const StepResult started = guarded([&] { node.view->kernel->start(firing); });
+  const Failure started = failure_of([&] { node.view->kernel->start(firing); });
   if (started.code != Errc::ok) firing->fail(started.code, started.text);
 }
 
@@ -184,7 +184,7 @@ bool Activation::own(bool may_use_lanes) {
       handle(*arrival);
     }
     for (;;) {
-      const StepResult fired = guarded([&] { drain(may_use_lanes); });
+      const Failure fired = failure_of([&] { drain(may_use_lanes); });
       if (fired.code == Errc::ok) break;
       const uint32_t i = now_.load(std::memory_order_relaxed);
       if (!kernel_failed(i, fired.code, fired.text)) break;
@@ -229,7 +229,7 @@ std::unique_ptr<LaneJob> Activation::hand_out() {
 // just been asked for that.
 bool Activation::fence() {
   if (stage_.host_.device->on_host() || std::exchange(fenced_, true)) return false;
-  const StepResult started = guarded([&] {
+  const Failure started = failure_of([&] {
     stage_.host_.device->fence([step = ActivationPtr{this}](Errc code, std::string text, Tensor) {
       auto arrival = std::make_unique<Arrival>();
       arrival->kind = Arrival::fence;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/stage.hpp"
+#include "devices/failure.hpp"
 
 namespace troupe {
 
@@ -17,23 +18,6 @@ inline int64_t tick_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-// Runs one kernel and turns what it throws into a value: the border between kernels and actors.
-template <class F>
-StepResult guarded(F&& run) {
-  try {
-    run();
-    return {};
-  } catch (const Error& e) {
-    return {e.code(), e.what()};
-  } catch (const std::bad_alloc&) {
-    return {Errc::out_of_memory, "the system refused memory"};
-  } catch (const std::exception& e) {
-    return {Errc::kernel_failed, e.what()};
-  } catch (...) {
-    return {Errc::kernel_failed, "something that is not a std::exception was thrown"};
-  }
 }
 
 // One firing of an async kernel. It outlives the step if it must: a late answer to an abandoned
@@ -104,7 +88,7 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
     arrival->node = node_;
     const int64_t wall = a.trace_begin();
     const int64_t begin = a.observe_ ? tick_ns() : 0;
-    const StepResult result = guarded([&] {
+    const Failure result = failure_of([&] {
       KernelCall call;
       call.bind(*node.view, a.values_.data(), a.input_slots(node), node.n_in, &a.values_[node.out],
                 a.stage_.host_.device->memory(), a.info_, may_reuse_);

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "devices/device.hpp"
+#include "devices/failure.hpp"
 #include "devices/pool.hpp"
 #include "devices/work_queue.hpp"
 
@@ -109,26 +110,6 @@ struct QueuedKernel {
   std::vector<uint32_t> slots;
   std::vector<Tensor> inputs, outputs;  // as the host sees them
 };
-
-struct Failure {
-  Errc code = Errc::ok;
-  std::string text;
-};
-
-// Turns what `work` throws into a value: queue and callers are on different threads.
-template <class F>
-Failure failure_of(F&& work) {
-  try {
-    work();
-    return {};
-  } catch (const Error& e) {
-    return {e.code(), e.what()};
-  } catch (const std::bad_alloc&) {
-    return {Errc::out_of_memory, "the system refused memory"};
-  } catch (const std::exception& e) {
-    return {Errc::kernel_failed, e.what()};
-  }
-}
 
 class ShadowDevice final : public Device {
  public:
