@@ -164,8 +164,8 @@ class Session {
   // calls with their placement, and which of their installations stand. For people.
   std::string describe() const;
   // Runs under way end with Errc::cancelled; calls of other threads are waited for, and members of
-  // the cluster drop what was this session's, or 2 s pass. Later calls are refused. Not from within
-  // a `done`.
+  // the cluster drop what was this session's: up to 2 s for steps there, and 2 s for that. Later
+  // calls are refused. Not from within a `done`, and not while train() runs on another thread.
   void close();
 
   SessionState& state() const { return *state_; }
