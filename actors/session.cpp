@@ -87,9 +87,15 @@ void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options
 }
 
 void SessionState::close() {
+  if (gate && gate->visited_by_me())
+    throw Error(Errc::invalid_argument,
+                "a session is closed from within one of its own calls, as a callback of train(); "
+                "throw there to end the training, and close the session when it has returned");
   std::lock_guard one(closing);
-  parameters.reset();
+  if (gate) gate->shut();
+  if (parameters) parameters->end();
   if (master) master->stop();
+  parameters.reset();
   if (process) process->stop();
   master.reset();
   process.reset();

@@ -8,10 +8,12 @@
 
 namespace troupe {
 
-// Parameters of one session, on the master's side. Made by training/; stopped before the master.
+// Parameters of one session, on the master's side. Made by training/.
 class ParameterOwner {
  public:
-  virtual ~ParameterOwner() = default;
+  virtual ~ParameterOwner() = default;  // when nobody is inside the gate
+  // Before the master stops: whoever waits for parameters, or trains them, gets cancelled.
+  virtual void end() = 0;
 };
 struct ParameterOwnerOptions {
   std::string container;  // empty: the session's own
@@ -29,7 +31,8 @@ struct SessionState {
   std::mutex closing;  // held while the session is being closed
 
   ~SessionState() { close(); }
-  void close();  // also twice, and while other threads run calls: they end, and are waited for
+  // Also twice, and while other threads run calls or train: they end, and are waited for.
+  void close();
   Visit open() const;  // Throws: Error(cancelled) once the session is closed.
   // `system` null: one of its own.
   static Session local(Graph& graph, ProcessOptions options, caf::actor_system* system);

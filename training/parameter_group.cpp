@@ -29,7 +29,7 @@ void ParameterGroup::begin() {
         group->orders_.attach(self);
         return {[self](const RemoteRequest& work) { work.go(self); },
                 [group](const ShardLost& m) {
-                  group->tell(&ParameterGroup::lost_,
+                  group->tell(&Listener::lost,
                               detail::concat("shard ", m.shard, " of ", m.container,
                                              " died: ", m.reason, "; its service noticed"));
                 }};
@@ -46,16 +46,18 @@ void ParameterGroup::begin() {
 }
 
 void ParameterGroup::end() {
+  Listener listener;
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(ended_, true)) return;
-    lost_ = nullptr;
-    gone_ = nullptr;
+    listener = std::exchange(listener_, {});
   }
   master_.remove_listener(this);
   master_.set_ensure(nullptr);
   // Processes drop the session's own container when the master tells them that it has ended.
   caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
+  if (listener.closed) listener.closed();
+  calls_.end();
 }
 
 std::vector<ParameterSpec> ParameterGroup::parameters() const {
@@ -69,19 +71,21 @@ std::vector<int32_t> ParameterGroup::slots_in_graph() const {
   std::lock_guard lock(mutex_);
   return slots_;
 }
-void ParameterGroup::on_lost(Told lost) {
-  std::lock_guard lock(mutex_);
-  lost_ = std::move(lost);
+void ParameterGroup::listen(Listener listener) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!ended_) {
+      listener_ = std::move(listener);
+      return;
+    }
+  }
+  if (listener.closed) listener.closed();
 }
-void ParameterGroup::on_gone(Told gone) {
-  std::lock_guard lock(mutex_);
-  gone_ = std::move(gone);
-}
-void ParameterGroup::tell(const Told ParameterGroup::*whom, const std::string& text) const {
+void ParameterGroup::tell(const Told Listener::*whom, const std::string& text) const {
   Told told;
   {
     std::lock_guard lock(mutex_);
-    told = this->*whom;
+    told = listener_.*whom;
   }
   if (told) told(text);
 }
@@ -102,11 +106,11 @@ void ParameterGroup::lost_member(const std::string& task, const std::string& rea
       detail::concat(" is gone (", reason, "); noticed by the master ", master_.process().task());
   if (table_.lives_on(task)) {
     routes_.stop();
-    tell(&ParameterGroup::lost_,
+    tell(&Listener::lost,
          detail::concat(task, ", which holds parameters,", noticed,
                         "; all towers stop, and the shards are restored when it is back"));
   } else {
-    tell(&ParameterGroup::gone_,
+    tell(&Listener::gone,
          detail::concat(task, noticed,
                         "; steps that ran there are done again with the same data when it is "
                         "back"));
@@ -195,7 +199,7 @@ void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
     done(e.code(), e.what());
     return;
   }
-  post([this, wanted = std::move(wanted), done] {
+  post([this, wanted = std::move(wanted), done = calls_.add(std::move(done))] {
     auto gather = std::make_shared<Gather>(wanted.size(), done);
     for (const auto& [batch, call] : wanted) {
       if (made(*batch)) {
@@ -267,7 +271,7 @@ void ParameterGroup::made(const std::shared_ptr<Batch>& batch, Errc code, const 
 // Epochs
 
 void ParameterGroup::establish(Start start, Done done) {
-  post([this, start = std::move(start), done] {
+  post([this, start = std::move(start), done = calls_.add(std::move(done))] {
     if (table_.numbers().empty())
       return done(Errc::invalid_argument,
                   "the graph has no parameters; make some with parameter()");
@@ -317,20 +321,20 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
 }
 
 void ParameterGroup::snapshot(Snapshot what, std::function<void()> captured, Done done) {
-  post([this, what = std::move(what), captured = std::move(captured), done] {
+  post([this, what = std::move(what), captured = std::move(captured),
+        done = calls_.add(std::move(done))] {
     checkpoints_.take(what, parameters(), captured, done);
   });
 }
 
-void ParameterGroup::describe(std::function<void(std::vector<ParameterSlice>)> done) {
-  post([this, done] {
+void ParameterGroup::describe(std::shared_ptr<std::vector<ParameterSlice>> out, Done done) {
+  post([this, out, done = calls_.add(std::move(done))] {
     const std::vector<int32_t> shards = table_.numbers();
-    auto out = std::make_shared<std::vector<ParameterSlice>>();
     auto gather = std::make_shared<Gather>(shards.size(), [out, done](Errc, const std::string&) {
       std::sort(out->begin(), out->end(), [](const ParameterSlice& a, const ParameterSlice& b) {
         return std::tie(a.parameter, a.offset) < std::tie(b.parameter, b.offset);
       });
-      done(*out);
+      done(Errc::ok, {});
     });
     for (int32_t shard : shards)
       orders_.ask<ShardDescription>(
@@ -347,6 +351,21 @@ void ParameterGroup::describe(std::function<void(std::vector<ParameterSlice>)> d
   });
 }
 
+void ParameterGroup::wait(const std::function<void(Done)>& ask,
+                          std::optional<std::chrono::seconds> limit) {
+  auto promise = std::make_shared<std::promise<void>>();
+  auto future = promise->get_future();
+  ask(calls_.add([promise](Errc code, const std::string& text) {
+    if (code == Errc::ok)
+      promise->set_value();
+    else
+      promise->set_exception(std::make_exception_ptr(Error(code, text)));
+  }));
+  if (limit && future.wait_for(*limit) != std::future_status::ready)
+    throw Error(Errc::timeout, "no answer within ", limit->count(), " s");
+  future.get();
+}
+
 // The session's end of it
 
 namespace {
@@ -357,6 +376,7 @@ class OwnedGroup final : public ParameterOwner {
     this->group->begin();
   }
   ~OwnedGroup() override { group->end(); }
+  void end() override { group->end(); }
   const std::shared_ptr<ParameterGroup> group;
 };
 
@@ -367,22 +387,8 @@ std::unique_ptr<ParameterOwner> make_parameter_owner(Master& master,
   return std::make_unique<OwnedGroup>(std::make_shared<ParameterGroup>(master, std::move(options)));
 }
 
-void wait_for(const std::function<void(ParameterGroup::Done)>& ask) {
-  auto promise = std::make_shared<std::promise<void>>();
-  auto future = promise->get_future();
-  ask([promise](Errc code, const std::string& text) {
-    if (code == Errc::ok)
-      promise->set_value();
-    else
-      promise->set_exception(std::make_exception_ptr(Error(code, text)));
-  });
-  future.get();
-}
-
-ParameterGroup& parameter_group(Session& session) {
-  auto* owned = static_cast<OwnedGroup*>(session.state().parameters.get());
-  if (!owned) throw Error(Errc::cancelled, "the session is closed");
-  return *owned->group;
-}
+ParameterVisit::ParameterVisit(Session& session)
+    : visit_(session.state().open()),
+      group_(static_cast<OwnedGroup*>(session.state().parameters.get())->group.get()) {}
 
 }  // namespace troupe

@@ -9,15 +9,18 @@
 // one stay.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/session_state.hpp"
 #include "training/checkpoint_taker.hpp"
+#include "training/open_calls.hpp"
 #include "training/route_sender.hpp"
 #include "training/shard_maker.hpp"
 #include "training/shard_orders.hpp"
@@ -28,11 +31,11 @@ namespace troupe {
 class ParameterGroup final : public MeshListener,
                              public std::enable_shared_from_this<ParameterGroup> {
  public:
-  using Done = Gather::Done;  // called once, any thread
+  using Done = OpenCalls::Done;  // called once, any thread; by end() at the latest
   using Told = std::function<void(const std::string& text)>;
 
   ParameterGroup(Master& master, ParameterOwnerOptions options);
-  void begin();  // after construction; end() before the master stops
+  void begin();  // after construction; end() before the master stops, also twice
   void end();
 
   // Creates the shards of those parameters among `nodes` that have none yet, and sets their first
@@ -56,10 +59,20 @@ class ParameterGroup final : public MeshListener,
   // As CheckpointTaker::take().
   using Snapshot = CheckpointTaker::Wanted;
   void snapshot(Snapshot what, std::function<void()> captured, Done done);
-  void describe(std::function<void(std::vector<ParameterSlice>)> done);
-  // Told when a task with shards is gone, or a shard has died: who, and who noticed.
-  void on_lost(Told lost);
-  void on_gone(Told gone);  // the same for a task without shards
+  // Slices of shards that do not answer are left out.
+  void describe(std::shared_ptr<std::vector<ParameterSlice>> out, Done done);
+  // Waits for what `ask` asks of this group, which has deadlines of its own, or of somebody else,
+  // with a limit. Throws: its Error; Error(cancelled) when the session is closed meanwhile;
+  // Error(timeout).
+  void wait(const std::function<void(Done)>& ask,
+            std::optional<std::chrono::seconds> limit = std::nullopt);
+  // Who is told what happens to the parameters; any thread.
+  struct Listener {
+    Told lost;  // a task with shards is gone, or a shard has died: who, and who noticed
+    Told gone;  // the same for a task without shards
+    std::function<void()> closed;  // the session is being closed; at once if it is already
+  };
+  void listen(Listener listener);
 
   std::vector<ParameterSpec> parameters() const;  // made so far, by name. Any thread.
   std::vector<int32_t> slots_in_graph() const;    // of the last ensure(). Any thread.
@@ -82,7 +95,7 @@ class ParameterGroup final : public MeshListener,
   };
 
   void post(std::function<void()> work) { orders_.poster()(std::move(work)); }
-  void tell(const Told ParameterGroup::*whom, const std::string& text) const;
+  void tell(const Told Listener::*whom, const std::string& text) const;
   Batches batches_of(const std::vector<int32_t>& nodes);
   bool made(const Batch& batch) const;
   void make(const std::shared_ptr<Batch>& batch, int64_t call);
@@ -102,17 +115,24 @@ class ParameterGroup final : public MeshListener,
   RouteSender routes_;
   CheckpointTaker checkpoints_;
 
+  OpenCalls calls_;           // of other threads
   mutable std::mutex mutex_;  // guards the rest
   std::map<std::string, Known> known_;
   std::vector<int32_t> slots_;
-  Told lost_, gone_;
+  Listener listener_;
   bool ended_ = false;
 };
 
-// Waits for what `ask` asks of a group; every request of a group has a deadline. Throws: its Error.
-void wait_for(const std::function<void(ParameterGroup::Done)>& ask);
+// A thread of the program with the parameters of a session, which is not closed as long as this
+// lives. Throws: Error(cancelled) for one that is closed.
+class ParameterVisit {
+ public:
+  explicit ParameterVisit(Session& session);
+  ParameterGroup* operator->() const { return group_; }
 
-// The group of a session. Throws: Error(cancelled) for one that is closed.
-ParameterGroup& parameter_group(Session& session);
+ private:
+  const Visit visit_;
+  ParameterGroup* const group_;
+};
 
 }  // namespace troupe

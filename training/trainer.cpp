@@ -76,11 +76,8 @@ constexpr std::chrono::milliseconds kEstablishRetryMax{1000};
 class Trainer {
  public:
   Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options)
-      : session_(session),
-        options_(options),
-        group_(parameter_group(session)),
-        events_(std::make_shared<Events>()) {
-    group_.check_optimizers();
+      : session_(session), options_(options), group_(session), events_(std::make_shared<Events>()) {
+    group_->check_optimizers();
     for (const Tower& tower : towers) {
       if (!slots_.insert({tower.slot, towers_.size()}).second)
         throw Error(Errc::invalid_argument, "two towers have slot ", tower.slot,
@@ -104,16 +101,13 @@ class Trainer {
                   "; say how many steps each tower does");
     if (options.resume && options.checkpoint_dir.empty())
       throw Error(Errc::invalid_argument, "resume wants a checkpoint_dir");
-    if (group_.parameters().empty())
+    if (group_->parameters().empty())
       throw Error(Errc::invalid_argument,
                   "the towers train no parameter; make some with parameter()");
     if (!options.checkpoint_dir.empty()) folder_.emplace(options.checkpoint_dir);
   }
 
-  ~Trainer() {
-    group_.on_lost(nullptr);
-    group_.on_gone(nullptr);
-  }
+  ~Trainer() { group_->listen({}); }
 
   TrainResult run();
 
@@ -144,7 +138,7 @@ class Trainer {
 
   Session& session_;
   const TrainOptions& options_;
-  ParameterGroup& group_;
+  const ParameterVisit group_;
   std::optional<CheckpointFolder> folder_;  // none: no checkpoints
   const std::shared_ptr<Events> events_;
   std::vector<Lane> towers_;
@@ -180,7 +174,7 @@ void Trainer::patiently(const F& what) {
 
 std::optional<Manifest> Trainer::newest() {
   if (!folder_) return std::nullopt;
-  const CheckpointFolder::Found found = folder_->newest(group_.parameters(), options_.data_seed);
+  const CheckpointFolder::Found found = folder_->newest(group_->parameters(), options_.data_seed);
   for (const std::string& line : found.damaged) tell(TrainEvent::warning, line);
   damaged_ = found.damaged.size();
   return found.manifest;
@@ -189,10 +183,11 @@ std::optional<Manifest> Trainer::newest() {
 // The checkpoint to begin with; nothing: the first values.
 std::optional<Manifest> Trainer::begin_with() {
   if (!folder_) return std::nullopt;
-  if (group_.shared())  // whether the parameters are ours is known when they are there
-    patiently(
-        [&] { wait_for([&](ParameterGroup::Done done) { group_.ensure({}, std::move(done)); }); });
-  if (!group_.owner()) return std::nullopt;  // its owner takes and restores checkpoints
+  if (group_->shared())  // whether the parameters are ours is known when they are there
+    patiently([&] {
+      group_->wait([&](ParameterGroup::Done done) { group_->ensure({}, std::move(done)); });
+    });
+  if (!group_->owner()) return std::nullopt;  // its owner takes and restores checkpoints
   folder_->claim();
   if (!options_.resume) {
     folder_->want_unused();
@@ -215,8 +210,8 @@ ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifes
   start.rule = options_.rule;
   for (const auto& [slot, index] : slots_) start.slots.push_back(static_cast<int32_t>(slot));
   for (int32_t slot :
-       group_.slots_in_graph())  // slots of other sessions count in synchronous updates
-    if (group_.shared() && !slots_.count(slot)) start.slots.push_back(slot);
+       group_->slots_in_graph())  // slots of other sessions count in synchronous updates
+    if (group_->shared() && !slots_.count(slot)) start.slots.push_back(slot);
   std::sort(start.slots.begin(), start.slots.end());
   if (manifest) {
     start.mode = BeginEpoch::restore;
@@ -232,26 +227,34 @@ ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifes
 // What is lost from here on becomes an event, for lead() to handle: also what is lost before its
 // loop begins.
 void Trainer::listen() {
-  group_.on_lost([events = events_, this](const std::string& text) {
+  ParameterGroup::Listener listener;
+  listener.lost = [events = events_, this](const std::string& text) {
     events->post([this, text] { return loop_->shards_lost(text, now_millis()); });
-  });
-  group_.on_gone([events = events_, this](const std::string& text) {
+  };
+  listener.gone = [events = events_, this](const std::string& text) {
     events->post([this, text] {
       tell(TrainEvent::lost, text);
       return TrainOrders{};
     });
-  });
+  };
+  listener.closed = [events = events_, this] {
+    events->post([this] {
+      return loop_->abandon(Errc::cancelled, "the session was closed while it trained",
+                            now_millis());
+    });
+  };
+  group_->listen(std::move(listener));
 }
 
 TrainResult Trainer::run() {
   const std::optional<Manifest> manifest = begin_with();
   listen();
   patiently([&] {
-    wait_for([&](ParameterGroup::Done done) {
-      group_.establish(start_from(manifest), std::move(done));
+    group_->wait([&](ParameterGroup::Done done) {
+      group_->establish(start_from(manifest), std::move(done));
     });
   });
-  const int64_t first = !group_.owner() ? group_.next_step() : manifest ? manifest->step : 0;
+  const int64_t first = !group_->owner() ? group_->next_step() : manifest ? manifest->step : 0;
   if (manifest) {
     checkpoint_ = folder_->path_of(*manifest);
     tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ",
@@ -284,7 +287,7 @@ void Trainer::lead(int64_t first) {
     next_steps[slot] = first;
   }
   plan.steps = options_.steps;
-  plan.checkpoints = folder_ && group_.owner();
+  plan.checkpoints = folder_ && group_->owner();
   plan.checkpoint_every = options_.checkpoint_every;
   plan.patience = options_.patience;
   loop_ = std::make_unique<TrainLoop>(plan, next_steps);
@@ -351,7 +354,7 @@ void Trainer::take_checkpoint(int64_t step) {
   what.data_seed = options_.data_seed;
   what.rule = options_.rule;
   for (const auto& [slot, index] : slots_) what.slots.push_back(static_cast<int32_t>(slot));
-  group_.snapshot(
+  group_->snapshot(
       std::move(what),
       [events = events_, this] {
         events->post([this] { return loop_->snapshot_captured(now_millis()); });
@@ -367,7 +370,7 @@ void Trainer::take_checkpoint(int64_t step) {
 void Trainer::restore() {
   std::optional<Manifest> manifest;
   try {
-    if (group_.owner()) manifest = newest();
+    if (group_->owner()) manifest = newest();
   } catch (const Error& e) {
     events_->post([this, code = e.code(), text = std::string(e.what())] {
       return loop_->restore_failed(code, text, now_millis());
@@ -375,16 +378,17 @@ void Trainer::restore() {
     return;
   }
   const int64_t step = manifest ? manifest->step : 0;
-  group_.establish(start_from(manifest),
-                   [events = events_, this, step](Errc code, const std::string& text) {
-                     events->post([this, step, code, text] {
-                       if (code != Errc::ok) return loop_->restore_failed(code, text, now_millis());
-                       std::map<int64_t, int64_t> next;
-                       for (const auto& [slot, index] : slots_)
-                         next[slot] = group_.owner() ? step : group_.next_step();
-                       return loop_->restored(next, now_millis());
-                     });
-                   });
+  group_->establish(start_from(manifest),
+                    [events = events_, this, step](Errc code, const std::string& text) {
+                      events->post([this, step, code, text] {
+                        if (code != Errc::ok)
+                          return loop_->restore_failed(code, text, now_millis());
+                        std::map<int64_t, int64_t> next;
+                        for (const auto& [slot, index] : slots_)
+                          next[slot] = group_->owner() ? step : group_->next_step();
+                        return loop_->restored(next, now_millis());
+                      });
+                    });
 }
 
 template <class F>
@@ -418,7 +422,7 @@ void Trainer::start_step(int64_t slot, int64_t step) {
       if (result.code != Errc::ok) {
         TrainOrders out = loop_->step_failed(slot, step, result.code, result.text, now_millis());
         // Of several steps of an epoch that has ended, the first one to say so does.
-        if (result.code == Errc::stale && !group_.owner() && recoveries == loop_->recoveries())
+        if (result.code == Errc::stale && !group_->owner() && recoveries == loop_->recoveries())
           for (TrainOrder& order : loop_->shards_lost(
                    "the session that owns the parameters has begun a new epoch", now_millis()))
             out.push_back(std::move(order));

@@ -163,9 +163,10 @@ class Session {
   // What the session knows of its cluster, as text (actors/master_state.hpp): members, prepared
   // calls with their placement, and which of their installations stand. For people.
   std::string describe() const;
-  // Runs under way end with Errc::cancelled; calls of other threads are waited for, and members of
-  // the cluster drop what was this session's: up to 2 s for steps there, and 2 s for that. Later
-  // calls are refused. Not from within a `done`, and not while train() runs on another thread.
+  // Runs and trainings under way end with Errc::cancelled; calls of other threads are waited for,
+  // with what they call of the program, and members of the cluster drop what was this session's: up
+  // to 2 s for steps there, and 2 s for that. Later calls are refused. Not from within a `done`.
+  // Throws: Error(invalid_argument) from within a callback of train().
   void close();
 
   SessionState& state() const { return *state_; }

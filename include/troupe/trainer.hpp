@@ -93,7 +93,8 @@ struct TrainResult {
 // checkpoint of another graph or data seed; Error(bad_data) if all are damaged. Throws, after all
 // towers have stopped: what `batch`, `on_progress` or `on_event` threw, of any type;
 // Error(bad_data) for a loss or gradient that is not finite (naming parameter, slot and step);
-// Error(peer_lost) when patience ends (naming who is missing); Error(io) when all steps are done
+// Error(peer_lost) when patience ends (naming who is missing); Error(cancelled) when another thread
+// closes the session, the newest checkpoint being there then; Error(io) when all steps are done
 // and the last checkpoint cannot be written (the values are still in the session); and what a step
 // throws. The session can be used on.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -365,6 +366,90 @@ TEST_CASE("a tower that is put together wrongly is refused, naming what is wrong
     fit.all[1].batch = nullptr;
     has(refusal(session, fit.all, steps(1)),
         "Tower::batch of slot 1 is empty: give a function that makes the values of its 1 feeds");
+  }
+}
+
+namespace {
+
+// What a training on a thread of its own ends with when `session` is closed as soon as `ready`.
+Errc closed_while_training(Session& session, const Fit& fit, TrainOptions options,
+                           const std::atomic<bool>& ready) {
+  Errc code = Errc::ok;
+  std::thread trainer([&] {
+    try {
+      train(session, fit.all, options);
+    } catch (const Error& e) {
+      code = e.code();
+    }
+  });
+  while (!ready) std::this_thread::yield();
+  session.close();
+  trainer.join();
+  return code;
+}
+
+}  // namespace
+
+TEST_CASE("closing a session ends its training, and waits for it") {
+  Fit fit;
+  std::atomic<bool> ready{false};
+  TrainOptions options = steps(1'000'000'000);
+  SUBCASE("between steps") {
+    options.on_progress = [&](const TrainProgress& p) { ready = p.step > 20; };
+  }
+  SUBCASE("while checkpoints are taken") {
+    options.checkpoint_every = 1;
+    options.on_progress = [&](const TrainProgress& p) { ready = p.step > 5; };
+  }
+  SUBCASE("while a tower waits for the other one's push") {
+    fit.all.pop_back();  // and slot 1, which its graph has, never pushes
+    fit.all[0].batch = [&, batch = fit.all[0].batch](int64_t step) {
+      ready = true;
+      return batch(step);
+    };
+  }
+  Folder folder("train-closed");
+  if (options.checkpoint_every > 0) options.checkpoint_dir = folder.path();
+  Session session = Session::local(fit.graph, {.threads = 2});
+  CHECK(closed_while_training(session, fit, options, ready) == Errc::cancelled);
+  CHECK_THROWS_AS(train(session, fit.all, steps(1)), Error);
+  CHECK_THROWS_AS(parameter_values(session), Error);
+  CHECK_THROWS_AS(parameter_slices(session), Error);
+}
+
+TEST_CASE("a session is not closed by a callback of its own training, which goes on") {
+  Fit fit;
+  Session session = Session::local(fit.graph, {.threads = 2});
+  TrainOptions options = steps(3);
+  std::string refused;
+  options.on_progress = [&](const TrainProgress&) {
+    try {
+      session.close();
+    } catch (const Error& e) {
+      refused = e.what();
+    }
+  };
+  CHECK(train(session, fit.all, options).steps == 3);
+  has(refused, "from within one of its own calls");
+}
+
+TEST_CASE("whoever asks for parameters while the session is closed is not left waiting") {
+  for (int round = 0; round < 20; ++round) {
+    Fit fit;
+    Session session = Session::local(fit.graph, {.threads = 2});
+    train(session, fit.all, steps(1));
+    std::atomic<int> asked{0};
+    std::thread asker([&] {
+      try {
+        for (;; ++asked)
+          asked % 2 ? (void)parameter_values(session) : (void)parameter_slices(session);
+      } catch (const Error& e) {
+        CHECK(e.code() == Errc::cancelled);
+      }
+    });
+    while (asked < round) std::this_thread::yield();
+    session.close();
+    asker.join();
   }
 }
 

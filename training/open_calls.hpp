@@ -1,0 +1,65 @@
+// OpenCalls: what somebody was asked for and has not answered yet. Every call is answered once: by
+// the one who does the work, or by end(). Any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "training/gather.hpp"
+
+namespace troupe {
+
+class OpenCalls {
+ public:
+  using Done = Gather::Done;
+
+  // What the one who does the work answers instead of `done`; late answers are dropped. After end()
+  // `done` is called at once.
+  Done add(Done done) {
+    uint64_t number = 0;
+    {
+      std::lock_guard lock(open_->mutex);
+      number = open_->next++;
+      if (!open_->ended) open_->calls[number] = std::exchange(done, nullptr);
+    }
+    if (done) done(Errc::cancelled, kEnded);
+    return [open = open_, number](Errc code, const std::string& text) {
+      Done answer;
+      {
+        std::lock_guard lock(open->mutex);
+        const auto call = open->calls.find(number);
+        if (call == open->calls.end()) return;
+        answer = std::move(call->second);
+        open->calls.erase(call);
+      }
+      answer(code, text);
+    };
+  }
+
+  // Ends all that are open with cancelled.
+  void end() {
+    std::map<uint64_t, Done> calls;
+    {
+      std::lock_guard lock(open_->mutex);
+      open_->ended = true;
+      calls.swap(open_->calls);
+    }
+    for (const auto& [number, done] : calls) done(Errc::cancelled, kEnded);
+  }
+
+ private:
+  static constexpr const char* kEnded = "the session is closed; make a new one";
+  struct Open {
+    std::mutex mutex;  // guards the rest
+    std::map<uint64_t, Done> calls;
+    uint64_t next = 0;
+    bool ended = false;
+  };
+  const std::shared_ptr<Open> open_ = std::make_shared<Open>();
+};
+
+}  // namespace troupe
