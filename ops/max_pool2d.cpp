@@ -19,7 +19,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 // y = the greater of both; y stays if it is NaN.
 template <class T>
 void maximum_into(const T* __restrict x, T* __restrict y, int64_t n) {
-  for (int64_t c = 0; c < n; ++c) y[c] = (x[c] > y[c]) | (x[c] != x[c]) ? x[c] : y[c];
+  for (int64_t c = 0; c < n; ++c) y[c] = ((x[c] > y[c]) | (x[c] != x[c])) ? x[c] : y[c];
 }
 
 template <class T>
