@@ -53,8 +53,8 @@ EarlyValues::Entry EarlyValues::take(int64_t run) {
   return out;
 }
 
-void EarlyValues::forget_until(int64_t run) {
-  while (!entries_.empty() && entries_.begin()->first <= run) erase(entries_.begin());
+void EarlyValues::forget_before(int64_t run) {
+  while (!entries_.empty() && entries_.begin()->first < run) erase(entries_.begin());
 }
 
 int64_t EarlyValues::make_room(int64_t run) {

@@ -33,10 +33,10 @@ class EarlyValues {
   int64_t add(Deliver value, const std::string& receiver);
   // `run` ends with this as soon as it is armed; its values are not wanted. Returns as add().
   int64_t end(int64_t run, StepResult reason);
-  // The run is being armed, or has ended.
+  // The run is being armed.
   Entry take(int64_t run);
-  // No run up to this one comes any more.
-  void forget_until(int64_t run);
+  // No run before this one comes any more.
+  void forget_before(int64_t run);
 
   size_t values() const { return values_; }
   int64_t bytes() const { return bytes_; }

@@ -75,6 +75,10 @@ std::vector<std::string> Installation::waiting_for(int64_t run) const {
   return out;
 }
 
+void Installation::forget_before(int64_t run) {
+  for (const auto& stage : stages_) stage->forget_before(run);
+}
+
 void Installation::run(const RunContext& info, Stage* fed,
                        const std::vector<std::pair<uint32_t, Tensor>>& sources,
                        const std::vector<uint32_t>& keep, Done done) {

@@ -29,6 +29,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
       const;  // edge -> actor id, all edges that end in this process
   void connect(int32_t edge, const caf::actor& receiver);
 
+  void forget_before(int64_t run);  // as Stage's, in all stages
   // Runs a step in all stages. `sources` are values for the stage on `sources_device`; `keep` names
   // the values to hand over.
   using Done = std::function<void(StepResult, std::vector<Tensor> kept)>;

@@ -202,6 +202,7 @@ void RunTable::settled(int64_t id) {
 
 void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
   RunContext context;
+  int64_t oldest = 0;
   RunResult refusal;
   {
     std::lock_guard lock(mutex_);
@@ -216,11 +217,13 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       for (const auto& [task, worker] : call.live->remotes) run->open.insert(task);
       run->open.insert(process_.task());
       runs_[run->id] = run;
+      oldest = runs_.begin()->first;
     }
   }
   if (refusal.code != Errc::ok) return end(run, std::move(refusal));
-  send_start(*run, context.step);
+  send_start(*run, context.step, oldest);
   const LiveCall& live = *call.live;
+  live.local->forget_before(oldest);
   std::vector<std::pair<uint32_t, Tensor>> sources;
   for (size_t i = 0; i < run->feeds.size(); ++i)
     if (live.feed_slots[i] != Stage::kNoSlot)
@@ -232,12 +235,13 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
                   });
 }
 
-void RunTable::send_start(const Run& run, int64_t step) {
+void RunTable::send_start(const Run& run, int64_t step, int64_t oldest) {
   StartStep m;
   m.session = session_;
   m.executable = run.live->executable;
   m.run = run.id;
   m.step = step;
+  m.oldest = oldest;
   m.deadline_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(run.deadline - now()).count();
   for (const auto& [task, worker] : run.live->remotes)

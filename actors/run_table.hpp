@@ -83,7 +83,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   RunResult fire(const Calls::Standing& call, const std::vector<Tensor>& feeds,
                  const RunOptions& options);
   void launch(const RunPtr& run, const Calls::Standing& call);
-  void send_start(const Run& run, int64_t step);
+  void send_start(const Run& run, int64_t step, int64_t oldest);
   void end(const RunPtr& run, RunResult result);
   void abort(const RunPtr& run, Errc code, const std::string& text);
   int64_t next_step_of(const PreparedCall& call, int64_t step);

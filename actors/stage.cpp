@@ -26,21 +26,22 @@ void Stage::sampled(uint32_t i, int64_t took_ns) {
 }
 
 bool Stage::has_ended(int64_t run) const {
-  return run <= newest_ended_ - kEndedWindow ||
-         ended_[static_cast<uint64_t>(run) % kEndedWindow] == run;
+  return run < oldest_ || ended_[static_cast<uint64_t>(run) % kEndedMemory] == run;
 }
 
-void Stage::ended(int64_t run) {
-  ended_[static_cast<uint64_t>(run) % kEndedWindow] = run;
-  newest_ended_ = std::max(newest_ended_, run);
-  early_.take(run);
-  early_.forget_until(newest_ended_ - kEndedWindow);
+void Stage::ended(int64_t run) { ended_[static_cast<uint64_t>(run) % kEndedMemory] = run; }
+
+void Stage::forget_before(int64_t run) {
+  std::lock_guard lock(mutex_);
+  if (run <= oldest_) return;
+  oldest_ = run;
+  early_.forget_before(run);
 }
 
 // A run that was not armed here for so long that more runs came than a session has. Said now and
 // then: what came for it is gone.
 void Stage::forgot(int64_t run) {
-  if (run < 0 || forgotten_++ % kEndedWindow != 0 || !host_.warn) return;
+  if (run < 0 || forgotten_++ % kForgottenSaid != 0 || !host_.warn) return;
   host_.warn(detail::concat("values came for runs that never began here: device=", device(),
                             " run=", run, " forgotten=", forgotten_));
 }

@@ -64,6 +64,9 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::map<int32_t, caf::actor> receivers() const;  // by edge
   void connect(int32_t edge, caf::actor receiver);  // before the first step
 
+  // The runs of the session before this one are over, here and everywhere: what has come early for
+  // them goes, and what still comes is dropped. Any thread.
+  void forget_before(int64_t run);
   // Arms a step. The caller owns it: set sources, then call own().
   // `on_end` is called on the thread that ends the step; without it, a caller waits with wait().
   // Whoever holds the step gives it back with release() once it has ended and its fetched values
@@ -116,7 +119,10 @@ class Stage : public std::enable_shared_from_this<Stage> {
         Partition partition, StageHost host);
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
-  static constexpr int64_t kEndedWindow = 4096;      // runs end out of order by less than this
+  // Which runs have ended here is remembered by their number modulo this. What comes late for one
+  // that was forgotten waits as if it were early, until forget_before().
+  static constexpr int64_t kEndedMemory = 4096;
+  static constexpr int64_t kForgottenSaid = 4096;  // one line for so many
   // All three: requires mutex_.
   bool has_ended(int64_t run) const;
   void ended(int64_t run);
@@ -164,9 +170,9 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::unordered_map<int64_t, ActivationPtr> runs_;
   EarlyValues early_;
   int64_t forgotten_ = 0;  // early runs, for want of room
-  int64_t newest_ended_ = -1;
+  int64_t oldest_ = 0;     // no run before it comes any more
   std::vector<int64_t> ended_ =
-      std::vector<int64_t>(kEndedWindow, -1);  // run % kEndedWindow -> run
+      std::vector<int64_t>(kEndedMemory, -1);  // run % kEndedMemory -> run
   std::vector<ActivationPtr> idle_;
 };
 

@@ -121,6 +121,7 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
     caf::anon_send(master, std::move(answer));
     return;
   }
+  installation->forget_before(m.oldest);
   RunContext info;
   info.run = m.run;
   info.step = m.step;

@@ -50,6 +50,7 @@ struct StartStep {
   int64_t step = 0;
   uint64_t epoch = 0;
   int64_t deadline_ms = 0;  // from now; 0: none
+  int64_t oldest = 0;       // run of the session under way: those before it are over
 };
 
 // worker -> master: the step has ended in all stages of a process.
@@ -128,7 +129,7 @@ void fields(V&& visit, M& m) {
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, StartStep>
 void fields(V&& visit, M& m) {
-  visit(m.session, m.executable, m.run, m.step, m.epoch, m.deadline_ms);
+  visit(m.session, m.executable, m.run, m.step, m.epoch, m.deadline_ms, m.oldest);
 }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, FinishStep>

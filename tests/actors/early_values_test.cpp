@@ -80,7 +80,7 @@ TEST_CASE("when there are too many early runs the oldest is forgotten, and named
   CHECK(early.add(value(9, 0), "r") == 5);
   CHECK(early.end(10, {Errc::cancelled, "enough"}) == 6);
   CHECK(early.bytes() == 8);
-  early.forget_until(9);
+  early.forget_before(10);
   CHECK(early.bytes() == 0);
   CHECK(early.take(10).ended.code == Errc::cancelled);
 }

@@ -145,7 +145,7 @@ TEST_CASE("two links greet, and messages of all sizes arrive whole, however the 
     const std::vector<int64_t> sizes = {0, 1, 1000, 4096, 4097, 65'536, 500'000};
     for (int64_t n : sizes)
       CHECK(p.a.link->send(5, 6, Push{1, 2, 3, n, 5, 6, 7, ramp(n)}) == Errc::ok);
-    CHECK(p.b.link->send(8, 9, StartStep{1, 2, 3, 4, 5, 6}) == Errc::ok);
+    CHECK(p.b.link->send(8, 9, StartStep{1, 2, 3, 4, 5, 6, 7}) == Errc::ok);
     p.a.link->send_caf(std::vector<char>(200'000, 'x'));
     const std::string words = "hello";
     CHECK(p.a.link->send_control(Control::members, std::as_bytes(std::span(words))) == Errc::ok);
@@ -179,7 +179,7 @@ TEST_CASE("nothing but the greeting is kept for a stranger, and its frames reach
   // A right frame, but not the confirmation.
   std::vector<std::byte> frame;
   Writer out(frame);
-  const Encoded start = encode(StartStep{1, 2, 3, 4, 5, 6});
+  const Encoded start = encode(StartStep{1, 2, 3, 4, 5, 6, 7});
   std::vector<std::byte> payload;
   Writer(payload).number(static_cast<uint32_t>(start.header.size()));
   Writer(payload).bytes(start.header.data(), start.header.size());
@@ -264,7 +264,7 @@ TEST_CASE("a node of another protocol version is refused on both sides, in words
   s.say({reinterpret_cast<const char*>(packet.data()), packet.size()});
   REQUIRE(p.net.run_until([&] { return !s.closed.empty(); }, 1s));
   CHECK(p.b.refusal == Refusal::other_version);
-  CHECK(s.heard.find("protocol version 1") != s.heard.npos);
+  CHECK(s.heard.find(detail::concat("protocol version ", kProtocolVersion)) != s.heard.npos);
 
   Pair q;
   auto [v, w] = q.net.connect(q.left, q.right);
@@ -485,7 +485,7 @@ TEST_CASE("dropped, doubled and reordered frames leave the others whole") {
   p.net.faults.drop = 0.2;
   p.net.faults.duplicate = 0.2;
   p.net.faults.reorder = 0.2;
-  for (int i = 0; i < 300; ++i) p.a.link->send(1, 1, StartStep{0, 0, i, 0, 0, 0});
+  for (int i = 0; i < 300; ++i) p.a.link->send(1, 1, StartStep{0, 0, i, 0, 0, 0, 0});
   p.net.run_for(1s);
   std::map<int64_t, int> times;
   bool in_order = true;
@@ -510,7 +510,7 @@ TEST_CASE("equal seeds give equal histories") {
     p.net.faults.piece_max = 100;
     p.connect();
     p.both_up();
-    for (int i = 0; i < 50; ++i) p.a.link->send(1, 1, StartStep{0, 0, i, 0, 0, 0});
+    for (int i = 0; i < 50; ++i) p.a.link->send(1, 1, StartStep{0, 0, i, 0, 0, 0, 0});
     p.net.run_for(1s);
     return p.net.trace();
   };
