@@ -102,7 +102,7 @@ void report_stall(caf::event_based_actor* self, Process& process, uint64_t sessi
     std::function<void(const std::string&)> say;
     ~Report() {
       std::string line = head;
-      for (const auto& [task, text] : waits) line += "; " + task + " " + text;
+      for (const auto& [task, text] : waits) line += detail::concat("; ", task, " ", text);
       say(line +
           "; if a process named here is stuck, kill it: its supervisor starts it again and the "
           "step is done again; a step that is just long wants no help, and RunOptions::timeout "

@@ -96,13 +96,13 @@ std::string Tracer::take(int64_t origin_ns) {
     if (span.bytes >= 0) args += ",\"bytes\":" + std::to_string(span.bytes);
     args += "}";
     if (on_thread(span.category)) {
-      out += ",\n{\"ph\":\"X" + head + ",\"ts\":" + microseconds(begin) +
-             ",\"dur\":" + microseconds(end - begin) + args + "}";
+      out += detail::concat(",\n{\"ph\":\"X", head, ",\"ts\":", microseconds(begin),
+                            ",\"dur\":", microseconds(end - begin), args, "}");
       continue;
     }
     const std::string mine = head + ",\"id2\":{\"local\":\"" + std::to_string(++id) + "\"}";
-    out += ",\n{\"ph\":\"b" + mine + ",\"ts\":" + microseconds(begin) + args + "}";
-    out += ",\n{\"ph\":\"e" + mine + ",\"ts\":" + microseconds(end) + "}";
+    out += detail::concat(",\n{\"ph\":\"b", mine, ",\"ts\":", microseconds(begin), args, "}");
+    out += detail::concat(",\n{\"ph\":\"e", mine, ",\"ts\":", microseconds(end), "}");
   }
   if (dropped > 0)
     out += ",\n{\"ph\":\"M\",\"name\":\"process_labels\"" + pid + ",\"args\":{\"labels\":\"" +
