@@ -395,9 +395,11 @@ class SimCluster {
     plan.checkpoints = o_.checkpoint_every > 0;
     plan.checkpoint_every = o_.checkpoint_every;
     loop_ = std::make_unique<TrainLoop>(plan, next);
-    group_->on_lost([this](const std::string& text) {
+    ParameterGroup::Listener listener;
+    listener.lost = [this](const std::string& text) {
       reports_.push_back([this, text] { return loop_->shards_lost(text, now()); });
-    });
+    };
+    group_->listen(std::move(listener));
     phase_ = Phase::training;
     return loop_->begin(now());
   }
