@@ -1,6 +1,7 @@
 // troupe_bench NAME [--json] [options]: the project's benchmarks. docs/benchmarks.md holds results
 // with commands and machine.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -42,7 +43,8 @@ void report(const Options& options, const std::string& bench, const std::string&
             double value, const std::string& unit,
             const std::vector<std::pair<std::string, std::string>>& config) {
   std::string text;
-  for (const auto& [key, v] : config) text += (text.empty() ? "\"" : ", \"") + key + "\": " + v;
+  for (const auto& [key, v] : config)
+    text += detail::concat(text.empty() ? "\"" : ", \"", key, "\": ", v);
   if (options.json())
     std::printf(
         "{\"bench\": \"%s\", \"metric\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", \"config\": "
@@ -56,7 +58,7 @@ void report(const Options& options, const std::string& bench, const std::string&
 
 double quantile(std::vector<double> values, double p) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<size_t>(std::lround(p * static_cast<double>(values.size() - 1)))];
 }
 
 }  // namespace troupe::bench

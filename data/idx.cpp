@@ -87,7 +87,7 @@ void convert(const char* bytes, int64_t count, const ElementType& type, T* out) 
     else if constexpr (std::is_same_v<T, double>)
       out[i] = std::bit_cast<double>(bits);
     else if (type.bytes == 1)
-      out[i] = static_cast<int8_t>(bits);
+      out[i] = static_cast<T>(static_cast<int8_t>(bits));  // NOLINT: the sign is meant
     else if (type.bytes == 2)
       out[i] = static_cast<int16_t>(bits);
     else

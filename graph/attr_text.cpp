@@ -166,7 +166,7 @@ std::string LineReader::name() {
   size_t n = 0;
   while (n < rest_.size() && is_name_character(rest_[n])) ++n;
   if (n == 0) throw expected("a name");
-  const std::string result(rest_.substr(0, n));
+  std::string result(rest_.substr(0, n));
   rest_.remove_prefix(n);
   return result;
 }

@@ -45,7 +45,7 @@ class PeerProxy final : public caf::monitorable_actor {
 }  // namespace
 
 caf::message to_caf_message(PlaneMessage message) {
-  return std::visit([](auto&& m) { return caf::make_message(std::move(m)); }, std::move(message));
+  return std::visit([](auto& m) { return caf::make_message(std::move(m)); }, message);
 }
 
 // Doors

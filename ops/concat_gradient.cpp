@@ -18,7 +18,7 @@ int checked_parts(const Context& ctx, const Shape& dy, const std::vector<Shape>&
 }
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  const std::vector<Shape> parts = input_shapes(ctx, 1);
+  std::vector<Shape> parts = input_shapes(ctx, 1);
   checked_parts(ctx, ctx.input(0), parts);
   return parts;
 }

@@ -30,7 +30,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 struct Greatest {
   template <class T>
   static T apply(T a, T b) {
-    return (a > b) | (a != a) ? a : b;  // no branch, so that loops are vectorised
+    return ((a > b) | (a != a)) ? a : b;  // no branch, so that loops are vectorised
   }
 };
 
