@@ -1,6 +1,8 @@
 // Implements actors/trace.hpp.
 #include "actors/trace.hpp"
 
+#include "troupe/error.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
