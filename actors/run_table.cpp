@@ -62,6 +62,21 @@ void RunTable::Fired::interrupt(Errc code, const std::string& text) {
     stopped = {code, text};
 }
 
+// Short steps take less time than a look at a clock, so none looks when it begins: its time counts
+// from the first tick that sees it.
+std::optional<Stall> RunTable::Fired::look(Time now, const std::string& task) {
+  std::lock_guard lock(mutex);
+  if (!step || reported) return std::nullopt;
+  if (!seen) seen = now;
+  if (now - *seen < kStallReport) return std::nullopt;
+  reported = true;
+  return Stall{step->info().run,
+               step->stage().executable(),
+               std::chrono::duration<double>(now - *seen).count(),
+               {task},
+               step->waiting_for()};
+}
+
 class RunTable::Firing {
  public:
   Firing(RunTable& runs, Cancellation* cancel) : runs_(runs), fired_(std::make_shared<Fired>()) {
@@ -399,6 +414,8 @@ std::vector<Stall> RunTable::tick() {
                           run->live->local->waiting_for(id)});
       }
     }
+    for (Fired* fired : fired_)
+      if (auto stall = fired->look(t, process_.task())) stalls.push_back(std::move(*stall));
     for (const auto& [call, waiting] : waiting_)
       for (const RunPtr& run : waiting)
         if (t >= run->deadline) late.push_back(run);

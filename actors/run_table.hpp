@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -75,7 +76,11 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
     std::mutex mutex;            // guards the rest
     Activation* step = nullptr;  // null before and after
     StepResult stopped;          // it was taken back before it began
+    std::optional<Time> seen;    // by the first tick() that found it under way
+    bool reported = false;
     void interrupt(Errc code, const std::string& text);
+    std::optional<Stall> look(Time now,
+                              const std::string& task);  // of tick(): once, when it is due
   };
   class Firing;  // makes one known to cancel_all() and to the caller's Cancellation
 

@@ -58,6 +58,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   Stage(const Stage&) = delete;
 
   const Partition& partition() const { return partition_; }
+  uint32_t executable() const { return executable_; }
   const std::string& device() const { return partition_.device; }
   // The op actor behind a node or a receiving edge; every node of the partition has one.
   caf::actor op_actor(uint32_t firing_index) const;

@@ -92,6 +92,28 @@ std::string end_trace(Process& process, const Agents& agents) {
   return chrome_trace(parts);
 }
 
+void gather_waits(caf::event_based_actor* self, Process& process, const AskWaits& question,
+                  std::vector<std::string> nodes,
+                  std::function<void(std::vector<std::string>)> done) {
+  if (std::string requests = process.services().waiting_for(); !requests.empty())
+    nodes.push_back(std::move(requests));
+  struct Gathered {
+    std::vector<std::string> lines;
+    std::function<void(std::vector<std::string>)> done;
+  };
+  auto all = std::make_shared<Gathered>(Gathered{std::move(nodes), std::move(done)});
+  self->request(process.services().actor("shards"), kStallAnswer / 2, question)
+      .then(
+          [all](const Waits& shards) {
+            all->lines.insert(all->lines.end(), shards.lines.begin(), shards.lines.end());
+            all->done(std::move(all->lines));
+          },
+          [all](const caf::error& e) {
+            all->lines.push_back("its shards, which do not answer (" + from_caf(e).second + ")");
+            all->done(std::move(all->lines));
+          });
+}
+
 void report_stall(caf::event_based_actor* self, Process& process, uint64_t session,
                   const Agents& agents, const Stall& stall,
                   std::function<void(const std::string&)> say) {
@@ -113,21 +135,20 @@ void report_stall(caf::event_based_actor* self, Process& process, uint64_t sessi
   report->say = std::move(say);
   report->head = detail::concat("no progress: run=", stall.run, " since=", stall.seconds,
                                 " s, not ended in ", joined(stall.open, ", "));
-  std::vector<std::string> here = stall.waits_for;
-  if (std::string requests = process.services().waiting_for(); !requests.empty())
-    here.push_back(std::move(requests));
-  if (!here.empty()) report->waits[process.task()] = "waits: " + joined(here, ", ");
   for (const std::string& task : stall.open)
     if (task != process.task() && !agents.count(task)) report->waits[task] = "is not there";
+  const auto waits = [report](const std::string& task, const std::vector<std::string>& lines) {
+    if (!lines.empty()) report->waits[task] = "waits: " + joined(lines, ", ");
+  };
+  const AskWaits question{session, stall.executable, stall.run};
+  gather_waits(self, process, question, stall.waits_for,
+               [waits, here = process.task()](const auto& lines) { waits(here, lines); });
   for (const auto& [task, agent] : agents)
-    self->request(agent, kStallAnswer, AskWaits{session, stall.executable, stall.run})
-        .then(
-            [report, task = task](const Waits& m) {
-              if (!m.lines.empty()) report->waits[task] = "waits: " + joined(m.lines, ", ");
-            },
-            [report, task = task](const caf::error& e) {
-              report->waits[task] = "does not answer (" + from_caf(e).second + ")";
-            });
+    self->request(agent, kStallAnswer, question)
+        .then([waits, task = task](const Waits& m) { waits(task, m.lines); },
+              [report, task = task](const caf::error& e) {
+                report->waits[task] = "does not answer (" + from_caf(e).second + ")";
+              });
 }
 
 }  // namespace troupe

@@ -23,7 +23,7 @@ using Agents = std::map<std::string, caf::actor>;
 // so.
 inline constexpr std::chrono::seconds kSurveyTimeout{5};
 // The report of a stall does not wait long for those who may be the reason for it.
-// Agents ask their shards, and give them half of that.
+// A process asks its shards, and gives them half of that.
 inline constexpr std::chrono::milliseconds kStallAnswer{1000};
 
 void add(std::map<int32_t, EdgeCount>& sum, const std::map<int32_t, EdgeCount>& counts);
@@ -49,8 +49,13 @@ struct Stall {
   std::vector<std::string> open;       // tasks that have not finished it
   std::vector<std::string> waits_for;  // nodes, in this process
 };
-// Asks all agents what they wait for, and gives `say` one line: who waits for whom, since when, and
-// what to try. On the thread of `self`; does not block.
+// What a run waits for in this process: `nodes` of it, requests for parameters, and what the
+// process's shards wait for. On the thread of `self`; does not block. `done` is called once.
+void gather_waits(caf::event_based_actor* self, Process& process, const AskWaits& question,
+                  std::vector<std::string> nodes,
+                  std::function<void(std::vector<std::string>)> done);
+// Asks this process and all agents what they wait for, and gives `say` one line: who waits for
+// whom, since when, and what to try. On the thread of `self`; does not block.
 void report_stall(caf::event_based_actor* self, Process& process, uint64_t session,
                   const Agents& agents, const Stall& stall,
                   std::function<void(const std::string&)> say);

@@ -32,7 +32,6 @@ struct WorkerState {
   Installation* find(uint64_t session, uint32_t executable) const;  // nullptr if it is not here
   void start(const StartStep& m, const caf::actor& master);
   void cancel(const CancelStep& m);
-  std::vector<std::string> waits(const AskWaits& m) const;
   Description describe(uint64_t door) const;
 };
 
@@ -140,16 +139,6 @@ void WorkerState::cancel(const CancelStep& m) {
     installation->cancel(m.run, Errc::cancelled, "the master took the step back");
 }
 
-// What a run waits for in this process, shards apart: they are asked for themselves.
-std::vector<std::string> WorkerState::waits(const AskWaits& m) const {
-  std::vector<std::string> out;
-  if (Installation* installation = find(m.session, m.executable))
-    out = installation->waiting_for(m.run);
-  if (std::string requests = process->services().waiting_for(); !requests.empty())
-    out.push_back(std::move(requests));
-  return out;
-}
-
 Description WorkerState::describe(uint64_t door) const {
   Description out;
   out.task = process->task();
@@ -209,16 +198,12 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
       [self](const Describe&) { return self->state.describe(self->id()); },
       [self](const AskWaits& m) {
         auto promise = self->make_response_promise<Waits>();
-        self->request(self->state.process->services().actor("shards"), kStallAnswer / 2, m)
-            .then(
-                [promise, lines = self->state.waits(m)](const Waits& shards) mutable {
-                  lines.insert(lines.end(), shards.lines.begin(), shards.lines.end());
-                  promise.deliver(Waits{std::move(lines)});
-                },
-                [promise, lines = self->state.waits(m)](const caf::error& e) mutable {
-                  lines.push_back("its shards, which do not answer (" + from_caf(e).second + ")");
-                  promise.deliver(Waits{std::move(lines)});
-                });
+        const Installation* installation = self->state.find(m.session, m.executable);
+        gather_waits(self, *self->state.process, m,
+                     installation ? installation->waiting_for(m.run) : std::vector<std::string>{},
+                     [promise](std::vector<std::string> lines) mutable {
+                       promise.deliver(Waits{std::move(lines)});
+                     });
         return promise;
       },
       [](const ReadClock&) { return ClockReading{Tracer::now_ns()}; },

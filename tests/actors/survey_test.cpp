@@ -20,15 +20,17 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Two towers, one per worker, that fit a line; parameters live on the ps.
+// Two towers, one per worker or both in the program, that fit a line; parameters live on the ps, if
+// there is one.
 struct Towers {
   Graph graph;
   std::vector<Tower> towers;
-  Towers() {
+  explicit Towers(bool remote = true) {
     for (int64_t i = 0; i < 2; ++i) {
-      const auto scope = graph.scope({.name = detail::concat("tower", i),
-                                      .device = detail::concat("/job:worker/task:", i),
-                                      .slot = i});
+      const auto scope =
+          graph.scope({.name = detail::concat("tower", i),
+                       .device = remote ? detail::concat("/job:worker/task:", i) : "",
+                       .slot = i});
       const Output x = placeholder(graph, DType::f32, {4, 1}, "x");
       const Output w = parameter("w", fill(graph, {1, 1}, 0));
       const Output loss = reduce_mean(square(matmul(x, w) - x * 3.0));
@@ -42,6 +44,42 @@ struct Towers {
 
 const std::vector<std::string> kMembers = {"/job:ps/task:0", "/job:worker/task:0",
                                            "/job:worker/task:1"};
+
+// Of two towers that have trained up to step 2, the first does that step, whose update waits for
+// the other one. Returns the report of a stall, once both ends of its push wait.
+std::string report_of_step_2(Session& session, const Towers& t,
+                             const std::vector<std::string>& open) {
+  train(session, t.towers, {.steps = 2});
+  const Tower& tower = t.towers[0];
+  const Callable step = session.prepare({tower.loss, tower.update}, tower.feeds);
+  Cancellation cancel;
+  std::promise<RunResult> ended;
+  step.start(tower.batch(2), {.step = 2, .cancel = &cancel},
+             [&](RunResult result) { ended.set_value(std::move(result)); });
+  SessionState& state = session.state();
+  Stall stall;
+  stall.run = -1;
+  stall.seconds = 5;
+  stall.open = open;
+  const auto ask = [&] {
+    auto line = std::make_shared<std::promise<std::string>>();
+    std::future<std::string> said = line->get_future();
+    caf::actor asker = state.process->system().spawn([&, line](caf::event_based_actor* self) {
+      report_stall(self, *state.process, state.master->session(), state.master->agents(), stall,
+                   [line](const std::string& text) { line->set_value(text); });
+    });
+    return said.get();
+  };
+  // The push is on its way, and its two ends are seen at different times: until both wait, ask
+  // again.
+  std::string line = ask();
+  for (int i = 0; i < 1000 && !(contains(line, "gradient of step") && contains(line, "push of w"));
+       ++i)
+    line = ask();
+  cancel.cancel();
+  CHECK(ended.get_future().get().code == Errc::cancelled);
+  return line;
+}
 
 }  // namespace
 
@@ -132,42 +170,21 @@ TEST_CASE("the report of a stall says which node, which request and which shard 
   LocalCluster cluster(kMembers);
   Towers t;
   Session session = cluster.connect(t.graph);
-  TrainOptions options;
-  options.steps = 2;
-  train(session, t.towers, options);  // then both are expected to push step 2
-  const Tower& tower = t.towers[0];
-  const Callable step = session.prepare({tower.loss, tower.update}, tower.feeds);
-  Cancellation cancel;
-  std::promise<RunResult> ended;
-  step.start(tower.batch(2), {.step = 2, .cancel = &cancel},
-             [&](RunResult result) { ended.set_value(std::move(result)); });
-
-  SessionState& state = session.state();
-  Stall stall;
-  stall.run = -1;
-  stall.seconds = 5;
-  stall.open = {"/job:worker/task:0", "/job:worker/task:7"};
-  const auto ask = [&] {
-    auto line = std::make_shared<std::promise<std::string>>();
-    std::future<std::string> said = line->get_future();
-    caf::actor asker = state.process->system().spawn([&, line](caf::event_based_actor* self) {
-      report_stall(self, *state.process, state.master->session(), state.master->agents(), stall,
-                   [line](const std::string& text) { line->set_value(text); });
-    });
-    return said.get();
-  };
-  // The push of the first tower is on its way, and the two ends of it are seen at different times:
-  // until both wait, ask again.
-  std::string line = ask();
-  for (int i = 0; i < 1000 && !(contains(line, "gradient of step") && contains(line, "push of w"));
-       ++i)
-    line = ask();
+  const std::string line =
+      report_of_step_2(session, t, {"/job:worker/task:0", "/job:worker/task:7"});
   for (const char* part : {"/job:worker/task:0 waits: ", "push of w slot 0 step 2",
                            "/job:ps/task:0 waits: w waits for the", "gradient of step 2 of slot 1",
                            "/job:worker/task:7 is not there", "since=5 s", "kill it"})
     CHECK_MESSAGE(contains(line, part), line);
-  cancel.cancel();
-  CHECK(ended.get_future().get().code == Errc::cancelled);
+}
+
+TEST_CASE("the report of a stall also says what the shards of the program itself wait for") {
+  Towers t(false);
+  Session session = Session::local(t.graph);
+  const std::string line = report_of_step_2(session, t, {"/job:local/task:0"});
+  for (const char* part : {"/job:local/task:0 waits: ", "push of w slot 0 step 2",
+                           "w waits for the gradient of step 2 of slot 1"})
+    CHECK_MESSAGE(contains(line, part), line);
 }
 
 }  // namespace troupe

@@ -1,6 +1,8 @@
 // A run that does not get on is reported after five seconds, once: under virtual time.
 #include <doctest/doctest.h>
 
+#include <future>
+
 #include <caf/io/all.hpp>
 #include <caf/io/network/test_multiplexer.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
@@ -12,7 +14,7 @@
 namespace troupe {
 namespace {
 
-std::shared_ptr<AsyncContext> held;  // by the kernel of Hold, until the test answers it
+std::promise<std::shared_ptr<AsyncContext>> held;  // by the kernel of Hold, for the test to answer
 
 std::shared_ptr<const Registry> ops() {
   auto out = std::make_shared<Registry>();
@@ -24,84 +26,130 @@ std::shared_ptr<const Registry> ops() {
             .inputs = {"x"},
             .outputs = {"y"},
             .infer_shapes = [](const InferContext& c) { return std::vector<Shape>{c.input(0)}; },
-            .kernels = {{.device = DeviceKind::cpu,
-                         .start = [](std::shared_ptr<AsyncContext> c) { held = std::move(c); }}}});
+            .kernels = {{.device = DeviceKind::cpu, .start = [](std::shared_ptr<AsyncContext> c) {
+                           held.set_value(std::move(c));
+                         }}}});
   return out;
 }
+
+constexpr const char* kClient = "/job:client/task:0";
+
+// A master in a process of a cluster in which time passes when the test says so, and a call that
+// waits for its kernel.
+class Stalled {
+ public:
+  Stalled() {
+    held = {};
+    graph_ = std::make_unique<Graph>(options_.ops);
+    const Output x = graph_->add({"In", {}, {}, "x"});
+    const Output y = graph_->add({"Hold", {x}, {}, "fc1/pull"});
+    master = std::make_unique<Master>(process_, *graph_, 7);
+    process_.start(master.get());
+    settle();
+    call = master->prepare({y}, {x});
+  }
+  ~Stalled() {
+    master->stop();
+    process_.stop();
+    settle();
+  }
+  void settle() {
+    while (jobs_.try_run_once() || brokers_.try_exec_runnable()) {
+    }
+  }
+  void pass(std::chrono::milliseconds time) {
+    for (const auto step = std::chrono::milliseconds(50); time.count() > 0; time -= step) {
+      jobs_.clock().advance_time(step);
+      settle();
+    }
+  }
+  std::vector<std::string> reports() const {
+    std::vector<std::string> out;
+    for (const std::string& line : lines_)
+      if (line.rfind("no progress", 0) == 0) out.push_back(line);
+    return out;
+  }
+  // With the call under way.
+  void check_that_it_is_reported_once() {
+    pass(std::chrono::milliseconds(4900));
+    CHECK(reports().empty());
+    pass(std::chrono::milliseconds(1300));
+    REQUIRE(reports().size() == 1);
+    const std::string line = reports()[0];
+    for (const char* part : {"run=", "since=5", kClient, "fc1/pull", "kill it"})
+      CHECK_MESSAGE(line.find(part) != std::string::npos, line);
+    pass(std::chrono::milliseconds(20'000));
+    CHECK(reports().size() == 1);
+  }
+
+  std::unique_ptr<Master> master;
+  int64_t call = 0;
+
+ private:
+  ProcessOptions process_options() {
+    options_.threads = 1;
+    options_.cuda = false;
+    options_.ops = ops();
+    options_.log = [this](LogLevel, const std::string& line) { lines_.push_back(line); };
+    return options_;
+  }
+  ProcessSeams seams() {
+    ProcessSeams out;
+    out.configure = [this](caf::actor_system_config& config) {
+      load_test_network(config, host_.rng());
+      config.set("scheduler.policy", caf::atom("testing"));
+    };
+    out.transport = &host_;
+    out.clock = &host_;
+    out.rng = &host_.rng();
+    return out;
+  }
+  static ClusterOptions cluster() {
+    ClusterOptions out;
+    out.listen = "127.0.0.1:1000";
+    return out;
+  }
+
+  sim::SimNet net_{1};
+  sim::SimHost& host_ = net_.add("client");
+  std::vector<std::string> lines_;
+  ProcessOptions options_;
+  Process process_{kClient, 1, process_options(), cluster(), seams()};
+  caf::scheduler::test_coordinator& jobs_ =
+      dynamic_cast<caf::scheduler::test_coordinator&>(process_.system().scheduler());
+  caf::io::network::test_multiplexer& brokers_ =
+      dynamic_cast<caf::io::network::test_multiplexer&>(process_.system().middleman().backend());
+  std::unique_ptr<Graph> graph_;
+};
+
+Tensor one(float value) { return Tensor::of<float>({value}, {1}); }
 
 }  // namespace
 
 TEST_CASE(
     "a run without progress is reported once, after five seconds: who, for whom, what to do") {
-  sim::SimNet net(1);
-  sim::SimHost& host = net.add("client");
-  std::vector<std::string> lines;
-  ProcessOptions options;
-  options.threads = 1;
-  options.cuda = false;
-  options.ops = ops();
-  options.log = [&](LogLevel, const std::string& line) { lines.push_back(line); };
-  ProcessSeams seams;
-  seams.configure = [&](caf::actor_system_config& config) {
-    load_test_network(config, host.rng());
-    config.set("scheduler.policy", caf::atom("testing"));
-  };
-  seams.transport = &host;
-  seams.clock = &host;
-  seams.rng = &host.rng();
-  ClusterOptions cluster;
-  cluster.listen = "127.0.0.1:1000";
-  Process process("/job:client/task:0", 1, options, cluster, std::move(seams));
-  auto& jobs = dynamic_cast<caf::scheduler::test_coordinator&>(process.system().scheduler());
-  auto& brokers =
-      dynamic_cast<caf::io::network::test_multiplexer&>(process.system().middleman().backend());
-  const auto settle = [&] {
-    while (jobs.try_run_once() || brokers.try_exec_runnable()) {
-    }
-  };
-  const auto pass = [&](std::chrono::milliseconds time) {
-    for (const auto step = std::chrono::milliseconds(50); time.count() > 0; time -= step) {
-      jobs.clock().advance_time(step);
-      settle();
-    }
-  };
-
-  Graph graph{options.ops};
-  const Output x = graph.add({"In", {}, {}, "x"});
-  const Output y = graph.add({"Hold", {x}, {}, "fc1/pull"});
-  auto master = std::make_shared<Master>(process, graph, 7);
-  process.start(master.get());
-  settle();
-  const int64_t call = master->prepare({y}, {x});
+  Stalled stalled;
   bool ended = false;
-  master->start(call, {Tensor::of<float>({1}, {1})}, {}, [&](RunResult result) {
+  stalled.master->start(stalled.call, {one(1)}, {}, [&](RunResult result) {
     CHECK(result.code == Errc::ok);
     ended = true;
   });
-  settle();
-  const auto reports = [&] {
-    std::vector<std::string> out;
-    for (const std::string& line : lines)
-      if (line.rfind("no progress", 0) == 0) out.push_back(line);
-    return out;
-  };
-  pass(std::chrono::milliseconds(4900));
-  CHECK(reports().empty());
-  pass(std::chrono::milliseconds(1300));
-  REQUIRE(reports().size() == 1);
-  const std::string line = reports()[0];
-  for (const char* part : {"run=", "since=5", "/job:client/task:0", "fc1/pull", "kill it"})
-    CHECK_MESSAGE(line.find(part) != std::string::npos, line);
-  pass(std::chrono::milliseconds(20'000));
-  CHECK(reports().size() == 1);
-
-  std::exchange(held, nullptr)->done({Tensor::of<float>({2}, {1})});
-  settle();
+  stalled.settle();
+  stalled.check_that_it_is_reported_once();
+  held.get_future().get()->done({one(2)});
+  stalled.settle();
   CHECK(ended);
-  master->stop();
-  process.stop();
-  settle();
-  master.reset();
+}
+
+TEST_CASE("a run that its caller's own thread fires is reported, too") {
+  Stalled stalled;
+  std::future<RunResult> run = std::async(
+      std::launch::async, [&] { return stalled.master->run(stalled.call, {one(1)}, {}); });
+  const auto kernel = held.get_future().get();
+  stalled.check_that_it_is_reported_once();
+  kernel->done({one(2)});
+  stalled.settle();
+  CHECK(run.get().code == Errc::ok);
 }
 
 }  // namespace troupe
