@@ -1,0 +1,169 @@
+// TrainLoop when something fails: what is tried again, how often, and when training gives up.
+#include <doctest/doctest.h>
+
+#include "tests/support/train_world.hpp"
+
+namespace troupe {
+namespace {
+
+TEST_CASE("a failed step is run again after 20 ms, then 40, up to a second") {
+  TrainWorld world(plan_of({0, 1}, 3, 0, false));
+  for (const int wait : {20, 40, 80, 160, 320, 640, 1000, 1000}) {
+    world.fail(0, Errc::peer_lost);
+    world.wait(Millis(wait - 1));
+    CHECK(world.running.count(0) == 0);
+    world.wait(Millis(1));
+    CHECK(world.running.at(0) == 0);
+  }
+  CHECK(world.told.size() == 1);  // once a step, not once a try
+  world.done(0);
+  world.fail(0, Errc::timeout);
+  world.wait(Millis(20));  // a step that succeeded ends the row of failures
+  CHECK(world.running.at(0) == 1);
+  CHECK(world.told.size() == 2);
+}
+
+TEST_CASE("a failure that a retry cannot mend ends training when all slots are idle") {
+  for (const Errc errc : {Errc::invalid_argument, Errc::bad_data, Errc::kernel_failed,
+                          Errc::internal, Errc::out_of_memory, Errc::io}) {
+    TrainWorld world(plan_of({0, 1, 2}, 3, 0, false));
+    world.fail(1, errc, "the data is bad");
+    CHECK(world.cancels == 1);
+    CHECK(!world.failed);
+    world.done(0);
+    CHECK(!world.failed);
+    world.fail(2, Errc::cancelled);
+    CHECK(world.failed);
+    CHECK(world.code == errc);
+    CHECK(world.text == "step 0 of slot 1: the data is bad");
+  }
+}
+
+TEST_CASE("training ends when steps have failed for longer than patience lasts") {
+  TrainWorld world(plan_of({0}, 3, 0, false));
+  world.done(0);
+  const Millis since = world.now;
+  for (int i = 0; i < 1000 && !world.failed; ++i) {
+    if (!world.running.empty()) world.fail(0, Errc::peer_lost);
+    if (!world.failed) world.wait(Millis(50));
+  }
+  CHECK(world.failed);
+  CHECK(world.code == Errc::peer_lost);
+  CHECK(world.now - since >= Millis(10'000));
+  CHECK(world.now - since <= Millis(10'100));
+  CHECK(world.text.find("no progress for 10000 ms") != std::string::npos);
+}
+
+TEST_CASE(
+    "patience does not run out while a step is running, nor while another slot makes progress") {
+  TrainWorld world(plan_of({0, 1}, 100, 0, false));
+  world.wait(Millis(60'000));
+  CHECK(!world.ended());
+  for (int i = 0; i < 20; ++i) {
+    world.done(0);
+    world.now += Millis(5'000);
+    world.fail(1, Errc::peer_lost);
+    world.wait(Millis(1'000));
+    CHECK(!world.ended());
+  }
+}
+
+TEST_CASE("a restore that fails is tried again by and by, until patience ends") {
+  TrainWorld world(plan_of({0}, 4, 2));
+  world.lose();
+  world.fail(0, Errc::peer_lost);
+  for (const int wait : {20, 40, 80, 160, 320, 640, 1000}) {
+    REQUIRE(world.restoring);
+    world.not_restored(Errc::peer_lost);
+    world.wait(Millis(wait - 1));
+    CHECK(!world.restoring);
+    world.wait(Millis(1));
+  }
+  for (int i = 0; i < 1000 && !world.failed; ++i)
+    if (world.restoring)
+      world.not_restored(Errc::timeout);
+    else
+      world.wait(Millis(50));
+  CHECK(world.failed);
+  CHECK(world.code == Errc::timeout);
+  CHECK(world.text == "the shards could not be restored: not there");
+}
+
+TEST_CASE(
+    "a checkpoint that fails for a passing reason is tried again by and by, until patience ends") {
+  TrainWorld world(plan_of({0}, 4, 2));
+  world.done(0);
+  world.now += Millis(20'000);  // a long step
+  world.done(0);
+  const size_t told = world.told.size();
+  world.now += Millis(20'000);  // a long checkpoint
+  const Millis since = world.now;
+  for (const int wait : {20, 40, 80, 160}) {
+    REQUIRE(world.snapshotting);
+    world.saved_it(Errc::peer_lost);
+    CHECK(world.running.empty());
+    world.wait(Millis(wait - 1));
+    CHECK(!world.snapshotting);
+    world.wait(Millis(1));
+  }
+  CHECK(world.told.size() == told + 1);
+  SUBCASE("then it may succeed") {
+    world.saved_it();
+    CHECK(world.running.at(0) == 2);
+    world.done(0);
+    world.done(0);
+    world.saved_it(Errc::timeout);
+    world.wait(Millis(20));  // the row of failures ended with the last success
+    CHECK(world.snapshotting);
+    world.settle();
+    CHECK(world.finished);
+  }
+  SUBCASE("or never") {
+    for (int i = 0; i < 1000 && !world.failed; ++i)
+      if (world.snapshotting)
+        world.saved_it(Errc::peer_lost);
+      else
+        world.wait(Millis(50));
+    CHECK(world.failed);
+    CHECK(world.code == Errc::peer_lost);
+    CHECK(world.now - since >= Millis(10'000));
+    CHECK(world.now - since <= Millis(12'000));
+  }
+}
+
+TEST_CASE("training that is abandoned ends with that reason when all slots are idle") {
+  TrainWorld world(plan_of({0, 1}, 4, 2));
+  SUBCASE("while steps run") {
+    world.take(world.loop.abandon(Errc::cancelled, "enough", world.now));
+    CHECK(world.cancels == 1);
+    world.done(0);
+    CHECK(!world.failed);
+    world.fail(1, Errc::cancelled);
+  }
+  SUBCASE("while shards are restored") {
+    world.lose();
+    world.fail(0, Errc::peer_lost);
+    world.fail(1, Errc::peer_lost);
+    REQUIRE(world.restoring);
+    world.take(world.loop.abandon(Errc::cancelled, "enough", world.now));
+    CHECK(!world.failed);
+    SUBCASE("well") { world.restored(); }
+    SUBCASE("in vain") { world.not_restored(Errc::peer_lost); }
+  }
+  SUBCASE("while a checkpoint is written") {
+    for (int i = 0; i < 2; ++i) world.done(0);
+    for (int i = 0; i < 2; ++i) world.done(1);
+    world.capture();
+    world.take(world.loop.abandon(Errc::cancelled, "enough", world.now));
+    world.fail(0, Errc::cancelled);
+    world.fail(1, Errc::cancelled);
+    CHECK(!world.failed);
+    world.saved_it();
+  }
+  CHECK(world.failed);
+  CHECK(world.code == Errc::cancelled);
+  CHECK(world.text == "enough");
+}
+
+}  // namespace
+}  // namespace troupe

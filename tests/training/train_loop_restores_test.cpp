@@ -1,0 +1,187 @@
+// TrainLoop when shards are lost: steps end, shards are restored, every slot goes back.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "tests/support/train_world.hpp"
+
+namespace troupe {
+namespace {
+
+TEST_CASE("lost shards end running steps, and every slot goes back to the restored step") {
+  TrainWorld world(plan_of({0, 1}, 9, 2));
+  for (int i = 0; i < 2; ++i) world.done(0);
+  for (int i = 0; i < 2; ++i) world.done(1);
+  world.saved_it();
+  world.done(0);
+  world.lose();
+  CHECK(world.cancels == 1);
+  CHECK(!world.restoring);
+  world.fail(0, Errc::cancelled);
+  world.done(1);  // too late to count
+  CHECK(world.restoring);
+  CHECK(world.loop.recoveries() == 1);
+  world.restored();
+  CHECK(world.running == std::map<int64_t, int64_t>{{0, 2}, {1, 2}});
+  CHECK(world.told.back() == "shards restored at step 2; the 1 steps since are done again");
+  world.settle();
+  CHECK(world.finished);
+}
+
+TEST_CASE("shards that are lost before the first checkpoint start from the beginning") {
+  TrainWorld world(plan_of({0, 1}, 3, 0));
+  world.done(0);
+  world.lose();
+  world.done(0);
+  world.done(1);
+  world.restored();
+  CHECK(world.running == std::map<int64_t, int64_t>{{0, 0}, {1, 0}});
+  world.settle();
+  CHECK(world.finished);
+}
+
+TEST_CASE("shards that are lost during a checkpoint are restored when the checkpoint has ended") {
+  for (const Errc errc : {Errc::ok, Errc::peer_lost, Errc::io}) {
+    TrainWorld world(plan_of({0}, 4, 2));
+    world.done(0);
+    world.done(0);
+    REQUIRE(world.snapshotting);
+    world.lose();
+    CHECK(world.cancels == 1);
+    CHECK(!world.restoring);
+    world.saved_it(errc);
+    CHECK(world.restoring);
+    world.restored();
+    CHECK(world.running == std::map<int64_t, int64_t>{{0, errc == Errc::ok ? 2 : 0}});
+    world.settle();
+    CHECK(world.finished);
+  }
+}
+
+TEST_CASE(
+    "shards that are lost while others are restored are restored again, one restore at a time") {
+  TrainWorld world(plan_of({0}, 4, 2));
+  world.lose();
+  world.fail(0, Errc::peer_lost);
+  REQUIRE(world.restoring);
+  world.lose();
+  CHECK(world.restores == 1);
+  SUBCASE("after one that succeeded") { world.restored(); }
+  SUBCASE("after one that failed") {
+    world.not_restored(Errc::peer_lost);
+    world.wait(Millis(20));
+  }
+  CHECK(world.restoring);
+  CHECK(world.restores == 2);
+  CHECK(world.running.empty());
+  world.restored();
+  CHECK(world.running.at(0) == 0);
+  CHECK(world.loop.recoveries() == 2);
+}
+
+TEST_CASE("shards that are lost while steps are being ended are restored once") {
+  TrainWorld world(plan_of({0, 1}, 4, 2));
+  world.lose();
+  world.lose();
+  world.fail(0, Errc::peer_lost);
+  world.lose();
+  world.fail(1, Errc::peer_lost);
+  CHECK(world.restores == 1);
+  world.restored();
+  world.settle();
+  CHECK(world.restores == 1);
+}
+
+TEST_CASE("shards that are lost when training has ended or is failing are nobody's loss") {
+  TrainWorld world(plan_of({0, 1}, 1, 0, false));
+  world.fail(0, Errc::internal);
+  world.take(world.loop.shards_lost("ps 0 is gone", world.now));
+  world.fail(1, Errc::cancelled);
+  CHECK(world.failed);
+  CHECK(world.restores == 0);
+  CHECK(world.loop.shards_lost("ps 0 is gone", world.now).empty());
+  CHECK(world.loop.tick(world.now + Millis(1'000'000)).empty());
+}
+
+TEST_CASE("a restore that cannot be mended ends training") {
+  TrainWorld world(plan_of({0}, 4, 2));
+  world.lose();
+  world.fail(0, Errc::peer_lost);
+  world.not_restored(Errc::bad_data);
+  CHECK(world.failed);
+  CHECK(world.code == Errc::bad_data);
+}
+
+TEST_CASE("shards that are lost while files are written are restored when the writing has ended") {
+  TrainWorld world(plan_of({0}, 4, 2));
+  world.done(0);
+  world.done(0);
+  world.capture();
+  world.lose();
+  world.fail(0, Errc::cancelled);
+  CHECK(!world.restoring);
+  world.saved_it();
+  CHECK(world.restoring);
+  world.restored();
+  CHECK(world.running.at(0) == 2);
+  world.settle();
+  CHECK(world.finished);
+}
+
+TEST_CASE(
+    "random failures never start a step out of order, and training finishes or says why it "
+    "failed") {
+  int finished = 0, failed = 0, recoveries = 0;
+  for (uint32_t seed = 1; seed <= 2000; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const auto chance = [&](uint32_t percent) { return random() % 100 < percent; };
+    std::vector<int64_t> slots;
+    for (uint32_t i = 0; i < 1 + random() % 4; ++i) slots.push_back(i);
+    TrainWorld world(plan_of(slots, static_cast<int64_t>(random() % 12),
+                             static_cast<int64_t>(random() % 5), chance(80)));
+    const std::vector<Errc> passing = {Errc::peer_lost, Errc::timeout, Errc::cancelled,
+                                       Errc::stale};
+    const auto pass = [&] { return passing[random() % passing.size()]; };
+    const bool hopeless = chance(10);
+    for (int i = 0; i < 400 && !world.ended(); ++i) {
+      if (chance(5) && world.cancels == 0) {
+        world.lose();
+        continue;
+      }
+      if (world.restoring) {
+        if (chance(30))
+          world.not_restored(hopeless && chance(20) ? Errc::bad_data : pass());
+        else
+          world.restored();
+      } else if (world.snapshotting && !world.captured && chance(50)) {
+        world.capture();
+      } else if (world.snapshotting && (!world.captured || chance(30))) {
+        const bool last = world.snapshot_step >= world.plan.steps;
+        world.saved_it(chance(20) ? pass() : chance(10) && !last ? Errc::io : Errc::ok);
+      } else if (!world.running.empty() && chance(85)) {
+        const int64_t slot = std::next(world.running.begin(),
+                                       static_cast<std::ptrdiff_t>(random() % world.running.size()))
+                                 ->first;
+        if (chance(15))
+          world.fail(slot, hopeless && chance(5) ? Errc::kernel_failed : pass());
+        else
+          world.done(slot);
+      } else {
+        world.wait(Millis(random() % 100));
+      }
+    }
+    world.settle();
+    finished += world.finished;
+    failed += world.failed;
+    recoveries += static_cast<int>(world.loop.recoveries());
+    if (world.failed) REQUIRE(!world.text.empty());
+    if (!hopeless && world.failed) REQUIRE(world.text.find("no progress") != std::string::npos);
+  }
+  CHECK(finished > 1500);
+  CHECK(failed > 5);
+  CHECK(recoveries > 500);
+}
+
+}  // namespace
+}  // namespace troupe
