@@ -1,4 +1,4 @@
-# What a user of the library gets: the static library, the public headers, two programs, and a package configuration, so that
+# What a user of the library gets: the static library, the public headers, the program actor-node, and a package configuration, so that
 # elsewhere find_package(troupe) gives troupe::troupe. Our compiler flags stay here.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -8,11 +8,7 @@ set(troupe_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 install(TARGETS troupe EXPORT troupe-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT troupe-targets NAMESPACE troupe:: DESTINATION ${troupe_package_dir})
-foreach(program actor-node troupe-cli)
-  if(TARGET ${program})
-    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  endif()
-endforeach()
+install(TARGETS actor-node RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 configure_package_config_file(cmake/troupe-config.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/troupe-config.cmake"
   INSTALL_DESTINATION ${troupe_package_dir})

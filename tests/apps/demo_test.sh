@@ -28,7 +28,7 @@ for kill in none worker ps; do
   cut -d ' ' -f 2- "$out/stamped" >"$out/log"
   grep -q 'equal, to the bit' "$out/log" || fail "kill $kill: the weights differ"
   [ -s "$out/$kill/trace.json" ] && [ -s "$out/$kill/graph.dot" ] || fail "kill $kill: no trace or graph"
-  grep '^sync .*sha256' "$out/log" | sed 's/.*sha256 \([0-9a-f]*\).*/\1/' >>"$out/hashes"
+  sync_hash "$out/log" >>"$out/hashes"
   if [ "$kill" != none ]; then
     # Who died and what is done, by the supervisor who restarts it and by the master who trains.
     for text in 'ended by signal 9' 'noticed by its supervisor' 'starts it again' 'is gone' 'noticed by the master'; do

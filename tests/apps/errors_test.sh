@@ -79,7 +79,7 @@ expect 78 '--hosts:1: ' "$build/actor-node" join --hosts 'worker 127.0.0.1:7001'
 # Two nodes at one port; a node of another cluster; a second node for the same task.
 "$build/actor-node" join --job ps --task 0 --address-file "$out/address" 2>/dev/null &
 pids+=($!)
-for _ in $(seq 100); do [ -s "$out/address" ] && break; read -rt 0.05 <> <(:) || true; done
+wait_for 20 test -s "$out/address" || fail 'the node does not listen'
 address=$(cat "$out/address")
 expect 74 'in use' "$build/actor-node" join --job ps --task 1 --listen "$address"
 expect 78 'cluster' "$build/actor-node" join --job ps --task 1 --cluster other --seed "$address"
@@ -109,7 +109,7 @@ answering() {  # NAME PERL_STRING: starts a server that gives everybody this ans
     while (my $peer = $server->accept) { sysread($peer, my $asked, 768); print $peer eval $ARGV[1]; close $peer; }
   ' "$out/$1" "$2" &
   pids+=($!)
-  for _ in $(seq 100); do [ -s "$out/$1" ] && break; read -rt 0.05 <> <(:) || true; done
+  wait_for 20 test -s "$out/$1" || fail "$1 does not listen"
 }
 answering web '"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"'
 expect 78 'no node of Troupe' "$build/actor-node" join --job ps --task 1 --seed "$(cat "$out/web")"

@@ -5,8 +5,6 @@ set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 
-sync_hash() { grep '^sync .*sha256' "$1" | sed 's/.*sha256 \([0-9a-f]*\).*/\1/'; }
-
 "$build/train_digits" --digits "$data" --steps 80 --out "$out/whole" >"$out/whole.log" 2>&1
 "$build/train_digits" --digits "$data" --steps 40 --out "$out/cut" >"$out/first.log" 2>&1
 "$build/train_digits" --digits "$data" --steps 80 --out "$out/cut" --resume >"$out/second.log" 2>&1

@@ -29,3 +29,5 @@ wait_for() {  # SECONDS COMMAND...: until the command succeeds
     read -rt 0.05 <> <(:) || true
   done
 }
+
+sync_hash() { grep '^sync .*sha256' "$1" | sed 's/.*sha256 \([0-9a-f]*\).*/\1/'; }  # LOG: of the synchronous weights it tells of

@@ -3,6 +3,7 @@
 #include "training/checkpoint.hpp"
 
 #include <cstring>
+#include <filesystem>
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -146,7 +147,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the same files on the real disk") {
-  const std::string dir = TROUPE_BINARY_DIR "/checkpoint_test/nested";
+  const std::string dir = std::filesystem::temp_directory_path() / "checkpoint_test/nested";
   Disk& disk = real_disk();
   for (const std::string& name : disk.list(dir)) disk.remove(dir + "/" + name);
   CHECK(next_generation(disk, dir) == 1);
