@@ -15,7 +15,8 @@ namespace troupe::bench {
 // Command-line words after the benchmark's name: --key value, or --flag.
 class Options {
  public:
-  Options(int argc, char** argv);  // Throws: Error(invalid_argument).
+  // `known`: the keys of this benchmark, besides "json". Throws: Error(invalid_argument).
+  Options(int argc, char** argv, const std::vector<std::string>& known);
   int64_t integer(const std::string& key, int64_t fallback) const;
   std::string text(const std::string& key, const std::string& fallback) const;
   bool flag(const std::string& key) const;

@@ -79,7 +79,8 @@ void empty(const Options& options) {
 int dispatch(const Options& options) {
   const int64_t nodes = options.integer("nodes", 0);
   if (nodes < 0)
-    throw Error(Errc::invalid_argument, "--nodes wants a positive number, got ", nodes);
+    throw Error(Errc::invalid_argument, "--nodes wants at least 1, or 0 for 1,000 and 10,000; got ",
+                nodes);
   if (nodes > 0) {
     chain(options, nodes);
   } else {

@@ -11,11 +11,13 @@
 
 namespace troupe::bench {
 
-Options::Options(int argc, char** argv) {
+Options::Options(int argc, char** argv, const std::vector<std::string>& known) {
   for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
     if (word.rfind("--", 0) != 0)
       throw Error(Errc::invalid_argument, "expected --option, got \"", word, "\"");
+    if (word != "--json" && std::find(known.begin(), known.end(), word.substr(2)) == known.end())
+      throw Error(Errc::invalid_argument, "no option of it is called ", word);
     const bool has_value = i + 1 < argc && std::string(argv[i + 1]).rfind("--", 0) != 0;
     values_[word.substr(2)] = has_value ? argv[++i] : "";
   }
@@ -80,14 +82,19 @@ void usage(std::ostream& out) {
 
 int main(int argc, char** argv) {
   using namespace troupe::bench;
-  const std::map<std::string, int (*)(const Options&)> benches = {{"dispatch", dispatch},
-                                                                  {"remote", remote},
-                                                                  {"train", train},
-                                                                  {"push_pull", push_pull},
-                                                                  {"footprint", footprint}};
+  struct Bench {
+    int (*run)(const Options&);
+    std::vector<std::string> options;
+  };
+  const std::map<std::string, Bench> benches = {{"dispatch", {dispatch, {"nodes"}}},
+                                                {"remote", {remote, {"shards", "processes"}}},
+                                                {"train", {train, {"model", "threads"}}},
+                                                {"push_pull", {push_pull, {"mib"}}},
+                                                {"footprint", {footprint, {}}}};
   const std::string name = argc > 1 ? argv[1] : "";
+  const std::vector<std::string> words(argv + 1, argv + argc);
   auto it = benches.find(name);
-  if (name.empty() || name == "--help") {
+  if (name.empty() || std::find(words.begin(), words.end(), "--help") != words.end()) {
     usage(std::cout);
     return 0;
   }
@@ -97,9 +104,12 @@ int main(int argc, char** argv) {
     return 64;
   }
   try {
-    return it->second(Options(argc, argv));
+    return it->second.run(Options(argc, argv, it->second.options));
   } catch (const troupe::Error& e) {
     std::cerr << "troupe_bench " << name << ": " << e.what() << "\n";
     return troupe::exit_code(e.code());
+  } catch (const std::exception& e) {
+    std::cerr << "troupe_bench " << name << ": " << e.what() << "\n";
+    return troupe::exit_code(troupe::Errc::internal);
   }
 }
