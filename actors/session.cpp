@@ -140,7 +140,6 @@ Session local_session(Graph& graph, caf::actor_system& system, ProcessOptions op
 Session Session::connect(Graph& graph, const std::string& address, ConnectOptions options) {
   ClusterOptions cluster;
   cluster.cluster = options.cluster;
-  cluster.insecure = options.insecure;
   for (size_t begin = 0; begin <= address.size();) {  // several addresses may be given, with commas
     const size_t end = std::min(address.find(',', begin), address.size());
     if (end > begin) cluster.seeds.push_back(address.substr(begin, end - begin));

@@ -1,5 +1,5 @@
-// Device: memory, a queue and copies of one CPU, GPU or shadow accelerator. It knows no op. At run
-// time an actor owns it (actors/device_actor.hpp).
+// Device: memory, a queue and copies of one CPU, GPU or shadow accelerator. It knows no op.
+// The process owns it; an actor with its name tells of its memory (actors/device_actor.hpp).
 #pragma once
 
 #include <functional>

@@ -5,7 +5,7 @@
 //
 // A message arrives at most once, in any order relative to the others. Each struct lists its fields
 // once, in fields(); that list is the wire format, so a change of it is a change of
-// kProtocolVersion (link.hpp).
+// kProtocolVersion (hello.hpp).
 #pragma once
 
 #include <cstdint>

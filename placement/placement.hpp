@@ -2,7 +2,7 @@
 // they can run.
 //
 // The explicit placer does what it is told: a node goes where its device wish and colocation say,
-// and to the client's device when nothing was said.
+// and to the default device when nothing was said.
 #pragma once
 
 #include <functional>

@@ -28,7 +28,7 @@ namespace {
 // A node may be started again this often within the period; past it the whole cluster ends.
 constexpr int kRestartsMax = 5;
 constexpr std::chrono::seconds kRestartPeriod{60};
-constexpr LocalCluster::Millis kBackoffFirst = 100ms, kBackoffMax = 5'000ms;
+constexpr LocalCluster::Millis kBackoffFirst = 100ms;
 constexpr LocalCluster::Millis kLookEvery = 250ms;
 // If we were away for longer, nobody is judged by the silence of that time.
 constexpr LocalCluster::Millis kLateMax = 1'000ms;
@@ -183,7 +183,7 @@ bool LocalCluster::ended(pid_t pid, int status, bool stopping) {
     return false;
   }
   node.restarts.push_back(now);
-  const auto backoff = std::min(kBackoffMax, kBackoffFirst * (1 << (node.restarts.size() - 1)));
+  const auto backoff = kBackoffFirst * (1 << (node.restarts.size() - 1));
   node.start_at = now + backoff;
   say(what, "; noticed by its supervisor (pid ", getpid(), "), which starts it again in ",
       backoff.count(), " ms (restart ", node.restarts.size(), " of ", kRestartsMax, ")");

@@ -39,9 +39,10 @@ options::options_description up_options() {
       "first-port", options::value<int>()->default_value(0),
       "nodes listen on this port and the next ones; 0: on any free ones")(
       "run-dir", options::value<std::string>(),
-      "folder for logs, pid files and the cluster spec, kept afterwards; without it: a temporary "
-      "one")("frozen-after", options::value<double>()->default_value(3),
-             "seconds of silence after which a node is killed and started again; 0: never");
+      "folder for logs, pid files and the cluster spec; logs and spec are kept; without it: a "
+      "temporary one")(
+      "frozen-after", options::value<double>()->default_value(3),
+      "seconds of silence after which a node is killed and started again; 0: never");
   return out.add(common_options());
 }
 

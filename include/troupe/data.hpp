@@ -70,8 +70,8 @@ class Batches {
     uint64_t seed = 0;
     bool shuffle = true;
   };
-  // Throws: Error(invalid_argument) for an empty dataset, or labels of another number than
-  // features.
+  // Throws: Error(invalid_argument) for an empty dataset, labels of another number than features,
+  // or no record or no slot. So do the functions below for a slot or a step that is not there.
   Batches(Dataset dataset, Settings settings);
 
   // Batches of an endless run over epochs: step s takes the records [s, s + 1) * slots * batch_size
@@ -99,6 +99,7 @@ class Batches {
 // `depth` of them. Destroying it stops the thread.
 class Prefetch {
  public:
+  // Throws: Error(invalid_argument) for a depth below 1, and a slot or step that is not there.
   Prefetch(Batches batches, int64_t slot, int64_t first_step = 0, int64_t depth = 2);
   ~Prefetch();
   Prefetch(const Prefetch&) = delete;

@@ -18,7 +18,7 @@ enum class Errc : uint8_t {
   ok = 0,
   invalid_argument,   // the call is wrong: shapes, dtypes, names, flags
   bad_data,           // a file or record is not what it should be
-  bad_configuration,  // cluster spec, certificates, versions that do not fit together
+  bad_configuration,  // cluster spec, versions, devices or a checkpoint that do not fit together
   peer_lost,          // a process that was needed died or cannot be reached
   timeout,            // a deadline passed
   cancelled,          // the caller took the request back

@@ -37,8 +37,8 @@ Output constant(Graph& graph, Tensor value, std::string_view name = "", Origin a
 Output placeholder(Graph& graph, DType dtype, Shape shape, std::string_view name = "",
                    Origin at = Origin::here());
 // Reads a trained tensor from its shard. `initial` is computed once, before the first step; it may
-// not depend on a placeholder. Asking again for the same name reads the same parameter (from the
-// current device, for the current slot).
+// not depend on a placeholder or a parameter. Asking again for the same name reads the same
+// parameter (from the current device, for the current slot).
 Output parameter(std::string_view name, Output initial, Origin at = Origin::here());
 Output fill(Graph& graph, Shape shape, double value, DType dtype = DType::f32,
             std::string_view name = "", Origin at = Origin::here());

@@ -29,7 +29,7 @@ struct ProcessOptions {
   int cpu_devices = 1;                             // virtual CPU devices, each with its own memory
   int shadow_devices = 0;                          // shadow accelerators, for tests
   bool cuda = true;                                // use the GPUs this process can see
-  int64_t memory_budget_bytes = int64_t{8} << 30;  // per CPU device
+  int64_t memory_budget_bytes = int64_t{8} << 30;  // per device, of any kind
   int parameter_shards =
       0;  // over which a session spreads its parameters; 0: one per task that holds any
   LogSink log = {};
@@ -46,7 +46,6 @@ struct ConnectOptions {
   // Tasks that must be there first, "/job:ps/task:0". Empty: as many nodes as addresses were given.
   std::vector<std::string> wait_for = {};
   std::chrono::milliseconds timeout{60'000};  // for joining and for waiting
-  bool insecure = false;                      // allow addresses beyond loopback without TLS
   // Sessions that give the same name share parameters (between-graph replication): each has a graph
   // with its own towers and the same parameters. The first one to prepare a call sets their initial
   // values and owns them: its train() begins and resumes the training, chooses the rule, writes the
@@ -132,7 +131,8 @@ class Session {
   // In this process, without sockets. The graph must outlive the session and may grow meanwhile,
   // from one thread; what is prepared does not change any more.
   static Session local(Graph& graph, ProcessOptions options = {});
-  // On a cluster, through any of its members ("host:port"). Throws: Error(peer_lost) when nobody
+  // On a cluster, through any of its members: "host:port", or several with commas. The program
+  // itself listens on 127.0.0.1. Throws: Error(peer_lost) when nobody
   // answers in time, naming who is missing; Error(bad_configuration) when the cluster refuses us,
   // with its reason.
   static Session connect(Graph& graph, const std::string& address, ConnectOptions options = {});
@@ -144,9 +144,12 @@ class Session {
   // Runs what `fetches` need and returns their values. The first call with a set of fetches and
   // feeds prepares it, later ones find it again. Safe from any number of threads; but preparing
   // reads the graph, so not while another thread adds nodes. Throws: Error(invalid_argument) for
-  // feeds or fetches that do not fit, naming the node, its type and what was given.
+  // feeds or fetches that do not fit, naming the node, its type and what was given; Error with the
+  // code of what failed in the step.
   std::vector<Tensor> run(const std::vector<Output>& fetches, const Feeds& feeds = {},
                           const RunOptions& options = {});
+  // Waits up to 60 s until all is installed. Throws: as run(); Error(peer_lost) naming who is
+  // missing; Error(timeout).
   Callable prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds = {});
 
   // What a prepared call looks like, for people.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -105,11 +106,14 @@ TrainResult train(Session& session, const std::vector<Tower>& towers, const Trai
 // are another session's; and what train() throws for one that does not fit or is damaged.
 void load_parameters(Session& session, const std::string& checkpoint_dir);
 
-// The present values of all parameters of the session's graph, by name.
+// The present values of all parameters of the session's graph, by name. Throws: Error(peer_lost) or
+// Error(stale) while shards are lost, Error(timeout) after 60 s for a parameter,
+// Error(cancelled) when the session is closed.
 std::map<std::string, Tensor> parameter_values(Session& session);
 
 // Where each slice of each parameter lives, and what moved since its shard was made: values to
-// processes that did not have that version, gradients from all, those sent again included.
+// processes that did not have that version, gradients from all, those sent again included. Slices
+// of shards that do not answer are left out.
 struct ParameterSlice {
   std::string parameter, task;
   int64_t offset = 0, size = 0, bytes = 0, version = 0;  // offset and size in elements
