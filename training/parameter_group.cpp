@@ -2,6 +2,7 @@
 #include "training/parameter_group.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <set>
 #include <tuple>
@@ -292,6 +293,18 @@ void ParameterGroup::establish(Start start, Done done) {
                         else
                           begin_epoch(start, tell_all);
                       });
+  });
+}
+
+void ParameterGroup::ask_epoch(std::function<void(bool is_new)> done) {
+  auto is_new = std::make_shared<std::atomic<bool>>(false);
+  post([this, is_new,
+        answer = calls_.add(
+            [is_new, done = std::move(done)](Errc, const std::string&) { done(*is_new); })] {
+    maker_.ask_epoch(table_.numbers(), [is_new, answer](bool found) {
+      *is_new = found;
+      answer(Errc::ok, {});
+    });
   });
 }
 

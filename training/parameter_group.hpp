@@ -56,6 +56,9 @@ class ParameterGroup final : public MeshListener,
   // A new epoch on all shards. Fails with peer_lost, naming it, while a task is not there. Of
   // parameters that another session owns: waits for its epoch instead, whatever `start` says.
   void establish(Start start, Done done);
+  // Of parameters that another session owns: whether it has begun an epoch since establish(). By
+  // end(), false.
+  void ask_epoch(std::function<void(bool is_new)> done);
   // As CheckpointTaker::take().
   using Snapshot = CheckpointTaker::Wanted;
   void snapshot(Snapshot what, std::function<void()> captured, Done done);

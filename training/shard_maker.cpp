@@ -174,6 +174,21 @@ void ShardMaker::poll_serving(const std::vector<int32_t>& shards, uint64_t epoch
         });
 }
 
+void ShardMaker::ask_epoch(const std::vector<int32_t>& shards,
+                           std::function<void(bool is_new)> done) {
+  auto is_new = std::make_shared<bool>(false);
+  auto gather = std::make_shared<Gather>(
+      shards.size(), [is_new, done = std::move(done)](Errc, const std::string&) { done(*is_new); });
+  for (int32_t shard : shards)
+    orders_.ask<ShardDescription>(
+        shard, DescribeShard{table_.container, shard},
+        [gather, is_new, epoch = table_.epoch](Errc code, const std::string& text,
+                                               const ShardDescription& d) {
+          if (code == Errc::ok && d.epoch > epoch) *is_new = true;
+          gather->one(code, text);
+        });
+}
+
 // False: they are not all in one epoch yet.
 bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch) {
   const uint64_t now = shards.begin()->second.epoch;

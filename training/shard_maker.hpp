@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -32,6 +33,8 @@ class ShardMaker {
   // Until all of them have values in one epoch, `epoch` or a later one, or the owner of a shared
   // container has had its time. That epoch is then the table's.
   void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
+  // Whether one of them is in a later epoch than the table; false if none answers.
+  void ask_epoch(const std::vector<int32_t>& shards, std::function<void(bool is_new)> done);
   // The step of the slowest slot when the last wait_serving() ended. Any thread.
   int64_t next_step() const { return next_step_; }
 

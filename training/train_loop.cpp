@@ -127,10 +127,20 @@ TrainOrders TrainLoop::step_failed(int64_t slot, int64_t step, Errc code, const 
              detail::concat("step ", step, " of slot ", slot,
                             " failed and will be done again with the same data: ", text)});
       s.retry_at = now + backoff(s.failures);
+      if (code == Errc::stale && plan_.follows && !asked_at_) {
+        asked_at_ = recoveries_;
+        out.push_back({TrainOrder::ask_epoch});
+      }
     }
   }
   go_on(now, out);
   return out;
+}
+
+TrainOrders TrainLoop::epoch_found(bool is_new, Millis now) {
+  const auto asked = std::exchange(asked_at_, std::nullopt);
+  if (!is_new || asked != recoveries_) return {};  // in vain, or the shards were restored meanwhile
+  return shards_lost("the session that owns the parameters has begun a new epoch", now);
 }
 
 void TrainLoop::give_up(Errc code, const std::string& text, TrainOrders& out) {

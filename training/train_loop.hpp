@@ -9,14 +9,19 @@
 // next checkpoint waits for them. When shards are lost, every slot goes back to the restored
 // checkpoint's step, under a new epoch.
 //
-// Every start, snapshot and restore is answered exactly once. There is one snapshot or restore at a
-// time, and no restore while anything else is under way, so an answer never belongs to an older
+// Every order that wants an answer gets exactly one. There is one snapshot or restore at a time,
+// and no restore while a step or a snapshot is under way, so an answer never belongs to an older
 // order.
+//
+// Of shards that another session owns, this one is not told when they begin a new epoch: a step
+// that is refused as stale may be the first sign. It may also be refused for a passing reason (its
+// process does not know yet where shards are), so the loop has somebody look before it goes back.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,9 +35,10 @@ struct TrainOrder {
     cancel,    // end all running steps and snapshots soon; each still reports
     snapshot,  // take a checkpoint at `step`; say snapshot_captured(), answer with snapshot_taken()
     restore,   // bring the shards back; answer with restored() or restore_failed()
-    finish,    // all slots are done
-    fail,      // give up with `code` and `text`; all slots are idle
-    tell,      // a person should know `text`; `code` says what kind of thing it is
+    ask_epoch,  // whether the shards' owner has begun a new epoch; answer with epoch_found()
+    finish,     // all slots are done
+    fail,       // give up with `code` and `text`; all slots are idle
+    tell,       // a person should know `text`; `code` says what kind of thing it is
   } kind;
   int64_t slot = 0, step = 0;
   Errc code = Errc::ok;
@@ -49,6 +55,7 @@ class TrainLoop {
     int64_t steps = 0;
     int64_t checkpoint_every = 0;  // 0: only at the end
     bool checkpoints = false;
+    bool follows = false;  // another session owns the shards
     Millis patience{120'000};
   };
   TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps);
@@ -62,6 +69,7 @@ class TrainLoop {
   TrainOrders shards_lost(const std::string& text, Millis now);
   TrainOrders restored(const std::map<int64_t, int64_t>& next_steps, Millis now);
   TrainOrders restore_failed(Errc code, const std::string& text, Millis now);
+  TrainOrders epoch_found(bool is_new, Millis now);
   TrainOrders snapshot_captured(Millis now);
   TrainOrders snapshot_taken(Errc code, const std::string& text, Millis now);
   // Somebody else's reason to end: fails with it when all slots are idle.
@@ -100,6 +108,7 @@ class TrainLoop {
   int64_t snapshot_before_ = -1;  // last_snapshot_ before it
   Millis last_progress_{0};
   int64_t recoveries_ = 0;
+  std::optional<int64_t> asked_at_;  // recoveries_ when the epoch was asked for
   bool snapshot_open_ = false;
   bool lost_again_ = false;  // shards were lost while others were being restored
   int failures_ = 0;         // of the present snapshot or restore

@@ -289,6 +289,7 @@ void Trainer::lead(int64_t first) {
   plan.steps = options_.steps;
   plan.checkpoints = folder_ && group_->owner();
   plan.checkpoint_every = options_.checkpoint_every;
+  plan.follows = !group_->owner();
   plan.patience = options_.patience;
   loop_ = std::make_unique<TrainLoop>(plan, next_steps);
   carry_out(loop_->begin(now_millis()));
@@ -327,6 +328,11 @@ void Trainer::carry_out(TrainOrders orders) {
         break;
       case TrainOrder::restore:
         restore();
+        break;
+      case TrainOrder::ask_epoch:
+        group_->ask_epoch([events = events_, this](bool is_new) {
+          events->post([this, is_new] { return loop_->epoch_found(is_new, now_millis()); });
+        });
         break;
       case TrainOrder::finish:
         ended_ = true;
@@ -416,18 +422,10 @@ void Trainer::start_step(int64_t slot, int64_t step) {
   run.step = step;
   run.timeout = options_.patience;  // a step that waits for a lost worker ends then, naming it
   run.cancel = cancel_.get();
-  const auto report = [events = events_, this, slot, step, keep = cancel_,
-                       recoveries = loop_->recoveries()](RunResult result) {
-    events->post([this, slot, step, recoveries, result = std::move(result)] {
-      if (result.code != Errc::ok) {
-        TrainOrders out = loop_->step_failed(slot, step, result.code, result.text, now_millis());
-        // Of several steps of an epoch that has ended, the first one to say so does.
-        if (result.code == Errc::stale && !group_->owner() && recoveries == loop_->recoveries())
-          for (TrainOrder& order : loop_->shards_lost(
-                   "the session that owns the parameters has begun a new epoch", now_millis()))
-            out.push_back(std::move(order));
-        return out;
-      }
+  const auto report = [events = events_, this, slot, step, keep = cancel_](RunResult result) {
+    events->post([this, slot, step, result = std::move(result)] {
+      if (result.code != Errc::ok)
+        return loop_->step_failed(slot, step, result.code, result.text, now_millis());
       const Tensor& loss = result.values.at(0);
       const double value = loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
       if (!std::isfinite(value))

@@ -8,6 +8,7 @@
 #include "actors/session_state.hpp"
 #include "tests/support/local_cluster.hpp"
 #include "training/messages.hpp"
+#include "training/parameter_group.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
 #include "troupe/trainer.hpp"
@@ -24,11 +25,12 @@ constexpr int64_t kSteps = 40;
 struct Towers {
   Graph graph;
   std::vector<Tower> towers;
-  explicit Towers(const std::vector<int64_t>& slots) {
+  explicit Towers(const std::vector<int64_t>& slots, const std::string& device = "") {
     const Output w0 = truncated_normal(graph, Shape{4, 3}, 0, 0.5, 11);
     const Output b0 = fill(graph, {3}, 0);
     for (int64_t slot : slots) {
-      const auto scope = graph.scope({.name = detail::concat("tower", slot), .slot = slot});
+      const auto scope =
+          graph.scope({.name = detail::concat("tower", slot), .device = device, .slot = slot});
       const Output x = placeholder(graph, DType::f32, {-1, 4}, "x");
       const Output y = placeholder(graph, DType::i64, {-1}, "y");
       const Output h = dropout(x, 0.25, 5);
@@ -147,6 +149,72 @@ TEST_CASE("asynchronous sessions share their parameters: every push of every ses
   for (auto& r : running) CHECK(r.get().steps == kSteps);
   for (const ParameterSlice& slice : parameter_slices(first))
     CHECK(slice.version == kSlots * kSteps);
+}
+
+TEST_CASE("a session that follows another one sees when it has begun a new epoch, and only then") {
+  LocalCluster cluster(kPs);
+  const auto connect = [&](Towers& part) {
+    ConnectOptions options;
+    options.container = "together";
+    options.slots = 2;
+    return cluster.connect(part.graph, {}, options);
+  };
+  Towers ours({0}), theirs({1});
+  Session owner = connect(ours), follower = connect(theirs);
+  for (auto [session, part] : {std::pair(&owner, &ours), {&follower, &theirs}})
+    session->prepare({part->towers[0].loss, part->towers[0].update}, part->towers[0].feeds);
+  ParameterVisit owning(owner), following(follower);
+  const auto establish = [](const ParameterVisit& group) {
+    group->wait([&](ParameterGroup::Done done) {
+      group->establish({.mode = BeginEpoch::reset, .slots = {0, 1}}, std::move(done));
+    });
+  };
+  const auto has_new = [&] {
+    std::promise<bool> found;
+    following->ask_epoch([&](bool is_new) { found.set_value(is_new); });
+    return found.get_future().get();
+  };
+  establish(owning);
+  establish(following);
+  REQUIRE(owning->owner());
+  REQUIRE(!following->owner());
+  CHECK(!has_new());
+  establish(owning);
+  CHECK(has_new());
+  establish(following);
+  CHECK(!has_new());
+}
+
+TEST_CASE("a step that is stale in the same epoch is done again, and nothing is restored") {
+  const std::string worker = "/job:worker/task:0";
+  LocalCluster cluster({"/job:ps/task:0", worker});
+  Towers ours({0}), theirs({1}, worker);
+  ConnectOptions options;
+  options.container = "together";
+  options.slots = 2;
+  Session owner = cluster.connect(ours.graph, {}, options);
+  Session follower = cluster.connect(theirs.graph, {}, options);
+  // The worker forgets where parameters live, once, and is told again when a step has failed.
+  auto batch = std::exchange(theirs.towers[0].batch, nullptr);
+  bool forgotten = false;
+  theirs.towers[0].batch = [&](int64_t step) {
+    if (step == 7 && !std::exchange(forgotten, true))
+      cluster.process(1).services().forget(follower.state().master->session());
+    return batch(step);
+  };
+  std::string failed;
+  const auto tell_again = [&](const TrainEvent& event) {
+    if (event.kind == TrainEvent::recovering) failed += event.text;
+    ParameterVisit group(follower);
+    group->up({"worker", 0, 1, ""}, {});
+  };
+  auto leading =
+      std::async(std::launch::async, [&] { return train(owner, ours.towers, {.steps = kSteps}); });
+  const TrainResult followed =
+      train(follower, theirs.towers, {.steps = kSteps, .on_event = tell_again});
+  CHECK(failed.find("step 7 of slot 1") != std::string::npos);
+  CHECK(followed.recoveries == 0);
+  CHECK(followed.weights_sha256 == leading.get().weights_sha256);
 }
 
 }  // namespace troupe

@@ -464,6 +464,7 @@ class SimCluster {
           break;
         case TrainOrder::fail:
           throw Violation{"I16", "the training gave up: " + order.text + "; " + pending()};
+        case TrainOrder::ask_epoch:  // it is their owner
         case TrainOrder::tell:
           history_.note(order.text);
           break;

@@ -369,6 +369,7 @@ class ShardWorld {
         case TrainOrder::fail:
           throw Violation{"I16", "the training gave up: " + order.text};
         case TrainOrder::finish:
+        case TrainOrder::ask_epoch:  // it is their owner
         case TrainOrder::tell:
           history_.note(order.text);
           break;

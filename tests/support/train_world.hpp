@@ -69,6 +69,11 @@ struct TrainWorld {
           ++restores;
           lost = false;  // what is lost from now on is lost again
           break;
+        case TrainOrder::ask_epoch:
+          REQUIRE(plan.follows);
+          REQUIRE(!asking);
+          asking = true;
+          break;
         case TrainOrder::finish:
           REQUIRE(running.empty());
           REQUIRE(!snapshotting);
@@ -133,6 +138,11 @@ struct TrainWorld {
     restoring = false;
     take(loop.restore_failed(errc, "not there", now));
   }
+  void epoch_found(bool is_new) {
+    asking = false;
+    if (is_new) lost = true;
+    take(loop.epoch_found(is_new, now));
+  }
   void wait(Millis time) {
     now += time;
     take(loop.tick(now));
@@ -157,7 +167,7 @@ struct TrainWorld {
   Millis now{1'000};
   std::map<int64_t, int64_t> next, saved, image, running;
   bool snapshotting = false, captured = false, restoring = false, lost = false, finished = false,
-       failed = false;
+       failed = false, asking = false;
   int64_t snapshot_step = -1;
   int cancels = 0, snapshots = 0, restores = 0;
   std::vector<std::string> told;

@@ -128,6 +128,76 @@ TEST_CASE("shards that are lost while files are written are restored when the wr
   CHECK(world.finished);
 }
 
+// Shards that another session owns
+
+TrainLoop::Plan following(std::vector<int64_t> slots) {
+  TrainLoop::Plan plan = plan_of(std::move(slots), 9, 0, false);
+  plan.follows = true;
+  return plan;
+}
+
+TEST_CASE("a stale step of a session that follows another is done again; the epoch decides") {
+  TrainWorld world(following({0, 1}));
+  world.fail(0, Errc::stale);
+  world.fail(1, Errc::stale);  // one question for both
+  CHECK(world.asking);
+  CHECK(world.restores == 0);
+  world.wait(Millis(20));
+  CHECK(world.running == std::map<int64_t, int64_t>{{0, 0}, {1, 0}});
+  SUBCASE("the same: nothing is restored") {
+    world.epoch_found(false);
+    CHECK(world.loop.recoveries() == 0);
+    world.done(0);
+    world.fail(0, Errc::stale);
+    CHECK(world.asking);  // the next time it may be another one
+    world.epoch_found(false);
+    world.settle();
+    CHECK(world.finished);
+    CHECK(world.loop.recoveries() == 0);
+  }
+  SUBCASE("a new one: all slots go back to where its owner is") {
+    world.epoch_found(true);
+    CHECK(world.cancels == 1);
+    world.fail(0, Errc::stale);
+    world.fail(1, Errc::cancelled);
+    CHECK(world.restoring);
+    CHECK(!world.asking);
+    world.restored();
+    CHECK(world.loop.recoveries() == 1);
+    world.settle();
+    CHECK(world.finished);
+  }
+}
+
+TEST_CASE("a new epoch that is found after the shards were restored is not restored again") {
+  TrainWorld world(following({0}));
+  world.fail(0, Errc::stale);
+  world.lose();  // the loss of their process is told, too
+  REQUIRE(world.restoring);
+  SUBCASE("the answer comes after the restore") {
+    world.restored();
+    world.take(world.loop.epoch_found(true, world.now));
+  }
+  SUBCASE("or before its end") {
+    world.take(world.loop.epoch_found(true, world.now));
+    world.restored();
+  }
+  CHECK(world.restores == 1);
+  CHECK(world.loop.recoveries() == 1);
+  world.asking = false;
+  world.fail(0, Errc::stale);
+  CHECK(world.asking);
+}
+
+TEST_CASE("the owner of the shards does a stale step again, and asks nobody") {
+  TrainWorld world(plan_of({0}, 3, 0, false));
+  world.fail(0, Errc::stale);
+  CHECK(!world.asking);
+  world.settle();
+  CHECK(world.finished);
+  CHECK(world.loop.recoveries() == 0);
+}
+
 TEST_CASE(
     "random failures never start a step out of order, and training finishes or says why it "
     "failed") {
