@@ -362,14 +362,15 @@ void prune_checkpoints(Disk& disk, const std::string& dir, int keep) {
   bool removed = false;
   for (const auto& [parsed, name] : all) {
     if (kept.count(parsed.generation)) continue;
-    disk.remove(dir + "/" + name);
+    disk.remove(detail::concat(dir, "/", name));
     removed = true;
   }
   if (removed) disk.sync_dir(dir);  // a manifest never outlives its files
   for (const std::string& name : names) {
     const auto parsed = parse_name(name);
     if (!parsed || parsed->generation > newest) continue;  // not ours, or being written
-    if (!kept.count(parsed->generation) || parsed->temp) disk.remove(dir + "/" + name);
+    if (!kept.count(parsed->generation) || parsed->temp)
+      disk.remove(detail::concat(dir, "/", name));
   }
 }
 

@@ -104,7 +104,7 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
         };
         auto gathered = std::make_shared<Gathered>();
         gathered->promise = self->make_response_promise<Waits>();
-        const auto promise = gathered->promise;
+        auto promise = gathered->promise;
         for (const auto& [key, entry] : self->state.shards)
           self->request(entry.actor, kShardAnswer, m)
               .then(
