@@ -132,6 +132,7 @@ class ParameterVisit {
  public:
   explicit ParameterVisit(Session& session);
   ParameterGroup* operator->() const { return group_; }
+  ParameterGroup& operator*() const { return *group_; }
 
  private:
   const Visit visit_;

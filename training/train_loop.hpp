@@ -1,7 +1,7 @@
 // TrainLoop: what a trainer decides, without threads, clocks or sessions: which slot runs which
 // step, when to take a checkpoint, what to do when a step fails or shards are lost. Time and events
-// come in, orders go out (trainer.cpp carries them out; the simulator does the same under virtual
-// time).
+// come in, orders go out (train_hands.hpp: the trainer carries them out, and the simulator under
+// virtual time).
 //
 // Every slot runs its own steps. At a checkpoint's step all slots stop until the shards have
 // captured their state, so that shards and slots agree on what the checkpoint is of; under the

@@ -1,9 +1,8 @@
-// Implements include/troupe/trainer.hpp: carries out what a TrainLoop decides, on the caller's
-// thread.
+// Implements include/troupe/trainer.hpp: leads a training on the caller's thread, over checkpoints
+// in files and the program's own functions.
 #include "troupe/trainer.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -13,8 +12,7 @@
 
 #include "training/checkpoint_folder.hpp"
 #include "training/digest.hpp"
-#include "training/parameter_group.hpp"
-#include "training/train_loop.hpp"
+#include "training/train_lead.hpp"
 
 namespace troupe {
 
@@ -39,7 +37,7 @@ Millis now_millis() {
 // What other threads have to say to the training thread.
 class Events {
  public:
-  void post(std::function<TrainOrders()> event) {
+  void post(TrainLead::Event event) {
     {
       std::lock_guard lock(mutex_);
       events_.push_back(std::move(event));
@@ -47,7 +45,7 @@ class Events {
     ready_.notify_one();
   }
   // The next one, or nothing after a tick.
-  std::function<TrainOrders()> next() {
+  TrainLead::Event next() {
     std::unique_lock lock(mutex_);
     if (!ready_.wait_for(lock, kTick, [&] { return !events_.empty(); })) return nullptr;
     auto event = std::move(events_.front());
@@ -58,7 +56,7 @@ class Events {
  private:
   std::mutex mutex_;  // guards the rest
   std::condition_variable ready_;
-  std::deque<std::function<TrainOrders()>> events_;  // a few per slot
+  std::deque<TrainLead::Event> events_;  // a few per slot
 };
 
 // A loss has a value, and both are nodes of the graph.
@@ -73,10 +71,27 @@ void check_outputs(const Tower& tower) {
 
 constexpr std::chrono::milliseconds kEstablishRetryMax{1000};
 
-class Trainer {
+class Trainer final : TrainLead {
  public:
   Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options)
-      : session_(session), options_(options), group_(session), events_(std::make_shared<Events>()) {
+      : Trainer(session, towers, options, std::make_shared<Events>()) {}
+  ~Trainer() override { group_->listen({}); }
+
+  TrainResult run();
+
+ private:
+  struct Lane {
+    const Tower* tower;
+    Callable step;
+  };
+
+  Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options,
+          std::shared_ptr<Events> events)
+      : TrainLead([events](Event event) { events->post(std::move(event)); }),
+        session_(session),
+        options_(options),
+        group_(session),
+        events_(events) {
     group_->check_optimizers();
     for (const Tower& tower : towers) {
       if (!slots_.insert({tower.slot, towers_.size()}).second)
@@ -104,28 +119,25 @@ class Trainer {
     if (group_->parameters().empty())
       throw Error(Errc::invalid_argument,
                   "the towers train no parameter; make some with parameter()");
-    if (!options.checkpoint_dir.empty()) folder_.emplace(options.checkpoint_dir);
+    checkpoints_.keep = options.checkpoint_keep;
+    checkpoints_.data_seed = options.data_seed;
+    checkpoints_.rule = options.rule;
+    for (const auto& [slot, index] : slots_)
+      checkpoints_.slots.push_back(static_cast<int32_t>(slot));
+    if (!options.checkpoint_dir.empty())
+      checkpoints_.directory = folder_.emplace(options.checkpoint_dir).path();
   }
 
-  ~Trainer() { group_->listen({}); }
-
-  TrainResult run();
-
- private:
-  struct Lane {
-    const Tower* tower;
-    Callable step;
-  };
-
-  ParameterGroup::Start start_from(const std::optional<Manifest>& manifest) const;
-  std::optional<Manifest> newest();
+  ParameterGroup& group() override { return *group_; }
+  Millis now() const override { return now_millis(); }
+  std::optional<Manifest> newest() override;
   std::optional<Manifest> begin_with();
   void lead(int64_t first);
-  void listen();
-  void carry_out(TrainOrders orders);
-  void take_checkpoint(int64_t step);
-  void restore();
-  void start_step(int64_t slot, int64_t step);
+  void start_step(int64_t slot, int64_t step) override;
+  void cancel() override { std::exchange(cancel_, std::make_shared<Cancellation>())->cancel(); }
+  void finish() override { ended_ = true; }
+  void give_up(Errc code, const std::string& text) override;
+  void tell(Errc about, const std::string& text) override;
   void tell(TrainEvent::Kind kind, const std::string& text);
   void progress();
   // Calls one of the program's own functions. What it throws ends training, and is thrown again
@@ -143,13 +155,11 @@ class Trainer {
   const std::shared_ptr<Events> events_;
   std::vector<Lane> towers_;
   std::map<int64_t, size_t> slots_;
-  std::unique_ptr<TrainLoop> loop_;
   std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
-  TrainOrder failure_{};
+  std::optional<Error> failure_;
   bool ended_ = false;
   std::exception_ptr thrown_;  // by the program
-  std::string checkpoint_;
-  size_t damaged_ = 0;  // checkpoints that the last newest() could not use
+  size_t damaged_ = 0;         // checkpoints that the last newest() could not use
   std::chrono::steady_clock::time_point begin_{};
   int64_t begin_step_ = 0;
   int64_t told_step_ = -1;  // by the last progress()
@@ -205,47 +215,6 @@ std::optional<Manifest> Trainer::begin_with() {
   return manifest;
 }
 
-ParameterGroup::Start Trainer::start_from(const std::optional<Manifest>& manifest) const {
-  ParameterGroup::Start start;
-  start.rule = options_.rule;
-  for (const auto& [slot, index] : slots_) start.slots.push_back(static_cast<int32_t>(slot));
-  for (int32_t slot :
-       group_->slots_in_graph())  // slots of other sessions count in synchronous updates
-    if (group_->shared() && !slots_.count(slot)) start.slots.push_back(slot);
-  std::sort(start.slots.begin(), start.slots.end());
-  if (manifest) {
-    start.mode = BeginEpoch::restore;
-    start.directory = folder_->path();
-    start.manifest = manifest_name(manifest->generation, manifest->step);
-    start.next_step = manifest->step;
-  } else {
-    start.mode = BeginEpoch::reset;
-  }
-  return start;
-}
-
-// What is lost from here on becomes an event, for lead() to handle: also what is lost before its
-// loop begins.
-void Trainer::listen() {
-  ParameterGroup::Listener listener;
-  listener.lost = [events = events_, this](const std::string& text) {
-    events->post([this, text] { return loop_->shards_lost(text, now_millis()); });
-  };
-  listener.gone = [events = events_, this](const std::string& text) {
-    events->post([this, text] {
-      tell(TrainEvent::lost, text);
-      return TrainOrders{};
-    });
-  };
-  listener.closed = [events = events_, this] {
-    events->post([this] {
-      return loop_->abandon(Errc::cancelled, "the session was closed while it trained",
-                            now_millis());
-    });
-  };
-  group_->listen(std::move(listener));
-}
-
 TrainResult Trainer::run() {
   const std::optional<Manifest> manifest = begin_with();
   listen();
@@ -254,7 +223,7 @@ TrainResult Trainer::run() {
       group_->establish(start_from(manifest), std::move(done));
     });
   });
-  const int64_t first = !group_->owner() ? group_->next_step() : manifest ? manifest->step : 0;
+  const int64_t first = step_of(manifest);
   if (manifest) {
     checkpoint_ = folder_->path_of(*manifest);
     tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ",
@@ -265,7 +234,7 @@ TrainResult Trainer::run() {
   begin_step_ = first;
   lead(first);
   if (thrown_) std::rethrow_exception(thrown_);
-  if (failure_.code != Errc::ok) throw Error(failure_.code, failure_.text);
+  if (failure_) throw *failure_;
   TrainResult result;
   result.steps = loop_->done_steps();
   result.resumed_at = first;
@@ -281,18 +250,10 @@ TrainResult Trainer::run() {
 // From the first order to the last: afterwards no tower runs.
 void Trainer::lead(int64_t first) {
   TrainLoop::Plan plan;
-  std::map<int64_t, int64_t> next_steps;
-  for (const auto& [slot, index] : slots_) {
-    plan.slots.push_back(slot);
-    next_steps[slot] = first;
-  }
   plan.steps = options_.steps;
-  plan.checkpoints = folder_ && group_->owner();
   plan.checkpoint_every = options_.checkpoint_every;
-  plan.follows = !group_->owner();
   plan.patience = options_.patience;
-  loop_ = std::make_unique<TrainLoop>(plan, next_steps);
-  carry_out(loop_->begin(now_millis()));
+  carry_out(begin(plan, first));
   while (!ended_) {
     auto event = events_->next();
     carry_out(event ? event() : loop_->tick(now_millis()));
@@ -315,86 +276,17 @@ std::vector<std::pair<std::string, Tensor>> Trainer::final_values(int64_t step) 
   }
 }
 
-void Trainer::carry_out(TrainOrders orders) {
-  for (const TrainOrder& order : orders) switch (order.kind) {
-      case TrainOrder::start:
-        start_step(order.slot, order.step);
-        break;
-      case TrainOrder::cancel:
-        std::exchange(cancel_, std::make_shared<Cancellation>())->cancel();
-        break;
-      case TrainOrder::snapshot:
-        take_checkpoint(order.step);
-        break;
-      case TrainOrder::restore:
-        restore();
-        break;
-      case TrainOrder::ask_epoch:
-        group_->ask_epoch([events = events_, this](bool is_new) {
-          events->post([this, is_new] { return loop_->epoch_found(is_new, now_millis()); });
-        });
-        break;
-      case TrainOrder::finish:
-        ended_ = true;
-        break;
-      case TrainOrder::fail:
-        ended_ = true;
-        failure_ = order;
-        if (failure_.code == Errc::ok) failure_.code = Errc::internal;
-        break;
-      case TrainOrder::tell:
-        tell(order.code == Errc::ok          ? TrainEvent::resumed
-             : order.code == Errc::peer_lost ? TrainEvent::lost
-             : order.code == Errc::io        ? TrainEvent::warning
-                                             : TrainEvent::recovering,
-             order.text);
-        break;
-    }
+void Trainer::give_up(Errc code, const std::string& text) {
+  ended_ = true;
+  failure_.emplace(code == Errc::ok ? Errc::internal : code, text);
 }
 
-void Trainer::take_checkpoint(int64_t step) {
-  ParameterGroup::Snapshot what;
-  what.directory = folder_->path();
-  what.step = step;
-  what.keep = options_.checkpoint_keep;
-  what.data_seed = options_.data_seed;
-  what.rule = options_.rule;
-  for (const auto& [slot, index] : slots_) what.slots.push_back(static_cast<int32_t>(slot));
-  group_->snapshot(
-      std::move(what),
-      [events = events_, this] {
-        events->post([this] { return loop_->snapshot_captured(now_millis()); });
-      },
-      [events = events_, this](Errc code, const std::string& text) {
-        events->post([this, code, text] {
-          if (code == Errc::ok) checkpoint_ = text;
-          return loop_->snapshot_taken(code, text, now_millis());
-        });
-      });
-}
-
-void Trainer::restore() {
-  std::optional<Manifest> manifest;
-  try {
-    if (group_->owner()) manifest = newest();
-  } catch (const Error& e) {
-    events_->post([this, code = e.code(), text = std::string(e.what())] {
-      return loop_->restore_failed(code, text, now_millis());
-    });
-    return;
-  }
-  const int64_t step = manifest ? manifest->step : 0;
-  group_->establish(start_from(manifest),
-                    [events = events_, this, step](Errc code, const std::string& text) {
-                      events->post([this, step, code, text] {
-                        if (code != Errc::ok)
-                          return loop_->restore_failed(code, text, now_millis());
-                        std::map<int64_t, int64_t> next;
-                        for (const auto& [slot, index] : slots_)
-                          next[slot] = group_->owner() ? step : group_->next_step();
-                        return loop_->restored(next, now_millis());
-                      });
-                    });
+void Trainer::tell(Errc about, const std::string& text) {
+  tell(about == Errc::ok          ? TrainEvent::resumed
+       : about == Errc::peer_lost ? TrainEvent::lost
+       : about == Errc::io        ? TrainEvent::warning
+                                  : TrainEvent::recovering,
+       text);
 }
 
 template <class F>
@@ -404,7 +296,7 @@ void Trainer::call_program(const F& call) {
     call();
   } catch (...) {  // any type: it is the program's, and goes back to it
     thrown_ = std::current_exception();
-    events_->post([this] {
+    post_([this] {
       return loop_
                  ? loop_->abandon(Errc::cancelled, "a function of the program threw", now_millis())
                  : TrainOrders{};
@@ -422,20 +314,8 @@ void Trainer::start_step(int64_t slot, int64_t step) {
   run.step = step;
   run.timeout = options_.patience;  // a step that waits for a lost worker ends then, naming it
   run.cancel = cancel_.get();
-  const auto report = [events = events_, this, slot, step, keep = cancel_](RunResult result) {
-    events->post([this, slot, step, result = std::move(result)] {
-      if (result.code != Errc::ok)
-        return loop_->step_failed(slot, step, result.code, result.text, now_millis());
-      const Tensor& loss = result.values.at(0);
-      const double value = loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
-      if (!std::isfinite(value))
-        return loop_->step_failed(
-            slot, step, Errc::bad_data,
-            detail::concat("the loss is ", value,
-                           "; lower the learning rate, or look for bad records"),
-            now_millis());
-      return loop_->step_done(slot, step, value, now_millis());
-    });
+  const auto report = [post = post_, this, slot, step, keep = cancel_](RunResult result) {
+    post([this, slot, step, result = std::move(result)] { return step_ended(slot, step, result); });
   };
   std::vector<Tensor> feeds;
   if (lane.tower->batch) call_program([&] { feeds = lane.tower->batch(step); });

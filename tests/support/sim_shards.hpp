@@ -16,11 +16,11 @@
 #include "tests/support/shard_ledger.hpp"
 #include "tests/support/sim_workers.hpp"
 #include "training/shard.hpp"
-#include "training/train_loop.hpp"
+#include "training/train_hands.hpp"
 
 namespace troupe::sim {
 
-class ShardWorld {
+class ShardWorld final : TrainHands {
  public:
   // `golden`: the chain of a run without faults, to be equal to; may be null.
   ShardWorld(const ShardWorldOptions& options, uint64_t seed, const HashChain* golden,
@@ -250,7 +250,7 @@ class ShardWorld {
     return outcome;
   }
 
-  void restore() {
+  void restore() override {
     const uint64_t epoch = ++epoch_;
     established_ = 0;
     const int64_t id = ++restore_id_;
@@ -300,7 +300,7 @@ class ShardWorld {
     for (int32_t slot = 0; slot < o_.slots; ++slot) tell_routes(slot, epoch_);
   }
 
-  void snapshot(int64_t step) {
+  void take_snapshot(int64_t step) override {
     ++snapshot_id_;
     snapshot_open_ = shards_.size();
     taken_ = SnapshotSet{.step = step, .slices = {}};
@@ -343,39 +343,25 @@ class ShardWorld {
 
   // The leader
 
-  void carry_out(const TrainOrders& orders) {
-    for (const TrainOrder& order : orders) {
-      switch (order.kind) {
-        case TrainOrder::start: {
-          const auto slot = static_cast<int32_t>(order.slot);
-          const int64_t run = running_[slot] = ++next_run_;
-          step_of_[slot] = order.step;
-          bag_.reliable(detail::concat("start slot=", slot, " step=", order.step),
-                        [this, slot, run, step = order.step] { workers_.start(slot, run, step); });
-          break;
-        }
-        case TrainOrder::cancel:
-          for (int32_t slot = 0; slot < o_.slots; ++slot)
-            if (const int64_t run = running_[slot]; run != 0)
-              bag_.reliable(detail::concat("cancel slot=", slot),
-                            [this, slot, run] { workers_.take_back(slot, run); });
-          break;
-        case TrainOrder::snapshot:
-          snapshot(order.step);
-          break;
-        case TrainOrder::restore:
-          restore();
-          break;
-        case TrainOrder::fail:
-          throw Violation{"I16", "the training gave up: " + order.text};
-        case TrainOrder::finish:
-        case TrainOrder::ask_epoch:  // it is their owner
-        case TrainOrder::tell:
-          history_.note(order.text);
-          break;
-      }
-    }
+  void start_step(int64_t at, int64_t step) override {
+    const auto slot = static_cast<int32_t>(at);
+    const int64_t run = running_[slot] = ++next_run_;
+    step_of_[slot] = step;
+    bag_.reliable(detail::concat("start slot=", slot, " step=", step),
+                  [this, slot, run, step] { workers_.start(slot, run, step); });
   }
+  void cancel() override {
+    for (int32_t slot = 0; slot < o_.slots; ++slot)
+      if (const int64_t run = running_[slot]; run != 0)
+        bag_.reliable(detail::concat("cancel slot=", slot),
+                      [this, slot, run] { workers_.take_back(slot, run); });
+  }
+  void ask_epoch() override {}  // nobody follows here
+  void finish() override {}
+  void give_up(Errc, const std::string& text) override {
+    throw Violation{"I16", "the training gave up: " + text};
+  }
+  void tell(Errc, const std::string& text) override { history_.note(text); }
 
   // Checks
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "training/train_loop.hpp"
+#include "training/train_hands.hpp"
 
 namespace troupe {
 
@@ -25,7 +25,7 @@ inline TrainLoop::Plan plan_of(std::vector<int64_t> slots, int64_t steps, int64_
   return plan;
 }
 
-struct TrainWorld {
+struct TrainWorld final : TrainHands {
   explicit TrainWorld(TrainLoop::Plan p, std::map<int64_t, int64_t> from = {})
       : plan(std::move(p)), loop(plan, from) {
     for (int64_t slot : plan.slots) next[slot] = from.count(slot) ? from[slot] : 0;
@@ -34,67 +34,8 @@ struct TrainWorld {
   }
 
   void take(const TrainOrders& orders) {
-    for (const TrainOrder& o : orders) {
-      REQUIRE(!ended());
-      switch (o.kind) {
-        case TrainOrder::start:
-          REQUIRE((!snapshotting || captured));
-          REQUIRE(!restoring);
-          REQUIRE(!lost);  // a step on shards that are gone would be for nothing
-          REQUIRE(running.count(o.slot) == 0);
-          REQUIRE(o.step == next.at(o.slot));  // in order, none twice unless rolled back
-          REQUIRE(o.step < plan.steps);
-          running[o.slot] = o.step;
-          break;
-        case TrainOrder::cancel:
-          REQUIRE((!running.empty() || snapshotting));
-          ++cancels;
-          break;
-        case TrainOrder::snapshot:
-          REQUIRE(running.empty());
-          REQUIRE(!snapshotting);
-          REQUIRE(!restoring);
-          REQUIRE(!lost);
-          for (const auto& [slot, step] : next) REQUIRE(step >= o.step);
-          snapshotting = true;
-          captured = false;
-          snapshot_step = o.step;
-          ++snapshots;
-          break;
-        case TrainOrder::restore:
-          REQUIRE(running.empty());
-          REQUIRE(!snapshotting);
-          REQUIRE(!restoring);
-          restoring = true;
-          ++restores;
-          lost = false;  // what is lost from now on is lost again
-          break;
-        case TrainOrder::ask_epoch:
-          REQUIRE(plan.follows);
-          REQUIRE(!asking);
-          asking = true;
-          break;
-        case TrainOrder::finish:
-          REQUIRE(running.empty());
-          REQUIRE(!snapshotting);
-          REQUIRE(!restoring);
-          for (const auto& [slot, step] : next) REQUIRE(step == plan.steps);
-          finished = true;
-          break;
-        case TrainOrder::fail:
-          REQUIRE(running.empty());
-          REQUIRE(!snapshotting);
-          REQUIRE(!restoring);
-          failed = true;
-          code = o.code;
-          text = o.text;
-          break;
-        case TrainOrder::tell:
-          REQUIRE(!o.text.empty());
-          told.push_back(o.text);
-          break;
-      }
-    }
+    REQUIRE((orders.empty() || !ended()));
+    carry_out(orders);
     REQUIRE(loop.ended() == ended());
   }
   bool ended() const { return finished || failed; }
@@ -160,6 +101,63 @@ struct TrainWorld {
         wait(Millis(50));
     }
     REQUIRE(ended());
+  }
+
+  // Orders.
+  void start_step(int64_t slot, int64_t step) override {
+    REQUIRE((!snapshotting || captured));
+    REQUIRE(!restoring);
+    REQUIRE(!ended());
+    REQUIRE(!lost);  // a step on shards that are gone would be for nothing
+    REQUIRE(running.count(slot) == 0);
+    REQUIRE(step == next.at(slot));  // in order, none twice unless rolled back
+    REQUIRE(step < plan.steps);
+    running[slot] = step;
+  }
+  void cancel() override {
+    REQUIRE((!running.empty() || snapshotting));
+    ++cancels;
+  }
+  void take_snapshot(int64_t step) override {
+    require_idle();
+    REQUIRE(!lost);
+    for (const auto& [slot, its] : next) REQUIRE(its >= step);
+    snapshotting = true;
+    captured = false;
+    snapshot_step = step;
+    ++snapshots;
+  }
+  void restore() override {
+    require_idle();
+    restoring = true;
+    ++restores;
+    lost = false;  // what is lost from now on is lost again
+  }
+  void ask_epoch() override {
+    REQUIRE(plan.follows);
+    REQUIRE(!asking);
+    asking = true;
+  }
+  void finish() override {
+    require_idle();
+    for (const auto& [slot, step] : next) REQUIRE(step == plan.steps);
+    finished = true;
+  }
+  void give_up(Errc why, const std::string& words) override {
+    require_idle();
+    failed = true;
+    code = why;
+    text = words;
+  }
+  void tell(Errc, const std::string& words) override {
+    REQUIRE(!words.empty());
+    told.push_back(words);
+  }
+  void require_idle() const {
+    REQUIRE(running.empty());
+    REQUIRE(!snapshotting);
+    REQUIRE(!restoring);
+    REQUIRE(!ended());
   }
 
   TrainLoop::Plan plan;
