@@ -39,11 +39,11 @@ void train_cluster(uint64_t seed, History& history,
 
 sim::Scenario scenario(const std::string& name, uint64_t seeds,
                        std::function<void(sim::Draw&, SimClusterOptions&)> faults,
-                       std::vector<uint64_t> once_failed = {}) {
+                       std::vector<uint64_t> also = {}) {
   const auto body = [faults = std::move(faults)](uint64_t seed, History& history) {
     train_cluster(seed, history, faults);
   };
-  return {name, seeds, body, std::move(once_failed)};
+  return {name, seeds, body, std::move(also)};
 }
 
 void lose_messages(sim::Draw& draw, SimClusterOptions& o) {
@@ -58,12 +58,13 @@ const sim::Scenario cluster_worker_kill =
     scenario("cluster-worker-kill", 10, [](sim::Draw& draw, SimClusterOptions& o) {
       o.worker_kills = static_cast<int>(draw.between(1, 2));
     });
-const sim::Scenario cluster_ps_kill = scenario("cluster-ps-kill", 10,
-                                               [](sim::Draw& draw, SimClusterOptions& o) {
-                                                 o.ps_kills = static_cast<int>(draw.between(1, 2));
-                                                 o.checkpoint_every = draw.between(1, 3);
-                                               },
-                                               {222, 289});  // a ps dies while the weights are read
+const sim::Scenario cluster_ps_kill =
+    scenario("cluster-ps-kill", 10,
+             [](sim::Draw& draw, SimClusterOptions& o) {
+               o.ps_kills = static_cast<int>(draw.between(1, 2));
+               o.checkpoint_every = draw.between(1, 3);
+             },
+             {911, 1300});  // a ps dies while the weights are read
 const sim::Scenario cluster_async =
     scenario("cluster-async", 10, [](sim::Draw& draw, SimClusterOptions& o) {
       o.rule = Aggregation::async;
@@ -77,6 +78,17 @@ const sim::Scenario cluster_all =
       lose_messages(draw, o);
       o.worker_kills = static_cast<int>(draw.between(1, 2));
       o.ps_kills = static_cast<int>(draw.between(1, 2));
+      o.checkpoint_every = draw.between(1, 3);
+    });
+
+// Between-graph replication: two programs, each with its own graph and slots, one set of
+// parameters.
+const sim::Scenario cluster_container =
+    scenario("cluster-container", 10, [](sim::Draw& draw, SimClusterOptions& o) {
+      o.clients = 2;
+      if (draw.chance(0.5)) lose_messages(draw, o);
+      o.worker_kills = static_cast<int>(draw.between(0, 1));
+      o.ps_kills = static_cast<int>(draw.between(0, 2));
       o.checkpoint_every = draw.between(1, 3);
     });
 
@@ -115,6 +127,10 @@ TEST_CASE("cluster-async: under all faults every asynchronous gradient is applie
 
 TEST_CASE("cluster-all: all faults together change no bit of synchronous training") {
   cluster_all.run();
+}
+
+TEST_CASE("cluster-container: two programs that share parameters end with the bits of one") {
+  cluster_container.run();
 }
 
 TEST_CASE("a cluster that feeds other records to a step done again is found by I5") {

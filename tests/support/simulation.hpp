@@ -83,12 +83,9 @@ inline std::vector<std::string>& scenario_names() {
 class Scenario {
  public:
   using Body = std::function<void(uint64_t seed, History&)>;
-  // Seeds 1 to `seeds`, and those that once failed.
-  Scenario(std::string name, uint64_t seeds, Body body, std::vector<uint64_t> once_failed = {})
-      : name_(std::move(name)),
-        seeds_(seeds),
-        body_(std::move(body)),
-        once_failed_(std::move(once_failed)) {
+  // Seeds 1 to `seeds`, and others that are worth it.
+  Scenario(std::string name, uint64_t seeds, Body body, std::vector<uint64_t> also = {})
+      : name_(std::move(name)), seeds_(seeds), body_(std::move(body)), also_(std::move(also)) {
     scenario_names().push_back(name_);
   }
 
@@ -105,7 +102,7 @@ class Scenario {
     }
     for (uint64_t s = 1; s <= seeds_; ++s)
       if (!run_seed(s, false)) return;
-    for (uint64_t s : once_failed_)
+    for (uint64_t s : also_)
       if (!run_seed(s, false)) return;
   }
 
@@ -154,7 +151,7 @@ class Scenario {
   const std::string name_;
   const uint64_t seeds_;
   const Body body_;
-  const std::vector<uint64_t> once_failed_;
+  const std::vector<uint64_t> also_;
 };
 
 }  // namespace troupe::sim
