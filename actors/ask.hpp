@@ -12,11 +12,15 @@
 
 namespace troupe {
 
+class Requests;
+
 // The one who asks: serves RemoteRequest. Its owner ends it.
 caf::actor spawn_asker(caf::actor_system& system);
+// Does something on the asker's thread, with its requests (requests.hpp). Not done if it has ended.
+void with_requests(const caf::actor& asker, std::function<void(Requests&)> work);
 
-// Asks `whom` through `asker`. `then` is called once, on the asker's thread, at the latest after
-// `timeout`; never, if the asker has ended.
+// Asks `whom` through `asker`. `then` is called once, on the asker's thread, and how a request ends
+// is said in requests.hpp; never, if the asker has ended.
 // Instantiated in ask.cpp for the requests that masters make.
 template <class Answer, class Message>
 void ask(const caf::actor& asker, const caf::actor& whom, std::chrono::milliseconds timeout,

@@ -20,7 +20,7 @@ void Members::up(const Member& member, const caf::actor& agent) {
                    [this, member, agent](Errc code, const std::string& text, const Description& d) {
                      if (code == Errc::ok)
                        described(member, agent, d.devices);
-                     else
+                     else if (code != Errc::peer_lost)  // then it goes, and down() follows
                        process_.log()->warn(
                            "member does not describe itself; restart it: peer={} error={}",
                            member.name(), text);

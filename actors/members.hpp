@@ -18,7 +18,7 @@
 
 namespace troupe {
 
-// An agent that does not answer for this long is given up until it returns.
+// An agent that is there and does not answer for this long is given up until it returns.
 inline constexpr std::chrono::seconds kAgentTimeout{30};
 
 class Members {

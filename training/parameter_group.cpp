@@ -102,7 +102,6 @@ void ParameterGroup::down(const Member& member, const std::string& reason) {
 }
 
 void ParameterGroup::lost_member(const std::string& task, const std::string& reason) {
-  orders_.lost(task, reason);
   const std::string noticed =
       detail::concat(" is gone (", reason, "); noticed by the master ", master_.process().task());
   if (table_.lives_on(task)) {
