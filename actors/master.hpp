@@ -47,7 +47,7 @@ class Master : public MeshListener {
   void add_listener(MeshListener* listener) { members_.add_listener(listener); }
   void remove_listener(MeshListener* listener) { members_.remove_listener(listener); }
   std::map<std::string, caf::actor> agents() const { return members_.agents(); }  // by task
-  std::vector<std::string> devices() const;  // ours, and those of all members
+  std::vector<std::string> devices() const;  // ours, and those of all members there ever were
   size_t wait_for_count(size_t count, const std::string& but, std::chrono::milliseconds timeout) {
     return members_.wait_for_count(count, but, timeout);
   }

@@ -218,16 +218,18 @@ bool ParameterGroup::made(const Batch& batch) const {
   return known_.at(batch.parameters.at(0).name).made;
 }
 
-// Where shards live: on ps tasks, else on workers, else here.
+// Where shards live: on all ps tasks, also on one that is away just now; else on the workers that
+// are there, else here.
 void ParameterGroup::choose_tasks() {
   if (!table_.tasks.empty()) return;
-  std::vector<std::string> workers;
-  for (const auto& [task, agent] : master_.agents()) {
-    if (task.rfind("/job:ps/", 0) == 0) table_.tasks.push_back(task);
-    if (task.rfind("/job:worker/", 0) == 0) workers.push_back(task);
-  }
-  if (table_.tasks.empty()) table_.tasks = workers;
-  if (table_.tasks.empty()) table_.tasks = {master_.process().task()};
+  std::set<std::string> tasks;
+  for (const std::string& device : master_.devices())
+    if (device.rfind("/job:ps/", 0) == 0) tasks.insert(device.substr(0, device.find("/device:")));
+  if (tasks.empty())
+    for (const auto& [task, agent] : master_.agents())
+      if (task.rfind("/job:worker/", 0) == 0) tasks.insert(task);
+  if (tasks.empty()) tasks.insert(master_.process().task());
+  table_.tasks.assign(tasks.begin(), tasks.end());
 }
 
 void ParameterGroup::make(const std::shared_ptr<Batch>& batch, int64_t call) {

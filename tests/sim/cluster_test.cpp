@@ -65,6 +65,13 @@ const sim::Scenario cluster_ps_kill =
                o.checkpoint_every = draw.between(1, 3);
              },
              {911, 1300});  // a ps dies while the weights are read
+const sim::Scenario cluster_start_kill =
+    scenario("cluster-start-kill", 20,
+             [](sim::Draw& draw, SimClusterOptions& o) {
+               o.steps = 1;
+               o.start_kill = draw.between(0, 320);
+             },
+             {242});  // a ps is away when it is decided where shards live
 const sim::Scenario cluster_async =
     scenario("cluster-async", 10, [](sim::Draw& draw, SimClusterOptions& o) {
       o.rule = Aggregation::async;
@@ -119,6 +126,10 @@ TEST_CASE("cluster-worker-kill: a worker killed within a step and started again 
 
 TEST_CASE("cluster-ps-kill: a killed ps is restored with all others, and no bit changes") {
   cluster_ps_kill.run();
+}
+
+TEST_CASE("cluster-start-kill: a process killed before the first step is not waited for in vain") {
+  cluster_start_kill.run();
 }
 
 TEST_CASE("cluster-async: under all faults every asynchronous gradient is applied once") {

@@ -4,8 +4,9 @@
 // a client (sim_trainer.hpp) has to do.
 //
 // Faults: requests to shards and their answers are dropped, doubled and overtaken; processes are
-// killed within a step and started again. The invariants are checked after every event
-// (shard_ledger.hpp), and at the end that no request is open (I21).
+// killed within a step, or before the first one, and started again. The invariants are checked
+// after every event (shard_ledger.hpp), that a training begins soon after all processes are there
+// (I16), and at the end that no request is open (I21).
 #pragma once
 
 #include <algorithm>
@@ -66,6 +67,7 @@ class SimCluster {
         throw Violation{"I21", "no end; " + pending()};
       step();
       check();
+      check_begun();
     }
     check_end();
   }
@@ -74,6 +76,8 @@ class SimCluster {
 
  private:
   static constexpr int64_t kEventsMax = 400'000;
+  // From the last start of a process to the first step: no deadline of a request is waited for.
+  static constexpr std::chrono::seconds kStartMax{5};
 
   struct Peer final : MeshListener {
     int index = 0;
@@ -185,7 +189,7 @@ class SimCluster {
   }
 
   void kill(Peer& peer) {
-    if (!peer.process || !all(&SimTrainer::training)) return;
+    if (!peer.process) return;
     history_.note(detail::concat("kill ", peer.task));
     net_.kill(*peer.host);
     end(peer);
@@ -224,7 +228,10 @@ class SimCluster {
 
   void step() {
     for (Kill& k : kills_)
-      if (k.armed && k.events-- == 0) return kill(*peers_[static_cast<size_t>(k.peer)]);
+      if (k.armed && k.events-- == 0 && all(&SimTrainer::training))
+        return kill(*peers_[static_cast<size_t>(k.peer)]);
+    if (o_.start_kill >= 0 && all(&SimTrainer::starting) && o_.start_kill-- == 0)
+      return kill(*peers_[draw_.below(kPs + kWorkers)]);
     std::vector<Peer*> ready, hearing;
     for (const auto& peer : peers_) {
       if (peer->process && peer->jobs->has_job()) ready.push_back(peer.get());
@@ -273,6 +280,7 @@ class SimCluster {
       if (net_.now() >= peer->back_at) {
         history_.note("start " + peer->task);
         make(*peer);
+        last_start_ = net_.now();
       }
       if (!peer->process) continue;
       auto& clock = peer->jobs->clock();
@@ -294,6 +302,13 @@ class SimCluster {
     for (const auto& peer : peers_)
       for (const Shard* shard : peer->shards) ledger_.look(*shard);
     ledger_.check();
+  }
+
+  void check_begun() {
+    const bool whole = std::all_of(peers_.begin(), peers_.end(),
+                                   [](const auto& peer) { return peer->process != nullptr; });
+    if (whole && all(&SimTrainer::starting) && net_.now() - last_start_ > kStartMax)
+      throw Violation{"I16", "all processes are there, and no training begins; " + pending()};
   }
 
   void check_end() {
@@ -345,6 +360,7 @@ class SimCluster {
   std::vector<Kill> kills_;
   int64_t events_ = 0;
   TimePoint tick_at_ = net_.now();
+  TimePoint last_start_ = net_.now();  // of a process
 };
 
 }  // namespace troupe::sim

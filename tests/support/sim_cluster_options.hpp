@@ -18,7 +18,9 @@ struct SimClusterOptions {
   int64_t hidden = 6;            // width; wide parameters are cut over both ps
   std::string optimizer = "sgd";
   double drop = 0, duplicate = 0, overtake = 0;
-  int worker_kills = 0, ps_kills = 0;
+  int worker_kills = 0, ps_kills = 0;  // within a step
+  int64_t start_kill = -1;  // any process is killed so many events after the program began to
+                            // prepare, if it has not begun to train by then; -1: none
   // Mistakes on purpose, to see that the checks find them.
   bool other_data_after_kill = false;  // a slot whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice
@@ -37,6 +39,7 @@ struct SimClusterOptions {
     o.clients = 1;
     o.drop = o.duplicate = o.overtake = 0;
     o.worker_kills = o.ps_kills = 0;
+    o.start_kill = -1;
     o.other_data_after_kill = o.doubled_apply = false;
     return o;
   }
@@ -45,7 +48,7 @@ struct SimClusterOptions {
                           " checkpoint_every=", checkpoint_every, " hidden=", hidden,
                           " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate,
                           " overtake=", overtake, " worker_kills=", worker_kills,
-                          " ps_kills=", ps_kills);
+                          " ps_kills=", ps_kills, " start_kill=", start_kill);
   }
 };
 

@@ -63,6 +63,7 @@ class SimTrainer final : TrainLead {
     master_->stop();
   }
 
+  bool starting() const { return prepared_ && !loop_; }  // from the first prepare() to a step
   bool training() const { return phase_ == Phase::training; }
   bool ended() const { return phase_ == Phase::ended; }
   int64_t open_steps() const { return open_steps_; }
@@ -142,6 +143,7 @@ class SimTrainer final : TrainLead {
   void lead() {
     if (phase_ == Phase::joining && all_there()) {
       phase_ = Phase::preparing;
+      prepared_ = true;
       for (Tower& t : towers_) t.call = master_->prepare({t.loss, t.update}, {t.images, t.labels});
     }
     if (phase_ != Phase::preparing) return;
@@ -275,6 +277,7 @@ class SimTrainer final : TrainLead {
   std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
   std::deque<Event> program_, events_;  // of the program itself; of the training
   Phase phase_ = Phase::joining;
+  bool prepared_ = false;
   int64_t open_steps_ = 0, open_reads_ = 0;
   Errc read_error_ = Errc::ok;
   TimePoint reread_at_ = TimePoint::max();

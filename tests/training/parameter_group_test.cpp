@@ -1,8 +1,11 @@
-// Parameters whose first values do not come at once: preparing a call again tries them again.
+// Parameters that cannot be made at once: preparing a call again tries them again.
 #include <atomic>
+#include <thread>
 
 #include <doctest/doctest.h>
 
+#include "actors/session_state.hpp"
+#include "tests/support/local_cluster.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
@@ -67,6 +70,22 @@ TEST_CASE("parameters whose first values failed are made when a call is prepared
   CHECK(value(session, "moody") == 7);
   train(session, {moody}, options);
   CHECK(value(session, "moody") == doctest::Approx(6.2));
+}
+
+TEST_CASE("a ps that is away while parameters are made is waited for, not done without") {
+  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
+  Graph graph;
+  const Tower t = tower(graph, "w", fill(graph, {1, 1}, 5, DType::f64));
+  Session session = cluster.connect(graph);
+  cluster.process(0).stop();
+  while (session.state().master->agents().size() == 2) std::this_thread::yield();
+  try {
+    session.prepare({t.loss}, {});
+    FAIL_CHECK("the parameters were made elsewhere");
+  } catch (const Error& e) {
+    CHECK(e.code() == Errc::peer_lost);
+    CHECK(std::string(e.what()) == "/job:ps/task:0: it is not there");
+  }
 }
 
 }  // namespace troupe
