@@ -110,12 +110,14 @@ void Master::stop() {
 
 void Master::take_back_parts() {
   struct Open {
-    std::mutex mutex;                          // guards the next
-    std::map<std::string, std::string> tasks;  // that have not dropped them yet, and why
+    std::mutex mutex;                          // guards the rest
+    size_t unanswered = 0;                     // tasks
+    std::map<std::string, std::string> tasks;  // that have not dropped them, and why
     std::condition_variable changed;
   };
   auto open = std::make_shared<Open>();
   const auto present = members_.present();
+  open->unanswered = present.size();
   for (const auto& [task, member] : present) open->tasks[task] = "no answer";
   for (const auto& [task, member] : present)
     calls_.remote().uninstall(
@@ -125,11 +127,12 @@ void Master::take_back_parts() {
             open->tasks.erase(task);
           else
             open->tasks[task] = text;
+          --open->unanswered;
           open->changed.notify_all();
         });
   if (process_.simulated()) return;  // what was sent arrives when its scheduler runs on
   std::unique_lock lock(open->mutex);
-  open->changed.wait_for(lock, kCloseTimeout, [&] { return open->tasks.empty(); });
+  open->changed.wait_for(lock, kCloseTimeout, [&] { return open->unanswered == 0; });
   for (const auto& [task, why] : open->tasks)
     process_.log()->warn(
         "session closed, but a peer may keep its parts until it ends: peer={} error={}", task, why);

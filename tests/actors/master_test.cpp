@@ -37,8 +37,8 @@ class Told {
   std::vector<int64_t> graphs_;
 };
 
-caf::actor play_worker(caf::actor_system& system, Told& told) {
-  return system.spawn([&told](caf::event_based_actor*) -> caf::behavior {
+caf::actor play_worker(caf::actor_system& system, Told& told, Errc uninstall = Errc::ok) {
+  return system.spawn([&told, uninstall](caf::event_based_actor*) -> caf::behavior {
     return {
         [](const Describe&) {
           Description d;
@@ -49,7 +49,10 @@ caf::actor play_worker(caf::actor_system& system, Told& told) {
         [&told](const InstallGraph& m) { told.graph(m.node_count); },
         [](const InstallParts&) { return PartsInstalled{}; },
         [](const ConnectParts&) {},
-        [](const Uninstall&) { return EdgeCounts{}; },
+        [uninstall](const Uninstall&) -> caf::result<EdgeCounts> {
+          if (uninstall != Errc::ok) return to_caf(uninstall, "played");
+          return EdgeCounts{};
+        },
     };
   });
 }
@@ -134,4 +137,17 @@ TEST_CASE("a run that waits for a lost worker can be taken back") {
   CHECK(result.code == Errc::ok);  // not called yet
   cancel.cancel();
   CHECK(result.code == Errc::cancelled);
+}
+
+TEST_CASE(
+    "a session that closes waits for answers of its members, also for refusals, and no longer") {
+  Local local;
+  Told told;
+  caf::actor agent = play_worker(local.process.system(), told, Errc::peer_lost);
+  local.process.track(agent);
+  local.master.up(worker(1), agent);
+  REQUIRE(local.master.wait_for({kWorker}, kSoon).empty());
+  const auto before = std::chrono::steady_clock::now();
+  local.master.stop();
+  CHECK(std::chrono::steady_clock::now() - before < kCloseTimeout / 2);
 }
