@@ -97,7 +97,8 @@ struct Batches::State {
 
 Batches::Batches(Dataset dataset, Settings settings) {
   if (!dataset.features.defined() || dataset.features.ndim() < 1 || dataset.size() == 0)
-    throw Error(Errc::invalid_argument, "batches want a dataset with at least one record");
+    throw Error(Errc::invalid_argument,
+                "batches want a dataset with at least one record, got none; was its file read?");
   if (!dataset.labels.defined() || dataset.labels.ndim() < 1 ||
       dataset.labels.dim(0) != dataset.size())
     throw Error(
@@ -106,8 +107,10 @@ Batches::Batches(Dataset dataset, Settings settings) {
         "; give each record one label");
   constexpr int64_t most = int64_t{1} << 30;
   if (settings.batch_size < 1 || settings.slots < 1 || settings.batch_size > most / settings.slots)
-    throw Error(Errc::invalid_argument, "batches want at least one record and one slot, got ",
-                settings.batch_size, " records for ", settings.slots, " slots");
+    throw Error(Errc::invalid_argument,
+                "batches want at least one record and one slot, and at most ", most,
+                " records a step, got ", settings.batch_size, " records for ", settings.slots,
+                " slots; choose a batch_size and slots within that");
   auto state = std::make_shared<State>();
   state->dataset = std::move(dataset);
   state->settings = settings;

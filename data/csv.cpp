@@ -107,7 +107,8 @@ void split(const Lines& lines, std::string_view line, std::vector<std::string>& 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  // from_chars reads no plus; behind one, it would read a minus.
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   return text;
 }
 

@@ -111,14 +111,20 @@ TEST_CASE("every order of records is as likely as any other") {
 }
 
 TEST_CASE("batches that cannot be are refused") {
-  CHECK_THROWS_WITH(Batches({}, {}), "batches want a dataset with at least one record");
-  CHECK_THROWS_WITH(Batches(counting(0), {}), "batches want a dataset with at least one record");
+  CHECK_THROWS_WITH(
+      Batches({}, {}),
+      "batches want a dataset with at least one record, got none; was its file read?");
+  CHECK_THROWS_WITH(
+      Batches(counting(0), {}),
+      "batches want a dataset with at least one record, got none; was its file read?");
   Dataset bad = counting(3);
   bad.labels = counting(4).labels;
   CHECK_THROWS_WITH(Batches(bad, {}),
                     "the dataset has 3 records, its labels are [4]; give each record one label");
-  CHECK_THROWS_WITH(Batches(counting(3), {.batch_size = 0}),
-                    "batches want at least one record and one slot, got 0 records for 1 slots");
+  CHECK_THROWS_WITH(
+      Batches(counting(3), {.batch_size = 0}),
+      "batches want at least one record and one slot, and at most 1073741824 records a "
+      "step, got 0 records for 1 slots; choose a batch_size and slots within that");
   const Batches batches(counting(3), {.batch_size = 2, .slots = 2});
   CHECK_THROWS_WITH(batches.at(0, 2), "there is no slot 2; the batches are for slots 0 to 1");
   CHECK_THROWS_WITH(batches.at(-1, 0), "there is no step -1; steps count from 0");

@@ -62,6 +62,8 @@ TEST_CASE("a table that is not one is refused with line, expected and found") {
        "line 2: column 2 (b): expected a finite number, found ''"},
       {"a word", "a,b,label\n1,two,3\n",
        "line 2: column 2 (b): expected a finite number, found 'two'"},
+      {"two signs", "a,label\n+-5,3\n",
+       "line 2: column 1 (a): expected a finite number, found '+-5'"},
       {"NaN", "a,label\nnan,3\n", "line 2: column 1 (a): expected a finite number, found 'nan'"},
       {"infinity", "a,label\ninf,3\n",
        "line 2: column 1 (a): expected a finite number, found 'inf'"},
