@@ -164,10 +164,4 @@ Placement place(const Graph& graph, const std::vector<int32_t>& nodes,
   return Placer(graph, nodes, options).run();
 }
 
-std::string explain(const Graph& graph, const Placement& placement, int32_t node) {
-  const auto device = placement.devices.find(node);
-  TROUPE_CHECK(device != placement.devices.end(), "node number ", node, " has not been placed");
-  return graph.node(node).name + " on " + device->second + ": " + placement.reasons.at(node);
-}
-
 }  // namespace troupe

@@ -36,8 +36,4 @@ struct Placement {
 Placement place(const Graph& graph, const std::vector<int32_t>& nodes,
                 const PlacementOptions& options);
 
-// "fc1/MatMul on /job:worker/task:1/device:cpu:0: asked for /job:worker/task:1". Requires: the node
-// is placed.
-std::string explain(const Graph& graph, const Placement& placement, int32_t node);
-
 }  // namespace troupe

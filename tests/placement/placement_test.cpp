@@ -19,7 +19,7 @@ bool has_kernel(const Node& node, const std::string& device) {
   return find_kernel(node, *parse_device_name(device).kind) != nullptr;
 }
 
-// The explanations of all nodes, one a line.
+// Where all nodes stand and why, one a line.
 std::string placed(const std::string& lines, bool soft = true) {
   const auto graph = graph_from_text("troupe graph 1\n" + lines, toy_ops());
   std::vector<int32_t> nodes;
@@ -30,7 +30,9 @@ std::string placed(const std::string& lines, bool soft = true) {
                                      .has_kernel = has_kernel,
                                      .soft = soft});
   std::string text;
-  for (int32_t id : nodes) text += explain(*graph, placement, id) + "\n";
+  for (int32_t id : nodes)
+    text += graph->node(id).name + " on " + placement.devices.at(id) + ": " +
+            placement.reasons.at(id) + "\n";
   return text;
 }
 
