@@ -39,7 +39,7 @@ std::atomic<bool> stop{false};
   int code = 0;
   try {
     run_node(options, stop);
-  } catch (const Error& e) {
+  } catch (const Error& e) {  // of a forked child nobody else hears
     std::cerr << "node: " << e.what() << "\n";
     code = exit_code(e.code());
   }

@@ -102,22 +102,37 @@ int remote(const Options& options) {
   std::vector<Output> reads;
   for (int i = 0; i < shards; ++i)
     reads.push_back(parameter(detail::concat("scalar", i), fill(g, {}, i)));
+  // Scalar s begins with s, and each push adds 1.
+  std::vector<Output> pushes;
+  for (const Output& read : reads) pushes.push_back(push_gradient(read, fill(g, {}, -1), sgd(1)));
   Session session = Session::connect(g, nodes.addresses(), connect_options(nodes, shards));
   Callable fetch = session.prepare(reads);
-  std::vector<double> times;
-  for (int i = 0; i < 2200; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    const std::vector<Tensor> got = fetch();
-    if (i >= 200) times.push_back(seconds_since(begin) * 1e6);
-    for (int s = 0; s < shards; ++s)
-      if (got[static_cast<size_t>(s)].item<float>() != static_cast<float>(s))
-        throw InternalError("scalar ", s, " came back changed");
-  }
-  for (const auto& [name, p] : {std::pair{"p50", 0.5}, std::pair{"p99", 0.99}})
-    report(options, "remote", "null_step_us", quantile(times, p), "us",
-           {{"shards", std::to_string(shards)},
-            {"processes", std::to_string(processes)},
-            {"statistic", std::string("\"") + name + "\""}});
+  const auto measure = [&](const std::string& metric, bool unchanged, auto&& before_fetch) {
+    std::vector<double> times;
+    for (int i = 0; i < 2200; ++i) {
+      const float added = before_fetch();
+      const auto begin = std::chrono::steady_clock::now();
+      const std::vector<Tensor> got = fetch();
+      if (i >= 200) times.push_back(seconds_since(begin) * 1e6);
+      for (int s = 0; s < shards; ++s)
+        if (const float value = got[static_cast<size_t>(s)].item<float>();
+            value != static_cast<float>(s) + added)
+          throw InternalError("scalar ", s, " came back as ", value, " after ", added, " pushes");
+    }
+    for (const auto& [name, p] : {std::pair{"p50", 0.5}, std::pair{"p99", 0.99}})
+      report(options, "remote", metric, quantile(times, p), "us",
+             {{"shards", std::to_string(shards)},
+              {"processes", std::to_string(processes)},
+              {"unchanged", unchanged ? "true" : "false"},
+              {"statistic", std::string("\"") + name + "\""}});
+  };
+  // What has not changed since the last fetch a shard answers without its value.
+  measure("null_step_us", true, [] { return 0.0f; });
+  Callable push = session.prepare({group(g, pushes)});
+  measure("null_step_changed_us", false, [&, pushed = 0.0f]() mutable {
+    push();
+    return ++pushed;
+  });
   return 0;
 }
 
@@ -154,10 +169,11 @@ int footprint(const Options& options) {
   const double seconds = 5;
   const double before = cpu_seconds(nodes.pid(2));
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  report(options, "footprint", "idle_rss_mib", rss_mib(nodes.pid(2)), "MiB", {{"nodes", "5"}});
+  report(options, "footprint", "idle_rss_mib", rss_mib(nodes.pid(2)), "MiB",
+         {{"nodes", "5"}, {"threads", "1"}});
   report(options, "footprint", "idle_cpu_percent",
          100 * (cpu_seconds(nodes.pid(2)) - before) / seconds, "%",
-         {{"nodes", "5"}, {"seconds", "5"}});
+         {{"nodes", "5"}, {"threads", "1"}, {"seconds", "5"}});
   return 0;
 }
 
