@@ -42,6 +42,7 @@ struct alignas(64) FiringNode {
   uint16_t n_in = 0;
   uint16_t n_out = 0;
   NodeKind kind = NodeKind::plain;
+  bool in_place = false;            // may write over input 0 when it is its last reader
   std::atomic<bool> costly{false};  // worth a lane of its own, by measurement
 };
 static_assert(sizeof(FiringNode) == 64);

@@ -14,7 +14,7 @@ const uint32_t* Activation::input_slots(const FiringNode& node) const {
 void Activation::bind(KernelCall& call, const FiringNode& node, Memory& memory) {
   const uint32_t* in = input_slots(node);
   call.bind(*node.view, values_.data(), in, node.n_in, &values_[node.out], memory, info_,
-            node.n_in > 0 && uses_[in[0]] == 1);
+            node.in_place && uses_[in[0]] == 1);
 }
 
 inline void Activation::settle(uint32_t i, bool dead) {
@@ -109,7 +109,7 @@ void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_l
     // "In place" is decided here, by the owner: a lane reads no counts.
     const uint32_t* in = input_slots(node);
     ++outstanding_;
-    batch_.emplace_back(new LaneJob(ActivationPtr{this}, i, node.n_in > 0 && uses_[in[0]] == 1));
+    batch_.emplace_back(new LaneJob(ActivationPtr{this}, i, node.in_place && uses_[in[0]] == 1));
     return;
   }
   observed_fire(i, node);

@@ -147,6 +147,7 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
         TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ",
                      graph_node.outputs.size(), " outputs");
         node.n_out = static_cast<uint16_t>(graph_node.outputs.size());
+        node.in_place = graph_node.op->in_place && node.n_in > 0;
         node.kind = !views_[i].kernel->run    ? NodeKind::async
                     : host_.device->on_host() ? NodeKind::plain
                                               : NodeKind::queued;

@@ -30,6 +30,13 @@ TEST_CASE("an op in place never writes over a value that somebody else reads") {
   CHECK(same_bits(fed, ints({1, 2})));
 }
 
+TEST_CASE("only an op that says so gets the memory of its input") {
+  StageRig rig;
+  const Output x = rig.input();
+  rig.build({rig.op("Reverse", {rig.op("AddOne", {x})})}, {x});
+  CHECK(same_bits(rig.run({ints({1, 2})})[0], ints({3, 2})));
+}
+
 TEST_CASE("random graphs give what plain evaluation gives, step after step") {
   for (uint32_t seed = 1; seed <= 25; ++seed) {
     CAPTURE(seed);

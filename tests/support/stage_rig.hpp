@@ -85,6 +85,11 @@ inline void add(KernelContext& ctx) {
   const int32_t *a = in(ctx, 0), *b = in(ctx, 1);
   fill(ctx.output_in_place(), [&](int64_t k) { return U(a[k]) + U(b[k]); });
 }
+inline void reverse(KernelContext& ctx) {
+  const int32_t* x = in(ctx, 0);
+  const int64_t n = ctx.input(0).size();
+  fill(ctx.output_in_place(), [&](int64_t k) { return U(x[n - 1 - k]); });
+}
 inline void mul(KernelContext& ctx) {
   const int32_t *a = in(ctx, 0), *b = in(ctx, 1);
   fill(ctx.output(), [&](int64_t k) { return U(a[k]) * U(b[k]); });
@@ -194,6 +199,13 @@ inline std::shared_ptr<const Registry> stage_ops() {
             .infer_shapes = same,
             .kernels = cpu(d::add),
             .in_place = true});
+    // y = x backwards. Asks for the memory of x, which it would spoil, and does not declare that it
+    // may have it.
+    r->add({.name = "Reverse",
+            .inputs = {"x"},
+            .outputs = {"y"},
+            .infer_shapes = same,
+            .kernels = cpu(d::reverse)});
     r->add({.name = "Mul",
             .inputs = {"a", "b"},
             .outputs = {"c"},
