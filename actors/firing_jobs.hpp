@@ -35,7 +35,7 @@ class AsyncFiring final : public AsyncContext {
 
   const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
   const Node& node() const override { return *node_; }
-  const RunContext& step() const override { return info_; }
+  const RunContext& run() const override { return info_; }
   void done(std::vector<Tensor> outputs) override { answer(Errc::ok, {}, std::move(outputs)); }
   void fail(Errc code, std::string text) override { answer(code, std::move(text), {}); }
 

@@ -9,6 +9,7 @@
 #include "devices/cuda.hpp"
 #include "devices/cuda_memory.hpp"
 #include "devices/device.hpp"
+#include "devices/failure.hpp"
 #include "devices/work_queue.hpp"
 
 namespace troupe {
@@ -75,7 +76,7 @@ class CudaDevice final : public Device {
     }
     KernelCall here;
     here.bind(call.view(), inputs.data(), slots.data(), call.context.input_count(), call.outputs(),
-              memory_, call.context.step(), /*may_reuse_input0=*/false);
+              memory_, call.context.run(), /*may_reuse_input0=*/false);
     CudaContext ctx(here.context, stream_, blas_, handle_);
     call.view().kernel->run(ctx);
   }
@@ -84,13 +85,11 @@ class CudaDevice final : public Device {
     start(std::move(done), [&]() -> std::function<Tensor()> {
       const int64_t bytes = value.byte_size();
       Tensor copy = memory_.make(value.dtype(), value.shape());
-      void* pinned = staging_.take(bytes);
-      if (pinned) std::memcpy(pinned, value.raw(), static_cast<size_t>(bytes));
-      copy_bytes(copy.mutable_raw(), pinned ? pinned : value.raw(), bytes, cudaMemcpyHostToDevice);
-      return [this, value, copy, pinned, bytes] {
-        if (pinned) staging_.give(pinned, bytes);
-        return copy;
-      };
+      const std::shared_ptr<void> pinned = staging_.take(bytes);
+      if (pinned) std::memcpy(pinned.get(), value.raw(), static_cast<size_t>(bytes));
+      copy_bytes(copy.mutable_raw(), pinned ? pinned.get() : value.raw(), bytes,
+                 cudaMemcpyHostToDevice);
+      return [value, copy, pinned] { return copy; };
     });
   }
 
@@ -99,13 +98,11 @@ class CudaDevice final : public Device {
       if (value.on_host()) return [value] { return value; };
       const int64_t bytes = value.byte_size();
       Tensor copy = Tensor::empty(value.dtype(), value.shape());
-      void* pinned = staging_.take(bytes);
-      copy_bytes(pinned ? pinned : copy.mutable_raw(), value.raw(), bytes, cudaMemcpyDeviceToHost);
-      return [this, value, copy, pinned, bytes]() mutable {
-        if (pinned) {
-          std::memcpy(copy.mutable_raw(), pinned, static_cast<size_t>(bytes));
-          staging_.give(pinned, bytes);
-        }
+      const std::shared_ptr<void> pinned = staging_.take(bytes);
+      copy_bytes(pinned ? pinned.get() : copy.mutable_raw(), value.raw(), bytes,
+                 cudaMemcpyDeviceToHost);
+      return [value, copy, pinned, bytes]() mutable {
+        if (pinned) std::memcpy(copy.mutable_raw(), pinned.get(), static_cast<size_t>(bytes));
         return copy;
       };
     });
@@ -117,30 +114,33 @@ class CudaDevice final : public Device {
 
  private:
   // Puts work on the stream with `enqueue`; what that returns makes the value for `done` when the
-  // stream has come so far.
+  // stream has come so far, and holds until then what the work reads and writes. Whatever goes
+  // wrong, `done` is told: nobody else would hear of it.
   template <class F>
   void start(Done done, F&& enqueue) {
     std::function<Tensor()> result;
     std::shared_ptr<Event> event;
-    try {
+    const Failure not_started = failure_of([&] {
       std::lock_guard guard(mutex_);
       check_cuda(cudaSetDevice(index_), "cudaSetDevice");
       result = enqueue();
       event = std::make_shared<Event>(stream_);
-    } catch (const Error& e) {  // `done` is the one way to say so
-      done(e.code(), e.what(), {});
+    });
+    if (not_started.code != Errc::ok) {
+      if (result) cudaStreamSynchronize(stream_);  // the work may have begun
+      done(not_started.code, not_started.text, {});
       return;
     }
     completions_.put([this, done = std::move(done), result = std::move(result), event] {
       Tensor value;
-      try {
+      const Failure failed = failure_of([&] {
         event->wait();
         value = result();
-      } catch (const Error& e) {
-        done(e.code(), detail::concat("device ", name(), ": ", e.what()), {});
-        return;
-      }
-      done(Errc::ok, {}, std::move(value));
+      });
+      if (failed.code == Errc::ok)
+        done(Errc::ok, {}, std::move(value));
+      else
+        done(failed.code, detail::concat("device ", name(), ": ", failed.text), {});
     });
   }
 

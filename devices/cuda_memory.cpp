@@ -25,7 +25,7 @@ class CudaMemory::Blocks final : public BufferOwner, public std::enable_shared_f
 
   Buffer* allocate(int64_t bytes) {
     std::lock_guard guard(mutex_);
-    if (bytes < 0 || bytes > size_class::kBytesMax) refuse(bytes);
+    if (bytes < 0 || bytes > size_class::kBytesMax) throw out_of_memory(device_, bytes, stats_);
     const int c = size_class::of(bytes);
     const int64_t block_bytes = size_class::block_bytes(c);
     std::vector<void*>& free = free_[static_cast<size_t>(c)];
@@ -34,8 +34,9 @@ class CudaMemory::Blocks final : public BufferOwner, public std::enable_shared_f
       address = free.back();
       free.pop_back();
     } else {
-      if (stats_.reserved_bytes + block_bytes > stats_.budget_bytes) trim();
-      if (stats_.reserved_bytes + block_bytes > stats_.budget_bytes) refuse(bytes);
+      if (stats_.reserved_bytes > stats_.budget_bytes - block_bytes) trim();
+      if (stats_.reserved_bytes > stats_.budget_bytes - block_bytes)
+        throw out_of_memory(device_, bytes, stats_);
       check_cuda(cudaSetDevice(index_), "cudaSetDevice");
       if (cudaMalloc(&address, static_cast<size_t>(block_bytes)) != cudaSuccess) {
         trim();
@@ -78,13 +79,6 @@ class CudaMemory::Blocks final : public BufferOwner, public std::enable_shared_f
       free_[c].clear();
     }
   }
-  [[noreturn]] void refuse(int64_t bytes) const {
-    throw Error(
-        Errc::out_of_memory, "device ", device_, " has no room for a tensor of ", bytes,
-        " bytes: of its memory budget of ", stats_.budget_bytes, " bytes ", stats_.used_bytes,
-        " are in use and ", stats_.reserved_bytes,
-        " reserved; use smaller batches, place some nodes on another device, or raise the budget");
-  }
 
   const std::string device_;
   const int index_;
@@ -107,8 +101,17 @@ CudaStaging::~CudaStaging() {
     for (void* block : blocks) cudaFreeHost(block);
 }
 
-void* CudaStaging::take(int64_t bytes) {
+std::shared_ptr<void> CudaStaging::take(int64_t bytes) {
   const int c = size_class::of(bytes);
+  void* block = take_block(c);
+  if (!block) return nullptr;
+  return {block, [this, c](void* taken) {
+            std::lock_guard guard(mutex_);
+            free_[c].push_back(taken);
+          }};
+}
+
+void* CudaStaging::take_block(int c) {
   std::lock_guard guard(mutex_);
   std::vector<void*>& free = free_[c];
   if (!free.empty()) {
@@ -125,11 +128,6 @@ void* CudaStaging::take(int64_t bytes) {
   }
   reserved_bytes_ += block_bytes;
   return block;
-}
-
-void CudaStaging::give(void* block, int64_t bytes) noexcept {
-  std::lock_guard guard(mutex_);
-  free_[size_class::of(bytes)].push_back(block);
 }
 
 }  // namespace troupe

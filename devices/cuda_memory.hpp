@@ -7,6 +7,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -41,10 +42,12 @@ class CudaStaging {
   CudaStaging(const CudaStaging&) = delete;
   ~CudaStaging();
 
-  void* take(int64_t bytes);                       // nullptr if there is none to be had
-  void give(void* block, int64_t bytes) noexcept;  // `bytes` as in take()
+  // A block for the time that it is held; nullptr if there is none to be had.
+  std::shared_ptr<void> take(int64_t bytes);
 
  private:
+  void* take_block(int c);
+
   std::mutex mutex_;                        // guards the next two
   std::map<int, std::vector<void*>> free_;  // by size class
   int64_t reserved_bytes_ = 0;

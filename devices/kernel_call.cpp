@@ -63,7 +63,7 @@ Shape inferred_output_shape(const KernelCall& call, int index) {
 }
 
 std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs,
-                               Memory& memory, const RunContext& step) {
+                               Memory& memory, const RunContext& run) {
   TROUPE_CHECK(view.kernel->run, describe(*view.node),
                " has a kernel that finishes later; a session runs those");
   std::vector<uint32_t> slots(inputs.size());
@@ -71,7 +71,7 @@ std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& 
   std::vector<Tensor> outputs(view.outputs.size());
   KernelCall call;
   call.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
-            memory, step,
+            memory, run,
             /*may_reuse_input0=*/false);
   view.kernel->run(call.context);
   for (size_t i = 0; i < outputs.size(); ++i)

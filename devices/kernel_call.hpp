@@ -30,12 +30,13 @@ struct alignas(64) NodeView {
 };
 
 struct KernelCall {
-  // `input_slots[i]` indexes `values`; `outputs` are undefined tensors, node->outputs.size() of
-  // them.
   KernelContext context;
 
+  // `input_slots[i]` indexes `values`; `outputs` are undefined tensors, node->outputs.size() of
+  // them. may_reuse_input0: the op declares `in_place`, and nobody else reads that slot of
+  // `values`.
   void bind(const NodeView& view, const Tensor* values, const uint32_t* input_slots,
-            int32_t input_count, Tensor* outputs, Memory& memory, const RunContext& step,
+            int32_t input_count, Tensor* outputs, Memory& memory, const RunContext& run,
             bool may_reuse_input0) {
     context.view_ = &view;
     context.state_ = view.state.get();
@@ -44,7 +45,7 @@ struct KernelCall {
     context.input_count_ = input_count;
     context.outputs_ = outputs;
     context.memory_ = &memory;
-    context.step_ = &step;
+    context.run_ = &run;
     context.may_reuse_input0_ = may_reuse_input0;
   }
 
@@ -63,8 +64,8 @@ Shape output_shape(const KernelCall& call, int index);
 // inputs that turn out not to fit the known shape.
 Shape inferred_output_shape(const KernelCall& call, int index);
 
-// Runs a plain kernel once on host tensors; for tests, constant folding and initial values.
+// Runs a plain kernel once on host tensors: for what is computed before the first step, and tests.
 std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs,
-                               Memory& memory, const RunContext& step);
+                               Memory& memory, const RunContext& run);
 
 }  // namespace troupe

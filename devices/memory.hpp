@@ -15,12 +15,16 @@ struct MemoryStats {
   int64_t system_allocations = 0;
 };
 
+// What a memory throws that has no room: the device, the request, what is in use, and the remedy.
+Error out_of_memory(const std::string& device, int64_t bytes, const MemoryStats& now);
+
 class Memory : public BufferOwner {
  public:
   // A buffer of at least `bytes`, aligned to 64 (16 up to 48 bytes), with one reference. Any
   // thread. Throws: Error(out_of_memory) naming the device, the request and the budget.
   virtual Buffer* allocate(int64_t bytes) = 0;
   virtual MemoryStats stats() const = 0;
+  // Requires: shape is known. Throws: as allocate(); Error(invalid_argument) past 2^59 elements.
   Tensor make(DType dtype, const Shape& shape) {
     return Tensor::adopt(allocate(shape.size() * size_of(dtype)), dtype, shape);
   }

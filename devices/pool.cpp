@@ -43,6 +43,14 @@ void* block_of(Buffer* buffer) { return reinterpret_cast<char*>(buffer + 1) - si
 
 }  // namespace
 
+Error out_of_memory(const std::string& device, int64_t bytes, const MemoryStats& now) {
+  return Error(
+      Errc::out_of_memory, "device ", device, " has no room for a tensor of ", bytes,
+      " bytes: of its memory budget of ", now.budget_bytes, " bytes ", now.used_bytes,
+      " are in use and ", now.reserved_bytes,
+      " reserved; use smaller batches, place some nodes on another device, or raise the budget");
+}
+
 // What buffers point to. It lives until the pool is gone and every buffer has come back.
 class PoolMemory::Core final : public BufferOwner {
  public:
@@ -50,7 +58,7 @@ class PoolMemory::Core final : public BufferOwner {
       : device(std::move(device)), budget(budget_bytes) {}
   Core(const Core&) = delete;
   ~Core() {
-    trim(budget + 1);
+    trim_to(kNothing);
     for (Slab slab : slabs_) std::free(slab.begin);
   }
 
@@ -82,22 +90,24 @@ class PoolMemory::Core final : public BufferOwner {
 
   void orphan() noexcept {
     orphaned_.store(true, std::memory_order_relaxed);
-    trim(budget + 1);
+    trim_to(kNothing);
     give_up(kPoolAlive);
   }
 
-  // Frees blocks until `bytes` more fit into the budget. Returns false if it found nothing to free.
-  bool trim(int64_t bytes) noexcept {
+  // Frees blocks until at most so many bytes are reserved. Returns false if it found nothing to
+  // free.
+  static constexpr int64_t kNothing = -1;  // below 0, so that all that is free goes
+  bool trim_to(int64_t reserved_max) noexcept {
     bool found = false;
     for (int c = size_class::kCount - 1; c > 0; --c)
-      while (reserved_.load(std::memory_order_relaxed) > budget - bytes) {
+      while (reserved_.load(std::memory_order_relaxed) > reserved_max) {
         Buffer* buffer = pop(c);
         if (!buffer) break;
         std::free(block_of(buffer));
         reserved_.fetch_sub(size_class::block_bytes(c), std::memory_order_relaxed);
         found = true;
       }
-    return (reserved_.load(std::memory_order_relaxed) > budget - bytes && trim_slabs()) || found;
+    return (reserved_.load(std::memory_order_relaxed) > reserved_max && trim_slabs()) || found;
   }
 
   MemoryStats stats() const {
@@ -150,7 +160,7 @@ class PoolMemory::Core final : public BufferOwner {
     int64_t old = reserved_.load(std::memory_order_relaxed);
     do {
       while (old > budget - bytes) {
-        if (!trim(bytes)) return nullptr;
+        if (!trim_to(budget - bytes)) return nullptr;
         old = reserved_.load(std::memory_order_relaxed);
       }
     } while (!reserved_.compare_exchange_weak(old, old + bytes, std::memory_order_relaxed));
@@ -238,7 +248,7 @@ PoolMemory::~PoolMemory() { core_->orphan(); }
 
 Buffer* PoolMemory::allocate(int64_t bytes) {
   Buffer* buffer = core_->allocate(bytes);
-  if (!buffer) refuse(bytes);
+  if (!buffer) throw out_of_memory(core_->device, bytes, stats());
   return buffer;
 }
 
@@ -248,7 +258,7 @@ void PoolMemory::release(Buffer* buffer) noexcept { core_->release(buffer); }
 
 BufferOwner* PoolMemory::owner() const { return core_; }
 
-void PoolMemory::trim() { core_->trim(core_->budget + 1); }
+void PoolMemory::trim() { core_->trim_to(Core::kNothing); }
 
 MemoryStats PoolMemory::stats() const {
   MemoryStats stats = core_->stats();
@@ -256,15 +266,6 @@ MemoryStats PoolMemory::stats() const {
   for (const auto* cached : cached_bytes_)
     stats.used_bytes -= cached->load(std::memory_order_relaxed);
   return stats;
-}
-
-void PoolMemory::refuse(int64_t bytes) const {
-  const MemoryStats now = stats();
-  throw Error(
-      Errc::out_of_memory, "device ", core_->device, " has no room for a tensor of ", bytes,
-      " bytes: of its memory budget of ", now.budget_bytes, " bytes ", now.used_bytes,
-      " are in use and ", now.reserved_bytes,
-      " reserved; use smaller batches, place some nodes on another device, or raise the budget");
 }
 
 PoolCache::PoolCache(PoolMemory& pool) : pool_(pool), owner_(pool.owner()) {

@@ -63,8 +63,6 @@ class PoolMemory final : public Memory {
  private:
   friend class PoolCache;
   class Core;
-  [[noreturn]] void refuse(int64_t bytes) const;
-
   Core* const core_;
   mutable std::mutex mutex_;                               // guards the next
   std::vector<const std::atomic<int64_t>*> cached_bytes_;  // of every PoolCache
@@ -87,7 +85,7 @@ class PoolCache final : public Memory {
   PoolCache& operator=(const PoolCache&) = delete;
 
   Buffer* allocate(int64_t bytes) override {
-    if (bytes <= kBytesMax) [[likely]] {
+    if (static_cast<uint64_t>(bytes) <= uint64_t{kBytesMax}) [[likely]] {  // a negative one is not
       const int c = size_class::of(bytes);
       if (Buffer* buffer = free_[c]) [[likely]] {
         free_[c] = next(buffer);

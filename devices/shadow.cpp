@@ -74,7 +74,7 @@ class ShadowMemory final : public Memory {
 // A kernel in the queue: everything the launch was told, held.
 struct QueuedKernel {
   QueuedKernel(const KernelCall& call, Memory& scratch_memory)
-      : view(call.view()), step(call.context.step()), scratch(&scratch_memory) {
+      : view(call.view()), run_context(call.context.run()), scratch(&scratch_memory) {
     for (int i = 0; i < call.context.input_count(); ++i) {
       slots.push_back(static_cast<uint32_t>(i));
       inputs.push_back(host_view(call.context.input(i)));
@@ -88,7 +88,7 @@ struct QueuedKernel {
     std::vector<Tensor> results = outputs;
     KernelCall call;
     call.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(inputs.size()),
-              results.data(), *scratch, step,
+              results.data(), *scratch, run_context,
               /*may_reuse_input0=*/false);
     view.kernel->run(call.context);
     for (size_t i = 0; i < results.size(); ++i) keep(i, results[i]);
@@ -105,7 +105,7 @@ struct QueuedKernel {
   }
 
   NodeView view;
-  RunContext step;
+  RunContext run_context;
   Memory* scratch;
   std::vector<uint32_t> slots;
   std::vector<Tensor> inputs, outputs;  // as the host sees them

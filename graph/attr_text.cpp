@@ -7,6 +7,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "graph/words.hpp"
+
 namespace troupe {
 namespace {
 
@@ -53,43 +55,18 @@ bool parse_number(std::string_view text, T& value) {
   }
 }
 
-// Calls f with a value of the C++ type of `dtype`.
-template <class F>
-void with_type(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(float{});
-    case DType::f64:
-      return f(double{});
-    case DType::i32:
-      return f(int32_t{});
-    case DType::i64:
-      return f(int64_t{});
-    case DType::u8:
-      return f(uint8_t{});
-    case DType::boolean:
-      return f(bool{});
-    case DType::none:
-      break;
-  }
-  throw InternalError("an attribute holds a tensor without a dtype");
-}
-
-std::string tensor_text(const Tensor& tensor) {
-  std::string text = detail::concat(tensor.dtype(), tensor.shape(), " {");
-  with_type(tensor.dtype(), [&](auto type) {
-    bool first = true;
-    for (auto value : tensor.values<decltype(type)>()) {
-      if (!std::exchange(first, false)) text += ", ";
-      text += number_text(value);
-    }
-  });
+// "{1, 2}"
+template <class Values>
+std::string list_text(const Values& values) {
+  std::string text = "{";
+  for (auto value : values) text += (text.size() > 1 ? ", " : "") + number_text(value);
   return text + "}";
 }
 
-bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '-' || c == '/';
+std::string tensor_text(const Tensor& tensor) {
+  std::string text = detail::concat(tensor.dtype(), tensor.shape(), " ");
+  with_type(tensor.dtype(), [&]<class T>(T) { text += list_text(tensor.values<T>()); });
+  return text;
 }
 
 }  // namespace
@@ -123,7 +100,7 @@ std::string exact_text(const Attr& attr) {
     std::string operator()(const std::string& v) const { return quoted(v); }
     std::string operator()(DType v) const { return to_string(v); }
     std::string operator()(const Shape& v) const { return to_string(v); }
-    std::string operator()(const std::vector<int64_t>& v) const { return to_string(Attr(v)); }
+    std::string operator()(const std::vector<int64_t>& v) const { return list_text(v); }
     std::string operator()(const Tensor& v) const { return tensor_text(v); }
   };
   return std::visit(Printer{}, attr);
@@ -184,7 +161,8 @@ std::string LineReader::quoted_text() {
       text += rest_[i];
       continue;
     }
-    const char c = ++i < rest_.size() ? rest_[i] : '\0';
+    if (++i == rest_.size()) break;
+    const char c = rest_[i];
     unsigned byte = 0;
     if (c == '"' || c == '\\') {
       text += c;
@@ -256,8 +234,7 @@ Tensor LineReader::tensor() {
   if (!shape.is_known()) throw Error(Errc::bad_data, "a tensor has known sizes, got ", shape);
   expect("{");
   Tensor result;
-  with_type(dtype, [&](auto type) {
-    using T = decltype(type);
+  with_type(dtype, [&]<class T>(T) {
     std::vector<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>> values;
     if (!take("}")) {
       do {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "graph/words.hpp"
+
 namespace troupe {
 namespace {
 
@@ -37,11 +39,8 @@ DeviceKind parse_kind(std::string_view text, std::string_view word) {
 }
 
 bool is_job_name(std::string_view job) {
-  const auto good = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  };
-  return !job.empty() && std::all_of(job.begin(), job.end(), good);
+  return !job.empty() && std::all_of(job.begin(), job.end(),
+                                     [](char c) { return is_word_character(c) || c == '-'; });
 }
 
 template <class T>

@@ -1,7 +1,21 @@
 // Names and exit codes of errors. The names stand in logs and on the wire, so they never change.
 #include "troupe/error.hpp"
 
+#include <charconv>
+
 namespace troupe {
+namespace {
+
+template <class T>
+std::string shortest(T number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number, std::chars_format::general).ptr};
+}
+
+}  // namespace
+
+std::string detail::exact(float number) { return shortest(number); }
+std::string detail::exact(double number) { return shortest(number); }
 
 const char* to_string(Errc code) {
   switch (code) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "graph/passes.hpp"
 #include "troupe/graph.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
@@ -12,39 +13,30 @@
 namespace troupe {
 namespace {
 
-// What nodes made on behalf of `node` have in common: its name, device, slot, colocation and
-// origin, none of the open scope's.
+// What nodes made on behalf of `node` have in common: its device, slot, colocation and origin
+// instead of the open scope's. Their names begin with that scope's, and they run after what it
+// says.
 class OnBehalf {
  public:
   OnBehalf(Graph& graph, const Node& node)
       : cleared_(graph.scope({.name = "gradients/" + node.name, .device = ""})),
         like_node_(graph.scope({.device = node.device,
-                                .slot = slot_of(node),
+                                .slot = node.slot,
                                 .colocate_with = node.colocate_with,
                                 .origin = Origin{node.file.c_str(), node.line}})) {}
 
  private:
-  static std::optional<int64_t> slot_of(const Node& node) {
-    const auto it = node.attrs.find("slot");
-    if (it == node.attrs.end() || !std::holds_alternative<int64_t>(it->second)) return std::nullopt;
-    return std::get<int64_t>(it->second);
-  }
   Graph::Scope cleared_;
   Graph::Scope like_node_;
 };
-
-const std::vector<Output>& sources_of(const Graph& graph, const Node& node) {
-  const Graph::Backward* backward = graph.backward(node.id);
-  return backward ? backward->inputs : node.inputs;
-}
 
 class Pass {
  public:
   Pass(Graph& graph, const std::vector<Output>& xs) : graph_(graph), xs_(xs.begin(), xs.end()) {
     depends_.resize(graph.nodes().size());
     for (size_t id = 0; id < depends_.size(); ++id)
-      for (const Output& source : sources_of(graph, *graph.nodes()[id]))
-        if (carries(source)) depends_[id] = true;
+      for (const Output& target : gradient_targets(graph, *graph.nodes()[id]))
+        if (carries(target)) depends_[id] = true;
   }
 
   // Whether a gradient that arrives at `output` is wanted: it is floating, and is an x or depends
@@ -80,13 +72,13 @@ class Pass {
       output_gradients[static_cast<size_t>(i)] = sum({&graph_, node.id, i});
     if (!depends_[static_cast<size_t>(node.id)]) return;  // an x that depends on no other
     const std::vector<Output> gradients = ask(node, std::move(output_gradients));
-    const std::vector<Output>& sources = sources_of(graph_, node);
-    TROUPE_CHECK(gradients.size() == sources.size(), "the gradient of the ", describe(node),
-                 " has ", gradients.size(), " parts for ", sources.size(), " inputs");
-    for (size_t i = 0; i < sources.size(); ++i) {
-      if (!gradients[i].defined() || !carries(sources[i])) continue;
-      check(node, i, sources[i], gradients[i]);
-      contribute(sources[i], gradients[i]);
+    const std::vector<Output>& targets = gradient_targets(graph_, node);
+    TROUPE_CHECK(gradients.size() == targets.size(), "the gradient of the ", describe(node),
+                 " has ", gradients.size(), " parts for ", targets.size(), " inputs");
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (!gradients[i].defined() || !carries(targets[i])) continue;
+      check(node, i, targets[i], gradients[i]);
+      contribute(targets[i], gradients[i]);
     }
   }
 
@@ -109,14 +101,13 @@ class Pass {
     return totals_[output] = total;
   }
 
-  static void check(const Node& node, size_t i, const Output& source, const Output& gradient) {
-    const Shape &a = source.shape(), &b = gradient.shape();
-    bool fits = source.dtype() == gradient.dtype() && a.ndim() == b.ndim();
-    for (int d = 0; fits && d < a.ndim(); ++d) fits = a[d] == b[d] || a[d] < 0 || b[d] < 0;
-    if (!fits)
+  static void check(const Node& node, size_t i, const Output& target, const Output& gradient) {
+    const TensorType wanted{target.dtype(), target.shape()},
+        got{gradient.dtype(), gradient.shape()};
+    if (wanted.dtype != got.dtype || !may_equal(wanted.shape, got.shape))
       throw Error(Errc::invalid_argument, "the gradient of the ", describe(node), " for its input ",
-                  i, " is ", TensorType{gradient.dtype(), b}, ", but the input is ",
-                  TensorType{source.dtype(), a}, "; a gradient has the type of its input");
+                  i, " is ", got, ", but the input is ", wanted,
+                  "; a gradient has the type of its input");
   }
 
   Graph& graph_;
@@ -141,25 +132,28 @@ Error bad_call(Origin at, const Parts&... parts) {
 
 Graph& check_call(const std::vector<Output>& ys, const std::vector<Output>& xs,
                   const std::vector<Output>& y_gradients, Origin at) {
-  if (ys.empty()) throw bad_call(at, "there is no y to differentiate");
+  if (ys.empty()) throw bad_call(at, "there is no y to differentiate; pass a loss");
   if (!y_gradients.empty() && y_gradients.size() != ys.size())
     throw bad_call(at, "wants one y gradient for each of ", ys.size(), " ys, got ",
-                   y_gradients.size());
+                   y_gradients.size(), "; leave them out for ones");
   Graph* graph = ys[0].graph;
   const auto check = [&](const Output& output, const char* what, size_t i) {
-    if (!output.defined()) throw bad_call(at, what, " ", i, " is an undefined Output");
+    if (!output.defined())
+      throw bad_call(at, what, " ", i, " is an undefined Output; pass the result of an op");
     if (output.graph != graph)
-      throw bad_call(at, what, " ", i, " (", output.name(), ") is of another graph than y 0");
+      throw bad_call(at, what, " ", i, " (", output.name(),
+                     ") is of another graph than y 0; build both in one Graph");
     const size_t count = graph->node(output.node).outputs.size();
     if (output.index < 0 || output.index >= static_cast<int32_t>(count))
       throw bad_call(at, what, " ", i, " is output ", output.index, " of the ",
-                     describe(graph->node(output.node)), ", which has ", count);
+                     describe(graph->node(output.node)), ", which has ", count,
+                     count == 1 ? " output" : " outputs");
   };
   for (size_t i = 0; i < ys.size(); ++i) {
     check(ys[i], "y", i);
     if (!is_floating(ys[i].dtype()))
       throw bad_call(at, "y ", i, " (", ys[i].name(), ") is ", ys[i].dtype(),
-                     "; only f32 and f64 have gradients");
+                     "; only f32 and f64 have gradients, so cast it");
   }
   for (size_t i = 0; i < xs.size(); ++i) check(xs[i], "x", i);
   for (size_t i = 0; i < y_gradients.size(); ++i) {
@@ -167,15 +161,19 @@ Graph& check_call(const std::vector<Output>& ys, const std::vector<Output>& xs,
     check(y_gradients[i], "y gradient", i);
     const TensorType wanted{ys[i].dtype(), ys[i].shape()},
         got{y_gradients[i].dtype(), y_gradients[i].shape()};
-    if (wanted.dtype != got.dtype ||
-        !(wanted.shape.accepts(got.shape) || got.shape.accepts(wanted.shape)))
+    if (wanted.dtype != got.dtype || !may_equal(wanted.shape, got.shape))
       throw bad_call(at, "y gradient ", i, " is ", got, ", but y ", i, " (", ys[i].name(), ") is ",
-                     wanted);
+                     wanted, "; a gradient has the type of its y");
   }
   return *graph;
 }
 
 }  // namespace
+
+const std::vector<Output>& gradient_targets(const Graph& graph, const Node& node) {
+  const Graph::Backward* backward = graph.backward(node.id);
+  return backward ? backward->inputs : node.inputs;
+}
 
 std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,
                               const std::vector<Output>& y_gradients, Origin at) {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <ostream>
 
+#include "graph/attr_text.hpp"
 #include "graph/words.hpp"
 #include "troupe/device_name.hpp"
 #include "troupe/op.hpp"
@@ -28,12 +29,8 @@ namespace {
 
 // Names stand in texts, "a:1" and paths, so they are kept simple.
 bool is_good_name(std::string_view name) {
-  const auto good = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-' || c == '/';
-  };
   return !name.empty() && name.front() != '/' && name.front() != '-' && name.back() != '/' &&
-         std::all_of(name.begin(), name.end(), good);
+         std::all_of(name.begin(), name.end(), is_name_character);
 }
 
 template <class... Parts>
@@ -136,8 +133,8 @@ void check_attr(const Node& node, const AttrSpec& spec, Attr& value) {
                    " is no dtype; there are f32, f64, i32, i64, u8 and bool");
 }
 
-// Against the schema; what is left out gets its default, "slot" that of the scope.
-void check_attrs(Node& node, int64_t slot) {
+// Against the schema; what is left out gets its default, "slot" that of the node.
+void check_attrs(Node& node) {
   const auto& specs = node.op->attrs;
   for (const auto& given : node.attrs) {
     const std::string& name = given.first;
@@ -152,13 +149,15 @@ void check_attrs(Node& node, int64_t slot) {
   for (const AttrSpec& spec : specs) {
     auto it = node.attrs.find(spec.name);
     if (it == node.attrs.end() && spec.name == "slot" && spec.kind == AttrKind::integer)
-      it = node.attrs.emplace(spec.name, slot).first;
+      it = node.attrs.emplace(spec.name, node.slot).first;
     else if (it == node.attrs.end() && spec.default_value)
       it = node.attrs.emplace(spec.name, *spec.default_value).first;
     else if (it == node.attrs.end())
       throw bad_node(node, "needs attribute ", spec.name, ", ",
                      kind_name(static_cast<size_t>(spec.kind)));
     check_attr(node, spec, it->second);
+    if (spec.name == "slot" && spec.kind == AttrKind::integer)
+      node.slot = std::get<int64_t>(it->second);
   }
 }
 
@@ -169,6 +168,16 @@ DType common_dtype(const InferContext& ctx) {
       throw ctx.error("inputs must have one dtype, got ", ctx.dtype(0), " and ", ctx.dtype(i),
                       "; cast one of them");
   return ctx.dtype(0);
+}
+
+// Refuses what no memory could hold.
+void check_size(const InferContext& ctx, const Shape& shape) {
+  if (!shape.is_known()) return;
+  try {
+    (void)shape.size();
+  } catch (const Error& e) {  // the shape does not know whose it is
+    throw ctx.error(e.what());
+  }
 }
 
 void infer_outputs(Node& node) {
@@ -185,7 +194,10 @@ void infer_outputs(Node& node) {
   TROUPE_CHECK(dtypes.size() == shapes.size() && (variadic || shapes.size() == op.outputs.size()),
                "op ", op.name, " lists ", op.outputs.size(), " outputs, its rules gave ",
                dtypes.size(), " dtypes and ", shapes.size(), " shapes");
-  for (size_t i = 0; i < shapes.size(); ++i) node.outputs.push_back({dtypes[i], shapes[i]});
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    check_size(ctx, shapes[i]);
+    node.outputs.push_back({dtypes[i], shapes[i]});
+  }
 }
 
 void append_once(std::vector<int32_t>& list, const std::vector<int32_t>& more) {
@@ -196,21 +208,8 @@ void append_once(std::vector<int32_t>& list, const std::vector<int32_t>& more) {
 }  // namespace
 
 std::string to_string(const Attr& attr) {
-  struct Printer {
-    std::string operator()(bool v) const { return v ? "true" : "false"; }
-    std::string operator()(int64_t v) const { return std::to_string(v); }
-    std::string operator()(double v) const { return detail::concat(v); }
-    std::string operator()(const std::string& v) const { return "\"" + v + "\""; }
-    std::string operator()(DType v) const { return to_string(v); }
-    std::string operator()(const Shape& v) const { return to_string(v); }
-    std::string operator()(const std::vector<int64_t>& v) const {
-      std::string text = "{";
-      for (size_t i = 0; i < v.size(); ++i) text += (i ? ", " : "") + std::to_string(v[i]);
-      return text + "}";
-    }
-    std::string operator()(const Tensor& v) const { return detail::concat(v); }
-  };
-  return std::visit(Printer{}, attr);
+  const auto* tensor = std::get_if<Tensor>(&attr);  // its first elements do
+  return tensor ? detail::concat(*tensor) : exact_text(attr);
 }
 
 std::ostream& operator<<(std::ostream& out, const TensorType& type) {
@@ -223,15 +222,22 @@ std::string describe(const Node& node) {
   return text;
 }
 
-DType Output::dtype() const {
-  TROUPE_CHECK(defined(), "an undefined Output has no dtype");
-  return graph->node(node).outputs.at(static_cast<size_t>(index)).dtype;
+namespace {
+
+const TensorType& type_of(const Output& output) {
+  TROUPE_CHECK(output.defined(), "an undefined Output has no type");
+  const Node& node = output.graph->node(output.node);
+  const auto i = static_cast<size_t>(output.index);
+  if (output.index >= 0 && i < node.outputs.size()) return node.outputs[i];
+  throw Error(Errc::invalid_argument, describe(node), " has no output ", output.index,
+              node.outputs.empty() ? std::string("; it has none: name it as a control input")
+                                   : detail::concat("; it has ", node.outputs.size()));
 }
 
-const Shape& Output::shape() const {
-  TROUPE_CHECK(defined(), "an undefined Output has no shape");
-  return graph->node(node).outputs.at(static_cast<size_t>(index)).shape;
-}
+}  // namespace
+
+DType Output::dtype() const { return type_of(*this).dtype; }
+const Shape& Output::shape() const { return type_of(*this).shape; }
 
 const std::string& Output::name() const {
   TROUPE_CHECK(defined(), "an undefined Output has no name");
@@ -244,6 +250,11 @@ Graph::Graph(std::shared_ptr<const Registry> registry) : registry_(std::move(reg
   scopes_.emplace_back();
 }
 Graph::~Graph() = default;
+
+void Graph::refuse_node(int32_t id) const {
+  throw Error(Errc::invalid_argument, "the graph has no node number ", id, "; it has ",
+              nodes_.size(), " nodes, counted from 0");
+}
 
 Output Graph::add(NodeSpec spec, Origin at) {
   const OpenScope& scope = scopes_.back();
@@ -265,9 +276,10 @@ Output Graph::add(NodeSpec spec, Origin at) {
   node->control_inputs = scope.control_inputs;
   append_once(node->control_inputs, spec.control_inputs);
   node->device = to_string(scope.device);
+  node->slot = scope.slot;
   node->colocate_with = scope.colocate_with;
   check_inputs(*this, *node);
-  check_attrs(*node, scope.slot);
+  check_attrs(*node);
   infer_outputs(*node);
 
   by_name_.emplace(node->name, node->id);

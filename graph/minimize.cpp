@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "graph/passes.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
@@ -34,7 +35,8 @@ void require_loss(Output loss, Origin at) {
                  describe(loss.graph->node(loss.node)), "; reduce_mean() makes one number of many");
 }
 
-// The floating Parameter nodes that `loss` is computed from, in the order in which they were made.
+// The floating Parameter nodes that a gradient of `loss` may come back to, in the order in which
+// they were made.
 std::vector<Output> reached_parameters(Output loss) {
   Graph& graph = *loss.graph;
   std::set<int32_t> seen = {loss.node};
@@ -42,8 +44,8 @@ std::vector<Output> reached_parameters(Output loss) {
   while (!open.empty()) {
     const Node& node = graph.node(open.back());
     open.pop_back();
-    for (const Output& input : node.inputs)
-      if (seen.insert(input.node).second) open.push_back(input.node);
+    for (const Output& target : gradient_targets(graph, node))
+      if (seen.insert(target.node).second) open.push_back(target.node);
   }
   std::vector<Output> found;
   for (int32_t id : seen)

@@ -27,14 +27,15 @@ void check_names(const Op& op, const std::vector<std::string>& names, const char
 
 // Op and attribute names stand in the text form.
 bool is_word(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  });
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_word_character);
 }
 
 void check_attrs(const Op& op) {
   std::set<std::string> seen = {"on", "with", "after", "at"};  // words of the text form
   for (const AttrSpec& attr : op.attrs) {
+    if (!is_word(attr.name))
+      throw bad_schema(
+          op, "the name of an attribute is letters, digits and _, not \"" + attr.name + "\"");
     if (!seen.insert(attr.name).second)
       throw bad_schema(op, "attribute " + attr.name + " is listed twice");
     if (attr.default_value && attr.default_value->index() != static_cast<size_t>(attr.kind))

@@ -15,4 +15,8 @@ namespace troupe {
 std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetches,
                            const std::vector<Output>& feeds = {});
 
+// What a gradient that arrives at `node` is passed on to: the inputs of its backward function
+// where it has one (Graph::set_backward), else its own.
+const std::vector<Output>& gradient_targets(const Graph& graph, const Node& node);
+
 }  // namespace troupe

@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-constexpr int64_t kElementsMax = int64_t{1} << 62;
+constexpr int64_t kElementsMax = int64_t{1} << 59;   // times eight bytes: no overflow
 constexpr int64_t kHeapBytesMax = int64_t{1} << 46;  // no process of today's x86-64 has more
 constexpr int64_t kAlignment = 64;                   // a cache line, and the widest vector register
 
@@ -121,7 +121,7 @@ int64_t Shape::size() const {
   for (int64_t size : *this)
     if (__builtin_mul_overflow(n, size, &n) || n > kElementsMax)
       throw Error(Errc::invalid_argument, "a tensor of shape ", *this,
-                  " has more than 2^62 elements");
+                  " has more than 2^59 elements");
   return n;
 }
 
@@ -130,6 +130,11 @@ bool Shape::accepts(const Shape& known) const {
   for (int i = 0; i < ndim_; ++i)
     if (dims_[i] != -1 && dims_[i] != known.dims_[i]) return false;
   return true;
+}
+
+bool may_equal(const Shape& a, const Shape& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](int64_t m, int64_t n) { return may_equal(m, n); });
 }
 
 std::string to_string(const Shape& shape) { return detail::concat(shape); }
@@ -149,8 +154,8 @@ Tensor::Tensor(const Tensor& other) {
 Tensor Tensor::adopt(Buffer* buffer, DType dtype, const Shape& shape) {
   Tensor tensor;
   tensor.dtype_ = dtype;
-  tensor.set_shape(shape);
   tensor.buffer_ = buffer;
+  tensor.set_shape(shape);
   return tensor;
 }
 
@@ -169,10 +174,7 @@ Tensor Tensor::type_of(DType dtype, const Shape& shape) {
 
 Tensor Tensor::empty(DType dtype, const Shape& shape) {
   TROUPE_CHECK(dtype != DType::none, "a tensor of shape ", shape, " needs a dtype");
-  int64_t bytes = 0;
-  if (__builtin_mul_overflow(shape.size(), size_of(dtype), &bytes))
-    throw Error(Errc::out_of_memory, "a tensor ", dtype, shape, " has more than 2^63 bytes");
-  return adopt(heap.allocate(bytes), dtype, shape);
+  return adopt(heap.allocate(shape.size() * size_of(dtype)), dtype, shape);
 }
 
 Tensor Tensor::zeros(DType dtype, const Shape& shape) {
@@ -249,12 +251,13 @@ void Tensor::set_shape(const Shape& shape) {
   const bool wide = shape.ndim() > 4 || std::any_of(shape.begin(), shape.end(), [](int64_t size) {
                       return size > std::numeric_limits<int32_t>::max();
                     });
+  Wide* sizes = wide ? new Wide{{1}, {}} : nullptr;  // may throw, so before anything changes
   if (flags_ & kWide && wide_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete wide_;
   flags_ = static_cast<uint8_t>((flags_ & ~kWide) | (wide ? kWide : 0));
   ndim_ = static_cast<uint8_t>(shape.ndim());
   if (wide) {
-    wide_ = new Wide{{1}, {}};
-    std::copy(shape.begin(), shape.end(), wide_->dims);
+    std::copy(shape.begin(), shape.end(), sizes->dims);
+    wide_ = sizes;
   } else {
     for (int i = 0; i < 4; ++i) dims_[i] = i < shape.ndim() ? static_cast<int32_t>(shape[i]) : 0;
   }
@@ -282,28 +285,7 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   out << tensor.dtype() << tensor.shape();
   if (!tensor.on_host()) return out << " on a device";
   out << " {";
-  switch (tensor.dtype()) {
-    case DType::f32:
-      print_elements<float>(out, tensor);
-      break;
-    case DType::f64:
-      print_elements<double>(out, tensor);
-      break;
-    case DType::i32:
-      print_elements<int32_t>(out, tensor);
-      break;
-    case DType::i64:
-      print_elements<int64_t>(out, tensor);
-      break;
-    case DType::u8:
-      print_elements<uint8_t>(out, tensor);
-      break;
-    case DType::boolean:
-      print_elements<bool>(out, tensor);
-      break;
-    case DType::none:
-      break;
-  }
+  with_type(tensor.dtype(), [&]<class T>(T) { print_elements<T>(out, tensor); });
   return out << "}";
 }
 

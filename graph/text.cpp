@@ -119,7 +119,7 @@ std::vector<Line> parse_lines(std::string_view text, const Registry& registry) {
     if (!std::exchange(begun, true) || LineReader(line).at_end() || line.starts_with('#')) continue;
     try {
       lines.push_back(parse_line(line, number, registry));
-    } catch (const Error& e) {
+    } catch (const Error& e) {  // a reader of one line does not know its number
       throw at_line(number, e.what());
     }
   }
@@ -202,7 +202,7 @@ void add_line(Graph& graph, const std::vector<Line>& lines, size_t i) {
     const auto scope =
         graph.scope({.device = line.device, .colocate_with = line.colocate_with}, Origin{});
     graph.add(std::move(spec), {line.file.c_str(), line.origin_line});
-  } catch (const InternalError&) {
+  } catch (const InternalError&) {  // not the text's fault
     throw;
   } catch (const Error& e) {  // Graph::add does not know the line
     throw at_line(line.number, e.what());

@@ -1,4 +1,4 @@
-// Words in messages: which known name a misspelt one is nearest to.
+// Words: which characters they are made of, and which known name a misspelt one is nearest to.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,15 @@
 #include <vector>
 
 namespace troupe {
+
+inline bool is_word_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// Of the name of a node, with its scopes.
+inline bool is_name_character(char c) {
+  return is_word_character(c) || c == '.' || c == '-' || c == '/';
+}
 
 // The Levenshtein distance, where another case of a letter counts half. In half edits.
 inline int edit_distance(std::string_view a, std::string_view b) {

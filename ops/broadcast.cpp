@@ -23,6 +23,10 @@ Error mismatch(const Context& ctx, const Shape& a, const Shape& b) {
 BroadcastWalk walk_shapes(std::initializer_list<Shape> inputs, const Shape& shape) {
   BroadcastWalk walk;
   walk.shape = shape;
+  if (shape.size() == 0) {
+    walk.sizes[0] = 0;
+    return walk;
+  }
   int64_t strides[BroadcastWalk::kInputsMax][Shape::kNdimMax] = {};
   int i = 0;
   for (const Shape& input : inputs) {
@@ -77,13 +81,6 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   return shape;
 }
 
-bool may_equal(const Shape& a, const Shape& b) {
-  if (a.ndim() != b.ndim()) return false;
-  for (int d = 0; d < a.ndim(); ++d)
-    if (a[d] >= 0 && b[d] >= 0 && a[d] != b[d]) return false;
-  return true;
-}
-
 Shape broadcast_inputs(const InferContext& ctx) {
   Shape shape = ctx.input(0);
   for (int i = 1; i < ctx.input_count(); ++i) {
@@ -116,7 +113,7 @@ void run_repeat(KernelContext& ctx, const Shape& shape) {
   const Tensor& x = ctx.input(0);
   const Shape own = x.shape();
   if (own == shape) return ctx.set_output(0, x);
-  if (broadcast(own, shape) != shape) throw ctx.error(own, " cannot be repeated up to ", shape);
+  if (broadcast(own, shape) != shape) throw not_repeatable(ctx, own, shape);
   const BroadcastWalk walk = walk_to(own, shape);
   void* y = ctx.output(0, shape).mutable_raw();
   const int64_t element_size = size_of(x.dtype());

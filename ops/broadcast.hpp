@@ -12,8 +12,12 @@ namespace troupe {
 // The shape that a and b broadcast to; -1 where it is not known. Nothing if they do not fit.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
-// Whether two shapes are equal, as far as they are known.
-bool may_equal(const Shape& a, const Shape& b);
+// What ops that repeat x up to `shape` throw if it does not fit.
+template <class Context>
+Error not_repeatable(const Context& ctx, const Shape& x, const Shape& shape) {
+  return ctx.error(x, " cannot be repeated up to ", shape,
+                   "; from the last dimension on, its sizes must be those or 1");
+}
 
 // For infer_shapes: the shape that all inputs broadcast to. Throws: Error naming two shapes that do
 // not fit.
@@ -28,7 +32,7 @@ Output undo_broadcast(Output gradient, Output like);
 struct BroadcastWalk {
   static constexpr int kInputsMax = 3;
   Shape shape;   // of the result
-  int ndim = 1;  // after merging
+  int ndim = 1;  // after merging; 1, of size 0, for a result without elements
   int64_t sizes[Shape::kNdimMax] = {1};
   int64_t strides[kInputsMax][Shape::kNdimMax] = {};  // in elements; 0 where an input is repeated
 };
@@ -48,9 +52,9 @@ template <int kInputs, class Row>
 void for_each_row(const BroadcastWalk& walk, Row row) {
   const int inner = walk.ndim - 1;
   const int64_t length = walk.sizes[inner];
+  if (length == 0) return;
   int64_t rows = 1;
   for (int d = 0; d < inner; ++d) rows *= walk.sizes[d];
-  if (length == 0) return;
   int64_t index[Shape::kNdimMax] = {};
   int64_t at[kInputs] = {};
   for (int64_t r = 0; r < rows; ++r) {

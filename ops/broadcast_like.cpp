@@ -10,7 +10,7 @@ namespace {
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const Shape &x = ctx.input(0), &like = ctx.input(1);
   const auto both = broadcast(x, like);
-  if (!both || !may_equal(*both, like)) throw ctx.error(x, " cannot be repeated up to ", like);
+  if (!both || !may_equal(*both, like)) throw not_repeatable(ctx, x, like);
   return {like};
 }
 

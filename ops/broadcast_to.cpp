@@ -13,8 +13,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
     throw ctx.error("wants a shape without -1, got ", shape,
                     "; for the shape of another value use broadcast_like");
   const auto both = broadcast(ctx.input(0), shape);
-  if (!both || !may_equal(*both, shape))
-    throw ctx.error(ctx.input(0), " cannot be repeated up to ", shape);
+  if (!both || !may_equal(*both, shape)) throw not_repeatable(ctx, ctx.input(0), shape);
   return {shape};
 }
 

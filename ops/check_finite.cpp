@@ -2,8 +2,10 @@
 // error says how many there are, where the first one is, and `what` it is.
 //   x, y: any shape, f32 or f64.
 #include <cmath>
+#include <type_traits>
 
-#include "ops/elementwise.hpp"
+#include "ops/node.hpp"
+#include "troupe/ops.hpp"
 
 namespace troupe {
 namespace {
@@ -28,9 +30,11 @@ template <class T>
     if (count++ == 0) first = i;
   }
   const auto& what = ctx.attr<std::string>("what");
+  const int64_t step = ctx.run().step;
   throw Error(Errc::bad_data, describe(ctx.node()), ": ", what.empty() ? "" : what + ": ", count,
               " of ", n, count == 1 ? " element is" : " elements are", " not finite, the first is ",
-              x[first], " at ", position(ctx.input(0).shape(), first), " in step ", ctx.step().step,
+              x[first], " at ", position(ctx.input(0).shape(), first),
+              step < 0 ? std::string() : detail::concat(" in step ", step),
               "; try a smaller learning rate, or look at the data");
 }
 

@@ -24,12 +24,12 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 // been applied.
 void start(std::shared_ptr<AsyncContext> ctx) {
   const Node& node = ctx->node();
-  ParameterPort* port = ctx->step().parameters;
+  ParameterPort* port = ctx->run().parameters;
   if (!port)
     return ctx->fail(Errc::invalid_argument, describe(node) +
                                                  ": this run has no parameter shards; "
                                                  "run the graph through a Session");
-  port->pull(node.attr<std::string>("parameter"), node.attr<int64_t>("slot"), ctx->step().step,
+  port->pull(node.attr<std::string>("parameter"), node.attr<int64_t>("slot"), ctx->run().step,
              [ctx](Errc code, std::string text, Tensor value) {
                const Node& node = ctx->node();
                if (code != Errc::ok) return ctx->fail(code, describe(node) + ": " + text);

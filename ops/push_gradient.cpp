@@ -33,12 +33,12 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 // Holds no thread while it waits: a synchronous round closes when all slots have pushed.
 void start(std::shared_ptr<AsyncContext> ctx) {
   const Node& node = ctx->node();
-  ParameterPort* port = ctx->step().parameters;
+  ParameterPort* port = ctx->run().parameters;
   if (!port)
     return ctx->fail(Errc::invalid_argument, describe(node) +
                                                  ": this run has no parameter shards; "
                                                  "run the graph through a Session");
-  port->push(node.attr<std::string>("parameter"), node.attr<int64_t>("slot"), ctx->step().step,
+  port->push(node.attr<std::string>("parameter"), node.attr<int64_t>("slot"), ctx->run().step,
              ctx->input(0), [ctx](Errc code, std::string text, Tensor) {
                if (code != Errc::ok) return ctx->fail(code, describe(ctx->node()) + ": " + text);
                ctx->done({});

@@ -56,7 +56,7 @@ inline const Shape& drawn_shape(const InferContext& ctx) {
 }
 
 inline RandomStream random_stream(const KernelContext& ctx) {
-  return {ctx.attr<int64_t>("seed"), random_key(ctx.node()), ctx.step().step,
+  return {ctx.attr<int64_t>("seed"), random_key(ctx.node()), ctx.run().step,
           ctx.attr<int64_t>("slot")};
 }
 

@@ -18,7 +18,6 @@ struct DeviceName {
   std::optional<DeviceKind> kind = {};
   std::optional<int64_t> index = {};  // among the devices of this kind in the task
 
-  bool is_full() const { return job && task && kind && index; }
   // Every part that is given here is the same in `full`.
   bool matches(const DeviceName& full) const;
   friend bool operator==(const DeviceName&, const DeviceName&) = default;

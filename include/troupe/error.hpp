@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace troupe {
 
@@ -37,11 +38,23 @@ const char* to_string(Errc code);
 int exit_code(Errc code);
 
 namespace detail {
+// The shortest decimals that read back as this number.
+std::string exact(float number);
+std::string exact(double number);
+
+template <class Part>
+void put(std::ostream& out, const Part& part) {
+  if constexpr (std::is_floating_point_v<Part>)
+    out << exact(part);
+  else
+    out << part;
+}
+
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
   out << std::boolalpha;
-  (out << ... << parts);
+  (put(out, parts), ...);
   return out.str();
 }
 }  // namespace detail

@@ -49,8 +49,10 @@ struct Output {
   int32_t index = 0;
 
   bool defined() const { return graph != nullptr; }
-  DType dtype() const;              // Requires: defined(), and the node has outputs.
-  const Shape& shape() const;       // Requires: the same.
+  // Requires: defined(). Throws: Error(invalid_argument) for a node that is not there or has no
+  // such output.
+  DType dtype() const;
+  const Shape& shape() const;
   const std::string& name() const;  // of the node
   friend bool operator==(const Output&, const Output&) = default;
   friend auto operator<=>(const Output&, const Output&) = default;
@@ -63,7 +65,10 @@ struct Node {
   std::vector<Output> inputs;
   std::vector<int32_t> control_inputs;  // nodes that must have run before
   Attrs attrs;
-  std::string device;         // as requested: "/job:ps/task:1/device:cpu:0", in part, or empty
+  std::string device;  // as requested: "/job:ps/task:1/device:cpu:0", in part, or empty
+  // Attribute "slot", else that of the scope: nodes made on behalf of this one have it, too. Text
+  // and wire forms hold the attribute alone.
+  int64_t slot = 0;
   std::string colocate_with;  // a node's name, or empty
   std::vector<TensorType> outputs;
   std::string file;  // origin, for messages
@@ -106,7 +111,12 @@ class Graph {
   Output add(NodeSpec spec, Origin at = Origin::here());
 
   const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
-  const Node& node(int32_t id) const { return *nodes_[static_cast<size_t>(id)]; }
+  // Throws: Error(invalid_argument) for a number that is not there.
+  const Node& node(int32_t id) const {
+    if (id < 0 || id >= static_cast<int32_t>(nodes_.size())) [[unlikely]]
+      refuse_node(id);
+    return *nodes_[static_cast<size_t>(id)];
+  }
   const Node* find(std::string_view name) const;  // nullptr if there is none
   // Of "fc1/MatMul" or "split:1". Throws: Error(invalid_argument) with the nearest name, or with
   // how many outputs there are.
@@ -159,6 +169,7 @@ class Graph {
 
  private:
   struct OpenScope;
+  [[noreturn]] void refuse_node(int32_t id) const;
   std::string unique_name(std::string_view wanted);
 
   std::shared_ptr<const Registry> registry_;
@@ -172,9 +183,10 @@ class Graph {
 // The outputs dy_i/dx_j summed over i: one for each of `xs`, with the shape of that x; an undefined
 // Output where no y depends on the x, or where it is not floating. The backward half is added to
 // the graph as ordinary nodes, so it can be differentiated again. What goes back through node n is
-// called "gradients/n/..." and has n's device, slot and origin. `y_gradients`: dL/dy for each y,
-// ones when left out or undefined. Throws: Error(invalid_argument) for an op on the way that has no
-// gradient, naming it. Implemented in graph/gradient.cpp.
+// called "gradients/n/...", within the open scope, and has n's device, slot, partner and origin
+// instead of that scope's. `y_gradients`: dL/dy for each y, ones when left out or undefined.
+// Throws: Error(invalid_argument) for an op on the way that has no gradient, naming it.
+// Implemented in graph/gradient.cpp.
 std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,
                               const std::vector<Output>& y_gradients = {},
                               Origin at = Origin::here());

@@ -108,8 +108,8 @@ class KernelContext {
   // everything before the first call: shapes as well, where they were not known to the graph.
   Tensor& output(int i = 0) { return outputs_[i].defined() ? outputs_[i] : make_output(i); }
   // The same, but takes over input 0's memory when this node is its last reader and dtype and size
-  // agree; only for an op that declares `in_place`. Elements of output(0) and input(0) may then be
-  // the same ones.
+  // agree; for an op that declares `in_place`, else it is output(0). Elements of output(0) and
+  // input(0) may then be the same ones.
   Tensor& output_in_place();
   // For shapes that depend on values. Throws: InternalError for one that the graph excludes.
   Tensor& output(int i, const Shape& shape);
@@ -117,7 +117,7 @@ class KernelContext {
   Tensor scratch(DType dtype, const Shape& shape);  // from the same memory, gone with the handle
 
   const Node& node() const;
-  const RunContext& step() const { return *step_; }
+  const RunContext& run() const { return *run_; }
   template <class S>
   const S& state() const {  // what the kernel's `prepare` returned
     return static_cast<const S&>(*state_);
@@ -142,7 +142,7 @@ class KernelContext {
   Tensor* outputs_ = nullptr;
   const NodeView* view_ = nullptr;
   const KernelState* state_ = nullptr;
-  const RunContext* step_ = nullptr;
+  const RunContext* run_ = nullptr;
   Memory* memory_ = nullptr;
   int32_t input_count_ = 0;
   bool may_reuse_input0_ = false;
@@ -155,7 +155,7 @@ class AsyncContext {
   virtual ~AsyncContext() = default;
   virtual const Tensor& input(int i) const = 0;
   virtual const Node& node() const = 0;
-  virtual const RunContext& step() const = 0;
+  virtual const RunContext& run() const = 0;
   virtual void done(std::vector<Tensor> outputs) = 0;
   virtual void fail(Errc code, std::string text) = 0;
 };

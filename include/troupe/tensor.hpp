@@ -51,6 +51,28 @@ inline constexpr DType dtype_of<uint8_t> = DType::u8;
 template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
 
+// Calls f(T{}) with the C++ element type T of a dtype. Throws: InternalError for DType::none.
+template <class F>
+void with_type(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(float{});
+    case DType::f64:
+      return f(double{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::i64:
+      return f(int64_t{});
+    case DType::u8:
+      return f(uint8_t{});
+    case DType::boolean:
+      return f(bool{});
+    case DType::none:
+      break;
+  }
+  throw InternalError("elements without a dtype");
+}
+
 // The sizes of the dimensions, outermost first. In a graph -1 means "not known before the step
 // runs".
 class Shape {
@@ -71,7 +93,8 @@ class Shape {
   const int64_t* begin() const { return dims_; }
   const int64_t* end() const { return dims_ + ndim_; }
   bool is_known() const;  // no -1
-  // Number of elements. Requires: is_known(). Throws: Error(invalid_argument) past 2^62 of them.
+  // Number of elements. Requires: is_known(). Throws: Error(invalid_argument) past 2^59 of them, so
+  // that a number of bytes always fits, too.
   int64_t size() const;
   bool accepts(const Shape& known) const;  // same ndim, and equal wherever this one is not -1
   friend bool operator==(const Shape& a, const Shape& b) {
@@ -82,6 +105,9 @@ class Shape {
   int64_t dims_[kNdimMax] = {};
   int32_t ndim_ = 0;
 };
+// Whether two sizes, two shapes are equal, as far as both are known.
+inline bool may_equal(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; }
+bool may_equal(const Shape& a, const Shape& b);
 std::string to_string(const Shape& shape);  // "[2, -1]"
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
@@ -129,7 +155,8 @@ class Tensor {
   }
   ~Tensor() { reset(); }
 
-  // Takes over one reference to `buffer`. Requires: shape is known, and the buffer holds it.
+  // Takes over one reference to `buffer`, also when it throws. Requires: shape is known, and the
+  // buffer holds it.
   static Tensor adopt(Buffer* buffer, DType dtype, const Shape& shape);
   // What only has a type: dtype and shape, no buffer, so defined() is false; for become().
   // Undefined and without a dtype when the shape has more than four dimensions, or one that is not
@@ -174,9 +201,9 @@ class Tensor {
   Shape shape() const;
   int64_t size() const {  // number of elements
     if (flags_ & kWide) return wide_size();
-    int64_t n = 1;
-    for (int i = 0; i < ndim_; ++i) n *= dims_[i];
-    return n;
+    uint64_t n = 1;  // wraps around where a 0 follows
+    for (int i = 0; i < ndim_; ++i) n *= static_cast<uint64_t>(dims_[i]);
+    return static_cast<int64_t>(n);
   }
   int64_t byte_size() const { return size() * size_of(dtype_); }
   bool on_host() const { return buffer_ && !(buffer_->tag & Buffer::kOffHost); }

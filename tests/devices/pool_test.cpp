@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <limits>
 #include <thread>
 
 namespace troupe {
@@ -86,6 +87,26 @@ TEST_CASE("a request past the budget is refused with device, request, use, budge
   CHECK_THROWS_AS(pool.allocate(-1), Error);
   CHECK_THROWS_AS(pool.allocate(int64_t{1} << 62), Error);
   CHECK(pool.stats().used_bytes == 4160);
+}
+
+TEST_CASE("no number of elements or bytes wraps around to a small block") {
+  PoolMemory pool("cpu", kMiB);
+  PoolCache cache(pool);
+  for (Memory* memory : {static_cast<Memory*>(&pool), static_cast<Memory*>(&cache)}) {
+    CHECK_THROWS_AS(memory->allocate(-1), Error);
+    CHECK_THROWS_AS(memory->allocate(std::numeric_limits<int64_t>::min()), Error);
+    for (int exponent : {59, 60, 61, 62})
+      CHECK_THROWS_AS(memory->make(DType::f64, Shape{int64_t{1} << exponent}), Error);
+  }
+}
+
+TEST_CASE("a budget may be the largest number there is") {
+  PoolMemory pool("cpu", std::numeric_limits<int64_t>::max());
+  f32(pool, 1000).reset();
+  f32(pool, 1).reset();
+  CHECK(pool.stats().reserved_bytes > 0);
+  pool.trim();
+  CHECK(pool.stats().reserved_bytes == 0);
 }
 
 TEST_CASE("free blocks of other sizes go back to the system before a request is refused") {

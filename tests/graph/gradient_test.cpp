@@ -166,7 +166,7 @@ TEST_CASE("wrong backward functions are refused where with_gradient was called")
   const Output y = with_gradient({s.x}, square(s.x), two, {"train.cpp", 42});
   CHECK(error_of([&] { gradients({y}, {s.x}); }) ==
         "WithGradient node WithGradient made at train.cpp:42: the backward function gave 2 "
-        "gradients for 1 inputs");
+        "gradients for 1 inputs; it gives one for each, an undefined one for none");
   const auto sum = [](const std::vector<Output>&, Output, Output dy) {
     return std::vector<Output>{reduce_sum(dy)};
   };
@@ -218,6 +218,25 @@ TEST_CASE(
   CHECK(graph.node(source(graph, "after").node).device == "/job:ps/task:3");
 }
 
+TEST_CASE(
+    "what a backward function draws belongs to the slot of its node, whatever scope is open") {
+  Sheet s;
+  Output y;
+  {
+    const auto tower = s.graph.scope({.slot = 3});
+    y = with_gradient({s.x}, square(s.x),
+                      [](const std::vector<Output>&, Output, Output dy) -> std::vector<Output> {
+                        return {dropout(dy, 0.5)};
+                      });
+  }
+  const auto other = s.graph.scope({.slot = 7});
+  const Output dx = gradients({y}, {s.x})[0];
+  const Node& sum = s.graph.node(dx.node);
+  const Node& drawn = sum.op->name == "Dropout" ? sum : s.graph.node(sum.inputs[0].node);
+  REQUIRE(drawn.op->name == "Dropout");
+  CHECK(drawn.attr<int64_t>("slot") == 3);
+}
+
 TEST_CASE("the gradients of a chain of ten thousand nodes need no deep stack") {
   Graph graph(toy_ops());
   const Output x = source(graph, "x"), dy = source(graph, "dy");
@@ -245,22 +264,26 @@ TEST_CASE("wrong calls of gradients are refused with the caller's line") {
   const std::string at = "gradients() called at train.cpp:9: ";
   const Origin line{"train.cpp", 9};
   CHECK(refusal([&](Graph& g) { gradients({}, {source(g, "x")}, {}, line); }) ==
-        at + "there is no y to differentiate");
+        at + "there is no y to differentiate; pass a loss");
+  CHECK(refusal([&](Graph& g) {
+          gradients({Output{&g, 99, 0}}, {source(g, "x")}, {}, line);
+        }) == "the graph has no node number 99; it has 1 nodes, counted from 0");
   CHECK(refusal([&](Graph& g) { gradients({source(g, "y")}, {Output()}, {}, line); }) ==
-        at + "x 0 is an undefined Output");
+        at + "x 0 is an undefined Output; pass the result of an op");
   CHECK(refusal([&](Graph& g) {
           gradients({source(g, "i", {2}, DType::i32)}, {source(g, "x")}, {}, line);
-        }) == at + "y 0 (i) is i32; only f32 and f64 have gradients");
+        }) == at + "y 0 (i) is i32; only f32 and f64 have gradients, so cast it");
   CHECK(refusal([&](Graph& g) {
           const Output y = source(g, "y");
           gradients({y}, {y}, {y, y}, line);
-        }) == at + "wants one y gradient for each of 1 ys, got 2");
+        }) == at + "wants one y gradient for each of 1 ys, got 2; leave them out for ones");
   CHECK(refusal([&](Graph& g) {
           const Output y = source(g, "y");
           gradients({y}, {y}, {source(g, "d", {3})}, line);
-        }) == at + "y gradient 0 is f32[3], but y 0 (y) is f32[2]");
+        }) ==
+        at + "y gradient 0 is f32[3], but y 0 (y) is f32[2]; a gradient has the type of its y");
   Graph other(toy_ops());
   const Output foreign = source(other, "z");
   CHECK(refusal([&](Graph& g) { gradients({source(g, "y")}, {foreign}, {}, line); }) ==
-        at + "x 0 (z) is of another graph than y 0");
+        at + "x 0 (z) is of another graph than y 0; build both in one Graph");
 }

@@ -166,6 +166,34 @@ TEST_CASE("a node without outputs is refused as an input") {
         "name it as a control input to run after it");
 }
 
+TEST_CASE("an output that is not there has no type, and is refused") {
+  Graph graph(toy_ops());
+  const Output sink = apply(graph, "Sink", {source(graph, "x")});
+  CHECK(error_of([&] { (void)sink.dtype(); }) ==
+        "Sink node Sink made at train.cpp:42 has no output 0; it has none: name it as a control "
+        "input");
+  CHECK(error_of([&] {
+          (void)Output{&graph, 0, 2}.shape();
+        }) == "Source node x made at train.cpp:1 has no output 2; it has 1");
+  for (int32_t id : {2, -1})
+    CHECK(error_of([&] {
+            (void)Output{&graph, id, 0}.name();
+          }) ==
+          detail::concat("the graph has no node number ", id, "; it has 2 nodes, counted from 0"));
+}
+
+TEST_CASE("a tensor that no memory could hold is refused with its node") {
+  CHECK(refusal([](Graph& g) {
+          source(g, "big", {int64_t{1} << 30, int64_t{1} << 30});
+        }) ==
+        "Source node big made at train.cpp:1: a tensor of shape [1073741824, 1073741824] has more "
+        "than 2^59 elements");
+}
+
+TEST_CASE("numbers in messages are exact") {
+  CHECK(detail::concat(1.0000001, " ", 0.1f, " ", 3.0, " ", 1e300) == "1.0000001 0.1 3 1e+300");
+}
+
 TEST_CASE("attributes are checked against the schema") {
   CHECK(refusal([](Graph& g) {
           apply(g, "MatMul", {g.output("w"), g.output("w")}, "m", {{"transposeb", true}});
@@ -274,6 +302,8 @@ TEST_CASE("a registry refuses schemas that contradict themselves") {
         "op \"A\": an op with outputs and no inputs needs infer_dtypes");
   CHECK(refused({.name = "A", .attrs = {{"n", AttrKind::integer, Attr(true)}}}) ==
         "op \"A\": the default of attribute n has another type than the attribute");
+  CHECK(refused({.name = "A", .attrs = {{"a b", AttrKind::integer}}}) ==
+        "op \"A\": the name of an attribute is letters, digits and _, not \"a b\"");
   CHECK(refused({.name = "A", .kernels = {{DeviceKind::cpu}}}) ==
         "op \"A\": a kernel has either `run` or `start`");
   CHECK(refused({.name = "A", .dispatch = 1}) ==
@@ -320,7 +350,6 @@ TEST_CASE("device names read, print, match and merge") {
     CHECK(to_string(parse_device_name(name)) == name);
   CHECK(to_string(parse_device_name("/device:GPU:1/job:w")) == "/job:w/device:cuda:1");
   const DeviceName full = parse_device_name("/job:ps/task:1/device:cpu:0");
-  CHECK(full.is_full());
   CHECK(parse_device_name("").matches(full));
   CHECK(parse_device_name("/job:ps/device:cpu").matches(full));
   CHECK_FALSE(parse_device_name("/job:ps/task:2").matches(full));

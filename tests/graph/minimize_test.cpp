@@ -85,6 +85,30 @@ TEST_CASE(
   CHECK(evaluate(pushes[1]->inputs[0]).item<double>() == 1);
 }
 
+TEST_CASE("minimize finds the parameters that a backward function goes back to") {
+  Graph graph;
+  const Output w = parameter("w", ones(graph));
+  const auto pass = [](const std::vector<Output>&, Output, Output dy) {
+    return std::vector<Output>{dy};
+  };
+  // Its value is not computed from w.
+  const auto pushes = pushes_of(minimize(with_gradient({w}, ones(graph), pass), sgd(0.1)));
+  REQUIRE(pushes.size() == 1);
+  CHECK(pushes[0]->attr<std::string>("parameter") == "w");
+}
+
+TEST_CASE("a node without outputs is no loss, no first value and no gradient") {
+  Graph graph;
+  const Output w = parameter("w", ones(graph)), ran = group(graph, {w});
+  const auto refused = [](auto&& call) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains("has no output 0; it has none"), Error);
+  };
+  refused([&] { (void)(ran + 1.0); });
+  refused([&] { minimize(ran, sgd(0.1)); });
+  refused([&] { parameter("v", group(graph, {ones(graph)})); });
+  refused([&] { push_gradient(w, ran, sgd(0.1)); });
+}
+
 TEST_CASE("parameters behind stop_gradient are left alone unless they are asked for") {
   Graph graph;
   const Output w = parameter("w", ones(graph)), v = parameter("v", ones(graph));

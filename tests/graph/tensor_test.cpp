@@ -41,6 +41,8 @@ TEST_CASE("a shape knows its size, and which sizes fit it") {
   CHECK(Shape{}.size() == 1);
   CHECK(Shape{2, 3}.size() == 6);
   CHECK(Shape{int64_t{1} << 40, 0, int64_t{1} << 40}.size() == 0);
+  constexpr int64_t kLarge = 2147483647;  // the largest that a handle holds itself
+  CHECK(Tensor::zeros(DType::f32, Shape{kLarge, kLarge, kLarge, 0}).size() == 0);
   CHECK(to_string(Shape{2, -1}) == "[2, -1]");
   CHECK(Shape{2, -1}.accepts(Shape{2, 7}));
   CHECK_FALSE(Shape{2, -1}.accepts(Shape{3, 7}));
@@ -54,7 +56,9 @@ TEST_CASE("a shape refuses what is no size") {
         "a shape has at most 8 dimensions, got 9");
   CHECK(error_of([] {
           (void)Shape{int64_t{1} << 40, int64_t{1} << 40}.size();
-        }) == "a tensor of shape [1099511627776, 1099511627776] has more than 2^62 elements");
+        }) == "a tensor of shape [1099511627776, 1099511627776] has more than 2^59 elements");
+  CHECK(Shape{int64_t{1} << 59}.size() == int64_t{1} << 59);
+  CHECK_THROWS_AS((void)Shape{(int64_t{1} << 59) + 1}.size(), Error);
   CHECK_THROWS_AS((void)Shape{-1}.size(), InternalError);
 }
 

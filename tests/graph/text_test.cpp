@@ -153,6 +153,7 @@ TEST_CASE("garbage is refused at the place where it stands") {
       {"x = Source() shape=[a]", "expected an integer, got \"a]\""},
       {"x = Source() at train.cpp:1", "expected a text in quotes, got \"train.cpp:1\""},
       {"x = Source() at \"train.cpp", "the text \"\\\"train.cpp\" has no closing quote"},
+      {"x = Source() on \"a\\", "the text \"\\\"a\\\\\" has no closing quote"},
       {"x = Source() on \"\\q\"",
        "no escape in a text is \"\\q\"; there are \\\" \\\\ \\n \\r \\t \\xHH"},
       {"x = Source() !", "expected a name, got \"!\""},

@@ -50,7 +50,7 @@ inline FakeFiring fire(const Node& node, std::vector<Tensor> inputs, const RunCo
         : node_(node), inputs_(std::move(inputs)), step_(step), result_(result) {}
     const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
     const Node& node() const override { return node_; }
-    const RunContext& step() const override { return step_; }
+    const RunContext& run() const override { return step_; }
     void done(std::vector<Tensor> outputs) override {
       ++result_.replies;
       result_.outputs = std::move(outputs);

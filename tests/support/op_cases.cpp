@@ -17,43 +17,9 @@ constexpr int64_t kTwiceSizeMax =
 
 constexpr int64_t kAcceleratorBytes = int64_t{1} << 30;
 
-// The shadow accelerator, and a GPU where there is one.
-const std::vector<std::unique_ptr<Device>>& accelerators() {
-  static const auto all = [] {
-    std::vector<std::unique_ptr<Device>> devices;
-    devices.push_back(make_shadow_device("/job:test/task:0/device:shadow:0", kAcceleratorBytes));
-    if (cuda_device_count() > 0)
-      devices.push_back(make_cuda_device("/job:test/task:0/device:cuda:0", 0, kAcceleratorBytes));
-    return devices;
-  }();
-  return all;
-}
-
-// Calls f with a null pointer to the C++ type of a dtype.
-template <class F>
-void with_type(DType dtype, F f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(static_cast<float*>(nullptr));
-    case DType::f64:
-      return f(static_cast<double*>(nullptr));
-    case DType::i32:
-      return f(static_cast<int32_t*>(nullptr));
-    case DType::i64:
-      return f(static_cast<int64_t*>(nullptr));
-    case DType::u8:
-      return f(static_cast<uint8_t*>(nullptr));
-    case DType::boolean:
-      return f(static_cast<bool*>(nullptr));
-    case DType::none:
-      break;
-  }
-  throw Error(Errc::invalid_argument, "a tensor without a dtype");
-}
-
 std::vector<double> to_doubles(const Tensor& tensor) {
   std::vector<double> values;
-  with_type(tensor.dtype(), [&]<class T>(T*) {
+  with_type(tensor.dtype(), [&]<class T>(T) {
     for (T value : tensor.values<T>()) values.push_back(static_cast<double>(value));
   });
   return values;
@@ -63,7 +29,7 @@ Tensor from_doubles(const std::vector<double>& values, DType dtype, const Shape&
   Tensor tensor = Tensor::empty(dtype, shape);
   TROUPE_CHECK(tensor.size() == static_cast<int64_t>(values.size()), values.size(),
                " values do not fill ", shape);
-  with_type(dtype, [&]<class T>(T*) {
+  with_type(dtype, [&]<class T>(T) {
     T* to = tensor.mutable_data<T>();
     for (size_t i = 0; i < values.size(); ++i) to[i] = static_cast<T>(values[i]);
   });
@@ -310,6 +276,17 @@ std::string position(const Shape& shape, int64_t i) {
 }
 
 }  // namespace
+
+const std::vector<std::unique_ptr<Device>>& accelerators() {
+  static const auto all = [] {
+    std::vector<std::unique_ptr<Device>> devices;
+    devices.push_back(make_shadow_device("/job:test/task:0/device:shadow:0", kAcceleratorBytes));
+    if (cuda_device_count() > 0)
+      devices.push_back(make_cuda_device("/job:test/task:0/device:cuda:0", 0, kAcceleratorBytes));
+    return devices;
+  }();
+  return all;
+}
 
 Tensor scalar(double value) { return Tensor::scalar(value); }
 

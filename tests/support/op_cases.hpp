@@ -94,6 +94,9 @@ void check_gradient(const OpCase& c);
 // `message` in its text. So does building or running it with unknown sizes, on accelerators too.
 void check_refused(const OpError& e);
 
+// The shadow accelerator, and a GPU where there is one.
+const std::vector<std::unique_ptr<Device>>& accelerators();
+
 void check(const OpCases& cases);  // all of these for the whole table
 
 // The table of an op of one element: `values`, which need not name it, and what each of them is
