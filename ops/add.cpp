@@ -11,13 +11,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {undo_broadcast(dc, ctx.input(0)), undo_broadcast(dc, ctx.input(1))};
 }
 
-struct Add {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(wrapping<T>(a) + wrapping<T>(b));
-  }
-};
-
 }  // namespace
 
 Op add_op() {

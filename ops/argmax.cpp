@@ -11,11 +11,20 @@ namespace {
 
 std::vector<DType> infer_dtypes(const InferContext&) { return {DType::i64}; }
 
+// Context: InferContext or KernelContext.
+template <class Context>
+int axis_with_choice(const Context& ctx, const Shape& x) {
+  const int axis = checked_axis(ctx, ctx.template attr<int64_t>("axis"), x.ndim());
+  if (x[axis] == 0)
+    throw ctx.error("has nothing to choose from along axis ", axis, " of ", x,
+                    "; name an axis with elements");
+  return axis;
+}
+
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   const Shape& x = ctx.input(0);
-  const int axis = checked_axis(ctx, ctx.attr<int64_t>("axis"), x.ndim());
-  if (x[axis] == 0) throw ctx.error("has nothing to choose from along axis ", axis, " of ", x);
+  const int axis = axis_with_choice(ctx, x);
   std::vector<int64_t> y(x.begin(), x.end());
   y.erase(y.begin() + axis);
   return {Shape(y)};
@@ -23,10 +32,12 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 
 template <class T>
 void cpu(KernelContext& ctx) {
-  int64_t* y = ctx.output().mutable_data<int64_t>();
   const Shape shape = ctx.input(0).shape();
   const T* x = ctx.input(0).data<T>();
-  const int axis = checked_axis(ctx, ctx.attr<int64_t>("axis"), shape.ndim());
+  const int axis = axis_with_choice(ctx, shape);
+  Tensor& output = ctx.output();
+  if (output.size() == 0) return;
+  int64_t* y = output.mutable_data<int64_t>();
   const int64_t outer = size_between(shape, 0, axis), n = shape[axis];
   const int64_t inner = size_between(shape, axis + 1, shape.ndim());
   for (int64_t o = 0; o < outer; ++o)

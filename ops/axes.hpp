@@ -23,17 +23,18 @@ uint32_t checked_axes(const Context& ctx, const std::vector<int64_t>& axes, int 
   uint32_t set = 0;
   for (int64_t axis : axes) {
     const uint32_t bit = 1u << checked_axis(ctx, axis, ndim);
-    if (set & bit) throw ctx.error("names axis ", axis, " twice");
+    if (set & bit) throw ctx.error("names axis ", axis, " twice; name each once");
     set |= bit;
   }
   return set;
 }
 
-// The number of elements in dimensions [begin, end).
+// The number of elements in dimensions [begin, end). Wraps around where a tensor that is empty has
+// large sizes beside its 0; of others it is at most size().
 inline int64_t size_between(const Shape& shape, int begin, int end) {
-  int64_t n = 1;
-  for (int d = begin; d < end; ++d) n *= shape[d];
-  return n;
+  uint64_t n = 1;
+  for (int d = begin; d < end; ++d) n *= static_cast<uint64_t>(shape[d]);
+  return static_cast<int64_t>(n);
 }
 
 }  // namespace troupe

@@ -52,22 +52,7 @@ void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   if (ctx.attr<DType>("dtype") == x.dtype()) return ctx.set_output(0, x);
   Tensor& y = ctx.output();
-  switch (y.dtype()) {
-    case DType::f32:
-      return convert_all<float, From>(x, y);
-    case DType::f64:
-      return convert_all<double, From>(x, y);
-    case DType::i32:
-      return convert_all<int32_t, From>(x, y);
-    case DType::i64:
-      return convert_all<int64_t, From>(x, y);
-    case DType::u8:
-      return convert_all<uint8_t, From>(x, y);
-    case DType::boolean:
-      return convert_all<bool, From>(x, y);
-    case DType::none:
-      break;
-  }
+  with_type(y.dtype(), [&]<class To>(To) { convert_all<To, From>(x, y); });
 }
 
 }  // namespace

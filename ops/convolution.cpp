@@ -43,9 +43,7 @@ Shape convolution_output(const InferContext& ctx, const Shape& x, const Shape& f
 void require_convolution_gradient(const InferContext& ctx, const Shape& dy, const Shape& x,
                                   const Shape& filter) {
   const Shape y = convolution_output(ctx, x, filter);
-  bool fits = dy.ndim() == 4;
-  for (int d = 0; fits && d < 4; ++d) fits = dy[d] == y[d] || dy[d] < 0 || y[d] < 0;
-  if (!fits)
+  if (!may_equal(dy, y))
     throw ctx.error("dy ", dy, " does not fit: images ", x, " with the filter ", filter, " give ",
                     y);
 }

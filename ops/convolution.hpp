@@ -112,6 +112,7 @@ void sum_products(KernelContext& ctx, const Shape& x, const Shape& filter, Add a
   double* sums = output.mutable_data<double>();
   std::fill_n(sums, output.size(), 0.0);
   const ConvolutionSizes s(x, filter, ctx.state<ConvolutionState>().options);
+  if (s.is_empty()) return;
   for_each_tap(s, [&](int64_t at_x, int64_t at_filter, int64_t at_y) {
     for (int64_t c = 0; c < s.in; ++c)
       for (int64_t o = 0; o < s.out; ++o) add(sums, at_x + c, at_filter + c * s.out + o, at_y + o);

@@ -5,10 +5,11 @@
 //
 // Bits (ops/philox.hpp says what a block is): element i is kept if word i % 4 of block i / 4 is at
 // least rate * 2^32.
+#include <algorithm>
 #include <cstring>
 
-#include "ops/elementwise.hpp"
 #include "ops/random.hpp"
+#include "troupe/ops.hpp"
 
 namespace troupe {
 namespace {

@@ -1,8 +1,8 @@
 // What element-wise ops share: kernels made of one function of one element, and their tables. Such
 // an op is a struct with a static `apply`; see ops/add.cpp (two inputs) and ops/square.cpp (one).
 //
-// Every kernel here may write over input 0, so its pointers are taken before the output is made.
-// Integers wrap around.
+// Every kernel here but comparisons may write over input 0, so its pointers are taken before the
+// output is made. Integers wrap around.
 #pragma once
 
 #include <type_traits>
@@ -26,13 +26,23 @@ struct Wrapping<T, false> {
 template <class T>
 using wrapping = typename Wrapping<T>::type;
 
-// ---- shape rules ----
+// ---- functions that reductions use, too ----
 
-// One output of input 0's shape.
-inline std::vector<Shape> infer_same_shape(const InferContext& ctx) {
-  require_kernel(ctx, ctx.dtype(0));
-  return {ctx.input(0)};
-}
+struct Add {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(wrapping<T>(a) + wrapping<T>(b));
+  }
+};
+
+struct Maximum {
+  template <class T>
+  static T apply(T a, T b) {
+    return ((a > b) | (a != a)) ? a : b;  // no branch, so that loops are vectorised
+  }
+};
+
+// ---- shape rules ----
 
 inline std::vector<Shape> infer_broadcast(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
@@ -92,16 +102,10 @@ inline bool same_sizes(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-// Over input 0 where the elements have its type.
-template <class T, class R>
-R* make_output(KernelContext& ctx) {
-  return (std::is_same_v<T, R> ? ctx.output_in_place() : ctx.output()).template mutable_data<R>();
-}
-
 template <class F, class T, class R>
 void run_broadcast(KernelContext& ctx, const T* a, const T* b) {
   const BroadcastWalk walk = walk_inputs(ctx);
-  R* c = make_output<T, R>(ctx);
+  R* c = ctx.output_in_place().template mutable_data<R>();
   const auto* inner_a = &walk.strides[0][walk.ndim - 1];
   const auto* inner_b = &walk.strides[1][walk.ndim - 1];
   const auto zip = *inner_a ? (*inner_b ? zip_elements<F, 1, 1, T, R> : zip_elements<F, 1, 0, T, R>)
@@ -113,18 +117,19 @@ void run_broadcast(KernelContext& ctx, const T* a, const T* b) {
 }
 
 // c = F::apply(a, b). F::check(ctx, b, size of b), if there is one, may throw before anything is
-// written.
+// written; it is not asked for an empty a, of which nothing is made.
 template <class F, class T, class R = T>
 void run_binary(KernelContext& ctx) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   const T *pa = a.data<T>(), *pb = b.data<T>();
   const int64_t n = a.size();
-  if constexpr (requires { F::check(ctx, pb, n); }) F::check(ctx, pb, b.size());
+  if constexpr (requires { F::check(ctx, pb, n); })
+    if (n > 0) F::check(ctx, pb, b.size());
   // The shapes that most nodes have; whatever else there is, a walk handles.
   const bool same = same_sizes(a, b);
   const bool b_once = !same && b.ndim() <= a.ndim() && b.size() == 1;
   if (!same && !b_once) return run_broadcast<F, T, R>(ctx, pa, pb);
-  R* c = make_output<T, R>(ctx);
+  R* c = ctx.output_in_place().template mutable_data<R>();
   if (n == 1)
     *c = F::apply(*pa, *pb);
   else if (n > 0)

@@ -2,8 +2,10 @@
 // indices.
 //   dy: [i..., ...]   indices: [i...], i32 or i64, each in [0, rows)   x_like, dx: [rows, ...]
 // Only the shape of x_like is read.
-#include "ops/elementwise.hpp"
+#include <algorithm>
+
 #include "ops/indices.hpp"
+#include "troupe/ops.hpp"
 
 namespace troupe {
 namespace {
@@ -19,12 +21,12 @@ std::vector<DType> infer_dtypes(const InferContext& ctx) {
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   const Shape &dy = ctx.input(0), &indices = ctx.input(1), &x = ctx.input(2);
-  const auto agree = [](int64_t a, int64_t b) { return a == b || a < 0 || b < 0; };
   bool fits = x.ndim() >= 1 && dy.ndim() == indices.ndim() + x.ndim() - 1;
   for (int d = 0; fits && d < dy.ndim(); ++d)
-    fits = agree(dy[d], d < indices.ndim() ? indices[d] : x[d - indices.ndim() + 1]);
+    fits = may_equal(dy[d], d < indices.ndim() ? indices[d] : x[d - indices.ndim() + 1]);
   if (!fits)
-    throw ctx.error("dy ", dy, " is not what rows of ", x, " by indices ", indices, " give");
+    throw ctx.error("dy ", dy, " is not what rows of ", x, " by indices ", indices,
+                    " give; pass the gradient of that gather");
   return {x};
 }
 
@@ -36,18 +38,17 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
-  Tensor& output = ctx.output();
-  T* dx = output.mutable_data<T>();
   const T* dy = ctx.input(0).data<T>();
-  const int64_t rows = output.dim(0), count = ctx.input(1).size();
-  const int64_t width = rows ? output.size() / rows : 0;
+  const int64_t rows = ctx.input(2).dim(0), count = ctx.input(1).size();
+  const int64_t width = rows ? ctx.input(2).size() / rows : 0;
   with_indices(ctx.input(1), [&](const auto* indices) {
     check_indices(ctx, indices, count, rows);
+    Tensor& output = ctx.output();
+    T* dx = output.mutable_data<T>();
     std::fill_n(dx, output.size(), T{0});
     for (int64_t i = 0; i < count; ++i, dy += width) {
       T* row = dx + indices[i] * width;
-      for (int64_t j = 0; j < width; ++j)
-        row[j] = static_cast<T>(wrapping<T>(row[j]) + wrapping<T>(dy[j]));
+      for (int64_t j = 0; j < width; ++j) row[j] += dy[j];
     }
   });
 }

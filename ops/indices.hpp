@@ -17,7 +17,7 @@ void check_indices(const KernelContext& ctx, const I* indices, int64_t count, in
   for (int64_t i = 0; i < count; ++i)
     if (indices[i] < 0 || indices[i] >= size)
       throw ctx.error("index ", indices[i], " (number ", i, " of ", count, ") is not in [0, ", size,
-                      ")");
+                      "); indices count from 0");
 }
 
 // Calls f with a pointer to the indices, which are i32 or i64.

@@ -20,6 +20,17 @@ inline std::vector<Shape> input_shapes(const KernelContext& ctx, int first) {
   return shapes;
 }
 
+// Of two parts, one behind the other.
+template <class Context>
+int64_t joined_size(const Context& ctx, int64_t a, int64_t b) {
+  if (a < 0 || b < 0) return -1;
+  int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum))
+    throw ctx.error("parts of sizes ", a, " and ", b,
+                    " are too large to be joined; leave some out");
+  return sum;
+}
+
 // The parts joined along `axis`; -1 where it is not known. Throws: Error(invalid_argument) if they
 // do not fit together.
 template <class Context>
@@ -30,15 +41,15 @@ Shape joined_shape(const Context& ctx, const std::vector<Shape>& parts, int axis
     bool fits = part.ndim() == whole.ndim();
     for (int d = 0; fits && d < whole.ndim(); ++d) {
       if (d == axis) {
-        whole.set(d, whole[d] < 0 || part[d] < 0 ? -1 : whole[d] + part[d]);
+        whole.set(d, joined_size(ctx, whole[d], part[d]));
         continue;
       }
-      fits = whole[d] < 0 || part[d] < 0 || whole[d] == part[d];
+      fits = may_equal(whole[d], part[d]);
       if (whole[d] < 0) whole.set(d, part[d]);
     }
     if (!fits)
-      throw ctx.error("parts may differ along axis ", axis, " alone, got ", parts[0], " and ",
-                      part);
+      throw ctx.error("parts may differ along axis ", axis, " alone, got ", parts[0], " and ", part,
+                      "; make their other sizes equal");
   }
   return whole;
 }

@@ -5,6 +5,7 @@
 // f32 runs in oneDNN; f64 and integers, which wrap around, in a loop of our own.
 #include <cstring>
 
+#include "ops/axes.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/onednn.hpp"
 
@@ -24,21 +25,20 @@ std::string written(const Side& side) {
   return to_string(side.shape) + (side.transposed ? " transposed" : "");
 }
 
-bool agree(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   const Side a{ctx.input(0), ctx.attr<bool>("transpose_a")};
   const Side b{ctx.input(1), ctx.attr<bool>("transpose_b")};
   if (a.leading() < 0 || b.leading() < 0)
     throw ctx.error("wants two matrices, got ", a.shape, " and ", b.shape);
-  if (!agree(a.columns(), b.rows()))
-    throw ctx.error("inner sizes differ: ", written(a), " times ", written(b));
+  if (!may_equal(a.columns(), b.rows()))
+    throw ctx.error("inner sizes differ: ", written(a), " times ", written(b),
+                    "; transpose one, or correct its shape");
   const Side& longer = a.leading() >= b.leading() ? a : b;
   std::vector<int64_t> c;
   for (int d = 0; d < longer.leading(); ++d) {
     const bool both = a.leading() > 0 && b.leading() > 0;
-    if (both && (a.leading() != b.leading() || !agree(a.shape[d], b.shape[d])))
+    if (both && (a.leading() != b.leading() || !may_equal(a.shape[d], b.shape[d])))
       throw ctx.error("leading dimensions differ: ", written(a), " times ", written(b),
                       "; make them equal, or leave them out on one side");
     c.push_back(both ? std::max(a.shape[d], b.shape[d]) : longer.shape[d]);
@@ -84,15 +84,10 @@ struct Sizes {
   int64_t batch_a = 1, batch_b = 1, batch = 1, m = 0, k = 0, n = 0;
 };
 
-int64_t product(const Shape& shape, int count) {
-  int64_t n = 1;
-  for (int d = 0; d < count; ++d) n *= shape[d];
-  return n;
-}
-
+// Requires: there is something to write.
 Sizes sizes_of(const Side& a, const Side& b) {
-  Sizes s{product(a.shape, a.leading()),
-          product(b.shape, b.leading()),
+  Sizes s{size_between(a.shape, 0, a.leading()),
+          size_between(b.shape, 0, b.leading()),
           1,
           a.rows(),
           a.columns(),
@@ -161,18 +156,16 @@ std::unique_ptr<KernelState> prepare_f32(const Node& node) {
   return state;
 }
 
-// No products to sum, or nothing to write.
-bool is_empty(const Sizes& s, Tensor& c) {
-  if (c.size() > 0 && s.k == 0) std::memset(c.mutable_raw(), 0, static_cast<size_t>(c.byte_size()));
-  return c.size() == 0 || s.k == 0;
-}
-
 void cpu_f32(KernelContext& ctx) {
   check_actual_shapes(ctx);
   Tensor& c = ctx.output();
+  if (c.size() == 0) return;
   const auto& state = ctx.state<MatmulState>();
   const Sizes s = sizes_of(ctx, state);
-  if (is_empty(s, c)) return;
+  if (s.k == 0) {  // no products to sum
+    std::memset(c.mutable_raw(), 0, static_cast<size_t>(c.byte_size()));
+    return;
+  }
   primitive_for(state, s)->execute(ctx, {ctx.input(0).raw(), ctx.input(1).raw(), c.raw()});
 }
 
@@ -205,9 +198,9 @@ template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   Tensor& output = ctx.output();
+  if (output.size() == 0) return;
   const auto& state = ctx.state<MatmulState>();
   const Sizes s = sizes_of(ctx, state);
-  if (is_empty(s, output)) return;
   const T *a = ctx.input(0).data<T>(), *b = ctx.input(1).data<T>();
   T* c = output.mutable_data<T>();
   std::fill(c, c + output.size(), T{0});

@@ -7,6 +7,7 @@
 
 #include "devices/cuda.hpp"
 #include "ops/all_cuda.hpp"
+#include "ops/node.hpp"
 
 namespace troupe {
 namespace {
@@ -38,6 +39,7 @@ int as_int(const KernelContext& ctx, int64_t size) {
 template <class T>
 void cuda(KernelContext& ctx) {
   CudaContext& gpu = CudaContext::of(ctx);
+  check_actual_shapes(ctx);
   const Side a(ctx.input(0), ctx.attr<bool>("transpose_a")),
       b(ctx.input(1), ctx.attr<bool>("transpose_b"));
   const int m = as_int(ctx, a.transposed ? a.columns : a.rows);

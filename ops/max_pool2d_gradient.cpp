@@ -9,9 +9,8 @@ namespace {
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   const Shape &dy = ctx.input(0), y = pool_output(ctx, ctx.input(1));
-  bool fits = dy.ndim() == 4;
-  for (int d = 0; fits && d < 4; ++d) fits = dy[d] == y[d] || dy[d] < 0 || y[d] < 0;
-  if (!fits) throw ctx.error("dy ", dy, " does not fit: images ", ctx.input(1), " give ", y);
+  if (!may_equal(dy, y))
+    throw ctx.error("dy ", dy, " does not fit: images ", ctx.input(1), " give ", y);
   return {ctx.input(1)};
 }
 

@@ -11,9 +11,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   const Shape &values = ctx.input(0), &x = ctx.input(1);
   const Shape y = pool_output(ctx, x);
-  bool fits = values.ndim() == 4;
-  for (int d = 0; fits && d < 4; ++d) fits = values[d] == x[d] || values[d] < 0 || x[d] < 0;
-  if (!fits) throw ctx.error("wants two shapes that are equal, got ", values, " and ", x);
+  if (!may_equal(values, x))
+    throw ctx.error("wants two shapes that are equal, got ", values, " and ", x);
   return {y};
 }
 

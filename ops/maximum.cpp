@@ -12,13 +12,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {undo_broadcast(where(b_wins, zero, dc), a), undo_broadcast(where(b_wins, dc, zero), b)};
 }
 
-struct Maximum {
-  template <class T>
-  static T apply(T a, T b) {
-    return ((a > b) | (a != a)) ? a : b;  // no branch, so that loops are vectorised
-  }
-};
-
 }  // namespace
 
 Op maximum_op() {

@@ -34,6 +34,15 @@ inline void require_kernel(const InferContext& ctx, DType dtype) {
   throw ctx.error("has no kernel for ", dtype, "; cast to one of ", known);
 }
 
+// infer_shapes of an op with one output of input 0's shape.
+inline std::vector<Shape> infer_same_shape(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  return {ctx.input(0)};
+}
+
+// The kernel of an op whose output is its input.
+inline void pass_on(KernelContext& ctx) { ctx.set_output(0, ctx.input(0)); }
+
 // infer_dtypes of an op that is told the dtype of its one output.
 inline std::vector<DType> infer_dtype_attr(const InferContext& ctx) {
   return {ctx.attr<DType>("dtype")};

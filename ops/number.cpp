@@ -1,17 +1,13 @@
 // Numbers as elements, as constants, and as arguments of the operators + - * /.
 #include "ops/number.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/elementwise.hpp"
 
 namespace troupe {
 namespace {
-
-template <class T>
-void set_all(void* elements, double number, int64_t n) {
-  std::fill_n(static_cast<T*>(elements), n, static_cast<T>(number));
-}
 
 Output number_constant(Graph& graph, double number, DType dtype, Origin at) {
   if (!fits(number, dtype))
@@ -63,23 +59,8 @@ bool fits(double number, DType dtype) {
 }
 
 void set_elements(void* elements, DType dtype, double number, int64_t n) {
-  switch (dtype) {
-    case DType::f32:
-      return set_all<float>(elements, number, n);
-    case DType::f64:
-      return set_all<double>(elements, number, n);
-    case DType::i32:
-      return set_all<int32_t>(elements, number, n);
-    case DType::i64:
-      return set_all<int64_t>(elements, number, n);
-    case DType::u8:
-      return set_all<uint8_t>(elements, number, n);
-    case DType::boolean:
-      return set_all<bool>(elements, number, n);
-    case DType::none:
-      break;
-  }
-  TROUPE_CHECK(false, "elements without a dtype");
+  with_type(dtype,
+            [&]<class T>(T) { std::fill_n(static_cast<T*>(elements), n, static_cast<T>(number)); });
 }
 
 Output constant_like(double number, Output like, Origin at) {

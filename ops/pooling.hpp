@@ -30,14 +30,16 @@ struct PoolSizes {
 // both in row-major order. Indices count elements. There is at least one pixel in a window.
 template <class F>
 void for_each_window(const PoolSizes& s, F f) {
+  if (s.channels == 0) return;
   std::vector<int64_t> pixels;
   int64_t y = 0;
   for (int64_t b = 0; b < s.batch; ++b)
     for (int64_t oy = 0; oy < s.down.size; ++oy)
       for (int64_t ox = 0; ox < s.across.size; ++ox, y += s.channels) {
         const int64_t top = oy * s.stride - s.down.before, left = ox * s.stride - s.across.before;
-        const int64_t bottom = std::min(top + s.window, s.height);
-        const int64_t right = std::min(left + s.window, s.width);
+        // Beyond the end without a sum that might overflow.
+        const int64_t bottom = s.window < s.height - top ? top + s.window : s.height;
+        const int64_t right = s.window < s.width - left ? left + s.window : s.width;
         pixels.clear();
         for (int64_t iy = std::max<int64_t>(top, 0); iy < bottom; ++iy)
           for (int64_t ix = std::max<int64_t>(left, 0); ix < right; ++ix)

@@ -12,11 +12,20 @@
 namespace troupe {
 namespace {
 
+// Whether T can draw from it: both ends are finite and differ as T, and so is their distance.
+template <class T>
+bool is_range(double low, double high) {
+  const T from = static_cast<T>(low), to = static_cast<T>(high);
+  return std::isfinite(from) && from < to && std::isfinite(to - from);
+}
+
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const Shape& shape = drawn_shape(ctx);
   const double low = ctx.attr<double>("low"), high = ctx.attr<double>("high");
-  if (!std::isfinite(low) || !std::isfinite(high) || !(low < high))
-    throw ctx.error("wants finite numbers low < high, got ", low, " and ", high);
+  const DType dtype = ctx.attr<DType>("dtype");
+  if (!(dtype == DType::f32 ? is_range<float>(low, high) : is_range<double>(low, high)))
+    throw ctx.error("wants finite numbers low < high, which differ as ", dtype,
+                    " and whose distance is one, got ", low, " and ", high);
   return {shape};
 }
 

@@ -37,6 +37,11 @@ ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes) {
   const Shape shape = x.shape();
   ReduceView view;
   view.x = x.raw();
+  if (shape.size() == 0) {  // sizes beside a 0 may be too large to multiply
+    view.outer = reduced_shape(shape, axes, false).size();
+    view.reduced = 0;
+    return view;
+  }
   // Runs of kept and of reduced dimensions: kept, reduced, kept can be seen as it is.
   int changes = 0;
   bool reducing = false;

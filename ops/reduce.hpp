@@ -102,20 +102,13 @@ void reduce_all(const ReduceView& view, T* y) {
   }
 }
 
-struct Plus {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(wrapping<T>(a) + wrapping<T>(b));
-  }
-};
-
 // y: [outer, inner], the sums; zeros for sums of nothing.
 template <class T>
 void sum_all(const ReduceView& view, T* y) {
   if (view.reduced == 0)
     std::fill_n(y, view.outer * view.inner, T{0});
   else
-    reduce_all<Plus>(view, y);
+    reduce_all<Add>(view, y);
 }
 
 }  // namespace troupe

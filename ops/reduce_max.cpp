@@ -10,7 +10,8 @@ template <class Context>
 void check_not_empty(const Context& ctx, const Shape& x, uint32_t axes) {
   for (int d = 0; d < x.ndim(); ++d)
     if ((axes >> d & 1) && x[d] == 0)
-      throw ctx.error("there is no greatest of no elements: axis ", d, " of ", x);
+      throw ctx.error("there is no greatest of no elements: axis ", d, " of ", x,
+                      "; reduce over axes with elements");
 }
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
@@ -18,21 +19,16 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return infer_reduced(ctx);
 }
 
-// Writing dy for dL/dy:  the greatest elements share dy equally, the others get nothing.
+// Writing dy for dL/dy:  the greatest elements share dy equally, the others get nothing. NaN is the
+// greatest where there is one, though it equals nothing.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output x = ctx.input(0), y = ctx.output(0), dy = ctx.output_gradient(0);
   const ReduceOptions options = reduce_options(ctx.node());
-  const Output greatest = cast(equal(x, reduce_gradient(y, x, options)), x.dtype());
+  const Output equals = cast(equal(x, reduce_gradient(y, x, options)), x.dtype());
+  const Output greatest = where(equal(x, x), equals, constant_like(1, x));
   const Output share = divide(dy, reduce_sum(greatest, options));
   return {multiply(greatest, reduce_gradient(share, x, options))};
 }
-
-struct Greatest {
-  template <class T>
-  static T apply(T a, T b) {
-    return ((a > b) | (a != a)) ? a : b;  // no branch, so that loops are vectorised
-  }
-};
 
 template <class T>
 void cpu(KernelContext& ctx) {
@@ -40,7 +36,7 @@ void cpu(KernelContext& ctx) {
   const uint32_t axes = reduced_axes(ctx, x.ndim());
   check_not_empty(ctx, x.shape(), axes);
   const ReduceView view = reduce_view(ctx, x, axes);
-  reduce_all<Greatest>(view, ctx.output().mutable_data<T>());
+  reduce_all<Maximum>(view, ctx.output().mutable_data<T>());
 }
 
 }  // namespace

@@ -27,12 +27,12 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
-  T* loss = ctx.output().template mutable_data<T>();
   const Tensor& logits = ctx.input(0);
   const int64_t rows = logits.dim(0), classes = logits.dim(1);
   const T* x = logits.data<T>();
   with_indices(ctx.input(1), [&](const auto* labels) {
     check_labels(ctx, labels, rows, classes);
+    T* loss = ctx.output().template mutable_data<T>();
     Tensor scratch = ctx.scratch(dtype_of<T>, Shape{classes});
     for (int64_t row = 0; row < rows; ++row, x += classes) {
       const T max = row_max(x, classes);

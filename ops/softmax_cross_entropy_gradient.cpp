@@ -44,12 +44,12 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
-  T* y = ctx.output().template mutable_data<T>();
   const Tensor& logits = ctx.input(1);
   const int64_t rows = logits.dim(0), classes = logits.dim(1);
   const T *dloss = ctx.input(0).data<T>(), *x = logits.data<T>();
   with_indices(ctx.input(2), [&](const auto* labels) {
     check_labels(ctx, labels, rows, classes);
+    T* y = ctx.output().template mutable_data<T>();
     for (int64_t row = 0; row < rows; ++row, x += classes, y += classes) {
       const T sum = row_exp(x, y, classes, row_max(x, classes));
       for (int64_t j = 0; j < classes; ++j) y[j] = dloss[row] * (y[j] / sum);

@@ -21,7 +21,8 @@ Shape part_shape(const Context& ctx, const Shape& x, int axis) {
   Shape part = x;
   if (x[axis] < 0) return part;
   if (x[axis] % parts != 0)
-    throw ctx.error("cannot cut ", x, " into ", parts, " equal parts along axis ", axis);
+    throw ctx.error("cannot cut ", x, " into ", parts, " equal parts along axis ", axis,
+                    "; choose a number that divides ", x[axis]);
   part.set(axis, x[axis] / parts);
   return part;
 }
@@ -55,7 +56,7 @@ void cpu(KernelContext& ctx) {
       ctx.set_output(i, x.rows(i * part[0], (i + 1) * part[0]));
     else
       runs.copy_out(static_cast<const char*>(x.raw()) + i * runs.part_bytes,
-                    static_cast<char*>(ctx.output(i).mutable_raw()));
+                    static_cast<char*>(ctx.output(i, part).mutable_raw()));
   }
 }
 

@@ -92,6 +92,7 @@ void copy_walk(Walk walk, const void* from, void* to) {
 
 Strides dense_strides(const Shape& shape) {
   Strides strides = {};
+  if (shape.size() == 0) return strides;
   int64_t stride = 1;
   for (int d = shape.ndim() - 1; d >= 0; --d) {
     strides[static_cast<size_t>(d)] = stride;

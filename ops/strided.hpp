@@ -9,7 +9,7 @@ namespace troupe {
 
 using Strides = std::array<int64_t, Shape::kNdimMax>;  // in elements, for each dimension
 
-Strides dense_strides(const Shape& shape);
+Strides dense_strides(const Shape& shape);  // zeros for an empty tensor, where nobody walks
 
 // y[i . y_strides] = x[i . x_strides] for every index i within `shape`. x and y do not overlap.
 void copy_strided(int64_t element_size, const Shape& shape, const void* x, const Strides& x_strides,

@@ -8,7 +8,8 @@ namespace {
 
 template <class Context>
 Error mismatch(const Context& ctx, const Shape& x, const Shape& like) {
-  return ctx.error(x, " is not what ", like, " broadcasts to, so it cannot be summed down to it");
+  return ctx.error(x, " is not what ", like, " broadcasts to, so it cannot be summed down to it; ",
+                   "from the last dimension on, sizes of `like` must be those of x or 1");
 }
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {

@@ -24,9 +24,12 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (shape.size() > int64_t{1} << kAttemptShift)
     throw ctx.error("draws at most 2^40 numbers, got ", shape);
   const double mean = ctx.attr<double>("mean"), stddev = ctx.attr<double>("stddev");
-  if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0)
-    throw ctx.error("wants a finite mean and a finite stddev of at least 0, got ", mean, " and ",
-                    stddev);
+  const double farthest = std::abs(mean) + 2 * stddev;
+  const DType dtype = ctx.attr<DType>("dtype");
+  if (!(stddev >= 0) || !(dtype == DType::f32 ? std::isfinite(static_cast<float>(farthest))
+                                              : std::isfinite(farthest)))
+    throw ctx.error("wants a mean and a stddev of at least 0 whose numbers, up to ", farthest,
+                    ", are finite as ", dtype, ", got ", mean, " and ", stddev);
   return {shape};
 }
 

@@ -20,8 +20,9 @@ struct Sliding {
 inline Sliding slide(int64_t input, int64_t window, int64_t stride, bool same) {
   if (input < 0) return {-1, 0, 0};
   if (!same) return {(input - window) / stride + 1, 0, 0};
-  const int64_t size = (input + stride - 1) / stride;
-  const int64_t padding = std::max<int64_t>((size - 1) * stride + window - input, 0);
+  if (input == 0) return {};
+  const int64_t size = (input - 1) / stride + 1;  // and (size - 1) * stride is below input
+  const int64_t padding = std::max<int64_t>((size - 1) * stride - input + window, 0);
   return {size, padding / 2, padding - padding / 2};
 }
 

@@ -45,4 +45,12 @@ const ListedCases listed(cases);
 
 TEST_CASE("ArgMax finds the first of the greatest") { check(cases()); }
 
+TEST_CASE("nothing to choose from is refused where the graph could not know it") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, Shape{-1});
+  const Output y = argmax(x, 0);  // its shape is known
+  CHECK_THROWS_WITH_AS(evaluate(y, {{x, f32(zeros({0}))}}),
+                       doctest::Contains("has nothing to choose from along axis 0 of [0]"), Error);
+}
+
 }  // namespace troupe

@@ -15,8 +15,17 @@ OpCases cases() {
                    .attrs = {{"dtype", DType::f32}},
                    .expected = {f32(vector({0.1, 1e300}))},
                    .as_written = true,
-
                    .smooth = false},
+                  {.name = "f64 to f32 and back, with the slope of either",
+                   .op = "Cast",
+                   .inputs = {vector({0.5, -0.25})},
+                   .expected = {vector({0.5, -0.25})},
+                   .build =
+                       [](Graph&, const std::vector<Output>& x) {
+                         return std::vector<Output>{cast(cast(x[0], DType::f32), DType::f64)};
+                       },
+                   .as_written = true,
+                   .gradient_tolerance = 1e-3},  // differences of f32, which has 24 bits
                   {.name = "f32 to f64",
                    .op = "Cast",
                    .inputs = {f32(vector({0.5, NAN}))},

@@ -52,6 +52,8 @@ TEST_CASE("CheckFinite says what is not finite, how much of it, and where") {
       CHECK(text.find("the loss: 2 of 6 elements are not finite, the first is nan at [1, 1] in "
                       "step 12") != text.npos);
     }
+    // Outside a training there is no step to name.
+    CHECK_THROWS_WITH_AS(evaluate(y), doctest::Contains("nan at [1, 1]; try"), Error);
   }
 }
 

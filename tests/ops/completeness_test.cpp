@@ -18,7 +18,6 @@ namespace {
 const std::map<std::string, std::string> kElsewhere = {
     {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
     {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
-    {"WithGradient", "holds a function, which no table can: tests/graph"},
 };
 
 struct Tested {
@@ -26,12 +25,19 @@ struct Tested {
   bool refusal = false, bad_shape = false, gradient = false;
 };
 
-using DTypes = std::vector<DType>;
-
-DTypes dtypes_of(const std::vector<Tensor>& inputs) {
-  DTypes dtypes;
-  for (const Tensor& input : inputs) dtypes.push_back(input.dtype());
-  return dtypes;
+// All of a case but shapes and values, as text.
+template <class Case>
+std::string form_of(const Case& c) {
+  std::string form;
+  for (const Tensor& input : c.inputs) form += detail::concat(input.dtype(), ", ");
+  for (const AttrSpec& spec : builtin_ops()->get(c.op).attrs) {
+    const auto given = c.attrs.find(spec.name);
+    if (given != c.attrs.end())
+      form += spec.name + "=" + to_string(given->second) + " ";
+    else if (spec.default_value)
+      form += spec.name + "=" + to_string(*spec.default_value) + " ";
+  }
+  return form;
 }
 
 const std::vector<OpCases>& tables() {
@@ -45,20 +51,20 @@ const std::vector<OpCases>& tables() {
 
 std::map<std::string, Tested> tested_ops() {
   std::map<std::string, Tested> tested;
-  std::map<std::string, std::set<DTypes>> good;
+  std::map<std::string, std::set<std::string>> good;
   for (const OpCases& table : tables())
     for (const OpCase& c : table.values) {
       Tested& op = tested[c.op];
       if (!op.value || op.value->build) op.value = &c;
       const auto is_f64 = [](const Tensor& t) { return t.dtype() == DType::f64 && t.size() > 0; };
       if (c.smooth && std::any_of(c.inputs.begin(), c.inputs.end(), is_f64)) op.gradient = true;
-      good[c.op].insert(dtypes_of(c.inputs));
+      good[c.op].insert(form_of(c));
     }
   for (const OpCases& table : tables())
     for (const OpError& e : table.errors) {
       tested[e.op].refusal = true;
-      // With inputs like those of a value case, nothing but shapes and attributes can be wrong.
-      if (good[e.op].count(dtypes_of(e.inputs))) tested[e.op].bad_shape = true;
+      // Beside a value case of the same form, nothing but shapes can be wrong.
+      if (!e.when_run && good[e.op].count(form_of(e))) tested[e.op].bad_shape = true;
     }
   return tested;
 }

@@ -59,6 +59,9 @@ OpCases cases() {
               },
           .errors = {
               {.op = "Fill",
+               .attrs = {{"shape", Shape{int64_t{1} << 61}}, {"value", 1.0}, {"dtype", DType::f64}},
+               .message = "[2305843009213693952] has more than 2^59 elements"},
+              {.op = "Fill",
                .inputs = {},
                .attrs = {{"shape", Shape{-1}}, {"value", 1.0}, {"dtype", DType::f32}},
                .message = "wants a shape without -1, got [-1]"},

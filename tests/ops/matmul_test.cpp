@@ -158,8 +158,11 @@ TEST_CASE("inner sizes that are not known while building are checked when the st
                b = placeholder(graph, DType::f32, {-1, 4});
   const Output c = matmul(a, b);
   CHECK(c.shape() == Shape{2, 4});
-  CHECK_THROWS_WITH_AS(evaluate(c, {{a, f32(zeros({2, 3}))}, {b, f32(zeros({5, 4}))}}),
-                       doctest::Contains("inner sizes differ: [2, 3] times [5, 4]"), Error);
+  const FedValues feeds = {{a, f32(zeros({2, 3}))}, {b, f32(zeros({5, 4}))}};
+  const doctest::Contains refusal("inner sizes differ: [2, 3] times [5, 4]");
+  CHECK_THROWS_WITH_AS(evaluate(c, feeds), refusal, Error);
+  for (const auto& device : accelerators())
+    CHECK_THROWS_WITH_AS(evaluate_on(*device, graph, {c}, feeds), refusal, Error);
 }
 
 TEST_CASE("firings of one node on several threads, of several shapes, do not disturb each other") {

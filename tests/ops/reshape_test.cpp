@@ -42,6 +42,10 @@ OpCases cases() {
               },
           .errors = {
               {.op = "Reshape",
+               .inputs = {zeros({4})},
+               .attrs = {{"shape", Shape{3, 2}}},
+               .message = "the 4 elements of [4] do not fit into [3, 2]"},
+              {.op = "Reshape",
                .inputs = {zeros({2, 3})},
                .attrs = {{"shape", Shape{4}}},
                .message = "the 6 elements of [2, 3] do not fit into [4]"},

@@ -82,6 +82,11 @@ OpCases cases() {
               },
           .errors = {
               {.op = "Slice",
+               .inputs = {zeros({2, 2})},
+               .attrs = {{"begin", std::vector<int64_t>{0, 1}},
+                         {"size", std::vector<int64_t>{-1, 2}}},
+               .message = "begin 1 and size 2 are not within axis 1 of [2, 2]"},
+              {.op = "Slice",
                .inputs = {zeros({2, 3})},
                .attrs = {{"begin", std::vector<int64_t>{0}}, {"size", std::vector<int64_t>{1}}},
                .message = "wants a begin and a size for each of 2 dimensions, got 1 and 1"},

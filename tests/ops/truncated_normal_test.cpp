@@ -42,7 +42,17 @@ OpCases cases() {
                       .message = "wants a shape without -1, got [2, -1]"},
                      {.op = "TruncatedNormal",
                       .attrs = attrs({2}, DType::f32, 0, -1),
-                      .message = "a finite stddev of at least 0, got 0 and -1"},
+                      .message = "a stddev of at least 0 whose numbers, up to -2, are finite as "
+                                 "f32, got 0 and -1"},
+                     {.op = "TruncatedNormal",
+                      .attrs = attrs({2}, DType::f32, 3e38, 1e38),
+                      .message = "are finite as f32, got 3e+38 and 1e+38"},
+                     {.op = "TruncatedNormal",
+                      .attrs = attrs({2}, DType::f64, 0, 1e308),
+                      .message = "are finite as f64, got 0 and 1e+308"},
+                     {.op = "TruncatedNormal",
+                      .attrs = attrs({2}, DType::f64, NAN, 1),
+                      .message = "are finite as f64, got nan and 1"},
                      {.op = "TruncatedNormal",
                       .attrs = attrs({2}, DType::i64),
                       .message = "has no kernel for i64; cast to one of f32, f64"}}};

@@ -51,15 +51,17 @@ TEST_CASE("with_gradient refuses inputs of another graph and an empty backward f
   const auto backward = [](const std::vector<Output>&, Output, Output dy) {
     return std::vector<Output>{dy};
   };
-  CHECK_THROWS_WITH_AS(
-      with_gradient({y}, x, backward, {"train.cpp", 42}),
-      "WithGradient node WithGradient made at train.cpp:42: input 0 is undefined or of "
-      "another graph than the result",
-      Error);
-  CHECK_THROWS_WITH_AS(
-      with_gradient({x}, x, nullptr, {"train.cpp", 42}),
-      "WithGradient node WithGradient_1 made at train.cpp:42: the backward function is empty",
-      Error);
+  CHECK_THROWS_WITH_AS(with_gradient({y}, x, backward, {"train.cpp", 42}),
+                       "WithGradient made at train.cpp:42: input 0 is undefined or of another "
+                       "graph than the result; name what the result was made of",
+                       Error);
+  CHECK_THROWS_WITH_AS(with_gradient({Output{&graph, 7, 0}}, x, backward),
+                       doctest::Contains("the graph has no node number 7"), Error);
+  CHECK_THROWS_WITH_AS(with_gradient({x}, x, nullptr, {"train.cpp", 42}),
+                       "WithGradient made at train.cpp:42: the backward function is empty; it "
+                       "makes the inputs' gradients of y's",
+                       Error);
+  CHECK(graph.nodes().size() == 1);  // nothing is left behind
 }
 
 }  // namespace troupe
