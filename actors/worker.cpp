@@ -22,6 +22,11 @@ struct WorkerState {
     std::shared_ptr<const Graph> graph;
     int64_t node_count = 0;
     std::map<uint32_t, std::shared_ptr<Installation>> installations;
+    // A step that runs keeps what it runs in: it has to end.
+    ~SessionParts() {
+      for (auto& [id, installation] : installations)
+        installation->cancel_all(Errc::cancelled, "the session has ended");
+    }
   };
   std::map<uint64_t, SessionParts> sessions;
 
@@ -98,11 +103,8 @@ std::map<int32_t, EdgeCount> WorkerState::uninstall(const Uninstall& m) {
     sessions.at(m.session).installations.erase(executable);
     return sent;
   }
-  if (auto session = sessions.find(m.session); session != sessions.end())
-    for (auto& [id, installation] : session->second.installations)
-      installation->cancel_all(Errc::cancelled, "the session has ended");
-  process->services().forget(m.session);
   sessions.erase(m.session);
+  process->services().forget(m.session);
   return {};
 }
 

@@ -94,7 +94,8 @@ TEST_CASE("uniform numbers fill their range evenly and stay below its end") {
   Graph graph;
   // One float apart: half of all draws round up to `high`.
   const float high = std::nextafter(1.0f, 2.0f);
-  for (float v : evaluate(random_uniform(graph, {1000}, 1, high)).values<float>()) CHECK(v == 1.0f);
+  const Tensor value = evaluate(random_uniform(graph, {1000}, 1, high));
+  for (float v : value.values<float>()) CHECK(v == 1.0f);
   double sum = 0, squares = 0;
   const Tensor y = evaluate(random_uniform(graph, {100000}, -1, 1));
   for (float v : y.values<float>()) {
