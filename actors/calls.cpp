@@ -34,6 +34,7 @@ Calls::Calls(Process& process, Members& members, const caf::actor& asker, Graph&
              uint64_t session, std::function<void(int64_t)> settled)
     : process_(process),
       members_(members),
+      asker_(asker),
       graph_(graph),
       session_(session),
       settled_(std::move(settled)),
@@ -416,7 +417,7 @@ std::vector<CutEdge> Calls::cut_edges(int64_t id) const {
     if (auto it = state_.calls().find(id); it != state_.calls().end())
       executable = it->second.executable;
   }
-  add(sent, survey_edges(process_, members_.agents(), session_, executable));
+  add(sent, survey_edges(process_, asker_, members_.agents(), session_, executable));
   std::vector<CutEdge> out;
   for (const Partition& p : call->partitions)
     for (const Edge& edge : p.edges) {

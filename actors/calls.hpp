@@ -126,6 +126,7 @@ class Calls {
 
   Process& process_;
   Members& members_;
+  const caf::actor& asker_;
   Graph& graph_;
   const uint64_t session_;
   const std::function<void(int64_t call)> settled_;

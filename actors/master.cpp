@@ -146,7 +146,7 @@ std::vector<std::string> Master::devices() const {
   return out;
 }
 
-void Master::start_trace() { begin_trace(process_, agents()); }
-std::string Master::stop_trace() { return end_trace(process_, agents()); }
+void Master::start_trace() { begin_trace(process_, asker_, agents()); }
+std::string Master::stop_trace() { return end_trace(process_, asker_, agents()); }
 
 }  // namespace troupe

@@ -1,44 +1,83 @@
 // Implements actors/survey.hpp.
 #include "actors/survey.hpp"
-#include "actors/joined.hpp"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "actors/ask.hpp"
+#include "actors/joined.hpp"
+#include "actors/requests.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr int kClockSamples = 8;
+constexpr size_t kClockSamples = 8;
 
-// Asks each agent in turn and hands its answer to `take`; who does not answer is named in the log.
-template <class Answer, class Question>
-void ask_each(Process& process, const Agents& agents, const char* what, const Question& question,
-              const std::function<void(const std::string& task, const Answer&)>& take) {
-  caf::scoped_actor self(process.system());
-  for (const auto& [task, agent] : agents)
-    self->request(agent, kSurveyTimeout, question)
-        .receive([&, task = task](const Answer& answer) { take(task, answer); },
-                 [&, task = task](const caf::error& e) {
-                   process.log()->warn("{}: no answer: peer={} error={}", what, task,
-                                       from_caf(e).second);
-                 });
+// Asks one agent, on the asker's thread; `told` is called once, with its answer.
+template <class Answer>
+using Question = std::function<void(Requests&, const caf::actor& agent, Requests::Then<Answer>)>;
+
+// Asks all agents at once. The answers by task; who has given none is named in the log.
+template <class Answer>
+std::map<std::string, Answer> ask_all(Process& process, const caf::actor& asker,
+                                      const Agents& agents, const char* what,
+                                      Question<Answer> question) {
+  struct Open {
+    std::mutex mutex;                           // guards the rest
+    std::map<std::string, std::string> silent;  // tasks without an answer, and why
+    std::map<std::string, Answer> answers;
+    size_t waiting = 0;
+    std::condition_variable changed;
+  };
+  auto open = std::make_shared<Open>();
+  open->waiting = agents.size();
+  for (const auto& [task, agent] : agents) open->silent[task] = "no answer in time";
+  with_requests(asker, [open, agents, question = std::move(question)](Requests& requests) {
+    for (const auto& [task, agent] : agents)
+      question(requests, agent,
+               [open, task = task](Errc code, const std::string& text, const Answer& answer) {
+                 std::lock_guard lock(open->mutex);
+                 if (code == Errc::ok) {
+                   open->answers[task] = answer;
+                   open->silent.erase(task);
+                 } else {
+                   open->silent[task] = text;
+                 }
+                 --open->waiting;
+                 open->changed.notify_all();
+               });
+  });
+  std::unique_lock lock(open->mutex);
+  open->changed.wait_for(lock, kSurveyTimeout, [&] { return open->waiting == 0; });
+  for (const auto& [task, why] : open->silent)
+    process.log()->warn("{}: left out: peer={} error={}", what, task, why);
+  return open->answers;
 }
 
-int64_t clock_ahead(Process& process, const caf::actor& agent) {
-  caf::scoped_actor self(process.system());
-  std::vector<ClockSample> samples;
-  for (int i = 0; i < kClockSamples; ++i) {
-    const int64_t asked = Tracer::now_ns();
-    bool answered = false;
-    self->request(agent, kSurveyTimeout, ReadClock{})
-        .receive(
-            [&](const ClockReading& m) {
-              samples.push_back({asked, m.unix_ns, Tracer::now_ns()});
-              answered = true;
-            },
-            [](const caf::error&) {});  // it will not answer SetTracing either, which is logged
-    if (!answered) break;
-  }
-  return clock_ahead_ns(samples);
+template <class Answer, class Message>
+Question<Answer> asking(Message message) {
+  return [message](Requests& requests, const caf::actor& agent, Requests::Then<Answer> told) {
+    requests.ask<Answer>(agent, kSurveyTimeout, message, std::move(told));
+  };
+}
+
+// Reads the agent's clock until there are enough samples, and then has it end its trace.
+void take_trace(Requests& requests, const caf::actor& agent, int64_t origin,
+                std::vector<ClockSample> samples, Requests::Then<TraceEvents> told) {
+  const auto end = [&requests, agent, origin, told](const std::vector<ClockSample>& read) {
+    requests.ask<TraceEvents>(agent, kSurveyTimeout,
+                              SetTracing{false, origin + clock_ahead_ns(read)}, told);
+  };
+  if (samples.size() == kClockSamples) return end(samples);
+  requests.ask<ClockReading>(
+      agent, kSurveyTimeout, ReadClock{},
+      [&requests, agent, origin, samples = std::move(samples), told, end, asked = Tracer::now_ns()](
+          Errc code, const std::string&, const ClockReading& m) mutable {
+        if (code != Errc::ok) return end(samples);
+        samples.push_back({asked, m.unix_ns, Tracer::now_ns()});
+        take_trace(requests, agent, origin, samples, told);
+      });
 }
 
 }  // namespace
@@ -67,28 +106,31 @@ EdgeCounts to_message(const std::map<int32_t, EdgeCount>& counts) {
   return out;
 }
 
-std::map<int32_t, EdgeCount> survey_edges(Process& process, const Agents& agents, uint64_t session,
+std::map<int32_t, EdgeCount> survey_edges(Process& process, const caf::actor& asker,
+                                          const Agents& agents, uint64_t session,
                                           uint32_t executable) {
   std::map<int32_t, EdgeCount> out;
-  ask_each<EdgeCounts>(process, agents, "edges", CountEdges{session, executable},
-                       [&](const std::string&, const EdgeCounts& m) { add(out, from_message(m)); });
+  for (const auto& [task, counts] : ask_all<EdgeCounts>(
+           process, asker, agents, "edges", asking<EdgeCounts>(CountEdges{session, executable})))
+    add(out, from_message(counts));
   return out;
 }
 
-void begin_trace(Process& process, const Agents& agents) {
+void begin_trace(Process& process, const caf::actor& asker, const Agents& agents) {
   process.tracer().start();
-  ask_each<TraceEvents>(process, agents, "trace", SetTracing{true, 0},
-                        [](const std::string&, const TraceEvents&) {});
+  ask_all<TraceEvents>(process, asker, agents, "trace", asking<TraceEvents>(SetTracing{true, 0}));
 }
 
-std::string end_trace(Process& process, const Agents& agents) {
+std::string end_trace(Process& process, const caf::actor& asker, const Agents& agents) {
   process.tracer().stop();
   const int64_t origin = process.tracer().started_ns();
   std::vector<std::string> parts = {process.tracer().take(origin)};
-  for (const auto& agent : agents)
-    ask_each<TraceEvents>(
-        process, {agent}, "trace", SetTracing{false, origin + clock_ahead(process, agent.second)},
-        [&](const std::string&, const TraceEvents& m) { parts.push_back(m.json); });
+  const auto take = [origin](Requests& requests, const caf::actor& agent,
+                             Requests::Then<TraceEvents> told) {
+    take_trace(requests, agent, origin, {}, std::move(told));
+  };
+  for (auto& [task, events] : ask_all<TraceEvents>(process, asker, agents, "trace", take))
+    parts.push_back(std::move(events.json));
   return chrome_trace(parts);
 }
 

@@ -19,8 +19,8 @@ namespace troupe {
 // Worker actors by task.
 using Agents = std::map<std::string, caf::actor>;
 
-// An agent that does not answer one of these questions for this long is left out, and a line says
-// so.
+// All agents are asked at once. One that is lost is left out at once, and one that has not answered
+// by then is, too: a line says so.
 inline constexpr std::chrono::seconds kSurveyTimeout{5};
 // The report of a stall does not wait long for those who may be the reason for it.
 // A process asks its shards, and gives them half of that.
@@ -30,16 +30,20 @@ void add(std::map<int32_t, EdgeCount>& sum, const std::map<int32_t, EdgeCount>& 
 std::map<int32_t, EdgeCount> from_message(const EdgeCounts& message);
 EdgeCounts to_message(const std::map<int32_t, EdgeCount>& counts);
 
-// What `executable` has sent so far from the processes of `agents`. Blocks; not on an actor's
-// thread.
-std::map<int32_t, EdgeCount> survey_edges(Process& process, const Agents& agents, uint64_t session,
+// The next three ask through `asker` (ask.hpp), and block, for kSurveyTimeout at most; not on an
+// actor's thread.
+//
+// What `executable` has sent so far from the processes of `agents`; without what one that is left
+// out has sent.
+std::map<int32_t, EdgeCount> survey_edges(Process& process, const caf::actor& asker,
+                                          const Agents& agents, uint64_t session,
                                           uint32_t executable);
-
-// Makes every process record. Blocks until all do.
-void begin_trace(Process& process, const Agents& agents);
-// Ends that and returns one Chrome trace. Its times count from the moment this process began to
-// record; clocks of other hosts are corrected by what they show now. Blocks.
-std::string end_trace(Process& process, const Agents& agents);
+// Makes every process record, and returns when all do.
+void begin_trace(Process& process, const caf::actor& asker, const Agents& agents);
+// Ends that and returns one Chrome trace, without the events of a process that is left out. Its
+// times count from the moment this process began to record; clocks of other hosts are corrected by
+// what they show now.
+std::string end_trace(Process& process, const caf::actor& asker, const Agents& agents);
 
 // A run that does not get on.
 struct Stall {

@@ -154,12 +154,15 @@ class Session {
 
   // What a prepared call looks like, for people.
   std::vector<PlacedNode> placement(const Callable& callable) const;
+  // Without what a process has sent that is lost, or does not answer within 5 s; a warning names it.
   std::vector<CutEdge> cut_edges(const Callable& callable) const;
   std::string dot(const Callable& callable) const;  // Graphviz, one cluster per device
   std::vector<std::string> devices() const;         // all the session can place on
   std::vector<DeviceState> device_states() const;   // of this process
 
-  // Records what every process does from now on; stop_trace() returns a Chrome trace (JSON).
+  // Records what every process does from now on; stop_trace() returns a Chrome trace (JSON). Each
+  // takes 5 s at most: a process that is lost, or does not answer by then, is left out, and a
+  // warning names it.
   void start_trace();
   std::string stop_trace();
 

@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <future>
+#include <mutex>
 #include <set>
+#include <thread>
 
+#include "actors/ask.hpp"
 #include "actors/session_state.hpp"
 #include "actors/survey.hpp"
 #include "tests/support/local_cluster.hpp"
@@ -164,6 +167,65 @@ TEST_CASE("the trace of a training step shows every process's part on one time l
     if (contains(name, "ps")) want = {"update"};
     for (const std::string& category : want) CHECK_MESSAGE(got.count(category), category);
   }
+}
+
+TEST_CASE("a lost process is left out of counts and traces at once, and a line says so") {
+  LocalCluster cluster(kMembers);
+  Graph g;
+  std::mutex mutex;  // guards the next
+  std::vector<std::string> lines;
+  Session session = cluster.connect(g, [&](LogLevel, const std::string& line) {
+    std::lock_guard lock(mutex);
+    lines.push_back(line);
+  });
+  Process& process = *session.state().process;
+  const caf::actor asker = spawn_asker(process.system());
+  process.track(asker);
+  const Agents agents = session.state().master->agents();  // as somebody knows them who asks now
+  REQUIRE(agents.size() == 3);
+  session.start_trace();
+  cluster.process(0).stop();
+  while (session.state().master->agents().size() == 3) std::this_thread::yield();
+  survey_edges(process, asker, agents, 1, 1);
+  const std::string trace = end_trace(process, asker, agents);
+  CHECK(!contains(trace, kMembers[0]));
+  CHECK(contains(trace, kMembers[1]));
+  CHECK(contains(trace, kMembers[2]));
+  std::lock_guard lock(mutex);
+  size_t said = 0;
+  for (const std::string& line : lines) {
+    if (!contains(line, "left out")) continue;
+    ++said;
+    CHECK_MESSAGE(contains(line, "peer=/job:ps/task:0 error=the process is gone"), line);
+  }
+  CHECK(said == 2);
+}
+
+TEST_CASE("agents are asked at once, not one after the other") {
+  Process process("/job:client/task:0", {.threads = 1});
+  const caf::actor asker = spawn_asker(process.system());
+  // The first one answers when the second one has been asked.
+  const caf::actor first =
+      process.system().spawn([](caf::event_based_actor* self) -> caf::behavior {
+        auto held = std::make_shared<caf::typed_response_promise<EdgeCounts>>();
+        return {
+            [=](const CountEdges&) { return *held = self->make_response_promise<EdgeCounts>(); },
+            [=](caf::ok_atom) {
+              held->deliver(EdgeCounts{{3}, {1}, {20}});
+            }};
+      });
+  const caf::actor second =
+      process.system().spawn([first](caf::event_based_actor* self) -> caf::behavior {
+        return {[=](const CountEdges&) {
+          self->send(first, caf::ok_atom_v);
+          return EdgeCounts{{3}, {2}, {40}};
+        }};
+      });
+  for (const caf::actor& actor : {asker, first, second}) process.track(actor);
+  const auto sum = survey_edges(process, asker, {{"a", first}, {"b", second}}, 1, 1);
+  REQUIRE(sum.count(3) == 1);
+  CHECK(sum.at(3).transfers == 3);
+  CHECK(sum.at(3).bytes == 60);
 }
 
 TEST_CASE("the report of a stall says which node, which request and which shard wait for whom") {
