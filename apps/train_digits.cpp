@@ -248,6 +248,10 @@ int run(const options::variables_map& given) {
     throw Error(Errc::invalid_argument, "--kill wants worker or ps, got \"", kill, "\"");
   if (!kill.empty() && !std::getenv("TROUPE_RUN_DIR"))
     throw Error(Errc::invalid_argument, "--kill works only under actor-node up");
+  if (given.count("verify") && cluster.addresses.empty())
+    throw Error(
+        Errc::invalid_argument,
+        "--verify compares a run on a cluster with one in one process; this is one process");
   const std::filesystem::path out =
       std::filesystem::absolute(given["out"].as<std::string>()).lexically_normal();
   std::filesystem::create_directories(out);
@@ -290,7 +294,7 @@ int run(const options::variables_map& given) {
               trace.c_str(), picture.c_str());
 
   bool good = true;
-  if (!cluster.addresses.empty() && (!kill.empty() || given.count("verify")))
+  if (!kill.empty() || given.count("verify"))
     good = verify(s, batches, process, results[0].second.result.weights_sha256);
   return judge(results, s.wanted_accuracy) && good ? 0 : 1;
 }

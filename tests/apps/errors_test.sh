@@ -37,6 +37,7 @@ expect 3 '' "$build/actor-node" up --ps 0 --workers 1 sh -c 'exit 3'
 expect 127 'cannot run' "$build/actor-node" up --ps 0 --workers 1 "$out/no-such-program"
 
 expect 64 'only under actor-node up' "$build/train_digits" --digits "$data" --kill ps
+expect 64 'this is one process' "$build/train_digits" --digits "$data" --verify --out "$out/x"
 expect 64 'steps' "$build/train_digits" --digits "$data" --steps many
 expect 64 'dropout' "$build/train_digits" --digits "$data" --dropout 1
 expect 64 'wants 0 to 1436' "$build/train_digits" --digits "$data" --validation 1437
