@@ -154,7 +154,7 @@ class Session {
 
   // What a prepared call looks like, for people.
   std::vector<PlacedNode> placement(const Callable& callable) const;
-  // Without what a process has sent that is lost, or does not answer within 5 s; a warning names it.
+  // Without what a lost process has sent, or one that does not answer in 5 s; a warning names it.
   std::vector<CutEdge> cut_edges(const Callable& callable) const;
   std::string dot(const Callable& callable) const;  // Graphviz, one cluster per device
   std::vector<std::string> devices() const;         // all the session can place on
