@@ -113,7 +113,7 @@ class GraphReader {
     int64_t product = 1;
     for (int64_t d : dims)
       if (d < least || (d > 0 && __builtin_mul_overflow(product, d, &product)) ||
-          product > (int64_t{1} << 62))
+          product > (int64_t{1} << 59))  // what Shape::size() allows
         throw error("attribute ", attr, " has a shape past all bounds");
     return Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(dims.size())));
   }
