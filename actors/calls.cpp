@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "actors/gate.hpp"
 #include "actors/survey.hpp"
 #include "graph/passes.hpp"
 #include "troupe/device_name.hpp"
@@ -50,7 +51,7 @@ void Calls::set_ensure(Ensure ensure) {
 
 int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
   const auto known = [&]() -> int64_t {  // requires mutex_; 0: it is to be prepared
-    if (stopped_) throw Error(Errc::cancelled, "the session is closed; make a new one");
+    if (stopped_) throw Error(Errc::cancelled, kSessionClosed);
     auto it = ids_.find({fetches, feeds});
     return it != ids_.end() && calls_.at(it->second).code == Errc::ok ? it->second : 0;
   };
@@ -176,7 +177,7 @@ void Calls::wait_ready(int64_t id, std::chrono::milliseconds timeout) {
     const Call& call = calls_.at(id);
     changed_.wait_for(lock, timeout,
                       [&] { return call.live || call.code != Errc::ok || stopped_; });
-    if (stopped_) throw Error(Errc::cancelled, "the session was closed; make a new one");
+    if (stopped_) throw Error(Errc::cancelled, kSessionClosed);
     if (call.live) return;
     if (call.code != Errc::ok) throw Error(call.code, call.error);
   }

@@ -15,6 +15,9 @@ namespace troupe {
 
 class Master;
 
+// What is refused from then on.
+inline constexpr char kSessionClosed[] = "the session is closed; make a new one";
+
 class Gate {
  public:
   explicit Gate(Master& master) : master_(master) {}

@@ -229,8 +229,8 @@ void Process::stop() {
   }
   services_.reset();
   mesh_.reset();
-  net_.reset();    // CAF waits for threads that have called it
-  doors_.reset();  // actor handles must not outlive the system
+  net_.reset();         // CAF waits for threads that have called it
+  doors_->close_all();  // actor handles must not outlive the system; lanes may still close theirs
 }
 
 caf::actor Process::remote(const std::string& task, uint64_t actor_id) {
@@ -245,9 +245,7 @@ caf::actor Process::remote(const std::string& task, uint64_t actor_id) {
 
 void Process::open_door(const caf::strong_actor_ptr& actor) { doors_->open(actor); }
 
-void Process::close_door(uint64_t actor_id) {
-  if (doors_) doors_->close(actor_id);
-}
+void Process::close_door(uint64_t actor_id) { doors_->close(actor_id); }
 
 void Process::peer_down(const Member& member, const std::string& reason) {
   services_->peer_down(member.name(), reason);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <future>
 
+#include "actors/gate.hpp"
 #include "actors/messages.hpp"
 #include "actors/joined.hpp"
 
@@ -30,7 +31,7 @@ void check_feeds(const PreparedCall& call, const std::vector<Tensor>& feeds) {
 }
 
 const char kTakenBack[] = "the caller cancelled the step";
-const char kClosed[] = "the session is closed; make a new one";
+const char kClosing[] = "the session is closing";
 
 }  // namespace
 
@@ -86,7 +87,7 @@ class RunTable::Firing {
       if (!watching_) fired_->interrupt(Errc::cancelled, kTakenBack);
     }
     std::lock_guard lock(runs_.mutex_);
-    if (runs_.stopped_) fired_->interrupt(Errc::cancelled, kClosed);
+    if (runs_.stopped_) fired_->interrupt(Errc::cancelled, kSessionClosed);
     at_ = runs_.fired_.insert(runs_.fired_.end(), fired_.get());
   }
   ~Firing() {
@@ -181,7 +182,7 @@ void RunTable::start(int64_t id, const std::vector<Tensor>& feeds, const RunOpti
   {
     std::lock_guard lock(mutex_);
     if (stopped_)
-      refusal = {Errc::cancelled, kClosed, {}};
+      refusal = {Errc::cancelled, kSessionClosed, {}};
     else if (runs_.size() + waiting_count_ >= kRunsMax)
       refusal = {Errc::out_of_memory,
                  detail::concat("more than ", kRunsMax, " runs under way; wait for some of them"),
@@ -222,7 +223,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
   {
     std::lock_guard lock(mutex_);
     if (stopped_) {
-      refusal = {Errc::cancelled, kClosed, {}};
+      refusal = {Errc::cancelled, kSessionClosed, {}};
     } else if (run->cancelled) {
       refusal = run->result;
     } else {
@@ -264,6 +265,17 @@ void RunTable::send_start(const Run& run, int64_t step, int64_t oldest) {
                     caf::make_message(m), nullptr);
 }
 
+// Takes a run that is being told of from the count, also when its `done` throws.
+struct RunTable::Ending {
+  explicit Ending(RunTable& table) : table(table) {}
+  ~Ending() {
+    std::lock_guard lock(table.mutex_);
+    --table.ending_;
+    table.ended_.notify_all();
+  }
+  RunTable& table;
+};
+
 void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const std::string& text,
                            std::vector<Tensor> kept) {
   RunPtr run;
@@ -296,10 +308,8 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
         std::chrono::duration_cast<std::chrono::nanoseconds>(now() - run->started).count();
     process_.tracer().record({"step", detail::concat("run ", id), ended - took, ended, id});
   }
+  const Ending until_told(*this);
   end(run, std::move(result));
-  std::lock_guard lock(mutex_);
-  --ending_;
-  ended_.notify_all();
 }
 
 // Nobody else knows of the run any more.
@@ -374,7 +384,7 @@ void RunTable::stop(std::chrono::milliseconds patience) {
     std::lock_guard lock(mutex_);
     stopped_ = true;
   }
-  cancel_all(Errc::cancelled, "the session is closing");
+  cancel_all(Errc::cancelled, kClosing);
   std::vector<std::pair<int64_t, std::string>> silent;
   {
     std::unique_lock lock(mutex_);
@@ -384,8 +394,7 @@ void RunTable::stop(std::chrono::milliseconds patience) {
       for (const std::string& task : run->open)
         if (task != process_.task()) silent.emplace_back(id, task);
   }
-  for (const auto& [id, task] : silent)
-    finish_part(id, task, Errc::cancelled, "the session is closing", {});
+  for (const auto& [id, task] : silent) finish_part(id, task, Errc::cancelled, kClosing, {});
   std::unique_lock lock(mutex_);
   if (!process_.simulated()) ended_.wait(lock, [this] { return runs_.empty() && ending_ == 0; });
 }

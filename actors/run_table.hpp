@@ -82,6 +82,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
     std::optional<Stall> look(Time now,
                               const std::string& task);  // of tick(): once, when it is due
   };
+  struct Ending;
   class Firing;  // makes one known to cancel_all() and to the caller's Cancellation
 
   Time now() const { return process_.system().clock().now(); }

@@ -72,7 +72,7 @@ Visit visit(const Callable::State* state) {
 
 }  // namespace
 
-Visit SessionState::open() const { return {gate, "the session is closed; make a new one"}; }
+Visit SessionState::open() const { return {gate, kSessionClosed}; }
 
 std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feeds,
                                          const RunOptions& options) const {

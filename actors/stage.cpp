@@ -97,6 +97,7 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
     {
       std::lock_guard lock(mutex_);
       runs_[info.run] = step;
+      if (info.run < oldest_) a.stop(Errc::cancelled, "the run is over");  // its end came first
       early = early_.take(info.run);
       if (early.ended.code != Errc::ok) a.stop(early.ended.code, std::move(early.ended.text));
     }

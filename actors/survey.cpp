@@ -50,9 +50,12 @@ std::map<std::string, Answer> ask_all(Process& process, const caf::actor& asker,
   });
   std::unique_lock lock(open->mutex);
   open->changed.wait_for(lock, kSurveyTimeout, [&] { return open->waiting == 0; });
-  for (const auto& [task, why] : open->silent)
+  const auto silent = open->silent;
+  auto answers = open->answers;
+  lock.unlock();  // late answers need not wait for the program's log
+  for (const auto& [task, why] : silent)
     process.log()->warn("{}: left out: peer={} error={}", what, task, why);
-  return open->answers;
+  return answers;
 }
 
 template <class Answer, class Message>

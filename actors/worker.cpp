@@ -22,7 +22,7 @@ struct WorkerState {
     std::shared_ptr<const Graph> graph;
     int64_t node_count = 0;
     std::map<uint32_t, std::shared_ptr<Installation>> installations;
-    // A step that runs keeps what it runs in: it has to end.
+    // A step that runs keeps what it runs in: it is told to end.
     ~SessionParts() {
       for (auto& [id, installation] : installations)
         installation->cancel_all(Errc::cancelled, "the session has ended");

@@ -56,6 +56,7 @@ class Doors {
   void close(uint64_t actor_id);
   caf::strong_actor_ptr find(uint64_t actor_id) const;  // null if there is none
   size_t size() const;
+  void close_all();
 
  private:
   mutable std::shared_mutex mutex_;

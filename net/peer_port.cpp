@@ -70,6 +70,11 @@ caf::strong_actor_ptr Doors::find(uint64_t actor_id) const {
   const auto it = actors_.find(actor_id);
   return it == actors_.end() ? nullptr : it->second;
 }
+void Doors::close_all() {
+  std::unordered_map<uint64_t, caf::strong_actor_ptr> actors;  // let go of outside the lock
+  std::lock_guard lock(mutex_);
+  actors.swap(actors_);
+}
 size_t Doors::size() const {
   std::shared_lock lock(mutex_);
   return actors_.size();

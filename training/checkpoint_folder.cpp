@@ -12,12 +12,13 @@ std::string CheckpointFolder::path_of(const Manifest& manifest) const {
   return path_ + "/" + manifest_name(manifest.generation, manifest.step);
 }
 
-void CheckpointFolder::claim() {
+std::shared_ptr<const FolderLock> CheckpointFolder::claim() {
   real_disk().make_dirs(path_);
-  lock_ = std::make_unique<FolderLock>(path_);
+  lock_ = std::make_shared<const FolderLock>(path_);
   if (!lock_->held())
     throw Error(Errc::invalid_argument, "another training writes its checkpoints to ", path_,
                 "; wait until it has ended, or choose another checkpoint_dir");
+  return lock_;
 }
 
 void CheckpointFolder::want_unused() const {

@@ -17,9 +17,10 @@ class CheckpointFolder {
   const std::string& path() const { return path_; }
   std::string path_of(const Manifest& manifest) const;
 
-  // Makes the folder, and keeps it for one training until this object goes. Throws:
-  // Error(invalid_argument) while another training has it, in this process or another.
-  void claim();
+  // Makes the folder, and keeps it for one training until this object and all copies of what is
+  // returned have gone. Throws: Error(invalid_argument) while another training has it, in this
+  // process or another.
+  std::shared_ptr<const FolderLock> claim();
   // Throws: Error(invalid_argument) if it has checkpoints, whole or not: those of another run would
   // be counted, and removed, as if they were of this one.
   void want_unused() const;
@@ -35,7 +36,7 @@ class CheckpointFolder {
 
  private:
   std::string path_;
-  std::unique_ptr<FolderLock> lock_;
+  std::shared_ptr<const FolderLock> lock_;
 };
 
 // Error(bad_data): there are checkpoints in the folder, but none is whole.

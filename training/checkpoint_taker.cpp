@@ -13,6 +13,11 @@ struct CheckpointTaker::Order {
   std::map<int32_t, CheckpointFile> files;  // by shard
   std::function<void()> captured;
   Gather::Done done;
+
+  void end(Errc code, const std::string& text) {
+    wanted.lock.reset();  // whoever hears of the end may use the directory
+    done(code, text);
+  }
 };
 
 void CheckpointTaker::take(Wanted wanted, std::vector<ParameterSpec> parameters,
@@ -36,7 +41,7 @@ void CheckpointTaker::take(Wanted wanted, std::vector<ParameterSpec> parameters,
 void CheckpointTaker::capture(const std::shared_ptr<Order>& order) {
   auto gather = std::make_shared<Gather>(order->shards.size(),
                                          [this, order](Errc code, const std::string& text) {
-                                           if (code != Errc::ok) return order->done(code, text);
+                                           if (code != Errc::ok) return order->end(code, text);
                                            order->captured();
                                            name_files(order);
                                          });
@@ -57,7 +62,7 @@ void CheckpointTaker::name_files(const std::shared_ptr<Order>& order) {
 void CheckpointTaker::write_files(const std::shared_ptr<Order>& order) {
   auto gather = std::make_shared<Gather>(order->shards.size(),
                                          [this, order](Errc code, const std::string& text) {
-                                           if (code != Errc::ok) return order->done(code, text);
+                                           if (code != Errc::ok) return order->end(code, text);
                                            commit(order);
                                          });
   for (int32_t shard : order->shards) {
@@ -88,8 +93,9 @@ void CheckpointTaker::commit(const std::shared_ptr<Order>& order) {
     } catch (const Error& e) {  // the new checkpoint is there, whatever becomes of the old ones
       log->warn("old checkpoints not removed: directory={} error={}", dir, e.what());
     }
-    order->done(Errc::ok,
-                dir + "/" + manifest_name(order->manifest.generation, order->manifest.step));
+    order->end(
+        Errc::ok,
+        detail::concat(dir, "/", manifest_name(order->manifest.generation, order->manifest.step)));
   });
 }
 
@@ -101,7 +107,7 @@ void CheckpointTaker::on_disk(const std::shared_ptr<Order>& order,
     try {
       work(disk);
     } catch (const Error& e) {
-      order->done(e.code(), e.what());
+      order->end(e.code(), e.what());
     }
   });
 }

@@ -20,6 +20,7 @@ class CheckpointTaker {
  public:
   struct Wanted {
     std::string directory;
+    std::shared_ptr<const FolderLock> lock;  // held until nothing more is done in the directory
     int64_t step = 0;
     int keep = 3;
     uint64_t data_seed = 0;

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "actors/gate.hpp"
 #include "training/gather.hpp"
 
 namespace troupe {
@@ -26,7 +27,7 @@ class OpenCalls {
       number = open_->next++;
       if (!open_->ended) open_->calls[number] = std::exchange(done, nullptr);
     }
-    if (done) done(Errc::cancelled, kEnded);
+    if (done) done(Errc::cancelled, kSessionClosed);
     return [open = open_, number](Errc code, const std::string& text) {
       Done answer;
       {
@@ -48,11 +49,10 @@ class OpenCalls {
       open_->ended = true;
       calls.swap(open_->calls);
     }
-    for (const auto& [number, done] : calls) done(Errc::cancelled, kEnded);
+    for (const auto& [number, done] : calls) done(Errc::cancelled, kSessionClosed);
   }
 
  private:
-  static constexpr const char* kEnded = "the session is closed; make a new one";
   struct Open {
     std::mutex mutex;  // guards the rest
     std::map<uint64_t, Done> calls;

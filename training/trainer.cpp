@@ -198,7 +198,7 @@ std::optional<Manifest> Trainer::begin_with() {
       group_->wait([&](ParameterGroup::Done done) { group_->ensure({}, std::move(done)); });
     });
   if (!group_->owner()) return std::nullopt;  // its owner takes and restores checkpoints
-  folder_->claim();
+  checkpoints_.lock = folder_->claim();
   if (!options_.resume) {
     folder_->want_unused();
     return std::nullopt;

@@ -149,7 +149,7 @@ class Session {
   std::vector<Tensor> run(const std::vector<Output>& fetches, const Feeds& feeds = {},
                           const RunOptions& options = {});
   // Waits up to 60 s until all is installed. Throws: as run(); Error(peer_lost) naming who is
-  // missing; Error(timeout).
+  // missing, at once if that is a ps whose parameters are first used; Error(timeout).
   Callable prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds = {});
 
   // What a prepared call looks like, for people.
@@ -172,7 +172,8 @@ class Session {
   // Runs and trainings under way end with Errc::cancelled; calls of other threads are waited for,
   // with what they call of the program, and members of the cluster drop what was this session's: up
   // to 2 s for steps there, and 2 s for that. Later calls are refused. Not from within a `done`.
-  // Throws: Error(invalid_argument) from within a callback of train().
+  // Throws: Error(invalid_argument) from within a callback of train(), where a session must not be
+  // destroyed either.
   void close();
 
   SessionState& state() const { return *state_; }

@@ -72,7 +72,7 @@ TEST_CASE("parameters whose first values failed are made when a call is prepared
   CHECK(value(session, "moody") == doctest::Approx(6.2));
 }
 
-TEST_CASE("a ps that is away while parameters are made is waited for, not done without") {
+TEST_CASE("a ps that is away while parameters are made is missed, not done without") {
   LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
   Graph graph;
   const Tower t = tower(graph, "w", fill(graph, {1, 1}, 5, DType::f64));

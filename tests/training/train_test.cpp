@@ -375,14 +375,16 @@ namespace {
 Errc closed_while_training(Session& session, const Fit& fit, TrainOptions options,
                            const std::atomic<bool>& ready) {
   Errc code = Errc::ok;
+  std::atomic<bool> ended{false};
   std::thread trainer([&] {
     try {
       train(session, fit.all, options);
     } catch (const Error& e) {
       code = e.code();
     }
+    ended = true;
   });
-  while (!ready) std::this_thread::yield();
+  while (!ready && !ended) std::this_thread::yield();
   session.close();
   trainer.join();
   return code;
