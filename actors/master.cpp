@@ -123,7 +123,7 @@ void Master::take_back_parts() {
     calls_.remote().uninstall(
         member, -1, [open, task = task](Errc code, const std::string& text, const EdgeCounts&) {
           std::lock_guard lock(open->mutex);
-          if (code == Errc::ok)
+          if (code == Errc::ok || code == Errc::peer_lost)  // who is gone keeps nothing
             open->tasks.erase(task);
           else
             open->tasks[task] = text;

@@ -147,6 +147,25 @@ struct Outcome {
   std::string trace;  // of a training step
 };
 
+// What follows a training: if a process is lost on the way it is done again, with the parameters of
+// the last checkpoint, which a ps does not have any more when it is back.
+template <class F>
+void after_training(Session& session, const TrainOptions& what, const F& work) {
+  const auto end = std::chrono::steady_clock::now() + what.patience;
+  for (;;) {
+    try {
+      return work();
+    } catch (const Error& e) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          end - std::chrono::steady_clock::now());
+      if ((e.code() != Errc::peer_lost && e.code() != Errc::stale) || left.count() <= 0) throw;
+      std::printf("%s: a process was lost after the training; its last checkpoint is loaded: %s\n",
+                  to_string(what.rule), e.what());
+      load_parameters(session, what.checkpoint_dir, left);
+    }
+  }
+}
+
 // `kill`: a job whose process is killed half way; empty: none.
 Outcome train_and_test(Session& session, const Network& net, const Setting& s, TrainOptions what,
                        const std::string& kill) {
@@ -181,8 +200,10 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s, T
   out.result = train(session, net.towers, what);
   line.end();
   out.trace = trace.end();
-  if (validation) out.validation = accuracy_percent(session, net, s.validation);
-  out.test = accuracy_percent(session, net, s.test);
+  after_training(session, what, [&] {
+    if (validation) out.validation = accuracy_percent(session, net, s.validation);
+    out.test = accuracy_percent(session, net, s.test);
+  });
   return out;
 }
 
@@ -281,8 +302,10 @@ int run(const options::variables_map& given) {
     if (!what.resume) std::filesystem::remove_all(what.checkpoint_dir);
     results.emplace_back(rule, train_and_test(session, net, s, what, kill));
     if (rule != Aggregation::sync) continue;
-    const Callable step =
-        session.prepare({net.towers[0].loss, net.towers[0].update}, net.towers[0].feeds);
+    Callable step;
+    after_training(session, what, [&] {
+      step = session.prepare({net.towers[0].loss, net.towers[0].update}, net.towers[0].feeds);
+    });
     picture = write_extra(out / "graph.dot", session.dot(step));
     const std::string& events = results.back().second.trace;
     trace = events.empty() ? "none, as there was no step left to train"

@@ -4,6 +4,7 @@
 
 #include "training/checkpoint_folder.hpp"
 #include "training/parameter_group.hpp"
+#include "training/patience.hpp"
 #include "troupe/trainer.hpp"
 
 namespace troupe {
@@ -40,18 +41,14 @@ std::map<std::string, Tensor> parameter_values(Session& session) {
   return out;
 }
 
-void load_parameters(Session& session, const std::string& checkpoint_dir) {
-  const ParameterVisit group(session);
-  std::vector<int32_t> nodes;
-  for (const auto& node : group->master().graph().nodes())
-    if (node->op->name == "Parameter") nodes.push_back(node->id);
-  if (nodes.empty())
-    throw Error(Errc::invalid_argument, "the graph has no parameters; make some with parameter()");
+namespace {
+
+void load_now(ParameterVisit& group, const std::vector<int32_t>& nodes,
+              const CheckpointFolder& folder) {
   group->wait([&](ParameterGroup::Done done) { group->ensure(nodes, std::move(done)); });
   if (!group->owner())
     throw Error(Errc::invalid_argument,
                 "the parameters are another session's, which alone can set their values");
-  const CheckpointFolder folder(checkpoint_dir);
   const CheckpointFolder::Found found = folder.newest(group->parameters(), std::nullopt);
   if (!found.manifest && !found.damaged.empty()) refuse_damaged(folder, found.damaged.size());
   if (!found.manifest)
@@ -65,6 +62,26 @@ void load_parameters(Session& session, const std::string& checkpoint_dir) {
   start.slots = group->slots_in_graph();
   start.next_step = found.manifest->step;
   group->wait([&](ParameterGroup::Done done) { group->establish(start, std::move(done)); });
+}
+
+}  // namespace
+
+void load_parameters(Session& session, const std::string& checkpoint_dir,
+                     std::chrono::milliseconds patience) {
+  ParameterVisit group(session);
+  std::vector<int32_t> nodes;
+  for (const auto& node : group->master().graph().nodes())
+    if (node->op->name == "Parameter") nodes.push_back(node->id);
+  if (nodes.empty())
+    throw Error(Errc::invalid_argument, "the graph has no parameters; make some with parameter()");
+  const CheckpointFolder folder(checkpoint_dir);
+  patiently(
+      patience, [&] { load_now(group, nodes, folder); },
+      [&](const Error& e) {
+        group->master().process().log()->warn("parameters not loaded yet, tried again: error={}",
+                                              e.what());
+        return true;
+      });
 }
 
 std::vector<ParameterSlice> parameter_slices(Session& session) {

@@ -8,10 +8,10 @@
 #include <exception>
 #include <future>
 #include <mutex>
-#include <thread>
 
 #include "training/checkpoint_folder.hpp"
 #include "training/digest.hpp"
+#include "training/patience.hpp"
 #include "training/train_lead.hpp"
 
 namespace troupe {
@@ -68,8 +68,6 @@ void check_outputs(const Tower& tower) {
     throw Error(Errc::invalid_argument, "the loss of slot ", tower.slot, ", ", tower.loss.name(),
                 ", has no value; are Tower::loss and Tower::update exchanged?");
 }
-
-constexpr std::chrono::milliseconds kEstablishRetryMax{1000};
 
 class Trainer final : TrainLead {
  public:
@@ -165,21 +163,14 @@ class Trainer final : TrainLead {
   int64_t told_step_ = -1;  // by the last progress()
 };
 
-// Before the first step: does what a lost process fails again, until it is back or patience ends.
+// Before the first step.
 template <class F>
 void Trainer::patiently(const F& what) {
-  const auto end = std::chrono::steady_clock::now() + options_.patience;
-  for (std::chrono::milliseconds wait{20};; wait = std::min(2 * wait, kEstablishRetryMax)) {
-    try {
-      return what();
-    } catch (const Error& e) {
-      if ((e.code() != Errc::peer_lost && e.code() != Errc::stale) || thrown_ ||
-          std::chrono::steady_clock::now() + wait > end)
-        throw;
-      tell(TrainEvent::recovering, detail::concat("not begun yet, tried again: ", e.what()));
-    }
-    std::this_thread::sleep_for(wait);
-  }
+  troupe::patiently(options_.patience, what, [this](const Error& e) {
+    if (thrown_) return false;
+    tell(TrainEvent::recovering, detail::concat("not begun yet, tried again: ", e.what()));
+    return true;
+  });
 }
 
 std::optional<Manifest> Trainer::newest() {

@@ -102,9 +102,12 @@ TrainResult train(Session& session, const std::vector<Tower>& towers, const Trai
 
 // Gives the parameters of the session's graph the values of the newest whole checkpoint that a
 // training left in `checkpoint_dir`, to compute with them; a train() without `resume` does not
-// begin with them. Throws: Error(invalid_argument) if there is no checkpoint, or if the parameters
-// are another session's; and what train() throws for one that does not fit or is damaged.
-void load_parameters(Session& session, const std::string& checkpoint_dir);
+// begin with them. Processes that are lost are waited for up to `patience`: so a program goes on
+// that has lost parameters after its training. Throws: Error(peer_lost) when patience ends;
+// Error(invalid_argument) if there is no checkpoint, or if the parameters are another session's;
+// and what train() throws for one that does not fit or is damaged.
+void load_parameters(Session& session, const std::string& checkpoint_dir,
+                     std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 
 // The present values of all parameters of the session's graph, by name. Throws: Error(peer_lost) or
 // Error(stale) while shards are lost, Error(timeout) after 60 s for a parameter,

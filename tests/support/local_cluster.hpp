@@ -15,16 +15,9 @@ class LocalCluster {
  public:
   // `tasks`: "/job:worker/task:0" and so on.
   explicit LocalCluster(const std::vector<std::string>& tasks) : tasks_(tasks) {
-    for (const std::string& task : tasks) {
-      Node& node = *nodes_.emplace_back(std::make_unique<Node>());
-      ClusterOptions cluster;
-      if (!addresses_.empty()) cluster.seeds = {addresses_[0]};
-      ProcessOptions options;
-      options.threads = 1;
-      options.cuda = false;
-      node.process = std::make_unique<Process>(task, Process::draw_incarnation(), options, cluster);
-      const std::string address = node.process->start(&node);
-      addresses_.push_back(address);
+    for (size_t n = 0; n < tasks.size(); ++n) {
+      nodes_.push_back(std::make_unique<Node>());
+      addresses_.push_back(start(n, "127.0.0.1:0"));
     }
   }
   ~LocalCluster() {
@@ -43,6 +36,8 @@ class LocalCluster {
   const std::string& address(size_t n) const { return addresses_.at(n); }
   // The member that is the n-th of the tasks.
   Process& process(size_t n) const { return *nodes_.at(n)->process; }
+  // That one anew, where it was; it has been stopped.
+  void restart(size_t n) { start(n, addresses_.at(n)); }
 
  private:
   struct Node final : MeshListener {
@@ -53,6 +48,20 @@ class LocalCluster {
     }
     void refused(Errc, const std::string&) override {}
   };
+
+  std::string start(size_t n, const std::string& listen) {
+    ClusterOptions cluster;
+    cluster.listen = listen;
+    for (const std::string& address : addresses_)
+      if (address != listen) cluster.seeds.push_back(address);
+    ProcessOptions options;
+    options.threads = 1;
+    options.cuda = false;
+    Node& node = *nodes_.at(n);
+    node.process =
+        std::make_unique<Process>(tasks_.at(n), Process::draw_incarnation(), options, cluster);
+    return node.process->start(&node);
+  }
 
   const std::vector<std::string> tasks_;
   std::vector<std::string> addresses_;

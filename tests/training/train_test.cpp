@@ -8,12 +8,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "tests/support/local_cluster.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
 
@@ -483,6 +485,32 @@ TEST_CASE("a new session computes with the parameters of a checkpoint") {
   CHECK(loss(other, fresh) == loss(session, trained));
   CHECK(loss(other, fresh) != before);
   CHECK(train(other, fresh.all, steps(1)).resumed_at == 0);  // a training begins as it says
+}
+
+TEST_CASE("parameters that were lost after a training are loaded when their process is back") {
+  Folder folder("train-load-again");
+  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
+  Fit fit(adam());
+  std::promise<void> missed;
+  std::atomic<bool> told{false};
+  Session session = cluster.connect(fit.graph, [&](LogLevel, const std::string& line) {
+    if (line.find("parameters not loaded yet") != line.npos && !told.exchange(true))
+      missed.set_value();
+  });
+  TrainOptions options = steps(6);
+  options.checkpoint_dir = folder.path();
+  train(session, fit.all, options);
+  const double value = parameter_values(session).at("w").item<double>();
+  cluster.process(0).stop();
+  CHECK_THROWS_AS(parameter_values(session), Error);
+  CHECK_THROWS_AS(load_parameters(session, folder.path()), Error);
+  auto loading = std::async(std::launch::async, [&] {
+    load_parameters(session, folder.path(), std::chrono::seconds(60));
+  });
+  missed.get_future().wait();
+  cluster.restart(0);
+  loading.get();
+  CHECK(parameter_values(session).at("w").item<double>() == value);
 }
 
 }  // namespace
