@@ -75,8 +75,7 @@ pid_t spawn(const Spawn& what) {
   const pid_t pid = fork();
   if (pid < 0) throw Error(Errc::io, "cannot start ", what.command[0], ": ", std::strerror(errno));
   if (pid > 0) return pid;
-  // A stopped node does not act on SIGTERM; it keeps nothing that a kill could lose.
-  prctl(PR_SET_PDEATHSIG, what.own_group ? SIGKILL : SIGTERM);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a stopped process would not act on anything less
   if (getppid() != parent) _exit(70);
   if (what.own_group) setpgid(0, 0);
   if (what.output >= 0) dup2(what.output, 1), dup2(what.output, 2);

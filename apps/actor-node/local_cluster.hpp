@@ -27,7 +27,7 @@ struct Spawn {
   int inherited = -1;      // an open file it keeps
   bool own_group = false;  // of processes: a terminal's Ctrl-C does not reach it
 };
-// It gets a signal when we die: it never outlives us. Throws: Error(io).
+// It is killed when we die: it never outlives us. Throws: Error(io).
 pid_t spawn(const Spawn& what);
 // "was ended by signal 9 (Killed)", "exited with code 3".
 std::string how_it_ended(int status);

@@ -169,16 +169,18 @@ class Supervisor {
   void stop() {
     stopping_ = true;
     stop_deadline_ = Time::now() + kStopPatience;
-    if (program_ >= 0) kill(program_, SIGTERM);
-    cluster_.signal_all(SIGTERM);
-    cluster_.signal_all(SIGCONT);  // or a stopped node would not hear of it
+    signal_all(SIGTERM);
+    signal_all(SIGCONT);  // or a stopped process would not hear of it
   }
   void kill_all() {
     killed_ = true;
     std::fprintf(stderr, "actor-node: some processes did not stop within %ld s; killing them\n",
                  static_cast<long>(kStopPatience.count()));
-    if (program_ >= 0) kill(program_, SIGKILL);
-    cluster_.signal_all(SIGKILL);
+    signal_all(SIGKILL);
+  }
+  void signal_all(int number) {
+    if (program_ >= 0) kill(program_, number);
+    cluster_.signal_all(number);
   }
 
   LocalCluster& cluster_;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `actor-node up` does about programs that end at once, about processes that freeze, die too often, or crash, and about a
-# run folder that is taken away. Argument: the build folder.
+# What `actor-node up` does about programs that end at once or are stopped, about processes that freeze, die too often, or
+# crash, and about a run folder that is taken away. Argument: the build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
@@ -46,6 +46,21 @@ timeout 30 "$build/actor-node" up bash -c 'kill -SEGV $$' >"$out/log" 2>&1
 [ $? = 139 ] || fail 'a crashed program: not 128 + 11'
 grep -q 'bash was ended by signal 11 (Segmentation fault)' "$out/log" || fail 'a crashed program was not named'
 
+# A program that is stopped ends with its supervisor: asked by SIGTERM, and when the supervisor is killed.
+is_stopped() { grep -q '^State:.T' "/proc/$(<"$out/pid")/status"; }
+has_ended() { ! grep -q '^State:.[^ZX]' "/proc/$1/status"; }
+for signal in TERM KILL; do
+  rm -f "$out/pid"
+  "$build/actor-node" up --run-dir "$out/stopped" bash -c 'echo $$ >"$0"; kill -STOP $$' "$out/pid" >"$out/log" 2>&1 &
+  up=$!
+  wait_for 20 is_stopped || { kill $up; fail 'the program did not stop itself'; }
+  kill -$signal $up
+  wait_for 5 has_ended $up && wait_for 5 has_ended "$(<"$out/pid")" || fail "SIG$signal: the stopped program is still there"
+  wait $up 2>/dev/null
+  code=$?
+  [ $signal = KILL ] || [ $code = 143 ] || fail "SIGTERM, with a stopped program: exit code $code"
+done
+
 # A node that dies again and again ends the cluster with 69.
 timeout 60 "$build/actor-node" up --run-dir "$out/dying" bash -c '
   while :; do kill -9 "$(cat "$0/worker-0.pid")"; read -rt 0.02 <> <(:); done 2>/dev/null' "$out/dying" >"$out/log" 2>&1
@@ -64,4 +79,4 @@ grep -q 'the 6th time in 60 s: giving up. Its log: ' "$out/log" || fail 'the sup
 grep -q 'was removed; made it anew' "$out/log" || fail 'nobody said that the run folder was removed'
 
 [ -z "$(ls -A "$TMPDIR")" ] || fail 'files left in TMPDIR'
-echo "short programs end at once; frozen worker and ps restarted with equal weights; crash, too many deaths and a lost run folder named"
+echo "short and stopped programs end at once; frozen worker and ps restarted with equal weights; crash, too many deaths and a lost run folder named"
