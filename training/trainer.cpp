@@ -167,8 +167,8 @@ class Trainer final : TrainLead {
 template <class F>
 void Trainer::patiently(const F& what) {
   troupe::patiently(options_.patience, what, [this](const Error& e) {
-    if (thrown_) return false;
     tell(TrainEvent::recovering, detail::concat("not begun yet, tried again: ", e.what()));
+    if (thrown_) std::rethrow_exception(thrown_);
     return true;
   });
 }
@@ -195,6 +195,7 @@ std::optional<Manifest> Trainer::begin_with() {
     return std::nullopt;
   }
   const std::optional<Manifest> manifest = newest();
+  if (thrown_) std::rethrow_exception(thrown_);
   if (!manifest && damaged_ > 0) refuse_damaged(*folder_, damaged_);  // anew is not what was asked
   if (!manifest)
     tell(TrainEvent::warning,

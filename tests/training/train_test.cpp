@@ -513,5 +513,22 @@ TEST_CASE("parameters that were lost after a training are loaded when their proc
   CHECK(parameter_values(session).at("w").item<double>() == value);
 }
 
+TEST_CASE("what is thrown while a lost process is waited for ends the training") {
+  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
+  Fit fit;
+  Session session = cluster.connect(fit.graph);
+  train(session, fit.all, steps(1));
+  cluster.process(0).stop();
+  TrainOptions options = steps(2);
+  int told = 0;
+  options.on_event = [&](const TrainEvent& event) {
+    if (event.kind != TrainEvent::recovering) return;
+    ++told;
+    throw Stranger{7};
+  };
+  CHECK_THROWS_AS(train(session, fit.all, options), Stranger);
+  CHECK(told == 1);
+}
+
 }  // namespace
 }  // namespace troupe
