@@ -27,6 +27,7 @@ done
 
 # A frozen node is named, killed and started again; the weights are those of an undisturbed run.
 for job in worker ps; do
+  : >"$out/log"  # what is waited for below may stand in the one before
   "$build/actor-node" up --ps 2 --workers 2 --threads 1 --frozen-after 2 --run-dir "$out/run-$job" \
     "$build/train_digits" --digits "$data" --steps 200 --out "$out/$job" --verify >"$out/log" 2>&1 &
   up=$!
