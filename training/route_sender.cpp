@@ -6,36 +6,39 @@ namespace {
 
 // A process that does not take routes by then is going, and must not hold the others up.
 constexpr std::chrono::seconds kRouteTimeout{2};
-// One that is on its way in may not have all its links yet.
-constexpr std::chrono::milliseconds kRoutePause{20};
+// One that is on its way in may not have all its links yet: it is asked so often while it is waited
+// for, and less often afterwards, as long as it is there.
+constexpr std::chrono::milliseconds kRoutePause{20}, kRouteLater{500};
 constexpr int kRouteTries = 50;
 
 }  // namespace
 
 void RouteSender::send_all(Done done) {
   current_ = true;
+  ++round_;
   const auto agents = master_.agents();
   auto gather = std::make_shared<Gather>(1 + agents.size(), std::move(done));
   for (const auto& [task, agent] : agents)
-    send_patiently(task, kRouteTries, [gather] { gather->one(Errc::ok, {}); });
+    send_patiently(task, round_, kRouteTries, [gather] { gather->one(Errc::ok, {}); });
   send(master_.process().task(),
        [gather](Errc code, const std::string& text) { gather->one(code, text); });
 }
 
 void RouteSender::came(const std::string& task) {
-  if (current_) send_patiently(task, kRouteTries, [] {});
+  if (current_) send_patiently(task, round_, kRouteTries, [] {});
 }
 
-void RouteSender::send_patiently(const std::string& task, int tries, std::function<void()> done) {
-  send(task, [this, task, tries, done](Errc code, const std::string& text) {
-    if (code == Errc::ok || tries <= 0 || !master_.agents().count(task)) {
-      if (code != Errc::ok)
-        master_.process().log()->debug("routes not taken: peer={} error={}", task, text);
-      done();
-      return;
-    }
-    orders_.later(kRoutePause,
-                  [this, task, tries, done] { send_patiently(task, tries - 1, done); });
+void RouteSender::send_patiently(const std::string& task, int64_t round, int tries,
+                                 std::function<void()> done) {
+  send(task, [this, task, round, tries, done](Errc code, const std::string& text) {
+    if (code == Errc::ok || round != round_ || !master_.agents().count(task)) return done();
+    if (tries > 0)
+      return orders_.later(kRoutePause, [this, task, round, tries, done] {
+        send_patiently(task, round, tries - 1, done);
+      });
+    master_.process().log()->debug("routes not taken yet: peer={} error={}", task, text);
+    done();
+    orders_.later(kRouteLater, [this, task, round] { send_patiently(task, round, 0, [] {}); });
   });
 }
 

@@ -72,6 +72,8 @@ const sim::Scenario cluster_start_kill =
                o.start_kill = draw.between(0, 320);
              },
              {242});  // a ps is away when it is decided where shards live
+const sim::Scenario cluster_start_cut =
+    scenario("cluster-start-cut", 5, [](sim::Draw&, SimClusterOptions& o) { o.start_cut = true; });
 const sim::Scenario cluster_async =
     scenario("cluster-async", 10, [](sim::Draw& draw, SimClusterOptions& o) {
       o.rule = Aggregation::async;
@@ -130,6 +132,10 @@ TEST_CASE("cluster-ps-kill: a killed ps is restored with all others, and no bit 
 
 TEST_CASE("cluster-start-kill: a process killed before the first step is not waited for in vain") {
   cluster_start_kill.run();
+}
+
+TEST_CASE("cluster-start-cut: a worker that meets a ps late learns where parameters live") {
+  cluster_start_cut.run();
 }
 
 TEST_CASE("cluster-async: under all faults every asynchronous gradient is applied once") {

@@ -53,6 +53,10 @@ class SimCluster {
     for (size_t i = 0; i < peers_.size(); ++i) make(*peers_[i]);
     draw_kills(o_.worker_kills, kPs, kWorkers);
     draw_kills(o_.ps_kills, 0, kPs);
+    if (o_.start_cut) {
+      net_.cut(*peers_[draw_.below(kPs)]->host, *peers_[kPs + draw_.below(kWorkers)]->host);
+      heal_at_ = net_.now() + std::chrono::seconds(5);
+    }
   }
   ~SimCluster() {
     for (const auto& peer : peers_)
@@ -215,7 +219,7 @@ class SimCluster {
   // Events
 
   TimePoint next_timer() const {
-    TimePoint out = tick_at_;
+    TimePoint out = std::min(tick_at_, heal_at_);
     for (const auto& peer : peers_) {
       if (peer->trainer) out = std::min(out, peer->trainer->next_timer());
       out = std::min(out, peer->back_at);
@@ -285,6 +289,11 @@ class SimCluster {
       if (!peer->process) continue;
       auto& clock = peer->jobs->clock();
       if (net_.now() > clock.current_time) clock.advance_time(net_.now() - clock.current_time);
+    }
+    if (net_.now() >= heal_at_) {
+      heal_at_ = TimePoint::max();
+      history_.note("heal");
+      net_.heal();
     }
     if (net_.now() >= tick_at_) {
       tick_at_ = net_.now() + std::chrono::milliseconds(50);
@@ -361,6 +370,7 @@ class SimCluster {
   int64_t events_ = 0;
   TimePoint tick_at_ = net_.now();
   TimePoint last_start_ = net_.now();  // of a process
+  TimePoint heal_at_ = TimePoint::max();
 };
 
 }  // namespace troupe::sim

@@ -21,6 +21,7 @@ struct SimClusterOptions {
   int worker_kills = 0, ps_kills = 0;  // within a step
   int64_t start_kill = -1;  // any process is killed so many events after the program began to
                             // prepare, if it has not begun to train by then; -1: none
+  bool start_cut = false;   // a worker and a ps have no link to each other for the first 5 s
   // Mistakes on purpose, to see that the checks find them.
   bool other_data_after_kill = false;  // a slot whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice
@@ -40,6 +41,7 @@ struct SimClusterOptions {
     o.drop = o.duplicate = o.overtake = 0;
     o.worker_kills = o.ps_kills = 0;
     o.start_kill = -1;
+    o.start_cut = false;
     o.other_data_after_kill = o.doubled_apply = false;
     return o;
   }
@@ -48,7 +50,8 @@ struct SimClusterOptions {
                           " checkpoint_every=", checkpoint_every, " hidden=", hidden,
                           " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate,
                           " overtake=", overtake, " worker_kills=", worker_kills,
-                          " ps_kills=", ps_kills, " start_kill=", start_kill);
+                          " ps_kills=", ps_kills, " start_kill=", start_kill,
+                          " start_cut=", start_cut);
   }
 };
 
