@@ -160,7 +160,9 @@ TEST_CASE("the trace of a training step shows every process's part on one time l
   std::map<std::string, std::set<std::string>> categories;
   for (const auto& [pid, name] : process_of) categories[name] = seen[pid];
   REQUIRE(categories.size() == 4);
-  for (const auto& [name, got] : categories) {
+  for (const auto& entry : categories) {
+    const std::string& name = entry.first;  // clang 14 captures no binding
+    const std::set<std::string>& got = entry.second;
     CAPTURE(name);
     std::set<std::string> want = {"step", "send", "receive"};  // the client's
     if (contains(name, "worker")) want = {"kernel", "wait", "pull", "push", "send", "receive"};
