@@ -8,62 +8,15 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "tests/support/local_cluster.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/train.hpp"
+#include "tests/support/fit.hpp"
 
 namespace troupe {
 namespace {
-
-// Two towers that fit one weight; each step's batch is a function of it.
-struct Fit {
-  explicit Fit(const Optimizer& optimizer = sgd(0.01), int towers = 2) {
-    for (int i = 0; i < towers; ++i) {
-      auto scope = graph.scope({.name = detail::concat("tower", i), .slot = i});
-      Output x = placeholder(graph, DType::f64, {-1, 1}, "x");
-      Output w = parameter("w", fill(graph, {1, 1}, 0, DType::f64));
-      Output loss = reduce_mean(square(matmul(x, w) - x * 3.0));
-      all.push_back({i, loss, minimize(loss, optimizer), {x}, [i](int64_t step) {
-                       const double v = static_cast<double>(step % 3 + i);
-                       return std::vector<Tensor>{Tensor::of<double>({v, v + 1}, {2, 1})};
-                     }});
-    }
-  }
-  Graph graph;
-  std::vector<Tower> all;
-};
-
-class Folder {
- public:
-  explicit Folder(const std::string& name)
-      : path_(std::string(TROUPE_BINARY_DIR) + "/test-" + name) {
-    std::filesystem::remove_all(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-  size_t manifests() const {
-    size_t n = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(path_))
-      n += entry.path().string().ends_with(".manifest.json");
-    return n;
-  }
-
- private:
-  std::string path_;
-};
-
-TrainOptions steps(int64_t n) {
-  TrainOptions options;
-  options.steps = n;
-  return options;
-}
 
 // What a training is refused with.
 std::string refusal(Session& session, const std::vector<Tower>& towers,
@@ -76,16 +29,6 @@ std::string refusal(Session& session, const std::vector<Tower>& towers,
   }
   return "none";
 }
-
-void has(const std::string& text, const std::string& part) {
-  CAPTURE(text);
-  CAPTURE(part);
-  CHECK(text.find(part) != std::string::npos);
-}
-
-struct Stranger {  // no std::exception
-  int number;
-};
 
 TEST_CASE("what the program's functions throw comes back when all towers have stopped") {
   Fit fit;
@@ -371,92 +314,6 @@ TEST_CASE("a tower that is put together wrongly is refused, naming what is wrong
   }
 }
 
-namespace {
-
-// What a training on a thread of its own ends with when `session` is closed as soon as `ready`.
-Errc closed_while_training(Session& session, const Fit& fit, TrainOptions options,
-                           const std::atomic<bool>& ready) {
-  Errc code = Errc::ok;
-  std::atomic<bool> ended{false};
-  std::thread trainer([&] {
-    try {
-      train(session, fit.all, options);
-    } catch (const Error& e) {
-      code = e.code();
-    }
-    ended = true;
-  });
-  while (!ready && !ended) std::this_thread::yield();
-  session.close();
-  trainer.join();
-  return code;
-}
-
-}  // namespace
-
-TEST_CASE("closing a session ends its training, and waits for it") {
-  Fit fit;
-  std::atomic<bool> ready{false};
-  TrainOptions options = steps(1'000'000'000);
-  SUBCASE("between steps") {
-    options.on_progress = [&](const TrainProgress& p) { ready = p.step > 20; };
-  }
-  SUBCASE("while checkpoints are taken") {
-    options.checkpoint_every = 1;
-    options.on_progress = [&](const TrainProgress& p) { ready = p.step > 5; };
-  }
-  SUBCASE("while a tower waits for the other one's push") {
-    fit.all.pop_back();  // and slot 1, which its graph has, never pushes
-    fit.all[0].batch = [&, batch = fit.all[0].batch](int64_t step) {
-      ready = true;
-      return batch(step);
-    };
-  }
-  Folder folder("train-closed");
-  if (options.checkpoint_every > 0) options.checkpoint_dir = folder.path();
-  Session session = Session::local(fit.graph, {.threads = 2});
-  CHECK(closed_while_training(session, fit, options, ready) == Errc::cancelled);
-  CHECK_THROWS_AS(train(session, fit.all, steps(1)), Error);
-  CHECK_THROWS_AS(parameter_values(session), Error);
-  CHECK_THROWS_AS(parameter_slices(session), Error);
-}
-
-TEST_CASE("a session is not closed by a callback of its own training, which goes on") {
-  Fit fit;
-  Session session = Session::local(fit.graph, {.threads = 2});
-  TrainOptions options = steps(3);
-  std::string refused;
-  options.on_progress = [&](const TrainProgress&) {
-    try {
-      session.close();
-    } catch (const Error& e) {
-      refused = e.what();
-    }
-  };
-  CHECK(train(session, fit.all, options).steps == 3);
-  has(refused, "from within one of its own calls");
-}
-
-TEST_CASE("whoever asks for parameters while the session is closed is not left waiting") {
-  for (int round = 0; round < 20; ++round) {
-    Fit fit;
-    Session session = Session::local(fit.graph, {.threads = 2});
-    train(session, fit.all, steps(1));
-    std::atomic<int> asked{0};
-    std::thread asker([&] {
-      try {
-        for (;; ++asked)
-          asked % 2 ? (void)parameter_values(session) : (void)parameter_slices(session);
-      } catch (const Error& e) {
-        CHECK(e.code() == Errc::cancelled);
-      }
-    });
-    while (asked < round) std::this_thread::yield();
-    session.close();
-    asker.join();
-  }
-}
-
 TEST_CASE("progress is told once at first and once for each step") {
   Fit fit;
   Session session = Session::local(fit.graph);
@@ -485,49 +342,6 @@ TEST_CASE("a new session computes with the parameters of a checkpoint") {
   CHECK(loss(other, fresh) == loss(session, trained));
   CHECK(loss(other, fresh) != before);
   CHECK(train(other, fresh.all, steps(1)).resumed_at == 0);  // a training begins as it says
-}
-
-TEST_CASE("parameters that were lost after a training are loaded when their process is back") {
-  Folder folder("train-load-again");
-  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
-  Fit fit(adam());
-  std::promise<void> missed;
-  std::atomic<bool> told{false};
-  Session session = cluster.connect(fit.graph, [&](LogLevel, const std::string& line) {
-    if (line.find("parameters not loaded yet") != line.npos && !told.exchange(true))
-      missed.set_value();
-  });
-  TrainOptions options = steps(6);
-  options.checkpoint_dir = folder.path();
-  train(session, fit.all, options);
-  const double value = parameter_values(session).at("w").item<double>();
-  cluster.process(0).stop();
-  CHECK_THROWS_AS(parameter_values(session), Error);
-  CHECK_THROWS_AS(load_parameters(session, folder.path()), Error);
-  auto loading = std::async(std::launch::async, [&] {
-    load_parameters(session, folder.path(), std::chrono::seconds(60));
-  });
-  missed.get_future().wait();
-  cluster.restart(0);
-  loading.get();
-  CHECK(parameter_values(session).at("w").item<double>() == value);
-}
-
-TEST_CASE("what is thrown while a lost process is waited for ends the training") {
-  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
-  Fit fit;
-  Session session = cluster.connect(fit.graph);
-  train(session, fit.all, steps(1));
-  cluster.process(0).stop();
-  TrainOptions options = steps(2);
-  int told = 0;
-  options.on_event = [&](const TrainEvent& event) {
-    if (event.kind != TrainEvent::recovering) return;
-    ++told;
-    throw Stranger{7};
-  };
-  CHECK_THROWS_AS(train(session, fit.all, options), Stranger);
-  CHECK(told == 1);
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+// What tests of train() share: a small training, a folder for its checkpoints, and an exception of
+// a program.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "troupe/ops.hpp"
+#include "troupe/train.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe {
+
+// Two towers that fit one weight; each step's batch is a function of it.
+struct Fit {
+  explicit Fit(const Optimizer& optimizer = sgd(0.01), int towers = 2) {
+    for (int i = 0; i < towers; ++i) {
+      auto scope = graph.scope({.name = detail::concat("tower", i), .slot = i});
+      Output x = placeholder(graph, DType::f64, {-1, 1}, "x");
+      Output w = parameter("w", fill(graph, {1, 1}, 0, DType::f64));
+      Output loss = reduce_mean(square(matmul(x, w) - x * 3.0));
+      all.push_back({i, loss, minimize(loss, optimizer), {x}, [i](int64_t step) {
+                       const double v = static_cast<double>(step % 3 + i);
+                       return std::vector<Tensor>{Tensor::of<double>({v, v + 1}, {2, 1})};
+                     }});
+    }
+  }
+  Graph graph;
+  std::vector<Tower> all;
+};
+
+class Folder {
+ public:
+  explicit Folder(const std::string& name)
+      : path_(std::string(TROUPE_BINARY_DIR) + "/test-" + name) {
+    std::filesystem::remove_all(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  size_t manifests() const {
+    size_t n = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      n += entry.path().string().ends_with(".manifest.json");
+    return n;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline TrainOptions steps(int64_t n) {
+  TrainOptions options;
+  options.steps = n;
+  return options;
+}
+
+inline void has(const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  CAPTURE(part);
+  CHECK(text.find(part) != std::string::npos);
+}
+
+struct Stranger {  // no std::exception
+  int number;
+};
+
+}  // namespace troupe
