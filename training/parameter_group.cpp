@@ -367,17 +367,15 @@ void ParameterGroup::describe(std::shared_ptr<std::vector<ParameterSlice>> out, 
 
 void ParameterGroup::wait(const std::function<void(Done)>& ask,
                           std::optional<std::chrono::seconds> limit) {
-  auto promise = std::make_shared<std::promise<void>>();
-  auto future = promise->get_future();
-  ask(calls_.add([promise](Errc code, const std::string& text) {
-    if (code == Errc::ok)
-      promise->set_value();
-    else
-      promise->set_exception(std::make_exception_ptr(Error(code, text)));
+  const auto answer = std::make_shared<std::promise<std::pair<Errc, std::string>>>();
+  auto future = answer->get_future();
+  ask(calls_.add([answer](Errc code, const std::string& text) {
+    answer->set_value({code, text});
   }));
   if (limit && future.wait_for(*limit) != std::future_status::ready)
     throw Error(Errc::timeout, "no answer within ", limit->count(), " s");
-  future.get();
+  const auto [code, text] = future.get();
+  if (code != Errc::ok) throw Error(code, text);
 }
 
 // The session's end of it

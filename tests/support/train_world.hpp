@@ -81,7 +81,7 @@ struct TrainWorld final : TrainHands {
   }
   void epoch_found(bool is_new) {
     asking = false;
-    if (is_new) lost = true;
+    if (is_new && asked_at == loop.recoveries()) lost = true;  // else they were restored meanwhile
     take(loop.epoch_found(is_new, now));
   }
   void wait(Millis time) {
@@ -137,6 +137,7 @@ struct TrainWorld final : TrainHands {
     REQUIRE(plan.follows);
     REQUIRE(!asking);
     asking = true;
+    asked_at = loop.recoveries();
   }
   void finish() override {
     require_idle();
@@ -166,7 +167,7 @@ struct TrainWorld final : TrainHands {
   std::map<int64_t, int64_t> next, saved, image, running;
   bool snapshotting = false, captured = false, restoring = false, lost = false, finished = false,
        failed = false, asking = false;
-  int64_t snapshot_step = -1;
+  int64_t snapshot_step = -1, asked_at = -1;
   int cancels = 0, snapshots = 0, restores = 0;
   std::vector<std::string> told;
   Errc code = Errc::ok;

@@ -176,15 +176,14 @@ TEST_CASE("a new epoch that is found after the shards were restored is not resto
   REQUIRE(world.restoring);
   SUBCASE("the answer comes after the restore") {
     world.restored();
-    world.take(world.loop.epoch_found(true, world.now));
+    world.epoch_found(true);
   }
   SUBCASE("or before its end") {
-    world.take(world.loop.epoch_found(true, world.now));
+    world.epoch_found(true);
     world.restored();
   }
   CHECK(world.restores == 1);
   CHECK(world.loop.recoveries() == 1);
-  world.asking = false;
   world.fail(0, Errc::stale);
   CHECK(world.asking);
 }
@@ -201,15 +200,17 @@ TEST_CASE("the owner of the shards does a stale step again, and asks nobody") {
 TEST_CASE(
     "random failures never start a step out of order, and training finishes or says why it "
     "failed") {
-  int finished = 0, failed = 0, recoveries = 0;
+  int finished = 0, failed = 0, recoveries = 0, new_epochs = 0;
   for (uint32_t seed = 1; seed <= 2000; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
     const auto chance = [&](uint32_t percent) { return random() % 100 < percent; };
     std::vector<int64_t> slots;
     for (uint32_t i = 0; i < 1 + random() % 4; ++i) slots.push_back(i);
-    TrainWorld world(plan_of(slots, static_cast<int64_t>(random() % 12),
-                             static_cast<int64_t>(random() % 5), chance(80)));
+    TrainLoop::Plan plan = plan_of(slots, static_cast<int64_t>(random() % 12),
+                                   static_cast<int64_t>(random() % 5), chance(80));
+    plan.follows = !plan.checkpoints;
+    TrainWorld world(plan);
     const std::vector<Errc> passing = {Errc::peer_lost, Errc::timeout, Errc::cancelled,
                                        Errc::stale};
     const auto pass = [&] { return passing[random() % passing.size()]; };
@@ -219,7 +220,11 @@ TEST_CASE(
         world.lose();
         continue;
       }
-      if (world.restoring) {
+      if (world.asking && chance(30)) {
+        const bool is_new = chance(50);
+        new_epochs += is_new && world.asked_at == world.loop.recoveries();
+        world.epoch_found(is_new);
+      } else if (world.restoring) {
         if (chance(30))
           world.not_restored(hopeless && chance(20) ? Errc::bad_data : pass());
         else
@@ -251,6 +256,7 @@ TEST_CASE(
   CHECK(finished > 1500);
   CHECK(failed > 5);
   CHECK(recoveries > 500);
+  CHECK(new_epochs > 50);
 }
 
 }  // namespace
