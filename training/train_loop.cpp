@@ -21,7 +21,8 @@ TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps)
     auto it = next_steps.find(slot);
     slots_[slot].next = it == next_steps.end() ? 0 : it->second;
   }
-  last_snapshot_ = done_steps() > 0 ? done_steps() : -1;
+  farthest_ = done_steps();
+  last_snapshot_ = farthest_ > 0 ? farthest_ : -1;
 }
 
 int64_t TrainLoop::done_steps() const {
@@ -102,6 +103,10 @@ TrainOrders TrainLoop::step_done(int64_t slot, int64_t step, double loss, Millis
     s.loss = loss;
     s.has_loss = true;
     last_progress_ = now;
+    if (const int64_t done = done_steps(); done > farthest_) {
+      farthest_ = done;
+      losses_ = 0;
+    }
   }
   go_on(now, out);
   return out;
@@ -157,15 +162,25 @@ TrainOrders TrainLoop::shards_lost(const std::string& text, Millis now) {
   ++recoveries_;
   last_progress_ = now;
   out.push_back({TrainOrder::tell, 0, 0, Errc::peer_lost, text});
-  if (phase_ == Phase::stopping) return out;  // already on the way
+  if (phase_ == Phase::stopping || lost_again_) return out;  // a restore is on the way already
+  if (++losses_ > kLossesMax) {
+    const TrainOrders end = abandon(
+        Errc::peer_lost,
+        detail::concat("no progress: shards were lost ", losses_, " times since step ", farthest_,
+                       "; if always by the same step, its gradients are what to look at. The last "
+                       "time: ",
+                       text),
+        now);
+    out.insert(out.end(), end.begin(), end.end());
+    return out;
+  }
+  failures_ = 0;
+  retry_at_ = losses_ > 1 ? now + backoff(losses_ - 1) : now;
   if (phase_ == Phase::restoring) {
-    lost_again_ =
-        true;  // what is being restored may be gone again: once more when the answer is here
+    lost_again_ = true;  // what is being restored may be gone again: once more after the answer
     return out;
   }
   phase_ = Phase::stopping;
-  failures_ = 0;
-  retry_at_ = now;
   if (!idle()) out.push_back({TrainOrder::cancel});
   go_on(now, out);
   return out;
@@ -174,13 +189,13 @@ TrainOrders TrainLoop::shards_lost(const std::string& text, Millis now) {
 TrainOrders TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Millis now) {
   TrainOrders out;
   if (phase_ != Phase::restoring) return out;
-  failures_ = 0;
-  retry_at_ = now;
   if (std::exchange(lost_again_, false) || failing_) {
     phase_ = Phase::stopping;
     go_on(now, out);
     return out;
   }
+  failures_ = 0;
+  retry_at_ = now;
   int64_t back = 0;
   for (auto& [slot, s] : slots_) {
     auto it = next_steps.find(slot);

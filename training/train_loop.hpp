@@ -13,6 +13,9 @@
 // and no restore while a step or a snapshot is under way, so an answer never belongs to an older
 // order.
 //
+// Shards that are lost again and again are restored later and later, and after kLossesMax losses
+// without a step that had not been done before training ends: what kills them is in the program.
+//
 // Of shards that another session owns, this one is not told when they begin a new epoch: a step
 // that is refused as stale may be the first sign. It may also be refused for a passing reason (its
 // process does not know yet where shards are), so the loop has somebody look before it goes back.
@@ -83,6 +86,7 @@ class TrainLoop {
 
  private:
   static constexpr Millis kRetryFirst{20}, kRetryMax{1000};
+  static constexpr int kLossesMax = 20;
   enum class Phase : uint8_t { running, snapshotting, stopping, restoring, finished, failed };
   struct Slot {
     int64_t next = 0;
@@ -108,6 +112,8 @@ class TrainLoop {
   int64_t snapshot_before_ = -1;  // last_snapshot_ before it
   Millis last_progress_{0};
   int64_t recoveries_ = 0;
+  int losses_ = 0;                   // since the step below
+  int64_t farthest_ = 0;             // the most that done_steps() has been
   std::optional<int64_t> asked_at_;  // recoveries_ when the epoch was asked for
   bool snapshot_open_ = false;
   bool lost_again_ = false;  // shards were lost while others were being restored

@@ -194,7 +194,7 @@ std::optional<Manifest> Trainer::begin_with() {
     folder_->want_unused();
     return std::nullopt;
   }
-  const std::optional<Manifest> manifest = newest();
+  std::optional<Manifest> manifest = newest();
   if (thrown_) std::rethrow_exception(thrown_);
   if (!manifest && damaged_ > 0) refuse_damaged(*folder_, damaged_);  // anew is not what was asked
   if (!manifest)
@@ -313,7 +313,7 @@ void Trainer::start_step(int64_t slot, int64_t step) {
   if (lane.tower->batch) call_program([&] { feeds = lane.tower->batch(step); });
   if (thrown_) return report({Errc::cancelled, "a function of the program threw", {}});
   try {
-    lane.step.start(std::move(feeds), run, report);
+    lane.step.start(feeds, run, report);
   } catch (const Error& e) {
     report({e.code(), e.what(), {}});
   }

@@ -131,6 +131,50 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("shards that are lost again and again are restored later and later, then no more") {
+  TrainWorld world(plan_of({0}, 9, 2));
+  world.done(0);
+  world.lose();
+  world.fail(0, Errc::cancelled);
+  CHECK(world.restoring);  // the first time at once
+  world.restored();
+  const Millis first = world.now;
+  for (int losses = 2; losses <= 20; ++losses) {
+    CAPTURE(losses);
+    REQUIRE(!world.ended());
+    if (losses % 2 == 0) world.done(0);  // a step that had been done before is no progress
+    world.lose();
+    world.fail(0, Errc::cancelled);
+    CHECK(!world.restoring);
+    const Millis pause{std::min(1000, 20 << std::min(losses - 2, 6))};
+    world.wait(pause - Millis(1));
+    CHECK(!world.restoring);
+    world.wait(Millis(1));
+    REQUIRE(world.restoring);
+    world.restored();
+  }
+  CHECK(world.now - first < Millis(20'000));
+  SUBCASE("a step further, and they count anew") {
+    world.done(0);
+    world.done(0);
+    world.saved_it();
+    world.lose();
+    world.fail(0, Errc::cancelled);
+    CHECK(world.restoring);
+    world.restored();
+    world.settle();
+    CHECK(world.finished);
+  }
+  SUBCASE("once more, and training ends and says why") {
+    world.lose();
+    world.fail(0, Errc::cancelled);
+    REQUIRE(world.failed);
+    CHECK(world.code == Errc::peer_lost);
+    CHECK(world.text.find("lost 21 times since step 1") != std::string::npos);
+    CHECK(world.text.find("ps 0 is gone") != std::string::npos);
+  }
+}
+
 TEST_CASE("training that is abandoned ends with that reason when all slots are idle") {
   TrainWorld world(plan_of({0, 1}, 4, 2));
   SUBCASE("while steps run") {
