@@ -43,6 +43,7 @@ struct alignas(64) FiringNode {
   uint16_t n_out = 0;
   NodeKind kind = NodeKind::plain;
   bool in_place = false;            // may write over input 0 when it is its last reader
+  bool leaves = false;              // its outputs come from the memory of the edge they leave by
   std::atomic<bool> costly{false};  // worth a lane of its own, by measurement
 };
 static_assert(sizeof(FiringNode) == 64);
@@ -123,6 +124,9 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void observed_fire(uint32_t i, const FiringNode& node);
   const uint32_t* input_slots(const FiringNode& node) const;
   void bind(KernelCall& call, const FiringNode& node, Memory& memory);
+  Memory& own_memory();
+  // Where the outputs of a node come from: `own`, or the memory of the edge they leave by.
+  Memory& memory_of(uint32_t i, const FiringNode& node, Memory& own) const;
   bool kernel_failed(uint32_t i, Errc code, const std::string& text);
   std::unique_ptr<LaneJob> hand_out();
   bool fence();

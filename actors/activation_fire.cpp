@@ -17,6 +17,14 @@ void Activation::bind(KernelCall& call, const FiringNode& node, Memory& memory) 
             node.in_place && uses_[in[0]] == 1);
 }
 
+Memory& Activation::own_memory() {
+  return cache_ ? static_cast<Memory&>(*cache_) : stage_.host_.device->memory();
+}
+
+Memory& Activation::memory_of(uint32_t i, const FiringNode& node, Memory& own) const {
+  return node.leaves ? *stage_.edge_memory_[i] : own;
+}
+
 inline void Activation::settle(uint32_t i, bool dead) {
   const FiringNode& node = stage_.nodes_[i];
   const uint32_t* in = input_slots(node);
@@ -41,7 +49,7 @@ void Activation::settle_arrived(uint32_t i, bool dead) { settle(i, dead); }
 
 void Activation::drain(bool may_use_lanes) {
   const FiringNode* const nodes = stage_.nodes_.data();
-  Memory& memory = cache_ ? static_cast<Memory&>(*cache_) : stage_.host_.device->memory();
+  Memory& own = own_memory();
   for (;;) {
     uint32_t i = next_;
     next_ = kNone;
@@ -66,7 +74,7 @@ void Activation::drain(bool may_use_lanes) {
       while (next_sends(i));
       continue;
     }
-    bind(call_, node, memory);
+    bind(call_, node, memory_of(i, node, own));
     node.run(call_.context);
     settle(i, false);
   }
@@ -126,7 +134,7 @@ void Activation::launch(uint32_t i, const FiringNode& node) {
 void Activation::observed_fire(uint32_t i, const FiringNode& node) {
   const int64_t wall = trace_begin();
   const int64_t begin = tick_ns();
-  bind(call_, node, cache_ ? static_cast<Memory&>(*cache_) : stage_.host_.device->memory());
+  bind(call_, node, memory_of(i, node, own_memory()));
   node.run(call_.context);
   const int64_t took = tick_ns() - begin;
   if (wall) stage_.trace("kernel", i, wall, info_.run);

@@ -91,7 +91,7 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
     const Failure result = failure_of([&] {
       KernelCall call;
       call.bind(*node.view, a.values_.data(), a.input_slots(node), node.n_in, &a.values_[node.out],
-                a.stage_.host_.device->memory(), a.info_, may_reuse_);
+                a.memory_of(node_, node, a.stage_.host_.device->memory()), a.info_, may_reuse_);
       node.run(call.context);
     });
     if (a.observe_ && result.code == Errc::ok) a.stage_.sampled(node_, tick_ns() - begin);

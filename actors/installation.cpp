@@ -19,6 +19,10 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     TROUPE_CHECK(host.device, "device ", partition.device, " is not one of ", process.task());
     host.tracer = &process.tracer();
     host.lanes = process.lanes();
+    host.edge_memory = [&process](const Edge& edge) {
+      Device* to = process.device(edge.destination);
+      return to ? to->staging() : nullptr;
+    };
     host.warn = [log = process.log()](const std::string& line) { log->warn(line); };
     host.replaced = [&process](const caf::strong_actor_ptr& actor) { process.open_door(actor); };
     out->stages_.push_back(

@@ -156,6 +156,7 @@ void Stage::deliver(Deliver message) {
   // Not ours: the sender speaks of another executable, perhaps to an op actor of an earlier life of
   // this process.
   if (message.key.session != session_ || message.key.executable != executable_) return;
+  if (message.key.frame != 0 || message.key.iteration != 0) return;  // no step here is of a loop
   if (it == receive_nodes_.end() || it->first != edge) return;
   const int64_t run = message.key.run;
   std::lock_guard lock(mutex_);

@@ -41,7 +41,9 @@ struct StageHost {
   caf::actor_system* system = nullptr;
   Device* device = nullptr;
   Tracer* tracer = nullptr;
-  int lanes = 1;                                 // threads that may run kernels side by side
+  int lanes = 1;  // threads that may run kernels side by side
+  // Where a value that leaves over that edge is made; nullptr: where all others are.
+  std::function<Memory*(const Edge&)> edge_memory;
   std::function<void(const std::string&)> warn;  // one line for a person
   std::function<void(const caf::strong_actor_ptr&)>
       replaced;  // an op actor was made anew under its old id
@@ -118,6 +120,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
 
   Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
         Partition partition, StageHost host);
+  void make_for(int32_t edge, uint32_t from);
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
   // Which runs have ended here is remembered by their number modulo this. What comes late for one
@@ -151,7 +154,8 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<uint32_t> first_ready_;
   std::vector<std::pair<int32_t, uint32_t>> receive_nodes_;  // edge -> firing index, sorted
   std::vector<std::unique_ptr<SendPort>> sends_;
-  std::vector<int32_t> send_of_;  // firing index -> sends_, or -1
+  std::vector<int32_t> send_of_;      // firing index -> sends_, or -1
+  std::vector<Memory*> edge_memory_;  // by firing index, where FiringNode::leaves
   std::map<std::pair<int32_t, int32_t>, uint32_t> slots_;
   std::map<std::pair<int32_t, int32_t>, uint32_t> source_slots_;
   std::vector<uint32_t> kept_slots_;  // fetched: released by release()

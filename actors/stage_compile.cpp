@@ -14,17 +14,23 @@ namespace {
 
 // Never counted down to zero within a step; armed anew for each.
 constexpr int32_t kUncounted = 1 << 30;
+constexpr uint32_t kNotFired = ~0u;
+
+const Edge& edge_of(const Partition& partition, int32_t id) {
+  return *std::find_if(partition.edges.begin(), partition.edges.end(),
+                       [&](const Edge& e) { return e.id == id; });
+}
 
 std::string part_name(const Graph& graph, const Partition& partition, const PartNode& part) {
-  const auto edge = [&]() -> const Edge& {
-    return *std::find_if(partition.edges.begin(), partition.edges.end(),
-                         [&](const Edge& e) { return e.id == part.edge; });
-  };
   switch (part.kind) {
-    case PartKind::send:
-      return detail::concat("Send ", graph.node(edge().node).name, " to ", edge().destination);
-    case PartKind::receive:
-      return detail::concat("Receive ", graph.node(edge().node).name, " from ", edge().source);
+    case PartKind::send: {
+      const Edge& edge = edge_of(partition, part.edge);
+      return detail::concat("Send ", graph.node(edge.node).name, " to ", edge.destination);
+    }
+    case PartKind::receive: {
+      const Edge& edge = edge_of(partition, part.edge);
+      return detail::concat("Receive ", graph.node(edge.node).name, " from ", edge.source);
+    }
     case PartKind::feed:
       return detail::concat("Feed ", graph.node(part.node).name);
     default:
@@ -53,7 +59,6 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
       partition_(std::move(partition)),
       host_(std::move(host)) {
   const std::vector<PartNode>& parts = partition_.nodes;
-  constexpr uint32_t kNotFired = ~0u;
   std::vector<uint32_t> fires(parts.size(), kNotFired);  // part -> firing index
   std::vector<uint32_t> first_slot(parts.size(), 0);
   std::vector<std::vector<Tensor>> preset(parts.size());
@@ -89,6 +94,7 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
   views_.resize(fired);
   names_.resize(fired);
   send_of_.assign(fired, -1);
+  edge_memory_.assign(fired, nullptr);
   constants_.resize(slots);
   missing_.assign(fired, 0);
   uses_.assign(slots, 0);
@@ -162,15 +168,14 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
         send_of_[i] = static_cast<int32_t>(sends_.size());
         sends_.push_back(std::move(port));
         node.kind = NodeKind::send;
+        if (!part.inputs.empty())
+          make_for(part.edge, fires[static_cast<size_t>(part.inputs[0].node)]);
         break;
       }
       case PartKind::receive: {
-        const bool control =
-            std::any_of(partition_.edges.begin(), partition_.edges.end(),
-                        [&](const Edge& e) { return e.id == part.edge && e.control; });
         receive_nodes_.emplace_back(part.edge, i);
         ++receives_;
-        node.n_out = control ? 0 : 1;
+        node.n_out = edge_of(partition_, part.edge).control ? 0 : 1;
         node.kind = NodeKind::source;
         break;
       }
@@ -202,6 +207,15 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
   }
   for (uint32_t i = fired; i-- > 0;)
     if (missing_[i] == 0 && !received.count(i)) first_ready_.push_back(i);
+}
+
+// What the kernel of node `from` makes leaves over that edge. Of several edges the first counts.
+void Stage::make_for(int32_t edge, uint32_t from) {
+  if (from == kNotFired || edge_memory_[from] || nodes_[from].kind != NodeKind::plain ||
+      !host_.edge_memory)
+    return;
+  edge_memory_[from] = host_.edge_memory(edge_of(partition_, edge));
+  nodes_[from].leaves = edge_memory_[from] != nullptr;
 }
 
 uint32_t Stage::source_slot(int32_t node, int32_t output) const {

@@ -20,6 +20,9 @@ class Device {
   DeviceKind kind() const { return kind_; }
 
   virtual Memory& memory() = 0;
+  // Host memory that copy_from_host() reads best: where kernels of other devices make what comes
+  // here. nullptr: any host memory is as good.
+  virtual Memory* staging() { return nullptr; }
   // True: kernels run on the thread that launches them, and host code may read their outputs at
   // once.
   virtual bool on_host() const = 0;

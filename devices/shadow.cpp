@@ -114,9 +114,12 @@ struct QueuedKernel {
 class ShadowDevice final : public Device {
  public:
   ShadowDevice(std::string name, int64_t budget_bytes)
-      : Device(name, DeviceKind::shadow), memory_(std::move(name), budget_bytes) {}
+      : Device(name, DeviceKind::shadow),
+        memory_(name, budget_bytes),
+        staging_(name + " (staging)", budget_bytes) {}
 
   Memory& memory() override { return memory_; }
+  Memory* staging() override { return &staging_; }
   bool on_host() const override { return false; }
 
   const Kernel* kernel_for(const Node& node) const override {
@@ -179,6 +182,7 @@ class ShadowDevice final : public Device {
   }
 
   ShadowMemory memory_;
+  PoolMemory staging_;
   Failure failed_;   // the first since the last `done`; the queue's thread alone uses it
   WorkQueue queue_;  // last: its destructor finishes work that uses the others
 };

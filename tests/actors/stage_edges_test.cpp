@@ -44,7 +44,8 @@ TEST_CASE_FIXTURE(ReceiveRig, "a value that comes twice counts once, early or la
   client().release(std::move(step));
 }
 
-TEST_CASE_FIXTURE(ReceiveRig, "a value of another session, executable or edge is not taken") {
+TEST_CASE_FIXTURE(ReceiveRig,
+                  "a value of another session, executable, frame or edge is not taken") {
   ActivationPtr step = arm(9);
   CHECK(!step->own(true));
   Deliver other = deliver(9, edge, ints({1, 1}));
@@ -54,6 +55,12 @@ TEST_CASE_FIXTURE(ReceiveRig, "a value of another session, executable or edge is
   other.key.session = kSession + 1;
   client().deliver(other);
   client().deliver(deliver(9, edge + 50, ints({1, 1})));
+  other = deliver(9, edge, ints({1, 1}));
+  other.key.frame = 1;
+  client().deliver(other);
+  other.key.frame = 0;
+  other.key.iteration = 1;
+  client().deliver(other);
   CHECK(!client().wait(*step, SteadyClock::now()));
   client().deliver(deliver(9, edge, ints({10, 10})));
   CHECK(ends(step));
@@ -244,6 +251,27 @@ TEST_CASE("random graphs on a cpu and a shadow device give what plain evaluation
     for (int step = 0; step < 4; ++step)
       rig.check_against_plain_evaluation({ints({static_cast<int32_t>(random()), step})});
     CHECK(rig.used_bytes() == before);
+  }
+}
+
+TEST_CASE("a value that leaves is made in the memory of the edge it leaves by, and no other is") {
+  for (const int lanes : {1, 2}) {
+    CAPTURE(lanes);
+    StageRig rig(lanes);
+    const Output x = rig.input();
+    const Output leaves = rig.op("Mul", {x, x}), stays = rig.op("Mul", {x, x});
+    Output there;
+    {
+      const auto scope = rig.on(StageRig::kShadow);
+      there = rig.op("AddOne", {leaves});
+    }
+    rig.build({rig.op("Add", {stays, there})}, {x});
+    const Memory& staging = *rig.device(StageRig::kShadow).staging();
+    CHECK(rig.device(StageRig::kClient).staging() == nullptr);
+    for (int step = 0; step < 200; ++step)  // timed steps and those on other lanes are among them
+      REQUIRE(same_bits(rig.run({ints({2, 3})})[0], ints({9, 19})));
+    CHECK(staging.stats().peak_bytes == size_class::block_bytes(size_class::of(8)));
+    CHECK(staging.stats().used_bytes == 0);
   }
 }
 

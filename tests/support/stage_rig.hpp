@@ -325,6 +325,9 @@ class StageRig {
       host.device = devices_.at(part.device).get();
       host.tracer = &tracer;
       host.lanes = lanes_;
+      host.edge_memory = [this](const Edge& edge) {
+        return devices_.at(edge.destination)->staging();
+      };
       host.warn = [this](const std::string& line) {
         std::lock_guard lock(warnings_mutex_);
         warnings_.push_back(line);
