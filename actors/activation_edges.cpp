@@ -5,6 +5,17 @@
 #include "actors/firing_jobs.hpp"
 
 namespace troupe {
+namespace {
+
+bool is_a(const Tensor& value, DType dtype, const Shape& shape) {
+  return value.defined() && value.dtype() == dtype && shape.accepts(value.shape());
+}
+
+std::string described(const Tensor& value) {
+  return value.defined() ? detail::concat(value.dtype(), value.shape()) : "nothing";
+}
+
+}  // namespace
 
 void Activation::send(uint32_t i) {
   Stage::SendPort& port = *stage_.sends_[static_cast<size_t>(stage_.send_of_[i])];
@@ -77,6 +88,14 @@ void Activation::received(Arrival& arrival) {
   Tensor& value = arrival.outputs[0];
   if (armed_ns_)
     stage_.trace("receive", i, armed_ns_, info_.run, value.defined() ? value.byte_size() : 0);
+  const Edge& edge = *stage_.receive_edges_[index];
+  if (arrival.code == Errc::ok && !arrival.dead && !edge.control &&
+      !is_a(value, edge.dtype, edge.shape)) {  // kernels trust what the graph says
+    arrival.code = Errc::bad_data;
+    arrival.text = detail::concat(stage_.place_of(i), ": what came is ", described(value),
+                                  ", but the edge carries ", edge.dtype, edge.shape,
+                                  "; is the sender another version?");
+  }
   if (arrival.code != Errc::ok) {
     --outstanding_;
     stop(arrival.code, arrival.text);
@@ -130,6 +149,12 @@ void Activation::answered(Arrival& arrival) {
       return stop(Errc::kernel_failed,
                   detail::concat(stage_.place_of(i), " finished without output ", k,
                                  "; its kernel must hand all of them to done()"));
+    const NodeView::Out* out = node.view ? &node.view->outputs[k] : nullptr;  // null: a copy
+    if (out && !is_a(arrival.outputs[k], out->dtype, out->shape))
+      return stop(
+          Errc::kernel_failed,
+          detail::concat(stage_.place_of(i), " finished with ", described(arrival.outputs[k]),
+                         " as output ", k, ", which is to be ", out->dtype, out->shape));
     values_[node.out + k] = std::move(arrival.outputs[k]);
   }
   settle_arrived(i, false);

@@ -153,6 +153,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<int32_t> uses_;
   std::vector<uint32_t> first_ready_;
   std::vector<std::pair<int32_t, uint32_t>> receive_nodes_;  // edge -> firing index, sorted
+  std::vector<const Edge*> receive_edges_;                   // of the same places
   std::vector<std::unique_ptr<SendPort>> sends_;
   std::vector<int32_t> send_of_;      // firing index -> sends_, or -1
   std::vector<Memory*> edge_memory_;  // by firing index, where FiringNode::leaves

@@ -190,6 +190,7 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
     }
   }
   std::sort(receive_nodes_.begin(), receive_nodes_.end());
+  for (const auto& [edge, i] : receive_nodes_) receive_edges_.push_back(&edge_of(partition_, edge));
 
   std::set<uint32_t> received;
   for (const auto& [edge, i] : receive_nodes_) received.insert(i);

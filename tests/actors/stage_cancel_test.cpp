@@ -49,9 +49,11 @@ TEST_CASE_FIXTURE(LaterRig,
 }
 
 TEST_CASE_FIXTURE(LaterRig,
-                  "an async kernel that leaves an output out fails the step with its node's name") {
+                  "an async kernel that leaves an output out, or gives another one, fails the step "
+                  "with its node's name") {
   for (const std::vector<Tensor>& outputs :
-       {std::vector<Tensor>{}, std::vector<Tensor>{Tensor{}}}) {
+       {std::vector<Tensor>{}, std::vector<Tensor>{Tensor{}}, std::vector<Tensor>{ints({1, 2, 3})},
+        std::vector<Tensor>{Tensor::of<float>({1, 2}, {2})}}) {
     Run step(*this, next_run++, {ints({3, 4})});
     step.fire();
     knobs().next_later()->done(outputs);

@@ -68,6 +68,24 @@ TEST_CASE_FIXTURE(ReceiveRig,
   client().release(std::move(step));
 }
 
+TEST_CASE_FIXTURE(ReceiveRig,
+                  "a value that its edge cannot carry ends the step before a kernel reads it") {
+  const std::vector<Tensor> wrong = {ints({1, 2, 3}), Tensor::of<int32_t>({1, 2}, {2, 1}),
+                                     Tensor::of<float>({1, 2}, {2}), Tensor()};
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    CAPTURE(i);
+    const int64_t run = 20 + static_cast<int64_t>(i);
+    ActivationPtr step = arm(run);
+    CHECK(!step->own(true));
+    client().deliver(deliver(run, edge, wrong[i]));
+    CHECK(ends(step));
+    CHECK(step->result().code == Errc::bad_data);
+    CHECK_MESSAGE(contains(step->result().text, "but the edge carries i32[2]"),
+                  step->result().text);
+    client().release(std::move(step));
+  }
+}
+
 TEST_CASE_FIXTURE(ReceiveRig, "an error instead of a value ends the step with it") {
   ActivationPtr step = arm(9);
   CHECK(!step->own(true));
