@@ -3,8 +3,10 @@
 
 #include <set>
 
+#include "actors/deadline.hpp"
 #include "actors/gate.hpp"
 #include "actors/survey.hpp"
+#include "devices/failure.hpp"
 #include "graph/passes.hpp"
 #include "troupe/device_name.hpp"
 #include "actors/joined.hpp"
@@ -175,8 +177,8 @@ void Calls::wait_ready(int64_t id, std::chrono::milliseconds timeout) {
   {
     std::unique_lock lock(mutex_);
     const Call& call = calls_.at(id);
-    changed_.wait_for(lock, timeout,
-                      [&] { return call.live || call.code != Errc::ok || stopped_; });
+    changed_.wait_until(lock, deadline_after(timeout),
+                        [&] { return call.live || call.code != Errc::ok || stopped_; });
     if (stopped_) throw Error(Errc::cancelled, kSessionClosed);
     if (call.live) return;
     if (call.code != Errc::ok) throw Error(call.code, call.error);
@@ -291,12 +293,12 @@ MasterOrders Calls::install_here(Call& call) {
   std::vector<Partition> mine;
   for (const Partition& p : call.prepared->partitions)
     if (process_.device(p.device)) mine.push_back(p);
-  try {
+  const Failure failure = failure_of([&] {  // kernels of the program's own ops may run in there
     call.local =
         Installation::make(session_, e.executable, call.prepared->graph, std::move(mine), process_);
-  } catch (const Error& error) {
-    return state_.install_failed(process_.task(), e.executable, error.code(), error.what());
-  }
+  });
+  if (failure.code != Errc::ok)
+    return state_.install_failed(process_.task(), e.executable, failure.code, failure.text);
   return state_.installed(process_.task(), e.executable, call.local->receivers());
 }
 

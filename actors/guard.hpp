@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 
 #include <caf/all.hpp>
 
@@ -12,6 +13,8 @@ namespace troupe {
 
 inline caf::error error_of(const std::exception& e) {
   if (const auto* ours = dynamic_cast<const Error*>(&e)) return to_caf(ours->code(), ours->what());
+  if (dynamic_cast<const std::bad_alloc*>(&e))
+    return to_caf(Errc::out_of_memory, "the system refused memory");
   return to_caf(Errc::internal, e.what());
 }
 

@@ -85,7 +85,7 @@ void Installation::forget_before(int64_t run) {
 
 void Installation::run(const RunContext& info, Stage* fed,
                        const std::vector<std::pair<uint32_t, Tensor>>& sources,
-                       const std::vector<uint32_t>& keep, Done done) {
+                       const std::vector<uint32_t>& keep, bool here, Done done) {
   struct Ends {
     std::mutex mutex;
     size_t open = 0;
@@ -137,9 +137,9 @@ void Installation::run(const RunContext& info, Stage* fed,
     if (stages_[i].get() == fed)
       for (const auto& [slot, value] : sources) steps[i]->set_source(slot, value);
   for (size_t i = 0; i < steps.size(); ++i)
-    if (stages_[i].get() != fed) stages_[i]->schedule(steps[i]);
+    if (!here || stages_[i].get() != fed) stages_[i]->schedule(steps[i]);
   for (size_t i = 0; i < steps.size(); ++i)
-    if (stages_[i].get() == fed) steps[i]->own(true);
+    if (here && stages_[i].get() == fed) steps[i]->own(true);
 }
 
 void Installation::cancel_all(Errc code, const std::string& text) {

@@ -30,12 +30,13 @@ class Installation : public std::enable_shared_from_this<Installation> {
   void connect(int32_t edge, const caf::actor& receiver);
 
   void forget_before(int64_t run);  // as Stage's, in all stages
-  // Runs a step in all stages. `sources` are values for the stage on `sources_device`; `keep` names
-  // the values to hand over.
+  // Runs a step in all stages. `sources` are values for the stage `fed`; `keep` names those of its
+  // values to hand over. `here`: the caller's thread fires that stage, as it waits for the step
+  // anyway.
   using Done = std::function<void(StepResult, std::vector<Tensor> kept)>;
   void run(const RunContext& info, Stage* fed,
            const std::vector<std::pair<uint32_t, Tensor>>& sources,
-           const std::vector<uint32_t>& keep, Done done);
+           const std::vector<uint32_t>& keep, bool here, Done done);
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);
 

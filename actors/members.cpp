@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "actors/deadline.hpp"
 #include "actors/ask.hpp"
 
 namespace troupe {
@@ -52,6 +53,9 @@ void Members::down(const Member& member, const std::string& reason) {
     std::lock_guard lock(mutex_);
     coming_.erase(member.name());
     if (!present_.erase(member.name())) return;  // nobody has heard of it
+    // Others come back under their name, and what was placed on them waits for them; programs do
+    // not.
+    if (process_.task().starts_with("/job:" + member.job + "/")) devices_.erase(member.name());
   }
   first_.down(member, reason);
   for (MeshListener* l : listeners_) l->down(member, reason);
@@ -107,7 +111,7 @@ size_t Members::wait_for_count(size_t count, const std::string& but,
                                std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
   size_t there = 0;
-  changed_.wait_for(lock, timeout, [&] {
+  changed_.wait_until(lock, deadline_after(timeout), [&] {
     there = 0;
     for (const auto& [task, member] : present_) there += member.member.job != but;
     return there >= count || refusal_.code != Errc::ok;
@@ -119,7 +123,7 @@ std::vector<std::string> Members::wait_for(const std::vector<std::string>& tasks
                                            std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
   std::vector<std::string> missing;
-  changed_.wait_for(lock, timeout, [&] {
+  changed_.wait_until(lock, deadline_after(timeout), [&] {
     missing.clear();
     for (const std::string& task : tasks)
       if (!present_.count(task)) missing.push_back(task);

@@ -198,7 +198,8 @@ size_t Process::tracked() const {
 
 caf::actor Process::device_actor(const std::string& name) const {
   for (size_t i = 0; i < devices_.size(); ++i)
-    if (devices_[i]->name() == name) return caf::actor_cast<caf::actor>(device_actors_[i]);
+    if (i < device_actors_.size() && devices_[i]->name() == name)
+      return caf::actor_cast<caf::actor>(device_actors_[i]);
   return {};
 }
 
@@ -207,7 +208,7 @@ Process::~Process() { stop(); }
 std::string Process::start(MeshListener* listener) { return mesh_->start(agent_, listener); }
 
 void Process::stop() {
-  if (std::exchange(stopped_, true)) return;
+  if (stopped_.exchange(true)) return;
   if (mesh_) mesh_->stop();
   services_->stop();
   std::vector<caf::actor> tracked;
@@ -218,8 +219,10 @@ void Process::stop() {
   for (const caf::actor& actor : tracked)
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   agent_ = nullptr;
-  device_actors_.clear();
-  if (simulated_) return;  // its scheduler runs them out
+  if (simulated_) {  // its scheduler runs them out
+    device_actors_.clear();
+    return;
+  }
   if (owned_system_) {
     tracked.clear();
     owned_system_->await_all_actors_done();
@@ -227,6 +230,7 @@ void Process::stop() {
     caf::scoped_actor self(*system_);
     for (const caf::actor& actor : tracked) self->wait_for(actor);
   }
+  device_actors_.clear();
   services_.reset();
   mesh_.reset();
   net_.reset();         // CAF waits for threads that have called it

@@ -3,6 +3,7 @@
 // other members. Several may live in one operating system process.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -125,7 +126,7 @@ class Process {
   const bool simulated_ = false;
   Disk* const disk_ = nullptr;
   const std::function<void(Shard&)> on_shard_;
-  bool stopped_ = false;
+  std::atomic<bool> stopped_{false};
 };
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <future>
 
+#include "actors/deadline.hpp"
 #include "actors/gate.hpp"
 #include "actors/messages.hpp"
 #include "actors/joined.hpp"
@@ -129,7 +130,7 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
   for (size_t i = 0; i < feeds.size(); ++i)
     if (live.feed_slots[i] != Stage::kNoSlot) step->set_source(live.feed_slots[i], feeds[i]);
   firing.begin(*step);
-  if (!step->own(true) && !stage.wait(*step, std::chrono::steady_clock::now() + options.timeout)) {
+  if (!step->own(true) && !stage.wait(*step, deadline_after(options.timeout))) {
     step->interrupt(Errc::timeout,
                     detail::concat("the step did not end within ", options.timeout.count(),
                                    " ms; it waits for ", joined(step->waiting_for()),
@@ -153,23 +154,30 @@ RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunO
   }
   std::promise<RunResult> promise;
   std::future<RunResult> future = promise.get_future();
-  start(id, feeds, options, [&promise](RunResult result) { promise.set_value(std::move(result)); });
-  return future.get();  // start() always calls back: at the latest at the deadline
+  begin(call, id, feeds, options, std::this_thread::get_id(),
+        [&promise](RunResult result) { promise.set_value(std::move(result)); });
+  return future.get();  // it is always called: at the latest at the deadline
 }
 
 // In several stages
 
 void RunTable::start(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options,
                      std::function<void(RunResult)> done) {
-  const Calls::Standing call = calls_.standing(id);
+  begin(calls_.standing(id), id, feeds, options, {}, std::move(done));
+}
+
+void RunTable::begin(const Calls::Standing& call, int64_t id, const std::vector<Tensor>& feeds,
+                     const RunOptions& options, std::thread::id waiter,
+                     std::function<void(RunResult)> done) {
   check_feeds(*call.prepared, feeds);
   auto run = std::make_shared<Run>();
   run->call = id;
+  run->waiter = waiter;
   run->feeds = feeds;
   run->step = options.step;
   run->done = std::move(done);
   run->started = now();
-  run->deadline = run->started + options.timeout;
+  run->deadline = deadline_after(run->started, options.timeout);
   if (options.cancel) {
     run->cancellation = options.cancel->watch([runs = weak_from_this(), weak = std::weak_ptr(run)] {
       const auto self = runs.lock();
@@ -246,6 +254,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       sources.emplace_back(live.feed_slots[i], std::move(run->feeds[i]));
   context.parameters = process_.services().port(session_);
   live.local->run(context, live.client, sources, live.fetch_slots,
+                  /*here=*/run->waiter == std::this_thread::get_id(),
                   [this, id = run->id](const StepResult& result, std::vector<Tensor> kept) {
                     finish_part(id, process_.task(), result.code, result.text, std::move(kept));
                   });
@@ -265,7 +274,7 @@ void RunTable::send_start(const Run& run, int64_t step, int64_t oldest) {
                     caf::make_message(m), nullptr);
 }
 
-// Takes a run that is being told of from the count, also when its `done` throws.
+// Takes a run that is being told of from the count.
 struct RunTable::Ending {
   explicit Ending(RunTable& table) : table(table) {}
   ~Ending() {
@@ -322,7 +331,11 @@ void RunTable::end(const RunPtr& run, RunResult result) {
     live = std::move(run->live);
   }
   live.reset();
-  run->done(std::move(result));
+  try {
+    run->done(std::move(result));
+  } catch (const std::exception& e) {  // it must not; the thread is not the program's to end
+    process_.log()->error("the callback of a run threw: run={} error={}", run->id, e.what());
+  }
 }
 
 void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {

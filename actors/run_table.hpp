@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "actors/calls.hpp"
@@ -63,6 +64,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
     std::vector<Tensor> feeds;
     int64_t step = -1;  // as the caller wants it
     std::function<void(RunResult)> done;
+    std::thread::id waiter;  // the thread that waits for it, if one does
     Time started, deadline;
     std::shared_ptr<const LiveCall> live;
     std::set<std::string> open;  // tasks whose parts have not ended
@@ -83,6 +85,9 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
                               const std::string& task);  // of tick(): once, when it is due
   };
   struct Ending;
+  void begin(const Calls::Standing& call, int64_t id, const std::vector<Tensor>& feeds,
+             const RunOptions& options, std::thread::id waiter,
+             std::function<void(RunResult)> done);
   class Firing;  // makes one known to cancel_all() and to the caller's Cancellation
 
   Time now() const { return process_.system().clock().now(); }

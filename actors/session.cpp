@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "actors/deadline.hpp"
 #include "actors/session_state.hpp"
 #include "troupe/caf.hpp"
 #include "actors/joined.hpp"
@@ -160,7 +161,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   state->master = std::make_unique<Master>(*state->process, graph, draw_session(incarnation));
   state->gate = state->master->gate();
   state->process->start(state->master.get());
-  const auto deadline = std::chrono::steady_clock::now() + options.timeout;
+  const auto deadline = deadline_after(options.timeout);
   const size_t wanted = options.wait_for.empty() ? seeds : 1;
   const size_t there = state->master->wait_for_count(wanted, options.job, options.timeout);
   if (const StepResult refused = state->master->refusal(); refused.code != Errc::ok)

@@ -128,7 +128,7 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
   info.step = m.step;
   info.parameters = process->services().port(m.session);
   installation->run(
-      info, nullptr, {}, {},
+      info, nullptr, {}, {}, /*here=*/false,
       [answer = std::move(answer), master](StepResult result, std::vector<Tensor>) mutable {
         answer.code = result.code;
         answer.text = std::move(result.text);
@@ -165,7 +165,13 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
   self->state.process = process;
   self->state.on_leave = std::move(on_leave);
   self->set_exception_handler(to_error);
-  self->set_default_handler(caf::print_and_drop);
+  self->set_default_handler([process](caf::scheduled_actor*, caf::message_view&) {
+    process->log()->warn(
+        "the agent was sent a message that it does not understand; run one version everywhere");
+    return caf::result<caf::message>(
+        to_caf(Errc::bad_configuration,
+               process->task() + " does not understand that message; run one version everywhere"));
+  });
   return {
       [self](const InstallGraph& m) {
         return answer([&] {

@@ -98,7 +98,8 @@ class Callable {
   // failed.
   std::vector<Tensor> operator()(const std::vector<Tensor>& feeds = {},
                                  const RunOptions& options = {}) const;
-  // Returns at once; `done` is called once, on any thread, and must not block.
+  // Returns before the step has run; `done` is called once, on any thread (this one, if the step
+  // cannot begin), and must neither block nor throw.
   void start(const std::vector<Tensor>& feeds, const RunOptions& options,
              std::function<void(RunResult)> done) const;
   struct State;

@@ -1,0 +1,18 @@
+// Deadlines of people who may give any time, up to "for ever".
+#pragma once
+
+#include <chrono>
+
+namespace troupe {
+
+// now + timeout; the end of time where that would be past it.
+template <class Time>
+Time deadline_after(Time now, std::chrono::milliseconds timeout) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(Time::max() - now);
+  return timeout < left ? now + timeout : Time::max();
+}
+inline std::chrono::steady_clock::time_point deadline_after(std::chrono::milliseconds timeout) {
+  return deadline_after(std::chrono::steady_clock::now(), timeout);
+}
+
+}  // namespace troupe
