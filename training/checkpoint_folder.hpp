@@ -25,7 +25,7 @@ class CheckpointFolder {
   // be counted, and removed, as if they were of this one.
   void want_unused() const;
 
-  // The newest whole checkpoint. Throws: Error(bad_configuration) for one of another graph, or
+  // The newest whole checkpoint. Throws: Error(bad_configuration) for one of other parameters, or
   // another data seed if one is given; Error(invalid_argument) for one of other optimizers.
   struct Found {
     std::optional<Manifest> manifest;

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "actors/guard.hpp"
+
 namespace troupe {
 
 struct CheckpointTaker::Order {
@@ -106,8 +108,9 @@ void CheckpointTaker::on_disk(const std::shared_ptr<Order>& order,
   disk_->post([order, work = std::move(work), &disk = disk_->disk()] {
     try {
       work(disk);
-    } catch (const Error& e) {
-      order->end(e.code(), e.what());
+    } catch (const std::exception& e) {
+      const auto [code, text] = from_caf(error_of(e));
+      order->end(code, text);
     }
   });
 }

@@ -121,11 +121,15 @@ class RealDisk final : public Disk {
     if (!handle && errno == ENOENT) return {};
     if (!handle) fail("list", dir);
     std::vector<std::string> names;
+    errno = 0;
     while (const dirent* entry = ::readdir(handle)) {
       const std::string name = entry->d_name;
       if (name != "." && name != "..") names.push_back(name);
+      errno = 0;
     }
+    const int error = errno;
     ::closedir(handle);
+    if (error != 0) fail("list", dir, error);
     std::sort(names.begin(), names.end());
     return names;
   }

@@ -66,14 +66,13 @@ struct SetInitial {
 // owner -> shards service: a new epoch begins; what is of an older one is refused from now on.
 struct BeginEpoch {
   enum Mode : uint8_t {
-    keep,     // values and versions stay
     restore,  // they come from a checkpoint
     reset,    // the shard is empty again, and waits for SetInitial
   };
   std::string container;
   int32_t shard = 0;
   uint64_t epoch = 0;
-  uint8_t mode = keep;
+  uint8_t mode = reset;
   std::string directory, manifest;  // restore: where the checkpoint is
   uint8_t rule = 0;
   std::vector<int32_t> slots;

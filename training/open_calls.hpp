@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "actors/gate.hpp"
 #include "training/gather.hpp"
 
 namespace troupe {
@@ -19,15 +18,18 @@ class OpenCalls {
   using Done = Gather::Done;
 
   // What the one who does the work answers instead of `done`; late answers are dropped. After end()
-  // `done` is called at once.
+  // `done` is called at once, with its reason.
   Done add(Done done) {
     uint64_t number = 0;
+    Errc code = Errc::ok;
+    std::string text;
     {
       std::lock_guard lock(open_->mutex);
       number = open_->next++;
-      if (!open_->ended) open_->calls[number] = std::exchange(done, nullptr);
+      code = open_->ended, text = open_->reason;
+      if (code == Errc::ok) open_->calls[number] = std::exchange(done, nullptr);
     }
-    if (done) done(Errc::cancelled, kSessionClosed);
+    if (done) done(code, text);
     return [open = open_, number](Errc code, const std::string& text) {
       Done answer;
       {
@@ -41,15 +43,17 @@ class OpenCalls {
     };
   }
 
-  // Ends all that are open with cancelled.
-  void end() {
+  // Ends all that are open, and all that come, with that reason. The first one counts.
+  void end(Errc code, const std::string& text) {
     std::map<uint64_t, Done> calls;
     {
       std::lock_guard lock(open_->mutex);
-      open_->ended = true;
+      if (open_->ended != Errc::ok) return;
+      open_->ended = code;
+      open_->reason = text;
       calls.swap(open_->calls);
     }
-    for (const auto& [number, done] : calls) done(Errc::cancelled, kSessionClosed);
+    for (const auto& [number, done] : calls) done(code, text);
   }
 
  private:
@@ -57,7 +61,8 @@ class OpenCalls {
     std::mutex mutex;  // guards the rest
     std::map<uint64_t, Done> calls;
     uint64_t next = 0;
-    bool ended = false;
+    Errc ended = Errc::ok;
+    std::string reason;
   };
   const std::shared_ptr<Open> open_ = std::make_shared<Open>();
 };

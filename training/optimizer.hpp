@@ -18,11 +18,11 @@ namespace troupe {
 // Throws: Error(invalid_argument) for an unknown kind, listing the known ones.
 const std::vector<std::string>& optimizer_slots(const Optimizer& optimizer);
 
-// Throws: Error(invalid_argument) for an unknown kind, or a setting that cannot work (a learning
-// rate that is not finite, beta1 outside [0, 1), epsilon not above 0).
 // "adam(learning rate 0.001, beta1 0.9, beta2 0.999, epsilon 1e-08)": what counts for its kind.
 std::string describe(const Optimizer& optimizer);
 
+// Throws: Error(invalid_argument) for an unknown kind, or a setting that cannot work (a learning
+// rate that is not finite, beta1 outside [0, 1), epsilon not above 0).
 void check_optimizer(const Optimizer& optimizer);
 
 inline constexpr int kOptimizerSlotsMax = 2;

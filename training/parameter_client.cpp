@@ -48,7 +48,7 @@ void ParameterClient::pull(const std::string& parameter, int64_t slot, int64_t s
   const std::optional<ParameterRoute> route = find_route(*request, nullptr);
   if (!route) return;
   if (route->slices.size() > 1) request->values = make_(route->dtype, route->shape);
-  start(std::move(request));
+  start(std::move(request), {});
 }
 
 void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t step,
@@ -60,8 +60,7 @@ void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t s
   request->step = step;
   request->reply = std::move(reply);
   if (!find_route(*request, &gradient)) return;
-  request->values = gradient.reshaped(Shape{gradient.size()});
-  start(std::move(request));
+  start(std::move(request), gradient.reshaped(Shape{gradient.size()}));
 }
 
 // Where the request goes, and in which epoch; nothing if it was refused, which is its answer.
@@ -95,13 +94,13 @@ std::optional<ParameterRoute> ParameterClient::find_route(Request& request,
   return std::nullopt;
 }
 
-void ParameterClient::start(std::shared_ptr<Request> request) {
+void ParameterClient::start(std::shared_ptr<Request> request, const Tensor& gradient) {
   Replies replies;
   std::vector<std::pair<uint64_t, Part>> parts;
   {
     std::lock_guard lock(mutex_);
     if (request->epoch == routes_.epoch)
-      parts = add_parts(request);
+      parts = add_parts(request, gradient);
     else  // since find_route()
       end(request, Errc::stale, kNewEpoch, replies);
   }
@@ -111,7 +110,7 @@ void ParameterClient::start(std::shared_ptr<Request> request) {
 
 // Requires mutex_, and that the request is of the routes' epoch.
 std::vector<std::pair<uint64_t, ParameterClient::Part>> ParameterClient::add_parts(
-    const std::shared_ptr<Request>& request) {
+    const std::shared_ptr<Request>& request, const Tensor& gradient) {
   const ParameterRoute& route = routes_.parameters.at(request->parameter);
   std::vector<std::pair<uint64_t, Part>> parts;
   request->started = system_.clock().now();
@@ -123,7 +122,10 @@ std::vector<std::pair<uint64_t, ParameterClient::Part>> ParameterClient::add_par
     part.route = route.slices[i];
     part.resend_at = request->started + kResendFirst;
     if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
-    if (request->is_push) part.sequence = next_sequence_[{request->slot, part.route.slice}]++;
+    if (request->is_push) {
+      part.sequence = next_sequence_[{request->slot, part.route.slice}]++;
+      part.gradient = gradient.rows(part.route.offset, part.route.offset + part.route.size);
+    }
     const uint64_t ticket = next_ticket_++;
     parts_[ticket] = part;
     parts.emplace_back(ticket, std::move(part));
@@ -131,8 +133,21 @@ std::vector<std::pair<uint64_t, ParameterClient::Part>> ParameterClient::add_par
   return parts;
 }
 
+// Of the request it reads what does not change: an answer may come meanwhile.
 void ParameterClient::send(uint64_t ticket, const Part& part) {
   const Request& request = *part.request;
+  int64_t have_version = -1;
+  {
+    std::lock_guard lock(mutex_);
+    const auto open = parts_.find(ticket);
+    if (open == parts_.end()) return;  // the answer to another part has ended the request
+    Cached& offered = open->second.offered;
+    const auto cached = cache_.find(part.route.slice);
+    if (!request.is_push && !part.route.local && !offered.values.defined() &&
+        cached != cache_.end())
+      offered = cached->second;  // asked again, it offers the same: either answer may come
+    have_version = offered.version;
+  }
   caf::message message;
   if (request.is_push) {
     Push m;
@@ -142,7 +157,7 @@ void ParameterClient::send(uint64_t ticket, const Part& part) {
     m.sequence = part.sequence;
     m.epoch = request.epoch;
     m.ticket = ticket;
-    m.gradient = request.values.rows(part.route.offset, part.route.offset + part.route.size);
+    m.gradient = part.gradient;
     m.incarnation = incarnation_;
     message = caf::make_message(std::move(m));
   } else {
@@ -152,12 +167,7 @@ void ParameterClient::send(uint64_t ticket, const Part& part) {
     m.step = request.step;
     m.epoch = request.epoch;
     m.ticket = ticket;
-    m.have_version = -1;
-    if (!part.route.local) {
-      std::lock_guard lock(mutex_);
-      if (auto it = cache_.find(part.route.slice); it != cache_.end())
-        m.have_version = it->second.version;
-    }
+    m.have_version = have_version;
     message = caf::make_message(std::move(m));
   }
   part.route.shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
@@ -216,14 +226,14 @@ void ParameterClient::on(Pulled m) {
       const DType dtype = route->second.dtype;
       Tensor values = std::move(m.values);
       Cached* cached = part.route.local ? nullptr : &cache_[part.route.slice];
-      if (!values.defined() && cached && cached->version == m.version) values = cached->values;
+      if (!values.defined() && part.offered.version == m.version) values = part.offered.values;
       if (!values.defined() || values.dtype() != dtype || values.size() != part.route.size) {
         end(request, Errc::internal,
             detail::concat("shard at ", part.route.task, " answered with other values than slice ",
                            part.route.slice, " of ", request->parameter, " has"),
             replies);
       } else {
-        if (cached) *cached = {m.version, values};
+        if (cached && m.version >= cached->version) *cached = {m.version, values};
         parts_.erase(it);
         if (route->second.slices.size() == 1) {
           request->values = values.reshaped(route->second.shape);
@@ -246,7 +256,7 @@ void ParameterClient::on(const Acknowledged& m) {
     auto it = parts_.find(m.ticket);
     if (it == parts_.end()) return;
     const std::shared_ptr<Request> request = it->second.request;
-    trace(it->second, it->second.route.size * size_of(request->values.dtype()));
+    trace(it->second, it->second.gradient.byte_size());
     if (m.code != Errc::ok) {
       end(request, m.code, m.text, replies);
     } else {

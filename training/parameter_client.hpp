@@ -42,8 +42,7 @@ struct ParameterRoutes {
   std::map<std::string, ParameterRoute> parameters;
 };
 
-class ParameterClient final : public ParameterPort,
-                              public std::enable_shared_from_this<ParameterClient> {
+class ParameterClient final : public ParameterPort {
  public:
   using Time = caf::actor_clock::time_point;
   // A request without an answer is sent again after this, then after twice as long, up to
@@ -87,29 +86,32 @@ class ParameterClient final : public ParameterPort,
     int64_t slot = 0, step = 0;
     uint64_t epoch = 0;
     size_t open = 0;
-    Tensor values;  // pull: what has come so far; push: the gradient
+    Tensor values;  // pull: what has come so far
     Reply reply;
     Time started;
-  };
-  struct Part {  // one slice of a request
-    std::shared_ptr<Request> request;
-    size_t index = 0;  // in the parameter's slices
-    SliceRoute route;
-    int64_t sequence = 0;
-    int64_t asked_ns = 0;  // Tracer::now_ns() if it is traced, else 0
-    Time resend_at;
-    std::chrono::seconds wait{kResendFirst};
   };
   struct Cached {
     int64_t version = -1;
     Tensor values;
   };
+  struct Part {  // one slice of a request
+    std::shared_ptr<Request> request;
+    size_t index = 0;  // in the parameter's slices
+    SliceRoute route;
+    Tensor gradient;  // push: of this slice
+    Cached offered;   // pull: what the shard was told that we have
+    int64_t sequence = 0;
+    int64_t asked_ns = 0;  // Tracer::now_ns() if it is traced, else 0
+    Time resend_at;
+    std::chrono::seconds wait{kResendFirst};
+  };
   using Replies = std::vector<std::function<void()>>;
 
   std::optional<ParameterRoute> find_route(Request& request, const Tensor* gradient);
   void send(uint64_t ticket, const Part& part);
-  void start(std::shared_ptr<Request> request);
-  std::vector<std::pair<uint64_t, Part>> add_parts(const std::shared_ptr<Request>& request);
+  void start(std::shared_ptr<Request> request, const Tensor& gradient);
+  std::vector<std::pair<uint64_t, Part>> add_parts(const std::shared_ptr<Request>& request,
+                                                   const Tensor& gradient);
   void trace(const Part& part, int64_t bytes) const;  // it is answered
   void end(const std::shared_ptr<Request>& request, Errc code, const std::string& text,
            Replies& out);

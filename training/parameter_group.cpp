@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "actors/gate.hpp"
 #include "actors/guard.hpp"
 #include "training/optimizer.hpp"
 
@@ -28,6 +29,9 @@ void ParameterGroup::begin() {
       [group = shared_from_this()](caf::event_based_actor* self) -> caf::behavior {
         self->set_exception_handler(to_error);
         group->orders_.attach(self);
+        self->attach_functor([weak = group->weak_from_this()](const caf::error& reason) {
+          if (auto g = weak.lock()) g->actor_ended(reason);
+        });
         return {[self](const RemoteRequest& work) { work.go(self); },
                 [group](const ShardLost& m) {
                   group->tell(&Listener::lost,
@@ -58,7 +62,19 @@ void ParameterGroup::end() {
   // Processes drop the session's own container when the master tells them that it has ended.
   caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
   if (listener.closed) listener.closed();
-  calls_.end();
+  calls_.end(Errc::cancelled, kSessionClosed);
+}
+
+// Not by end(): something in here has failed. Whoever waits would wait for ever.
+void ParameterGroup::actor_ended(const caf::error& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (ended_) return;
+  }
+  const auto [code, text] = from_caf(reason);
+  master_.process().log()->error("parameters of the session failed: error={}", text);
+  calls_.end(code, detail::concat("the parameters of this session cannot be used any more: ", text,
+                                  "; close it, and begin anew from a checkpoint"));
 }
 
 std::vector<ParameterSpec> ParameterGroup::parameters() const {

@@ -47,7 +47,7 @@ class ParameterGroup final : public MeshListener,
   void check_optimizers() const;
   // How a training begins, or begins again.
   struct Start {
-    BeginEpoch::Mode mode = BeginEpoch::keep;
+    BeginEpoch::Mode mode = BeginEpoch::reset;
     std::string directory, manifest;  // restore
     Aggregation rule = Aggregation::sync;
     std::vector<int32_t> slots;
@@ -97,6 +97,7 @@ class ParameterGroup final : public MeshListener,
     bool made = false;
   };
 
+  void actor_ended(const caf::error& reason);
   void post(std::function<void()> work) { orders_.poster()(std::move(work)); }
   void tell(const Told Listener::*whom, const std::string& text) const;
   Batches batches_of(const std::vector<int32_t>& nodes);

@@ -32,7 +32,7 @@ void RouteSender::send_patiently(const std::string& task, int64_t round, int tri
                                  std::function<void()> done) {
   send(task, [this, task, round, tries, done](Errc code, const std::string& text) {
     if (code == Errc::ok || round != round_ || !master_.agents().count(task)) return done();
-    if (tries > 0)
+    if (tries > 0 && code != Errc::timeout)
       return orders_.later(kRoutePause, [this, task, round, tries, done] {
         send_patiently(task, round, tries - 1, done);
       });

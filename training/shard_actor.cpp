@@ -54,7 +54,11 @@ struct ShardActorState {
     int64_t pulled_bytes = 0, pushed_bytes = 0;
   };
   std::map<uint32_t, Traffic> traffic;  // by slice, since the shard was made
-  std::map<uint32_t, Tensor> initial;   // pieces so far
+  struct FirstValues {
+    Tensor values;
+    int64_t bytes = 0;  // have come, from the start on
+  };
+  std::map<uint32_t, FirstValues> initial;  // by slice, until they are whole
 
   uint64_t sender() {
     const auto& who = self->current_sender();
@@ -169,13 +173,6 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   ShardActions out;
   initial.clear();
   captured = nullptr;
-  if (m.mode == BeginEpoch::keep) {
-    const Outcome outcome = shard->set_epoch(m.epoch, out);
-    route(out);
-    if (!outcome) return outcome_error(outcome);
-    if (caf::error error = set_rule(m)) return error;
-    return caf::unit;
-  }
   if (m.mode == BeginEpoch::reset) {
     const Outcome outcome = shard->clear(m.epoch, slots_at(m.slots, m.next_step), out);
     route(out);
@@ -191,8 +188,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
               slices = shard->slices()]() mutable {
     std::function<void()> answer;
     try {
-      const Manifest manifest = manifest_from_text(
-          read_text(files, m.directory + "/" + m.manifest, int64_t{16} << 20), m.manifest);
+      const Manifest manifest = read_manifest(files, m.directory, m.manifest);
       auto states = std::make_shared<std::vector<SliceState>>(
           read_slices(files, m.directory, manifest, slices));
       answer = [this, promise, m, states]() mutable {
@@ -220,17 +216,26 @@ caf::result<caf::unit_t> ShardActorState::set_initial(const SetInitial& m) {
   if (slice == slices.end())
     return to_caf(Errc::invalid_argument, detail::concat("this shard has no slice ", m.slice));
   const int64_t total = slice->bytes(), size = static_cast<int64_t>(m.bytes.size());
-  if (total > kSliceBytesMax || m.byte_offset < 0 || m.byte_offset > total - size)
+  if (total > kSliceBytesMax)
+    return to_caf(
+        Errc::invalid_argument,
+        detail::concat(troupe::describe(*slice), " has ", total, " bytes; a slice has at most ",
+                       kSliceBytesMax, ", so spread the parameter over more ps tasks"));
+  if (m.byte_offset == 0) initial.erase(m.slice);  // from the start, again perhaps
+  FirstValues& first = initial[m.slice];
+  if (m.byte_offset != first.bytes || m.byte_offset > total - size)
     return to_caf(Errc::invalid_argument,
                   detail::concat("bytes ", m.byte_offset, " to ", m.byte_offset + size, " of ",
-                                 troupe::describe(*slice), ", which has ", total));
-  Tensor& values = initial[m.slice];
-  if (!values.defined()) values = process->cpu().memory().make(slice->dtype, Shape{slice->size});
-  std::memcpy(static_cast<char*>(values.mutable_raw()) + m.byte_offset, m.bytes.data(),
+                                 troupe::describe(*slice), ", which has ", total, ", came after ",
+                                 first.bytes, " bytes"));
+  if (!first.values.defined())
+    first.values = process->cpu().memory().make(slice->dtype, Shape{slice->size});
+  std::memcpy(static_cast<char*>(first.values.mutable_raw()) + m.byte_offset, m.bytes.data(),
               m.bytes.size());
-  if (m.byte_offset + size < total) return caf::unit;
+  first.bytes += size;
+  if (first.bytes < total) return caf::unit;
   ShardActions out;
-  const Outcome outcome = shard->set_initial(m.epoch, m.slice, std::move(values), out);
+  const Outcome outcome = shard->set_initial(m.epoch, m.slice, std::move(first.values), out);
   initial.erase(m.slice);
   route(out);
   if (!outcome) return outcome_error(outcome);
@@ -296,6 +301,7 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
         try {
           return self->state.set_initial(m);
         } catch (const std::exception& e) {  // no memory: the sender's to know, not the shard's end
+          self->state.initial.erase(m.slice);
           return error_of(e);
         }
       },

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace troupe {
 namespace {
@@ -15,6 +16,22 @@ constexpr int kServingTries = 600;
 Gather::Done part_of(std::shared_ptr<Gather> gather) {
   return
       [gather = std::move(gather)](Errc code, const std::string& text) { gather->one(code, text); };
+}
+
+// How the slices of a shard differ from those that are wanted; empty if they do not. Their
+// optimizers are their owner's.
+std::string difference(const std::vector<Slice>& wanted, const std::vector<SliceSpec>& there) {
+  if (wanted.size() != there.size())
+    return detail::concat("it has ", there.size(), " slices, this program wants ", wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const SliceSpec want = to_spec(wanted[i]);
+    const SliceSpec& has = there[i];
+    if (std::tie(want.slice, want.parameter, want.dtype, want.shape, want.offset, want.size) !=
+        std::tie(has.slice, has.parameter, has.dtype, has.shape, has.offset, has.size))
+      return detail::concat("it has ", describe(from_spec(has)), ", this program wants ",
+                            describe(wanted[i]), " there");
+  }
+  return {};
 }
 
 }  // namespace
@@ -60,6 +77,12 @@ void ShardMaker::create(int32_t shard, const std::vector<int32_t>& slots, Done d
       [this, shard, slots, done](Errc code, const std::string& text, const ShardDescription& d) {
         if (code != Errc::ok) return done(code, text);
         ShardTable::Entry& entry = table_.shards.at(shard);
+        if (const std::string other = difference(entry.slices, d.slices); !other.empty())
+          return done(Errc::bad_configuration,
+                      detail::concat("shard ", shard, " of container ", table_.container, " on ",
+                                     entry.task, " was laid out by another program: ", other,
+                                     "; programs that share parameters prepare the same ones in "
+                                     "the same order, with the same ps tasks"));
         entry.door = d.door;
         if (shard == 0 && !std::exchange(decided_, true) && !d.created && shared_) attached_ = true;
         if (!owner()) table_.epoch = d.epoch;
@@ -94,7 +117,8 @@ void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
       if (code != Errc::ok)
         done(code, "first values of the parameters: " + text);
       else
-        send_initial(shards, values->by_name, done);
+        send_initial(shards, std::make_shared<const std::map<std::string, Tensor>>(values->by_name),
+                     done);
     });
   };
   std::set<std::string> wanted;
@@ -113,34 +137,38 @@ void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
     });
 }
 
-void ShardMaker::send_initial(const std::vector<int32_t>& shards,
-                              const std::map<std::string, Tensor>& values, Done done) {
-  std::vector<SetInitial> pieces;
-  for (int32_t shard : shards)
-    for (const Slice& slice : table_.shards.at(shard).slices) {
-      const Tensor& whole = values.at(slice.parameter);
-      const char* bytes =
-          static_cast<const char*>(whole.raw()) + slice.offset * size_of(slice.dtype);
-      const int64_t total = slice.bytes();
-      int64_t at = 0;
-      do {
-        const int64_t n = std::min(kPieceBytes, total - at);
-        SetInitial m;
-        m.container = table_.container;
-        m.shard = shard;
-        m.slice = slice.id;
-        m.epoch = table_.epoch;
-        m.byte_offset = at;
-        m.bytes.assign(bytes + at, bytes + at + n);
-        pieces.push_back(std::move(m));
-        at += n;
-      } while (at < total);
-    }
-  auto gather = std::make_shared<Gather>(pieces.size(), std::move(done));
-  for (SetInitial& m : pieces) {
-    const int32_t shard = m.shard;
-    orders_.order(shard, std::move(m), part_of(gather));
-  }
+void ShardMaker::send_initial(const std::vector<int32_t>& shards, const FirstValues& values,
+                              Done done) {
+  auto gather = std::make_shared<Gather>(shards.size(), std::move(done));
+  for (int32_t shard : shards) send_pieces(shard, 0, 0, values, part_of(gather));
+}
+
+// The next piece when the one before is taken: a link that is slower than this process must not
+// pile up a model.
+void ShardMaker::send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values,
+                             Done done) {
+  const std::vector<Slice>& slices = table_.shards.at(shard).slices;
+  if (index == slices.size()) return done(Errc::ok, {});
+  const Slice& slice = slices[index];
+  const int64_t total = slice.bytes(), n = std::min(kPieceBytes, total - at);
+  const char* bytes = static_cast<const char*>(values->at(slice.parameter).raw()) +
+                      slice.offset * size_of(slice.dtype);
+  SetInitial m;
+  m.container = table_.container;
+  m.shard = shard;
+  m.slice = slice.id;
+  m.epoch = table_.epoch;
+  m.byte_offset = at;
+  m.bytes.assign(bytes + at, bytes + at + n);
+  const bool last = at + n == total;
+  orders_.order(shard, std::move(m),
+                [this, shard, index = last ? index + 1 : index, at = last ? 0 : at + n,
+                 values = std::move(values), done](Errc code, const std::string& text) {
+                  if (code == Errc::ok)
+                    send_pieces(shard, index, at, values, done);
+                  else
+                    done(code, text);
+                });
 }
 
 void ShardMaker::wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done) {

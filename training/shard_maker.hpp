@@ -24,8 +24,9 @@ class ShardMaker {
   // A call that computes the first values of these parameters.
   void add_source(int64_t call, std::vector<std::string> parameters);
 
-  // Makes these shards, and sets their first values or waits until their owner has. After a failure
-  // it may be asked again: what is there already stays.
+  // Makes these shards (bad_configuration if another session has laid them out otherwise), and sets
+  // their first values or waits until their owner has. After a failure it may be asked again: what
+  // is there already stays.
   void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& slots, Done done);
   // Makes those of all shards that are gone; values are for the epoch that follows.
   void make_again(const std::vector<int32_t>& slots, Done done);
@@ -44,8 +45,10 @@ class ShardMaker {
  private:
   void create(int32_t shard, const std::vector<int32_t>& slots, Done done);
   void catch_up(int32_t shard, const std::vector<int32_t>& slots, Done done);
-  void send_initial(const std::vector<int32_t>& shards, const std::map<std::string, Tensor>& values,
-                    Done done);
+  using FirstValues = std::shared_ptr<const std::map<std::string, Tensor>>;  // by parameter
+  void send_initial(const std::vector<int32_t>& shards, const FirstValues& values, Done done);
+  // The rest of them: from byte `at` of the shard's `index`-th slice on.
+  void send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values, Done done);
   bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);
   void poll_serving(const std::vector<int32_t>& shards, uint64_t epoch, int tries, Done done);
 

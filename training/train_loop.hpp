@@ -35,7 +35,7 @@ namespace troupe {
 struct TrainOrder {
   enum Kind : uint8_t {
     start,     // run `step` of `slot`
-    cancel,    // end all running steps and snapshots soon; each still reports
+    cancel,    // end all running steps soon; each still reports, as does a snapshot in its time
     snapshot,  // take a checkpoint at `step`; say snapshot_captured(), answer with snapshot_taken()
     restore,   // bring the shards back; answer with restored() or restore_failed()
     ask_epoch,  // whether the shards' owner has begun a new epoch; answer with epoch_found()

@@ -91,8 +91,8 @@ struct TrainResult {
 // a checkpoint. Throws, before any step: Error(invalid_argument) for towers and options that do not
 // fit together, a checkpoint_dir with checkpoints and no `resume`, one that another training uses,
 // a checkpoint of a later step than `steps` or of other optimizers; Error(bad_configuration) for a
-// checkpoint of another graph or data seed; Error(bad_data) if all are damaged. Throws, after all
-// towers have stopped: what `batch`, `on_progress` or `on_event` threw, of any type;
+// checkpoint of other parameters or another data seed; Error(bad_data) if all are damaged. Throws,
+// after all towers have stopped: what `batch`, `on_progress` or `on_event` threw, of any type;
 // Error(bad_data) for a loss or gradient that is not finite (naming parameter, slot and step);
 // Error(peer_lost) when patience ends (naming who is missing); Error(cancelled) when another thread
 // closes the session, the newest checkpoint being there then; Error(io) when all steps are done

@@ -61,6 +61,80 @@ TEST_CASE("a push that was not taken gives its number to the next, so that a sha
   CHECK(rig.push(2, ended).sequence == 2);
 }
 
+// A shard's door whose answer to each push comes at once, from within its sending.
+struct AnsweringShard final : caf::monitorable_actor {
+  explicit AnsweringShard(caf::actor_config& settings) : monitorable_actor(settings) {}
+  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
+    const auto& m = message->content().get_as<Push>(0);
+    gradients.push_back(m.gradient);
+    client->on(Acknowledged{.ticket = m.ticket, .code = answer});
+  }
+  const char* name() const override { return "AnsweringShard"; }
+  std::shared_ptr<ParameterClient> client;
+  Errc answer = Errc::ok;
+  std::vector<Tensor> gradients;
+};
+
+TEST_CASE("the parts of a push whose first part is answered while the second is sent are whole") {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::actor_config actor_config;
+  const auto shard = caf::make_actor<AnsweringShard, caf::actor>(
+      system.next_actor_id(), system.node(), &system, actor_config);
+  auto& door = *static_cast<AnsweringShard*>(caf::actor_cast<caf::abstract_actor*>(shard));
+  door.client = std::make_shared<ParameterClient>(
+      system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
+  ParameterRoutes routes;
+  routes.epoch = 1;
+  routes.parameters["w"] = {
+      DType::f32,
+      Shape{2, 2},
+      {{.slice = 0, .offset = 0, .size = 1, .task = "/job:ps/task:0", .shard = shard},
+       {.slice = 1, .offset = 1, .size = 3, .task = "/job:ps/task:1", .shard = shard}}};
+  door.client->set_routes(routes);
+  for (const Errc answer : {Errc::peer_lost, Errc::ok}) {
+    door.answer = answer;
+    door.gradients.clear();
+    std::vector<Errc> ended;
+    door.client->push(
+        "w", 0, 0, Tensor::of<float>({1, 2, 3, 4}, {2, 2}),
+        [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+    CHECK(ended == std::vector<Errc>{answer});
+    CHECK(same_bits(door.gradients.at(0), Tensor::of<float>({1}, {1})));
+    if (answer == Errc::ok)
+      CHECK(same_bits(door.gradients.at(1), Tensor::of<float>({2, 3, 4}, {3})));
+    else
+      CHECK(door.gradients.size() == 1);  // the rest would be for nobody
+    CHECK(door.client->pending() == 0);
+  }
+  door.client = nullptr;
+}
+
+TEST_CASE("an answer that nothing has changed means the values that its pull has offered") {
+  ClientRig rig;
+  std::vector<Tensor> got;
+  const auto pull = [&](int64_t slot) {
+    rig.client->pull("w", slot, 3, [&](Errc code, const std::string&, const Tensor& value) {
+      if (code == Errc::ok) got.push_back(value);
+    });
+    Pull sent;
+    rig.shard->receive([&](const Pull& m) { sent = m; });
+    return sent;
+  };
+  const auto values = [](float x) { return Tensor::of<float>({x, x}, {2}); };
+  rig.client->on(Pulled{.ticket = pull(0).ticket, .version = 7, .values = values(7)});
+  const Pull first = pull(0), second = pull(1);
+  CHECK(first.have_version == 7);
+  CHECK(second.have_version == 7);
+  rig.client->on(Pulled{.ticket = second.ticket, .version = 8, .values = values(8)});
+  rig.client->on(Pulled{.ticket = first.ticket, .version = 7});
+  REQUIRE(got.size() == 3);
+  CHECK(same_bits(got[1], values(8)));
+  CHECK(same_bits(got[2], values(7)));
+  CHECK(pull(0).have_version == 8);  // and what is newest stays so
+  rig.client->fail_all(Errc::cancelled, "over");
+}
+
 TEST_CASE("a request that begins while the routes change ends with the old epoch") {
   caf::actor_system_config config;
   caf::actor_system system{config};

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/session_state.hpp"
+#include "training/parameter_group.hpp"
 #include "tests/support/local_cluster.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
@@ -70,6 +71,46 @@ TEST_CASE("parameters whose first values failed are made when a call is prepared
   CHECK(value(session, "moody") == 7);
   train(session, {moody}, options);
   CHECK(value(session, "moody") == doctest::Approx(6.2));
+}
+
+TEST_CASE("programs that lay shared parameters out in different ways are told how they differ") {
+  LocalCluster cluster({"/job:ps/task:0"});
+  Graph graph_a, graph_b;
+  const Tower both_a = tower(graph_a, "a", fill(graph_a, {1, 1}, 5, DType::f64));
+  const Tower both_b = tower(graph_b, "b", fill(graph_b, {1, 1}, 6, DType::f64));
+  ConnectOptions shared;
+  shared.container = "shared";
+  Session a = cluster.connect(graph_a, {}, shared), b = cluster.connect(graph_b, {}, shared);
+  a.prepare({both_a.loss}, {});
+  try {
+    b.prepare({both_b.loss}, {});
+    FAIL_CHECK("b reads the values of a");
+  } catch (const Error& e) {
+    CHECK(e.code() == Errc::bad_configuration);
+    const std::string text = e.what();
+    for (const char* part : {"container shared", "/job:ps/task:0", "it has a", "wants b"})
+      CHECK_MESSAGE(text.find(part) != text.npos, text, " lacks ", part);
+  }
+  CHECK(value(a, "a") == 5);
+}
+
+TEST_CASE("whoever waits for parameters is told when what does the work has failed") {
+  Graph graph;
+  const Tower t = tower(graph, "w", fill(graph, {1, 1}, 5, DType::f64));
+  Session session = Session::local(graph, {.threads = 1});
+  session.prepare({t.loss}, {});
+  ParameterVisit group(session);
+  const auto slices = std::make_shared<std::vector<ParameterSlice>>();
+  group->describe(slices, [](Errc, const std::string&) { throw std::runtime_error("a bug"); });
+  for (int i = 0; i < 2; ++i) {
+    try {
+      group->wait([&](ParameterGroup::Done done) { group->describe(slices, std::move(done)); });
+      FAIL_CHECK("somebody has answered");
+    } catch (const Error& e) {
+      CHECK(e.code() == Errc::internal);
+      CHECK(std::string(e.what()).find("a bug") != std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("a ps that is away while parameters are made is missed, not done without") {

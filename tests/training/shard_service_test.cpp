@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 #include <doctest/doctest.h>
 
+#include "actors/messages.hpp"
 #include "actors/process.hpp"
 #include "training/messages.hpp"
 #include "training/senders.hpp"
@@ -75,6 +76,42 @@ TEST_CASE("the session that made a shard is told so each time it asks, others ne
     CHECK(!created(second));
     CHECK(created(first));  // its first answer may have been lost
     CHECK(!created(second));
+  }
+  process.stop();
+}
+
+TEST_CASE("first values count when they have come whole and in order") {
+  Process process("/job:local/task:0", {});
+  const caf::actor service = process.services().actor("shards");
+  {
+    caf::scoped_actor session(process.system());
+    use_shard(session, service);
+    const auto piece = [&](int64_t offset, size_t bytes) {
+      SetInitial m;
+      m.container = "shared";
+      m.epoch = 1;
+      m.byte_offset = offset;
+      m.bytes.assign(bytes, 0);
+      Errc out = Errc::ok;
+      session->request(service, std::chrono::seconds(30), m)
+          .receive([] {}, [&](const caf::error& e) { out = from_caf(e).first; });
+      return out;
+    };
+    const auto serving = [&] {
+      bool out = false;
+      session->request(service, std::chrono::seconds(30), DescribeShard{"shared", 0})
+          .receive([&](const ShardDescription& d) { out = d.serving; },
+                   [](const caf::error& e) { FAIL(caf::to_string(e)); });
+      return out;
+    };
+    CHECK(piece(8, 8) == Errc::invalid_argument);  // its beginning was lost
+    CHECK(piece(0, 8) == Errc::ok);
+    CHECK(piece(12, 4) == Errc::invalid_argument);
+    CHECK(piece(8, 9) == Errc::invalid_argument);
+    CHECK(!serving());
+    CHECK(piece(0, 8) == Errc::ok);  // from the start again
+    CHECK(piece(8, 8) == Errc::ok);
+    CHECK(serving());
   }
   process.stop();
 }

@@ -46,13 +46,6 @@ TEST_CASE("closing a session ends its training, and waits for it") {
     options.checkpoint_every = 1;
     options.on_progress = [&](const TrainProgress& p) { ready = p.step > 5; };
   }
-  SUBCASE("while a tower waits for the other one's push") {
-    fit.all.pop_back();  // and slot 1, which its graph has, never pushes
-    fit.all[0].batch = [&, batch = fit.all[0].batch](int64_t step) {
-      ready = true;
-      return batch(step);
-    };
-  }
   Folder folder("train-closed");
   if (options.checkpoint_every > 0) options.checkpoint_dir = folder.path();
   Session session = Session::local(fit.graph, {.threads = 2});
@@ -60,6 +53,24 @@ TEST_CASE("closing a session ends its training, and waits for it") {
   CHECK_THROWS_AS(train(session, fit.all, steps(1)), Error);
   CHECK_THROWS_AS(parameter_values(session), Error);
   CHECK_THROWS_AS(parameter_slices(session), Error);
+}
+
+TEST_CASE("closing a session ends its training while it waits for another session's push") {
+  LocalCluster cluster({"/job:ps/task:0"});
+  Fit fit(sgd(0.01), 1);
+  ConnectOptions shared;
+  shared.container = "shared";
+  shared.slots = 2;  // slot 1 is a session's that never comes
+  std::atomic<bool> ready{false};
+  std::atomic<int64_t> last_step{-1};
+  fit.all[0].batch = [&, batch = fit.all[0].batch](int64_t step) {
+    last_step = step;
+    ready = true;
+    return batch(step);
+  };
+  Session session = cluster.connect(fit.graph, {}, shared);
+  CHECK(closed_while_training(session, fit, steps(9), ready) == Errc::cancelled);
+  CHECK(last_step == 0);
 }
 
 TEST_CASE("a session is not closed by a callback of its own training, which goes on") {
