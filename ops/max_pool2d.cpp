@@ -33,6 +33,25 @@ void cpu(KernelContext& ctx) {
   });
 }
 
+struct Pass {
+  explicit Pass(const PoolTypes& types)
+      : Pass(types, types.forward(dnnl::prop_kind::forward_inference)) {}
+  OneDnnPrimitive pool;
+
+ private:
+  Pass(const PoolTypes& types, const dnnl::pooling_forward::primitive_desc& desc)
+      : pool(dnnl::pooling_forward(desc), desc.scratchpad_desc(),
+             {{DNNL_ARG_SRC, types.x}, {DNNL_ARG_DST, types.y}}) {}
+};
+
+void cpu_f32(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  if (const auto pass = ctx.state<PoolState<Pass>>().find(x, pool_options(ctx.node())))
+    pass->pool.execute(ctx, {x.raw(), ctx.output().raw()});
+  else
+    cpu<float>(ctx);
+}
+
 }  // namespace
 
 Op max_pool2d_op() {
@@ -42,7 +61,7 @@ Op max_pool2d_op() {
           .attrs = pool_attrs(),
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu_f32, nullptr, PoolState<Pass>::make},
                       {DeviceKind::cpu, DType::f64, cpu<double>}}};
 }
 

@@ -48,6 +48,39 @@ void cpu(KernelContext& ctx) {
   });
 }
 
+// oneDNN remembers in a workspace where the maxima are, so it pools again first.
+struct Pass {
+  explicit Pass(const PoolTypes& types)
+      : Pass(types, types.forward(dnnl::prop_kind::forward_training), types.backward()) {}
+  OneDnnPrimitive pool, back;
+  int64_t y_bytes, workspace_bytes;
+
+ private:
+  Pass(const PoolTypes& types, const dnnl::pooling_forward::primitive_desc& there,
+       const dnnl::pooling_backward::primitive_desc& again)
+      : pool(dnnl::pooling_forward(there), there.scratchpad_desc(),
+             {{DNNL_ARG_SRC, types.x},
+              {DNNL_ARG_DST, types.y},
+              {DNNL_ARG_WORKSPACE, there.workspace_desc()}}),
+        back(dnnl::pooling_backward(again), again.scratchpad_desc(),
+             {{DNNL_ARG_DIFF_DST, types.y},
+              {DNNL_ARG_DIFF_SRC, types.x},
+              {DNNL_ARG_WORKSPACE, there.workspace_desc()}}),
+        y_bytes(static_cast<int64_t>(types.y.get_size())),
+        workspace_bytes(static_cast<int64_t>(there.workspace_desc().get_size())) {}
+};
+
+void cpu_f32(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  const Tensor &dy = ctx.input(0), &x = ctx.input(1);
+  const auto pass = ctx.state<PoolState<Pass>>().find(x, pool_options(ctx.node()));
+  if (!pass) return cpu<float>(ctx);
+  const Tensor y = ctx.scratch(DType::u8, Shape{pass->y_bytes});
+  const Tensor maxima = ctx.scratch(DType::u8, Shape{pass->workspace_bytes});
+  pass->pool.execute(ctx, {x.raw(), y.raw(), maxima.raw()});
+  pass->back.execute(ctx, {dy.raw(), ctx.output().raw(), maxima.raw()});
+}
+
 }  // namespace
 
 Op max_pool2d_gradient_op() {
@@ -57,7 +90,7 @@ Op max_pool2d_gradient_op() {
           .attrs = pool_attrs(),
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu_f32, nullptr, PoolState<Pass>::make},
                       {DeviceKind::cpu, DType::f64, cpu<double>}}};
 }
 

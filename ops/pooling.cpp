@@ -1,6 +1,8 @@
 // What max_pool2d, its gradient and max_pool2d_select share.
 #include "ops/pooling.hpp"
 
+#include <cstring>
+
 namespace troupe {
 
 std::vector<AttrSpec> pool_attrs() {
@@ -46,5 +48,48 @@ PoolSizes::PoolSizes(const Shape& x, PoolOptions options)
       stride(options.stride),
       down(slide(height, window, stride, options.same_padding)),
       across(slide(width, window, stride, options.same_padding)) {}
+
+std::optional<PoolTypes> PoolTypes::of(const PoolSizes& s) {
+  using dnnl::memory;
+  constexpr int64_t kSizeMax = int64_t{1} << 30;
+  if (s.batch == 0 || s.channels == 0 || s.down.size == 0 || s.across.size == 0) return {};
+  for (const int64_t n : {s.batch, s.height, s.width, s.channels, s.window, s.stride})
+    if (n > kSizeMax) return {};
+  if (s.window > s.height + s.down.before || s.window > s.width + s.across.before) return {};
+  const auto type = [](memory::dims dims) {
+    return memory::desc(dims, memory::data_type::f32, memory::format_tag::nhwc);
+  };
+  return PoolTypes{type({s.batch, s.channels, s.height, s.width}),
+                   type({s.batch, s.channels, s.down.size, s.across.size}),
+                   {s.window, s.window},
+                   {s.stride, s.stride},
+                   {s.down.before, s.across.before},
+                   {s.down.after, s.across.after}};
+}
+
+dnnl::pooling_forward::primitive_desc PoolTypes::forward(dnnl::prop_kind kind) const {
+  return {{kind, dnnl::algorithm::pooling_max, x, y, strides, window, before, after},
+          onednn_attr(),
+          onednn_engine()};
+}
+
+dnnl::pooling_backward::primitive_desc PoolTypes::backward() const {
+  return {{dnnl::algorithm::pooling_max, x, y, strides, window, before, after},
+          onednn_attr(),
+          onednn_engine(),
+          forward(dnnl::prop_kind::forward_training)};
+}
+
+bool all_finite(const Tensor& x) {
+  constexpr int32_t kExponent = 0x7f800000;
+  const auto* bytes = static_cast<const char*>(x.raw());
+  int32_t found = 0;
+  for (int64_t i = 0, n = x.size(); i < n; ++i) {
+    int32_t word = 0;
+    std::memcpy(&word, bytes + i * 4, 4);
+    found |= (word & kExponent) == kExponent ? 1 : 0;
+  }
+  return found == 0;
+}
 
 }  // namespace troupe

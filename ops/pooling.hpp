@@ -3,10 +3,14 @@
 //   x: [batch, height, width, channels]   y: [batch, height', width', channels]
 #pragma once
 
+#include <array>
+#include <memory>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "ops/node.hpp"
+#include "ops/onednn.hpp"
 #include "ops/window.hpp"
 #include "troupe/ops.hpp"
 
@@ -81,6 +85,35 @@ class FirstMaxima {
  private:
   std::vector<T> maxima_;
   std::vector<Number> numbers_;
+};
+
+// The same in oneDNN's words, for f32: everything but where our own loops are needed. It keeps
+// neither NaN nor infinities, and has no windows past its own integers.
+struct PoolTypes {
+  dnnl::memory::desc x, y;
+  dnnl::memory::dims window, strides, before, after;
+  // Nothing if that pool is not for oneDNN.
+  static std::optional<PoolTypes> of(const PoolSizes& sizes);
+
+  dnnl::pooling_forward::primitive_desc forward(dnnl::prop_kind kind) const;
+  dnnl::pooling_backward::primitive_desc backward() const;
+};
+bool all_finite(const Tensor& x);  // f32
+
+// What the f32 kernels keep, by the shape of x.
+template <class Pass>
+struct PoolState final : KernelState {
+  ShapeCache<std::array<int64_t, 4>, Pass> passes;
+  static std::unique_ptr<KernelState> make(const Node&) { return std::make_unique<PoolState>(); }
+
+  // nullptr if x is for our own loops.
+  std::shared_ptr<const Pass> find(const Tensor& x, PoolOptions options) const {
+    const PoolSizes sizes(x.shape(), options);
+    const std::optional<PoolTypes> types = PoolTypes::of(sizes);
+    if (!types || !all_finite(x)) return nullptr;
+    return passes.get({sizes.batch, sizes.height, sizes.width, sizes.channels},
+                      [&] { return std::make_unique<Pass>(*types); });
+  }
 };
 
 }  // namespace troupe

@@ -1,6 +1,9 @@
 // MaxPool2d, its gradient, and the selection that differentiates the gradient.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -133,6 +136,39 @@ const ListedCases listed(cases);
 
 TEST_CASE("MaxPool2d takes the greatest of each window, and gradients follow it") {
   check(cases());
+}
+
+TEST_CASE("pools in f32, which oneDNN does, have the bits of those in f64, which we do") {
+  std::mt19937 random(7);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random()) % n; };
+  const auto noise = [&](const Shape& shape, int64_t different, double scale) {
+    Tensor out = zeros(shape);
+    for (int64_t i = 0; i < out.size(); ++i)
+      out.mutable_data<double>()[i] = static_cast<double>(below(different)) * scale - 4;
+    return out;
+  };
+  for (int round = 0; round < 300; ++round) {
+    CAPTURE(round);
+    PoolOptions how;
+    const Shape shape{1 + below(3), 1 + below(9), 1 + below(9), 1 + below(20)};
+    how.same_padding = below(2) == 1;
+    how.window = 1 + below(how.same_padding ? 5 : std::min(shape[1], shape[2]));
+    how.stride = 1 + below(4);
+    Tensor x = noise(shape, 40, 0.25);  // equal ones are among them
+    if (below(8) == 0) x.mutable_data<double>()[below(x.size())] = NAN;
+    if (below(8) == 0) x.mutable_data<double>()[below(x.size())] = -INFINITY;
+    const auto pooled = [&](const Tensor& images) {
+      Graph graph;
+      return evaluate(max_pool2d(constant(graph, images), how));
+    };
+    const auto back = [&](const Tensor& dy, const Tensor& images) {
+      Graph graph;
+      return evaluate(max_pool2d_gradient(constant(graph, dy), constant(graph, images), how));
+    };
+    const Tensor y = pooled(x), dy = noise(y.shape(), 64, 0.125);
+    CHECK(same_bits(pooled(f32(x)), f32(y)));
+    CHECK(same_bits(back(f32(dy), f32(x)), f32(back(dy, x))));
+  }
 }
 
 }  // namespace troupe
