@@ -3,6 +3,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "troupe/data.hpp"
@@ -30,7 +31,7 @@ struct Prefetch::State {
         error = std::current_exception();
       }
       lock.lock();
-      making = -1;
+      making.reset();
       if (aim != jumps) continue;  // nobody wants it any more
       if (error)
         failure = error;
@@ -47,7 +48,7 @@ struct Prefetch::State {
   std::condition_variable wake, made;
   std::map<int64_t, Batch> ready;  // at most `depth`
   int64_t next;                    // what the thread makes next
-  int64_t making = -1;             // what it is making
+  std::optional<int64_t> making;   // what it is making
   int64_t jumps = 0;
   bool stop = false;
   std::exception_ptr failure;
@@ -80,6 +81,7 @@ Batch Prefetch::at(int64_t step) {
       s.ready.count(step) || s.making == step || (s.ready.empty() && s.next == step);
   if (!coming) {
     s.ready.clear();
+    s.failure = nullptr;
     s.next = step;
     ++s.jumps;
   }

@@ -143,6 +143,7 @@ TEST_CASE("a prefetcher gives the batches of its slot, forwards, after jumps and
       CHECK(same_bits(b.features, batches.at(step, 1).features));
     }
     CHECK_THROWS_WITH(prefetch.at(-5), "there is no step -5; steps count from 0");
+    CHECK_THROWS_WITH(prefetch.at(-1), "there is no step -1; steps count from 0");
     CHECK(prefetch.at(7).records == batches.records_at(7, 1));
   }
 }

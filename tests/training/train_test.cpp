@@ -344,5 +344,21 @@ TEST_CASE("a new session computes with the parameters of a checkpoint") {
   CHECK(train(other, fresh.all, steps(1)).resumed_at == 0);  // a training begins as it says
 }
 
+TEST_CASE("who loads an older checkpoint because the newest is damaged is told") {
+  Folder folder("train-load-damaged");
+  TrainOptions options = steps(6);
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_every = 3;
+  Fit trained, fresh;
+  Session session = Session::local(trained.graph);
+  const std::filesystem::path newest = train(session, trained.all, options).checkpoint;
+  std::ofstream(newest, std::ios::trunc) << "{";
+  std::string told;
+  Session other = Session::local(
+      fresh.graph, {.log = [&](LogLevel, const std::string& line) { told += line + "\n"; }});
+  load_parameters(other, folder.path());
+  has(told, newest.filename().string());
+}
+
 }  // namespace
 }  // namespace troupe
