@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
-#include "actors/deadline.hpp"
 #include "actors/ask.hpp"
+#include "actors/deadline.hpp"
+#include "actors/joined.hpp"
 
 namespace troupe {
 
@@ -107,29 +108,48 @@ StepResult Members::refusal() const {
   return refusal_;
 }
 
+// Until `there()`; `missing()` names who is not. `lock` is of mutex_.
+template <class There, class Missing>
+void Members::wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout,
+                   const There& there, const Missing& missing) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now(), end = deadline_after(begin, timeout);
+  const auto over = [&] { return there() || refusal_.code != Errc::ok; };
+  for (auto word = begin + kWaitingWord;; word = Clock::now() + kWaitingWord) {
+    if (changed_.wait_until(lock, std::min(word, end), over) || Clock::now() >= end) return;
+    const std::string names = missing();
+    lock.unlock();  // the program's log may take its time
+    say_waiting(*process_.log(), names, Clock::now() - begin);
+    lock.lock();
+  }
+}
+
 size_t Members::wait_for_count(size_t count, const std::string& but,
                                std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  size_t there = 0;
-  changed_.wait_until(lock, deadline_after(timeout), [&] {
-    there = 0;
-    for (const auto& [task, member] : present_) there += member.member.job != but;
-    return there >= count || refusal_.code != Errc::ok;
-  });
-  return there;
+  const auto there = [&] {
+    return static_cast<size_t>(
+        std::count_if(present_.begin(), present_.end(),
+                      [&](const auto& entry) { return entry.second.member.job != but; }));
+  };
+  wait(
+      lock, timeout, [&] { return there() >= count; },
+      [&] { return detail::concat(count - there(), " of ", count, " nodes"); });
+  return there();
 }
 
 std::vector<std::string> Members::wait_for(const std::vector<std::string>& tasks,
                                            std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  std::vector<std::string> missing;
-  changed_.wait_until(lock, deadline_after(timeout), [&] {
-    missing.clear();
+  const auto missing = [&] {
+    std::vector<std::string> out;
     for (const std::string& task : tasks)
-      if (!present_.count(task)) missing.push_back(task);
-    return missing.empty();
-  });
-  return missing;
+      if (!present_.count(task)) out.push_back(task);
+    return out;
+  };
+  wait(
+      lock, timeout, [&] { return missing().empty(); }, [&] { return joined(missing(), ","); });
+  return missing();
 }
 
 void Members::stop() {

@@ -51,6 +51,9 @@ class Members {
   // Of all members there ever were: a call may be placed on one that is away just now.
   std::map<std::string, std::vector<std::string>> devices() const;  // by task
   StepResult refusal() const;  // what the cluster said when it refused us; ok if it did not
+  // These two also end when the cluster refuses us. While they wait, a line says who is missing,
+  // each kWaitingWord.
+  //
   // Up to `timeout` for `count` members whose job is not `but`. Returns how many there are.
   size_t wait_for_count(size_t count, const std::string& but, std::chrono::milliseconds timeout);
   // Up to `timeout` for all of `tasks`. Returns those still missing.
@@ -59,6 +62,9 @@ class Members {
   void stop();  // nobody is told any more, and no handle is kept
 
  private:
+  template <class There, class Missing>
+  void wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout,
+            const There& there, const Missing& missing);
   void described(const Member& member, const caf::actor& agent, std::vector<std::string> devices);
 
   Process& process_;

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "actors/deadline.hpp"
 #include "actors/session_state.hpp"
 #include "troupe/caf.hpp"
 #include "actors/joined.hpp"
@@ -110,6 +109,34 @@ std::vector<std::string> tasks_of(const std::map<std::string, caf::actor>& agent
   return out;
 }
 
+// Until all nodes are there that `options` names, or as many as addresses were given. Throws:
+// Error, naming who is missing.
+void await_cluster(Master& master, const std::string& address, size_t addresses,
+                   const ConnectOptions& options) {
+  const bool named = !options.wait_for.empty();
+  const auto missing =
+      named ? master.wait_for(options.wait_for, options.timeout) : std::vector<std::string>{};
+  // Of those who are named nobody is waited for any more.
+  const size_t there = master.wait_for_count(
+      addresses, options.job, named ? std::chrono::milliseconds(0) : options.timeout);
+  if (const StepResult refused = master.refusal(); refused.code != Errc::ok)
+    throw Error(refused.code, "the cluster at ", address, " refused us: ", refused.text);
+  if (there == 0)
+    throw Error(Errc::peer_lost, "nobody answered at ", address, " within ",
+                options.timeout.count(), " ms", named ? "; missing: " : "", joined(missing),
+                "; start the nodes with actor-node join, or check the address and the cluster "
+                "name \"",
+                options.cluster, "\"");
+  if (!missing.empty())
+    throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for ", joined(missing),
+                "; start them with actor-node join, or give more time");
+  if (!named && there < addresses)
+    throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for the ", addresses,
+                " nodes at ", address, ", but only ", there, " came (",
+                joined(tasks_of(master.agents())),
+                "); start the others, or name those you need in ConnectOptions::wait_for");
+}
+
 }  // namespace
 
 Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
@@ -161,28 +188,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   state->master = std::make_unique<Master>(*state->process, graph, draw_session(incarnation));
   state->gate = state->master->gate();
   state->process->start(state->master.get());
-  const auto deadline = deadline_after(options.timeout);
-  const size_t wanted = options.wait_for.empty() ? seeds : 1;
-  const size_t there = state->master->wait_for_count(wanted, options.job, options.timeout);
-  if (const StepResult refused = state->master->refusal(); refused.code != Errc::ok)
-    throw Error(refused.code, "the cluster at ", address, " refused us: ", refused.text);
-  if (there == 0)
-    throw Error(Errc::peer_lost, "nobody answered at ", address, " within ",
-                options.timeout.count(),
-                " ms; start the nodes, or check the address and the cluster name \"",
-                options.cluster, "\"");
-  if (there < wanted)
-    throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for the ", wanted,
-                " nodes at ", address, ", but only ", there, " came (",
-                joined(tasks_of(state->master->agents())),
-                "); start the others, or name those you need in ConnectOptions::wait_for");
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      deadline - std::chrono::steady_clock::now());
-  const auto missing =
-      state->master->wait_for(options.wait_for, std::max(left, std::chrono::milliseconds(1)));
-  if (!missing.empty())
-    throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for ", joined(missing),
-                "; start them with actor-node join, or give more time");
+  await_cluster(*state->master, address, seeds, options);
   state->parameters = make_parameter_owner(
       *state->master, {.container = options.container, .slots = options.slots, .shards = shards});
   return Session(std::move(state));

@@ -44,6 +44,11 @@ Member member_of(const Hello& hello) {
   return {hello.job, hello.task, hello.incarnation, hello.address};
 }
 
+void say_waiting(spdlog::logger& log, const std::string& missing, std::chrono::nanoseconds since) {
+  log.warn("waiting for the cluster, start what is missing: missing={} seconds={}", missing,
+           std::chrono::round<std::chrono::seconds>(since).count());
+}
+
 std::string Member::name() const { return task_name(job, task); }
 
 Mesh::Core::Core(caf::actor_system& system, Transport& transport, Clock& clock, Rng& rng,

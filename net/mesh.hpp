@@ -6,6 +6,7 @@
 // what was under way to it is lost; requests to it end as said at proxy().
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <shared_mutex>
@@ -22,6 +23,10 @@
 #include "net/seams.hpp"
 
 namespace troupe {
+
+// Who waits for members of its cluster says who is missing, this often.
+inline constexpr std::chrono::seconds kWaitingWord{5};
+void say_waiting(spdlog::logger& log, const std::string& missing, std::chrono::nanoseconds since);
 
 // One process of a cluster.
 struct Member {

@@ -22,7 +22,7 @@ inline constexpr std::chrono::seconds kForgetAfter{600};
 // For a task that seems taken; longer than kSilenceMax, so that a process that just died is known
 // to be gone.
 inline constexpr std::chrono::seconds kTakenPatience{3};
-inline constexpr std::chrono::seconds kSeedReminder{10};  // between words about a seed not there
+inline constexpr std::chrono::seconds kSeedReminder{5};  // between words about a seed not there
 inline constexpr size_t kTargetsMax = 2048;
 
 class Targets {

@@ -5,6 +5,7 @@
 #include <future>
 #include <mutex>
 
+#include "actors/joined.hpp"
 #include "actors/process.hpp"
 #include "troupe/cluster.hpp"
 
@@ -72,6 +73,28 @@ class Pulse {
   TimerPtr timer_;
 };
 
+// Says who is missing until all have been there.
+class MissingWord {
+ public:
+  explicit MissingWord(std::vector<std::string> tasks) : tasks_(std::move(tasks)) {}
+  void look(Process& process) {
+    const auto now = Clock::now();
+    if (tasks_.empty() || now < next_) return;
+    next_ = now + kWaitingWord;
+    const auto missing = process.mesh()->waiting_for(tasks_);
+    if (missing.empty())
+      tasks_.clear();
+    else
+      say_waiting(*process.log(), joined(missing, ","), now - begin_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::vector<std::string> tasks_;
+  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point next_ = begin_ + kWaitingWord;
+};
+
 }  // namespace
 
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
@@ -105,7 +128,11 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   std::mutex mutex;
   std::condition_variable never;
   std::unique_lock lock(mutex);
-  while (!stop && !ending.told()) never.wait_for(lock, kStopPoll);
+  MissingWord word(options.wait_for);
+  while (!stop && !ending.told()) {
+    never.wait_for(lock, kStopPoll);
+    word.look(process);
+  }
   const auto told = ending.told();
   if (told && told->first != Errc::ok) throw Error(told->first, told->second);
   process.log()->info("leaving: reason={}", told ? "asked by an operator" : "asked by a signal");
@@ -132,7 +159,13 @@ int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
             [&promise](Errc code, const std::string& text, int32_t task) {
               promise.set_value({code, text, task});
             });
-  const Answer answer = future.get();  // it comes at the latest after `timeout`
+  // It comes at the latest after `timeout`.
+  while (future.wait_for(kWaitingWord) == std::future_status::timeout)
+    if (options.process.log && options.process.log_level <= LogLevel::warn)
+      options.process.log(LogLevel::warn,
+                          "waiting for a member that knows which task is free: addresses=" +
+                              joined(options.seeds, ","));
+  const Answer answer = future.get();
   if (answer.code != Errc::ok) throw Error(answer.code, answer.text);
   return answer.task;
 }

@@ -87,6 +87,13 @@ std::vector<int> tasks_of(const ClusterSpec& spec, const std::string& job) {
   return out;
 }
 
+// Programs are no nodes, and get other numbers.
+std::vector<std::string> nodes_of(const ClusterSpec& spec) {
+  std::vector<std::string> out = spec.tasks();
+  std::erase_if(out, [](const std::string& task) { return task.rfind("/job:client/", 0) == 0; });
+  return out;
+}
+
 void write_address(const std::string& file, const std::string& address) {
   std::ofstream(file + ".part") << address << "\n";
   std::filesystem::rename(file + ".part", file);
@@ -138,6 +145,7 @@ void run_by_spec(NodeOptions node, const ClusterSpec& spec, const std::vector<in
     node.seeds.clear();
     for (const std::string& address : spec.addresses())
       if (address != node.listen) node.seeds.push_back(address);
+    node.wait_for = nodes_of(spec);
     bool listening = false;
     try {
       return run(node, given, listening);
@@ -164,10 +172,12 @@ int join(const std::vector<std::string>& arguments) {
   }
   NodeOptions node = node_of(given);
   const std::optional<ClusterSpec> spec = spec_of(given);
-  if (given.count("task"))
+  if (given.count("task")) {
     node.task = given["task"].as<int>();
-  else if (!spec && !node.seeds.empty())
+  } else if (!spec && !node.seeds.empty()) {
+    node.process.log = console_log(given["log-format"].as<std::string>(), "/job:" + node.job);
     node.task = troupe::draw_task(node);
+  }
 
   catch_signals({SIGTERM, SIGINT});
   signal(SIGPIPE, SIG_IGN);  // neither a closed log nor a lost supervisor ends a node

@@ -17,6 +17,9 @@ struct NodeOptions {
   int task = 0;
   std::string listen = "127.0.0.1:0";   // port 0: any free one
   std::vector<std::string> seeds = {};  // members to join by, "host:port"; empty: this is the first
+  // Tasks that the cluster will have, "/job:ps/task:0": until all are there, a log line says now
+  // and then who is missing. The node runs all the same.
+  std::vector<std::string> wait_for = {};
   ProcessOptions process = {};
   bool insecure = false;  // allow listening beyond loopback without TLS
   std::function<void(const std::string& address)> on_listening = {};  // told the real address

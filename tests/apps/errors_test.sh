@@ -20,6 +20,14 @@ expect() {  # CODE TEXT COMMAND...
   fi
 }
 
+# A cluster of two of which one node never comes. Who waits says so after five seconds; looked at further down.
+"$build/actor-node" up --ps 1 --workers 1 --run-dir "$out/ports" true 2>"$out/ports.log" || fail 'no cluster to copy from'
+half=$out/ports/cluster.spec
+"$build/actor-node" join --spec "$half" --job ps 2>"$out/half-node.log" &
+pids+=($!)
+"$build/train_digits" --digits "$data" --out "$out/half" --spec "$half" --wait 30 >"$out/half-program.log" 2>&1 &
+pids+=($!)
+
 expect 64 'unknown verb' "$build/actor-node" fly
 expect 64 'no PROGRAM' "$build/actor-node" up --ps 1
 expect 64 'unrecognised option' "$build/actor-node" join --job worker --colour red
@@ -72,10 +80,21 @@ printf 'worker = 127.0.0.1:7001, 127.0.0.1:7001\n' >"$out/twice.spec"
 expect 78 'twice.spec:1: .*every task wants its own' "$build/train_digits" --digits "$data" --out "$out/x" --spec "$out/twice.spec"
 printf 'worker = 127.0.0.1:1\n' >"$out/one.spec"
 expect 78 'one.spec has no /job:worker/task:3' "$build/actor-node" join --spec "$out/one.spec" --task 3
-expect 69 'nobody answered at 127.0.0.1:1 within 1000 ms' "$build/train_digits" --digits "$data" --out "$out/x" \
+expect 69 'nobody answered at 127.0.0.1:1 within 1000 ms; missing: /job:worker/task:0; start' "$build/train_digits" --digits "$data" --out "$out/x" \
   --spec "$out/one.spec" --wait 1
 expect 64 'does not go with a cluster spec' "$build/actor-node" join --spec "$out/one.spec" --seed 127.0.0.1:7002
 expect 78 '--hosts:1: ' "$build/actor-node" join --hosts 'worker 127.0.0.1:7001'
+
+# Half a cluster: the missing task and the remedy.
+expect 69 'waited 2000 ms for /job:worker/task:0; start them with actor-node join' "$build/train_digits" --digits "$data" \
+  --out "$out/x" --spec "$half" --wait 2
+for who in node program; do
+  tried=$((tried + 1))
+  wait_for 15 grep -q 'waiting for the cluster, start what is missing: missing=/job:worker/task:0 seconds=[5-9]$' \
+    "$out/half-$who.log" || fail "the $who of half a cluster does not say whom it waits for"
+done
+kill "${pids[@]}" && wait "${pids[@]}"
+pids=()
 
 # Two nodes at one port; a node of another cluster; a second node for the same task.
 "$build/actor-node" join --job ps --task 0 --address-file "$out/address" 2>/dev/null &

@@ -71,7 +71,7 @@ TEST_CASE("a lost member is forgotten after ten minutes, one that left at once, 
   CHECK(targets.has("seed:1"));
 }
 
-TEST_CASE("there is a word about a missing seed every ten seconds, about others none") {
+TEST_CASE("there is a word about a missing seed every five to eight seconds, about others none") {
   sim::SeededRng rng(1);
   Targets targets(rng);
   targets.add_seed("s:1", kStart);
@@ -83,8 +83,8 @@ TEST_CASE("there is a word about a missing seed every ten seconds, about others 
       CHECK(!(told && address == "a:1"));
       words += told;
     }
-  CHECK(words >= 4);
-  CHECK(words <= 6);
+  CHECK(words >= 7);
+  CHECK(words <= 12);
 }
 
 TEST_CASE("no more than kTargetsMax addresses are kept") {
