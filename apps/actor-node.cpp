@@ -6,15 +6,14 @@
 //
 // Its verbs stand in apps/actor-node/; here mistakes become exit codes.
 #include <boost/program_options.hpp>
-#include <filesystem>
 #include <iostream>
 
 #include "apps/actor-node/verbs.hpp"
-#include "troupe/error.hpp"
+#include "apps/console_log.hpp"
 
 namespace {
 
-constexpr int kExitUsage = 64, kExitSoftware = 70;
+constexpr int kExitUsage = 64;
 
 void usage(std::ostream& out) {
   out << "usage: actor-node up [options] PROGRAM [ARGS...]   a cluster on this host, and PROGRAM "
@@ -28,9 +27,15 @@ void usage(std::ostream& out) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
   const std::string verb = argc > 1 ? argv[1] : "";
-  try {
-    if (verb == "join") return join(arguments);
-    if (verb == "up") return up(arguments);
+  return exit_code_of(console_voice("text", "actor-node " + verb), [&] {
+    try {
+      if (verb == "join") return join(arguments);
+      if (verb == "up") return up(arguments);
+    } catch (const boost::program_options::error& e) {
+      std::cerr << "actor-node " << verb << ": " << e.what() << "; see actor-node " << verb
+                << " --help\n";
+      return kExitUsage;
+    }
     if (verb == "help" || verb == "--help") {
       usage(std::cout);
       return 0;
@@ -38,18 +43,5 @@ int main(int argc, char** argv) {
     if (!verb.empty()) std::cerr << "actor-node: unknown verb \"" << verb << "\"\n";
     usage(std::cerr);
     return kExitUsage;
-  } catch (const boost::program_options::error& e) {
-    std::cerr << "actor-node " << verb << ": " << e.what() << "; see actor-node " << verb
-              << " --help\n";
-    return kExitUsage;
-  } catch (const troupe::Error& e) {
-    std::cerr << "actor-node " << verb << ": " << e.what() << "\n";
-    return troupe::exit_code(e.code());
-  } catch (const std::filesystem::filesystem_error& e) {
-    std::cerr << "actor-node " << verb << ": " << e.what() << "\n";
-    return troupe::exit_code(troupe::Errc::io);
-  } catch (const std::exception& e) {
-    std::cerr << "actor-node " << verb << ": " << e.what() << "\n";
-    return kExitSoftware;
-  }
+  });
 }

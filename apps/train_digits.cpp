@@ -28,7 +28,7 @@ using namespace troupe;
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr int kExitUsage = 64, kExitSoftware = 70;
+constexpr int kExitUsage = 64;
 constexpr int64_t kValidations = 12, kCheckpoints = 10;  // in one training
 
 // kill -9 of the process of "worker" or "ps" task 0, found by the file its supervisor keeps.
@@ -280,6 +280,7 @@ int run(const options::variables_map& given) {
   ProcessOptions process;
   process.log = console_log(given["log-format"].as<std::string>(), "train_digits");
   process.log_level = log_level(given["log-level"].as<std::string>());
+  const LogSink say = console_voice(given["log-format"].as<std::string>(), "train_digits");
 
   const Batches batches(s.train, {.batch_size = s.batch, .slots = kTowers, .seed = kSeed});
   Graph graph;
@@ -306,10 +307,10 @@ int run(const options::variables_map& given) {
     after_training(session, what, [&] {
       step = session.prepare({net.towers[0].loss, net.towers[0].update}, net.towers[0].feeds);
     });
-    picture = write_extra(out / "graph.dot", session.dot(step));
+    picture = write_extra(out / "graph.dot", session.dot(step), say);
     const std::string& events = results.back().second.trace;
     trace = events.empty() ? "none, as there was no step left to train"
-                           : write_extra(out / "trace.json", events);
+                           : write_extra(out / "trace.json", events, say);
     print_tables(session, step);
   }
   print_results(results);
@@ -357,28 +358,22 @@ options::options_description all_options() {
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line is seen when it is said, in a pipe, too
-  try {
-    const options::options_description what = all_options();
+  return exit_code_of(console_voice("text", "train_digits"), [&] {
     options::variables_map given;
-    options::store(options::command_line_parser(argc, argv).options(what).positional({}).run(),
-                   given);
-    options::notify(given);
-    if (given.count("help")) {
-      std::cout << what << "\n";
-      return 0;
+    try {
+      const options::options_description what = all_options();
+      options::store(options::command_line_parser(argc, argv).options(what).positional({}).run(),
+                     given);
+      options::notify(given);
+      if (given.count("help")) {
+        std::cout << what << "\n";
+        return 0;
+      }
+    } catch (const options::error& e) {
+      std::cerr << "train_digits: " << e.what() << "; see --help\n";
+      return kExitUsage;
     }
-    return run(given);
-  } catch (const options::error& e) {
-    std::cerr << "train_digits: " << e.what() << "; see --help\n";
-    return kExitUsage;
-  } catch (const Error& e) {
-    std::cerr << "train_digits: " << e.what() << "\n";
-    return exit_code(e.code());
-  } catch (const std::filesystem::filesystem_error& e) {
-    std::cerr << "train_digits: " << e.what() << "\n";
-    return exit_code(Errc::io);
-  } catch (const std::exception& e) {
-    std::cerr << "train_digits: " << e.what() << "\n";
-    return kExitSoftware;
-  }
+    return exit_code_of(console_voice(given["log-format"].as<std::string>(), "train_digits"),
+                        [&] { return run(given); });
+  });
 }

@@ -110,7 +110,6 @@ NodeOptions node_of(const options::variables_map& given) {
   out.process.cpu_devices = given["cpu-devices"].as<int>();
   out.process.memory_budget_bytes = given["memory-mib"].as<int64_t>() << 20;
   out.process.log_level = log_level(given["log-level"].as<std::string>());
-  console_log(given["log-format"].as<std::string>(), "");  // refused here, if it is
   if (given.count("alive-fd")) {
     const int fd = given["alive-fd"].as<int>();
     if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
@@ -159,17 +158,7 @@ void run_by_spec(NodeOptions node, const ClusterSpec& spec, const std::vector<in
               " is free on this machine. Does it run already? ", taken);
 }
 
-}  // namespace
-
-int join(const std::vector<std::string>& arguments) {
-  const options::options_description what = join_options();
-  options::variables_map given;
-  options::store(options::command_line_parser(arguments).options(what).positional({}).run(), given);
-  options::notify(given);
-  if (given.count("help")) {
-    std::cout << what << "\n";
-    return 0;
-  }
+int run_as_told(const options::variables_map& given) {
   NodeOptions node = node_of(given);
   const std::optional<ClusterSpec> spec = spec_of(given);
   if (given.count("task")) {
@@ -189,4 +178,19 @@ int join(const std::vector<std::string>& arguments) {
     run(node, given, listening);
   }
   return 0;
+}
+
+}  // namespace
+
+int join(const std::vector<std::string>& arguments) {
+  const options::options_description what = join_options();
+  options::variables_map given;
+  options::store(options::command_line_parser(arguments).options(what).positional({}).run(), given);
+  options::notify(given);
+  if (given.count("help")) {
+    std::cout << what << "\n";
+    return 0;
+  }
+  return exit_code_of(console_voice(given["log-format"].as<std::string>(), "actor-node join"),
+                      [&] { return run_as_told(given); });
 }

@@ -21,6 +21,7 @@
 
 using troupe::Errc;
 using troupe::Error;
+using troupe::LogLevel;
 using namespace std::chrono_literals;
 
 namespace {
@@ -34,11 +35,6 @@ constexpr LocalCluster::Millis kLookEvery = 250ms;
 constexpr LocalCluster::Millis kLateMax = 1'000ms;
 // From the start of a node until it must have been heard, whatever the machine is busy with.
 constexpr LocalCluster::Millis kStartPatience = 30'000ms;
-
-template <class... Parts>
-void say(const Parts&... parts) {
-  std::fprintf(stderr, "actor-node: %s\n", troupe::detail::concat(parts...).c_str());
-}
 
 // Binds a port of 127.0.0.1 (0: any free one) without listening, and makes `port` the real one. As
 // all who bind it say SO_REUSEADDR, the node can listen there, and the system gives it to nobody
@@ -65,7 +61,12 @@ int hold_port(uint16_t& port) {
 
 }  // namespace
 
-pid_t spawn(const Spawn& what) {
+template <class... Parts>
+void LocalCluster::warn(const Parts&... parts) const {
+  say_(LogLevel::warn, troupe::detail::concat(parts...));
+}
+
+pid_t spawn(const Spawn& what, const troupe::LogSink& say) {
   std::vector<char*> argv;
   for (const std::string& word : what.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -83,8 +84,9 @@ pid_t spawn(const Spawn& what) {
   for (const auto& [key, value] : what.environment) setenv(key.c_str(), value.c_str(), 1);
   signals.release_as_child();
   execvp(file, argv.data());
-  std::fprintf(stderr, "actor-node: cannot run %s: %s\n", file, std::strerror(errno));
-  _exit(errno == ENOENT ? 127 : 126);
+  const int why = errno;
+  say(LogLevel::error, troupe::detail::concat("cannot run ", file, ": ", std::strerror(why)));
+  _exit(why == ENOENT ? 127 : 126);
 }
 
 std::string how_it_ended(int status) {
@@ -111,12 +113,14 @@ struct LocalCluster::Node {
 };
 
 LocalCluster::LocalCluster(troupe::ClusterSpec spec, std::filesystem::path directory,
-                           std::vector<std::string> node_flags, Millis frozen_after)
+                           std::vector<std::string> node_flags, Millis frozen_after,
+                           troupe::LogSink say)
     : spec_(std::move(spec)),
       program_(std::filesystem::read_symlink("/proc/self/exe")),
       directory_(std::move(directory)),
       node_flags_(std::move(node_flags)),
-      frozen_after_(frozen_after) {
+      frozen_after_(frozen_after),
+      say_(std::move(say)) {
   for (auto& [job, addresses] : spec_.jobs)
     for (std::string& address : addresses) {
       auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
@@ -157,8 +161,8 @@ void LocalCluster::listen_to(Node& node, Time::time_point now) {
   const auto silent = std::chrono::duration<double>(now - node.heard);
   if (node.frozen || frozen_after_ == 0ms || silent <= frozen_after_) return;
   node.frozen = true;
-  say(node.who(), " is frozen: silent for ", std::round(silent.count() * 10) / 10,
-      " s; noticed by its supervisor (pid ", getpid(), "), which kills it (kill -9)");
+  warn(node.who(), " is frozen: silent for ", std::round(silent.count() * 10) / 10,
+       " s; noticed by its supervisor (pid ", getpid(), "), which kills it (kill -9)");
   kill(node.pid, SIGKILL);
 }
 
@@ -177,15 +181,16 @@ bool LocalCluster::ended(pid_t pid, int status, bool stopping) {
   while (!node.restarts.empty() && now - node.restarts.front() > kRestartPeriod)
     node.restarts.pop_front();
   if (node.restarts.size() >= kRestartsMax) {
-    say(what, ", the ", kRestartsMax + 1, "th time in ", kRestartPeriod.count(),
-        " s: giving up. Its log: ", (directory_ / node.file(".log")).string());
+    say_(LogLevel::error, troupe::detail::concat(what, ", the ", kRestartsMax + 1, "th time in ",
+                                                 kRestartPeriod.count(), " s: giving up. Its log: ",
+                                                 (directory_ / node.file(".log")).string()));
     return false;
   }
   node.restarts.push_back(now);
   const auto backoff = kBackoffFirst * (1 << (node.restarts.size() - 1));
   node.start_at = now + backoff;
-  say(what, "; noticed by its supervisor (pid ", getpid(), "), which starts it again in ",
-      backoff.count(), " ms (restart ", node.restarts.size(), " of ", kRestartsMax, ")");
+  warn(what, "; noticed by its supervisor (pid ", getpid(), "), which starts it again in ",
+       backoff.count(), " ms (restart ", node.restarts.size(), " of ", kRestartsMax, ")");
   return true;
 }
 
@@ -215,7 +220,7 @@ void LocalCluster::start(Node& node) {
   what.output = open_log(node);
   what.inherited = pulse[1];
   what.own_group = true;  // signals of a terminal reach nodes through us, in order
-  node.pid = spawn(what);
+  node.pid = spawn(what, say_);
   close(pulse[1]);
   if (what.output >= 0) close(what.output);
   node.pulse = pulse[0];
@@ -229,11 +234,11 @@ int LocalCluster::open_log(const Node& node) {
   const std::filesystem::path file = directory_ / node.file(".log");
   std::error_code error;
   if (std::filesystem::create_directories(directory_, error))
-    say("the run folder ", directory_.string(), " was removed; made it anew");
+    warn("the run folder ", directory_.string(), " was removed; made it anew");
   const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0)
-    say("cannot open ", file.string(), ": ", std::strerror(errno), "; what ", node.name(),
-        " has to say comes here");
+    warn("cannot open ", file.string(), ": ", std::strerror(errno), "; what ", node.name(),
+         " has to say comes here");
   return fd;
 }
 
@@ -246,5 +251,5 @@ void LocalCluster::write_pid(const Node& node) const {
   else
     error = std::make_error_code(std::errc::io_error);
   if (error)
-    say("cannot write ", file.string(), "; is the disk full? ", node.who(), " runs all the same");
+    warn("cannot write ", file.string(), "; is the disk full? ", node.who(), " runs all the same");
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "troupe/cluster.hpp"
+#include "troupe/session.hpp"
 
 // A program that was started and is not waited for yet.
 struct Spawn {
@@ -27,8 +28,9 @@ struct Spawn {
   int inherited = -1;      // an open file it keeps
   bool own_group = false;  // of processes: a terminal's Ctrl-C does not reach it
 };
-// It is killed when we die: it never outlives us. Throws: Error(io).
-pid_t spawn(const Spawn& what);
+// It is killed when we die: it never outlives us. If the command cannot be run it says so with
+// `say`, and exits with 127 or 126. Throws: Error(io).
+pid_t spawn(const Spawn& what, const troupe::LogSink& say);
 // "was ended by signal 9 (Killed)", "exited with code 3".
 std::string how_it_ended(int status);
 
@@ -38,9 +40,10 @@ class LocalCluster {
   using Millis = std::chrono::milliseconds;
 
   // `spec`: tasks with port 0 get a port of this machine. `directory`: for logs and pid files.
-  // `frozen_after`: of silence, a node is killed; 0: never. Throws: Error(io) for a port in use.
+  // `frozen_after`: of silence, a node is killed; 0: never. `say`: for whoever watches. Throws:
+  // Error(io) for a port in use.
   LocalCluster(troupe::ClusterSpec spec, std::filesystem::path directory,
-               std::vector<std::string> node_flags, Millis frozen_after);
+               std::vector<std::string> node_flags, Millis frozen_after, troupe::LogSink say);
   ~LocalCluster();
   LocalCluster(const LocalCluster&) = delete;
 
@@ -59,11 +62,14 @@ class LocalCluster {
   int open_log(const Node& node);
   void write_pid(const Node& node) const;
   void listen_to(Node& node, Time::time_point now);
+  template <class... Parts>
+  void warn(const Parts&... parts) const;
 
   troupe::ClusterSpec spec_;
   const std::filesystem::path program_, directory_;  // actor-node; where files go
   const std::vector<std::string> node_flags_;
   const Millis frozen_after_;
+  const troupe::LogSink say_;
   std::vector<Node> nodes_;
   std::vector<int> held_ports_;  // sockets
   Time::time_point looked_at_ = Time::now();

@@ -23,6 +23,7 @@
 namespace options = boost::program_options;
 using troupe::Errc;
 using troupe::Error;
+using troupe::LogLevel;
 using Time = std::chrono::steady_clock;
 
 namespace {
@@ -77,7 +78,6 @@ void check(const options::variables_map& given, const CommandLine& line) {
     throw Error(Errc::invalid_argument, "wants between 1 and ", kNodesMax, " nodes, got --ps ",
                 number("ps"), " --workers ", number("workers"));
   log_level(given["log-level"].as<std::string>());
-  console_log(given["log-format"].as<std::string>(), "");
   if (number("threads") < 0)
     throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) or more, got ",
                 number("threads"));
@@ -136,11 +136,12 @@ std::string joined(const std::vector<std::string>& words) {
 // PROGRAM, its nodes, and how all of them end.
 class Supervisor {
  public:
-  explicit Supervisor(LocalCluster& cluster) : cluster_(cluster) {}
+  Supervisor(LocalCluster& cluster, troupe::LogSink say)
+      : cluster_(cluster), say_(std::move(say)) {}
 
   int run(const Spawn& program) {
     cluster_.look();  // starts all nodes
-    program_ = spawn(program);
+    program_ = spawn(program, say_);
     program_name_ = std::filesystem::path(program.command[0]).filename().string();
     while (program_ >= 0 || cluster_.any_running()) {
       wait_for_signal(stopping_ ? std::chrono::milliseconds(200) : cluster_.look());
@@ -157,8 +158,7 @@ class Supervisor {
     if (pid == program_) {
       program_ = -1;
       if (WIFSIGNALED(status) && !stopping_ && !stop_requested)
-        std::fprintf(stderr, "actor-node: %s %s\n", program_name_.c_str(),
-                     how_it_ended(status).c_str());
+        say_(LogLevel::error, program_name_ + " " + how_it_ended(status));
       if (exit_code_ < 0)
         exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     } else if (!cluster_.ended(pid, status, stopping_)) {
@@ -174,8 +174,8 @@ class Supervisor {
   }
   void kill_all() {
     killed_ = true;
-    std::fprintf(stderr, "actor-node: some processes did not stop within %ld s; killing them\n",
-                 static_cast<long>(kStopPatience.count()));
+    say_(LogLevel::warn, troupe::detail::concat("some processes did not stop within ",
+                                                kStopPatience.count(), " s; killing them"));
     signal_all(SIGKILL);
   }
   void signal_all(int number) {
@@ -184,12 +184,33 @@ class Supervisor {
   }
 
   LocalCluster& cluster_;
+  const troupe::LogSink say_;
   pid_t program_ = -1;
   std::string program_name_;
   int exit_code_ = -1;
   bool stopping_ = false, killed_ = false;
   Time::time_point stop_deadline_{};
 };
+
+int run(const options::variables_map& given, const CommandLine& line, const troupe::LogSink& say) {
+  check(given, line);
+  const int ps = given["ps"].as<int>(), workers = given["workers"].as<int>();
+  const auto frozen_after = std::chrono::round<LocalCluster::Millis>(
+      std::chrono::duration<double>(given["frozen-after"].as<double>()));
+  catch_signals({SIGTERM, SIGINT, SIGCHLD});
+  const RunFolder folder(given);
+  LocalCluster cluster(troupe::local_cluster_spec(ps, workers, given["first-port"].as<int>()),
+                       folder.path(), node_flags(given), frozen_after, say);
+  std::ofstream(folder.path() / "cluster.spec") << to_string(cluster.spec());
+  Spawn program;
+  program.command = line.program;
+  program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses())},
+                         {"TROUPE_CLUSTER_NAME", given["cluster"].as<std::string>()},
+                         {"TROUPE_PS", std::to_string(ps)},
+                         {"TROUPE_WORKERS", std::to_string(workers)},
+                         {"TROUPE_RUN_DIR", folder.path().string()}};
+  return Supervisor(cluster, say).run(program);
+}
 
 }  // namespace
 
@@ -203,21 +224,7 @@ int up(const std::vector<std::string>& arguments) {
     std::cout << what << "\n";
     return 0;
   }
-  check(given, line);
-  const int ps = given["ps"].as<int>(), workers = given["workers"].as<int>();
-  const auto frozen_after = std::chrono::round<LocalCluster::Millis>(
-      std::chrono::duration<double>(given["frozen-after"].as<double>()));
-  catch_signals({SIGTERM, SIGINT, SIGCHLD});
-  const RunFolder folder(given);
-  LocalCluster cluster(troupe::local_cluster_spec(ps, workers, given["first-port"].as<int>()),
-                       folder.path(), node_flags(given), frozen_after);
-  std::ofstream(folder.path() / "cluster.spec") << to_string(cluster.spec());
-  Spawn program;
-  program.command = line.program;
-  program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses())},
-                         {"TROUPE_CLUSTER_NAME", given["cluster"].as<std::string>()},
-                         {"TROUPE_PS", std::to_string(ps)},
-                         {"TROUPE_WORKERS", std::to_string(workers)},
-                         {"TROUPE_RUN_DIR", folder.path().string()}};
-  return Supervisor(cluster).run(program);
+  const std::string format = given["log-format"].as<std::string>();
+  return exit_code_of(console_voice(format, "actor-node up"),
+                      [&] { return run(given, line, console_voice(format, "actor-node")); });
 }

@@ -177,7 +177,8 @@ void print_tables(Session& session, const Callable& step) {
   print_edges(session.cut_edges(step));
 }
 
-std::string write_extra(const std::filesystem::path& path, const std::string& text) {
+std::string write_extra(const std::filesystem::path& path, const std::string& text,
+                        const LogSink& say) {
   errno = 0;
   std::ofstream out(path, std::ios::binary);
   out << text;
@@ -186,7 +187,8 @@ std::string write_extra(const std::filesystem::path& path, const std::string& te
   out.close();
   std::error_code ignored;
   std::filesystem::remove(path, ignored);  // half of it helps nobody
-  std::fprintf(stderr, "train_digits: warning: cannot write %s: %s; going on without it\n",
-               path.c_str(), why ? std::strerror(why) : "unknown reason");
+  say(LogLevel::warn,
+      detail::concat("warning: cannot write ", path.string(), ": ",
+                     why ? std::strerror(why) : "unknown reason", "; going on without it"));
   return "not written";
 }

@@ -61,5 +61,6 @@ class StepTrace {
 void print_tables(troupe::Session& session, const troupe::Callable& step);
 
 // Writes a file that nothing depends on. Returns where it is, for people; if it cannot be written,
-// says so on standard error.
-std::string write_extra(const std::filesystem::path& path, const std::string& text);
+// says so with `say`.
+std::string write_extra(const std::filesystem::path& path, const std::string& text,
+                        const troupe::LogSink& say);
