@@ -303,15 +303,23 @@ int run(const options::variables_map& given) {
     if (!what.resume) std::filesystem::remove_all(what.checkpoint_dir);
     results.emplace_back(rule, train_and_test(session, net, s, what, kill));
     if (rule != Aggregation::sync) continue;
-    Callable step;
+    std::vector<Callable> steps;
+    Callable whole;
     after_training(session, what, [&] {
-      step = session.prepare({net.towers[0].loss, net.towers[0].update}, net.towers[0].feeds);
+      steps.clear();
+      std::vector<Output> fetches, feeds;
+      for (const Tower& t : net.towers) {
+        steps.push_back(session.prepare({t.loss, t.update}, t.feeds));
+        fetches.insert(fetches.end(), {t.loss, t.update});
+        feeds.insert(feeds.end(), t.feeds.begin(), t.feeds.end());
+      }
+      whole = session.prepare(fetches, feeds);
     });
-    picture = write_extra(out / "graph.dot", session.dot(step), say);
+    picture = write_extra(out / "graph.dot", session.dot(whole), say);
     const std::string& events = results.back().second.trace;
     trace = events.empty() ? "none, as there was no step left to train"
                            : write_extra(out / "trace.json", events, say);
-    print_tables(session, step);
+    print_tables(session, whole, steps);
   }
   print_results(results);
   std::printf("trace (for chrome://tracing or ui.perfetto.dev): %s\nplaced graph (Graphviz): %s\n",

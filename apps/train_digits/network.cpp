@@ -17,31 +17,47 @@ Output weight(Graph& g, std::string_view name, const Shape& shape, int64_t seed)
       name, truncated_normal(g, shape, 0, std::sqrt(2.0 / static_cast<double>(fan_in)), seed));
 }
 
-Output bias(Graph& g, std::string_view name, int64_t size) {
-  return parameter(name, fill(g, {size}, 0));
+struct Layer {
+  Output w, b;
+};
+
+// Made outside of the layer's own scope: the name of a node chooses its random numbers.
+Layer layer(Graph& g, const std::string& name, const Shape& shape, int64_t seed) {
+  return {weight(g, name + "/w", shape, seed),
+          parameter(name + "/b", fill(g, {shape[shape.ndim() - 1]}, 0))};
 }
 
 // images [n, side, side, 1] -> logits [n, 10]
 Output logits_of(Graph& g, const Setting& s, Output images, bool training) {
-  Output x =
-      relu(bias_add(conv2d(images, weight(g, "conv1/w", {s.filter, s.filter, 1, s.channels}, 11)),
-                    bias(g, "conv1/b", s.channels)));
-  int64_t side = s.side;
-  if (side > 8) {
-    x = max_pool2d(x);
-    side /= 2;
+  const bool large = s.side > 8;
+  const int64_t side = s.side / (large ? 4 : 2), flat = side * side * 2 * s.channels;
+  const Layer conv1 = layer(g, "conv1", {s.filter, s.filter, 1, s.channels}, 11);
+  const Layer conv2 = layer(g, "conv2", {s.filter, s.filter, s.channels, 2 * s.channels}, 12);
+  const Layer fc1 = layer(g, "fc1", {flat, s.hidden}, 13);
+  const Layer fc2 = layer(g, "fc2", {s.hidden, 10}, 14);
+  Output x = images;
+  {
+    const auto scope = g.scope({.name = "conv1"});
+    x = relu(bias_add(conv2d(x, conv1.w), conv1.b));
+    if (large) x = max_pool2d(x);
   }
-  x = relu(bias_add(
-      conv2d(x, weight(g, "conv2/w", {s.filter, s.filter, s.channels, 2 * s.channels}, 12)),
-      bias(g, "conv2/b", 2 * s.channels)));
-  x = max_pool2d(x);
-  side /= 2;
-  const int64_t flat = side * side * 2 * s.channels;
-  x = reshape(x, {-1, flat});
-  x = relu(
-      bias_add(matmul(x, weight(g, "fc1/w", {flat, s.hidden}, 13)), bias(g, "fc1/b", s.hidden)));
+  {
+    const auto scope = g.scope({.name = "conv2"});
+    x = max_pool2d(relu(bias_add(conv2d(x, conv2.w), conv2.b)));
+  }
+  {
+    const auto scope = g.scope({.name = "fc1"});
+    x = relu(bias_add(matmul(reshape(x, {-1, flat}), fc1.w), fc1.b));
+  }
   if (training && s.dropout > 0) x = dropout(x, s.dropout, 15);
-  return bias_add(matmul(x, weight(g, "fc2/w", {s.hidden, 10}, 14)), bias(g, "fc2/b", 10));
+  const auto scope = g.scope({.name = "fc2"});
+  return bias_add(matmul(x, fc2.w), fc2.b);
+}
+
+// The mean loss of a batch, which must be a number.
+Output loss_of(Graph& g, Output logits, Output labels) {
+  const auto scope = g.scope({.name = "loss"});
+  return check_finite(reduce_mean(softmax_cross_entropy(logits, labels)), "the loss");
 }
 
 void hold_out(Setting& s, const std::string& file, const Dataset& all, int64_t validation) {
@@ -87,8 +103,8 @@ Network build(Graph& g, const Setting& s, const Batches& batches, int workers) {
     auto scope = g.scope({.name = detail::concat("tower", i), .device = device, .slot = i});
     Output images = placeholder(g, DType::f32, {-1, s.side, s.side, 1}, "images");
     Output labels = placeholder(g, DType::i64, {-1}, "labels");
-    Output loss = reduce_mean(softmax_cross_entropy(logits_of(g, s, images, true), labels));
-    Output update = minimize(check_finite(loss, "the loss"), adam(s.learning_rate));
+    Output loss = loss_of(g, logits_of(g, s, images, true), labels);
+    Output update = minimize(loss, adam(s.learning_rate));
     net.towers.push_back({i, loss, update, {images, labels}, [&batches, i](int64_t step) {
                             Batch b = batches.at(step, i);
                             return std::vector<Tensor>{b.features, b.labels};

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,34 +32,76 @@ double percent_of(int64_t right, int64_t all) {
   return 100.0 * static_cast<double>(right) / static_cast<double>(all);
 }
 
-// One row a device: how many nodes of which ops.
-void print_devices(const std::vector<PlacedNode>& nodes) {
-  constexpr size_t kOpsWidth = 60;
-  std::map<std::string, std::map<std::string, int>> devices;
+// What a node is part of, below its outermost scope: "conv1" of tower0/conv1/Relu, "gradients of
+// conv1" of what the gradient pass added for that; of tower0/Dropout, which is in no scope of its
+// own, "Dropout".
+std::string part_of(std::string_view node) {
+  constexpr std::string_view kGradients = "minimize/gradients/";
+  const auto below = [](std::string_view name) { return name.substr(name.find('/') + 1); };
+  const auto first = [](std::string_view name) {
+    const size_t scope = name.find('/');
+    return scope != name.npos ? name.substr(0, scope) : name.substr(0, name.find('_'));
+  };
+  node = below(node);
+  if (node.substr(0, kGradients.size()) != kGradients) return std::string(first(node));
+  const std::string_view forward = below(node.substr(kGradients.size()));
+  return detail::concat("gradients of ", first(forward.substr(0, forward.rfind('/'))));
+}
+
+// "conv1 5, conv2 6", in lines of `width` at most, each but the first after `indent` spaces.
+std::string wrapped(const std::vector<std::pair<std::string, int>>& parts, size_t width,
+                    size_t indent) {
+  std::string out;
+  size_t column = 0;
+  for (const auto& [name, count] : parts) {
+    const std::string word = detail::concat(name, " ", count);
+    if (column > 0) out += ",", ++column;
+    if (column > 0 && column + 1 + word.size() >= width) {
+      out.append("\n").append(indent, ' ');
+      column = 0;
+    } else if (column > 0) {
+      out += " ", ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
+
+// A row for each device and tower: how many nodes, of which parts of the network.
+void print_devices(const std::vector<std::string>& all, const std::vector<PlacedNode>& nodes) {
+  constexpr size_t kColumns = 100;
+  struct Row {
+    int nodes = 0;
+    std::vector<std::pair<std::string, int>> parts;  // in the order of the graph
+  };
+  std::map<std::string, std::map<std::string, Row>> devices;  // by device and outermost scope
   size_t width = 6;
+  for (const std::string& device : all) {
+    if (device.find("/job:client/") == device.npos) devices[device];
+    width = std::max(width, device.size());
+  }
   for (const PlacedNode& n : nodes) {
-    ++devices[n.device][n.op];
-    width = std::max(width, n.device.size());
+    Row& row = devices[n.device][n.node.substr(0, n.node.find('/'))];
+    ++row.nodes;
+    const std::string part = part_of(n.node);
+    auto found = std::find_if(row.parts.begin(), row.parts.end(),
+                              [&](const auto& p) { return p.first == part; });
+    if (found == row.parts.end()) found = row.parts.insert(found, {part, 0});
+    ++found->second;
   }
   const int w = static_cast<int>(width);
+  const size_t indent = width + 18;
   std::printf(
-      "\nWhere the nodes of tower 0's training step ran (the graph file names each one)\n"
-      "  %-*s %6s  %s\n",
-      w, "device", "nodes", "of which");
-  for (const auto& [device, ops] : devices) {
-    int count = 0;
-    std::string line, text;
-    for (const auto& [op, n] : ops) {
-      count += n;
-      std::string word = op + (n > 1 ? detail::concat(" x", n) : "") + ", ";
-      if (line.size() + word.size() > kOpsWidth) {
-        text += line.substr(0, line.size() - 1) + "\n" + std::string(width + 11, ' ');
-        line.clear();
-      }
-      line += word;
-    }
-    text += line.substr(0, line.size() - 2);
-    std::printf("  %-*s %6d  %s\n", w, device.c_str(), count, text.c_str());
+      "\nWhere the nodes of a training step ran (the graph file names each one)\n"
+      "  %-*s %5s  %-6s  %s\n",
+      w, "device", "nodes", "scope", "of which");
+  for (const auto& [device, scopes] : devices) {
+    if (scopes.empty())
+      std::printf("  %-*s %5d  %-6s  %s\n", w, device.c_str(), 0, "", "parameters only");
+    for (const auto& [scope, row] : scopes)
+      std::printf("  %-*s %5d  %-6s  %s\n", w, device.c_str(), row.nodes, scope.c_str(),
+                  wrapped(row.parts, kColumns - indent, indent).c_str());
   }
 }
 
@@ -66,8 +109,8 @@ void print_edges(const std::vector<CutEdge>& edges) {
   size_t width = 6;
   for (const CutEdge& e : edges) width = std::max(width, e.tensor.size());
   const int w = static_cast<int>(width);
-  std::printf("\nWhat crossed between devices in tower 0's step\n  %-*s %10s %12s  %s\n", w,
-              "tensor", "transfers", "bytes", "from -> to");
+  std::printf("\nWhat crossed between devices in these steps\n  %-*s %10s %12s  %s\n", w, "tensor",
+              "transfers", "bytes", "from -> to");
   for (const CutEdge& e : edges)
     std::printf("  %-*s %10lld %12lld  %s -> %s\n", w, e.tensor.c_str(),
                 static_cast<long long>(e.transfers), static_cast<long long>(e.bytes),
@@ -163,8 +206,8 @@ std::string StepTrace::end() {
   return trace_;
 }
 
-void print_tables(Session& session, const Callable& step) {
-  print_devices(session.placement(step));
+void print_tables(Session& session, const Callable& whole, const std::vector<Callable>& steps) {
+  print_devices(session.devices(), session.placement(whole));
   std::printf(
       "\nWhere the parameters lived, and what moved between them and the workers\n"
       "  %-12s %10s %10s %10s %14s %14s  %s\n",
@@ -174,7 +217,10 @@ void print_tables(Session& session, const Callable& step) {
                 static_cast<long long>(p.offset), static_cast<long long>(p.size),
                 static_cast<long long>(p.bytes), static_cast<long long>(p.pulled_bytes),
                 static_cast<long long>(p.pushed_bytes), p.task.c_str());
-  print_edges(session.cut_edges(step));
+  std::vector<CutEdge> edges;
+  for (const Callable& step : steps)
+    for (CutEdge& e : session.cut_edges(step)) edges.push_back(std::move(e));
+  print_edges(edges);
 }
 
 std::string write_extra(const std::filesystem::path& path, const std::string& text,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/train_digits/network.hpp"
 
@@ -57,8 +58,10 @@ class StepTrace {
   std::string trace_;
 };
 
-// How many nodes ran where, which parameter slice lived where, and what crossed between devices.
-void print_tables(troupe::Session& session, const troupe::Callable& step);
+// Which nodes ran where, which parameter slice lived where, and what crossed between devices.
+// `whole` has the nodes of all towers, `steps` are the steps that trained, one per tower.
+void print_tables(troupe::Session& session, const troupe::Callable& whole,
+                  const std::vector<troupe::Callable>& steps);
 
 // Writes a file that nothing depends on. Returns where it is, for people; if it cannot be written,
 // says so with `say`.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The demo as a user runs it, short: a cluster of processes trains on the digits; a worker, then a parameter server, is killed
-# half way; the output says so within 2 s; the synchronous weights equal an undisturbed run's, to the bit; no process and no
-# file is left. Argument: the build folder.
+# half way; the output says so within 2 s, and has tables; the synchronous weights equal an undisturbed run's, to
+# the bit; no process and no file is left. Argument: the build folder.
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
@@ -19,6 +19,27 @@ delays() {  # JOB TEXT
     END { close_one() }' "$out/stamped"
 }
 
+expect_line() {  # WHAT REGEX: a whole line of the log
+  grep -qE "^$2\$" "$out/log" || fail "kill $kill: no $1: $2"
+}
+
+# Which parts of the network ran where, and where each slice of the parameters lived.
+check_tables() {
+  local i
+  for i in 0 1; do
+    expect_line 'nodes of a worker' "  /job:worker/task:$i/device:cpu:0 +60  tower$i +conv1 5, conv2 6, fc1 6, fc2 4, .*"
+    expect_line 'nodes of a ps' "  /job:ps/task:$i/device:cpu:0 +0 +parameters only"
+    grep -q "label=\"/job:worker/task:$i/device:cpu:0\"" "$out/$kill/graph.dot" || fail "kill $kill: worker $i is not in the graph"
+  done
+  awk '/^Where the nodes/ { on = 1 } /^$/ { on = 0 } on && length > 100 { print; wide = 1 } END { exit wide }' "$out/log" ||
+    fail "kill $kill: the table of nodes has more than 100 columns"
+  awk '/^Where the parameters/ { on = 1 } /^$/ { on = 0 } on && $NF ~ "^/job:ps/task:[01]$" { ++rows; from[$1] += $2; size[$1] += $3; bytes += $4; shards[$NF] }
+    END { exit !(rows == 9 && length(size) == 8 && length(shards) == 2 && size["conv1/b"] == 16 && size["conv1/w"] == 144 &&
+      size["conv2/b"] == 32 && size["conv2/w"] == 4608 && size["fc1/b"] == 64 && size["fc1/w"] == 32768 &&
+      from["fc1/w"] == 16384 && size["fc2/b"] == 10 && size["fc2/w"] == 640 && bytes == 4 * 38282) }' "$out/log" ||
+    fail "kill $kill: the table of parameters is not whole"
+}
+
 slowest=0
 for kill in none worker ps; do
   args=(--digits "$data" --steps 120 --out "$out/$kill" --verify)
@@ -28,6 +49,7 @@ for kill in none worker ps; do
   cut -d ' ' -f 2- "$out/stamped" >"$out/log"
   grep -q 'equal, to the bit' "$out/log" || fail "kill $kill: the weights differ"
   [ -s "$out/$kill/trace.json" ] && [ -s "$out/$kill/graph.dot" ] || fail "kill $kill: no trace or graph"
+  check_tables
   sync_hash "$out/log" >>"$out/hashes"
   if [ "$kill" != none ]; then
     # Who died and what is done, by the supervisor who restarts it and by the master who trains.
