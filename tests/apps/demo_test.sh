@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo as a user runs it, short: a cluster of processes trains on the digits; a worker, then a parameter server, is killed
-# half way; the output says so within 2 s, and has tables; the synchronous weights equal an undisturbed run's, to
+# half way; the output says so within 2 s, and has progress and tables; the synchronous weights equal an undisturbed run's, to
 # the bit; no process and no file is left. Argument: the build folder.
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
@@ -21,6 +21,13 @@ delays() {  # JOB TEXT
 
 expect_line() {  # WHAT REGEX: a whole line of the log
   grep -qE "^$2\$" "$out/log" || fail "kill $kill: no $1: $2"
+}
+
+# Step, loss, examples per second and the time left, in plain lines, as the output is no terminal.
+check_progress() {
+  local rule form='[0-9]+/120  loss [0-9]+\.[0-9]+  [0-9]+ examples/s  ETA [0-9]+ s'
+  for rule in sync async; do expect_line 'progress' "$rule step $form"; done
+  if grep -E '^a?sync step ' "$out/log" | grep -vE "^a?sync step $form\$"; then fail "kill $kill: another progress line"; fi
 }
 
 # Which parts of the network ran where, and where each slice of the parameters lived.
@@ -49,6 +56,7 @@ for kill in none worker ps; do
   cut -d ' ' -f 2- "$out/stamped" >"$out/log"
   grep -q 'equal, to the bit' "$out/log" || fail "kill $kill: the weights differ"
   [ -s "$out/$kill/trace.json" ] && [ -s "$out/$kill/graph.dot" ] || fail "kill $kill: no trace or graph"
+  check_progress
   check_tables
   sync_hash "$out/log" >>"$out/hashes"
   if [ "$kill" != none ]; then
