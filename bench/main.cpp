@@ -75,7 +75,7 @@ void usage(std::ostream& out) {
          "  train [--model mlp] [--threads N]       a training step in one process\n"
          "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed over "
          "loopback\n"
-         "  footprint                               an idle node in a cluster of five\n";
+         "  footprint [--seconds S]                 an idle actor-node in a cluster of five\n";
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
                                                 {"remote", {remote, {"shards", "processes"}}},
                                                 {"train", {train, {"model", "threads"}}},
                                                 {"push_pull", {push_pull, {"mib"}}},
-                                                {"footprint", {footprint, {}}}};
+                                                {"footprint", {footprint, {"seconds"}}}};
   const std::string name = argc > 1 ? argv[1] : "";
   const std::vector<std::string> words(argv + 1, argv + argc);
   auto it = benches.find(name);

@@ -6,72 +6,88 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdio>
-#include <iostream>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <thread>
 
-#include "troupe/node.hpp"
+#include "troupe/error.hpp"
 
 namespace troupe::bench {
 namespace {
 
-std::atomic<bool> stop{false};
+constexpr std::chrono::seconds kStartPatience{30};
+constexpr std::chrono::milliseconds kLookEvery{2};
 
-// The child: writes its address to `out`, then runs until SIGTERM.
-[[noreturn]] void be_node(const std::string& job, int task, const std::vector<std::string>& seeds,
-                          int out) {
+// actor-node, which is built beside this program.
+std::filesystem::path node_program() {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "actor-node";
+  if (!std::filesystem::exists(program))
+    throw Error(Errc::io, "there is no ", program.string(), "; build it: ./dev build");
+  return program;
+}
+
+pid_t start(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid < 0) throw Error(Errc::io, "cannot start a node: ", std::strerror(errno));
+  if (pid > 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  signal(SIGTERM, [](int) { stop = true; });
-  NodeOptions options;
-  options.cluster = "bench";
-  options.job = job;
-  options.task = task;
-  options.seeds = seeds;
-  options.process.threads = 1;
-  options.process.log = [](LogLevel level, const std::string& line) {
-    if (level >= LogLevel::error) std::cerr << line << "\n";
-  };
-  options.on_listening = [out](const std::string& address) {
-    const std::string line = address + "\n";
-    if (write(out, line.data(), line.size()) < 0) _exit(74);
-    close(out);
-  };
-  int code = 0;
-  try {
-    run_node(options, stop);
-  } catch (const Error& e) {  // of a forked child nobody else hears
-    std::cerr << "node: " << e.what() << "\n";
-    code = exit_code(e.code());
-  }
-  _exit(code);
+  execv(argv[0], argv.data());
+  _exit(127);
+}
+
+std::filesystem::path make_folder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "troupe-bench-XXXXXX").string();
+  if (!mkdtemp(pattern.data()))
+    throw Error(Errc::io, "no temporary folder ", pattern, ": ", std::strerror(errno));
+  return pattern;
 }
 
 }  // namespace
 
-Nodes::Nodes(const std::string& job, int count) : job_(job) {
-  for (int i = 0; i < count; ++i) {
-    int ends[2];
-    if (pipe(ends) != 0) throw Error(Errc::io, "no pipe");
-    const pid_t pid = fork();
-    if (pid < 0) throw Error(Errc::io, "cannot start a node");
-    if (pid == 0) {
-      close(ends[0]);
-      be_node(job, i, addresses_, ends[1]);
-    }
-    close(ends[1]);
-    pids_.push_back(pid);
-    std::string address;
-    char c = 0;
-    while (read(ends[0], &c, 1) == 1 && c != '\n') address += c;
-    close(ends[0]);
-    if (address.empty()) throw Error(Errc::peer_lost, "node ", i, " did not start");
-    addresses_.push_back(address);
+Nodes::Nodes(const std::string& job, int count) : job_(job), folder_(make_folder()) {
+  try {
+    for (int i = 0; i < count; ++i) add(i);
+  } catch (...) {  // the destructor of what was never made does not run
+    end();
+    throw;
   }
 }
 
-Nodes::~Nodes() {
+Nodes::~Nodes() { end(); }
+
+void Nodes::add(int task) {
+  const std::filesystem::path file = folder_ / std::to_string(task);
+  std::vector<std::string> command = {
+      node_program(), "join",   "--cluster",          "bench",          "--job",
+      job_,           "--task", std::to_string(task), "--address-file", file.string(),
+      "--threads",    "1",      "--log-level",        "error"};
+  for (const std::string& address : addresses_) command.insert(command.end(), {"--seed", address});
+  pids_.push_back(start(command));
+  const auto end = std::chrono::steady_clock::now() + kStartPatience;
+  std::string address;
+  while (!(std::ifstream(file) >> address)) {  // it appears whole
+    if (waitpid(pids_.back(), nullptr, WNOHANG) != 0) {
+      pids_.pop_back();
+      throw Error(Errc::peer_lost, "node ", task, " ended before it listened; see above");
+    }
+    if (std::chrono::steady_clock::now() > end)
+      throw Error(Errc::timeout, "node ", task, " does not listen");
+    std::this_thread::sleep_for(kLookEvery);
+  }
+  addresses_.push_back(address);
+}
+
+void Nodes::end() {
   for (pid_t pid : pids_) kill(pid, SIGTERM);
   for (pid_t pid : pids_) waitpid(pid, nullptr, 0);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
 }
 
 std::string Nodes::addresses() const {

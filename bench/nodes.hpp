@@ -1,9 +1,10 @@
-// Nodes of a cluster for benchmarks: child processes that run troupe/node.hpp and end with their
-// parent.
+// Nodes of a cluster for benchmarks: processes of the program actor-node, as users run it, that end
+// with their parent.
 #pragma once
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace troupe::bench {
 class Nodes {
  public:
   // Starts `count` nodes of `job` on loopback with one thread each, and waits until they listen.
+  // Throws: Error(io) where actor-node is not built.
   Nodes(const std::string& job, int count);
   ~Nodes();  // SIGTERM, then waits
   Nodes(const Nodes&) = delete;
@@ -21,7 +23,11 @@ class Nodes {
   pid_t pid(int i) const { return pids_[static_cast<size_t>(i)]; }
 
  private:
+  void add(int task);
+  void end();
+
   const std::string job_;
+  const std::filesystem::path folder_;  // where they write their addresses
   std::vector<pid_t> pids_;
   std::vector<std::string> addresses_;
 };

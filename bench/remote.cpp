@@ -1,5 +1,4 @@
-// remote, push_pull, footprint: what other processes cost. Nodes are started before any thread of
-// this process.
+// remote, push_pull, footprint: what other processes cost.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -161,19 +160,21 @@ int push_pull(const Options& options) {
 }
 
 int footprint(const Options& options) {
+  const int64_t seconds = options.integer("seconds", 5);
+  if (seconds < 1) throw Error(Errc::invalid_argument, "--seconds wants at least 1, got ", seconds);
   Nodes nodes("worker", 5);
   Graph g;
   {
     Session together = Session::connect(g, nodes.addresses(), connect_options(nodes, 0));
   }  // until all five are joined
-  const double seconds = 5;
   const double before = cpu_seconds(nodes.pid(2));
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  const auto begin = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::seconds(seconds));
   report(options, "footprint", "idle_rss_mib", rss_mib(nodes.pid(2)), "MiB",
          {{"nodes", "5"}, {"threads", "1"}});
   report(options, "footprint", "idle_cpu_percent",
-         100 * (cpu_seconds(nodes.pid(2)) - before) / seconds, "%",
-         {{"nodes", "5"}, {"threads", "1"}, {"seconds", "5"}});
+         100 * (cpu_seconds(nodes.pid(2)) - before) / seconds_since(begin), "%",
+         {{"nodes", "5"}, {"threads", "1"}, {"seconds", std::to_string(seconds)}});
   return 0;
 }
 
