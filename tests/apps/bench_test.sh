@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# `troupe_bench NAME --json` prints nothing but lines of the promised form on standard output, with the promised metrics: tools
+# read them. The figures themselves are not judged here. Argument: the build folder.
+set -uo pipefail
+# shellcheck source=tests/support/app_test.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
+
+number='-?(0|[1-9][0-9]*)(\.[0-9]+)?(e[+-]?[0-9]+)?'
+word='"[A-Za-z0-9_./%-]+"'
+pair="$word: ($number|true|false|$word)"
+line="^\{\"bench\": $word, \"metric\": $word, \"value\": $number, \"unit\": $word, \"config\": \{($pair(, $pair)*)?\}\}\$"
+lines=0
+
+bench() {  # METRICS NAME [OPTIONS]: exactly these metrics, in any order
+  local metrics
+  "$build/troupe_bench" "${@:2}" --json >"$out/log" 2>"$out/errors.log" || fail "${*:2}: exit code $?"
+  [ ! -s "$out/errors.log" ] || fail "${*:2}: something on standard error"
+  grep -vE "$line" "$out/log" && fail "${*:2}: this line has another form"
+  grep -v "^{\"bench\": \"$2\", " "$out/log" && fail "${*:2}: this line names another benchmark"
+  metrics=$(sed 's/.*"metric": "\([^"]*\)".*/\1/' "$out/log" | sort -u | paste -sd ' ')
+  [ "$metrics" = "$1" ] || fail "${*:2}: its metrics are $metrics; expected $1"
+  lines=$((lines + $(wc -l <"$out/log")))
+}
+
+bench 'chain_ns_per_op chain_ns_per_op_best empty_step_us wide_ns_per_op' dispatch --nodes 100
+bench 'null_step_changed_us null_step_us' remote --shards 2 --processes 1
+bench 'examples_per_s gflops peak_rss_mib step_ms step_ms_best' train --model mlp --threads 1
+bench 'gb_per_s raw_gb_per_s' push_pull --mib 1
+bench 'idle_cpu_percent idle_rss_mib' footprint --seconds 1
+
+# The nodes are the program that users run: without it beside the benchmark there are none.
+cp "$build/troupe_bench" "$out"
+"$out/troupe_bench" footprint --json 2>"$out/log"
+{ [ $? = 74 ] && grep -q "there is no $out/actor-node; build it" "$out/log"; } || fail 'nodes without actor-node'
+
+"$build/troupe_bench" dispatch --json --knobs 3 >"$out/log" 2>&1
+[ $? = 64 ] || fail 'an option that there is not: not exit code 64'
+"$build/troupe_bench" push_pull --mib none --json 2>/dev/null >"$out/log"
+{ [ $? = 64 ] && [ ! -s "$out/log" ]; } || fail 'a wrong number: not exit code 64, or lines'
+echo "$lines lines of five benchmarks, all of the promised form"
