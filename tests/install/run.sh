@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs BUILD into an empty folder, then builds and runs against it, as a stranger would: the service of this folder, and the
-# program of README.md as it is written there.
+# programs of README.md and of docs/adding_an_op.md as they are written there.
 set -euo pipefail
 
 if (($# != 1)); then
@@ -10,14 +10,15 @@ fi
 build=$(readlink -f -- "$1")
 here=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
 readme=$here/../../README.md
+page=$here/../../docs/adding_an_op.md
 scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
 
 say() { printf '%s\n' "install: $*"; }
 
-readme_block() {  # LANGUAGE: the first block of that language below the headline "A program"
-  awk -v fence='```'"$1" '/^## / { inside = $0 == "## A program" } inside && $0 == fence { on = 1; next }
-    on && $0 == "```" { exit } on' "$readme"
+block() {  # FILE HEADLINE LANGUAGE: the first block of that language below the headline
+  awk -v headline="## $2" -v fence='```'"$3" '/^## / { inside = $0 == headline } inside && $0 == fence { on = 1; next }
+    on && $0 == "```" { exit } on' "$1"
 }
 
 say 'installing'
@@ -32,8 +33,8 @@ cmake --build "$scratch/service-build"
 
 say 'building and running the program of README.md'
 mkdir "$scratch/readme"
-readme_block cpp >"$scratch/readme/learn_xor.cpp"
-readme_block cmake >"$scratch/readme/CMakeLists.txt"
+block "$readme" "A program" cpp >"$scratch/readme/learn_xor.cpp"
+block "$readme" "A program" cmake >"$scratch/readme/CMakeLists.txt"
 lines=$(grep -c . "$scratch/readme/learn_xor.cpp" || true)
 ((lines > 0 && lines <= 20)) || { say "README.md wants a program of at most 20 lines under \"## A program\""; exit 1; }
 # The command of README.md, with its word for a folder replaced.
@@ -44,9 +45,22 @@ tail -n 1 "$scratch/readme.log" | tr -d '{},' | awk '
   { for (i = 3; i <= 6; ++i) wrong = wrong || ($i > 0.5) != (i == 4 || i == 5) }
   END { if (wrong) print "install: it should have printed f32[4, 1] and four numbers near 0, 1, 1, 0"; exit wrong }'
 
+say 'building and running the program of docs/adding_an_op.md'
+mkdir "$scratch/page"
+block "$page" "An op of your own, in a service" cpp >"$scratch/page/cube.cpp"
+sed 's/learn_xor/cube/g' "$scratch/readme/CMakeLists.txt" >"$scratch/page/CMakeLists.txt"
+command=${command//learn_xor/cube}
+(cd -- "$scratch/page" && bash -ec "${command//=PREFIX/=$scratch/prefix}") | tee "$scratch/page.log"
+# shellcheck disable=SC2016  # quotes of the page, not of the shell
+printed=$(sed -n 's/^It prints `\(f32.*\)`\.$/\1/p' "$page")
+if [[ -z $printed || $(tail -n 1 "$scratch/page.log") != "$printed" ]]; then
+  say "it should have printed \"$printed\""
+  exit 1
+fi
+
 # Nothing that was installed may point back at the tree or carry our flags.
 if grep -rlE --include='*.cmake' -e '-Werror' -e "$(readlink -f -- "$here/../..")" "$scratch/prefix"; then
   say "the installed package configuration names the source tree or our flags"
   exit 1
 fi
-say "installed, found, built and run, with README.md's program of $lines lines"
+say "installed, found, built and run, with README.md's program of $lines lines and an op of its own"
