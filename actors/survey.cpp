@@ -54,7 +54,7 @@ std::map<std::string, Answer> ask_all(Process& process, const caf::actor& asker,
   auto answers = open->answers;
   lock.unlock();  // late answers need not wait for the program's log
   for (const auto& [task, why] : silent)
-    process.log()->warn("{}: left out: peer={} error={}", what, task, why);
+    process.log()->warn("left out: of={} peer={} error={}", what, task, why);
   return answers;
 }
 

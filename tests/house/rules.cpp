@@ -264,6 +264,34 @@ void check_phrases(const std::vector<std::string>& lines, Findings& found) {
         found.add(i, phrase.what);
 }
 
+// A log line is one fact, "what: key={} key={}": a fixed phrase, then fields. Looked at are the
+// calls of a logger, whose format is a literal, and lines that are put together for one
+// (`warn(detail::concat("what: key=", value, " key=", value))`).
+void check_log_lines(const std::string& text, Findings& found) {
+  static const Names rooms_that_log = {"net", "actors", "training"};
+  // Pass on lines that were made elsewhere: those of stages, looked at there, and the report of a
+  // stall, which is several sentences for people (actors/survey.cpp).
+  static const Names pass_on = {"actors/installation.cpp", "actors/master.cpp"};
+  static const std::regex call(
+      "\\b[a-z_]*(?:log_?(?:\\(\\))?(?:->|\\.)(?:trace|debug|info|warn|error)|warn)\\(\\s*"
+      "(?:(detail::concat\\((?:[^;\"]|\"(?:[^\"\\\\]|\\\\.)*\")*)|((?:\"(?:[^\"\\\\]|\\\\.)*\"\\s*)"
+      "+)|[^\"\\s)])");
+  static const std::regex literal("\"((?:[^\"\\\\]|\\\\.)*)\"");
+  static const std::regex form("[a-z][^={}]*: \\w+=\\{\\}( \\w+=\\{\\})*");
+  if (!rooms_that_log.count(room_of(found.path))) return;
+  for (std::sregex_iterator it(text.begin(), text.end(), call), none; it != none; ++it) {
+    const bool concat = (*it)[1].matched;
+    if (!concat && !(*it)[2].matched && pass_on.count(found.path)) continue;
+    const std::string source = concat ? (*it)[1] : (*it)[2];
+    std::string line;
+    for (std::sregex_iterator part(source.begin(), source.end(), literal); part != none; ++part)
+      line += (*part)[1].str() + (concat ? "{}" : "");
+    if (!std::regex_match(line, form))
+      found.add(static_cast<size_t>(std::count(text.begin(), text.begin() + it->position(), '\n')),
+                "a log line is \"what: key={} key={}\", this one is \"" + line + "\"");
+  }
+}
+
 }  // namespace
 
 std::string to_string(const Violation& violation) {
@@ -279,6 +307,7 @@ std::vector<Violation> check_file(const std::string& path, const std::string& te
     check_line_lengths(lines, found);
     check_type_names(lines, found);
     if (!ends_with(path, ".proto")) check_includes(lines, found);
+    check_log_lines(text, found);
   }
   if (is_header(path)) check_header(lines, found);
   return found.list;
