@@ -72,17 +72,19 @@ int train(const Options& options) {
   for (int layer = 0; layer < 3; ++layer)
     flop += 2.0 * kBatch * static_cast<double>(kSizes[layer] * kSizes[layer + 1]) *
             (layer == 0 ? 2 : 3);
-  const std::vector<std::pair<std::string, std::string>> config = {
-      {"model", "\"mlp\""},
-      {"threads", std::to_string(threads)},
-      {"batch", std::to_string(kBatch)},
-      {"statistic", "\"median\""}};
-  report(options, "train", "step_ms", median * 1e3, "ms", config);
-  report(options, "train", "step_ms_best", quantile(times, 0) * 1e3, "ms", config);
-  report(options, "train", "examples_per_s", kBatch / median, "1/s", config);
-  report(options, "train", "gflops", flop / median / 1e9, "GFLOP/s", config);
-  report(options, "train", "peak_rss_mib", static_cast<double>(peak_rss_kib()) / 1024, "MiB",
-         config);
+  const auto say = [&](const std::string& metric, double value, const std::string& unit,
+                       const std::string& statistic) {
+    report(options, "train", metric, value, unit,
+           {{"model", "\"mlp\""},
+            {"threads", std::to_string(threads)},
+            {"batch", std::to_string(kBatch)},
+            {"statistic", "\"" + statistic + "\""}});
+  };
+  say("step_ms", median * 1e3, "ms", "median");
+  say("step_ms_best", quantile(times, 0) * 1e3, "ms", "minimum");
+  say("examples_per_s", kBatch / median, "1/s", "median");
+  say("gflops", flop / median / 1e9, "GFLOP/s", "median");
+  say("peak_rss_mib", static_cast<double>(peak_rss_kib()) / 1024, "MiB", "maximum");
   return 0;
 }
 

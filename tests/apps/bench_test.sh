@@ -19,6 +19,7 @@ bench() {  # METRICS NAME [OPTIONS]: exactly these metrics, in any order
   grep -v "^{\"bench\": \"$2\", " "$out/log" && fail "${*:2}: this line names another benchmark"
   metrics=$(sed 's/.*"metric": "\([^"]*\)".*/\1/' "$out/log" | sort -u | paste -sd ' ')
   [ "$metrics" = "$1" ] || fail "${*:2}: its metrics are $metrics; expected $1"
+  cat "$out/log" >>"$out/all"
   lines=$((lines + $(wc -l <"$out/log")))
 }
 
@@ -27,6 +28,12 @@ bench 'null_step_changed_us null_step_us' remote --shards 2 --processes 1
 bench 'examples_per_s gflops peak_rss_mib step_ms step_ms_best' train --model mlp --threads 1
 bench 'gb_per_s raw_gb_per_s' push_pull --mib 1
 bench 'idle_cpu_percent idle_rss_mib' footprint --seconds 1
+
+# A figure says which one of many it is.
+of() { grep "\"metric\": \"$1\"" "$out/all" | grep -vq "\"statistic\": \"$2\"" && fail "$1 is not the $2"; }
+of '[a-z_]*_best' minimum
+of 'peak_rss_mib' maximum
+of '[a-z_]*\(per_op\|step_ms\|examples_per_s\|gflops\)' median
 
 # The nodes are the program that users run: without it beside the benchmark there are none.
 cp "$build/troupe_bench" "$out"
