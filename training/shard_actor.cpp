@@ -40,15 +40,13 @@ struct ShardActorState {
   std::shared_ptr<DiskThread> disk;
   std::unique_ptr<Shard> shard;
   Senders senders;
-  uint64_t next_snapshot = 1;
   caf::actor_addr creator;  // whose CreateShard made it
-  struct Snapshot {
-    caf::typed_response_promise<caf::unit_t> promise;
-    uint64_t capture = 0;
-  };
-  std::map<uint64_t, Snapshot> snapshots;  // asked of the shard, by its number for them
-  uint64_t capture = 0;                    // of `captured`
-  std::shared_ptr<ShardImage> captured;    // until it is written, or another one is
+  // Answers that come later, by number. Whoever waits for one when the shard dies is told so.
+  std::map<uint64_t, caf::response_promise> owed;
+  uint64_t next_owed = 1;
+  std::map<uint64_t, uint64_t> captures;  // asked of the shard, by what is owed for them
+  uint64_t capture = 0;                   // of `captured`
+  std::shared_ptr<ShardImage> captured;   // until it is written, or another one is
   struct Traffic {
     std::string name;  // of the slice
     int64_t pulled_bytes = 0, pushed_bytes = 0;
@@ -60,6 +58,18 @@ struct ShardActorState {
   };
   std::map<uint32_t, FirstValues> initial;  // by slice, until they are whole
 
+  ~ShardActorState() {
+    for (auto& [number, promise] : owed)
+      promise.deliver(to_caf(Errc::peer_lost, "the shard died before it had answered"));
+  }
+  uint64_t owe() {
+    owed[next_owed] = self->make_response_promise();
+    return next_owed++;
+  }
+  template <class Answer>
+  void pay(uint64_t number, Answer&& answer) {
+    owed.extract(number).mapped().deliver(std::forward<Answer>(answer));
+  }
   uint64_t sender() {
     const auto& who = self->current_sender();
     if (!who) return 0;
@@ -125,17 +135,12 @@ void ShardActorState::route(ShardActions& actions) {
 }
 
 void ShardActorState::snapshot_done(SnapshotDone done) {
-  auto it = snapshots.find(done.id);
-  if (it == snapshots.end()) return;
-  Snapshot snapshot = std::move(it->second);
-  snapshots.erase(it);
-  if (done.code != Errc::ok) {
-    snapshot.promise.deliver(to_caf(done.code, done.text));
-    return;
-  }
-  capture = snapshot.capture;
+  const auto asked = captures.extract(done.id);
+  if (!asked) return;
+  if (done.code != Errc::ok) return pay(done.id, to_caf(done.code, done.text));
+  capture = asked.mapped();
   captured = std::make_shared<ShardImage>(std::move(done.state));
-  snapshot.promise.deliver(caf::unit);
+  pay(done.id, caf::unit);
 }
 
 // What was captured is let go when it is written, so that updates need no copies any more.
@@ -143,22 +148,20 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
   if (!captured || capture != m.capture || captured->epoch != m.epoch)
     return to_caf(Errc::stale, detail::concat("the shard does not hold capture ", m.capture,
                                               " of epoch ", m.epoch, " any more"));
-  auto promise = self->make_response_promise<ShardFile>();
-  disk->post([&files = disk->disk(), handle = caf::actor_cast<caf::actor>(self), promise, m,
+  const uint64_t number = owe();
+  disk->post([this, &files = disk->disk(), handle = caf::actor_cast<caf::actor>(self), number, m,
               image = std::exchange(captured, nullptr)]() mutable {
     std::function<void()> answer;
     try {
       const CheckpointFile file = write_shard_file(files, m.directory, m.name, *image);
-      answer = [promise, file]() mutable {
-        promise.deliver(ShardFile{file.name, file.bytes, file.sha256});
-      };
+      answer = [this, number, file] { pay(number, ShardFile{file.name, file.bytes, file.sha256}); };
     } catch (const std::exception& e) {
-      answer = [promise, error = error_of(e)]() mutable { promise.deliver(error); };
+      answer = [this, number, error = error_of(e)] { pay(number, error); };
     }
     image.reset();
     caf::anon_send(handle, FileWorkDone{std::move(answer)});
   });
-  return promise;
+  return owed.at(number);
 }
 
 caf::error ShardActorState::set_rule(const BeginEpoch& m) {
@@ -183,30 +186,30 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   const Outcome begun = shard->begin_restore(m.epoch, out);
   route(out);
   if (!begun) return outcome_error(begun);
-  auto promise = self->make_response_promise();
-  disk->post([this, &files = disk->disk(), handle = caf::actor_cast<caf::actor>(self), promise, m,
+  const uint64_t number = owe();
+  disk->post([this, &files = disk->disk(), handle = caf::actor_cast<caf::actor>(self), number, m,
               slices = shard->slices()]() mutable {
     std::function<void()> answer;
     try {
       const Manifest manifest = read_manifest(files, m.directory, m.manifest);
       auto states = std::make_shared<std::vector<SliceState>>(
           read_slices(files, m.directory, manifest, slices));
-      answer = [this, promise, m, states]() mutable {
+      answer = [this, number, m, states] {
         ShardActions actions;
         caf::error error = set_rule(m);  // before pulls that wait are answered
         if (!error) error = outcome_error(shard->restore(m.epoch, std::move(*states), actions));
         route(actions);
         if (error)
-          promise.deliver(error);
+          pay(number, error);
         else
-          promise.deliver(caf::unit);
+          pay(number, caf::unit);
       };
     } catch (const std::exception& e) {
-      answer = [promise, error = error_of(e)]() mutable { promise.deliver(error); };
+      answer = [this, number, error = error_of(e)] { pay(number, error); };
     }
     caf::anon_send(handle, FileWorkDone{std::move(answer)});
   });
-  return promise;
+  return owed.at(number);
 }
 
 caf::result<caf::unit_t> ShardActorState::set_initial(const SetInitial& m) {
@@ -309,11 +312,11 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
       [self](const WriteShard& m) { return self->state.write(m); },
       [self](const CaptureShard& m) {
         ShardActorState& state = self->state;
-        auto promise = self->make_response_promise<caf::unit_t>();
-        const uint64_t id = state.next_snapshot++;
-        state.snapshots[id] = {promise, m.capture};
+        const uint64_t number = state.owe();
+        const caf::response_promise promise = state.owed.at(number);
+        state.captures[number] = m.capture;
         ShardActions out;
-        state.shard->snapshot(m.epoch, m.step, id, 0, out);
+        state.shard->snapshot(m.epoch, m.step, number, 0, out);
         state.route(out);
         return promise;
       },

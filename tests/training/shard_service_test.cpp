@@ -3,8 +3,11 @@
 #include <caf/all.hpp>
 #include <doctest/doctest.h>
 
+#include <future>
+
 #include "actors/messages.hpp"
 #include "actors/process.hpp"
+#include "training/disk.hpp"
 #include "training/messages.hpp"
 #include "training/senders.hpp"
 
@@ -56,6 +59,65 @@ TEST_CASE("every session that uses a shard hears of its death") {
     caf::anon_send_exit(process.remote(process.task(), door), caf::exit_reason::kill);
     CHECK(hears_of_loss(first));
     CHECK(hears_of_loss(second));
+  }
+  process.stop();
+}
+
+// A disk on which nothing gets on before release(), and then fails.
+class HeldDisk final : public Disk {
+ public:
+  void release() { held_.set_value(); }
+  void make_dirs(const std::string&) override { hold(); }
+  std::vector<std::string> list(const std::string&) override {
+    return hold(), std::vector<std::string>{};
+  }
+  std::unique_ptr<ReadFile> open(const std::string&) override { return hold(), nullptr; }
+  std::unique_ptr<WriteFile> create(const std::string&) override { return hold(), nullptr; }
+  void rename(const std::string&, const std::string&) override { hold(); }
+  void remove(const std::string&) override { hold(); }
+  void sync_dir(const std::string&) override { hold(); }
+  int64_t free_bytes(const std::string&) override { return hold(), 0; }
+
+ private:
+  void hold() const {
+    released_.wait();
+    throw Error(Errc::io, "the disk was held");
+  }
+  std::promise<void> held_;
+  const std::shared_future<void> released_ = held_.get_future().share();
+};
+
+TEST_CASE("who waits for a shard when it dies is told at once, also while its file is written") {
+  HeldDisk disk;
+  Process process("/job:ps/task:0", 1, {}, {}, {.disk = &disk});
+  const caf::actor service = process.services().actor("shards");
+  constexpr std::chrono::seconds kSoon{20};
+  {
+    caf::scoped_actor session(process.system());
+    use_shard(session, service);
+    const auto done = [&](auto request) {
+      request.receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
+    };
+    done(session->request(service, kSoon,
+                          SetInitial{"shared", 0, 0, 1, 0, std::vector<char>(4 * sizeof(float))}));
+    done(session->request(service, kSoon, CaptureShard{"shared", 0, 1, 0, 1}));
+    WriteShard write;
+    write.container = "shared";
+    write.epoch = 1;
+    write.capture = 1;
+    write.directory = write.name = "held";
+    auto written = session->request(service, kSoon, write);
+    // Of a step that no slot has done yet.
+    auto captured = session->request(service, kSoon, CaptureShard{"shared", 0, 1, 5, 2});
+    const uint64_t door = use_shard(session, service);  // it has got both
+    caf::anon_send_exit(process.remote(process.task(), door), caf::exit_reason::kill);
+    const auto died = [](const caf::error& e) {
+      CHECK(from_caf(e) ==
+            std::pair<Errc, std::string>(Errc::peer_lost, "the shard died before it had answered"));
+    };
+    written.receive([](const ShardFile&) { FAIL("it was written"); }, died);
+    captured.receive([] { FAIL("it was captured"); }, died);
+    disk.release();
   }
   process.stop();
 }
