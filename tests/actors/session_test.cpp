@@ -1,11 +1,13 @@
-// What a program sees of a Session: results, mistakes, cancelling, deadlines, closing. Everything
-// runs in this process.
+// What a program sees of a Session: results, mistakes, cancelling, closing. Everything runs in this
+// process.
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <thread>
 
 #include "actors/session_state.hpp"
+#include "tests/support/half_step.hpp"
+#include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
 #include "troupe/train.hpp"
@@ -17,15 +19,6 @@ namespace {
 
 Tensor vector(std::initializer_list<float> values) {
   return Tensor::of<float>(values, {static_cast<int64_t>(values.size())});
-}
-
-Errc code_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& e) {
-    return e.code();
-  }
-  return Errc::ok;
 }
 
 }  // namespace
@@ -70,15 +63,42 @@ TEST_CASE("two virtual devices and a shadow accelerator give the results of one 
 
 TEST_CASE("a feed of another shape or dtype is refused by name before anything runs") {
   Graph g;
+  const int line = __LINE__ + 1;
+  Output x = placeholder(g, DType::f32, {-1, 3}, "scope/x");
+  Output y = identity(x);
+  Session session = Session::local(g);
+  const Callable prepared = session.prepare({y}, {x});
+  const std::string feed =
+      detail::concat("feed scope/x:0 (made at ", __FILE__, ":", line, ") wants f32[-1, 3], got ");
+  for (const auto& [value, got] :
+       std::vector<std::pair<Tensor, std::string>>{{vector({1, 2}), "f32[2]"},
+                                                   {Tensor::zeros(DType::f64, {2, 3}), "f64[2, 3]"},
+                                                   {Tensor::zeros(DType::f32, {2, 4}), "f32[2, 4]"},
+                                                   {Tensor{}, "nothing"}}) {
+    const Refusal run = refusal_of([&, v = value] { session.run({y}, {{x, v}}); });
+    CHECK(run.code == Errc::invalid_argument);
+    CHECK(run.text == feed + got);
+    CHECK(refusal_of([&, v = value] { prepared({v}); }).text == feed + got);
+  }
+  CHECK(session.run({y}, {{x, Tensor::zeros(DType::f32, {2, 3})}})[0].size() == 6);
+}
+
+TEST_CASE("what is not fed is named, with what to feed, and so is a wrong number of feeds") {
+  Graph g;
+  const int line = __LINE__ + 1;
   Output x = placeholder(g, DType::f32, {-1, 3}, "x");
   Output y = identity(x);
   Session session = Session::local(g);
-  CHECK(code_of([&] { session.run({y}, {{x, vector({1, 2})}}); }) == Errc::invalid_argument);
-  CHECK(code_of([&] {
-          session.run({y}, {{x, Tensor::zeros(DType::f64, {2, 3})}});
-        }) == Errc::invalid_argument);
-  CHECK(code_of([&] { session.run({y}); }) == Errc::invalid_argument);
-  CHECK(session.run({y}, {{x, Tensor::zeros(DType::f32, {2, 3})}})[0].size() == 6);
+  const Refusal unfed = refusal_of([&] { session.run({y}); });
+  CHECK(unfed.code == Errc::invalid_argument);
+  has(unfed.text, detail::concat("Placeholder node x made at ", __FILE__, ":", line,
+                                 ": was not fed; pass a f32[-1, 3] "));
+  has(unfed.text, "tensor for it in the feeds of the run");
+  const Callable step = session.prepare({y}, {x});
+  const Refusal none = refusal_of([&] { step(); });
+  CHECK(none.code == Errc::invalid_argument);
+  CHECK(none.text ==
+        "the call wants 1 feeds, got 0; give one tensor for each, in the order of prepare()");
 }
 
 TEST_CASE("a cancelled call ends, and the session goes on") {
@@ -105,33 +125,6 @@ TEST_CASE("calls after close are refused, also through a prepared one") {
   CHECK(code_of([&] { session.run({y}, {{x, vector({1})}}); }) == Errc::cancelled);
   CHECK(code_of([] { Callable{}(); }) == Errc::invalid_argument);
 }
-
-namespace {
-
-// A step of one of two synchronous slots: it waits for the other one's gradient.
-struct HalfStep {
-  Graph graph;
-  Output loss, update;
-  HalfStep() {
-    for (int slot = 0; slot < 2; ++slot) {
-      auto scope = graph.scope({.name = detail::concat("tower", slot), .slot = slot});
-      Output w = parameter("w", fill(graph, {1}, 1));
-      Output of_slot = reduce_sum(square(w));
-      Output pushes = minimize(of_slot, sgd(0.1));
-      if (slot == 0) loss = of_slot, update = pushes;
-    }
-  }
-  // Runs it on a thread of its own, until it waits.
-  std::thread run(Session& session, Errc& code) const {
-    const Callable step = session.prepare({loss, update});  // ready: its caller fires it
-    std::thread thread([step, &code] { code = code_of([&] { step(); }); });
-    while (session.state().process->services().waiting_for().find("push") == std::string::npos)
-      std::this_thread::yield();
-    return thread;
-  }
-};
-
-}  // namespace
 
 TEST_CASE("a step on the caller's own thread ends when all runs are cancelled") {
   HalfStep half;
@@ -216,5 +209,8 @@ TEST_CASE("a loss that is not finite ends the training with the step's name") {
   Session session = Session::local(g);
   TrainOptions options;
   options.steps = 3;
-  CHECK(code_of([&] { train(session, {{0, loss, update}}, options); }) == Errc::bad_data);
+  const Refusal end = refusal_of([&] { train(session, {{0, loss, update}}, options); });
+  CHECK(end.code == Errc::bad_data);
+  has(end.text, "step 0 of slot 0: the loss is ");  // nan, or -nan
+  has(end.text, "nan; lower the learning rate, or look for bad records");
 }

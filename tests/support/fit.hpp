@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <doctest/doctest.h>
-
+#include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
 #include "troupe/trainer.hpp"
@@ -55,12 +54,6 @@ inline TrainOptions steps(int64_t n) {
   TrainOptions options;
   options.steps = n;
   return options;
-}
-
-inline void has(const std::string& text, const std::string& part) {
-  CAPTURE(text);
-  CAPTURE(part);
-  CHECK(text.find(part) != std::string::npos);
 }
 
 struct Stranger {  // no std::exception

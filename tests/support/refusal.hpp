@@ -1,0 +1,38 @@
+// What a call ended with: the code and the text of the Error that it threw.
+#pragma once
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "troupe/error.hpp"
+
+namespace troupe {
+
+struct Refusal {
+  Errc code = Errc::ok;
+  std::string text = {};
+};
+
+template <class F>
+Refusal refusal_of(F&& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return {e.code(), e.what()};
+  }
+  return {};
+}
+
+template <class F>
+Errc code_of(F&& call) {
+  return refusal_of(call).code;
+}
+
+inline void has(const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  CAPTURE(part);
+  CHECK(text.find(part) != std::string::npos);
+}
+
+}  // namespace troupe
