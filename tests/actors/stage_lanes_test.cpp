@@ -2,9 +2,11 @@
 // The harness is tests/support/stage_rig.hpp.
 #include <doctest/doctest.h>
 
+#include <future>
 #include <random>
 #include <thread>
 
+#include "actors/firing_jobs.hpp"
 #include "tests/support/stage_graphs.hpp"
 
 namespace troupe {
@@ -150,16 +152,58 @@ TEST_CASE("random graphs with costly nodes on two lanes give what plain evaluati
   }
 }
 
-TEST_CASE("a step without an owner is taken up before op jobs") {
+// Something on the second queue of the lanes, as LaneJob is.
+class OpJob final : public caf::resumable, public caf::ref_counted {
+ public:
+  explicit OpJob(std::function<void()> work) : work_(std::move(work)) {}
+  subtype_t subtype() const override { return function_object; }
+  resume_result resume(caf::execution_unit*, size_t) override {
+    work_();
+    return awaiting_message;
+  }
+  void intrusive_ptr_add_ref_impl() override { ref(); }
+  void intrusive_ptr_release_impl() override { deref(); }
+
+ private:
+  const std::function<void()> work_;
+};
+
+TEST_CASE("a lane takes up actors and steps before op jobs that were there first") {
   StageRig rig;
   const Output x = rig.input();
   rig.build({rig.op("AddOne", {x})}, {x});
-  ActivationPtr step = rig.client().begin({.run = 1});
-  CHECK(step->subtype() !=
-        caf::resumable::function_object);  // what lane_scheduler.hpp takes for an op job
+  std::string order;  // the lane's, until it is done
+  std::promise<void> held, release, done;
+  const caf::actor actor = rig.system().spawn([&](caf::event_based_actor*) -> caf::behavior {
+    return {[&](int turn) {
+      if (turn == 0) {
+        held.set_value();  // the only lane is ours
+        release.get_future().wait();
+      } else {
+        order += "actor ";
+      }
+    }};
+  });
+  caf::anon_send(actor, 0);
+  held.get_future().wait();
+  const auto job = [&](const std::function<void()>& work) {
+    rig.system().scheduler().enqueue(new OpJob(work));
+  };
+  job([&] { order += "job "; });
+  job([&] {
+    order += "job ";
+    done.set_value();
+  });
+  caf::anon_send(actor, 1);
+  ActivationPtr step = rig.client().begin({.run = 1}, [&](Activation&) { order += "step "; });
   step->set_source(rig.client().source_slot(x.node, 0), ints({1, 2}));
-  CHECK(step->own(true));
+  CHECK(LaneJob(step, 0, false).subtype() == caf::resumable::function_object);
+  rig.client().schedule(step);
+  release.set_value();
+  REQUIRE(done.get_future().wait_for(kSoon) == std::future_status::ready);
+  CHECK(order == "actor step job job ");
   rig.client().release(std::move(step));
+  caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
 }
 
 }  // namespace
