@@ -1,11 +1,13 @@
-// Sessions on a cluster: what closing one leaves behind, and several sessions that train one set of
-// parameters together. The members run in this process and talk over loopback.
+// Sessions on a cluster: what closing one leaves behind, what training makes of a shard's death,
+// and several sessions that train one set of parameters together. The members run in this process
+// and talk over loopback.
 #include <doctest/doctest.h>
 
 #include <future>
 #include <thread>
 
 #include "actors/session_state.hpp"
+#include "tests/support/fit.hpp"
 #include "tests/support/local_cluster.hpp"
 #include "training/messages.hpp"
 #include "training/parameter_group.hpp"
@@ -114,6 +116,62 @@ TEST_CASE("when close() returns, the members have dropped the session's graph an
         .receive([](const ShardDescription&) {}, [&](const caf::error&) { found = false; });
     CHECK(stages == 0);
     CHECK_FALSE(found);
+  }
+}
+
+namespace {
+
+// The actor of the shard of that number, in the process that is the same one of the cluster.
+caf::actor shard_actor(const LocalCluster& cluster, int32_t shard, const std::string& container) {
+  Process& ps = cluster.process(static_cast<size_t>(shard));
+  caf::scoped_actor self(ps.system());
+  uint64_t id = 0;
+  self->request(ps.services().actor("shards"), std::chrono::seconds(60),
+                DescribeShard{container, shard})
+      .receive([&](const ShardDescription& d) { id = d.door; },
+               [](const caf::error& e) { FAIL("no shard: " << caf::to_string(e)); });
+  return ps.remote(ps.task(), id);
+}
+
+// Trains with two slots, and kills the actors of `dying` shards on the way, one every 8 steps.
+TrainResult train_with_dying_shards(const std::vector<int32_t>& dying, std::string& events) {
+  Folder folder("session-shard-dies");
+  LocalCluster cluster(kPs);
+  Towers all({0, 1});
+  Session session = cluster.connect(all.graph);
+  const std::string container = own_container(session.state().master->session());
+  size_t killed = 0;
+  TrainOptions options;
+  options.steps = kSteps;
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_every = 5;
+  options.patience = std::chrono::seconds(30);
+  options.on_event = [&](const TrainEvent& e) { events += e.text + "\n"; };
+  options.on_progress = [&](const TrainProgress& p) {
+    if (killed == dying.size() || p.step < 8 * static_cast<int64_t>(killed + 1)) return;
+    caf::anon_send_exit(shard_actor(cluster, dying[killed++], container), caf::exit_reason::kill);
+  };
+  TrainResult result = train(session, all.towers, options);
+  CHECK(killed == dying.size());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("shards that die in processes that live are restored, and the weights are the same") {
+  std::string events;
+  const TrainResult undisturbed = train_with_dying_shards({}, events);
+  CHECK(undisturbed.recoveries == 0);
+  CHECK(events == "");
+  for (const auto& dying : std::vector<std::vector<int32_t>>{{0}, {1}, {1, 0, 1}}) {
+    events.clear();
+    const TrainResult result = train_with_dying_shards(dying, events);
+    CAPTURE(events);
+    CHECK(result.steps == kSteps);
+    CHECK(result.recoveries == static_cast<int64_t>(dying.size()));
+    for (int32_t shard : dying)
+      CHECK(events.find(detail::concat("shard ", shard, " of ")) != std::string::npos);
+    CHECK(result.weights_sha256 == undisturbed.weights_sha256);
   }
 }
 
