@@ -62,11 +62,16 @@ for signal in TERM KILL; do
   [ $signal = KILL ] || [ $code = 143 ] || fail "SIGTERM, with a stopped program: exit code $code"
 done
 
-# A node that dies again and again ends the cluster with 69.
+# A node that dies again and again is started again later and later, and then ends the cluster with 69.
+began=${EPOCHREALTIME/[.,]/}
 timeout 60 "$build/actor-node" up --run-dir "$out/dying" bash -c '
   while :; do kill -9 "$(cat "$0/worker-0.pid")"; read -rt 0.02 <> <(:); done 2>/dev/null' "$out/dying" >"$out/log" 2>&1
 code=$?
+took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
 [ $code = 69 ] || fail "a node that dies too often: exit code $code"
+pauses=$(sed -n 's|.*/job:worker/task:0 .* starts it again in \([0-9]*\) ms (restart \([0-9]\) of 5)$|\2:\1|p' "$out/log")
+[ "${pauses//$'\n'/ }" = '1:100 2:200 3:400 4:800 5:1600' ] || fail "pauses before restarts: $pauses"
+[ $took -ge 3100 ] || fail "five restarts and a last death within $took ms"
 grep -q 'the 6th time in 60 s: giving up. Its log: ' "$out/log" || fail 'the supervisor did not say that it gives up'
 
 # The run folder is taken away: the restarted node has a log and a pid file again.
