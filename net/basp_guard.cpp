@@ -2,6 +2,7 @@
 #include "net/basp_guard.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include <caf/all.hpp>
 #include <caf/io/basp/message_type.hpp>
@@ -13,6 +14,10 @@ namespace troupe {
 namespace {
 
 using caf::io::basp::message_type;
+
+// A message inside of an error inside of an answer is what we send; CAF reads deeper ones by
+// recursion.
+constexpr int kMessagesMax = 16;  // in one payload
 
 std::vector<char> bytes_of(const NodeId& node) {
   std::vector<char> out;
@@ -31,6 +36,24 @@ T number_at(std::span<const char> bytes, size_t at) {
   return out;
 }
 
+// What CAF 0.17 cannot take of the content of a payload. Types stand in it by name, joined by '+'
+// after the "@<>" that begins each message; so a text that looks like that is refused, too.
+std::string fault_in(std::string_view payload) {
+  int messages = 0;
+  for (size_t at = payload.find('@'); at != payload.npos; at = payload.find('@', at + 1)) {
+    const std::string_view rest = payload.substr(at);
+    if (rest.starts_with("@<>+") && ++messages > kMessagesMax)
+      return detail::concat("more than ", kMessagesMax, " messages are in one");
+    if (at == 0 || payload[at - 1] != '+') continue;
+    // CAF makes room for as many bytes as the value says to have, before it looks for them.
+    if (rest.starts_with("@charbuf")) return "a value is of type @charbuf, and there are none";
+    // Lists of lists, read by recursion.
+    if (rest.starts_with("@config_value"))
+      return "a value is of type @config_value, and there are none";
+  }
+  return {};
+}
+
 }  // namespace
 
 BaspGuard::BaspGuard(const NodeId& peer, bool dialler) : dialler_(dialler), node_(bytes_of(peer)) {}
@@ -40,7 +63,7 @@ std::string BaspGuard::check(std::span<const char> unit) {
   if (std::exchange(in_handshake_, false) &&
       (unit.size() < node_.size() || !std::equal(node_.begin(), node_.end(), unit.begin())))
     return "its handshake is of another node";
-  return {};
+  return fault_in({unit.data(), unit.size()});
 }
 
 std::string BaspGuard::check_header(std::span<const char> header) {

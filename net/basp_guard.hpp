@@ -1,7 +1,9 @@
 // BaspGuard: what CAF 0.17's own reading takes for granted about the bytes of a peer, checked
 // before CAF sees them: without it, a header without the payload that its kind has ends the
-// process, and a handshake may claim to be of another node. State of one connection, no CAF actors
-// in it.
+// process, a handshake may claim to be of another node, a value of type @charbuf (vector<char>)
+// takes as much memory as it says to need, and messages in messages end on the stack. No message of
+// ours holds such values; a text is a std::string, whose size CAF checks. State of one connection,
+// no CAF actors in it.
 //
 // Owner: the scribe (caf_bridge.cpp).
 #pragma once

@@ -61,7 +61,7 @@ struct SetInitial {
   uint32_t slice = 0;
   uint64_t epoch = 0;
   int64_t byte_offset = 0;
-  std::vector<char> bytes;
+  std::string bytes;
 };
 // owner -> shards service: a new epoch begins; what is of an older one is refused from now on.
 struct BeginEpoch {

@@ -77,6 +77,30 @@ Bytes handshake(const NodeId& node) {
   return basp(1, static_cast<uint32_t>(payload.size()), 0, {bytes.begin(), bytes.end()});
 }
 
+// A message of CAF's to an actor, with values of the types named.
+Bytes values(const std::string& types, const Bytes& content) {
+  std::vector<char> head;
+  caf::binary_serializer sink(nullptr, head);
+  size_t stages = 0;
+  uint16_t named = 0;
+  std::string name = "@<>" + types;
+  REQUIRE(!sink.begin_sequence(stages));
+  REQUIRE(!sink.begin_object(named, name));
+  const auto bytes = std::as_bytes(std::span(head));
+  return Bytes(bytes.begin(), bytes.end()) + content;
+}
+
+Bytes basp_values(const std::string& types, const Bytes& content) {
+  const Bytes payload = values(types, content);
+  return basp(2, static_cast<uint32_t>(payload.size()), 0, payload);
+}
+
+Bytes times(size_t count, const Bytes& bytes) {
+  Bytes out;
+  for (size_t i = 0; i < count; ++i) out.insert(out.end(), bytes.begin(), bytes.end());
+  return out;
+}
+
 // A socket that greets as /job:worker/task:7.
 class Peer {
  public:
@@ -134,6 +158,11 @@ std::vector<Attack> attacks() {
   NodeId other = node_of_peer();
   other.process = 1;
   const Bytes hands = handshake(node_of_peer());
+  const Bytes four_gib = {std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
+                          std::byte{0x0f}};  // as the length of a sequence
+  // Code and category of an error, then the message that is its text.
+  const Bytes charbuf_in_error = Bytes(9, std::byte{1}) + values("+@charbuf", four_gib);
+  const Bytes message_in_message = values("+@message", {});
   return {
       {"noise", noise, "header was damaged"},
       {"4 GiB of control", with([](auto& h) { h.length = ~0u; }), "past all limits"},
@@ -156,6 +185,14 @@ std::vector<Attack> attacks() {
       {"CAF: a monitor for nobody", hands + basp(4, 0, 0), "has 0 bytes"},
       {"CAF: 4 GiB", hands + basp(2, ~0u, 0), "past the limit"},
       {"CAF: a stream", hands + basp(2, 8, 3ull << 60, Bytes(8)), "stream"},
+      {"CAF: 4 GiB in a message of 32 bytes", hands + basp_values("+@charbuf", four_gib),
+       "type @charbuf"},
+      {"CAF: the same inside of an error", hands + basp_values("+@error", charbuf_in_error),
+       "type @charbuf"},
+      {"CAF: lists of lists", hands + basp_values("+@config_value", Bytes(100, std::byte{7})),
+       "type @config_value"},
+      {"CAF: messages in messages",
+       hands + basp_values("+@message", times(1000, message_in_message)), "more than"},
       {"CAF: a cut monitor", hands + basp(4, 3, 0, Bytes(3)), "CAF cannot read"},
   };
 }
