@@ -1,0 +1,128 @@
+// What tests of links share: two ends over an in-memory transport under virtual time, and a
+// stranger who says bytes.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include "tests/support/sim_net.hpp"
+
+namespace troupe {
+
+inline Hello hello_of(const std::string& job, int task) {
+  Hello h;
+  h.cluster = "test";
+  h.job = job;
+  h.task = task;
+  h.incarnation = 1;
+  h.node.process = static_cast<uint32_t>(task + 1);
+  h.address = "127.0.0.1:1";
+  return h;
+}
+
+// One end of a link, and what it has heard.
+struct LinkEnd final : LinkHost {
+  struct Got {
+    uint64_t target, sender;
+    PlaneMessage message;
+  };
+  sim::SimHost& host;
+  std::shared_ptr<Link> link;
+  Greeting answer;
+  TimerPtr timer;
+  bool up = false, closed_ = false, deny_memory = false, eat = true;
+  std::string reason;
+  Refusal refusal = Refusal::none;
+  std::vector<Got> messages;
+  std::string caf;
+  std::vector<std::pair<Control, std::string>> controls;
+  size_t judged = 0;
+
+  explicit LinkEnd(sim::SimHost& h) : host(h) {}
+  ~LinkEnd() override {
+    if (link) link->close_now("the test is over");
+  }
+  void open(Link::Role role, ConnectionPtr connection, const Hello& hello) {
+    answer.hello = hello;
+    link = std::make_shared<Link>(
+        role, std::move(connection), Greeting{GreetingKind::hello, Refusal::none, "", hello}, *this,
+        [this](std::function<void()> fn) { host.post(std::move(fn)); }, host.now());
+    link->start();
+    tick();
+  }
+  void tick() {
+    timer = host.after(kTick, [this] { tick(); });
+    link->tick(host.now());
+  }
+  Greeting judge(Link&, const Greeting&) override {
+    ++judged;
+    return answer;
+  }
+  void established(Link&) override { up = true; }
+  void control(Link&, Control type, std::span<const std::byte> payload) override {
+    controls.emplace_back(
+        type, std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
+  }
+  void caf_bytes(Link& l, std::span<const std::byte> bytes) override {
+    caf.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (eat) l.eaten(bytes.size());
+  }
+  void message(Link&, uint64_t target, uint64_t sender, PlaneMessage message) override {
+    messages.push_back({target, sender, std::move(message)});
+  }
+  Tensor allocate(DType dtype, const Shape& shape) override {
+    if (deny_memory) throw Error(Errc::out_of_memory, "the pool is empty");
+    return Tensor::empty(dtype, shape);
+  }
+  void closed(Link&, const std::string& why, Refusal r) override {
+    CHECK(!closed_);
+    closed_ = true;
+    reason = why;
+    refusal = r;
+    timer.reset();
+  }
+};
+
+struct LinkPair {
+  sim::SimNet net;
+  sim::SimHost &left, &right;
+  LinkEnd a, b;
+  explicit LinkPair(uint64_t seed = 1)
+      : net(seed), left(net.add("left")), right(net.add("right")), a(left), b(right) {}
+  void connect() {
+    auto [x, y] = net.connect(left, right);
+    b.open(Link::Role::acceptor, y, hello_of("ps", 0));
+    a.open(Link::Role::dialler, x, hello_of("worker", 1));
+  }
+  bool both_up() {
+    return net.run_until([&] { return a.up && b.up; }, std::chrono::seconds(1));
+  }
+};
+
+inline Tensor ramp(int64_t n) {
+  Tensor t = Tensor::empty(DType::f32, Shape{n});
+  float* p = t.mutable_data<float>();
+  for (int64_t i = 0; i < n; ++i) p[i] = static_cast<float>(i);
+  return t;
+}
+
+// Bytes to an acceptor, and what it answered before it hung up.
+struct Stranger {
+  std::string heard, closed;
+  char buffer[256];
+  ConnectionPtr connection;
+  explicit Stranger(ConnectionPtr c) : connection(std::move(c)) {
+    connection->start(
+        {[this] {
+           return ConnectionHandlers::Room{std::as_writable_bytes(std::span(buffer)), {}};
+         },
+         [this](size_t n) { heard.append(buffer, n); }, [] {},
+         [this](const std::string& r) { closed = r; }});
+  }
+  void say(std::string_view text) {
+    const std::span<const std::byte> part(reinterpret_cast<const std::byte*>(text.data()),
+                                          text.size());
+    connection->write(std::span(&part, 1));
+  }
+};
+
+}  // namespace troupe
