@@ -111,6 +111,9 @@ class Link : public std::enable_shared_from_this<Link> {
   State state() const { return state_; }
   // It ended because of what the peer sent, which is not of the protocol.
   bool rejected() const { return rejected_; }
+  // The other side has refused us in words, or is no node of our version at all. False for what we
+  // have judged ourselves.
+  bool turned_away() const { return turned_away_; }
   const Hello& peer() const { return peer_; }  // from judge() on
   std::string label() const;                   // "/job:ps/task:1", or the address of a stranger
   TimePoint last_heard() const { return heard_; }
@@ -181,6 +184,7 @@ class Link : public std::enable_shared_from_this<Link> {
   // Net thread.
   std::atomic<State> state_{State::greeting};
   std::atomic<bool> rejected_{false};
+  bool turned_away_ = false;
   Hello peer_;
   TimePoint started_, heard_, ticked_;
   std::vector<std::byte> scratch_;

@@ -55,6 +55,7 @@ bool Link::parse_greeting() {
     case Refusal::none:
       break;
     case Refusal::not_ours:
+      turned_away_ = true;
       refuse(Refusal::not_ours,
              role_ == Role::dialler
                  ? "what listens there is no node of Troupe; look at the address"
@@ -63,6 +64,7 @@ bool Link::parse_greeting() {
     default:
       if (role_ == Role::dialler && bytes.size() < kGreetingPrefix)
         return false;  // the words are still to come
+      turned_away_ = true;
       const std::string words = refusal_text(bytes);
       refuse(Refusal::other_version,
              words.empty()
@@ -84,8 +86,10 @@ bool Link::parse_greeting() {
 }
 
 void Link::answer_greeting(const Greeting& theirs) {
-  if (role_ == Role::dialler && theirs.kind == GreetingKind::refusal)
+  if (role_ == Role::dialler && theirs.kind == GreetingKind::refusal) {
+    turned_away_ = true;
     return close_now(theirs.text, theirs.refusal);
+  }
   const bool fits = role_ == Role::dialler ? theirs.kind != GreetingKind::ask_task
                                            : theirs.kind == GreetingKind::hello ||
                                                  theirs.kind == GreetingKind::ask_task;

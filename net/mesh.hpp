@@ -48,8 +48,8 @@ class MeshListener {
   // Its link has ended; what was under way to it is lost. A newer incarnation comes up after the
   // older one went down.
   virtual void down(const Member& member, const std::string& reason) = 0;
-  // A member refuses us for good (another cluster, other ops, our task runs already): whoever owns
-  // the process should end it.
+  // A seed refuses us for good (another cluster, other ops, our task runs already), and there is no
+  // link to anybody else: whoever owns the process should end it.
   virtual void refused(Errc /*code*/, const std::string& /*reason*/) {}
 };
 

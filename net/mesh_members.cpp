@@ -202,7 +202,13 @@ void Mesh::Core::closed(Link& link, const std::string& reason, Refusal why) {
         link.label(), link.peer().address, reason);
   }
   if (link.role() == Link::Role::dialler) {
-    if (const auto address = targets_.ended(link, why, clock_.now())) refused(*address, reason);
+    if (const auto address = targets_.ended(link, why, peers_.empty(), clock_.now()))
+      return refused(*address, reason);
+    if (is_final(why) && clock_.now() - warned_ >= 1s) {
+      warned_ = clock_.now();
+      log_->warn("no link to a process that does not fit: peer={} reason={} text={}", link.label(),
+                 to_string(why), reason);
+    }
   } else if (why != Refusal::none && why != Refusal::linked && clock_.now() - warned_ >= 1s) {
     warned_ = clock_.now();  // strangers must not fill the log
     log_->warn("refused a connection: peer={} reason={} text={}", link.label(), to_string(why),

@@ -61,7 +61,8 @@ bool Targets::failed(const std::string& address, TimePoint now) {
   return true;
 }
 
-std::optional<std::string> Targets::ended(const Link& link, Refusal why, TimePoint now) {
+std::optional<std::string> Targets::ended(const Link& link, Refusal why, bool alone,
+                                          TimePoint now) {
   const auto it = std::find_if(targets_.begin(), targets_.end(), [&](const auto& entry) {
     return entry.second.link.lock().get() == &link;
   });
@@ -81,7 +82,10 @@ std::optional<std::string> Targets::ended(const Link& link, Refusal why, TimePoi
   else if (!target.taken_since)
     target.taken_since = now;
   const bool taken_for_good = target.taken_since && now - *target.taken_since > kTakenPatience;
-  return is_final(why) || taken_for_good ? std::optional(it->first) : std::nullopt;
+  if (target.seed && alone && link.turned_away() && (is_final(why) || taken_for_good))
+    return it->first;
+  if (!target.seed && is_final(why)) targets_.erase(it);
+  return std::nullopt;
 }
 
 void Targets::met(const Link& link) {

@@ -43,8 +43,11 @@ class Targets {
   void connected(const std::string& address, const std::shared_ptr<Link>& link);
   // Nobody took the call. True: it is a seed, and time for a word about it.
   bool failed(const std::string& address, TimePoint now);
-  // A link that we dialled has ended. Returns the address if there is no point in dialling on.
-  std::optional<std::string> ended(const Link& link, Refusal why, TimePoint now);
+  // A link that we dialled has ended. Returns the address if that is the end of joining: a seed, an
+  // address that a person gave us, turns us away for good, and we are `alone`, without any link. An
+  // address that we only learned is forgotten then: whoever listens there now, it is not the member
+  // that we want. A seed is dialled again.
+  std::optional<std::string> ended(const Link& link, Refusal why, bool alone, TimePoint now);
   // Who listens where, by an established link.
   void met(const Link& link);
   void lost(const std::string& name, bool left, TimePoint now);

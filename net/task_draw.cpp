@@ -89,7 +89,9 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
       next_.insert(next_.begin(), answer->hello.address);
       return again("redirected");
     }
-    if (is_final(why))
+    // An address that we were only sent to is tried once, seeds until the end.
+    const bool seed = std::count(request_.seeds.begin(), request_.seeds.end(), address_) > 0;
+    if (is_final(why) && seed)
       return finish(Errc::bad_configuration,
                     detail::concat(address_, " refuses this process: ", reason), 0);
     again(reason);

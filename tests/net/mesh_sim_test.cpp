@@ -14,7 +14,8 @@
 #include "net/caf_bridge.hpp"
 #include "net/crc32c.hpp"
 #include "net/frame.hpp"
-#include "tests/support/sim_net.hpp"
+#include "net/greetings.hpp"
+#include "tests/support/link_pair.hpp"
 
 namespace troupe {
 namespace {
@@ -286,6 +287,40 @@ TEST_CASE("a member that leaves is not dialled again, one that died is") {
   const auto other = v.net.add("other").listen("127.0.0.1:1001", [&](ConnectionPtr) { ++dialled; });
   v.run_for(60s);
   CHECK(dialled > 0);
+}
+
+TEST_CASE("a stranger at the address of a member that died ends nobody, nor does a late seed") {
+  const auto bytes_of = [](const Greeting& greeting) {
+    const auto packet = encode(greeting);
+    return std::string(reinterpret_cast<const char*>(packet.data()), packet.size());
+  };
+  Hello other;
+  other.cluster = "other";
+  other.job = "web";
+  const std::string refuses = bytes_of(refusal(other, Refusal::other_cluster, "not this cluster"));
+  for (const std::string& words : {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), refuses}) {
+    World w(13);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    SimNode& b = w.add("worker", 0, {a.address, "127.0.0.1:2000"});
+    SimNode& c = w.add("worker", 1, {a.address}, 1, "127.0.0.1:1001");
+    REQUIRE(w.run_until([&] { return a.agents.size() == 2 && b.agents.size() == 2; }, 10s));
+    w.net.kill(c.host);
+    std::vector<std::unique_ptr<Stranger>> calls;
+    const auto answer = [&](ConnectionPtr connection) {
+      calls.push_back(std::make_unique<Stranger>(std::move(connection)));
+      calls.back()->say(words);
+    };
+    sim::SimHost& stranger = w.net.add("stranger");
+    const auto there = stranger.listen("127.0.0.1:1001", answer),
+               at_seed = stranger.listen("127.0.0.1:2000", answer);
+    w.run_for(60s);
+    CHECK(calls.size() > 3);
+    CHECK(a.refusal.empty());
+    CHECK(b.refusal.empty());
+    CHECK(a.agents.size() == 1);
+    CHECK(b.agents.size() == 1);
+    calls.clear();
+  }
 }
 
 TEST_CASE("equal seeds give equal clusters, event by event") {

@@ -3,7 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/sim_net.hpp"
+#include "net/greetings.hpp"
+#include "tests/support/link_pair.hpp"
 
 namespace troupe {
 namespace {
@@ -85,6 +86,89 @@ TEST_CASE("there is a word about a missing seed every five to eight seconds, abo
     }
   CHECK(words >= 7);
   CHECK(words <= 12);
+}
+
+namespace {
+
+// One address that was dialled, and how the link to it ended.
+struct Dialled {
+  sim::SeededRng rng{1};
+  Targets targets{rng};
+  LinkPair pair;
+  explicit Dialled(bool seed) {
+    if (seed)
+      targets.add_seed("x:1", kStart);
+    else
+      targets.add("x:1", "/job:ps/task:0", kStart, 0ms);
+  }
+  std::optional<std::string> end(bool alone, TimePoint now = kStart) {
+    REQUIRE(targets.due(now, nobody) == Addresses{"x:1"});
+    pair.a.link = nullptr;
+    pair.a.closed_ = pair.b.closed_ = false;
+    pair.connect();
+    targets.connected("x:1", pair.a.link);
+    REQUIRE(pair.net.run_until([&] { return pair.a.closed_; }, 1s));
+    return targets.ended(*pair.a.link, pair.a.refusal, alone, now);
+  }
+  std::optional<std::string> they_refuse(Refusal why, bool alone, TimePoint now = kStart) {
+    pair.b.answer = refusal({}, why, "no");
+    return end(alone, now);
+  }
+  std::optional<std::string> we_refuse(Refusal why, bool alone) {
+    pair.a.answer = refusal({}, why, "no");
+    return end(alone);
+  }
+  bool is_dialled_again() { return targets.due(kStart + 1s, nobody) == Addresses{"x:1"}; }
+};
+
+const Refusal kFinal[] = {Refusal::other_cluster, Refusal::other_ops, Refusal::stale_incarnation,
+                          Refusal::same_node, Refusal::malformed};
+
+}  // namespace
+
+TEST_CASE("a seed that refuses a process without any link ends its joining") {
+  for (const Refusal why : kFinal) CHECK(Dialled(true).they_refuse(why, true) == "x:1");
+}
+
+TEST_CASE("a seed's refusal while there are links, and what we judge ourselves, ends nothing") {
+  for (const Refusal why : kFinal) {
+    Dialled linked(true), judged(true);
+    CHECK(!linked.they_refuse(why, false));
+    CHECK(linked.is_dialled_again());
+    CHECK(!judged.we_refuse(why, true));
+    CHECK(judged.is_dialled_again());
+  }
+}
+
+TEST_CASE("an address that was only learned is forgotten when it refuses or does not fit") {
+  for (const bool alone : {true, false})
+    for (const Refusal why : kFinal) {
+      Dialled refused(false), judged(false);
+      CHECK(!refused.they_refuse(why, alone));
+      CHECK(!refused.targets.has("x:1"));
+      CHECK(!judged.we_refuse(why, alone));
+      CHECK(!judged.targets.has("x:1"));
+    }
+}
+
+TEST_CASE("a task that is taken is asked for again, and only a seed has the last word after 3 s") {
+  for (const bool seed : {true, false}) {
+    Dialled d(seed);
+    CHECK(!d.they_refuse(Refusal::task_taken, true));
+    CHECK(!d.they_refuse(Refusal::task_taken, true, kStart + 1s));
+    CHECK(d.they_refuse(Refusal::task_taken, true, kStart + 4s).has_value() == seed);
+    CHECK(d.targets.has("x:1"));
+  }
+}
+
+TEST_CASE("an address that is our own is forgotten, a busy or linked one dialled again") {
+  Dialled own(true), busy(true), linked(false);
+  CHECK(!own.they_refuse(Refusal::itself, true));
+  CHECK(!own.targets.has("x:1"));
+  CHECK(!busy.they_refuse(Refusal::busy, true));
+  CHECK(busy.is_dialled_again());
+  CHECK(!linked.they_refuse(Refusal::linked, true));
+  CHECK(linked.is_dialled_again());
 }
 
 TEST_CASE("no more than kTargetsMax addresses are kept") {
