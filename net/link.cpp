@@ -309,6 +309,7 @@ void Link::grant(int64_t& taken, size_t index) {
   if (taken < kCreditStep) return;
   int64_t amounts[2] = {0, 0};
   amounts[index] = std::exchange(taken, 0);
+  caf_arrived_ -= amounts[1];
   control_.push_back(make_frame(Channel::control, static_cast<uint16_t>(Control::credit), 0, 0,
                                 as_bytes_of(amounts)));
 }

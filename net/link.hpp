@@ -167,7 +167,8 @@ class Link : public std::enable_shared_from_this<Link> {
   bool parse_frame();
   void handle_frame(const Frame& frame, std::span<const std::byte> payload);
   void handle_control(const Frame& frame, std::span<const std::byte> payload);
-  bool begin_message(const Frame& frame, std::span<const std::byte> header);
+  bool begin_message(const Frame& frame, std::span<const std::byte> header,
+                     std::optional<size_t> element_bytes = {});
   void took_bulk(size_t bytes);
   void finish_message();
   void count_in(Channel channel, size_t bytes);
@@ -206,6 +207,7 @@ class Link : public std::enable_shared_from_this<Link> {
   int64_t small_queued_ = 0, caf_queued_ = 0, bulk_queued_ = 0;
   int64_t bulk_credit_ = kBulkWindow, caf_credit_ = kCafWindow;
   int64_t bulk_taken_ = 0, caf_taken_ = 0;  // not yet granted again
+  int64_t caf_arrived_ = 0;                 // not yet granted again, taken or not
   uint32_t next_transfer_ = 0;
   LinkStats stats_;
   TimePoint sent_;  // when tick() last saw that something had been sent

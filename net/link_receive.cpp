@@ -210,18 +210,23 @@ void Link::handle_frame(const Frame& frame, std::span<const std::byte> payload) 
   switch (frame.channel) {
     case Channel::control:
       return handle_control(frame, payload);
-    case Channel::caf:
+    case Channel::caf: {
+      // Bulk bytes are taken as they arrive, these when CAF comes to it.
+      std::unique_lock lock(mutex_);
+      caf_arrived_ += static_cast<int64_t>(payload.size());
+      const bool granted = caf_arrived_ <= kCafWindow;
+      lock.unlock();
+      if (!granted) return fail_protocol("it sends more control messages than it was granted");
       return host_.caf_bytes(*this, payload);
+    }
     case Channel::small: {
       Reader reader(payload);
       const auto size = reader.number<uint32_t>();
       const auto rest = reader.rest();
       if (!reader.good() || size > rest.size())
         return fail_protocol("a message is shorter than it says");
-      if (!begin_message(frame, rest.first(size))) return;
       const auto elements = rest.subspan(size);
-      if (static_cast<int64_t>(elements.size()) != incoming_.decoded.claim.bytes)
-        return fail_protocol("a message has other elements than it says");
+      if (!begin_message(frame, rest.first(size), elements.size())) return;
       if (!incoming_.discard && !elements.empty())
         std::memcpy(incoming_.tensor.mutable_raw(), elements.data(), elements.size());
       incoming_.decoded.claim.checked = false;  // the frame has its own crc
@@ -263,8 +268,10 @@ void Link::handle_control(const Frame& frame, std::span<const std::byte> payload
   fail_protocol(detail::concat("a control frame of type ", frame.type, " is not known"));
 }
 
-// Reads the header of a message and finds memory for its tensor. False: the link has failed.
-bool Link::begin_message(const Frame& frame, std::span<const std::byte> header) {
+// Reads the header of a message and finds memory for its tensor. `element_bytes`: how many came
+// with it. False: the link has failed.
+bool Link::begin_message(const Frame& frame, std::span<const std::byte> header,
+                         std::optional<size_t> element_bytes) {
   if (incoming_.active && frame.channel == Channel::bulk) {
     fail_protocol("a tensor begins before the one before it has ended");
     return false;
@@ -273,6 +280,10 @@ bool Link::begin_message(const Frame& frame, std::span<const std::byte> header) 
   auto decoded = decode(frame.type, header, why);
   if (!decoded) {
     fail_protocol(why);
+    return false;
+  }
+  if (element_bytes && static_cast<int64_t>(*element_bytes) != decoded->claim.bytes) {
+    fail_protocol("a message has other elements than it says");
     return false;
   }
   // A small message may come between the chunks of a large one.

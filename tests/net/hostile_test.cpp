@@ -9,47 +9,19 @@
 
 #include "net/address.hpp"
 #include "net/codec.hpp"
-#include "net/crc32c.hpp"
-#include "net/frame.hpp"
 #include "tests/support/mesh_node.hpp"
+#include "tests/support/raw_frames.hpp"
 
 namespace troupe {
 namespace {
 
 using namespace std::chrono_literals;
-using Bytes = std::vector<std::byte>;
-
-Bytes operator+(Bytes a, const Bytes& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
 
 NodeId node_of_peer() {
   NodeId out;
   out.process = 4711;
   out.host.fill(0xab);
   return out;
-}
-
-Bytes frame(Channel channel, uint16_t type, const Bytes& payload, uint8_t flags = 0) {
-  HeaderBytes header{};
-  header.channel = static_cast<uint8_t>(channel);
-  header.flags = flags;
-  header.type = type;
-  header.length = static_cast<uint32_t>(payload.size());
-  header.payload_crc = crc32c(payload);
-  header.header_crc = crc_of_header(header);
-  const auto bytes = as_bytes_of(header);
-  return Bytes(bytes.begin(), bytes.end()) + payload;
-}
-
-Bytes resealed(Bytes whole, const std::function<void(HeaderBytes&)>& change) {
-  HeaderBytes header;
-  std::memcpy(&header, whole.data(), sizeof header);
-  change(header);
-  header.header_crc = crc_of_header(header);
-  std::memcpy(whole.data(), &header, sizeof header);
-  return whole;
 }
 
 Bytes numbers(std::initializer_list<int64_t> list) {

@@ -2,6 +2,7 @@
 #include "net/link.hpp"
 
 #include "tests/support/link_pair.hpp"
+#include "tests/support/raw_frames.hpp"
 
 namespace troupe {
 
@@ -104,6 +105,51 @@ TEST_CASE("CAF bytes wait for the reader to take them, and past the budget the l
   p.net.run_for(100ms);
   CHECK(p.a.closed_);
   CHECK(p.a.reason.find("control messages wait") != p.a.reason.npos);
+}
+
+TEST_CASE("who sends CAF bytes past what it was granted loses its link") {
+  for (const bool eat : {true, false}) {
+    CAPTURE(eat);
+    LinkPair p;
+    p.net.faults.window = 16 << 20;
+    auto [x, y] = p.net.connect(p.left, p.right);
+    p.b.eat = eat;
+    p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
+    Stranger s(x);
+    s.greet(hello_of("worker", 1));
+    s.say(frame(Channel::control, static_cast<uint16_t>(Control::confirm), {}));
+    const Bytes piece = frame(Channel::caf, 0, Bytes(64 << 10));
+    constexpr size_t kPieces = kCafWindow / (64 << 10);
+    for (size_t i = 0; i < kPieces; ++i) s.say(piece);
+    p.net.run_for(100ms);
+    CHECK(p.b.caf.size() == kCafWindow);
+    CHECK(!p.b.closed_);
+    s.say(piece);
+    p.net.run_for(100ms);
+    CHECK(p.b.closed_ == !eat);
+    CHECK(p.b.link->rejected() == !eat);
+    CHECK((p.b.reason.find("than it was granted") != p.b.reason.npos) == !eat);
+  }
+}
+
+TEST_CASE("a small frame that claims a large tensor gets no memory for it") {
+  LinkPair p;
+  auto [x, y] = p.net.connect(p.left, p.right);
+  p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
+  Stranger s(x);
+  s.greet(hello_of("worker", 1));
+  s.say(frame(Channel::control, static_cast<uint16_t>(Control::confirm), {}));
+  Encoded message = encode(Deliver{});
+  message.header.pop_back();  // an undefined tensor is its flags and no more
+  Writer claim(message.header);
+  claim.number(uint8_t{1});
+  claim.number(static_cast<uint8_t>(DType::u8));
+  claim.number(uint8_t{1});  // ndim
+  claim.number(kTensorBytesMax);
+  s.say(small_frame(message));
+  REQUIRE(p.net.run_until([&] { return p.b.closed_; }, 1s));
+  CHECK(p.b.reason.find("other elements than it says") != p.b.reason.npos);
+  CHECK(p.b.allocations == 0);
 }
 
 TEST_CASE("without memory for a tensor the message fails and the link lives") {

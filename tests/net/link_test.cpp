@@ -1,8 +1,8 @@
 // Links over an in-memory transport under virtual time: how they begin, how they end.
 #include "net/link.hpp"
 
-#include "net/crc32c.hpp"
 #include "tests/support/link_pair.hpp"
+#include "tests/support/raw_frames.hpp"
 
 namespace troupe {
 
@@ -48,26 +48,9 @@ TEST_CASE("nothing but the greeting is kept for a stranger, and its frames reach
   auto [x, y] = p.net.connect(p.left, p.right);
   p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
   Stranger s(x);
-  const auto packet =
-      encode(Greeting{GreetingKind::hello, Refusal::none, "", hello_of("worker", 1)});
-  s.say({reinterpret_cast<const char*>(packet.data()), packet.size()});
+  s.greet(hello_of("worker", 1));
   // A right frame, but not the confirmation.
-  std::vector<std::byte> frame;
-  Writer out(frame);
-  const Encoded start = encode(StartStep{1, 2, 3, 4, 5, 6, 7});
-  std::vector<std::byte> payload;
-  Writer(payload).number(static_cast<uint32_t>(start.header.size()));
-  Writer(payload).bytes(start.header.data(), start.header.size());
-  out.number(static_cast<uint8_t>(Channel::small));
-  out.number(uint8_t{0});
-  out.number(start.kind);
-  out.number(static_cast<uint32_t>(payload.size()));
-  out.number(uint64_t{1});
-  out.number(uint64_t{2});
-  out.number(crc32c(payload));
-  out.number(crc32c(frame));
-  out.bytes(payload.data(), payload.size());
-  s.say({reinterpret_cast<const char*>(frame.data()), frame.size()});
+  s.say(small_frame(encode(StartStep{1, 2, 3, 4, 5, 6, 7})));
   REQUIRE(p.net.run_until([&] { return p.b.closed_; }, 1s));
   CHECK(p.b.reason.find("before the greeting was confirmed") != p.b.reason.npos);
   CHECK(!p.b.up);

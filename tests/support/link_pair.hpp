@@ -35,7 +35,7 @@ struct LinkEnd final : LinkHost {
   std::vector<Got> messages;
   std::string caf;
   std::vector<std::pair<Control, std::string>> controls;
-  size_t judged = 0;
+  size_t judged = 0, allocations = 0;
 
   explicit LinkEnd(sim::SimHost& h) : host(h) {}
   ~LinkEnd() override {
@@ -70,6 +70,7 @@ struct LinkEnd final : LinkHost {
     messages.push_back({target, sender, std::move(message)});
   }
   Tensor allocate(DType dtype, const Shape& shape) override {
+    ++allocations;
     if (deny_memory) throw Error(Errc::out_of_memory, "the pool is empty");
     return Tensor::empty(dtype, shape);
   }
@@ -118,10 +119,16 @@ struct Stranger {
          [this](size_t n) { heard.append(buffer, n); }, [] {},
          [this](const std::string& r) { closed = r; }});
   }
-  void say(std::string_view text) {
+  void say(std::string_view text) {  // as much as the stream takes
     const std::span<const std::byte> part(reinterpret_cast<const std::byte*>(text.data()),
                                           text.size());
     connection->write(std::span(&part, 1));
+  }
+  void say(std::span<const std::byte> bytes) {
+    say({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  void greet(const Hello& hello) {
+    say(encode(Greeting{GreetingKind::hello, Refusal::none, "", hello}));
   }
 };
 
