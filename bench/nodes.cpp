@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kLookEvery{2};
 
 // actor-node, which is built beside this program.
 std::filesystem::path node_program() {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "actor-node";
+  auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "actor-node";
   if (!std::filesystem::exists(program))
     throw Error(Errc::io, "there is no ", program.string(), "; build it: ./dev build");
   return program;
