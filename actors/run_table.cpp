@@ -6,8 +6,8 @@
 
 #include "actors/deadline.hpp"
 #include "actors/gate.hpp"
-#include "actors/messages.hpp"
 #include "actors/joined.hpp"
+#include "actors/messages.hpp"
 
 namespace troupe {
 namespace {

@@ -5,10 +5,13 @@
 // On a cluster (--spec, or TROUPE_CLUSTER as set by `actor-node up`) the towers run on the workers
 // and parameters live on the ps tasks; without one, everything runs in this process, with the same
 // bits in the synchronous half.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <boost/program_options.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -30,6 +33,25 @@ namespace {
 constexpr uint64_t kSeed = 1;
 constexpr int kExitUsage = 64;
 constexpr int64_t kValidations = 12, kCheckpoints = 10;  // in one training
+
+// A folder for this run alone, until it ends.
+class Claim {
+ public:
+  // Throws: Error(invalid_argument) while another run has it.
+  explicit Claim(const std::filesystem::path& folder)
+      : fd_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (fd_ < 0) throw Error(Errc::io, "cannot open ", folder.string(), ": ", std::strerror(errno));
+    if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    close(fd_);
+    throw Error(Errc::invalid_argument, "another run writes into ", folder.string(),
+                "; wait for its end, or give another folder with --out");
+  }
+  ~Claim() { close(fd_); }
+  Claim(const Claim&) = delete;
+
+ private:
+  const int fd_;
+};
 
 // kill -9 of the process of "worker" or "ps" task 0, found by the file its supervisor keeps.
 void kill_node(const std::string& job) {
@@ -276,6 +298,7 @@ int run(const options::variables_map& given) {
   const std::filesystem::path out =
       std::filesystem::absolute(given["out"].as<std::string>()).lexically_normal();
   std::filesystem::create_directories(out);
+  const Claim claim(out);
   say_when_stopped(out);
   ProcessOptions process;
   process.log = console_log(given["log-format"].as<std::string>(), "train_digits");

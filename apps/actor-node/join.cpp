@@ -41,6 +41,27 @@ options::options_description common_options() {
   return out;
 }
 
+void check_common(const options::variables_map& given) {
+  log_level(given["log-level"].as<std::string>());
+  const int threads = given["threads"].as<int>();
+  if (threads < 0)
+    throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) or more, got ", threads);
+  const int64_t memory_mib = given["memory-mib"].as<int64_t>();
+  if (memory_mib < 1 || memory_mib > (int64_t{1} << 30))
+    throw Error(Errc::invalid_argument, "--memory-mib wants 1 to ", int64_t{1} << 30, ", got ",
+                memory_mib);
+}
+
+std::error_code write_aside(const std::filesystem::path& file, const std::string& text) {
+  const std::filesystem::path part = file.string() + ".part";
+  std::error_code error;
+  if (std::ofstream out(part); out << text && out.flush())
+    std::filesystem::rename(part, file, error);
+  else
+    error = std::make_error_code(std::errc::io_error);
+  return error;
+}
+
 namespace {
 
 options::options_description join_options() {
@@ -95,11 +116,13 @@ std::vector<std::string> nodes_of(const ClusterSpec& spec) {
 }
 
 void write_address(const std::string& file, const std::string& address) {
-  std::ofstream(file + ".part") << address << "\n";
-  std::filesystem::rename(file + ".part", file);
+  if (write_aside(file, address + "\n"))
+    throw Error(Errc::io, "cannot write ", file,
+                ", which --address-file names; is the disk full? Choose another place");
 }
 
 NodeOptions node_of(const options::variables_map& given) {
+  check_common(given);
   NodeOptions out;
   out.cluster = given["cluster"].as<std::string>();
   out.job = given["job"].as<std::string>();

@@ -14,9 +14,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "apps/actor-node/signals.hpp"
+#include "apps/actor-node/verbs.hpp"
 #include "troupe/error.hpp"
 
 using troupe::Errc;
@@ -244,12 +244,7 @@ int LocalCluster::open_log(const Node& node) {
 
 // Whole or not at all: it is read by others.
 void LocalCluster::write_pid(const Node& node) const {
-  const std::filesystem::path file = directory_ / node.file(".pid"), part = file.string() + ".part";
-  std::error_code error;
-  if (std::ofstream out(part); out << node.pid << "\n" && out.flush())
-    std::filesystem::rename(part, file, error);
-  else
-    error = std::make_error_code(std::errc::io_error);
-  if (error)
+  const std::filesystem::path file = directory_ / node.file(".pid");
+  if (write_aside(file, std::to_string(node.pid) + "\n"))
     warn("cannot write ", file.string(), "; is the disk full? ", node.who(), " runs all the same");
 }

@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "apps/actor-node/local_cluster.hpp"
@@ -68,7 +67,7 @@ CommandLine split(const std::vector<std::string>& arguments) {
   return out;
 }
 
-// What the nodes would refuse is refused here, once.
+// What is wrong is said here, once, and not by each node.
 void check(const options::variables_map& given, const CommandLine& line) {
   const auto number = [&](const char* name) { return given[name].as<int>(); };
   if (line.program.empty())
@@ -77,14 +76,7 @@ void check(const options::variables_map& given, const CommandLine& line) {
       number("ps") + number("workers") > kNodesMax)
     throw Error(Errc::invalid_argument, "wants between 1 and ", kNodesMax, " nodes, got --ps ",
                 number("ps"), " --workers ", number("workers"));
-  log_level(given["log-level"].as<std::string>());
-  if (number("threads") < 0)
-    throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) or more, got ",
-                number("threads"));
-  const int64_t memory_mib = given["memory-mib"].as<int64_t>();
-  if (memory_mib < 1 || memory_mib > (int64_t{1} << 30))
-    throw Error(Errc::invalid_argument, "--memory-mib wants 1 to ", int64_t{1} << 30, ", got ",
-                memory_mib);
+  check_common(given);
   const double frozen_after = given["frozen-after"].as<double>();
   if (!(frozen_after == 0 || (frozen_after >= 1 && frozen_after <= 86'400)))
     throw Error(Errc::invalid_argument, "--frozen-after wants 0 (never) or 1 to 86400 s, got ",
@@ -201,7 +193,9 @@ int run(const options::variables_map& given, const CommandLine& line, const trou
   const RunFolder folder(given);
   LocalCluster cluster(troupe::local_cluster_spec(ps, workers, given["first-port"].as<int>()),
                        folder.path(), node_flags(given), frozen_after, say);
-  std::ofstream(folder.path() / "cluster.spec") << to_string(cluster.spec());
+  if (write_aside(folder.path() / "cluster.spec", to_string(cluster.spec())))
+    throw Error(Errc::io, "cannot write cluster.spec into ", folder.path().string(),
+                "; is the disk full? Choose another place with --run-dir");
   Spawn program;
   program.command = line.program;
   program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses())},

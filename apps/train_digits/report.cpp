@@ -143,8 +143,13 @@ void ProgressLine::end() {
   if (std::exchange(open_, false)) std::printf("\n");
 }
 
+namespace {
+
+constexpr int64_t kAtOnce = 1000;  // images; bounds the memory of the layers
+
+}  // namespace
+
 double accuracy_percent(Session& session, const Network& net, const Dataset& images) {
-  constexpr int64_t kAtOnce = 1000;  // bounds the memory of the layers
   Callable classify = session.prepare({net.classes}, {net.images});
   const int64_t n = images.size();
   int64_t right = 0;
@@ -167,7 +172,8 @@ struct RunningAccuracy::State {
 RunningAccuracy::RunningAccuracy(Session& session, const Network& net, const Dataset& images)
     : state_(std::make_shared<State>()) {
   state_->classify = session.prepare({net.classes}, {net.images});
-  state_->images = images;
+  const int64_t n = std::min(images.size(), kAtOnce);
+  state_->images = {images.features.rows(0, n), images.labels.rows(0, n)};
 }
 
 void RunningAccuracy::ask() {

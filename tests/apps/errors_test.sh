@@ -68,6 +68,22 @@ if [ "$(id -u)" != 0 ]; then
   expect 74 'locked.csv.gz' "$build/train_digits" --digits "$out/locked.csv.gz"
 fi
 
+# A folder that another run writes into.
+mkdir -p "$out/held"
+exec 9<"$out/held"
+flock 9
+expect 64 'another run writes into .*held; .*--out' "$build/train_digits" --digits "$data" --out "$out/held"
+exec 9<&-
+
+# Values that no node can use, alone and under a supervisor.
+for verb in 'join' 'up true'; do
+  # shellcheck disable=SC2086  # a verb and its program are words
+  set -- $verb
+  expect 64 'memory-mib wants 1 to' "$build/actor-node" "$1" --memory-mib 0 "${@:2}"
+  expect 64 'threads wants 0' "$build/actor-node" "$1" --threads=-3 "${@:2}"
+done
+expect 74 'address-file' "$build/actor-node" join --address-file /dev/full/x
+
 # A loss that is no number any more: the step, and what to do.
 expect 65 'learning rate' "$build/train_digits" --digits "$data" --steps 30 --learning-rate 1e30 --out "$out/nan"
 

@@ -99,7 +99,7 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
       request.receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
     };
     done(session->request(service, kSoon,
-                          SetInitial{"shared", 0, 0, 1, 0, std::vector<char>(4 * sizeof(float))}));
+                          SetInitial{"shared", 0, 0, 1, 0, std::string(4 * sizeof(float), 0)}));
     done(session->request(service, kSoon, CaptureShard{"shared", 0, 1, 0, 1}));
     WriteShard write;
     write.container = "shared";
