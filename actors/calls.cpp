@@ -5,11 +5,11 @@
 
 #include "actors/deadline.hpp"
 #include "actors/gate.hpp"
+#include "actors/joined.hpp"
 #include "actors/survey.hpp"
 #include "devices/failure.hpp"
 #include "graph/passes.hpp"
 #include "troupe/device_name.hpp"
-#include "actors/joined.hpp"
 
 namespace troupe {
 namespace {

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "actors/joined.hpp"
 #include "actors/session_state.hpp"
 #include "troupe/caf.hpp"
-#include "actors/joined.hpp"
 
 namespace troupe {
 

@@ -166,8 +166,8 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
   self->state.on_leave = std::move(on_leave);
   self->set_exception_handler(to_error);
   self->set_default_handler([process](caf::scheduled_actor*, caf::message_view&) {
-    process->log()->warn(
-        "the agent was sent a message that it does not understand; run one version everywhere");
+    process->log()->warn("an unknown message came; run one version everywhere: task={}",
+                         process->task());
     return caf::result<caf::message>(
         to_caf(Errc::bad_configuration,
                process->task() + " does not understand that message; run one version everywhere"));

@@ -50,7 +50,8 @@ void load_now(ParameterVisit& group, const std::vector<int32_t>& nodes,
     throw Error(Errc::invalid_argument,
                 "the parameters are another session's, which alone can set their values");
   const CheckpointFolder::Found found = folder.newest(group->parameters(), std::nullopt);
-  for (const std::string& line : found.damaged) group->master().process().log()->warn(line);
+  for (const std::string& line : found.damaged)
+    group->master().process().log()->warn("a checkpoint is passed over: error={}", line);
   if (!found.manifest && !found.damaged.empty()) refuse_damaged(folder, found.damaged.size());
   if (!found.manifest)
     throw Error(Errc::invalid_argument, "there is no checkpoint in ", folder.path(),
