@@ -155,6 +155,11 @@ void Link::flush() {
   pump(lock, false);
 }
 
+void Link::send_or_end(uint64_t target, uint64_t sender, const PlaneMessage& message) {
+  if (send(target, sender, message) == Errc::out_of_memory)
+    close(detail::concat("more than ", kSmallQueueMax >> 20, " MiB of small messages wait for it"));
+}
+
 Errc Link::send_control(Control type, std::span<const std::byte> payload) {
   TROUPE_CHECK(payload.size() <= kFrameMax, "a control frame of ", payload.size(),
                " bytes is past the limit of ", kFrameMax);

@@ -98,6 +98,9 @@ class Link : public std::enable_shared_from_this<Link> {
   // (nothing was queued then). `more`: flush() follows soon; until then a small message may wait.
   Errc send(uint64_t target, uint64_t sender, const PlaneMessage& message, bool more = false);
   void flush();
+  // For what somebody at the other side waits for, without a way to learn that it was lost: if
+  // there is no room for it, the link ends.
+  void send_or_end(uint64_t target, uint64_t sender, const PlaneMessage& message);
   Errc send_control(Control type, std::span<const std::byte> payload);
   void send_caf(std::vector<char> bytes);  // past kCafQueueMax the link ends
   void eaten(size_t caf_bytes);            // CAF has taken that many: the peer may send more

@@ -331,7 +331,7 @@ void Link::finish_message() {
     if (auto failed = failed_form_of(message, done.failure_code, done.failure))
       host_.message(*this, done.target, done.sender, std::move(*failed));
     else if (auto refusal = refusal_of(message, done.failure_code, done.failure))
-      send(done.sender, done.target, *refusal);
+      send_or_end(done.sender, done.target, *refusal);
     return;
   }
   if (done.decoded.claim.defined) {

@@ -120,9 +120,10 @@ class Mesh {
   // finds it if it has a door, too. Any thread; sending never blocks. When the peer is gone or its
   // queue is full, Push, Pull and StartStep are answered at once, from the net thread, by an
   // Acknowledged, Pulled or FinishStep with Errc::peer_lost or out_of_memory; the others are
-  // dropped and counted. When a value does not fit in the queue its reader gets the Deliver with
-  // that error. Monitors of a proxy fire when the peer goes down. The proxy of an earlier link
-  // stays dead: ask for a new one after up().
+  // dropped and counted when the peer is gone. When a value does not fit in the queue its reader
+  // gets the Deliver with that error; when nothing at all fits, the link ends. Monitors of a proxy
+  // fire when the peer goes down. The proxy of an earlier link stays dead: ask for a new one after
+  // up().
   caf::strong_actor_ptr proxy(const std::string& task, uint64_t actor_id);
   // The same for a remote actor that CAF knows; all other messages go by CAF. A local actor is
   // returned itself.

@@ -29,7 +29,7 @@ void Mesh::Core::message(Link& link, uint64_t target, uint64_t sender, PlaneMess
     if (sender)
       if (const auto answer = refusal_of(
               message, Errc::stale, detail::concat("actor ", target, " is not in ", self_.name())))
-        link.send(sender, target, *answer);
+        link.send_or_end(sender, target, *answer);
     return;
   }
   caf::strong_actor_ptr from = sender ? peer->port->proxy(sender) : nullptr;

@@ -110,9 +110,9 @@ void PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneM
   const std::string text = code == Errc::peer_lost
                                ? detail::concat("the link to ", name_, " is gone")
                                : detail::concat("too much waits to be sent to ", name_);
-  if (code == Errc::out_of_memory)
-    if (const auto failed = failed_form_of(message, code, text)) link->send(target, from, *failed);
   auto answer = refusal_of(message, code, text);
+  if (code == Errc::out_of_memory && !answer)
+    link->send_or_end(target, from, failed_form_of(message, code, text).value_or(message));
   if (!answer || !sender) return;
   if (auto* finish = std::get_if<FinishStep>(&*answer)) finish->task = name_;
   // From the net thread, as all answers: the sender may hold a mutex now.

@@ -15,6 +15,7 @@
 #include "net/crc32c.hpp"
 #include "net/frame.hpp"
 #include "net/greetings.hpp"
+#include "net/peer_port.hpp"
 #include "tests/support/link_pair.hpp"
 
 namespace troupe {
@@ -320,6 +321,32 @@ TEST_CASE("a stranger at the address of a member that died ends nobody, nor does
     CHECK(a.agents.size() == 1);
     CHECK(b.agents.size() == 1);
     calls.clear();
+  }
+}
+
+TEST_CASE("what finds no room on a full link is answered here, or the link ends") {
+  const PlaneMessage kinds[] = {Push{}, Pull{}, StartStep{}, Deliver{}, FinishStep{}, CancelStep{}};
+  for (const PlaneMessage& last : kinds) {
+    CAPTURE(last.index());
+    World w(14);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    SimNode& b = w.add("worker", 0, {a.address});
+    REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
+    w.net.cut(a.host, b.host, /*one_way=*/true);  // a still hears b
+    const auto proxy = a.mesh->proxy("/job:worker/task:0", 1);
+    const auto send = [&](PlaneMessage m) {
+      proxy->enqueue(nullptr, caf::make_message_id(), to_caf_message(std::move(m)), nullptr);
+    };
+    const auto fill = [&](int64_t elements) {  // with what may be lost
+      const Tensor some = Tensor::empty(DType::u8, Shape{elements});
+      for (int64_t before = a.mesh->dropped(); a.mesh->dropped() == before;)
+        send(Push{.gradient = some});
+    };
+    fill(kInlineMax);
+    fill(0);
+    send(last);
+    w.run_for(200ms);  // before anybody is silent for too long
+    CHECK(a.agents.size() == (refusal_of(last, Errc::out_of_memory, "").has_value() ? 1 : 0));
   }
 }
 
