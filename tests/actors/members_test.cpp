@@ -66,6 +66,16 @@ TEST_CASE("a removed listener is not in the middle of a call, and is never calle
   }
 }
 
+TEST_CASE("who waits for members hears at once that the cluster refuses us") {
+  Rig rig;
+  rig.members.refused(Errc::bad_configuration, "another cluster");
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(rig.members.wait_for({"/job:worker/task:1"}, std::chrono::seconds(20)).size() == 1);
+  CHECK(rig.members.wait_for_count(1, "client", std::chrono::seconds(20)) == 0);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  CHECK(rig.members.refusal().text == "another cluster");
+}
+
 TEST_CASE("a late listener hears of members that are up already") {
   Rig rig;
   rig.members.up(member(1), rig.process.agent());
