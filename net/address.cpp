@@ -68,4 +68,14 @@ bool is_loopback(std::string_view host) {
                      [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
 }
 
+bool is_loopback_address(std::string_view address) {
+  std::string_view host = address.substr(0, address.rfind(':'));
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return is_loopback(host);
+}
+
+bool is_wildcard(std::string_view host) {
+  return !host.empty() && host.find_first_not_of("0.:") == host.npos;
+}
+
 }  // namespace troupe

@@ -17,5 +17,8 @@ HostPort parse_address(std::string_view address);
 std::string format_address(std::string_view host, uint16_t port);  // brackets around an IPv6 host
 // 127.0.0.0/8, ::1, or the name localhost.
 bool is_loopback(std::string_view host);
+bool is_loopback_address(std::string_view address);  // the same of the host in "host:port"
+// 0.0.0.0, ::, and other ways to write them: any address of this machine, so none to be dialled.
+bool is_wildcard(std::string_view host);
 
 }  // namespace troupe

@@ -32,6 +32,11 @@ void check(const MeshOptions& options) {
     throw Error(Errc::bad_configuration, "refusing to listen on ", options.listen,
                 ": links beyond loopback are not encrypted, and whoever reaches the port controls "
                 "this process; listen on 127.0.0.1, or say --insecure on a network you trust");
+  if (is_wildcard(where.host))
+    throw Error(
+        Errc::bad_configuration, "refusing to listen on ", options.listen,
+        ": the other members are told this address, and cannot dial it; give the address of "
+        "this machine that they shall use, like 10.0.0.5:7000");
 }
 
 }  // namespace

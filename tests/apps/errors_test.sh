@@ -34,6 +34,7 @@ expect 64 'unrecognised option' "$build/actor-node" join --job worker --colour r
 expect 64 'between 1 and 64' "$build/actor-node" up --ps 0 --workers 0 true
 expect 78 '"master" is no job; the jobs are ps, worker,' "$build/actor-node" join --job master
 expect 78 'insecure' "$build/actor-node" join --listen 0.0.0.0:0
+expect 78 'give the address' "$build/actor-node" join --listen 0.0.0.0:0 --insecure
 expect 64 'worker or ps' "$build/train_digits" --digits "$data" --kill chief
 expect 74 'nowhere.csv' "$build/train_digits" --digits "$out/nowhere.csv"
 head -c 9000 "$data" >"$out/cut.csv.gz"
