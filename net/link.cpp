@@ -329,9 +329,9 @@ void Link::eaten(size_t caf_bytes) {
 
 // Ending
 
-void Link::fail_protocol(const std::string& what) {
+void Link::fail_protocol(const std::string& fault) {
   rejected_ = true;
-  close_now(what);
+  close_now(fault);
 }
 
 void Link::reject(const std::string& fault) {

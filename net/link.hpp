@@ -106,7 +106,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void eaten(size_t caf_bytes);            // CAF has taken that many: the peer may send more
   // Ends it soon; the host hears of it on the net thread.
   void close(const std::string& reason);
-  void reject(const std::string& fault);  // the same, for what the peer has sent
+  void reject(const std::string& fault);         // the same, for what the peer has sent
+  void fail_protocol(const std::string& fault);  // the same at once, on the net thread
   // The same at once, on the net thread; what is queued is written as far as the socket takes it.
   void close_now(const std::string& reason, Refusal refusal = Refusal::none);
 
@@ -119,6 +120,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool turned_away() const { return turned_away_; }
   const Hello& peer() const { return peer_; }  // from judge() on
   std::string label() const;                   // "/job:ps/task:1", or the address of a stranger
+  std::string peer_address() const { return connection_->peer_address(); }  // of the other end
   TimePoint last_heard() const { return heard_; }
   LinkStats stats() const;
 
@@ -176,7 +178,6 @@ class Link : public std::enable_shared_from_this<Link> {
   void finish_message();
   void count_in(Channel channel, size_t bytes);
   void grant(int64_t& taken, size_t index);
-  void fail_protocol(const std::string& what);
   void go_up();
 
   const Role role_;

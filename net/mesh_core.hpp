@@ -94,7 +94,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   void dial(const std::string& address);
   void refused(const std::string& address, const std::string& reason);
   Greeting answer_task(const Hello& asker);
-  void learn(std::span<const std::byte> payload);
+  void learn(Link& link, std::span<const std::byte> payload);
   void tell_members(Link& link, const std::vector<Member>& list);
   void agent_known(const NodeId& node, const caf::actor& agent);
   void drop(const std::string& name, const std::string& reason);

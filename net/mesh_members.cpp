@@ -2,6 +2,7 @@
 // goes.
 #include <caf/all.hpp>
 
+#include "net/address.hpp"
 #include "net/greetings.hpp"
 #include "net/mesh_core.hpp"
 
@@ -16,6 +17,12 @@ constexpr auto kCourtesy = 300ms;       // the larger name leaves the first dial
 // than a heartbeat and a tick.
 constexpr auto kAliveWithin = 800ms;
 constexpr auto kReserved = 30s;  // a drawn task number stays reserved
+
+// A loopback address that another machine says is of that machine, or nobody's here.
+bool can_be_dialled(const Link& said_by, const std::string& address) {
+  return !address.empty() &&
+         (!is_loopback_address(address) || is_loopback_address(said_by.peer_address()));
+}
 
 }  // namespace
 
@@ -105,6 +112,8 @@ void Mesh::Core::established(Link& link) {
   if (peers_.count(name)) return link.close_now("there is a link already", Refusal::linked);
   Peer peer;
   peer.member = member_of(h);
+  if (!can_be_dialled(link, h.address)) peer.member.address.clear();
+  const Member newcomer = peer.member;
   peer.link = link.shared_from_this();
   if (newest_.size() >= kNewestMax)
     std::erase_if(newest_, [&](const auto& n) { return !peers_.count(n.first); });
@@ -121,18 +130,17 @@ void Mesh::Core::established(Link& link) {
     peers_.emplace(name, std::move(peer));
   }
   targets_.met(link);
-  if (!h.address.empty() && !targets_.has(h.address))
-    targets_.add(h.address, name, clock_.now(), kBackoffFirst);
+  if (!newcomer.address.empty() && !targets_.has(newcomer.address))
+    targets_.add(newcomer.address, name, clock_.now(), kBackoffFirst);
   log_->debug("link established: peer={} address={} incarnation={}", name, h.address,
               h.incarnation);
   peers_.at(name).caf = bridge_->attach(link.shared_from_this());
 
   std::vector<Member> others;
-  const Member newcomer = member_of(h);
   for (const auto& [other, p] : peers_) {
     if (other == name) continue;
-    others.push_back(p.member);
-    tell_members(*p.link, {newcomer});
+    if (!p.member.address.empty()) others.push_back(p.member);
+    if (!newcomer.address.empty()) tell_members(*p.link, {newcomer});
   }
   tell_members(link, others);
 }
@@ -154,18 +162,22 @@ void Mesh::Core::tell_members(Link& link, const std::vector<Member>& list) {
   }
 }
 
-void Mesh::Core::learn(std::span<const std::byte> payload) {
+void Mesh::Core::learn(Link& link, std::span<const std::byte> payload) {
   Reader in(payload);
+  std::vector<Member> said;
   const auto count = in.number<uint32_t>();
   for (uint32_t i = 0; i < count && in.good(); ++i) {
-    Member m;
+    Member& m = said.emplace_back();
     m.job = in.text(kNameMax);
     m.task = in.number<int32_t>();
     m.incarnation = in.number<uint64_t>();
     m.address = in.text(kAddressMax);
-    if (!in.good() || m.address.empty()) return;
+    if (m.address.empty()) in.fail();
+  }
+  if (!in.good() || !in.at_end()) return link.fail_protocol("a list of members cannot be read");
+  for (const Member& m : said) {
     const std::string name = m.name();
-    if (name == self_.name() || peers_.count(name)) continue;
+    if (name == self_.name() || peers_.count(name) || !can_be_dialled(link, m.address)) continue;
     if (const auto known = newest_.find(name);
         known != newest_.end() && m.incarnation < known->second.incarnation)
       continue;

@@ -8,7 +8,7 @@ namespace troupe {
 void Mesh::Core::control(Link& link, Control type, std::span<const std::byte> payload) {
   Peer* peer = find(link);
   if (!peer) return;
-  if (type == Control::members) return learn(payload);
+  if (type == Control::members) return learn(link, payload);
   peer->leaving = true;
   link.close_now("it left the cluster");
 }

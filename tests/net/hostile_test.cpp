@@ -142,6 +142,8 @@ std::vector<Attack> attacks() {
       {"unknown flags", with([](auto& h) { h.flags = 2; }), "past all limits"},
       {"a wrong checksum", with([](auto& h) { h.payload_crc = 1; }), "damaged on the way"},
       {"an unknown control frame", frame(Channel::control, 77, {}), "is not known"},
+      {"a list of members that is cut", frame(Channel::control, 3, numbers({2})), "members"},
+      {"a list of members with a tail", frame(Channel::control, 3, numbers({0})), "members"},
       {"credit out of nothing", frame(Channel::control, 2, numbers({1, int64_t{1} << 62})),
        "more credit"},
       {"a message of another length", frame(Channel::small, 0, numbers({1000})), "shorter"},

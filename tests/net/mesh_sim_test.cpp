@@ -66,6 +66,7 @@ struct SimNode : MeshListener {
     options.incarnation = incarnation;
     options.seeds = std::move(seeds);
     options.listen = listen;
+    options.insecure = true;
     mesh = std::make_unique<Mesh>(system, host, host, host.rng(), doors, options);
     address = mesh->start(agent, this);
   }
@@ -348,6 +349,32 @@ TEST_CASE("what finds no room on a full link is answered here, or the link ends"
     w.run_for(200ms);  // before anybody is silent for too long
     CHECK(a.agents.size() == (refusal_of(last, Errc::out_of_memory, "").has_value() ? 1 : 0));
   }
+}
+
+TEST_CASE("who listens on loopback alone is dialled from its own machine only") {
+  World w(15);
+  SimNode& a = w.add("ps", 0, {}, 1, "10.0.0.1:1000");
+  a.host.ip = "10.0.0.1";
+  SimNode& far = w.add("client", 0, {a.address}, 1, "127.0.0.1:5000");
+  far.host.ip = "10.0.0.9";
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  SimNode& near = w.add("worker", 0, {a.address}, 1, "127.0.0.1:6000");
+  near.host.ip = "10.0.0.1";
+  const auto met = [&] { return far.agents.size() == 2 && near.agents.size() == 2; };
+  w.run_for(60s);
+  // Neither could be told where to dial the other.
+  CHECK(a.agents.size() == 2);
+  CHECK(!met());
+  SimNode& open = w.add("worker", 1, {a.address}, 1, "10.0.0.2:1000");
+  open.host.ip = "10.0.0.2";
+  REQUIRE(w.run_until([&] { return open.agents.size() == 3; }, 10s));
+  // Once it is gone, its port on other machines is somebody else's.
+  w.net.kill(far.host);
+  int dialled = 0;
+  const auto listener =
+      w.net.add("other").listen("127.0.0.1:5000", [&](ConnectionPtr) { ++dialled; });
+  w.run_for(60s);
+  CHECK(dialled == 0);
 }
 
 TEST_CASE("equal seeds give equal clusters, event by event") {

@@ -32,6 +32,7 @@ class SimHost final : public Transport, public Clock {
   SeededRng& rng() { return rng_; }
   bool alive() const { return alive_; }
   bool frozen() const { return frozen_; }
+  std::string ip = "127.0.0.1";  // of this end of its streams
 
   TimePoint now() const override;
   TimerPtr after(ns delay, std::function<void()> fn) override;
@@ -203,7 +204,7 @@ class SimNet {
       out_->end_reason = "closed by the peer";
       net_.schedule_delivery(out_);
     }
-    std::string peer_address() const override { return out_->to->name(); }
+    std::string peer_address() const override { return out_->to->ip + ":1"; }
 
    private:
     friend class SimNet;
