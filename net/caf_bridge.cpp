@@ -135,30 +135,40 @@ caf::node_id caf_node_id(const NodeId& node) {
 }
 
 // Whether CAF still knows a connection, and what is to happen once it does not.
-struct CafBridge::Slot {
-  std::mutex mutex;
-  bool gone = false;
-  std::function<void()> next;
-
+class CafBridge::Slot {
+ public:
   void mark_gone() {
     std::function<void()> todo;
     {
-      std::lock_guard lock(mutex);
-      gone = true;
-      todo = std::exchange(next, nullptr);
+      std::lock_guard lock(mutex_);
+      gone_ = true;
+      todo = std::exchange(next_, nullptr);
     }
     if (todo) todo();
   }
   void when_gone(std::function<void()> fn) {
     {
-      std::lock_guard lock(mutex);
-      if (!gone) {
-        next = std::move(fn);
+      std::lock_guard lock(mutex_);
+      if (!gone_) {
+        next_ = std::move(fn);
         return;
       }
     }
     fn();
   }
+  void forget_next() {
+    std::lock_guard lock(mutex_);
+    next_ = nullptr;
+  }
+  bool gone() const {
+    std::lock_guard lock(mutex_);
+    return gone_;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards the rest
+  bool gone_ = false;
+  std::function<void()> next_;
 };
 
 class CafBridge::Scribe final : public caf::io::scribe {
@@ -327,10 +337,7 @@ CafBridge::~CafBridge() { stop(); }
 void CafBridge::stop() {
   if (greeter_) caf::anon_send_exit(greeter_, caf::exit_reason::user_shutdown);
   greeter_ = nullptr;
-  for (auto& [peer, slot] : slots_) {
-    std::lock_guard lock(slot->mutex);
-    slot->next = nullptr;
-  }
+  for (auto& [peer, slot] : slots_) slot->forget_next();
 }
 
 std::shared_ptr<CafChannel> CafBridge::attach(const std::shared_ptr<Link>& link) {
@@ -352,7 +359,7 @@ std::shared_ptr<CafChannel> CafBridge::attach(const std::shared_ptr<Link>& link)
   else
     introduce();
   std::erase_if(slots_,
-                [&](const auto& entry) { return entry.second != slot && entry.second->gone; });
+                [&](const auto& entry) { return entry.second != slot && entry.second->gone(); });
   return std::make_shared<ScribeChannel>(std::move(scribe), mpx);
 }
 

@@ -61,7 +61,7 @@ class CafBridge {
  private:
   class Scribe;
   class ScribeChannel;
-  struct Slot;
+  class Slot;
 
   caf::actor_system& system_;
   caf::actor basp_;
