@@ -55,16 +55,21 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
         });
   }
   void tick() {
-    timer_ = clock_.after(kTick, [self = shared_from_this()] {
-      const auto link = self->link_;
-      if (!link) return;
-      self->tick();
-      link->tick(self->clock_.now());
-    });
+    const auto left = std::max<std::chrono::nanoseconds>(deadline_ - clock_.now(), 0ns);
+    timer_ =
+        clock_.after(std::min<std::chrono::nanoseconds>(kTick, left), [self = shared_from_this()] {
+          const auto link = self->link_;
+          if (!link) return;
+          if (self->clock_.now() >= self->deadline_) return link->close_now("no answer in time");
+          self->tick();
+          link->tick(self->clock_.now());
+        });
   }
   void again(const std::string& why) {
     last_ = why;
-    timer_ = clock_.after(200ms, [self = shared_from_this()] { self->dial(); });
+    if (clock_.now() >= deadline_) return dial();  // which says so
+    timer_ = clock_.after(std::min<std::chrono::nanoseconds>(200ms, deadline_ - clock_.now()),
+                          [self = shared_from_this()] { self->dial(); });
   }
   void finish(Errc code, const std::string& text, int32_t task) {
     timer_.reset();

@@ -377,6 +377,28 @@ TEST_CASE("who listens on loopback alone is dialled from its own machine only") 
   CHECK(dialled == 0);
 }
 
+TEST_CASE("a task draw ends in time, whatever it talks to") {
+  for (const bool listens : {true, false})
+    for (const auto timeout : {300ms, 1000ms, 7000ms}) {
+      CAPTURE(timeout.count());
+      World w(16);
+      std::vector<ConnectionPtr> silent;
+      std::unique_ptr<Listener> listener;
+      if (listens)
+        listener = w.net.add("silent").listen("127.0.0.1:1000", [&](ConnectionPtr connection) {
+          silent.push_back(std::move(connection));
+        });
+      sim::SimHost& asker = w.net.add("asker");
+      Errc told = Errc::ok;
+      const TimePoint begin = w.net.now();
+      draw_task(asker, asker, asker.rng(), {"troupe", "worker", {"127.0.0.1:1000"}, 0, timeout},
+                [&](Errc code, const std::string&, int32_t) { told = code; });
+      REQUIRE(w.run_until([&] { return told != Errc::ok; }, 60s));
+      CHECK(told == Errc::peer_lost);
+      CHECK(w.net.now() - begin <= timeout + 1ms);
+    }
+}
+
 TEST_CASE("equal seeds give equal clusters, event by event") {
   const auto history = [](uint64_t seed) {
     World w(seed);
