@@ -60,7 +60,7 @@ enum class Refusal : uint8_t {
   same_node,          // give up: two processes with one node id
   itself,             // forget the address: it is our own
   linked,             // nothing: there is a link already
-  busy,               // try again: too many strangers or members
+  busy,               // try again: too many members, or too many ask for a task number
   malformed,          // give up
 };
 const char* to_string(Refusal refusal);

@@ -60,7 +60,7 @@ void Link::start() {
   if (role_ == Role::dialler) {
     const auto packet = encode(hello_);
     std::unique_lock lock(mutex_);
-    control_.push_back({{packet.begin(), packet.end()}, {}, {}});
+    queue_control({{packet.begin(), packet.end()}, {}, {}});
     pump(lock, true);
   }
 }
@@ -88,7 +88,7 @@ void Link::tick(TimePoint now) {
   std::unique_lock lock(mutex_);
   if (sent_frames_ != std::exchange(seen_frames_, sent_frames_)) sent_ = now;
   if (now - sent_ >= kHeartbeatEvery - kTick && control_.empty() && !blocked_) {
-    control_.push_back(
+    queue_control(
         make_frame(Channel::control, static_cast<uint16_t>(Control::heartbeat), 0, 0, {}));
     pump(lock, true);
   }
@@ -168,8 +168,7 @@ Errc Link::send_control(Control type, std::span<const std::byte> payload) {
   Segment frame = make_frame(Channel::control, static_cast<uint16_t>(type), 0, 0, payload);
   const auto bytes = static_cast<int64_t>(frame.owned.size());
   if (small_queued_ + bytes > kSmallQueueMax) return Errc::out_of_memory;
-  small_queued_ += bytes;
-  control_.push_back(std::move(frame));
+  queue_control(std::move(frame));
   pump(lock, false);
   return Errc::ok;
 }
@@ -191,6 +190,11 @@ void Link::send_caf(std::vector<char> bytes) {
   pump(lock, false);
 }
 
+void Link::queue_control(Segment frame) {
+  small_queued_ += static_cast<int64_t>(frame.owned.size());
+  control_.push_back(std::move(frame));
+}
+
 void Link::push_written(Segment segment, Channel channel) {
   if (!segment.owned.empty()) segment.view = segment.owned;
   stats_.bytes_out[static_cast<size_t>(channel)] += static_cast<int64_t>(segment.view.size());
@@ -202,9 +206,7 @@ void Link::push_written(Segment segment, Channel channel) {
 bool Link::fill() {
   const auto take = [this](std::deque<Segment>& from, Channel channel, size_t count_max) {
     for (size_t i = 0; i < count_max && !from.empty(); ++i) {
-      // The greeting is not counted in small_queued_, hence the bound.
-      small_queued_ =
-          std::max<int64_t>(0, small_queued_ - static_cast<int64_t>(from.front().owned.size()));
+      small_queued_ -= static_cast<int64_t>(from.front().owned.size());
       push_written(std::move(from.front()), channel);
       from.pop_front();
     }
@@ -315,8 +317,8 @@ void Link::grant(int64_t& taken, size_t index) {
   int64_t amounts[2] = {0, 0};
   amounts[index] = std::exchange(taken, 0);
   caf_arrived_ -= amounts[1];
-  control_.push_back(make_frame(Channel::control, static_cast<uint16_t>(Control::credit), 0, 0,
-                                as_bytes_of(amounts)));
+  queue_control(make_frame(Channel::control, static_cast<uint16_t>(Control::credit), 0, 0,
+                           as_bytes_of(amounts)));
 }
 
 void Link::eaten(size_t caf_bytes) {

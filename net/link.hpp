@@ -108,7 +108,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void close(const std::string& reason);
   void reject(const std::string& fault);         // the same, for what the peer has sent
   void fail_protocol(const std::string& fault);  // the same at once, on the net thread
-  // The same at once, on the net thread; what is queued is written as far as the socket takes it.
+  // The same at once, on the net thread. What is queued is lost; what the socket has taken arrives.
   void close_now(const std::string& reason, Refusal refusal = Refusal::none);
 
   Role role() const { return role_; }
@@ -160,6 +160,7 @@ class Link : public std::enable_shared_from_this<Link> {
                             std::span<const std::byte> more = {});
   void pump(std::unique_lock<std::mutex>& lock, bool on_net_thread);
   bool fill();
+  void queue_control(Segment frame);
   void push_written(Segment segment, Channel channel);
   size_t write_some();
   void drained();

@@ -101,7 +101,7 @@ void Link::answer_greeting(const Greeting& theirs) {
   if (role_ == Role::dialler) {
     {
       std::unique_lock lock(mutex_);
-      control_.push_back(
+      queue_control(
           make_frame(Channel::control, static_cast<uint16_t>(Control::confirm), 0, 0, {}));
       pump(lock, true);
     }
@@ -110,7 +110,7 @@ void Link::answer_greeting(const Greeting& theirs) {
     const auto packet = encode(answer);
     state_ = State::provisional;
     std::unique_lock lock(mutex_);
-    control_.push_back({{packet.begin(), packet.end()}, {}, {}});
+    queue_control({{packet.begin(), packet.end()}, {}, {}});
     pump(lock, true);
   }
 }
@@ -126,7 +126,7 @@ void Link::refuse(Refusal refusal, const std::string& text, const Greeting* answ
     }
     const auto packet = encode(out);
     std::unique_lock lock(mutex_);
-    control_.push_back({{packet.begin(), packet.end()}, {}, {}});
+    queue_control({{packet.begin(), packet.end()}, {}, {}});
     pump(lock, true);
   }
   close_now(text, refusal);

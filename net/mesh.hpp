@@ -122,7 +122,8 @@ class Mesh {
   // Acknowledged, Pulled or FinishStep with Errc::peer_lost or out_of_memory; the others are
   // dropped and counted when the peer is gone. When a value does not fit in the queue its reader
   // gets the Deliver with that error; when nothing at all fits, the link ends. Monitors of a proxy
-  // fire when the peer goes down. The proxy of an earlier link stays dead: ask for a new one after
+  // fire when the peer goes down. A later link to the same incarnation gives the proxies of an
+  // earlier one their way back; those of an older incarnation stay dead: ask for new ones after
   // up().
   caf::strong_actor_ptr proxy(const std::string& task, uint64_t actor_id);
   // The same for a remote actor that CAF knows; all other messages go by CAF. A local actor is
