@@ -218,6 +218,32 @@ TEST_CASE("a partition heals, and handles from before it are good again") {
   caf::anon_send_exit(inbox, caf::exit_reason::kill);
 }
 
+TEST_CASE("a connection that is reset is made again, in mid-traffic and again and again") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    CAPTURE(seed);
+    World w(seed);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
+    const auto met = [&] { return a.agents.size() == 1 && b.agents.size() == 1; };
+    for (int round = 0; round < 5; ++round) {
+      REQUIRE(w.run_until(met, 10s));
+      const auto proxy = a.mesh->proxy("/job:worker/task:0", 1);
+      const Tensor some = Tensor::empty(DType::u8, Shape{int64_t{4} << 20});
+      proxy->enqueue(nullptr, caf::make_message_id(), caf::make_message(Deliver{.value = some}),
+                     nullptr);
+      caf::anon_send(a.agents.begin()->second, 1);
+      w.run_for(sim::ns(static_cast<int64_t>(w.net.draw() % 2'000'000)));
+      w.net.reset(a.host, b.host);
+      REQUIRE(w.run_until([&] { return a.agents.empty() && b.agents.empty(); }, 1s));
+    }
+    REQUIRE(w.run_until(met, 10s));
+    CHECK(a.history.size() == 11);  // up, then down and up each time
+    const int before = b.asked;
+    caf::anon_send(a.agents.begin()->second, 1);
+    CHECK(w.run_until([&] { return b.asked > before; }, 5s));
+  }
+}
+
 TEST_CASE("a killed member goes down at once, and a newer incarnation takes its task") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     CAPTURE(seed);
