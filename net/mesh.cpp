@@ -199,20 +199,14 @@ std::string Mesh::start(const caf::actor& agent, MeshListener* listener) {
   return core_->start(agent, listener);
 }
 void Mesh::stop() { core_->stop(); }
-Member Mesh::self() const { return core_->self(); }
-std::vector<Member> Mesh::members() const { return core_->members(); }
-bool Mesh::is_up(const std::string& task) const { return core_->is_up(task); }
 std::vector<std::string> Mesh::waiting_for(const std::vector<std::string>& tasks) const {
   std::vector<std::string> out;
   for (const std::string& task : tasks)
-    if (!is_up(task)) out.push_back(task);
+    if (!core_->is_up(task)) out.push_back(task);
   return out;
 }
 caf::strong_actor_ptr Mesh::proxy(const std::string& task, uint64_t actor_id) {
   return core_->proxy(task, actor_id);
-}
-caf::strong_actor_ptr Mesh::proxy(const caf::strong_actor_ptr& actor) {
-  return core_->proxy(actor);
 }
 std::map<std::string, PeerStats> Mesh::stats() const { return core_->stats(); }
 int64_t Mesh::dropped() const { return core_->dropped(); }

@@ -60,7 +60,6 @@ class Doors {
   void open(caf::strong_actor_ptr actor);  // replaces an earlier one of the same id
   void close(uint64_t actor_id);
   caf::strong_actor_ptr find(uint64_t actor_id) const;  // null if there is none
-  size_t size() const;
   void close_all();
 
  private:
@@ -108,9 +107,6 @@ class Mesh {
   // refuse. Any thread; also twice.
   void stop();
 
-  Member self() const;
-  std::vector<Member> members() const;  // up, ourselves first. Any thread.
-  bool is_up(const std::string& task) const;
   // Those of `tasks` that are not up. Any thread.
   std::vector<std::string> waiting_for(const std::vector<std::string>& tasks) const;
 
@@ -124,11 +120,8 @@ class Mesh {
   // gets the Deliver with that error; when nothing at all fits, the link ends. Monitors of a proxy
   // fire when the peer goes down. A later link to the same incarnation gives the proxies of an
   // earlier one their way back; those of an older incarnation stay dead: ask for new ones after
-  // up().
+  // up(). A request of any other kind is refused: those go to handles that CAF knows.
   caf::strong_actor_ptr proxy(const std::string& task, uint64_t actor_id);
-  // The same for a remote actor that CAF knows; all other messages go by CAF. A local actor is
-  // returned itself.
-  caf::strong_actor_ptr proxy(const caf::strong_actor_ptr& actor);
 
   std::map<std::string, PeerStats> stats() const;  // by task. Any thread.
   int64_t dropped() const;  // messages for doors that are not there, and for peers that are gone

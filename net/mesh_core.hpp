@@ -75,14 +75,8 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   };
 
   // Any thread.
-  Member self() const {
-    std::lock_guard lock(mutex_);
-    return member_of(self_);
-  }
-  std::vector<Member> members() const;
   bool is_up(const std::string& task) const;
   caf::strong_actor_ptr proxy(const std::string& task, uint64_t actor_id);
-  caf::strong_actor_ptr proxy(const caf::strong_actor_ptr& actor);
   std::map<std::string, PeerStats> stats() const;
   int64_t dropped() const { return dropped_->load(std::memory_order_relaxed); }
 

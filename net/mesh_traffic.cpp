@@ -39,14 +39,6 @@ void Mesh::Core::message(Link& link, uint64_t target, uint64_t sender, PlaneMess
 
 // Questions
 
-std::vector<Member> Mesh::Core::members() const {
-  std::lock_guard lock(mutex_);
-  std::vector<Member> out = {member_of(self_)};
-  for (const auto& [name, peer] : peers_)
-    if (peer.announced) out.push_back(peer.member);
-  return out;
-}
-
 bool Mesh::Core::is_up(const std::string& task) const {
   std::lock_guard lock(mutex_);
   const auto it = peers_.find(task);
@@ -61,18 +53,6 @@ caf::strong_actor_ptr Mesh::Core::proxy(const std::string& task, uint64_t actor_
     if (it != peers_.end()) port = it->second.port;
   }
   return port ? port->proxy(actor_id) : nullptr;
-}
-
-caf::strong_actor_ptr Mesh::Core::proxy(const caf::strong_actor_ptr& actor) {
-  if (!actor || actor->node() == system_.node()) return actor;
-  std::shared_ptr<PeerPort> port;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [name, peer] : peers_)
-      if (peer.port->node() == actor->node()) port = peer.port;
-  }
-  if (!port) return nullptr;
-  return port->proxy(actor->id(), actor);
 }
 
 std::map<std::string, PeerStats> Mesh::Core::stats() const {

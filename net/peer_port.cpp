@@ -23,20 +23,17 @@ std::optional<PlaneMessage> data_message_in(const caf::message_view& view) {
 
 class PeerProxy final : public caf::monitorable_actor {
  public:
-  PeerProxy(caf::actor_config& config, std::shared_ptr<PeerPort> port, caf::strong_actor_ptr slow)
-      : monitorable_actor(config), slow(std::move(slow)), port_(std::move(port)) {}
+  PeerProxy(caf::actor_config& config, std::shared_ptr<PeerPort> port)
+      : monitorable_actor(config), port_(std::move(port)) {}
 
-  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* unit) override {
+  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
     if (auto data = data_message_in(*message))
       return port_->post(id(), message->sender, std::move(*data));
-    if (slow) return slow->enqueue(std::move(message), unit);
-    // Without CAF's own proxy there is no way for it: a request hears so, nothing else does.
+    // There is no way for anything else: a request hears so, nobody else does.
     bounce(message, caf::make_error(caf::sec::unexpected_message));
   }
   const char* name() const override { return "proxy"; }
   void die() { cleanup(caf::make_error(caf::exit_reason::remote_link_unreachable), nullptr); }
-
-  const caf::strong_actor_ptr slow;  // CAF's proxy of the same actor; may be null
 
  private:
   const std::shared_ptr<PeerPort> port_;
@@ -75,20 +72,15 @@ void Doors::close_all() {
   std::lock_guard lock(mutex_);
   actors.swap(actors_);
 }
-size_t Doors::size() const {
-  std::shared_lock lock(mutex_);
-  return actors_.size();
-}
 
-caf::strong_actor_ptr PeerPort::proxy(uint64_t actor_id, caf::strong_actor_ptr slow) {
-  if (auto* proxy = slow ? dynamic_cast<PeerProxy*>(slow->get()) : nullptr) slow = proxy->slow;
+caf::strong_actor_ptr PeerPort::proxy(uint64_t actor_id) {
   std::lock_guard lock(mutex_);
   if (!link_) return nullptr;
   auto& entry = proxies_[actor_id];
-  if (!entry || (slow && !static_cast<PeerProxy*>(entry->get())->slow)) {
+  if (!entry) {
     caf::actor_config config;  // the remote actor's ids: the handles compare equal
     entry = caf::make_actor<PeerProxy, caf::strong_actor_ptr>(actor_id, node_, &system_, config,
-                                                              shared_from_this(), std::move(slow));
+                                                              shared_from_this());
   }
   caf::strong_actor_ptr out = entry;
   if (proxies_.size() > kProxiesMax)

@@ -35,14 +35,11 @@ class PeerPort : public std::enable_shared_from_this<PeerPort> {
         dropped_(std::move(dropped)),
         link_(std::move(link)) {}
 
-  // Null while there is no link. `slow`: CAF's own proxy of that actor, for messages that are not
-  // of the data plane.
-  caf::strong_actor_ptr proxy(uint64_t actor_id, caf::strong_actor_ptr slow = nullptr);
+  caf::strong_actor_ptr proxy(uint64_t actor_id);  // null while there is no link
   void post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneMessage message);
   // The link has ended: proxies refuse, their monitors fire. Net thread.
   void shut();
   void reopen(std::shared_ptr<Link> link);  // after shut(). Net thread
-  const caf::node_id& node() const { return node_; }
 
  private:
   caf::actor_system& system_;

@@ -121,11 +121,11 @@ struct MeshNode : MeshListener {
     std::lock_guard lock(mutex);
     return agents.at(name);
   }
-  caf::strong_actor_ptr make_inbox(bool door = true) {
+  caf::strong_actor_ptr make_inbox() {
     caf::actor_config c;
     auto out = caf::make_actor<Inbox, caf::strong_actor_ptr>(system.next_actor_id(), system.node(),
                                                              &system, c);
-    if (door) doors.open(out);
+    doors.open(out);
     return out;
   }
 };
