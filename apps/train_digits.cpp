@@ -5,13 +5,11 @@
 // On a cluster (--spec, or TROUPE_CLUSTER as set by `actor-node up`) the towers run on the workers
 // and parameters live on the ps tasks; without one, everything runs in this process, with the same
 // bits in the synchronous half.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <boost/program_options.hpp>
-#include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +19,7 @@
 #include <optional>
 
 #include "apps/console_log.hpp"
+#include "apps/folder_claim.hpp"
 #include "apps/train_digits/network.hpp"
 #include "apps/train_digits/report.hpp"
 #include "troupe/cluster.hpp"
@@ -32,26 +31,8 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 constexpr int kExitUsage = 64;
+constexpr int kTasksMax = 1024;                          // a mesh has no more members
 constexpr int64_t kValidations = 12, kCheckpoints = 10;  // in one training
-
-// A folder for this run alone, until it ends.
-class Claim {
- public:
-  // Throws: Error(invalid_argument) while another run has it.
-  explicit Claim(const std::filesystem::path& folder)
-      : fd_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (fd_ < 0) throw Error(Errc::io, "cannot open ", folder.string(), ": ", std::strerror(errno));
-    if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
-    close(fd_);
-    throw Error(Errc::invalid_argument, "another run writes into ", folder.string(),
-                "; wait for its end, or give another folder with --out");
-  }
-  ~Claim() { close(fd_); }
-  Claim(const Claim&) = delete;
-
- private:
-  const int fd_;
-};
 
 // kill -9 of the process of "worker" or "ps" task 0, found by the file its supervisor keeps.
 void kill_node(const std::string& job) {
@@ -115,6 +96,19 @@ struct Cluster {
   }
 };
 
+// How many tasks a variable of the environment names; nothing if it is not set.
+std::optional<int> tasks_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (!text) return std::nullopt;
+  int count = -1;
+  const char* end = text + std::strlen(text);
+  const auto [read, error] = std::from_chars(text, end, count);
+  if (error != std::errc() || read != end || count < 0 || count > kTasksMax)
+    throw Error(Errc::invalid_argument, variable, " wants a number of tasks from 0 to ", kTasksMax,
+                ", got \"", text, "\"");
+  return count;
+}
+
 Cluster cluster_of(const options::variables_map& given) {
   Cluster out;
   if (const char* name = std::getenv("TROUPE_CLUSTER_NAME")) out.name = name;
@@ -133,11 +127,14 @@ Cluster cluster_of(const options::variables_map& given) {
     out.workers = static_cast<int>(spec.jobs.at("worker").size());
     add("worker", out.workers);
   } else if (const char* addresses = std::getenv("TROUPE_CLUSTER")) {
-    const char *ps = std::getenv("TROUPE_PS"), *workers = std::getenv("TROUPE_WORKERS");
+    if (!*addresses)
+      throw Error(Errc::invalid_argument,
+                  "TROUPE_CLUSTER is empty; set it to host:port,host:port or unset it");
+    const std::optional<int> ps = tasks_in("TROUPE_PS"), workers = tasks_in("TROUPE_WORKERS");
     out.addresses = addresses;
-    add("ps", ps ? std::atoi(ps) : 0);
-    out.workers = workers ? std::atoi(workers) : kTowers;
-    add("worker", workers ? out.workers : 0);
+    add("ps", ps.value_or(0));
+    out.workers = workers.value_or(kTowers);
+    add("worker", workers.value_or(0));
   }
   return out;
 }
@@ -298,7 +295,7 @@ int run(const options::variables_map& given) {
   const std::filesystem::path out =
       std::filesystem::absolute(given["out"].as<std::string>()).lexically_normal();
   std::filesystem::create_directories(out);
-  const Claim claim(out);
+  const FolderClaim claim(out, "--out");
   say_when_stopped(out);
   ProcessOptions process;
   process.log = console_log(given["log-format"].as<std::string>(), "train_digits");
@@ -404,7 +401,13 @@ int main(int argc, char** argv) {
       std::cerr << "train_digits: " << e.what() << "; see --help\n";
       return kExitUsage;
     }
-    return exit_code_of(console_voice(given["log-format"].as<std::string>(), "train_digits"),
-                        [&] { return run(given); });
+    return exit_code_of(console_voice(given["log-format"].as<std::string>(), "train_digits"), [&] {
+      const int code = run(given);
+      if (std::fflush(stdout) != 0 || std::ferror(stdout))
+        throw Error(Errc::io,
+                    "the results could not be written to standard output; is "
+                    "the disk full?");
+      return code;
+    });
   });
 }

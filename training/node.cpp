@@ -7,6 +7,7 @@
 
 #include "actors/joined.hpp"
 #include "actors/process.hpp"
+#include "net/address.hpp"
 #include "troupe/cluster.hpp"
 
 namespace troupe {
@@ -151,6 +152,7 @@ int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
     std::string text;
     int32_t task;
   };
+  for (const std::string& seed : options.seeds) (void)parse_address(seed);  // refused at once
   std::promise<Answer> promise;
   auto future = promise.get_future();
   SystemRng rng;

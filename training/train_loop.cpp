@@ -161,6 +161,7 @@ TrainOrders TrainLoop::shards_lost(const std::string& text, Millis now) {
   if (ended() || failing_) return out;
   ++recoveries_;
   last_progress_ = now;
+  told_at_ = now;
   out.push_back({TrainOrder::tell, 0, 0, Errc::peer_lost, text});
   if (phase_ == Phase::stopping || lost_again_) return out;  // a restore is on the way already
   if (++losses_ > kLossesMax) {
@@ -222,6 +223,20 @@ TrainOrders TrainLoop::restore_failed(Errc code, const std::string& text, Millis
   } else if (worth_a_retry(code) && now - last_progress_ < plan_.patience) {
     phase_ = Phase::stopping;  // once more, by and by
     retry_at_ = now + backoff(++failures_);
+    if (now - told_at_ >= kWaitingWord) {
+      told_at_ = now;
+      out.push_back({TrainOrder::tell, 0, 0, code,
+                     detail::concat("the shards are not restored since ",
+                                    (now - last_progress_).count() / 1000,
+                                    " s, and all towers wait; "
+                                    "what is lost has ",
+                                    plan_.patience.count() / 1000, " s to come back: ", text)});
+    }
+  } else if (worth_a_retry(code)) {
+    give_up(code,
+            detail::concat("the shards could not be restored for ", plan_.patience.count() / 1000,
+                           " s: ", text, "; start what is missing and resume from the checkpoint"),
+            out);
   } else {
     give_up(code, "the shards could not be restored: " + text, out);
   }

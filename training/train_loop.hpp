@@ -87,6 +87,7 @@ class TrainLoop {
  private:
   static constexpr Millis kRetryFirst{20}, kRetryMax{1000};
   static constexpr int kLossesMax = 20;
+  static constexpr Millis kWaitingWord{5'000};  // between words about a restore that does not come
   enum class Phase : uint8_t { running, snapshotting, stopping, restoring, finished, failed };
   struct Slot {
     int64_t next = 0;
@@ -111,6 +112,7 @@ class TrainLoop {
   int64_t snapshot_step_ = -1;    // of the newest order
   int64_t snapshot_before_ = -1;  // last_snapshot_ before it
   Millis last_progress_{0};
+  Millis told_at_{0};  // the last word about a loss or a restore
   int64_t recoveries_ = 0;
   int losses_ = 0;                   // since the step below
   int64_t farthest_ = 0;             // the most that done_steps() has been

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -42,10 +43,19 @@ options::options_description common_options() {
 }
 
 void check_common(const options::variables_map& given) {
+  constexpr int kThreadsMax = 4096, kDevicesMax = 1024;
   log_level(given["log-level"].as<std::string>());
+  const std::string cluster = given["cluster"].as<std::string>();
+  if (cluster.empty() || std::any_of(cluster.begin(), cluster.end(),
+                                     [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    throw Error(Errc::invalid_argument, "--cluster wants a name of printable characters");
   const int threads = given["threads"].as<int>();
-  if (threads < 0)
-    throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) or more, got ", threads);
+  if (threads < 0 || threads > kThreadsMax)
+    throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) to ", kThreadsMax,
+                ", got ", threads);
+  if (given.count("cpu-devices"))
+    if (const int n = given["cpu-devices"].as<int>(); n < 1 || n > kDevicesMax)
+      throw Error(Errc::invalid_argument, "--cpu-devices wants 1 to ", kDevicesMax, ", got ", n);
   const int64_t memory_mib = given["memory-mib"].as<int64_t>();
   if (memory_mib < 1 || memory_mib > (int64_t{1} << 30))
     throw Error(Errc::invalid_argument, "--memory-mib wants 1 to ", int64_t{1} << 30, ", got ",

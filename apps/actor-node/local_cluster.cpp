@@ -181,6 +181,7 @@ bool LocalCluster::ended(pid_t pid, int status, bool stopping) {
   while (!node.restarts.empty() && now - node.restarts.front() > kRestartPeriod)
     node.restarts.pop_front();
   if (node.restarts.size() >= kRestartsMax) {
+    gave_up_ = true;
     say_(LogLevel::error, troupe::detail::concat(what, ", the ", kRestartsMax + 1, "th time in ",
                                                  kRestartPeriod.count(), " s: giving up. Its log: ",
                                                  (directory_ / node.file(".log")).string()));

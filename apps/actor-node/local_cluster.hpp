@@ -53,6 +53,7 @@ class LocalCluster {
   Millis look();
   // A process has ended. False: it was a node that died too often, so the cluster must end.
   bool ended(pid_t pid, int status, bool stopping);
+  bool gave_up() const { return gave_up_; }  // of such a node
   bool any_running() const;
   void signal_all(int number);
 
@@ -72,5 +73,6 @@ class LocalCluster {
   const troupe::LogSink say_;
   std::vector<Node> nodes_;
   std::vector<int> held_ports_;  // sockets
+  bool gave_up_ = false;
   Time::time_point looked_at_ = Time::now();
 };

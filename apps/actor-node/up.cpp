@@ -13,11 +13,13 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "apps/actor-node/local_cluster.hpp"
 #include "apps/actor-node/signals.hpp"
 #include "apps/actor-node/verbs.hpp"
 #include "apps/console_log.hpp"
+#include "apps/folder_claim.hpp"
 
 namespace options = boost::program_options;
 using troupe::Errc;
@@ -55,13 +57,13 @@ CommandLine split(const std::vector<std::string>& arguments) {
   CommandLine out;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    if (word.rfind("--", 0) != 0) {
+    if (word.size() < 2 || word[0] != '-') {
       out.program.assign(arguments.begin() + static_cast<ptrdiff_t>(i), arguments.end());
       break;
     }
     out.mine.push_back(word);
-    const bool has_value =
-        word.find('=') == std::string::npos && word != "--insecure" && word != "--help";
+    const bool has_value = word.rfind("--", 0) == 0 && word.find('=') == std::string::npos &&
+                           word != "--insecure" && word != "--help";
     if (has_value && i + 1 < arguments.size()) out.mine.push_back(arguments[++i]);
   }
   return out;
@@ -100,6 +102,7 @@ class RunFolder {
     if (keep_) {
       path_ = std::filesystem::absolute(given["run-dir"].as<std::string>());
       std::filesystem::create_directories(path_);
+      claim_.emplace(path_, "--run-dir");  // pid files of two runs would be mixed up
       return;
     }
     std::string pattern = (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
@@ -113,10 +116,12 @@ class RunFolder {
   }
   RunFolder(const RunFolder&) = delete;
   const std::filesystem::path& path() const { return path_; }
+  void keep() { keep_ = true; }
 
  private:
-  const bool keep_;
+  bool keep_;
   std::filesystem::path path_;
+  std::optional<FolderClaim> claim_;
 };
 
 std::string joined(const std::vector<std::string>& words) {
@@ -189,8 +194,8 @@ int run(const options::variables_map& given, const CommandLine& line, const trou
   const int ps = given["ps"].as<int>(), workers = given["workers"].as<int>();
   const auto frozen_after = std::chrono::round<LocalCluster::Millis>(
       std::chrono::duration<double>(given["frozen-after"].as<double>()));
-  catch_signals({SIGTERM, SIGINT, SIGCHLD});
-  const RunFolder folder(given);
+  catch_signals({SIGTERM, SIGINT, SIGHUP, SIGCHLD});
+  RunFolder folder(given);
   LocalCluster cluster(troupe::local_cluster_spec(ps, workers, given["first-port"].as<int>()),
                        folder.path(), node_flags(given), frozen_after, say);
   if (write_aside(folder.path() / "cluster.spec", to_string(cluster.spec())))
@@ -203,7 +208,9 @@ int run(const options::variables_map& given, const CommandLine& line, const trou
                          {"TROUPE_PS", std::to_string(ps)},
                          {"TROUPE_WORKERS", std::to_string(workers)},
                          {"TROUPE_RUN_DIR", folder.path().string()}};
-  return Supervisor(cluster, say).run(program);
+  const int code = Supervisor(cluster, say).run(program);
+  if (cluster.gave_up()) folder.keep();  // its logs are what to look at
+  return code;
 }
 
 }  // namespace

@@ -82,7 +82,24 @@ for verb in 'join' 'up true'; do
   set -- $verb
   expect 64 'memory-mib wants 1 to' "$build/actor-node" "$1" --memory-mib 0 "${@:2}"
   expect 64 'threads wants 0' "$build/actor-node" "$1" --threads=-3 "${@:2}"
+  expect 64 'threads wants 0' "$build/actor-node" "$1" --threads 100000 "${@:2}"
+  expect 64 'printable' "$build/actor-node" "$1" --cluster '' "${@:2}"
 done
+expect 64 'cpu-devices wants 1' "$build/actor-node" join --cpu-devices 100000
+expect 64 '' "$build/actor-node" up -h
+exec 9<"$out/held"
+flock 9
+expect 64 'another run writes into .*held; .*--run-dir' "$build/actor-node" up --run-dir "$out/held" true
+exec 9<&-
+expect 64 'TROUPE_PS wants a number of tasks' env TROUPE_CLUSTER=127.0.0.1:1 TROUPE_PS=abc "$build/train_digits" --digits "$data" --out "$out/x"
+expect 64 'TROUPE_CLUSTER is empty' env TROUPE_CLUSTER= "$build/train_digits" --digits "$data" --out "$out/x"
+expect 78 'foo' "$build/actor-node" join --seed foo
+expect 64 'TROUPE_JOBS wants' env TROUPE_JOBS=0 "$tree/dev" build
+"$build/train_digits" --digits "$data" --steps 2 --out "$out/full" >/dev/full 2>"$out/log"
+if [ "$?" != 74 ] || ! grep -q 'standard output' "$out/log"; then
+  echo "results that could not be written are no error"
+  failures=$((failures + 1))
+fi
 expect 74 'address-file' "$build/actor-node" join --address-file /dev/full/x
 
 # A loss that is no number any more: the step, and what to do.

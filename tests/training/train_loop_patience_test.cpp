@@ -68,6 +68,23 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("who waits for a restore is told each five seconds what it waits for") {
+  TrainWorld world(plan_of({0}, 9));
+  world.lose();
+  world.fail(0, Errc::cancelled);
+  const size_t before = world.told.size();
+  size_t words = 0;
+  for (int seconds = 1; seconds <= 9; ++seconds) {
+    world.not_restored(Errc::peer_lost);
+    words = world.told.size() - before;
+    CHECK(words == (seconds > 5 ? 1 : 0));
+    world.wait(Millis(1000));
+    REQUIRE(world.restoring);
+  }
+  CHECK(world.told.back().find("not there") != std::string::npos);
+  CHECK(world.told.back().find("since 5 s") != std::string::npos);
+}
+
 TEST_CASE("a restore that fails is tried again by and by, until patience ends") {
   TrainWorld world(plan_of({0}, 4, 2));
   world.lose();
@@ -86,7 +103,9 @@ TEST_CASE("a restore that fails is tried again by and by, until patience ends") 
       world.wait(Millis(50));
   CHECK(world.failed);
   CHECK(world.code == Errc::timeout);
-  CHECK(world.text == "the shards could not be restored: not there");
+  CHECK(world.text ==
+        "the shards could not be restored for 10 s: not there; start what is missing and resume "
+        "from the checkpoint");
 }
 
 TEST_CASE(
