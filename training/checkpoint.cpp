@@ -301,6 +301,9 @@ int64_t next_generation(Disk& disk, const std::string& dir) {
   int64_t newest = 0;
   for (const std::string& name : disk.list(dir))
     if (const auto parsed = parse_name(name)) newest = std::max(newest, parsed->generation);
+  if (newest == INT64_MAX)
+    throw Error(Errc::bad_data, dir, " has a file of generation ", newest,
+                ", after which there is none; no checkpoint of ours is called so: remove it");
   return newest + 1;
 }
 

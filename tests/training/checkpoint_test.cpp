@@ -177,6 +177,12 @@ TEST_CASE("the same files on the real disk") {
                        doctest::Contains("No such file or directory; check the path"), Error);
 }
 
+TEST_CASE("a file with the last number there is makes no checkpoint with a number past it") {
+  SimDisk disk;
+  disk.create(kDir + "/9223372036854775807-step5.manifest.json");
+  CHECK_THROWS_WITH_AS(next_generation(disk, kDir), doctest::Contains("remove it"), Error);
+}
+
 TEST_CASE("the last k checkpoints are kept, and what was cut short is removed") {
   SimDisk disk;
   disk.create(kDir + "/000001-step5.shard-0-of-2.safetensors.temp");
