@@ -313,7 +313,7 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
       [self](const CaptureShard& m) {
         ShardActorState& state = self->state;
         const uint64_t number = state.owe();
-        const caf::response_promise promise = state.owed.at(number);
+        caf::response_promise promise = state.owed.at(number);
         state.captures[number] = m.capture;
         ShardActions out;
         state.shard->snapshot(m.epoch, m.step, number, 0, out);
