@@ -182,8 +182,7 @@ void Stage::cancel(int64_t run, Errc code, const std::string& text) {
     if (waits() && !has_ended(run)) forgot(early_.end(run, {code, text}));
     return;
   }
-  found->second->stop(code, text);
-  found->second->post(std::make_unique<Arrival>());
+  found->second->interrupt(code, text);
 }
 
 void Stage::cancel_all(Errc code, const std::string& text) {

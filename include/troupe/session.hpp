@@ -98,8 +98,8 @@ class Callable {
   // failed.
   std::vector<Tensor> operator()(const std::vector<Tensor>& feeds = {},
                                  const RunOptions& options = {}) const;
-  // Returns before the step has run; `done` is called once, on any thread (this one, if the step
-  // cannot begin), and must neither block nor throw.
+  // Does not wait for the step, and runs none of its ops on this thread. `done` is called once, on
+  // any thread (this one, if the step cannot begin), and must neither block nor throw.
   void start(const std::vector<Tensor>& feeds, const RunOptions& options,
              std::function<void(RunResult)> done) const;
   struct State;
