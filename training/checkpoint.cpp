@@ -212,6 +212,26 @@ void check_file(Disk& disk, const std::string& dir, const CheckpointFile& file, 
                 " by the manifest, found ", found, "; the file is damaged");
 }
 
+// The manifest, if what it names is there; with `read_files`, hashes are compared too.
+Manifest read_whole(Disk& disk, const std::string& dir, const FileName& parsed,
+                    const std::string& name, bool read_files) {
+  Manifest m = read_manifest(disk, dir, name);
+  if (m.generation != parsed.generation || m.step != parsed.step)
+    throw Error(Errc::bad_data, dir, "/", name, ": expected generation ", parsed.generation,
+                " and step ", parsed.step, " by its name, found ", m.generation, " and ", m.step);
+  for (const CheckpointFile& file : m.files) check_file(disk, dir, file, read_files);
+  return m;
+}
+bool can_be_used(Disk& disk, const std::string& dir, const FileName& parsed,
+                 const std::string& name) {
+  try {
+    read_whole(disk, dir, parsed, name, /*read_files=*/false);
+    return true;
+  } catch (const Error&) {  // who resumes from it is told what is wrong
+    return false;
+  }
+}
+
 // ---- cutting anew ----
 
 struct Part {  // of a wanted slice, in a stored one
@@ -360,8 +380,12 @@ void prune_checkpoints(Disk& disk, const std::string& dir, int keep) {
   if (all.empty()) return;
   const int64_t newest = all.front().first.generation;
   std::set<int64_t> kept;
-  for (size_t i = 0; i < all.size() && i < static_cast<size_t>(std::max(keep, 1)); ++i)
-    kept.insert(all[i].first.generation);
+  int whole = 0;
+  for (const auto& [parsed, name] : all) {
+    if (whole >= std::max(keep, 1)) break;
+    kept.insert(parsed.generation);
+    whole += can_be_used(disk, dir, parsed, name);
+  }
   bool removed = false;
   for (const auto& [parsed, name] : all) {
     if (kept.count(parsed.generation)) continue;
@@ -390,13 +414,7 @@ std::optional<Manifest> find_newest(Disk& disk, const std::string& dir,
                                     std::vector<std::string>& warnings, bool read_files) {
   for (const auto& [parsed, name] : manifests(disk.list(dir))) {
     try {
-      Manifest m = read_manifest(disk, dir, name);
-      if (m.generation != parsed.generation || m.step != parsed.step)
-        throw Error(Errc::bad_data, dir, "/", name, ": expected generation ", parsed.generation,
-                    " and step ", parsed.step, " by its name, found ", m.generation, " and ",
-                    m.step);
-      for (const CheckpointFile& file : m.files) check_file(disk, dir, file, read_files);
-      return m;
+      return read_whole(disk, dir, parsed, name, read_files);
     } catch (const Error& e) {  // the one place where a damaged checkpoint becomes a warning
       if (e.code() == Errc::bad_configuration) throw;
       warnings.push_back(detail::concat("the checkpoint of step ", parsed.step,

@@ -60,8 +60,8 @@ CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::s
 // Writes the manifest: from here on the checkpoint exists.
 void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manifest);
 
-// Removes all but the newest `keep` (>= 1) checkpoints, and what cut-short attempts before them
-// left. Call after a commit.
+// Removes all older than the newest `keep` (>= 1) checkpoints, and what cut-short attempts left.
+// One whose manifest or file sizes are wrong is not counted. Call after a commit.
 void prune_checkpoints(Disk& disk, const std::string& dir, int keep);
 
 // The file name of the newest manifest in `dir`, whole or not.

@@ -199,7 +199,12 @@ std::optional<Manifest> Trainer::begin_with() {
   if (!manifest && damaged_ > 0) refuse_damaged(*folder_, damaged_);  // anew is not what was asked
   if (!manifest)
     tell(TrainEvent::warning,
-         "no checkpoint in " + options_.checkpoint_dir + "; training from the start");
+         "no checkpoint in " + options_.checkpoint_dir +
+             "; training from the start. Stop it and name the folder, if there is one elsewhere");
+  if (manifest && manifest->rule != options_.rule)
+    tell(TrainEvent::warning,
+         detail::concat("the checkpoint was trained with the rule ", to_string(manifest->rule),
+                        "; training goes on with ", to_string(options_.rule)));
   if (manifest && manifest->step > options_.steps)
     throw Error(Errc::invalid_argument, "the checkpoint in ", folder_->path(), " is of step ",
                 manifest->step, ", TrainOptions::steps is ", options_.steps,

@@ -196,6 +196,22 @@ TEST_CASE("the last k checkpoints are kept, and what was cut short is removed") 
             "notes.txt"});
 }
 
+TEST_CASE("a damaged checkpoint is not counted as one of those that are kept") {
+  SimDisk disk;
+  for (int64_t step = 1; step <= 3; ++step) save(disk, 1, step, 3);
+  disk.bytes(kDir + "/000002-step2.manifest.json").resize(1);
+  disk.bytes(kDir + "/000003-step3.shard-0-of-1.safetensors").clear();
+  save(disk, 1, 4, 2);
+  std::vector<std::string> warnings;
+  CHECK(newest(disk, &warnings)->step == 4);
+  CHECK(disk.has(kDir + "/000001-step1.manifest.json"));  // the second whole one
+  save(disk, 1, 5, 2);
+  CHECK(disk.list(kDir) == std::vector<std::string>{"000004-step4.manifest.json",
+                                                    "000004-step4.shard-0-of-1.safetensors",
+                                                    "000005-step5.manifest.json",
+                                                    "000005-step5.shard-0-of-1.safetensors"});
+}
+
 TEST_CASE("slots of another optimizer begin at zero, and values are kept") {
   SimDisk disk;
   const Manifest m = save(disk, 1, 9);

@@ -103,6 +103,45 @@ TEST_CASE("a resumed training that has nothing left to do names the checkpoint i
   CHECK(again.weights_sha256 == first.weights_sha256);
 }
 
+TEST_CASE("a training that is resumed where there is nothing says so, and begins") {
+  Fit fit;
+  Folder folder("train-nothing");
+  Session session = Session::local(fit.graph);
+  TrainOptions options = steps(4);
+  options.checkpoint_dir = folder.path();
+  options.resume = true;
+  std::vector<std::string> told;
+  options.on_event = [&](const TrainEvent& e) { told.push_back(e.text); };
+  const TrainResult result = train(session, fit.all, options);
+  CHECK(result.resumed_at == 0);
+  CHECK(result.steps == 4);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0] == "no checkpoint in " + folder.path() +
+                       "; training from the start. Stop it and name the folder, if there is one "
+                       "elsewhere");
+}
+
+TEST_CASE("a training that is resumed with another rule says so, and goes on") {
+  Fit fit;
+  Folder folder("train-rule");
+  Session session = Session::local(fit.graph);
+  TrainOptions options = steps(4);
+  options.checkpoint_dir = folder.path();
+  train(session, fit.all, options);
+  options.resume = true;
+  options.steps = 6;
+  options.rule = Aggregation::async;
+  std::vector<std::string> told;
+  options.on_event = [&](const TrainEvent& e) {
+    if (e.kind == TrainEvent::warning) told.push_back(e.text);
+  };
+  const TrainResult result = train(session, fit.all, options);
+  CHECK(result.resumed_at == 4);
+  CHECK(result.steps == 6);
+  CHECK(told == std::vector<std::string>{"the checkpoint was trained with the rule sync; training "
+                                         "goes on with async"});
+}
+
 TEST_CASE("a training that was resumed from any checkpoint ends with the same bits") {
   Folder folder("train-bits");
   TrainOptions options = steps(9);
