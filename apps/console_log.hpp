@@ -64,6 +64,19 @@ inline std::string json_text(std::string_view text) {
   return out;
 }
 
+// For a terminal: what would steer it, as bytes of a damaged file may, is shown as "\x1b".
+inline std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    char escaped[8] = "";
+    if (const auto byte = static_cast<unsigned char>(c);
+        (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f)
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
+    out += escaped[0] ? std::string_view(escaped) : std::string_view(&c, 1);
+  }
+  return out;
+}
+
 inline std::string json_line(const std::string& time, troupe::LogLevel level,
                              std::string_view process, std::string_view message) {
   return troupe::detail::concat("{\"time\":\"", time, "\",\"level\":\"", level_name(level),
@@ -103,7 +116,7 @@ inline troupe::LogSink console_log(const std::string& format, std::string proces
       std::fprintf(stderr, "%s\n", json_line(now, level, process, line).c_str());
     else
       std::fprintf(stderr, "%s %-5s %s %s\n", now.c_str(), level_name(level), process.c_str(),
-                   line.c_str());
+                   printable(line).c_str());
   };
 }
 
@@ -112,7 +125,7 @@ inline troupe::LogSink console_log(const std::string& format, std::string proces
 inline troupe::LogSink console_voice(const std::string& format, const std::string& program) {
   if (is_json(format)) return console_log(format, program);
   return [program](troupe::LogLevel, const std::string& line) {
-    std::fprintf(stderr, "%s: %s\n", program.c_str(), line.c_str());
+    std::fprintf(stderr, "%s: %s\n", program.c_str(), printable(line).c_str());
   };
 }
 
@@ -125,7 +138,9 @@ inline int exit_code_of(const troupe::LogSink& say, const std::function<int()>& 
     say(troupe::LogLevel::error, e.what());
     return troupe::exit_code(e.code());
   } catch (const std::filesystem::filesystem_error& e) {
-    say(troupe::LogLevel::error, e.what());
+    say(troupe::LogLevel::error,
+        troupe::detail::concat("cannot use ", e.path1().string(), ": ", e.code().message(),
+                               "; check the path and its permissions, or name another"));
     return troupe::exit_code(troupe::Errc::io);
   } catch (const std::exception& e) {
     say(troupe::LogLevel::error, e.what());

@@ -10,6 +10,7 @@
 
 #include <boost/program_options.hpp>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -153,6 +154,9 @@ Setting setting_of(const options::variables_map& given) {
     throw Error(Errc::invalid_argument, "--channels and --hidden want at least 1");
   if (!(s.dropout >= 0 && s.dropout < 1))
     throw Error(Errc::invalid_argument, "--dropout wants a part in [0, 1), got ", s.dropout);
+  if (!(s.learning_rate > 0 && std::isfinite(s.learning_rate)))
+    throw Error(Errc::invalid_argument, "--learning-rate wants a number above 0, got ",
+                s.learning_rate);
   // The bar is for the network as it was chosen.
   for (const char* other : {"steps", "channels", "hidden", "dropout", "learning-rate"})
     if (given.count(other)) s.wanted_accuracy = 0;

@@ -27,6 +27,12 @@ int64_t regular_file_size(int fd, const std::string& path) {
   return s.st_size;
 }
 
+// zlib begins with a name for the file that is no name: "<fd:3>: invalid distance".
+std::string_view reason(std::string_view text) {
+  const size_t end = text.find(">: ");
+  return text.substr(0, 4) == "<fd:" && end != text.npos ? text.substr(end + 3) : text;
+}
+
 }  // namespace
 
 struct ByteSource::Gzip {
@@ -73,8 +79,8 @@ int64_t ByteSource::read(std::span<char> into) {
       if (code == Z_BUF_ERROR)
         throw Error(Errc::bad_data, path_, ": the .gz is cut short after ", at,
                     " unpacked bytes; fetch it again");
-      throw Error(Errc::bad_data, path_, ": the .gz is damaged near unpacked byte ", at, " (", text,
-                  "); fetch it again");
+      throw Error(Errc::bad_data, path_, ": the .gz is damaged near unpacked byte ", at, " (",
+                  reason(text), "); fetch it again");
     }
     done += static_cast<size_t>(n);
     if (n == 0) break;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -65,10 +66,11 @@ void check_common(const options::variables_map& given) {
 std::error_code write_aside(const std::filesystem::path& file, const std::string& text) {
   const std::filesystem::path part = file.string() + ".part";
   std::error_code error;
+  errno = 0;
   if (std::ofstream out(part); out << text && out.flush())
     std::filesystem::rename(part, file, error);
   else
-    error = std::make_error_code(std::errc::io_error);
+    error.assign(errno ? errno : EIO, std::generic_category());
   return error;
 }
 
@@ -126,9 +128,9 @@ std::vector<std::string> nodes_of(const ClusterSpec& spec) {
 }
 
 void write_address(const std::string& file, const std::string& address) {
-  if (write_aside(file, address + "\n"))
-    throw Error(Errc::io, "cannot write ", file,
-                ", which --address-file names; is the disk full? Choose another place");
+  if (const std::error_code error = write_aside(file, address + "\n"))
+    throw Error(Errc::io, "cannot write ", file, ", which --address-file names: ", error.message(),
+                "; choose another place");
 }
 
 NodeOptions node_of(const options::variables_map& given) {

@@ -246,6 +246,7 @@ int LocalCluster::open_log(const Node& node) {
 // Whole or not at all: it is read by others.
 void LocalCluster::write_pid(const Node& node) const {
   const std::filesystem::path file = directory_ / node.file(".pid");
-  if (write_aside(file, std::to_string(node.pid) + "\n"))
-    warn("cannot write ", file.string(), "; is the disk full? ", node.who(), " runs all the same");
+  if (const std::error_code error = write_aside(file, std::to_string(node.pid) + "\n"))
+    warn("cannot write ", file.string(), ": ", error.message(), "; ", node.who(),
+         " runs all the same");
 }

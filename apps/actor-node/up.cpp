@@ -105,7 +105,12 @@ class RunFolder {
       claim_.emplace(path_, "--run-dir");  // pid files of two runs would be mixed up
       return;
     }
-    std::string pattern = (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
+    std::error_code error;
+    const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
+    if (error)
+      throw Error(Errc::io, "no folder for temporary files: ", error.message(),
+                  "; let TMPDIR name one, or give --run-dir");
+    std::string pattern = (temporary / "troupe-XXXXXX").string();
     if (!mkdtemp(pattern.data()))
       throw Error(Errc::io, "no temporary folder ", pattern, ": ", std::strerror(errno));
     path_ = std::filesystem::absolute(pattern);
@@ -198,9 +203,9 @@ int run(const options::variables_map& given, const CommandLine& line, const trou
   RunFolder folder(given);
   LocalCluster cluster(troupe::local_cluster_spec(ps, workers, given["first-port"].as<int>()),
                        folder.path(), node_flags(given), frozen_after, say);
-  if (write_aside(folder.path() / "cluster.spec", to_string(cluster.spec())))
-    throw Error(Errc::io, "cannot write cluster.spec into ", folder.path().string(),
-                "; is the disk full? Choose another place with --run-dir");
+  if (const auto error = write_aside(folder.path() / "cluster.spec", to_string(cluster.spec())))
+    throw Error(Errc::io, "cannot write cluster.spec into ", folder.path().string(), ": ",
+                error.message(), "; choose another place with --run-dir");
   Spawn program;
   program.command = line.program;
   program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses())},

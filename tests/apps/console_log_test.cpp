@@ -45,6 +45,12 @@ TEST_CASE("bytes that are no UTF-8 become replacement characters, and the rest s
       (void)read_back({static_cast<char>(first), static_cast<char>(second), 'x'});
 }
 
+TEST_CASE("what would steer a terminal is shown, and the rest stays as it is") {
+  CHECK(printable("two\nlines\t\"ä\" \\x1b") == "two\nlines\t\"ä\" \\x1b");
+  CHECK(printable("\x1b[31m\r\x7f") == "\\x1b[31m\\x0d\\x7f");
+  CHECK(printable(std::string("\0x", 2)) == "\\x00x");
+}
+
 TEST_CASE("the time of a log line is UTC to the millisecond; formats and levels are few") {
   CHECK(utc_now().size() == std::string("2026-01-31T12:00:00.123Z").size());
   CHECK(log_level("debug") == LogLevel::debug);

@@ -49,6 +49,10 @@ expect 64 'only under actor-node up' "$build/train_digits" --digits "$data" --ki
 expect 64 'this is one process' "$build/train_digits" --digits "$data" --verify --out "$out/x"
 expect 64 'steps' "$build/train_digits" --digits "$data" --steps many
 expect 64 'dropout' "$build/train_digits" --digits "$data" --dropout 1
+expect 64 'learning-rate wants a number above 0, got -1' "$build/train_digits" --digits "$data" --learning-rate -1
+expect 64 'channels' "$build/train_digits" --digits "$data" --channels 0
+expect 74 'cannot use .*/cut.csv.gz/x: Not a directory; check' "$build/train_digits" --digits "$data" --out "$out/cut.csv.gz/x"
+expect 74 'let TMPDIR name one' env TMPDIR=/nowhere "$build/actor-node" up true
 expect 64 'wants 0 to 1436' "$build/train_digits" --digits "$data" --validation 1437
 expect 64 'frozen-after' "$build/actor-node" up --frozen-after 0.1 true
 expect 78 'at least one worker' "$build/actor-node" up --ps 1 --workers 0 true
@@ -85,6 +89,10 @@ for verb in 'join' 'up true'; do
   expect 64 'threads wants 0' "$build/actor-node" "$1" --threads 100000 "${@:2}"
   expect 64 'printable' "$build/actor-node" "$1" --cluster '' "${@:2}"
 done
+# Threads that cannot be had; the instrumented programs want more address space than any limit gives.
+if grep -q '^TROUPE_SANITIZE:STRING=$' "$build/CMakeCache.txt"; then
+  expect 78 'threads more, it wants 1006 for 1000 lanes' bash -c 'ulimit -v 4000000; exec "$@"' - "$build/actor-node" join --threads 1000
+fi
 expect 64 'cpu-devices wants 1' "$build/actor-node" join --cpu-devices 100000
 expect 64 '' "$build/actor-node" up -h
 exec 9<"$out/held"
@@ -100,7 +108,7 @@ if [ "$?" != 74 ] || ! grep -q 'standard output' "$out/log"; then
   echo "results that could not be written are no error"
   failures=$((failures + 1))
 fi
-expect 74 'address-file' "$build/actor-node" join --address-file /dev/full/x
+expect 74 'address-file names: Not a directory; choose' "$build/actor-node" join --address-file /dev/full/x
 
 # A loss that is no number any more: the step, and what to do.
 expect 65 'learning rate' "$build/train_digits" --digits "$data" --steps 30 --learning-rate 1e30 --out "$out/nan"
@@ -110,6 +118,8 @@ expect 74 'nowhere.spec' "$build/actor-node" join --spec "$out/nowhere.spec"
 expect 74 'nowhere.spec' "$build/train_digits" --digits "$data" --out "$out/x" --spec "$out/nowhere.spec"
 printf 'ps = 127.0.0.1:7000\nworkers = 127.0.0.1:7001\n' >"$out/typo.spec"
 expect 78 'typo.spec:2: "workers" is no job.*did you mean "worker"' "$build/actor-node" join --spec "$out/typo.spec"
+printf 'work\033[31mer = 127.0.0.1:7001\n' >"$out/steers.spec"
+expect 78 'steers.spec:1: .*work\\x1b' "$build/actor-node" join --spec "$out/steers.spec"
 printf 'worker = 127.0.0.1:7001, 127.0.0.1:7001\n' >"$out/twice.spec"
 expect 78 'twice.spec:1: .*every task wants its own' "$build/train_digits" --digits "$data" --out "$out/x" --spec "$out/twice.spec"
 printf 'worker = 127.0.0.1:1\n' >"$out/one.spec"

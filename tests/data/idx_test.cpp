@@ -76,7 +76,7 @@ TEST_CASE("an IDX file that is not what it says is refused with offset, expected
          z[z.size() - 7] ^= 1;
          return z;
        }(),
-       "the .gz is damaged near unpacked byte"},
+       " (incorrect data check); fetch it again"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
