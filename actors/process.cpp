@@ -3,9 +3,12 @@
 
 #include <spdlog/sinks/base_sink.h>
 
+#include <atomic>
 #include <chrono>
 #include <random>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "actors/lane_scheduler.hpp"
 #include "actors/messages.hpp"
@@ -61,6 +64,31 @@ int lanes_of(const ProcessOptions& options) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+// Throws: Error(bad_configuration) unless the system lets so many lanes run, and what else a
+// process needs. CAF, whose constructor does not expect that a thread cannot be had, would stand
+// still or abort.
+void want_threads(int lanes) {
+  constexpr int kOthers = 6;  // CAF's clock and network, the link, the disk, waiting callers
+  const int wanted = lanes + kOthers;
+  std::atomic<bool> end{false};
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(wanted));
+  std::string refusal;
+  try {
+    for (int i = 0; i < wanted; ++i) threads.emplace_back([&end] { end.wait(false); });
+  } catch (const std::system_error& e) {
+    refusal = e.code().message();
+  }
+  end = true;
+  end.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  if (!refusal.empty())
+    throw Error(Errc::bad_configuration, "the system lets this process start ", threads.size(),
+                " threads more, it wants ", wanted, " for ", lanes, " lanes: ", refusal,
+                "; ask for fewer threads, or raise the limits (ulimit -u, ulimit -v, the pids of "
+                "a container)");
+}
+
 std::shared_ptr<const Registry> ops_of(const ProcessOptions& options) {
   return options.ops ? options.ops : builtin_ops();
 }
@@ -97,6 +125,7 @@ Process::Process(std::string task, ProcessOptions options)
       config_(std::make_unique<Config>(lanes_)) {
   config_->load<LaneScheduler>();
   make_devices(options);
+  want_threads(lanes_);
   owned_system_ = std::make_unique<caf::actor_system>(*config_);
   system_ = owned_system_.get();
   doors_ = std::make_unique<Doors>();
@@ -137,6 +166,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   if (seams.configure) {
     seams.configure(*config_);
   } else {
+    want_threads(lanes_);
     config_->load<LaneScheduler>();
     load_network(*config_, rng);
   }
