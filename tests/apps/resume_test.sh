@@ -13,6 +13,14 @@ whole=$(sync_hash "$out/whole.log")
 resumed=$(sync_hash "$out/second.log")
 [ -n "$whole" ] && [ "$whole" = "$resumed" ] || { echo "whole $whole, resumed $resumed"; exit 1; }
 
+# The same on a cluster, whose shards are cut otherwise; the second one is new and has the folder alone.
+for steps in '40' '80 --resume'; do
+  # shellcheck disable=SC2086  # an option is words
+  "$build/actor-node" up --ps 2 --workers 2 --threads 1 "$build/train_digits" --digits "$data" --out "$out/spread" --steps $steps >"$out/spread.log" 2>&1
+done
+grep -q 'resumed at step 40' "$out/spread.log" || fail 'the cluster did not resume at step 40'
+[ "$(sync_hash "$out/spread.log")" = "$whole" ] || fail "resumed on a cluster: other weights than $whole"
+
 # Nothing is left to train: no trace is named.
 "$build/train_digits" --digits "$data" --steps 80 --out "$out/cut" --resume >"$out/idle.log" 2>&1
 grep -q '^trace .*: none, as there was no step left' "$out/idle.log" || { cat "$out/idle.log"; echo "a trace of nothing"; exit 1; }
@@ -37,4 +45,4 @@ printf 'x' >>"$manifest"
 "$build/train_digits" --digits "$data" --steps 80 --out "$out/cut" --resume >"$out/third.log" 2>&1
 grep -q "$(basename "$manifest")" "$out/third.log" || { cat "$out/third.log"; echo "the damage was not mentioned"; exit 1; }
 [ "$(sync_hash "$out/third.log")" = "$whole" ] || { echo "after the damage: other weights"; exit 1; }
-echo "resumed, and resumed past a damaged manifest: ${whole:0:16}, equal"
+echo "resumed, on a cluster too, and past a damaged manifest: ${whole:0:16}, equal"
