@@ -1,5 +1,6 @@
 // builtin_ops: every op of the project, named once. A list and not a side effect: no linker drops
 // one, and everybody can read it.
+#include "devices/isa.hpp"
 #include "ops/all_cuda.hpp"
 
 namespace troupe {
@@ -75,6 +76,7 @@ TROUPE_OPS(TROUPE_DECLARE)
 
 std::shared_ptr<const Registry> builtin_ops() {
   static const std::shared_ptr<const Registry> all = [] {
+    isa();  // a name that is none is refused before there is a graph
     auto registry = std::make_shared<Registry>();
     const auto add = [&](Op op) {
       add_cuda_kernels(op);

@@ -5,8 +5,11 @@
 // output is made. Integers wrap around.
 #pragma once
 
+#include <algorithm>
+#include <cstring>
 #include <type_traits>
 
+#include "devices/isa.hpp"
 #include "ops/broadcast.hpp"
 #include "ops/node.hpp"
 #include "troupe/ops.hpp"
@@ -57,32 +60,85 @@ inline std::vector<DType> infer_comparison(const InferContext& ctx) {
   return {DType::boolean};
 }
 
-// ---- leaves: y may be x, c may be a ----
+// ---- leaves, compiled for each instruction set: y may be x, c may be a ----
+
+// A function that says `static constexpr bool kWhole = true` is computed in blocks of a fixed
+// length, the last one padded with ones: what it makes of an element does not depend on where that
+// stands. So are those that call ops/vector_math.hpp. Others round as IEEE 754 says, or copy.
+template <class F>
+constexpr bool is_whole = requires {
+  F::kWhole;
+};
+constexpr int kWholeBlock = 64;
+
+// The next `n` <= kWholeBlock elements.
+template <class T>
+void load_block(T (&to)[kWholeBlock], const T* from, int64_t n) {
+  if (n == kWholeBlock) {
+    std::memcpy(to, from, sizeof to);
+    return;
+  }
+  std::fill_n(to, kWholeBlock, T{1});
+  std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+}
+
+template <class F>
+struct MapLoop {
+  template <class T>
+  static void run(const T* x, T* y, int64_t n) {
+    if constexpr (is_whole<F>) {
+      T in[kWholeBlock], out[kWholeBlock];
+      for (int64_t i = 0; i < n; i += kWholeBlock) {
+        const int64_t length = std::min<int64_t>(kWholeBlock, n - i);
+        load_block(in, x + i, length);
+        for (int j = 0; j < kWholeBlock; ++j) out[j] = F::apply(in[j]);
+        std::memcpy(y + i, out, static_cast<size_t>(length) * sizeof(T));
+      }
+    } else {
+      TROUPE_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) y[i] = F::apply(x[i]);
+    }
+  }
+};
+
+// kA, kB: how far the inputs advance with each element, 0 or 1.
+template <class F, int kA, int kB>
+struct ZipLoop {
+  template <class T, class R>
+  static void run(const T* a, const T* b, R* c, int64_t n) {
+    if constexpr (is_whole<F>) {
+      T in_a[kWholeBlock], in_b[kWholeBlock];
+      R out[kWholeBlock];
+      std::fill_n(in_a, kWholeBlock, *a);
+      std::fill_n(in_b, kWholeBlock, *b);
+      for (int64_t i = 0; i < n; i += kWholeBlock) {
+        const int64_t length = std::min<int64_t>(kWholeBlock, n - i);
+        if constexpr (kA == 1) load_block(in_a, a + i, length);
+        if constexpr (kB == 1) load_block(in_b, b + i, length);
+        for (int j = 0; j < kWholeBlock; ++j) out[j] = F::apply(in_a[j], in_b[j]);
+        std::memcpy(c + i, out, static_cast<size_t>(length) * sizeof(R));
+      }
+    } else {
+      const T first_a = *a, first_b = *b;
+      TROUPE_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) c[i] = F::apply(kA ? a[i] : first_a, kB ? b[i] : first_b);
+    }
+  }
+};
 
 template <class F, class T>
 void map_elements(const T* x, T* y, int64_t n) {
-  if (x == y)  // apart, so that the compiler sees that each element is read before it is written
-    for (int64_t i = 0; i < n; ++i) y[i] = F::apply(y[i]);
-  else
-    for (int64_t i = 0; i < n; ++i) y[i] = F::apply(x[i]);
+  in_isa<MapLoop<F>>(x, y, n);
 }
 
-// kA, kB: how far the inputs advance with each element, 0 or 1.
 template <class F, int kA, int kB, class T, class R>
 void zip_elements(const T* a, const T* b, R* c, int64_t n) {
-  if constexpr (std::is_same_v<T, R>) {
-    if (kA == 1 && a == c) {
-      if constexpr (kB == 0) {
-        const T value = *b;
-        for (int64_t i = 0; i < n; ++i) c[i] = F::apply(c[i], value);
-      } else {
-        for (int64_t i = 0; i < n; ++i) c[i] = F::apply(c[i], b[i]);
-      }
-      return;
-    }
+  if constexpr (kA + kB == 0) {  // one value, again and again
+    in_isa<ZipLoop<F, 1, 1>>(a, b, c, int64_t{1});
+    std::fill_n(c + 1, n - 1, *c);
+  } else {
+    in_isa<ZipLoop<F, kA, kB>>(a, b, c, n);
   }
-  const T first_a = *a, first_b = *b;
-  for (int64_t i = 0; i < n; ++i) c[i] = F::apply(kA ? a[i] : first_a, kB ? b[i] : first_b);
 }
 
 // ---- kernels ----
@@ -130,7 +186,7 @@ void run_binary(KernelContext& ctx) {
   const bool b_once = !same && b.ndim() <= a.ndim() && b.size() == 1;
   if (!same && !b_once) return run_broadcast<F, T, R>(ctx, pa, pb);
   R* c = ctx.output_in_place().template mutable_data<R>();
-  if (n == 1)
+  if (n == 1 && !is_whole<F>)
     *c = F::apply(*pa, *pb);
   else if (n > 0)
     (same ? zip_elements<F, 1, 1, T, R> : zip_elements<F, 1, 0, T, R>)(pa, pb, c, n);

@@ -1,5 +1,6 @@
 // Exp: y = e^x, element-wise.
-#include "ops/eigen_blocks.hpp"
+#include "ops/elementwise.hpp"
+#include "ops/vector_math.hpp"
 
 namespace troupe {
 namespace {
@@ -10,9 +11,10 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 struct Exp {
-  template <class Block>
-  static auto apply(const Block& x) {
-    return x.exp();
+  static constexpr bool kWhole = true;
+  template <class T>
+  static T apply(T x) {
+    return math::exp(x);
   }
 };
 
@@ -24,7 +26,7 @@ Op exp_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = block_kernels<Exp>(),
+          .kernels = unary_kernels<Exp, float, double>(),
           .in_place = true};
 }
 

@@ -1,5 +1,6 @@
 // Log: y = the natural logarithm of x, element-wise; -infinity at 0, NaN below.
-#include "ops/eigen_blocks.hpp"
+#include "ops/elementwise.hpp"
+#include "ops/vector_math.hpp"
 
 namespace troupe {
 namespace {
@@ -10,9 +11,10 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 struct Log {
-  template <class Block>
-  static auto apply(const Block& x) {
-    return x.log();
+  static constexpr bool kWhole = true;
+  template <class T>
+  static T apply(T x) {
+    return math::log(x);
   }
 };
 
@@ -24,7 +26,7 @@ Op log_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = block_kernels<Log>(),
+          .kernels = unary_kernels<Log, float, double>(),
           .in_place = true};
 }
 

@@ -2,7 +2,8 @@
 // address of the row; partial results let the compiler use vectors.
 #pragma once
 
-#include "ops/eigen_blocks.hpp"
+#include "ops/elementwise.hpp"
+#include "ops/vector_math.hpp"
 
 namespace troupe {
 
@@ -33,11 +34,19 @@ T row_sum(const T* x, int64_t n) {
   return part[0];
 }
 
+struct ExpOfDifference {
+  static constexpr bool kWhole = true;
+  template <class T>
+  static T apply(T x, T max) {
+    return math::exp(x - max);
+  }
+};
+
 // y = e^(x - max). Returns the sum of y. y may be x. Without `max`, e^800 would be infinite; the
 // result is the same.
 template <class T>
 T row_exp(const T* x, T* y, int64_t n, T max) {
-  map_blocks(x, y, n, [max](const auto& block) { return (block - max).exp(); });
+  zip_elements<ExpOfDifference, 1, 0>(x, &max, y, n);
   return row_sum(y, n);
 }
 

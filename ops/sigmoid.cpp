@@ -1,5 +1,6 @@
 // Sigmoid: y = 1 / (1 + e^-x), element-wise.
-#include "ops/eigen_blocks.hpp"
+#include "ops/elementwise.hpp"
+#include "ops/vector_math.hpp"
 
 namespace troupe {
 namespace {
@@ -11,9 +12,10 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 struct Sigmoid {
-  template <class Block>
-  static auto apply(const Block& x) {
-    return x.logistic();
+  static constexpr bool kWhole = true;
+  template <class T>
+  static T apply(T x) {
+    return 1 / (1 + math::exp(-x));
   }
 };
 
@@ -25,7 +27,7 @@ Op sigmoid_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = block_kernels<Sigmoid>(),
+          .kernels = unary_kernels<Sigmoid, float, double>(),
           .in_place = true};
 }
 

@@ -1,5 +1,6 @@
 // Tanh: y = tanh(x), element-wise.
-#include "ops/eigen_blocks.hpp"
+#include "ops/elementwise.hpp"
+#include "ops/vector_math.hpp"
 
 namespace troupe {
 namespace {
@@ -11,9 +12,10 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 struct Tanh {
-  template <class Block>
-  static auto apply(const Block& x) {
-    return x.tanh();
+  static constexpr bool kWhole = true;
+  template <class T>
+  static T apply(T x) {
+    return math::tanh(x);
   }
 };
 
@@ -25,7 +27,7 @@ Op tanh_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = block_kernels<Tanh>(),
+          .kernels = unary_kernels<Tanh, float, double>(),
           .in_place = true};
 }
 

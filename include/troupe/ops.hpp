@@ -16,6 +16,11 @@
 #include <vector>
 
 #include "troupe/graph.hpp"
+#include "troupe/ops/arrays.hpp"
+#include "troupe/ops/elementwise.hpp"
+#include "troupe/ops/linear_algebra.hpp"
+#include "troupe/ops/reductions.hpp"
+#include "troupe/ops/sorting.hpp"
 
 namespace troupe {
 

@@ -1,0 +1,7 @@
+// Reductions and scans beyond those of troupe/ops.hpp. Everything that troupe/ops.hpp says of its
+// functions holds for these.
+#pragma once
+
+#include "troupe/graph.hpp"
+
+namespace troupe {}  // namespace troupe
