@@ -19,6 +19,7 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     TROUPE_CHECK(host.device, "device ", partition.device, " is not one of ", process.task());
     host.tracer = &process.tracer();
     host.lanes = process.lanes();
+    host.op_lanes = &process.op_lanes();
     host.edge_memory = [&process](const Edge& edge) {
       Device* to = process.device(edge.destination);
       return to ? to->staging() : nullptr;

@@ -13,6 +13,7 @@
 #include "actors/lane_scheduler.hpp"
 #include "actors/messages.hpp"
 #include "actors/worker.hpp"
+#include "devices/lanes.hpp"
 #include "net/caf_bridge.hpp"
 #include "troupe/device_name.hpp"
 
@@ -88,6 +89,23 @@ void want_threads(int lanes) {
                 "; ask for fewer threads, or raise the limits (ulimit -u, ulimit -v, the pids of "
                 "a container)");
 }
+
+// Helps with the op under way, on whichever lane of the scheduler takes it. It may wait there in
+// several places.
+class IdleLane final : public caf::resumable, public caf::ref_counted {
+ public:
+  explicit IdleLane(std::weak_ptr<Lanes> lanes) : lanes_(std::move(lanes)) {}
+  resume_result resume(caf::execution_unit*, size_t) override {
+    if (const auto lanes = lanes_.lock()) lanes->help();
+    return awaiting_message;
+  }
+  subtype_t subtype() const override { return function_object; }
+  void intrusive_ptr_add_ref_impl() override { ref(); }
+  void intrusive_ptr_release_impl() override { deref(); }
+
+ private:
+  const std::weak_ptr<Lanes> lanes_;  // a helper may come when the process has gone
+};
 
 std::shared_ptr<const Registry> ops_of(const ProcessOptions& options) {
   return options.ops ? options.ops : builtin_ops();
@@ -193,7 +211,27 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   make_actors();
 }
 
+// One lane fewer than there are: who runs the op is one, too.
+void Process::make_op_lanes() {
+  if (simulated_ || lanes_ < 2) {
+    op_lanes_ = std::make_shared<Lanes>();
+    return;
+  }
+  struct Asked {
+    caf::intrusive_ptr<IdleLane> helper;
+  };
+  const auto asked = std::make_shared<Asked>();
+  op_lanes_ = std::make_shared<Lanes>(lanes_ - 1, [asked, system = system_](int n) {
+    for (int i = 0; i < n; ++i) {
+      asked->helper->ref();  // the scheduler's
+      system->scheduler().enqueue(asked->helper.get());
+    }
+  });
+  asked->helper = caf::make_counted<IdleLane>(op_lanes_);
+}
+
 void Process::make_actors() {
+  make_op_lanes();
   for (const auto& device : devices_) {
     device_actors_.push_back(spawn_device(*system_, *device));
     track(caf::actor_cast<caf::actor>(device_actors_.back()));

@@ -23,6 +23,7 @@
 namespace troupe {
 
 class Disk;
+class Lanes;
 class Shard;
 
 struct ClusterOptions {
@@ -76,6 +77,7 @@ class Process {
   Disk* disk() const { return disk_; }  // null: the real one
   const std::function<void(Shard&)>& on_shard() const { return on_shard_; }
   int lanes() const { return lanes_; }
+  Lanes& op_lanes() const { return *op_lanes_; }
   Tracer& tracer() { return tracer_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }
   ProcessServices& services() { return *services_; }
@@ -100,12 +102,14 @@ class Process {
 
  private:
   void make_devices(const ProcessOptions& options);
+  void make_op_lanes();
   void make_actors();
 
   const std::string task_;
   const uint64_t incarnation_;
   const std::shared_ptr<const Registry> ops_;
   int lanes_ = 1;
+  std::shared_ptr<Lanes> op_lanes_;
   std::shared_ptr<spdlog::logger> log_;
   Tracer tracer_;
   // In this order they are made, and in the reverse one they go.

@@ -36,12 +36,15 @@ struct EdgeCount {
   friend bool operator==(const EdgeCount&, const EdgeCount&) = default;
 };
 
+class Lanes;
+
 // What a stage needs of the process it is in. All of it outlives the stage.
 struct StageHost {
   caf::actor_system* system = nullptr;
   Device* device = nullptr;
   Tracer* tracer = nullptr;
-  int lanes = 1;  // threads that may run kernels side by side
+  int lanes = 1;              // threads that may run kernels side by side
+  Lanes* op_lanes = nullptr;  // for the jobs of one kernel; null: its own thread does them
   // Where a value that leaves over that edge is made; nullptr: where all others are.
   std::function<Memory*(const Edge&)> edge_memory;
   std::function<void(const std::string&)> warn;  // one line for a person

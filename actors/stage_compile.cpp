@@ -148,6 +148,7 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
       case PartKind::op: {
         const Node& graph_node = graph_->node(part.node);
         views_[i] = NodeView::make(graph_node, *host_.device->kernel_for(graph_node));
+        views_[i].lanes = host_.op_lanes;
         node.view = &views_[i];
         node.run = views_[i].kernel->run;
         TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ",

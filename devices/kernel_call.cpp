@@ -5,6 +5,8 @@
 
 #include <numeric>
 
+#include "devices/lanes.hpp"
+
 namespace troupe {
 namespace {
 
@@ -120,6 +122,12 @@ Tensor& KernelContext::output(int i, const Shape& shape) {
 
 Tensor KernelContext::scratch(DType dtype, const Shape& shape) {
   return memory_->make(dtype, shape);
+}
+
+void KernelContext::run_jobs(int64_t jobs, void (*job)(const void*, int64_t),
+                             const void* context) const {
+  if (view_->lanes) return view_->lanes->run(jobs, job, context);
+  for (int64_t i = 0; i < jobs; ++i) job(context, i);
 }
 
 const Node& KernelContext::node() const { return *view_->node; }

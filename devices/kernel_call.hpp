@@ -10,6 +10,8 @@
 
 namespace troupe {
 
+class Lanes;
+
 // What stays the same over all firings of a node on a device.
 struct alignas(64) NodeView {
   // The first line is what a firing reads: output 0 as long as it fits (see Tensor::type_of), the
@@ -25,6 +27,7 @@ struct alignas(64) NodeView {
     Shape shape;
   };
   std::vector<Out> outputs;
+  Lanes* lanes = nullptr;  // for the kernel's jobs; null: its own thread does them all
 
   static NodeView make(const Node& node, const Kernel& kernel);  // calls kernel.prepare
 };

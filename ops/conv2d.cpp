@@ -21,18 +21,14 @@ std::vector<Output> gradient(const GradientContext& ctx) {
           conv2d_filter_gradient(dy, x, filter, options)};
 }
 
-std::unique_ptr<ConvolutionPass> compile(const ConvolutionSizes& sizes) {
-  const ConvolutionTypes types(sizes);
+CompiledConvolution compile(const ConvolutionTypes& types) {
   const auto desc = types.forward();
   const auto filter = desc.weights_desc();
-  auto pass = std::make_unique<ConvolutionPass>();
-  pass->convolution = std::make_unique<OneDnnPrimitive>(
-      dnnl::convolution_forward(desc), desc.scratchpad_desc(),
-      std::vector<OneDnnPrimitive::Argument>{
-          {DNNL_ARG_SRC, types.x}, {DNNL_ARG_WEIGHTS, filter}, {DNNL_ARG_DST, types.y}});
-  pass->reorder = onednn_reorder(types.filter, filter);
-  pass->filter_bytes = static_cast<int64_t>(filter.get_size());
-  return pass;
+  return {std::make_unique<OneDnnPrimitive>(
+              dnnl::convolution_forward(desc), desc.scratchpad_desc(),
+              std::vector<OneDnnPrimitive::Argument>{
+                  {DNNL_ARG_SRC, types.x}, {DNNL_ARG_WEIGHTS, filter}, {DNNL_ARG_DST, types.y}}),
+          filter};
 }
 
 void cpu_f32(KernelContext& ctx) {

@@ -3,6 +3,7 @@
 //   filter_like, dfilter: [height, width, in, out]
 // Only the shape of filter_like is read.
 #include "ops/convolution.hpp"
+#include "ops/elementwise.hpp"
 
 namespace troupe {
 namespace {
@@ -21,29 +22,52 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {conv2d(x, ddf, options), conv2d_input_gradient(dy, ddf, x, options), Output{}};
 }
 
-std::unique_ptr<ConvolutionPass> compile(const ConvolutionSizes& sizes) {
-  const ConvolutionTypes types(sizes);
+CompiledConvolution compile(const ConvolutionTypes& types) {
   const auto desc = types.backward<dnnl::convolution_backward_weights>();
   const auto dfilter = desc.diff_weights_desc();
-  auto pass = std::make_unique<ConvolutionPass>();
-  pass->convolution = std::make_unique<OneDnnPrimitive>(
-      dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
-      std::vector<OneDnnPrimitive::Argument>{
-          {DNNL_ARG_SRC, types.x}, {DNNL_ARG_DIFF_DST, types.y}, {DNNL_ARG_DIFF_WEIGHTS, dfilter}});
-  pass->reorder = onednn_reorder(dfilter, types.filter);
-  pass->filter_bytes = static_cast<int64_t>(dfilter.get_size());
-  return pass;
+  return {std::make_unique<OneDnnPrimitive>(
+              dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
+              std::vector<OneDnnPrimitive::Argument>{{DNNL_ARG_SRC, types.x},
+                                                     {DNNL_ARG_DIFF_DST, types.y},
+                                                     {DNNL_ARG_DIFF_WEIGHTS, dfilter}}),
+          dfilter};
+}
+
+// parts[0] += all others, as a tree: element for element, so any range of them is a job.
+void sum_parts(const KernelContext& ctx, float* parts, int64_t count, int64_t size) {
+  in_parts(ctx, size, [=](int64_t at, int64_t length) {
+    for (int64_t step = 1; step < count; step *= 2)
+      for (int64_t i = 0; i + step < count; i += 2 * step) {
+        float* const sum = parts + i * size + at;
+        zip_elements<Add, 1, 1>(static_cast<const float*>(sum),
+                                static_cast<const float*>(sum + step * size), sum, length);
+      }
+  });
 }
 
 void cpu_f32(KernelContext& ctx) {
   const Tensor &dy = ctx.input(0), &x = ctx.input(1);
   const auto pass = convolution_pass(ctx, x.shape(), ctx.input(2).shape(), compile);
   if (!pass) return;
-  const Tensor& dfilter = ctx.output();
-  if (!pass->reorder) return pass->convolution->execute(ctx, {x.raw(), dy.raw(), dfilter.raw()});
-  const Tensor packed = ctx.scratch(DType::u8, Shape{pass->filter_bytes});
-  pass->convolution->execute(ctx, {x.raw(), dy.raw(), packed.raw()});
-  pass->reorder->execute(ctx, {packed.raw(), dfilter.raw()});
+  Tensor& dfilter = ctx.output();
+  // Each job's sum stands by itself.
+  const int64_t size = pass->filter_bytes / static_cast<int64_t>(sizeof(float));
+  const bool straight = pass->jobs() == 1 && !pass->unpack;
+  Tensor parts;
+  if (!straight) parts = ctx.scratch(DType::f32, Shape{pass->jobs() * size});
+  float* const sums = straight ? dfilter.mutable_data<float>() : parts.mutable_data<float>();
+  const float *from = x.data<float>(), *slopes = dy.data<float>();
+  const int64_t image_x = x.size() / pass->batch, image_y = dy.size() / pass->batch;
+  pass->run(ctx, [&](int64_t job, int64_t first) {
+    return std::array<const void*, 3>{from + first * image_x, slopes + first * image_y,
+                                      sums + job * size};
+  });
+  if (straight) return;
+  sum_parts(ctx, sums, pass->jobs(), size);
+  if (pass->unpack)
+    pass->unpack->execute(ctx, {sums, dfilter.raw()});
+  else
+    std::copy_n(sums, dfilter.size(), dfilter.mutable_data<float>());
 }
 
 void cpu_f64(KernelContext& ctx) {

@@ -22,18 +22,15 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {conv2d(ddx, filter, options), conv2d_filter_gradient(dy, ddx, filter, options), Output{}};
 }
 
-std::unique_ptr<ConvolutionPass> compile(const ConvolutionSizes& sizes) {
-  const ConvolutionTypes types(sizes);
+CompiledConvolution compile(const ConvolutionTypes& types) {
   const auto desc = types.backward<dnnl::convolution_backward_data>();
   const auto filter = desc.weights_desc();
-  auto pass = std::make_unique<ConvolutionPass>();
-  pass->convolution = std::make_unique<OneDnnPrimitive>(
-      dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
-      std::vector<OneDnnPrimitive::Argument>{
-          {DNNL_ARG_DIFF_DST, types.y}, {DNNL_ARG_WEIGHTS, filter}, {DNNL_ARG_DIFF_SRC, types.x}});
-  pass->reorder = onednn_reorder(types.filter, filter);
-  pass->filter_bytes = static_cast<int64_t>(filter.get_size());
-  return pass;
+  return {std::make_unique<OneDnnPrimitive>(
+              dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
+              std::vector<OneDnnPrimitive::Argument>{{DNNL_ARG_DIFF_DST, types.y},
+                                                     {DNNL_ARG_WEIGHTS, filter},
+                                                     {DNNL_ARG_DIFF_SRC, types.x}}),
+          filter};
 }
 
 void cpu_f32(KernelContext& ctx) {

@@ -1,7 +1,26 @@
 // What conv2d and its two gradients share.
 #include "ops/convolution.hpp"
 
+#include <cmath>
+
 namespace troupe {
+namespace {
+
+// At least four images, and at least 2^21 multiplications, about 20 us. The partial sums of a large
+// filter cost as much as some images.
+int64_t images_of_job(const ConvolutionSizes& s) {
+  constexpr double kJobMin = 1 << 21;
+  const int64_t filter = s.window_height * s.window_width * s.in * s.out;
+  const double one = static_cast<double>(filter) * static_cast<double>(s.down.size) *
+                     static_cast<double>(s.across.size);
+  const int64_t least = filter > 1 << 18 ? 8 : 4;
+  const int64_t images = one * static_cast<double>(least) >= kJobMin
+                             ? least
+                             : static_cast<int64_t>(std::ceil(kJobMin / one));
+  return s.batch < 2 * images ? s.batch : images;
+}
+
+}  // namespace
 
 std::vector<AttrSpec> convolution_attrs() {
   return {{"stride", AttrKind::integer, int64_t{1}}, {"same_padding", AttrKind::boolean, true}};
@@ -99,20 +118,49 @@ std::shared_ptr<const ConvolutionPass> convolution_pass(KernelContext& ctx, cons
   Tensor& output = ctx.output();
   const auto& state = ctx.state<ConvolutionState>();
   const ConvolutionSizes sizes(x, filter, state.options);
-  if (!sizes.is_empty()) return state.passes.get(sizes.key(), [&] { return compile(sizes); });
+  if (!sizes.is_empty())
+    return state.passes.get(sizes.key(),
+                            [&] { return std::make_unique<ConvolutionPass>(sizes, compile); });
   std::fill_n(output.mutable_data<float>(), output.size(), 0.0f);
   return nullptr;
+}
+
+ConvolutionPass::ConvolutionPass(const ConvolutionSizes& sizes, CompileConvolution* compile)
+    : batch(sizes.batch), images(images_of_job(sizes)) {
+  ConvolutionSizes part = sizes;
+  const auto compile_part = [&](int64_t n, const dnnl::memory::desc* filter) {
+    part.batch = n;
+    ConvolutionTypes types(part);
+    if (filter) types.any_filter = *filter;
+    CompiledConvolution out = compile(types);
+    scratch_bytes = std::max(scratch_bytes, (out.primitive->scratch_bytes() + 63) / 64 * 64);
+    return out;
+  };
+  CompiledConvolution compiled = compile_part(images, nullptr);
+  job = std::move(compiled.primitive);
+  if (const int64_t left = batch % images; left > 0)
+    rest = compile_part(left, &compiled.filter).primitive;
+  const ConvolutionTypes types(sizes);
+  pack = onednn_reorder(types.filter, compiled.filter);
+  unpack = onednn_reorder(compiled.filter, types.filter);
+  filter_bytes = static_cast<int64_t>(compiled.filter.get_size());
 }
 
 void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tensor& images) {
   const void* filter = ctx.input(1).raw();
   Tensor packed;
-  if (pass.reorder) {
+  if (pass.pack) {
     packed = ctx.scratch(DType::u8, Shape{pass.filter_bytes});
-    pass.reorder->execute(ctx, {filter, packed.raw()});
+    pass.pack->execute(ctx, {filter, packed.raw()});
     filter = packed.raw();
   }
-  pass.convolution->execute(ctx, {images.raw(), filter, ctx.output().raw()});
+  Tensor& output = ctx.output();
+  const auto* from = images.data<float>();
+  auto* to = output.mutable_data<float>();
+  const int64_t image_in = images.size() / pass.batch, image_out = output.size() / pass.batch;
+  pass.run(ctx, [&](int64_t, int64_t first) {
+    return std::array<const void*, 3>{from + first * image_in, filter, to + first * image_out};
+  });
 }
 
 }  // namespace troupe

@@ -77,16 +77,42 @@ struct ConvolutionTypes {
   }
 };
 
-// A compiled pass. `reorder` moves the filter, or its gradient, between our layout and oneDNN's;
-// nullptr when they agree.
+// A pass over some images, and the layout of the filter, or of its gradient, that oneDNN chose.
+struct CompiledConvolution {
+  std::unique_ptr<OneDnnPrimitive> primitive;
+  dnnl::memory::desc filter;
+};
+using CompileConvolution = CompiledConvolution(const ConvolutionTypes& types);
+
+// A pass over all images, in jobs of a few images each. How many is part of the numerics, as a
+// filter's gradient is a sum over jobs, so it follows from the sizes alone.
 struct ConvolutionPass {
-  std::unique_ptr<OneDnnPrimitive> convolution;
-  std::unique_ptr<OneDnnPrimitive> reorder;
-  int64_t filter_bytes = 0;  // in oneDNN's layout
+  ConvolutionPass(const ConvolutionSizes& sizes, CompileConvolution* compile);
+
+  int64_t batch = 0, images = 0;            // of all; of a job
+  std::unique_ptr<OneDnnPrimitive> job;     // the pass over `images`
+  std::unique_ptr<OneDnnPrimitive> rest;    // over those that are left at the end, if any are
+  std::unique_ptr<OneDnnPrimitive> pack;    // the filter from our layout to oneDNN's, and
+  std::unique_ptr<OneDnnPrimitive> unpack;  // back; null when they agree
+  int64_t filter_bytes = 0;                 // in oneDNN's layout
+  int64_t scratch_bytes = 0;                // of a job; a multiple of 64
+
+  int64_t jobs() const { return (batch + images - 1) / images; }
+  // Runs all jobs. addresses(job, its first image) gives what `compile` lists as arguments.
+  template <class Addresses>
+  void run(KernelContext& ctx, const Addresses& addresses) const {
+    Tensor scratch;
+    if (scratch_bytes > 0) scratch = ctx.scratch(DType::u8, Shape{scratch_bytes * jobs()});
+    uint8_t* const at = scratch.defined() ? scratch.mutable_data<uint8_t>() : nullptr;
+    ctx.parallel(jobs(), [&](int64_t i) {
+      const bool whole = (i + 1) * images <= batch;
+      const std::array<const void*, 3> given = addresses(i, i * images);
+      (whole ? *job : *rest)
+          .execute(ctx, {given[0], given[1], given[2]}, at ? at + i * scratch_bytes : nullptr);
+    });
+  }
 };
 
-// Kernels ask for their pass by sizes, and it is compiled once.
-using CompileConvolution = std::unique_ptr<ConvolutionPass>(const ConvolutionSizes& sizes);
 struct ConvolutionState final : KernelState {
   Conv2dOptions options;
   ShapeCache<std::array<int64_t, 8>, ConvolutionPass> passes;
@@ -100,7 +126,7 @@ std::shared_ptr<const ConvolutionPass> convolution_pass(KernelContext& ctx, cons
                                                         const Shape& filter,
                                                         CompileConvolution* compile);
 // Runs a pass that turns images and the filter, input 1, into images: conv2d and its input
-// gradient.
+// gradient. Arguments: images, filter, output.
 void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tensor& images);
 
 // The f64 kernel of all three, plain loops: adds up in the output what

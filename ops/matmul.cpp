@@ -3,7 +3,10 @@
 //   b: [..., k, n], or [..., n, k] with transpose_b
 //   c: [..., m, n]. Leading dimensions agree, or one side has none and stands for all.
 // f32 runs in oneDNN; f64 and integers, which wrap around, in a loop of our own.
+#include <cmath>
 #include <cstring>
+#include <map>
+#include <tuple>
 
 #include "ops/axes.hpp"
 #include "ops/elementwise.hpp"
@@ -100,9 +103,71 @@ Sizes sizes_of(const Side& a, const Side& b) {
   return s;
 }
 
+// A part of the result that one job makes: some rows and columns, or some of the products.
+struct Block {
+  int64_t batch_a = 1, batch_b = 1, rows = 0, columns = 0;
+  bool operator<(const Block& o) const {
+    return std::tie(batch_a, batch_b, rows, columns) <
+           std::tie(o.batch_a, o.batch_b, o.rows, o.columns);
+  }
+};
+
+// How a product is cut, by its sizes alone, as the cut is part of the numerics: oneDNN sums in
+// another order for another number of columns. A job of 2^21 multiplications takes about 20 us.
+struct Cut {
+  static constexpr int64_t kColumns = 512, kRows = 512, kRowsUnit = 32;
+  static constexpr double kJobMin = 1 << 21;
+  Sizes s;
+  int64_t batch = 1, rows = 0, columns = 0;  // of a job; the last one of a row of jobs has fewer
+
+  explicit Cut(const Sizes& sizes) : s(sizes), batch(sizes.batch), rows(s.m), columns(s.n) {
+    // Multiplications as a real number: their count may be more than an integer holds.
+    const auto work = [](int64_t rows, int64_t inner, int64_t columns) {
+      return static_cast<double>(rows) * static_cast<double>(inner) * static_cast<double>(columns);
+    };
+    const auto at_least = [](double one) {  // how many of `one` make a job
+      return one >= kJobMin ? 1 : static_cast<int64_t>(std::ceil(kJobMin / one));
+    };
+    const double one = work(s.m, s.k, s.n);
+    if (s.batch > 1) {
+      batch = std::min(s.batch, at_least(one));
+    } else if (one >= 2 * kJobMin && s.n >= 2 * kColumns) {
+      columns = std::min(s.n, kColumns * at_least(work(s.m, s.k, kColumns)));
+      if (s.m >= 2 * kRows && columns == kColumns) rows = kRows;
+    } else if (one >= 2 * kJobMin && s.m >= 2 * kRowsUnit) {
+      rows = std::min(s.m, kRowsUnit * at_least(work(kRowsUnit, s.k, s.n)));
+    }
+  }
+  int64_t jobs_along(int64_t size, int64_t part) const { return (size + part - 1) / part; }
+  int64_t jobs() const {
+    return jobs_along(s.batch, batch) * jobs_along(s.m, rows) * jobs_along(s.n, columns);
+  }
+  // Where job `job` begins, and what it makes.
+  struct Job {
+    int64_t first, row, column;
+    Block block;
+  };
+  Job job(int64_t job) const {
+    const int64_t across = jobs_along(s.n, columns), down = jobs_along(s.m, rows);
+    Job out{job / (across * down) * batch, job / across % down * rows, job % across * columns, {}};
+    const int64_t products = std::min(batch, s.batch - out.first);
+    out.block = {s.batch_a > 1 ? products : 1, s.batch_b > 1 ? products : 1,
+                 std::min(rows, s.m - out.row), std::min(columns, s.n - out.column)};
+    return out;
+  }
+};
+
+// What is compiled for one size of product.
+struct MatmulPlan {
+  explicit MatmulPlan(const Sizes& sizes) : cut(sizes) {}
+  const Cut cut;
+  std::map<Block, std::unique_ptr<OneDnnPrimitive>> primitives;  // at most four
+  int64_t scratch_bytes = 0;                                     // of a job; a multiple of 64
+};
+
 struct MatmulState final : KernelState {
   bool transpose_a = false, transpose_b = false;
-  ShapeCache<std::array<int64_t, 5>, OneDnnPrimitive> primitives;
+  ShapeCache<std::array<int64_t, 5>, MatmulPlan> plans;
 };
 
 Sizes sizes_of(const KernelContext& ctx, const MatmulState& state) {
@@ -110,23 +175,25 @@ Sizes sizes_of(const KernelContext& ctx, const MatmulState& state) {
                   Side{ctx.input(1).shape(), state.transpose_b});
 }
 
-std::unique_ptr<OneDnnPrimitive> compile(const Sizes& s, bool transpose_a, bool transpose_b) {
+std::unique_ptr<OneDnnPrimitive> compile(const Sizes& s, const Block& block, bool transpose_a,
+                                         bool transpose_b) {
   using dnnl::memory;
-  const auto stacked_type = [](int64_t batch, int64_t rows, int64_t columns, bool transposed) {
-    const memory::dims strides = transposed ? memory::dims{rows * columns, 1, rows}
-                                            : memory::dims{rows * columns, columns, 1};
-    return memory::desc({batch, rows, columns}, memory::data_type::f32, strides);
+  // rows x columns out of a matrix of `whole_rows` x `whole_columns`, or of several.
+  const auto type = [&](int64_t batch, int64_t rows, int64_t columns, int64_t whole_rows,
+                        int64_t whole_columns, bool transposed) {
+    memory::dims sizes{rows, columns};
+    memory::dims strides =
+        transposed ? memory::dims{1, whole_rows} : memory::dims{whole_columns, 1};
+    if (block.batch_a > 1 || block.batch_b > 1) {
+      sizes.insert(sizes.begin(), batch);
+      strides.insert(strides.begin(), whole_rows * whole_columns);
+    }
+    return memory::desc(sizes, memory::data_type::f32, strides);
   };
-  const auto type = [](int64_t rows, int64_t columns, bool transposed) {
-    const memory::dims strides = transposed ? memory::dims{1, rows} : memory::dims{columns, 1};
-    return memory::desc({rows, columns}, memory::data_type::f32, strides);
-  };
-  const bool plain = s.batch == 1;
-  const auto a =
-      plain ? type(s.m, s.k, transpose_a) : stacked_type(s.batch_a, s.m, s.k, transpose_a);
-  const auto b =
-      plain ? type(s.k, s.n, transpose_b) : stacked_type(s.batch_b, s.k, s.n, transpose_b);
-  const auto c = plain ? type(s.m, s.n, false) : stacked_type(s.batch, s.m, s.n, false);
+  const auto a = type(block.batch_a, block.rows, s.k, s.m, s.k, transpose_a);
+  const auto b = type(block.batch_b, s.k, block.columns, s.k, s.n, transpose_b);
+  const auto c =
+      type(std::max(block.batch_a, block.batch_b), block.rows, block.columns, s.m, s.n, false);
   const dnnl::matmul::primitive_desc desc({a, b, c}, onednn_attr(), onednn_engine());
   return std::make_unique<OneDnnPrimitive>(
       dnnl::matmul(desc), desc.scratchpad_desc(),
@@ -134,9 +201,19 @@ std::unique_ptr<OneDnnPrimitive> compile(const Sizes& s, bool transpose_a, bool 
           {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
 }
 
-std::shared_ptr<const OneDnnPrimitive> primitive_for(const MatmulState& state, const Sizes& s) {
-  return state.primitives.get({s.batch_a, s.batch_b, s.m, s.k, s.n},
-                              [&] { return compile(s, state.transpose_a, state.transpose_b); });
+std::shared_ptr<const MatmulPlan> plan_for(const MatmulState& state, const Sizes& s) {
+  return state.plans.get({s.batch_a, s.batch_b, s.m, s.k, s.n}, [&] {
+    auto plan = std::make_unique<MatmulPlan>(s);
+    for (int64_t i = 0; i < plan->cut.jobs(); ++i) {
+      const Block block = plan->cut.job(i).block;
+      auto& primitive = plan->primitives[block];
+      if (primitive) continue;
+      primitive = compile(s, block, state.transpose_a, state.transpose_b);
+      plan->scratch_bytes =
+          std::max(plan->scratch_bytes, (primitive->scratch_bytes() + 63) / 64 * 64);
+    }
+    return plan;
+  });
 }
 
 std::unique_ptr<KernelState> prepare(const Node& node) {
@@ -152,21 +229,39 @@ std::unique_ptr<KernelState> prepare_f32(const Node& node) {
   const auto& known = static_cast<const MatmulState&>(*state);
   const Shape &a = node.inputs[0].shape(), &b = node.inputs[1].shape();
   if (a.is_known() && b.is_known() && a.size() > 0 && b.size() > 0)
-    primitive_for(known, sizes_of(Side{a, known.transpose_a}, Side{b, known.transpose_b}));
+    plan_for(known, sizes_of(Side{a, known.transpose_a}, Side{b, known.transpose_b}));
   return state;
 }
 
 void cpu_f32(KernelContext& ctx) {
   check_actual_shapes(ctx);
-  Tensor& c = ctx.output();
-  if (c.size() == 0) return;
+  Tensor& output = ctx.output();
+  if (output.size() == 0) return;
   const auto& state = ctx.state<MatmulState>();
   const Sizes s = sizes_of(ctx, state);
   if (s.k == 0) {  // no products to sum
-    std::memset(c.mutable_raw(), 0, static_cast<size_t>(c.byte_size()));
+    std::memset(output.mutable_raw(), 0, static_cast<size_t>(output.byte_size()));
     return;
   }
-  primitive_for(state, s)->execute(ctx, {ctx.input(0).raw(), ctx.input(1).raw(), c.raw()});
+  const auto plan = plan_for(state, s);
+  const Cut& cut = plan->cut;
+  Tensor scratch;
+  if (plan->scratch_bytes > 0)
+    scratch = ctx.scratch(DType::u8, Shape{plan->scratch_bytes * cut.jobs()});
+  uint8_t* const scratch_at = scratch.defined() ? scratch.mutable_data<uint8_t>() : nullptr;
+  const float *a = ctx.input(0).data<float>(), *b = ctx.input(1).data<float>();
+  float* c = output.mutable_data<float>();
+  ctx.parallel(cut.jobs(), [&](int64_t i) {
+    const Cut::Job job = cut.job(i);
+    const int64_t at_a = (s.batch_a > 1 ? job.first * s.m * s.k : 0) +
+                         job.row * (state.transpose_a ? 1 : s.k),
+                  at_b = (s.batch_b > 1 ? job.first * s.k * s.n : 0) +
+                         job.column * (state.transpose_b ? s.k : 1),
+                  at_c = job.first * s.m * s.n + job.row * s.n + job.column;
+    plan->primitives.at(job.block)->execute(
+        ctx, {a + at_a, b + at_b, c + at_c},
+        scratch_at ? scratch_at + i * plan->scratch_bytes : nullptr);
+  });
 }
 
 // c += a * b with rows of b in their order, so that the inner loop runs along rows of b and c.

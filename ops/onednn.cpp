@@ -68,8 +68,17 @@ std::unique_ptr<OneDnnPrimitive::Call> OneDnnPrimitive::take_call() const {
   return call;
 }
 
+int64_t OneDnnPrimitive::scratch_bytes() const { return static_cast<int64_t>(scratch_.get_size()); }
+
 void OneDnnPrimitive::execute(KernelContext& ctx,
                               std::initializer_list<const void*> addresses) const {
+  Tensor scratch;
+  if (scratch_bytes() > 0) scratch = ctx.scratch(DType::u8, Shape{scratch_bytes()});
+  execute(ctx, addresses, scratch.defined() ? scratch.mutable_raw() : nullptr);
+}
+
+void OneDnnPrimitive::execute(const KernelContext& ctx,
+                              std::initializer_list<const void*> addresses, void* scratch) const {
   TROUPE_CHECK(addresses.size() == arguments_.size(), "a primitive with ", arguments_.size(),
                " arguments got ", addresses.size());
   const OneOpenMpThread one_thread;
@@ -81,11 +90,7 @@ void OneDnnPrimitive::execute(KernelContext& ctx,
     if (status != dnnl_success) fail("setting an argument", status, "");
   };
   for (const void* address : addresses) set(address);
-  Tensor scratch;
-  if (i < call->arguments.size()) {
-    scratch = ctx.scratch(DType::u8, Shape{static_cast<int64_t>(scratch_.get_size())});
-    set(scratch.raw());
-  }
+  if (i < call->arguments.size()) set(scratch);
   const auto status =
       dnnl_primitive_execute(primitive_.get(), stream_of_thread().get(),
                              static_cast<int>(call->arguments.size()), call->arguments.data());

@@ -49,6 +49,11 @@ class OneDnnPrimitive {
   // `addresses`: of the arguments, in their order. Nothing is written to those that the primitive
   // reads. Any thread.
   void execute(KernelContext& ctx, std::initializer_list<const void*> addresses) const;
+  // The same with scratch memory of the caller's, scratch_bytes() at an address that is a multiple
+  // of 64: for jobs, which may not ask for memory.
+  void execute(const KernelContext& ctx, std::initializer_list<const void*> addresses,
+               void* scratch) const;
+  int64_t scratch_bytes() const;
 
  private:
   // Memory objects of one execution; creating them costs as much as a tiny primitive, so idle ones

@@ -116,6 +116,16 @@ class KernelContext {
   void set_output(int i, Tensor value) { outputs_[i] = std::move(value); }  // passes a value on
   Tensor scratch(DType dtype, const Shape& shape);  // from the same memory, gone with the handle
 
+  // Calls f(job) for every job in [0, jobs), on this thread and on those that have nothing else to
+  // do, in any order, and returns when all are done. Cut an op by its shapes alone, into jobs of 20
+  // us or more: then its bits are the same on any number of threads. Ask for outputs and scratch
+  // before. Throws: what the lowest job that failed has thrown.
+  template <class F>
+  void parallel(int64_t jobs, const F& f) const {
+    run_jobs(
+        jobs, [](const void* context, int64_t job) { (*static_cast<const F*>(context))(job); }, &f);
+  }
+
   const Node& node() const;
   const RunContext& run() const { return *run_; }
   template <class S>
@@ -135,6 +145,7 @@ class KernelContext {
  private:
   friend struct KernelCall;  // actors/ and tests fill one in
   Tensor& make_output(int i);
+  void run_jobs(int64_t jobs, void (*job)(const void*, int64_t), const void* context) const;
   std::string where() const;
 
   const Tensor* values_ = nullptr;

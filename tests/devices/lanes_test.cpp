@@ -1,50 +1,91 @@
-// Lanes: every job once, whatever the number of helpers, with several callers, nested, and with
-// errors.
+// Lanes: every job once, whatever the number of helpers, with several callers, nested, with errors,
+// and with helpers that come late or never.
 #include "devices/lanes.hpp"
 
 #include <doctest/doctest.h>
 
-#include <set>
+#include <atomic>
+#include <condition_variable>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "troupe/error.hpp"
 
 namespace troupe {
 namespace {
 
+// Threads that help when they are asked.
+class Helpers {
+ public:
+  explicit Helpers(int n) : lanes(n, [this](int asked) { ask(asked); }) {
+    for (int i = 0; i < n; ++i) threads_.emplace_back([this] { serve(); });
+  }
+  ~Helpers() {
+    ask(1 << 20);
+    for (std::thread& thread : threads_) thread.join();
+  }
+  template <class F>
+  void run(int64_t jobs, const F& f) {
+    lanes.run(
+        jobs, [](const void* context, int64_t job) { (*static_cast<const F*>(context))(job); }, &f);
+  }
+
+  Lanes lanes;
+
+ private:
+  void ask(int n) {
+    std::lock_guard lock(mutex_);
+    asked_ += n;
+    awake_.notify_all();
+  }
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      awake_.wait(lock, [&] { return asked_ > 0; });
+      if (asked_ > 1 << 19) return;
+      --asked_;
+      lock.unlock();
+      lanes.help();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable awake_;
+  int asked_ = 0;
+  std::vector<std::thread> threads_;
+};
+
 TEST_CASE("every job runs exactly once, for any number of helpers") {
   for (int helpers : {0, 1, 3}) {
     CAPTURE(helpers);
-    Lanes lanes(helpers);
-    CHECK(lanes.size() == helpers + 1);
-    for (uint32_t jobs : {0u, 1u, 2u, 7u, 100u}) {
-      std::vector<std::atomic<int>> times(jobs);
-      lanes.run(jobs, [&](uint32_t job, int) { ++times[job]; });
+    Helpers lanes(helpers);
+    for (int64_t jobs : {0, 1, 2, 7, 100}) {
+      std::vector<std::atomic<int>> times(static_cast<size_t>(jobs));
+      lanes.run(jobs, [&](int64_t job) { ++times[static_cast<size_t>(job)]; });
       for (const auto& t : times) CHECK(t == 1);
     }
   }
 }
 
 TEST_CASE("without helpers the caller runs the jobs in order") {
-  Lanes lanes(0);
-  std::vector<uint32_t> order;
-  lanes.run(4, [&](uint32_t job, int slot) {
-    CHECK(slot == thread_slot());
-    order.push_back(job);
-  });
-  CHECK(order == std::vector<uint32_t>{0, 1, 2, 3});
+  Helpers lanes(0);
+  std::vector<int64_t> order;
+  lanes.run(4, [&](int64_t job) { order.push_back(job); });
+  CHECK(order == std::vector<int64_t>{0, 1, 2, 3});
 }
 
 TEST_CASE("several callers at once each get their own jobs done") {
-  Lanes lanes(2);
+  Helpers lanes(2);
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 3; ++caller)
     callers.emplace_back([&, caller] {
       for (int round = 0; round < 2000; ++round) {
         int64_t parts[8] = {};
-        lanes.run(8, [&](uint32_t job, int) { parts[job] = caller * 1000 + round + job; });
+        lanes.run(8, [&](int64_t job) { parts[job] = caller * 1000 + round + job; });
         int64_t sum = 0;
         for (int64_t part : parts) sum += part;
         wrong += sum != 8 * (caller * 1000 + round) + 28;
@@ -55,31 +96,38 @@ TEST_CASE("several callers at once each get their own jobs done") {
 }
 
 TEST_CASE("a job may run jobs itself") {
-  Lanes lanes(2);
+  Helpers lanes(2);
   std::atomic<int> count{0};
-  lanes.run(4, [&](uint32_t, int) { lanes.run(5, [&](uint32_t, int) { ++count; }); });
+  lanes.run(4, [&](int64_t) { lanes.run(5, [&](int64_t) { ++count; }); });
   CHECK(count == 20);
 }
 
-TEST_CASE("no two threads work under one slot number at a time") {
-  Lanes lanes(3);
-  std::vector<std::atomic<int>> busy(4096);
-  std::atomic<int> clashes{0};
-  for (int round = 0; round < 200; ++round)
-    lanes.run(16, [&](uint32_t, int slot) {
-      clashes += busy[static_cast<size_t>(slot)]++ != 0;
-      busy[static_cast<size_t>(slot)]--;
-    });
-  CHECK(clashes == 0);
+TEST_CASE("helpers that never come, or come when all is done, change nothing") {
+  int asked = 0;
+  Lanes lanes(3, [&](int n) { asked += n; });
+  for (int round = 0; round < 3; ++round) {
+    std::vector<int> times(8);
+    const auto job = [](const void* context, int64_t i) {
+      ++const_cast<std::vector<int>&>(
+          *static_cast<const std::vector<int>*>(context))[static_cast<size_t>(i)];
+    };
+    lanes.run(8, job, &times);
+    CHECK(times == std::vector<int>(8, 1));
+    CHECK(asked == 3);  // those who have not come yet are not asked again
+  }
+  for (int i = 0; i < 3; ++i) lanes.help();
+  const auto nothing = [](const void*, int64_t) {};
+  lanes.run(2, nothing, nullptr);
+  CHECK(asked == 4);
 }
 
 TEST_CASE("the error of the lowest job that failed reaches the caller, and the lanes go on") {
   for (int helpers : {0, 2}) {
     CAPTURE(helpers);
-    Lanes lanes(helpers);
+    Helpers lanes(helpers);
     for (int round = 0; round < 100; ++round) {
       try {
-        lanes.run(16, [&](uint32_t job, int) {
+        lanes.run(16, [&](int64_t job) {
           if (job % 5 == 3) throw std::runtime_error("job " + std::to_string(job));
         });
         FAIL("no error");
@@ -88,17 +136,17 @@ TEST_CASE("the error of the lowest job that failed reaches the caller, and the l
       }
     }
     std::atomic<int> count{0};
-    lanes.run(16, [&](uint32_t, int) { ++count; });
+    lanes.run(16, [&](int64_t) { ++count; });
     CHECK(count == 16);
   }
 }
 
 TEST_CASE("helpers that sleep wake up for the next run") {
-  Lanes lanes(1);
+  Helpers lanes(1);
   // Both jobs wait for each other, so one of them must be on the helper, however long it has slept.
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> arrived{0};
-    lanes.run(2, [&](uint32_t, int) {
+    lanes.run(2, [&](int64_t) {
       ++arrived;
       while (arrived < 2) std::this_thread::yield();
     });
@@ -108,10 +156,10 @@ TEST_CASE("helpers that sleep wake up for the next run") {
 }
 
 TEST_CASE("more jobs than a run can count are refused") {
-  Lanes lanes(1);
-  CHECK_THROWS_AS(lanes.run(Lanes::kJobsMax + 1, [](uint32_t, int) {}), InternalError);
+  Helpers lanes(1);
+  CHECK_THROWS_AS(lanes.run(Lanes::kJobsMax + 1, [](int64_t) {}), InternalError);
   std::atomic<int> count{0};
-  lanes.run(2, [&](uint32_t, int) { ++count; });
+  lanes.run(2, [&](int64_t) { ++count; });
   CHECK(count == 2);
 }
 
