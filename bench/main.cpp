@@ -72,7 +72,7 @@ void usage(std::ostream& out) {
          "  dispatch [--nodes N]                    cost of an op, and of an empty step\n"
          "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other "
          "processes\n"
-         "  train [--model mlp] [--threads N]       a training step in one process\n"
+         "  train [--model mlp|cnn] [--threads N]   a training step in one process\n"
          "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed over "
          "loopback\n"
          "  footprint [--seconds S]                 an idle actor-node in a cluster of five\n";
