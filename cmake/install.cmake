@@ -8,7 +8,7 @@ set(troupe_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 install(TARGETS troupe EXPORT troupe-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT troupe-targets NAMESPACE troupe:: DESTINATION ${troupe_package_dir})
-install(TARGETS actor-node RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS actor-node troupe_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 configure_package_config_file(cmake/troupe-config.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/troupe-config.cmake"
   INSTALL_DESTINATION ${troupe_package_dir})

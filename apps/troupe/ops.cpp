@@ -1,0 +1,77 @@
+// troupe ops: the registry as a table.
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
+#include <set>
+
+#include "apps/troupe/verbs.hpp"
+#include "troupe/op.hpp"
+
+using namespace troupe;
+
+namespace {
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
+  return out.empty() ? "-" : out;
+}
+
+std::string attributes(const Op& op) {
+  std::vector<std::string> words;
+  for (const AttrSpec& attr : op.attrs)
+    words.push_back(attr.default_value ? attr.name + "?" : attr.name);
+  return joined(words, " ");
+}
+
+// Of the CPU's kernels, in the order that the op gives.
+std::string dtypes(const Op& op) {
+  std::vector<std::string> words;
+  for (const Kernel& kernel : op.kernels)
+    if (kernel.device == DeviceKind::cpu)
+      words.push_back(kernel.dtype == DType::none ? "any" : to_string(kernel.dtype));
+  return joined(words, " ");
+}
+
+std::string devices(const Op& op) {
+  std::set<DeviceKind> kinds;
+  for (const Kernel& kernel : op.kernels) kinds.insert(kernel.device);
+  std::vector<std::string> words;
+  for (const DeviceKind kind : kinds) words.push_back(to_string(kind));
+  return joined(words, " ");
+}
+
+bool has_text(std::string name, std::string text) {
+  const auto lower = [](std::string& word) {
+    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  };
+  lower(name);
+  lower(text);
+  return name.find(text) != name.npos;
+}
+
+}  // namespace
+
+int ops(const std::vector<std::string>& arguments) {
+  if (arguments.size() > 1)
+    throw Error(Errc::invalid_argument, "ops takes at most one text, got ", arguments.size());
+  std::vector<std::vector<std::string>> rows = {
+      {"op", "inputs", "outputs", "attributes", "dtypes", "devices", "gradient"}};
+  for (const Op* op : builtin_ops()->all())
+    if (arguments.empty() || has_text(op->name, arguments[0]))
+      rows.push_back({op->name, joined(op->inputs, " "), joined(op->outputs, " "), attributes(*op),
+                      dtypes(*op), devices(*op), op->gradient ? "yes" : "no: " + op->no_gradient});
+  if (rows.size() == 1)
+    throw Error(Errc::invalid_argument, "no op has \"", arguments[0],
+                "\" in its name; see all of them with troupe ops");
+  std::vector<size_t> widths(rows[0].size());
+  for (const auto& row : rows)
+    for (size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i + 1 < row.size(); ++i)
+      std::cout << std::left << std::setw(static_cast<int>(widths[i]) + 2) << row[i];
+    std::cout << row.back() << "\n";
+  }
+  std::cout << rows.size() - 1 << " ops; an attribute with ? may be left out\n";
+  return 0;
+}

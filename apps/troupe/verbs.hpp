@@ -1,0 +1,8 @@
+// The verbs of troupe. Each returns an exit code and throws what troupe.cpp turns into one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+int ops(const std::vector<std::string>& arguments);
+int doctor(const std::vector<std::string>& arguments);
