@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "troupe/session.hpp"
 
@@ -141,6 +142,11 @@ inline int exit_code_of(const troupe::LogSink& say, const std::function<int()>& 
     say(troupe::LogLevel::error,
         troupe::detail::concat("cannot use ", e.path1().string(), ": ", e.code().message(),
                                "; check the path and its permissions, or name another"));
+    return troupe::exit_code(troupe::Errc::io);
+  } catch (const std::system_error& e) {
+    say(troupe::LogLevel::error,
+        troupe::detail::concat("the system refuses what is wanted of it: ", e.what(),
+                               "; are its limits too low? See ulimit -a"));
     return troupe::exit_code(troupe::Errc::io);
   } catch (const std::exception& e) {
     say(troupe::LogLevel::error, e.what());

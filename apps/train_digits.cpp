@@ -66,8 +66,10 @@ void on_stop(int number) {
 
 void say_when_stopped(const std::filesystem::path& out) {
   stdout_is_terminal = isatty(1) == 1;
-  std::snprintf(stopped_text, sizeof stopped_text,
-                "; checkpoints are in %s; go on with the same command and --resume\n", out.c_str());
+  std::snprintf(
+      stopped_text, sizeof stopped_text,
+      "; checkpoints, if there are any yet, are in %s; go on with the same command and --resume\n",
+      out.c_str());
   struct sigaction action = {};
   action.sa_handler = on_stop;
   sigaddset(&action.sa_mask, SIGINT), sigaddset(&action.sa_mask, SIGTERM);

@@ -204,7 +204,8 @@ int run_as_told(const options::variables_map& given) {
   }
 
   catch_signals({SIGTERM, SIGINT});
-  signal(SIGPIPE, SIG_IGN);  // neither a closed log nor a lost supervisor ends a node
+  signal(SIGPIPE, SIG_IGN);  // neither a closed log nor a lost supervisor ends a node, nor does
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow: its writer gets an error
   if (spec) {
     run_by_spec(node, *spec,
                 given.count("task") ? std::vector{node.task} : tasks_of(*spec, node.job), given);

@@ -57,8 +57,9 @@ CommandLine split(const std::vector<std::string>& arguments) {
   CommandLine out;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    if (word.size() < 2 || word[0] != '-') {
-      out.program.assign(arguments.begin() + static_cast<ptrdiff_t>(i), arguments.end());
+    if (word.size() < 2 || word[0] != '-' || word == "--") {
+      const size_t first = word == "--" ? i + 1 : i;
+      out.program.assign(arguments.begin() + static_cast<ptrdiff_t>(first), arguments.end());
       break;
     }
     out.mine.push_back(word);

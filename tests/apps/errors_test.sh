@@ -43,6 +43,7 @@ printf 'a,b,label\n1,2,3\n1,x,3\n' >"$out/bad.csv"
 expect 65 'bad.csv' "$build/train_digits" --digits "$out/bad.csv"
 expect 74 'MNIST\|train-images' "$build/train_digits" --data "$out"
 expect 3 '' "$build/actor-node" up --ps 0 --workers 1 sh -c 'exit 3'
+expect 3 '' "$build/actor-node" up --ps 0 --workers 1 -- sh -c 'exit 3'
 expect 127 'cannot run' "$build/actor-node" up --ps 0 --workers 1 "$out/no-such-program"
 
 expect 64 'only under actor-node up' "$build/train_digits" --digits "$data" --kill ps

@@ -36,7 +36,7 @@ done <"$out/lines" >"$out/stopped.log"
 code=0
 wait $pid || code=$?
 [ "$code" = 143 ] && [ "$(tail -n 1 "$out/stopped.log")" = \
-  "stopped by SIGTERM; checkpoints are in $out/stopped; go on with the same command and --resume" ] ||
+  "stopped by SIGTERM; checkpoints, if there are any yet, are in $out/stopped; go on with the same command and --resume" ] ||
   { cat "$out/stopped.log"; echo "stopped: exit code $code"; exit 1; }
 
 # A damaged newest checkpoint: said, and the one before it is used; the weights are the same again.
