@@ -1,11 +1,12 @@
 // What element-wise ops share: kernels made of one function of one element, and their tables. Such
 // an op is a struct with a static `apply`; see ops/add.cpp (two inputs) and ops/square.cpp (one).
 //
-// Every kernel here but comparisons may write over input 0, so its pointers are taken before the
-// output is made. Integers wrap around.
+// Every kernel here but those that give bool may write over input 0, so its pointers are taken
+// before the output is made. Integers wrap around.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -60,6 +61,16 @@ inline std::vector<DType> infer_comparison(const InferContext& ctx) {
   return {DType::boolean};
 }
 
+// bool, of one input.
+inline std::vector<DType> infer_predicate(const InferContext&) { return {DType::boolean}; }
+
+// infer_same_shape of an op with the attribute `alpha`, which must be finite.
+inline std::vector<Shape> infer_alpha(const InferContext& ctx) {
+  const double alpha = ctx.attr<double>("alpha");
+  if (!std::isfinite(alpha)) throw ctx.error("wants a finite alpha, got ", alpha);
+  return infer_same_shape(ctx);
+}
+
 // ---- leaves, compiled for each instruction set: y may be x, c may be a ----
 
 // A function that says `static constexpr bool kWhole = true` is computed in blocks of a fixed
@@ -84,19 +95,20 @@ void load_block(T (&to)[kWholeBlock], const T* from, int64_t n) {
 
 template <class F>
 struct MapLoop {
-  template <class T>
-  static void run(const T* x, T* y, int64_t n) {
+  template <class T, class R, class... Args>
+  static void run(const T* x, R* y, int64_t n, Args... args) {
     if constexpr (is_whole<F>) {
-      T in[kWholeBlock], out[kWholeBlock];
+      T in[kWholeBlock];
+      R out[kWholeBlock];
       for (int64_t i = 0; i < n; i += kWholeBlock) {
         const int64_t length = std::min<int64_t>(kWholeBlock, n - i);
         load_block(in, x + i, length);
-        for (int j = 0; j < kWholeBlock; ++j) out[j] = F::apply(in[j]);
-        std::memcpy(y + i, out, static_cast<size_t>(length) * sizeof(T));
+        for (int j = 0; j < kWholeBlock; ++j) out[j] = F::apply(in[j], args...);
+        std::memcpy(y + i, out, static_cast<size_t>(length) * sizeof(R));
       }
     } else {
       TROUPE_INDEPENDENT
-      for (int64_t i = 0; i < n; ++i) y[i] = F::apply(x[i]);
+      for (int64_t i = 0; i < n; ++i) y[i] = F::apply(x[i], args...);
     }
   }
 };
@@ -126,9 +138,10 @@ struct ZipLoop {
   }
 };
 
-template <class F, class T>
-void map_elements(const T* x, T* y, int64_t n) {
-  in_isa<MapLoop<F>>(x, y, n);
+// y = F::apply(x, args...), the arguments being the same for all elements.
+template <class F, class T, class R, class... Args>
+void map_elements(const T* x, R* y, int64_t n, Args... args) {
+  in_isa<MapLoop<F>>(x, y, n, args...);
 }
 
 template <class F, int kA, int kB, class T, class R>
@@ -154,12 +167,23 @@ void in_parts(const KernelContext& ctx, int64_t n, const Part& part) {
                [&](int64_t job) { part(job * kLength, std::min(kLength, n - job * kLength)); });
 }
 
-template <class F, class T>
+template <class F, class T, class R = T>
 void run_unary(KernelContext& ctx) {
   const T* x = ctx.input(0).data<T>();
   const int64_t n = ctx.input(0).size();
-  T* y = ctx.output_in_place().template mutable_data<T>();
+  R* y = ctx.output_in_place().template mutable_data<R>();
   in_parts(ctx, n, [=](int64_t at, int64_t length) { map_elements<F>(x + at, y + at, length); });
+}
+
+// y = F::apply(x, alpha), alpha being the attribute of that name.
+template <class F, class T>
+void run_alpha(KernelContext& ctx) {
+  const T alpha = static_cast<T>(ctx.attr<double>("alpha"));
+  const T* x = ctx.input(0).data<T>();
+  const int64_t n = ctx.input(0).size();
+  T* y = ctx.output_in_place().template mutable_data<T>();
+  in_parts(ctx, n,
+           [=](int64_t at, int64_t length) { map_elements<F>(x + at, y + at, length, alpha); });
 }
 
 inline bool same_sizes(const Tensor& a, const Tensor& b) {
@@ -214,6 +238,18 @@ void run_binary(KernelContext& ctx) {
 template <class F, class... Ts>
 std::vector<Kernel> unary_kernels() {
   return {{DeviceKind::cpu, dtype_of<Ts>, run_unary<F, Ts>}...};
+}
+
+// Of functions whose result is a bool.
+template <class F, class... Ts>
+std::vector<Kernel> predicate_kernels() {
+  return {{DeviceKind::cpu, dtype_of<Ts>, run_unary<F, Ts, bool>}...};
+}
+
+// Of functions of an element and the attribute `alpha`.
+template <class F, class... Ts>
+std::vector<Kernel> alpha_kernels() {
+  return {{DeviceKind::cpu, dtype_of<Ts>, run_alpha<F, Ts>}...};
 }
 
 template <class F, class... Ts>
