@@ -8,12 +8,14 @@ namespace troupe {
 // Sorted. OP(cube) stands for the function `Op cube_op()` of ops/cube.cpp.
 // clang-format off
 #define TROUPE_OPS(OP)                 \
+  OP(abs)                              \
   OP(add)                              \
   OP(argmax)                           \
   OP(bias_add)                         \
   OP(broadcast_like)                   \
   OP(broadcast_to)                     \
   OP(cast)                             \
+  OP(ceil)                             \
   OP(check_finite)                     \
   OP(concat)                           \
   OP(concat_gradient)                  \
@@ -26,6 +28,7 @@ namespace troupe {
   OP(equal)                            \
   OP(exp)                              \
   OP(fill)                             \
+  OP(floor)                            \
   OP(gather)                           \
   OP(gather_gradient)                  \
   OP(greater)                          \
@@ -51,7 +54,9 @@ namespace troupe {
   OP(relu)                             \
   OP(reshape)                          \
   OP(reshape_like)                     \
+  OP(round)                            \
   OP(sigmoid)                          \
+  OP(sign)                             \
   OP(slice)                            \
   OP(slice_gradient)                   \
   OP(softmax)                          \
@@ -65,6 +70,7 @@ namespace troupe {
   OP(sum_to_like)                      \
   OP(tanh)                             \
   OP(transpose)                        \
+  OP(trunc)                            \
   OP(truncated_normal)                 \
   OP(where)                            \
   OP(with_gradient)

@@ -4,4 +4,18 @@
 
 #include "troupe/graph.hpp"
 
-namespace troupe {}  // namespace troupe
+namespace troupe {
+
+// ---- one input ----
+// Of floats, where nothing else is said; the result is NaN where the function has no value. Those
+// that call the C library are within 4 units in the last place.
+
+Output abs(Output x, Origin at = Origin::here());   // signed numbers
+Output sign(Output x, Origin at = Origin::here());  // -1, 0 or 1; signed numbers
+// To integers, which stay floats. The gradient of these, and of sign, is zero.
+Output floor(Output x, Origin at = Origin::here());
+Output ceil(Output x, Origin at = Origin::here());
+Output round(Output x, Origin at = Origin::here());       // half to even
+Output trunc(Output x, Origin at = Origin::here());       // towards zero
+
+}  // namespace troupe
