@@ -15,6 +15,7 @@ namespace troupe {
   OP(broadcast_like)                   \
   OP(broadcast_to)                     \
   OP(cast)                             \
+  OP(cbrt)                             \
   OP(ceil)                             \
   OP(check_finite)                     \
   OP(concat)                           \
@@ -27,6 +28,8 @@ namespace troupe {
   OP(dropout)                          \
   OP(equal)                            \
   OP(exp)                              \
+  OP(exp2)                             \
+  OP(expm1)                            \
   OP(fill)                             \
   OP(floor)                            \
   OP(gather)                           \
@@ -35,6 +38,9 @@ namespace troupe {
   OP(group)                            \
   OP(identity)                         \
   OP(log)                              \
+  OP(log10)                            \
+  OP(log1p)                            \
+  OP(log2)                             \
   OP(matmul)                           \
   OP(max_pool2d)                       \
   OP(max_pool2d_gradient)              \
@@ -47,6 +53,7 @@ namespace troupe {
   OP(placeholder)                      \
   OP(push_gradient)                    \
   OP(random_uniform)                   \
+  OP(reciprocal)                       \
   OP(reduce_gradient)                  \
   OP(reduce_max)                       \
   OP(reduce_mean)                      \
@@ -55,6 +62,7 @@ namespace troupe {
   OP(reshape)                          \
   OP(reshape_like)                     \
   OP(round)                            \
+  OP(rsqrt)                            \
   OP(sigmoid)                          \
   OP(sign)                             \
   OP(slice)                            \

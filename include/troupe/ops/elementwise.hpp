@@ -17,5 +17,13 @@ Output floor(Output x, Origin at = Origin::here());
 Output ceil(Output x, Origin at = Origin::here());
 Output round(Output x, Origin at = Origin::here());       // half to even
 Output trunc(Output x, Origin at = Origin::here());       // towards zero
+Output reciprocal(Output x, Origin at = Origin::here());  // 1 / x
+Output rsqrt(Output x, Origin at = Origin::here());       // 1 / sqrt(x)
+Output expm1(Output x, Origin at = Origin::here());       // e^x - 1
+Output log1p(Output x, Origin at = Origin::here());       // log(1 + x)
+Output log2(Output x, Origin at = Origin::here());
+Output log10(Output x, Origin at = Origin::here());
+Output exp2(Output x, Origin at = Origin::here());  // 2^x
+Output cbrt(Output x, Origin at = Origin::here());  // of negative numbers, too
 
 }  // namespace troupe
