@@ -9,8 +9,14 @@ namespace troupe {
 // clang-format off
 #define TROUPE_OPS(OP)                 \
   OP(abs)                              \
+  OP(acos)                             \
+  OP(acosh)                            \
   OP(add)                              \
   OP(argmax)                           \
+  OP(asin)                             \
+  OP(asinh)                            \
+  OP(atan)                             \
+  OP(atanh)                            \
   OP(bias_add)                         \
   OP(broadcast_like)                   \
   OP(broadcast_to)                     \
@@ -24,6 +30,8 @@ namespace troupe {
   OP(conv2d)                           \
   OP(conv2d_filter_gradient)           \
   OP(conv2d_input_gradient)            \
+  OP(cos)                              \
+  OP(cosh)                             \
   OP(divide)                           \
   OP(dropout)                          \
   OP(equal)                            \
@@ -65,6 +73,8 @@ namespace troupe {
   OP(rsqrt)                            \
   OP(sigmoid)                          \
   OP(sign)                             \
+  OP(sin)                              \
+  OP(sinh)                             \
   OP(slice)                            \
   OP(slice_gradient)                   \
   OP(softmax)                          \
@@ -76,6 +86,7 @@ namespace troupe {
   OP(stop_gradient)                    \
   OP(subtract)                         \
   OP(sum_to_like)                      \
+  OP(tan)                              \
   OP(tanh)                             \
   OP(transpose)                        \
   OP(trunc)                            \

@@ -25,5 +25,17 @@ Output log2(Output x, Origin at = Origin::here());
 Output log10(Output x, Origin at = Origin::here());
 Output exp2(Output x, Origin at = Origin::here());  // 2^x
 Output cbrt(Output x, Origin at = Origin::here());  // of negative numbers, too
+// Angles are in radians.
+Output sin(Output x, Origin at = Origin::here());
+Output cos(Output x, Origin at = Origin::here());
+Output tan(Output x, Origin at = Origin::here());
+Output asin(Output x, Origin at = Origin::here());
+Output acos(Output x, Origin at = Origin::here());
+Output atan(Output x, Origin at = Origin::here());
+Output sinh(Output x, Origin at = Origin::here());
+Output cosh(Output x, Origin at = Origin::here());
+Output asinh(Output x, Origin at = Origin::here());
+Output acosh(Output x, Origin at = Origin::here());
+Output atanh(Output x, Origin at = Origin::here());
 
 }  // namespace troupe
