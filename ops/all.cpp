@@ -35,6 +35,9 @@ namespace troupe {
   OP(divide)                           \
   OP(dropout)                          \
   OP(equal)                            \
+  OP(erf)                              \
+  OP(erfc)                             \
+  OP(erfinv)                           \
   OP(exp)                              \
   OP(exp2)                             \
   OP(expm1)                            \

@@ -37,5 +37,8 @@ Output cosh(Output x, Origin at = Origin::here());
 Output asinh(Output x, Origin at = Origin::here());
 Output acosh(Output x, Origin at = Origin::here());
 Output atanh(Output x, Origin at = Origin::here());
+Output erf(Output x, Origin at = Origin::here());
+Output erfc(Output x, Origin at = Origin::here());      // 1 - erf(x)
+Output erfinv(Output x, Origin at = Origin::here());    // the number whose erf is x
 
 }  // namespace troupe
