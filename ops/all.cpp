@@ -32,6 +32,7 @@ namespace troupe {
   OP(conv2d_input_gradient)            \
   OP(cos)                              \
   OP(cosh)                             \
+  OP(digamma)                          \
   OP(divide)                           \
   OP(dropout)                          \
   OP(equal)                            \
@@ -48,6 +49,7 @@ namespace troupe {
   OP(greater)                          \
   OP(group)                            \
   OP(identity)                         \
+  OP(lgamma)                           \
   OP(log)                              \
   OP(log10)                            \
   OP(log1p)                            \
@@ -92,6 +94,7 @@ namespace troupe {
   OP(tan)                              \
   OP(tanh)                             \
   OP(transpose)                        \
+  OP(trigamma)                         \
   OP(trunc)                            \
   OP(truncated_normal)                 \
   OP(where)                            \

@@ -40,5 +40,8 @@ Output atanh(Output x, Origin at = Origin::here());
 Output erf(Output x, Origin at = Origin::here());
 Output erfc(Output x, Origin at = Origin::here());      // 1 - erf(x)
 Output erfinv(Output x, Origin at = Origin::here());    // the number whose erf is x
+Output lgamma(Output x, Origin at = Origin::here());    // log(|gamma(x)|)
+Output digamma(Output x, Origin at = Origin::here());   // its derivative
+Output trigamma(Output x, Origin at = Origin::here());  // and that one's, which has no gradient
 
 }  // namespace troupe
