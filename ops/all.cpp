@@ -18,6 +18,7 @@ namespace troupe {
   OP(atan)                             \
   OP(atanh)                            \
   OP(bias_add)                         \
+  OP(bitwise_not)                      \
   OP(broadcast_like)                   \
   OP(broadcast_to)                     \
   OP(cast)                             \
@@ -49,11 +50,15 @@ namespace troupe {
   OP(greater)                          \
   OP(group)                            \
   OP(identity)                         \
+  OP(is_finite)                        \
+  OP(is_inf)                           \
+  OP(is_nan)                           \
   OP(lgamma)                           \
   OP(log)                              \
   OP(log10)                            \
   OP(log1p)                            \
   OP(log2)                             \
+  OP(logical_not)                      \
   OP(matmul)                           \
   OP(max_pool2d)                       \
   OP(max_pool2d_gradient)              \

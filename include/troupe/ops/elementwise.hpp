@@ -43,5 +43,11 @@ Output erfinv(Output x, Origin at = Origin::here());    // the number whose erf 
 Output lgamma(Output x, Origin at = Origin::here());    // log(|gamma(x)|)
 Output digamma(Output x, Origin at = Origin::here());   // its derivative
 Output trigamma(Output x, Origin at = Origin::here());  // and that one's, which has no gradient
+// The result is bool. These have no gradient.
+Output is_finite(Output x, Origin at = Origin::here());  // neither infinite nor NaN
+Output is_nan(Output x, Origin at = Origin::here());
+Output is_inf(Output x, Origin at = Origin::here());
+Output logical_not(Output x, Origin at = Origin::here());  // of bool
+Output bitwise_not(Output x, Origin at = Origin::here());  // of i32, i64 and u8; the op is Invert
 
 }  // namespace troupe
