@@ -36,6 +36,7 @@ namespace troupe {
   OP(digamma)                          \
   OP(divide)                           \
   OP(dropout)                          \
+  OP(elu)                              \
   OP(equal)                            \
   OP(erf)                              \
   OP(erfc)                             \
@@ -47,12 +48,15 @@ namespace troupe {
   OP(floor)                            \
   OP(gather)                           \
   OP(gather_gradient)                  \
+  OP(gelu)                             \
   OP(greater)                          \
   OP(group)                            \
+  OP(hard_sigmoid)                     \
   OP(identity)                         \
   OP(is_finite)                        \
   OP(is_inf)                           \
   OP(is_nan)                           \
+  OP(leaky_relu)                       \
   OP(lgamma)                           \
   OP(log)                              \
   OP(log10)                            \
@@ -64,6 +68,7 @@ namespace troupe {
   OP(max_pool2d_gradient)              \
   OP(max_pool2d_select)                \
   OP(maximum)                          \
+  OP(mish)                             \
   OP(multiply)                         \
   OP(negate)                           \
   OP(one_hot)                          \
@@ -77,12 +82,15 @@ namespace troupe {
   OP(reduce_mean)                      \
   OP(reduce_sum)                       \
   OP(relu)                             \
+  OP(relu6)                            \
   OP(reshape)                          \
   OP(reshape_like)                     \
   OP(round)                            \
   OP(rsqrt)                            \
+  OP(selu)                             \
   OP(sigmoid)                          \
   OP(sign)                             \
+  OP(silu)                             \
   OP(sin)                              \
   OP(sinh)                             \
   OP(slice)                            \
@@ -90,6 +98,8 @@ namespace troupe {
   OP(softmax)                          \
   OP(softmax_cross_entropy)            \
   OP(softmax_cross_entropy_gradient)   \
+  OP(softplus)                         \
+  OP(softsign)                         \
   OP(split)                            \
   OP(sqrt)                             \
   OP(square)                           \

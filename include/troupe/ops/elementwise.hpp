@@ -50,4 +50,23 @@ Output is_inf(Output x, Origin at = Origin::here());
 Output logical_not(Output x, Origin at = Origin::here());  // of bool
 Output bitwise_not(Output x, Origin at = Origin::here());  // of i32, i64 and u8; the op is Invert
 
+// ---- activations ----
+// Of floats; relu6 of signed numbers.
+
+Output relu6(Output x, Origin at = Origin::here());  // min(max(x, 0), 6)
+// x where x > 0, else alpha * x.
+Output leaky_relu(Output x, double alpha = 0.2, Origin at = Origin::here());
+// x where x > 0, else alpha * (e^x - 1).
+Output elu(Output x, double alpha = 1, Origin at = Origin::here());
+// elu with the scale and the alpha that keep mean 0 and variance 1 (Klambauer et al. 2017).
+Output selu(Output x, Origin at = Origin::here());
+// x times the chance that a standard normal number is below x; `approximate`: by its formula with
+// tanh, which differs by up to 5e-4.
+Output gelu(Output x, bool approximate = false, Origin at = Origin::here());
+Output silu(Output x, Origin at = Origin::here());          // x * sigmoid(x)
+Output softplus(Output x, Origin at = Origin::here());      // log(1 + e^x)
+Output softsign(Output x, Origin at = Origin::here());      // x / (1 + |x|)
+Output hard_sigmoid(Output x, Origin at = Origin::here());  // min(max((x + 3) / 6, 0), 1)
+Output mish(Output x, Origin at = Origin::here());          // x * tanh(softplus(x))
+
 }  // namespace troupe
