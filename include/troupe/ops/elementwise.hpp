@@ -7,8 +7,8 @@
 namespace troupe {
 
 // ---- one input ----
-// Of floats, where nothing else is said; the result is NaN where the function has no value. Those
-// that call the C library are within 4 units in the last place.
+// Of floats, where nothing else is said; the result is NaN where the function has no value. What
+// the C library has is within 4 units in the last place.
 
 Output abs(Output x, Origin at = Origin::here());   // signed numbers
 Output sign(Output x, Origin at = Origin::here());  // -1, 0 or 1; signed numbers
@@ -43,7 +43,7 @@ Output erfinv(Output x, Origin at = Origin::here());    // the number whose erf 
 Output lgamma(Output x, Origin at = Origin::here());    // log(|gamma(x)|)
 Output digamma(Output x, Origin at = Origin::here());   // its derivative
 Output trigamma(Output x, Origin at = Origin::here());  // and that one's, which has no gradient
-// The result is bool. These have no gradient.
+// The result is bool, but that of bitwise_not. These have no gradient.
 Output is_finite(Output x, Origin at = Origin::here());  // neither infinite nor NaN
 Output is_nan(Output x, Origin at = Origin::here());
 Output is_inf(Output x, Origin at = Origin::here());
