@@ -13,21 +13,12 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {undo_broadcast(da, a), undo_broadcast(negate(multiply(da, c)), b)};
 }
 
-struct Divide {
+struct Divide : Division {
   template <class T>
   static T apply(T a, T b) {
     if constexpr (std::is_signed_v<T> && std::is_integral_v<T>)
       if (b == -1) return static_cast<T>(wrapping<T>(0) - wrapping<T>(a));  // a / -1 may not fit
     return static_cast<T>(a / b);
-  }
-  // The processor stops a program that divides an integer by zero.
-  template <class T>
-  requires std::is_integral_v<T>
-  static void check(const KernelContext& ctx, const T* b, int64_t n) {
-    for (int64_t i = 0; i < n; ++i)
-      if (b[i] == 0)
-        throw ctx.error("divides an integer by zero: element ", i,
-                        " of b; make b positive, or cast to f32");
   }
 };
 

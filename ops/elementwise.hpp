@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstring>
 #include <type_traits>
 
@@ -39,10 +40,45 @@ struct Add {
   }
 };
 
+struct Multiply {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(wrapping<T>(a) * wrapping<T>(b));
+  }
+};
+
 struct Maximum {
   template <class T>
   static T apply(T a, T b) {
     return ((a > b) | (a != a)) ? a : b;  // no branch, so that loops are vectorised
+  }
+};
+
+struct Minimum {
+  template <class T>
+  static T apply(T a, T b) {
+    return ((a < b) | (a != a)) ? a : b;
+  }
+};
+
+struct LogicalAnd {
+  static bool apply(bool a, bool b) { return a & b; }
+};
+
+struct LogicalOr {
+  static bool apply(bool a, bool b) { return a | b; }
+};
+
+// ---- what divisions share ----
+
+struct Division {
+  // The processor stops a program that divides an integer by zero.
+  template <std::integral T>
+  static void check(const KernelContext& ctx, const T* b, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      if (b[i] == 0)
+        throw ctx.error("divides an integer by zero: element ", i,
+                        " of b; make b positive, or cast to f32");
   }
 };
 

@@ -11,13 +11,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {undo_broadcast(multiply(dc, b), a), undo_broadcast(multiply(dc, a), b)};
 }
 
-struct Multiply {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(wrapping<T>(a) * wrapping<T>(b));
-  }
-};
-
 }  // namespace
 
 Op multiply_op() {

@@ -174,11 +174,8 @@ Output broadcast_like(Output x, Output like, Origin at = Origin::here());
 Output sum_to_like(Output x, Output like, Origin at = Origin::here());
 
 // ---- reductions ----
+// ReduceOptions, which axes to reduce over, is in troupe/ops/reductions.hpp.
 
-struct ReduceOptions {
-  std::vector<int64_t> axes = {};  // {}: all; negative ones count from the end
-  bool keep_dims = false;          // with size 1
-};
 // Of numbers but u8.
 Output reduce_sum(Output x, ReduceOptions options = {}, Origin at = Origin::here());
 // Of floats; NaN for the mean of nothing.

@@ -415,6 +415,28 @@ OpCases unary_cases(const std::string& op, const Tensor& refused, std::vector<Op
           {.op = op, .inputs = {zeros({2}), zeros({2})}, .message = "wants 1 input (x), got 2"}}};
 }
 
+OpCases binary_cases(const std::string& op, const Tensor& refused, std::vector<OpCase> values) {
+  const DType in = values[0].inputs[0].dtype(), out = values[0].expected[0].dtype();
+  const DType other = in == DType::i32 ? DType::i64 : DType::i32;
+  values.push_back({.name = "empty",
+                    .inputs = {zeros({0, 3}, in), zeros({3}, in)},
+                    .expected = {zeros({0, 3}, out)}});
+  for (OpCase& c : values) c.op = op;
+  OpCases cases = {.values = std::move(values)};
+  cases.errors = {{.op = op,
+                   .inputs = {zeros({2, 3}, in), zeros({4}, in)},
+                   .message = "shapes do not broadcast: [2, 3] and [4]"},
+                  {.op = op,
+                   .inputs = {zeros({2}, in), zeros({2}, other)},
+                   .message = detail::concat("one dtype, got ", in, " and ", other)}};
+  if (refused.defined())
+    cases.errors.push_back(
+        {.op = op,
+         .inputs = {refused, refused},
+         .message = detail::concat("has no kernel for ", refused.dtype(), "; cast to one of ")});
+  return cases;
+}
+
 ListedCases::ListedCases(OpCases (*cases)()) { mutable_listed_cases().push_back(cases); }
 
 const std::vector<OpCases (*)()>& listed_cases() { return mutable_listed_cases(); }

@@ -104,6 +104,10 @@ void check(const OpCases& cases);  // all of these for the whole table
 // input.
 OpCases unary_cases(const std::string& op, const Tensor& refused, std::vector<OpCase> values);
 
+// The same of two elements: broadcasting to an empty tensor, shapes that do not fit, two dtypes,
+// and a dtype without a kernel (none if `refused` is undefined).
+OpCases binary_cases(const std::string& op, const Tensor& refused, std::vector<OpCase> values);
+
 // Puts a table on the list that the completeness test walks. It notes a function and no more, so
 // order does not matter; a table that is not listed makes that test fail.
 struct ListedCases {

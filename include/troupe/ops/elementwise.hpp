@@ -68,5 +68,36 @@ Output softplus(Output x, Origin at = Origin::here());      // log(1 + e^x)
 Output softsign(Output x, Origin at = Origin::here());      // x / (1 + |x|)
 Output hard_sigmoid(Output x, Origin at = Origin::here());  // min(max((x + 3) / 6, 0), 1)
 Output mish(Output x, Origin at = Origin::here());          // x * tanh(softplus(x))
+// ---- two inputs ----
+
+// Of numbers. An integer that is divided by zero or raised to a negative power fails the step.
+Output minimum(Output a, Output b, Origin at = Origin::here());             // NaN if either is NaN
+Output pow(Output a, Output b, Origin at = Origin::here());                 // a^b
+Output mod(Output a, Output b, Origin at = Origin::here());                 // with the sign of b
+Output floor_divide(Output a, Output b, Origin at = Origin::here());        // floor(a / b)
+Output squared_difference(Output a, Output b, Origin at = Origin::here());  // (a - b)^2
+// x moved into [low, high], numbers of its dtype or infinite. Of numbers.
+Output clip(Output x, double low, double high, Origin at = Origin::here());
+// The result is bool. Of numbers; `not_equal` of bool, too.
+Output not_equal(Output a, Output b, Origin at = Origin::here());
+Output less(Output a, Output b, Origin at = Origin::here());
+Output less_equal(Output a, Output b, Origin at = Origin::here());
+Output greater_equal(Output a, Output b, Origin at = Origin::here());
+// Of bool.
+Output logical_and(Output a, Output b, Origin at = Origin::here());
+Output logical_or(Output a, Output b, Origin at = Origin::here());
+Output logical_xor(Output a, Output b, Origin at = Origin::here());
+// Of i32, i64, u8 and bool; also the operators & | ^.
+Output bitwise_and(Output a, Output b, Origin at = Origin::here());
+Output bitwise_or(Output a, Output b, Origin at = Origin::here());
+Output bitwise_xor(Output a, Output b, Origin at = Origin::here());
+// Of i32, i64 and u8: a * 2^b, and a / 2^b rounded down. A negative b fails the step.
+Output left_shift(Output a, Output b, Origin at = Origin::here());
+Output right_shift(Output a, Output b, Origin at = Origin::here());
+// Of floats.
+Output log_add_exp(Output a, Output b, Origin at = Origin::here());  // log(e^a + e^b)
+Output atan2(Output y, Output x, Origin at = Origin::here());        // the angle of (x, y)
+Output hypot(Output a, Output b, Origin at = Origin::here());        // sqrt(a^2 + b^2)
+Output xlogy(Output a, Output b, Origin at = Origin::here());        // a * log(b), 0 where a = 0
 
 }  // namespace troupe
