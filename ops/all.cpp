@@ -50,6 +50,7 @@ namespace troupe {
   OP(gather_gradient)                  \
   OP(gelu)                             \
   OP(greater)                          \
+  OP(greater_equal)                    \
   OP(group)                            \
   OP(hard_sigmoid)                     \
   OP(identity)                         \
@@ -58,6 +59,8 @@ namespace troupe {
   OP(is_nan)                           \
   OP(leaky_relu)                       \
   OP(lgamma)                           \
+  OP(less)                             \
+  OP(less_equal)                       \
   OP(log)                              \
   OP(log10)                            \
   OP(log1p)                            \
@@ -71,6 +74,7 @@ namespace troupe {
   OP(mish)                             \
   OP(multiply)                         \
   OP(negate)                           \
+  OP(not_equal)                        \
   OP(one_hot)                          \
   OP(parameter)                        \
   OP(placeholder)                      \

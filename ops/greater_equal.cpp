@@ -1,0 +1,30 @@
+// GreaterEqual: c = (a >= b) as bool, element-wise and broadcasting. False where either is NaN.
+#include "ops/elementwise.hpp"
+
+namespace troupe {
+namespace {
+
+struct GreaterEqual {
+  template <class T>
+  static bool apply(T a, T b) {
+    return a >= b;
+  }
+};
+
+}  // namespace
+
+Op greater_equal_op() {
+  return {.name = "GreaterEqual",
+          .inputs = {"a", "b"},
+          .outputs = {"c"},
+          .infer_dtypes = infer_comparison,
+          .infer_shapes = infer_broadcast,
+          .no_gradient = "a comparison is constant wherever it has a slope",
+          .kernels = comparison_kernels<GreaterEqual, float, double, int32_t, int64_t, uint8_t>()};
+}
+
+Output greater_equal(Output a, Output b, Origin at) {
+  return add_node({.op = "GreaterEqual", .inputs = {a, b}}, at);
+}
+
+}  // namespace troupe

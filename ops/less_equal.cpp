@@ -1,0 +1,30 @@
+// LessEqual: c = (a <= b) as bool, element-wise and broadcasting. False where either is NaN.
+#include "ops/elementwise.hpp"
+
+namespace troupe {
+namespace {
+
+struct LessEqual {
+  template <class T>
+  static bool apply(T a, T b) {
+    return a <= b;
+  }
+};
+
+}  // namespace
+
+Op less_equal_op() {
+  return {.name = "LessEqual",
+          .inputs = {"a", "b"},
+          .outputs = {"c"},
+          .infer_dtypes = infer_comparison,
+          .infer_shapes = infer_broadcast,
+          .no_gradient = "a comparison is constant wherever it has a slope",
+          .kernels = comparison_kernels<LessEqual, float, double, int32_t, int64_t, uint8_t>()};
+}
+
+Output less_equal(Output a, Output b, Origin at) {
+  return add_node({.op = "LessEqual", .inputs = {a, b}}, at);
+}
+
+}  // namespace troupe
