@@ -66,6 +66,9 @@ namespace troupe {
   OP(log1p)                            \
   OP(log2)                             \
   OP(logical_not)                      \
+  OP(logical_and)                      \
+  OP(logical_or)                       \
+  OP(logical_xor)                      \
   OP(matmul)                           \
   OP(max_pool2d)                       \
   OP(max_pool2d_gradient)              \
