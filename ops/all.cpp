@@ -75,6 +75,7 @@ namespace troupe {
   OP(max_pool2d_select)                \
   OP(maximum)                          \
   OP(mish)                             \
+  OP(minimum)                          \
   OP(multiply)                         \
   OP(negate)                           \
   OP(not_equal)                        \
@@ -110,6 +111,7 @@ namespace troupe {
   OP(split)                            \
   OP(sqrt)                             \
   OP(square)                           \
+  OP(squared_difference)               \
   OP(stop_gradient)                    \
   OP(subtract)                         \
   OP(sum_to_like)                      \
