@@ -82,6 +82,7 @@ namespace troupe {
   OP(one_hot)                          \
   OP(parameter)                        \
   OP(placeholder)                      \
+  OP(pow)                              \
   OP(push_gradient)                    \
   OP(random_uniform)                   \
   OP(reciprocal)                       \
