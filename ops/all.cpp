@@ -46,6 +46,7 @@ namespace troupe {
   OP(expm1)                            \
   OP(fill)                             \
   OP(floor)                            \
+  OP(floor_divide)                     \
   OP(gather)                           \
   OP(gather_gradient)                  \
   OP(gelu)                             \
@@ -76,6 +77,7 @@ namespace troupe {
   OP(maximum)                          \
   OP(mish)                             \
   OP(minimum)                          \
+  OP(mod)                              \
   OP(multiply)                         \
   OP(negate)                           \
   OP(not_equal)                        \
