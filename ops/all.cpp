@@ -19,6 +19,9 @@ namespace troupe {
   OP(atanh)                            \
   OP(bias_add)                         \
   OP(bitwise_not)                      \
+  OP(bitwise_and)                      \
+  OP(bitwise_or)                       \
+  OP(bitwise_xor)                      \
   OP(broadcast_like)                   \
   OP(broadcast_to)                     \
   OP(cast)                             \
@@ -60,6 +63,7 @@ namespace troupe {
   OP(is_nan)                           \
   OP(leaky_relu)                       \
   OP(lgamma)                           \
+  OP(left_shift)                       \
   OP(less)                             \
   OP(less_equal)                       \
   OP(log)                              \
@@ -99,6 +103,7 @@ namespace troupe {
   OP(round)                            \
   OP(rsqrt)                            \
   OP(selu)                             \
+  OP(right_shift)                      \
   OP(sigmoid)                          \
   OP(sign)                             \
   OP(silu)                             \
