@@ -1,4 +1,4 @@
-// Numbers as elements, as constants, and as arguments of the operators + - * /.
+// Numbers as elements, as constants, and as arguments of operators.
 #include "ops/number.hpp"
 
 #include <algorithm>
@@ -71,6 +71,10 @@ Output operator+(Operand a, Operand b) { return apply(add, a, b); }
 Output operator-(Operand a, Operand b) { return apply(subtract, a, b); }
 Output operator*(Operand a, Operand b) { return apply(multiply, a, b); }
 Output operator/(Operand a, Operand b) { return apply(divide, a, b); }
+Output operator%(Operand a, Operand b) { return apply(mod, a, b); }
+Output operator&(Operand a, Operand b) { return apply(bitwise_and, a, b); }
+Output operator|(Operand a, Operand b) { return apply(bitwise_or, a, b); }
+Output operator^(Operand a, Operand b) { return apply(bitwise_xor, a, b); }
 Output operator-(Operand x) { return negate(x.value, x.at); }
 
 }  // namespace troupe

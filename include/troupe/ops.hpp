@@ -89,6 +89,10 @@ Output operator+(Operand a, Operand b);
 Output operator-(Operand a, Operand b);
 Output operator*(Operand a, Operand b);
 Output operator/(Operand a, Operand b);
+Output operator%(Operand a, Operand b);  // mod
+Output operator&(Operand a, Operand b);  // bitwise_and, bitwise_or, bitwise_xor
+Output operator|(Operand a, Operand b);
+Output operator^(Operand a, Operand b);
 Output operator-(Operand x);
 
 // ---- matrices and networks ----

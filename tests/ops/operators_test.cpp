@@ -1,4 +1,4 @@
-// The operators + - * / and numbers in them.
+// The operators + - * / % & | ^ and numbers in them.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -17,6 +17,26 @@ TEST_CASE("numbers in operators become constants of the other side's dtype") {
   CHECK(same_bits(evaluate(x * x + x, feeds), f32(vector({2, 20}))));
   const Output n = placeholder(graph, DType::i64, Shape{});
   CHECK(evaluate(n * 3, {{n, i64(scalar(5))}}).item<int64_t>() == 15);
+}
+
+TEST_CASE("% is the modulo with the sign of the divisor") {
+  Graph graph;
+  const Output n = placeholder(graph, DType::i32, Shape{2});
+  const FedValues feeds = {{n, i32(vector({7, -7}))}};
+  CHECK(same_bits(evaluate(n % 4, feeds), i32(vector({3, 1}))));
+  CHECK(same_bits(evaluate(10 % n, feeds), i32(vector({3, -4}))));
+}
+
+TEST_CASE("& | ^ are of bits, and of bool") {
+  Graph graph;
+  const Output n = placeholder(graph, DType::i32, Shape{2}),
+               x = placeholder(graph, DType::f32, {2});
+  const FedValues feeds = {{n, i32(vector({12, -1}))}, {x, f32(vector({0.5, 2}))}};
+  CHECK(same_bits(evaluate(n & 10, feeds), i32(vector({8, 10}))));
+  CHECK(same_bits(evaluate(n | 1, feeds), i32(vector({13, -1}))));
+  CHECK(same_bits(evaluate(n ^ n, feeds), i32(vector({0, 0}))));
+  const Output inside = greater(x, 0 * x) & less(x, 0 * x + 1);
+  CHECK(same_bits(evaluate(inside, feeds), booleans(vector({1, 0}))));
 }
 
 TEST_CASE("an operator names the line of its caller") {
