@@ -71,6 +71,7 @@ namespace troupe {
   OP(log1p)                            \
   OP(log2)                             \
   OP(logical_not)                      \
+  OP(log_add_exp)                      \
   OP(logical_and)                      \
   OP(logical_or)                       \
   OP(logical_xor)                      \
