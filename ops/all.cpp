@@ -17,6 +17,7 @@ namespace troupe {
   OP(asinh)                            \
   OP(atan)                             \
   OP(atanh)                            \
+  OP(atan2)                            \
   OP(bias_add)                         \
   OP(bitwise_not)                      \
   OP(bitwise_and)                      \
@@ -57,6 +58,7 @@ namespace troupe {
   OP(greater_equal)                    \
   OP(group)                            \
   OP(hard_sigmoid)                     \
+  OP(hypot)                            \
   OP(identity)                         \
   OP(is_finite)                        \
   OP(is_inf)                           \
