@@ -29,6 +29,7 @@ namespace troupe {
   OP(cbrt)                             \
   OP(ceil)                             \
   OP(check_finite)                     \
+  OP(clip)                             \
   OP(concat)                           \
   OP(concat_gradient)                  \
   OP(constant)                         \

@@ -1,0 +1,79 @@
+// Clip: y = x moved to the nearest number in [low, high], element-wise; NaN stays NaN.
+//   low <= high: of x's dtype, or infinite where there is no bound. Bounds that are tensors:
+//   minimum(maximum(x, low), high).
+#include <cmath>
+#include <limits>
+
+#include "ops/elementwise.hpp"
+#include "ops/number.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  const double low = ctx.attr<double>("low"), high = ctx.attr<double>("high");
+  if (!(low <= high))
+    throw ctx.error("wants low <= high, got ", low, " and ", high, "; swap them, or name a number");
+  for (const double bound : {low, high})
+    if (std::isfinite(bound) && !fits(bound, ctx.dtype(0)))
+      throw ctx.error("the bound ", bound, " is no ", ctx.dtype(0),
+                      " value; cast x to f32, or write a bound that fits");
+  return {ctx.input(0)};
+}
+
+// Writing dy for dL/dy:  dx = dy where x is in [low, high], else 0.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const Output dy = ctx.output_gradient(0);
+  return {where(equal(ctx.input(0), ctx.output(0)), dy, constant_like(0, dy))};
+}
+
+// An infinite bound of integers: the least or the greatest of them.
+template <class T>
+T bound_of(double bound) {
+  if (std::is_floating_point_v<T> || std::isfinite(bound)) return static_cast<T>(bound);
+  return bound < 0 ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
+}
+
+struct ClipLoop {
+  template <class T>
+  static void run(const T* x, T* y, int64_t n, T low, T high) {
+    TROUPE_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) {
+      const T raised = x[i] < low ? low : x[i];
+      y[i] = raised > high ? high : raised;
+    }
+  }
+};
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  const T* x = ctx.input(0).data<T>();
+  const int64_t n = ctx.input(0).size();
+  const T low = bound_of<T>(ctx.attr<double>("low")), high = bound_of<T>(ctx.attr<double>("high"));
+  T* y = ctx.output_in_place().template mutable_data<T>();
+  in_isa<ClipLoop>(x, y, n, low, high);
+}
+
+}  // namespace
+
+Op clip_op() {
+  return {.name = "Clip",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = {{"low", AttrKind::real}, {"high", AttrKind::real}},
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>},
+                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                      {DeviceKind::cpu, DType::i64, cpu<int64_t>},
+                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>}},
+          .in_place = true};
+}
+
+Output clip(Output x, double low, double high, Origin at) {
+  return add_node({.op = "Clip", .inputs = {x}, .attrs = {{"low", low}, {"high", high}}}, at);
+}
+
+}  // namespace troupe
