@@ -134,7 +134,8 @@ namespace troupe {
   OP(trunc)                            \
   OP(truncated_normal)                 \
   OP(where)                            \
-  OP(with_gradient)
+  OP(with_gradient)                    \
+  OP(xlogy)
 // clang-format on
 
 #define TROUPE_DECLARE(name) Op name##_op();
