@@ -17,6 +17,7 @@ namespace troupe {
   OP(asinh)                            \
   OP(atan)                             \
   OP(atanh)                            \
+  OP(argmin)                           \
   OP(atan2)                            \
   OP(bias_add)                         \
   OP(bitwise_not)                      \
@@ -99,6 +100,7 @@ namespace troupe {
   OP(reduce_gradient)                  \
   OP(reduce_max)                       \
   OP(reduce_mean)                      \
+  OP(reduce_min)                       \
   OP(reduce_sum)                       \
   OP(relu)                             \
   OP(relu6)                            \

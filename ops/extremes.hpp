@@ -1,0 +1,105 @@
+// What the ops that choose the greatest or the least share: ReduceMax, ReduceMin, ArgMax, ArgMin.
+// NaN wins against all numbers. F is Maximum or Minimum.
+#pragma once
+
+#include "ops/reduce.hpp"
+
+namespace troupe {
+
+// ---- the extreme itself, over axes ----
+
+// `which`: the word for it. Throws: Error for a choice from no elements.
+template <class Context>
+void require_choice(const Context& ctx, const Shape& x, uint32_t axes, const char* which) {
+  for (int d = 0; d < x.ndim(); ++d)
+    if ((axes >> d & 1) && x[d] == 0)
+      throw ctx.error("there is no ", which, " of no elements: axis ", d, " of ", x,
+                      "; reduce over axes with elements");
+}
+
+inline const char* word_for(Maximum) { return "greatest"; }
+inline const char* word_for(Minimum) { return "least"; }
+
+template <class F>
+std::vector<Shape> infer_extreme(const InferContext& ctx) {
+  require_choice(ctx, ctx.input(0), reduced_axes(ctx, ctx.input(0).ndim()), word_for(F{}));
+  return infer_reduced(ctx);
+}
+
+// Writing dy for dL/dy:  the extreme elements share dy equally, the others get nothing. NaN is the
+// extreme where there is one, though it equals nothing.
+inline std::vector<Output> gradient_of_extreme(const GradientContext& ctx) {
+  const Output x = ctx.input(0), y = ctx.output(0), dy = ctx.output_gradient(0);
+  const ReduceOptions options = reduce_options(ctx.node());
+  const Output equals = cast(equal(x, reduce_gradient(y, x, options)), x.dtype());
+  const Output extreme = where(equal(x, x), equals, constant_like(1, x));
+  const Output share = divide(dy, reduce_sum(extreme, options));
+  return {multiply(extreme, reduce_gradient(share, x, options))};
+}
+
+template <class F, class T>
+void run_extreme(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  const uint32_t axes = reduced_axes(ctx, x.ndim());
+  require_choice(ctx, x.shape(), axes, word_for(F{}));
+  const ReduceView view = reduce_view(ctx, x, axes);
+  reduce_all<F>(view, ctx.output().mutable_data<T>());
+}
+
+template <class F, class... Ts>
+std::vector<Kernel> extreme_kernels() {
+  return {{DeviceKind::cpu, dtype_of<Ts>, run_extreme<F, Ts>}...};
+}
+
+// ---- its index, along one axis ----
+
+inline std::vector<DType> infer_index(const InferContext&) { return {DType::i64}; }
+
+// Context: InferContext or KernelContext.
+template <class Context>
+int axis_with_choice(const Context& ctx, const Shape& x) {
+  const int axis = checked_axis(ctx, ctx.template attr<int64_t>("axis"), x.ndim());
+  if (x[axis] == 0)
+    throw ctx.error("has nothing to choose from along axis ", axis, " of ", x,
+                    "; name an axis with elements");
+  return axis;
+}
+
+inline std::vector<Shape> infer_index_of_extreme(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  const Shape& x = ctx.input(0);
+  const int axis = axis_with_choice(ctx, x);
+  std::vector<int64_t> y(x.begin(), x.end());
+  y.erase(y.begin() + axis);
+  return {Shape(y)};
+}
+
+template <class F, class T>
+void run_index_of_extreme(KernelContext& ctx) {
+  const Shape shape = ctx.input(0).shape();
+  const T* x = ctx.input(0).data<T>();
+  const int axis = axis_with_choice(ctx, shape);
+  Tensor& output = ctx.output();
+  if (output.size() == 0) return;
+  int64_t* y = output.mutable_data<int64_t>();
+  const int64_t outer = size_between(shape, 0, axis), n = shape[axis];
+  const int64_t inner = size_between(shape, axis + 1, shape.ndim());
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) {
+      const T* line = x + o * n * inner + i;
+      int64_t best = 0;
+      for (int64_t j = 1; j < n; ++j) {
+        const T v = line[j * inner], b = line[best * inner];
+        const bool wins = std::is_same_v<F, Maximum> ? v > b : v < b;
+        if (wins || (v != v && b == b)) best = j;
+      }
+      y[o * inner + i] = best;
+    }
+}
+
+template <class F, class... Ts>
+std::vector<Kernel> index_kernels() {
+  return {{DeviceKind::cpu, dtype_of<Ts>, run_index_of_extreme<F, Ts>}...};
+}
+
+}  // namespace troupe

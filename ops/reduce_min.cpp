@@ -1,0 +1,22 @@
+// ReduceMin: y = the least of x over axes (all of them when none is named); NaN if there is one.
+// Refuses to choose from nothing.
+//   x: any shape   y: x without the axes, or with size 1 there if keep_dims.
+#include "ops/extremes.hpp"
+
+namespace troupe {
+
+Op reduce_min_op() {
+  return {.name = "ReduceMin",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = reduce_attrs(),
+          .infer_shapes = infer_extreme<Minimum>,
+          .gradient = gradient_of_extreme,
+          .kernels = extreme_kernels<Minimum, float, double, int32_t, int64_t, uint8_t>()};
+}
+
+Output reduce_min(Output x, ReduceOptions options, Origin at) {
+  return add_node({.op = "ReduceMin", .inputs = {x}, .attrs = to_attrs(options)}, at);
+}
+
+}  // namespace troupe
