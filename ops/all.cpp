@@ -40,6 +40,8 @@ namespace troupe {
   OP(cos)                              \
   OP(cosh)                             \
   OP(digamma)                          \
+  OP(cumprod)                          \
+  OP(cumsum)                           \
   OP(divide)                           \
   OP(dropout)                          \
   OP(elu)                              \
@@ -70,6 +72,7 @@ namespace troupe {
   OP(left_shift)                       \
   OP(less)                             \
   OP(less_equal)                       \
+  OP(linear_recurrence)                \
   OP(log)                              \
   OP(log10)                            \
   OP(log1p)                            \

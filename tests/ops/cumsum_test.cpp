@@ -1,0 +1,206 @@
+// Cumsum, Cumprod and LinearRecurrence.
+#include <doctest/doctest.h>
+
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+namespace {
+
+Attrs along(int64_t axis, bool exclusive = false, bool reverse = false) {
+  return {{"axis", axis}, {"exclusive", exclusive}, {"reverse", reverse}};
+}
+
+std::vector<OpError> scan_errors(const std::string& op) {
+  return {{.op = op,
+           .inputs = {zeros({2, 3})},
+           .attrs = along(2),
+           .message = "axis 2 is not there: with 2 dimensions, axes go from -2 to 1"},
+          {.op = op, .inputs = {scalar(1)}, .message = "runs along an axis, and a scalar has none"},
+          {.op = op, .inputs = {u8(zeros({2}))}, .message = "has no kernel for u8"}};
+}
+
+OpCases scan_cases(const std::string& op, std::vector<OpCase> values) {
+  values.push_back({.name = "empty",
+                    .inputs = {zeros({2, 0, 3})},
+                    .attrs = along(1, true),
+                    .expected = {zeros({2, 0, 3})}});
+  for (OpCase& c : values) c.op = op;
+  return {.values = std::move(values), .errors = scan_errors(op)};
+}
+
+OpCases cumsum_cases() {
+  const Tensor x = matrix({{1, 2, 3}, {4, -5, 6}});
+  return scan_cases(
+      "Cumsum", {
+                    {.name = "rows", .inputs = {x}, .expected = {matrix({{1, 3, 6}, {4, -1, 5}})}},
+                    {.name = "columns",
+                     .inputs = {x},
+                     .attrs = along(0),
+                     .expected = {matrix({{1, 2, 3}, {5, -3, 9}})}},
+                    {.name = "exclusive",
+                     .inputs = {x},
+                     .attrs = along(1, true),
+                     .expected = {matrix({{0, 1, 3}, {0, 4, -1}})}},
+                    {.name = "reverse",
+                     .inputs = {x},
+                     .attrs = along(-1, false, true),
+                     .expected = {matrix({{6, 5, 3}, {5, 1, 6}})}},
+                    {.name = "reverse columns, exclusive",
+                     .inputs = {x},
+                     .attrs = along(-2, true, true),
+                     .expected = {matrix({{4, -5, 6}, {0, 0, 0}})}},
+                    {.name = "the axis between",
+                     .inputs = {iota({2, 3, 2})},
+                     .attrs = along(1),
+                     .expected = {values({2, 3, 2}, {0, 1, 2, 4, 6, 9, 6, 7, 14, 16, 24, 27})}},
+                    {.name = "size one", .inputs = {vector({1.5})}, .expected = {vector({1.5})}},
+                    {.name = "infinities and NaN",
+                     .inputs = {vector({1, INFINITY, 2, -INFINITY, 3})},
+                     .expected = {vector({1, INFINITY, INFINITY, NAN, NAN})},
+                     .smooth = false},
+                    {.name = "i32 wraps around",
+                     .inputs = {i32(vector({2147483647, 1, -1}))},
+                     .expected = {i32(vector({2147483647, -2147483648.0, 2147483647}))},
+                     .as_written = true},
+                });
+}
+const ListedCases listed_cumsum(cumsum_cases);
+
+OpCases cumprod_cases() {
+  const Tensor x = matrix({{1, 2, 3}, {4, -5, 6}});
+  return scan_cases(
+      "Cumprod",
+      {
+          {.name = "rows", .inputs = {x}, .expected = {matrix({{1, 2, 6}, {4, -20, -120}})}},
+          {.name = "columns",
+           .inputs = {x},
+           .attrs = along(0),
+           .expected = {matrix({{1, 2, 3}, {4, -10, 18}})}},
+          {.name = "exclusive",
+           .inputs = {x},
+           .attrs = along(1, true),
+           .expected = {matrix({{1, 1, 2}, {1, 4, -20}})}},
+          {.name = "reverse",
+           .inputs = {x},
+           .attrs = along(-1, false, true),
+           .expected = {matrix({{6, 6, 3}, {-120, -30, 6}})}},
+          {.name = "reverse columns, exclusive",
+           .inputs = {x},
+           .attrs = along(-2, true, true),
+           .expected = {matrix({{4, -5, 6}, {1, 1, 1}})}},
+          {.name = "the axis between",
+           .inputs = {iota({2, 3, 2}, 1)},
+           .attrs = along(1),
+           .expected = {values({2, 3, 2}, {1, 2, 3, 8, 15, 48, 7, 8, 63, 80, 693, 960})}},
+          {.name = "zeros",
+           .inputs = {matrix({{2, 0, 3, 4}, {0, 5, 0, 6}, {1, 2, 3, 0}})},
+           .expected = {matrix({{2, 0, 0, 0}, {0, 0, 0, 0}, {1, 2, 6, 0}})}},
+          {.name = "zeros, exclusive and reverse",
+           .inputs = {matrix({{2, 0, 3, 4}, {0, 5, 0, 6}, {1, 2, 3, 0}})},
+           .attrs = along(1, true, true),
+           .expected = {matrix({{0, 12, 4, 1}, {0, 0, 6, 1}, {0, 0, 0, 1}})}},
+          {.name = "size one", .inputs = {vector({1.5})}, .expected = {vector({1.5})}},
+          {.name = "infinities and NaN",
+           .inputs = {vector({2, INFINITY, -1, 0, 3})},
+           .expected = {vector({2, INFINITY, -INFINITY, NAN, NAN})},
+           .smooth = false},
+          {.name = "i32 wraps around",
+           .inputs = {i32(vector({65536, 32768, 3, 2}))},
+           .expected = {i32(vector({65536, -2147483648.0, -2147483648.0, 0}))},
+           .as_written = true},
+      });
+}
+const ListedCases listed_cumprod(cumprod_cases);
+
+OpCases recurrence_cases() {
+  const auto from = [](int64_t axis, bool reverse) {
+    return Attrs{{"axis", axis}, {"reverse", reverse}};
+  };
+  return {.values =
+              {
+                  {.name = "a row",
+                   .op = "LinearRecurrence",
+                   .inputs = {vector({1, 2, 3, 4}), vector({5, 6, 0.5, 7})},
+                   .expected = {vector({0, 1, 8, 7})}},
+                  {.name = "from the other end",
+                   .op = "LinearRecurrence",
+                   .inputs = {vector({1, 2, 3, 4}), vector({5, 6, 0.5, 7})},
+                   .attrs = from(0, true),
+                   .expected = {vector({32, 5, 4, 0})}},
+                  {.name = "columns, with zeros",
+                   .op = "LinearRecurrence",
+                   .inputs = {matrix({{1, 2}, {3, 4}, {5, 6}, {1, 1}}),
+                              matrix({{7, 8}, {0, 2}, {3, 0}, {1, 1}})},
+                   .attrs = from(0, false),
+                   .expected = {matrix({{0, 0}, {1, 2}, {3, 8}, {14, 6}})}},
+                  {.name = "size one",
+                   .op = "LinearRecurrence",
+                   .inputs = {vector({2}), vector({3})},
+                   .expected = {vector({0})}},
+                  {.name = "empty",
+                   .op = "LinearRecurrence",
+                   .inputs = {zeros({2, 0}), zeros({2, 0})},
+                   .expected = {zeros({2, 0})}},
+                  {.name = "infinity and NaN",
+                   .op = "LinearRecurrence",
+                   .inputs = {vector({INFINITY, 1, 1, NAN, 1}), vector({1, -1, 0, 1, 1})},
+                   .expected = {vector({0, INFINITY, -INFINITY, NAN, NAN})},
+                   .smooth = false},
+              },
+          .errors = {
+              {.op = "LinearRecurrence",
+               .inputs = {zeros({2, 3}), zeros({2, 1})},
+               .message = "wants u and w of one shape, got [2, 3] and [2, 1]"},
+              {.op = "LinearRecurrence",
+               .inputs = {zeros({2}), zeros({2})},
+               .attrs = from(1, false),
+               .message = "axis 1 is not there: with 1 dimensions, axes go from -1 to 0"},
+              {.op = "LinearRecurrence",
+               .inputs = {scalar(1), scalar(1)},
+               .message = "runs along an axis, and a scalar has none; reshape it to [1]"},
+              {.op = "LinearRecurrence",
+               .inputs = {i32(zeros({2})), i32(zeros({2}))},
+               .message = "has no kernel for i32; cast to one of f32, f64"},
+          }};
+}
+const ListedCases listed_recurrence(recurrence_cases);
+
+}  // namespace
+
+TEST_CASE("Cumsum is a running sum") { check(cumsum_cases()); }
+TEST_CASE("Cumprod is a running product, and its gradient minds zeros") { check(cumprod_cases()); }
+TEST_CASE("LinearRecurrence multiplies and adds, one element after the other") {
+  check(recurrence_cases());
+}
+
+TEST_CASE("long scans of f32 lose nothing beside their elements") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, Shape{-1, -1});
+  const int64_t n = 300000;
+  const Tensor row = evaluate(cumsum(x), {{x, f32(full({1, n}, 0.1))}});
+  const Tensor column = evaluate(cumsum(x, {.axis = 0}), {{x, f32(full({n, 2}, 0.1))}});
+  const float last = static_cast<float>(static_cast<double>(n) * double{0.1F});
+  CHECK(row.values<float>().back() == last);
+  CHECK(column.values<float>().back() == last);
+}
+
+TEST_CASE("scans of many columns are those of each") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f64, Shape{-1, -1});
+  const Tensor wide = waves({7, 600}, 0.4);
+  for (const bool exclusive : {false, true})
+    for (const bool reverse : {false, true}) {
+      const ScanOptions rows{.axis = 0, .exclusive = exclusive, .reverse = reverse};
+      const ScanOptions columns{.axis = 1, .exclusive = exclusive, .reverse = reverse};
+      const FedValues feeds = {{x, wide}};
+      CHECK(same_bits(evaluate(cumsum(x, rows), feeds),
+                      evaluate(transpose(cumsum(transpose(x), columns)), feeds)));
+      CHECK(same_bits(evaluate(cumprod(x, rows), feeds),
+                      evaluate(transpose(cumprod(transpose(x), columns)), feeds)));
+      CHECK(same_bits(
+          evaluate(linear_recurrence(x, x, 0, reverse), feeds),
+          evaluate(transpose(linear_recurrence(transpose(x), transpose(x), 1, reverse)), feeds)));
+    }
+}
+
+}  // namespace troupe
