@@ -100,10 +100,13 @@ namespace troupe {
   OP(push_gradient)                    \
   OP(random_uniform)                   \
   OP(reciprocal)                       \
+  OP(reduce_all)                       \
+  OP(reduce_any)                       \
   OP(reduce_gradient)                  \
   OP(reduce_max)                       \
   OP(reduce_mean)                      \
   OP(reduce_min)                       \
+  OP(reduce_prod)                      \
   OP(reduce_sum)                       \
   OP(relu)                             \
   OP(relu6)                            \

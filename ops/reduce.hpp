@@ -102,13 +102,18 @@ void reduce_all(const ReduceView& view, T* y) {
   }
 }
 
-// y: [outer, inner], the sums; zeros for sums of nothing.
+// y: [outer, inner]; `of_nothing` where there is nothing to reduce.
+template <class R, class T>
+void reduce_or(T of_nothing, const ReduceView& view, T* y) {
+  if (view.reduced == 0)
+    std::fill_n(y, view.outer * view.inner, of_nothing);
+  else
+    reduce_all<R>(view, y);
+}
+
 template <class T>
 void sum_all(const ReduceView& view, T* y) {
-  if (view.reduced == 0)
-    std::fill_n(y, view.outer * view.inner, T{0});
-  else
-    reduce_all<Add>(view, y);
+  reduce_or<Add>(T{0}, view, y);
 }
 
 }  // namespace troupe

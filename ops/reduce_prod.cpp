@@ -1,0 +1,61 @@
+// ReduceProd: y = the product of x over axes (all of them when none is named); 1 where there is
+// nothing to multiply.
+//   x: any shape   y: x without the axes, or with size 1 there if keep_dims. Integers wrap around.
+#include "ops/reduce.hpp"
+
+namespace troupe {
+namespace {
+
+// The product of all others along an axis, without a division, so that zeros do no harm.
+Output product_of_others(Output x, int64_t axis) {
+  return multiply(cumprod(x, {.axis = axis, .exclusive = true}),
+                  cumprod(x, {.axis = axis, .exclusive = true, .reverse = true}));
+}
+
+// Writing dy for dL/dy:  dx = dy * the product of all other elements: of the others along the first
+// axis, of the products along that axis, those of the others along the second, and so on.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const Output x = ctx.input(0);
+  const ReduceOptions options = reduce_options(ctx.node());
+  std::vector<int64_t> axes = options.axes;
+  for (int64_t d = 0; options.axes.empty() && d < x.shape().ndim(); ++d) axes.push_back(d);
+  std::vector<Output> factors;
+  Output products = x;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (i > 0) products = reduce_prod(products, {.axes = {axes[i - 1]}, .keep_dims = true});
+    factors.push_back(product_of_others(products, axes[i]));
+  }
+  Output dx = reduce_gradient(ctx.output_gradient(0), x, options);
+  if (factors.empty()) return {dx};
+  Output others = factors.back();  // the smallest one
+  for (size_t i = factors.size() - 1; i > 0; --i) others = multiply(factors[i - 1], others);
+  return {multiply(dx, others)};
+}
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
+  reduce_or<Multiply>(T{1}, view, ctx.output().mutable_data<T>());
+}
+
+}  // namespace
+
+Op reduce_prod_op() {
+  return {.name = "ReduceProd",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = reduce_attrs(),
+          .infer_shapes = infer_reduced,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>},
+                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}}};
+}
+
+Output reduce_prod(Output x, ReduceOptions options, Origin at) {
+  return add_node({.op = "ReduceProd", .inputs = {x}, .attrs = to_attrs(options)}, at);
+}
+
+}  // namespace troupe
