@@ -79,6 +79,7 @@ namespace troupe {
   OP(log2)                             \
   OP(logical_not)                      \
   OP(log_add_exp)                      \
+  OP(log_sum_exp)                      \
   OP(logical_and)                      \
   OP(logical_or)                       \
   OP(logical_xor)                      \
