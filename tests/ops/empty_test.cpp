@@ -46,6 +46,21 @@ TEST_CASE("an empty tensor may have sizes whose product is no number") {
          return reduce_max(x[0], {.axes = {0, 1}});
        },
        {kLarge, 0}},
+      {"no products",
+       {large},
+       [](const Inputs& x) { return reduce_prod(x[0], {.axes = {2}}); },
+       {kLarge, kLarge, 0}},
+      {"no logarithms of sums",
+       {large},
+       [](const Inputs& x) {
+         return log_sum_exp(x[0], {.axes = {0, 1}});
+       },
+       {kLarge, 0}},
+      {"running sums", {large}, [](const Inputs& x) { return cumsum(x[0], {.axis = 1}); }, large},
+      {"a recurrence",
+       {large, large},
+       [](const Inputs& x) { return linear_recurrence(x[0], x[1], 2); },
+       large},
       {"transpose",
        {large},
        [](const Inputs& x) {
