@@ -143,7 +143,7 @@ PlacementOptions Calls::wishes() const {
     const DeviceKind kind = *parse_device_name(device).kind;
     if (kind != DeviceKind::shadow) return find_kernel(node, kind) != nullptr;
     const Kernel* kernel = find_kernel(node, DeviceKind::cpu);
-    return kernel && kernel->run;
+    return kernel && kernel->run && !node.op->value_shapes;
   };
   return out;
 }

@@ -5,8 +5,8 @@
 //
 // Ops that only share elements (identity, reshape) take no place in the queue. Kernels that finish
 // later have no place on a queue: kernel_for says so, and soft placement puts parameters and
-// gradient pushes on a CPU. A shape that depends on values is refused at launch, because outputs
-// are made before the kernel has run.
+// gradient pushes on a CPU. Nor has an op whose shapes depend on values, because outputs are made
+// before the kernel has run; where an op does not declare it, the launch is refused.
 #include <cstring>
 #include <new>
 
@@ -124,7 +124,7 @@ class ShadowDevice final : public Device {
 
   const Kernel* kernel_for(const Node& node) const override {
     const Kernel* kernel = find_kernel(node, DeviceKind::cpu);
-    return kernel && kernel->run ? kernel : nullptr;
+    return kernel && kernel->run && !node.op->value_shapes ? kernel : nullptr;
   }
 
   void launch(KernelCall& call) override {

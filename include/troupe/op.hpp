@@ -214,6 +214,9 @@ struct Op {
   bool stateful = false;
   // Output 0 shares input 0's elements (identity, reshape): a device need not run a kernel.
   bool aliases = false;
+  // Sizes of outputs depend on values of inputs, so that they are not known before the kernel runs:
+  // it says them with output(i, shape), and runs on a host device.
+  bool value_shapes = false;
 };
 
 // All ops a graph may use. Immutable once shared.
