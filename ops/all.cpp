@@ -52,6 +52,7 @@ namespace troupe {
   OP(exp)                              \
   OP(exp2)                             \
   OP(expm1)                            \
+  OP(expand_dims)                      \
   OP(fill)                             \
   OP(floor)                            \
   OP(floor_divide)                     \
@@ -133,6 +134,7 @@ namespace troupe {
   OP(sqrt)                             \
   OP(square)                           \
   OP(squared_difference)               \
+  OP(squeeze)                          \
   OP(stop_gradient)                    \
   OP(subtract)                         \
   OP(sum_to_like)                      \
