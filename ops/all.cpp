@@ -112,6 +112,8 @@ namespace troupe {
   OP(reduce_sum)                       \
   OP(relu)                             \
   OP(relu6)                            \
+  OP(repeat)                           \
+  OP(repeat_gradient)                  \
   OP(reshape)                          \
   OP(reshape_like)                     \
   OP(round)                            \
@@ -140,6 +142,8 @@ namespace troupe {
   OP(sum_to_like)                      \
   OP(tan)                              \
   OP(tanh)                             \
+  OP(tile)                             \
+  OP(tile_gradient)                    \
   OP(transpose)                        \
   OP(trigamma)                         \
   OP(trunc)                            \
