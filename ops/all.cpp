@@ -138,6 +138,8 @@ namespace troupe {
   OP(squared_difference)               \
   OP(squeeze)                          \
   OP(stop_gradient)                    \
+  OP(strided_slice)                    \
+  OP(strided_slice_gradient)           \
   OP(subtract)                         \
   OP(sum_to_like)                      \
   OP(tan)                              \
