@@ -96,6 +96,8 @@ namespace troupe {
   OP(negate)                           \
   OP(not_equal)                        \
   OP(one_hot)                          \
+  OP(pad)                              \
+  OP(pad_gradient)                     \
   OP(parameter)                        \
   OP(placeholder)                      \
   OP(pow)                              \
