@@ -122,6 +122,9 @@ namespace troupe {
   OP(rsqrt)                            \
   OP(selu)                             \
   OP(right_shift)                      \
+  OP(reverse)                          \
+  OP(reverse_sequence)                 \
+  OP(roll)                             \
   OP(sigmoid)                          \
   OP(sign)                             \
   OP(silu)                             \
