@@ -59,6 +59,7 @@ namespace troupe {
   OP(gather)                           \
   OP(gather_gradient)                  \
   OP(gelu)                             \
+  OP(gather_nd)                        \
   OP(greater)                          \
   OP(greater_equal)                    \
   OP(group)                            \
@@ -125,6 +126,7 @@ namespace troupe {
   OP(reverse)                          \
   OP(reverse_sequence)                 \
   OP(roll)                             \
+  OP(scatter_nd)                       \
   OP(sigmoid)                          \
   OP(sign)                             \
   OP(silu)                             \
@@ -149,6 +151,12 @@ namespace troupe {
   OP(sum_to_like)                      \
   OP(tan)                              \
   OP(tanh)                             \
+  OP(tensor_scatter_add)               \
+  OP(tensor_scatter_max)               \
+  OP(tensor_scatter_min)               \
+  OP(tensor_scatter_sub)               \
+  OP(tensor_scatter_update)            \
+  OP(tensor_scatter_update_gradient)   \
   OP(tile)                             \
   OP(tile_gradient)                    \
   OP(transpose)                        \
