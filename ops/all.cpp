@@ -42,6 +42,7 @@ namespace troupe {
   OP(digamma)                          \
   OP(cumprod)                          \
   OP(cumsum)                           \
+  OP(depth_to_space)                   \
   OP(divide)                           \
   OP(dropout)                          \
   OP(elu)                              \
@@ -139,6 +140,7 @@ namespace troupe {
   OP(softmax_cross_entropy_gradient)   \
   OP(softplus)                         \
   OP(softsign)                         \
+  OP(space_to_depth)                   \
   OP(split)                            \
   OP(sqrt)                             \
   OP(square)                           \
