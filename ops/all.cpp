@@ -76,6 +76,7 @@ namespace troupe {
   OP(less)                             \
   OP(less_equal)                       \
   OP(linear_recurrence)                \
+  OP(linspace)                         \
   OP(log)                              \
   OP(log10)                            \
   OP(log1p)                            \
@@ -108,6 +109,7 @@ namespace troupe {
   OP(reciprocal)                       \
   OP(reduce_all)                       \
   OP(reduce_any)                       \
+  OP(range)                            \
   OP(reduce_gradient)                  \
   OP(reduce_max)                       \
   OP(reduce_mean)                      \
@@ -128,6 +130,7 @@ namespace troupe {
   OP(reverse_sequence)                 \
   OP(roll)                             \
   OP(scatter_nd)                       \
+  OP(shape_of)                         \
   OP(sigmoid)                          \
   OP(sign)                             \
   OP(silu)                             \
