@@ -19,6 +19,7 @@ namespace troupe {
   OP(atanh)                            \
   OP(argmin)                           \
   OP(atan2)                            \
+  OP(band_part)                        \
   OP(bias_add)                         \
   OP(bitwise_not)                      \
   OP(bitwise_and)                      \
@@ -43,6 +44,9 @@ namespace troupe {
   OP(cumprod)                          \
   OP(cumsum)                           \
   OP(depth_to_space)                   \
+  OP(diag)                             \
+  OP(diag_part)                        \
+  OP(diag_part_gradient)               \
   OP(divide)                           \
   OP(dropout)                          \
   OP(elu)                              \

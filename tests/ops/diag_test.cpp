@@ -1,0 +1,108 @@
+// Diag, DiagPart, its gradient, and BandPart with tril and triu. Expected values are NumPy's.
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
+
+OpCase of(std::string name, std::string op, std::vector<Tensor> inputs, Tensor expected,
+          Attrs attrs = {}) {
+  return {.name = std::move(name),
+          .op = std::move(op),
+          .inputs = std::move(inputs),
+          .attrs = std::move(attrs),
+          .expected = {expected}};
+}
+Attrs band(int64_t low, int64_t high) { return {{"low", low}, {"high", high}}; }
+
+std::vector<OpCase> diagonals() {
+  return {of("a matrix", "Diag", {vector({1, 2})}, matrix({{1, 0}, {0, 2}})),
+          of("two matrices", "Diag", {matrix({{1, 0}, {1, 1}})},
+             values({2, 2, 2}, {1, 0, 0, 0, 1, 0, 0, 1})),
+          of("size one", "Diag", {vector({1})}, matrix({{1}})),
+          of("empty", "Diag", {zeros({2, 0})}, zeros({2, 0, 0})),
+          of("square", "DiagPart", {iota({2, 2})}, vector({0, 3})),
+          of("wide", "DiagPart", {iota({2, 3})}, vector({0, 4})),
+          of("tall", "DiagPart", {iota({3, 2})}, vector({0, 3})),
+          of("two matrices", "DiagPart", {iota({2, 2, 3})}, matrix({{0, 4}, {6, 10}})),
+          of("size one", "DiagPart", {matrix({{1}})}, vector({1})),
+          of("empty", "DiagPart", {zeros({2, 0, 3})}, zeros({2, 0})),
+          of("wide", "DiagPartGradient", {vector({1, 2}), zeros({2, 3})},
+             matrix({{1, 0, 0}, {0, 2, 0}})),
+          of("tall", "DiagPartGradient", {vector({1, 2}), zeros({3, 2})},
+             matrix({{1, 0}, {0, 2}, {0, 0}})),
+          of("two matrices", "DiagPartGradient", {matrix({{1, 2}, {3, 4}}), zeros({2, 2, 2})},
+             values({2, 2, 2}, {1, 0, 0, 2, 3, 0, 0, 4})),
+          of("empty", "DiagPartGradient", {zeros({2, 0}), zeros({2, 3, 0})}, zeros({2, 3, 0}))};
+}
+
+std::vector<OpCase> bands() {
+  const Tensor x = iota({3, 4}, 1);
+  return {of("three diagonals", "BandPart", {iota({4, 4}, 1)},
+             values({4, 4}, {1, 2, 0, 0, 5, 6, 7, 0, 0, 10, 11, 12, 0, 0, 15, 16}), band(-1, 1)),
+          of("two matrices", "BandPart", {iota({2, 2, 3}, 1)},
+             values({2, 2, 3}, {1, 2, 3, 0, 5, 6, 7, 8, 9, 0, 11, 12}), band(0, kHighest)),
+          of("above the main one", "BandPart", {x},
+             matrix({{0, 2, 3, 4}, {0, 0, 7, 8}, {0, 0, 0, 12}}), band(1, 3)),
+          of("below the main one", "BandPart", {x},
+             matrix({{0, 0, 0, 0}, {5, 0, 0, 0}, {9, 10, 0, 0}}), band(kLowest, -1)),
+          of("all", "BandPart", {x}, x, band(kLowest, kHighest)),
+          of("none", "BandPart", {x}, zeros({3, 4}), band(2, 1)),
+          of("beyond the corners", "BandPart", {x}, zeros({3, 4}), band(4, 9)),
+          of("before the corners", "BandPart", {x}, zeros({3, 4}), band(-9, -3)),
+          of("NaN is left out", "BandPart", {matrix({{1, NAN}, {INFINITY, 1}})},
+             matrix({{1, 0}, {0, 1}}), band(0, 0)),
+          of("size one", "BandPart", {matrix({{1}})}, matrix({{1}}), band(0, 0)),
+          of("empty", "BandPart", {zeros({2, 0})}, zeros({2, 0}), band(0, 0)),
+          of("no rows", "BandPart", {zeros({0, 2})}, zeros({0, 2}), band(0, 0))};
+}
+
+OpCases cases() {
+  OpCases all = {.values = diagonals()};
+  for (OpCase& c : bands()) all.values.push_back(std::move(c));
+  for (OpCase& c : all.values)
+    if (c.name == "NaN is left out") c.smooth = false;
+  all.errors = {
+      {.op = "Diag",
+       .inputs = {scalar(1)},
+       .message = "wants diagonals [..., n], got a scalar; reshape it to [1]"},
+      {.op = "Diag",
+       .inputs = {zeros({1, 1, 1, 1, 1, 1, 1, 1})},
+       .message = "would have more than 8 dimensions"},
+      {.op = "DiagPart", .inputs = {vector({1})}, .message = "wants matrices [..., m, n], got ["},
+      {.op = "DiagPartGradient",
+       .inputs = {zeros({3}), zeros({2, 3})},
+       .message = "wants dy of shape [2], the diagonals of [2, 3], got [3]"},
+      {.op = "BandPart",
+       .inputs = {vector({1})},
+       .attrs = band(0, 0),
+       .message = "wants matrices [..., m, n], got ["}};
+  return all;
+}
+const ListedCases listed(cases);
+
+}  // namespace
+
+TEST_CASE("diagonals are made, taken and kept") { check(cases()); }
+
+TEST_CASE("tril, triu and band_part name diagonals as NumPy and TensorFlow do") {
+  Graph graph;
+  const Output x = constant(graph, iota({3, 4}, 1));
+  CHECK(same_bits(evaluate(tril(x)), matrix({{1, 0, 0, 0}, {5, 6, 0, 0}, {9, 10, 11, 0}})));
+  CHECK(same_bits(evaluate(tril(x, 1)), matrix({{1, 2, 0, 0}, {5, 6, 7, 0}, {9, 10, 11, 12}})));
+  CHECK(same_bits(evaluate(tril(x, -1)), matrix({{0, 0, 0, 0}, {5, 0, 0, 0}, {9, 10, 0, 0}})));
+  CHECK(same_bits(evaluate(triu(x, 1)), matrix({{0, 2, 3, 4}, {0, 0, 7, 8}, {0, 0, 0, 12}})));
+  CHECK(same_bits(evaluate(triu(x, -1)), matrix({{1, 2, 3, 4}, {5, 6, 7, 8}, {0, 10, 11, 12}})));
+  CHECK(same_bits(evaluate(band_part(x, 1, 0)),
+                  matrix({{1, 0, 0, 0}, {5, 6, 0, 0}, {0, 10, 11, 0}})));
+  CHECK(same_bits(evaluate(band_part(x, -1, 0)), evaluate(tril(x))));
+  CHECK(same_bits(evaluate(band_part(x, 0, -1)), evaluate(triu(x))));
+}
+
+}  // namespace troupe
