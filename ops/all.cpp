@@ -25,6 +25,7 @@ namespace troupe {
   OP(bitwise_and)                      \
   OP(bitwise_or)                       \
   OP(bitwise_xor)                      \
+  OP(boolean_mask)                     \
   OP(broadcast_like)                   \
   OP(broadcast_to)                     \
   OP(cast)                             \
@@ -102,6 +103,7 @@ namespace troupe {
   OP(multiply)                         \
   OP(negate)                           \
   OP(not_equal)                        \
+  OP(nonzero)                          \
   OP(one_hot)                          \
   OP(pad)                              \
   OP(pad_gradient)                     \
