@@ -51,6 +51,10 @@ namespace troupe {
   OP(divide)                           \
   OP(dropout)                          \
   OP(elu)                              \
+  OP(dynamic_partition)                \
+  OP(dynamic_partition_gradient)       \
+  OP(dynamic_stitch)                   \
+  OP(dynamic_stitch_gradient)          \
   OP(equal)                            \
   OP(erf)                              \
   OP(erfc)                             \
