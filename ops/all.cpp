@@ -85,6 +85,7 @@ namespace troupe {
   OP(less)                             \
   OP(less_equal)                       \
   OP(linear_recurrence)                \
+  OP(invert_permutation)               \
   OP(linspace)                         \
   OP(log)                              \
   OP(log10)                            \
