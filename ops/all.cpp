@@ -31,6 +31,14 @@ namespace troupe {
   OP(cast)                             \
   OP(cbrt)                             \
   OP(ceil)                             \
+  OP(argsort)                          \
+  OP(bernoulli)                        \
+  OP(bias_add)                         \
+  OP(bincount)                         \
+  OP(broadcast_like)                   \
+  OP(broadcast_to)                     \
+  OP(cast)                             \
+  OP(categorical)                      \
   OP(check_finite)                     \
   OP(clip)                             \
   OP(concat)                           \
@@ -48,6 +56,8 @@ namespace troupe {
   OP(diag)                             \
   OP(diag_part)                        \
   OP(diag_part_gradient)               \
+  OP(ctc_loss)                         \
+  OP(ctc_loss_gradient)                \
   OP(divide)                           \
   OP(dropout)                          \
   OP(elu)                              \
@@ -97,6 +107,9 @@ namespace troupe {
   OP(logical_and)                      \
   OP(logical_or)                       \
   OP(logical_xor)                      \
+  OP(in_top_k)                         \
+  OP(log)                              \
+  OP(log_uniform_candidates)           \
   OP(matmul)                           \
   OP(max_pool2d)                       \
   OP(max_pool2d_gradient)              \
@@ -116,6 +129,10 @@ namespace troupe {
   OP(placeholder)                      \
   OP(pow)                              \
   OP(push_gradient)                    \
+  OP(random_gamma)                     \
+  OP(random_int)                       \
+  OP(random_normal)                    \
+  OP(random_permutation)               \
   OP(random_uniform)                   \
   OP(reciprocal)                       \
   OP(reduce_all)                       \
@@ -147,6 +164,13 @@ namespace troupe {
   OP(silu)                             \
   OP(sin)                              \
   OP(sinh)                             \
+  OP(search_sorted)                    \
+  OP(segment_max)                      \
+  OP(segment_min)                      \
+  OP(segment_prod)                     \
+  OP(segment_sum)                      \
+  OP(sigmoid)                          \
+  OP(sigmoid_cross_entropy)            \
   OP(slice)                            \
   OP(slice_gradient)                   \
   OP(softmax)                          \
@@ -155,6 +179,7 @@ namespace troupe {
   OP(softplus)                         \
   OP(softsign)                         \
   OP(space_to_depth)                   \
+  OP(sort)                             \
   OP(split)                            \
   OP(sqrt)                             \
   OP(square)                           \
@@ -175,10 +200,16 @@ namespace troupe {
   OP(tensor_scatter_update_gradient)   \
   OP(tile)                             \
   OP(tile_gradient)                    \
+  OP(take_along)                       \
+  OP(take_along_gradient)              \
+  OP(tanh)                             \
+  OP(top_k)                            \
   OP(transpose)                        \
   OP(trigamma)                         \
   OP(trunc)                            \
   OP(truncated_normal)                 \
+  OP(unigram_candidates)               \
+  OP(unique)                           \
   OP(where)                            \
   OP(with_gradient)                    \
   OP(xlogy)

@@ -28,20 +28,21 @@ inline void check_random_attrs(const InferContext& ctx) {
     throw ctx.error("wants a slot from 0 to ", RandomStream::kSlotsMax - 1, ", got ", slot);
 }
 
-// An op that draws y, f32 or f64 by attribute dtype, in attribute shape; `attrs` says how y is
-// distributed, and infer_shapes begins with drawn_shape().
+// An op that draws y in attribute shape, of the dtype of one of two kernels by attribute dtype
+// (left out: the first one's); `attrs` says how y is distributed, and infer_shapes begins with
+// drawn_shape().
 inline Op drawing_op(std::string name, std::vector<AttrSpec> attrs,
-                     std::vector<Shape> (*infer_shapes)(const InferContext&), Kernel f32,
-                     Kernel f64) {
+                     std::vector<Shape> (*infer_shapes)(const InferContext&), Kernel first,
+                     Kernel second) {
   attrs.push_back({"shape", AttrKind::shape});
-  attrs.push_back({"dtype", AttrKind::dtype, DType::f32});
+  attrs.push_back({"dtype", AttrKind::dtype, first.dtype});
   return {.name = std::move(name),
           .outputs = {"y"},
           .attrs = with_random_attrs(std::move(attrs)),
           .infer_dtypes = infer_dtype_attr,
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no inputs",
-          .kernels = {f32, f64},
+          .kernels = {first, second},
           .dispatch = -1,
           .stateful = true};
 }
@@ -59,5 +60,27 @@ inline RandomStream random_stream(const KernelContext& ctx) {
   return {ctx.attr<int64_t>("seed"), random_key(ctx.node()), ctx.run().step,
           ctx.attr<int64_t>("slot")};
 }
+
+// The numbers of a stream, two from each block. Number i is words 2 * (i % 2) (low) and
+// 2 * (i % 2) + 1 (high) of block i / 2.
+class RandomNumbers {
+ public:
+  explicit RandomNumbers(const RandomStream& random) : random_(random) {}
+  uint64_t bits(uint64_t i) {
+    if (i / 2 != block_) words_ = random_.block(block_ = i / 2);
+    return i % 2 ? uint64_t{words_[3]} << 32 | words_[2] : uint64_t{words_[1]} << 32 | words_[0];
+  }
+  // In [0, 1), of the 53 upper bits.
+  double unit(uint64_t i) { return static_cast<double>(bits(i) >> 11) * 0x1p-53; }
+  // In [0, n): the upper half of bits * n. No number's chance is off by more than 2^-64.
+  uint64_t below(uint64_t i, uint64_t n) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(bits(i)) * n >> 64);
+  }
+
+ private:
+  RandomStream random_;
+  uint64_t block_ = ~uint64_t{0};
+  std::array<uint32_t, 4> words_ = {};
+};
 
 }  // namespace troupe

@@ -19,6 +19,7 @@
 #include "troupe/ops/arrays.hpp"
 #include "troupe/ops/elementwise.hpp"
 #include "troupe/ops/linear_algebra.hpp"
+#include "troupe/ops/losses.hpp"
 #include "troupe/ops/reductions.hpp"
 #include "troupe/ops/sorting.hpp"
 

@@ -1,0 +1,156 @@
+// CtcLoss and its gradient. Expected values are sums over all paths, one by one.
+#include <doctest/doctest.h>
+
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+namespace {
+
+Attrs blank(int64_t k) { return {{"blank", k}}; }
+
+std::vector<Tensor> rows(const Tensor& logits, const Tensor& labels, const Tensor& times,
+                         const Tensor& sizes) {
+  return {logits, i32(labels), i32(times), i32(sizes)};
+}
+
+OpError refused(std::vector<Tensor> inputs, const char* message, bool when_run = false,
+                Attrs attrs = {}) {
+  return {.op = "CtcLoss",
+          .inputs = std::move(inputs),
+          .attrs = std::move(attrs),
+          .message = message,
+          .when_run = when_run};
+}
+
+OpCases loss_cases() {
+  const Tensor x = waves({5, 3, 4}, 0.3);
+  const Tensor one = waves({2, 1, 3}, 0.2);
+  return {
+      .values = {{.name = "two labels, equal labels in less time, none",
+                  .op = "CtcLoss",
+                  .inputs = rows(x, matrix({{1, 2}, {3, 3}, {-9, 9}}), vector({5, 4, 5}),
+                                 vector({2, 2, 0})),
+                  .expected = {vector({3.17816029893545, 5.210925505094197, 7.234199283990912})},
+                  .twice = false},
+                 {.name = "another blank; what does not fit into the time",
+                  .op = "CtcLoss",
+                  .inputs = rows(x, matrix({{1, 2}, {0, 0}, {1, 0}}), vector({5, 2, 1}),
+                                 vector({2, 2, 1})),
+                  .attrs = blank(3),
+                  .expected = {vector({3.6230753097482506, INFINITY, 1.5574354380176538})},
+                  .smooth = false},
+                 {.name = "no time at all, for nothing and for something",
+                  .op = "CtcLoss",
+                  .inputs = {zeros({0, 2, 2}), i64(matrix({{1}, {1}})), i64(vector({0, 0})),
+                             i64(vector({0, 1}))},
+                  .expected = {vector({0, INFINITY})},
+                  .smooth = false},
+                 {.name = "one class, the blank",
+                  .op = "CtcLoss",
+                  .inputs = rows(zeros({3, 1, 1}), zeros({1, 0}), vector({3}), vector({0})),
+                  .expected = {vector({0})},
+                  .twice = false},
+                 {.name = "large logits, and a class that cannot be",
+                  .op = "CtcLoss",
+                  .inputs = rows(values({2, 1, 3}, {1000, 0, -INFINITY, 0, 1000, -INFINITY}),
+                                 matrix({{1}}), vector({2}), vector({1})),
+                  .expected = {vector({0})},
+                  .smooth = false},
+                 {.name = "NaN",
+                  .op = "CtcLoss",
+                  .inputs = rows(values({2, 1, 2}, {0, NAN, 1, 2}), matrix({{1}}), vector({2}),
+                                 vector({1})),
+                  .expected = {vector({NAN})},
+                  .smooth = false},
+                 {.name = "no rows",
+                  .op = "CtcLoss",
+                  .inputs = rows(zeros({3, 0, 2}), zeros({0, 1}), zeros({0}), zeros({0})),
+                  .expected = {zeros({0})}}},
+      .errors = {
+          refused(
+              rows(zeros({3, 2}), matrix({{1}}), vector({1}), vector({1})),
+              "wants logits [time, batch, classes], labels [batch, most] and two sizes [batch]"),
+          refused(rows(one, matrix({{1}, {1}}), vector({1}), vector({1})),
+                  "got [2, 1, 3], [2, 1], [1] and [1]"),
+          refused(rows(one, matrix({{1}}), vector({1, 1}), vector({1})),
+                  "got [2, 1, 3], [1, 1], [2] and [1]"),
+          refused(rows(one, matrix({{1}}), vector({1}), vector({1})),
+                  "blank 3 is none of the 3 classes", false, blank(3)),
+          refused({one, matrix({{1}}), i32(vector({1})), i32(vector({1}))},
+                  "wants indices of i32 or i64, got f64"),
+          refused({one, i32(matrix({{1}})), i64(vector({1})), i32(vector({1}))},
+                  "wants labels and sizes of one dtype, got i32 and i64; cast them"),
+          refused({i32(zeros({2, 1, 3})), i32(matrix({{1}})), i32(vector({1})), i32(vector({1}))},
+                  "has no kernel for i32; cast to one of f32, f64"),
+          refused(rows(one, matrix({{1}}), vector({3}), vector({1})),
+                  "row 0 has the time size 3, which is not in [0, 2]", true),
+          refused(rows(one, matrix({{1}}), vector({2}), vector({2})),
+                  "row 0 has the label size 2, which is not in [0, 1]", true),
+          refused(rows(one, matrix({{3}}), vector({2}), vector({1})),
+                  "row 0 has the label 3, but labels are in [0, 3) and not the blank, 0", true),
+          refused(rows(one, matrix({{0}}), vector({2}), vector({1})),
+                  "row 0 has the label 0, but labels are in [0, 3) and not the blank, 0", true)}};
+}
+const ListedCases listed_loss(loss_cases);
+
+OpCases gradient_cases() {
+  const Tensor x = waves({3, 2, 3}, 0.9);
+  const Tensor labels = i32(matrix({{1, 2}, {2, 0}}));
+  const Tensor times = i32(vector({3, 2})), sizes = i32(vector({2, 1}));
+  return {.values = {{.name = "two rows, one of less time",
+                      .op = "CtcLossGradient",
+                      .inputs = {vector({2, -0.5}), x, labels, times, sizes},
+                      .expected = {values(
+                          {3, 2, 3},
+                          {0.7762538790443088, -0.9639266996548396, 0.18767282061053073,
+                           0.09503723878656624, -0.3006421093029122, 0.20560487051634596,
+                           0.12084821817713721, 0.1612883058338977, -0.28213652401103484,
+                           -0.0256100849709371, -0.07282413410592832, 0.0984342190768654,
+                           0.1560780128976327, 0.2881256633030752, -0.444203676200708, 0, 0, 0})}},
+                     {.name = "labels that do not fit have no gradient",
+                      .op = "CtcLossGradient",
+                      .inputs = {vector({1, 1}), x, labels, i32(vector({1, 0})), sizes},
+                      .expected = {zeros({3, 2, 3})}},
+                     {.name = "no rows",
+                      .op = "CtcLossGradient",
+                      .inputs = {zeros({0}), zeros({2, 0, 3}), zeros({0, 1}, DType::i64),
+                                 zeros({0}, DType::i64), zeros({0}, DType::i64)},
+                      .expected = {zeros({2, 0, 3})}}},
+          .errors = {{.op = "CtcLossGradient",
+                      .inputs = {vector({1}), x, labels, times, sizes},
+                      .message = "wants a dloss for each row, [2], got [1]"},
+                     {.op = "CtcLossGradient",
+                      .inputs = {f32(vector({1, 1})), x, labels, times, sizes},
+                      .message = "dloss and logits must have one dtype, got f32 and f64"},
+                     {.op = "CtcLossGradient",
+                      .inputs = {vector({1, 1}), x, labels, vector({1, 1}), sizes},
+                      .message = "wants indices of i32 or i64, got f64"}}};
+}
+const ListedCases listed_gradient(gradient_cases);
+
+}  // namespace
+
+TEST_CASE("CtcLoss adds up all paths that say the labels") { check(loss_cases()); }
+
+TEST_CASE("the gradient of CtcLoss is what the paths of the labels lack") {
+  check(gradient_cases());
+}
+
+TEST_CASE("CtcLoss of long rows is finite") {
+  Graph graph;
+  const Output x = constant(graph, f32(waves({400, 2, 5}, 0.3)));
+  Tensor labels = i32(zeros({2, 100}));
+  for (int64_t i = 0; i < 200; ++i) labels.mutable_data<int32_t>()[i] = 1 + i % 4;
+  const Output loss = ctc_loss(x, constant(graph, labels), constant(graph, i32(vector({400, 399}))),
+                               constant(graph, i32(vector({100, 99}))));
+  const auto got = evaluate(graph, {loss, gradients({loss}, {x})[0]});
+  for (const float v : got[0].values<float>()) CHECK((v > 0 && std::isfinite(v)));
+  // Of each time, the gradient adds up to 0.
+  for (int64_t row = 0; row < 800; ++row) {
+    float sum = 0;
+    for (int64_t k = 0; k < 5; ++k) sum += got[1].data<float>()[row * 5 + k];
+    CHECK(std::abs(sum) < 1e-5f);
+  }
+}
+
+}  // namespace troupe

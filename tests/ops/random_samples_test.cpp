@@ -1,0 +1,420 @@
+// RandomNormal, RandomInt, RandomPermutation, Bernoulli, Categorical, RandomGamma: their bits,
+// their ranges, their distributions. Seeds are fixed, so what holds once holds always; bounds are
+// four standard deviations and more.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+namespace {
+
+Attrs key(int64_t seed, const char* name, Attrs attrs = {}) {
+  attrs.emplace("seed", seed);
+  attrs.emplace("key", std::string(name));
+  return attrs;
+}
+
+Attrs drawn(Shape shape, DType dtype, Attrs attrs) {
+  attrs.emplace("shape", shape);
+  attrs.emplace("dtype", dtype);
+  return attrs;
+}
+
+Attrs slot(Attrs attrs, int64_t slot) {
+  attrs.insert_or_assign("slot", slot);
+  return attrs;
+}
+
+// Expected bits were computed apart from this code, from the recipes in the files of the ops.
+
+OpCases normal_cases() {
+  const auto normal = [](Shape shape, DType dtype, double mean = 0, double stddev = 1) {
+    return key(11, "n", drawn(shape, dtype, {{"mean", mean}, {"stddev", stddev}}));
+  };
+  return {.values = {{.name = "f64; the second number is the third attempt",
+                      .op = "RandomNormal",
+                      .attrs = normal({2, 2}, DType::f64),
+                      .expected = {matrix({{-0.9345054405027686, -1.233184211066202},
+                                           {0.30137219385511743, -0.3086224299146927}})},
+                      .tolerance = 1e-15},
+                     {.name = "f32 rounds the same numbers",
+                      .op = "RandomNormal",
+                      .attrs = normal({2}, DType::f32),
+                      .expected = {f32(vector({-0.9345054405027686, -1.233184211066202}))},
+                      .tolerance = 0},
+                     {.name = "mean and deviation",
+                      .op = "RandomNormal",
+                      .attrs = normal({}, DType::f64, 10, 0.5),
+                      .expected = {scalar(10 - 0.5 * 0.9345054405027686)}},
+                     {.name = "no deviation",
+                      .op = "RandomNormal",
+                      .attrs = normal({2}, DType::f32, 3, 0),
+                      .expected = {f32(vector({3, 3}))}},
+                     {.name = "empty",
+                      .op = "RandomNormal",
+                      .attrs = normal({0, 4}, DType::f32),
+                      .expected = {zeros({0, 4}, DType::f32)}}},
+          .errors = {{.op = "RandomNormal",
+                      .attrs = normal({-1}, DType::f32),
+                      .message = "wants a shape without -1, got [-1]"},
+                     {.op = "RandomNormal",
+                      .attrs = normal({2}, DType::f32, 0, -1),
+                      .message = "wants a mean and a stddev of at least 0"},
+                     {.op = "RandomNormal",
+                      .attrs = normal({2}, DType::f32, 0, 1e38),
+                      .message = "are finite as f32, got 0 and 1e+38"},
+                     {.op = "RandomNormal",
+                      .attrs = normal({2}, DType::f64, NAN, 1),
+                      .message = "are finite as f64, got nan and 1"},
+                     {.op = "RandomNormal",
+                      .attrs = normal({2}, DType::i32),
+                      .message = "has no kernel for i32; cast to one of f32, f64"},
+                     {.op = "RandomNormal",
+                      .attrs = slot(normal({2}, DType::f32), 65536),
+                      .message = "wants a slot from 0 to 65535, got 65536"}}};
+}
+const ListedCases listed_normal(normal_cases);
+
+OpCases int_cases() {
+  const auto ints = [](Shape shape, DType dtype, int64_t low, int64_t high) {
+    return key(4, "r", drawn(shape, dtype, {{"low", low}, {"high", high}}));
+  };
+  return {.values = {{.name = "i64",
+                      .op = "RandomInt",
+                      .attrs = ints({2, 4}, DType::i64, -3, 7),
+                      .expected = {i64(matrix({{4, -2, 1, 5}, {3, -3, 6, 1}}))}},
+                     {.name = "i32",
+                      .op = "RandomInt",
+                      .attrs = ints({3}, DType::i32, -3, 7),
+                      .expected = {i32(vector({4, -2, 1}))}},
+                     {.name = "nearly all i64",
+                      .op = "RandomInt",
+                      .attrs = ints({3}, DType::i64, INT64_MIN, INT64_MAX),
+                      .expected = {Tensor::of<int64_t>(
+                          {5194925586199363163, -6306017608113826709, -983321562089404068}, {3})}},
+                     {.name = "one number",
+                      .op = "RandomInt",
+                      .attrs = ints({2}, DType::i32, 2147483647, 2147483648),
+                      .expected = {i32(vector({2147483647, 2147483647}))}},
+                     {.name = "empty",
+                      .op = "RandomInt",
+                      .attrs = ints({0}, DType::i64, 0, 1),
+                      .expected = {zeros({0}, DType::i64)}}},
+          .errors = {{.op = "RandomInt",
+                      .attrs = ints({2}, DType::i64, 3, 3),
+                      .message = "wants low < high whose numbers from low to high - 1 are i64, got "
+                                 "3 and 3"},
+                     {.op = "RandomInt",
+                      .attrs = ints({2}, DType::i32, 0, 2147483649),
+                      .message = "are i32, got 0 and 2147483649"},
+                     {.op = "RandomInt",
+                      .attrs = ints({2}, DType::f32, 0, 2),
+                      .message = "has no kernel for f32; cast to one of i64, i32"},
+                     {.op = "RandomInt",
+                      .attrs = ints({-1}, DType::i64, 0, 2),
+                      .message = "wants a shape without -1, got [-1]"}}};
+}
+const ListedCases listed_int(int_cases);
+
+OpCases permutation_cases() {
+  return {.values = {{.name = "of six rows",
+                      .op = "RandomPermutation",
+                      .inputs = {zeros({6, 2})},
+                      .attrs = key(2, "p"),
+                      .expected = {i64(vector({4, 2, 3, 1, 5, 0}))}},
+                     {.name = "of one",
+                      .op = "RandomPermutation",
+                      .inputs = {booleans(vector({0}))},
+                      .attrs = key(2, "p"),
+                      .expected = {i64(vector({0}))}},
+                     {.name = "of none",
+                      .op = "RandomPermutation",
+                      .inputs = {zeros({0, 2})},
+                      .attrs = key(2, "p"),
+                      .expected = {zeros({0}, DType::i64)}}},
+          .errors = {{.op = "RandomPermutation",
+                      .inputs = {scalar(1)},
+                      .attrs = key(2, "p"),
+                      .message = "wants rows to put in an order, got a scalar"}}};
+}
+const ListedCases listed_permutation(permutation_cases);
+
+OpCases bernoulli_cases() {
+  // The numbers that p is compared with: 0.663, 0.188, 0.154, 0.727, 0.562, 0.634.
+  return {.values = {{.name = "a matrix",
+                      .op = "Bernoulli",
+                      .inputs = {matrix({{0.7, 0.15, 0.16}, {0.72, 0.57, 0.63}})},
+                      .attrs = key(3, "b"),
+                      .expected = {matrix({{1, 0, 1}, {0, 1, 0}})}},
+                     {.name = "never and always",
+                      .op = "Bernoulli",
+                      .inputs = {vector({0, 1, 0, 1, 0, 1})},
+                      .attrs = key(3, "b"),
+                      .expected = {vector({0, 1, 0, 1, 0, 1})}},
+                     {.name = "a scalar",
+                      .op = "Bernoulli",
+                      .inputs = {scalar(0.6630215343892754)},  // the number itself: not less
+                      .attrs = key(3, "b"),
+                      .expected = {scalar(0)},
+                      .as_written = true},
+                     {.name = "empty",
+                      .op = "Bernoulli",
+                      .inputs = {zeros({0, 2})},
+                      .attrs = key(3, "b"),
+                      .expected = {zeros({0, 2})}}},
+          .errors = {{.op = "Bernoulli",
+                      .inputs = {i32(vector({1}))},
+                      .message = "has no kernel for i32; cast to one of f32, f64"},
+                     {.op = "Bernoulli",
+                      .inputs = {vector({0.5, 1.5})},
+                      .message = "wants probabilities from 0 to 1, got 1.5 (number 1 of 2)",
+                      .when_run = true},
+                     {.op = "Bernoulli",
+                      .inputs = {vector({NAN})},
+                      .message = "wants probabilities from 0 to 1, got nan",
+                      .when_run = true},
+                     {.op = "Bernoulli",
+                      .inputs = {vector({1})},
+                      .attrs = slot({}, -1),
+                      .message = "wants a slot from 0 to 65535, got -1"}}};
+}
+const ListedCases listed_bernoulli(bernoulli_cases);
+
+OpCases categorical_cases() {
+  const auto count = [](int64_t n) { return key(3, "c", {{"count", n}}); };
+  return {
+      .values = {{.name = "three rows",
+                  .op = "Categorical",
+                  .inputs = {matrix({{0, 1, 2}, {1, -INFINITY, 1}, {-3, 0, 0}})},
+                  .attrs = count(6),
+                  .expected = {i64(
+                      matrix({{2, 1, 2, 1, 2, 1}, {2, 0, 0, 2, 0, 0}, {2, 2, 2, 1, 2, 2}}))}},
+                 {.name = "one class, large and small",
+                  .op = "Categorical",
+                  .inputs = {matrix({{-1e30}, {1e30}})},
+                  .attrs = count(2),
+                  .expected = {i64(matrix({{0, 0}, {0, 0}}))}},
+                 {.name = "no draws",
+                  .op = "Categorical",
+                  .inputs = {zeros({2, 0})},
+                  .attrs = count(0),
+                  .expected = {zeros({2, 0}, DType::i64)}},
+                 {.name = "no rows",
+                  .op = "Categorical",
+                  .inputs = {zeros({0, 2})},
+                  .attrs = count(3),
+                  .expected = {zeros({0, 3}, DType::i64)}}},
+      .errors = {{.op = "Categorical",
+                  .inputs = {zeros({3})},
+                  .attrs = count(1),
+                  .message = "wants logits [batch, classes], got [3]"},
+                 {.op = "Categorical",
+                  .inputs = {zeros({1, 3})},
+                  .attrs = count(-1),
+                  .message = "wants a count of at least 0 draws for a row, got -1"},
+                 {.op = "Categorical",
+                  .inputs = {i32(zeros({1, 3}))},
+                  .attrs = count(1),
+                  .message = "has no kernel for i32; cast to one of f32, f64"},
+                 {.op = "Categorical",
+                  .inputs = {matrix({{0, 1}, {NAN, 1}})},
+                  .attrs = count(1),
+                  .message = "row 1 is no distribution over its 2 classes: it wants a finite logit",
+                  .when_run = true},
+                 {.op = "Categorical",
+                  .inputs = {matrix({{INFINITY, 1}})},
+                  .attrs = count(1),
+                  .message = "row 0 is no distribution",
+                  .when_run = true},
+                 {.op = "Categorical",
+                  .inputs = {matrix({{-INFINITY, -INFINITY}})},
+                  .attrs = count(1),
+                  .message = "row 0 is no distribution",
+                  .when_run = true},
+                 {.op = "Categorical",
+                  .inputs = {zeros({2, 0})},
+                  .attrs = count(1),
+                  .message = "row 0 is no distribution over its 0 classes",
+                  .when_run = true}}};
+}
+const ListedCases listed_categorical(categorical_cases);
+
+OpCases gamma_cases() {
+  return {.values = {{.name = "second attempts come first",
+                      .op = "RandomGamma",
+                      .inputs = {matrix({{0.5, 1}, {2.5, 10}})},
+                      .attrs = key(252, "g"),
+                      .expected = {matrix({{1.2884357109222824, 0.059760861299095455},
+                                           {2.3018133011392856, 12.997193600259312}})}},
+                     {.name = "so small that nothing is left of it",
+                      .op = "RandomGamma",
+                      .inputs = {vector({1e-5})},
+                      .attrs = key(252, "g"),
+                      .expected = {vector({0})}},
+                     {.name = "empty",
+                      .op = "RandomGamma",
+                      .inputs = {zeros({0})},
+                      .attrs = key(252, "g"),
+                      .expected = {zeros({0})}}},
+          .errors = {{.op = "RandomGamma",
+                      .inputs = {vector({1, 0})},
+                      .message = "wants positive, finite shapes alpha, got 0 (number 1 of 2)",
+                      .when_run = true},
+                     {.op = "RandomGamma",
+                      .inputs = {vector({INFINITY})},
+                      .message = "wants positive, finite shapes alpha, got inf",
+                      .when_run = true},
+                     {.op = "RandomGamma",
+                      .inputs = {i64(vector({1}))},
+                      .message = "has no kernel for i64; cast to one of f32, f64"}}};
+}
+const ListedCases listed_gamma(gamma_cases);
+
+struct Moments {
+  double mean = 0, variance = 0;
+};
+
+Moments moments(const Tensor& y) {
+  Moments m;
+  const double n = static_cast<double>(y.size());
+  for (const float v : y.values<float>()) m.mean += v / n;
+  for (const float v : y.values<float>()) m.variance += (v - m.mean) * (v - m.mean) / n;
+  return m;
+}
+
+// The part of the numbers that `holds`.
+template <class F>
+double part(const Tensor& y, F holds) {
+  const auto values = y.values<float>();
+  return static_cast<double>(std::count_if(values.begin(), values.end(), holds)) /
+         static_cast<double>(y.size());
+}
+
+}  // namespace
+
+TEST_CASE("RandomNormal draws the bits its recipe says") { check(normal_cases()); }
+TEST_CASE("RandomInt draws the bits its recipe says") { check(int_cases()); }
+TEST_CASE("RandomPermutation draws the order its recipe says") { check(permutation_cases()); }
+TEST_CASE("Bernoulli draws the bits its recipe says") { check(bernoulli_cases()); }
+TEST_CASE("Categorical draws the classes its recipe says") { check(categorical_cases()); }
+TEST_CASE("RandomGamma draws the bits its recipe says") { check(gamma_cases()); }
+
+TEST_CASE("random samples are the same for a step and a slot, and others for others") {
+  using Build = Output (*)(Graph&);
+  const std::map<std::string, Build> builds = {
+      {"normal", [](Graph& g) { return random_normal(g, {8}); }},
+      {"int", [](Graph& g) { return random_int(g, {8}, 0, 1000); }},
+      {"permutation", [](Graph& g) { return random_permutation(g, 16); }},
+      {"bernoulli", [](Graph& g) { return bernoulli(fill(g, {64}, 0.5)); }},
+      {"categorical",
+       [](Graph& g) {
+         return categorical(fill(g, {1, 8}, 0), 32);
+       }},
+      {"gamma", [](Graph& g) { return random_gamma(fill(g, {8}, 2)); }},
+      {"log-uniform candidates",
+       [](Graph& g) { return log_uniform_candidates(fill(g, {1}, 0, DType::i64), 1000, 20).ids; }},
+      {"unigram candidates", [](Graph& g) {
+         return unigram_candidates(fill(g, {1}, 0, DType::i64), fill(g, {100}, 1), 20).ids;
+       }}};
+  for (const auto& [name, build] : builds) {
+    CAPTURE(name);
+    Graph graph;
+    const Output a = build(graph), b = build(graph);
+    const auto in_slot = [&] {
+      const auto scope = graph.scope({.slot = 2});
+      return build(graph);
+    };
+    const Tensor step5 = evaluate(a, {}, {.step = 5});
+    CHECK(same_bits(step5, evaluate(a, {}, {.step = 5})));
+    CHECK_FALSE(same_bits(step5, evaluate(a, {}, {.step = 6})));
+    CHECK_FALSE(same_bits(step5, evaluate(b, {}, {.step = 5})));
+    CHECK_FALSE(same_bits(evaluate(b), evaluate(in_slot())));
+    Graph again;
+    CHECK(same_bits(step5, evaluate(build(again), {}, {.step = 5})));
+  }
+}
+
+TEST_CASE("normal numbers have the moments and the tails of a normal distribution") {
+  Graph graph;
+  const Tensor y = evaluate(random_normal(graph, {100000}, 0, 1, 42));
+  const Moments m = moments(y);
+  CHECK(std::abs(m.mean) < 0.013);
+  CHECK(std::abs(m.variance - 1) < 0.018);
+  CHECK(std::abs(part(y, [](float v) { return v < 0; }) - 0.5) < 0.0064);
+  CHECK(std::abs(part(y, [](float v) { return std::abs(v) < 1; }) - 0.682689) < 0.0059);
+  CHECK(std::abs(part(y, [](float v) { return std::abs(v) > 2; }) - 0.0455003) < 0.0027);
+  CHECK(std::abs(part(y, [](float v) { return v > 3; }) - 0.00134990) < 0.00047);
+}
+
+TEST_CASE("whole numbers are drawn evenly") {
+  Graph graph;
+  const Output y = random_int(graph, {100000}, -5, 5, 42);
+  const Tensor counts = evaluate(bincount(y + 5, 10));
+  for (const int64_t count : counts.values<int64_t>()) CHECK(std::abs(count - 10000) < 400);
+}
+
+TEST_CASE("every order of three rows is as likely") {
+  Graph graph;
+  const Output y = random_permutation(graph, 3, 42);
+  std::map<std::vector<int64_t>, int> seen;
+  for (int64_t step = 0; step < 6000; ++step) {
+    const Tensor order = evaluate(y, {}, {.step = step});
+    ++seen[{order.values<int64_t>().begin(), order.values<int64_t>().end()}];
+  }
+  CHECK(seen.size() == 6);
+  for (const auto& [order, count] : seen) CHECK(std::abs(count - 1000) < 120);
+}
+
+TEST_CASE("shuffle keeps all rows and gives each its gradient") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f64, {-1, 2});
+  const Output y = shuffle(x);
+  const Output weights = placeholder(graph, DType::f64, {-1, 2});
+  const Output dx = gradients({y}, {x}, {weights})[0];
+  const Tensor rows = iota({100, 2});
+  // With the shuffled rows as dL/dy, every row gets itself.
+  const Tensor shuffled = evaluate(y, {{x, rows}}, {.step = 3});
+  CHECK_FALSE(same_bits(shuffled, rows));
+  CHECK(same_bits(evaluate(dx, {{x, rows}, {weights, shuffled}}, {.step = 3}), rows));
+}
+
+TEST_CASE("events come as often as their probabilities say") {
+  Graph graph;
+  const Tensor y = evaluate(bernoulli(fill(graph, {100000}, 0.3), 42));
+  CHECK(std::abs(part(y, [](float v) { return v == 1; }) - 0.3) < 0.0058);
+  CHECK(part(y, [](float v) { return v == 0 || v == 1; }) == 1);
+}
+
+TEST_CASE("classes come as often as their softmax says") {
+  Graph graph;
+  const Output logits =
+      constant(graph, matrix({{std::log(1), std::log(2), -INFINITY, std::log(5)}}));
+  const Tensor counts = evaluate(bincount(categorical(logits, 80000, 42), 4));
+  CHECK(std::abs(counts.values<int64_t>()[0] - 10000) < 375);
+  CHECK(std::abs(counts.values<int64_t>()[1] - 20000) < 490);
+  CHECK(counts.values<int64_t>()[2] == 0);
+  CHECK(std::abs(counts.values<int64_t>()[3] - 50000) < 550);
+}
+
+TEST_CASE("gamma numbers have mean and variance alpha, and as many below alpha as they should") {
+  Graph graph;
+  // P(y < alpha) is the regularised incomplete gamma function of (alpha, alpha).
+  for (const auto& [alpha, below] :
+       {std::pair{0.5, 0.6826895}, {1.0, 0.6321206}, {3.0, 0.5768099}, {20.0, 0.5297427}}) {
+    CAPTURE(alpha);
+    const Tensor y = evaluate(random_gamma(fill(graph, {100000}, alpha), 42));
+    const Moments m = moments(y);
+    CHECK(part(y, [](float v) { return v >= 0; }) == 1);
+    CHECK(std::abs(m.mean - alpha) < 4 * std::sqrt(alpha / 1e5));
+    // The fourth moment about the mean is 3 * alpha^2 + 6 * alpha.
+    CHECK(std::abs(m.variance - alpha) < 4 * std::sqrt((2 * alpha * alpha + 6 * alpha) / 1e5));
+    const double a = alpha;
+    CHECK(std::abs(part(y, [a](float v) { return v < a; }) - below) < 0.0064);
+  }
+}
+
+}  // namespace troupe
