@@ -144,6 +144,7 @@ namespace troupe {
   OP(reduce_min)                       \
   OP(reduce_prod)                      \
   OP(reduce_sum)                       \
+  OP(regroup)                          \
   OP(relu)                             \
   OP(relu6)                            \
   OP(repeat)                           \
