@@ -58,6 +58,8 @@ namespace troupe {
   OP(diag_part_gradient)               \
   OP(ctc_loss)                         \
   OP(ctc_loss_gradient)                \
+  OP(diagonal)                         \
+  OP(diagonal_gradient)                \
   OP(divide)                           \
   OP(dropout)                          \
   OP(elu)                              \

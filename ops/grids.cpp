@@ -6,7 +6,7 @@ namespace troupe {
 
 Output eye(Graph& graph, int64_t rows, int64_t columns, DType dtype, Origin at) {
   if (rows < 0 || columns < -1)
-    throw refusal("eye", at, "wants sizes of at least 0, got ", rows, " and ", columns);
+    throw refused("eye", at, "wants sizes of at least 0, got ", rows, " and ", columns);
   const Output ones = fill(graph, {rows, columns < 0 ? rows : columns}, 1, dtype, "", at);
   return band_part(ones, 0, 0, at);
 }
@@ -14,13 +14,13 @@ Output eye(Graph& graph, int64_t rows, int64_t columns, DType dtype, Origin at) 
 std::vector<Output> meshgrid(const std::vector<Output>& axes, Indexing indexing, Origin at) {
   const int ndim = static_cast<int>(axes.size());
   if (ndim < 1 || ndim > Shape::kNdimMax)
-    throw refusal("meshgrid", at, "wants 1 to ", int{Shape::kNdimMax}, " vectors, got ", ndim);
+    throw refused("meshgrid", at, "wants 1 to ", int{Shape::kNdimMax}, " vectors, got ", ndim);
   Shape grid(std::vector<int64_t>(axes.size(), 1));
   std::vector<Output> lines;  // each axis along its dimension of the grid, with size 1 elsewhere
   for (int i = 0; i < ndim; ++i) {
     const Output axis = axes[static_cast<size_t>(i)];
     if (!axis.defined() || axis.shape().ndim() != 1)
-      throw refusal("meshgrid", at, "wants vectors; number ", i, " is ",
+      throw refused("meshgrid", at, "wants vectors; number ", i, " is ",
                     axis.defined() ? to_string(axis.shape()) : "undefined");
     const int d = indexing == Indexing::xy && ndim > 1 && i < 2 ? 1 - i : i;
     Shape line(std::vector<int64_t>(axes.size(), 1));
@@ -46,12 +46,12 @@ std::vector<Output> meshgrid(const std::vector<Output>& axes, Indexing indexing,
 
 Output sequence_mask(Output lengths, int64_t size, DType dtype, Origin at) {
   if (!lengths.defined())
-    throw refusal("sequence_mask", at, "the lengths are an undefined Output; pass an op's result");
+    throw refused("sequence_mask", at, "the lengths are an undefined Output; pass an op's result");
   if (lengths.dtype() != DType::i32 && lengths.dtype() != DType::i64)
-    throw refusal("sequence_mask", at, "wants lengths of i32 or i64, got ", lengths.dtype(),
+    throw refused("sequence_mask", at, "wants lengths of i32 or i64, got ", lengths.dtype(),
                   "; cast them");
   if (size < -1)
-    throw refusal("sequence_mask", at,
+    throw refused("sequence_mask", at,
                   "wants a size of at least 0, or -1 for the greatest length, ", "got ", size);
   Output positions;
   if (size >= 0) {

@@ -62,7 +62,7 @@ Output reverse(Output x, std::vector<int64_t> axes, Origin at) {
 
 Output flip_left_right(Output images, Origin at) {
   if (images.defined() && images.shape().ndim() < 3)
-    throw refusal("flip_left_right", at, "wants images [..., height, width, channels], got ",
+    throw refused("flip_left_right", at, "wants images [..., height, width, channels], got ",
                   images.shape());
   return reverse(images, {-2}, at);
 }

@@ -20,6 +20,7 @@
 #include "troupe/ops/elementwise.hpp"
 #include "troupe/ops/linear_algebra.hpp"
 #include "troupe/ops/losses.hpp"
+#include "troupe/ops/networks.hpp"
 #include "troupe/ops/reductions.hpp"
 #include "troupe/ops/sorting.hpp"
 
