@@ -41,6 +41,7 @@ namespace troupe {
   OP(categorical)                      \
   OP(check_finite)                     \
   OP(clip)                             \
+  OP(cholesky)                         \
   OP(concat)                           \
   OP(concat_gradient)                  \
   OP(constant)                         \
@@ -210,6 +211,8 @@ namespace troupe {
   OP(transpose)                        \
   OP(trigamma)                         \
   OP(trunc)                            \
+  OP(triangular_part)                  \
+  OP(triangular_solve)                 \
   OP(truncated_normal)                 \
   OP(unigram_candidates)               \
   OP(unique)                           \
