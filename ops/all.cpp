@@ -59,6 +59,7 @@ namespace troupe {
   OP(diag_part_gradient)               \
   OP(ctc_loss)                         \
   OP(ctc_loss_gradient)                \
+  OP(determinant)                      \
   OP(diagonal)                         \
   OP(diagonal_gradient)                \
   OP(divide)                           \
@@ -113,6 +114,9 @@ namespace troupe {
   OP(in_top_k)                         \
   OP(log)                              \
   OP(log_uniform_candidates)           \
+  OP(inverse)                          \
+  OP(log)                              \
+  OP(log_det)                          \
   OP(matmul)                           \
   OP(max_pool2d)                       \
   OP(max_pool2d_gradient)              \
@@ -184,6 +188,7 @@ namespace troupe {
   OP(softsign)                         \
   OP(space_to_depth)                   \
   OP(sort)                             \
+  OP(solve)                            \
   OP(split)                            \
   OP(sqrt)                             \
   OP(square)                           \
