@@ -69,6 +69,7 @@ namespace troupe {
   OP(dynamic_partition_gradient)       \
   OP(dynamic_stitch)                   \
   OP(dynamic_stitch_gradient)          \
+  OP(eigh)                             \
   OP(equal)                            \
   OP(erf)                              \
   OP(erfc)                             \
@@ -140,6 +141,7 @@ namespace troupe {
   OP(random_int)                       \
   OP(random_normal)                    \
   OP(random_permutation)               \
+  OP(qr)                               \
   OP(random_uniform)                   \
   OP(reciprocal)                       \
   OP(reduce_all)                       \
@@ -200,6 +202,7 @@ namespace troupe {
   OP(subtract)                         \
   OP(sum_to_like)                      \
   OP(tan)                              \
+  OP(svd)                              \
   OP(tanh)                             \
   OP(tensor_scatter_add)               \
   OP(tensor_scatter_max)               \
