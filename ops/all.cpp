@@ -191,6 +191,7 @@ namespace troupe {
   OP(space_to_depth)                   \
   OP(sort)                             \
   OP(solve)                            \
+  OP(sparse_dense_matmul)              \
   OP(split)                            \
   OP(sqrt)                             \
   OP(square)                           \
