@@ -20,6 +20,9 @@ namespace troupe {
   OP(argmin)                           \
   OP(atan2)                            \
   OP(band_part)                        \
+  OP(batch_norm)                       \
+  OP(batch_norm_gradient)              \
+  OP(batch_norm_inference)             \
   OP(bias_add)                         \
   OP(bitwise_not)                      \
   OP(bitwise_and)                      \
@@ -116,6 +119,8 @@ namespace troupe {
   OP(log)                              \
   OP(log_uniform_candidates)           \
   OP(inverse)                          \
+  OP(layer_norm)                       \
+  OP(layer_norm_gradient)              \
   OP(log)                              \
   OP(log_det)                          \
   OP(matmul)                           \
@@ -169,6 +174,8 @@ namespace troupe {
   OP(roll)                             \
   OP(scatter_nd)                       \
   OP(shape_of)                         \
+  OP(rms_norm)                         \
+  OP(rms_norm_gradient)                \
   OP(sigmoid)                          \
   OP(sign)                             \
   OP(silu)                             \
@@ -228,6 +235,8 @@ namespace troupe {
   OP(where)                            \
   OP(with_gradient)                    \
   OP(xlogy)
+  OP(window_sum)                       \
+  OP(with_gradient)
 // clang-format on
 
 #define TROUPE_DECLARE(name) Op name##_op();
