@@ -12,7 +12,7 @@ T largest_magnitude(const T* x, int64_t n) {
   T largest = 0;
   for (int64_t i = 0; i < n; ++i) {
     const T magnitude = std::abs(x[i]);
-    largest = (magnitude > largest) | (magnitude != magnitude) ? magnitude : largest;
+    largest = ((magnitude > largest) | (magnitude != magnitude)) ? magnitude : largest;
   }
   return largest;
 }
