@@ -12,7 +12,7 @@ namespace troupe {
 // What such a function throws.
 template <class... Parts>
 Error refused(const char* function, Origin at, const Parts&... parts) {
-  return Error(Errc::invalid_argument, function, "() called at ", at.file, ":", at.line, ": ",
+  return Error(Errc::invalid_argument, function, " made at ", at.file, ":", at.line, ": ",
                detail::concat(parts...));
 }
 

@@ -29,7 +29,7 @@ Output mean_absolute_error(Output predictions, Output labels, Origin at) {
 Output huber_loss(Output predictions, Output labels, double delta, Origin at) {
   const auto scope = loss_scope(predictions, "huber_loss", at);
   if (!(delta > 0))
-    throw Error(Errc::invalid_argument, "huber_loss() called at ", at.file, ":", at.line,
+    throw Error(Errc::invalid_argument, "huber_loss made at ", at.file, ":", at.line,
                 ": wants a delta above 0, got ", delta);
   const Output d = magnitude(subtract(predictions, labels));
   const Output c = negate(maximum(negate(d), constant_like(-delta, d)));
@@ -68,7 +68,7 @@ Output softmax_cross_entropy_with_probabilities(Output logits, Output probabilit
                                                 double label_smoothing, Origin at) {
   const auto scope = loss_scope(logits, "softmax_cross_entropy_with_probabilities", at);
   if (!(label_smoothing >= 0 && label_smoothing <= 1))
-    throw Error(Errc::invalid_argument, "softmax_cross_entropy_with_probabilities() called at ",
+    throw Error(Errc::invalid_argument, "softmax_cross_entropy_with_probabilities made at ",
                 at.file, ":", at.line, ": wants a label_smoothing in [0, 1], got ",
                 label_smoothing);
   const ReduceOptions rows = {.axes = {-1}};

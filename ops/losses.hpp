@@ -9,7 +9,7 @@ namespace troupe {
 // Throws: Error for an undefined Output, and for one that is not floating.
 inline Graph::Scope loss_scope(Output x, const char* name, Origin at) {
   const auto refuse = [&](const auto&... parts) {
-    return Error(Errc::invalid_argument, name, "() called at ", at.file, ":", at.line, ": ",
+    return Error(Errc::invalid_argument, name, " made at ", at.file, ":", at.line, ": ",
                  detail::concat(parts...));
   };
   if (!x.defined()) throw refuse("its first argument is undefined; pass the result of an op");

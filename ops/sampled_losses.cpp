@@ -44,7 +44,7 @@ SampledLogits sampled_logits(Output weights, Output biases, Output inputs, Outpu
 // [batch, some], i64.
 Output label_rows(Output inputs, Output labels, const char* name, Origin at) {
   const auto refuse = [&](const auto&... parts) {
-    return Error(Errc::invalid_argument, name, "() called at ", at.file, ":", at.line, ": ",
+    return Error(Errc::invalid_argument, name, " made at ", at.file, ":", at.line, ": ",
                  detail::concat(parts...));
   };
   if (inputs.shape().ndim() != 2) throw refuse("wants inputs [batch, n], got ", inputs.shape());

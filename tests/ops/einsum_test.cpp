@@ -166,7 +166,7 @@ OpCases cases() {
         {.op = "MatMul", .inputs = {x, zeros({2, 3})}, .message = message, .build = build});
   table.errors.push_back({.op = "Multiply",
                           .inputs = {x, x},
-                          .message = "outer() called at ",
+                          .message = "outer made at ",
                           .build = [](Graph&, const std::vector<Output>& in) {
                             return std::vector{outer(in[0], in[1])};
                           }});

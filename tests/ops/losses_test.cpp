@@ -99,7 +99,7 @@ TEST_CASE("mean errors are over all elements") {
                                   {scalar(INFINITY)}, absolute, false),
                     function_case("of nothing", {zeros({0}), zeros({0})}, {scalar(NAN)}, absolute,
                                   false)},
-         .errors = {refused({i32(x), i32(z)}, "mean_squared_error() called at", squared),
+         .errors = {refused({i32(x), i32(z)}, "mean_squared_error made at", squared),
                     refused({i32(x), i32(z)}, "is of f32 or f64, got i32; cast it", absolute),
                     refused({x, vector({1, 2, 3})}, "shapes do not broadcast", squared)}});
 }
