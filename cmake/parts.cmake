@@ -35,5 +35,5 @@ else()
   target_sources(troupe_ops PRIVATE ops/no_cuda.cpp)
 endif()
 
-# Adam's square root is vectorised only if it need not set errno; the bits are the same.
-set_source_files_properties(training/optimizer.cpp PROPERTIES COMPILE_OPTIONS -fno-math-errno)
+# Square roots and choices between two quotients are vectorised only if they need not set errno or trap; the bits are the same.
+set_source_files_properties(training/optimizer.cpp PROPERTIES COMPILE_OPTIONS "-fno-math-errno;-fno-trapping-math")

@@ -91,20 +91,6 @@ std::vector<Update> sum_by_reader(const std::vector<Output>& parameters,
 
 }  // namespace
 
-Optimizer sgd(double learning_rate) { return {.kind = "sgd", .learning_rate = learning_rate}; }
-
-Optimizer momentum(double learning_rate, double momentum) {
-  return {.kind = "momentum", .learning_rate = learning_rate, .momentum = momentum};
-}
-
-Optimizer adam(double learning_rate, double beta1, double beta2, double epsilon) {
-  return {.kind = "adam",
-          .learning_rate = learning_rate,
-          .beta1 = beta1,
-          .beta2 = beta2,
-          .epsilon = epsilon};
-}
-
 Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> parameters,
                 Origin at) {
   require_loss(loss, at);

@@ -1,9 +1,7 @@
 // PushGradient: hands dL/d(parameter) to the shards of a parameter and has run when they have
-// acknowledged it. Its attributes say how the shards turn gradients into updates; see
-// troupe/train.hpp for their formulas. No outputs.
+// acknowledged it. Attribute `optimizer` says how the shards turn gradients into updates: the text
+// that describe() of troupe/train.hpp makes of it. No outputs.
 //   gradient: the parameter's dtype and shape
-#include <cmath>
-
 #include "ops/node.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
@@ -14,19 +12,11 @@ namespace {
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (!is_floating(ctx.dtype(0)))
     throw ctx.error("wants a gradient of f32 or f64, got ", ctx.dtype(0));
-  const auto& optimizer = ctx.attr<std::string>("optimizer");
-  if (optimizer != "sgd" && optimizer != "momentum" && optimizer != "adam")
-    throw ctx.error("knows no optimizer \"", optimizer, "\"; there are sgd, momentum and adam");
-  const auto require = [&](const char* name, double low, double high) {
-    const double value = ctx.attr<double>(name);
-    if (!std::isfinite(value) || !(value >= low && value < high))
-      throw ctx.error("wants ", name, " in [", low, ", ", high, "), got ", value);
-  };
-  require("learning_rate", 0, HUGE_VAL);
-  require("momentum", 0, 1);
-  require("beta1", 0, 1);
-  require("beta2", 0, 1);
-  require("epsilon", 0, HUGE_VAL);
+  try {
+    optimizer_from_text(ctx.attr<std::string>("optimizer"));
+  } catch (const Error& e) {  // which does not know the node
+    throw ctx.error(e.what());
+  }
   return {};
 }
 
@@ -48,17 +38,11 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 }  // namespace
 
 Op push_gradient_op() {
-  const Optimizer defaults;
   return {.name = "PushGradient",
           .inputs = {"gradient"},
           .attrs = {{"parameter", AttrKind::text},
                     {"slot", AttrKind::integer, int64_t{0}},
-                    {"optimizer", AttrKind::text, defaults.kind},
-                    {"learning_rate", AttrKind::real, defaults.learning_rate},
-                    {"momentum", AttrKind::real, defaults.momentum},
-                    {"beta1", AttrKind::real, defaults.beta1},
-                    {"beta2", AttrKind::real, defaults.beta2},
-                    {"epsilon", AttrKind::real, defaults.epsilon}},
+                    {"optimizer", AttrKind::text, describe(Optimizer{})}},
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
@@ -84,12 +68,7 @@ Output push_gradient(Output parameter, Output gradient, const Optimizer& optimiz
                    .inputs = {gradient},
                    .attrs = {{"parameter", node.attr<std::string>("parameter")},
                              {"slot", node.attr<int64_t>("slot")},
-                             {"optimizer", optimizer.kind},
-                             {"learning_rate", optimizer.learning_rate},
-                             {"momentum", optimizer.momentum},
-                             {"beta1", optimizer.beta1},
-                             {"beta2", optimizer.beta2},
-                             {"epsilon", optimizer.epsilon}},
+                             {"optimizer", describe(optimizer)}},
                    .control_inputs = control_inputs},
                   at);
 }

@@ -96,7 +96,7 @@ std::string slices_text(const ShardImage& state) {
     for (int d = 0; d < s.slice.shape.ndim(); ++d) out << (d ? "," : "") << s.slice.shape[d];
     out << "],\"offset\":" << s.slice.offset << ",\"size\":" << s.slice.size
         << ",\"version\":" << s.version << ",\"next_step\":" << s.next_step
-        << ",\"optimizer\":" << json_quote(s.slice.optimizer ? s.slice.optimizer->kind : "")
+        << ",\"optimizer\":" << json_quote(s.slice.optimizer ? describe(*s.slice.optimizer) : "")
         << ",\"optimizer_slots\":[";
     for (size_t k = 0; k < s.optimizer_slots.size(); ++k)
       out << (k ? "," : "") << json_quote(s.optimizer_slots[k].first);
@@ -141,6 +141,8 @@ SliceState slice_of(const JsonReader& r) {
     s.slice.dtype = dtype_from_string(r.string("dtype"));
     s.slice.shape = Shape(dims);
     size = s.slice.shape.size();
+    if (const std::string text = r.string("optimizer"); !text.empty())
+      s.slice.optimizer = optimizer_from_text(text);
   } catch (const Error& e) {
     throw r.error(e.what());
   }
@@ -148,8 +150,6 @@ SliceState slice_of(const JsonReader& r) {
   s.slice.size = r.i64("size", 0, size - s.slice.offset);
   s.version = r.i64("version", 0);
   s.next_step = r.i64("next_step", 0);
-  if (const std::string kind = r.string("optimizer"); !kind.empty())
-    s.slice.optimizer = Optimizer{.kind = kind};
   for (const JsonReader& name : r.array("optimizer_slots"))
     s.optimizer_slots.emplace_back(name.as_string(), Tensor{});
   for (const JsonReader& p : r.array("progress")) {
@@ -167,9 +167,11 @@ void check_metadata(const SafetensorsReader& file) {
     throw Error(Errc::bad_data, file.path(), ": expected the format \"", kShardFormat,
                 "\" in its metadata, found ",
                 format == m.end() ? "none" : json_quote(format->second));
-  if (version == m.end() || version->second != std::to_string(kCheckpointFormat))
-    throw Error(Errc::bad_configuration, file.path(), ": expected version ", kCheckpointFormat,
-                ", found ", version == m.end() ? "none" : json_quote(version->second),
+  if (version == m.end() || (version->second != std::to_string(kCheckpointFormat) &&
+                             version->second != std::to_string(kCheckpointFormatOldest)))
+    throw Error(Errc::bad_configuration, file.path(), ": expected version ",
+                kCheckpointFormatOldest, " to ", kCheckpointFormat, ", found ",
+                version == m.end() ? "none" : json_quote(version->second),
                 "; read it with the program that wrote it");
 }
 

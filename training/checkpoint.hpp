@@ -25,7 +25,8 @@
 
 namespace troupe {
 
-inline constexpr int kCheckpointFormat = 1;
+// What is written, and the oldest that is read: 1 held only the kind of each optimizer.
+inline constexpr int kCheckpointFormat = 2, kCheckpointFormatOldest = 1;
 
 struct CheckpointFile {
   std::string name;  // in the checkpoint's directory

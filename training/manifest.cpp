@@ -127,9 +127,10 @@ Manifest manifest_from_text(const std::string& text, const std::string& file) {
   const JsonReader top(json, file);
   if (const std::string format = top.string("format"); format != kFormat)
     throw top.error("expected the format \"", kFormat, "\", found ", json_quote(format));
-  if (const int64_t version = top.i64("version"); version != kCheckpointFormat)
+  if (const int64_t version = top.i64("version");
+      version < kCheckpointFormatOldest || version > kCheckpointFormat)
     throw Error(Errc::bad_configuration, file, ": the checkpoint has format version ", version,
-                ", this program reads version ", kCheckpointFormat,
+                ", this program reads ", kCheckpointFormatOldest, " to ", kCheckpointFormat,
                 "; read it with the program that wrote it");
   top.only({"format", "version", "generation", "step", "epoch", "rule", "next_steps", "data_seed",
             "graph", "parameters", "files", "sha256"});

@@ -12,14 +12,7 @@ SliceSpec to_spec(const Slice& slice) {
   out.offset = slice.offset;
   out.size = slice.size;
   out.shard = slice.shard;
-  if (slice.optimizer) {
-    out.optimizer = slice.optimizer->kind;
-    out.learning_rate = slice.optimizer->learning_rate;
-    out.momentum = slice.optimizer->momentum;
-    out.beta1 = slice.optimizer->beta1;
-    out.beta2 = slice.optimizer->beta2;
-    out.epsilon = slice.optimizer->epsilon;
-  }
+  if (slice.optimizer) out.optimizer = describe(*slice.optimizer);
   return out;
 }
 
@@ -32,9 +25,7 @@ Slice from_spec(const SliceSpec& spec) {
   out.offset = spec.offset;
   out.size = spec.size;
   out.shard = spec.shard;
-  if (!spec.optimizer.empty())
-    out.optimizer = Optimizer{spec.optimizer, spec.learning_rate, spec.momentum,
-                              spec.beta1,     spec.beta2,         spec.epsilon};
+  if (!spec.optimizer.empty()) out.optimizer = optimizer_from_text(spec.optimizer);
   return out;
 }
 

@@ -12,7 +12,8 @@
 
 namespace troupe {
 
-// A Slice (layout.hpp) on the wire. An empty optimizer: never trained.
+// A Slice (layout.hpp) on the wire. `optimizer` is the text that describe() makes of one; empty:
+// never trained.
 struct SliceSpec {
   uint32_t slice = 0;
   std::string parameter;
@@ -20,12 +21,11 @@ struct SliceSpec {
   std::vector<int64_t> shape;    // of the whole parameter
   int64_t offset = 0, size = 0;  // elements
   std::string optimizer;
-  double learning_rate = 0, momentum = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   int32_t shard = 0;
 };
 SliceSpec to_spec(const Slice& slice);
-Slice from_spec(
-    const SliceSpec& spec);  // Throws: Error(invalid_argument) for a shape out of bounds.
+// Throws: Error(invalid_argument) for a shape out of bounds, or an optimizer that is none.
+Slice from_spec(const SliceSpec& spec);
 
 // owner -> shards service: hold these slices. A shard of that container and number that is there
 // already is kept as it is, so several sessions can share parameters. Answered by ShardDescription.
@@ -124,8 +124,7 @@ struct ShardLost {
 
 template <class I>
 auto inspect(I& f, SliceSpec& x) {
-  return f(x.slice, x.parameter, x.dtype, x.shape, x.offset, x.size, x.optimizer, x.learning_rate,
-           x.momentum, x.beta1, x.beta2, x.epsilon, x.shard);
+  return f(x.slice, x.parameter, x.dtype, x.shape, x.offset, x.size, x.optimizer, x.shard);
 }
 template <class I>
 auto inspect(I& f, CreateShard& x) {

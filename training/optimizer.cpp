@@ -1,114 +1,223 @@
-// Implements training/optimizer.hpp: SGD, momentum (Polyak 1964) and Adam (Kingma and Ba 2015,
-// algorithm 1).
+// Implements training/optimizer.hpp. Each rule is a formula of troupe/train.hpp for one element,
+// with the same letters; each() makes a vectorised loop of it.
 #include "training/optimizer.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace troupe {
 namespace {
 
-struct Kind {
-  std::string name;
-  std::vector<std::string> slots;
+template <class T>
+using Terms = OptimizerTerms<T>;
+
+struct Sgd {
+  static constexpr size_t slots = 0;
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w) {
+    w -= k.rate * g;
+  }
 };
 
-const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all = {
-      {"sgd", {}}, {"momentum", {"momentum"}}, {"adam", {"adam_m", "adam_v"}}};
-  return all;
-}
-
-template <class T>
-void apply_sgd(T learning_rate, int64_t n, const T* __restrict g, T* __restrict w) {
-  for (int64_t i = 0; i < n; ++i) w[i] -= learning_rate * g[i];
-}
-
-template <class T>
-void apply_momentum(T learning_rate, T momentum, int64_t n, const T* __restrict g, T* __restrict w,
-                    T* __restrict v) {
-  for (int64_t i = 0; i < n; ++i) {
-    v[i] = momentum * v[i] + g[i];
-    w[i] -= learning_rate * v[i];
+struct Momentum {
+  static constexpr size_t slots = 1;
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& v) {
+    v = k.momentum * v + g;
+    w -= k.rate * v;
   }
-}
-
-// With c1 = 1 - beta1^t and c2 = 1 - beta2^t:  rate = learning_rate / c1  and  root = 1 / sqrt(c2),
-// which leaves one division and one square root per element.
-template <class T>
-struct AdamTerms {
-  T beta1, one_minus_beta1, beta2, one_minus_beta2, rate, root, epsilon;
 };
 
-template <class T>
-AdamTerms<T> adam_terms(const Optimizer& o, int64_t t) {
-  const double c1 = 1 - std::pow(o.beta1, static_cast<double>(t));
-  const double c2 = 1 - std::pow(o.beta2, static_cast<double>(t));
-  return {static_cast<T>(o.beta1),
-          static_cast<T>(1 - o.beta1),
-          static_cast<T>(o.beta2),
-          static_cast<T>(1 - o.beta2),
-          static_cast<T>(o.learning_rate / c1),
-          static_cast<T>(1 / std::sqrt(c2)),
-          static_cast<T>(o.epsilon)};
+struct Nesterov {
+  static constexpr size_t slots = 1;
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& v) {
+    v = k.momentum * v + g;
+    w -= k.rate * (g + k.momentum * v);
+  }
+};
+
+struct Adagrad {
+  static constexpr size_t slots = 1;
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& a) {
+    a += g * g;
+    w -= k.rate * g / (std::sqrt(a) + k.epsilon);
+  }
+};
+
+struct Adadelta {
+  static constexpr size_t slots = 2;
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& a, T& b) {
+    a = k.keep1 * a + k.add1 * (g * g);
+    const T d = g * std::sqrt((b + k.epsilon) / (a + k.epsilon));  // one root for two
+    b = k.keep1 * b + k.add1 * (d * d);
+    w -= k.rate * d;
+  }
+};
+
+struct Rmsprop {
+  static constexpr size_t slots = 1;
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& a) {
+    a = k.keep1 * a + k.add1 * (g * g);
+    w -= k.rate * g / std::sqrt(a + k.epsilon);
+  }
+};
+
+struct RmspropMomentum {
+  static constexpr size_t slots = 2;
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& a, T& v) {
+    a = k.keep1 * a + k.add1 * (g * g);
+    v = k.momentum * v + k.rate * g / std::sqrt(a + k.epsilon);
+    w -= v;
+  }
+};
+
+struct RmspropCentered {
+  static constexpr size_t slots = 2;
+  template <class T>
+  static T change(const Terms<T>& k, T g, T& a, T& m) {
+    a = k.keep1 * a + k.add1 * (g * g);
+    m = k.keep1 * m + k.add1 * g;
+    const T variance = a - m * m;  // below 0 by rounding alone
+    return k.rate * g / std::sqrt((variance < T{0} ? T{0} : variance) + k.epsilon);
+  }
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& a, T& m) {
+    w -= change(k, g, a, m);
+  }
+};
+
+struct RmspropCenteredMomentum {
+  static constexpr size_t slots = 3;
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& a, T& m, T& v) {
+    v = k.momentum * v + RmspropCentered::change(k, g, a, m);
+    w -= v;
+  }
+};
+
+// rate has been divided by 1 - beta1^t, which leaves one division and one square root per element.
+struct Adam {
+  static constexpr size_t slots = 2;
+  template <class T>
+  static T change(const Terms<T>& k, T g, T& m, T& v) {
+    m = k.keep1 * m + k.add1 * g;
+    v = k.keep2 * v + k.add2 * (g * g);
+    return k.rate * m / (std::sqrt(v) * k.root + k.epsilon);
+  }
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& m, T& v) {
+    w -= change(k, g, m, v);
+  }
+};
+
+struct Adamw {
+  static constexpr size_t slots = 2;
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& m, T& v) {
+    w -= k.decay * w + Adam::change(k, g, m, v);
+  }
+};
+
+// Both cases of w are computed and one is taken: no branch.
+struct Ftrl {
+  static constexpr size_t slots = 2;
+  template <class T>
+  static void apply(const Terms<T>& k, T g, T& w, T& z, T& n) {
+    const T before = std::sqrt(n);
+    n += g * g;
+    const T root = std::sqrt(n);
+    z += g - (root - before) / k.rate * w;
+    const T moved = (std::copysign(k.l1, z) - z) / ((k.beta + root) / k.rate + k.l2);
+    w = std::abs(z) <= k.l1 ? T{0} : moved;
+  }
+};
+
+template <class Rule, class T, class... Slots>
+void each(Terms<T> k, int64_t n, const T* __restrict g, T* __restrict w,
+          Slots* __restrict... slots) {
+  for (int64_t i = 0; i < n; ++i) Rule::apply(k, g[i], w[i], slots[i]...);
+}
+
+template <class Rule, class T>
+void loop(Terms<T> k, int64_t n, const OptimizerArrays<T>& a) {
+  static_assert(Rule::slots <= kOptimizerSlotsMax);
+  [&]<size_t... s>(std::index_sequence<s...>) {
+    each<Rule>(k, n, a.gradient, a.values, a.slots[s]...);
+  }
+  (std::make_index_sequence<Rule::slots>());
 }
 
 template <class T>
-void apply_adam(const AdamTerms<T>& a, int64_t n, const T* __restrict g, T* __restrict w,
-                T* __restrict m, T* __restrict v) {
-  for (int64_t i = 0; i < n; ++i) {
-    m[i] = a.beta1 * m[i] + a.one_minus_beta1 * g[i];
-    v[i] = a.beta2 * v[i] + a.one_minus_beta2 * (g[i] * g[i]);
-    w[i] -= a.rate * m[i] / (std::sqrt(v[i]) * a.root + a.epsilon);
-  }
+using Loop = void (*)(Terms<T>, int64_t, const OptimizerArrays<T>&);
+
+template <class T>
+Loop<T> rmsprop_loop_of(const Optimizer& o) {
+  if (o.centered)
+    return o.momentum > 0 ? loop<RmspropCenteredMomentum, T> : loop<RmspropCentered, T>;
+  return o.momentum > 0 ? loop<RmspropMomentum, T> : loop<Rmsprop, T>;
+}
+
+template <class T>
+Loop<T> loop_of(const Optimizer& o) {
+  if (o.kind == "sgd") return loop<Sgd, T>;
+  if (o.kind == "momentum") return loop<Momentum, T>;
+  if (o.kind == "nesterov") return loop<Nesterov, T>;
+  if (o.kind == "adagrad") return loop<Adagrad, T>;
+  if (o.kind == "adadelta") return loop<Adadelta, T>;
+  if (o.kind == "rmsprop") return rmsprop_loop_of<T>(o);
+  if (o.kind == "adam") return loop<Adam, T>;
+  if (o.kind == "adamw") return loop<Adamw, T>;
+  TROUPE_CHECK(o.kind == "ftrl", "optimizer ", o.kind, " was not checked");
+  return loop<Ftrl, T>;
+}
+
+template <class T>
+Terms<T> terms_of(const Optimizer& o, int64_t t) {
+  const bool is_adam = o.kind == "adam" || o.kind == "adamw";
+  const double rate = learning_rate_at(o, t);
+  const double keep1 = is_adam ? o.beta1 : o.rho;
+  const double c1 = is_adam ? 1 - std::pow(o.beta1, static_cast<double>(t)) : 1;
+  const double c2 = is_adam ? 1 - std::pow(o.beta2, static_cast<double>(t)) : 1;
+  return {.rate = static_cast<T>(rate / c1),
+          .momentum = static_cast<T>(o.momentum),
+          .keep1 = static_cast<T>(keep1),
+          .add1 = static_cast<T>(1 - keep1),
+          .keep2 = static_cast<T>(o.beta2),
+          .add2 = static_cast<T>(1 - o.beta2),
+          .root = static_cast<T>(1 / std::sqrt(c2)),
+          .epsilon = static_cast<T>(o.epsilon),
+          .decay = static_cast<T>(rate * o.weight_decay),
+          .beta = static_cast<T>(o.beta),
+          .l1 = static_cast<T>(o.l1),
+          .l2 = static_cast<T>(o.l2)};
 }
 
 }  // namespace
 
-const std::vector<std::string>& optimizer_slots(const Optimizer& optimizer) {
-  for (const Kind& kind : kinds())
-    if (kind.name == optimizer.kind) return kind.slots;
-  throw Error(Errc::invalid_argument, "there is no optimizer '", optimizer.kind,
-              "'; known are sgd, momentum and adam");
-}
-
-std::string describe(const Optimizer& o) {
-  const std::string begin = detail::concat(o.kind, "(learning rate ", o.learning_rate);
-  if (o.kind == "momentum") return detail::concat(begin, ", momentum ", o.momentum, ")");
-  if (o.kind != "adam") return begin + ")";
-  return detail::concat(begin, ", beta1 ", o.beta1, ", beta2 ", o.beta2, ", epsilon ", o.epsilon,
-                        ")");
-}
-
-void check_optimizer(const Optimizer& o) {
-  optimizer_slots(o);
-  const auto refuse = [&](const char* what, double found, const char* right) {
-    throw Error(Errc::invalid_argument, "optimizer ", o.kind, " has ", what, " ", found, "; wants ",
-                right);
-  };
-  if (!std::isfinite(o.learning_rate)) refuse("learning rate", o.learning_rate, "a finite number");
-  if (o.kind == "momentum" && !(o.momentum >= 0 && o.momentum < 1))
-    refuse("momentum", o.momentum, "a number in [0, 1)");
-  if (o.kind != "adam") return;
-  if (!(o.beta1 >= 0 && o.beta1 < 1)) refuse("beta1", o.beta1, "a number in [0, 1)");
-  if (!(o.beta2 >= 0 && o.beta2 < 1)) refuse("beta2", o.beta2, "a number in [0, 1)");
-  if (!(o.epsilon > 0 && std::isfinite(o.epsilon)))
-    refuse("epsilon", o.epsilon, "a positive number");
+std::vector<std::string> optimizer_slots(const Optimizer& o) {
+  if (o.kind == "sgd") return {};
+  if (o.kind == "momentum" || o.kind == "nesterov") return {"momentum"};
+  if (o.kind == "adagrad") return {"adagrad_a"};
+  if (o.kind == "adadelta") return {"adadelta_a", "adadelta_b"};
+  if (o.kind == "adam" || o.kind == "adamw") return {"adam_m", "adam_v"};
+  if (o.kind == "ftrl") return {"ftrl_z", "ftrl_n"};
+  if (o.kind != "rmsprop") check_optimizer(o);  // says which there are
+  std::vector<std::string> slots = {"rmsprop_a"};
+  if (o.centered) slots.push_back("rmsprop_m");
+  if (o.momentum > 0) slots.push_back("rmsprop_v");
+  return slots;
 }
 
 template <class T>
-void apply_optimizer(const Optimizer& o, int64_t t, int64_t n, const OptimizerArrays<T>& a) {
-  TROUPE_CHECK(t >= 1, "updates count from 1, got ", t);
-  const T rate = static_cast<T>(o.learning_rate);
-  if (o.kind == "sgd") return apply_sgd(rate, n, a.gradient, a.values);
-  if (o.kind == "momentum")
-    return apply_momentum(rate, static_cast<T>(o.momentum), n, a.gradient, a.values, a.slots[0]);
-  TROUPE_CHECK(o.kind == "adam", "optimizer ", o.kind, " was not checked");
-  apply_adam(adam_terms<T>(o, t), n, a.gradient, a.values, a.slots[0], a.slots[1]);
-}
+OptimizerUpdate<T>::OptimizerUpdate(const Optimizer& optimizer, int64_t t)
+    : loop_(loop_of<T>(optimizer)), terms_(terms_of<T>(optimizer, t)) {}
 
-template void apply_optimizer<float>(const Optimizer&, int64_t, int64_t,
-                                     const OptimizerArrays<float>&);
-template void apply_optimizer<double>(const Optimizer&, int64_t, int64_t,
-                                      const OptimizerArrays<double>&);
+template class OptimizerUpdate<float>;
+template class OptimizerUpdate<double>;
 
 }  // namespace troupe

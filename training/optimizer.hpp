@@ -4,46 +4,54 @@
 #pragma once
 
 #include <array>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "troupe/tensor.hpp"
 #include "troupe/train.hpp"
 
 namespace troupe {
 
 // The names of the tensors an optimizer keeps beside each value: {} for sgd, {"momentum"}, or
 // {"adam_m", "adam_v"}. They begin at zero, in the values' dtype.
-// Throws: Error(invalid_argument) for an unknown kind, listing the known ones.
-const std::vector<std::string>& optimizer_slots(const Optimizer& optimizer);
+// Throws: Error(invalid_argument) for an unknown kind.
+std::vector<std::string> optimizer_slots(const Optimizer& optimizer);
 
-// "adam(learning rate 0.001, beta1 0.9, beta2 0.999, epsilon 1e-08)": what counts for its kind.
-std::string describe(const Optimizer& optimizer);
-
-// Throws: Error(invalid_argument) for an unknown kind, or a setting that cannot work (a learning
-// rate that is not finite, beta1 outside [0, 1), epsilon not above 0).
-void check_optimizer(const Optimizer& optimizer);
-
-inline constexpr int kOptimizerSlotsMax = 2;
+inline constexpr int kOptimizerSlotsMax = 3;
 
 // Addresses of n elements each; none overlap. Values and slots are read and written.
 template <class T>
 struct OptimizerArrays {
   const T* gradient = nullptr;
   T* values = nullptr;
-  std::array<T*, kOptimizerSlotsMax> slots = {};
+  std::array<T*, kOptimizerSlotsMax> slots = {};  // as optimizer_slots() names them
 };
 
-// Update number `t`, counted from 1, of n elements, by the formulas in troupe/train.hpp. Adam's
-// bias correction is done in double once per call, everything per element in T. Requires:
-// check_optimizer() passed; as many slots as optimizer_slots() names.
+// What the loops read of the settings, in the values' dtype.
 template <class T>
-void apply_optimizer(const Optimizer& optimizer, int64_t t, int64_t n, const OptimizerArrays<T>& a);
+struct OptimizerTerms {
+  T rate, momentum;
+  T keep1, add1;  // beta1 or rho, and 1 - it
+  T keep2, add2;  // beta2, and 1 - it
+  T root;         // 1 / sqrt(1 - beta2^t)
+  T epsilon, decay, beta, l1, l2;
+};
 
-extern template void apply_optimizer<float>(const Optimizer&, int64_t, int64_t,
-                                            const OptimizerArrays<float>&);
-extern template void apply_optimizer<double>(const Optimizer&, int64_t, int64_t,
-                                             const OptimizerArrays<double>&);
+// Update number `t`, counted from 1, by the formulas in troupe/train.hpp. What depends on t alone
+// (schedule, bias correction) is worked out once, in double; everything per element in T. Call it
+// for as many pieces as there are. Requires: check_optimizer() passed.
+template <class T>
+class OptimizerUpdate {
+ public:
+  OptimizerUpdate(const Optimizer& optimizer, int64_t t);
+  void operator()(int64_t n, const OptimizerArrays<T>& arrays) const { loop_(terms_, n, arrays); }
+
+ private:
+  using Loop = void (*)(OptimizerTerms<T>, int64_t n, const OptimizerArrays<T>&);
+  Loop loop_;
+  OptimizerTerms<T> terms_;
+};
+
+extern template class OptimizerUpdate<float>;
+extern template class OptimizerUpdate<double>;
 
 }  // namespace troupe

@@ -158,12 +158,9 @@ Pushed pushed_in(const Graph& graph) {
     if (node->op->name != "PushGradient") continue;
     out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
     const auto& name = node->attr<std::string>("parameter");
-    const Optimizer found = {
-        node->attr<std::string>("optimizer"), node->attr<double>("learning_rate"),
-        node->attr<double>("momentum"),       node->attr<double>("beta1"),
-        node->attr<double>("beta2"),          node->attr<double>("epsilon")};
-    const auto& first = out.optimizers.try_emplace(name, found).first->second;
-    if (describe(first) != describe(found))
+    const Optimizer found = optimizer_from_text(node->attr<std::string>("optimizer"));
+    const Optimizer& first = out.optimizers.try_emplace(name, found).first->second;
+    if (first != found)
       throw Error(Errc::invalid_argument, "parameter ", name, " is trained with ", describe(first),
                   " and, by ", describe(*node), ", with ", describe(found),
                   "; give minimize() the same optimizer in all towers");

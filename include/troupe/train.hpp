@@ -1,23 +1,70 @@
-// What a graph needs to be trained: optimizers and minimize(). The loop that runs it is in
-// troupe/trainer.hpp. Implemented in graph/minimize.cpp and ops/push_gradient.cpp.
+// What a graph needs to be trained: optimizers, learning-rate schedules and minimize(). The loop
+// that runs it is in troupe/trainer.hpp.
+// Implemented in graph/optimizer.cpp, graph/schedule.cpp, graph/minimize.cpp and
+// ops/push_gradient.cpp.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "troupe/graph.hpp"
 
 namespace troupe {
 
+// How the learning rate changes: a factor of it, a pure function of the number of updates. With
+// `k` updates done since the warm-up, part = k / period and ended = min(part, 1):
+//   constant      1
+//   step          factor ^ floor(part)
+//   exponential   factor ^ part
+//   polynomial    end + (1 - end) * (1 - ended) ^ power
+//   cosine        end + (1 - end) * (1 + cos(pi * ended)) / 2  (Loshchilov and Hutter 2017, 1
+//   cycle)
+// In the warm-up it grows in even steps, from 1 / warm_up to 1 (Goyal et al. 2017).
+struct Schedule {
+  std::string kind = "constant";
+  int64_t warm_up = 0;  // updates; 0: none
+  int64_t period = 1;   // updates
+  double factor = 1;
+  double end = 0;
+  double power = 1;
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+};
+Schedule constant_rate(int64_t warm_up = 0);
+Schedule step_decay(int64_t period, double factor = 0.1, int64_t warm_up = 0);
+Schedule exponential_decay(int64_t period, double factor, int64_t warm_up = 0);
+Schedule polynomial_decay(int64_t period, double end = 0, double power = 1, int64_t warm_up = 0);
+Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
+
 // How shards turn a gradient g into an update of a parameter w. Slots begin at zero; t counts
-// updates from 1.
-//   sgd        w -= learning_rate * g
+// updates from 1; rate is learning_rate times the schedule's factor for t.
+//   sgd        w -= rate * g
 //   momentum   v = momentum * v + g                 (Polyak 1964)
-//              w -= learning_rate * v
+//              w -= rate * v
+//   nesterov   v = momentum * v + g                 (Nesterov 1983, as in Sutskever et al. 2013)
+//              w -= rate * (g + momentum * v)
+//   adagrad    a += g^2                             (Duchi et al. 2011)
+//              w -= rate * g / (sqrt(a) + epsilon)
+//   adadelta   a = rho * a + (1 - rho) * g^2        (Zeiler 2012)
+//              d = g * sqrt(b + epsilon) / sqrt(a + epsilon)
+//              b = rho * b + (1 - rho) * d^2
+//              w -= rate * d
+//   rmsprop    a = rho * a + (1 - rho) * g^2        (Tieleman and Hinton 2012)
+//              m = rho * m + (1 - rho) * g          (Graves 2013; m is 0 unless `centered`)
+//              v = momentum * v + rate * g / sqrt(max(a - m^2, 0) + epsilon)
+//              w -= v
 //   adam       m = beta1 * m + (1 - beta1) * g      (Kingma and Ba 2015)
 //              v = beta2 * v + (1 - beta2) * g^2
-//              w -= learning_rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+//              w -= rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+//   adamw      as adam, and in the same update      (Loshchilov and Hutter 2019)
+//              w -= rate * weight_decay * w
+//   ftrl       s = (sqrt(n + g^2) - sqrt(n)) / rate (McMahan et al. 2013, FTRL-Proximal)
+//              z += g - s * w
+//              n += g^2
+//              w = 0 where |z| <= l1, else
+//                  (sign(z) * l1 - z) / ((beta + sqrt(n)) / rate + l2)
+//              For weights that begin at 0: where all gradients were 0, w is. Takes no schedule.
 struct Optimizer {
   std::string kind = "sgd";
   double learning_rate = 0.01;
@@ -25,11 +72,46 @@ struct Optimizer {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
+  double rho = 0.9;
+  bool centered = false;
+  double weight_decay = 0.01;
+  double beta = 1;
+  double l1 = 0;
+  double l2 = 0;
+  Schedule schedule = {};
+  friend bool operator==(const Optimizer&, const Optimizer&) = default;
+
+  // adam(0.01).with(cosine_decay(10'000))
+  Optimizer with(Schedule changed) const;
 };
 Optimizer sgd(double learning_rate);
 Optimizer momentum(double learning_rate, double momentum = 0.9);
+Optimizer nesterov(double learning_rate, double momentum = 0.9);
+Optimizer adagrad(double learning_rate = 0.01, double epsilon = 1e-10);
+Optimizer adadelta(double learning_rate = 1, double rho = 0.95, double epsilon = 1e-6);
+Optimizer rmsprop(double learning_rate = 0.001, double rho = 0.9, double momentum = 0,
+                  double epsilon = 1e-7, bool centered = false);
 Optimizer adam(double learning_rate = 0.001, double beta1 = 0.9, double beta2 = 0.999,
                double epsilon = 1e-8);
+Optimizer adamw(double learning_rate = 0.001, double weight_decay = 0.01, double beta1 = 0.9,
+                double beta2 = 0.999, double epsilon = 1e-8);
+Optimizer ftrl(double learning_rate = 0.1, double l1 = 0, double l2 = 0, double beta = 1);
+
+// The rate of update number `t`, counted from 1. Shards ask this, so a training that is resumed
+// goes on with the rate it would have had.
+double learning_rate_at(const Optimizer& optimizer, int64_t t);
+
+// "sgd(learning rate 0.1, schedule step, period 100, factor 0.5, warm-up 10)": what counts for its
+// kind. Graphs, messages and checkpoints hold this text; it reads back with the same bits.
+std::string describe(const Optimizer& optimizer);
+// A setting that is left out has its default in Optimizer; "adam" alone will do. Throws:
+// Error(invalid_argument) for what check_optimizer() refuses, and for settings that are unknown,
+// given twice, or of another kind of optimizer.
+Optimizer optimizer_from_text(std::string_view text);
+
+// Throws: Error(invalid_argument) for an unknown kind of optimizer or schedule, or a setting that
+// cannot work, saying what would.
+void check_optimizer(const Optimizer& optimizer);
 
 // Adds the gradients of `loss`, a floating scalar, a push of each to its parameter's shards, and a
 // node without outputs that has run when all pushes are acknowledged; run that to train one step.

@@ -43,11 +43,8 @@ TEST_CASE(
   CHECK(m.slope(*pushes[0], 2, 3) == 4);  // v + 1
   CHECK(pushes[1]->attr<std::string>("parameter") == "v");
   CHECK(m.slope(*pushes[1], 2, 3) == 2);  // w
-  CHECK(pushes[0]->attr<std::string>("optimizer") == "adam");
-  CHECK(pushes[0]->attr<double>("learning_rate") == 0.5);
-  CHECK(pushes[0]->attr<double>("beta1") == 0.8);
-  CHECK(pushes[0]->attr<double>("beta2") == 0.7);
-  CHECK(pushes[0]->attr<double>("epsilon") == 1e-3);
+  CHECK(pushes[0]->attr<std::string>("optimizer") ==
+        "adam(learning rate 0.5, beta1 0.8, beta2 0.7, epsilon 0.001)");
 }
 
 TEST_CASE("minimize trains only the parameters it is given") {
@@ -55,8 +52,7 @@ TEST_CASE("minimize trains only the parameters it is given") {
   const auto pushes = pushes_of(minimize(m.loss, momentum(0.1), {m.v}));
   REQUIRE(pushes.size() == 1);
   CHECK(pushes[0]->attr<std::string>("parameter") == "v");
-  CHECK(pushes[0]->attr<std::string>("optimizer") == "momentum");
-  CHECK(pushes[0]->attr<double>("momentum") == 0.9);
+  CHECK(pushes[0]->attr<std::string>("optimizer") == "momentum(learning rate 0.1, momentum 0.9)");
 }
 
 TEST_CASE("a push waits for the reads of its parameter, even where its gradient needs none") {

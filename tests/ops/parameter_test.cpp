@@ -108,7 +108,7 @@ TEST_CASE("push_gradient hands the gradient over and waits for the acknowledgeme
   const Output w = parameter("w", constant(graph, vector({0, 0})));
   const Output push = push_gradient(w, constant(graph, vector({1, 2})));
   CHECK(node_of(push).outputs.empty());
-  CHECK(node_of(push).attr<std::string>("optimizer") == "sgd");
+  CHECK(node_of(push).attr<std::string>("optimizer") == "sgd(learning rate 0.01)");
   FakeShards shards;
   const FakeFiring lost = fire(node_of(push), {vector({5, 6})}, {.step = 9, .parameters = &shards});
   CHECK(lost.replies == 1);
@@ -137,14 +137,16 @@ TEST_CASE("push_gradient refuses what is no parameter, no gradient of it, or no 
                        doctest::Contains("the gradient is f64[3], but the parameter w is f64[2]"),
                        Error);
   CHECK_THROWS_WITH_AS(
-      push_gradient(w, g, {.kind = "adagrad"}),
-      doctest::Contains("knows no optimizer \"adagrad\"; there are sgd, momentum and adam"), Error);
+      push_gradient(w, g, {.kind = "adagard"}),
+      doctest::Contains("there is no optimizer 'adagard'; known are sgd, momentum, nesterov, "),
+      Error);
   CHECK_THROWS_WITH_AS(push_gradient(w, g, sgd(-1)),
-                       doctest::Contains("wants learning_rate in [0, inf), got -1"), Error);
+                       doctest::Contains("has learning rate -1; wants a finite number from 0"),
+                       Error);
   CHECK_THROWS_WITH_AS(push_gradient(w, g, momentum(0.1, 1)),
-                       doctest::Contains("wants momentum in [0, 1), got 1"), Error);
+                       doctest::Contains("has momentum 1; wants a number in [0, 1)"), Error);
   CHECK_THROWS_WITH_AS(push_gradient(w, g, adam(0.1, 0.9, NAN)),
-                       doctest::Contains("wants beta2 in [0, 1), got nan"), Error);
+                       doctest::Contains("has beta2 nan; wants a number in [0, 1)"), Error);
 }
 
 }  // namespace troupe

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 
 #include "tests/support/simulation.hpp"
@@ -44,8 +45,9 @@ struct ShardWorldOptions {
     o.slice_size = draw.between(1, 5);
     o.steps = draw.between(3, 7);
     o.checkpoint_every = draw.between(1, 3);
-    const char* const optimizers[] = {"sgd", "momentum", "adam"};
-    o.optimizer = optimizers[draw.below(3)];
+    const char* const optimizers[] = {"sgd",     "momentum", "nesterov", "adagrad", "adadelta",
+                                      "rmsprop", "adam",     "adamw",    "ftrl"};
+    o.optimizer = optimizers[draw.below(std::size(optimizers))];
     o.drop = draw.chance(0.3) ? 0 : 0.3 * static_cast<double>(draw.below(100)) / 100;
     o.duplicate = draw.chance(0.3) ? 0 : 0.3 * static_cast<double>(draw.below(100)) / 100;
     o.worker_kills = static_cast<int>(draw.below(4));

@@ -1,6 +1,7 @@
 // What is drawn for a SimCluster: its training, its faults, and mistakes on purpose.
 #pragma once
 
+#include <iterator>
 #include <string>
 
 #include "tests/support/simulation.hpp"
@@ -30,8 +31,9 @@ struct SimClusterOptions {
     SimClusterOptions o;
     o.steps = draw.between(3, 5);
     o.hidden = draw.chance(0.2) ? 4200 : 6;
-    const char* const optimizers[] = {"sgd", "momentum", "adam"};
-    o.optimizer = optimizers[draw.below(3)];
+    const char* const optimizers[] = {"sgd",     "momentum", "nesterov", "adagrad", "adadelta",
+                                      "rmsprop", "adam",     "adamw",    "ftrl"};
+    o.optimizer = optimizers[draw.below(std::size(optimizers))];
     return o;
   }
   // What it is to be equal to.

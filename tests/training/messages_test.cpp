@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/messages.hpp"
+#include "tests/support/optimizers.hpp"
 
 namespace troupe {
 namespace {
@@ -34,6 +35,27 @@ void read_all_hostile(caf::actor_system& system) {
 }
 
 }  // namespace
+
+TEST_CASE("a slice comes back from its message, with every setting of its optimizer") {
+  Slice slice{.id = 3,
+              .parameter = "w",
+              .dtype = DType::f64,
+              .shape = {4, 5},
+              .offset = 5,
+              .size = 10,
+              .optimizer = {},
+              .shard = 2};
+  CHECK(!from_spec(to_spec(slice)).optimizer);
+  for (const Optimizer& optimizer : every_optimizer(1.0 / 3)) {
+    slice.optimizer = optimizer;
+    const Slice read = from_spec(to_spec(slice));
+    CHECK(describe(read) == describe(slice));
+    CHECK(describe(*read.optimizer) == describe(optimizer));
+  }
+  SliceSpec spec = to_spec(slice);
+  spec.optimizer = "lion(learning rate 1)";
+  CHECK_THROWS_WITH_AS(from_spec(spec), doctest::Contains("there is no optimizer 'lion'"), Error);
+}
 
 TEST_CASE("no control message takes the memory that its sizes only claim") {
   caf::actor_system_config config;

@@ -1,10 +1,15 @@
-// Optimizers against the published formulas, step by step in double.
+// Optimizers against the published formulas, step by step in double; what they need of an update,
+// and what they refuse. optimizer_trajectory_test.cpp has the values of all kinds.
 #include "training/optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+
+#include "tests/support/optimizers.hpp"
 
 namespace troupe {
 namespace {
@@ -18,17 +23,23 @@ double value_of(int64_t i) { return 0.1 * static_cast<double>(i) - 1; }
 
 template <class T>
 struct Run {
-  std::vector<T> w, a = std::vector<T>(kElements), b = std::vector<T>(kElements);
+  std::vector<T> w, a = std::vector<T>(kElements), b = a, c = a;
+  OptimizerArrays<T> from(const std::vector<T>& g, int64_t i) {
+    return {g.data() + i, w.data() + i, {a.data() + i, b.data() + i, c.data() + i}};
+  }
 };
 
+// In pieces of at most `piece` elements.
 template <class T>
-Run<T> run(const Optimizer& optimizer, int64_t updates) {
+Run<T> run(const Optimizer& optimizer, int64_t updates, int64_t piece = kElements) {
   Run<T> r;
   for (int64_t i = 0; i < kElements; ++i) r.w.push_back(static_cast<T>(value_of(i)));
   for (int64_t t = 1; t <= updates; ++t) {
     std::vector<T> g;
     for (int64_t i = 0; i < kElements; ++i) g.push_back(static_cast<T>(gradient_of(t, i)));
-    apply_optimizer<T>(optimizer, t, kElements, {g.data(), r.w.data(), {r.a.data(), r.b.data()}});
+    const OptimizerUpdate<T> update(optimizer, t);
+    for (int64_t i = 0; i < kElements; i += piece)
+      update(std::min(piece, kElements - i), r.from(g, i));
   }
   return r;
 }
@@ -75,45 +86,63 @@ TEST_CASE("adam follows algorithm 1 of Kingma and Ba, bias correction included")
   }
 }
 
-TEST_CASE("an update in pieces has the bits of an update in one") {
-  for (const char* kind : {"sgd", "momentum", "adam"}) {
-    CAPTURE(kind);
-    const Optimizer optimizer{.kind = kind, .learning_rate = 0.03};
-    const Run<float> whole = run<float>(optimizer, 4);
-    Run<float> pieces;
-    for (int64_t i = 0; i < kElements; ++i) pieces.w.push_back(static_cast<float>(value_of(i)));
-    for (int64_t t = 1; t <= 4; ++t) {
-      std::vector<float> g;
-      for (int64_t i = 0; i < kElements; ++i) g.push_back(static_cast<float>(gradient_of(t, i)));
-      for (int64_t begin = 0; begin < kElements; begin += 5)
-        apply_optimizer<float>(optimizer, t, std::min<int64_t>(5, kElements - begin),
-                               {g.data() + begin,
-                                pieces.w.data() + begin,
-                                {pieces.a.data() + begin, pieces.b.data() + begin}});
-    }
+template <class T>
+void check_pieces(const Optimizer& optimizer) {
+  const Run<T> whole = run<T>(optimizer, 6);
+  for (int64_t piece : {1, 5, 16}) {
+    const Run<T> pieces = run<T>(optimizer, 6, piece);
     CHECK(whole.w == pieces.w);
     CHECK(whole.a == pieces.a);
     CHECK(whole.b == pieces.b);
+    CHECK(whole.c == pieces.c);
   }
 }
 
-TEST_CASE("an optimizer that cannot work is refused with what is right") {
-  struct Case {
-    Optimizer optimizer;
-    const char* message;
-  };
-  const std::vector<Case> cases = {
-      {{.kind = "adagrad"}, "there is no optimizer 'adagrad'; known are sgd, momentum and adam"},
-      {{.kind = "sgd", .learning_rate = NAN},
-       "optimizer sgd has learning rate nan; wants a finite number"},
-      {{.kind = "momentum", .momentum = 1},
-       "optimizer momentum has momentum 1; wants a number in [0, 1)"},
-      {{.kind = "adam", .beta1 = -0.1}, "optimizer adam has beta1 -0.1; wants a number in [0, 1)"},
-      {{.kind = "adam", .beta2 = 1}, "optimizer adam has beta2 1; wants a number in [0, 1)"},
-      {{.kind = "adam", .epsilon = 0}, "optimizer adam has epsilon 0; wants a positive number"},
-  };
-  for (const Case& c : cases) CHECK_THROWS_WITH(check_optimizer(c.optimizer), c.message);
-  check_optimizer({.kind = "sgd", .learning_rate = 0});
+TEST_CASE("an update in pieces has the bits of an update in one") {
+  for (const Optimizer& optimizer : every_optimizer(0.03)) {
+    CAPTURE(describe(optimizer));
+    check_pieces<float>(optimizer);
+    check_pieces<double>(optimizer);
+  }
+}
+
+TEST_CASE("slots are named after the formula's letters, and only those that are used") {
+  using Names = std::vector<std::string>;
+  CHECK(optimizer_slots(sgd(1)).empty());
+  CHECK(optimizer_slots(nesterov(1)) == Names{"momentum"});
+  CHECK(optimizer_slots(rmsprop()) == Names{"rmsprop_a"});
+  CHECK(optimizer_slots(rmsprop(0.1, 0.9, 0.5)) == Names{"rmsprop_a", "rmsprop_v"});
+  CHECK(optimizer_slots(rmsprop(0.1, 0.9, 0.5, 1e-7, true)) ==
+        Names{"rmsprop_a", "rmsprop_m", "rmsprop_v"});
+  CHECK_THROWS_WITH_AS(optimizer_slots({.kind = "lion"}),
+                       doctest::Contains("there is no optimizer 'lion'"), Error);
+}
+
+TEST_CASE("where every gradient is zero, only weight decay and FTRL move a weight") {
+  for (const Optimizer& optimizer : every_optimizer()) {
+    CAPTURE(describe(optimizer));
+    const std::vector<float> g(kElements);
+    Run<float> r;
+    r.w.assign(kElements, 0.5F);
+    for (int64_t t = 1; t <= 3; ++t) OptimizerUpdate<float>(optimizer, t)(kElements, r.from(g, 0));
+    const float last = r.w.back();
+    if (optimizer.kind == "ftrl")
+      CHECK(last == 0);
+    else if (optimizer.kind == "adamw")
+      CHECK((last > 0.4F && last < 0.5F));
+    else
+      CHECK(last == 0.5F);
+    CHECK(r.w == std::vector<float>(kElements, last));
+  }
+}
+
+TEST_CASE("a constant gradient leaves centered RMSProp without a variance, and finite") {
+  Run<float> r;
+  r.w.assign(kElements, 0);
+  const std::vector<float> g(kElements, 0.1F);
+  const Optimizer optimizer = rmsprop(0.001, 0.9, 0, 1e-7, true);
+  for (int64_t t = 1; t <= 500; ++t) OptimizerUpdate<float>(optimizer, t)(kElements, r.from(g, 0));
+  CHECK((std::isfinite(r.w[0]) && r.w[0] < 0));
 }
 
 }  // namespace

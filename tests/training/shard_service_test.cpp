@@ -20,8 +20,7 @@ CreateShard one_shard() {
   slice.dtype = static_cast<uint8_t>(DType::f32);
   slice.shape = {4};
   slice.size = 4;
-  slice.optimizer = "sgd";
-  slice.learning_rate = 0.1;
+  slice.optimizer = "sgd(learning rate 0.1)";
   CreateShard m;
   m.container = "shared";
   m.epoch = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tests/support/optimizers.hpp"
 #include "tests/support/shard_script.hpp"
 
 namespace troupe {
@@ -144,9 +145,8 @@ Tensor result_of(const Optimizer& optimizer) {
 }
 
 TEST_CASE("every order of arrival of three slots' pushes of two steps gives the same bits") {
-  for (const char* kind : {"sgd", "momentum", "adam"}) {
-    CAPTURE(kind);
-    const Optimizer optimizer{.kind = kind, .learning_rate = 0.1};
+  for (const Optimizer& optimizer : every_optimizer()) {
+    CAPTURE(describe(optimizer));
     const Tensor expected = result_of(optimizer);
     std::vector<int> order(6);
     std::iota(order.begin(), order.end(), 0);
@@ -256,9 +256,8 @@ TEST_CASE("a snapshot at a step has the values of exactly that step, however the
 }
 
 TEST_CASE("a restored shard ends with the bits of one that was never interrupted") {
-  for (const char* kind : {"sgd", "momentum", "adam"}) {
-    CAPTURE(kind);
-    const Optimizer optimizer{.kind = kind, .learning_rate = 0.1};
+  for (const Optimizer& optimizer : every_optimizer()) {
+    CAPTURE(describe(optimizer));
     ShardScript whole =
         ShardScript::serving(Aggregation::sync, 3, vector_of({1, 2, 3, 4}), optimizer);
     ShardImage image;

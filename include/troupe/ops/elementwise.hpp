@@ -68,6 +68,7 @@ Output softplus(Output x, Origin at = Origin::here());      // log(1 + e^x)
 Output softsign(Output x, Origin at = Origin::here());      // x / (1 + |x|)
 Output hard_sigmoid(Output x, Origin at = Origin::here());  // min(max((x + 3) / 6, 0), 1)
 Output mish(Output x, Origin at = Origin::here());          // x * tanh(softplus(x))
+
 // ---- two inputs ----
 
 // Of numbers. An integer that is divided by zero or raised to a negative power fails the step.

@@ -1,0 +1,277 @@
+// Optimizers as settings: one table says which settings a kind has, what they may be, and what they
+// are called; texts, checks and messages follow from it. The loops are in training/optimizer.cpp.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "graph/attr_text.hpp"
+#include "troupe/train.hpp"
+
+namespace troupe {
+namespace {
+
+struct Range {
+  bool (*holds)(double);
+  const char* words;
+};
+constexpr Range kRate = {[](double x) { return x >= 0 && std::isfinite(x); },
+                         "a finite number from 0"};
+constexpr Range kFraction = {[](double x) { return x >= 0 && x < 1; }, "a number in [0, 1)"};
+constexpr Range kPart = {[](double x) { return x >= 0 && x <= 1; }, "a number in [0, 1]"};
+constexpr Range kFactor = {[](double x) { return x > 0 && x <= 1; }, "a number in (0, 1]"};
+constexpr Range kPositive = {[](double x) { return x > 0 && std::isfinite(x); },
+                             "a positive number"};
+constexpr Range kFlag = {[](double x) { return x == 0 || x == 1; }, "0 or 1"};
+constexpr Range kUpdates = {[](double x) { return x >= 0 && x <= 0x1p53 && x == std::floor(x); },
+                            "a whole number from 0"};
+constexpr Range kPeriod = {[](double x) { return x >= 1 && x <= 0x1p53 && x == std::floor(x); },
+                           "a whole number from 1"};
+
+struct Setting {
+  const char* name;
+  Range range;
+  double (*get)(const Optimizer&);
+  void (*set)(Optimizer&, double);  // Requires: range.holds(value)
+};
+
+template <auto member>
+Setting setting(const char* name, Range range) {
+  return {name, range, [](const Optimizer& o) { return static_cast<double>(o.*member); },
+          [](Optimizer& o, double value) {
+            o.*member = static_cast<std::remove_reference_t<decltype(o.*member)>>(value);
+          }};
+}
+
+template <auto member>
+Setting schedule_setting(const char* name, Range range) {
+  return {name, range, [](const Optimizer& o) { return static_cast<double>(o.schedule.*member); },
+          [](Optimizer& o, double value) {
+            auto& field = o.schedule.*member;
+            field = static_cast<std::remove_reference_t<decltype(field)>>(value);
+          }};
+}
+
+struct Kind {
+  std::string name;
+  std::vector<Setting> settings;
+};
+using O = Optimizer;
+using S = Schedule;
+
+// Beside the learning rate.
+const std::vector<Kind>& optimizer_kinds() {
+  static const auto momentum = setting<&O::momentum>("momentum", kFraction);
+  static const auto beta1 = setting<&O::beta1>("beta1", kFraction);
+  static const auto beta2 = setting<&O::beta2>("beta2", kFraction);
+  static const auto epsilon = setting<&O::epsilon>("epsilon", kPositive);
+  static const auto rho = setting<&O::rho>("rho", kFraction);
+  static const auto centered = setting<&O::centered>("centered", kFlag);
+  static const auto weight_decay = setting<&O::weight_decay>("weight decay", kRate);
+  static const auto beta = setting<&O::beta>("beta", kRate);
+  static const auto l1 = setting<&O::l1>("l1", kRate);
+  static const auto l2 = setting<&O::l2>("l2", kRate);
+  static const std::vector<Kind> all = {{"sgd", {}},
+                                        {"momentum", {momentum}},
+                                        {"nesterov", {momentum}},
+                                        {"adagrad", {epsilon}},
+                                        {"adadelta", {rho, epsilon}},
+                                        {"rmsprop", {rho, momentum, epsilon, centered}},
+                                        {"adam", {beta1, beta2, epsilon}},
+                                        {"adamw", {beta1, beta2, epsilon, weight_decay}},
+                                        {"ftrl", {l1, l2, beta}}};
+  return all;
+}
+
+// Beside the warm-up.
+const std::vector<Kind>& schedule_kinds() {
+  static const auto period = schedule_setting<&S::period>("period", kPeriod);
+  static const auto factor = schedule_setting<&S::factor>("factor", kFactor);
+  static const auto end = schedule_setting<&S::end>("end", kPart);
+  static const auto power = schedule_setting<&S::power>("power", kPositive);
+  static const std::vector<Kind> all = {{"constant", {}},
+                                        {"step", {period, factor}},
+                                        {"exponential", {period, factor}},
+                                        {"polynomial", {period, end, power}},
+                                        {"cosine", {period, end}}};
+  return all;
+}
+
+const Kind* find(const std::vector<Kind>& kinds, const std::string& name) {
+  for (const Kind& kind : kinds)
+    if (kind.name == name) return &kind;
+  return nullptr;
+}
+
+template <class Named>
+std::string names_of(const std::vector<Named>& all) {
+  std::string text;
+  for (size_t i = 0; i < all.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == all.size() ? " and " : ", ") + std::string(all[i].name);
+  return text;
+}
+
+void require_kind(const std::vector<Kind>& kinds, const char* what, const std::string& name) {
+  if (!find(kinds, name))
+    throw Error(Errc::invalid_argument, "there is no ", what, " '", name, "'; known are ",
+                names_of(kinds));
+}
+
+// All that count for this optimizer, in the order of its text.
+std::vector<Setting> settings_of(const Optimizer& o) {
+  static const auto rate = setting<&O::learning_rate>("learning rate", kRate);
+  static const auto warm_up = schedule_setting<&S::warm_up>("warm-up", kUpdates);
+  std::vector<Setting> all = {rate};
+  if (const Kind* kind = find(schedule_kinds(), o.schedule.kind))
+    all.insert(all.end(), kind->settings.begin(), kind->settings.end());
+  all.push_back(warm_up);
+  if (const Kind* kind = find(optimizer_kinds(), o.kind))
+    all.insert(all.end(), kind->settings.begin(), kind->settings.end());
+  return all;
+}
+
+std::string number_text(double value) {
+  const bool whole = value == std::floor(value) && !std::signbit(value) && value <= 0x1p53;
+  return whole ? std::to_string(static_cast<int64_t>(value))
+               : exact_text(value);  // 100000, not 1e+05
+}
+
+void require_range(const Optimizer& o, const Setting& setting, double value) {
+  if (!setting.range.holds(value))
+    throw Error(Errc::invalid_argument, "optimizer ", o.kind, " has ", setting.name, " ",
+                number_text(value), "; wants ", setting.range.words);
+}
+
+// "beta1 0.9" or "schedule cosine"; returns the name.
+std::string read_setting(std::string_view text, Optimizer& o) {
+  const size_t space = text.rfind(' ');
+  const std::string name(text.substr(0, space));
+  const std::string_view word = space == text.npos ? "" : text.substr(space + 1);
+  if (name == "schedule") {
+    o.schedule.kind = word;
+    require_kind(schedule_kinds(), "schedule", o.schedule.kind);
+    return name;
+  }
+  const std::vector<Setting> known = settings_of(o);
+  const auto it = std::find_if(known.begin(), known.end(),
+                               [&](const Setting& setting) { return setting.name == name; });
+  if (it == known.end())
+    throw Error(Errc::invalid_argument, "optimizer ", o.kind, " has no setting '", name,
+                "'; it has ", names_of(known));
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size())
+    throw Error(Errc::invalid_argument, "optimizer ", o.kind, " has ", name, " '", word,
+                "'; wants ", it->range.words);
+  require_range(o, *it, value);
+  it->set(o, value);
+  return name;
+}
+
+}  // namespace
+
+Optimizer sgd(double learning_rate) { return {.kind = "sgd", .learning_rate = learning_rate}; }
+
+Optimizer momentum(double learning_rate, double momentum) {
+  return {.kind = "momentum", .learning_rate = learning_rate, .momentum = momentum};
+}
+
+Optimizer nesterov(double learning_rate, double momentum) {
+  return {.kind = "nesterov", .learning_rate = learning_rate, .momentum = momentum};
+}
+
+Optimizer adagrad(double learning_rate, double epsilon) {
+  return {.kind = "adagrad", .learning_rate = learning_rate, .epsilon = epsilon};
+}
+
+Optimizer adadelta(double learning_rate, double rho, double epsilon) {
+  return {.kind = "adadelta", .learning_rate = learning_rate, .epsilon = epsilon, .rho = rho};
+}
+
+Optimizer rmsprop(double learning_rate, double rho, double momentum, double epsilon,
+                  bool centered) {
+  return {.kind = "rmsprop",
+          .learning_rate = learning_rate,
+          .momentum = momentum,
+          .epsilon = epsilon,
+          .rho = rho,
+          .centered = centered};
+}
+
+Optimizer adam(double learning_rate, double beta1, double beta2, double epsilon) {
+  return {.kind = "adam",
+          .learning_rate = learning_rate,
+          .beta1 = beta1,
+          .beta2 = beta2,
+          .epsilon = epsilon};
+}
+
+Optimizer adamw(double learning_rate, double weight_decay, double beta1, double beta2,
+                double epsilon) {
+  return {.kind = "adamw",
+          .learning_rate = learning_rate,
+          .beta1 = beta1,
+          .beta2 = beta2,
+          .epsilon = epsilon,
+          .weight_decay = weight_decay};
+}
+
+Optimizer ftrl(double learning_rate, double l1, double l2, double beta) {
+  return {.kind = "ftrl", .learning_rate = learning_rate, .beta = beta, .l1 = l1, .l2 = l2};
+}
+
+Optimizer Optimizer::with(Schedule changed) const {
+  Optimizer out = *this;
+  out.schedule = std::move(changed);
+  return out;
+}
+
+std::string describe(const Optimizer& o) {
+  std::string text = o.kind + "(";
+  for (const Setting& setting : settings_of(o)) {
+    if (setting.name == std::string("warm-up") && o.schedule.warm_up == 0) continue;
+    text += std::string(text.back() == '(' ? "" : ", ") + setting.name + " " +
+            number_text(setting.get(o));
+    if (setting.name == std::string("learning rate") && o.schedule.kind != "constant")
+      text += ", schedule " + o.schedule.kind;
+  }
+  return text + ")";
+}
+
+Optimizer optimizer_from_text(std::string_view text) {
+  Optimizer o;
+  const size_t open = text.find('(');
+  o.kind = text.substr(0, open);
+  require_kind(optimizer_kinds(), "optimizer", o.kind);
+  std::vector<std::string> seen;
+  if (open != text.npos) {
+    if (!text.ends_with(')'))
+      throw Error(Errc::invalid_argument, "the optimizer \"", text, "\" does not end with ')'");
+    std::string_view rest = text.substr(open + 1, text.size() - open - 2);
+    for (bool more = !rest.empty(); more;) {
+      const size_t comma = rest.find(", ");
+      seen.push_back(read_setting(rest.substr(0, comma), o));
+      if (std::count(seen.begin(), seen.end(), seen.back()) > 1)
+        throw Error(Errc::invalid_argument, "the optimizer \"", text, "\" has '", seen.back(),
+                    "' twice");
+      more = comma != rest.npos;
+      if (more) rest.remove_prefix(comma + 2);
+    }
+  }
+  check_optimizer(o);
+  return o;
+}
+
+void check_optimizer(const Optimizer& o) {
+  require_kind(optimizer_kinds(), "optimizer", o.kind);
+  require_kind(schedule_kinds(), "schedule", o.schedule.kind);
+  for (const Setting& setting : settings_of(o)) require_range(o, setting, setting.get(o));
+  if (o.kind != "ftrl") return;
+  require_range(o, setting<&O::learning_rate>("learning rate", kPositive), o.learning_rate);
+  if (o.schedule != Schedule{})
+    throw Error(Errc::invalid_argument,
+                "optimizer ftrl has a schedule; wants none: its rate falls ",
+                "by itself, and what it has summed holds for one learning rate");
+}
+
+}  // namespace troupe

@@ -1,0 +1,29 @@
+// One optimizer of each kind, and of each set of slots, for tests that hold for all of them.
+#pragma once
+
+#include <vector>
+
+#include "troupe/train.hpp"
+
+namespace troupe {
+
+inline std::vector<Optimizer> every_optimizer(double learning_rate = 0.1) {
+  return {sgd(learning_rate),
+          momentum(learning_rate),
+          nesterov(learning_rate, 0.8),
+          adagrad(learning_rate),
+          adadelta(learning_rate),
+          rmsprop(learning_rate),
+          rmsprop(learning_rate, 0.9, 0.5),
+          rmsprop(learning_rate, 0.9, 0, 1e-7, true),
+          rmsprop(learning_rate, 0.9, 0.5, 1e-7, true),
+          adam(learning_rate),
+          adamw(learning_rate),
+          ftrl(learning_rate, 0.01, 0.1),
+          momentum(learning_rate).with(step_decay(2, 0.5)),
+          adam(learning_rate).with(cosine_decay(3, 0.1, 2)),
+          adamw(learning_rate).with(polynomial_decay(4, 0, 2, 1)),
+          sgd(learning_rate).with(exponential_decay(3, 0.9, 3))};
+}
+
+}  // namespace troupe
