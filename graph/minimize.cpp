@@ -1,5 +1,5 @@
-// minimize(): from a loss to a node that trains one step. Plain calls of gradients(),
-// push_gradient() and group().
+// minimize(): from a loss to a node that trains one step, and its two halves. Plain calls of
+// gradients(), push_gradient() and group().
 #include <algorithm>
 #include <map>
 #include <set>
@@ -65,22 +65,15 @@ void require_parameters(const std::vector<Output>& parameters, Output loss, Orig
   }
 }
 
-// One parameter for one slot: the sum of its gradients, and the nodes that read it.
-struct Update {
-  Output parameter;
-  Output gradient;
-  std::vector<int32_t> reads;
-};
-
-std::vector<Update> sum_by_reader(const std::vector<Output>& parameters,
-                                  const std::vector<Output>& gradients, Origin at) {
-  std::vector<Update> updates;
+std::vector<ParameterGradient> sum_by_reader(const std::vector<Output>& parameters,
+                                             const std::vector<Output>& gradients, Origin at) {
+  std::vector<ParameterGradient> updates;
   std::map<Reader, size_t> places;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Node& node = parameters[i].graph->node(parameters[i].node);
     const auto [place, is_new] = places.emplace(reader(node), updates.size());
     if (is_new) updates.push_back({parameters[i], {}, {}});
-    Update& update = updates[place->second];
+    ParameterGradient& update = updates[place->second];
     update.reads.push_back(parameters[i].node);
     if (!gradients[i].defined()) continue;
     update.gradient =
@@ -91,8 +84,8 @@ std::vector<Update> sum_by_reader(const std::vector<Output>& parameters,
 
 }  // namespace
 
-Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> parameters,
-                Origin at) {
+std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Output> parameters,
+                                                   Origin at) {
   require_loss(loss, at);
   require_parameters(parameters, loss, at);
   const bool all = parameters.empty();
@@ -101,20 +94,35 @@ Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> par
   const auto scope = graph.scope({.name = "minimize"});
   const auto slopes =
       parameters.empty() ? std::vector<Output>() : gradients({loss}, parameters, {}, at);
-  std::vector<Output> pushes;
-  for (const Update& update : sum_by_reader(parameters, slopes, at)) {
-    const Node& node = graph.node(update.parameter.node);
-    if (!update.gradient.defined()) {
-      if (all) continue;  // the loss depends on it, but not smoothly: argmax, stop_gradient
-      throw refuse(at, "the loss has no gradient with respect to the ", describe(node),
-                   "; does it depend on it?");
-    }
-    pushes.push_back(push_gradient(update.parameter, update.gradient, optimizer, update.reads, at));
-  }
-  if (pushes.empty())
+  std::vector<ParameterGradient> found = sum_by_reader(parameters, slopes, at);
+  for (const ParameterGradient& one : found)
+    if (!all && !one.gradient.defined())
+      throw refuse(at, "the loss has no gradient with respect to the ",
+                   describe(graph.node(one.parameter.node)), "; does it depend on it?");
+  // What the loss depends on, but not smoothly: argmax, stop_gradient.
+  std::erase_if(found, [](const ParameterGradient& one) { return !one.gradient.defined(); });
+  if (found.empty())
     throw refuse(at, "the loss, the ", describe(graph.node(loss.node)),
                  ", has no gradient with respect to any parameter; make weights with parameter()");
+  return found;
+}
+
+Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Optimizer& optimizer,
+                       Origin at) {
+  if (gradients.empty() || !gradients[0].gradient.defined())
+    throw Error(Errc::invalid_argument, "apply_gradients at ", at.file, ":", at.line,
+                ": got no gradients; pass what parameter_gradients() returned");
+  Graph& graph = *gradients[0].gradient.graph;
+  const auto scope = graph.scope({.name = "minimize"});
+  std::vector<Output> pushes;
+  for (const ParameterGradient& one : gradients)
+    pushes.push_back(push_gradient(one.parameter, one.gradient, optimizer, one.reads, at));
   return group(graph, pushes, "update", at);
+}
+
+Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> parameters,
+                Origin at) {
+  return apply_gradients(parameter_gradients(loss, std::move(parameters), at), optimizer, at);
 }
 
 }  // namespace troupe

@@ -1,7 +1,7 @@
-// What a graph needs to be trained: optimizers, learning-rate schedules and minimize(). The loop
-// that runs it is in troupe/trainer.hpp.
-// Implemented in graph/optimizer.cpp, graph/schedule.cpp, graph/minimize.cpp and
-// ops/push_gradient.cpp.
+// What a graph needs to be trained: optimizers, learning-rate schedules, minimize() and what may
+// stand between gradients and their pushes. The loop that runs it is in troupe/trainer.hpp.
+// Implemented in graph/optimizer.cpp, schedule.cpp, minimize.cpp, clip.cpp, penalty.cpp and
+// moving_average.cpp, and ops/push_gradient.cpp.
 #pragma once
 
 #include <cstdint>
@@ -122,6 +122,54 @@ void check_optimizer(const Optimizer& optimizer);
 // none reaches any.
 Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> parameters = {},
                 Origin at = Origin::here());
+
+// The two halves of minimize(), for what stands between them:
+//   apply_gradients(clip_by_global_norm(parameter_gradients(loss), 1), sgd(0.1))
+struct ParameterGradient {
+  Output parameter;
+  Output gradient;                  // the sum over the parameter's reads for this slot
+  std::vector<int32_t> reads = {};  // nodes that its push waits for
+};
+std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Output> parameters = {},
+                                                   Origin at = Origin::here());
+Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Optimizer& optimizer,
+                       Origin at = Origin::here());
+
+// ---- between gradients and their pushes ----
+// Each slot's gradients, before shards take the mean over slots. Nodes are made in the open scope,
+// so on its device.
+
+// min(max(x, low), high), element by element; NaN stays. Requires: low <= high.
+Output clip_by_value(Output x, double low, double high, Origin at = Origin::here());
+// x * norm / max(norm, the Euclidean norm of x): the same bits if that is at most `norm`. A norm
+// that is not finite fails the step with Errc::bad_data. Requires: norm > 0.
+Output clip_by_norm(Output x, double norm, Origin at = Origin::here());
+// For each gradient by itself, and by one norm of all of them (Pascanu et al. 2013).
+std::vector<ParameterGradient> clip_by_value(std::vector<ParameterGradient> gradients, double low,
+                                             double high, Origin at = Origin::here());
+std::vector<ParameterGradient> clip_by_norm(std::vector<ParameterGradient> gradients, double norm,
+                                            Origin at = Origin::here());
+std::vector<ParameterGradient> clip_by_global_norm(std::vector<ParameterGradient> gradients,
+                                                   double norm, Origin at = Origin::here());
+// gradient + decay * parameter. AdamW does it differently, beside its moments.
+std::vector<ParameterGradient> add_weight_decay(std::vector<ParameterGradient> gradients,
+                                                double decay, Origin at = Origin::here());
+
+// ---- beside the loss and the update ----
+
+// To be added to a loss: scale times the sum of |w|, and scale / 2 times the sum of w^2, over all
+// elements of all `parameters`, which have one dtype. The gradient of |w| at 0 is 0.
+Output l1_penalty(const std::vector<Output>& parameters, double scale, Origin at = Origin::here());
+Output l2_penalty(const std::vector<Output>& parameters, double scale, Origin at = Origin::here());
+
+// The exponential moving average of a parameter, a = decay * a + (1 - decay) * w, as a parameter of
+// its own, NAME/average, that begins as w does. Each step that runs `update`, beside minimize()'s,
+// counts w as the step has read it. Requires: decay in [0, 1).
+struct MovingAverage {
+  Output value;
+  Output update;
+};
+MovingAverage moving_average(Output parameter, double decay, Origin at = Origin::here());
 
 // push_gradient() of troupe/ops.hpp with an optimizer. Runs after the nodes `control_inputs`.
 Output push_gradient(Output parameter, Output gradient, const Optimizer& optimizer,

@@ -81,6 +81,14 @@ TEST_CASE(
   CHECK(evaluate(pushes[1]->inputs[0]).item<double>() == 1);
 }
 
+TEST_CASE("the halves of minimize make the nodes that it makes") {
+  Model whole, halves;
+  minimize(whole.loss, adam(0.1));
+  apply_gradients(parameter_gradients(halves.loss), adam(0.1));
+  CHECK(to_text(whole.graph) == to_text(halves.graph));
+  CHECK_THROWS_WITH_AS(apply_gradients({}, sgd(1)), doctest::Contains("got no gradients"), Error);
+}
+
 TEST_CASE("minimize finds the parameters that a backward function goes back to") {
   Graph graph;
   const Output w = parameter("w", ones(graph));
