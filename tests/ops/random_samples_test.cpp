@@ -274,12 +274,12 @@ OpCases gamma_cases() {
 }
 const ListedCases listed_gamma(gamma_cases);
 
-struct Moments {
+struct SampleMoments {
   double mean = 0, variance = 0;
 };
 
-Moments moments(const Tensor& y) {
-  Moments m;
+SampleMoments sample_moments(const Tensor& y) {
+  SampleMoments m;
   const double n = static_cast<double>(y.size());
   for (const float v : y.values<float>()) m.mean += v / n;
   for (const float v : y.values<float>()) m.variance += (v - m.mean) * (v - m.mean) / n;
@@ -341,7 +341,7 @@ TEST_CASE("random samples are the same for a step and a slot, and others for oth
 TEST_CASE("normal numbers have the moments and the tails of a normal distribution") {
   Graph graph;
   const Tensor y = evaluate(random_normal(graph, {100000}, 0, 1, 42));
-  const Moments m = moments(y);
+  const SampleMoments m = sample_moments(y);
   CHECK(std::abs(m.mean) < 0.013);
   CHECK(std::abs(m.variance - 1) < 0.018);
   CHECK(std::abs(part(y, [](float v) { return v < 0; }) - 0.5) < 0.0064);
@@ -407,7 +407,7 @@ TEST_CASE("gamma numbers have mean and variance alpha, and as many below alpha a
        {std::pair{0.5, 0.6826895}, {1.0, 0.6321206}, {3.0, 0.5768099}, {20.0, 0.5297427}}) {
     CAPTURE(alpha);
     const Tensor y = evaluate(random_gamma(fill(graph, {100000}, alpha), 42));
-    const Moments m = moments(y);
+    const SampleMoments m = sample_moments(y);
     CHECK(part(y, [](float v) { return v >= 0; }) == 1);
     CHECK(std::abs(m.mean - alpha) < 4 * std::sqrt(alpha / 1e5));
     // The fourth moment about the mean is 3 * alpha^2 + 6 * alpha.
