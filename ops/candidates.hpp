@@ -25,7 +25,7 @@ std::vector<Shape> candidate_shapes(const InferContext& ctx, const Shape& true_i
 // Throws: Error when more classes are wanted than there are, each once.
 void check_candidate_count(const KernelContext& ctx, int64_t classes_to_draw);
 
-// A bound on the draws for unique classes, minutes of work: past it, the rest is too unlikely.
+// A bound on the draws for unique classes, a minute of work: past it, the rest is too unlikely.
 constexpr uint64_t kDrawsMax = uint64_t{1} << 30;
 
 // Fills ids; returns the number of draws. D::at(u), u in [0, 1), is a class.

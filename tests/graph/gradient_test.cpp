@@ -261,7 +261,7 @@ TEST_CASE("an op without a gradient on the way is refused, and off the way it is
 }
 
 TEST_CASE("wrong calls of gradients are refused with the caller's line") {
-  const std::string at = "gradients made at train.cpp:9: ";
+  const std::string at = "gradients() called at train.cpp:9: ";
   const Origin line{"train.cpp", 9};
   CHECK(refusal([&](Graph& g) { gradients({}, {source(g, "x")}, {}, line); }) ==
         at + "there is no y to differentiate; pass a loss");

@@ -49,12 +49,12 @@ TEST_CASE("outputs are found by name, and what is not there is named") {
   source(graph, "fc1/x");
   const Origin line{"train.cpp", 9};
   CHECK(error_of([&] { graph.output("fc1/X", line); }) ==
-        "output made at train.cpp:9: the graph has no node \"fc1/X\"; did you mean fc1/x?");
+        "output() called at train.cpp:9: the graph has no node \"fc1/X\"; did you mean fc1/x?");
   CHECK(error_of([&] { graph.output("fc1/x:1", line); }) ==
-        "output made at train.cpp:9: the Source node fc1/x made at train.cpp:1 has no output "
+        "output() called at train.cpp:9: the Source node fc1/x made at train.cpp:1 has no output "
         "1; it has 1");
   CHECK(error_of([&] { graph.output("fc1/x:one", line); }) ==
-        "output made at train.cpp:9: \"fc1/x:one\" is no output; write a node's name, or "
+        "output() called at train.cpp:9: \"fc1/x:one\" is no output; write a node's name, or "
         "name:index");
   CHECK(error_of([&] { graph.output("fc1/X"); }).find("graph_test.cpp:") != std::string::npos);
 }
@@ -264,7 +264,7 @@ TEST_CASE("names that would not read back are refused") {
   CHECK(refusal([](Graph& g) {
           (void)g.scope({.name = "a:b"}, {"train.cpp", 9});
         }) ==
-        "scope made at train.cpp:9: a scope cannot be called \"a:b\"; a name is letters, "
+        "scope() called at train.cpp:9: a scope cannot be called \"a:b\"; a name is letters, "
         "digits and . _ - /, and begins with "
         "a letter, a digit, . or "
         "_");
@@ -272,7 +272,7 @@ TEST_CASE("names that would not read back are refused") {
 
 TEST_CASE("scopes with wrong devices, slots and partners are refused") {
   const auto refused = [](Graph::ScopeSpec spec) {
-    const std::string at = "scope made at train.cpp:9: ";
+    const std::string at = "scope() called at train.cpp:9: ";
     const std::string text = refusal([&](Graph& g) { (void)g.scope(spec, {"train.cpp", 9}); });
     CHECK(text.starts_with(at));
     return text.substr(at.size());
@@ -285,7 +285,7 @@ TEST_CASE("scopes with wrong devices, slots and partners are refused") {
         "node number 9 is named as a control input, but the graph has 3 nodes");
   CHECK(refusal([](Graph& g) {
           (void)g.scope({.colocate_with = "y"}, {"train.cpp", 9});
-        }) == "scope made at train.cpp:9: the graph has no node \"y\"; did you mean i?");
+        }) == "scope() called at train.cpp:9: the graph has no node \"y\"; did you mean i?");
 }
 
 TEST_CASE("a registry refuses schemas that contradict themselves") {

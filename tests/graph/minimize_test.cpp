@@ -83,8 +83,9 @@ TEST_CASE(
 
 TEST_CASE("the halves of minimize make the nodes that it makes") {
   Model whole, halves;
-  minimize(whole.loss, adam(0.1));
-  apply_gradients(parameter_gradients(halves.loss), adam(0.1));
+  const Origin at{"here.cpp", 1};
+  minimize(whole.loss, adam(0.1), {}, at);
+  apply_gradients(parameter_gradients(halves.loss, {}, at), adam(0.1), at);
   CHECK(to_text(whole.graph) == to_text(halves.graph));
   CHECK_THROWS_WITH_AS(apply_gradients({}, sgd(1)), doctest::Contains("got no gradients"), Error);
 }

@@ -120,7 +120,7 @@ OpCases unigram_cases() {
       .errors = {{.op = "UnigramCandidates",
                   .inputs = {labels, matrix({{1, 2}})},
                   .attrs = unigram(1, true),
-                  .message = "wants weights [classes], got [1, 2]"},
+                  .message = "wants weights [classes], got ["},
                  {.op = "UnigramCandidates",
                   .inputs = {labels, i32(vector({1, 2}))},
                   .attrs = unigram(1, true),

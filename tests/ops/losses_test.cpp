@@ -84,7 +84,7 @@ TEST_CASE("what SigmoidCrossEntropy makes of certain labels is small, not 0") {
   Graph graph;
   const Output x = constant(graph, vector({40, -40})), z = constant(graph, vector({1, 0}));
   const Tensor loss = evaluate(sigmoid_cross_entropy(x, z));
-  for (const double v : loss.values<double>()) CHECK(std::abs(v - 4.2483542552915611e-18) < 1e-32);
+  for (const double v : loss.values<double>()) CHECK(std::abs(v - 4.248354255291589e-18) < 1e-32);
 }
 
 TEST_CASE("mean errors are over all elements") {
@@ -99,9 +99,11 @@ TEST_CASE("mean errors are over all elements") {
                                   {scalar(INFINITY)}, absolute, false),
                     function_case("of nothing", {zeros({0}), zeros({0})}, {scalar(NAN)}, absolute,
                                   false)},
-         .errors = {refused({i32(x), i32(z)}, "mean_squared_error made at", squared),
-                    refused({i32(x), i32(z)}, "is of f32 or f64, got i32; cast it", absolute),
-                    refused({x, vector({1, 2, 3})}, "shapes do not broadcast", squared)}});
+         .errors = {
+             refused({i32(zeros({2})), i32(zeros({2}))}, "mean_squared_error made at", squared),
+             refused({i32(zeros({2})), i32(zeros({2}))}, "is of f32 or f64, got i32; cast it",
+                     absolute),
+             refused({x, vector({1, 2, 3})}, "shapes do not broadcast", squared)}});
 }
 
 TEST_CASE("the slope of an absolute error of 0 is 0") {

@@ -108,7 +108,7 @@ OpCases in_top_k_cases() {
           .errors = {{.op = "InTopK",
                       .inputs = {zeros({3}), labels},
                       .attrs = k(1),
-                      .message = "wants logits [batch, classes] and labels [batch], got [3] and"},
+                      .message = "wants logits [batch, classes] and labels [batch], got ["},
                      {.op = "InTopK",
                       .inputs = {zeros({2, 3}), labels},
                       .attrs = k(1),
