@@ -9,6 +9,7 @@
 #include "actors/survey.hpp"
 #include "devices/failure.hpp"
 #include "graph/passes.hpp"
+#include "placement/call_graph.hpp"
 #include "troupe/device_name.hpp"
 
 namespace troupe {
@@ -63,7 +64,7 @@ int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Out
   }
   check(fetches, feeds);
   PreparedCall made = make(fetches, feeds);
-  std::vector<int32_t> nodes = made.nodes;
+  std::vector<int32_t> nodes = made.asked;
   Later later;
   Ensure ensure;
   int64_t id = 0;
@@ -72,6 +73,7 @@ int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Out
     if ((id = known())) return id;  // another thread was faster
     id = ids_.try_emplace({fetches, feeds}, static_cast<int64_t>(ids_.size()) + 1).first->second;
     made.id = id;
+    made.version = ++versions_;
     Call& call = calls_[id];
     forget_local(call, later);
     call.prepared = std::make_shared<PreparedCall>(std::move(made));
@@ -104,26 +106,18 @@ void Calls::check(const std::vector<Output>& fetches, const std::vector<Output>&
 
 PreparedCall Calls::make(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
   PreparedCall call;
-  call.graph = snapshot();
-  const auto in_copy = [&](const std::vector<Output>& outputs) {
-    std::vector<Output> out = outputs;
-    for (Output& o : out) o.graph = const_cast<Graph*>(call.graph.get());
-    return out;
-  };
-  call.fetches = in_copy(fetches);
-  call.feeds = in_copy(feeds);
-  call.nodes = prune(*call.graph, call.fetches, call.feeds);
-  call.placement = place(*call.graph, call.nodes, wishes());
-  call.partitions = partition(*call.graph, call.fetches, call.feeds, call.placement.devices,
+  call.asked = prune(graph_, fetches, feeds);
+  const Placement placement = place(graph_, call.asked, wishes());
+  CallGraph made = make_call_graph(graph_, fetches, feeds, &placement, process_.passes());
+  call.nodes = prune(*made.graph, made.fetches, made.feeds);
+  call.placement = placement_in(made, call.nodes, placement);
+  call.partitions = partition(*made.graph, made.fetches, made.feeds, call.placement.devices,
                               process_.cpu().name());
-  call.slots = slots_of(*call.graph, call.nodes);
+  call.slots = slots_of(*made.graph, call.nodes);
+  call.fetches = std::move(made.fetches);
+  call.feeds = std::move(made.feeds);
+  call.graph = std::move(made.graph);
   return call;
-}
-
-std::shared_ptr<const Graph> Calls::snapshot() {
-  std::lock_guard lock(mutex_);
-  if (!snapshot_ || snapshot_->nodes().size() != graph_.nodes().size()) snapshot_ = graph_.copy();
-  return snapshot_;
 }
 
 PlacementOptions Calls::wishes() const {
@@ -324,8 +318,8 @@ MasterOrders Calls::install_there(const Call& call, const MasterOrder& order) {
     });
   };
   try {
-    remote_.install(member, state_.calls().at(order.call), call.prepared->graph,
-                    process_.cpu().name(), done);
+    remote_.install(member, state_.calls().at(order.call), *call.prepared->graph,
+                    call.prepared->version, process_.cpu().name(), done);
   } catch (const Error& error) {  // a graph too large to be sent
     return state_.install_failed(order.task, order.executable, error.code(), error.what());
   }

@@ -1,9 +1,10 @@
-// Calls: the prepared calls of one master: prunes, places and cuts what is fetched, installs the
-// parts on their tasks, and brings a call back when a lost member has returned. What is decided
-// when is a MasterState; this carries it out.
+// Calls: the prepared calls of one master: prunes and places what is fetched, has the passes
+// rewrite it (placement/call_graph.hpp), cuts it, installs the parts on their tasks, and brings a
+// call back when a lost member has returned. What is decided when is a MasterState; this carries it
+// out.
 //
-// A call is prepared from a copy of the graph as it is then, which nobody changes: so it can be
-// installed again, on any thread, while the program adds nodes.
+// A call has a graph of its own, which nobody changes: so it can be installed again, on any thread,
+// while the program adds nodes to its graph.
 //
 // Owner: the master. Lost when it dies: the installations, which workers drop when told.
 #pragma once
@@ -29,10 +30,12 @@ namespace troupe {
 // What a call is, for good.
 struct PreparedCall {
   int64_t id = 0;
+  int64_t version = 0;  // unique in its session: of what the passes have made
   std::shared_ptr<const Graph> graph;
   std::vector<Output> fetches, feeds;  // of `graph`
   std::vector<int64_t> slots;          // whose training steps it advances
-  std::vector<int32_t> nodes;          // pruned
+  std::vector<int32_t> nodes;          // those that run
+  std::vector<int32_t> asked;          // of the program's graph: those it was made of
   Placement placement;
   std::vector<Partition> partitions;
 };
@@ -54,8 +57,8 @@ class Calls {
   Calls(Process& process, Members& members, const caf::actor& asker, Graph& graph, uint64_t session,
         std::function<void(int64_t call)> settled);
 
-  // Makes sure that parameters among the nodes of a call exist before it runs. Calls back once, any
-  // thread.
+  // Makes sure that parameters among the nodes of a call, as they are in the program's graph, exist
+  // before it runs. Calls back once, any thread.
   using Ensure =
       std::function<void(std::vector<int32_t> nodes, std::function<void(Errc, std::string)>)>;
   void set_ensure(Ensure ensure);
@@ -106,7 +109,6 @@ class Calls {
 
   void check(const std::vector<Output>& fetches, const std::vector<Output>& feeds) const;
   PreparedCall make(const std::vector<Output>& fetches, const std::vector<Output>& feeds);
-  std::shared_ptr<const Graph> snapshot();
   PlacementOptions wishes() const;
   void ensured(int64_t call, Errc code, const std::string& text);
   void on_event(const std::function<MasterOrders(MasterState&)>& event);
@@ -136,7 +138,7 @@ class Calls {
   std::condition_variable changed_;
   MasterState state_;
   Ensure ensure_;
-  std::shared_ptr<const Graph> snapshot_;
+  int64_t versions_ = 0;
   std::map<std::pair<std::vector<Output>, std::vector<Output>>, int64_t> ids_;
   std::map<int64_t, Call> calls_;
   bool stopped_ = false;

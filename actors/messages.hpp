@@ -20,18 +20,20 @@ inline caf::error to_caf(Errc code, const std::string& text) { return caf::make_
 // The code and text of an error that came as a reply; CAF's own codes become timeout or peer_lost.
 std::pair<Errc, std::string> from_caf(const caf::error& error);
 
-// master -> worker: the program of a session, once and again when it has grown.
+// master -> worker: the graph of a call, as the passes have left it.
 struct InstallGraph {
   uint64_t session = 0;
-  int64_t node_count = 0;  // of this version
-  std::string bytes;       // net/graph_proto.hpp
+  int64_t call = 0;
+  int64_t version = 0;  // grows when the call is prepared again
+  std::string bytes;    // net/graph_proto.hpp
 };
 // master -> worker: run these parts of the graph from now on. The worker cuts the graph itself:
 // cutting is deterministic.
 struct InstallParts {
   uint64_t session = 0;
   uint32_t executable = 0;
-  int64_t node_count = 0;
+  int64_t call = 0;
+  int64_t version = 0;               // of its graph
   std::vector<std::string> fetches;  // "node:index"
   std::vector<std::string> feeds;
   std::vector<std::string> devices;  // of placed nodes: placement[i] indexes it
@@ -117,12 +119,12 @@ struct Leave {
 
 template <class I>
 auto inspect(I& f, InstallGraph& x) {
-  return f(x.session, x.node_count, x.bytes);
+  return f(x.session, x.call, x.version, x.bytes);
 }
 template <class I>
 auto inspect(I& f, InstallParts& x) {
-  return f(x.session, x.executable, x.node_count, x.fetches, x.feeds, x.devices, x.placed_nodes,
-           x.placement, x.client_device);
+  return f(x.session, x.executable, x.call, x.version, x.fetches, x.feeds, x.devices,
+           x.placed_nodes, x.placement, x.client_device);
 }
 template <class I>
 auto inspect(I& f, PartsInstalled& x) {

@@ -138,6 +138,7 @@ Process::Process(std::string task, ProcessOptions options)
       incarnation_(draw_incarnation()),
       ops_(ops_of(options)),
       lanes_(lanes_of(options)),
+      passes_(options.passes),
       log_(make_log(options, task_)),
       tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
       config_(std::make_unique<Config>(lanes_)) {
@@ -155,6 +156,7 @@ Process::Process(std::string task, ProcessOptions options, caf::actor_system& sy
       incarnation_(draw_incarnation()),
       ops_(ops_of(options)),
       lanes_(lanes_of(options)),
+      passes_(options.passes),
       log_(make_log(options, task_)),
       tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
       system_(&system) {
@@ -169,6 +171,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
       incarnation_(incarnation),
       ops_(ops_of(options)),
       lanes_(lanes_of(options)),
+      passes_(options.passes),
       log_(make_log(options, task_)),
       tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
       net_(std::move(seams.net)),

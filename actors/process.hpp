@@ -78,6 +78,7 @@ class Process {
   const std::function<void(Shard&)>& on_shard() const { return on_shard_; }
   int lanes() const { return lanes_; }
   Lanes& op_lanes() const { return *op_lanes_; }
+  bool passes() const { return passes_; }  // ProcessOptions::passes
   Tracer& tracer() { return tracer_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }
   ProcessServices& services() { return *services_; }
@@ -110,6 +111,7 @@ class Process {
   const std::shared_ptr<const Registry> ops_;
   int lanes_ = 1;
   std::shared_ptr<Lanes> op_lanes_;
+  const bool passes_;
   std::shared_ptr<spdlog::logger> log_;
   Tracer tracer_;
   // In this order they are made, and in the reverse one they go.

@@ -14,6 +14,7 @@ std::pair<std::string, uint64_t> life_of(const Members::Present& member) {
 InstallParts parts_of(const ExecutableState& executable) {
   InstallParts m;
   m.executable = executable.executable;
+  m.call = executable.call;
   m.fetches = executable.fetches;
   m.feeds = executable.feeds;
   std::map<std::string, int32_t> index;
@@ -35,27 +36,28 @@ RemoteParts::Receivers receivers_of(const PartsInstalled& m) {
 }  // namespace
 
 // The graph's bytes, or nothing if that process has them.
-std::string RemoteParts::not_sent_yet(const Members::Present& member, const Graph& graph) {
-  const auto nodes = static_cast<int64_t>(graph.nodes().size());
+std::string RemoteParts::not_sent_yet(const Members::Present& member, int64_t call, int64_t version,
+                                      const Graph& graph) {
   std::lock_guard lock(mutex_);
-  int64_t& sent = sent_[life_of(member)];
-  if (sent >= nodes) return {};
+  int64_t& sent = sent_[life_of(member)][call];
+  if (sent == version) return {};
   std::string bytes = graph_to_proto(graph);
-  sent = nodes;
+  sent = version;
   return bytes;
 }
 
 void RemoteParts::install(const Members::Present& member, const ExecutableState& executable,
-                          const std::shared_ptr<const Graph>& graph,
-                          const std::string& client_device, Done done) {
+                          const Graph& graph, int64_t version, const std::string& client_device,
+                          Done done) {
   InstallParts parts = parts_of(executable);
   parts.session = session_;
-  parts.node_count = static_cast<int64_t>(graph->nodes().size());
+  parts.version = version;
   parts.client_device = client_device;
-  const auto failed = [this, life = life_of(member), done](Errc code, const std::string& text) {
+  const auto failed = [this, life = life_of(member), call = executable.call, done](
+                          Errc code, const std::string& text) {
     {
       std::lock_guard lock(mutex_);
-      sent_.erase(life);  // it may not have arrived; one that has is not taken again
+      sent_[life].erase(call);  // it may not have arrived; one that has is not taken again
     }
     done(code, text, {});
   };
@@ -69,8 +71,8 @@ void RemoteParts::install(const Members::Present& member, const ExecutableState&
             failed(code, text);
         });
   };
-  InstallGraph whole{session_, static_cast<int64_t>(graph->nodes().size()),
-                     not_sent_yet(member, *graph)};
+  InstallGraph whole{session_, executable.call, version,
+                     not_sent_yet(member, executable.call, version, graph)};
   if (whole.bytes.empty()) {
     send_parts();
     return;

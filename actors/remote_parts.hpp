@@ -1,7 +1,7 @@
 // RemoteParts: gives the workers of other processes their parts of a call, as its installer asks:
-// first the graph, if that process does not have it yet, then the parts, then where the Sends go.
+// first its graph, if that process does not have it yet, then the parts, then where the Sends go.
 //
-// Owner: the calls of one master. What is known is which process has how much of the graph.
+// Owner: the calls of one master. What is known is which process has which graphs.
 #pragma once
 
 #include <functional>
@@ -27,21 +27,23 @@ class RemoteParts {
   // `asker` (actors/ask.hpp) outlives us.
   RemoteParts(const caf::actor& asker, uint64_t session) : asker_(asker), session_(session) {}
 
+  // `graph`: of that version, of the executable's call.
   void install(const Members::Present& member, const ExecutableState& executable,
-               const std::shared_ptr<const Graph>& graph, const std::string& client_device,
-               Done done);
+               const Graph& graph, int64_t version, const std::string& client_device, Done done);
   void connect(const Members::Present& member, const ExecutableState& executable, Done done);
   // The executable, or all of the session for -1. `done` gets what it has sent.
   using Counted = std::function<void(Errc, const std::string& text, const EdgeCounts&)>;
   void uninstall(const Members::Present& member, int64_t executable, Counted done);
 
  private:
-  std::string not_sent_yet(const Members::Present& member, const Graph& graph);
+  std::string not_sent_yet(const Members::Present& member, int64_t call, int64_t version,
+                           const Graph& graph);
 
   const caf::actor& asker_;
   const uint64_t session_;
-  std::mutex mutex_;                                          // guards the next
-  std::map<std::pair<std::string, uint64_t>, int64_t> sent_;  // task, incarnation -> nodes
+  std::mutex mutex_;  // guards the next
+  // Task, incarnation -> call -> version.
+  std::map<std::pair<std::string, uint64_t>, std::map<int64_t, int64_t>> sent_;
 };
 
 }  // namespace troupe

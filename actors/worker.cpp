@@ -19,8 +19,11 @@ struct WorkerState {
   Process* process = nullptr;
   std::function<void(const std::string&)> on_leave;
   struct SessionParts {
-    std::shared_ptr<const Graph> graph;
-    int64_t node_count = 0;
+    struct CallVersion {
+      std::shared_ptr<const Graph> graph;
+      int64_t version = 0;
+    };
+    std::map<int64_t, CallVersion> graphs;  // by call
     std::map<uint32_t, std::shared_ptr<Installation>> installations;
     // A step that runs keeps what it runs in: it is told to end.
     ~SessionParts() {
@@ -41,28 +44,32 @@ struct WorkerState {
 };
 
 void WorkerState::install_graph(const InstallGraph& m) {
-  SessionParts& parts = sessions[m.session];
-  if (parts.node_count >= m.node_count) return;
-  parts.graph = graph_from_proto(m.bytes, process->ops());
-  parts.node_count = m.node_count;
+  auto& graphs = sessions[m.session].graphs;
+  if (auto it = graphs.find(m.call); it != graphs.end() && it->second.version >= m.version) return;
+  graphs[m.call] = {graph_from_proto(m.bytes, process->ops()), m.version};
 }
 
 PartsInstalled WorkerState::install(const InstallParts& m) {
   auto it = sessions.find(m.session);
-  if (it == sessions.end() || it->second.node_count < m.node_count)
-    throw Error(Errc::stale, "the graph of session ", m.session, " is not here");
+  const auto missing = [&] {
+    return Error(Errc::stale, "the graph of call ", m.call, " of session ", m.session,
+                 " is not here");
+  };
+  if (it == sessions.end()) throw missing();
   SessionParts& parts = it->second;
+  const auto known = parts.graphs.find(m.call);
+  if (known == parts.graphs.end() || known->second.version != m.version) throw missing();
+  const std::shared_ptr<const Graph>& graph = known->second.graph;
   std::map<int32_t, std::string> placement;
   for (size_t i = 0; i < m.placed_nodes.size(); ++i)
     placement[m.placed_nodes[i]] = m.devices.at(static_cast<size_t>(m.placement.at(i)));
   std::vector<Output> fetches, feeds;
-  for (const std::string& name : m.fetches) fetches.push_back(parts.graph->output(name));
-  for (const std::string& name : m.feeds) feeds.push_back(parts.graph->output(name));
+  for (const std::string& name : m.fetches) fetches.push_back(graph->output(name));
+  for (const std::string& name : m.feeds) feeds.push_back(graph->output(name));
   std::vector<Partition> mine;
-  for (Partition& p : partition(*parts.graph, fetches, feeds, placement, m.client_device))
+  for (Partition& p : partition(*graph, fetches, feeds, placement, m.client_device))
     if (process->device(p.device)) mine.push_back(std::move(p));
-  auto installation =
-      Installation::make(m.session, m.executable, parts.graph, std::move(mine), *process);
+  auto installation = Installation::make(m.session, m.executable, graph, std::move(mine), *process);
   PartsInstalled out;
   for (const auto& [edge, actor] : installation->receivers()) {
     out.edges.push_back(edge);

@@ -1,6 +1,6 @@
-// dispatch: what the engine costs per op. Element-wise adds of one float, no graph pass. A chain of
-// N adds ends at N, so each of them ran; of N adds side by side all are looked at once, before the
-// clock runs, and the last one in every step.
+// dispatch: what the engine costs per op. Element-wise adds of one float, with the graph passes
+// off, which would merge equal ones. A chain of N adds ends at N, so each of them ran; of N adds
+// side by side all are looked at once, before the clock runs, and the last one in every step.
 #include <algorithm>
 
 #include "bench/bench.hpp"
@@ -38,7 +38,7 @@ void chain(const Options& options, int64_t nodes) {
   Output one = constant(graph, Tensor::of<float>({1}, {1}));
   Output y = x;
   for (int64_t i = 0; i < nodes; ++i) y = add(y, one);
-  Session session = Session::local(graph, {.threads = 1});
+  Session session = Session::local(graph, {.threads = 1, .passes = false});
   Callable step = session.prepare({y}, {x});
   const std::vector<Tensor> feed = {Tensor::of<float>({0}, {1})};
   const Times t = time_per_op(
@@ -57,7 +57,7 @@ void wide(const Options& options, int64_t nodes) {
   std::vector<Output> all;
   for (int64_t i = 0; i < nodes; ++i) all.push_back(add(x, one));
   Output join = group(graph, all);
-  Session session = Session::local(graph, {.threads = 1});
+  Session session = Session::local(graph, {.threads = 1, .passes = false});
   const std::vector<Tensor> feed = {Tensor::of<float>({1}, {1})};
   for (const Tensor& sum : session.prepare(all, {x})(feed)) check_equal(sum.item<float>(), 2);
   Callable step = session.prepare({join, all.back()}, {x});
@@ -70,7 +70,7 @@ void empty(const Options& options) {
   Graph graph;
   Output x = placeholder(graph, DType::f32, {1}, "x");
   Output y = identity(x);
-  Session session = Session::local(graph, {.threads = 1});
+  Session session = Session::local(graph, {.threads = 1, .passes = false});
   Callable step = session.prepare({y}, {x});
   const std::vector<Tensor> feed = {Tensor::of<float>({7}, {1})};
   const Times t = time_per_op(1, [&] { check_equal(step(feed)[0].item<float>(), 7); });

@@ -287,14 +287,25 @@ Output Graph::add(NodeSpec spec, Origin at) {
   return {this, nodes_.back()->id, 0};
 }
 
-std::unique_ptr<Graph> Graph::copy() const {
+std::unique_ptr<Graph> Graph::copy(const std::vector<int32_t>& ids) const {
   auto out = std::make_unique<Graph>(registry_);
-  for (const auto& node : nodes_) {
-    out->nodes_.push_back(std::make_unique<Node>(*node));
-    for (Output& input : out->nodes_.back()->inputs) input.graph = out.get();
+  std::vector<int32_t> number(nodes_.size(), -1);
+  const auto moved = [&](int32_t id) {
+    const int32_t to = number[static_cast<size_t>(id)];
+    TROUPE_CHECK(to >= 0, "the ", describe(node(id)), " is read, but not copied");
+    return to;
+  };
+  for (int32_t id : ids) {
+    auto node = std::make_unique<Node>(this->node(id));
+    node->id = static_cast<int32_t>(out->nodes_.size());
+    for (Output& input : node->inputs) input = {out.get(), moved(input.node), input.index};
+    for (int32_t& before : node->control_inputs) before = moved(before);
+    number[static_cast<size_t>(id)] = node->id;
+    out->nodes_.push_back(std::move(node));
   }
-  out->by_name_ = by_name_;
-  out->next_suffix_ = next_suffix_;
+  for (const auto& [name, id] : by_name_)
+    if (const int32_t to = number[static_cast<size_t>(id)]; to >= 0)
+      out->by_name_.emplace_hint(out->by_name_.end(), name, to);
   return out;
 }
 

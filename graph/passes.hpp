@@ -1,8 +1,17 @@
-// What is found out about a graph before it runs. Nothing here changes a node.
+// What is found out about a graph before it runs, and what a call's graph is changed to. Each pass
+// is one file, and a pure function: it reads the graph of a call (graph/rewrite.hpp) and says what
+// it wants changed. All leave every bit of what is fetched, and these alone:
+//   - nodes that run anew in every step (Op::stateful): parameters, pushes, random numbers, which
+//     are keyed by the node's name, and the program's placeholders,
+//   - what is fed, which has the client's value; the name of what is fetched; the order that
+//   control
+//     edges ask for; the device of each node.
 #pragma once
 
+#include <functional>
 #include <vector>
 
+#include "graph/rewrite.hpp"
 #include "troupe/graph.hpp"
 
 namespace troupe {
@@ -14,6 +23,17 @@ namespace troupe {
 // graph, or fed twice.
 std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetches,
                            const std::vector<Output>& feeds = {});
+
+// What a node computes from these inputs; empty if it cannot be found out now, or fails.
+using Evaluate =
+    std::function<std::vector<Tensor>(const Node& node, const std::vector<Tensor>& inputs)>;
+
+// Nodes of a host whose inputs are constants become constants (graph/fold_constants.cpp).
+Edits fold_constants(const CallGraph& call, const Evaluate& evaluate);
+// Nodes that do nothing with their input are left out (graph/simplify.cpp).
+Edits simplify(const CallGraph& call);
+// Of nodes that compute the same on the same device one stays (graph/merge_common.cpp).
+Edits merge_common(const CallGraph& call);
 
 // What a gradient that arrives at `node` is passed on to: the inputs of its backward function
 // where it has one (Graph::set_backward), else its own.

@@ -121,9 +121,10 @@ class Graph {
   // Of "fc1/MatMul" or "split:1". Throws: Error(invalid_argument) with the nearest name, or with
   // how many outputs there are.
   Output output(std::string_view name_and_index, Origin at = Origin::here()) const;
-  // The nodes of now, with their numbers and names, as a graph of its own; values of attributes are
-  // shared. Without open scopes, and without what set_backward() was told.
-  std::unique_ptr<Graph> copy() const;
+  // The nodes `ids`, which grow and hold all that these nodes read or run after, as a graph of its
+  // own, numbered anew; values of attributes are shared. Without open scopes, and without what
+  // set_backward() was told.
+  std::unique_ptr<Graph> copy(const std::vector<int32_t>& ids) const;
   const Registry& registry() const { return *registry_; }
   std::shared_ptr<const Registry> shared_registry() const { return registry_; }
 
@@ -168,6 +169,7 @@ class Graph {
   const Backward* backward(int32_t node) const;  // nullptr if there is none
 
  private:
+  friend class GraphEditor;  // graph/rewrite.cpp: passes, on a copy of their own
   struct OpenScope;
   [[noreturn]] void refuse_node(int32_t id) const;
   std::string unique_name(std::string_view wanted);
@@ -198,6 +200,19 @@ std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<O
 std::string to_text(const Graph& graph);
 std::unique_ptr<Graph> graph_from_text(const std::string& text,
                                        std::shared_ptr<const Registry> registry = nullptr);
+
+// What one pass has made of the graph of a call.
+struct PassResult {
+  std::string pass;
+  int64_t nodes_before = 0, nodes_after = 0;
+  std::string graph;  // as to_text() writes it
+};
+// What the passes make of `graph` for a call with these fetches and feeds, one after the other; the
+// first one leaves what the call needs. Nothing is placed here: nodes have the devices they ask
+// for, where a session has those they got. Throws: Error(invalid_argument) for a fetch or feed that
+// is undefined, of another graph, or fed twice. Implemented in placement/call_graph.cpp.
+std::vector<PassResult> explain_passes(const Graph& graph, const std::vector<Output>& fetches,
+                                       const std::vector<Output>& feeds = {});
 
 // Graphviz. `device_of` gives a node's device for colouring and clustering; may be empty.
 std::string to_dot(const Graph& graph, const std::map<int32_t, std::string>& device_of = {});

@@ -32,6 +32,9 @@ struct ProcessOptions {
   int64_t memory_budget_bytes = int64_t{8} << 30;  // per device, of any kind
   int parameter_shards =
       0;  // over which a session spreads its parameters; 0: one per task that holds any
+  // Calls of this process's sessions are rewritten before they run (explain_passes() shows it): the
+  // same bits with less work. Off: each node that is needed runs as it was made.
+  bool passes = true;
   LogSink log = {};
   LogLevel log_level = LogLevel::info;
   // What graphs may consist of; empty: builtin_ops(), or the ops of the session's graph. All

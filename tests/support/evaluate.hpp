@@ -7,21 +7,12 @@
 #include <vector>
 
 #include "devices/device.hpp"
+#include "devices/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
 #include "graph/passes.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
-
-// The heap as a Memory.
-class HeapMemory final : public Memory {
- public:
-  Buffer* allocate(int64_t bytes) override {
-    return Tensor::empty(DType::u8, Shape{bytes}).detach();
-  }
-  MemoryStats stats() const override { return {}; }
-  void release(Buffer*) noexcept override {}  // the heap takes its buffers back itself
-};
 
 using FedValues = std::map<Output, Tensor>;
 

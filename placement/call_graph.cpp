@@ -1,0 +1,74 @@
+// Implements placement/call_graph.hpp, and explain_passes() of troupe/graph.hpp.
+#include "placement/call_graph.hpp"
+
+#include "devices/failure.hpp"
+#include "devices/heap_memory.hpp"
+#include "devices/kernel_call.hpp"
+#include "graph/passes.hpp"
+
+namespace troupe {
+namespace {
+
+// On this thread. What fails here fails as its node when the step runs.
+std::vector<Tensor> evaluate_here(const Node& node, const std::vector<Tensor>& inputs) {
+  HeapMemory memory;
+  std::vector<Tensor> outputs;
+  const Kernel* kernel = find_kernel(node, DeviceKind::cpu);
+  if (!kernel || !kernel->run) return outputs;
+  const Failure failure = failure_of(
+      [&] { outputs = run_kernel(NodeView::make(node, *kernel), inputs, memory, RunContext{}); });
+  if (failure.code != Errc::ok) outputs.clear();
+  return outputs;
+}
+
+// In their order. Constants first, so that the other passes find the ones and zeros among them.
+struct Pass {
+  const char* name;
+  Edits (*run)(const CallGraph&);
+};
+constexpr Pass kPasses[] = {
+    {"fold_constants", [](const CallGraph& call) { return fold_constants(call, evaluate_here); }},
+    {"simplify", simplify},
+    {"merge_common", merge_common},
+};
+
+}  // namespace
+
+CallGraph make_call_graph(const Graph& graph, const std::vector<Output>& fetches,
+                          const std::vector<Output>& feeds, const Placement* placement, bool passes,
+                          const OnPass& told) {
+  CallGraph call = call_graph(graph, fetches, feeds, placement ? &placement->devices : nullptr);
+  if (told) told("prune", call);
+  if (!passes) return call;
+  for (const Pass& pass : kPasses) {
+    Edits edits = pass.run(call);
+    call = apply(std::move(call), std::move(edits)).call;
+    if (told) told(pass.name, call);
+  }
+  return call;
+}
+
+Placement placement_in(const CallGraph& call, const std::vector<int32_t>& nodes,
+                       const Placement& placement) {
+  Placement out;
+  for (int32_t id : nodes) {
+    out.devices.emplace_hint(out.devices.end(), id, call.graph->node(id).device);
+    out.reasons.emplace_hint(out.reasons.end(), id,
+                             placement.reasons.at(call.origins[static_cast<size_t>(id)]));
+  }
+  return out;
+}
+
+std::vector<PassResult> explain_passes(const Graph& graph, const std::vector<Output>& fetches,
+                                       const std::vector<Output>& feeds) {
+  std::vector<PassResult> results;
+  auto before = static_cast<int64_t>(graph.nodes().size());
+  make_call_graph(
+      graph, fetches, feeds, nullptr, true, [&](const char* pass, const CallGraph& call) {
+        const auto after = static_cast<int64_t>(call.graph->nodes().size());
+        results.push_back({pass, std::exchange(before, after), after, to_text(*call.graph)});
+      });
+  return results;
+}
+
+}  // namespace troupe

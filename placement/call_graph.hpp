@@ -1,0 +1,27 @@
+// The graph that a call runs, made of the program's graph: what it needs, and what the passes make
+// of that. It happens once, in the process that prepares the call, so all processes run the same.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/rewrite.hpp"
+#include "placement/placement.hpp"
+
+namespace troupe {
+
+// Told of each pass that ran: its name, and the call after it.
+using OnPass = std::function<void(const char* pass, const CallGraph& after)>;
+
+// `placement`: of what prune() says the call needs; the result's nodes have its devices. nullptr:
+// they keep their wishes. `passes` off: only what is not needed is left out. Throws: as prune().
+CallGraph make_call_graph(const Graph& graph, const std::vector<Output>& fetches,
+                          const std::vector<Output>& feeds, const Placement* placement, bool passes,
+                          const OnPass& told = {});
+
+// The placement of what runs in such a graph. Requires: `placement` was given to make it.
+Placement placement_in(const CallGraph& call, const std::vector<int32_t>& nodes,
+                       const Placement& placement);
+
+}  // namespace troupe

@@ -1,0 +1,64 @@
+// A pass as text: the graph of a call before and after it. The version line is left out.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "devices/heap_memory.hpp"
+#include "devices/kernel_call.hpp"
+#include "graph/passes.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+using PassFunction = std::function<Edits(const CallGraph&)>;
+
+inline const std::string kGraphHead = "troupe graph 1\n";
+
+inline std::vector<Output> outputs_of(const Graph& graph, const std::vector<std::string>& names) {
+  std::vector<Output> outputs;
+  for (const std::string& name : names) outputs.push_back(graph.output(name));
+  return outputs;
+}
+
+inline std::unique_ptr<Graph> graph_of(const std::string& lines) {
+  return graph_from_text(kGraphHead + lines);
+}
+
+inline Rewritten rewrite(const PassFunction& pass, CallGraph call) {
+  Edits edits = pass(call);
+  return apply(std::move(call), std::move(edits));
+}
+
+inline std::string text_of(const CallGraph& call) {
+  return to_text(*call.graph).substr(kGraphHead.size());
+}
+
+// `lines`, of which `fetches` are wanted, after the pass.
+inline std::string after(const PassFunction& pass, const std::string& lines,
+                         const std::vector<std::string>& fetches,
+                         const std::vector<std::string>& feeds = {}) {
+  const auto graph = graph_of(lines);
+  return text_of(
+      rewrite(pass, call_graph(*graph, outputs_of(*graph, fetches), outputs_of(*graph, feeds)))
+          .call);
+}
+
+inline Edits no_edits(const CallGraph& call) { return Edits(call); }
+
+// fold_constants with the plain kernels of the CPU; what throws is not known.
+inline Edits fold_here(const CallGraph& call) {
+  return fold_constants(call, [](const Node& node, const std::vector<Tensor>& inputs) {
+    HeapMemory memory;
+    const Kernel* kernel = find_kernel(node, DeviceKind::cpu);
+    if (!kernel || !kernel->run) return std::vector<Tensor>();
+    try {
+      return run_kernel(NodeView::make(node, *kernel), inputs, memory, RunContext{});
+    } catch (const Error&) {
+      return std::vector<Tensor>();
+    }
+  });
+}
+
+}  // namespace troupe
