@@ -37,7 +37,7 @@ class Folding {
  private:
   void visit(const Node& node) {
     const auto id = static_cast<size_t>(node.id);
-    if (roles_[id].fed || !node.control_inputs.empty()) return;
+    if (!roles_[id].runs || roles_[id].fed || !node.control_inputs.empty()) return;
     if (node.op == constant_) {
       values_[id] = node.attr<Tensor>("value");
       credit_[id] = values_[id].byte_size();

@@ -99,7 +99,8 @@ class Merging {
   Reads& reads(const Node& node) { return reads_[static_cast<size_t>(node.id)]; }
 
   void visit(const Node& node) {
-    if (node.op->stateful || node.outputs.empty() || roles(node).fed || roles(node).partner) return;
+    if (!roles(node).runs || roles(node).fed || roles(node).partner) return;
+    if (node.op->stateful || node.outputs.empty()) return;
     Reads& mine = reads(node);
     for (const Output& input : node.inputs) mine.inputs.push_back(edits_.now(input));
     for (int32_t id : node.control_inputs)

@@ -156,6 +156,7 @@ CallGraph call_graph(const Graph& graph, const std::vector<Output>& fetches,
 std::vector<NodeRoles> roles_of(const CallGraph& call) {
   std::vector<NodeRoles> roles(call.graph->nodes().size());
   const auto role = [&](int32_t id) -> NodeRoles& { return roles[static_cast<size_t>(id)]; };
+  for (int32_t id : prune(*call.graph, call.fetches, call.feeds)) role(id).runs = true;
   for (const Output& output : call.fetches) role(output.node).fetched = true;
   for (const Output& output : call.feeds) role(output.node).fed = true;
   for (const auto& node : call.graph->nodes()) {

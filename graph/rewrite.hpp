@@ -49,6 +49,7 @@ CallGraph call_graph(const Graph& graph, const std::vector<Output>& fetches,
 
 // What stands against changing a node.
 struct NodeRoles {
+  bool runs = false;  // what does not is there for a fed node's sake, and nobody placed it
   bool fetched = false;
   bool fed = false;      // one of its outputs: that has the client's value, not the node's
   bool awaited = false;  // a node is to run after it

@@ -206,7 +206,8 @@ Edits Rules::run() {
   for (const Rule& rule : kRules)
     if (const Op* op = graph_.registry().find(rule.op)) rules[op] = &rule;
   for (const auto& node : graph_.nodes())
-    if (const auto it = rules.find(node->op); it != rules.end() && !roles(*node).fed)
+    if (const auto it = rules.find(node->op);
+        it != rules.end() && roles(*node).runs && !roles(*node).fed)
       it->second->apply(*this, *node);
   return std::move(edits_);
 }
