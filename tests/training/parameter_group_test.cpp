@@ -29,10 +29,12 @@ std::shared_ptr<const Registry> with_moody() {
                        return std::vector<Shape>{Shape{1, 1}};
                      },
                  .no_gradient = "nobody asks",
-                 .kernels = {{DeviceKind::cpu, DType::f64, [](KernelContext& c) {
+                 .kernels = {{DeviceKind::cpu, DType::f64,
+                              [](KernelContext& c) {
                                 if (failures > 0 && failures-- > 0) throw c.error("not today");
                                 c.output().mutable_data<double>()[0] = 7;
-                              }}}});
+                              }}},
+                 .stateful = true});  // no pass may run it
   return registry;
 }
 
