@@ -145,7 +145,7 @@ void require_range(const Optimizer& o, const Setting& setting, double value) {
 // "beta1 0.9" or "schedule cosine"; returns the name.
 std::string read_setting(std::string_view text, Optimizer& o) {
   const size_t space = text.rfind(' ');
-  const std::string name(text.substr(0, space));
+  std::string name(text.substr(0, space));
   const std::string_view word = space == text.npos ? "" : text.substr(space + 1);
   if (name == "schedule") {
     o.schedule.kind = word;

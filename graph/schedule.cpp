@@ -14,7 +14,10 @@ double factor_at(const Schedule& s, int64_t t) {
   const double part = static_cast<double>(done) / static_cast<double>(s.period);
   const double ended = std::min(part, 1.0);
   if (s.kind == "constant") return 1;
-  if (s.kind == "step") return std::pow(s.factor, static_cast<double>(done / s.period));
+  if (s.kind == "step") {
+    const int64_t periods = done / s.period;
+    return std::pow(s.factor, static_cast<double>(periods));
+  }
   if (s.kind == "exponential") return std::pow(s.factor, part);
   if (s.kind == "polynomial") return s.end + (1 - s.end) * std::pow(1 - ended, s.power);
   TROUPE_CHECK(s.kind == "cosine", "schedule ", s.kind, " was not checked");

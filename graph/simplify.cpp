@@ -9,6 +9,8 @@
 // would no longer read a value of which only the shape is used, since a check may stand before
 // that.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -73,10 +75,10 @@ bool Rules::is_all(const Output& output, double value, const Output& x) const {
     if (tensor.dim(d) != 1 && tensor.dim(d) != wide[wide.ndim() - tensor.ndim() + d]) return false;
   bool all = true;
   with_type(tensor.dtype(), [&]<class T>(T) {
-    const T wanted = static_cast<T>(value);
+    const auto wanted = std::bit_cast<std::array<char, sizeof(T)>>(static_cast<T>(value));
     const char* const bytes = static_cast<const char*>(tensor.raw());
     for (int64_t i = 0; i < tensor.size() && all; ++i)
-      all = std::memcmp(bytes + i * static_cast<int64_t>(sizeof(T)), &wanted, sizeof(T)) == 0;
+      all = std::memcmp(bytes + i * static_cast<int64_t>(sizeof(T)), wanted.data(), sizeof(T)) == 0;
   });
   return all;
 }
