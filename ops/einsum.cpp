@@ -198,8 +198,9 @@ Term without_repeats(Term term) {
     if (next == term.labels.end()) continue;
     const std::string text = written(term.labels);
     const int64_t axis1 = static_cast<int64_t>(i), axis2 = next - term.labels.begin();
-    term.value = diagonal(regroup(term.value, text + "-> " + text, {}, /*checked=*/true),
-                          {.axis1 = axis1, .axis2 = axis2});
+    const std::string same = detail::concat(text, "-> ", text);
+    term.value =
+        diagonal(regroup(term.value, same, {}, /*checked=*/true), {.axis1 = axis1, .axis2 = axis2});
     term.labels.erase(next);
     term.labels.erase(term.labels.begin() + axis1);
     term.labels.push_back(label);
