@@ -3,65 +3,25 @@
 //
 // z comes by rejection (von Neumann 1951): z uniform in [-2, 2) is accepted with probability
 // exp(-z^2 / 2), which gives just that distribution. The bits of z are plain arithmetic; a
-// mathematics library only takes part in the decision. Bits (ops/philox.hpp says what a block is):
-// attempt a of element i is block i + a * 2^40; words 0 (low) and 1 (high) give u, z = 4 * u - 2;
-// words 2 and 3 give v; the first attempt with v < exp(-z * z / 2) is taken. Everything is computed
-// in f64.
-#include <cmath>
-
-#include "ops/random.hpp"
-#include "troupe/ops.hpp"
+// mathematics library only takes part in the decision. Of a block words 0 (low) and 1 (high) give
+// u, z = 4 * u - 2; words 2 and 3 give v, and z is accepted if v < exp(-z * z / 2).
+#include "ops/normals.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr uint64_t kAttemptsMax =
-    255;  // 60 % of all attempts succeed: missing all has a chance of 10^-101
-constexpr int kAttemptShift = 40;  // so a tensor has at most 2^40 elements
-
-std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  const Shape& shape = drawn_shape(ctx);
-  if (shape.size() > int64_t{1} << kAttemptShift)
-    throw ctx.error("draws at most 2^40 numbers, got ", shape);
-  const double mean = ctx.attr<double>("mean"), stddev = ctx.attr<double>("stddev");
-  const double farthest = std::abs(mean) + 2 * stddev;
-  const DType dtype = ctx.attr<DType>("dtype");
-  if (!(stddev >= 0) || !(dtype == DType::f32 ? std::isfinite(static_cast<float>(farthest))
-                                              : std::isfinite(farthest)))
-    throw ctx.error("wants a mean and a stddev of at least 0 whose numbers, up to ", farthest,
-                    ", are finite as ", dtype, ", got ", mean, " and ", stddev);
-  return {shape};
-}
-
-double draw(const RandomStream& random, uint64_t i) {
-  double z = 0;
-  for (uint64_t attempt = 0; attempt < kAttemptsMax; ++attempt) {
-    const auto words = random.block(i + (attempt << kAttemptShift));
-    z = 4 * unit_double(words[0], words[1]) - 2;
-    if (unit_double(words[2], words[3]) < std::exp(-z * z / 2)) break;
+// 60 % of all attempts succeed: missing all has a chance of 10^-101.
+struct Draw {
+  static constexpr double kFarthest = 2;
+  static std::optional<double> attempt(const std::array<uint32_t, 4>& words) {
+    const double z = 4 * unit_double(words[0], words[1]) - 2;
+    return unit_double(words[2], words[3]) < std::exp(-z * z / 2) ? std::optional(z) : std::nullopt;
   }
-  return z;
-}
-
-template <class T>
-void cpu(KernelContext& ctx) {
-  const RandomStream random = random_stream(ctx);
-  const double mean = ctx.attr<double>("mean"), stddev = ctx.attr<double>("stddev");
-  Tensor& output = ctx.output();
-  T* y = output.mutable_data<T>();
-  const int64_t n = output.size();
-  for (int64_t i = 0; i < n; ++i)
-    y[i] = static_cast<T>(mean + stddev * draw(random, static_cast<uint64_t>(i)));
-}
+};
 
 }  // namespace
 
-Op truncated_normal_op() {
-  return drawing_op("TruncatedNormal",
-                    {{"mean", AttrKind::real, 0.0}, {"stddev", AttrKind::real, 1.0}}, infer_shapes,
-                    {DeviceKind::cpu, DType::f32, cpu<float>},
-                    {DeviceKind::cpu, DType::f64, cpu<double>});
-}
+Op truncated_normal_op() { return normal_op<Draw>("TruncatedNormal"); }
 
 Output truncated_normal(Graph& graph, Shape shape, double mean, double stddev, int64_t seed,
                         DType dtype, std::string_view name, Origin at) {
