@@ -4,9 +4,6 @@
 namespace troupe {
 namespace {
 
-// Slope 0 at 0.
-Output magnitude(Output x) { return add(relu(x), relu(negate(x))); }
-
 // sqrt(sum of x^2), at least 1e-8, where its gradient is 0.
 Output norm(Output x, const ReduceOptions& options) {
   const Output sum = reduce_sum(square(x), options);
@@ -22,7 +19,7 @@ Output mean_squared_error(Output predictions, Output labels, Origin at) {
 
 Output mean_absolute_error(Output predictions, Output labels, Origin at) {
   const auto scope = loss_scope(predictions, "mean_absolute_error", at);
-  return reduce_mean(magnitude(subtract(predictions, labels)));
+  return reduce_mean(abs(subtract(predictions, labels)));
 }
 
 // With c = min(d, delta): c^2 / 2 + delta * (d - c).
@@ -31,7 +28,7 @@ Output huber_loss(Output predictions, Output labels, double delta, Origin at) {
   if (!(delta > 0))
     throw Error(Errc::invalid_argument, "huber_loss made at ", at.file, ":", at.line,
                 ": wants a delta above 0, got ", delta);
-  const Output d = magnitude(subtract(predictions, labels));
+  const Output d = abs(subtract(predictions, labels));
   const Output c = negate(maximum(negate(d), constant_like(-delta, d)));
   return square(c) * 0.5 + (d - c) * delta;
 }

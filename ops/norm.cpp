@@ -8,9 +8,6 @@
 namespace troupe {
 namespace {
 
-// |x|
-Output magnitude(Output x, Origin at) { return add(relu(x, at), relu(negate(x, at), at), at); }
-
 // The square root, with slope 0 at 0 instead of infinity.
 Output flat_sqrt(Output x, Origin at) {
   const Output zero = constant_like(0, x, at), is_zero = equal(x, zero, at);
@@ -20,9 +17,9 @@ Output flat_sqrt(Output x, Origin at) {
 }  // namespace
 
 Output norm(Output x, double order, ReduceOptions options, Origin at) {
-  if (order == 1) return reduce_sum(magnitude(x, at), std::move(options), at);
+  if (order == 1) return reduce_sum(abs(x, at), std::move(options), at);
   if (order == 2) return flat_sqrt(reduce_sum(square(x, at), std::move(options), at), at);
-  if (order == INFINITY) return reduce_max(magnitude(x, at), std::move(options), at);
+  if (order == INFINITY) return reduce_max(abs(x, at), std::move(options), at);
   throw Error(Errc::invalid_argument, "norm() at ", at.file, ":", at.line, " has no order ", order,
               "; the orders are 1, 2 and infinity");
 }
