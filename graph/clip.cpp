@@ -2,17 +2,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/refuse.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
 
 namespace troupe {
 namespace {
-
-template <class... Parts>
-Error refuse(const char* caller, Origin at, const Parts&... parts) {
-  return Error(Errc::invalid_argument, caller, " at ", at.file, ":", at.line, ": ",
-               detail::concat(parts...));
-}
 
 void require_floating(const char* caller, Output x, Origin at) {
   if (!x.defined()) throw refuse(caller, at, "got an undefined Output; pass the result of an op");
@@ -55,12 +50,7 @@ Output clip_by_value(Output x, double low, double high, Origin at) {
   require_floating("clip_by_value", x, at);
   if (!(low <= high))
     throw refuse("clip_by_value", at, "wants low <= high, got ", low, " and ", high);
-  Graph& graph = *x.graph;
-  const auto scope = graph.scope({.name = "clip_by_value"});
-  const Output least = fill(graph, {}, low, x.dtype(), "", at);
-  const Output most = fill(graph, {}, high, x.dtype(), "", at);
-  const Output raised = maximum(x, least, at);
-  return where(greater(raised, most, at), most, raised, at);
+  return clip(x, low, high, at);
 }
 
 Output clip_by_norm(Output x, double norm, Origin at) {

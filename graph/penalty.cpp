@@ -2,17 +2,12 @@
 // added to gradients.
 #include <cmath>
 
+#include "graph/refuse.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
 
 namespace troupe {
 namespace {
-
-template <class... Parts>
-Error refuse(const char* caller, Origin at, const Parts&... parts) {
-  return Error(Errc::invalid_argument, caller, " at ", at.file, ":", at.line, ": ",
-               detail::concat(parts...));
-}
 
 void require_scale(const char* caller, double scale, Origin at) {
   if (!(scale >= 0 && std::isfinite(scale)))
@@ -42,10 +37,7 @@ Output penalty(const char* caller, const std::vector<Output>& parameters, double
 }  // namespace
 
 Output l1_penalty(const std::vector<Output>& parameters, double scale, Origin at) {
-  const auto magnitude = [at](Output w) {  // both halves have the gradient 0 at 0
-    return add(relu(w, at), relu(negate(w, at), at), at);
-  };
-  return penalty("l1_penalty", parameters, scale, at, magnitude);
+  return penalty("l1_penalty", parameters, scale, at, [at](Output w) { return abs(w, at); });
 }
 
 Output l2_penalty(const std::vector<Output>& parameters, double scale, Origin at) {
