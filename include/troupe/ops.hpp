@@ -1,5 +1,5 @@
-// Free functions that add nodes to a graph, one for each op. Each op's own file in ops/ implements
-// its function and gives its formula in full.
+// Free functions that add nodes to a graph, here and in troupe/ops/: one for each op, whose file in
+// ops/ implements it and gives its formula in full, and some that are made of other ops.
 //
 // All throw Error(invalid_argument) for shapes or dtypes that do not fit; the message names node,
 // op, the caller's line, the input types and what would be right. What only the values or sizes of
