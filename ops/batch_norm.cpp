@@ -46,8 +46,9 @@ struct SumLoop {
 
 // result [c] = the mean over rows of what SumLoop sums.
 template <bool kSquares, class T>
-void mean_of_rows(const T* x, const T* mean, T* result, T* spare, int64_t rows, int64_t c) {
-  sum_rows(int64_t{0}, rows, c, result, spare, [&](int64_t begin, int64_t n, T* sums) {
+void mean_of_rows(KernelContext& ctx, const T* x, const T* mean, T* result, int64_t rows,
+                  int64_t c) {
+  sum_rows(ctx, rows, c, 0, result, [=](int64_t begin, int64_t n, T* sums, T*) {
     in_isa<SumLoop<kSquares>>(x + begin * c, mean, sums, n, c);
   });
   for (int64_t j = 0; j < c; ++j) result[j] /= static_cast<T>(rows);
@@ -62,10 +63,8 @@ void cpu(KernelContext& ctx) {
   const int64_t c = channels[0], rows = rows_of(shape);
   T* mean = ctx.output(1, channels).template mutable_data<T>();
   T* variance = ctx.output(2, channels).template mutable_data<T>();
-  Tensor scratch = ctx.scratch(dtype_of<T>, Shape{std::max(c, spare_size(rows, c))});
-  T* spare = scratch.mutable_data<T>();
-  mean_of_rows<false>(x, mean, mean, spare, rows, c);
-  mean_of_rows<true>(x, mean, variance, spare, rows, c);
+  mean_of_rows<false>(ctx, x, mean, mean, rows, c);
+  mean_of_rows<true>(ctx, x, mean, variance, rows, c);
   normalize(ctx, x, gamma, beta, mean, variance, ctx.output(0, shape).template mutable_data<T>(),
             rows, c);
 }

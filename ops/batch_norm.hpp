@@ -34,7 +34,10 @@ void normalize(KernelContext& ctx, const T* x, const T* gamma, const T* beta, co
   Tensor scratch = ctx.scratch(dtype_of<T>, Shape{c});
   T* scale = scratch.mutable_data<T>();
   set_scale(ctx, gamma, variance, scale, c);
-  in_isa<NormalizeLoop>(x, mean, static_cast<const T*>(scale), beta, y, rows, c);
+  in_row_groups(ctx, rows, c, [=](int64_t first, int64_t count) {
+    in_isa<NormalizeLoop>(x + first * c, mean, static_cast<const T*>(scale), beta, y + first * c,
+                          count, c);
+  });
 }
 
 }  // namespace troupe

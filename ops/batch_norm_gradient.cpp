@@ -65,9 +65,9 @@ void cpu(KernelContext& ctx) {
   T* dx = ctx.output(0, shape).template mutable_data<T>();
   T* dgamma = ctx.output(1, channels).template mutable_data<T>();
   T* dbeta = ctx.output(2, channels).template mutable_data<T>();
-  Tensor scratch = ctx.scratch(dtype_of<T>, Shape{3 * c + spare_size(rows, 2 * c)});
+  Tensor scratch = ctx.scratch(dtype_of<T>, Shape{3 * c});
   T *sums = scratch.mutable_data<T>(), *products = sums + c, *scale = sums + 2 * c;
-  sum_rows(int64_t{0}, rows, 2 * c, sums, sums + 3 * c, [&](int64_t begin, int64_t n, T* to) {
+  sum_rows(ctx, rows, 2 * c, 0, sums, [=](int64_t begin, int64_t n, T* to, T*) {
     in_isa<SumLoop>(dy + begin * c, x + begin * c, mean, to, n, c);
   });
   const T epsilon = static_cast<T>(ctx.attr<double>("epsilon")), n = static_cast<T>(rows);
@@ -80,8 +80,11 @@ void cpu(KernelContext& ctx) {
     products[j] /= n * square;
   }
   if (c == 0 || rows == 0) return;
-  in_isa<SpreadLoop>(dy, x, mean, static_cast<const T*>(scale), static_cast<const T*>(sums),
-                     static_cast<const T*>(products), dx, rows, c);
+  in_row_groups(ctx, rows, c, [=](int64_t first, int64_t count) {
+    in_isa<SpreadLoop>(dy + first * c, x + first * c, mean, static_cast<const T*>(scale),
+                       static_cast<const T*>(sums), static_cast<const T*>(products), dx + first * c,
+                       count, c);
+  });
 }
 
 }  // namespace

@@ -42,10 +42,7 @@ void ctc_occupancy(const CtcRow& row, double log_p, std::vector<double>& alpha);
 // log_y at one time from its logits; y: scratch for softmax(logits).
 template <class T>
 void set_log_y(CtcRow& row, int64_t time, const T* logits, int64_t classes, T* y) {
-  const T max = row_max(logits, classes);
-  const T sum = row_exp(logits, y, classes, max);
-  const double log_sum = static_cast<double>(max) + std::log(static_cast<double>(sum));
-  for (int64_t j = 0; j < classes; ++j) y[j] /= sum;
+  const double log_sum = static_cast<double>(in_isa<SoftmaxRowLoop>(logits, y, classes));
   double* log_y = row.log_y.data() + time * row.states();
   for (const int64_t k : row.classes) *log_y++ = static_cast<double>(logits[k]) - log_sum;
 }

@@ -25,7 +25,9 @@ void cpu(KernelContext& ctx) {
   const int64_t c = ctx.input(1).size(), rows = c > 0 ? ctx.input(0).size() / c : 0;
   const T epsilon = static_cast<T>(ctx.attr<double>("epsilon"));
   T* y = ctx.output_in_place().template mutable_data<T>();
-  in_isa<RowNormLoop<true>>(x, gamma, beta, y, rows, c, epsilon);
+  in_rows(ctx, rows, c, [=](int64_t first, int64_t count) {
+    in_isa<RowNormLoop<true>>(x + first * c, gamma, beta, y + first * c, count, c, epsilon);
+  });
 }
 
 }  // namespace

@@ -51,18 +51,20 @@ void sum_exp_columns(const T* x, int64_t rows, int64_t stride, int64_t columns, 
 }
 
 template <class T>
-void sum_exp(const ReduceView& view, const T* max, T* sum) {
-  const T* x = static_cast<const T*>(view.x);
-  for (int64_t o = 0; o < view.outer; ++o, x += view.reduced * view.inner) {
-    const int64_t at = o * view.inner;
-    if (view.inner == 1) {
-      sum[at] = sum_exp_run(x, view.reduced, max[at]);
-      continue;
+void sum_exp(const KernelContext& ctx, const ReduceView& view, const T* max, T* sum) {
+  const int64_t reduced = view.reduced, inner = view.inner;
+  in_row_groups(ctx, view.outer, reduced * inner, [&](int64_t first, int64_t count) {
+    for (int64_t o = first; o < first + count; ++o) {
+      const T* x = static_cast<const T*>(view.x) + o * reduced * inner;
+      const int64_t at = o * inner;
+      if (inner == 1)
+        sum[at] = sum_exp_run(x, reduced, max[at]);
+      else
+        for (int64_t j = 0; j < inner; j += kColumnsMax)
+          sum_exp_columns(x + j, reduced, inner, std::min(kColumnsMax, inner - j), max + at + j,
+                          sum + at + j);
     }
-    for (int64_t j = 0; j < view.inner; j += kColumnsMax)
-      sum_exp_columns(x + j, view.reduced, view.inner, std::min(kColumnsMax, view.inner - j),
-                      max + at + j, sum + at + j);
-  }
+  });
 }
 
 struct AddLog {
@@ -78,14 +80,14 @@ void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
   T* y = ctx.output().mutable_data<T>();
-  reduce_or<Maximum>(-std::numeric_limits<T>::infinity(), view, y);
+  reduce_or<Maximum>(ctx, -std::numeric_limits<T>::infinity(), view, y);
   if (view.reduced == 0) return;
   const int64_t n = view.outer * view.inner;
   // Infinity minus itself is no number; without a maximum, the sum is infinite or 0 as well.
   for (int64_t i = 0; i < n; ++i) y[i] = std::isfinite(y[i]) ? y[i] : T{0};
   Tensor sums = ctx.scratch(dtype_of<T>, Shape{n});
   T* sum = sums.mutable_data<T>();
-  sum_exp(view, y, sum);
+  sum_exp(ctx, view, y, sum);
   if (n > 0) zip_elements<AddLog, 1, 1>(y, sum, y, n);
 }
 

@@ -60,20 +60,41 @@ inline Output sum_to_channels(Output x) {
 
 // ---- sums over rows ----
 
-// sums[0, width) over `rows` rows from `begin`, as a tree that depends on `rows` alone:
-// leaf(begin, n, sums) sets the sums over n <= kRowsMax rows. `spare` has the size that
-// spare_size() says.
+// sums[0, width) over `rows` rows from `begin`: one subtree of sum_rows(). `spare` has the size
+// that spare_size() says.
 template <class T, class Leaf>
-void sum_rows(int64_t begin, int64_t rows, int64_t width, T* sums, T* spare, const Leaf& leaf) {
+void sum_subtree(int64_t begin, int64_t rows, int64_t width, T* sums, T* spare, const Leaf& leaf) {
   if (rows <= kRowsMax) return leaf(begin, rows, sums);
   const int64_t half = split_point(rows, kRowsMax);
-  sum_rows(begin, half, width, sums, spare, leaf);
-  sum_rows(begin + half, rows - half, width, spare, spare + width, leaf);
+  sum_subtree(begin, half, width, sums, spare, leaf);
+  sum_subtree(begin + half, rows - half, width, spare, spare + width, leaf);
   for (int64_t j = 0; j < width; ++j) sums[j] += spare[j];
 }
 
 inline int64_t spare_size(int64_t rows, int64_t width) {
   return width * (1 + std::bit_width(static_cast<uint64_t>(rows / kRowsMax)));
+}
+
+// sums[0, width) over all rows, as a tree that depends on their number alone: leaf(begin, n, sums,
+// scratch) sets the sums over n <= kRowsMax rows; it has `scratch_size` elements for itself.
+template <class T, class Leaf>
+void sum_rows(KernelContext& ctx, int64_t rows, int64_t width, int64_t scratch_size, T* sums,
+              const Leaf& leaf) {
+  const int64_t group = rows_per_job(std::max<int64_t>(1, width));
+  const int64_t jobs = std::max<int64_t>(1, ceil_div(rows, group));
+  const int64_t spare = spare_size(std::min(rows, group), width);
+  Tensor memory = ctx.scratch(dtype_of<T>, Shape{jobs * (width + spare + scratch_size)});
+  T *parts = memory.mutable_data<T>(), *spares = parts + jobs * width;
+  ctx.parallel(jobs, [=, &leaf](int64_t job) {
+    T* of_job = spares + job * (spare + scratch_size);
+    const auto own_leaf = [&](int64_t begin, int64_t n, T* to) {
+      leaf(begin, n, to, of_job + spare);
+    };
+    sum_subtree(job * group, std::min(group, rows - job * group), width, parts + job * width,
+                of_job, own_leaf);
+  });
+  join_parts<Add>(parts, jobs, width);
+  std::copy_n(parts, width, sums);
 }
 
 // ---- one row ----
@@ -158,10 +179,10 @@ void run_row_norm_gradient(KernelContext& ctx) {
   T* dx = ctx.output(0, shape).template mutable_data<T>();
   T* dgamma = ctx.output(1, channels).template mutable_data<T>();
   T* dbeta = kCentred ? ctx.output(2, channels).template mutable_data<T>() : nullptr;
-  const int64_t width = kCentred ? 2 * c : c, spare = spare_size(rows, width);
-  Tensor scratch = ctx.scratch(dtype_of<T>, Shape{width + spare + 2 * c});
-  T *sums = scratch.mutable_data<T>(), *z = sums + width + spare;
-  sum_rows(int64_t{0}, rows, width, sums, sums + width, [&](int64_t begin, int64_t n, T* to) {
+  const int64_t width = kCentred ? 2 * c : c;
+  Tensor scratch = ctx.scratch(dtype_of<T>, Shape{width});
+  T* sums = scratch.mutable_data<T>();
+  sum_rows(ctx, rows, width, 2 * c, sums, [=](int64_t begin, int64_t n, T* to, T* z) {
     in_isa<RowNormGradientLoop<kCentred>>(dy + begin * c, x + begin * c, factors, dx + begin * c,
                                           to, to + c, z, z + c, n, c, epsilon);
   });

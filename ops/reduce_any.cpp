@@ -9,7 +9,7 @@ namespace {
 void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
-  reduce_or<LogicalOr>(false, view, ctx.output().mutable_data<bool>());
+  reduce_or<LogicalOr>(ctx, false, view, ctx.output().mutable_data<bool>());
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ void cpu(KernelContext& ctx) {
   const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
   Tensor& output = ctx.output();
   T* y = output.mutable_data<T>();
-  sum_all(view, y);
+  sum_all(ctx, view, y);
   const T count = static_cast<T>(view.reduced);
   const int64_t n = output.size();
   for (int64_t i = 0; i < n; ++i) y[i] /= count;

@@ -36,7 +36,7 @@ template <class T>
 void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
-  reduce_or<Multiply>(T{1}, view, ctx.output().mutable_data<T>());
+  reduce_or<Multiply>(ctx, T{1}, view, ctx.output().mutable_data<T>());
 }
 
 }  // namespace

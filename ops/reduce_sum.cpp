@@ -15,7 +15,7 @@ template <class T>
 void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
-  sum_all(view, ctx.output().mutable_data<T>());
+  sum_all(ctx, view, ctx.output().mutable_data<T>());
 }
 
 }  // namespace

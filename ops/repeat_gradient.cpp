@@ -43,7 +43,7 @@ void cpu(KernelContext& ctx) {
   view.reduced = ctx.attr<int64_t>("count");
   view.inner = size_between(x, axis + 1, x.ndim());
   view.x = dy.raw();
-  sum_all(view, dx.mutable_data<T>());
+  sum_all(ctx, view, dx.mutable_data<T>());
 }
 
 }  // namespace

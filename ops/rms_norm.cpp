@@ -23,7 +23,10 @@ void cpu(KernelContext& ctx) {
   const int64_t c = ctx.input(1).size(), rows = c > 0 ? ctx.input(0).size() / c : 0;
   const T epsilon = static_cast<T>(ctx.attr<double>("epsilon"));
   T* y = ctx.output_in_place().template mutable_data<T>();
-  in_isa<RowNormLoop<false>>(x, gamma, static_cast<const T*>(nullptr), y, rows, c, epsilon);
+  in_rows(ctx, rows, c, [=](int64_t first, int64_t count) {
+    in_isa<RowNormLoop<false>>(x + first * c, gamma, static_cast<const T*>(nullptr), y + first * c,
+                               count, c, epsilon);
+  });
 }
 
 }  // namespace

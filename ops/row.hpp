@@ -1,5 +1,6 @@
 // Leaves over one row of numbers, for softmax and its loss. Sums have a fixed order, whatever the
-// address of the row; partial results let the compiler use vectors.
+// address of the row; partial results let the compiler use vectors. Call them from a loop that
+// in_isa() (devices/isa.hpp) compiles.
 #pragma once
 
 #include "ops/elementwise.hpp"
@@ -46,8 +47,34 @@ struct ExpOfDifference {
 // result is the same.
 template <class T>
 T row_exp(const T* x, T* y, int64_t n, T max) {
-  zip_elements<ExpOfDifference, 1, 0>(x, &max, y, n);
+  ZipLoop<ExpOfDifference, 1, 0>::run(x, &max, y, n);
   return row_sum(y, n);
+}
+
+// y = softmax(x). Returns the logarithm of the sum of e^x. y may be x.
+struct SoftmaxRowLoop {
+  template <class T>
+  static T run(const T* x, T* y, int64_t n) {
+    const T max = row_max(x, n), sum = row_exp(x, y, n, max);
+    TROUPE_INDEPENDENT
+    for (int64_t j = 0; j < n; ++j) y[j] /= sum;
+    return max + std::log(sum);
+  }
+};
+
+// Rows of `width` numbers that make a job of about 20 us of exponential functions.
+inline int64_t rows_in_group(int64_t width) {
+  constexpr int64_t kElements = 1 << 14;
+  return std::max<int64_t>(1, kElements / std::max<int64_t>(1, width));
+}
+
+// Calls part(first, count) for such groups of rows, which do not depend on each other.
+template <class Part>
+void in_rows(const KernelContext& ctx, int64_t rows, int64_t width, const Part& part) {
+  const int64_t group = rows_in_group(width);
+  if (rows <= group) return part(0, rows);
+  ctx.parallel((rows + group - 1) / group,
+               [&](int64_t job) { part(job * group, std::min(group, rows - job * group)); });
 }
 
 }  // namespace troupe

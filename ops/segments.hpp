@@ -44,8 +44,9 @@ void run_segments(KernelContext& ctx) {
     if (count == 0)
       std::fill_n(y, rows.width, R::template nothing<T>());
     else
-      reduce_all<R>(
-          {.outer = 1, .reduced = count, .inner = rows.width, .x = x + starts[s] * rows.width}, y);
+      reduce_elements<R>(
+          ctx, {.outer = 1, .reduced = count, .inner = rows.width, .x = x + starts[s] * rows.width},
+          y);
   }
 }
 

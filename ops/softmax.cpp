@@ -25,10 +25,11 @@ void cpu(KernelContext& ctx) {
   const T* x = input.data<T>();
   const int64_t size = input.size(), classes = input.dim(input.ndim() - 1);
   T* y = ctx.output_in_place().template mutable_data<T>();
-  for (int64_t row = 0; row < size; row += classes) {
-    const T sum = row_exp(x + row, y + row, classes, row_max(x + row, classes));
-    for (int64_t j = 0; j < classes; ++j) y[row + j] /= sum;
-  }
+  if (size == 0) return;
+  in_rows(ctx, size / classes, classes, [=](int64_t first, int64_t count) {
+    for (int64_t row = first; row < first + count; ++row)
+      in_isa<SoftmaxRowLoop>(x + row * classes, y + row * classes, classes);
+  });
 }
 
 }  // namespace

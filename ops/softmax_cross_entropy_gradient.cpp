@@ -41,6 +41,19 @@ std::vector<Output> gradient(const GradientContext& ctx) {
           Output{}};
 }
 
+struct LossGradientLoop {
+  template <class T, class Label>
+  static void run(const T* dloss, const T* x, const Label* labels, T* y, int64_t rows,
+                  int64_t classes) {
+    for (int64_t row = 0; row < rows; ++row, x += classes, y += classes) {
+      const T sum = row_exp(x, y, classes, row_max(x, classes));
+      TROUPE_INDEPENDENT
+      for (int64_t j = 0; j < classes; ++j) y[j] = dloss[row] * (y[j] / sum);
+      y[labels[row]] -= dloss[row];
+    }
+  }
+};
+
 template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
@@ -50,11 +63,10 @@ void cpu(KernelContext& ctx) {
   with_indices(ctx.input(2), [&](const auto* labels) {
     check_labels(ctx, labels, rows, classes);
     T* y = ctx.output().template mutable_data<T>();
-    for (int64_t row = 0; row < rows; ++row, x += classes, y += classes) {
-      const T sum = row_exp(x, y, classes, row_max(x, classes));
-      for (int64_t j = 0; j < classes; ++j) y[j] = dloss[row] * (y[j] / sum);
-      y[labels[row]] -= dloss[row];
-    }
+    in_rows(ctx, rows, classes, [=](int64_t first, int64_t count) {
+      const int64_t at = first * classes;
+      in_isa<LossGradientLoop>(dloss + first, x + at, labels + first, y + at, count, classes);
+    });
   });
 }
 

@@ -36,7 +36,7 @@ void cpu(KernelContext& ctx) {
   for (int d = 0; d < shape.ndim(); ++d)
     if (d < missing || like[d - missing] != shape[d]) axes |= 1u << d;
   const ReduceView view = reduce_view(ctx, x, axes);
-  sum_all(view, ctx.output(0, like).template mutable_data<T>());
+  sum_all(ctx, view, ctx.output(0, like).template mutable_data<T>());
 }
 
 }  // namespace

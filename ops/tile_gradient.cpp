@@ -51,7 +51,7 @@ void cpu(KernelContext& ctx) {
     view.inner = size_between(left, d, left.ndim());
     view.x = from.raw();
     Tensor to = d == last ? dx : ctx.scratch(dx.dtype(), left);
-    sum_all(view, to.mutable_data<T>());
+    sum_all(ctx, view, to.mutable_data<T>());
     from = to;
   }
 }
