@@ -19,24 +19,34 @@ bool is_open(uint64_t word) { return (word & kCountMask) < (word >> 24 & kCountM
 
 }  // namespace
 
+Lanes::Run* Lanes::claim() {
+  for (Run& run : runs_)
+    if (!run.busy.load(std::memory_order_relaxed) &&
+        !run.busy.exchange(true, std::memory_order_acquire))
+      return &run;
+  return nullptr;
+}
+
 void Lanes::run(int64_t jobs, Job job, const void* context) {
   if (jobs > kJobsMax)
     throw InternalError("an op was cut into ", jobs, " jobs; ", kJobsMax, " is the most");
-  if (helpers_ == 0 || jobs <= 1 || busy_.exchange(true, std::memory_order_acquire)) {
+  Run* const run = helpers_ == 0 || jobs <= 1 ? nullptr : claim();
+  if (!run) {
     for (int64_t i = 0; i < jobs; ++i) job(context, i);
     return;
   }
-  job_ = job;
-  context_ = context;
-  done_.store(0, std::memory_order_relaxed);
-  word_.store(++epoch_ << 48 | static_cast<uint64_t>(jobs) << 24, std::memory_order_seq_cst);
+  run->job = job;
+  run->context = context;
+  run->done.store(0, std::memory_order_relaxed);
+  run->word.store(++run->epoch << 48 | static_cast<uint64_t>(jobs) << 24,
+                  std::memory_order_seq_cst);
   const int wanted = static_cast<int>(std::min<int64_t>(helpers_, jobs - 1));
   if (const int more = wanted - asked_.load(std::memory_order_relaxed); more > 0) {
     asked_.fetch_add(more, std::memory_order_relaxed);
     ask_(more);
   }
-  take();
-  for (int i = 0; done_.load(std::memory_order_acquire) != jobs; ++i) {
+  run->take();
+  for (int i = 0; run->done.load(std::memory_order_acquire) != jobs; ++i) {
     if (i < kSpins)
       __builtin_ia32_pause();
     else
@@ -44,35 +54,41 @@ void Lanes::run(int64_t jobs, Job job, const void* context) {
   }
   std::exception_ptr error;
   {
-    std::lock_guard guard(error_mutex_);
-    std::swap(error, error_);
+    std::lock_guard guard(run->error_mutex);
+    std::swap(error, run->error);
   }
-  busy_.store(false, std::memory_order_release);
+  run->busy.store(false, std::memory_order_release);
   if (error) std::rethrow_exception(error);
 }
 
 void Lanes::help() {
   asked_.fetch_sub(1, std::memory_order_relaxed);
-  take();
+  for (bool did_one = true; did_one;) {
+    did_one = false;
+    for (Run& run : runs_) did_one |= run.take();
+  }
 }
 
-void Lanes::take() {
-  while (is_open(word_.load(std::memory_order_relaxed))) {
+bool Lanes::Run::take() {
+  bool did_one = false;
+  while (is_open(word.load(std::memory_order_relaxed))) {
     // A late helper may land in the next run: fine, what to call is read after this.
-    const uint64_t word = word_.fetch_add(1, std::memory_order_acq_rel);
-    if (!is_open(word)) break;
-    const int64_t job = next_job(word);
+    const uint64_t taken = word.fetch_add(1, std::memory_order_acq_rel);
+    if (!is_open(taken)) break;
+    const int64_t number = next_job(taken);
     try {
-      job_(context_, job);
+      job(context, number);
     } catch (...) {  // carried to the caller of run()
-      std::lock_guard guard(error_mutex_);
-      if (!error_ || job < error_job_) {
-        error_ = std::current_exception();
-        error_job_ = job;
+      std::lock_guard guard(error_mutex);
+      if (!error || number < error_job) {
+        error = std::current_exception();
+        error_job = number;
       }
     }
-    done_.fetch_add(1, std::memory_order_release);
+    done.fetch_add(1, std::memory_order_release);
+    did_one = true;
   }
+  return did_one;
 }
 
 }  // namespace troupe

@@ -2,10 +2,12 @@
 // alone; threads take jobs as they come, so who does what is open and the result is not.
 //
 // It has no threads: those that are idle are asked to help. Any number of threads may call run(),
-// and a job may, too. One caller at a time has the helpers; the others, and callers of a Lanes
-// without helpers, do their jobs themselves.
+// and a job may, too. kCallersMax of them at a time share the helpers, who go from one that has no
+// more jobs to the next; further callers, and those of a Lanes without helpers, do their jobs
+// themselves.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -18,6 +20,7 @@ class Lanes {
  public:
   static constexpr int64_t kJobsMax =
       1 << 23;  // of one run; half of what the word counts, the rest is for late helpers
+  static constexpr size_t kCallersMax = 8;
   using Job = void (*)(const void* context, int64_t job);
 
   // `ask(n)` makes n other threads call help() soon, once each, and does not wait for them; n is at
@@ -33,28 +36,33 @@ class Lanes {
   // kJobsMax.
   void run(int64_t jobs, Job job, const void* context);
 
-  // On a thread that was asked: does jobs of the run under way, if there is one.
+  // On a thread that was asked: does jobs of the runs under way, until none has any left.
   void help();
 
  private:
-  void take();
+  // What one caller runs.
+  struct Run {
+    bool take();  // does jobs until there are no more; false: there was none
+
+    // Written by the caller that holds `busy`, before it opens the word.
+    Job job = nullptr;
+    const void* context = nullptr;
+    uint64_t epoch = 0;
+
+    alignas(64) std::atomic<bool> busy{false};
+    alignas(64) std::atomic<uint64_t> word{0};  // epoch: 16 bits, jobs: 24, next job: 24
+    alignas(64) std::atomic<int64_t> done{0};
+
+    std::mutex error_mutex;  // guards the next two
+    int64_t error_job = 0;
+    std::exception_ptr error;
+  };
+  Run* claim();  // a run that nobody has; nullptr if all are taken
 
   const int helpers_;
   const std::function<void(int)> ask_;
-
-  // Written by the caller that holds busy_, before it opens the word.
-  Job job_ = nullptr;
-  const void* context_ = nullptr;
-  uint64_t epoch_ = 0;
-
-  alignas(64) std::atomic<bool> busy_{false};
-  alignas(64) std::atomic<uint64_t> word_{0};  // epoch: 16 bits, jobs: 24, next job: 24
-  alignas(64) std::atomic<int64_t> done_{0};
+  std::array<Run, kCallersMax> runs_;
   alignas(64) std::atomic<int> asked_{0};  // helpers that have not come yet
-
-  std::mutex error_mutex_;  // guards the next two
-  int64_t error_job_ = 0;
-  std::exception_ptr error_;
 };
 
 }  // namespace troupe

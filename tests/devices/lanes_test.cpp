@@ -95,6 +95,29 @@ TEST_CASE("several callers at once each get their own jobs done") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("a helper goes from a caller without jobs to another that has some") {
+  Helpers lanes(1);
+  std::atomic<int> arrived{0};
+  std::atomic<bool> second_ended{false};
+  // The helper is with the first caller when the second one begins; the jobs of the second wait for
+  // each other, so one of them must be on the helper.
+  std::thread second;
+  lanes.run(2, [&](int64_t) {
+    if (++arrived == 2)
+      second = std::thread([&] {
+        std::atomic<int> both{0};
+        lanes.run(2, [&](int64_t) {
+          ++both;
+          while (both < 2) std::this_thread::yield();
+        });
+        second_ended = true;
+      });
+    while (arrived < 2) std::this_thread::yield();
+  });
+  second.join();
+  CHECK(second_ended);
+}
+
 TEST_CASE("a job may run jobs itself") {
   Helpers lanes(2);
   std::atomic<int> count{0};
