@@ -386,6 +386,7 @@ void Calls::drop() {
     call.live = nullptr;
     forget_local(call, later);
   }
+  process_.resources().forget(session_);
 }
 
 // For people

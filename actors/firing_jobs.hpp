@@ -36,7 +36,10 @@ class AsyncFiring final : public AsyncContext {
   const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
   const Node& node() const override { return *node_; }
   const RunContext& run() const override { return info_; }
-  void done(std::vector<Tensor> outputs) override { answer(Errc::ok, {}, std::move(outputs)); }
+  bool waits() const override { return !answered_.load(std::memory_order_acquire); }
+  bool done(std::vector<Tensor> outputs) override {
+    return answer(Errc::ok, {}, std::move(outputs));
+  }
   void fail(Errc code, std::string text) override { answer(code, std::move(text), {}); }
 
   // The step does not wait for this firing any more. False: its answer is already in the inbox.
@@ -48,9 +51,9 @@ class AsyncFiring final : public AsyncContext {
   }
 
  private:
-  void answer(Errc code, std::string text, std::vector<Tensor> outputs) {
+  bool answer(Errc code, std::string text, std::vector<Tensor> outputs) {
     bool expected = false;
-    if (!answered_.compare_exchange_strong(expected, true)) return;
+    if (!answered_.compare_exchange_strong(expected, true)) return false;
     auto arrival = std::make_unique<Arrival>();
     arrival->kind = Arrival::async;
     arrival->node = firing_index_;
@@ -60,6 +63,7 @@ class AsyncFiring final : public AsyncContext {
     ActivationPtr step = std::move(step_);
     if (begin_ns_) step->stage_.trace("wait", firing_index_, begin_ns_, info_.run);
     step->post(std::move(arrival));
+    return true;
   }
 
   ActivationPtr step_;

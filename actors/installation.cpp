@@ -7,6 +7,12 @@
 
 namespace troupe {
 
+Installation::Installation(Process& process, uint64_t session, uint32_t executable)
+    : process_(process),
+      session_(session),
+      executable_(executable),
+      resources_(process.resources().of(session)) {}
+
 std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t executable,
                                                  std::shared_ptr<const Graph> graph,
                                                  std::vector<Partition> partitions,
@@ -133,7 +139,9 @@ void Installation::run(const RunContext& info, Stage* fed,
   };
   // All are armed before the first one fires, so that a failure can cancel the others.
   std::vector<ActivationPtr> steps;
-  for (const auto& stage : stages_) steps.push_back(stage->begin(info, on_end));
+  RunContext context = info;
+  context.resources = resources();
+  for (const auto& stage : stages_) steps.push_back(stage->begin(context, on_end));
   for (size_t i = 0; i < steps.size(); ++i)
     if (stages_[i].get() == fed)
       for (const auto& [slot, value] : sources) steps[i]->set_source(slot, value);

@@ -41,18 +41,19 @@ class Installation : public std::enable_shared_from_this<Installation> {
   void cancel_all(Errc code, const std::string& text);
 
   const std::vector<std::shared_ptr<Stage>>& stages() const { return stages_; }
-  Stage* stage_on(const std::string& device) const;  // nullptr if there is none
+  Resources* resources() const { return resources_.get(); }  // what its steps keep
+  Stage* stage_on(const std::string& device) const;          // nullptr if there is none
   int64_t running() const;
   std::map<int32_t, EdgeCount> edge_counts() const;         // sent so far, by edge
   std::vector<std::string> waiting_for(int64_t run) const;  // nodes of all stages
 
  private:
-  Installation(Process& process, uint64_t session, uint32_t executable)
-      : process_(process), session_(session), executable_(executable) {}
+  Installation(Process& process, uint64_t session, uint32_t executable);
 
   Process& process_;
   const uint64_t session_;
   const uint32_t executable_;
+  const std::shared_ptr<Resources> resources_;
   std::vector<std::shared_ptr<Stage>> stages_;
 };
 

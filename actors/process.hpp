@@ -16,6 +16,7 @@
 #include "actors/services.hpp"
 #include "actors/trace.hpp"
 #include "devices/device.hpp"
+#include "devices/resources.hpp"
 #include "net/mesh.hpp"
 #include "net/net_thread.hpp"
 #include "troupe/session.hpp"
@@ -82,6 +83,7 @@ class Process {
   Tracer& tracer() { return tracer_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }
   ProcessServices& services() { return *services_; }
+  ResourceTable& resources() { return resources_; }
   Mesh* mesh() { return mesh_.get(); }
   const caf::actor& agent() const { return agent_; }
   caf::actor device_actor(const std::string& name) const;  // empty if it is not ours
@@ -127,6 +129,7 @@ class Process {
   std::unique_ptr<ProcessServices> services_;
   caf::actor agent_;
   std::vector<DeviceActor> device_actors_;
+  ResourceTable resources_;
   mutable std::mutex mutex_;  // guards the next
   std::vector<caf::actor> tracked_;
   const bool simulated_ = false;

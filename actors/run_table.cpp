@@ -126,6 +126,7 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
     context.step = next_step_of(*call.prepared, options.step);
   }
   context.parameters = process_.services().port(session_);
+  context.resources = live.local->resources();
   ActivationPtr step = stage.begin(context);
   for (size_t i = 0; i < feeds.size(); ++i)
     if (live.feed_slots[i] != Stage::kNoSlot) step->set_source(live.feed_slots[i], feeds[i]);

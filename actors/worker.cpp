@@ -112,6 +112,7 @@ std::map<int32_t, EdgeCount> WorkerState::uninstall(const Uninstall& m) {
   }
   sessions.erase(m.session);
   process->services().forget(m.session);
+  process->resources().forget(m.session);
   return {};
 }
 

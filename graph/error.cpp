@@ -43,6 +43,8 @@ const char* to_string(Errc code) {
       return "kernel_failed";
     case Errc::internal:
       return "internal";
+    case Errc::end_of_data:
+      return "end_of_data";
   }
   return "unknown";  // a code from a newer peer
 }
@@ -56,6 +58,7 @@ int exit_code(Errc code) {
     case Errc::invalid_argument:
       return 64;
     case Errc::bad_data:
+    case Errc::end_of_data:
       return 65;
     case Errc::peer_lost:
     case Errc::timeout:

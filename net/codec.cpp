@@ -161,7 +161,7 @@ bool Reader::boolean() {
 
 Errc Reader::errc() {
   const auto value = number<uint8_t>();
-  if (value > static_cast<uint8_t>(Errc::internal)) fail();
+  if (value > static_cast<uint8_t>(Errc::end_of_data)) fail();
   return good_ ? static_cast<Errc>(value) : Errc::ok;
 }
 

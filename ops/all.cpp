@@ -41,6 +41,7 @@ namespace troupe {
   OP(check_finite)                   \
   OP(cholesky)                       \
   OP(clip)                           \
+  OP(close_queue)                    \
   OP(concat)                         \
   OP(concat_gradient)                \
   OP(constant)                       \
@@ -54,6 +55,7 @@ namespace troupe {
   OP(cumprod)                        \
   OP(cumsum)                         \
   OP(depth_to_space)                 \
+  OP(dequeue)                        \
   OP(determinant)                    \
   OP(diag)                           \
   OP(diag_part)                      \
@@ -69,6 +71,7 @@ namespace troupe {
   OP(dynamic_stitch_gradient)        \
   OP(eigh)                           \
   OP(elu)                            \
+  OP(enqueue)                        \
   OP(equal)                          \
   OP(erf)                            \
   OP(erfc)                           \
@@ -137,6 +140,7 @@ namespace troupe {
   OP(pow)                            \
   OP(push_gradient)                  \
   OP(qr)                             \
+  OP(queue_size)                     \
   OP(random_gamma)                   \
   OP(random_int)                     \
   OP(random_normal)                  \

@@ -28,6 +28,7 @@ enum class Errc : uint8_t {
   io,                 // the operating system refused a file or a socket
   kernel_failed,      // a kernel threw more often than its restart intensity allows
   internal,           // a bug of ours
+  end_of_data,        // what is read from has ended: a closed queue has no more elements
 };
 
 // The name used in logs and messages, e.g. "peer_lost".

@@ -80,12 +80,15 @@ class ParameterPort {
                     Reply reply) = 0;
 };
 
+class Resources;  // what stateful ops keep between steps (devices/resources.hpp)
+
 // What every firing of one run shares.
 struct RunContext {
   int64_t run = 0;  // unique in a session: names the activation
   // The training step, or -1 outside training. Random numbers and pushes are keyed by it.
   int64_t step = -1;
   ParameterPort* parameters = nullptr;
+  Resources* resources = nullptr;
 };
 
 // Per-node state that a kernel keeps between firings: constants, cached primitives. Several firings
@@ -160,14 +163,16 @@ class KernelContext {
 };
 
 // One firing of a kernel that finishes later. It holds its inputs; `done` or `fail` is called once,
-// from any thread.
+// from any thread. Its step may end early, and does not wait for it any more then.
 class AsyncContext {
  public:
   virtual ~AsyncContext() = default;
   virtual const Tensor& input(int i) const = 0;
   virtual const Node& node() const = 0;
   virtual const RunContext& run() const = 0;
-  virtual void done(std::vector<Tensor> outputs) = 0;
+  virtual bool waits() const = 0;  // false: whatever it is told has no effect
+  // False: the step had ended, so nobody has the outputs.
+  virtual bool done(std::vector<Tensor> outputs) = 0;
   virtual void fail(Errc code, std::string text) = 0;
 };
 

@@ -1,0 +1,68 @@
+// Queues: tuples of tensors that wait between steps, in the memory of one process. Implemented in
+// ops/queue.cpp and in one file for each op.
+//
+// A queue begins to exist when the first of its ops runs, and ends with the session or the process
+// that it is in: what it held is lost then. Waiting for an element, or for room, holds no thread. A
+// step that is cancelled while it waits takes nothing and leaves nothing. Steps are served in the
+// order in which they came.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "troupe/graph.hpp"
+
+namespace troupe {
+
+enum class QueueKind : uint8_t {
+  fifo,      // first in, first out
+  shuffle,   // a random element, keyed by (seed, name, how many have left before)
+  priority,  // the smallest first component, which is i64[]; among equals the oldest element
+  padding,   // fifo; components may have sizes of -1, and several are padded with zeros at the end
+};
+const char* to_string(QueueKind kind);
+
+struct QueueOptions {
+  QueueKind kind = QueueKind::fifo;
+  int64_t capacity = 32;  // elements, >= 1; who puts in more waits
+  // shuffle: this many stay until the queue is closed, so that there is something to choose from.
+  int64_t min_after_dequeue = 0;  // in [0, capacity)
+  int64_t seed = 0;               // shuffle
+};
+
+// What the functions below need to know of a queue. A program may make it twice, with the same
+// name: it is the same queue if the rest is the same, too.
+struct Queue {
+  Graph* graph = nullptr;
+  std::string name;               // unique in a session and process
+  std::vector<TensorType> types;  // of an element's components
+  QueueOptions options;
+  std::string device;  // all its ops run there: that of the scope it was made in
+};
+
+// Throws: Error(invalid_argument) for options out of range, no components, sizes that are not known
+// (unless they are to be padded), or a priority queue whose first component is not i64[].
+Queue make_queue(Graph& graph, std::vector<TensorType> types, QueueOptions options = {},
+                 std::string_view name = "queue", Origin at = Origin::here());
+
+// Each of these gives the number of elements that it leaves in the queue, i64[].
+// One element. Fails the step with Errc::cancelled if the queue is closed.
+Output enqueue(const Queue& queue, const std::vector<Output>& element, Origin at = Origin::here());
+// One element for each row: components [n, ...]. All of them or, if the step ends early, none.
+Output enqueue_many(const Queue& queue, const std::vector<Output>& elements,
+                    Origin at = Origin::here());
+// No enqueue after this, and once what is there has left, no dequeue: Errc::end_of_data. What waits
+// for room is put in all the same, or fails with Errc::cancelled if `cancel_pending`.
+Output close_queue(const Queue& queue, bool cancel_pending = false, Origin at = Origin::here());
+Output queue_size(const Queue& queue, Origin at = Origin::here());
+
+// The components of one element. Fails the step with Errc::end_of_data if the queue is closed and
+// has none.
+std::vector<Output> dequeue(const Queue& queue, Origin at = Origin::here());
+// `count` elements, stacked: [count, ...]. Waits until there are as many.
+std::vector<Output> dequeue_many(const Queue& queue, int64_t count, Origin at = Origin::here());
+// The same, [-1, ...]; of a closed queue the last elements, at least one.
+std::vector<Output> dequeue_up_to(const Queue& queue, int64_t count, Origin at = Origin::here());
+
+}  // namespace troupe

@@ -1,0 +1,117 @@
+// What the queue ops share: the queue itself, how its description stands in a node's attributes,
+// and how their kernels find it.
+//
+// A QueueState decides, a plain state machine; it is called under the mutex of its QueueResource.
+#pragma once
+
+#include <deque>
+#include <mutex>
+#include <set>
+
+#include "devices/resources.hpp"
+#include "ops/node.hpp"
+#include "troupe/op.hpp"
+#include "troupe/ops/queues.hpp"
+
+namespace troupe {
+
+using QueueElement = std::vector<Tensor>;  // one tensor for each component
+
+// Who waits for the queue: the firing of an op. Its step may have ended meanwhile.
+class QueueWaiter {
+ public:
+  virtual ~QueueWaiter() = default;
+  virtual bool waits() const = 0;  // false: nothing may be given to it
+  // False: its step had ended, and nothing was taken. Throws: what making the outputs throws.
+  virtual bool accept(std::vector<Tensor> outputs) = 0;
+  virtual void fail(Errc code, const std::string& text) = 0;
+};
+
+class QueueState {
+ public:
+  explicit QueueState(Queue queue) : queue_(std::move(queue)) {}
+
+  const Queue& queue() const { return queue_; }
+  int64_t size() const { return static_cast<int64_t>(elements_.size()); }
+
+  // Puts all of `elements` in as soon as there is room, each as one; tells `who` the size.
+  void enqueue(std::vector<QueueElement> elements, std::shared_ptr<QueueWaiter> who);
+  // Gives `who` the components of `count` elements, stacked if `stacked`. partial: fewer, but at
+  // least one, if the queue is closed.
+  struct Wish {
+    int64_t count = 1;
+    bool stacked = false;
+    bool partial = false;
+  };
+  void dequeue(const Wish& wish, std::shared_ptr<QueueWaiter> who);
+  void close(bool cancel_pending);
+  void end();  // fails all who wait
+
+ private:
+  struct Numbered {
+    uint64_t number;  // in the order of arrival
+    QueueElement element;
+  };
+  struct Putting {
+    std::vector<QueueElement> elements;
+    std::shared_ptr<QueueWaiter> who;
+  };
+  struct Taking {
+    Wish wish;
+    std::shared_ptr<QueueWaiter> who;
+  };
+
+  void settle();  // serves whoever can be served
+  bool put_next();
+  bool take_next();
+  std::vector<size_t> choose(int64_t count) const;  // positions in elements_, in their order
+  std::vector<Tensor> outputs_of(const std::vector<size_t>& chosen, const Wish& wish) const;
+  Tensor stack(const std::vector<size_t>& chosen, size_t component) const;
+  std::string named() const { return "the queue " + queue_.name; }
+
+  const Queue queue_;
+  std::deque<Numbered> elements_;
+  std::deque<Putting> putting_;
+  std::deque<Taking> taking_;
+  uint64_t entered_ = 0, left_ = 0;  // elements so far
+  bool closed_ = false;
+};
+
+class QueueResource final : public Resource {
+ public:
+  explicit QueueResource(Queue queue) : state_(std::move(queue)) {}
+  void end() override {
+    with([](QueueState& state) { state.end(); });
+  }
+  template <class F>
+  void with(const F& f) {
+    std::lock_guard lock(mutex_);
+    f(state_);
+  }
+
+ private:
+  std::mutex mutex_;
+  QueueState state_;
+};
+
+// ---- the description in attributes ----
+
+std::vector<AttrSpec> queue_attrs(std::vector<AttrSpec> more = {});
+Queue queue_of(const Node& node);  // Throws: InternalError for attributes that say nothing
+// Throws: Error from ctx for a description that make_queue() would refuse.
+void check_queue(const InferContext& ctx);
+// A node of that queue, where its ops run.
+Output add_queue_node(const Queue& queue, std::string_view op, std::vector<Output> inputs,
+                      Attrs attrs, Origin at);
+
+std::vector<DType> infer_size_dtype(const InferContext& ctx);  // of the ops whose output is the
+std::vector<Shape> infer_size_shape(const InferContext& ctx);  // number of elements
+
+// ---- kernels ----
+
+// Calls f(queue) for the queue of a firing, or fails it.
+void with_queue(const std::shared_ptr<AsyncContext>& ctx,
+                const std::function<void(QueueState&)>& f);
+std::shared_ptr<QueueWaiter> waiter_of(const std::shared_ptr<AsyncContext>& ctx);
+
+}  // namespace troupe
