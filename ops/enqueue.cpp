@@ -54,7 +54,7 @@ std::vector<QueueElement> elements_of(const AsyncContext& ctx, const Queue& queu
     const Shape one(std::vector<int64_t>(all.begin() + 1, all.end()));
     if (all[0] != count || !wanted.accepts(one)) throw refuse();
     for (int64_t row = 0; row < count; ++row)
-      elements[static_cast<size_t>(row)].push_back(input.rows(row, row + 1).reshaped(one));
+      elements[static_cast<size_t>(row)].push_back(row_of(input, row));
   }
   return elements;
 }

@@ -78,7 +78,10 @@ bool QueueState::put_next() {
   Putting put = std::move(putting_.front());
   putting_.pop_front();
   if (!put.who->accept({Tensor::scalar(size() + more)})) return true;
-  for (QueueElement& element : put.elements) elements_.push_back({entered_++, std::move(element)});
+  for (QueueElement& element : put.elements) {
+    elements_.push_back({entered_++, std::move(element)});
+    if (kind() == QueueKind::priority) std::push_heap(elements_.begin(), elements_.end(), is_later);
+  }
   return true;
 }
 
@@ -101,49 +104,67 @@ bool QueueState::take_next() {
   const std::vector<size_t> chosen = choose(count);
   const auto who = std::move(taking_.front().who);
   taking_.pop_front();
+  bool taken = false;
   try {
-    if (!who->accept(outputs_of(chosen, wish))) return true;
+    taken = who->accept(outputs_of(chosen, wish));
   } catch (const Error& e) {
     who->fail(e.code(), e.what());
-    return true;
   }
-  left_ += chosen.size();
-  std::vector<size_t> places = chosen;
-  std::sort(places.rbegin(), places.rend());
-  for (const size_t place : places)
-    elements_.erase(elements_.begin() + static_cast<std::ptrdiff_t>(place));
+  taken ? remove(count) : keep(count);
   return true;
 }
 
-std::vector<size_t> QueueState::choose(int64_t count) const {
-  std::vector<size_t> order(elements_.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  if (queue_.options.kind == QueueKind::priority) {
-    const auto rank = [&](size_t i) {
-      return std::pair{elements_[i].element[0].item<int64_t>(), elements_[i].number};
-    };
-    std::partial_sort(order.begin(), order.begin() + count, order.end(),
-                      [&](size_t a, size_t b) { return rank(a) < rank(b); });
-  } else if (queue_.options.kind == QueueKind::shuffle) {
-    // The first steps of a Fisher-Yates shuffle (Durstenfeld, CACM 7, 1964).
-    const RandomStream random(queue_.options.seed, queue_.name, 0, 0);
-    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-      const auto words = random.block(left_ + i);
+// Brings `count` elements to one end; returns where they are, in the order in which they leave.
+std::vector<size_t> QueueState::choose(int64_t count) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    const size_t left = elements_.size() - i;
+    if (kind() == QueueKind::shuffle) {  // Durstenfeld's (CACM 7, 1964), from the end
+      const auto words = RandomStream(queue_.options.seed, queue_.name, 0, 0).block(left_ + i);
       const uint64_t draw = uint64_t{words[0]} << 32 | words[1];
-      std::swap(order[i], order[i + draw % (order.size() - i)]);
+      std::swap(elements_[draw % left], elements_[left - 1]);
+    } else if (kind() == QueueKind::priority) {
+      std::pop_heap(elements_.begin(), elements_.end() - static_cast<ptrdiff_t>(i), is_later);
     }
+    places.push_back(from_front() ? i : left - 1);
   }
-  order.resize(static_cast<size_t>(count));
-  return order;
+  return places;
+}
+
+// What was chosen stays, or goes.
+void QueueState::keep(int64_t count) {
+  if (kind() == QueueKind::priority)
+    for (int64_t i = count; i-- > 0;)
+      std::push_heap(elements_.begin(), elements_.end() - static_cast<ptrdiff_t>(i), is_later);
+}
+void QueueState::remove(int64_t count) {
+  left_ += static_cast<uint64_t>(count);
+  if (from_front())
+    elements_.erase(elements_.begin(), elements_.begin() + count);
+  else
+    elements_.erase(elements_.end() - count, elements_.end());
+}
+
+bool QueueState::is_later(const Numbered& a, const Numbered& b) {
+  const auto rank = [](const Numbered& e) {
+    return std::pair{e.element[0].item<int64_t>(), e.number};
+  };
+  return rank(a) > rank(b);
 }
 
 std::vector<Tensor> QueueState::outputs_of(const std::vector<size_t>& chosen,
                                            const Wish& wish) const {
   if (!wish.stacked) return elements_[chosen[0]].element;
   std::vector<Tensor> outputs;
-  for (size_t c = 0; c < queue_.types.size(); ++c) outputs.push_back(stack(chosen, c));
+  for (size_t c = 0; c < queue_.types.size(); ++c) {
+    std::vector<const Tensor*> parts;
+    for (const size_t i : chosen) parts.push_back(&elements_[i].element[c]);
+    outputs.push_back(stack_padded(parts));
+  }
   return outputs;
 }
+
+namespace {
 
 // Copies `from` into the corner of `to`, whose sizes are at least as large.
 void copy_corner(const char* from, std::span<const int64_t> sizes, char* to,
@@ -166,32 +187,34 @@ void copy_corner(const char* from, std::span<const int64_t> sizes, char* to,
                 element_bytes);
 }
 
-// The component of the chosen elements as one tensor, padded to the largest of each size.
-Tensor QueueState::stack(const std::vector<size_t>& chosen, size_t component) const {
-  const DType dtype = queue_.types[component].dtype;
-  const auto part = [&](size_t i) -> const Tensor& {
-    return elements_[chosen[i]].element[component];
-  };
-  Shape row = part(0).shape();
-  for (size_t i = 1; i < chosen.size(); ++i)
-    for (int d = 0; d < row.ndim(); ++d) row.set(d, std::max(row[d], part(i).dim(d)));
+}  // namespace
+
+Tensor stack_padded(const std::vector<const Tensor*>& parts) {
+  const DType dtype = parts[0]->dtype();
+  Shape row = parts[0]->shape();
+  for (const Tensor* part : parts)
+    for (int d = 0; d < row.ndim(); ++d) row.set(d, std::max(row[d], part->dim(d)));
   std::vector<int64_t> sizes(row.begin(), row.end());
-  sizes.insert(sizes.begin(), static_cast<int64_t>(chosen.size()));
+  sizes.insert(sizes.begin(), static_cast<int64_t>(parts.size()));
   Tensor out = Tensor::zeros(dtype, Shape(sizes));
   char* to = static_cast<char*>(out.mutable_raw());
   const int64_t row_bytes = row.size() * size_of(dtype);
-  for (size_t i = 0; i < chosen.size(); ++i, to += row_bytes)
-    if (const Shape shape = part(i).shape(); shape.size() > 0)
-      copy_corner(static_cast<const char*>(part(i).raw()), shape.dims(), to, row.dims(),
+  for (const Tensor* part : parts) {
+    if (const Shape shape = part->shape(); shape.size() > 0)
+      copy_corner(static_cast<const char*>(part->raw()), shape.dims(), to, row.dims(),
                   size_of(dtype));
+    to += row_bytes;
+  }
   return out;
+}
+
+Tensor row_of(const Tensor& rows, int64_t row) {
+  const Shape all = rows.shape();
+  return rows.rows(row, row + 1).reshaped(Shape(std::vector<int64_t>(all.begin() + 1, all.end())));
 }
 
 // ---- the description in attributes ----
 
-namespace {
-
-// The components, one after the other: dtype, number of dimensions, sizes.
 std::vector<int64_t> types_to_integers(const std::vector<TensorType>& types) {
   std::vector<int64_t> out;
   for (const TensorType& type : types) {
@@ -220,6 +243,8 @@ std::optional<std::vector<TensorType>> types_from_integers(const std::vector<int
   }
   return types;
 }
+
+namespace {
 
 // What is wrong with a queue; empty: nothing.
 std::string fault_of(const Queue& queue) {
@@ -349,15 +374,16 @@ std::shared_ptr<QueueWaiter> waiter_of(const std::shared_ptr<AsyncContext>& ctx)
   return std::make_shared<FiringWaiter>(ctx);
 }
 
+Resources& resources_of(const AsyncContext& ctx) {
+  if (Resources* resources = ctx.run().resources) return *resources;
+  throw Error(Errc::invalid_argument, describe(ctx.node()),
+              ": this run keeps nothing between steps; run the graph through a Session");
+}
+
 void with_queue(const std::shared_ptr<AsyncContext>& ctx,
                 const std::function<void(QueueState&)>& f) {
   const Queue wanted = queue_of(ctx->node());
-  Resources* resources = ctx->run().resources;
-  if (!resources)
-    return ctx->fail(Errc::invalid_argument, describe(ctx->node()) +
-                                                 ": this run keeps nothing between steps; run the "
-                                                 "graph through a Session");
-  const auto resource = resources->get<QueueResource>(
+  const auto resource = resources_of(*ctx).get<QueueResource>(
       "queue " + wanted.name, [&] { return std::make_shared<QueueResource>(wanted); });
   resource->with([&](QueueState& state) {
     if (!same_queue(state.queue(), wanted))

@@ -64,12 +64,17 @@ class QueueState {
   void settle();  // serves whoever can be served
   bool put_next();
   bool take_next();
-  std::vector<size_t> choose(int64_t count) const;  // positions in elements_, in their order
+  QueueKind kind() const { return queue_.options.kind; }
+  bool from_front() const { return kind() == QueueKind::fifo || kind() == QueueKind::padding; }
+  static bool is_later(const Numbered& a, const Numbered& b);
+  std::vector<size_t> choose(int64_t count);
+  void keep(int64_t count);
+  void remove(int64_t count);
   std::vector<Tensor> outputs_of(const std::vector<size_t>& chosen, const Wish& wish) const;
-  Tensor stack(const std::vector<size_t>& chosen, size_t component) const;
   std::string named() const { return "the queue " + queue_.name; }
 
   const Queue queue_;
+  // In the order of arrival; priority: a heap, the first to leave in front; shuffle: in no order.
   std::deque<Numbered> elements_;
   std::deque<Putting> putting_;
   std::deque<Taking> taking_;
@@ -107,11 +112,23 @@ Output add_queue_node(const Queue& queue, std::string_view op, std::vector<Outpu
 std::vector<DType> infer_size_dtype(const InferContext& ctx);  // of the ops whose output is the
 std::vector<Shape> infer_size_shape(const InferContext& ctx);  // number of elements
 
+// The types of components, one after the other: dtype, number of dimensions, sizes. Back: nothing
+// for numbers that do not say types.
+std::vector<int64_t> types_to_integers(const std::vector<TensorType>& types);
+std::optional<std::vector<TensorType>> types_from_integers(const std::vector<int64_t>& numbers);
+
 // ---- kernels ----
 
 // Calls f(queue) for the queue of a firing, or fails it.
 void with_queue(const std::shared_ptr<AsyncContext>& ctx,
                 const std::function<void(QueueState&)>& f);
 std::shared_ptr<QueueWaiter> waiter_of(const std::shared_ptr<AsyncContext>& ctx);
+// What the steps of this firing's session keep. Throws: Error(invalid_argument) outside a session.
+Resources& resources_of(const AsyncContext& ctx);
+// Row `row` of [n, ...], without a copy.
+Tensor row_of(const Tensor& rows, int64_t row);
+// Tensors of one dtype and number of dimensions, stacked: [n, ...]; zeros where one is smaller than
+// the largest. Requires: there is one.
+Tensor stack_padded(const std::vector<const Tensor*>& parts);
 
 }  // namespace troupe
