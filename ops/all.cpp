@@ -21,6 +21,8 @@ namespace troupe {
   OP(atan2)                          \
   OP(atanh)                          \
   OP(band_part)                      \
+  OP(barrier_insert)                 \
+  OP(barrier_take)                   \
   OP(batch_norm)                     \
   OP(batch_norm_gradient)            \
   OP(batch_norm_inference)           \
@@ -41,6 +43,7 @@ namespace troupe {
   OP(check_finite)                   \
   OP(cholesky)                       \
   OP(clip)                           \
+  OP(close_barrier)                  \
   OP(close_queue)                    \
   OP(concat)                         \
   OP(concat_gradient)                \

@@ -4,35 +4,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/support/op_cases.hpp"
+#include "tests/support/queue_waiter.hpp"
 
 namespace troupe {
 namespace {
-
-struct Waiter final : QueueWaiter {
-  bool waits() const override { return wanted && !answered; }
-  bool accept(std::vector<Tensor> given) override {
-    if (!waits()) return false;
-    answered = true;
-    outputs = std::move(given);
-    return true;
-  }
-  void fail(Errc with, const std::string& why) override {
-    if (!waits()) return;
-    answered = true;
-    code = with;
-    text = why;
-  }
-  int64_t number() const { return outputs.at(0).item<int64_t>(); }
-
-  bool wanted = true, answered = false;
-  std::vector<Tensor> outputs;
-  Errc code = Errc::ok;
-  std::string text;
-};
-using WaiterPtr = std::shared_ptr<Waiter>;
 
 Queue described(QueueOptions options, std::vector<TensorType> types = {{DType::i64, {}}}) {
   Graph graph;
@@ -106,6 +85,30 @@ TEST_CASE("a step that has ended takes nothing and leaves nothing") {
   CHECK(take(queue)->number() == 1);
   CHECK(take(queue)->number() == 2);
   CHECK(queue.size() == 0);
+}
+
+TEST_CASE("what a step refuses that ends just then stays in its place") {
+  const auto take_refusing = [](QueueState& queue) {
+    const auto who = std::make_shared<Waiter>();
+    who->ends_when_told = true;
+    queue.dequeue({.count = 2, .stacked = true}, who);
+    CHECK(who->outputs.empty());
+  };
+  QueueState fifo(described({}));
+  put(fifo, {1, 2, 3});
+  take_refusing(fifo);
+  CHECK(numbers_of(take(fifo, {.count = 3, .stacked = true})->outputs[0]) == Numbers{1, 2, 3});
+  QueueState ranked(described({.kind = QueueKind::priority}));
+  put(ranked, {3, 1, 2, 5, 4});
+  take_refusing(ranked);
+  CHECK(numbers_of(take(ranked, {.count = 5, .stacked = true})->outputs[0]) ==
+        Numbers{1, 2, 3, 4, 5});
+  QueueState shuffled(described({.kind = QueueKind::shuffle}));
+  put(shuffled, {1, 2, 3});
+  take_refusing(shuffled);
+  Numbers all = numbers_of(take(shuffled, {.count = 3, .stacked = true})->outputs[0]);
+  std::sort(all.begin(), all.end());
+  CHECK(all == Numbers{1, 2, 3});
 }
 
 TEST_CASE("a closed queue gives what it has, and then its end") {

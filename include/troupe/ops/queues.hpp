@@ -65,4 +65,31 @@ std::vector<Output> dequeue_many(const Queue& queue, int64_t count, Origin at = 
 // The same, [-1, ...]; of a closed queue the last elements, at least one.
 std::vector<Output> dequeue_up_to(const Queue& queue, int64_t count, Origin at = Origin::here());
 
+// A barrier: elements whose components come one by one, each under the element's key. An element
+// leaves when all of its components are there; those that were begun first leave first.
+struct Barrier {
+  Graph* graph = nullptr;
+  std::string name;  // unique in a session and process
+  std::vector<TensorType> types;
+  int64_t capacity = 0;
+  std::string device;
+};
+
+// `capacity`: how many elements there may be, complete or not; who begins one more waits. Throws:
+// Error(invalid_argument) as make_queue() does.
+Barrier make_barrier(Graph& graph, std::vector<TensorType> types, int64_t capacity = 1024,
+                     std::string_view name = "barrier", Origin at = Origin::here());
+// Component number `component` of the elements of `keys`, i64[n]: values [n, ...]. Gives the number
+// of complete elements, i64[]. Fails the step with Errc::invalid_argument for a component that its
+// element has already, and with Errc::cancelled for a new key if the barrier is closed.
+Output barrier_insert(const Barrier& barrier, int64_t component, Output keys, Output values,
+                      Origin at = Origin::here());
+// The keys, i64[count], and components, [count, ...], of complete elements. Waits until there are
+// as many; fails with Errc::end_of_data if the barrier is closed and there will not be.
+std::vector<Output> barrier_take(const Barrier& barrier, int64_t count, Origin at = Origin::here());
+// No new keys after this; elements that were begun can still be completed, or go, and with them who
+// waits for room, if `cancel_pending`. Gives the number of complete elements, i64[].
+Output close_barrier(const Barrier& barrier, bool cancel_pending = false,
+                     Origin at = Origin::here());
+
 }  // namespace troupe

@@ -1,0 +1,85 @@
+// What the barrier ops share: the barrier itself, and its description in a node's attributes. As in
+// ops/queue.hpp, a BarrierState decides and a BarrierResource is found by name.
+#pragma once
+
+#include <map>
+
+#include "ops/queue.hpp"
+
+namespace troupe {
+
+class BarrierState {
+ public:
+  explicit BarrierState(Barrier barrier) : barrier_(std::move(barrier)) {}
+
+  const Barrier& barrier() const { return barrier_; }
+  int64_t ready() const { return static_cast<int64_t>(ready_.size()); }
+  // Components `values` of the elements `keys`; all of them, or, if it fails, none.
+  void insert(size_t component, std::vector<int64_t> keys, std::vector<Tensor> values,
+              std::shared_ptr<QueueWaiter> who);
+  void take(int64_t count, std::shared_ptr<QueueWaiter> who);
+  void close(bool cancel_pending);
+  void end();
+
+ private:
+  struct Entry {
+    uint64_t number;  // in the order in which they were begun
+    size_t missing;
+    QueueElement parts;
+  };
+  struct Inserting {
+    size_t component;
+    std::vector<int64_t> keys;
+    std::vector<Tensor> values;
+    std::shared_ptr<QueueWaiter> who;
+  };
+  struct Taking {
+    int64_t count;
+    std::shared_ptr<QueueWaiter> who;
+  };
+  enum class Fit : uint8_t { now, later, never };
+
+  Fit fits(const Inserting& insert) const;  // never: `who` has been told why
+  void put(Inserting insert);
+  void settle();
+  bool insert_waiting();
+  bool take_next();
+  bool may_complete() const { return !closed_ || !begun_.empty() || !inserting_.empty(); }
+
+  const Barrier barrier_;
+  std::map<int64_t, Entry> begun_;                              // by key
+  std::map<uint64_t, std::pair<int64_t, QueueElement>> ready_;  // by number: key, components
+  std::deque<Inserting> inserting_;                             // wait for room
+  std::deque<Taking> taking_;
+  uint64_t entered_ = 0;
+  bool closed_ = false;
+};
+
+class BarrierResource final : public Resource {
+ public:
+  explicit BarrierResource(Barrier barrier) : state_(std::move(barrier)) {}
+  void end() override {
+    with([](BarrierState& state) { state.end(); });
+  }
+  template <class F>
+  void with(const F& f) {
+    std::lock_guard lock(mutex_);
+    f(state_);
+  }
+
+ private:
+  std::mutex mutex_;
+  BarrierState state_;
+};
+
+std::vector<AttrSpec> barrier_attrs(std::vector<AttrSpec> more = {});
+Barrier barrier_of(const Node& node);  // Throws: InternalError for attributes that say nothing
+// Throws: Error from ctx for a description that make_barrier() would refuse.
+void check_barrier(const InferContext& ctx);
+Output add_barrier_node(const Barrier& barrier, std::string_view op, std::vector<Output> inputs,
+                        Attrs attrs, Origin at);
+// Calls f(barrier) for the barrier of a firing, or fails it.
+void with_barrier(const std::shared_ptr<AsyncContext>& ctx,
+                  const std::function<void(BarrierState&)>& f);
+
+}  // namespace troupe
