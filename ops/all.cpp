@@ -53,6 +53,8 @@ namespace troupe {
   OP(conv2d_input_gradient)          \
   OP(cos)                            \
   OP(cosh)                           \
+  OP(crop_images)                    \
+  OP(crop_images_gradient)           \
   OP(ctc_loss)                       \
   OP(ctc_loss_gradient)              \
   OP(cumprod)                        \
@@ -94,6 +96,7 @@ namespace troupe {
   OP(greater_equal)                  \
   OP(group)                          \
   OP(hard_sigmoid)                   \
+  OP(hsv_to_rgb)                     \
   OP(hypot)                          \
   OP(identity)                       \
   OP(in_top_k)                       \
@@ -141,6 +144,7 @@ namespace troupe {
   OP(parameter)                      \
   OP(placeholder)                    \
   OP(pow)                            \
+  OP(print)                          \
   OP(push_gradient)                  \
   OP(qr)                             \
   OP(queue_size)                     \
@@ -166,8 +170,11 @@ namespace troupe {
   OP(repeat_gradient)                \
   OP(reshape)                        \
   OP(reshape_like)                   \
+  OP(resize)                         \
+  OP(resize_gradient)                \
   OP(reverse)                        \
   OP(reverse_sequence)               \
+  OP(rgb_to_hsv)                     \
   OP(right_shift)                    \
   OP(rms_norm)                       \
   OP(rms_norm_gradient)              \

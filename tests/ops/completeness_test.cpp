@@ -16,8 +16,15 @@ namespace {
 
 // Ops that no table can hold, and where they are tested instead.
 const std::map<std::string, std::string> kElsewhere = {
+    {"BarrierInsert", "waits between steps: tests/ops/barrier_test.cpp"},
+    {"BarrierTake", "waits between steps: tests/ops/barrier_test.cpp"},
+    {"CloseBarrier", "waits between steps: tests/ops/barrier_test.cpp"},
+    {"CloseQueue", "waits between steps: tests/ops/queue_test.cpp"},
+    {"Dequeue", "waits between steps: tests/ops/queue_test.cpp"},
+    {"Enqueue", "waits between steps: tests/ops/queue_test.cpp"},
     {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
     {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
+    {"QueueSize", "waits between steps: tests/ops/queue_test.cpp"},
     {"Unique", "shapes depend on values: tests/ops/unique_test.cpp"},
 };
 

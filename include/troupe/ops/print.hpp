@@ -1,0 +1,20 @@
+// Print: a look at a value while a graph runs. Implemented in ops/print.cpp.
+#pragma once
+
+#include <string_view>
+
+#include "troupe/graph.hpp"
+
+namespace troupe {
+
+struct PrintOptions {
+  int64_t every = 1;      // a line for the first of so many firings
+  int64_t most = -1;      // lines in the life of the node in a process; -1: no limit
+  int64_t elements = 10;  // how many elements are shown
+};
+// x itself; whoever reads the result makes it print a line on the stderr of the process it runs in:
+// "loss: node=Print run=7 step=3 type=f32[] values=[0.25]".
+Output print(Output x, std::string_view text, PrintOptions options = {},
+             Origin at = Origin::here());
+
+}  // namespace troupe
