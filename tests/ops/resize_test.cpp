@@ -23,7 +23,8 @@ constexpr auto kHalf = ResizeSampling::half_pixel;
 constexpr auto kCorners = ResizeSampling::align_corners;
 constexpr auto kAsymmetric = ResizeSampling::asymmetric;
 
-Tensor image() { return values({1, 2, 3, 1}, {1, 2, 4, 8, 16, 32}); }
+// No integers: bilinear is between floats.
+Tensor image() { return values({1, 2, 3, 1}, {0.5, 1, 2, 4, 8, 16}); }
 
 OpCases cases() {
   const auto case_of = [](std::string name, Tensor x, Attrs attrs, Tensor y) {
@@ -36,20 +37,21 @@ OpCases cases() {
   };
   OpCases table;
   table.values = {
-      case_of(
-          "bilinear, half pixels", image(), to(3, 5, kBilinear, kHalf),
-          values({1, 3, 5, 1}, {1, 1.4, 2, 3.2, 4, 4.5, 6.3, 9, 14.4, 18, 8, 11.2, 16, 25.6, 32})),
+      case_of("bilinear, half pixels", image(), to(3, 5, kBilinear, kHalf),
+              values({1, 3, 5, 1},
+                     {0.5, 0.7, 1, 1.6, 2, 2.25, 3.15, 4.5, 7.2, 9, 4, 5.6, 8, 12.8, 16})),
       case_of("bilinear, fewer pixels", image(), to(1, 2, kBilinear, kHalf),
-              values({1, 1, 2, 1}, {5.625, 15.75})),
-      case_of("bilinear, corners", image(), to(3, 5, kBilinear, kCorners),
-              values({1, 3, 5, 1}, {1, 1.5, 2, 3, 4, 4.5, 6.75, 9, 13.5, 18, 8, 12, 16, 24, 32})),
+              values({1, 1, 2, 1}, {2.8125, 7.875})),
+      case_of(
+          "bilinear, corners", image(), to(3, 5, kBilinear, kCorners),
+          values({1, 3, 5, 1}, {0.5, 0.75, 1, 1.5, 2, 2.25, 3.375, 4.5, 6.75, 9, 4, 6, 8, 12, 16})),
       case_of("bilinear, one row between corners", image(), to(1, 2, kBilinear, kCorners),
-              values({1, 1, 2, 1}, {1, 4})),
+              values({1, 1, 2, 1}, {0.5, 2})),
       case_of("bilinear, asymmetric", image(), to(2, 2, kBilinear, kAsymmetric),
-              values({1, 2, 2, 1}, {1, 3, 8, 24})),
+              values({1, 2, 2, 1}, {0.5, 1.5, 4, 12})),
       case_of("nearest, twice as large", image(), to(4, 6, kNearest, kHalf),
-              values({1, 4, 6, 1}, {1, 1, 2,  2,  4,  4,  1, 1, 2,  2,  4,  4,
-                                    8, 8, 16, 16, 32, 32, 8, 8, 16, 16, 32, 32})),
+              values({1, 4, 6, 1}, {0.5, 0.5, 1, 1, 2,  2,  0.5, 0.5, 1, 1, 2,  2,
+                                    4,   4,   8, 8, 16, 16, 4,   4,   8, 8, 16, 16})),
       case_of("nearest, half as large", iota({1, 4, 4, 1}), to(2, 2, kNearest, kHalf),
               values({1, 2, 2, 1}, {5, 7, 13, 15})),
       case_of("nearest, asymmetric", iota({1, 4, 4, 1}), to(2, 2, kNearest, kAsymmetric),
@@ -59,20 +61,33 @@ OpCases cases() {
       case_of("channels and images stay apart", iota({2, 1, 2, 2}), to(1, 4, kNearest, kHalf),
               values({2, 1, 4, 2}, {0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7})),
       case_of("the same size", image(), to(2, 3, kBilinear, kHalf), image()),
-      case_of("no images", zeros({0, 2, 3, 1}), to(4, 4, kBilinear, kHalf), zeros({0, 4, 4, 1})),
+      case_of("no images", zeros({0, 2, 3, 1}), to(4, 4, kNearest, kHalf), zeros({0, 4, 4, 1})),
   };
+  const Tensor halves = values({1, 1, 3, 1}, {1, 2, 4}), pair = zeros({1, 1, 2, 1});
   table.values.push_back({.name = "halves go back to the two they were made of",
                           .op = "ResizeGradient",
-                          .inputs = {values({1, 1, 3, 1}, {1, 2, 4}), zeros({1, 1, 2, 1})},
+                          .inputs = {halves, pair},
                           .attrs = form(kBilinear, kCorners),
                           .expected = {values({1, 1, 2, 1}, {2, 5})},
+                          .smooth = false});
+  // Its own gradient needs to know the height and width of dy.
+  table.values.push_back({.name = "halves of known sizes",
+                          .op = "ResizeGradient",
+                          .inputs = {halves, pair},
+                          .expected = {values({1, 1, 2, 1}, {2, 5})},
+                          .build =
+                              [](Graph&, const std::vector<Output>& in) {
+                                return std::vector{resize_gradient(reshape(in[0], {1, 1, 3, 1}),
+                                                                   reshape(in[1], {1, 1, 2, 1}),
+                                                                   {kBilinear, kCorners})};
+                              },
                           .twice = false});
   table.values.push_back({.name = "what was repeated is added",
                           .op = "ResizeGradient",
-                          .inputs = {iota({1, 2, 4, 1}), zeros({1, 1, 2, 1})},
+                          .inputs = {iota({1, 2, 4, 1}), pair},
                           .attrs = form(kNearest, kHalf),
                           .expected = {values({1, 1, 2, 1}, {10, 18})},
-                          .twice = false});
+                          .smooth = false});
   table.errors = {
       {.op = "Resize",
        .inputs = {zeros({2, 3})},
@@ -87,7 +102,7 @@ OpCases cases() {
        .attrs = to(2, 2, kNearest, kHalf),
        .message = "cannot make pixels of none"},
       {.op = "Resize",
-       .inputs = {i32(image())},
+       .inputs = {i32(iota({1, 2, 3, 1}))},
        .attrs = to(2, 2, kBilinear, kHalf),
        .message = "cast them, or take the nearest"},
       {.op = "Resize",
@@ -96,15 +111,15 @@ OpCases cases() {
        .message = "got 7"},
       {.op = "ResizeGradient",
        .inputs = {zeros({2, 1, 1, 1}), image()},
-       .attrs = form(kBilinear, kHalf),
+       .attrs = form(kBilinear, kCorners),
        .message = "other images or channels"},
       {.op = "ResizeGradient",
-       .inputs = {i32(image()), i32(image())},
-       .attrs = form(kBilinear, kHalf),
+       .inputs = {i32(iota({1, 2, 3, 1})), i32(iota({1, 2, 3, 1}))},
+       .attrs = form(kBilinear, kCorners),
        .message = "has no kernel for i32"},
       {.op = "ResizeGradient",
        .inputs = {zeros({3}), image()},
-       .attrs = form(kBilinear, kHalf),
+       .attrs = form(kBilinear, kCorners),
        .message = "wants dy [batch, height, width, channels]"},
   };
   return table;
