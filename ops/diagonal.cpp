@@ -22,7 +22,7 @@ void cpu(KernelContext& ctx) {
   const int64_t element = size_of(x.dtype());
   Tensor& y = ctx.output(0, walk.shape);
   if (y.size() == 0) return;
-  copy_strided(element, walk.shape, static_cast<const char*>(x.raw()) + walk.first * element,
+  copy_strided(ctx, element, walk.shape, static_cast<const char*>(x.raw()) + walk.first * element,
                walk.strides, y.mutable_raw(), dense_strides(walk.shape));
 }
 

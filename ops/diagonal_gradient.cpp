@@ -35,7 +35,7 @@ void cpu(KernelContext& ctx) {
   if (dx.size() == 0) return;
   std::memset(dx.mutable_raw(), 0, static_cast<size_t>(dx.byte_size()));
   if (dy.size() == 0) return;
-  copy_strided(element, walk.shape, dy.raw(), dense_strides(walk.shape),
+  copy_strided(ctx, element, walk.shape, dy.raw(), dense_strides(walk.shape),
                static_cast<char*>(dx.mutable_raw()) + walk.first * element, walk.strides);
 }
 

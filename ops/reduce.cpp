@@ -64,7 +64,7 @@ ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes) {
       order.set(to++, shape[d]);
     }
   view.copy = ctx.scratch(x.dtype(), order);
-  copy_strided(size_of(x.dtype()), order, x.raw(), walked, view.copy.mutable_raw(),
+  copy_strided(ctx, size_of(x.dtype()), order, x.raw(), walked, view.copy.mutable_raw(),
                dense_strides(order));
   view.x = view.copy.raw();
   view.outer *= std::exchange(view.inner, 1);

@@ -40,7 +40,7 @@ void cpu(KernelContext& ctx) {
     walked[i] = -strides[i];
   }
   const int64_t element_size = size_of(x.dtype());
-  copy_strided(element_size, shape, static_cast<const char*>(x.raw()) + first * element_size,
+  copy_strided(ctx, element_size, shape, static_cast<const char*>(x.raw()) + first * element_size,
                walked, y.mutable_raw(), strides);
 }
 

@@ -49,7 +49,7 @@ void cpu(KernelContext& ctx) {
   for (size_t d = 0; d < begin.size(); ++d) first += begin[d] * strides[d];
   Tensor& y = ctx.output(0, shape);
   const int64_t element_size = size_of(x.dtype());
-  copy_strided(element_size, shape, static_cast<const char*>(x.raw()) + first * element_size,
+  copy_strided(ctx, element_size, shape, static_cast<const char*>(x.raw()) + first * element_size,
                strides, y.mutable_raw(), dense_strides(shape));
 }
 

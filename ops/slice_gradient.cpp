@@ -52,7 +52,7 @@ void cpu(KernelContext& ctx) {
   if (dx.size() == 0) return;
   std::memset(dx.mutable_raw(), 0, static_cast<size_t>(dx.byte_size()));
   const int64_t element_size = size_of(dy.dtype());
-  copy_strided(element_size, shape, dy.raw(), dense_strides(shape),
+  copy_strided(ctx, element_size, shape, dy.raw(), dense_strides(shape),
                static_cast<char*>(dx.mutable_raw()) + first * element_size, strides);
 }
 

@@ -35,7 +35,7 @@ void cpu(KernelContext& ctx) {
   Tensor& y = ctx.output(0, deep);
   if (y.size() == 0) return;
   const DepthBlocks blocks(deep, ctx.attr<int64_t>("block"));
-  copy_strided(size_of(x.dtype()), blocks.shape, x.raw(), blocks.image, y.mutable_raw(),
+  copy_strided(ctx, size_of(x.dtype()), blocks.shape, x.raw(), blocks.image, y.mutable_raw(),
                blocks.depth);
 }
 

@@ -69,9 +69,7 @@ void for_each_outer(const Walk& walk, int ndim, const T* x, T* y, Leaf leaf) {
 }
 
 template <class T>
-void copy_walk(Walk walk, const void* from, void* to) {
-  const T* x = static_cast<const T*>(from);
-  T* y = static_cast<T*>(to);
+void copy_part(Walk walk, const T* x, T* y) {
   if (walk.ndim == 0) {
     *y = *x;
     return;
@@ -88,6 +86,29 @@ void copy_walk(Walk walk, const void* from, void* to) {
                  [&](const T* px, T* py) { copy_blocks(px, py, rows, along); });
 }
 
+// Cut along the largest dimension into parts of about 20 us.
+template <class T>
+void copy_walk(const KernelContext& ctx, const Walk& walk, const void* from, void* to) {
+  constexpr int64_t kElements = 1 << 16;
+  const T* x = static_cast<const T*>(from);
+  T* y = static_cast<T*>(to);
+  int64_t size = 1;
+  int cut = 0;
+  for (int d = 0; d < walk.ndim; ++d) {
+    size *= walk.dims[d].size;
+    if (walk.dims[d].size > walk.dims[cut].size) cut = d;
+  }
+  if (size < 2 * kElements) return copy_part(walk, x, y);
+  const Dim& dim = walk.dims[cut];
+  const int64_t group = std::max<int64_t>(1, kElements / (size / dim.size));
+  ctx.parallel((dim.size + group - 1) / group, [&](int64_t job) {
+    const int64_t begin = job * group;
+    Walk part = walk;
+    part.dims[cut].size = std::min(group, dim.size - begin);
+    copy_part(part, x + begin * dim.x, y + begin * dim.y);
+  });
+}
+
 }  // namespace
 
 Strides dense_strides(const Shape& shape) {
@@ -101,14 +122,14 @@ Strides dense_strides(const Shape& shape) {
   return strides;
 }
 
-void copy_strided(int64_t element_size, const Shape& shape, const void* x, const Strides& x_strides,
-                  void* y, const Strides& y_strides) {
+void copy_strided(const KernelContext& ctx, int64_t element_size, const Shape& shape, const void* x,
+                  const Strides& x_strides, void* y, const Strides& y_strides) {
   if (shape.size() == 0) return;
   const Walk walk = merged(shape, x_strides, y_strides);
-  if (element_size == 1) return copy_walk<uint8_t>(walk, x, y);
-  if (element_size == 4) return copy_walk<uint32_t>(walk, x, y);
+  if (element_size == 1) return copy_walk<uint8_t>(ctx, walk, x, y);
+  if (element_size == 4) return copy_walk<uint32_t>(ctx, walk, x, y);
   TROUPE_CHECK(element_size == 8, "no dtype has elements of ", element_size, " bytes");
-  copy_walk<uint64_t>(walk, x, y);
+  copy_walk<uint64_t>(ctx, walk, x, y);
 }
 
 }  // namespace troupe

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "troupe/tensor.hpp"
+#include "troupe/op.hpp"
 
 namespace troupe {
 
@@ -11,8 +11,9 @@ using Strides = std::array<int64_t, Shape::kNdimMax>;  // in elements, for each 
 
 Strides dense_strides(const Shape& shape);  // zeros for an empty tensor, where nobody walks
 
-// y[i . y_strides] = x[i . x_strides] for every index i within `shape`. x and y do not overlap.
-void copy_strided(int64_t element_size, const Shape& shape, const void* x, const Strides& x_strides,
-                  void* y, const Strides& y_strides);
+// y[i . y_strides] = x[i . x_strides] for every index i within `shape`, in jobs if they are many. x
+// and y do not overlap.
+void copy_strided(const KernelContext& ctx, int64_t element_size, const Shape& shape, const void* x,
+                  const Strides& x_strides, void* y, const Strides& y_strides);
 
 }  // namespace troupe

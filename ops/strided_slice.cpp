@@ -37,7 +37,7 @@ void cpu(KernelContext& ctx) {
   Tensor& y = ctx.output(0, box.y);
   const Strides strides = dense_strides(shape);
   const int64_t element_size = size_of(x.dtype());
-  copy_strided(element_size, box.sizes,
+  copy_strided(ctx, element_size, box.sizes,
                static_cast<const char*>(x.raw()) + box.first(strides) * element_size,
                box.walked(strides), y.mutable_raw(), dense_strides(box.sizes));
 }

@@ -38,7 +38,7 @@ void cpu(KernelContext& ctx) {
   std::memset(dx.mutable_raw(), 0, static_cast<size_t>(dx.byte_size()));
   const Strides strides = dense_strides(x);
   const int64_t element_size = size_of(dy.dtype());
-  copy_strided(element_size, box.sizes, dy.raw(), dense_strides(box.sizes),
+  copy_strided(ctx, element_size, box.sizes, dy.raw(), dense_strides(box.sizes),
                static_cast<char*>(dx.mutable_raw()) + box.first(strides) * element_size,
                box.walked(strides));
 }

@@ -60,7 +60,8 @@ void cpu(KernelContext& ctx) {
   }
   if (in_order) return ctx.set_output(0, x.reshaped(shape));  // nothing moves
   Tensor& y = ctx.output(0, shape);
-  copy_strided(size_of(x.dtype()), shape, x.raw(), walked, y.mutable_raw(), dense_strides(shape));
+  copy_strided(ctx, size_of(x.dtype()), shape, x.raw(), walked, y.mutable_raw(),
+               dense_strides(shape));
 }
 
 }  // namespace

@@ -85,9 +85,20 @@ std::vector<Output> large_norms(Graph& g) {
   return all;
 }
 
+std::vector<Output> large_copies(Graph& g) {
+  const Output flat = constant(g, waves({700, 900}, 0.1));
+  const Output deep = constant(g, waves({3, 500, 211}, 0.2));
+  return {transpose(flat),
+          transpose(deep, {1, 2, 0}),
+          transpose(deep, {0, 2, 1}),
+          slice(flat, {1, 3}, {-1, 800}),
+          reverse(deep, {1}),
+          space_to_depth(constant(g, waves({2, 200, 300, 5}, 0.3)), 2)};
+}
+
 std::vector<Output> everything(Graph& g) {
   std::vector<Output> all = large_ops(g);
-  for (const auto& more : {large_reductions(g), large_norms(g)})
+  for (const auto& more : {large_reductions(g), large_norms(g), large_copies(g)})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -153,6 +164,31 @@ TEST_CASE("products and convolutions that are cut are those of the plain loops")
             std::max(worst, std::abs(number(got[4], (p * 64 + i) * 80 + j) -
                                      sum(e, (p * 64 + i) * 200, 1, f, p * 200 * 80 + j, 80, 200)));
   CHECK(worst < 1e-4);
+}
+
+TEST_CASE("copies that are cut put every element into its place") {
+  Graph graph;
+  const std::vector<Tensor> got =
+      Session::local(graph, {.threads = 2, .passes = false}).run(large_copies(graph));
+  const Tensor flat = waves({700, 900}, 0.1), deep = waves({3, 500, 211}, 0.2);
+  const auto at = [](const Tensor& t, int64_t i, int64_t j, int64_t k = 0) {
+    const int64_t inner = t.ndim() == 3 ? t.dim(2) : 1;
+    return t.data<float>()[(i * t.dim(1) + j) * inner + k];
+  };
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < 700; ++i)
+    for (int64_t j = 0; j < 900; ++j) {
+      wrong += at(got[0], j, i) != at(flat, i, j);
+      if (i >= 1 && j >= 3 && j < 803) wrong += at(got[3], i - 1, j - 3) != at(flat, i, j);
+    }
+  for (int64_t i = 0; i < 3; ++i)
+    for (int64_t j = 0; j < 500; ++j)
+      for (int64_t k = 0; k < 211; ++k) {
+        wrong += at(got[1], j, k, i) != at(deep, i, j, k);
+        wrong += at(got[2], i, k, j) != at(deep, i, j, k);
+        wrong += at(got[4], i, 499 - j, k) != at(deep, i, j, k);
+      }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("reductions that are cut are those of the plain loops") {
