@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "tests/support/local_cluster.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/queues.hpp"
 #include "troupe/session.hpp"
@@ -127,6 +128,35 @@ TEST_CASE("two queues of one name that differ are refused when the second one is
   Session session = Session::local(rig.graph);
   rig.run(session, rig.put, {{rig.in, number(1)}});
   CHECK_THROWS_WITH_AS(session.run({size}), doctest::Contains("other types or options"), Error);
+}
+
+TEST_CASE("a queue of another process is filled from here, and ends with the session") {
+  const std::string task = "/job:worker/task:0";
+  const LocalCluster cluster({task});
+  Graph graph;
+  const Output in = placeholder(graph, DType::i64, {}, "in");
+  Output put, out, size;
+  {
+    const auto there = graph.scope({.device = task});
+    const Queue queue = make_queue(graph, {{DType::i64, {}}});
+    put = enqueue(queue, {in});
+    size = queue_size(queue);
+    const auto elsewhere = graph.scope({.device = "/job:client"});
+    out = dequeue(queue).at(0);  // where the queue is, whatever the scope says
+  }
+  const auto run = [&](Session& session, const Output& output, const Feeds& feeds = {}) {
+    return session.run({output}, feeds).at(0).item<int64_t>();
+  };
+  {
+    Session session = cluster.connect(graph);
+    CHECK(session.placement(session.prepare({out})).at(0).device == task + "/device:cpu:0");
+    auto waiting = started(session, out);
+    run(session, put, {{in, number(5)}});
+    CHECK(waiting.get().values.at(0).item<int64_t>() == 5);
+    CHECK(run(session, put, {{in, number(6)}}) == 1);
+  }
+  Session next = cluster.connect(graph);
+  CHECK(run(next, size) == 0);
 }
 
 TEST_CASE("a session that ends while a step waits for a queue ends that step") {
