@@ -32,8 +32,10 @@ namespace troupe {
   OP(bitwise_or)                     \
   OP(bitwise_xor)                    \
   OP(boolean_mask)                   \
+  OP(branch)                         \
   OP(broadcast_like)                 \
   OP(broadcast_to)                   \
+  OP(capture)                        \
   OP(cast)                           \
   OP(categorical)                    \
   OP(cbrt)                           \
@@ -117,11 +119,14 @@ namespace troupe {
   OP(logical_not)                    \
   OP(logical_or)                     \
   OP(logical_xor)                    \
+  OP(loop)                           \
+  OP(loop_variable)                  \
   OP(matmul)                         \
   OP(max_pool2d)                     \
   OP(max_pool2d_gradient)            \
   OP(max_pool2d_select)              \
   OP(maximum)                        \
+  OP(merge)                          \
   OP(minimum)                        \
   OP(mish)                           \
   OP(mod)                            \
@@ -159,6 +164,7 @@ namespace troupe {
   OP(repeat_gradient)                \
   OP(reshape)                        \
   OP(reshape_like)                   \
+  OP(restore)                        \
   OP(reverse)                        \
   OP(reverse_sequence)               \
   OP(right_shift)                    \
@@ -167,6 +173,7 @@ namespace troupe {
   OP(roll)                           \
   OP(round)                          \
   OP(rsqrt)                          \
+  OP(save)                           \
   OP(scatter_nd)                     \
   OP(search_sorted)                  \
   OP(segment_max)                    \
@@ -225,6 +232,7 @@ namespace troupe {
   OP(unigram_candidates)             \
   OP(unique)                         \
   OP(where)                          \
+  OP(while)                          \
   OP(window_sum)                     \
   OP(with_gradient)                  \
   OP(xlogy)
