@@ -19,6 +19,8 @@ Activation::Activation(Stage& stage)
       uses_(stage.uses_.size()),
       ready_(stage.nodes_.size() + 1),
       received_(stage.receive_nodes_.size()),
+      loops_(stage.loops_.size()),
+      saved_(stage.saves_),
       inbox_(nullptr),
       awaited_edges_(stage.receive_nodes_.size()) {
   if (auto* pool = dynamic_cast<PoolMemory*>(&stage.host_.device->memory());
@@ -51,6 +53,8 @@ void Activation::abandon() {
       received_[e] = true;
       --outstanding_;
     }
+  for (LoopState& loop : loops_)
+    if (std::exchange(loop.held, false)) --outstanding_;
 }
 
 void Activation::stop(Errc code, std::string text) {
@@ -107,6 +111,7 @@ void Activation::finish() {
   if (stop_.load(std::memory_order_acquire)) {
     std::lock_guard lock(mutex_);
     result_ = stop_reason_;
+    result_.text += loops_under_way();
   }
   auto on_end = std::move(on_end_);
   on_end_ = nullptr;

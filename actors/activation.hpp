@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,7 +30,20 @@ class Stage;
 class AsyncFiring;
 class LaneJob;
 
-enum class NodeKind : uint8_t { plain, async, send, source, queued };
+enum class NodeKind : uint8_t {
+  plain,
+  async,
+  send,
+  source,
+  queued,
+  // Control flow (activation_control.cpp).
+  branch,
+  merge,
+  loop,
+  turn,
+  save,
+  restore,
+};
 
 // What the firing loop reads of a node: one cache line. Nodes are numbered in firing order.
 struct alignas(64) FiringNode {
@@ -67,10 +81,21 @@ struct Arrival {
   enum Kind : uint8_t { job, async, deliver, wake, fence } kind = wake;
   uint32_t node = 0;
   int32_t edge = -1;
+  int64_t iteration = 0;
   bool dead = false;
   Errc code = Errc::ok;
   std::string text;
   std::vector<Tensor> outputs;
+};
+
+// What one step has of one loop. Iterations are counted over the whole step, so that those of a
+// loop inside another have numbers of their own.
+struct LoopState {
+  int64_t iteration = -1;  // under way, or the last one
+  int64_t first = 0;       // of the time that the loop runs now
+  bool running = false;
+  bool held = false;          // its turn waits for those who follow
+  std::vector<int64_t> acks;  // how many iterations each of them has ended
 };
 
 // The state of one step in one stage. Recycled; armed with copies of two arrays.
@@ -119,6 +144,23 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void drain(bool may_use_lanes);
   bool next_sends(uint32_t& i);
   void fire_special(uint32_t i, const FiringNode& node, bool may_use_lanes);
+  // Nodes of control flow (activation_control.cpp).
+  void fire_control(uint32_t i, const FiringNode& node);
+  void fire_dead(uint32_t i, const FiringNode& node);
+  void choose(uint32_t i, const FiringNode& node);
+  void merge(uint32_t i, const FiringNode& node);
+  void begin_loop(uint32_t driver);
+  void arm_iteration(size_t loop);
+  void turn(size_t loop);
+  bool must_wait(size_t loop, bool again) const;
+  void next_iteration(size_t loop);
+  void end_loop(size_t loop);
+  void release_variables(size_t loop);
+  void drop(uint32_t slot);
+  void check_next(size_t loop) const;
+  void acknowledged(size_t loop, uint32_t node);
+  bool comes_early(size_t edge_index, Arrival& arrival);
+  std::string loops_under_way() const;
   void start_async(uint32_t i, const FiringNode& node);
   void launch(uint32_t i, const FiringNode& node);
   void observed_fire(uint32_t i, const FiringNode& node);
@@ -162,8 +204,12 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   bool observe_ = false;                            // this step is timed or traced
   int64_t armed_ns_ = 0;                            // Tracer::now_ns() if it is traced, else 0
   bool fenced_ = false;
-  bool registered_ = false;     // in the stage's table of runs: something may arrive for it
-  std::vector<bool> received_;  // by edge index of the stage
+  bool registered_ = false;       // in the stage's table of runs: something may arrive for it
+  std::vector<bool> received_;    // by edge index of the stage; true where nothing is awaited
+  std::vector<LoopState> loops_;  // by loop of the stage
+  std::vector<std::vector<Tensor>> saved_;  // by save of the stage: values by iteration
+  std::vector<Tensor> next_values_;         // of variables, on their way to the next iteration
+  std::map<std::pair<size_t, int64_t>, Arrival> early_;  // by edge index and iteration
   std::vector<std::unique_ptr<LaneJob>> batch_;
   KernelCall call_;
   RunContext info_;

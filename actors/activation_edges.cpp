@@ -21,6 +21,10 @@ void Activation::send(uint32_t i) {
   Stage::SendPort& port = *stage_.sends_[static_cast<size_t>(stage_.send_of_[i])];
   Deliver message;
   message.key = {stage_.session_, stage_.executable_, info_.run, 0, 0, port.edge, 0};
+  if (port.loop != Stage::kNoLoop) {
+    message.key.frame = stage_.loops_[port.loop].opener + 1;
+    message.key.iteration = loops_[port.loop].iteration;
+  }
   const bool dead = missing_[i] & kDeadBit;
   message.dead = dead;
   const Tensor* value = port.control || dead ? nullptr : &values_[port.slot];
@@ -32,7 +36,7 @@ void Activation::send(uint32_t i) {
     if (value) message.value = *value;
     caf::anon_send(port.receiver, std::move(message));
     if (wall) stage_.trace("send", i, wall, info_.run, bytes);
-    if (!dead) settle(i, false);
+    if (!dead) settle_arrived(i, false);
     return;
   }
   // The value is in memory that the host cannot read: copy it first. The node settles when the copy
@@ -78,6 +82,7 @@ void Activation::received(Arrival& arrival) {
   const auto it = std::lower_bound(stage_.receive_nodes_.begin(), stage_.receive_nodes_.end(),
                                    std::pair{arrival.edge, uint32_t{0}});
   const size_t index = static_cast<size_t>(it - stage_.receive_nodes_.begin());
+  if (stage_.receive_loops_[index] != Stage::kNoLoop && comes_early(index, arrival)) return;
   if (received_[index]) return;  // the sender repeated itself
   received_[index] = true;
   {
@@ -104,6 +109,9 @@ void Activation::received(Arrival& arrival) {
   } else {
     --outstanding_;
     if (stage_.nodes_[i].n_out) values_[stage_.nodes_[i].out] = std::move(value);
+    if (arrival.dead) missing_[i] |= kDeadBit;
+    if (!arrival.dead && stage_.role_of_[i] != Stage::kNoLoop)
+      release_variables(stage_.role_of_[i]);
     settle_arrived(i, arrival.dead);
   }
 }

@@ -63,12 +63,15 @@ void Activation::drain(bool may_use_lanes) {
     if (stop_.load(std::memory_order_relaxed)) [[unlikely]]
       return;
     if (missing_[i] & kDeadBit) [[unlikely]] {
-      if (node.kind == NodeKind::send) send(i);
-      settle(i, true);
+      fire_dead(i, node);
       continue;
     }
     if (node.kind != NodeKind::plain || observe_ ||
         (may_use_lanes && node.costly.load(std::memory_order_relaxed))) [[unlikely]] {
+      if (node.kind >= NodeKind::branch) {
+        fire_control(i, node);
+        continue;
+      }
       const Burst together;  // what nodes in a row send away leaves in one go
       do fire_special(i, nodes[i], may_use_lanes);
       while (next_sends(i));
@@ -112,6 +115,8 @@ void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_l
       return;
     case NodeKind::plain:
       break;
+    default:  // next_sends() gives no others
+      throw InternalError("the ", stage_.place_of(i), " is of no kind that fires here");
   }
   if (may_use_lanes && node.costly.load(std::memory_order_relaxed)) {
     // "In place" is decided here, by the owner: a lane reads no counts.

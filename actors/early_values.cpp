@@ -18,7 +18,8 @@ int64_t EarlyValues::add(Deliver value, const std::string& receiver) {
   Entry& entry = entries_[run];
   if (entry.ended.code != Errc::ok) return forgotten;
   for (const Deliver& other : entry.values)
-    if (other.key.edge == value.key.edge) return forgotten;  // the sender repeated itself
+    if (other.key.edge == value.key.edge && other.key.iteration == value.key.iteration)
+      return forgotten;  // the sender repeated itself
   const int64_t bytes = bytes_of(value);
   if (values_ >= limits_.values || bytes > limits_.bytes - bytes_) {
     drop_values(entry);

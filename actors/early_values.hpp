@@ -16,12 +16,12 @@ namespace troupe {
 class EarlyValues {
  public:
   struct Limits {
-    size_t values = 4096;  // a cut edge has at most one per step in flight
+    size_t values = 4096;  // a cut edge has at most one per step, or iteration, in flight
     int64_t bytes = int64_t{1} << 30;
     size_t runs = 8192;  // more than a session may have under way
   };
   struct Entry {
-    std::vector<Deliver> values;  // one per edge, in the order of their coming
+    std::vector<Deliver> values;  // one per edge and iteration, in the order of their coming
     StepResult ended;             // not ok: the run ends with this as soon as it is armed
   };
 

@@ -68,8 +68,13 @@ void RunTable::Fired::interrupt(Errc code, const std::string& text) {
 // from the first tick that sees it.
 std::optional<Stall> RunTable::Fired::look(Time now, const std::string& task) {
   std::lock_guard lock(mutex);
-  if (!step || reported) return std::nullopt;
+  if (!step) return std::nullopt;
   if (!seen) seen = now;
+  if (now >= deadline_after(*seen, timeout))  // a loop that never lets its caller go
+    step->interrupt(Errc::timeout,
+                    detail::concat("the step did not end within ", timeout.count(),
+                                   " ms; give it more time with RunOptions::timeout"));
+  if (reported) return std::nullopt;
   if (now - *seen < kStallReport) return std::nullopt;
   reported = true;
   return Stall{step->info().run,
@@ -81,8 +86,10 @@ std::optional<Stall> RunTable::Fired::look(Time now, const std::string& task) {
 
 class RunTable::Firing {
  public:
-  Firing(RunTable& runs, Cancellation* cancel) : runs_(runs), fired_(std::make_shared<Fired>()) {
-    if (cancel) {
+  Firing(RunTable& runs, const RunOptions& options)
+      : runs_(runs), fired_(std::make_shared<Fired>()) {
+    fired_->timeout = options.timeout;
+    if (Cancellation* cancel = options.cancel) {
       watching_ =
           cancel->watch([fired = fired_] { fired->interrupt(Errc::cancelled, kTakenBack); });
       if (!watching_) fired_->interrupt(Errc::cancelled, kTakenBack);
@@ -115,7 +122,7 @@ class RunTable::Firing {
 
 RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>& feeds,
                          const RunOptions& options) {
-  Firing firing(*this, options.cancel);
+  Firing firing(*this, options);
   const LiveCall& live = *call.live;
   Stage& stage = *live.client;
   RunContext context;

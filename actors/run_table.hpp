@@ -80,6 +80,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
     StepResult stopped;          // it was taken back before it began
     std::optional<Time> seen;    // by the first tick() that found it under way
     bool reported = false;
+    std::chrono::milliseconds timeout{0};
     void interrupt(Errc code, const std::string& text);
     std::optional<Stall> look(Time now,
                               const std::string& task);  // of tick(): once, when it is due

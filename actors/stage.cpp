@@ -87,11 +87,21 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.observe_ = (host_.lanes > 1 && count % kSampleEvery == 1) || a.armed_ns_;
   running_.fetch_add(1, std::memory_order_relaxed);
   a.registered_ = waits();
+  if (!loops_.empty()) {
+    for (LoopState& loop : a.loops_) loop = {};
+    for (size_t l = 0; l < loops_.size(); ++l) a.loops_[l].acks.assign(loops_[l].acks.size(), 0);
+    for (auto& values : a.saved_) values.clear();
+    a.early_.clear();
+  }
   if (a.registered_) {
     a.received_.assign(receive_nodes_.size(), false);
+    for (size_t e = 0; e < receive_loops_.size(); ++e)
+      a.received_[e] = receive_loops_[e] != kNoLoop;
     {
       std::lock_guard lock(a.mutex_);
       a.awaited_edges_.assign(receive_nodes_.size(), true);
+      for (size_t e = 0; e < receive_loops_.size(); ++e)
+        a.awaited_edges_[e] = receive_loops_[e] == kNoLoop;
     }
     EarlyValues::Entry early;
     {
@@ -113,6 +123,9 @@ void Stage::release(ActivationPtr step) {
   } else {
     for (size_t slot = 0; slot < a.values_.size(); ++slot)
       if (!constants_[slot].defined()) a.values_[slot].reset();
+    a.next_values_.clear();
+    for (auto& values : a.saved_) values.clear();
+    a.early_.clear();
   }
   for (Arrival* item = a.inbox_.exchange(nullptr); item && item != Activation::free_tag();)
     delete std::exchange(item, item->next);
@@ -156,7 +169,6 @@ void Stage::deliver(Deliver message) {
   // Not ours: the sender speaks of another executable, perhaps to an op actor of an earlier life of
   // this process.
   if (message.key.session != session_ || message.key.executable != executable_) return;
-  if (message.key.frame != 0 || message.key.iteration != 0) return;  // no step here is of a loop
   if (it == receive_nodes_.end() || it->first != edge) return;
   const int64_t run = message.key.run;
   std::lock_guard lock(mutex_);
@@ -168,6 +180,7 @@ void Stage::deliver(Deliver message) {
   auto arrival = std::make_unique<Arrival>();
   arrival->kind = Arrival::deliver;
   arrival->edge = edge;
+  arrival->iteration = message.key.iteration;
   arrival->dead = message.dead;
   arrival->code = message.error;
   arrival->text = std::move(message.text);

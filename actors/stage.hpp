@@ -112,18 +112,41 @@ class Stage : public std::enable_shared_from_this<Stage> {
   friend class AsyncFiring;
   friend class LaneJob;
 
+  static constexpr uint32_t kNoLoop = ~0u;
   struct SendPort {
     int32_t edge = -1;
     uint32_t slot = 0;
     bool control = false;
+    uint32_t loop = kNoLoop;
     caf::actor receiver;
     std::atomic<int64_t> bytes{0};
     std::atomic<int64_t> transfers{0};
   };
 
+  // A loop of the partition, compiled. Slots are value slots, nodes firing indices.
+  struct Loop {
+    uint32_t begin = 0, end = 0;            // its nodes
+    uint32_t slot_begin = 0, slot_end = 0;  // their values
+    uint32_t driver = 0, turn = 0, again = 0;
+    bool home = false;
+    int64_t in_flight = 1;
+    std::vector<std::pair<uint32_t, uint32_t>> captured, initial;  // slot outside -> inside
+    std::vector<uint32_t> next;                                    // slot of each variable's
+    std::vector<TensorType> types;                                 // of the variables
+    std::vector<uint32_t> unsure;  // variables whose next shape only the step shows
+    std::vector<std::string> variable_names;
+    std::vector<uint32_t> first_ready;
+    std::vector<size_t> receives;  // edge indices
+    std::vector<uint32_t> acks;    // nodes
+    int32_t opener = -1;           // in the graph
+  };
+
   Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
         Partition partition, StageHost host);
   void make_for(int32_t edge, uint32_t from);
+  NodeKind kind_of(const Node& node, const Kernel& kernel) const;
+  void find_first_ready(const std::vector<uint32_t>& fires);
+  void compile_loops(const std::vector<uint32_t>& fires, const std::vector<uint32_t>& first_slot);
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
   // Which runs have ended here is remembered by their number modulo this. What comes late for one
@@ -134,9 +157,10 @@ class Stage : public std::enable_shared_from_this<Stage> {
   bool has_ended(int64_t run) const;
   void ended(int64_t run);
   void forgot(int64_t run);
-  bool waits() const { return receives_ > 0 || has_async_; }  // for something from outside
-  void sampled(uint32_t node, int64_t took_ns);               // a kernel was timed
-  std::string place_of(uint32_t node) const;                  // "node fc1/MatMul on /job:..."
+  // For something from outside, or with no end in sight.
+  bool waits() const { return receives_ > 0 || has_async_ || !loops_.empty(); }
+  void sampled(uint32_t node, int64_t took_ns);  // a kernel was timed
+  std::string place_of(uint32_t node) const;     // "node fc1/MatMul on /job:..."
   // A span from `begin_ns` until now, if the tracer is still on.
   void trace(const char* category, uint32_t node, int64_t begin_ns, int64_t run,
              int64_t bytes = -1);
@@ -157,8 +181,12 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<uint32_t> first_ready_;
   std::vector<std::pair<int32_t, uint32_t>> receive_nodes_;  // edge -> firing index, sorted
   std::vector<const Edge*> receive_edges_;                   // of the same places
+  std::vector<uint32_t> receive_loops_;                      // of the same places, or kNoLoop
   std::vector<std::unique_ptr<SendPort>> sends_;
-  std::vector<int32_t> send_of_;      // firing index -> sends_, or -1
+  std::vector<int32_t> send_of_;  // firing index -> sends_, or -1
+  std::vector<Loop> loops_;
+  std::vector<uint32_t> role_of_;  // firing index -> loops_, or number of the save
+  size_t saves_ = 0;
   std::vector<Memory*> edge_memory_;  // by firing index, where FiringNode::leaves
   std::map<std::pair<int32_t, int32_t>, uint32_t> slots_;
   std::map<std::pair<int32_t, int32_t>, uint32_t> source_slots_;

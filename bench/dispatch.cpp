@@ -1,10 +1,12 @@
 // dispatch: what the engine costs per op. Element-wise adds of one float, with the graph passes
 // off, which would merge equal ones. A chain of N adds ends at N, so each of them ran; of N adds
-// side by side all are looked at once, before the clock runs, and the last one in every step.
+// side by side all are looked at once, before the clock runs, and the last one in every step. A
+// loop has three ops in its body.
 #include <algorithm>
 
 #include "bench/bench.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/control_flow.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe::bench {
@@ -77,6 +79,30 @@ void empty(const Options& options) {
   report(options, "dispatch", "empty_step_us", t.median / 1e3, "us", {{"statistic", "\"median\""}});
 }
 
+// A loop with three element-wise ops in its body and a comparison; 10,000 iterations a step.
+void loop(const Options& options) {
+  constexpr int64_t kIterations = 10'000;
+  Graph graph;
+  const Output n = placeholder(graph, DType::f32, {}, "n");
+  const Output one = constant(graph, Tensor::scalar(1.0F));
+  const std::vector<Output> end =
+      while_loop([&](const std::vector<Output>& v) { return less(v[0], n); },
+                 [&](const std::vector<Output>& v) {
+                   return std::vector<Output>{add(v[0], one), subtract(multiply(v[1], one), one)};
+                 },
+                 {fill(graph, {}, 0), fill(graph, {}, 0)});
+  Session session = Session::local(graph, {.threads = 1, .passes = false});
+  Callable step = session.prepare({end[1]}, {n});
+  const std::vector<Tensor> feed = {Tensor::scalar(static_cast<float>(kIterations))};
+  const Times t = time_per_op(kIterations, [&] {
+    check_equal(step(feed)[0].item<float>(), -static_cast<float>(kIterations));
+  });
+  report(options, "dispatch", "loop_ns_per_iteration", t.median, "ns",
+         {{"iterations", std::to_string(kIterations)},
+          {"body_ops", "3"},
+          {"statistic", "\"median\""}});
+}
+
 }  // namespace
 
 int dispatch(const Options& options) {
@@ -92,6 +118,7 @@ int dispatch(const Options& options) {
   }
   wide(options, 10'000);
   empty(options);
+  loop(options);
   return 0;
 }
 

@@ -1,122 +1,17 @@
 // gradients: the pass that adds the backward half of a graph (reverse-mode accumulation; Griewank
 // and Walther, Evaluating Derivatives, 2008, chapter 3). Nodes are visited against their ids, so
 // every gradient is complete before it is passed on, and contributions are summed in the order of
-// falling reader ids: the same nodes each time.
-#include <map>
-#include <set>
+// falling reader ids: the same nodes each time. Branches and loops: graph/control_gradient.cpp and
+// graph/loop_gradient.cpp.
+#include <algorithm>
 
+#include "graph/gradient_pass.hpp"
 #include "graph/passes.hpp"
-#include "troupe/graph.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
 namespace {
-
-// What nodes made on behalf of `node` have in common: its device, slot, colocation and origin
-// instead of the open scope's. Their names begin with that scope's, and they run after what it
-// says.
-class OnBehalf {
- public:
-  OnBehalf(Graph& graph, const Node& node)
-      : cleared_(graph.scope({.name = "gradients/" + node.name, .device = ""})),
-        like_node_(graph.scope({.device = node.device,
-                                .slot = node.slot,
-                                .colocate_with = node.colocate_with,
-                                .origin = Origin{node.file.c_str(), node.line}})) {}
-
- private:
-  Graph::Scope cleared_;
-  Graph::Scope like_node_;
-};
-
-class Pass {
- public:
-  Pass(Graph& graph, const std::vector<Output>& xs) : graph_(graph), xs_(xs.begin(), xs.end()) {
-    depends_.resize(graph.nodes().size());
-    for (size_t id = 0; id < depends_.size(); ++id)
-      for (const Output& target : gradient_targets(graph, *graph.nodes()[id]))
-        if (carries(target)) depends_[id] = true;
-  }
-
-  // Whether a gradient that arrives at `output` is wanted: it is floating, and is an x or depends
-  // on one.
-  bool carries(const Output& output) const {
-    return is_floating(output.dtype()) &&
-           (xs_.count(output) || depends_[static_cast<size_t>(output.node)]);
-  }
-
-  void contribute(const Output& output, const Output& gradient) {
-    contributions_[output].push_back(gradient);
-    open_.insert(output.node);
-  }
-
-  void run() {
-    while (!open_.empty()) {
-      const int32_t id = *open_.rbegin();
-      open_.erase(id);
-      go_back(graph_.node(id));
-    }
-  }
-
-  Output total(const Output& output) const {
-    const auto it = totals_.find(output);
-    return it == totals_.end() ? Output() : it->second;
-  }
-
- private:
-  void go_back(const Node& node) {
-    const OnBehalf scope(graph_, node);
-    std::vector<Output> output_gradients(node.outputs.size());
-    for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
-      output_gradients[static_cast<size_t>(i)] = sum({&graph_, node.id, i});
-    if (!depends_[static_cast<size_t>(node.id)]) return;  // an x that depends on no other
-    const std::vector<Output> gradients = ask(node, std::move(output_gradients));
-    const std::vector<Output>& targets = gradient_targets(graph_, node);
-    TROUPE_CHECK(gradients.size() == targets.size(), "the gradient of the ", describe(node),
-                 " has ", gradients.size(), " parts for ", targets.size(), " inputs");
-    for (size_t i = 0; i < targets.size(); ++i) {
-      if (!gradients[i].defined() || !carries(targets[i])) continue;
-      check(node, i, targets[i], gradients[i]);
-      contribute(targets[i], gradients[i]);
-    }
-  }
-
-  std::vector<Output> ask(const Node& node, std::vector<Output> output_gradients) {
-    if (const Graph::Backward* backward = graph_.backward(node.id))
-      return backward->build(output_gradients[0]);
-    if (node.op->gradient)
-      return node.op->gradient(GradientContext(graph_, node, std::move(output_gradients)));
-    throw Error(Errc::invalid_argument, describe(node), ": ", node.op->name, " has no gradient",
-                node.op->no_gradient.empty() ? "" : ": " + node.op->no_gradient,
-                "; put stop_gradient before it, or give one by with_gradient");
-  }
-
-  Output sum(const Output& output) {
-    const auto it = contributions_.find(output);
-    if (it == contributions_.end()) return {};
-    Output total = it->second.front();
-    for (size_t i = 1; i < it->second.size(); ++i)
-      total = graph_.add({.op = "Add", .inputs = {total, it->second[i]}, .name = "sum"});
-    return totals_[output] = total;
-  }
-
-  static void check(const Node& node, size_t i, const Output& target, const Output& gradient) {
-    const TensorType wanted{target.dtype(), target.shape()},
-        got{gradient.dtype(), gradient.shape()};
-    if (wanted.dtype != got.dtype || !may_equal(wanted.shape, got.shape))
-      throw Error(Errc::invalid_argument, "the gradient of the ", describe(node), " for its input ",
-                  i, " is ", got, ", but the input is ", wanted,
-                  "; a gradient has the type of its input");
-  }
-
-  Graph& graph_;
-  std::set<Output> xs_;
-  std::vector<bool> depends_;  // by node: some output depends on an x
-  std::map<Output, std::vector<Output>> contributions_;
-  std::map<Output, Output> totals_;
-  std::set<int32_t> open_;  // nodes with contributions that have not been visited
-};
 
 Output ones_like(const Output& y) {
   Graph& graph = *y.graph;
@@ -170,6 +65,106 @@ Graph& check_call(const std::vector<Output>& ys, const std::vector<Output>& xs,
 
 }  // namespace
 
+OnBehalf::OnBehalf(Graph& graph, const Node& node, int32_t frame, const Graph::Route& route)
+    : cleared_(graph.scope({.name = "gradients/" + node.name, .device = ""})),
+      like_node_(graph.scope({.device = node.device,
+                              .slot = node.slot,
+                              .colocate_with = node.colocate_with,
+                              .origin = Origin{node.file.c_str(), node.line}})),
+      frame_(graph.open_frame(frame, route)) {}
+
+GradientPass::GradientPass(Graph& graph, const std::vector<Output>& xs)
+    : graph_(graph), xs_(xs.begin(), xs.end()), depends_(graph.nodes().size()) {
+  // From the first to the last node; again from a variable of a loop that turns out to depend.
+  for (size_t id = 0; id < depends_.size(); ++id) {
+    const Node& node = *graph.nodes()[id];
+    for (const Output& target : gradient_targets(graph, node))
+      if (carries(target)) depends_[id] = true;
+    if (node.op->control == ControlKind::restore)
+      for (int32_t before : node.control_inputs)
+        if (graph.node(before).op->control == ControlKind::save)
+          depends_[id] = carries(graph.node(before).inputs[0]);
+    if (node.op->control != ControlKind::repeat) continue;
+    const size_t variables = node.inputs.size() / 2;
+    size_t again = id;
+    for (size_t i = 0; i < variables; ++i) {
+      const Output variable = node.inputs[i], next = node.inputs[variables + i];
+      const auto at = static_cast<size_t>(variable.node);
+      if (!is_floating(variable.dtype()) || depends_[at] || !carries(next)) continue;
+      depends_[at] = true;
+      again = std::min(again, at);
+    }
+    id = again;
+  }
+}
+
+bool GradientPass::carries(const Output& output) const {
+  return is_floating(output.dtype()) && (xs_.count(output) || depends(output.node));
+}
+
+void GradientPass::contribute(const Output& output, const Output& gradient) {
+  contributions_[output].push_back(gradient);
+  open_.insert(output.node);
+}
+
+void GradientPass::run() {
+  while (!open_.empty()) {
+    const int32_t id = *open_.rbegin();
+    open_.erase(id);
+    go_back(graph_.node(id));
+  }
+}
+
+Output GradientPass::total(const Output& output) const {
+  const auto it = totals_.find(output);
+  return it == totals_.end() ? Output() : it->second;
+}
+
+void GradientPass::go_back(const Node& node) {
+  const OnBehalf scope(graph_, node, frame(node.frame), route_);
+  std::vector<Output> output_gradients(node.outputs.size());
+  for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
+    output_gradients[static_cast<size_t>(i)] = sum({&graph_, node.id, i});
+  if (!depends(node.id)) return;  // an x that depends on no other
+  if (node.op->control != ControlKind::none) return go_back_control(node, output_gradients);
+  const std::vector<Output> gradients = ask(node, std::move(output_gradients));
+  const std::vector<Output> targets = gradient_targets(graph_, node);
+  TROUPE_CHECK(gradients.size() == targets.size(), "the gradient of the ", describe(node), " has ",
+               gradients.size(), " parts for ", targets.size(), " inputs");
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (!gradients[i].defined() || !carries(targets[i])) continue;
+    check(node, i, targets[i], gradients[i]);
+    contribute(targets[i], leave_frames(gradients[i], node.frame, targets[i]));
+  }
+}
+
+std::vector<Output> GradientPass::ask(const Node& node, std::vector<Output> output_gradients) {
+  if (const Graph::Backward* backward = graph_.backward(node.id))
+    return backward->build(output_gradients[0]);
+  if (node.op->gradient)
+    return node.op->gradient(GradientContext(graph_, node, std::move(output_gradients)));
+  throw Error(Errc::invalid_argument, describe(node), ": ", node.op->name, " has no gradient",
+              node.op->no_gradient.empty() ? "" : ": " + node.op->no_gradient,
+              "; put stop_gradient before it, or give one by with_gradient");
+}
+
+Output GradientPass::sum(const Output& output) {
+  const auto it = contributions_.find(output);
+  if (it == contributions_.end()) return {};
+  Output total = it->second.front();
+  for (size_t i = 1; i < it->second.size(); ++i)
+    total = graph_.add({.op = "Add", .inputs = {total, it->second[i]}, .name = "sum"});
+  return totals_[output] = total;
+}
+
+void GradientPass::check(const Node& node, size_t i, const Output& target, const Output& gradient) {
+  const TensorType wanted{target.dtype(), target.shape()}, got{gradient.dtype(), gradient.shape()};
+  if (wanted.dtype != got.dtype || !may_equal(wanted.shape, got.shape))
+    throw Error(Errc::invalid_argument, "the gradient of the ", describe(node), " for its input ",
+                i, " is ", got, ", but the input is ", wanted,
+                "; a gradient has the type of its input");
+}
+
 const std::vector<Output>& gradient_targets(const Graph& graph, const Node& node) {
   const Graph::Backward* backward = graph.backward(node.id);
   return backward ? backward->inputs : node.inputs;
@@ -178,11 +173,12 @@ const std::vector<Output>& gradient_targets(const Graph& graph, const Node& node
 std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,
                               const std::vector<Output>& y_gradients, Origin at) {
   Graph& graph = check_call(ys, xs, y_gradients, at);
-  Pass pass(graph, xs);
+  GradientPass pass(graph, xs);
   for (size_t i = 0; i < ys.size(); ++i) {
     if (!pass.carries(ys[i])) continue;
     const bool given = !y_gradients.empty() && y_gradients[i].defined();
-    const OnBehalf scope(graph, graph.node(ys[i].node));
+    const Node& y = graph.node(ys[i].node);
+    const OnBehalf scope(graph, y, y.frame, {});
     pass.contribute(ys[i], given ? y_gradients[i] : ones_like(ys[i]));
   }
   pass.run();

@@ -7,23 +7,11 @@
 #include <ostream>
 
 #include "graph/attr_text.hpp"
+#include "graph/open_scope.hpp"
 #include "graph/words.hpp"
-#include "troupe/device_name.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
-
-// What the nodes made in a scope get; outer scopes are already merged in.
-struct Graph::OpenScope {
-  std::string prefix;  // "" or "tower0/fc1/"
-  DeviceName device;
-  int64_t slot = 0;
-  std::string colocate_with;
-  std::vector<int32_t> control_inputs;
-  bool has_origin = false;
-  std::string file;
-  int line = 0;
-};
 
 namespace {
 
@@ -259,7 +247,7 @@ void Graph::refuse_node(int32_t id) const {
 Output Graph::add(NodeSpec spec, Origin at) {
   const OpenScope& scope = scopes_.back();
   auto node = std::make_unique<Node>();
-  node->id = static_cast<int32_t>(nodes_.size());
+  node->frame = scope.frame;
   node->file = scope.has_origin ? scope.file : at.file;
   node->line = scope.has_origin ? scope.line : at.line;
   node->name = scope.prefix + std::string(spec.name.empty() ? spec.op : spec.name);
@@ -281,7 +269,9 @@ Output Graph::add(NodeSpec spec, Origin at) {
   check_inputs(*this, *node);
   check_attrs(*node);
   infer_outputs(*node);
+  enter_frame(*node, at);
 
+  node->id = static_cast<int32_t>(nodes_.size());
   by_name_.emplace(node->name, node->id);
   nodes_.push_back(std::move(node));
   return {this, nodes_.back()->id, 0};
@@ -300,6 +290,7 @@ std::unique_ptr<Graph> Graph::copy(const std::vector<int32_t>& ids) const {
     node->id = static_cast<int32_t>(out->nodes_.size());
     for (Output& input : node->inputs) input = {out.get(), moved(input.node), input.index};
     for (int32_t& before : node->control_inputs) before = moved(before);
+    if (node->frame >= 0) node->frame = moved(node->frame);
     number[static_cast<size_t>(id)] = node->id;
     out->nodes_.push_back(std::move(node));
   }

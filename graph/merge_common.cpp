@@ -1,7 +1,7 @@
 // merge_common: common subexpressions. Of nodes with the same op, attributes, inputs, control
-// inputs, device and partner, and no state, the first one stays; when only a later one is fetched,
-// the first one takes its name. Names of the others are gone from traces and errors: what they
-// computed has the first one's. Several that are fetched stay several.
+// inputs, frame, device and partner, and no state, the first one stays; when only a later one is
+// fetched, the first one takes its name. Names of the others are gone from traces and errors: what
+// they computed has the first one's. Several that are fetched stay several.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -135,8 +135,9 @@ class Merging {
   }
 
   bool alike(const Node& a, const Node& b) {
-    return a.op == b.op && a.device == b.device && a.colocate_with == b.colocate_with &&
-           a.outputs == b.outputs && reads(a) == reads(b) && same(a.attrs, b.attrs);
+    return a.op == b.op && a.frame == b.frame && a.device == b.device &&
+           a.colocate_with == b.colocate_with && a.outputs == b.outputs && reads(a) == reads(b) &&
+           same(a.attrs, b.attrs);
   }
 
   const Graph& graph_;

@@ -30,6 +30,10 @@ void check_output(const Graph& graph, const Output& output, const char* what, si
   if (output.index < 0 || output.index >= static_cast<int32_t>(std::max<size_t>(1, count)))
     throw Error(Errc::invalid_argument, what, " ", i, " is output ", output.index, " of the ",
                 describe(node), ", which has ", count);
+  if (node.frame >= 0)
+    throw Error(Errc::invalid_argument, what, " ", i, " is the ", describe(node),
+                ", which is inside the ", describe(graph.node(node.frame)),
+                "; name what the cond or the loop returns");
 }
 
 }  // namespace
@@ -63,6 +67,7 @@ std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetche
     for (const Output& input : node.inputs)
       if (!fed.count(input)) need(input.node);
     for (int32_t id : node.control_inputs) need(id);
+    if (node.frame >= 0) need(node.frame);
   }
   std::vector<int32_t> ids;
   for (size_t id = 0; id < needed.size(); ++id)

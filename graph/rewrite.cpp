@@ -31,6 +31,7 @@ std::vector<int32_t> kept_nodes(const Graph& graph, const std::vector<Output>& f
     open.pop_back();
     for (const Output& input : node.inputs) keep(input.node);
     for (int32_t id : node.control_inputs) keep(id);
+    if (node.frame >= 0) keep(node.frame);
   }
   std::sort(ids.begin(), ids.end());
   return ids;
@@ -117,6 +118,7 @@ class GraphEditor {
       place->id = static_cast<int32_t>(i);
       for (Output& input : place->inputs) input.node = number[static_cast<size_t>(input.node)];
       for (int32_t& id : place->control_inputs) id = number[static_cast<size_t>(id)];
+      if (place->frame >= 0) place->frame = number[static_cast<size_t>(place->frame)];
     }
     graph.nodes_.resize(kept.size());
   }
@@ -161,6 +163,7 @@ std::vector<NodeRoles> roles_of(const CallGraph& call) {
   for (const Output& output : call.feeds) role(output.node).fed = true;
   for (const auto& node : call.graph->nodes()) {
     for (int32_t id : node->control_inputs) role(id).awaited = true;
+    if (node->frame >= 0) role(node->frame).awaited = true;
     if (node->colocate_with.empty()) continue;
     if (const Node* partner = call.graph->find(node->colocate_with))
       role(partner->id).partner = true;

@@ -5,7 +5,9 @@
 //   x = Placeholder() dtype=f32 shape=[-1, 3] at "train.cpp":12
 //   fc1/MatMul = MatMul(x, w) transpose_a=false transpose_b=true on "/job:worker/task:0" with w
 //   after init at "train.cpp":14
+//   y = Capture(x) in cond/then after cond/then
 //
+// "in" names the node that opens the frame that the node is in.
 // "name:1" reads output 1. Blank lines and lines that begin with # are skipped.
 #include <algorithm>
 #include <cstdint>
@@ -36,7 +38,7 @@ struct Line {
   const Op* op = nullptr;
   std::vector<Reference> inputs;
   Attrs attrs;
-  std::string device, colocate_with, file;
+  std::string device, colocate_with, frame, file;
   std::vector<std::string> after;
   int origin_line = 0;
 };
@@ -79,6 +81,8 @@ Line parse_line(std::string_view text, int number, const Registry& registry) {
   while (!in.at_end()) {
     if (in.take("on")) {
       line.device = in.quoted_text();
+    } else if (in.take("in")) {
+      line.frame = in.name();
     } else if (in.take("with")) {
       line.colocate_with = in.name();
     } else if (in.take("after")) {
@@ -166,6 +170,7 @@ class ForwardReference {
       };
       for (const Reference& input : lines_[open[i]].inputs) visit(input.name);
       for (const std::string& name : lines_[open[i]].after) visit(name);
+      if (!lines_[open[i]].frame.empty()) visit(lines_[open[i]].frame);
     }
     if (reader[goal] == lines_.size()) return {};
     std::vector<size_t> path = {goal};
@@ -201,6 +206,7 @@ void add_line(Graph& graph, const std::vector<Line>& lines, size_t i) {
     // The line of the text says where, so the scope need not.
     const auto scope =
         graph.scope({.device = line.device, .colocate_with = line.colocate_with}, Origin{});
+    const auto frame = graph.open_frame(line.frame.empty() ? -1 : find(line.frame), {}, Origin{});
     graph.add(std::move(spec), {line.file.c_str(), line.origin_line});
   } catch (const InternalError&) {  // not the text's fault
     throw;
@@ -219,6 +225,7 @@ std::string line_of(const Graph& graph, const Node& node) {
   for (const auto& [name, value] : node.attrs) text += " " + name + "=" + exact_text(value);
   if (!node.device.empty()) text += " on " + quoted(node.device);
   if (!node.colocate_with.empty()) text += " with " + node.colocate_with;
+  if (node.frame >= 0) text += " in " + graph.node(node.frame).name;
   for (size_t i = 0; i < node.control_inputs.size(); ++i)
     text += (i ? ", " : " after ") + graph.node(node.control_inputs[i]).name;
   if (!node.file.empty()) text += detail::concat(" at ", quoted(node.file), ":", node.line);

@@ -95,6 +95,8 @@ class GraphReader {
         open.push_back(static_cast<int>(std::min<uint32_t>(next, INT32_MAX)));
       for (uint32_t next : in_.nodes(at).control_inputs())
         open.push_back(static_cast<int>(std::min<uint32_t>(next, INT32_MAX)));
+      if (in_.nodes(at).frame() > 0)
+        open.push_back(static_cast<int>(std::min<uint32_t>(in_.nodes(at).frame() - 1, INT32_MAX)));
     }
     return false;
   }
@@ -190,6 +192,8 @@ class GraphReader {
     try {
       const auto scope =
           graph_->scope({.device = in.device(), .colocate_with = in.colocate_with()}, Origin{});
+      const auto frame =
+          graph_->open_frame(in.frame() == 0 ? -1 : earlier(in.frame() - 1, "frame"), {}, Origin{});
       graph_->add(std::move(spec), {in_.files(static_cast<int>(in.file())).c_str(), in.line()});
     } catch (const InternalError&) {
       throw;
@@ -224,6 +228,7 @@ std::string graph_to_proto(const Graph& graph) {
       attr.set_name(name);
       std::visit(AttrWriter{attr}, value);
     }
+    n.set_frame(static_cast<uint32_t>(node->frame + 1));
     n.set_device(node->device);
     n.set_colocate_with(node->colocate_with);
     n.set_file(files.index(node->file, *out.mutable_files()));

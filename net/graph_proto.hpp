@@ -10,7 +10,7 @@
 namespace troupe {
 
 // Format version; readers refuse newer ones.
-inline constexpr uint32_t kGraphVersion = 1;
+inline constexpr uint32_t kGraphVersion = 2;
 // Larger ones are refused before anything is read. A graph travels as one control message, of which
 // net/caf_bridge.hpp allows 64 MiB.
 inline constexpr size_t kGraphBytesMax = size_t{60} << 20;

@@ -34,8 +34,10 @@ namespace troupe {
   OP(bitwise_or)                     \
   OP(bitwise_xor)                    \
   OP(boolean_mask)                   \
+  OP(branch)                         \
   OP(broadcast_like)                 \
   OP(broadcast_to)                   \
+  OP(capture)                        \
   OP(cast)                           \
   OP(categorical)                    \
   OP(cbrt)                           \
@@ -126,11 +128,14 @@ namespace troupe {
   OP(logical_not)                    \
   OP(logical_or)                     \
   OP(logical_xor)                    \
+  OP(loop)                           \
+  OP(loop_variable)                  \
   OP(matmul)                         \
   OP(max_pool2d)                     \
   OP(max_pool2d_gradient)            \
   OP(max_pool2d_select)              \
   OP(maximum)                        \
+  OP(merge)                          \
   OP(minimum)                        \
   OP(mish)                           \
   OP(mod)                            \
@@ -172,6 +177,7 @@ namespace troupe {
   OP(reshape_like)                   \
   OP(resize)                         \
   OP(resize_gradient)                \
+  OP(restore)                        \
   OP(reverse)                        \
   OP(reverse_sequence)               \
   OP(rgb_to_hsv)                     \
@@ -181,6 +187,7 @@ namespace troupe {
   OP(roll)                           \
   OP(round)                          \
   OP(rsqrt)                          \
+  OP(save)                           \
   OP(scatter_nd)                     \
   OP(search_sorted)                  \
   OP(segment_max)                    \
@@ -239,6 +246,7 @@ namespace troupe {
   OP(unigram_candidates)             \
   OP(unique)                         \
   OP(where)                          \
+  OP(while)                          \
   OP(window_sum)                     \
   OP(with_gradient)                  \
   OP(xlogy)

@@ -91,6 +91,7 @@ Output parameter(std::string_view name, Output initial, Origin at) {
   require_independent(initial, name, at);
   const TensorType type{initial.dtype(), initial.shape()};
   const std::string device = graph.device();
+  const auto outside = graph.open_frame(-1);  // read once a step, whatever branch or loop reads it
   std::string initial_name = output_name(initial);
   for (const auto& node : graph.nodes()) {
     if (node->op->name != "Parameter" || node->attr<std::string>("parameter") != name) continue;

@@ -1,5 +1,5 @@
-// Implements placement/partition.hpp: the cut, in one pass over the needed nodes, and then the
-// order of each part.
+// Implements placement/partition.hpp: the cut, in one pass over the needed nodes. The order of each
+// part is in placement/firing_order.cpp.
 #include "placement/partition.hpp"
 
 #include <algorithm>
@@ -29,11 +29,24 @@ class Cutter {
 
   void run(const Node& node, const std::set<int32_t>& needed) {
     const std::string& device = device_of(node.id);
+    const ControlKind kind = node.op->control;
+    if (kind == ControlKind::repeat) return run_loop(node);
     PartNode part{.kind = PartKind::op, .node = node.id};
-    for (const Output& input : node.inputs) part.inputs.push_back(value(input, device));
+    part.loop = enter_loop(loop_of(node), device);
+    const bool enters = part.loop >= 0 &&
+                        (kind == ControlKind::capture || kind == ControlKind::variable) &&
+                        node.frame == loop_of(node);
+    if (!enters)
+      for (const Output& input : node.inputs) part.inputs.push_back(value(input, device));
     for (int32_t id : node.control_inputs)
-      if (needed.count(id)) add_control(part, ran(id, device));
+      if (needed.count(id)) run_after(part, node, id, device);
+    if (enters)
+      part.kind = PartKind::enter;
+    else
+      tie_to_iteration(part, node, device);
+    const int32_t loop = part.loop;
     const int32_t at = append(device, std::move(part));
+    if (enters) bring_in(node, device, loop, at);
     for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
       if (!fed_.count(output_of(node.id, i))) values_[{device, node.id, i}] = {at, i};
     values_[{device, node.id, kRan}] = {at, 0};
@@ -49,10 +62,11 @@ class Cutter {
   }
 
   std::vector<Partition> finish() {
+    finish_loops();
     for (PartNode& part : fetches_) append(client_, std::move(part));
     std::vector<Partition> result;
     const auto take = [&](Partition& partition) {
-      put_in_firing_order(partition.nodes);
+      put_in_firing_order(partition);
       std::sort(partition.edges.begin(), partition.edges.end(),
                 [](const Edge& a, const Edge& b) { return a.id < b.id; });
       result.push_back(std::move(partition));
@@ -64,7 +78,8 @@ class Cutter {
   }
 
  private:
-  static constexpr int32_t kRan = -1;  // in place of an output's index: that the node has run
+  // In place of an output's index: that the node has run; that an iteration of its loop begins.
+  static constexpr int32_t kRan = -1, kTick = -2;
   using Key = std::tuple<std::string, int32_t, int32_t>;  // device, node, output
 
   Output output_of(int32_t node, int32_t index) const {
@@ -104,8 +119,8 @@ class Cutter {
     if (found != values_.end()) return found->second;
     TROUPE_CHECK(device != home, "output ", output, " of the ", describe(graph_.node(node)),
                  " is read before it is there");
-    const PartInput from = values_.at({home, node, output});
-    const bool control = output == kRan;
+    const bool tick = output == kTick, control = output == kRan || tick;
+    const PartInput from = tick ? PartInput{} : values_.at({home, node, output});
     Edge edge{.id = edges_++,
               .node = node,
               .output = control ? 0 : output,
@@ -115,33 +130,233 @@ class Cutter {
     edge.dtype = control ? DType::u8 : graph_.node(node).outputs[static_cast<size_t>(output)].dtype;
     edge.shape = control ? Shape{0} : graph_.node(node).outputs[static_cast<size_t>(output)].shape;
 
+    edge.loop = tick ? node : loop_of(graph_.node(node));
+
     PartNode send{.kind = PartKind::send, .edge = edge.id};
-    if (control)
-      send.controls.push_back(from.node);
-    else
+    if (!control)
       send.inputs.push_back(from);
+    else if (!tick)
+      send.controls.push_back(from.node);
+    send.loop = enter_loop(edge.loop, home);
     append(home, std::move(send));
-    const PartInput here{append(device, {.kind = PartKind::receive, .edge = edge.id}), 0};
+    PartNode receive{.kind = PartKind::receive, .edge = edge.id};
+    receive.loop = enter_loop(edge.loop, device);
+    const PartInput here{append(device, std::move(receive)), 0};
     values_[{device, node, output}] = here;
     partitions_[home].edges.push_back(edge);
     partitions_[device].edges.push_back(std::move(edge));
     return here;
   }
 
-  static void put_in_firing_order(std::vector<PartNode>& nodes) {
-    const std::vector<int32_t> order = firing_order(nodes);
-    std::vector<int32_t> number(nodes.size());
-    for (size_t i = 0; i < order.size(); ++i)
-      number[static_cast<size_t>(order[i])] = static_cast<int32_t>(i);
-    std::vector<PartNode> ordered;
-    for (int32_t from : order) {
-      PartNode node = std::move(nodes[static_cast<size_t>(from)]);
-      for (PartInput& input : node.inputs) input.node = number[static_cast<size_t>(input.node)];
-      for (int32_t& control : node.controls) control = number[static_cast<size_t>(control)];
-      std::sort(node.controls.begin(), node.controls.end());
-      ordered.push_back(std::move(node));
+  // Loops
+
+  // The node that opens the innermost loop that `node` is in; -1: none.
+  int32_t loop_of(const Node& node) const {
+    int32_t frame = node.frame;
+    while (frame >= 0 && graph_.node(frame).op->control != ControlKind::loop)
+      frame = graph_.node(frame).frame;
+    return frame;
+  }
+  // Of the loop that `opener` opens, from the outermost loop around it on.
+  std::vector<int32_t> loops_to(int32_t opener) const {
+    std::vector<int32_t> chain;
+    for (; opener >= 0; opener = loop_of(graph_.node(opener))) chain.push_back(opener);
+    std::reverse(chain.begin(), chain.end());
+    return chain;
+  }
+
+  // The number of the loop on `device`, which takes part in it from now on.
+  int32_t enter_loop(int32_t opener, const std::string& device) {
+    if (opener < 0) return -1;
+    if (const auto known = loops_.find({opener, device}); known != loops_.end())
+      return known->second;
+    PartNode driver{.kind = PartKind::loop, .node = opener};
+    driver.loop = enter_loop(loop_of(graph_.node(opener)), device);
+    driver.controls.push_back(ran(opener, device));
+    PartLoop loop{.opener = opener, .parent = driver.loop};
+    loop.driver = append(device, std::move(driver));
+    std::vector<PartLoop>& loops = partitions_[device].loops;
+    loops.push_back(std::move(loop));
+    return loops_[{opener, device}] = static_cast<int32_t>(loops.size()) - 1;
+  }
+  PartLoop& loop_at(int32_t opener, const std::string& device) {
+    return partitions_[device].loops[static_cast<size_t>(loops_.at({opener, device}))];
+  }
+  PartNode& driver_at(int32_t opener, const std::string& device) {
+    return node_at(device, loop_at(opener, device).driver);
+  }
+  PartNode& node_at(const std::string& device, int32_t at) {
+    return partitions_[device].nodes[static_cast<size_t>(at)];
+  }
+
+  void bring_in(const Node& node, const std::string& device, int32_t loop, int32_t at) {
+    const PartInput from = value(node.inputs[0], device);
+    PartLoop& inner = partitions_[device].loops[static_cast<size_t>(loop)];
+    PartNode& driver = node_at(device, inner.driver);
+    (node.op->control == ControlKind::variable ? inner.variables : inner.captured)
+        .push_back({static_cast<int32_t>(driver.inputs.size()), at});
+    driver.inputs.push_back(from);
+  }
+
+  // The loop itself, at home.
+  void run_loop(const Node& repeat) {
+    const std::string& device = device_of(repeat.id);
+    const size_t variables = repeat.inputs.size() / 2;
+    const int32_t opener = graph_.node(repeat.inputs[0].node).frame;
+    deciding_[opener] = graph_.node(repeat.inputs[variables].node).frame;
+    enter_loop(opener, device);
+    std::vector<PartInput> next;
+    for (size_t i = 0; i < variables; ++i) {
+      const Output variable = repeat.inputs[i];
+      if (device_of(opener) != device || device_of(variable.node) != device)
+        throw Error(Errc::invalid_argument, describe(repeat), ": is on ", device, ", its variable ",
+                    variable.name(), " on ", device_of(variable.node),
+                    "; a loop and its variables stand together, and what the body computes "
+                    "elsewhere comes to them");
+      next.push_back(value(repeat.inputs[variables + i], device));
     }
-    nodes = std::move(ordered);
+    // In the order of the outputs.
+    PartLoop& loop = loop_at(opener, device);
+    std::vector<PartLoop::Entering> ordered;
+    for (size_t i = 0; i < variables; ++i) {
+      const int32_t at = values_.at({device, repeat.inputs[i].node, 0}).node;
+      ordered.push_back(*std::find_if(loop.variables.begin(), loop.variables.end(),
+                                      [&](const auto& v) { return v.node == at; }));
+    }
+    loop.home = true;
+    loop.variables = std::move(ordered);
+    loop.next = std::move(next);
+    loop.in_flight = graph_.node(opener).attr<int64_t>("iterations_in_flight");
+    for (int32_t id : repeat.control_inputs) {
+      const int32_t before = ran(id, device);
+      add_control(driver_at(opener, device), before);
+    }
+    driver_at(opener, device).node = repeat.id;
+    const int32_t at = loop_at(opener, device).driver;
+    for (int32_t i = 0; i < static_cast<int32_t>(repeat.outputs.size()); ++i)
+      if (!fed_.count(output_of(repeat.id, i))) values_[{device, repeat.id, i}] = {at, i};
+    values_[{device, repeat.id, kRan}] = {at, 0};
+  }
+
+  // Of what is in a loop and waits for what is around it, the loop waits.
+  void run_after(PartNode& part, const Node& node, int32_t id, const std::string& device) {
+    const int32_t loop = loop_of(node), from = loop_of(graph_.node(id));
+    if (graph_.node(id).op->control == ControlKind::save &&
+        node.op->control == ControlKind::restore)
+      return restore_after(part, node, id, device);
+    if (id == loop) return;
+    if (from == loop) return add_control(part, ran(id, device));
+    int32_t outer = loop;
+    while (loop_of(graph_.node(outer)) != from) outer = loop_of(graph_.node(outer));
+    const int32_t before = ran(id, device);
+    add_control(driver_at(outer, device), before);
+  }
+
+  void restore_after(PartNode& part, const Node& node, int32_t save, const std::string& device) {
+    if (device_of(save) != device)
+      throw Error(Errc::invalid_argument, describe(node), ": is on ", device, ", the ",
+                  describe(graph_.node(save)), " on ", device_of(save),
+                  "; what a loop keeps stays on its device");
+    part.save = values_.at({device, save, kRan}).node;
+    const std::vector<int32_t> kept = loops_to(loop_of(graph_.node(save))),
+                               taken = loops_to(loop_of(node));
+    size_t k = 0;
+    while (k < kept.size() && k < taken.size() && kept[k] == taken[k]) ++k;
+    const int32_t before = k < kept.size() ? loop_at(kept[k], device).driver : part.save;
+    if (k < taken.size())
+      add_control(driver_at(taken[k], device), before);
+    else
+      add_control(part, before);
+  }
+
+  // Where home does not itself arm the iteration, what reads nothing that is made in it waits for
+  // home's word.
+  void tie_to_iteration(PartNode& part, const Node& node, const std::string& device) {
+    const int32_t opener = loop_of(node);
+    if (opener < 0 || device_of(opener) == device || !part.controls.empty()) return;
+    if (part.inputs.empty() && !node.op->stateful) return;  // a constant
+    for (const PartInput& input : part.inputs) {
+      const PartNode& from = node_at(device, input.node);
+      const bool constant =
+          from.kind == PartKind::op && from.inputs.empty() && from.controls.empty();
+      if (from.kind != PartKind::enter && !constant) return;
+    }
+    add_control(part, at(device_of(opener), opener, kTick, device).node);
+  }
+
+  // Every device that takes part in a loop hears whether it goes on, and says when it has done an
+  // iteration.
+  void finish_loops() {
+    const auto loops = loops_;  // in a fixed order
+    for (const auto& [key, number] : loops) {
+      const auto& [opener, device] = key;
+      const auto decides = deciding_.find(opener);
+      if (decides == deciding_.end())
+        throw Error(Errc::invalid_argument, "the loop that ", describe(graph_.node(opener)),
+                    " opens is read, but it does not run; fetch what it returns, too");
+      const int32_t again = ran(decides->second, device);
+      loop_at(opener, device).again = again;
+    }
+    TROUPE_CHECK(loops.size() == loops_.size(), "a device came to a loop late");
+    for (const auto& [key, number] : loops) {
+      const auto& [opener, device] = key;
+      if (device_of(opener) != device) add_ack(opener, device);
+    }
+    // From the inner loops to the outer ones, whose ends wait for them.
+    for (auto it = loops.rbegin(); it != loops.rend(); ++it)
+      add_turn(it->first.first, it->first.second);
+  }
+
+  void add_ack(int32_t opener, const std::string& device) {
+    const std::string& home = device_of(opener);
+    Edge edge{.id = edges_++,
+              .node = opener,
+              .source = device,
+              .destination = home,
+              .dtype = DType::u8,
+              .shape = Shape{0},
+              .control = true,
+              .loop = opener};
+    PartNode send{.kind = PartKind::send, .edge = edge.id};
+    send.loop = loops_.at({opener, device});
+    acks_[{opener, device}] = append(device, std::move(send));
+    PartNode ack{.kind = PartKind::ack, .edge = edge.id};
+    ack.loop = loops_.at({opener, home});
+    const int32_t at = append(home, std::move(ack));
+    loop_at(opener, home).acks.push_back(at);
+    partitions_[home].edges.push_back(edge);
+    partitions_[device].edges.push_back(std::move(edge));
+  }
+
+  // The end of an iteration waits for all that nobody in it reads.
+  void add_turn(int32_t opener, const std::string& device) {
+    const int32_t number = loops_.at({opener, device});
+    PartLoop& loop = loop_at(opener, device);
+    const std::vector<PartNode>& nodes = partitions_[device].nodes;
+    std::vector<bool> read(nodes.size());
+    for (const PartNode& node : nodes) {
+      if (node.loop != number) continue;
+      for (const PartInput& input : node.inputs) read[static_cast<size_t>(input.node)] = true;
+      for (int32_t before : node.controls) read[static_cast<size_t>(before)] = true;
+    }
+    PartNode turn{.kind = PartKind::turn, .node = opener};
+    turn.loop = number;
+    const auto ack = acks_.find({opener, device});
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const bool fires = nodes[i].kind != PartKind::enter && nodes[i].kind != PartKind::ack;
+      const bool is_ack = ack != acks_.end() && static_cast<int32_t>(i) == ack->second;
+      if (nodes[i].loop == number && fires && !is_ack &&
+          (!read[i] || static_cast<int32_t>(i) == loop.again))
+        turn.controls.push_back(static_cast<int32_t>(i));
+    }
+    for (const auto& variable : loop.home ? loop.variables : std::vector<PartLoop::Entering>{})
+      turn.inputs.push_back({variable.node, 0});
+    for (const PartInput& next : loop.next) turn.inputs.push_back(next);
+    if (ack != acks_.end()) {
+      node_at(device, ack->second).controls = turn.controls;
+      turn.controls = {ack->second};
+    }
+    loop.turn = append(device, std::move(turn));
   }
 
   const Graph& graph_;
@@ -149,6 +364,10 @@ class Cutter {
   const std::string client_;
   std::map<std::string, Partition> partitions_;
   std::map<Key, PartInput> values_;  // where each value stands on each device
+  std::map<std::pair<int32_t, std::string>, int32_t> loops_;  // opener, device -> number there
+  std::map<std::pair<int32_t, std::string>, int32_t> acks_;   // the same -> its Send of acks
+  std::map<int32_t, int32_t>
+      deciding_;  // opener -> the branch that is dead after the last iteration
   std::set<Output> fed_;
   std::vector<PartNode> fetches_;
   int32_t edges_ = 0;
@@ -172,7 +391,12 @@ std::string line_of(const Graph& graph, const PartNode& node) {
     case PartKind::send:
       return detail::concat(kind, " ", node.edge, reading(node));
     case PartKind::receive:
+    case PartKind::ack:
       return detail::concat(kind, " ", node.edge);
+    case PartKind::loop:
+    case PartKind::enter:
+    case PartKind::turn:
+      return detail::concat(kind, " ", graph.node(node.node).name, reading(node));
     case PartKind::feed:
       return detail::concat(kind, " ", graph.node(node.node).name, ":", node.output);
     case PartKind::fetch:
@@ -195,6 +419,14 @@ const char* to_string(PartKind kind) {
       return "feed";
     case PartKind::fetch:
       return "fetch";
+    case PartKind::loop:
+      return "loop";
+    case PartKind::enter:
+      return "enter";
+    case PartKind::turn:
+      return "turn";
+    case PartKind::ack:
+      return "ack";
   }
   return "unknown";
 }
@@ -210,39 +442,6 @@ std::vector<Partition> partition(const Graph& graph, const std::vector<Output>& 
   for (int32_t id : ids) cutter.run(graph.node(id), needed);
   for (const Output& output : fetches) cutter.fetch(output);
   return cutter.finish();
-}
-
-std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes) {
-  const size_t count = nodes.size();
-  std::vector<std::vector<int32_t>> readers(
-      count);  // each once, in the order in which they should fire
-  std::vector<int32_t> missing(count);
-  for (size_t i = 0; i < count; ++i) {
-    std::set<int32_t> from(nodes[i].controls.begin(), nodes[i].controls.end());
-    for (const PartInput& input : nodes[i].inputs) from.insert(input.node);
-    missing[i] = static_cast<int32_t>(from.size());
-    for (int32_t j : from) readers.at(static_cast<size_t>(j)).push_back(static_cast<int32_t>(i));
-  }
-  // What others wait for goes out first.
-  for (auto& list : readers)
-    std::stable_partition(list.begin(), list.end(), [&](int32_t i) {
-      return nodes[static_cast<size_t>(i)].kind == PartKind::send;
-    });
-  std::vector<int32_t> order, fetches, ready;
-  for (size_t i = count; i-- > 0;)
-    if (missing[i] == 0) ready.push_back(static_cast<int32_t>(i));
-  while (!ready.empty()) {
-    const int32_t i = ready.back();
-    ready.pop_back();
-    (nodes[static_cast<size_t>(i)].kind == PartKind::fetch ? fetches : order).push_back(i);
-    const auto& list = readers[static_cast<size_t>(i)];
-    for (auto to = list.rbegin(); to != list.rend(); ++to)
-      if (--missing[static_cast<size_t>(*to)] == 0) ready.push_back(*to);
-  }
-  TROUPE_CHECK(order.size() + fetches.size() == count, "the partition has a cycle");
-  std::sort(fetches.begin(), fetches.end());
-  order.insert(order.end(), fetches.begin(), fetches.end());
-  return order;
 }
 
 std::string to_text(const Graph& graph, const std::vector<Partition>& partitions) {

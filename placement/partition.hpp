@@ -23,6 +23,7 @@ struct Edge {
   DType dtype = DType::none;
   Shape shape;           // -1 where it is not known before the step
   bool control = false;  // carries an empty u8[0]: that the node has run
+  int32_t loop = -1;     // the node that opens the loop in each of whose iterations it carries one
   friend bool operator==(const Edge&, const Edge&) = default;
 };
 
@@ -33,6 +34,11 @@ enum class PartKind : uint8_t {
   feed,     // a source: output 0 is what the client feeds for output `output` of graph node `node`
   fetch,    // input 0 (a node without outputs: nothing) is what the client wants of output `output`
             // of graph node `node`
+  loop,     // a loop as its surroundings see it: has run when its last iteration has. On the loop's
+            // home its outputs are those of graph node `node`; elsewhere it has none
+  enter,    // in a loop: output 0 is what the driver brings in (PartLoop::Entering); never fires
+  turn,     // in a loop: has run when all else in the iteration has, and begins the next one
+  ack,      // in a loop, at home: what arrives on `edge` counts the iterations of another device
 };
 const char* to_string(PartKind kind);
 
@@ -46,10 +52,37 @@ struct PartNode {
   PartKind kind = PartKind::op;
   int32_t node = -1;                   // op, feed, fetch: id in the graph
   int32_t output = 0;                  // feed, fetch
-  int32_t edge = -1;                   // send, receive
+  int32_t edge = -1;                   // send, receive, ack
   std::vector<PartInput> inputs = {};  // op: as in the graph
   std::vector<int32_t> controls =
-      {};  // indices in Partition::nodes: must have run before; none of them twice
+      {};             // indices in Partition::nodes: must have run before; none of them twice
+  int32_t loop = -1;  // index in Partition::loops: the innermost one that the node is in
+  int32_t save = -1;  // of a restore: the index of its save
+};
+
+// The part of a loop that is on one device. Its nodes stand in a row, those of loops inside it with
+// them, and its `driver`, which is outside, right behind. One device is its home: where the node
+// is that has the loop's outputs. The others follow: they hear after each iteration whether there
+// is another, and home waits for them, within a bound.
+struct PartLoop {
+  int32_t opener = -1;  // id in the graph
+  int32_t parent = -1;  // index in Partition::loops
+  int32_t begin = 0;    // index in Partition::nodes of its first node
+  int32_t driver = -1;  // of kind loop
+  int32_t turn = -1;    // of kind turn
+  int32_t again = -1;   // the node that is dead after the last iteration
+  bool home = false;
+  int64_t in_flight = 1;  // iterations that home may be ahead of those who follow, and 1
+  // A value that is there in all iterations (at home, of a variable: in the first one): which input
+  // of the driver it is, and the node that stands for it.
+  struct Entering {
+    int32_t input = 0;
+    int32_t node = -1;
+    friend bool operator==(const Entering&, const Entering&) = default;
+  };
+  std::vector<Entering> captured, variables;
+  std::vector<PartInput> next;  // at home, of each variable in the iteration after
+  std::vector<int32_t> acks;    // at home: nodes of kind ack, one for each device that follows
 };
 
 struct Partition {
@@ -57,7 +90,8 @@ struct Partition {
   // In firing order (below). Feeds and fetches stand in the client's partition only; fetches stand
   // last, one for each fetch that was asked for, in that order.
   std::vector<PartNode> nodes;
-  std::vector<Edge> edges;  // those that leave or arrive here, by id
+  std::vector<Edge> edges;           // those that leave or arrive here, by id
+  std::vector<PartLoop> loops = {};  // a loop stands behind the one it is in
 };
 
 // Cuts what `fetches` need (graph/passes.hpp: prune) along the devices of `device_of`, which names
@@ -77,6 +111,9 @@ std::vector<Partition> partition(const Graph& graph, const std::vector<Output>& 
 // and memory is read in a row. Sends come before other readers, fetches last. Throws: InternalError
 // for a cycle.
 std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes);
+
+// Puts nodes in firing order: those of a loop in a row, right before its driver.
+void put_in_firing_order(Partition& partition);
 
 // For people and tests: a line for each node and edge.
 std::string to_text(const Graph& graph, const std::vector<Partition>& partitions);

@@ -60,6 +60,9 @@ struct Output {
 
 struct Node {
   int32_t id = -1;
+  // The node that opens the frame that this one is in: a branch, or the body of a loop
+  // (troupe/ops/control_flow.hpp). -1: none. Frames nest as their openers do.
+  int32_t frame = -1;
   std::string name;  // unique in its graph, with its scopes: "tower0/fc1/MatMul"
   const Op* op = nullptr;
   std::vector<Output> inputs;
@@ -154,6 +157,22 @@ class Graph {
   };
   // Throws: Error(invalid_argument) for a bad name, device or slot, or a node there is not.
   [[nodiscard]] Scope scope(ScopeSpec spec, Origin at = Origin::here());
+
+  // ---- frames ----
+  // What stands for a value of a frame that does not enclose the open one: how a loop that goes
+  // back reads what the loop that went forward had.
+  using Route = std::function<Output(Output)>;
+  // Nodes added while it is open are in the frame that node `opener` opens (-1: in none). What they
+  // read of enclosing frames is captured, once a scope; what has no inputs runs after the opener.
+  // `elsewhere`: for values of other frames; left out, that of the open scope. Throws:
+  // Error(invalid_argument) for a node that opens none.
+  [[nodiscard]] Scope open_frame(int32_t opener, Route elsewhere = {}, Origin at = Origin::here());
+  int32_t frame() const;  // the open one; -1: none
+  // `value` as nodes of the open frame read it: itself, or a Capture node of it.
+  // Throws: Error(invalid_argument) for a value of a frame that does not enclose the open one.
+  Output captured(Output value, Origin at = Origin::here());
+  bool encloses(int32_t outer, int32_t inner) const;  // or is the same
+
   int64_t slot() const;        // of the innermost scope that names one, else 0
   std::string device() const;  // what the open scopes request for the next node; "": any
 
@@ -173,6 +192,8 @@ class Graph {
   struct OpenScope;
   [[noreturn]] void refuse_node(int32_t id) const;
   std::string unique_name(std::string_view wanted);
+  Output enter(Output value, int32_t frame, const Node& reader, Origin at);
+  void enter_frame(Node& node, Origin at);
 
   std::shared_ptr<const Registry> registry_;
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -195,6 +195,21 @@ struct AttrSpec {
   std::optional<Attr> default_value = {};  // none: must be given
 };
 
+// What a node is to the frames of a graph (Node::frame). The engine compiles it, and knows no op by
+// name; troupe/ops/control_flow.hpp has functions that build with these.
+enum class ControlKind : int16_t {
+  none,
+  branch,    // opens a frame that runs if output 0, a bool scalar, is true; else its nodes are dead
+  capture,   // in a frame: a value of the frame around it, the same one in all iterations
+  merge,     // passes on the one input that is alive; dead if none is
+  loop,      // opens a frame that runs anew in each iteration
+  variable,  // in a loop's frame: first its input, then what the iteration before made of it
+  repeat,    // the loop as its surroundings see it. Inputs: its n variables, then n values of a
+             // branch of its frame, which is dead after the last iteration; n outputs
+  save,      // keeps its input, in the order of iterations
+  restore,   // takes what the save that it runs after kept last
+};
+
 struct Op {
   std::string name;
   // Names; a last one that ends in "..." stands for one or more.
@@ -211,7 +226,8 @@ struct Op {
   std::string no_gradient = {};
   std::vector<Kernel> kernels = {};
   // Which input's dtype chooses the kernel; -1: output 0's (also when there are no inputs).
-  int dispatch = 0;
+  int16_t dispatch = 0;
+  ControlKind control = ControlKind::none;
   // Kernels may write output 0 over input 0, and cannot throw after their first write.
   bool in_place = false;
   // Runs anew in every step, whatever its inputs are: random numbers, parameters, placeholders.

@@ -25,7 +25,17 @@ const std::map<std::string, std::string> kElsewhere = {
     {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
     {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
     {"QueueSize", "waits between steps: tests/ops/queue_test.cpp"},
+    {"Branch", "opens a frame: tests/ops/control_flow_test.cpp"},
+    {"Capture", "stands in a frame: tests/ops/control_flow_test.cpp"},
+    {"Loop", "opens a frame: tests/ops/control_flow_test.cpp"},
+    {"LoopVariable", "stands in a frame: tests/ops/control_flow_test.cpp"},
+    {"Merge", "joins frames: tests/ops/control_flow_test.cpp"},
+    {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
+    {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
+    {"Restore", "stands in a frame: tests/ops/control_flow_test.cpp"},
+    {"Save", "stands in a frame: tests/ops/control_flow_test.cpp"},
     {"Unique", "shapes depend on values: tests/ops/unique_test.cpp"},
+    {"While", "reads a frame: tests/ops/control_flow_test.cpp"},
 };
 
 struct Tested {

@@ -263,6 +263,9 @@ inline std::shared_ptr<const Registry> stage_ops() {
             .outputs = {"y"},
             .infer_shapes = same,
             .kernels = async(d::refuse_to_start)});
+    for (const char* op : {"Branch", "Capture", "Greater", "Less", "Loop", "LoopVariable", "Merge",
+                           "Restore", "Save", "While"})
+      r->add(builtin_ops()->get(op));
     return r;
   }();
   return all;

@@ -1,0 +1,119 @@
+// Frames of a graph: which one a node is in, and what crosses their borders. A value goes inwards
+// through a Capture node in each frame on its way; outwards it goes through a merge or a loop
+// alone.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "graph/open_scope.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+namespace {
+
+template <class... Parts>
+Error bad_node(const Node& node, const Parts&... parts) {
+  return Error(Errc::invalid_argument, describe(node), ": ", detail::concat(parts...));
+}
+
+bool opens_frame(const Node& node) {
+  return node.op->control == ControlKind::branch || node.op->control == ControlKind::loop;
+}
+
+}  // namespace
+
+bool Graph::encloses(int32_t outer, int32_t inner) const {
+  while (inner >= 0 && inner != outer) inner = node(inner).frame;
+  return inner == outer || outer < 0;
+}
+
+int32_t Graph::frame() const { return scopes_.back().frame; }
+
+Graph::Scope Graph::open_frame(int32_t opener, Route elsewhere, Origin at) {
+  if (opener >= 0 && !opens_frame(node(opener)))
+    throw Error(Errc::invalid_argument, "open_frame() called at ", at.file, ":", at.line, ": the ",
+                describe(node(opener)), " opens no frame; name a branch or a loop");
+  OpenScope inner = scopes_.back();
+  // What was to run before all nodes of the scope runs before the opener of a frame in it.
+  if (opener >= 0 && opener != inner.frame) inner.control_inputs.clear();
+  std::erase_if(inner.control_inputs,
+                [&](int32_t id) { return !encloses(node(id).frame, opener); });
+  inner.frame = opener;
+  if (elsewhere) inner.elsewhere = std::move(elsewhere);
+  if (!inner.captured) inner.captured = std::make_shared<OpenScope::Captured>();
+  scopes_.push_back(std::move(inner));
+  return Scope(this);
+}
+
+Output Graph::captured(Output value, Origin at) {
+  if (!value.defined() || value.graph != this) return value;  // whoever reads it refuses it
+  Node reader;
+  reader.name = "captured()";
+  reader.file = at.file;
+  reader.line = at.line;
+  return enter(value, frame(), reader, at);
+}
+
+// `value` as it stands in `frame`.
+Output Graph::enter(Output value, int32_t frame, const Node& reader, Origin at) {
+  const int32_t from = node(value.node).frame;
+  if (from == frame) return value;
+  if (!encloses(from, frame)) {
+    if (const Route route = scopes_.back().elsewhere) return enter(route(value), frame, reader, at);
+    throw bad_node(reader, "reads the ", describe(node(value.node)), ", which is inside the ",
+                   describe(node(from)),
+                   "; return it from the branch or the body, and read what the cond or the loop "
+                   "returns");
+  }
+  value = enter(value, node(frame).frame, reader, at);
+  const OpenScope& scope = scopes_.back();
+  const std::tuple key(frame, value, to_string(scope.device) + " " + scope.colocate_with);
+  const auto captured = scope.captured;
+  if (captured)
+    if (const auto known = captured->find(key); known != captured->end()) return known->second;
+  OpenScope inner = scope;
+  inner.frame = frame;
+  inner.control_inputs.clear();
+  scopes_.push_back(std::move(inner));
+  const Scope closes(this);
+  const Output inside = add({.op = "Capture", .inputs = {value}}, at);
+  if (captured) captured->emplace(key, inside);
+  return inside;
+}
+
+// Has a new node read what it reads inside its frame, and run after the opener if nothing else ties
+// it to the frame.
+void Graph::enter_frame(Node& node, Origin at) {
+  const ControlKind kind = node.op->control;
+  const auto frame_of = [&](const Output& value) { return this->node(value.node).frame; };
+  const auto inside = [&](int32_t id) { return id >= 0 && this->node(id).frame == node.frame; };
+  const bool enters = kind == ControlKind::capture || kind == ControlKind::variable;
+  if (enters && node.frame < 0)
+    throw bad_node(node, "is in no frame; open one, where it brings its input to");
+  const size_t variables = node.inputs.size() / 2;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    Output& input = node.inputs[i];
+    const int32_t from = frame_of(input);
+    if (kind == ControlKind::merge && inside(from)) continue;
+    if (kind == ControlKind::repeat) {
+      const bool next = i >= variables;
+      if (from >= 0 && (next ? inside(this->node(from).frame) : inside(from))) continue;
+      throw bad_node(
+          node, "its input ", i, ", the ", describe(this->node(input.node)),
+          next ? ", is no value of a branch of its loop" : ", is no variable of a loop beside it");
+    }
+    input = enter(input, enters ? this->node(node.frame).frame : node.frame, node, at);
+  }
+  const bool free = kind == ControlKind::restore;  // it runs after a save of another frame
+  for (int32_t id : node.control_inputs)
+    if (!free && !encloses(this->node(id).frame, node.frame))
+      throw bad_node(node, "is to run after the ", describe(this->node(id)),
+                     ", which is inside the ", describe(this->node(this->node(id).frame)),
+                     "; return something that runs after it from there");
+  if (node.frame < 0 || (!node.inputs.empty() && !enters)) return;
+  if (std::find(node.control_inputs.begin(), node.control_inputs.end(), node.frame) ==
+      node.control_inputs.end())
+    node.control_inputs.push_back(node.frame);
+}
+
+}  // namespace troupe

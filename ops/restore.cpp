@@ -1,0 +1,29 @@
+// Restore: y = what the Save that it runs after has kept last and nobody has taken yet; attributes
+// dtype and shape say what that is. Any dtype.
+#include "ops/node.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) { return {ctx.attr<Shape>("shape")}; }
+
+void cpu(KernelContext& ctx) { throw ctx.error("has nothing to take outside a step"); }
+
+}  // namespace
+
+Op restore_op() {
+  return {.name = "Restore",
+          .outputs = {"y"},
+          .attrs = {{"dtype", AttrKind::dtype}, {"shape", AttrKind::shape}},
+          .infer_dtypes = infer_dtype_attr,
+          .infer_shapes = infer_shapes,
+          .no_gradient =
+              "the gradient of a loop's gradient is not there; write the loop out, or "
+              "differentiate another way",
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .dispatch = -1,
+          .control = ControlKind::restore,
+          .stateful = true};
+}
+
+}  // namespace troupe

@@ -1,0 +1,123 @@
+// The order of a partition's nodes (placement/partition.hpp): firing_order() of the nodes outside
+// loops, and of those of each loop, which then stand right before the loop's driver.
+#include <algorithm>
+#include <set>
+
+#include "placement/partition.hpp"
+
+namespace troupe {
+
+std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes) {
+  const size_t count = nodes.size();
+  std::vector<std::vector<int32_t>> readers(
+      count);  // each once, in the order in which they should fire
+  std::vector<int32_t> missing(count);
+  for (size_t i = 0; i < count; ++i) {
+    std::set<int32_t> from(nodes[i].controls.begin(), nodes[i].controls.end());
+    for (const PartInput& input : nodes[i].inputs) from.insert(input.node);
+    missing[i] = static_cast<int32_t>(from.size());
+    for (int32_t j : from) readers.at(static_cast<size_t>(j)).push_back(static_cast<int32_t>(i));
+  }
+  // What others wait for goes out first.
+  for (auto& list : readers)
+    std::stable_partition(list.begin(), list.end(), [&](int32_t i) {
+      return nodes[static_cast<size_t>(i)].kind == PartKind::send;
+    });
+  std::vector<int32_t> order, fetches, ready;
+  for (size_t i = count; i-- > 0;)
+    if (missing[i] == 0) ready.push_back(static_cast<int32_t>(i));
+  while (!ready.empty()) {
+    const int32_t i = ready.back();
+    ready.pop_back();
+    (nodes[static_cast<size_t>(i)].kind == PartKind::fetch ? fetches : order).push_back(i);
+    const auto& list = readers[static_cast<size_t>(i)];
+    for (auto to = list.rbegin(); to != list.rend(); ++to)
+      if (--missing[static_cast<size_t>(*to)] == 0) ready.push_back(*to);
+  }
+  TROUPE_CHECK(order.size() + fetches.size() == count, "the partition has a cycle");
+  std::sort(fetches.begin(), fetches.end());
+  order.insert(order.end(), fetches.begin(), fetches.end());
+  return order;
+}
+
+namespace {
+
+class Ordering {
+ public:
+  explicit Ordering(Partition& partition)
+      : partition_(partition), levels_(partition.loops.size() + 1) {
+    local_.resize(partition.nodes.size());
+    for (size_t i = 0; i < partition.nodes.size(); ++i) {
+      std::vector<size_t>& level = levels_[static_cast<size_t>(partition.nodes[i].loop + 1)];
+      local_[i] = static_cast<int32_t>(level.size());
+      level.push_back(i);
+    }
+  }
+
+  void run() {
+    place(-1);
+    std::vector<int32_t> number(partition_.nodes.size());
+    for (size_t i = 0; i < order_.size(); ++i) number[order_[i]] = static_cast<int32_t>(i);
+    const auto move = [&](int32_t& at) {
+      if (at >= 0) at = number[static_cast<size_t>(at)];
+    };
+    std::vector<PartNode> ordered;
+    for (size_t from : order_) {
+      PartNode node = std::move(partition_.nodes[from]);
+      for (PartInput& input : node.inputs) move(input.node);
+      for (int32_t& control : node.controls) move(control);
+      std::sort(node.controls.begin(), node.controls.end());
+      move(node.save);
+      ordered.push_back(std::move(node));
+    }
+    partition_.nodes = std::move(ordered);
+    for (PartLoop& loop : partition_.loops) {
+      for (int32_t* at : {&loop.driver, &loop.turn, &loop.again}) move(*at);
+      for (auto* entering : {&loop.captured, &loop.variables})
+        for (PartLoop::Entering& value : *entering) move(value.node);
+      for (PartInput& next : loop.next) move(next.node);
+      for (int32_t& ack : loop.acks) move(ack);
+    }
+  }
+
+ private:
+  // The nodes of loop `number` (-1: of none) take the next places. What they read is of the same
+  // loop.
+  void place(int32_t number) {
+    const std::vector<size_t>& level = levels_[static_cast<size_t>(number + 1)];
+    std::vector<PartNode> nodes;
+    for (size_t i : level) {
+      nodes.push_back(partition_.nodes[i]);
+      for (PartInput& input : nodes.back().inputs) input.node = local(input.node, number);
+      for (int32_t& control : nodes.back().controls) control = local(control, number);
+    }
+    for (int32_t at : firing_order(nodes)) {
+      const size_t i = level[static_cast<size_t>(at)];
+      if (partition_.nodes[i].kind == PartKind::loop) {
+        const auto inner = std::find_if(
+            partition_.loops.begin(), partition_.loops.end(),
+            [&](const PartLoop& loop) { return loop.driver == static_cast<int32_t>(i); });
+        inner->begin = static_cast<int32_t>(order_.size());
+        place(static_cast<int32_t>(inner - partition_.loops.begin()));
+      }
+      order_.push_back(i);
+    }
+  }
+
+  int32_t local(int32_t at, int32_t number) const {
+    TROUPE_CHECK(partition_.nodes[static_cast<size_t>(at)].loop == number,
+                 "a node reads one of another loop");
+    return local_[static_cast<size_t>(at)];
+  }
+
+  Partition& partition_;
+  std::vector<std::vector<size_t>> levels_;  // by loop + 1: its nodes, where they stood
+  std::vector<int32_t> local_;               // by node: where it stands in its level
+  std::vector<size_t> order_;
+};
+
+}  // namespace
+
+void put_in_firing_order(Partition& partition) { Ordering(partition).run(); }
+
+}  // namespace troupe
