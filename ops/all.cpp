@@ -87,6 +87,8 @@ namespace troupe {
   OP(greater)                        \
   OP(greater_equal)                  \
   OP(group)                          \
+  OP(gru)                            \
+  OP(gru_gradient)                   \
   OP(hard_sigmoid)                   \
   OP(hypot)                          \
   OP(identity)                       \
@@ -117,6 +119,8 @@ namespace troupe {
   OP(logical_not)                    \
   OP(logical_or)                     \
   OP(logical_xor)                    \
+  OP(lstm)                           \
+  OP(lstm_gradient)                  \
   OP(matmul)                         \
   OP(max_pool2d)                     \
   OP(max_pool2d_gradient)            \
