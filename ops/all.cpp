@@ -20,6 +20,8 @@ namespace troupe {
   OP(atan)                           \
   OP(atan2)                          \
   OP(atanh)                          \
+  OP(attention)                      \
+  OP(attention_gradient)             \
   OP(band_part)                      \
   OP(batch_norm)                     \
   OP(batch_norm_gradient)            \

@@ -1,9 +1,11 @@
-// Layers over sequences: recurrent ones. Everything that troupe/ops.hpp says of its
-// functions holds for these. Floats, but for lengths. Sequences are [time, batch, ...],
+// Layers over sequences: recurrent ones and attention. Everything that troupe/ops.hpp says of its
+// functions holds for these. Floats, but for lengths and masks. Sequences are [time, batch, ...],
 // and each row of a batch has all of the time or, with `lengths` [batch], i32 or i64 in [0, time],
 // as many of its first steps; what comes after them is not looked at, and results are 0 there.
 // With `reverse`, rows are read from their last step to their first one; results stay in place.
 #pragma once
+
+#include <optional>
 
 #include "troupe/graph.hpp"
 
@@ -59,5 +61,23 @@ Gru gru(Output x, Output h0, Output w_x, Output w_h, Output bias, Output recurre
 // One step: x [batch, n], h [batch, h] -> [batch, h].
 Output gru_cell(Output x, Output h, Output w_x, Output w_h, Output bias, Output recurrent_bias,
                 bool reset_after = true, Origin at = Origin::here());
+
+// ---- attention ----
+
+struct AttentionOptions {
+  // Broadcast to [batch, heads, queries, keys]: bool, whether a query sees a key, or floats that
+  // are added to the scores. Undefined: all are seen.
+  Output mask = {};
+  bool causal = false;               // query i sees keys 0 to i
+  std::optional<double> scale = {};  // of the products; left out: 1 / sqrt(d)
+  double dropout = 0;                // of the weights, as in dropout()
+  int64_t seed = 0;                  // of it
+};
+// softmax(scale * q k^T + mask) v over the keys (Vaswani et al. 2017): q [batch, heads, queries,
+// d], k [batch, heads, keys, d], v [batch, heads, keys, dv] -> [batch, heads, queries, dv]. Zeros
+// for a query that sees no key. The scores of all queries are together in memory with dropout, for
+// second derivatives, and for the gradient of a mask; else those of a few.
+Output scaled_dot_product_attention(Output q, Output k, Output v, AttentionOptions options = {},
+                                    Origin at = Origin::here());
 
 }  // namespace troupe
