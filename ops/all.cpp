@@ -142,6 +142,7 @@ namespace troupe {
   OP(placeholder)                    \
   OP(pow)                            \
   OP(push_gradient)                  \
+  OP(push_row_gradient)              \
   OP(qr)                             \
   OP(random_gamma)                   \
   OP(random_int)                     \
@@ -207,6 +208,7 @@ namespace troupe {
   OP(strided_slice)                  \
   OP(strided_slice_gradient)         \
   OP(subtract)                       \
+  OP(sum_rows)                       \
   OP(sum_to_like)                    \
   OP(svd)                            \
   OP(take_along)                     \
