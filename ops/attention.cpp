@@ -59,8 +59,14 @@ struct Plan {
               .n = s.keys,
               .a_step = s.d,
               .w_step = s.d,
-              .transposed = true}),
-        by_v({.rows = cut.row_counts(), .k = s.keys, .n = s.dv, .a_step = s.keys, .w_step = s.dv}) {
+              .transposed = true,
+              .uses = cut.blocks()}),
+        by_v({.rows = cut.row_counts(),
+              .k = s.keys,
+              .n = s.dv,
+              .a_step = s.keys,
+              .w_step = s.dv,
+              .uses = cut.blocks()}) {
     at.k = at.memory.add(by_k.packed_bytes());
     at.v = at.memory.add(by_v.packed_bytes());
     at.scores = at.memory.add(cut.rows * s.keys * static_cast<int64_t>(sizeof(T)));
@@ -112,11 +118,10 @@ void attend(const KernelContext& ctx, const Plan<T>& plan, const AttentionMask& 
   const T *q = arrays.q + pair * s.queries * s.d, *k = arrays.k + pair * s.keys * s.d,
           *v = arrays.v + pair * s.keys * s.dv;
   T *y = arrays.y + pair * s.queries * s.dv, *log_sums = arrays.log_sums + pair * s.queries;
-  uint8_t *const packed_k = memory + plan.at.k, *const packed_v = memory + plan.at.v,
-                 *const scratch = memory + plan.at.scratch;
+  uint8_t* const scratch = memory + plan.at.scratch;
   T* const scores = reinterpret_cast<T*>(memory + plan.at.scores);
-  plan.by_k.pack(ctx, k, packed_k, scratch);
-  plan.by_v.pack(ctx, v, packed_v, scratch);
+  const void *const packed_k = plan.by_k.pack(ctx, k, memory + plan.at.k, scratch),
+                    *const packed_v = plan.by_v.pack(ctx, v, memory + plan.at.v, scratch);
   for (int64_t first = 0; first < s.queries; first += plan.cut.rows) {
     const int64_t rows = std::min(plan.cut.rows, s.queries - first);
     plan.by_k.run(ctx, rows, q + first * s.d, scores, packed_k, scratch);

@@ -104,6 +104,7 @@ struct AttentionCut {
     const int64_t most = work < (1 << 22) ? 1 : kJobsMax;
     jobs = std::min(pairs, most);
   }
+  int64_t blocks() const { return (queries + rows - 1) / rows; }
   std::vector<int64_t> row_counts() const {
     std::vector<int64_t> counts = {rows};
     if (queries % rows != 0) counts.push_back(queries % rows);

@@ -55,7 +55,12 @@ struct Plan {
         cut(s),
         scores(transposed(s.d)),
         by_v(transposed(s.dv)),
-        by_k({.rows = cut.row_counts(), .k = s.keys, .n = s.d, .a_step = s.keys, .w_step = s.d}),
+        by_k({.rows = cut.row_counts(),
+              .k = s.keys,
+              .n = s.d,
+              .a_step = s.keys,
+              .w_step = s.d,
+              .uses = cut.blocks()}),
         into_k(cut.row_counts(), s.keys, s.d),
         into_v(cut.row_counts(), s.keys, s.dv) {
     const int64_t block = cut.rows * s.keys * static_cast<int64_t>(sizeof(T));
@@ -76,7 +81,8 @@ struct Plan {
             .n = shape.keys,
             .a_step = features,
             .w_step = features,
-            .transposed = true};
+            .transposed = true,
+            .uses = cut.blocks()};
   }
 };
 
@@ -138,17 +144,17 @@ void go_back(const KernelContext& ctx, const Plan<T>& plan, const AttentionMask&
   uint8_t* const scratch = memory + plan.at.scratch;
   T *const p = reinterpret_cast<T*>(memory + plan.at.p), *const ds = reinterpret_cast<T*>(
                                                              memory + plan.at.ds);
-  plan.scores.pack(ctx, a.k, memory + plan.at.scores_k, scratch);
-  plan.by_v.pack(ctx, a.v, memory + plan.at.v, scratch);
-  plan.by_k.pack(ctx, a.k, memory + plan.at.k, scratch);
+  const void *const scores_k = plan.scores.pack(ctx, a.k, memory + plan.at.scores_k, scratch),
+                    *const v = plan.by_v.pack(ctx, a.v, memory + plan.at.v, scratch),
+                    *const k = plan.by_k.pack(ctx, a.k, memory + plan.at.k, scratch);
   std::fill_n(a.dk, s.keys * s.d, T{0});
   std::fill_n(a.dv, s.keys * s.dv, T{0});
   for (int64_t first = 0; first < s.queries; first += plan.cut.rows) {
     const int64_t rows = std::min(plan.cut.rows, s.queries - first);
     const T *q = a.q + first * s.d, *dy = a.dy + first * s.dv, *y = a.y + first * s.dv;
-    plan.scores.run(ctx, rows, q, p, memory + plan.at.scores_k, scratch);
+    plan.scores.run(ctx, rows, q, p, scores_k, scratch);
     in_isa<ScaleLoop>(p, rows * s.keys, scale);
-    plan.by_v.run(ctx, rows, dy, ds, memory + plan.at.v, scratch);
+    plan.by_v.run(ctx, rows, dy, ds, v, scratch);
     for (int64_t r = 0; r < rows; ++r) {
       T *const row = p + r * s.keys, log_sum = a.log_sums[first + r];
       int64_t seen = causal ? std::min(s.keys, first + r + 1) : s.keys;
@@ -160,7 +166,7 @@ void go_back(const KernelContext& ctx, const Plan<T>& plan, const AttentionMask&
       in_isa<ScoreGradientLoop>(ds + r * s.keys, static_cast<const T*>(row), seen, sum, scale);
       std::fill(ds + r * s.keys + seen, ds + (r + 1) * s.keys, T{0});
     }
-    plan.by_k.run(ctx, rows, ds, a.dq + first * s.d, memory + plan.at.k, scratch);
+    plan.by_k.run(ctx, rows, ds, a.dq + first * s.d, k, scratch);
     plan.into_k.run(ctx, rows, ds, q, a.dk, scratch);
     plan.into_v.run(ctx, rows, p, dy, a.dv, scratch);
   }

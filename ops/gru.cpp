@@ -198,7 +198,8 @@ void cpu(KernelContext& ctx) {
   const int64_t sum_bytes = steps.rows * 3 * hidden * static_cast<int64_t>(sizeof(T));
   const int64_t sum_rounded = (sum_bytes + 63) / 64 * 64;
   run.reserve(products->packed_bytes(), sum_rounded + products->scratch_bytes());
-  products->pack(ctx, weights, hidden, run.packed(), run.job_memory(0) + sum_rounded);
+  const auto packed =
+      products->pack(ctx, weights, hidden, run.packed(), run.job_memory(0) + sum_rounded);
   run.run([&](RecurrentRows rows, uint8_t* memory) {
     T* const recurrent = elements<T>(memory);
     uint8_t* const scratch = memory + sum_rounded;
@@ -221,11 +222,10 @@ void cpu(KernelContext& ctx) {
                          place,
                          rows.count,
                          hidden};
-      products->first.run(ctx, rows.count, last_h + first, recurrent, run.packed(), scratch);
+      products->first.run(ctx, rows.count, last_h + first, recurrent, packed.first, scratch);
       after ? in_isa<GateLoop<true>>(&step) : in_isa<GateLoop<false>>(&step);
       if (!after)
-        products->second->run(ctx, rows.count, inner + at, candidate,
-                              run.packed() + products->first.packed_bytes(), scratch);
+        products->second->run(ctx, rows.count, inner + at, candidate, packed.second, scratch);
       after ? in_isa<StateLoop<true>>(&step) : in_isa<StateLoop<false>>(&step);
     }
   });

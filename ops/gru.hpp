@@ -38,10 +38,14 @@ struct GruProducts {
   int64_t scratch_bytes() const {
     return std::max(first.scratch_bytes(), second ? second->scratch_bytes() : 0);
   }
-  void pack(const KernelContext& ctx, const T* w, int64_t hidden, uint8_t* packed,
-            uint8_t* scratch) const {
-    first.pack(ctx, w, packed, scratch);
-    if (second) second->pack(ctx, w + 2 * hidden, packed + first.packed_bytes(), scratch);
+  struct Packed {
+    const void *first, *second;
+  };
+  Packed pack(const KernelContext& ctx, const T* w, int64_t hidden, uint8_t* packed,
+              uint8_t* scratch) const {
+    const void* one = first.pack(ctx, w, packed, scratch);
+    if (!second) return {one, nullptr};
+    return {one, second->pack(ctx, w + 2 * hidden, packed + first.packed_bytes(), scratch)};
   }
 
  private:
@@ -53,7 +57,8 @@ struct GruProducts {
             .n = backward ? h : many,
             .a_step = backward ? 3 * h : h,
             .w_step = 3 * h,
-            .transposed = backward};
+            .transposed = backward,
+            .uses = s.time};
   }
 };
 

@@ -161,16 +161,16 @@ std::unique_ptr<KernelState> prepare(const Node& node) {
 // Back through one step of some rows.
 template <class T>
 void go_back(const KernelContext& ctx, const GruProducts<T>& products, const Step<T>& step,
-             const uint8_t* packed, uint8_t* scratch) {
+             const typename GruProducts<T>::Packed& packed, uint8_t* scratch) {
   if (!products.second) {
     in_isa<FirstLoop<true>>(&step);
-    products.first.run(ctx, step.rows, step.dall, step.sum, packed, scratch);
+    products.first.run(ctx, step.rows, step.dall, step.sum, packed.first, scratch);
   } else {
     in_isa<FirstLoop<false>>(&step);
-    products.second->run(ctx, step.rows, step.dp + 2 * step.hidden, step.sum,
-                         packed + products.first.packed_bytes(), scratch);
+    products.second->run(ctx, step.rows, step.dp + 2 * step.hidden, step.sum, packed.second,
+                         scratch);
     in_isa<SecondLoop>(&step);
-    products.first.run(ctx, step.rows, step.dp, step.sum, packed, scratch);
+    products.first.run(ctx, step.rows, step.dp, step.sum, packed.first, scratch);
   }
   in_isa<AddLoop>(&step);
 }
@@ -198,7 +198,8 @@ void cpu(KernelContext& ctx) {
   const int64_t all_bytes = steps.rows * 4 * hidden * static_cast<int64_t>(sizeof(T));
   const int64_t all_rounded = (all_bytes + 63) / 64 * 64;
   run.reserve(products->packed_bytes(), all_rounded + products->scratch_bytes());
-  products->pack(ctx, weights, hidden, run.packed(), run.job_memory(0) + all_rounded);
+  const auto packed =
+      products->pack(ctx, weights, hidden, run.packed(), run.job_memory(0) + all_rounded);
   run.run([&](RecurrentRows rows, uint8_t* memory) {
     T* const sum = elements<T>(memory);
     const int64_t first = rows.begin * hidden;
@@ -218,7 +219,7 @@ void cpu(KernelContext& ctx) {
                          place,
                          rows.count,
                          hidden};
-      go_back(ctx, *products, step, run.packed(), memory + all_rounded);
+      go_back(ctx, *products, step, packed, memory + all_rounded);
     }
   });
 }

@@ -154,18 +154,20 @@ void cpu(KernelContext& ctx) {
                                                              .k = hidden,
                                                              .n = 4 * hidden,
                                                              .a_step = hidden,
-                                                             .w_step = 4 * hidden});
+                                                             .w_step = 4 * hidden,
+                                                             .uses = time});
   });
   const int64_t sum_bytes = steps.rows * 4 * hidden * static_cast<int64_t>(sizeof(T));
   const int64_t sum_rounded = (sum_bytes + 63) / 64 * 64;
   run.reserve(product->packed_bytes(), sum_rounded + product->scratch_bytes());
-  product->pack(ctx, weights, run.packed(), run.job_memory(0) + sum_rounded);
+  const void* const packed =
+      product->pack(ctx, weights, run.packed(), run.job_memory(0) + sum_rounded);
   run.run([&](RecurrentRows rows, uint8_t* memory) {
     T* const recurrent = elements<T>(memory);
     const int64_t first = rows.begin * hidden;
     for (int64_t i = 0; i < time; ++i) {
       const int64_t place = steps.place(i), at = place * batch * hidden + first;
-      product->run(ctx, rows.count, last_h + first, recurrent, run.packed(), memory + sum_rounded);
+      product->run(ctx, rows.count, last_h + first, recurrent, packed, memory + sum_rounded);
       const Step<T> step{projected + 4 * at,
                          recurrent,
                          bias,

@@ -123,12 +123,14 @@ void cpu(KernelContext& ctx) {
                                                              .n = hidden,
                                                              .a_step = 4 * hidden,
                                                              .w_step = 4 * hidden,
-                                                             .transposed = true});
+                                                             .transposed = true,
+                                                             .uses = time});
   });
   const int64_t sum_bytes = steps.rows * hidden * static_cast<int64_t>(sizeof(T));
   const int64_t sum_rounded = (sum_bytes + 63) / 64 * 64;
   run.reserve(product->packed_bytes(), sum_rounded + product->scratch_bytes());
-  product->pack(ctx, weights, run.packed(), run.job_memory(0) + sum_rounded);
+  const void* const packed =
+      product->pack(ctx, weights, run.packed(), run.job_memory(0) + sum_rounded);
   run.run([&](RecurrentRows rows, uint8_t* memory) {
     T* const sum = elements<T>(memory);
     const int64_t first = rows.begin * hidden;
@@ -147,7 +149,7 @@ void cpu(KernelContext& ctx) {
                          rows.count,
                          hidden};
       in_isa<StepLoop>(&step);
-      product->run(ctx, rows.count, dp + 4 * at, sum, run.packed(), memory + sum_rounded);
+      product->run(ctx, rows.count, dp + 4 * at, sum, packed, memory + sum_rounded);
       for (int64_t r = 0; r < rows.count; ++r)
         if (place < run.lengths()[rows.begin + r])
           std::copy_n(sum + r * hidden, hidden, dh + first + r * hidden);

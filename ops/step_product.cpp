@@ -46,8 +46,9 @@ StepProduct<float>::StepProduct(const StepProductSizes& s) : n_(s.n) {
   for (const int64_t rows : s.rows) {
     const memory::desc a({rows, s.k}, f32, memory::dims{s.a_step, 1});
     const memory::desc any({s.k, s.n}, f32, memory::format_tag::any);
+    const memory::desc& weights = s.uses > 1 ? any : plain;
     const memory::desc c({rows, s.n}, f32, memory::dims{s.n, 1});
-    const dnnl::matmul::primitive_desc desc({a, any, c}, onednn_attr(), onednn_engine());
+    const dnnl::matmul::primitive_desc desc({a, weights, c}, onednn_attr(), onednn_engine());
     const memory::desc layout = desc.weights_desc();
     Variant v{.rows = rows};
     v.product = std::make_unique<OneDnnPrimitive>(
@@ -57,7 +58,7 @@ StepProduct<float>::StepProduct(const StepProductSizes& s) : n_(s.n) {
     const auto same = std::find(layouts.begin(), layouts.end(), layout);
     if (same != layouts.end()) {
       v.packed_at = variants_[static_cast<size_t>(same - layouts.begin())].packed_at;
-    } else {
+    } else if (s.uses > 1) {
       const dnnl::reorder::primitive_desc reorder(onednn_engine(), plain, onednn_engine(), layout,
                                                   onednn_attr());
       v.pack = std::make_unique<OneDnnPrimitive>(
@@ -73,14 +74,15 @@ StepProduct<float>::StepProduct(const StepProductSizes& s) : n_(s.n) {
   }
 }
 
-void StepProduct<float>::pack(const KernelContext& ctx, const float* w, uint8_t* packed,
-                              uint8_t* scratch) const {
+const void* StepProduct<float>::pack(const KernelContext& ctx, const float* w, uint8_t* packed,
+                                     uint8_t* scratch) const {
   for (const Variant& v : variants_)
     if (v.pack) v.pack->execute(ctx, {w, packed + v.packed_at}, scratch);
+  return packed_bytes_ > 0 ? static_cast<const void*>(packed) : w;
 }
 
 void StepProduct<float>::run(const KernelContext& ctx, int64_t rows, const float* a, float* c,
-                             const uint8_t* packed, uint8_t* scratch) const {
+                             const void* weights, uint8_t* scratch) const {
   if (variants_.empty()) {
     std::fill_n(c, rows * n_, 0.0f);
     return;
@@ -88,20 +90,21 @@ void StepProduct<float>::run(const KernelContext& ctx, int64_t rows, const float
   const auto v = std::find_if(variants_.begin(), variants_.end(),
                               [&](const Variant& one) { return one.rows == rows; });
   TROUPE_CHECK(v != variants_.end(), "a product of ", rows, " rows was not compiled");
-  v->product->execute(ctx, {a, packed + v->packed_at, c}, scratch);
+  v->product->execute(ctx, {a, static_cast<const uint8_t*>(weights) + v->packed_at, c}, scratch);
 }
 
-void StepProduct<double>::pack(const KernelContext&, const double* w, uint8_t* packed,
-                               uint8_t*) const {
+const void* StepProduct<double>::pack(const KernelContext&, const double* w, uint8_t* packed,
+                                      uint8_t*) const {
   double* to = reinterpret_cast<double*>(packed);
   for (int64_t k = 0; k < sizes_.k; ++k)
     for (int64_t n = 0; n < sizes_.n; ++n)
       *to++ = sizes_.transposed ? w[n * sizes_.w_step + k] : w[k * sizes_.w_step + n];
+  return packed;
 }
 
 void StepProduct<double>::run(const KernelContext&, int64_t rows, const double* a, double* c,
-                              const uint8_t* packed, uint8_t*) const {
-  in_isa<ProductLoop>(a, sizes_.a_step, reinterpret_cast<const double*>(packed), c, rows, sizes_.k,
+                              const void* weights, uint8_t*) const {
+  in_isa<ProductLoop>(a, sizes_.a_step, static_cast<const double*>(weights), c, rows, sizes_.k,
                       sizes_.n);
 }
 

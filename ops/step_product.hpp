@@ -1,7 +1,7 @@
 // StepProduct: c = a * w for one matrix of weights w and many small matrices a, one after the
-// other, as the steps of a recurrent layer need them. The weights are packed once a firing, which
-// pays from two products on. Rows of a are independent: which job multiplies them changes no bit.
-// SumOfProducts: c += transpose(a) * b, the way back to such weights.
+// other, as the steps of a recurrent layer need them. The weights are packed once a firing, if
+// there is more than one product. Rows of a are independent: which job multiplies them changes no
+// bit. SumOfProducts: c += transpose(a) * b, the way back to such weights.
 //
 // Both are compiled once for all firings of a shape, and any number of jobs may run them. Memory is
 // the caller's.
@@ -21,6 +21,7 @@ struct StepProductSizes {
   int64_t a_step = 0;         // between rows of a
   int64_t w_step = 0;         // between rows of w
   bool transposed = false;    // w is [n, k]
+  int64_t uses = 2;           // products with one w
 };
 
 // Bytes are multiples of 64, and so are the addresses that such memory begins at.
@@ -34,15 +35,17 @@ class StepProduct<float> {
   explicit StepProduct(const StepProductSizes& sizes);  // Requires: within onednn_compile()
   int64_t packed_bytes() const { return packed_bytes_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }  // of a product under way
-  void pack(const KernelContext& ctx, const float* w, uint8_t* packed, uint8_t* scratch) const;
-  void run(const KernelContext& ctx, int64_t rows, const float* a, float* c, const uint8_t* packed,
+  // Returns what run() takes as `weights`: `packed` or, with nothing to pack, w.
+  const void* pack(const KernelContext& ctx, const float* w, uint8_t* packed,
+                   uint8_t* scratch) const;
+  void run(const KernelContext& ctx, int64_t rows, const float* a, float* c, const void* weights,
            uint8_t* scratch) const;
 
  private:
   struct Variant {  // for one number of rows
     int64_t rows = 0;
     std::unique_ptr<OneDnnPrimitive> product;
-    std::unique_ptr<OneDnnPrimitive> pack;  // null: packed as for an earlier one
+    std::unique_ptr<OneDnnPrimitive> pack;  // null: packed as for an earlier one, or not at all
     int64_t packed_at = 0;
   };
   std::vector<Variant> variants_;  // none where there is nothing to multiply
@@ -57,9 +60,10 @@ class StepProduct<double> {
   explicit StepProduct(const StepProductSizes& sizes) : sizes_(sizes) {}
   int64_t packed_bytes() const { return (sizes_.k * sizes_.n * 8 + 63) / 64 * 64; }
   int64_t scratch_bytes() const { return 0; }
-  void pack(const KernelContext& ctx, const double* w, uint8_t* packed, uint8_t* scratch) const;
-  void run(const KernelContext& ctx, int64_t rows, const double* a, double* c,
-           const uint8_t* packed, uint8_t* scratch) const;
+  const void* pack(const KernelContext& ctx, const double* w, uint8_t* packed,
+                   uint8_t* scratch) const;
+  void run(const KernelContext& ctx, int64_t rows, const double* a, double* c, const void* weights,
+           uint8_t* scratch) const;
 
  private:
   StepProductSizes sizes_;
