@@ -20,6 +20,8 @@ namespace troupe {
   OP(atan)                           \
   OP(atan2)                          \
   OP(atanh)                          \
+  OP(attention)                      \
+  OP(attention_gradient)             \
   OP(band_part)                      \
   OP(barrier_insert)                 \
   OP(barrier_take)                   \
@@ -97,6 +99,8 @@ namespace troupe {
   OP(greater)                        \
   OP(greater_equal)                  \
   OP(group)                          \
+  OP(gru)                            \
+  OP(gru_gradient)                   \
   OP(hard_sigmoid)                   \
   OP(hsv_to_rgb)                     \
   OP(hypot)                          \
@@ -130,6 +134,8 @@ namespace troupe {
   OP(logical_xor)                    \
   OP(loop)                           \
   OP(loop_variable)                  \
+  OP(lstm)                           \
+  OP(lstm_gradient)                  \
   OP(matmul)                         \
   OP(max_pool2d)                     \
   OP(max_pool2d_gradient)            \
@@ -151,6 +157,7 @@ namespace troupe {
   OP(pow)                            \
   OP(print)                          \
   OP(push_gradient)                  \
+  OP(push_row_gradient)              \
   OP(qr)                             \
   OP(queue_size)                     \
   OP(random_gamma)                   \
@@ -222,6 +229,7 @@ namespace troupe {
   OP(strided_slice)                  \
   OP(strided_slice_gradient)         \
   OP(subtract)                       \
+  OP(sum_rows)                       \
   OP(sum_to_like)                    \
   OP(svd)                            \
   OP(take_along)                     \

@@ -12,6 +12,7 @@
 
 #include "net/messages.hpp"
 #include "tests/support/message_bag.hpp"
+#include "troupe/ops/row_sparse.hpp"
 
 namespace troupe::sim {
 
@@ -195,7 +196,7 @@ class SimWorkers {
   }
 
   // Depends on all slices, so that one wrong bit anywhere is seen; with rounding, so that the order
-  // of a sum is.
+  // of a sum is. Every second slice's is by rows.
   Tensor gradient(const WorkerProcess& w, uint32_t slice) const {
     float sum = 0;
     for (const auto& [id, values] : w.values)
@@ -207,7 +208,17 @@ class SimWorkers {
           mine.data<float>()[i] * 0.37F + sum * 0.071F + 0.1F * static_cast<float>(w.slot + 1) -
           0.019F * static_cast<float>(w.step * (i + 1)) +
           (o_.planted == Planted::torn_gradient && w.incarnation > 1 ? 0.001F : 0.0F);
-    return out;
+    return slice % 2 == 0 ? out : some_rows(out, w.step);
+  }
+  // The last element, the one before the last but one, and so on, or the others, by turns.
+  static Tensor some_rows(const Tensor& gradient, int64_t step) {
+    std::vector<int64_t> indices;
+    std::vector<float> values;
+    for (int64_t i = gradient.size() - 1 - step % 2; i >= 0; i -= 2) {
+      indices.push_back(i);
+      values.push_back(gradient.data<float>()[i]);
+    }
+    return pack_rows(1, indices, values.data(), DType::f32);
   }
 
   void end_step(WorkerProcess& w, Errc code, const std::string& text) {
