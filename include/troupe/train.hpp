@@ -59,6 +59,10 @@ Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
 //              w -= rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
 //   adamw      as adam, and in the same update      (Loshchilov and Hutter 2019)
 //              w -= rate * weight_decay * w
+//   lamb       m and v as adam; u = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+//                                       + weight_decay * w            (You et al. 2020)
+//              w -= rate * (|w| / |u|) * u, with Euclidean norms over the whole parameter; the
+//              quotient is 1 where one of them is 0. So a parameter is one slice, on one shard.
 //   ftrl       s = (sqrt(n + g^2) - sqrt(n)) / rate (McMahan et al. 2013, FTRL-Proximal)
 //              z += g - s * w
 //              n += g^2
@@ -95,6 +99,8 @@ Optimizer adam(double learning_rate = 0.001, double beta1 = 0.9, double beta2 = 
                double epsilon = 1e-8);
 Optimizer adamw(double learning_rate = 0.001, double weight_decay = 0.01, double beta1 = 0.9,
                 double beta2 = 0.999, double epsilon = 1e-8);
+Optimizer lamb(double learning_rate = 0.001, double weight_decay = 0.01, double beta1 = 0.9,
+               double beta2 = 0.999, double epsilon = 1e-6);
 Optimizer ftrl(double learning_rate = 0.1, double l1 = 0, double l2 = 0, double beta = 1);
 
 // The rate of update number `t`, counted from 1. Shards ask this, so a training that is resumed
