@@ -4,6 +4,7 @@
 #include "graph/nn_layers.hpp"
 #include "graph/refuse.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/sequences.hpp"
 
 namespace troupe::nn {
 namespace {
@@ -94,14 +95,20 @@ Output attention(Model& model, Output queries, Output memory, int64_t heads,
   const auto scope = model.layer(o.name, "attention", at);
   const int64_t head_width = o.head_width > 0 ? o.head_width : width / heads;
   const Attention parts{model, heads, head_width, o, at};
+  const Output q = parts.project(queries, "query"), k = parts.project(memory, "key"),
+               v = parts.project(memory, "value");
+  if (!model.training() || o.dropout == 0) {
+    const troupe::AttentionOptions one{.mask = o.mask, .causal = o.causal};
+    return parts.join(scaled_dot_product_attention(q, k, v, one, at), width);
+  }
+  // With dropout by the model's keys, so that it does not depend on the tower's name.
   const double scale = 1 / std::sqrt(static_cast<double>(head_width));
-  const Output q = multiply(parts.project(queries, "query"),
-                            fill(model.graph(), {}, scale, queries.dtype(), "", at), at);
-  Output scores = matmul(q, parts.project(memory, "key"), {.transpose_b = true}, at);
+  const Output shorter = multiply(q, fill(model.graph(), {}, scale, q.dtype(), "", at), at);
+  Output scores = matmul(shorter, k, {.transpose_b = true}, at);
   if (o.causal) scores = masked(scores, causal_mask(queries, memory, at), at);
   if (o.mask.defined()) scores = masked(scores, o.mask, at);
   const Output weights = dropout(model, softmax(scores, at), o.dropout, at);
-  return parts.join(matmul(weights, parts.project(memory, "value"), {}, at), width);
+  return parts.join(matmul(weights, v, {}, at), width);
 }
 
 Output residual_block(Model& model, Output x, int64_t filters, const ResidualOptions& o,

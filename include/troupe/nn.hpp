@@ -229,6 +229,35 @@ Output rms_norm(Model& model, Output x, const NormOptions& options = {},
 Output group_norm(Model& model, Output x, int64_t groups, const NormOptions& options = {},
                   Origin at = Origin::here());
 
+// ---- sequences ----
+
+struct RecurrentOptions {
+  int64_t layers = 1;
+  bool bidirectional = false;  // each layer reads both ways, and both results stand side by side
+  double dropout = 0;          // between layers, in training
+  // [batch], i32 or i64: how many first steps of each row there are; undefined: all.
+  Output lengths = {};
+  // First states, [batch, units], layer by layer and in each of them forward, backward; empty:
+  // zeros. c is lstm's alone.
+  std::vector<Output> h = {}, c = {};
+  Initializer weights = glorot_uniform(), recurrent = orthogonal(), biases = zeros();
+  double forget_bias = 1;   // of lstm (Jozefowicz et al. 2015)
+  bool reset_after = true;  // of gru, as cuDNN and Keras have it
+  Regularizer regularizer = {};
+  std::string name = {};  // empty: lstm, gru, lstm_1, ...
+};
+struct Recurrent {
+  Output y;                  // [time, batch, units, or 2 * units], of the last layer
+  std::vector<Output> h, c;  // last states, in the order of the first ones
+};
+// x [time, batch, n], by the formulas of troupe/ops/sequences.hpp. Parameters of each layer and
+// direction, layer0/forward/w_x and so on: w_x [n, 4 * units], w_h [units, 4 * units], b; of gru
+// with 3 for 4, and recurrent_b.
+Recurrent lstm(Model& model, Output x, int64_t units, const RecurrentOptions& options = {},
+               Origin at = Origin::here());
+Recurrent gru(Model& model, Output x, int64_t units, const RecurrentOptions& options = {},
+              Origin at = Origin::here());
+
 // ---- blocks ----
 
 struct AttentionOptions {

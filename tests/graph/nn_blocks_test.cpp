@@ -25,8 +25,9 @@ Parameters attention_parameters(int64_t in, int64_t memory, int64_t all, int64_t
 
 // Queries and memory whose sizes only the step knows.
 struct Sequences {
+  explicit Sequences(bool training = false) : model(graph, {.training = training}) {}
   Graph graph;
-  nn::Model model{graph};
+  nn::Model model;
   Output x = placeholder(graph, DType::f64, {-1, -1, 4}, "x");
   Output memory = placeholder(graph, DType::f64, {-1, -1, 6}, "memory");
   Tensor run(Output y, const Parameters& parameters) {
@@ -80,6 +81,22 @@ TEST_CASE("attention passes over what its mask hides") {
        0.5172604750066848,   0.5173075112979644,  -0.6481713376163873, -0.9542920978556295,
        0.003848775270877347, 0.1824716548789196,  -0.6013244132748835, -0.5541791084345722,
        0.4537282590517286,   0.48627981181948843, -0.627873534465954,  -0.8949811670973231});
+}
+
+// A rate that drops nothing, but takes the way of those that do.
+TEST_CASE("attention with dropout is the same, but for what is dropped") {
+  for (const bool causal : {false, true}) {
+    Sequences s, training(true);
+    const auto build = [&](Sequences& in) {
+      const Output mask = constant(in.graph, Tensor::of<bool>({true, false, true}, {3}));
+      return nn::attention(in.model, in.x, in.x, 2,
+                           {.causal = causal, .mask = mask, .dropout = 1e-300});
+    };
+    const Parameters p = attention_parameters(4, 4, 4, 4);
+    const Tensor want = s.run(build(s), p);
+    check_close(training.run(build(training), p), {2, 3, 4},
+                {want.values<double>().begin(), want.values<double>().end()});
+  }
 }
 
 TEST_CASE("a residual block adds what it has passed, through a convolution where shapes differ") {
