@@ -12,6 +12,9 @@ namespace troupe::nn {
 Output first_values(Graph& graph, const Shape& shape, const Initializer& first, int64_t seed,
                     const std::string& key, DType dtype, Origin at);
 
+// The same values for a parameter with these fans, whatever its shape says.
+Initializer with_fans(Initializer first, double in, double out);
+
 // Floats, of the model's graph, with at least `ndim` dimensions (or just so many). Throws:
 // Error(invalid_argument).
 void require_floats(const char* caller, const Model& model, Output x, int ndim, Origin at,

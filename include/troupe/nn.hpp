@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "troupe/graph.hpp"
+#include "troupe/ops/convolutions.hpp"
 #include "troupe/ops/networks.hpp"
 
 namespace troupe::nn {
@@ -182,6 +183,32 @@ struct ConvOptions {
 // x [b, h, w, in] -> [b, h', w', filters]. Parameters w [window, window, in, filters], b [filters].
 Output conv2d(Model& model, Output x, int64_t filters, int64_t window,
               const ConvOptions& options = {}, Origin at = Origin::here());
+
+// Of layers with filters, beside where their windows stand.
+struct FilterOptions {
+  bool bias = true;
+  Initializer weights = glorot_uniform(), biases = zeros();
+  Regularizer regularizer = {};
+  std::string name = {};  // empty: convolution, depthwise_convolution, convolution_transpose, ...
+};
+// Images of one to three dimensions, x [b, ..., in] -> [b, ..., filters]; `window` is a filter's
+// size along each of them, or one size for all. Parameters w [window..., in / groups, filters], b
+// [filters]. Initializers count the inputs and outputs of one group.
+Output convolution(Model& model, Output x, int64_t filters, const std::vector<int64_t>& window,
+                   const ConvolutionOptions& where = {}, const FilterOptions& options = {},
+                   Origin at = Origin::here());
+// Each channel by itself -> [b, ..., in * multiplier]. Parameters w [window..., in, multiplier], b
+// [in * multiplier].
+Output depthwise_convolution(Model& model, Output x, int64_t multiplier,
+                             const std::vector<int64_t>& window,
+                             const ConvolutionOptions& where = {},
+                             const FilterOptions& options = {}, Origin at = Origin::here());
+// From the y of such a convolution back to an image of its x's size -> [b, ..., filters].
+// Parameters w [window..., filters / groups, in], b [filters].
+Output convolution_transpose(Model& model, Output x, int64_t filters,
+                             const std::vector<int64_t>& window,
+                             const ConvolutionOptions& where = {},
+                             const FilterOptions& options = {}, Origin at = Origin::here());
 
 struct EmbeddingOptions {
   Combiner combiner = Combiner::none;  // over the last dimension of ids
