@@ -1,9 +1,11 @@
 // Clipping of gradients, composed of ops: by value, by norm, and by the norm of all of them.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "graph/refuse.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/row_sparse.hpp"
 #include "troupe/train.hpp"
 
 namespace troupe {
@@ -35,6 +37,21 @@ Output scale_to(double norm, Output squares, const char* caller, Origin at) {
 
 Output sum_of_squares(Output x, Origin at) { return reduce_sum(square(x, at), {}, at); }
 
+// The elements of a gradient that are not 0 for sure, once each: its rows, if it has such, else
+// all. with_elements() makes a gradient of the same form of others of the same shape.
+struct Elements {
+  Output values;
+  std::optional<RowSparse> rows = {};
+};
+Elements elements_of(const ParameterGradient& one, Origin at) {
+  if (one.parameter.defined())
+    if (const auto rows = rows_of(one.gradient, one.parameter, at)) return {rows->values, rows};
+  return {one.gradient};
+}
+Output with_elements(const ParameterGradient& one, const Elements& like, Output values, Origin at) {
+  return like.rows ? gather_gradient(values, like.rows->indices, one.parameter, at) : values;
+}
+
 // The scope that the nodes for a list of gradients are made in.
 Graph::Scope scope_of(const std::vector<ParameterGradient>& gradients, const char* caller,
                       Origin at) {
@@ -62,14 +79,20 @@ Output clip_by_norm(Output x, double norm, Origin at) {
 
 std::vector<ParameterGradient> clip_by_value(std::vector<ParameterGradient> gradients, double low,
                                              double high, Origin at) {
-  for (ParameterGradient& one : gradients)
-    one.gradient = clip_by_value(one.gradient, low, high, at);
+  for (ParameterGradient& one : gradients) {
+    const bool keeps_zero = low <= 0 && high >= 0;
+    const Elements elements = keeps_zero ? elements_of(one, at) : Elements{one.gradient};
+    one.gradient = with_elements(one, elements, clip_by_value(elements.values, low, high, at), at);
+  }
   return gradients;
 }
 
 std::vector<ParameterGradient> clip_by_norm(std::vector<ParameterGradient> gradients, double norm,
                                             Origin at) {
-  for (ParameterGradient& one : gradients) one.gradient = clip_by_norm(one.gradient, norm, at);
+  for (ParameterGradient& one : gradients) {
+    const Elements elements = elements_of(one, at);
+    one.gradient = with_elements(one, elements, clip_by_norm(elements.values, norm, at), at);
+  }
   return gradients;
 }
 
@@ -88,13 +111,18 @@ std::vector<ParameterGradient> clip_by_global_norm(std::vector<ParameterGradient
     return x.dtype() == dtype ? x : cast(x, dtype, at);
   };
   Output squares;
+  std::vector<Elements> elements;
   for (const ParameterGradient& one : gradients) {
-    const Output more = as(sum_of_squares(one.gradient, at), wide);
+    elements.push_back(elements_of(one, at));
+    const Output more = as(sum_of_squares(elements.back().values, at), wide);
     squares = squares.defined() ? add(squares, more, at) : more;
   }
   const Output scale = scale_to(norm, squares, caller, at);
-  for (ParameterGradient& one : gradients)
-    one.gradient = multiply(one.gradient, as(scale, one.gradient.dtype()), at);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    ParameterGradient& one = gradients[i];
+    const Output values = multiply(elements[i].values, as(scale, one.gradient.dtype()), at);
+    one.gradient = with_elements(one, elements[i], values, at);
+  }
   return gradients;
 }
 

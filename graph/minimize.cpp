@@ -1,5 +1,5 @@
 // minimize(): from a loss to a node that trains one step, and its two halves. Plain calls of
-// gradients(), push_gradient() and group().
+// gradients(), push_gradient() or push_row_gradient(), and group().
 #include <algorithm>
 #include <map>
 #include <set>
@@ -7,6 +7,7 @@
 #include "graph/passes.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/row_sparse.hpp"
 #include "troupe/train.hpp"
 
 namespace troupe {
@@ -116,7 +117,10 @@ Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Op
   const auto scope = graph.scope({.name = "minimize"});
   std::vector<Output> pushes;
   for (const ParameterGradient& one : gradients)
-    pushes.push_back(push_gradient(one.parameter, one.gradient, optimizer, one.reads, at));
+    if (const auto rows = rows_of(one.gradient, one.parameter, at))
+      pushes.push_back(push_row_gradient(one.parameter, *rows, optimizer, one.reads, at));
+    else
+      pushes.push_back(push_gradient(one.parameter, one.gradient, optimizer, one.reads, at));
   return group(graph, pushes, "update", at);
 }
 

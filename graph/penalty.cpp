@@ -4,6 +4,7 @@
 
 #include "graph/refuse.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/row_sparse.hpp"
 #include "troupe/train.hpp"
 
 namespace troupe {
@@ -55,6 +56,12 @@ std::vector<ParameterGradient> add_weight_decay(std::vector<ParameterGradient> g
     Graph& graph = *one.gradient.graph;
     const auto scope = graph.scope({.name = "add_weight_decay"});
     const Output factor = fill(graph, {}, decay, one.gradient.dtype(), "", at);
+    if (const auto rows = rows_of(one.gradient, one.parameter, at)) {  // no other row is touched
+      const Output weights = gather(one.parameter, rows->indices, at);
+      one.gradient = gather_gradient(add(rows->values, multiply(factor, weights, at), at),
+                                     rows->indices, one.parameter, at);
+      continue;
+    }
     one.gradient = add(one.gradient, multiply(factor, one.parameter, at), at);
   }
   return gradients;

@@ -20,6 +20,8 @@ namespace troupe {
   OP(atan)                           \
   OP(atan2)                          \
   OP(atanh)                          \
+  OP(attention)                      \
+  OP(attention_gradient)             \
   OP(band_part)                      \
   OP(batch_norm)                     \
   OP(batch_norm_gradient)            \
@@ -87,6 +89,8 @@ namespace troupe {
   OP(greater)                        \
   OP(greater_equal)                  \
   OP(group)                          \
+  OP(gru)                            \
+  OP(gru_gradient)                   \
   OP(hard_sigmoid)                   \
   OP(hypot)                          \
   OP(identity)                       \
@@ -117,6 +121,8 @@ namespace troupe {
   OP(logical_not)                    \
   OP(logical_or)                     \
   OP(logical_xor)                    \
+  OP(lstm)                           \
+  OP(lstm_gradient)                  \
   OP(matmul)                         \
   OP(max_pool2d)                     \
   OP(max_pool2d_gradient)            \
@@ -136,6 +142,7 @@ namespace troupe {
   OP(placeholder)                    \
   OP(pow)                            \
   OP(push_gradient)                  \
+  OP(push_row_gradient)              \
   OP(qr)                             \
   OP(random_gamma)                   \
   OP(random_int)                     \
@@ -201,6 +208,7 @@ namespace troupe {
   OP(strided_slice)                  \
   OP(strided_slice_gradient)         \
   OP(subtract)                       \
+  OP(sum_rows)                       \
   OP(sum_to_like)                    \
   OP(svd)                            \
   OP(take_along)                     \

@@ -4,12 +4,21 @@
 #include <algorithm>
 #include <cstring>
 
+#include "training/row_slices.hpp"
+
 namespace troupe {
 namespace {
 
 constexpr const char* kNewEpoch = "the shards have a new epoch; do the step again";
 
 int64_t slice_bytes(const SliceRoute& slice, DType dtype) { return slice.size * size_of(dtype); }
+
+// A gradient of all elements, or of some rows (troupe/ops/row_sparse.hpp).
+bool fits(const Tensor& gradient, const ParameterRoute& route) {
+  if (gradient.dtype() == DType::u8 && route.dtype != DType::u8)
+    return unpack_rows(gradient, route.dtype, route.shape.size()).has_value();
+  return gradient.dtype() == route.dtype && gradient.shape() == route.shape;
+}
 
 }  // namespace
 
@@ -79,10 +88,10 @@ std::optional<ParameterRoute> ParameterClient::find_route(Request& request,
       code = Errc::out_of_memory;
       text = detail::concat("more than ", kPendingMax,
                             " parameter requests under way; run fewer steps at once");
-    } else if (gradient && (gradient->dtype() != it->second.dtype ||
-                            !(gradient->shape() == it->second.shape))) {
+    } else if (gradient && !fits(*gradient, it->second)) {
       code = Errc::invalid_argument;
-      text = detail::concat("the gradient of ", request.parameter, " is ", gradient->dtype(),
+      text = detail::concat("the gradient of ", request.parameter, " is ",
+                            gradient->dtype() == DType::u8 ? "rows, in " : "", gradient->dtype(),
                             gradient->shape(), "; the parameter is ", it->second.dtype,
                             it->second.shape);
     } else {
@@ -115,6 +124,7 @@ std::vector<std::pair<uint64_t, ParameterClient::Part>> ParameterClient::add_par
   std::vector<std::pair<uint64_t, Part>> parts;
   request->started = system_.clock().now();
   request->open = route.slices.size();
+  const bool by_rows = request->is_push && gradient.dtype() != route.dtype;
   for (size_t i = 0; i < route.slices.size(); ++i) {
     Part part;
     part.request = request;
@@ -124,7 +134,9 @@ std::vector<std::pair<uint64_t, ParameterClient::Part>> ParameterClient::add_par
     if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
     if (request->is_push) {
       part.sequence = next_sequence_[{request->slot, part.route.slice}]++;
-      part.gradient = gradient.rows(part.route.offset, part.route.offset + part.route.size);
+      const int64_t begin = part.route.offset, end = begin + part.route.size;
+      part.gradient = by_rows ? rows_of_slice(gradient, route.dtype, route.shape.size(), begin, end)
+                              : gradient.rows(begin, end);
     }
     const uint64_t ticket = next_ticket_++;
     parts_[ticket] = part;

@@ -151,13 +151,31 @@ namespace {
 struct Pushed {
   std::map<std::string, Optimizer> optimizers;
   std::set<int32_t> slots;
+  std::set<std::string> filled;  // parameters whose gradient is by rows, and pushed with all zeros
 };
+
+// Whether rows are among what a gradient is made of, element by element.
+bool has_rows(Output gradient) {
+  std::set<int32_t> seen;
+  std::vector<Output> open = {gradient};
+  while (!open.empty()) {
+    const Node& node = gradient.graph->node(open.back().node);
+    open.pop_back();
+    if (node.op->name == "GatherGradient") return true;
+    for (const Output& input : node.inputs)
+      if (input.shape() == gradient.shape() && seen.insert(input.node).second)
+        open.push_back(input);
+  }
+  return false;
+}
+
 Pushed pushed_in(const Graph& graph) {
   Pushed out;
   for (const auto& node : graph.nodes()) {
-    if (node->op->name != "PushGradient") continue;
+    if (node->op->name != "PushGradient" && node->op->name != "PushRowGradient") continue;
     out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
     const auto& name = node->attr<std::string>("parameter");
+    if (node->op->name == "PushGradient" && has_rows(node->inputs[0])) out.filled.insert(name);
     const Optimizer found = optimizer_from_text(node->attr<std::string>("optimizer"));
     const Optimizer& first = out.optimizers.try_emplace(name, found).first->second;
     if (first != found)
@@ -197,6 +215,10 @@ ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& n
     const auto& batch = it->second.batch;
     if (std::find(out.begin(), out.end(), batch) == out.end()) out.push_back(batch);
     if (!added) continue;
+    if (pushed.filled.count(name))
+      master_.process().log()->warn(
+          "the rows that a gather leaves out of a gradient are pushed as zeros: parameter={}",
+          name);
     fresh->parameters.push_back(std::move(what.first));
     fresh->initial.push_back(what.second);
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "training/shard_body.hpp"
+#include "troupe/ops/row_sparse.hpp"
 
 namespace troupe {
 
@@ -55,11 +56,12 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
     return no(PushRefusal::type, Errc::invalid_argument,
               detail::concat(describe(held.slice), " is not trained and takes no gradients"));
   const Tensor& g = p.gradient;
-  if (!g.on_host() || g.dtype() != held.slice.dtype || g.size() != held.slice.size)
+  const bool all = g.on_host() && g.dtype() == held.slice.dtype && g.size() == held.slice.size;
+  if (!all && !unpack_rows(g, held.slice.dtype, held.slice.size))
     return no(PushRefusal::type, Errc::invalid_argument,
               detail::concat("the gradient of ", describe(held.slice), " by slot ", p.slot, " is ",
                              g.dtype(), " of ", g.size(), " elements; wants ", held.slice.dtype,
-                             " of ", held.slice.size));
+                             " of ", held.slice.size, ", or rows of it"));
   if (state != State::serving)
     return no(
         PushRefusal::not_serving, Errc::stale,
@@ -123,7 +125,7 @@ void Shard::Body::accept(Held& held, Push&& p, std::vector<Ticket> tickets, Shar
     case AggregationRule::PushVerdict::kept:
       break;
   }
-  if (auto found = find_not_finite(p.gradient))
+  if (auto found = find_not_finite(p.gradient, held.slice.dtype))
     return refuse(
         p, tickets, PushRefusal::not_finite, Errc::bad_data,
         detail::concat("the gradient of ", held.slice.parameter, " by slot ", p.slot, " in step ",
@@ -220,7 +222,7 @@ bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions&
   if (answer.version == p.have_version)
     ++counters.pulls_unchanged;
   else
-    answer.values = previous ? held.state.previous : held.state.values;
+    answer.values = previous ? previous_values(held.state) : held.state.values;
   if (p.step >= 0) held.sequence(p.slot).pulled_version = answer.version;
   ++counters.pulls_answered;
   out.push_back({from, std::move(answer)});

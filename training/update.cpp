@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "training/optimizer.hpp"
+#include "training/row_slices.hpp"
 
 namespace troupe {
 namespace {
@@ -95,17 +96,167 @@ void make_writable(Tensor& tensor) {
   tensor = std::move(copy);
 }
 
+// Rows of `width` elements, shorter than a block, among others: brought together in blocks, as
+// loops and their vectors want it. `before`: where the rows are kept as they were, or null.
+template <class T>
+class RowBlocks {
+ public:
+  RowBlocks(const OptimizerUpdate<T>& update, const OptimizerArrays<T>& arrays, size_t slots,
+            int64_t width)
+      : update_(update), arrays_(arrays), slots_(slots), width_(width) {}
+
+  void run(std::span<const int64_t> indices, const T* gradient, T* before) {
+    const int64_t most = std::max<int64_t>(1, kBlock / width_);
+    while (!indices.empty()) {
+      const auto now = indices.first(std::min(indices.size(), static_cast<size_t>(most)));
+      const int64_t n = static_cast<int64_t>(now.size()) * width_;
+      OptimizerArrays<T> block;
+      block.gradient = gradient;
+      block.values = fetch(now, arrays_.values, rows_[0]);
+      for (size_t s = 0; s < slots_; ++s)
+        block.slots[s] = fetch(now, arrays_.slots[s], rows_[s + 1]);
+      if (before) std::copy_n(block.values, n, before);
+      update_(n, block);
+      put(now, block.values, arrays_.values);
+      for (size_t s = 0; s < slots_; ++s) put(now, block.slots[s], arrays_.slots[s]);
+      indices = indices.subspan(now.size());
+      gradient += n;
+      if (before) before += n;
+    }
+  }
+
+ private:
+  using Block = std::array<T, kBlock>;
+  T* fetch(std::span<const int64_t> indices, const T* from, Block& to) const {
+    T* at = to.data();
+    if (width_ == 1) {
+      for (const int64_t index : indices) *at++ = from[index];
+    } else {
+      for (const int64_t index : indices) at = std::copy_n(from + index * width_, width_, at);
+    }
+    return to.data();
+  }
+  void put(std::span<const int64_t> indices, const T* from, T* to) const {
+    if (width_ == 1) {
+      for (const int64_t index : indices) to[index] = *from++;
+    } else {
+      for (const int64_t index : indices) {
+        std::copy_n(from, width_, to + index * width_);
+        from += width_;
+      }
+    }
+  }
+
+  const OptimizerUpdate<T>& update_;
+  const OptimizerArrays<T>& arrays_;
+  const size_t slots_;
+  const int64_t width_;
+  alignas(64) std::array<Block, kOptimizerSlotsMax + 1> rows_;
+};
+
+// Updates rows of `values` in place. `before`: null, or room for these rows as they were.
+template <class T>
+void apply_rows(const Optimizer& optimizer, const PackedRows& rows, Tensor& values,
+                SliceValues& state, T* before) {
+  OptimizerArrays<T> all;
+  all.values = values.mutable_data<T>();
+  for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
+    all.slots[s] = state.optimizer_slots[s].second.mutable_data<T>();
+  const OptimizerUpdate<T> update(optimizer, state.version + 1);
+  const T* gradient = static_cast<const T*>(rows.values);
+  const int64_t width = rows.row_size;
+  if (width < 64)
+    return RowBlocks<T>(update, all, state.optimizer_slots.size(), width)
+        .run(rows.indices, gradient, before);
+  for (const int64_t index : rows.indices) {
+    OptimizerArrays<T> row;
+    row.gradient = gradient;
+    row.values = all.values + index * width;
+    for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
+      row.slots[s] = all.slots[s] + index * width;
+    if (before) before = std::copy_n(row.values, width, before);
+    update(width, row);
+    gradient += width;
+  }
+}
+
+// An update of the rows of `packed`. Values that somebody else holds are copied; of values that are
+// not, what has been is kept by rows.
+template <class T>
+bool apply_mean_of_rows(const Optimizer& optimizer, const Tensor& packed, bool keep_previous,
+                        SliceValues& state) {
+  const PackedRows rows = read_rows(packed);
+  const bool in_place = state.values.unique();
+  if (!in_place) {
+    Tensor from = state.values;
+    Tensor to = state.previous.defined() && state.previous.unique()
+                    ? std::move(state.previous)
+                    : Tensor::empty(from.dtype(), from.shape());
+    std::memcpy(to.mutable_raw(), from.raw(), static_cast<size_t>(from.byte_size()));
+    apply_rows<T>(optimizer, rows, to, state, nullptr);
+    state.values = std::move(to);
+    state.previous = std::move(from);
+    state.previous_rows.reset();
+  } else if (keep_previous) {
+    Tensor kept = pack_rows(rows.row_size, rows.indices, rows.values, dtype_of<T>);
+    // Its values are about to be those before the update.
+    const PackedRows old = read_rows(kept);
+    const auto offset = static_cast<const uint8_t*>(old.values) - kept.data<uint8_t>();
+    T* before = reinterpret_cast<T*>(kept.mutable_data<uint8_t>() + offset);
+    apply_rows<T>(optimizer, rows, state.values, state, before);
+    state.previous_rows = std::move(kept);
+    state.previous.reset();
+  } else {
+    apply_rows<T>(optimizer, rows, state.values, state, nullptr);
+  }
+  if (!in_place || keep_previous) state.previous_version = state.version;
+  ++state.version;
+  return in_place;
+}
+
+template <class T>
+void put_back(const PackedRows& rows, Tensor& values) {
+  const T* from = static_cast<const T*>(rows.values);
+  T* to = values.mutable_data<T>();
+  for (const int64_t index : rows.indices) {
+    std::copy_n(from, rows.row_size, to + index * rows.row_size);
+    from += rows.row_size;
+  }
+}
+
 template <class T, class Bits>
-std::optional<std::string> find_not_finite_bits(const Tensor& gradient, Bits exponent) {
-  const std::span<const T> values = gradient.values<T>();
+std::optional<int64_t> find_not_finite_bits(const T* values, int64_t n, Bits exponent) {
   Bits bad = 0;  // without a branch in the loop, so that it is vectorised
-  for (const T& v : values)
-    bad |= static_cast<Bits>((std::bit_cast<Bits>(v) & exponent) == exponent);
-  if (!bad) return std::nullopt;
-  for (size_t i = 0; i < values.size(); ++i)
-    if ((std::bit_cast<Bits>(values[i]) & exponent) == exponent)
-      return detail::concat("element ", i, " is ", values[i]);
+  for (int64_t i = 0; i < n; ++i)
+    bad |= static_cast<Bits>((std::bit_cast<Bits>(values[i]) & exponent) == exponent);
+  for (int64_t i = 0; bad && i < n; ++i)
+    if ((std::bit_cast<Bits>(values[i]) & exponent) == exponent) return i;
   return std::nullopt;
+}
+
+template <class T>
+std::optional<int64_t> find_not_finite(const T* values, int64_t n) {
+  if constexpr (sizeof(T) == 8)
+    return find_not_finite_bits<T, uint64_t>(values, n, 0x7ff0000000000000u);
+  else
+    return find_not_finite_bits<T, uint32_t>(values, n, 0x7f800000u);
+}
+
+template <class T>
+std::optional<std::string> find_not_finite_of(const Tensor& gradient) {
+  if (gradient.dtype() == dtype_of<T>) {
+    const T* values = gradient.data<T>();
+    if (const auto at = find_not_finite(values, gradient.size()))
+      return detail::concat("element ", *at, " is ", values[*at]);
+    return std::nullopt;
+  }
+  const PackedRows rows = read_rows(gradient);
+  const T* values = static_cast<const T*>(rows.values);
+  const int64_t n = static_cast<int64_t>(rows.indices.size()) * rows.row_size;
+  const auto at = find_not_finite(values, n);
+  if (!at) return std::nullopt;
+  const int64_t row = rows.indices[static_cast<size_t>(*at / rows.row_size)];
+  return detail::concat("element ", row * rows.row_size + *at % rows.row_size, " is ", values[*at]);
 }
 
 }  // namespace
@@ -122,6 +273,20 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
                 bool keep_previous, SliceValues& state) {
   TROUPE_CHECK(!gradients.empty(), "an update wants gradients");
   for (auto& [name, slot] : state.optimizer_slots) make_writable(slot);
+  const DType dtype = state.values.dtype();
+  const auto by_rows = [&](const Contribution& c) { return c.gradient.dtype() != dtype; };
+  if (std::all_of(gradients.begin(), gradients.end(), by_rows)) {
+    const Tensor mean = mean_of_rows(gradients, dtype);
+    return dtype == DType::f64 ? apply_mean_of_rows<double>(optimizer, mean, keep_previous, state)
+                               : apply_mean_of_rows<float>(optimizer, mean, keep_previous, state);
+  }
+  std::vector<Contribution> all;
+  if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // some slots push all of it
+    all.assign(gradients.begin(), gradients.end());
+    for (Contribution& c : all)
+      if (by_rows(c)) c.gradient = with_all_rows(c.gradient, dtype, state.values.size());
+    gradients = all;
+  }
   const bool in_place = !keep_previous && state.values.unique();
   Tensor from = in_place ? Tensor{} : state.values;
   Tensor to = in_place                  ? std::move(state.values)
@@ -135,16 +300,30 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   state.values = std::move(to);
   if (!in_place) {
     state.previous = std::move(from);
+    state.previous_rows.reset();
     state.previous_version = state.version;
   }
   ++state.version;
   return in_place;
 }
 
-std::optional<std::string> find_not_finite(const Tensor& gradient) {
-  if (gradient.dtype() == DType::f64)
-    return find_not_finite_bits<double, uint64_t>(gradient, 0x7ff0000000000000u);
-  return find_not_finite_bits<float, uint32_t>(gradient, 0x7f800000u);
+const Tensor& previous_values(SliceValues& state) {
+  if (!state.previous_rows.defined()) return state.previous;
+  Tensor old = Tensor::empty(state.values.dtype(), state.values.shape());
+  std::memcpy(old.mutable_raw(), state.values.raw(), static_cast<size_t>(old.byte_size()));
+  const PackedRows rows = read_rows(state.previous_rows);
+  if (old.dtype() == DType::f64)
+    put_back<double>(rows, old);
+  else
+    put_back<float>(rows, old);
+  state.previous = std::move(old);
+  state.previous_rows.reset();
+  return state.previous;
+}
+
+std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype) {
+  return dtype == DType::f64 ? find_not_finite_of<double>(gradient)
+                             : find_not_finite_of<float>(gradient);
 }
 
 }  // namespace troupe

@@ -19,6 +19,8 @@ struct SliceValues {
   Tensor values;    // [n]
   Tensor previous;  // [n], those of previous_version; its memory is used again when it is free
   int64_t previous_version = -1;
+  // Instead of `previous`, after an update of some rows in place: these rows as they were.
+  Tensor previous_rows;
   std::vector<std::pair<std::string, Tensor>> optimizer_slots;  // by name, [n]
 };
 
@@ -28,12 +30,17 @@ std::vector<std::pair<std::string, Tensor>> zero_slots(const Optimizer& optimize
 
 // Applies the mean of the gradients, summed in their order, as update number version + 1. Values
 // that somebody else holds, and with `keep_previous` all values, are left as they are and become
-// `previous`. Returns whether the update was made in place. Requires: at least one gradient; f32 or
-// f64; sizes agree.
+// `previous`. Gradients by rows alone (troupe/ops/row_sparse.hpp), each row once, touch their rows
+// alone, and keep these of the old values. Returns whether the update was made in place. Requires:
+// at least one gradient; f32 or f64; sizes agree.
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
                 bool keep_previous, SliceValues& state);
 
-// The first element that is NaN or infinite: "element 12 is nan". Requires: f32 or f64.
-std::optional<std::string> find_not_finite(const Tensor& gradient);
+// The values of previous_version.
+const Tensor& previous_values(SliceValues& state);
+
+// The first element that is NaN or infinite: "element 12 is nan", of a gradient of `size` elements
+// of `dtype`, or of rows of it. Requires: f32 or f64.
+std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype);
 
 }  // namespace troupe

@@ -18,6 +18,7 @@ namespace {
 const std::map<std::string, std::string> kElsewhere = {
     {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
     {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
+    {"PushRowGradient", "pushes to a shard: tests/ops/sum_rows_test.cpp, row_updates_test.cpp"},
     {"Unique", "shapes depend on values: tests/ops/unique_test.cpp"},
 };
 

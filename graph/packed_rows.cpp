@@ -1,0 +1,63 @@
+// Gradients by rows as one tensor; troupe/ops/row_sparse.hpp says what it holds.
+#include <cstring>
+
+#include "troupe/ops/row_sparse.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kHead = 2;  // numbers before the indices
+
+}  // namespace
+
+Tensor pack_rows(int64_t row_size, std::span<const int64_t> indices, const void* values,
+                 DType dtype) {
+  const int64_t count = static_cast<int64_t>(indices.size());
+  const int64_t index_bytes = count * int64_t{sizeof(int64_t)};
+  const int64_t value_bytes = count * row_size * size_of(dtype);
+  const int64_t head[kHead] = {row_size, count};
+  Tensor packed = Tensor::empty(
+      DType::u8, Shape{static_cast<int64_t>(sizeof head) + index_bytes + value_bytes});
+  uint8_t* to = packed.mutable_data<uint8_t>();
+  std::memcpy(to, head, sizeof head);
+  if (index_bytes > 0)
+    std::memcpy(to + sizeof head, indices.data(), static_cast<size_t>(index_bytes));
+  if (value_bytes > 0)
+    std::memcpy(to + sizeof head + index_bytes, values, static_cast<size_t>(value_bytes));
+  return packed;
+}
+
+std::optional<PackedRows> unpack_rows(const Tensor& packed, DType dtype, int64_t size) {
+  int64_t head[kHead];
+  if (!packed.defined() || !packed.on_host() || packed.dtype() != DType::u8 ||
+      packed.size() < static_cast<int64_t>(sizeof head))
+    return std::nullopt;
+  const uint8_t* at = packed.data<uint8_t>();
+  std::memcpy(head, at, sizeof head);
+  const auto [row_size, count] = head;
+  // Each bound is checked before what is computed from it, so that nothing overflows.
+  const int64_t bytes = packed.size() - static_cast<int64_t>(sizeof head);
+  if (row_size < 1 || row_size > size || size % row_size != 0 || count < 0 ||
+      count > bytes / int64_t{sizeof(int64_t)})
+    return std::nullopt;
+  const int64_t value_bytes = bytes - count * int64_t{sizeof(int64_t)};
+  const int64_t row_bytes = row_size * size_of(dtype);
+  if (value_bytes % row_bytes != 0 || value_bytes / row_bytes != count) return std::nullopt;
+  const PackedRows found = read_rows(packed);
+  // An index has its highest bit, or its distance to the last row has, if it is not one of a row;
+  // without comparisons, so that the loop is vectorised.
+  const uint64_t last = static_cast<uint64_t>(size / row_size - 1);
+  uint64_t outside = 0;
+  for (const int64_t index : found.indices)
+    outside |= static_cast<uint64_t>(index) | (last - static_cast<uint64_t>(index));
+  if (outside >> 63) return std::nullopt;
+  return found;
+}
+
+PackedRows read_rows(const Tensor& packed) {
+  const int64_t* at = reinterpret_cast<const int64_t*>(packed.data<uint8_t>());
+  const int64_t *first = at + kHead, count = at[1];
+  return {at[0], std::span(first, static_cast<size_t>(count)), first + count};
+}
+
+}  // namespace troupe

@@ -1,0 +1,230 @@
+// What the kernels of recurrent layers share: shape rules, lengths, jobs of rows of the batch, and
+// the scratch memory of those jobs.
+//
+// Rows of a batch do not know of each other, so one job takes some of them through all steps and
+// nobody waits within the sequence.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+
+#include "ops/composition.hpp"
+#include "ops/indices.hpp"
+#include "ops/step_product.hpp"
+#include "ops/vector_math.hpp"
+
+namespace troupe {
+
+// ---- shapes ----
+
+enum class RecurrentSize : uint8_t { time, batch, hidden, all_gates };
+struct RecurrentInput {
+  int input;
+  std::initializer_list<RecurrentSize> sizes;
+};
+struct RecurrentShape {
+  int64_t time = -1, batch = -1, hidden = -1, gates = -1;
+  int64_t& at(RecurrentSize size) {
+    return size == RecurrentSize::time     ? time
+           : size == RecurrentSize::batch  ? batch
+           : size == RecurrentSize::hidden ? hidden
+                                           : gates;
+  }
+};
+
+// What the inputs say of the sizes, `count` gates of `hidden` units each; input `lengths` is
+// [batch] or [0]. Throws: Error with `wanted` for inputs that do not fit each other.
+inline RecurrentShape require_recurrent(const InferContext& ctx, int count, int lengths,
+                                        const char* wanted,
+                                        std::initializer_list<RecurrentInput> inputs) {
+  require_kernel(ctx, ctx.dtype(0));
+  RecurrentShape of;
+  bool fits = true;
+  for (const RecurrentInput& one : inputs) {
+    const Shape& shape = ctx.input(one.input);
+    fits = fits && shape.ndim() == static_cast<int>(one.sizes.size());
+    for (int d = 0; fits && d < shape.ndim(); ++d) {
+      int64_t& size = of.at(one.sizes.begin()[d]);
+      fits = may_equal(size, shape[d]);
+      size = std::max(size, shape[d]);
+    }
+  }
+  if (of.hidden < 0 && of.gates >= 0 && of.gates % count == 0) of.hidden = of.gates / count;
+  if (of.gates < 0 && of.hidden >= 0) of.gates = of.hidden * count;
+  fits = fits && (of.gates < 0 || (of.gates % count == 0 && of.gates / count == of.hidden));
+  const Shape& given = ctx.input(lengths);
+  fits = fits && given.ndim() == 1 && (given[0] == 0 || may_equal(given[0], of.batch));
+  if (fits) return of;
+  std::string got;
+  for (int i = 0; i < ctx.input_count(); ++i) got += (i ? ", " : "") + detail::concat(ctx.input(i));
+  throw ctx.error("wants ", wanted, "; got ", got);
+}
+
+// infer_dtypes of an op with `outputs` outputs of input 0's dtype, which all inputs have but the
+// lengths, number `lengths`.
+inline std::vector<DType> recurrent_dtypes(const InferContext& ctx, int lengths, size_t outputs) {
+  require_index_dtype(ctx, lengths);
+  for (int i = 0; i < lengths; ++i)
+    if (ctx.dtype(i) != ctx.dtype(0))
+      throw ctx.error("wants inputs of one dtype, got ", ctx.dtype(0), " and ", ctx.dtype(i),
+                      "; cast one of them");
+  return std::vector<DType>(outputs, ctx.dtype(0));
+}
+
+// What lstm() and gru() give the op for lengths that were not said.
+inline Output lengths_or_none(Output lengths, Graph& graph) {
+  return lengths.defined() ? lengths : fill(graph, Shape{0}, 0, DType::i64, "all");
+}
+
+// a [t, b, m], b [t, b, n] -> the sum of the outer products of their rows [m, n].
+inline Output summed_products(Output a, Output b) {
+  const int64_t m = a.shape()[2], n = b.shape()[2];
+  if (m <= 0 || n <= 0) return reduce_sum(matmul(a, b, {.transpose_a = true}), {.axes = {0}});
+  return matmul(reshape(a, Shape{-1, m}), reshape(b, Shape{-1, n}), {.transpose_a = true});
+}
+
+// `gradient`, or zeros like y where nothing came back.
+inline Output or_zeros(Output gradient, Output y) {
+  if (gradient.defined()) return gradient;
+  if (y.shape().is_known()) return fill(*y.graph, y.shape(), 0, y.dtype(), "zeros");
+  return broadcast_like(fill(*y.graph, Shape{}, 0, y.dtype(), "zero"), y);
+}
+
+// ---- steps ----
+
+struct RecurrentSteps {
+  int64_t time = 0, batch = 0, hidden = 0;
+  bool reverse = false;
+  int64_t rows = 0;  // of a job; the last one may have fewer
+
+  // Jobs of at least 8 rows, of 32 where the weights are larger than a second-level cache and
+  // streamed once a step and job; at most 8 jobs; one if the whole takes less than about 40 us.
+  // The cut changes no bits.
+  static RecurrentSteps of(int64_t time, int64_t batch, int64_t hidden, int gates, bool reverse) {
+    const double weights = static_cast<double>(hidden) * static_cast<double>(hidden) * gates;
+    const int64_t rows_min = weights * 4 > (1 << 20) ? 32 : 8;
+    int64_t jobs = 1;
+    if (weights * static_cast<double>(time) * static_cast<double>(batch) > (1 << 22))
+      while (jobs < 8 && batch / (2 * jobs) >= rows_min) jobs *= 2;
+    return {time, batch, hidden, reverse, std::max<int64_t>(1, (batch + jobs - 1) / jobs)};
+  }
+  int64_t jobs() const { return (batch + rows - 1) / rows; }
+  std::vector<int64_t> row_counts() const {  // that jobs have
+    std::vector<int64_t> counts = {rows};
+    if (batch % rows != 0) counts.push_back(batch % rows);
+    return counts;
+  }
+  // The place of step number `step` in time, and of the one before it in the order of the steps;
+  // -1: there is none.
+  int64_t place(int64_t step) const { return reverse ? time - 1 - step : step; }
+  int64_t before(int64_t place) const {
+    return reverse ? (place + 1 < time ? place + 1 : -1) : place - 1;
+  }
+};
+
+// Rows of one job.
+struct RecurrentRows {
+  int64_t begin, count;
+};
+
+// One firing: lengths, packed weights and the scratch memory of its jobs.
+class RecurrentRun {
+ public:
+  // Checks the lengths, input number `lengths_input`.
+  RecurrentRun(KernelContext& ctx, const RecurrentSteps& steps, int lengths_input)
+      : ctx_(ctx), steps_(steps) {
+    lengths_ = ctx.scratch(DType::i64, Shape{steps.batch});
+    int64_t* to = lengths_.mutable_data<int64_t>();
+    const Tensor& given = ctx.input(lengths_input);
+    if (given.size() == 0) std::fill_n(to, steps.batch, steps.time);
+    with_indices(given, [&](const auto* lengths) {
+      for (int64_t i = 0; i < given.size(); ++i) {
+        if (lengths[i] < 0 || lengths[i] > steps.time)
+          throw ctx.error("length ", lengths[i], " (number ", i, " of ", given.size(),
+                          ") is not in [0, ", steps.time, "], the steps that there are");
+        to[i] = lengths[i];
+      }
+    });
+  }
+  const int64_t* lengths() const { return lengths_.data<int64_t>(); }
+
+  // Where a job of `job_bytes` finds its memory. Once, before run().
+  void reserve(int64_t packed_bytes, int64_t job_bytes) {
+    job_bytes_ = (job_bytes + 63) / 64 * 64;
+    packed_bytes_ = packed_bytes;
+    memory_ = ctx_.scratch(DType::u8, Shape{packed_bytes + job_bytes_ * steps_.jobs()});
+    at_ = memory_.mutable_data<uint8_t>();
+  }
+  uint8_t* packed() const { return at_; }
+  uint8_t* job_memory(int64_t job) const { return at_ + packed_bytes_ + job * job_bytes_; }
+
+  // f(rows, memory of the job) for each job.
+  template <class F>
+  void run(const F& f) const {
+    ctx_.parallel(steps_.jobs(), [&](int64_t job) {
+      const int64_t begin = job * steps_.rows;
+      f(RecurrentRows{begin, std::min(steps_.rows, steps_.batch - begin)}, job_memory(job));
+    });
+  }
+
+ private:
+  KernelContext& ctx_;
+  const RecurrentSteps& steps_;
+  Tensor lengths_, memory_;
+  uint8_t* at_ = nullptr;
+  int64_t packed_bytes_ = 0, job_bytes_ = 0;
+};
+
+template <class T>
+T* elements(uint8_t* memory) {
+  return reinterpret_cast<T*>(memory);
+}
+
+// h, as it was before the step at `place`, of rows of a job: of the rows whose last step was
+// another one y is 0, so that it comes from h0. Zeros for rows that are over.
+template <class T>
+void copy_before(const RecurrentSteps& s, const int64_t* lengths, RecurrentRows rows, int64_t place,
+                 const T* h0, const T* y, T* to) {
+  const int64_t before = s.before(place), h = s.hidden;
+  for (int64_t r = rows.begin; r < rows.begin + rows.count; ++r, to += h) {
+    if (place >= lengths[r])
+      std::fill_n(to, h, T{0});
+    else if (before < 0 || before >= lengths[r])
+      std::copy_n(h0 + r * h, h, to);
+    else
+      std::copy_n(y + (before * s.batch + r) * h, h, to);
+  }
+}
+
+// ---- element-wise parts ----
+
+// Elements are computed in blocks of this many, the last one padded, as libmvec's results for one
+// element differ from those for several.
+constexpr int kRecurrentBlock = 32;
+
+template <class T>
+using RecurrentBlock = T[kRecurrentBlock];
+
+template <class T>
+void load(RecurrentBlock<T>& to, const T* from, int64_t n) {
+  if (n == kRecurrentBlock) {
+    std::copy_n(from, kRecurrentBlock, to);
+    return;
+  }
+  std::fill_n(to, kRecurrentBlock, T{0});
+  std::copy_n(from, n, to);
+}
+template <class T>
+void store(const RecurrentBlock<T>& from, T* to, int64_t n) {
+  if (n == kRecurrentBlock)
+    std::copy_n(from, kRecurrentBlock, to);
+  else
+    std::copy_n(from, n, to);
+}
+
+template <class T>
+T logistic(T x) {
+  return 1 / (1 + math::exp(-x));
+}
+
+}  // namespace troupe
