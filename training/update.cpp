@@ -275,13 +275,14 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   for (auto& [name, slot] : state.optimizer_slots) make_writable(slot);
   const DType dtype = state.values.dtype();
   const auto by_rows = [&](const Contribution& c) { return c.gradient.dtype() != dtype; };
-  if (std::all_of(gradients.begin(), gradients.end(), by_rows)) {
+  const bool rows_suffice = !wants_whole_parameter(optimizer);
+  if (rows_suffice && std::all_of(gradients.begin(), gradients.end(), by_rows)) {
     const Tensor mean = mean_of_rows(gradients, dtype);
     return dtype == DType::f64 ? apply_mean_of_rows<double>(optimizer, mean, keep_previous, state)
                                : apply_mean_of_rows<float>(optimizer, mean, keep_previous, state);
   }
   std::vector<Contribution> all;
-  if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // some slots push all of it
+  if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // others push all of it
     all.assign(gradients.begin(), gradients.end());
     for (Contribution& c : all)
       if (by_rows(c)) c.gradient = with_all_rows(c.gradient, dtype, state.values.size());
