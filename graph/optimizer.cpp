@@ -79,6 +79,7 @@ const std::vector<Kind>& optimizer_kinds() {
                                         {"rmsprop", {rho, momentum, epsilon, centered}},
                                         {"adam", {beta1, beta2, epsilon}},
                                         {"adamw", {beta1, beta2, epsilon, weight_decay}},
+                                        {"lamb", {beta1, beta2, epsilon, weight_decay}},
                                         {"ftrl", {l1, l2, beta}}};
   return all;
 }
@@ -214,6 +215,13 @@ Optimizer adamw(double learning_rate, double weight_decay, double beta1, double 
           .beta2 = beta2,
           .epsilon = epsilon,
           .weight_decay = weight_decay};
+}
+
+Optimizer lamb(double learning_rate, double weight_decay, double beta1, double beta2,
+               double epsilon) {
+  Optimizer out = adamw(learning_rate, weight_decay, beta1, beta2, epsilon);
+  out.kind = "lamb";
+  return out;
 }
 
 Optimizer ftrl(double learning_rate, double l1, double l2, double beta) {

@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include "training/optimizer.hpp"
+
 namespace troupe {
 namespace {
 
@@ -23,7 +25,7 @@ std::vector<int64_t> cuts(int64_t size, int64_t pieces, int64_t unit) {
 std::vector<int64_t> cuts(const ParameterSpec& p, int32_t shard_count) {
   const int64_t size = p.shape.size(), bytes = size * size_of(p.dtype);
   const int64_t pieces = std::clamp<int64_t>(bytes / kPieceBytesMin, 1, shard_count);
-  if (pieces == 1) return {0, size};
+  if (pieces == 1 || (p.optimizer && wants_whole_parameter(*p.optimizer))) return {0, size};
   // Cutting at rows costs at most a row of imbalance; an eighth of a piece is small enough.
   const int64_t row = p.shape.ndim() > 1 ? size / p.shape[0] : 1;
   const int64_t line = 64 / size_of(p.dtype);

@@ -41,10 +41,11 @@ std::string describe(const Slice& slice);
 // cost more in messages than they save in balance.
 inline constexpr int64_t kPieceBytesMin = 64 << 10;
 
-// Splits big parameters evenly (at rows where a row is small against a piece, else at multiples of
-// 64 bytes) and packs all pieces so that the bytes per shard balance: largest first onto the
-// emptiest shard (Graham 1969); equal ones in order. `first_slice` and up are the ids. Throws:
-// Error(invalid_argument) for no shards, a shape that is not known, or a name given twice.
+// Splits big parameters evenly, but for those whose optimizer wants them whole (at rows where a row
+// is small against a piece, else at multiples of 64 bytes) and packs all pieces so that the bytes
+// per shard balance: largest first onto the emptiest shard (Graham 1969); equal ones in order.
+// `first_slice` and up are the ids. Throws: Error(invalid_argument) for no shards, a shape that is
+// not known, or a name given twice.
 std::vector<Slice> split_parameters(const std::vector<ParameterSpec>& parameters,
                                     int32_t shard_count, uint32_t first_slice = 0);
 

@@ -123,6 +123,14 @@ struct Adamw {
   }
 };
 
+// The direction, of which the step is a multiple; `k.rate` is 1 / (1 - beta1^t).
+struct Lamb {
+  template <class T>
+  static T change(const Terms<T>& k, T w, T m, T v) {
+    return k.rate * m / (std::sqrt(v) * k.root + k.epsilon) + k.decay * w;
+  }
+};
+
 // Both cases of w are computed and one is taken: no branch.
 struct Ftrl {
   static constexpr size_t slots = 2;
@@ -178,8 +186,9 @@ Loop<T> loop_of(const Optimizer& o) {
 
 template <class T>
 Terms<T> terms_of(const Optimizer& o, int64_t t) {
-  const bool is_adam = o.kind == "adam" || o.kind == "adamw";
-  const double rate = learning_rate_at(o, t);
+  const bool is_lamb = wants_whole_parameter(o);
+  const bool is_adam = o.kind == "adam" || o.kind == "adamw" || is_lamb;
+  const double rate = is_lamb ? 1 : learning_rate_at(o, t);
   const double keep1 = is_adam ? o.beta1 : o.rho;
   const double c1 = is_adam ? 1 - std::pow(o.beta1, static_cast<double>(t)) : 1;
   const double c2 = is_adam ? 1 - std::pow(o.beta2, static_cast<double>(t)) : 1;
@@ -205,6 +214,7 @@ std::vector<std::string> optimizer_slots(const Optimizer& o) {
   if (o.kind == "adagrad") return {"adagrad_a"};
   if (o.kind == "adadelta") return {"adadelta_a", "adadelta_b"};
   if (o.kind == "adam" || o.kind == "adamw") return {"adam_m", "adam_v"};
+  if (o.kind == "lamb") return {"lamb_m", "lamb_v"};
   if (o.kind == "ftrl") return {"ftrl_z", "ftrl_n"};
   if (o.kind != "rmsprop") check_optimizer(o);  // says which there are
   std::vector<std::string> slots = {"rmsprop_a"};
@@ -217,6 +227,49 @@ template <class T>
 OptimizerUpdate<T>::OptimizerUpdate(const Optimizer& optimizer, int64_t t)
     : loop_(loop_of<T>(optimizer)), terms_(terms_of<T>(optimizer, t)) {}
 
+template <class T>
+LambUpdate<T>::LambUpdate(const Optimizer& optimizer, int64_t t)
+    : terms_(terms_of<T>(optimizer, t)), rate_(learning_rate_at(optimizer, t)) {}
+
+template <class T>
+void LambUpdate<T>::moments(int64_t n, const OptimizerArrays<T>& a) {
+  constexpr int64_t kSums = 8;  // side by side, so that the loop is vectorised
+  const T* __restrict g = a.gradient;
+  const T* __restrict w = a.values;
+  T* __restrict m = a.slots[0];
+  T* __restrict v = a.slots[1];
+  std::array<double, kSums> w_squared = {}, u_squared = {};
+  const auto one = [&](int64_t i, size_t sum) {
+    m[i] = terms_.keep1 * m[i] + terms_.add1 * g[i];
+    v[i] = terms_.keep2 * v[i] + terms_.add2 * (g[i] * g[i]);
+    const auto wi = static_cast<double>(w[i]);
+    const auto ui = static_cast<double>(Lamb::change(terms_, w[i], m[i], v[i]));
+    w_squared[sum] += wi * wi;
+    u_squared[sum] += ui * ui;
+  };
+  int64_t i = 0;
+  for (; i + kSums <= n; i += kSums)
+    for (int64_t j = 0; j < kSums; ++j) one(i + j, static_cast<size_t>(j));
+  for (int64_t j = 0; i + j < n; ++j) one(i + j, static_cast<size_t>(j));
+  for (size_t j = 0; j < kSums; ++j) {
+    values_squared_ += w_squared[j];
+    change_squared_ += u_squared[j];
+  }
+}
+
+template <class T>
+void LambUpdate<T>::step(int64_t n, const OptimizerArrays<T>& a) const {
+  const bool plain = values_squared_ == 0 || change_squared_ == 0;
+  const T rate =
+      static_cast<T>(plain ? rate_ : rate_ * std::sqrt(values_squared_ / change_squared_));
+  const T* __restrict m = a.slots[0];
+  const T* __restrict v = a.slots[1];
+  T* __restrict w = a.values;
+  for (int64_t i = 0; i < n; ++i) w[i] -= rate * Lamb::change(terms_, w[i], m[i], v[i]);
+}
+
+template class LambUpdate<float>;
+template class LambUpdate<double>;
 template class OptimizerUpdate<float>;
 template class OptimizerUpdate<double>;
 

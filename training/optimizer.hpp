@@ -18,6 +18,10 @@ std::vector<std::string> optimizer_slots(const Optimizer& optimizer);
 
 inline constexpr int kOptimizerSlotsMax = 3;
 
+// An update of this kind takes numbers of the whole parameter: it is one slice, and LambUpdate is
+// for it. All others know nothing but the element.
+inline bool wants_whole_parameter(const Optimizer& optimizer) { return optimizer.kind == "lamb"; }
+
 // Addresses of n elements each; none overlap. Values and slots are read and written.
 template <class T>
 struct OptimizerArrays {
@@ -38,7 +42,8 @@ struct OptimizerTerms {
 
 // Update number `t`, counted from 1, by the formulas in troupe/train.hpp. What depends on t alone
 // (schedule, bias correction) is worked out once, in double; everything per element in T. Call it
-// for as many pieces as there are. Requires: check_optimizer() passed.
+// for as many pieces as there are. Requires: check_optimizer() passed, and not
+// wants_whole_parameter().
 template <class T>
 class OptimizerUpdate {
  public:
@@ -51,7 +56,26 @@ class OptimizerUpdate {
   OptimizerTerms<T> terms_;
 };
 
+// The same for LAMB, in two passes over all pieces of the parameter: the first makes the moments
+// and adds up the norms, in double and in the order of the pieces; the second moves the values. So
+// the bits depend on how it is cut into pieces, not on who does it.
+template <class T>
+class LambUpdate {
+ public:
+  LambUpdate(const Optimizer& optimizer, int64_t t);
+  void moments(int64_t n, const OptimizerArrays<T>& arrays);  // writes slots alone
+  // Requires: moments() of all pieces. Writes values alone, and does not read gradients.
+  void step(int64_t n, const OptimizerArrays<T>& arrays) const;
+
+ private:
+  OptimizerTerms<T> terms_;
+  double rate_;
+  double values_squared_ = 0, change_squared_ = 0;  // sums over all elements
+};
+
 extern template class OptimizerUpdate<float>;
 extern template class OptimizerUpdate<double>;
+extern template class LambUpdate<float>;
+extern template class LambUpdate<double>;
 
 }  // namespace troupe

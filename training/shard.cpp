@@ -29,6 +29,9 @@ void check(const Slice& s) {
   if (s.offset < 0 || s.size < 0 || s.offset > s.shape.size() - s.size)
     throw Error(Errc::invalid_argument, "slice ", s.id, " of ", s.parameter, " is elements ",
                 s.offset, " to ", s.offset + s.size, " of ", s.shape.size());
+  if (s.optimizer && wants_whole_parameter(*s.optimizer) && !s.whole())
+    throw Error(Errc::invalid_argument, describe(s), " is a part of a parameter, and ",
+                s.optimizer->kind, " wants it whole");
 }
 
 // Values that the shard may write: shared ones are copied on the first update, so only the type

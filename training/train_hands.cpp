@@ -14,6 +14,9 @@ void TrainHands::carry_out(const TrainOrders& orders) {
       case TrainOrder::snapshot:
         take_snapshot(order.step);
         break;
+      case TrainOrder::pause:
+        pause(order.step);
+        break;
       case TrainOrder::restore:
         restore();
         break;

@@ -18,6 +18,7 @@ class TrainHands {
   virtual void start_step(int64_t slot, int64_t step) = 0;
   virtual void cancel() = 0;
   virtual void take_snapshot(int64_t step) = 0;
+  virtual void pause(int64_t step) = 0;
   virtual void restore() = 0;
   virtual void ask_epoch() = 0;
   virtual void finish() = 0;

@@ -5,28 +5,25 @@
 #include <utility>
 
 namespace troupe {
-namespace {
 
-// The world's failures pass; the program's and the data's do not.
-bool worth_a_retry(Errc code) {
+bool TrainLoop::passes(Errc code) {
   return code == Errc::peer_lost || code == Errc::timeout || code == Errc::cancelled ||
          code == Errc::stale;
 }
 
-}  // namespace
-
 TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps)
-    : plan_(std::move(plan)) {
+    : plan_(std::move(plan)), end_(plan_.steps) {
   for (int64_t slot : plan_.slots) {
     auto it = next_steps.find(slot);
     slots_[slot].next = it == next_steps.end() ? 0 : it->second;
   }
   farthest_ = done_steps();
   last_snapshot_ = farthest_ > 0 ? farthest_ : -1;
+  last_pause_ = farthest_;
 }
 
 int64_t TrainLoop::done_steps() const {
-  int64_t out = plan_.steps;
+  int64_t out = end_;
   for (const auto& [slot, s] : slots_) out = std::min(out, s.next);
   return out;
 }
@@ -40,7 +37,7 @@ double TrainLoop::mean_loss() const {
 }
 
 bool TrainLoop::idle() const {
-  return !snapshot_open_ &&
+  return !snapshot_open_ && !pause_open_ &&
          std::none_of(slots_.begin(), slots_.end(), [](const auto& s) { return s.second.running; });
 }
 
@@ -49,9 +46,23 @@ TrainLoop::Millis TrainLoop::backoff(int failures) {
 }
 
 int64_t TrainLoop::barrier() const {
-  if (!plan_.checkpoints || plan_.checkpoint_every <= 0) return plan_.steps;
-  const int64_t from = std::max<int64_t>(last_snapshot_, 0);
-  return std::min(plan_.steps, (from / plan_.checkpoint_every + 1) * plan_.checkpoint_every);
+  int64_t out = end_;
+  const auto next = [&](int64_t last, int64_t every) {
+    if (every > 0) out = std::min(out, (std::max<int64_t>(last, 0) / every + 1) * every);
+  };
+  if (plan_.checkpoints) next(last_snapshot_, plan_.checkpoint_every);
+  next(last_pause_, plan_.pause_every);
+  return out;
+}
+
+bool TrainLoop::wants_pause(int64_t step) const {
+  return plan_.pause_every > 0 && step > last_pause_ && step % plan_.pause_every == 0;
+}
+
+bool TrainLoop::wants_snapshot(int64_t step) const {
+  const bool due =
+      step >= end_ || (plan_.checkpoint_every > 0 && step % plan_.checkpoint_every == 0);
+  return plan_.checkpoints && due && last_snapshot_ < step;
 }
 
 TrainOrders TrainLoop::begin(Millis now) {
@@ -80,14 +91,18 @@ void TrainLoop::go_on(Millis now, TrainOrders& out) {
     out.push_back({TrainOrder::start, slot, s.next});
   }
   if (!idle() || done_steps() < stop) return;  // also: the files of the one before are written
-  if (plan_.checkpoints && last_snapshot_ < stop) {
+  if (wants_pause(stop)) {
+    if (now < retry_at_) return;
+    pause_open_ = true;
+    out.push_back({TrainOrder::pause, 0, stop});
+  } else if (wants_snapshot(stop)) {
     if (now < retry_at_) return;
     phase_ = Phase::snapshotting;
     snapshot_open_ = true;
     snapshot_step_ = stop;
     snapshot_before_ = last_snapshot_;
     out.push_back({TrainOrder::snapshot, 0, stop});
-  } else if (stop >= plan_.steps) {
+  } else if (stop >= end_) {
     phase_ = Phase::finished;
     out.push_back({TrainOrder::finish});
   }
@@ -118,7 +133,7 @@ TrainOrders TrainLoop::step_failed(int64_t slot, int64_t step, Errc code, const 
   Slot& s = slots_.at(slot);
   s.running = false;
   if (phase_ == Phase::running) {
-    if (!worth_a_retry(code)) {
+    if (!passes(code)) {
       give_up(code, detail::concat("step ", step, " of slot ", slot, ": ", text), out);
     } else if (now - last_progress_ >= plan_.patience) {
       give_up(code,
@@ -205,6 +220,7 @@ TrainOrders TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Mi
     s = Slot{.next = next, .loss = s.loss, .has_loss = s.has_loss};
   }
   last_snapshot_ = done_steps() > 0 ? done_steps() : -1;
+  last_pause_ = std::min(last_pause_, done_steps());
   last_progress_ = now;
   phase_ = Phase::running;
   out.push_back({TrainOrder::tell, 0, done_steps(), Errc::ok,
@@ -220,7 +236,7 @@ TrainOrders TrainLoop::restore_failed(Errc code, const std::string& text, Millis
   lost_again_ = false;
   if (failing_) {
     phase_ = Phase::stopping;
-  } else if (worth_a_retry(code) && now - last_progress_ < plan_.patience) {
+  } else if (passes(code) && now - last_progress_ < plan_.patience) {
     phase_ = Phase::stopping;  // once more, by and by
     retry_at_ = now + backoff(++failures_);
     if (now - told_at_ >= kWaitingWord) {
@@ -232,7 +248,7 @@ TrainOrders TrainLoop::restore_failed(Errc code, const std::string& text, Millis
                                     "what is lost has ",
                                     plan_.patience.count() / 1000, " s to come back: ", text)});
     }
-  } else if (worth_a_retry(code)) {
+  } else if (passes(code)) {
     give_up(code,
             detail::concat("the shards could not be restored for ", plan_.patience.count() / 1000,
                            " s: ", text, "; start what is missing and resume from the checkpoint"),
@@ -258,10 +274,10 @@ TrainOrders TrainLoop::snapshot_taken(Errc code, const std::string& text, Millis
   TrainOrders out;
   if (!std::exchange(snapshot_open_, false)) return out;
   if (phase_ == Phase::snapshotting || phase_ == Phase::running) {
-    const bool last = snapshot_step_ >= plan_.steps;
+    const bool last = snapshot_step_ >= end_;
     const bool moved_on = phase_ == Phase::running && !last;
     phase_ = Phase::running;
-    if (code != Errc::ok && worth_a_retry(code) && !moved_on) {
+    if (code != Errc::ok && passes(code) && !moved_on) {
       // Shards are on their way out and shards_lost() follows, or a later attempt succeeds.
       // Patience counts from the first failure: the snapshot itself may have taken long.
       last_snapshot_ = snapshot_before_;
@@ -287,6 +303,38 @@ TrainOrders TrainLoop::snapshot_taken(Errc code, const std::string& text, Millis
       failures_ = 0;
       retry_at_ = now;
     }
+  }
+  go_on(now, out);
+  return out;
+}
+
+TrainOrders TrainLoop::pause_ended(bool more, Millis now) {
+  TrainOrders out;
+  if (!std::exchange(pause_open_, false)) return out;
+  if (phase_ == Phase::running) {
+    last_pause_ = barrier();
+    end_ = more ? plan_.steps : last_pause_;
+    last_progress_ = now;
+    failures_ = 0;
+    retry_at_ = now;
+  }
+  go_on(now, out);
+  return out;
+}
+
+TrainOrders TrainLoop::pause_failed(Errc code, const std::string& text, Millis now) {
+  TrainOrders out;
+  if (!std::exchange(pause_open_, false)) return out;
+  if (phase_ == Phase::running) {
+    if (failures_++ == 0) {  // patience counts from here: a pause may have taken long
+      last_progress_ = now;
+      out.push_back({TrainOrder::tell, 0, barrier(), code,
+                     detail::concat("what the program does at step ", barrier(),
+                                    " failed and will be done again: ", text)});
+    }
+    retry_at_ = now + backoff(failures_);
+    if (!passes(code) || now - last_progress_ >= plan_.patience)
+      give_up(code, detail::concat("the pause of step ", barrier(), ": ", text), out);
   }
   go_on(now, out);
   return out;

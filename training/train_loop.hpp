@@ -9,6 +9,10 @@
 // next checkpoint waits for them. When shards are lost, every slot goes back to the restored
 // checkpoint's step, under a new epoch.
 //
+// At a pause's step all slots stop, too, until the program has looked at what it wants to. A pause
+// comes before the checkpoint of its step, so what is restored is never older than what was looked
+// at; it waits until the files of the checkpoint before are written.
+//
 // Every order that wants an answer gets exactly one. There is one snapshot or restore at a time,
 // and no restore while a step or a snapshot is under way, so an answer never belongs to an older
 // order.
@@ -34,9 +38,10 @@ namespace troupe {
 
 struct TrainOrder {
   enum Kind : uint8_t {
-    start,     // run `step` of `slot`
-    cancel,    // end all running steps soon; each still reports, as does a snapshot in its time
+    start,   // run `step` of `slot`
+    cancel,  // end all running steps soon; each still reports, as do a snapshot and a pause in time
     snapshot,  // take a checkpoint at `step`; say snapshot_captured(), answer with snapshot_taken()
+    pause,     // let the program look at `step`; answer with pause_ended() or pause_failed()
     restore,   // bring the shards back; answer with restored() or restore_failed()
     ask_epoch,  // whether the shards' owner has begun a new epoch; answer with epoch_found()
     finish,     // all slots are done
@@ -57,11 +62,15 @@ class TrainLoop {
     std::vector<int64_t> slots;
     int64_t steps = 0;
     int64_t checkpoint_every = 0;  // 0: only at the end
+    int64_t pause_every = 0;       // 0: never
     bool checkpoints = false;
     bool follows = false;  // another session owns the shards
     Millis patience{120'000};
   };
   TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps);
+
+  // The world's failures pass; the program's and the data's do not.
+  static bool passes(Errc code);
 
   TrainOrders begin(Millis now);
   TrainOrders step_done(int64_t slot, int64_t step, double loss, Millis now);
@@ -75,6 +84,9 @@ class TrainLoop {
   TrainOrders epoch_found(bool is_new, Millis now);
   TrainOrders snapshot_captured(Millis now);
   TrainOrders snapshot_taken(Errc code, const std::string& text, Millis now);
+  // Without `more`, training ends at this step.
+  TrainOrders pause_ended(bool more, Millis now);
+  TrainOrders pause_failed(Errc code, const std::string& text, Millis now);
   // Somebody else's reason to end: fails with it when all slots are idle.
   TrainOrders abandon(Errc code, const std::string& text, Millis now);
   TrainOrders tick(Millis now);  // call at least every 50 ms while a retry may be due
@@ -102,8 +114,10 @@ class TrainLoop {
   void give_up(Errc code, const std::string& text, TrainOrders& out);
   // How long to wait after the `failures`-th failure in a row.
   static Millis backoff(int failures);
-  bool idle() const;        // no step and no snapshot is under way
-  int64_t barrier() const;  // the step at which all slots stop next
+  bool idle() const;                        // no step, no snapshot and no pause is under way
+  int64_t barrier() const;                  // the step at which all slots stop next
+  bool wants_pause(int64_t step) const;     // before anything else happens there
+  bool wants_snapshot(int64_t step) const;  // then
 
   const Plan plan_;
   Phase phase_ = Phase::running;
@@ -111,16 +125,18 @@ class TrainLoop {
   int64_t last_snapshot_ = -1;    // the newest captured one, or what training began with
   int64_t snapshot_step_ = -1;    // of the newest order
   int64_t snapshot_before_ = -1;  // last_snapshot_ before it
+  int64_t end_ = 0;               // plan_.steps, or where a pause has said
+  int64_t last_pause_ = 0;        // the newest that has ended, or where training began
   Millis last_progress_{0};
   Millis told_at_{0};  // the last word about a loss or a restore
   int64_t recoveries_ = 0;
   int losses_ = 0;                   // since the step below
   int64_t farthest_ = 0;             // the most that done_steps() has been
   std::optional<int64_t> asked_at_;  // recoveries_ when the epoch was asked for
-  bool snapshot_open_ = false;
+  bool snapshot_open_ = false, pause_open_ = false;
   bool lost_again_ = false;  // shards were lost while others were being restored
-  int failures_ = 0;         // of the present snapshot or restore
-  Millis retry_at_{0};       // of the present snapshot or restore
+  int failures_ = 0;         // of the present snapshot, pause or restore
+  Millis retry_at_{0};       // of the present snapshot, pause or restore
   bool failing_ = false;
   Errc fail_code_ = Errc::ok;
   std::string fail_text_;

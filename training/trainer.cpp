@@ -112,6 +112,9 @@ class Trainer final : TrainLead {
     if (options.steps < 1)
       throw Error(Errc::invalid_argument, "TrainOptions::steps is ", options.steps,
                   "; say how many steps each tower does");
+    if (options.pause_every < 0 || (options.pause_every > 0 && !options.on_pause))
+      throw Error(Errc::invalid_argument, "TrainOptions::pause_every is ", options.pause_every,
+                  options.on_pause ? "; wants at least 0" : ", and on_pause is empty");
     if (options.resume && options.checkpoint_dir.empty())
       throw Error(Errc::invalid_argument, "resume wants a checkpoint_dir");
     if (group_->parameters().empty())
@@ -132,6 +135,8 @@ class Trainer final : TrainLead {
   std::optional<Manifest> begin_with();
   void lead(int64_t first);
   void start_step(int64_t slot, int64_t step) override;
+  void pause(int64_t step) override;
+  std::string save_into(const std::string& folder, int64_t step);
   void cancel() override { std::exchange(cancel_, std::make_shared<Cancellation>())->cancel(); }
   void finish() override { ended_ = true; }
   void give_up(Errc code, const std::string& text) override;
@@ -249,6 +254,7 @@ void Trainer::lead(int64_t first) {
   TrainLoop::Plan plan;
   plan.steps = options_.steps;
   plan.checkpoint_every = options_.checkpoint_every;
+  plan.pause_every = options_.pause_every;
   plan.patience = options_.patience;
   carry_out(begin(plan, first));
   while (!ended_) {
@@ -322,6 +328,52 @@ void Trainer::start_step(int64_t slot, int64_t step) {
   } catch (const Error& e) {
     report({e.code(), e.what(), {}});
   }
+}
+
+// The loop waits for the answer, and no tower runs, so this thread is free to wait.
+void Trainer::pause(int64_t step) {
+  progress();
+  bool more = true;
+  std::optional<Error> lost;
+  call_program([&] {
+    try {
+      more = options_.on_pause({step, loop_->mean_loss(), [this, step](const std::string& folder) {
+                                  return save_into(folder, step);
+                                }});
+    } catch (const Error& e) {
+      if (!TrainLoop::passes(e.code())) throw;
+      lost = e;
+    }
+  });
+  post_([this, more, lost] {
+    return lost ? loop_->pause_failed(lost->code(), lost->what(), now_millis())
+                : loop_->pause_ended(more, now_millis());
+  });
+}
+
+std::string Trainer::save_into(const std::string& dir, int64_t step) {
+  if (!group_->owner())
+    throw Error(Errc::invalid_argument,
+                "the parameters are another session's, which alone takes checkpoints");
+  CheckpointFolder folder(dir);
+  if (folder.path() == checkpoints_.directory)
+    throw Error(Errc::invalid_argument, "a pause's checkpoint wants a folder of its own, got ", dir,
+                ", which is the training's checkpoint_dir");
+  ParameterGroup::Snapshot what = checkpoints_;
+  what.directory = folder.path();
+  what.lock = folder.claim();
+  what.step = step;
+  what.keep = 1;
+  const auto path = std::make_shared<std::string>();
+  group_->wait([&](ParameterGroup::Done done) {
+    group_->snapshot(
+        std::move(what), [] {},
+        [path, done](Errc code, const std::string& text) {
+          *path = text;
+          done(code, text);
+        });
+  });
+  return *path;
 }
 
 void Trainer::progress() {

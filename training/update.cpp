@@ -1,5 +1,5 @@
 // Implements training/update.hpp. Works in blocks that stay in the first-level cache: copy, mean
-// and optimizer pass over memory once.
+// and optimizer pass over memory once, and twice for an optimizer that wants norms first.
 #include "training/update.hpp"
 
 #include <algorithm>
@@ -30,27 +30,62 @@ const T* mean_block(std::span<const Contribution> gradients, int64_t begin, int6
   return sum;
 }
 
+// What one update reads and writes, and its blocks.
+template <class T>
+struct Update {
+  std::span<const Contribution> gradients;
+  const T* old_values;
+  T* values;
+  std::array<T*, kOptimizerSlotsMax> slots = {};
+  int64_t size;
+
+  Update(std::span<const Contribution> pushed, const Tensor& from, Tensor& to, SliceValues& state)
+      : gradients(pushed),
+        old_values(from.data<T>()),
+        values(to.mutable_data<T>()),
+        size(to.size()) {
+    for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
+      slots[s] = state.optimizer_slots[s].second.mutable_data<T>();
+  }
+
+  // f(elements, arrays) of each block in order. The first pass is given the mean of the gradients,
+  // and values that have been copied to where they are written.
+  template <class F>
+  void first_pass(F f) const {
+    alignas(64) std::array<T, kBlock> sum;
+    blocks([&](int64_t begin, int64_t n, OptimizerArrays<T>& a) {
+      a.gradient = mean_block(gradients, begin, n, sum.data());
+      if (old_values != values)
+        std::memcpy(a.values, old_values + begin, static_cast<size_t>(n) * sizeof(T));
+      f(n, a);
+    });
+  }
+  template <class F>
+  void second_pass(F f) const {
+    blocks([&](int64_t, int64_t n, OptimizerArrays<T>& a) { f(n, a); });
+  }
+
+ private:
+  template <class F>
+  void blocks(F f) const {
+    for (int64_t begin = 0; begin < size; begin += kBlock) {
+      OptimizerArrays<T> a;
+      a.values = values + begin;
+      for (size_t s = 0; s < slots.size(); ++s) a.slots[s] = slots[s] ? slots[s] + begin : nullptr;
+      f(begin, std::min(kBlock, size - begin), a);
+    }
+  }
+};
+
 template <class T>
 void apply_blocks(const Optimizer& optimizer, std::span<const Contribution> gradients,
                   const Tensor& from, Tensor& to, SliceValues& state) {
-  const T* old_values = from.data<T>();
-  T* values = to.mutable_data<T>();
-  std::array<T*, kOptimizerSlotsMax> slots = {};
-  for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
-    slots[s] = state.optimizer_slots[s].second.mutable_data<T>();
-  alignas(64) std::array<T, kBlock> sum;
-  const OptimizerUpdate<T> update(optimizer, state.version + 1);
-  const int64_t size = to.size();
-  for (int64_t begin = 0; begin < size; begin += kBlock) {
-    const int64_t n = std::min(kBlock, size - begin);
-    OptimizerArrays<T> a;
-    a.gradient = mean_block(gradients, begin, n, sum.data());
-    a.values = values + begin;
-    if (old_values != values)
-      std::memcpy(a.values, old_values + begin, static_cast<size_t>(n) * sizeof(T));
-    for (size_t s = 0; s < state.optimizer_slots.size(); ++s) a.slots[s] = slots[s] + begin;
-    update(n, a);
-  }
+  const Update<T> update(gradients, from, to, state);
+  const int64_t t = state.version + 1;
+  if (!wants_whole_parameter(optimizer)) return update.first_pass(OptimizerUpdate<T>(optimizer, t));
+  LambUpdate<T> lamb(optimizer, t);
+  update.first_pass([&](int64_t n, const OptimizerArrays<T>& a) { lamb.moments(n, a); });
+  update.second_pass([&](int64_t n, const OptimizerArrays<T>& a) { lamb.step(n, a); });
 }
 
 void make_writable(Tensor& tensor) {
@@ -240,13 +275,14 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   for (auto& [name, slot] : state.optimizer_slots) make_writable(slot);
   const DType dtype = state.values.dtype();
   const auto by_rows = [&](const Contribution& c) { return c.gradient.dtype() != dtype; };
-  if (std::all_of(gradients.begin(), gradients.end(), by_rows)) {
+  const bool rows_suffice = !wants_whole_parameter(optimizer);
+  if (rows_suffice && std::all_of(gradients.begin(), gradients.end(), by_rows)) {
     const Tensor mean = mean_of_rows(gradients, dtype);
     return dtype == DType::f64 ? apply_mean_of_rows<double>(optimizer, mean, keep_previous, state)
                                : apply_mean_of_rows<float>(optimizer, mean, keep_previous, state);
   }
   std::vector<Contribution> all;
-  if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // some slots push all of it
+  if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // others push all of it
     all.assign(gradients.begin(), gradients.end());
     for (Contribution& c : all)
       if (by_rows(c)) c.gradient = with_all_rows(c.gradient, dtype, state.values.size());

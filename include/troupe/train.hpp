@@ -1,10 +1,11 @@
 // What a graph needs to be trained: optimizers, learning-rate schedules, minimize() and what may
 // stand between gradients and their pushes. The loop that runs it is in troupe/trainer.hpp.
-// Implemented in graph/optimizer.cpp, schedule.cpp, minimize.cpp, clip.cpp, penalty.cpp and
-// moving_average.cpp, and ops/push_gradient.cpp.
+// Implemented in graph/optimizer.cpp, schedule.cpp, minimize.cpp, accumulate.cpp, clip.cpp,
+// penalty.cpp and moving_average.cpp, and ops/push_gradient.cpp.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,10 @@ Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
 //              w -= rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
 //   adamw      as adam, and in the same update      (Loshchilov and Hutter 2019)
 //              w -= rate * weight_decay * w
+//   lamb       m and v as adam; u = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+//                                       + weight_decay * w            (You et al. 2020)
+//              w -= rate * (|w| / |u|) * u, with Euclidean norms over the whole parameter; the
+//              quotient is 1 where one of them is 0. So a parameter is one slice, on one shard.
 //   ftrl       s = (sqrt(n + g^2) - sqrt(n)) / rate (McMahan et al. 2013, FTRL-Proximal)
 //              z += g - s * w
 //              n += g^2
@@ -95,6 +100,8 @@ Optimizer adam(double learning_rate = 0.001, double beta1 = 0.9, double beta2 = 
                double epsilon = 1e-8);
 Optimizer adamw(double learning_rate = 0.001, double weight_decay = 0.01, double beta1 = 0.9,
                 double beta2 = 0.999, double epsilon = 1e-8);
+Optimizer lamb(double learning_rate = 0.001, double weight_decay = 0.01, double beta1 = 0.9,
+               double beta2 = 0.999, double epsilon = 1e-6);
 Optimizer ftrl(double learning_rate = 0.1, double l1 = 0, double l2 = 0, double beta = 1);
 
 // The rate of update number `t`, counted from 1. Shards ask this, so a training that is resumed
@@ -134,6 +141,28 @@ std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Outp
                                                    Origin at = Origin::here());
 Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Optimizer& optimizer,
                        Origin at = Origin::here());
+
+// Gradients of a batch that is worked off in parts, one after the other, so that the values of one
+// part at a time are in memory: each of `inputs` is cut into `parts` equal parts along its first
+// dimension, `loss_of` is called once for each part with its share of all of them, and what it
+// returns is differentiated. Loss and gradients are the means over the parts: where loss_of is a
+// mean over its records, those of the whole batch, but for rounding. There is one push for each
+// step, whatever the number of parts, so aggregation, recovery and learning-rate schedules see
+// nothing of it, under the synchronous as under the asynchronous rule. Throws:
+// Error(invalid_argument) for less than one part, no inputs or inputs without a first dimension,
+// and as parameter_gradients(). A step fails whose batch cannot be cut into so many equal parts.
+//
+//   AccumulatedGradients sum = accumulate_gradients({images, labels}, 4,
+//       [&](const std::vector<Output>& part) { return loss_of(part[0], part[1]); });
+//   Tower tower{0, sum.loss, apply_gradients(sum.gradients, adam()), {images, labels}, batch};
+struct AccumulatedGradients {
+  Output loss;
+  std::vector<ParameterGradient> gradients;
+};
+AccumulatedGradients accumulate_gradients(
+    const std::vector<Output>& inputs, int64_t parts,
+    const std::function<Output(const std::vector<Output>& part)>& loss_of,
+    std::vector<Output> parameters = {}, Origin at = Origin::here());
 
 // ---- between gradients and their pushes ----
 // Each slot's gradients, before shards take the mean over slots. Nodes are made in the open scope,

@@ -56,6 +56,18 @@ struct TrainEvent {
   std::string text;
 };
 
+// All towers stand still between two steps: the parameters have had all updates of the steps before
+// `step`, and no other.
+struct TrainPause {
+  int64_t step = 0;
+  double loss = 0;  // mean over the slots' newest steps
+  // Writes a checkpoint of this step into a folder of its own and removes older ones there; returns
+  // the path of its manifest. Throws: Error(invalid_argument) for checkpoint_dir itself, a folder
+  // that another training uses, or parameters that another session owns; Error(io);
+  // Error(peer_lost) and Error(stale) while a shard is lost, which on_pause may pass on.
+  std::function<std::string(const std::string& folder)> save;
+};
+
 struct TrainOptions {
   Aggregation rule = Aggregation::sync;
   int64_t steps = 0;              // per slot
@@ -68,6 +80,14 @@ struct TrainOptions {
   int checkpoint_keep = 3;  // the newest ones; at least 1
   bool resume = false;      // from the newest valid checkpoint in checkpoint_dir
   uint64_t data_seed = 0;   // goes into the checkpoint; a resumed run must agree
+  // Steps; 0: never. After each so many (counted from step 0), and before a checkpoint of that
+  // step, towers stop and on_pause is called from the thread that called train(): it may run the
+  // session, to evaluate, say. If it returns false, training ends as if `steps` were this step.
+  // What it throws ends training, too, but for Error(peer_lost), (stale), (timeout) and
+  // (cancelled): then it is called again, when what was lost is back, and for each step that is
+  // done again until then.
+  int64_t pause_every = 0;
+  std::function<bool(const TrainPause&)> on_pause = {};
   // A step that fails because a process is gone is tried again; training ends with the error after
   // this long without progress.
   std::chrono::milliseconds patience{120'000};
@@ -92,12 +112,12 @@ struct TrainResult {
 // fit together, a checkpoint_dir with checkpoints and no `resume`, one that another training uses,
 // a checkpoint of a later step than `steps` or of other optimizers; Error(bad_configuration) for a
 // checkpoint of other parameters or another data seed; Error(bad_data) if all are damaged. Throws,
-// after all towers have stopped: what `batch`, `on_progress` or `on_event` threw, of any type;
-// Error(bad_data) for a loss or gradient that is not finite (naming parameter, slot and step);
-// Error(peer_lost) when patience ends (naming who is missing); Error(cancelled) when another thread
-// closes the session, the newest checkpoint being there then; Error(io) when all steps are done
-// and the last checkpoint cannot be written (the values are still in the session); and what a step
-// throws. The session can be used on.
+// after all towers have stopped: what `batch`, `on_progress`, `on_pause` or `on_event` threw, of
+// any type; Error(bad_data) for a loss or gradient that is not finite (naming parameter, slot and
+// step); Error(peer_lost) when patience ends (naming who is missing); Error(cancelled) when another
+// thread closes the session, the newest checkpoint being there then; Error(io) when all steps are
+// done and the last checkpoint cannot be written (the values are still in the session); and what a
+// step throws. The session can be used on.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);
 
 // Gives the parameters of the session's graph the values of the newest whole checkpoint that a

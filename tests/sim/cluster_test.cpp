@@ -24,17 +24,21 @@ void train_cluster(uint64_t seed, History& history,
   const bool sync = options.rule == Aggregation::sync;
   sim::HashChain golden;
   std::string weights;
+  std::map<int64_t, std::string> looked;
   if (sync) {
     History silent;
     SimCluster cluster(options.without_faults(), seed, nullptr, silent);
     cluster.run();
     golden = cluster.chain();
     weights = cluster.weights();
+    looked = cluster.looked();
   }
   SimCluster cluster(options, seed, sync ? &golden : nullptr, history);
   cluster.run();
   if (sync && cluster.weights() != weights)
     throw sim::Violation{"I5", "the final weights are not those of a run without faults"};
+  if (sync && cluster.looked() != looked)
+    throw sim::Violation{"I5", "a pause has not seen the weights of a run without faults"};
 }
 
 sim::Scenario scenario(const std::string& name, uint64_t seeds,
@@ -86,6 +90,17 @@ const sim::Scenario cluster_all =
     scenario("cluster-all", 10, [](sim::Draw& draw, SimClusterOptions& o) {
       lose_messages(draw, o);
       o.worker_kills = static_cast<int>(draw.between(1, 2));
+      o.ps_kills = static_cast<int>(draw.between(1, 2));
+      o.checkpoint_every = draw.between(1, 3);
+    });
+
+// A ps that dies while somebody looks is restored, and looked at again. The optimizer's norms are
+// of whole parameters, some of which would be cut otherwise.
+const sim::Scenario cluster_pauses =
+    scenario("cluster-pauses", 10, [](sim::Draw& draw, SimClusterOptions& o) {
+      o.optimizer = "lamb";
+      o.pause_every = draw.between(1, 2);
+      o.worker_kills = static_cast<int>(draw.between(0, 1));
       o.ps_kills = static_cast<int>(draw.between(1, 2));
       o.checkpoint_every = draw.between(1, 3);
     });
@@ -144,6 +159,10 @@ TEST_CASE("cluster-async: under all faults every asynchronous gradient is applie
 
 TEST_CASE("cluster-all: all faults together change no bit of synchronous training") {
   cluster_all.run();
+}
+
+TEST_CASE("cluster-pauses: whoever looks between two steps sees the weights of that step alone") {
+  cluster_pauses.run();
 }
 
 TEST_CASE("cluster-container: two programs that share parameters end with the bits of one") {

@@ -3,9 +3,20 @@
 
 #include <vector>
 
+#include "training/optimizer.hpp"
 #include "troupe/train.hpp"
 
 namespace troupe {
+
+// An update of n elements, which are all of the parameter if the optimizer wants to see it whole.
+template <class T>
+void update_once(const Optimizer& optimizer, int64_t t, int64_t n,
+                 const OptimizerArrays<T>& arrays) {
+  if (!wants_whole_parameter(optimizer)) return OptimizerUpdate<T>(optimizer, t)(n, arrays);
+  LambUpdate<T> update(optimizer, t);
+  update.moments(n, arrays);
+  update.step(n, arrays);
+}
 
 inline std::vector<Optimizer> every_optimizer(double learning_rate = 0.1) {
   return {sgd(learning_rate),
@@ -19,6 +30,7 @@ inline std::vector<Optimizer> every_optimizer(double learning_rate = 0.1) {
           rmsprop(learning_rate, 0.9, 0.5, 1e-7, true),
           adam(learning_rate),
           adamw(learning_rate),
+          lamb(learning_rate),
           ftrl(learning_rate, 0.01, 0.1),
           momentum(learning_rate).with(step_decay(2, 0.5)),
           adam(learning_rate).with(cosine_decay(3, 0.1, 2)),

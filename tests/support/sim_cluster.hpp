@@ -77,6 +77,7 @@ class SimCluster {
   }
   const HashChain& chain() const { return ledger_.chain(); }
   const std::string& weights() const { return peers_.back()->trainer->weights(); }
+  const std::map<int64_t, std::string>& looked() const { return peers_.back()->trainer->looked(); }
 
  private:
   static constexpr int64_t kEventsMax = 400'000;

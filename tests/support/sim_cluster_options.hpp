@@ -16,6 +16,7 @@ struct SimClusterOptions {
   Aggregation rule = Aggregation::sync;
   int64_t steps = 4;
   int64_t checkpoint_every = 0;  // 0: no checkpoints
+  int64_t pause_every = 0;       // 0: the training never stands still to be looked at
   int64_t hidden = 6;            // width; wide parameters are cut over both ps
   std::string optimizer = "sgd";
   double drop = 0, duplicate = 0, overtake = 0;
@@ -49,11 +50,11 @@ struct SimClusterOptions {
   }
   std::string describe() const {
     return detail::concat("options clients=", clients, " rule=", to_string(rule), " steps=", steps,
-                          " checkpoint_every=", checkpoint_every, " hidden=", hidden,
-                          " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate,
-                          " overtake=", overtake, " worker_kills=", worker_kills,
-                          " ps_kills=", ps_kills, " start_kill=", start_kill,
-                          " start_cut=", start_cut);
+                          " checkpoint_every=", checkpoint_every, " pause_every=", pause_every,
+                          " hidden=", hidden, " optimizer=", optimizer, " drop=", drop,
+                          " duplicate=", duplicate, " overtake=", overtake,
+                          " worker_kills=", worker_kills, " ps_kills=", ps_kills,
+                          " start_kill=", start_kill, " start_cut=", start_cut);
   }
 };
 

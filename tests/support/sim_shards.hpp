@@ -356,7 +356,8 @@ class ShardWorld final : TrainHands {
         bag_.reliable(detail::concat("cancel slot=", slot),
                       [this, slot, run] { workers_.take_back(slot, run); });
   }
-  void ask_epoch() override {}  // nobody follows here
+  void ask_epoch() override {}     // nobody follows here
+  void pause(int64_t) override {}  // nobody looks: the plan has none
   void finish() override {}
   void give_up(Errc, const std::string& text) override {
     throw Violation{"I16", "the training gave up: " + text};

@@ -68,6 +68,8 @@ class SimTrainer final : TrainLead {
   bool ended() const { return phase_ == Phase::ended; }
   int64_t open_steps() const { return open_steps_; }
   const std::string& weights() const { return weights_; }  // once ended
+  // What pauses have seen of the weights, as hashes by step.
+  const std::map<int64_t, std::string>& looked() const { return looked_; }
 
   bool has_event() const { return !program_.empty() || (loop_ && !events_.empty()); }
   void next_event() {
@@ -169,6 +171,7 @@ class SimTrainer final : TrainLead {
     TrainLoop::Plan plan;
     plan.steps = o_.steps;
     plan.checkpoint_every = o_.checkpoint_every;
+    plan.pause_every = o_.pause_every;
     return begin(plan, step_of(std::nullopt));
   }
 
@@ -189,6 +192,35 @@ class SimTrainer final : TrainLead {
   void restore() override {
     world_.history.note("restore");
     TrainLead::restore();
+  }
+  // Somebody looks at all parameters, which are those of this step.
+  void pause(int64_t step) override {
+    world_.history.note(detail::concat("pause at step ", step));
+    ParameterPort* port = process_.services().port(master_->session());
+    const auto open = std::make_shared<size_t>(0);
+    const auto failed = std::make_shared<Errc>(Errc::ok);
+    const auto seen = std::make_shared<std::map<std::string, Tensor>>();
+    for (const ParameterSpec& spec : group_->parameters()) {
+      ++*open;
+      port->pull(spec.name, 0, -1,
+                 [=, this, name = spec.name](Errc code, const std::string& text, Tensor value) {
+                   post_([=, this] {
+                     if (code != Errc::ok) *failed = code;
+                     seen->emplace(name, value);
+                     if (--*open > 0) return TrainOrders{};
+                     if (*failed != Errc::ok) return loop_->pause_failed(*failed, text, now());
+                     looked(step, {seen->begin(), seen->end()});
+                     return loop_->pause_ended(true, now());
+                   });
+                 });
+    }
+  }
+  // The same in each pause of a step, however often it is done.
+  void looked(int64_t step, const std::vector<std::pair<std::string, Tensor>>& values) {
+    const std::string sha = weights_sha256(values);
+    world_.history.note(detail::concat("looked at step ", step, " ", sha));
+    if (o_.rule == Aggregation::sync && looked_.emplace(step, sha).first->second != sha)
+      throw Violation{"I5", detail::concat("two pauses of step ", step, " saw other weights")};
   }
   void cancel() override { std::exchange(cancel_, std::make_shared<Cancellation>())->cancel(); }
   void finish() override { read_weights(); }
@@ -283,6 +315,7 @@ class SimTrainer final : TrainLead {
   TimePoint reread_at_ = TimePoint::max();
   std::vector<std::pair<std::string, Tensor>> values_;
   std::string weights_;
+  std::map<int64_t, std::string> looked_;  // hashes, by step
 };
 
 }  // namespace troupe::sim

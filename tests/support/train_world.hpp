@@ -69,6 +69,14 @@ struct TrainWorld final : TrainHands {
     if (errc == Errc::ok) saved = image;
     take(loop.snapshot_taken(errc, "the answer", now));
   }
+  void paused(bool more = true) {
+    pausing = false;
+    take(loop.pause_ended(more, now));
+  }
+  void pause_failed(Errc errc, const std::string& why = "why") {
+    pausing = false;
+    take(loop.pause_failed(errc, why, now));
+  }
   void restored() {
     restoring = false;
     cancels = 0;
@@ -95,6 +103,8 @@ struct TrainWorld final : TrainHands {
         restored();
       else if (snapshotting)
         saved_it();
+      else if (pausing)
+        paused();
       else if (!running.empty())
         done(running.begin()->first);
       else
@@ -107,6 +117,7 @@ struct TrainWorld final : TrainHands {
   void start_step(int64_t slot, int64_t step) override {
     REQUIRE((!snapshotting || captured));
     REQUIRE(!restoring);
+    REQUIRE(!pausing);
     REQUIRE(!ended());
     REQUIRE(!lost);  // a step on shards that are gone would be for nothing
     REQUIRE(running.count(slot) == 0);
@@ -115,7 +126,7 @@ struct TrainWorld final : TrainHands {
     running[slot] = step;
   }
   void cancel() override {
-    REQUIRE((!running.empty() || snapshotting));
+    REQUIRE((!running.empty() || snapshotting || pausing));
     ++cancels;
   }
   void take_snapshot(int64_t step) override {
@@ -126,6 +137,13 @@ struct TrainWorld final : TrainHands {
     captured = false;
     snapshot_step = step;
     ++snapshots;
+  }
+  void pause(int64_t step) override {
+    require_idle();
+    REQUIRE(!lost);
+    for (const auto& [slot, its] : next) REQUIRE(its == step);
+    pausing = true;
+    pauses.push_back(step);
   }
   void restore() override {
     require_idle();
@@ -141,7 +159,7 @@ struct TrainWorld final : TrainHands {
   }
   void finish() override {
     require_idle();
-    for (const auto& [slot, step] : next) REQUIRE(step == plan.steps);
+    for (const auto& [slot, step] : next) REQUIRE(step == loop.done_steps());
     finished = true;
   }
   void give_up(Errc why, const std::string& words) override {
@@ -157,6 +175,7 @@ struct TrainWorld final : TrainHands {
   void require_idle() const {
     REQUIRE(running.empty());
     REQUIRE(!snapshotting);
+    REQUIRE(!pausing);
     REQUIRE(!restoring);
     REQUIRE(!ended());
   }
@@ -166,9 +185,10 @@ struct TrainWorld final : TrainHands {
   Millis now{1'000};
   std::map<int64_t, int64_t> next, saved, image, running;
   bool snapshotting = false, captured = false, restoring = false, lost = false, finished = false,
-       failed = false, asking = false;
+       failed = false, asking = false, pausing = false;
   int64_t snapshot_step = -1, asked_at = -1;
   int cancels = 0, snapshots = 0, restores = 0;
+  std::vector<int64_t> pauses;
   std::vector<std::string> told;
   Errc code = Errc::ok;
   std::string text;

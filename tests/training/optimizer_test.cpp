@@ -10,6 +10,8 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/optimizers.hpp"
+#include "training/shard.hpp"
+#include "training/update.hpp"
 
 namespace troupe {
 namespace {
@@ -37,9 +39,8 @@ Run<T> run(const Optimizer& optimizer, int64_t updates, int64_t piece = kElement
   for (int64_t t = 1; t <= updates; ++t) {
     std::vector<T> g;
     for (int64_t i = 0; i < kElements; ++i) g.push_back(static_cast<T>(gradient_of(t, i)));
-    const OptimizerUpdate<T> update(optimizer, t);
     for (int64_t i = 0; i < kElements; i += piece)
-      update(std::min(piece, kElements - i), r.from(g, i));
+      update_once<T>(optimizer, t, std::min(piece, kElements - i), r.from(g, i));
   }
   return r;
 }
@@ -100,6 +101,7 @@ void check_pieces(const Optimizer& optimizer) {
 
 TEST_CASE("an update in pieces has the bits of an update in one") {
   for (const Optimizer& optimizer : every_optimizer(0.03)) {
+    if (wants_whole_parameter(optimizer)) continue;
     CAPTURE(describe(optimizer));
     check_pieces<float>(optimizer);
     check_pieces<double>(optimizer);
@@ -124,10 +126,12 @@ TEST_CASE("where every gradient is zero, only weight decay and FTRL move a weigh
     const std::vector<float> g(kElements);
     Run<float> r;
     r.w.assign(kElements, 0.5F);
-    for (int64_t t = 1; t <= 3; ++t) OptimizerUpdate<float>(optimizer, t)(kElements, r.from(g, 0));
+    for (int64_t t = 1; t <= 3; ++t) update_once<float>(optimizer, t, kElements, r.from(g, 0));
     const float last = r.w.back();
     if (optimizer.kind == "ftrl")
       CHECK(last == 0);
+    else if (optimizer.kind == "lamb")  // by its rate, 0.1, whatever the decay
+      CHECK(last == doctest::Approx(0.5 * 0.9 * 0.9 * 0.9));
     else if (optimizer.kind == "adamw")
       CHECK((last > 0.4F && last < 0.5F));
     else
@@ -141,8 +145,66 @@ TEST_CASE("a constant gradient leaves centered RMSProp without a variance, and f
   r.w.assign(kElements, 0);
   const std::vector<float> g(kElements, 0.1F);
   const Optimizer optimizer = rmsprop(0.001, 0.9, 0, 1e-7, true);
-  for (int64_t t = 1; t <= 500; ++t) OptimizerUpdate<float>(optimizer, t)(kElements, r.from(g, 0));
+  for (int64_t t = 1; t <= 500; ++t) update_once<float>(optimizer, t, kElements, r.from(g, 0));
   CHECK((std::isfinite(r.w[0]) && r.w[0] < 0));
+}
+
+TEST_CASE("LAMB's step is as long as its rate times the norm of the parameter, and 1 for no norm") {
+  const Optimizer optimizer = lamb(0.25, 0);
+  const auto norm = [](const std::vector<double>& x) {
+    double sum = 0;
+    for (double v : x) sum += v * v;
+    return std::sqrt(sum);
+  };
+  Run<double> r;
+  std::vector<double> g;
+  for (int64_t i = 0; i < kElements; ++i) {
+    r.w.push_back(value_of(i));
+    g.push_back(gradient_of(1, i));
+  }
+  std::vector<double> moved = r.w;
+  update_once<double>(optimizer, 1, kElements, r.from(g, 0));
+  for (size_t i = 0; i < moved.size(); ++i) moved[i] -= r.w[i];
+  std::vector<double> first;
+  for (int64_t i = 0; i < kElements; ++i) first.push_back(value_of(i));
+  CHECK(norm(moved) == doctest::Approx(0.25 * norm(first)).epsilon(1e-12));
+  Run<double> zeros;  // as biases are, first: the step of Adam
+  zeros.w.assign(kElements, 0);
+  update_once<double>(optimizer, 1, kElements, zeros.from(g, 0));
+  CHECK(std::abs(zeros.w[0]) == doctest::Approx(0.25).epsilon(1e-4));
+}
+
+TEST_CASE("an update of many blocks takes LAMB's norms of all of them") {
+  constexpr int64_t kMany = 3001;
+  const Optimizer optimizer = lamb(0.1, 0.2);
+  SliceValues state{.values = Tensor::empty(DType::f64, {kMany}),
+                    .optimizer_slots = zero_slots(optimizer, DType::f64, kMany)};
+  std::vector<double> w, m(kMany), v(kMany);
+  for (int64_t i = 0; i < kMany; ++i) w.push_back(value_of(i % 50));
+  std::copy(w.begin(), w.end(), state.values.mutable_data<double>());
+  for (int64_t t = 1; t <= 3; ++t) {
+    std::vector<double> g;
+    for (int64_t i = 0; i < kMany; ++i) g.push_back(gradient_of(t, i));
+    const Contribution pushed{.slot = 0, .step = t, .gradient = Tensor::of<double>(g, {kMany})};
+    CHECK(apply_mean(optimizer, std::span(&pushed, 1), t == 2, state) == (t != 2));
+    update_once<double>(optimizer, t, kMany, {g.data(), w.data(), {m.data(), v.data()}});
+    for (int64_t i = 0; i < kMany; ++i)
+      REQUIRE(state.values.data<double>()[i] ==
+              doctest::Approx(w[static_cast<size_t>(i)]).epsilon(1e-12));
+  }
+  CHECK(state.version == 3);
+}
+
+TEST_CASE("a parameter under LAMB is one slice, however large") {
+  const auto slices = [](const Optimizer& optimizer) {
+    return split_parameters({{"w", DType::f32, {1000, 1000}, optimizer}}, 4);
+  };
+  CHECK(slices(adam()).size() == 4);
+  REQUIRE(slices(lamb()).size() == 1);
+  Slice part = slices(lamb())[0];
+  part.size = 10;
+  CHECK_THROWS_WITH_AS(Shard({.slices = {part}}),
+                       "w[0:10] is a part of a parameter, and lamb wants it whole", Error);
 }
 
 }  // namespace

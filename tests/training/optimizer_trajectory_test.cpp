@@ -1,12 +1,13 @@
 // Every kind of optimizer, update by update, against trajectories that NumPy computed in double
-// from the formulas as the papers have them: running means as sums over all gradients, Adam with
-// its corrected moments, Nesterov's momentum as a step from the point ahead.
+// from the formulas as the papers have them: running means as sums over all gradients, Adam and
+// LAMB with their corrected moments, Nesterov's momentum as a step from the point ahead.
 #include <array>
 #include <cmath>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "tests/support/optimizers.hpp"
 #include "training/optimizer.hpp"
 
 namespace troupe {
@@ -115,6 +116,20 @@ const std::vector<Trajectory>& trajectories() {
          {0.41438871367100805, -1.2415327109880872, 1.938866343856895, -0.016106951683650825},
          {0.40407383030135646, -1.2424753315229957, 1.9310790038932824, -0.016392908097904106},
          {0.4050357145047559, -1.2421163703752425, 1.9268609503826206, -0.016520838248869896}}}},
+      {lamb(0.05, 0.1, 0.9, 0.99, 1e-3),
+       {{{0.435243827133729, -1.1804864192840672, 1.9257992576063883, 0.0},
+         {0.32066185363691024, -1.1877566812213918, 1.9326793034173289, 0.0},
+         {0.3369048855429006, -1.2348120816185202, 1.9044161466441394, -0.09922320946852625},
+         {0.27659259750688137, -1.242189326430649, 1.8225989991758116, -0.04629648408084742},
+         {0.18802639527569998, -1.2504934996944244, 1.7559508262536287, -0.04828651792663109},
+         {0.21817669061382305, -1.2411003104827771, 1.6524682565999478, -0.05074466573765831}}}},
+      {lamb(0.1, 0, 0.8, 0.95, 1e-6),
+       {{{0.3608061030341141, -1.1108058379032606, 1.8608057318506364, 0.0},
+         {0.16036603096581895, -1.1656521499206094, 1.9320963049953404, 0.0},
+         {0.2192841058318825, -1.2903210181690268, 1.9380253320145133, -0.17923661368462296},
+         {0.09071598430708838, -1.3415639532658807, 1.8010006034908719, -0.048548276387788664},
+         {-0.10997250708379214, -1.4077316308307743, 1.726046925946308, -0.06491126773183155},
+         {0.046707066952135806, -1.44585603247039, 1.5735573648241399, -0.08766016722917482}}}},
       {ftrl(0.4, 0.3, 0.05, 1),
        {{{0.0, -0.27616279069767435, 0.9047619047619048, 0.0},
          {0.0, -0.44281592257629404, 1.1464269150356874, 0.0},
@@ -132,8 +147,8 @@ void check_trajectory(const Trajectory& wanted, double tolerance) {
   for (size_t i = 0; i < kElements; ++i) w[i] = static_cast<T>(kFirst[i]);
   for (size_t t = 0; t < kUpdates; ++t) {
     for (size_t i = 0; i < kElements; ++i) g[i] = static_cast<T>(kGradients[t][i]);
-    const OptimizerUpdate<T> update(wanted.optimizer, static_cast<int64_t>(t) + 1);
-    update(kElements, {g.data(), w.data(), {a.data(), b.data(), c.data()}});
+    update_once<T>(wanted.optimizer, static_cast<int64_t>(t) + 1, kElements,
+                   {g.data(), w.data(), {a.data(), b.data(), c.data()}});
     for (size_t i = 0; i < kElements; ++i) {
       CAPTURE(t);
       CAPTURE(i);

@@ -55,6 +55,7 @@ TEST_CASE("an update by rows is that of these rows alone, for every optimizer") 
   for (const int64_t width : {1, 3, 80, 1500}) {
     CAPTURE(width);
     for (const Optimizer& optimizer : every_optimizer(0.1)) {
+      if (wants_whole_parameter(optimizer)) continue;
       CAPTURE(describe(optimizer));
       const int64_t n = 5000 / width + 4, size = n * width;
       std::vector<int64_t> touched;
@@ -84,6 +85,20 @@ TEST_CASE("an update by rows is that of these rows alone, for every optimizer") 
       CHECK(same);
       CHECK(untouched);
     }
+  }
+}
+
+TEST_CASE("LAMB takes rows as the gradient of the whole parameter that they are") {
+  const Optimizer optimizer = lamb(0.1, 0.05);
+  const Tensor gradient = rows(2, {4, 1}, {1, -2, 0.5F, 3});
+  const Contribution by_rows{.gradient = gradient};
+  const Contribution whole{.gradient = with_all_rows(gradient, DType::f32, 12)};
+  SliceValues sparse = state_of(optimizer, 12), dense = state_of(optimizer, 12);
+  for (int update = 0; update < 3; ++update) {
+    CHECK(!apply_mean(optimizer, {&by_rows, 1}, true, sparse));
+    apply_mean(optimizer, {&whole, 1}, true, dense);
+    CHECK(same_bits(sparse.values, dense.values));
+    CHECK(same_bits(previous_values(sparse), previous_values(dense)));
   }
 }
 

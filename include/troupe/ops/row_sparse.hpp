@@ -10,7 +10,8 @@
 // momentum, Adam and the others that is what TensorFlow calls a lazy or sparse update. t still
 // counts all updates of a slice. Rows that several slots push are summed in slot order, a slot
 // without a row counting as 0, and divided by the number of slots. sgd, adagrad and ftrl (with
-// weights of 0 at first) do what they would do with the zeros.
+// weights of 0 at first) do what they would do with the zeros. LAMB, whose norms are of all rows,
+// gets the zeros.
 #pragma once
 
 #include <optional>

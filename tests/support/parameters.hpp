@@ -1,0 +1,50 @@
+// Values for the parameters of a graph that is evaluated without shards.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "tests/support/evaluate.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+
+// sin(frequency * i + phase), f64.
+inline Tensor sines(const Shape& shape, double frequency, double phase) {
+  Tensor out = Tensor::empty(DType::f64, shape);
+  for (int64_t i = 0; i < out.size(); ++i)
+    out.mutable_data<double>()[i] = std::sin(frequency * static_cast<double>(i) + phase);
+  return out;
+}
+
+// Feeds for all Parameter nodes: what `values` has of their names, else their first values.
+inline FedValues feed_parameters(Graph& graph, const std::map<std::string, Tensor>& values = {}) {
+  FedValues out;
+  size_t used = 0;
+  for (const auto& node : graph.nodes()) {
+    if (node->op->name != "Parameter") continue;
+    const auto& name = node->attr<std::string>("parameter");
+    const auto it = values.find(name);
+    used += it != values.end();
+    out[{&graph, node->id, 0}] = it != values.end()
+                                     ? it->second
+                                     : evaluate(graph.output(node->attr<std::string>("initial")));
+  }
+  CHECK(used >= values.size());  // a name that is misspelt feeds nothing
+  return out;
+}
+
+inline void check_close(const Tensor& got, const Shape& shape, const std::vector<double>& wanted,
+                        double tolerance = 1e-12) {
+  CHECK(got.shape() == shape);
+  REQUIRE(got.size() == static_cast<int64_t>(wanted.size()));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(got.values<double>()[i] - wanted[i]) < tolerance);
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,180 @@
+// TrainLoop and pauses: when all slots stop to be looked at, how a pause ends training, and what
+// becomes of one that fails or is under way when shards are lost.
+#include <doctest/doctest.h>
+
+#include "tests/support/train_world.hpp"
+
+namespace troupe {
+namespace {
+
+TrainLoop::Plan pausing(std::vector<int64_t> slots, int64_t steps, int64_t pause_every,
+                        int64_t checkpoint_every = 0, bool checkpoints = false) {
+  TrainLoop::Plan plan = plan_of(std::move(slots), steps, checkpoint_every, checkpoints);
+  plan.pause_every = pause_every;
+  return plan;
+}
+
+TEST_CASE("all slots stop at a pause's step and go on when it has ended") {
+  TrainWorld world(pausing({0, 1}, 5, 2));
+  world.done(0);
+  world.done(0);
+  CHECK(world.running == std::map<int64_t, int64_t>{{1, 0}});  // slot 0 waits at step 2
+  world.done(1);
+  CHECK(!world.pausing);
+  world.done(1);
+  CHECK(world.pausing);
+  CHECK(world.running.empty());
+  world.paused();
+  CHECK(world.running == std::map<int64_t, int64_t>{{0, 2}, {1, 2}});
+  world.settle();
+  CHECK(world.finished);
+  CHECK(world.pauses == std::vector<int64_t>{2, 4});  // 5, the end, is no multiple
+}
+
+TEST_CASE(
+    "a pause comes before the checkpoint of its step, and after the files of the one before") {
+  TrainWorld world(pausing({0}, 8, 2, 3, true));
+  for (int i = 0; i < 2; ++i) world.done(0);
+  CHECK(world.pausing);
+  world.paused();
+  world.done(0);
+  CHECK(world.snapshotting);  // of step 3
+  world.capture();
+  world.done(0);
+  CHECK(!world.pausing);  // step 4 waits for the files
+  world.saved_it();
+  CHECK(world.pausing);
+  world.paused();
+  for (int i = 0; i < 2; ++i) world.done(0);
+  CHECK(world.pausing);  // both are due at step 6
+  CHECK(!world.snapshotting);
+  world.paused();
+  CHECK(world.snapshotting);
+  world.settle();
+  CHECK(world.finished);
+  CHECK(world.pauses == std::vector<int64_t>{2, 4, 6, 8});
+  CHECK(world.snapshots == 3);  // 3, 6, and 8, the end
+}
+
+TEST_CASE("a pause may end training, with a checkpoint of its step") {
+  for (const bool checkpoints : {false, true}) {
+    TrainWorld world(pausing({0, 1}, 100, 3, 50, checkpoints));
+    while (!world.pausing) world.done(world.running.begin()->first);
+    world.paused(false);
+    CHECK(world.running.empty());
+    CHECK(world.snapshotting == checkpoints);
+    world.settle();
+    CHECK(world.finished);
+    CHECK(world.loop.done_steps() == 3);
+    CHECK(world.snapshots == (checkpoints ? 1 : 0));
+    if (checkpoints) CHECK(world.snapshot_step == 3);
+  }
+}
+
+TEST_CASE("shards that are lost in a pause are restored when it has answered, and it comes again") {
+  TrainWorld world(pausing({0}, 6, 2, 1, true));
+  for (int i = 0; i < 2; ++i) {
+    world.done(0);
+    if (world.snapshotting) world.saved_it();
+  }
+  REQUIRE(world.pausing);
+  world.lose();
+  CHECK(!world.restoring);
+  SUBCASE("whatever it says") {
+    world.paused(false);
+    CHECK(world.restoring);
+    world.restored();
+    CHECK(world.running == std::map<int64_t, int64_t>{{0, 1}});
+    world.settle();
+    CHECK(world.loop.done_steps() == 6);
+  }
+  SUBCASE("with an error of the loss") {
+    world.pause_failed(Errc::peer_lost);
+    CHECK(world.restoring);
+    world.settle();
+  }
+  CHECK(world.finished);
+  CHECK(world.pauses == std::vector<int64_t>{2, 2, 4, 6});
+}
+
+TEST_CASE("a training that was to end is done to that step again when its shards are lost") {
+  TrainWorld world(pausing({0, 1}, 100, 4, 0, true));
+  while (!world.pausing) world.done(world.running.begin()->first);
+  world.paused(false);
+  REQUIRE(world.snapshotting);
+  world.lose();
+  world.saved_it(Errc::peer_lost);
+  world.restored();
+  CHECK(world.loop.done_steps() == 0);
+  while (!world.pausing) world.done(world.running.begin()->first);
+  SUBCASE("and says so again") {
+    world.paused(false);
+    world.settle();
+    CHECK(world.loop.done_steps() == 4);
+  }
+  SUBCASE("and goes on if the program has changed its mind") {
+    world.paused(true);
+    world.settle();
+    CHECK(world.loop.done_steps() == 100);
+  }
+  CHECK(world.finished);
+}
+
+TEST_CASE("a pause that met the world's failure is tried again, later each time") {
+  TrainWorld world(pausing({0}, 4, 2));
+  for (int i = 0; i < 2; ++i) world.done(0);
+  for (int i = 0; i < 5; ++i) {
+    REQUIRE(world.pausing);
+    world.pause_failed(Errc::timeout, "no answer");
+    CHECK(!world.pausing);
+    world.wait(Millis(1));
+    CHECK(!world.pausing);
+    world.wait(Millis(1000));
+  }
+  CHECK(world.told.size() == 1);
+  CHECK(world.told[0] ==
+        "what the program does at step 2 failed and will be done again: no answer");
+  world.settle();
+  CHECK(world.finished);
+}
+
+TEST_CASE("a pause that fails for longer than patience ends training, and so does a mistake") {
+  TrainWorld world(pausing({0}, 4, 2));
+  for (int i = 0; i < 2; ++i) world.done(0);
+  SUBCASE("patience") {
+    while (!world.failed) {
+      if (world.pausing)
+        world.pause_failed(Errc::peer_lost, "ps 0 is gone");
+      else
+        world.wait(Millis(1000));
+    }
+    CHECK(world.code == Errc::peer_lost);
+    CHECK(world.now >= Millis(11'000));
+  }
+  SUBCASE("mistake") {
+    world.pause_failed(Errc::invalid_argument, "no such metric");
+    CHECK(world.failed);
+    CHECK(world.text == "the pause of step 2: no such metric");
+  }
+}
+
+TEST_CASE("who abandons a training in a pause waits for its answer") {
+  TrainWorld world(pausing({0}, 4, 2));
+  for (int i = 0; i < 2; ++i) world.done(0);
+  world.take(world.loop.abandon(Errc::cancelled, "closed", world.now));
+  CHECK(world.cancels == 1);
+  CHECK(!world.failed);
+  world.paused();
+  CHECK(world.failed);
+  CHECK(world.code == Errc::cancelled);
+}
+
+TEST_CASE("a resumed training does not pause where it begins") {
+  TrainWorld world(pausing({0, 1}, 8, 4), {{0, 4}, {1, 4}});
+  CHECK(world.running == std::map<int64_t, int64_t>{{0, 4}, {1, 4}});
+  world.settle();
+  CHECK(world.pauses == std::vector<int64_t>{8});
+}
+
+}  // namespace
+}  // namespace troupe
