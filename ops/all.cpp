@@ -57,8 +57,6 @@ namespace troupe {
   OP(conv2d_input_gradient)          \
   OP(cos)                            \
   OP(cosh)                           \
-  OP(crop_images)                    \
-  OP(crop_images_gradient)           \
   OP(ctc_loss)                       \
   OP(ctc_loss_gradient)              \
   OP(cumprod)                        \
@@ -102,7 +100,6 @@ namespace troupe {
   OP(gru)                            \
   OP(gru_gradient)                   \
   OP(hard_sigmoid)                   \
-  OP(hsv_to_rgb)                     \
   OP(hypot)                          \
   OP(identity)                       \
   OP(in_top_k)                       \
@@ -182,12 +179,9 @@ namespace troupe {
   OP(repeat_gradient)                \
   OP(reshape)                        \
   OP(reshape_like)                   \
-  OP(resize)                         \
-  OP(resize_gradient)                \
   OP(restore)                        \
   OP(reverse)                        \
   OP(reverse_sequence)               \
-  OP(rgb_to_hsv)                     \
   OP(right_shift)                    \
   OP(rms_norm)                       \
   OP(rms_norm_gradient)              \
