@@ -56,8 +56,6 @@ namespace troupe {
   OP(depth_to_space)                 \
   OP(determinant)                    \
   OP(diag)                           \
-  OP(diag_part)                      \
-  OP(diag_part_gradient)             \
   OP(diagonal)                       \
   OP(diagonal_gradient)              \
   OP(digamma)                        \
