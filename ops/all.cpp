@@ -215,7 +215,6 @@ namespace troupe {
   OP(tile_gradient)                  \
   OP(top_k)                          \
   OP(transpose)                      \
-  OP(triangular_part)                \
   OP(triangular_solve)               \
   OP(trigamma)                       \
   OP(trunc)                          \

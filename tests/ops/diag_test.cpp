@@ -59,6 +59,8 @@ std::vector<OpCase> bands() {
           of("before the corners", "BandPart", {x}, zeros({3, 4}), band(-9, -3)),
           of("NaN is left out", "BandPart", {matrix({{1, NAN}, {INFINITY, 1}})},
              matrix({{1, 0}, {0, 1}}), band(0, 0)),
+          of("tall, above", "BandPart", {iota({3, 2}, 1)}, matrix({{1, 2}, {0, 4}, {0, 0}}),
+             band(0, kHighest)),
           of("size one", "BandPart", {matrix({{1}})}, matrix({{1}}), band(0, 0)),
           of("empty", "BandPart", {zeros({2, 0})}, zeros({2, 0}), band(0, 0)),
           of("no rows", "BandPart", {zeros({0, 2})}, zeros({0, 2}), band(0, 0))};
@@ -69,17 +71,16 @@ OpCases cases() {
   for (OpCase& c : bands()) all.values.push_back(std::move(c));
   for (OpCase& c : all.values)
     if (c.name == "NaN is left out") c.smooth = false;
-  all.errors = {
-      {.op = "Diag",
-       .inputs = {scalar(1)},
-       .message = "wants diagonals [..., n], got a scalar; reshape it to [1]"},
-      {.op = "Diag",
-       .inputs = {zeros({1, 1, 1, 1, 1, 1, 1, 1})},
-       .message = "would have more than 8 dimensions"},
-      {.op = "BandPart",
-       .inputs = {vector({1})},
-       .attrs = band(0, 0),
-       .message = "wants matrices [..., m, n], got ["}};
+  all.errors = {{.op = "Diag",
+                 .inputs = {scalar(1)},
+                 .message = "wants diagonals [..., n], got a scalar; reshape it to [1]"},
+                {.op = "Diag",
+                 .inputs = {zeros({1, 1, 1, 1, 1, 1, 1, 1})},
+                 .message = "would have more than 8 dimensions"},
+                {.op = "BandPart",
+                 .inputs = {vector({1})},
+                 .attrs = band(0, 0),
+                 .message = "wants matrices [..., m, n], got ["}};
   return all;
 }
 const ListedCases listed(cases);
