@@ -43,7 +43,7 @@ void run_extreme(KernelContext& ctx) {
   const uint32_t axes = reduced_axes(ctx, x.ndim());
   require_choice(ctx, x.shape(), axes, word_for(F{}));
   const ReduceView view = reduce_view(ctx, x, axes);
-  reduce_all<F>(view, ctx.output().mutable_data<T>());
+  reduce_lines<F>(view, ctx.output().mutable_data<T>());
 }
 
 template <class F, class... Ts>

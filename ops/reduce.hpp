@@ -89,7 +89,7 @@ void reduce_columns(const T* x, int64_t rows, int64_t stride, int64_t columns, T
 
 // y: [outer, inner]. Requires: view.reduced >= 1.
 template <class R, class T>
-void reduce_all(const ReduceView& view, T* y) {
+void reduce_lines(const ReduceView& view, T* y) {
   const T* x = static_cast<const T*>(view.x);
   for (int64_t o = 0; o < view.outer; ++o, x += view.reduced * view.inner, y += view.inner) {
     if (view.inner == 1) {
@@ -108,7 +108,7 @@ void reduce_or(T of_nothing, const ReduceView& view, T* y) {
   if (view.reduced == 0)
     std::fill_n(y, view.outer * view.inner, of_nothing);
   else
-    reduce_all<R>(view, y);
+    reduce_lines<R>(view, y);
 }
 
 template <class T>

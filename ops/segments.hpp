@@ -44,7 +44,7 @@ void run_segments(KernelContext& ctx) {
     if (count == 0)
       std::fill_n(y, rows.width, R::template nothing<T>());
     else
-      reduce_all<R>(
+      reduce_lines<R>(
           {.outer = 1, .reduced = count, .inner = rows.width, .x = x + starts[s] * rows.width}, y);
   }
 }
