@@ -18,7 +18,6 @@ namespace {
 const std::map<std::string, std::string> kElsewhere = {
     {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
     {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
-    {"Unique", "shapes depend on values: tests/ops/unique_test.cpp"},
 };
 
 struct Tested {
