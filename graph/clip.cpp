@@ -46,13 +46,6 @@ Graph::Scope scope_of(const std::vector<ParameterGradient>& gradients, const cha
 
 }  // namespace
 
-Output clip_by_value(Output x, double low, double high, Origin at) {
-  require_floating("clip_by_value", x, at);
-  if (!(low <= high))
-    throw refuse("clip_by_value", at, "wants low <= high, got ", low, " and ", high);
-  return clip(x, low, high, at);
-}
-
 Output clip_by_norm(Output x, double norm, Origin at) {
   require_floating("clip_by_norm", x, at);
   require_norm("clip_by_norm", norm, at);
@@ -62,8 +55,10 @@ Output clip_by_norm(Output x, double norm, Origin at) {
 
 std::vector<ParameterGradient> clip_by_value(std::vector<ParameterGradient> gradients, double low,
                                              double high, Origin at) {
-  for (ParameterGradient& one : gradients)
-    one.gradient = clip_by_value(one.gradient, low, high, at);
+  for (ParameterGradient& one : gradients) {
+    require_floating("clip_by_value", one.gradient, at);
+    one.gradient = clip(one.gradient, low, high, at);
+  }
   return gradients;
 }
 
