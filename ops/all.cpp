@@ -49,6 +49,8 @@ namespace troupe {
   OP(conv2d_input_gradient)          \
   OP(cos)                            \
   OP(cosh)                           \
+  OP(crop)                           \
+  OP(crop_gradient)                  \
   OP(ctc_loss)                       \
   OP(ctc_loss_gradient)              \
   OP(cumprod)                        \
@@ -157,6 +159,8 @@ namespace troupe {
   OP(repeat_gradient)                \
   OP(reshape)                        \
   OP(reshape_like)                   \
+  OP(resize)                         \
+  OP(resize_gradient)                \
   OP(reverse)                        \
   OP(reverse_sequence)               \
   OP(right_shift)                    \
