@@ -25,7 +25,6 @@ std::vector<MappedOp> absent_rows() {
   add(window, {"BlackmanWindow", "HammingWindow", "HannWindow"});
   add("no detection of objects", {"NonMaxSuppression", "RoiAlign"});
   add("no sampling at coordinates", {"GridSample"});
-  add("no resizing of images", {"Resize"});
   add("no average pooling", {"AveragePool"});
   add("no transposed convolution", {"ConvTranspose"});
   add("no recurrent layers", {"GRU", "LSTM", "RNN"});

@@ -1,6 +1,5 @@
 // Rows of ONNX's ops that make, move, cut and join elements.
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -168,19 +167,6 @@ std::vector<Output> reverse_sequence_row(const NodeCall& c) {
                            c.integer("batch_axis", 1))};
 }
 
-// The nearest one, by whole factors.
-std::vector<Output> upsample_row(const NodeCall& c) {
-  if (c.text("mode", "nearest") != "nearest") throw NotCovered{"another mode than nearest"};
-  const Tensor scales = c.value(cast(c.input(1), DType::f64));
-  Output x = c.input(0);
-  for (int64_t d = 0; d < scales.size(); ++d) {
-    const double scale = scales.data<double>()[d];
-    if (scale != std::floor(scale)) throw NotCovered{"a factor that is no whole number"};
-    if (scale != 1) x = repeat(x, static_cast<int64_t>(scale), d);
-  }
-  return {x};
-}
-
 }  // namespace
 
 std::vector<MappedOp> array_rows() {
@@ -212,7 +198,6 @@ std::vector<MappedOp> array_rows() {
        [](const NodeCall& c) { return std::vector{transpose(c.input(0), c.integers("perm"))}; }},
       {"Trilu", "tril, triu", trilu_row},
       {"Unsqueeze", "expand_dims", unsqueeze_row},
-      {"Upsample", "repeat", upsample_row},
   };
 }
 

@@ -73,8 +73,9 @@ std::vector<int64_t> NodeCall::integers(std::string_view name, int input_index) 
 const std::vector<MappedOp>& mapped_ops() {
   static const std::vector<MappedOp> table = [] {
     std::vector<MappedOp> rows;
-    for (const auto& part : {elementwise_rows(), array_rows(), index_rows(), reduction_rows(),
-                             network_rows(), loss_rows(), quantized_rows(), absent_rows()})
+    for (const auto& part :
+         {elementwise_rows(), array_rows(), image_rows(), index_rows(), reduction_rows(),
+          network_rows(), loss_rows(), quantized_rows(), absent_rows()})
       rows.insert(rows.end(), part.begin(), part.end());
     std::sort(rows.begin(), rows.end(),
               [](const MappedOp& a, const MappedOp& b) { return a.op < b.op; });

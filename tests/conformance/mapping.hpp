@@ -64,6 +64,7 @@ const MappedOp* find_mapped_op(const std::string& op);
 
 std::vector<MappedOp> elementwise_rows();
 std::vector<MappedOp> array_rows();
+std::vector<MappedOp> image_rows();
 std::vector<MappedOp> index_rows();
 std::vector<MappedOp> reduction_rows();
 std::vector<MappedOp> network_rows();
