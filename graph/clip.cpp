@@ -63,13 +63,6 @@ Graph::Scope scope_of(const std::vector<ParameterGradient>& gradients, const cha
 
 }  // namespace
 
-Output clip_by_value(Output x, double low, double high, Origin at) {
-  require_floating("clip_by_value", x, at);
-  if (!(low <= high))
-    throw refuse("clip_by_value", at, "wants low <= high, got ", low, " and ", high);
-  return clip(x, low, high, at);
-}
-
 Output clip_by_norm(Output x, double norm, Origin at) {
   require_floating("clip_by_norm", x, at);
   require_norm("clip_by_norm", norm, at);
@@ -80,9 +73,10 @@ Output clip_by_norm(Output x, double norm, Origin at) {
 std::vector<ParameterGradient> clip_by_value(std::vector<ParameterGradient> gradients, double low,
                                              double high, Origin at) {
   for (ParameterGradient& one : gradients) {
+    require_floating("clip_by_value", one.gradient, at);
     const bool keeps_zero = low <= 0 && high >= 0;
     const Elements elements = keeps_zero ? elements_of(one, at) : Elements{one.gradient};
-    one.gradient = with_elements(one, elements, clip_by_value(elements.values, low, high, at), at);
+    one.gradient = with_elements(one, elements, clip(elements.values, low, high, at), at);
   }
   return gradients;
 }

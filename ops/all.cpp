@@ -57,6 +57,8 @@ namespace troupe {
   OP(conv2d_input_gradient)          \
   OP(cos)                            \
   OP(cosh)                           \
+  OP(crop)                           \
+  OP(crop_gradient)                  \
   OP(ctc_loss)                       \
   OP(ctc_loss_gradient)              \
   OP(cumprod)                        \
@@ -65,8 +67,6 @@ namespace troupe {
   OP(dequeue)                        \
   OP(determinant)                    \
   OP(diag)                           \
-  OP(diag_part)                      \
-  OP(diag_part_gradient)             \
   OP(diagonal)                       \
   OP(diagonal_gradient)              \
   OP(digamma)                        \
@@ -179,6 +179,8 @@ namespace troupe {
   OP(repeat_gradient)                \
   OP(reshape)                        \
   OP(reshape_like)                   \
+  OP(resize)                         \
+  OP(resize_gradient)                \
   OP(restore)                        \
   OP(reverse)                        \
   OP(reverse_sequence)               \
@@ -240,7 +242,6 @@ namespace troupe {
   OP(tile_gradient)                  \
   OP(top_k)                          \
   OP(transpose)                      \
-  OP(triangular_part)                \
   OP(triangular_solve)               \
   OP(trigamma)                       \
   OP(trunc)                          \

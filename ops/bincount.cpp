@@ -47,7 +47,8 @@ Op bincount_op() {
           .infer_shapes = infer_shapes,
           .no_gradient = "its input is an integer",
           .kernels = {{DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}}};
+                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
+          .value_shapes = true};
 }
 
 Output bincount(Output x, int64_t length, Origin at) {

@@ -12,7 +12,7 @@ namespace {
 // and da = the lower triangle of s + transpose(s), its diagonal halved, as only that of a is read.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output l = ctx.output(0), dl = ctx.output_gradient(0);
-  const Output p = triangular_part(matmul(l, dl, {.transpose_a = true}), true, 0.5);
+  const Output p = halved_triangle(matmul(l, dl, {.transpose_a = true}));
   const Output left = triangular_solve(l, p, {.transpose = true});
   return {lower_gradient(triangular_solve(l, transposed(left), {.transpose = true}))};
 }

@@ -42,4 +42,6 @@ Output diagonal(Output x, DiagonalOptions options, Origin at) {
   return add_node({.op = "Diagonal", .inputs = {x}, .attrs = to_attrs(options)}, at);
 }
 
+Output diag_part(Output x, Origin at) { return diagonal(x, {}, at); }
+
 }  // namespace troupe

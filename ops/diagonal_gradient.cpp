@@ -56,4 +56,8 @@ Output diagonal_gradient(Output dy, Output x_like, DiagonalOptions options, Orig
                   at);
 }
 
+Output diag_part_gradient(Output dy, Output x_like, Origin at) {
+  return diagonal_gradient(dy, x_like, {}, at);
+}
+
 }  // namespace troupe

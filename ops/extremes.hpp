@@ -74,6 +74,41 @@ inline std::vector<Shape> infer_index_of_extreme(const InferContext& ctx) {
   return {Shape(y)};
 }
 
+// Whether v is chosen instead of an earlier b.
+template <class F, class T>
+bool wins(T v, T b) {
+  const bool beyond = std::is_same_v<F, Maximum> ? v > b : v < b;
+  return beyond | ((v != v) & (b == b));
+}
+
+template <class F, class T>
+int64_t index_in_line(const T* x, int64_t n) {
+  int64_t best = 0;
+  for (int64_t j = 1; j < n; ++j)
+    if (wins<F>(x[j], x[best])) best = j;
+  return best;
+}
+
+// Of up to kColumnsMax columns of n rows, row by row.
+template <class F>
+struct IndexOfColumns {
+  template <class T>
+  static void run(const T* x, int64_t n, int64_t stride, int64_t columns, int64_t* y) {
+    T best[kColumnsMax];
+    std::copy_n(x, columns, best);
+    std::fill_n(y, columns, int64_t{0});
+    for (int64_t j = 1; j < n; ++j) {
+      const T* row = x + j * stride;
+      TROUPE_INDEPENDENT
+      for (int64_t i = 0; i < columns; ++i) {
+        const bool won = wins<F>(row[i], best[i]);
+        best[i] = won ? row[i] : best[i];
+        y[i] = won ? j : y[i];
+      }
+    }
+  }
+};
+
 template <class F, class T>
 void run_index_of_extreme(KernelContext& ctx) {
   const Shape shape = ctx.input(0).shape();
@@ -84,17 +119,14 @@ void run_index_of_extreme(KernelContext& ctx) {
   int64_t* y = output.mutable_data<int64_t>();
   const int64_t outer = size_between(shape, 0, axis), n = shape[axis];
   const int64_t inner = size_between(shape, axis + 1, shape.ndim());
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < inner; ++i) {
-      const T* line = x + o * n * inner + i;
-      int64_t best = 0;
-      for (int64_t j = 1; j < n; ++j) {
-        const T v = line[j * inner], b = line[best * inner];
-        const bool wins = std::is_same_v<F, Maximum> ? v > b : v < b;
-        if (wins || (v != v && b == b)) best = j;
-      }
-      y[o * inner + i] = best;
+  for (int64_t o = 0; o < outer; ++o, x += n * inner, y += inner) {
+    if (inner == 1) {
+      *y = index_in_line<F>(x, n);
+      continue;
     }
+    for (int64_t i = 0; i < inner; i += kColumnsMax)
+      in_isa<IndexOfColumns<F>>(x + i, n, inner, std::min(kColumnsMax, inner - i), y + i);
+  }
 }
 
 template <class F, class... Ts>

@@ -78,12 +78,12 @@ inline Output transposed(Output x) {
   return transpose(x, order);
 }
 
-// The lower (or upper) triangle of x [..., m, n] with its diagonal times `diagonal`; zeros beyond.
-Output triangular_part(Output x, bool lower, double diagonal);
+// The lower triangle of x with half its diagonal; zeros beyond, whatever x is there (Murray 2016).
+inline Output halved_triangle(Output x) { return tril(x, -1) + band_part(x, 0, 0) * 0.5; }
 
 // dL/da of a function that reads only the lower triangle of a symmetric a, from the gradient s that
 // takes no notice of that.
-inline Output lower_gradient(Output s) { return triangular_part(s + transposed(s), true, 0.5); }
+inline Output lower_gradient(Output s) { return halved_triangle(s + transposed(s)); }
 
 // 1 / x, and 0 for 0.
 inline Output reciprocal_or_zero(Output x) {

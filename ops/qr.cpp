@@ -30,7 +30,7 @@ Output tall_gradient(Output q, Output r, Output dq, Output dr) {
     const Output minus = matmul(dq, q, {.transpose_a = true});
     h = h.defined() ? h - minus : negate(minus);
   }
-  const Output p = triangular_part(h, true, 0.5);
+  const Output p = halved_triangle(h);
   Output left = matmul(q, p + transposed(p));
   if (dq.defined()) left = left + dq;
   return transposed(triangular_solve(r, transposed(left), {.lower = false}));

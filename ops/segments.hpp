@@ -60,7 +60,8 @@ Op segment_op(std::string name, std::vector<Output> (*gradient)(const GradientCo
       .infer_dtypes = infer_segment_dtypes,
       .infer_shapes = infer_segments,
       .gradient = gradient,
-      .kernels = {{DeviceKind::cpu, dtype_of<Ts>, run_segments<R, Ts>}...}};
+      .kernels = {{DeviceKind::cpu, dtype_of<Ts>, run_segments<R, Ts>}...},
+      .value_shapes = true};
 }
 
 Output add_segment_op(std::string_view op, Output x, Output ids, int64_t segments, bool sorted,

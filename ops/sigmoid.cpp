@@ -1,4 +1,5 @@
-// Sigmoid: y = 1 / (1 + e^-x), element-wise.
+// Sigmoid: y = 1 / (1 + e^-x) = e^x / (1 + e^x), element-wise. The second form is exact down to
+// denormal numbers, where e^-x overflows.
 #include "ops/elementwise.hpp"
 #include "ops/vector_math.hpp"
 
@@ -15,7 +16,9 @@ struct Sigmoid {
   static constexpr bool kWhole = true;
   template <class T>
   static T apply(T x) {
-    return 1 / (1 + math::exp(-x));
+    const T most = sizeof(T) == 4 ? 80 : 700;  // from far below on, y is 1, and e^x is finite
+    const T e = math::exp(most < x ? most : x);
+    return e / (1 + e);
   }
 };
 

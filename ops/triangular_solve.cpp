@@ -20,7 +20,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   const Output db = triangular_solve(a, dx, options);
   const Output da =
       transposed ? matmul(x, db, {.transpose_b = true}) : matmul(db, x, {.transpose_b = true});
-  return {triangular_part(negate(da), options.lower, 1), db};
+  return {options.lower ? tril(negate(da)) : triu(negate(da)), db};
 }
 
 template <class T>

@@ -99,7 +99,8 @@ Op unique_op() {
                       {DeviceKind::cpu, DType::i32, cpu<int32_t>},
                       {DeviceKind::cpu, DType::i64, cpu<int64_t>},
                       {DeviceKind::cpu, DType::u8, cpu<uint8_t>},
-                      {DeviceKind::cpu, DType::boolean, cpu<bool>}}};
+                      {DeviceKind::cpu, DType::boolean, cpu<bool>}},
+          .value_shapes = true};
 }
 
 Unique unique(Output x, Origin at) {

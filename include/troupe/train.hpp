@@ -168,12 +168,11 @@ AccumulatedGradients accumulate_gradients(
 // Each slot's gradients, before shards take the mean over slots. Nodes are made in the open scope,
 // so on its device.
 
-// min(max(x, low), high), element by element; NaN stays. Requires: low <= high.
-Output clip_by_value(Output x, double low, double high, Origin at = Origin::here());
 // x * norm / max(norm, the Euclidean norm of x): the same bits if that is at most `norm`. A norm
 // that is not finite fails the step with Errc::bad_data. Requires: norm > 0.
 Output clip_by_norm(Output x, double norm, Origin at = Origin::here());
-// For each gradient by itself, and by one norm of all of them (Pascanu et al. 2013).
+// For each gradient by itself, clip() and clip_by_norm(); and by one norm of all of them (Pascanu
+// et al. 2013).
 std::vector<ParameterGradient> clip_by_value(std::vector<ParameterGradient> gradients, double low,
                                              double high, Origin at = Origin::here());
 std::vector<ParameterGradient> clip_by_norm(std::vector<ParameterGradient> gradients, double norm,

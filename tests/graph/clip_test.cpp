@@ -36,15 +36,6 @@ struct Two {
 
 }  // namespace
 
-TEST_CASE("clip_by_value keeps what is inside, and NaN") {
-  Graph graph;
-  const Output x = constant(graph, vector({-5, -1, -0.5, 0, 2, 7, -INFINITY, INFINITY, NAN}));
-  const Output clipped = clip_by_value(x, -1, 2);
-  check_values(evaluate(slice(clipped, {0}, {8})), {-1, -1, -0.5, 0, 2, 2, -1, 2});
-  CHECK(std::isnan(evaluate(clipped).values<double>()[8]));
-  check_values(evaluate(clip_by_value(constant(graph, vector({1, 3})), 2, 2)), {2, 2});
-}
-
 TEST_CASE("clip_by_norm scales to the norm, and leaves what is shorter as it is") {
   Graph graph;
   const Output x = constant(graph, vector({3, -4, 0.5}));
@@ -141,10 +132,9 @@ TEST_CASE("what cannot be clipped or penalised is refused at the caller's line")
   const auto refused = [](auto&& call, const char* message) {
     CHECK_THROWS_WITH_AS(call(), doctest::Contains(message), Error);
   };
-  refused([&] { clip_by_value(x, 2, 1); }, "wants low <= high, got 2 and 1");
-  refused([&] { clip_by_value(x, NAN, 1); }, "wants low <= high");
-  refused([&] { clip_by_value(number, 0, 1); }, "wants f32 or f64, got i64");
-  refused([&] { clip_by_value(Output{}, 0, 1); }, "clip_by_value at ");
+  refused([&] { clip_by_value(two.gradients, 2, 1); }, "wants low <= high, got 2 and 1");
+  refused([&] { clip_by_value({{two.w, number}}, 0, 1); }, "wants f32 or f64, got i64");
+  refused([&] { clip_by_value({{two.w, Output{}}}, 0, 1); }, "clip_by_value at ");
   refused([&] { clip_by_norm(x, 0); }, "wants a positive norm, got 0");
   refused([&] { clip_by_norm(Output{}, 1); }, "got an undefined Output");
   refused([&] { clip_by_global_norm(two.gradients, INFINITY); }, "clip_test.cpp:");

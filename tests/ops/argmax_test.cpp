@@ -45,6 +45,25 @@ const ListedCases listed(cases);
 
 TEST_CASE("ArgMax finds the first of the greatest") { check(cases()); }
 
+TEST_CASE("ArgMax and ArgMin choose alike along rows and along columns, NaN and equals included") {
+  Tensor x = Tensor::empty(DType::f64, {2, 37, 600});
+  uint32_t state = 7;
+  for (int64_t i = 0; i < x.size(); ++i) {
+    state = state * 1664525 + 1013904223;
+    x.mutable_data<double>()[i] = (state >> 24) % 100;
+  }
+  for (DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8}) {
+    CAPTURE(to_string(dtype));
+    Tensor of_dtype = converted(x, dtype);
+    if (dtype == DType::f64)
+      for (const int64_t i : {5, 605, 22199}) of_dtype.mutable_data<double>()[i] = NAN;
+    Graph graph;
+    const Output columns = constant(graph, of_dtype), rows = transpose(columns, {0, 2, 1});
+    CHECK(same_bits(evaluate(argmax(columns, 1)), evaluate(argmax(rows, 2))));
+    CHECK(same_bits(evaluate(argmin(columns, 1)), evaluate(argmin(rows, 2))));
+  }
+}
+
 TEST_CASE("nothing to choose from is refused where the graph could not know it") {
   Graph graph;
   const Output x = placeholder(graph, DType::f32, Shape{-1});

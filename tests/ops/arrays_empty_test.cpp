@@ -1,5 +1,5 @@
-// Ops that move elements, of tensors that are empty and whose other sizes are as large as they get:
-// nothing overflows, and nothing is walked that is not there.
+// Ops that move, count and join elements, of tensors that are empty and whose other sizes are as
+// large as they get: nothing overflows, and nothing is walked that is not there.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -100,6 +100,20 @@ const std::vector<EmptyCase> empty_cases = {
        return boolean_mask(first, constant(*x.graph, booleans(vector({1}))));
      },
      {1, kLarge, kLarge, 0}},
+    {"unique", [](Output x) { return unique(x).values; }, {0}},
+    {"bincount", [](Output x) { return bincount(cast(x, DType::i64)); }, {0}},
+    {"segment_sum",
+     [](Output x) {
+       const Output two = strided_slice(x, {0}, {2});
+       return segment_sum(two, constant(*x.graph, i32(vector({0, 2}))));
+     },
+     {3, kLarge, kLarge, 0}},
+    {"unsorted_segment_max",
+     [](Output x) {
+       const Output two = strided_slice(x, {0}, {2});
+       return unsorted_segment_max(two, constant(*x.graph, i32(vector({1, 0}))), 2);
+     },
+     {2, kLarge, kLarge, 0}},
     {"dynamic_partition",
      [](Output x) {
        const Output two = strided_slice(x, {0}, {2});

@@ -1,12 +1,10 @@
-// Cholesky, and TriangularPart, which its gradient is made of.
+// Cholesky.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
 namespace {
-
-Attrs part(bool lower, double diagonal) { return {{"lower", lower}, {"diagonal", diagonal}}; }
 
 // 4 on the diagonal, plus the cosine of the distance from it: positive definite.
 Tensor twenty() {
@@ -66,41 +64,7 @@ OpCases cases() {
                             const Output l = cholesky(in[0]);
                             return std::vector{matmul(l, l, {.transpose_b = true})};
                           },
-                      .smooth = false},
-                     {.name = "the lower triangle",
-                      .op = "TriangularPart",
-                      .inputs = {x},
-                      .expected = {matrix({{1, 0, 0}, {4, 5, 0}, {7, 8, 9}})}},
-                     {.name = "half of the diagonal",
-                      .op = "TriangularPart",
-                      .inputs = {x},
-                      .attrs = part(true, 0.5),
-                      .expected = {matrix({{0.5, 0, 0}, {4, 2.5, 0}, {7, 8, 4.5}})}},
-                     {.name = "wide, above the diagonal",
-                      .op = "TriangularPart",
-                      .inputs = {iota({2, 2, 3}, 1)},
-                      .attrs = part(false, 0),
-                      .expected = {values({2, 2, 3}, {0, 2, 3, 0, 0, 6, 0, 8, 9, 0, 0, 12})}},
-                     {.name = "tall",
-                      .op = "TriangularPart",
-                      .inputs = {iota({3, 2}, 1)},
-                      .attrs = part(false, 1),
-                      .expected = {matrix({{1, 2}, {0, 4}, {0, 0}})}},
-                     {.name = "tall, the lower triangle",
-                      .op = "TriangularPart",
-                      .inputs = {iota({3, 2}, 1)},
-                      .attrs = part(true, 2),
-                      .expected = {matrix({{2, 0}, {3, 8}, {5, 6}})}},
-                     {.name = "what is left out does not spread",
-                      .op = "TriangularPart",
-                      .inputs = {matrix({{NAN, INFINITY}, {1, NAN}})},
-                      .attrs = part(true, 0),
-                      .expected = {matrix({{0, 0}, {1, 0}})},
-                      .smooth = false},
-                     {.name = "no columns",
-                      .op = "TriangularPart",
-                      .inputs = {zeros({3, 0})},
-                      .expected = {zeros({3, 0})}}},
+                      .smooth = false}},
           .errors = {
               {.op = "Cholesky",
                .inputs = {zeros({2, 3})},
@@ -119,9 +83,6 @@ OpCases cases() {
                .inputs = {values({3, 1, 1}, {1, 0, -1})},
                .message = "matrix 1 of 3, counted from 0, is not positive definite: row 0",
                .when_run = true},
-              {.op = "TriangularPart",
-               .inputs = {vector({1})},
-               .message = "wants matrices [..., rows, columns], got ["},
           }};
 }
 const ListedCases listed(cases);

@@ -1,4 +1,5 @@
-// Diag, DiagPart, its gradient, and BandPart with tril and triu. Expected values are NumPy's.
+// Diag, the main diagonal as Diagonal and its gradient find it, and BandPart with tril and triu.
+// Expected values are NumPy's.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -27,19 +28,19 @@ std::vector<OpCase> diagonals() {
              values({2, 2, 2}, {1, 0, 0, 0, 1, 0, 0, 1})),
           of("size one", "Diag", {vector({1})}, matrix({{1}})),
           of("empty", "Diag", {zeros({2, 0})}, zeros({2, 0, 0})),
-          of("square", "DiagPart", {iota({2, 2})}, vector({0, 3})),
-          of("wide", "DiagPart", {iota({2, 3})}, vector({0, 4})),
-          of("tall", "DiagPart", {iota({3, 2})}, vector({0, 3})),
-          of("two matrices", "DiagPart", {iota({2, 2, 3})}, matrix({{0, 4}, {6, 10}})),
-          of("size one", "DiagPart", {matrix({{1}})}, vector({1})),
-          of("empty", "DiagPart", {zeros({2, 0, 3})}, zeros({2, 0})),
-          of("wide", "DiagPartGradient", {vector({1, 2}), zeros({2, 3})},
+          of("square", "Diagonal", {iota({2, 2})}, vector({0, 3})),
+          of("wide", "Diagonal", {iota({2, 3})}, vector({0, 4})),
+          of("tall", "Diagonal", {iota({3, 2})}, vector({0, 3})),
+          of("two matrices", "Diagonal", {iota({2, 2, 3})}, matrix({{0, 4}, {6, 10}})),
+          of("size one", "Diagonal", {matrix({{1}})}, vector({1})),
+          of("empty", "Diagonal", {zeros({2, 0, 3})}, zeros({2, 0})),
+          of("wide", "DiagonalGradient", {vector({1, 2}), zeros({2, 3})},
              matrix({{1, 0, 0}, {0, 2, 0}})),
-          of("tall", "DiagPartGradient", {vector({1, 2}), zeros({3, 2})},
+          of("tall", "DiagonalGradient", {vector({1, 2}), zeros({3, 2})},
              matrix({{1, 0}, {0, 2}, {0, 0}})),
-          of("two matrices", "DiagPartGradient", {matrix({{1, 2}, {3, 4}}), zeros({2, 2, 2})},
+          of("two matrices", "DiagonalGradient", {matrix({{1, 2}, {3, 4}}), zeros({2, 2, 2})},
              values({2, 2, 2}, {1, 0, 0, 2, 3, 0, 0, 4})),
-          of("empty", "DiagPartGradient", {zeros({2, 0}), zeros({2, 3, 0})}, zeros({2, 3, 0}))};
+          of("empty", "DiagonalGradient", {zeros({2, 0}), zeros({2, 3, 0})}, zeros({2, 3, 0}))};
 }
 
 std::vector<OpCase> bands() {
@@ -58,6 +59,8 @@ std::vector<OpCase> bands() {
           of("before the corners", "BandPart", {x}, zeros({3, 4}), band(-9, -3)),
           of("NaN is left out", "BandPart", {matrix({{1, NAN}, {INFINITY, 1}})},
              matrix({{1, 0}, {0, 1}}), band(0, 0)),
+          of("tall, above", "BandPart", {iota({3, 2}, 1)}, matrix({{1, 2}, {0, 4}, {0, 0}}),
+             band(0, kHighest)),
           of("size one", "BandPart", {matrix({{1}})}, matrix({{1}}), band(0, 0)),
           of("empty", "BandPart", {zeros({2, 0})}, zeros({2, 0}), band(0, 0)),
           of("no rows", "BandPart", {zeros({0, 2})}, zeros({0, 2}), band(0, 0))};
@@ -68,21 +71,16 @@ OpCases cases() {
   for (OpCase& c : bands()) all.values.push_back(std::move(c));
   for (OpCase& c : all.values)
     if (c.name == "NaN is left out") c.smooth = false;
-  all.errors = {
-      {.op = "Diag",
-       .inputs = {scalar(1)},
-       .message = "wants diagonals [..., n], got a scalar; reshape it to [1]"},
-      {.op = "Diag",
-       .inputs = {zeros({1, 1, 1, 1, 1, 1, 1, 1})},
-       .message = "would have more than 8 dimensions"},
-      {.op = "DiagPart", .inputs = {vector({1})}, .message = "wants matrices [..., m, n], got ["},
-      {.op = "DiagPartGradient",
-       .inputs = {zeros({3}), zeros({2, 3})},
-       .message = "wants dy of shape [2], the diagonals of [2, 3], got [3]"},
-      {.op = "BandPart",
-       .inputs = {vector({1})},
-       .attrs = band(0, 0),
-       .message = "wants matrices [..., m, n], got ["}};
+  all.errors = {{.op = "Diag",
+                 .inputs = {scalar(1)},
+                 .message = "wants diagonals [..., n], got a scalar; reshape it to [1]"},
+                {.op = "Diag",
+                 .inputs = {zeros({1, 1, 1, 1, 1, 1, 1, 1})},
+                 .message = "would have more than 8 dimensions"},
+                {.op = "BandPart",
+                 .inputs = {vector({1})},
+                 .attrs = band(0, 0),
+                 .message = "wants matrices [..., m, n], got ["}};
   return all;
 }
 const ListedCases listed(cases);
@@ -90,6 +88,14 @@ const ListedCases listed(cases);
 }  // namespace
 
 TEST_CASE("diagonals are made, taken and kept") { check(cases()); }
+
+TEST_CASE("diag_part and its gradient are of the main diagonals of the last two dimensions") {
+  Graph graph;
+  const Output x = constant(graph, iota({2, 2, 3})), dy = constant(graph, matrix({{1, 2}, {3, 4}}));
+  CHECK(same_bits(evaluate(diag_part(x)), matrix({{0, 4}, {6, 10}})));
+  CHECK(same_bits(evaluate(diag_part_gradient(dy, x)),
+                  values({2, 2, 3}, {1, 0, 0, 0, 2, 0, 3, 0, 0, 0, 4, 0})));
+}
 
 TEST_CASE("tril, triu and band_part name diagonals as NumPy and TensorFlow do") {
   Graph graph;

@@ -79,6 +79,14 @@ OpCases cases_of(const Results& r) {
        .inputs = {values({2, 2}, {2, 3, -4, 5}), i32(matrix({{1, 0}, {0, 1}}))},
        .attrs = segments(2, false),
        .expected = {r.pairs}});
+  add({.name = "as many segments as the greatest id asks for",
+       .inputs = {five_rows(), i64(vector({1, 0, 1, 1, 0}))},
+       .attrs = segments(-1, false),
+       .expected = {r.unsorted}});
+  add({.name = "no rows, no segments",
+       .inputs = {zeros({0, 2}), zeros({0}, DType::i32)},
+       .attrs = segments(-1),
+       .expected = {zeros({0, 2})}});
   add({.name = "one row",
        .inputs = {matrix({{2, 3}}), i32(vector({0}))},
        .attrs = segments(1),

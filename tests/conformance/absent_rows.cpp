@@ -1,0 +1,35 @@
+// ONNX's ops that Troupe has no counterpart of, with the reason. A row goes when its function
+// comes.
+#include "tests/conformance/mapping.hpp"
+
+namespace troupe {
+
+std::vector<MappedOp> absent_rows() {
+  const std::string optimizer = "optimizers update parameters in shards, and are no functions";
+  const std::string sequence = "no values but tensors (sequences, optional values)";
+  const std::string text = "no elements of string";
+  const std::string chance = "expected are NumPy's random numbers";
+  const std::string fourier = "no Fourier transforms";
+  const std::string window = "no window functions of signals";
+  std::vector<MappedOp> rows;
+  const auto add = [&](const std::string& reason, const std::vector<std::string>& ops) {
+    for (const std::string& op : ops) rows.push_back({op, reason});
+  };
+  add(optimizer, {"Adagrad", "Adam", "Momentum"});
+  add(sequence, {"ConcatFromSequence", "OptionalGetElement", "OptionalHasElement", "SequenceAt",
+                 "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
+                 "SequenceLength", "SequenceMap", "SplitToSequence"});
+  add(text, {"StringNormalizer", "TfIdfVectorizer"});
+  add(chance, {"Bernoulli", "RandomUniformLike"});
+  add(fourier, {"DFT", "STFT", "MelWeightMatrix"});
+  add(window, {"BlackmanWindow", "HammingWindow", "HannWindow"});
+  add("no detection of objects", {"NonMaxSuppression", "RoiAlign"});
+  add("no sampling at coordinates", {"GridSample"});
+  add("no average pooling", {"AveragePool"});
+  add("no transposed convolution", {"ConvTranspose"});
+  add("no recurrent layers", {"GRU", "LSTM", "RNN"});
+  add("no control flow", {"If", "Loop", "Scan"});
+  return rows;
+}
+
+}  // namespace troupe

@@ -1,0 +1,88 @@
+// How ONNX's ops are said with Troupe's functions: a table with one row for each op. A row either
+// builds the node out of public functions, or says why there is no counterpart.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/conformance/model.hpp"
+#include "tests/support/evaluate.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+
+// One node of a model, with the outputs that stand for its inputs. What ONNX computes at run time
+// and Troupe wants while building (a shape, an axis) is computed on the way from the case's feeds.
+class NodeCall {
+ public:
+  NodeCall(Graph& graph, const onnx::Node& node, int64_t opset,
+           const std::map<std::string, Output>& names, const FedValues& feeds)
+      : graph(graph), node(node), opset(opset), names_(names), feeds_(feeds) {}
+
+  Graph& graph;
+  const onnx::Node& node;
+  const int64_t opset;  // the version of ONNX's ops that the model is written for
+
+  int input_count() const { return node.input_size(); }
+  bool has_input(int i) const { return i < node.input_size() && !node.input(i).empty(); }
+  Output input(int i) const;  // Throws: NotCovered if it is left out.
+  std::vector<Output> inputs() const;
+  Output named(const std::string& name) const;
+
+  bool has_attr(std::string_view name) const { return find(name) != nullptr; }
+  int64_t integer(std::string_view name, int64_t otherwise) const;
+  double real(std::string_view name, double otherwise) const;
+  std::string text(std::string_view name, std::string_view otherwise) const;
+  std::vector<int64_t> integers(std::string_view name) const;  // {} if it is left out
+  const onnx::Attribute* find(std::string_view name) const;    // nullptr if it is left out
+
+  // Computed now.
+  Tensor value(Output output) const { return evaluate(output, feeds_); }
+  std::vector<int64_t> integers(Output output) const;
+  double number(Output output) const;  // of one element
+  Shape shape(Output output) const;    // known
+  // The attribute of older versions, the input of newer ones; {} if neither is there.
+  std::vector<int64_t> integers(std::string_view name, int input_index) const;
+
+ private:
+  const std::map<std::string, Output>& names_;
+  const FedValues& feeds_;
+};
+
+struct MappedOp {
+  std::string op;  // ONNX's name
+  std::string by;  // the functions that say it; or why there are none, where `map` is empty
+  std::function<std::vector<Output>(const NodeCall&)> map = {};
+};
+
+// The table, sorted by name, from the lists below.
+const std::vector<MappedOp>& mapped_ops();
+const MappedOp* find_mapped_op(const std::string& op);
+
+std::vector<MappedOp> elementwise_rows();
+std::vector<MappedOp> array_rows();
+std::vector<MappedOp> image_rows();
+std::vector<MappedOp> index_rows();
+std::vector<MappedOp> reduction_rows();
+std::vector<MappedOp> network_rows();
+std::vector<MappedOp> loss_rows();
+std::vector<MappedOp> quantized_rows();
+std::vector<MappedOp> absent_rows();
+
+// ---- what several rows need ----
+
+inline int64_t axis_of(int64_t axis, int64_t ndim) { return axis < 0 ? axis + ndim : axis; }
+Output number_like(Output x, double value);  // a scalar of x's dtype
+Output integer_constant(Graph& graph, const std::vector<int64_t>& values);
+Output moved_axis(Output x, int64_t from, int64_t to);
+Output channels_last(Output x);   // [n, c, rest...] -> [n, rest..., c]
+Output channels_first(Output x);  // and back
+// Indices below 0 count from the end of a dimension of that size.
+Output from_start(Output indices, int64_t size);
+// Boxes of data elements: borders, windows, strides of a node over its spatial dimensions.
+std::vector<int64_t> or_ones(std::vector<int64_t> values, size_t count);
+
+}  // namespace troupe

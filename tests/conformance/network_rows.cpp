@@ -1,0 +1,138 @@
+// Rows of ONNX's layers: convolutions, pools, normalisations, dropout. Their channels are dimension
+// 1, ours the last one.
+#include <cmath>
+
+#include "tests/conformance/mapping.hpp"
+#include "tests/conformance/windows.hpp"
+
+namespace troupe {
+namespace {
+
+// [c] as [c, 1, ...], so that it broadcasts over channels in dimension 1 of `ndim`.
+Output by_channel(Output x, int ndim) {
+  std::vector<int64_t> dims(static_cast<size_t>(ndim - 1), 1);
+  dims[0] = -1;
+  return reshape(x, Shape(dims));
+}
+
+std::vector<Output> conv_row(const NodeCall& c) {
+  const Output y = convolve(c, c.input(0), c.input(1));
+  if (!c.has_input(2)) return {y};
+  return {y + by_channel(c.input(2), y.shape().ndim())};
+}
+
+std::vector<Output> max_pool_row(const NodeCall& c) {
+  const Output x = c.input(0);
+  const Windows w = windows_of(c, spatial_sizes(c.shape(x)));
+  if (!is_floating(x.dtype())) throw NotCovered{"no pooling of integers"};
+  if (w.size.size() != 2) throw NotCovered{"no pooling but of images"};
+  if (w.size[0] != w.size[1] || w.stride[0] != w.stride[1])
+    throw NotCovered{"no pooling by windows that are not square"};
+  if (w.dilation[0] != 1 || w.dilation[1] != 1) throw NotCovered{"no dilated pooling"};
+  const Output padded = with_borders(x, w, -INFINITY);
+  return {channels_first(
+      max_pool2d(channels_last(padded), {.window = w.size[0], .stride = w.stride[0]}))};
+}
+
+std::vector<Output> global_pool(const NodeCall& c, Output (*f)(Output, ReduceOptions, Origin)) {
+  std::vector<int64_t> axes;
+  for (int d = 2; d < c.input(0).shape().ndim(); ++d) axes.push_back(d);
+  return {f(c.input(0), {.axes = axes, .keep_dims = true}, Origin::here())};
+}
+
+// Values at their flat indices into the image that was pooled, which may be smaller than asked for.
+std::vector<Output> max_unpool_row(const NodeCall& c) {
+  const Output x = c.input(0);
+  const Shape in = c.shape(x);
+  const Windows w = windows_of(c, spatial_sizes(in));
+  std::vector<int64_t> dims{in[0], in[1]};
+  for (size_t d = 0; d < w.size.size(); ++d)
+    dims.push_back((in[static_cast<int>(d) + 2] - 1) * w.stride[d] + w.size[d] - w.before[d] -
+                   w.after[d]);
+  const Shape shape(dims);
+  const Output flat = scatter_nd(reshape(c.input(1), {-1, 1}), reshape(x, {-1}), {shape.size()});
+  const Output y = reshape(flat, shape);
+  if (!c.has_input(2)) return {y};
+  std::vector<int64_t> after = c.integers(c.input(2));
+  for (size_t d = 0; d < after.size(); ++d) after[d] -= dims[d];
+  return {pad(y, std::vector<int64_t>(after.size(), 0), after)};
+}
+
+std::vector<Output> batch_normalization_row(const NodeCall& c) {
+  const Output x = channels_last(c.input(0)), scale = c.input(1), bias = c.input(2);
+  const double epsilon = c.real("epsilon", 1e-5);
+  if (c.integer("training_mode", 0) == 0)
+    return {channels_first(batch_norm_inference(x, scale, bias, c.input(3), c.input(4), epsilon))};
+  const double momentum = c.real("momentum", 0.9);
+  const BatchNorm norm = batch_norm(x, scale, bias, epsilon);
+  const auto running = [&](int old, Output now) {
+    return c.input(old) * momentum + now * (1 - momentum);
+  };
+  return {channels_first(norm.y), running(3, norm.mean), running(4, norm.variance)};
+}
+
+std::vector<Output> instance_normalization_row(const NodeCall& c) {
+  const Output x = c.input(0);
+  return {channels_first(group_norm(channels_last(x), c.input(1), c.input(2), c.shape(x)[1],
+                                    c.real("epsilon", 1e-5)))};
+}
+
+// Over all dimensions from `axis` on, as one.
+std::vector<Output> layer_normalization_row(const NodeCall& c) {
+  const Output x = c.input(0);
+  const Shape shape = c.shape(x);
+  const double epsilon = c.real("epsilon", 1e-5);
+  std::vector<int64_t> axes;
+  int64_t inner = 1;
+  for (auto d = static_cast<int>(axis_of(c.integer("axis", -1), shape.ndim())); d < shape.ndim();
+       ++d) {
+    axes.push_back(d);
+    inner *= shape[d];
+  }
+  const Output rows = reshape(x, {-1, inner}), gamma = reshape(c.input(1), {inner});
+  const Output beta =
+      c.has_input(2) ? reshape(c.input(2), {inner}) : fill(c.graph, {inner}, 0, x.dtype());
+  const Moments m = moments(x, {.axes = axes, .keep_dims = true});
+  return {reshape_like(layer_norm(rows, gamma, beta, epsilon), x), m.mean,
+          rsqrt(m.variance + epsilon)};
+}
+
+// ONNX's alpha is for the mean over the window, ours for the sum.
+std::vector<Output> lrn_row(const NodeCall& c) {
+  const int64_t size = c.integer("size", 1);
+  if (size % 2 == 0) throw NotCovered{"no even window over channels"};
+  return {channels_first(local_response_norm(
+      channels_last(c.input(0)), {.radius = size / 2,
+                                  .bias = c.real("bias", 1),
+                                  .alpha = c.real("alpha", 1e-4) / static_cast<double>(size),
+                                  .beta = c.real("beta", 0.75)}))};
+}
+
+std::vector<Output> dropout_row(const NodeCall& c) {
+  const Output x = c.input(0);
+  const bool training = c.has_input(2) && c.number(cast(c.input(2), DType::f64)) != 0;
+  const double rate = c.has_input(1) ? c.number(c.input(1)) : c.real("ratio", 0.5);
+  if (training && rate != 0) throw NotCovered{"expected are NumPy's random numbers"};
+  return {training ? dropout(x, 0) : identity(x),
+          equal(x, x) | fill(c.graph, {}, 1, DType::boolean)};
+}
+
+}  // namespace
+
+std::vector<MappedOp> network_rows() {
+  return {
+      {"BatchNormalization", "batch_norm, batch_norm_inference", batch_normalization_row},
+      {"Conv", "conv2d", conv_row},
+      {"Dropout", "dropout, identity", dropout_row},
+      {"GlobalAveragePool", "reduce_mean",
+       [](const NodeCall& c) { return global_pool(c, reduce_mean); }},
+      {"GlobalMaxPool", "reduce_max", [](const NodeCall& c) { return global_pool(c, reduce_max); }},
+      {"InstanceNormalization", "group_norm", instance_normalization_row},
+      {"LRN", "local_response_norm", lrn_row},
+      {"LayerNormalization", "layer_norm, moments", layer_normalization_row},
+      {"MaxPool", "max_pool2d", max_pool_row},
+      {"MaxUnpool", "scatter_nd", max_unpool_row},
+  };
+}
+
+}  // namespace troupe

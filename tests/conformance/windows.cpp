@@ -1,0 +1,79 @@
+// Resolves the windows of a node, and says ONNX's convolutions with ours.
+#include "tests/conformance/windows.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+namespace {
+
+// Borders before and after one dimension.
+std::pair<int64_t, int64_t> borders(const NodeCall& c, const Windows& w, size_t d, int64_t input) {
+  const int64_t reach = (w.size[d] - 1) * w.dilation[d] + 1;
+  const std::string mode = c.text("auto_pad", "NOTSET");
+  if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
+    const int64_t places = (input + w.stride[d] - 1) / w.stride[d];
+    const int64_t all = std::max<int64_t>(0, (places - 1) * w.stride[d] + reach - input);
+    return mode == "SAME_UPPER" ? std::pair{all / 2, all - all / 2}
+                                : std::pair{all - all / 2, all / 2};
+  }
+  const std::vector<int64_t> pads = c.integers("pads");
+  std::pair<int64_t, int64_t> border{0, 0};
+  if (!pads.empty()) border = {pads[d], pads[d + pads.size() / 2]};
+  if (c.integer("ceil_mode", 0)) {
+    const int64_t rest = (input + border.first + border.second - reach) % w.stride[d];
+    if (rest != 0) border.second += w.stride[d] - rest;
+  }
+  return border;
+}
+
+}  // namespace
+
+std::vector<int64_t> spatial_sizes(const Shape& shape) { return {shape.begin() + 2, shape.end()}; }
+
+Windows windows_of(const NodeCall& c, const std::vector<int64_t>& input,
+                   std::vector<int64_t> kernel) {
+  Windows w;
+  w.size = c.has_attr("kernel_shape") ? c.integers("kernel_shape") : std::move(kernel);
+  w.stride = or_ones(c.integers("strides"), w.size.size());
+  w.dilation = or_ones(c.integers("dilations"), w.size.size());
+  for (size_t d = 0; d < w.size.size(); ++d) {
+    const auto [before, after] = borders(c, w, d, input[d]);
+    w.before.push_back(before);
+    w.after.push_back(after);
+  }
+  return w;
+}
+
+Output with_borders(Output x, const Windows& windows, double value) {
+  const auto none = [](int64_t size) { return size == 0; };
+  if (std::all_of(windows.before.begin(), windows.before.end(), none) &&
+      std::all_of(windows.after.begin(), windows.after.end(), none))
+    return x;
+  std::vector<int64_t> before(2, 0), after(2, 0);
+  before.insert(before.end(), windows.before.begin(), windows.before.end());
+  after.insert(after.end(), windows.after.begin(), windows.after.end());
+  return pad(x, before, after, {.value = value});
+}
+
+Output convolve(const NodeCall& c, Output x, Output w) {
+  const Windows windows = windows_of(c, spatial_sizes(c.shape(x)), spatial_sizes(c.shape(w)));
+  const auto plain = [](int64_t dilation) { return dilation == 1; };
+  if (!std::all_of(windows.dilation.begin(), windows.dilation.end(), plain))
+    throw NotCovered{"no dilated convolution"};
+  if (c.integer("group", 1) != 1) throw NotCovered{"no convolution by groups"};
+  if (windows.size.size() > 2) throw NotCovered{"no convolution over three dimensions"};
+  x = with_borders(x, windows, 0);
+  const bool line = windows.size.size() == 1;  // as an image of height 1
+  if (line) {
+    x = expand_dims(x, 2);
+    w = expand_dims(w, 2);
+  }
+  if (windows.stride.front() != windows.stride.back())
+    throw NotCovered{"no convolution with strides that differ"};
+  const Output y =
+      channels_first(conv2d(channels_last(x), transpose(w, {2, 3, 1, 0}),
+                            {.stride = windows.stride.front(), .same_padding = false}));
+  return line ? squeeze(y, {2}) : y;
+}
+
+}  // namespace troupe

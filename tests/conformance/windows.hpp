@@ -1,0 +1,27 @@
+// Windows of ONNX's convolutions and pools, resolved to explicit borders.
+#pragma once
+
+#include <vector>
+
+#include "tests/conformance/mapping.hpp"
+
+namespace troupe {
+
+struct Windows {
+  std::vector<int64_t> size, stride, dilation;  // one for each spatial dimension
+  std::vector<int64_t> before, after;           // borders
+};
+// Of a node whose input has these sizes and whose kernel, where it is no attribute, is `kernel`.
+// Borders follow auto_pad; with ceil_mode they grow at the end until the last window fits.
+Windows windows_of(const NodeCall& c, const std::vector<int64_t>& input,
+                   std::vector<int64_t> kernel = {});
+// Sizes of the dimensions from number 2 on.
+std::vector<int64_t> spatial_sizes(const Shape& shape);
+// x, [n, c, rest...], with a border of `value`.
+Output with_borders(Output x, const Windows& windows, double value);
+
+// ONNX's convolution of x [n, c, ...] and w [o, c / groups, ...], by the attributes of the node.
+// Throws: NotCovered.
+Output convolve(const NodeCall& c, Output x, Output w);
+
+}  // namespace troupe
