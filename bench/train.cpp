@@ -1,7 +1,8 @@
 // train --model M [--threads N] [--steps S]: training steps in one process; --peers and --loaded:
-// beside other programs that do the same (bench/compare.hpp). bench/models.cpp says what the models
-// are.
+// beside other programs that do the same (bench/compare.hpp). --trace FILE leaves a Chrome trace of
+// the last ten steps. bench/models.cpp says what the models are.
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <sstream>
 
@@ -40,6 +41,7 @@ class Training {
     return seconds_since(begin);
   }
   double loss() const { return loss_; }
+  Session& session() { return session_; }
 
  private:
   const double idle_mib_;
@@ -88,6 +90,13 @@ int train(const Options& options) {
   for (int64_t i = 0; i < std::min<int64_t>(10, steps); ++i) training.step();
   std::vector<double> times;
   for (int64_t i = 0; i < steps; ++i) times.push_back(training.step());
+  if (options.flag("trace")) {
+    training.session().start_trace();
+    for (int i = 0; i < 10; ++i) training.step();
+    std::ofstream out(options.text("trace", ""));
+    if (!(out << training.session().stop_trace()).flush())
+      throw Error(Errc::io, "cannot write the trace to \"", options.text("trace", ""), "\"");
+  }
   if (!(training.loss() < first))
     throw InternalError("the loss went from ", first, " to ", training.loss(),
                         ": nothing was learned");
