@@ -25,10 +25,13 @@ void cpu(KernelContext& ctx) {
   const T* x = input.data<T>();
   const int64_t size = input.size(), classes = input.dim(input.ndim() - 1);
   T* y = ctx.output_in_place().template mutable_data<T>();
-  for (int64_t row = 0; row < size; row += classes) {
-    const T sum = row_exp(x + row, y + row, classes, row_max(x + row, classes));
-    for (int64_t j = 0; j < classes; ++j) y[row + j] /= sum;
-  }
+  if (size == 0) return;
+  for_rows(ctx, size / classes, classes, [=](int64_t row) {
+    const T* from = x + row * classes;
+    T* to = y + row * classes;
+    const T sum = row_exp(from, to, classes, in_isa<RowMaxLoop>(from, classes));
+    in_isa<RowScaleLoop>(to, classes, T{1}, sum);
+  });
 }
 
 }  // namespace

@@ -33,12 +33,12 @@ void cpu(KernelContext& ctx) {
   with_indices(ctx.input(1), [&](const auto* labels) {
     check_labels(ctx, labels, rows, classes);
     T* loss = ctx.output().template mutable_data<T>();
-    Tensor scratch = ctx.scratch(dtype_of<T>, Shape{classes});
-    for (int64_t row = 0; row < rows; ++row, x += classes) {
-      const T max = row_max(x, classes);
-      const T sum = row_exp(x, scratch.mutable_data<T>(), classes, max);
-      loss[row] = std::log(sum) + (max - x[labels[row]]);
-    }
+    for_rows(ctx, rows, classes, [=](int64_t row) {
+      const T* from = x + row * classes;
+      const T max = in_isa<RowMaxLoop>(from, classes);
+      const T sum = in_isa<RowExpSumLoop>(from, classes, max);
+      loss[row] = std::log(sum) + (max - from[labels[row]]);
+    });
   });
 }
 

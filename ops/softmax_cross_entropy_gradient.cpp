@@ -50,11 +50,13 @@ void cpu(KernelContext& ctx) {
   with_indices(ctx.input(2), [&](const auto* labels) {
     check_labels(ctx, labels, rows, classes);
     T* y = ctx.output().template mutable_data<T>();
-    for (int64_t row = 0; row < rows; ++row, x += classes, y += classes) {
-      const T sum = row_exp(x, y, classes, row_max(x, classes));
-      for (int64_t j = 0; j < classes; ++j) y[j] = dloss[row] * (y[j] / sum);
-      y[labels[row]] -= dloss[row];
-    }
+    for_rows(ctx, rows, classes, [=](int64_t row) {
+      const T* from = x + row * classes;
+      T* to = y + row * classes;
+      const T sum = row_exp(from, to, classes, in_isa<RowMaxLoop>(from, classes));
+      in_isa<RowScaleLoop>(to, classes, dloss[row], sum);
+      to[labels[row]] -= dloss[row];
+    });
   });
 }
 
