@@ -91,7 +91,7 @@ void usage(std::ostream& out) {
          "second\n"
          "  graph [--nodes N]                       building, preparing and running a large graph\n"
          "  ops [--only OP]                         each op at several sizes, against a roofline\n"
-         "  train [--model M] [--threads N] [--steps S]\n"
+         "  train [--model M] [--threads N] [--steps S] [--passes on|off] [--trace FILE]\n"
          "                                          a training step in one process; M is mlp, "
          "cnn,\n"
          "                                          resnet20, inception, lstm or sparse-lr\n"
@@ -120,7 +120,8 @@ int main(int argc, char** argv) {
       {"remote", {remote, {"shards", "processes"}}},
       {"train",
        {train,
-        {"model", "threads", "steps", "contestant", "peers", "loaded", "rounds", "only", "trace"}}},
+        {"model", "threads", "steps", "contestant", "peers", "loaded", "rounds", "only", "trace",
+         "passes"}}},
       {"push_pull", {push_pull, {"mib"}}},
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},

@@ -1,6 +1,7 @@
 // train --model M [--threads N] [--steps S]: training steps in one process; --peers and --loaded:
 // beside other programs that do the same (bench/compare.hpp). --trace FILE leaves a Chrome trace of
-// the last ten steps. bench/models.cpp says what the models are.
+// the last ten steps; --passes off runs the graph as it was made. bench/models.cpp says what the
+// models are.
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -24,10 +25,10 @@ double idle_rss_mib(int threads) {
 
 class Training {
  public:
-  Training(const std::string& name, int threads)
+  Training(const std::string& name, int threads, bool passes)
       : idle_mib_(idle_rss_mib(threads)),
         model_(make_model(graph_, name)),
-        session_(Session::local(graph_, {.threads = threads})) {
+        session_(Session::local(graph_, {.threads = threads, .passes = passes})) {
     std::vector<Output> fed;
     for (const auto& [unused, output] : model_.fed) fed.push_back(output);
     step_ = session_.prepare({model_.loss, model_.update}, fed);
@@ -54,7 +55,7 @@ class Training {
 
 // One of the programs that compare() runs: ours. Standard input asks, standard output answers.
 int contestant(const std::string& name, int threads) {
-  Training training(name, threads);
+  Training training(name, threads, true);
   std::cout << "ready" << std::endl;
   for (std::string line, word; std::getline(std::cin, line);) {
     std::istringstream in(line);
@@ -80,11 +81,14 @@ int train(const Options& options) {
     throw Error(Errc::invalid_argument, "--threads wants 1 to 1,024, got ", threads);
   const int64_t steps = options.integer("steps", name == "sparse-lr" ? 1'000 : 100);
   if (steps < 1) throw Error(Errc::invalid_argument, "--steps wants at least 1, got ", steps);
+  const std::string passes = options.text("passes", "on");
+  if (passes != "on" && passes != "off")
+    throw Error(Errc::invalid_argument, "--passes is on or off, not \"", passes, "\"");
   if (options.flag("contestant")) return contestant(name, static_cast<int>(threads));
   for (const char* const other : {"peers", "loaded", "rounds", "only"})
     if (options.flag(other)) return compare(options);
 
-  Training training(name, static_cast<int>(threads));
+  Training training(name, static_cast<int>(threads), passes == "on");
   training.step();
   const double first = training.loss();
   for (int64_t i = 0; i < std::min<int64_t>(10, steps); ++i) training.step();

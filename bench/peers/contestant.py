@@ -1,9 +1,8 @@
-"""contestant.py PEER MODEL THREADS FILE: training steps of a model by another framework.
-
-PEER is torch, torch-compiled, tensorflow or tensorflow-jit. FILE holds the weights and the batch
-(bench/models.hpp), so all begin alike; what is asked on standard input and answered on standard
-output, bench/compare.hpp says.
-"""
+# contestant.py PEER MODEL THREADS FILE: training steps of a model by another framework.
+#
+# PEER is torch, torch-compiled, tensorflow or tensorflow-jit. FILE holds the weights and the batch
+# (bench/models.hpp), so all begin alike; what is asked on standard input and answered on standard
+# output, bench/compare.hpp says.
 import os
 import sys
 import time

@@ -1,5 +1,5 @@
-"""The models of bench/models.cpp in TensorFlow, as a graph, or compiled by XLA (jit). A step is one
-call of a graph that reads, updates and returns the loss; it returns it as a number, as ours does."""
+# The models of bench/models.cpp in TensorFlow, as a graph, or compiled by XLA (jit). A step is one
+# call of a graph that reads, updates and returns the loss; it returns it as a number, as ours does.
 import tensorflow as tf
 
 

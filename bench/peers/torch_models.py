@@ -1,5 +1,5 @@
-"""The models of bench/models.cpp in PyTorch, eager or compiled. Images are channels-last, which is
-the faster layout on CPUs; a step returns the loss as a number, as ours does."""
+# The models of bench/models.cpp in PyTorch, eager or compiled. Images are channels-last, which is
+# the faster layout on CPUs; a step returns the loss as a number, as ours does.
 import torch
 import torch.nn.functional as F
 
