@@ -21,8 +21,8 @@ const dnnl::stream& stream() {
 }
 
 // Scratch memory of a lane, shared by all its calls: one runs at a time.
-std::vector<std::vector<char>>& scratch() {
-  static std::vector<std::vector<char>> all(static_cast<size_t>(lanes));
+std::vector<Floats>& scratch() {
+  static std::vector<Floats> all(static_cast<size_t>(lanes));
   return all;
 }
 
@@ -122,8 +122,9 @@ Call::Call(const dnnl::primitive& primitive, const memory::desc& scratch_desc,
     bound_->memories.emplace_back(where.first, engine(), where.second);
     all.push_back({name, bound_->memories.back().get()});
   }
-  for (auto& lane : scratch())
-    if (lane.size() < scratch_desc.get_size() + 64) lane.resize(scratch_desc.get_size() + 64);
+  const auto needed = static_cast<int64_t>(scratch_desc.get_size() / sizeof(float) + 1);
+  for (Floats& lane : scratch())
+    if (lane.size() < needed) lane = Floats(needed);
   for (int i = 0; i < onednn_loops::lanes; ++i) {
     Bound::Lane lane{all, {}, nullptr};
     if (scratch_desc.get_size() > 0) {
@@ -137,8 +138,7 @@ Call::Call(const dnnl::primitive& primitive, const memory::desc& scratch_desc,
 void Call::run(int lane) const {
   Bound::Lane& mine = bound_->lanes[static_cast<size_t>(lane)];
   if (mine.scratch) {
-    void* at = scratch()[static_cast<size_t>(lane)].data();
-    at = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(at) + 63) / 64 * 64);
+    float* const at = scratch()[static_cast<size_t>(lane)].get();
     if (at != mine.at) dnnl_memory_set_data_handle(mine.scratch.get(), at);
     mine.at = at;
   }

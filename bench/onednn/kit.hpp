@@ -92,7 +92,7 @@ struct Product {
   bool relu = false;
   float scale = 1;
   bool add = false;  // c += scale * a * b
-  // oneDNN's own layout of b, in which b lies: packed_weights() makes it.
+  // oneDNN's own layout of b, in which b lies: packed_layout() says it.
   const dnnl::memory::desc* packed = nullptr;
 };
 Call product(const Product& p);
