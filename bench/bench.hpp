@@ -43,5 +43,13 @@ int remote(const Options& options);
 int train(const Options& options);
 int push_pull(const Options& options);
 int footprint(const Options& options);
+int graph(const Options& options);
+int startup(const Options& options);
+int memory(const Options& options);
+int ops(const Options& options);
+
+// Of this process, in MiB.
+double rss_mib_now();
+double peak_rss_mib();
 
 }  // namespace troupe::bench

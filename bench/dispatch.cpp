@@ -1,8 +1,11 @@
 // dispatch: what the engine costs per op. Element-wise adds of one float, with the graph passes
 // off, which would merge equal ones. A chain of N adds ends at N, so each of them ran; of N adds
-// side by side all are looked at once, before the clock runs, and the last one in every step. A
-// loop has three ops in its body.
+// side by side all are looked at once, before the clock runs, and the last one in every step; so
+// are those of a random graph, whose sums are small whole numbers. A loop has three ops in its
+// body.
 #include <algorithm>
+#include <random>
+#include <thread>
 
 #include "bench/bench.hpp"
 #include "troupe/ops.hpp"
@@ -68,6 +71,76 @@ void wide(const Options& options, int64_t nodes) {
          {{"nodes", std::to_string(nodes)}, {"statistic", "\"median\""}});
 }
 
+// Each op adds two of all those before it; the generator's numbers are the same everywhere.
+void dag(const Options& options, int64_t nodes) {
+  Graph graph;
+  Output x = placeholder(graph, DType::f32, {1}, "x");
+  std::vector<Output> all = {x};
+  std::vector<float> sums = {1};
+  std::vector<bool> read = {true};
+  std::mt19937 random(42);
+  for (int64_t i = 0; i < nodes; ++i) {
+    const size_t a = random() % all.size(), b = random() % all.size();
+    all.push_back(add(all[a], all[b]));
+    sums.push_back(sums[a] + sums[b]);
+    read[a] = read[b] = true;
+    read.push_back(false);
+  }
+  std::vector<Output> ends;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!read[i]) ends.push_back(all[i]);
+  Session session = Session::local(graph, {.threads = 1, .passes = false});
+  const std::vector<Tensor> feed = {Tensor::of<float>({1}, {1})};
+  all.erase(all.begin());
+  sums.erase(sums.begin());
+  const std::vector<Tensor> got = session.prepare(all, {x})(feed);
+  for (size_t i = 0; i < got.size(); ++i) check_equal(got[i].item<float>(), sums[i]);
+  Callable step = session.prepare({group(graph, ends), all.back()}, {x});
+  const Times t =
+      time_per_op(nodes, [&] { check_equal(step(feed)[1].item<float>(), sums.back()); });
+  report(options, "dispatch", "dag_ns_per_op", t.median, "ns",
+         {{"nodes", std::to_string(nodes)}, {"statistic", "\"median\""}});
+}
+
+// A prepared chain of 10 ops, called by two threads side by side for a fifth of a second a round.
+void runs(const Options& options) {
+  constexpr int64_t kNodes = 10;
+  constexpr int kThreads = 2, kRounds = 7;
+  Graph graph;
+  Output x = placeholder(graph, DType::f32, {1}, "x");
+  Output one = constant(graph, Tensor::of<float>({1}, {1}));
+  Output y = x;
+  for (int64_t i = 0; i < kNodes; ++i) y = add(y, one);
+  Session session = Session::local(graph, {.threads = kThreads, .passes = false});
+  const Callable step = session.prepare({y}, {x});
+  const auto call_for = [&](double seconds) {  // runs of one thread, a second
+    const std::vector<Tensor> feed = {Tensor::of<float>({0}, {1})};
+    const auto begin = std::chrono::steady_clock::now();
+    int64_t calls = 0;
+    double took = 0;
+    while ((took = seconds_since(begin)) < seconds)
+      for (int i = 0; i < 1'000; ++i, ++calls) check_equal(step(feed)[0].item<float>(), kNodes);
+    return static_cast<double>(calls) / took;
+  };
+  std::vector<double> rounds;
+  for (int r = 0; r < kRounds; ++r) {
+    double other = 0;
+    std::thread second([&] { other = call_for(0.2); });
+    const double mine = call_for(0.2);
+    second.join();
+    rounds.push_back(mine + other);
+  }
+  const std::vector<std::pair<std::string, std::string>> config = {
+      {"nodes", std::to_string(kNodes)}, {"threads", std::to_string(kThreads)}};
+  const auto say = [&](const char* metric, double value, const char* statistic) {
+    auto all = config;
+    all.emplace_back("statistic", detail::concat("\"", statistic, "\""));
+    report(options, "dispatch", metric, value, "1/s", all);
+  };
+  say("runs_per_s", quantile(rounds, 0.5), "median");
+  say("runs_per_s_most", quantile(rounds, 1), "maximum");
+}
+
 void empty(const Options& options) {
   Graph graph;
   Output x = placeholder(graph, DType::f32, {1}, "x");
@@ -117,8 +190,10 @@ int dispatch(const Options& options) {
     chain(options, 10'000);
   }
   wide(options, 10'000);
+  dag(options, 1'000);
   empty(options);
   loop(options);
+  runs(options);
   return 0;
 }
 

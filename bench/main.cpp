@@ -1,9 +1,12 @@
 // troupe_bench NAME [--json] [options]: the project's benchmarks. docs/benchmarks.md holds results
 // with commands and machine.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 
 #include "bench/bench.hpp"
@@ -63,16 +66,42 @@ double quantile(std::vector<double> values, double p) {
   return values[static_cast<size_t>(std::lround(p * static_cast<double>(values.size() - 1)))];
 }
 
+double rss_mib_now() {
+  std::ifstream in("/proc/self/status");
+  for (std::string word; in >> word;) {
+    double kib = 0;
+    if (word == "VmRSS:" && in >> kib) return kib / 1024;
+  }
+  return 0;
+}
+
+double peak_rss_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
 }  // namespace troupe::bench
 
 namespace {
 
 void usage(std::ostream& out) {
   out << "usage: troupe_bench NAME [--json] [options]\n"
-         "  dispatch [--nodes N]                    cost of an op, and of an empty step\n"
+         "  dispatch [--nodes N]                    cost of an op, of an empty step, runs a "
+         "second\n"
+         "  graph [--nodes N]                       building, preparing and running a large graph\n"
+         "  ops [--only OP]                         each op at several sizes, against a roofline\n"
+         "  train [--model M] [--threads N] [--steps S] [--passes on|off] [--trace FILE]\n"
+         "                                          a training step in one process; M is mlp, "
+         "cnn,\n"
+         "                                          resnet20, inception, lstm or sparse-lr\n"
+         "    --peers [--rounds R] [--only A,B]     beside a loop of oneDNN calls, PyTorch and\n"
+         "                                          TensorFlow (bench/peers/install.sh)\n"
+         "    --loaded                              while another process holds one of the cores\n"
+         "  memory [--model M]                      what a step holds, against all its tensors\n"
+         "  startup [--model M]                     process start to first trained step\n"
          "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other "
          "processes\n"
-         "  train [--model mlp|cnn] [--threads N]   a training step in one process\n"
          "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed over "
          "loopback\n"
          "  footprint [--seconds S]                 an idle actor-node in a cluster of five\n";
@@ -86,11 +115,19 @@ int main(int argc, char** argv) {
     int (*run)(const Options&);
     std::vector<std::string> options;
   };
-  const std::map<std::string, Bench> benches = {{"dispatch", {dispatch, {"nodes"}}},
-                                                {"remote", {remote, {"shards", "processes"}}},
-                                                {"train", {train, {"model", "threads"}}},
-                                                {"push_pull", {push_pull, {"mib"}}},
-                                                {"footprint", {footprint, {"seconds"}}}};
+  const std::map<std::string, Bench> benches = {
+      {"dispatch", {dispatch, {"nodes"}}},
+      {"remote", {remote, {"shards", "processes"}}},
+      {"train",
+       {train,
+        {"model", "threads", "steps", "contestant", "peers", "loaded", "rounds", "only", "trace",
+         "passes"}}},
+      {"push_pull", {push_pull, {"mib"}}},
+      {"footprint", {footprint, {"seconds"}}},
+      {"graph", {graph, {"nodes"}}},
+      {"startup", {startup, {"model", "child", "rounds"}}},
+      {"memory", {memory, {"model"}}},
+      {"ops", {ops, {"only"}}}};
   const std::string name = argc > 1 ? argv[1] : "";
   const std::vector<std::string> words(argv + 1, argv + argc);
   auto it = benches.find(name);

@@ -1,121 +1,125 @@
-// train --model M [--threads N]: one training step in one process, with SGD.
-//   mlp: 784-1024-1024-10, batch 128
-//   cnn: 28x28x1, 5x5x32, pool, 5x5x64, pool, 512, 10, batch 64
-#include <sys/resource.h>
-
+// train --model M [--threads N] [--steps S]: training steps in one process; --peers and --loaded:
+// beside other programs that do the same (bench/compare.hpp). --trace FILE leaves a Chrome trace of
+// the last ten steps; --passes off runs the graph as it was made. bench/models.cpp says what the
+// models are.
+#include <algorithm>
 #include <fstream>
+#include <iostream>
+#include <sstream>
 
 #include "bench/bench.hpp"
+#include "bench/compare.hpp"
+#include "bench/models.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
 
 namespace troupe::bench {
 namespace {
 
-int64_t peak_rss_kib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss;
+// What the process has with a session that holds nothing.
+double idle_rss_mib(int threads) {
+  Graph graph;
+  const Session session = Session::local(graph, {.threads = threads});
+  return rss_mib_now();
 }
 
-struct Model {
-  Graph& g;
-  int64_t batch;
-  Output images, logits = {};
-  // Of a step: forward, and both gradients of each layer but the first, whose input needs none; two
-  // for a multiply-add.
-  double flop = 0;
-
-  Model(Graph& graph, int64_t batch, const Shape& image)
-      : g(graph), batch(batch), images(placeholder(graph, DType::f32, image, "x")) {}
-
-  Output weight(const Shape& shape) {
-    return parameter(detail::concat("w", layers_),
-                     truncated_normal(g, shape, 0, 0.05, layers_ + 1));
+class Training {
+ public:
+  Training(const std::string& name, int threads, bool passes)
+      : idle_mib_(idle_rss_mib(threads)),
+        model_(make_model(graph_, name)),
+        session_(Session::local(graph_, {.threads = threads, .passes = passes})) {
+    std::vector<Output> fed;
+    for (const auto& [unused, output] : model_.fed) fed.push_back(output);
+    step_ = session_.prepare({model_.loss, model_.update}, fed);
   }
-  Output biased(Output x, int64_t out) {
-    return bias_add(x, parameter(detail::concat("b", layers_++), fill(g, {out}, 0)));
+  const Model& model() const { return model_; }
+  double idle_mib() const { return idle_mib_; }
+  // Seconds of one step.
+  double step() {
+    const auto begin = std::chrono::steady_clock::now();
+    loss_ = step_(model_.feeds)[0].item<float>();
+    return seconds_since(begin);
   }
-  Output dense(Output x, int64_t in, int64_t out) {
-    count(static_cast<double>(batch * in * out));
-    return biased(matmul(x, weight({in, out})), out);
-  }
-  Output convolution(Output x, int64_t side, int64_t in, int64_t out) {
-    constexpr int64_t kWindow = 5;
-    count(static_cast<double>(batch * side * side * kWindow * kWindow * in * out));
-    return relu(biased(conv2d(x, weight({kWindow, kWindow, in, out})), out));
-  }
+  double loss() const { return loss_; }
+  Session& session() { return session_; }
 
  private:
-  void count(double products) { flop += 2 * products * (layers_ == 0 ? 2 : 3); }
-  int layers_ = 0;
+  const double idle_mib_;
+  Graph graph_;
+  Model model_;
+  Session session_;
+  Callable step_;
+  double loss_ = 0;
 };
 
-Model mlp(Graph& g) {
-  Model m(g, 128, {128, 784});
-  const Output h = relu(m.dense(m.images, 784, 1024));
-  m.logits = m.dense(relu(m.dense(h, 1024, 1024)), 1024, 10);
-  return m;
-}
-
-Model cnn(Graph& g) {
-  Model m(g, 64, {64, 28, 28, 1});
-  Output x = max_pool2d(m.convolution(m.images, 28, 1, 32));
-  x = max_pool2d(m.convolution(x, 14, 32, 64));
-  m.logits = m.dense(relu(m.dense(reshape(x, {64, 7 * 7 * 64}), 7 * 7 * 64, 512)), 512, 10);
-  return m;
+// One of the programs that compare() runs: ours. Standard input asks, standard output answers.
+int contestant(const std::string& name, int threads) {
+  Training training(name, threads, true);
+  std::cout << "ready" << std::endl;
+  for (std::string line, word; std::getline(std::cin, line);) {
+    std::istringstream in(line);
+    int64_t steps = 0;
+    if (!(in >> word)) continue;
+    if (word == "steps" && in >> steps) {
+      std::ostringstream out;
+      for (int64_t i = 0; i < steps; ++i) out << training.step() * 1e3 << ' ';
+      std::cout << out.str() << "loss " << training.loss() << std::endl;
+    } else if (word == "memory") {
+      std::cout << training.idle_mib() << ' ' << peak_rss_mib() << std::endl;
+    }
+  }
+  return 0;
 }
 
 }  // namespace
 
 int train(const Options& options) {
   const std::string name = options.text("model", "mlp");
-  if (name != "mlp" && name != "cnn")
-    throw Error(Errc::invalid_argument, "there is no model \"", name, "\"; there are mlp and cnn");
   const int64_t threads = options.integer("threads", 1);
-  if (threads < 1) throw Error(Errc::invalid_argument, "--threads wants at least 1, got ", threads);
-  Graph g;
-  const Model model = name == "mlp" ? mlp(g) : cnn(g);
-  const int64_t batch = model.batch;
-  Output labels = placeholder(g, DType::i64, {batch}, "labels");
-  Output loss = reduce_mean(softmax_cross_entropy(model.logits, labels));
-  Output update = minimize(loss, sgd(0.01));
-  Session session = Session::local(g, {.threads = static_cast<int>(threads)});
-  Callable step = session.prepare({loss, update}, {model.images, labels});
+  if (threads < 1 || threads > 1024)
+    throw Error(Errc::invalid_argument, "--threads wants 1 to 1,024, got ", threads);
+  const int64_t steps = options.integer("steps", name == "sparse-lr" ? 1'000 : 100);
+  if (steps < 1) throw Error(Errc::invalid_argument, "--steps wants at least 1, got ", steps);
+  const std::string passes = options.text("passes", "on");
+  if (passes != "on" && passes != "off")
+    throw Error(Errc::invalid_argument, "--passes is on or off, not \"", passes, "\"");
+  if (options.flag("contestant")) return contestant(name, static_cast<int>(threads));
+  for (const char* const other : {"peers", "loaded", "rounds", "only"})
+    if (options.flag(other)) return compare(options);
 
-  std::vector<float> pixels(static_cast<size_t>(batch * 784));
-  std::vector<int64_t> classes(static_cast<size_t>(batch));
-  for (size_t i = 0; i < pixels.size(); ++i)
-    pixels[i] = static_cast<float>(i * 2654435761u % 256) / 255;
-  for (size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<int64_t>(i % 10);
-  const std::vector<Tensor> feeds = {Tensor::of<float>(pixels, model.images.shape()),
-                                     Tensor::of<int64_t>(classes, {batch})};
-  const float first = step(feeds)[0].item<float>();
-  for (int i = 0; i < 10; ++i) step(feeds);
+  Training training(name, static_cast<int>(threads), passes == "on");
+  training.step();
+  const double first = training.loss();
+  for (int64_t i = 0; i < std::min<int64_t>(10, steps); ++i) training.step();
   std::vector<double> times;
-  float last = 0;
-  for (int i = 0; i < 100; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    last = step(feeds)[0].item<float>();
-    times.push_back(seconds_since(begin));
+  for (int64_t i = 0; i < steps; ++i) times.push_back(training.step());
+  if (options.flag("trace")) {
+    training.session().start_trace();
+    for (int i = 0; i < 10; ++i) training.step();
+    std::ofstream out(options.text("trace", ""));
+    if (!(out << training.session().stop_trace()).flush())
+      throw Error(Errc::io, "cannot write the trace to \"", options.text("trace", ""), "\"");
   }
-  if (!(last < first))
-    throw InternalError("the loss went from ", first, " to ", last, ": nothing was learned");
+  if (!(training.loss() < first))
+    throw InternalError("the loss went from ", first, " to ", training.loss(),
+                        ": nothing was learned");
   const double median = quantile(times, 0.5);
+  const Model& model = training.model();
   const auto say = [&](const std::string& metric, double value, const std::string& unit,
                        const std::string& statistic) {
     report(options, "train", metric, value, unit,
            {{"model", "\"" + name + "\""},
             {"threads", std::to_string(threads)},
-            {"batch", std::to_string(batch)},
+            {"batch", std::to_string(model.batch)},
             {"statistic", "\"" + statistic + "\""}});
   };
   say("step_ms", median * 1e3, "ms", "median");
   say("step_ms_best", quantile(times, 0) * 1e3, "ms", "minimum");
-  say("examples_per_s", static_cast<double>(batch) / median, "1/s", "median");
+  say("examples_per_s", static_cast<double>(model.batch) / median, "1/s", "median");
   say("gflops", model.flop / median / 1e9, "GFLOP/s", "median");
-  say("peak_rss_mib", static_cast<double>(peak_rss_kib()) / 1024, "MiB", "maximum");
+  say("peak_rss_mib", peak_rss_mib(), "MiB", "maximum");
+  say("rss_over_idle_mib", peak_rss_mib() - training.idle_mib(), "MiB", "maximum");
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <ostream>
+#include <unordered_set>
 
 #include "graph/attr_text.hpp"
 #include "graph/open_scope.hpp"
@@ -189,8 +190,15 @@ void infer_outputs(Node& node) {
 }
 
 void append_once(std::vector<int32_t>& list, const std::vector<int32_t>& more) {
+  if (more.empty()) return;
+  if (list.size() + more.size() <= 16) {
+    for (int32_t id : more)
+      if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+    return;
+  }
+  std::unordered_set<int32_t> there(list.begin(), list.end());
   for (int32_t id : more)
-    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+    if (there.insert(id).second) list.push_back(id);
 }
 
 }  // namespace

@@ -22,17 +22,27 @@ T row_max(const T* x, int64_t n) {
   return *std::max_element(part, part + kRowParts);
 }
 
-// Numbers i, i + 16, i + 32, ... first, then these 16 sums as a tree.
+// part[j] += numbers j, j + 16, j + 32, ...
 template <class T>
-T row_sum(const T* x, int64_t n) {
-  T part[kRowParts] = {};
+void add_to_parts(const T* x, int64_t n, T (&part)[kRowParts]) {
   int64_t i = 0;
   for (; i + kRowParts <= n; i += kRowParts)
     for (int j = 0; j < kRowParts; ++j) part[j] += x[i + j];
   for (int j = 0; i < n; ++i, ++j) part[j] += x[i];
+}
+template <class T>
+T sum_of_parts(T (&part)[kRowParts]) {  // as a tree
   for (int width = kRowParts / 2; width > 0; width /= 2)
     for (int j = 0; j < width; ++j) part[j] += part[j + width];
   return part[0];
+}
+
+// Numbers i, i + 16, i + 32, ... first, then these 16 sums as a tree.
+template <class T>
+T row_sum(const T* x, int64_t n) {
+  T part[kRowParts] = {};
+  add_to_parts(x, n, part);
+  return sum_of_parts(part);
 }
 
 struct ExpOfDifference {
@@ -51,6 +61,20 @@ T row_exp(const T* x, T* y, int64_t n, T max) {
   return row_sum(y, n);
 }
 
+// The same sum, bit for bit, of numbers that are written nowhere.
+template <class T>
+T row_exp_sum(const T* x, int64_t n, T max) {
+  constexpr int64_t kBlock = 1024;
+  static_assert(kBlock % kWholeBlock == 0 && kBlock % kRowParts == 0);
+  T y[kBlock], part[kRowParts] = {};
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t length = std::min(kBlock, n - at);
+    ZipLoop<ExpOfDifference, 1, 0>::run(x + at, &max, static_cast<T*>(y), length);
+    add_to_parts(static_cast<const T*>(y), length, part);
+  }
+  return sum_of_parts(part);
+}
+
 // y = softmax(x). Returns the logarithm of the sum of e^x. y may be x.
 struct SoftmaxRowLoop {
   template <class T>
@@ -62,16 +86,12 @@ struct SoftmaxRowLoop {
   }
 };
 
-// Rows of `width` numbers that make a job of about 20 us of exponential functions.
-inline int64_t rows_in_group(int64_t width) {
-  constexpr int64_t kElements = 1 << 14;
-  return std::max<int64_t>(1, kElements / std::max<int64_t>(1, width));
-}
-
-// Calls part(first, count) for such groups of rows, which do not depend on each other.
+// Calls part(first, count) for groups of rows of `width` numbers that do not depend on each other,
+// in jobs of about 20 us of exponential functions.
 template <class Part>
 void in_rows(const KernelContext& ctx, int64_t rows, int64_t width, const Part& part) {
-  const int64_t group = rows_in_group(width);
+  constexpr int64_t kElements = 1 << 14;
+  const int64_t group = std::max<int64_t>(1, kElements / std::max<int64_t>(1, width));
   if (rows <= group) return part(0, rows);
   ctx.parallel((rows + group - 1) / group,
                [&](int64_t job) { part(job * group, std::min(group, rows - job * group)); });

@@ -67,6 +67,8 @@ class Ordering {
       for (PartInput& input : node.inputs) move(input.node);
       for (int32_t& control : node.controls) move(control);
       std::sort(node.controls.begin(), node.controls.end());
+      node.controls.erase(std::unique(node.controls.begin(), node.controls.end()),
+                          node.controls.end());
       move(node.save);
       ordered.push_back(std::move(node));
     }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 
 #include "graph/passes.hpp"
 #include "troupe/op.hpp"
@@ -80,7 +82,16 @@ class Cutter {
  private:
   // In place of an output's index: that the node has run; that an iteration of its loop begins.
   static constexpr int32_t kRan = -1, kTick = -2;
-  using Key = std::tuple<std::string, int32_t, int32_t>;  // device, node, output
+  // Device, node, output. All names of devices are those in device_of_ and client_, which stay.
+  using Key = std::tuple<std::string_view, int32_t, int32_t>;
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      const auto& [device, node, output] = key;
+      const auto value =
+          static_cast<uint64_t>(static_cast<uint32_t>(node)) << 32 | static_cast<uint32_t>(output);
+      return std::hash<std::string_view>()(device) ^ value * 0x9e3779b97f4a7c15u;
+    }
+  };
 
   Output output_of(int32_t node, int32_t index) const {
     return {const_cast<Graph*>(&graph_), node, index};
@@ -100,8 +111,11 @@ class Cutter {
     return static_cast<int32_t>(partition.nodes.size()) - 1;
   }
 
+  // A long list may hold one several times until put_in_firing_order().
   static void add_control(PartNode& part, int32_t from) {
-    if (std::find(part.controls.begin(), part.controls.end(), from) == part.controls.end())
+    constexpr size_t kLong = 16;
+    if (part.controls.size() >= kLong ||
+        std::find(part.controls.begin(), part.controls.end(), from) == part.controls.end())
       part.controls.push_back(from);
   }
 
@@ -363,7 +377,7 @@ class Cutter {
   const std::map<int32_t, std::string>& device_of_;
   const std::string client_;
   std::map<std::string, Partition> partitions_;
-  std::map<Key, PartInput> values_;  // where each value stands on each device
+  std::unordered_map<Key, PartInput, KeyHash> values_;  // where each value stands on each device
   std::map<std::pair<int32_t, std::string>, int32_t> loops_;  // opener, device -> number there
   std::map<std::pair<int32_t, std::string>, int32_t> acks_;   // the same -> its Send of acks
   std::map<int32_t, int32_t>

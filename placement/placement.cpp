@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 
 #include "troupe/device_name.hpp"
 
@@ -25,7 +26,8 @@ class Placer {
     for (const std::string& device : options.devices) devices_.push_back(parse_device_name(device));
     default_ = parse_device_name(options.default_device);
     for (int32_t id : nodes) join_partners(id);
-    for (int32_t id : nodes) groups_[leader(id)].nodes.push_back(id);
+    for (int32_t id : nodes)  // most are groups of their own, in this order
+      groups_.try_emplace(groups_.end(), leader(id))->second.nodes.push_back(id);
     for (int32_t id : touched_) add_wish(groups_[leader(id)], graph.node(id));
     for (int32_t id : nodes) add_wish(groups_[leader(id)], graph.node(id));
   }
@@ -35,10 +37,11 @@ class Placer {
     for (const auto& [leader, group] : groups_) {
       const auto [device, reason] = choose(group);
       for (int32_t id : group.nodes) {
-        placement.devices[id] = device;
-        placement.reasons[id] = graph_.node(id).colocate_with.empty()
-                                    ? reason
-                                    : "with " + graph_.node(id).colocate_with + ", " + reason;
+        const std::string& partner = graph_.node(id).colocate_with;
+        placement.devices.emplace_hint(placement.devices.end(), id, device);
+        placement.reasons.emplace_hint(
+            placement.reasons.end(), id,
+            partner.empty() ? reason : "with " + partner + ", " + reason);
       }
     }
     return placement;
@@ -66,7 +69,13 @@ class Placer {
   }
 
   void add_wish(Group& group, const Node& node) {
-    const DeviceName wish = wish_of(node);
+    if (node.device.empty()) return;
+    const DeviceName& wish = wish_of(node);
+    if (group.wished_by < 0) {
+      group.wished_by = node.id;
+      group.wish = wish;
+      return;
+    }
     const DeviceName both = merge(wish, group.wish);
     // What the group wished before must still hold.
     if (merge(group.wish, wish) != both)
@@ -78,9 +87,11 @@ class Placer {
     group.wish = both;
   }
 
-  DeviceName wish_of(const Node& node) const {
+  const DeviceName& wish_of(const Node& node) {
+    const auto known = wishes_.find(node.device);
+    if (known != wishes_.end()) return known->second;
     try {
-      return parse_device_name(node.device);
+      return wishes_.emplace(node.device, parse_device_name(node.device)).first->second;
     } catch (const Error& e) {  // a graph from a file; the parser does not know the node
       throw Error(Errc::invalid_argument, describe(node), ": ", e.what());
     }
@@ -95,8 +106,10 @@ class Placer {
   }
 
   // Indices of the devices that fit, the default first.
-  std::vector<size_t> matching(const DeviceName& wish) const {
-    std::vector<size_t> found;
+  const std::vector<size_t>& matching(const DeviceName& wish) {
+    const auto [known, is_new] = matching_.try_emplace(to_string(wish));
+    std::vector<size_t>& found = known->second;
+    if (!is_new) return found;
     for (size_t i = 0; i < devices_.size(); ++i)
       if (wish.matches(devices_[i])) found.push_back(i);
     std::stable_partition(found.begin(), found.end(),
@@ -104,10 +117,10 @@ class Placer {
     return found;
   }
 
-  std::pair<std::string, std::string> choose(const Group& group) const {
+  std::pair<std::string, std::string> choose(const Group& group) {
     const std::string wish = to_string(group.wish);
     const Node& speaker = graph_.node(group.wished_by >= 0 ? group.wished_by : group.nodes.front());
-    const std::vector<size_t> fitting = matching(group.wish);
+    const std::vector<size_t>& fitting = matching(group.wish);
     if (fitting.empty())
       throw Error(Errc::invalid_argument, describe(speaker), ": wants ",
                   wish.empty() ? "any device" : wish, ", but no device fits; there are ",
@@ -155,6 +168,9 @@ class Placer {
   std::vector<int32_t> leader_;   // union-find over node ids
   std::vector<int32_t> touched_;  // named as partners
   std::map<int32_t, Group> groups_;
+  // Graphs have many nodes and few wishes.
+  std::unordered_map<std::string, DeviceName> wishes_;             // by their texts
+  std::unordered_map<std::string, std::vector<size_t>> matching_;  // by the text of a whole wish
 };
 
 }  // namespace

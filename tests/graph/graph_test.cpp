@@ -81,6 +81,18 @@ TEST_CASE("a refused node takes no name") {
   CHECK(source(graph, "a").name() == "a_1");
 }
 
+TEST_CASE("control inputs that are named twice count once, in their first order") {
+  Graph graph(toy_ops());
+  std::vector<int32_t> all;
+  for (int i = 0; i < 100; ++i) all.push_back(source(graph, "s").node);
+  const std::vector<int32_t> some(all.begin(), all.begin() + 60);
+  std::vector<int32_t> twice = all;
+  twice.insert(twice.end(), some.rbegin(), some.rend());
+  const auto scope = graph.scope({.control_inputs = some});
+  const Output y = graph.add({.op = "Draw", .control_inputs = twice});
+  CHECK(graph.node(y.node).control_inputs == all);
+}
+
 TEST_CASE("scopes give device, slot, colocation, control inputs and origin") {
   Graph graph(toy_ops());
   const Output a = source(graph, "a"), b = source(graph, "b");

@@ -1,6 +1,9 @@
 // TruncatedNormal: its bits, its range, its distribution.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
+#include "ops/philox.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -62,6 +65,25 @@ const ListedCases listed(cases);
 }  // namespace
 
 TEST_CASE("TruncatedNormal draws the bits its recipe says") { check(cases()); }
+
+TEST_CASE("many truncated normal numbers are those of one attempt after the other") {
+  constexpr int64_t kCount = 10'007;  // several jobs, and a rest
+  Graph graph;
+  const Tensor y =
+      evaluate(graph.add({.op = "TruncatedNormal", .attrs = attrs({kCount}, DType::f64)}));
+  const RandomStream random(1, "n", 0, 0);
+  int64_t different = 0;
+  for (int64_t i = 0; i < kCount; ++i) {
+    double z = 0;
+    for (uint64_t block = static_cast<uint64_t>(i);; block += uint64_t{1} << 40) {
+      const std::array<uint32_t, 4> words = random.block(block);
+      z = 4 * unit_double(words[0], words[1]) - 2;
+      if (unit_double(words[2], words[3]) < std::exp(-z * z / 2)) break;
+    }
+    different += y.data<double>()[i] != z;
+  }
+  CHECK(different == 0);
+}
 
 TEST_CASE("truncated normal numbers have the moments of a normal cut at two deviations") {
   Graph graph;
