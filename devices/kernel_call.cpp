@@ -126,8 +126,13 @@ Tensor KernelContext::scratch(DType dtype, const Shape& shape) {
 
 void KernelContext::run_jobs(int64_t jobs, void (*job)(const void*, int64_t),
                              const void* context) const {
+  if (enclosing_) return enclosing_->kernel->run_jobs(jobs, job, context);
   if (view_->lanes) return view_->lanes->run(jobs, job, context);
   for (int64_t i = 0; i < jobs; ++i) job(context, i);
+}
+
+void KernelContext::go_on(int64_t begin, int64_t n) const {
+  enclosing_->finish(enclosing_->context, begin, n);
 }
 
 const Node& KernelContext::node() const { return *view_->node; }

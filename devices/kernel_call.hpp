@@ -32,6 +32,14 @@ struct alignas(64) NodeView {
   static NodeView make(const Node& node, const Kernel& kernel);  // calls kernel.prepare
 };
 
+// For a kernel that runs another one as a part of itself.
+struct Enclosing {
+  const KernelContext* kernel = nullptr;
+  // What KernelContext::finish() of the inner kernel calls.
+  void (*finish)(const void* context, int64_t begin, int64_t n) = nullptr;
+  const void* context = nullptr;
+};
+
 struct KernelCall {
   KernelContext context;
 
@@ -51,6 +59,18 @@ struct KernelCall {
     context.run_ = &run;
     context.may_reuse_input0_ = may_reuse_input0;
   }
+
+  // A part of the kernel that `within` names: inner input i is its input_slots[i], as that kernel's
+  // own context knows them; memory, lanes and run are that kernel's. `within` outlives the call.
+  void bind_within(const Enclosing& within, const NodeView& view, const uint32_t* input_slots,
+                   int32_t input_count, Tensor* outputs) {
+    const KernelContext& outer = *within.kernel;
+    bind(view, outer.values_, input_slots, input_count, outputs, *outer.memory_, *outer.run_,
+         /*may_reuse_input0=*/false);
+    context.enclosing_ = &within;
+  }
+  // Which of the values input i of a kernel is.
+  static uint32_t input_slot(const KernelContext& ctx, int i) { return ctx.input_slots_[i]; }
 
   // What bind() was told, for devices that run the kernel later or elsewhere.
   const NodeView& view() const { return *context.view_; }

@@ -38,6 +38,11 @@ void cpu(KernelContext& ctx) {
       y[row + j] = static_cast<T>(wrapping<T>(x[row + j]) + wrapping<T>(bias[j]));
 }
 
+template <class T>
+Kernel kernel() {
+  return {.dtype = dtype_of<T>, .run = cpu<T>, .elements = binary_elements<Add, T>};
+}
+
 }  // namespace
 
 Op bias_add_op() {
@@ -46,10 +51,7 @@ Op bias_add_op() {
           .outputs = {"y"},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
+          .kernels = {kernel<float>(), kernel<double>(), kernel<int32_t>(), kernel<int64_t>()},
           .in_place = true};
 }
 

@@ -122,6 +122,21 @@ void run_repeat(KernelContext& ctx, const Shape& shape) {
   repeat<uint64_t>(walk, x.raw(), y);
 }
 
+void repeat_elements(const ElementRun& run) {
+  const auto repeat_as = [&]<class T>(T) {
+    const T* x = static_cast<const T*>(run.inputs[0]);
+    T* y = static_cast<T*>(run.output);
+    if (run.once[0])
+      std::fill_n(y, run.n, *x);
+    else if (y != x)
+      std::copy_n(x, run.n, y);
+  };
+  const int64_t element_size = size_of(run.node->outputs[0].dtype);
+  if (element_size == 1) return repeat_as(uint8_t{});
+  if (element_size == 4) return repeat_as(uint32_t{});
+  repeat_as(uint64_t{});
+}
+
 BroadcastWalk walk_to(const Shape& x, const Shape& shape) { return walk_shapes({x}, shape); }
 
 }  // namespace troupe

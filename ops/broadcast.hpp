@@ -45,6 +45,8 @@ BroadcastWalk walk_to(const Shape& x, const Shape& shape);
 // The kernel of ops that repeat input 0 up to `shape`. Throws: Error(invalid_argument) if it does
 // not fit.
 void run_repeat(KernelContext& ctx, const Shape& shape);
+// Kernel::elements of those ops.
+void repeat_elements(const ElementRun& run);
 
 // Calls row(first output element, first elements of the inputs, length) for every innermost row;
 // along a row, input i advances by strides[i][ndim - 1], which is 0 or 1.

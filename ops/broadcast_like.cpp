@@ -29,7 +29,7 @@ Op broadcast_like_op() {
           .outputs = {"y"},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
+          .kernels = {{.run = cpu, .elements = repeat_elements}}};
 }
 
 Output broadcast_like(Output x, Output like, Origin at) {

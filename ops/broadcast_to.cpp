@@ -33,7 +33,7 @@ Op broadcast_to_op() {
           .attrs = {{"shape", AttrKind::shape}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
+          .kernels = {{.run = cpu, .elements = repeat_elements}}};
 }
 
 Output broadcast_to(Output x, Shape shape, Origin at) {

@@ -3,6 +3,7 @@
 //   float to integer: cut towards zero; NaN gives 0, what is out of range the nearest end.
 //   integer to integer: modulo 2^bits, as in C++20.
 //   to bool: x != 0; from bool: 0 or 1.
+#include <algorithm>
 #include <limits>
 
 #include "ops/node.hpp"
@@ -55,6 +56,23 @@ void cpu(KernelContext& ctx) {
   with_type(y.dtype(), [&]<class To>(To) { convert_all<To, From>(x, y); });
 }
 
+template <class From>
+void elements(const ElementRun& run) {
+  const From* x = static_cast<const From*>(run.inputs[0]);
+  with_type(run.node->outputs[0].dtype, [&]<class To>(To) {
+    To* y = static_cast<To*>(run.output);
+    if (run.once[0])
+      std::fill_n(y, run.n, convert<To>(*x));
+    else
+      for (int64_t i = 0; i < run.n; ++i) y[i] = convert<To>(x[i]);
+  });
+}
+
+template <class T>
+Kernel kernel() {
+  return {.dtype = dtype_of<T>, .run = cpu<T>, .elements = elements<T>};
+}
+
 }  // namespace
 
 Op cast_op() {
@@ -65,12 +83,8 @@ Op cast_op() {
           .infer_dtypes = infer_dtype_attr,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>},
-                      {DeviceKind::cpu, DType::boolean, cpu<bool>}}};
+          .kernels = {kernel<float>(), kernel<double>(), kernel<int32_t>(), kernel<int64_t>(),
+                      kernel<uint8_t>(), kernel<bool>()}};
 }
 
 Output cast(Output x, DType dtype, Origin at) {

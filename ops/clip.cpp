@@ -55,6 +55,20 @@ void cpu(KernelContext& ctx) {
   in_isa<ClipLoop>(x, y, n, low, high);
 }
 
+template <class T>
+void elements(const ElementRun& run) {
+  const T low = bound_of<T>(run.node->attr<double>("low"));
+  const T high = bound_of<T>(run.node->attr<double>("high"));
+  T* y = static_cast<T*>(run.output);
+  in_isa<ClipLoop>(static_cast<const T*>(run.inputs[0]), y, run.once[0] ? 1 : run.n, low, high);
+  if (run.once[0]) std::fill_n(y + 1, run.n - 1, *y);
+}
+
+template <class T>
+Kernel kernel() {
+  return {.dtype = dtype_of<T>, .run = cpu<T>, .elements = elements<T>};
+}
+
 }  // namespace
 
 Op clip_op() {
@@ -64,11 +78,8 @@ Op clip_op() {
           .attrs = {{"low", AttrKind::real}, {"high", AttrKind::real}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>}},
+          .kernels = {kernel<float>(), kernel<double>(), kernel<int32_t>(), kernel<int64_t>(),
+                      kernel<uint8_t>()},
           .in_place = true};
 }
 

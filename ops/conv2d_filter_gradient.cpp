@@ -58,10 +58,13 @@ void cpu_f32(KernelContext& ctx) {
   float* const sums = straight ? dfilter.mutable_data<float>() : parts.mutable_data<float>();
   const float *from = x.data<float>(), *slopes = dy.data<float>();
   const int64_t image_x = x.size() / pass->batch, image_y = dy.size() / pass->batch;
-  pass->run(ctx, [&](int64_t job, int64_t first) {
-    return std::array<const void*, 3>{from + first * image_x, slopes + first * image_y,
-                                      sums + job * size};
-  });
+  pass->run(
+      ctx,
+      [&](int64_t job, int64_t first) {
+        return std::array<const void*, 3>{from + first * image_x, slopes + first * image_y,
+                                          sums + job * size};
+      },
+      [](int64_t, int64_t) {});
   if (straight) return;
   sum_parts(ctx, sums, pass->jobs(), size);
   if (pass->unpack)

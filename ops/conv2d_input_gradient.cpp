@@ -50,14 +50,16 @@ void cpu_f64(KernelContext& ctx) {
 }  // namespace
 
 Op conv2d_input_gradient_op() {
-  return {.name = "Conv2dInputGradient",
-          .inputs = {"dy", "filter", "x_like"},
-          .outputs = {"dx"},
-          .attrs = convolution_attrs(),
-          .infer_shapes = infer_shapes,
-          .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu_f32, nullptr, prepare_convolution},
-                      {DeviceKind::cpu, DType::f64, cpu_f64, nullptr, prepare_convolution}}};
+  return {
+      .name = "Conv2dInputGradient",
+      .inputs = {"dy", "filter", "x_like"},
+      .outputs = {"dx"},
+      .attrs = convolution_attrs(),
+      .infer_shapes = infer_shapes,
+      .gradient = gradient,
+      .kernels = {
+          {.dtype = DType::f32, .run = cpu_f32, .prepare = prepare_convolution, .finishes = true},
+          {.dtype = DType::f64, .run = cpu_f64, .prepare = prepare_convolution, .finishes = true}}};
 }
 
 Output conv2d_input_gradient(Output dy, Output filter, Output x_like, Conv2dOptions options,

@@ -122,6 +122,7 @@ std::shared_ptr<const ConvolutionPass> convolution_pass(KernelContext& ctx, cons
     return state.passes.get(sizes.key(),
                             [&] { return std::make_unique<ConvolutionPass>(sizes, compile); });
   std::fill_n(output.mutable_data<float>(), output.size(), 0.0f);
+  ctx.finish(0, output.size());
   return nullptr;
 }
 
@@ -158,9 +159,12 @@ void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tens
   const auto* from = images.data<float>();
   auto* to = output.mutable_data<float>();
   const int64_t image_in = images.size() / pass.batch, image_out = output.size() / pass.batch;
-  pass.run(ctx, [&](int64_t, int64_t first) {
-    return std::array<const void*, 3>{from + first * image_in, filter, to + first * image_out};
-  });
+  pass.run(
+      ctx,
+      [&](int64_t, int64_t first) {
+        return std::array<const void*, 3>{from + first * image_in, filter, to + first * image_out};
+      },
+      [&](int64_t first, int64_t count) { ctx.finish(first * image_out, count * image_out); });
 }
 
 }  // namespace troupe

@@ -98,9 +98,10 @@ struct ConvolutionPass {
   int64_t scratch_bytes = 0;                // of a job; a multiple of 64
 
   int64_t jobs() const { return (batch + images - 1) / images; }
-  // Runs all jobs. addresses(job, its first image) gives what `compile` lists as arguments.
-  template <class Addresses>
-  void run(KernelContext& ctx, const Addresses& addresses) const {
+  // Runs all jobs. addresses(job, its first image) gives what `compile` lists as arguments;
+  // done(first image, images) is called after each job, on its thread.
+  template <class Addresses, class Done>
+  void run(KernelContext& ctx, const Addresses& addresses, const Done& done) const {
     Tensor scratch;
     if (scratch_bytes > 0) scratch = ctx.scratch(DType::u8, Shape{scratch_bytes * jobs()});
     uint8_t* const at = scratch.defined() ? scratch.mutable_data<uint8_t>() : nullptr;
@@ -109,6 +110,7 @@ struct ConvolutionPass {
       const std::array<const void*, 3> given = addresses(i, i * images);
       (whole ? *job : *rest)
           .execute(ctx, {given[0], given[1], given[2]}, at ? at + i * scratch_bytes : nullptr);
+      done(i * images, whole ? images : batch - i * images);
     });
   }
 };
@@ -138,11 +140,13 @@ void sum_products(KernelContext& ctx, const Shape& x, const Shape& filter, Add a
   double* sums = output.mutable_data<double>();
   std::fill_n(sums, output.size(), 0.0);
   const ConvolutionSizes s(x, filter, ctx.state<ConvolutionState>().options);
-  if (s.is_empty()) return;
-  for_each_tap(s, [&](int64_t at_x, int64_t at_filter, int64_t at_y) {
-    for (int64_t c = 0; c < s.in; ++c)
-      for (int64_t o = 0; o < s.out; ++o) add(sums, at_x + c, at_filter + c * s.out + o, at_y + o);
-  });
+  if (!s.is_empty())
+    for_each_tap(s, [&](int64_t at_x, int64_t at_filter, int64_t at_y) {
+      for (int64_t c = 0; c < s.in; ++c)
+        for (int64_t o = 0; o < s.out; ++o)
+          add(sums, at_x + c, at_filter + c * s.out + o, at_y + o);
+    });
+  ctx.finish(0, output.size());
 }
 
 }  // namespace troupe

@@ -269,33 +269,73 @@ void run_binary(KernelContext& ctx) {
     });
 }
 
+// ---- the same functions for elements in a row (Kernel::elements) ----
+
+template <class F, class T, class R, class... Args>
+void map_run(const ElementRun& run, Args... args) {
+  const T* x = static_cast<const T*>(run.inputs[0]);
+  R* y = static_cast<R*>(run.output);
+  map_elements<F>(x, y, run.once[0] ? 1 : run.n, args...);
+  if (run.once[0]) std::fill_n(y + 1, run.n - 1, *y);
+}
+
+template <class F, class T, class R = T>
+void unary_elements(const ElementRun& run) {
+  map_run<F, T, R>(run);
+}
+
+template <class F, class T>
+void alpha_elements(const ElementRun& run) {
+  map_run<F, T, T>(run, static_cast<T>(run.node->attr<double>("alpha")));
+}
+
+template <class F, class T, class R = T>
+void binary_elements(const ElementRun& run) {
+  const auto zip = run.once[0]
+                       ? (run.once[1] ? zip_elements<F, 0, 0, T, R> : zip_elements<F, 0, 1, T, R>)
+                       : (run.once[1] ? zip_elements<F, 1, 0, T, R> : zip_elements<F, 1, 1, T, R>);
+  zip(static_cast<const T*>(run.inputs[0]), static_cast<const T*>(run.inputs[1]),
+      static_cast<R*>(run.output), run.n);
+}
+
 // ---- tables ----
 
 template <class F, class... Ts>
 std::vector<Kernel> unary_kernels() {
-  return {{DeviceKind::cpu, dtype_of<Ts>, run_unary<F, Ts>}...};
+  return {{.dtype = dtype_of<Ts>, .run = run_unary<F, Ts>, .elements = unary_elements<F, Ts>}...};
 }
 
 // Of functions whose result is a bool.
 template <class F, class... Ts>
 std::vector<Kernel> predicate_kernels() {
-  return {{DeviceKind::cpu, dtype_of<Ts>, run_unary<F, Ts, bool>}...};
+  return {{.dtype = dtype_of<Ts>,
+           .run = run_unary<F, Ts, bool>,
+           .elements = unary_elements<F, Ts, bool>}...};
 }
 
 // Of functions of an element and the attribute `alpha`.
 template <class F, class... Ts>
 std::vector<Kernel> alpha_kernels() {
-  return {{DeviceKind::cpu, dtype_of<Ts>, run_alpha<F, Ts>}...};
+  return {{.dtype = dtype_of<Ts>, .run = run_alpha<F, Ts>, .elements = alpha_elements<F, Ts>}...};
+}
+
+// What may refuse its values stays alone.
+template <class F, class T, class R = T>
+Kernel binary_kernel() {
+  Kernel kernel{.dtype = dtype_of<T>, .run = run_binary<F, T, R>};
+  if constexpr (!requires(const KernelContext& ctx, const T* b) { F::check(ctx, b, int64_t{1}); })
+    kernel.elements = binary_elements<F, T, R>;
+  return kernel;
 }
 
 template <class F, class... Ts>
 std::vector<Kernel> binary_kernels() {
-  return {{DeviceKind::cpu, dtype_of<Ts>, run_binary<F, Ts>}...};
+  return {binary_kernel<F, Ts>()...};
 }
 
 template <class F, class... Ts>
 std::vector<Kernel> comparison_kernels() {
-  return {{DeviceKind::cpu, dtype_of<Ts>, run_binary<F, Ts, bool>}...};
+  return {binary_kernel<F, Ts, bool>()...};
 }
 
 // A number as a constant of like's dtype, for gradients; zeros in like's shape.

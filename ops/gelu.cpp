@@ -56,6 +56,12 @@ void cpu(KernelContext& ctx) {
   (ctx.attr<bool>("approximate") ? run_unary<ApproximateGelu, T> : run_unary<Gelu, T>)(ctx);
 }
 
+template <class T>
+void elements(const ElementRun& run) {
+  const bool approximate = run.node->attr<bool>("approximate");
+  (approximate ? unary_elements<ApproximateGelu, T> : unary_elements<Gelu, T>)(run);
+}
+
 }  // namespace
 
 Op gelu_op() {
@@ -65,8 +71,8 @@ Op gelu_op() {
           .attrs = {{"approximate", AttrKind::boolean, false}},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .kernels = {{.dtype = DType::f32, .run = cpu<float>, .elements = elements<float>},
+                      {.dtype = DType::f64, .run = cpu<double>, .elements = elements<double>}},
           .in_place = true};
 }
 

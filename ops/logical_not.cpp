@@ -24,7 +24,9 @@ Op logical_not_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .no_gradient = "bool has no slope",
-          .kernels = {{DeviceKind::cpu, DType::boolean, cpu}},
+          .kernels = {{.dtype = DType::boolean,
+                       .run = cpu,
+                       .elements = unary_elements<LogicalNot, uint8_t>}},
           .in_place = true};
 }
 

@@ -233,6 +233,14 @@ std::unique_ptr<KernelState> prepare_f32(const Node& node) {
   return state;
 }
 
+// The job's part of the result is there.
+void finish(const KernelContext& ctx, const Sizes& s, const Cut::Job& job, int64_t at_c) {
+  const Block& block = job.block;
+  if (block.columns == s.n)
+    return ctx.finish(at_c, std::max(block.batch_a, block.batch_b) * block.rows * s.n);
+  for (int64_t row = 0; row < block.rows; ++row) ctx.finish(at_c + row * s.n, block.columns);
+}
+
 void cpu_f32(KernelContext& ctx) {
   check_actual_shapes(ctx);
   Tensor& output = ctx.output();
@@ -241,7 +249,7 @@ void cpu_f32(KernelContext& ctx) {
   const Sizes s = sizes_of(ctx, state);
   if (s.k == 0) {  // no products to sum
     std::memset(output.mutable_raw(), 0, static_cast<size_t>(output.byte_size()));
-    return;
+    return ctx.finish(0, output.size());
   }
   const auto plan = plan_for(state, s);
   const Cut& cut = plan->cut;
@@ -261,6 +269,7 @@ void cpu_f32(KernelContext& ctx) {
     plan->primitives.at(job.block)->execute(
         ctx, {a + at_a, b + at_b, c + at_c},
         scratch_at ? scratch_at + i * plan->scratch_bytes : nullptr);
+    finish(ctx, s, job, at_c);
   });
 }
 
@@ -312,22 +321,29 @@ void cpu(KernelContext& ctx) {
     multiply_add(one_a, state.transpose_a ? 1 : s.k, state.transpose_a ? s.m : 1, one_b,
                  c + i * s.m * s.n, s.m, s.k, s.n);
   }
+  ctx.finish(0, output.size());
+}
+
+template <class T>
+Kernel kernel() {
+  return {.dtype = dtype_of<T>, .run = cpu<T>, .prepare = prepare, .finishes = true};
 }
 
 }  // namespace
 
 Op matmul_op() {
-  return {.name = "MatMul",
-          .inputs = {"a", "b"},
-          .outputs = {"c"},
-          .attrs = {{"transpose_a", AttrKind::boolean, false},
-                    {"transpose_b", AttrKind::boolean, false}},
-          .infer_shapes = infer_shapes,
-          .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu_f32, nullptr, prepare_f32},
-                      {DeviceKind::cpu, DType::f64, cpu<double>, nullptr, prepare},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>, nullptr, prepare},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>, nullptr, prepare}}};
+  return {
+      .name = "MatMul",
+      .inputs = {"a", "b"},
+      .outputs = {"c"},
+      .attrs = {{"transpose_a", AttrKind::boolean, false},
+                {"transpose_b", AttrKind::boolean, false}},
+      .infer_shapes = infer_shapes,
+      .gradient = gradient,
+      .kernels = {{.dtype = DType::f32, .run = cpu_f32, .prepare = prepare_f32, .finishes = true},
+                  kernel<double>(),
+                  kernel<int32_t>(),
+                  kernel<int64_t>()}};
 }
 
 Output matmul(Output a, Output b, MatmulOptions options, Origin at) {

@@ -24,34 +24,71 @@ std::vector<Output> gradient(const GradientContext& ctx) {
           undo_broadcast(where(condition, zero, dy), ctx.input(2))};
 }
 
-// kC, kA, kB: how far the inputs advance with each element, 0 or 1.
-template <class T, int kC, int kA, int kB>
-void choose(const uint8_t* condition, const T* a, const T* b, T* y, int64_t n) {
-  const uint8_t first_condition = *condition;
-  const T first_a = *a, first_b = *b;
-  for (int64_t i = 0; i < n; ++i) {
-    const T value_a = kA ? a[i] : first_a, value_b = kB ? b[i] : first_b;
-    y[i] = (kC ? condition[i] : first_condition) ? value_a : value_b;
+// kA, kB: how far the inputs advance with each element, 0 or 1. y may be a or b.
+template <int kA, int kB>
+struct ChooseLoop {
+  template <class T>
+  static void run(const uint8_t* condition, const T* a, const T* b, T* y, int64_t n) {
+    const T first_a = *a, first_b = *b;
+    TROUPE_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = condition[i] ? (kA ? a[i] : first_a) : (kB ? b[i] : first_b);
   }
+};
+
+// The next n elements; `once`: an input has but one for all.
+template <class T>
+void choose(const uint8_t* condition, const T* a, const T* b, T* y, int64_t n, bool once_condition,
+            bool once_a, bool once_b) {
+  if (once_condition) {
+    const bool once = *condition ? once_a : once_b;
+    const T* from = *condition ? a : b;
+    if (once)
+      std::fill_n(y, n, *from);
+    else if (y != from)
+      std::copy_n(from, n, y);
+    return;
+  }
+  if (once_a)
+    once_b ? in_isa<ChooseLoop<0, 0>>(condition, a, b, y, n)
+           : in_isa<ChooseLoop<0, 1>>(condition, a, b, y, n);
+  else
+    once_b ? in_isa<ChooseLoop<1, 0>>(condition, a, b, y, n)
+           : in_isa<ChooseLoop<1, 1>>(condition, a, b, y, n);
 }
 
 // T: any type of the elements' size; they are only copied.
 template <class T>
 void cpu(KernelContext& ctx) {
-  static constexpr decltype(&choose<T, 0, 0, 0>) kChoices[] = {
-      choose<T, 0, 0, 0>, choose<T, 0, 0, 1>, choose<T, 0, 1, 0>, choose<T, 0, 1, 1>,
-      choose<T, 1, 0, 0>, choose<T, 1, 0, 1>, choose<T, 1, 1, 0>, choose<T, 1, 1, 1>};
   const auto* condition = static_cast<const uint8_t*>(ctx.input(0).raw());
   const auto* a = static_cast<const T*>(ctx.input(1).raw());
   const auto* b = static_cast<const T*>(ctx.input(2).raw());
   const BroadcastWalk walk = walk_inputs(ctx);
   auto* y = static_cast<T*>(ctx.output().mutable_raw());
   const int inner = walk.ndim - 1;
-  const auto choice =
-      kChoices[4 * walk.strides[0][inner] + 2 * walk.strides[1][inner] + walk.strides[2][inner]];
-  for_each_row<3>(walk, [&](int64_t to, const int64_t* at, int64_t n) {
-    choice(condition + at[0], a + at[1], b + at[2], y + to, n);
+  const auto* const steps = walk.strides;
+  const bool once_condition = !steps[0][inner], once_a = !steps[1][inner],
+             once_b = !steps[2][inner];
+  const auto row = [&](int64_t to, const int64_t* at, int64_t n) {
+    choose(condition + at[0], a + at[1], b + at[2], y + to, n, once_condition, once_a, once_b);
+  };
+  if (walk.ndim > 1 || walk.sizes[0] == 0) return for_each_row<3>(walk, row);
+  in_parts(ctx, walk.sizes[0], [&](int64_t begin, int64_t n) {
+    const int64_t at[] = {once_condition ? 0 : begin, once_a ? 0 : begin, once_b ? 0 : begin};
+    row(begin, at, n);
   });
+}
+
+template <class T>
+void elements(const ElementRun& run) {
+  choose(static_cast<const uint8_t*>(run.inputs[0]), static_cast<const T*>(run.inputs[1]),
+         static_cast<const T*>(run.inputs[2]), static_cast<T*>(run.output), run.n, run.once[0],
+         run.once[1], run.once[2]);
+}
+
+template <class T>
+Kernel kernel(DType dtype) {
+  return {.dtype = dtype, .run = cpu<T>, .elements = elements<T>};
 }
 
 }  // namespace
@@ -63,12 +100,9 @@ Op where_op() {
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<uint32_t>},
-                      {DeviceKind::cpu, DType::f64, cpu<uint64_t>},
-                      {DeviceKind::cpu, DType::i32, cpu<uint32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<uint64_t>},
-                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>},
-                      {DeviceKind::cpu, DType::boolean, cpu<uint8_t>}},
+          .kernels = {kernel<uint32_t>(DType::f32), kernel<uint64_t>(DType::f64),
+                      kernel<uint32_t>(DType::i32), kernel<uint64_t>(DType::i64),
+                      kernel<uint8_t>(DType::u8), kernel<uint8_t>(DType::boolean)},
           .dispatch = 1};
 }
 

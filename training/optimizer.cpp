@@ -1,9 +1,11 @@
 // Implements training/optimizer.hpp. Each rule is a formula of troupe/train.hpp for one element,
-// with the same letters; each() makes a vectorised loop of it.
+// with the same letters; Each makes a loop of it, compiled for each instruction set.
 #include "training/optimizer.hpp"
 
 #include <cmath>
 #include <utility>
+
+#include "devices/isa.hpp"
 
 namespace troupe {
 namespace {
@@ -145,17 +147,20 @@ struct Ftrl {
   }
 };
 
-template <class Rule, class T, class... Slots>
-void each(Terms<T> k, int64_t n, const T* __restrict g, T* __restrict w,
-          Slots* __restrict... slots) {
-  for (int64_t i = 0; i < n; ++i) Rule::apply(k, g[i], w[i], slots[i]...);
-}
+template <class Rule>
+struct Each {
+  template <class T, class... Slots>
+  static void run(Terms<T> k, int64_t n, const T* __restrict g, T* __restrict w,
+                  Slots* __restrict... slots) {
+    for (int64_t i = 0; i < n; ++i) Rule::apply(k, g[i], w[i], slots[i]...);
+  }
+};
 
 template <class Rule, class T>
 void loop(Terms<T> k, int64_t n, const OptimizerArrays<T>& a) {
   static_assert(Rule::slots <= kOptimizerSlotsMax);
   [&]<size_t... s>(std::index_sequence<s...>) {
-    each<Rule>(k, n, a.gradient, a.values, a.slots[s]...);
+    in_isa<Each<Rule>>(k, n, a.gradient, a.values, a.slots[s]...);
   }
   (std::make_index_sequence<Rule::slots>());
 }

@@ -98,8 +98,9 @@ class KernelState {
   virtual ~KernelState() = default;
 };
 
-class Memory;     // where outputs come from (devices/memory.hpp)
-struct NodeView;  // the node, compiled for firing (devices/kernel_call.hpp)
+class Memory;      // where outputs come from (devices/memory.hpp)
+struct NodeView;   // the node, compiled for firing (devices/kernel_call.hpp)
+struct Enclosing;  // the kernel of which this firing is a part (devices/kernel_call.hpp)
 
 // One firing of one plain kernel. Valid during the call.
 class KernelContext {
@@ -129,6 +130,13 @@ class KernelContext {
         jobs, [](const void* context, int64_t job) { (*static_cast<const F*>(context))(job); }, &f);
   }
 
+  // Elements [begin, begin + n) of output 0 are there and will not be touched again: whoever waits
+  // for them goes on with them, on this thread, before they leave its cache. A kernel that declares
+  // `finishes` says so once of each element, from its jobs.
+  void finish(int64_t begin, int64_t n) const {
+    if (enclosing_) go_on(begin, n);
+  }
+
   const Node& node() const;
   const RunContext& run() const { return *run_; }
   template <class S>
@@ -149,6 +157,7 @@ class KernelContext {
   friend struct KernelCall;  // actors/ and tests fill one in
   Tensor& make_output(int i);
   void run_jobs(int64_t jobs, void (*job)(const void*, int64_t), const void* context) const;
+  void go_on(int64_t begin, int64_t n) const;
   std::string where() const;
 
   const Tensor* values_ = nullptr;
@@ -158,6 +167,7 @@ class KernelContext {
   const KernelState* state_ = nullptr;
   const RunContext* run_ = nullptr;
   Memory* memory_ = nullptr;
+  const Enclosing* enclosing_ = nullptr;
   int32_t input_count_ = 0;
   bool may_reuse_input0_ = false;
 };
@@ -176,6 +186,16 @@ class AsyncContext {
   virtual void fail(Errc code, std::string text) = 0;
 };
 
+// Elements that stand in a row, for Kernel::elements.
+struct ElementRun {
+  static constexpr int kInputsMax = 3;
+  const Node* node = nullptr;
+  const void* inputs[kInputsMax] = {};  // the first element of each
+  bool once[kInputsMax] = {};           // there is but this one, for all elements of the output
+  void* output = nullptr;  // may be an input with elements of the same size that is not `once`
+  int64_t n = 0;           // elements of the output, at least 1
+};
+
 struct Kernel {
   DeviceKind device = DeviceKind::cpu;
   DType dtype = DType::none;  // of the op's dispatch value; none: any
@@ -185,6 +205,11 @@ struct Kernel {
   void (*start)(std::shared_ptr<AsyncContext>) = nullptr;
   // Once a node, when its partition is installed.
   std::unique_ptr<KernelState> (*prepare)(const Node&) = nullptr;
+  // Of an op that computes each element of its one output from the elements of its inputs that
+  // broadcast to it, and refuses no values: some elements, with the bits that `run` gives them
+  // wherever they stand. So several such ops can be one pass over memory (graph/fuse.cpp).
+  void (*elements)(const ElementRun&) = nullptr;
+  bool finishes = false;  // `run` tells KernelContext::finish() of all elements
 };
 
 enum class AttrKind : uint8_t { boolean, integer, real, text, dtype, shape, integers, tensor };

@@ -36,7 +36,8 @@ const std::map<std::string, Room, std::less<>> rooms = {
       {"protobuf", "CAF", "Boost.Asio", "Boost.Beast", "OpenSSL", "spdlog"}}},
     {"actors", {{"include/troupe", "graph", "devices", "placement", "net"}, {"CAF", "spdlog"}}},
     {"training",
-     {{"include/troupe", "graph", "data", "net", "actors"}, {"CAF", "spdlog", "OpenSSL"}}},
+     {{"include/troupe", "graph", "devices", "data", "net", "actors"},
+      {"CAF", "spdlog", "OpenSSL"}}},
     {"apps", {{"include/troupe"}, {"Boost.Program_options", "spdlog"}}},
     {"python", {{"include/troupe"}, {"binding"}}},
 };
