@@ -15,6 +15,7 @@
 #include "actors/worker.hpp"
 #include "devices/lanes.hpp"
 #include "net/caf_bridge.hpp"
+#include "net/own_ops.hpp"
 #include "troupe/device_name.hpp"
 
 namespace troupe {
@@ -205,6 +206,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   mesh.listen = cluster.listen;
   mesh.seeds = cluster.seeds;
   mesh.fingerprint = ops_->fingerprint();
+  mesh.ops = own_ops(*ops_);
   mesh.insecure = cluster.insecure;
   mesh.log = log_;
   mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) {

@@ -21,9 +21,11 @@
 
 #include "apps/console_log.hpp"
 #include "apps/folder_claim.hpp"
+#include "apps/plugins.hpp"
 #include "apps/train_digits/network.hpp"
 #include "apps/train_digits/report.hpp"
 #include "troupe/cluster.hpp"
+#include "troupe/own_op.hpp"
 
 namespace options = boost::program_options;
 using namespace troupe;
@@ -276,7 +278,7 @@ bool verify(const Setting& s, const Batches& batches, const ProcessOptions& proc
             const std::string& expected) {
   std::printf("the same synchronous training, undisturbed, in one process: ");
   std::fflush(stdout);
-  Graph graph;
+  Graph graph(process.ops);
   const Network net = build(graph, s, batches, 0);
   Session session = Session::local(graph, process);
   const TrainResult result = train(session, net.towers, train_options(s, Aggregation::sync));
@@ -304,12 +306,13 @@ int run(const options::variables_map& given) {
   const FolderClaim claim(out, "--out");
   say_when_stopped(out);
   ProcessOptions process;
+  process.ops = ops_with_plugins(plugins_for(given));
   process.log = console_log(given["log-format"].as<std::string>(), "train_digits");
   process.log_level = log_level(given["log-level"].as<std::string>());
   const LogSink say = console_voice(given["log-format"].as<std::string>(), "train_digits");
 
   const Batches batches(s.train, {.batch_size = s.batch, .slots = kTowers, .seed = kSeed});
-  Graph graph;
+  Graph graph(process.ops);
   const Network net = build(graph, s, batches, cluster.workers);
   std::printf(
       "data: %s, %lld training, %lld validation and %lld test images; %d towers, batch %lld each, "
@@ -376,6 +379,8 @@ options::options_description all_options() {
       "file that says where the nodes of a cluster listen, to train there")(
       "cluster", options::value<std::string>(), "name of that cluster (default: troupe)")(
       "wait", options::value<int>()->default_value(60), "seconds until its nodes must be there")(
+      "plugin", options::value<std::vector<std::string>>()->composing(),
+      "shared library with ops that the cluster has, too; may be given again")(
       "kill", options::value<std::string>(),
       "worker or ps: kill -9 that process half way, in each half")(
       "verify", "compare the synchronous weights with a run in one process")(

@@ -115,6 +115,11 @@ Tensor& KernelContext::output(int i, const Shape& shape) {
   const NodeView::Out& out = view_->outputs[static_cast<size_t>(i)];
   TROUPE_CHECK(shape.is_known() && out.shape.accepts(shape), "the kernel of ", describe(node()),
                " wants output ", i, " of shape ", shape, ", but the graph says ", out.shape);
+  if (const Op& op = *view_->node->op; !out.known && !op.value_shapes && op.infer_shapes) {
+    const Shape inferred = op.infer_shapes(actual_types(*this)).at(static_cast<size_t>(i));
+    TROUPE_CHECK(inferred.accepts(shape), "the kernel of ", describe(node()), " wants output ", i,
+                 " of shape ", shape, ", but by its inputs it has ", inferred);
+  }
   if (!outputs_[i].defined() || !(outputs_[i].shape() == shape))
     outputs_[i] = memory_->make(out.dtype, shape);
   return outputs_[i];
