@@ -99,4 +99,70 @@ std::shared_ptr<const Registry> ops_with(const std::vector<Op>& own);
 // differs is named when they meet. Throws: as load_plugin().
 std::shared_ptr<const Registry> ops_with_plugins(const std::vector<std::string>& paths);
 
+// The table of an op: what it gives, and what it refuses.
+
+// A graph to check instead of a single node: the outputs it makes of the inputs.
+using BuildCase = std::function<std::vector<Output>(Graph&, const std::vector<Output>&)>;
+
+struct OpCase {
+  std::string name;
+  std::string op = {};  // whose case it is, also when `build` makes the nodes
+  std::vector<Tensor> inputs = {};
+  Attrs attrs = {};
+  // Left out: what the op gives in one way is compared with what it gives in the others.
+  std::vector<Tensor> expected = {};
+  // |got - expected| <= tolerance * max(1, |expected|); left out: by dtype (1e-5 for f32, 1e-12 for
+  // f64). Integers are exact.
+  std::optional<double> tolerance = {};
+  BuildCase build = {};
+  // True: only with the dtypes as written. Else the case runs once for each kernel dtype of the op
+  // that can hold it: every tensor with the dtype of the dispatch input is converted.
+  bool as_written = false;
+  // False: not differentiable here, or so steep that differences say nothing. Has its value checked
+  // only.
+  bool smooth = true;
+  bool twice = true;  // second derivatives are checked, too
+  double gradient_tolerance = 1e-6;
+};
+
+struct OpError {
+  std::string op = {};
+  std::vector<Tensor> inputs = {};
+  Attrs attrs = {};
+  std::string message;  // a part of the error's text
+  BuildCase build = {};
+  bool when_run = false;  // depends on values: thrown by the kernel, not while building
+};
+
+struct OpCases {
+  std::vector<OpCase> values = {};
+  std::vector<OpError> errors = {};
+};
+
+// What is wrong with an op that is not built in, one sentence each; none: all is well. The cases
+// need not name it. Each value is tried in every dtype that has a kernel and can hold it, with
+// shapes known while building and not before the step, over the memory of input 0 if the op is
+// in_place, and on an accelerator (a shadow one, and a GPU where there is one); a smooth one in f64
+// also has its gradient, and that gradient's own, compared with central differences; each error is
+// to be refused as Error(invalid_argument) with that text. A table without a value, without a
+// refusal, or without a gradient that could be checked is told of, too. Nothing is thrown for what
+// the op does.
+std::vector<std::string> check_op(const Op& op, const OpCases& cases);
+
+// The same of single cases, for ops of `registry`.
+[[nodiscard]] std::vector<std::string> check_value_of(
+    const OpCase& c, const std::shared_ptr<const Registry>& registry);
+[[nodiscard]] std::vector<std::string> check_gradient_of(
+    const OpCase& c, const std::shared_ptr<const Registry>& registry);
+[[nodiscard]] std::vector<std::string> check_refusal_of(
+    const OpError& e, const std::shared_ptr<const Registry>& registry);
+
+// `tensor` in another dtype: floats to nearest, from and to bool as 0 and 1. Requires: integers
+// that fit.
+Tensor converted(const Tensor& tensor, DType dtype);
+// Approximately equal, dtype and shape included; NaN equals NaN. Else a text that says where they
+// differ.
+std::optional<std::string> difference(const Tensor& got, const Tensor& expected,
+                                      std::optional<double> tolerance = {});
+
 }  // namespace troupe
