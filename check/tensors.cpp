@@ -1,4 +1,5 @@
 // Implements the comparing and converting of tensors for op checks (check/op_check.hpp).
+#include <algorithm>
 #include <cmath>
 
 #include "check/op_check.hpp"

@@ -1,8 +1,11 @@
 // Implements net/own_ops.hpp.
 #include "net/own_ops.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
+#include <vector>
 #include <sstream>
 
 namespace troupe {
