@@ -301,6 +301,7 @@ MasterOrders Calls::connect_here(Call& call) {
   for (const ExecutableEdge& edge : e.edges) {
     if (edge.source_task != process_.task()) continue;
     caf::actor receiver = process_.remote(edge.destination_task, e.receivers.at(edge.edge));
+    for (const auto& [node, op] : replaced_) call.local->become(node, op);
     if (!receiver) return {};  // it is gone; its going is being told to us
     call.local->connect(edge.edge, receiver);
   }

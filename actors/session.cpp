@@ -6,6 +6,7 @@
 
 #include "actors/joined.hpp"
 #include "actors/session_state.hpp"
+#include "actors/replacement.hpp"
 #include "troupe/caf.hpp"
 
 namespace troupe {
@@ -250,3 +251,30 @@ std::string Session::describe() const { return state_->open()->describe(); }
 void Session::close() { state_->close(); }
 
 }  // namespace troupe
+std::vector<RunUnderWay> Session::under_way(std::chrono::milliseconds at_least) const {
+  return state_->open()->under_way(at_least);
+}
+
+namespace {
+
+// Throws: Error(invalid_argument) with the nearest name.
+const Node& node_of(const Graph& graph, const std::string& name) {
+  return graph.node(graph.output(name).node);
+}
+
+}  // namespace
+
+int64_t Session::become(const std::string& node, const std::string& op) {
+  const Visit master = state_->open();
+  const auto ops = master->graph().shared_registry();
+  const std::shared_ptr<const Op> new_op(ops, &ops->get(op));
+  check_replacement(node_of(master->graph(), node), *new_op);
+  return master->become(node, new_op, /*by_name=*/true);
+}
+
+int64_t Session::become(const std::string& node, const Kernel& kernel) {
+  const Visit master = state_->open();
+  return master->become(node, op_with_kernel(node_of(master->graph(), node), kernel),
+                        /*by_name=*/false);
+}
+

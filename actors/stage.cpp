@@ -86,7 +86,7 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.armed_ns_ = host_.tracer && host_.tracer->on() ? Tracer::now_ns() : 0;
   a.observe_ = (host_.lanes > 1 && count % kSampleEvery == 1) || a.armed_ns_;
   running_.fetch_add(1, std::memory_order_relaxed);
-  a.registered_ = waits();
+  a.registered_ = waits() || a.on_end_;  // else its caller holds it, and can interrupt it
   if (a.registered_) {
     a.received_.assign(receive_nodes_.size(), false);
     {

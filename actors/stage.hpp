@@ -22,6 +22,7 @@
 
 #include "actors/activation.hpp"
 #include "actors/early_values.hpp"
+#include "actors/replacement.hpp"
 #include "actors/trace.hpp"
 #include "devices/device.hpp"
 #include "net/messages.hpp"
@@ -89,11 +90,17 @@ class Stage : public std::enable_shared_from_this<Stage> {
   // schedules.
   void deliver(Deliver message);
   // Ends `run` here with that reason, now or as soon as it is armed; does nothing once it has
-  // ended. A step that waits for nobody (no receives, no async kernels) just runs to its end. Any
-  // thread.
+  // ended. A step that its caller holds and that waits for nobody (no receives, no async kernels)
+  // is interrupted by its caller. Any thread.
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);
   // An op actor was killed: its code is made anew from the node; no step notices.
+  // What takes the place of the kernel of the node of that name; null if it does not fire here. Any
+  // thread. Throws: Error(invalid_argument) if `op` does not fit (actors/replacement.hpp).
+  std::unique_ptr<Replacement> replacement(const std::string& node,
+                                           const std::shared_ptr<const Op>& op) const;
+  // Steps that begin from now on fire it, and those that run may. Any thread.
+  void become(std::unique_ptr<Replacement> replacement);
   void restart_op(uint32_t firing_index, const std::string& reason);
 
   // The value slot of a fetched or fed output; kNoSlot if it is not here.
@@ -186,3 +193,4 @@ class Stage : public std::enable_shared_from_this<Stage> {
 };
 
 }  // namespace troupe
+  std::vector<std::unique_ptr<Replacement>> replacements_;  // all there ever were

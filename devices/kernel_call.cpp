@@ -82,6 +82,13 @@ std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& 
   return outputs;
 }
 
+void KernelCall::run_newest(KernelContext& context) {
+  const NodeView& view = context.view_->newest();
+  context.view_ = &view;
+  context.state_ = view.state.get();
+  view.kernel->run(context);
+}
+
 Tensor& KernelContext::make_output(int i) {
   if (i == 0 && view_->like.dtype() != DType::none) [[likely]]
     return outputs_[0].become(memory_->allocate(view_->bytes), view_->like);
