@@ -132,6 +132,7 @@ class Calls {
   void connect_there(const MasterOrder& order);
   void uninstall_there(const MasterOrder& order);
   void forget_local(Call& call, Later& later);
+  void hand_out_graph() const;
   std::set<std::string> tasks_of_node(const std::string& node) const;
   void fail(Call& call, Errc code, const std::string& text, Later& later);
   std::shared_ptr<const LiveCall> make_live(const Call& call) const;
@@ -151,8 +152,8 @@ class Calls {
   int64_t versions_ = 0;
   std::map<std::pair<std::vector<Output>, std::vector<Output>>, int64_t> ids_;
   std::map<int64_t, Call> calls_;
+  std::map<std::string, std::shared_ptr<const Op>> replaced_;  // by node
   bool stopped_ = false;
 };
-  std::map<std::string, std::shared_ptr<const Op>> replaced_;  // by node
 
 }  // namespace troupe

@@ -234,14 +234,27 @@ std::map<int32_t, EdgeCount> Stage::edge_counts() const {
   return out;
 }
 
-void Stage::trace(const char* category, uint32_t i, int64_t begin_ns, int64_t run, int64_t bytes) {
+void Stage::trace(const char* category, uint32_t i, int64_t begin_ns, int64_t run, int64_t bytes,
+                  int64_t flops) {
   if (!host_.tracer || !host_.tracer->on()) return;
+  const NodeView* view = nodes_[i].view;
+  const int64_t now = Tracer::now_ns();
   host_.tracer->record({.category = category,
                         .name = names_[i],
                         .begin_ns = begin_ns,
-                        .end_ns = Tracer::now_ns(),
+                        .end_ns = now,
                         .run = run,
-                        .bytes = bytes});
+                        .bytes = bytes,
+                        .op = view ? view->node->op->name : "",
+                        .flops = flops});
+  if (host_.tracer->wants_memory(now))
+    host_.tracer->record_memory(device(), host_.device->memory().stats());
+}
+
+void Stage::trace_kernel(const char* category, uint32_t i, int64_t begin_ns, int64_t run,
+                         const WorkCount& work, const Tensor* outputs) {
+  const KernelWork done = work.after(outputs);
+  trace(category, i, begin_ns, run, done.bytes, done.flops);
 }
 
 void Stage::schedule(const ActivationPtr& step) {

@@ -323,6 +323,9 @@ int run(const options::variables_map& given) {
 
   std::vector<std::pair<Aggregation, Outcome>> results;
   std::string trace, picture;
+  const std::filesystem::path trace_file =
+      given.count("trace") ? std::filesystem::path(given["trace"].as<std::string>())
+                           : out / "trace.json";
   for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
     Session session = cluster.open(graph, process);
     TrainOptions what = train_options(s, rule);
@@ -347,7 +350,7 @@ int run(const options::variables_map& given) {
     picture = write_extra(out / "graph.dot", session.dot(whole), say);
     const std::string& events = results.back().second.trace;
     trace = events.empty() ? "none, as there was no step left to train"
-                           : write_extra(out / "trace.json", events, say);
+                           : write_extra(trace_file, events, say);
     print_tables(session, whole, steps);
   }
   print_results(results);
@@ -386,7 +389,10 @@ options::options_description all_options() {
       "verify", "compare the synchronous weights with a run in one process")(
       "resume", "go on from the newest checkpoints in --out")(
       "out", options::value<std::string>()->default_value("out/demo"),
-      "folder for checkpoints, trace and graph")(
+      "folder for checkpoints, trace and graph")("trace", options::value<std::string>(),
+                                                 "file for the trace of a step of each tower, "
+                                                 "which troupe trace reads (default: trace.json in "
+                                                 "--out)")(
       "log-format", options::value<std::string>()->default_value("text"), "text or json")(
       "log-level", options::value<std::string>()->default_value("warn"),
       "trace, debug, info, warn or error")("help", "print this");

@@ -215,4 +215,15 @@ class Session {
   std::unique_ptr<SessionState> state_;
 };
 
+// What a trace of stop_trace() says, as tables for people: time, bytes and floating-point
+// operations by op and by node, the share of `peak_flops` (per second and thread; 0: left out) that
+// an op reaches, each step with its time and the most memory in use. Throws: Error(bad_data) for a
+// text that is no such trace. Implemented in training/trace_table.cpp.
+struct TraceTables {
+  double peak_flops = 0;
+  int nodes = 20;  // the slowest ones; 0: no table of nodes
+  int steps = 10;  // the first ones; 0: no table of steps
+};
+std::string describe_trace(const std::string& trace, const TraceTables& tables = {});
+
 }  // namespace troupe
