@@ -2,6 +2,8 @@
 // ends.
 #include "actors/activation.hpp"
 
+#include <algorithm>
+
 #include "actors/firing_jobs.hpp"
 #include "net/burst.hpp"
 
@@ -125,14 +127,27 @@ void Activation::finish() {
   if (caller_.load(std::memory_order_relaxed) == 1) parking_.notify_all();
 }
 
+void Activation::begins_on_lane(uint32_t node) {
+  std::lock_guard lock(mutex_);
+  on_lanes_.push_back(node);
+}
+
+void Activation::ends_on_lane(uint32_t node) {
+  std::lock_guard lock(mutex_);
+  on_lanes_.erase(std::find(on_lanes_.begin(), on_lanes_.end(), node));
+}
+
 std::vector<std::string> Activation::waiting_for() {
   std::vector<std::string> out;
   std::lock_guard lock(mutex_);
   for (auto& [i, firing] : async_) out.push_back(stage_.names_[i]);
   for (size_t e = 0; e < awaited_edges_.size(); ++e)
     if (awaited_edges_[e]) out.push_back(stage_.names_[stage_.receive_nodes_[e].second]);
+  for (uint32_t i : on_lanes_) out.push_back(stage_.names_[i] + " (running)");
   const uint32_t now = now_.load(std::memory_order_relaxed);
-  if (out.empty() && now < stage_.names_.size()) out.push_back(stage_.names_[now] + " (running)");
+  const bool owned = inbox_.load(std::memory_order_relaxed) != free_tag();
+  if ((owned || out.empty()) && now < stage_.names_.size())
+    out.push_back(stage_.names_[now] + " (running)");
   return out;
 }
 

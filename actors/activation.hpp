@@ -47,7 +47,8 @@ enum class NodeKind : uint8_t {
 
 // What the firing loop reads of a node: one cache line. Nodes are numbered in firing order.
 struct alignas(64) FiringNode {
-  void (*run)(KernelContext&) = nullptr;
+  // Once the kernel was replaced: KernelCall::run_newest().
+  std::atomic<void (*)(KernelContext&)> run{nullptr};
   const NodeView* view = nullptr;
   uint32_t in[4] = {};  // value slots read; past four, in[0] is an offset into the stage's table
   uint32_t to[4] = {};  // nodes counted down; past four, to[0] is an offset
@@ -182,6 +183,8 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void copy_in(uint32_t i, const Tensor& value);
 
   // Its life (activation.cpp).
+  void begins_on_lane(uint32_t node);
+  void ends_on_lane(uint32_t node);
   bool hand_in(std::unique_ptr<Arrival> arrival);  // true: nobody owned the step, and now we do
   void pass_on();
   void abandon();
@@ -222,10 +225,11 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   std::atomic<bool> stop_{false};
   std::atomic<uint32_t> now_{kNone};  // the node being fired, for the watchdog
   std::condition_variable parking_;   // where a caller sleeps, with mutex_
-  std::mutex mutex_;                  // guards the three below; taken after the stage's
+  std::mutex mutex_;                  // guards the four below; taken after the stage's
   StepResult stop_reason_;
   std::unordered_map<uint32_t, std::shared_ptr<AsyncFiring>> async_;  // by node
   std::vector<bool> awaited_edges_;                                   // as received_, negated
+  std::vector<uint32_t> on_lanes_;                                    // nodes that lanes run now
   // 1: a caller sleeps until there is work or an end. 2: it has been given the step.
   std::atomic<int> caller_{0};
   std::atomic<bool> ended_{false};

@@ -1,6 +1,7 @@
 // Implements the firing loop of actors/activation.hpp: takes ready nodes, fires them, and settles
 // what they leave behind.
 #include <algorithm>
+#include <optional>
 
 #include "actors/firing_jobs.hpp"
 #include "net/burst.hpp"
@@ -78,7 +79,7 @@ void Activation::drain(bool may_use_lanes) {
       continue;
     }
     bind(call_, node, memory_of(i, node, own));
-    node.run(call_.context);
+    node.run.load(std::memory_order_relaxed)(call_.context);
     settle(i, false);
   }
 }
@@ -131,35 +132,40 @@ void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_l
 void Activation::launch(uint32_t i, const FiringNode& node) {
   const int64_t wall = trace_begin();
   bind(call_, node, stage_.host_.device->memory());
+  call_.use(node.view->newest());
+  std::optional<WorkCount> work;
+  if (wall) work.emplace(call_);
   stage_.host_.device->launch(call_);
-  if (wall) stage_.trace("launch", i, wall, info_.run);
+  if (work) stage_.trace_kernel("launch", i, wall, info_.run, *work, &values_[node.out]);
   settle(i, false);
 }
 
 void Activation::observed_fire(uint32_t i, const FiringNode& node) {
+  bind(call_, node, memory_of(i, node, own_memory()));
+  std::optional<WorkCount> work;
+  if (armed_ns_) work.emplace(call_);
   const int64_t wall = trace_begin();
   const int64_t begin = tick_ns();
-  bind(call_, node, memory_of(i, node, own_memory()));
-  node.run(call_.context);
+  node.run.load(std::memory_order_relaxed)(call_.context);
   const int64_t took = tick_ns() - begin;
-  if (wall) stage_.trace("kernel", i, wall, info_.run);
+  if (work) stage_.trace_kernel("kernel", i, wall, info_.run, *work, &values_[node.out]);
   stage_.sampled(i, took);
   settle(i, false);
 }
 
 void Activation::start_async(uint32_t i, const FiringNode& node) {
+  const NodeView& view = node.view->newest();
   const uint32_t* in = input_slots(node);
   std::vector<Tensor> inputs;
   inputs.reserve(node.n_in);
   for (uint32_t p = 0; p < node.n_in; ++p) inputs.push_back(values_[in[p]]);
-  auto firing =
-      std::make_shared<AsyncFiring>(ActivationPtr{this}, i, node.view->node, std::move(inputs));
+  auto firing = std::make_shared<AsyncFiring>(ActivationPtr{this}, i, view.node, std::move(inputs));
   {
     std::lock_guard lock(mutex_);
     async_[i] = firing;
   }
   ++outstanding_;
-  const Failure started = failure_of([&] { node.view->kernel->start(firing); });
+  const Failure started = failure_of([&] { view.kernel->start(firing); });
   if (started.code != Errc::ok) firing->fail(started.code, started.text);
 }
 

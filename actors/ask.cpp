@@ -45,5 +45,6 @@ template void ask(const caf::actor&, const caf::actor&, Millis, InstallGraph, Th
 template void ask(const caf::actor&, const caf::actor&, Millis, InstallParts, Then<PartsInstalled>);
 template void ask(const caf::actor&, const caf::actor&, Millis, ConnectParts, Then<caf::unit_t>);
 template void ask(const caf::actor&, const caf::actor&, Millis, Uninstall, Then<EdgeCounts>);
+template void ask(const caf::actor&, const caf::actor&, Millis, Become, Then<Became>);
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 
 #include "actors/deadline.hpp"
 #include "actors/gate.hpp"
+#include "actors/handed_out.hpp"
 #include "actors/joined.hpp"
 #include "actors/survey.hpp"
 #include "devices/failure.hpp"
@@ -80,6 +81,7 @@ int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Out
     call.code = Errc::ok;
     call.error.clear();
     ensure = ensure_;
+    hand_out_graph();
     if (!ensure) install(call, later);
   }
   tell(later);
@@ -87,6 +89,15 @@ int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Out
     ensure(std::move(nodes),
            [this, id](Errc code, const std::string& text) { ensured(id, code, text); });
   return id;
+}
+
+void Calls::hand_out_graph() const {
+  const char* const path = graph_wanted();
+  if (!path) return;
+  std::string text = to_text(graph_);
+  for (const auto& [asked, id] : ids_) text += call_line(asked.first, asked.second);
+  if (const std::string error = hand_out(path, text); !error.empty())
+    process_.log()->warn("the graph could not be written: file={} error={}", path, error);
 }
 
 void Calls::check(const std::vector<Output>& fetches, const std::vector<Output>& feeds) const {
@@ -290,6 +301,7 @@ MasterOrders Calls::install_here(Call& call) {
   const Failure failure = failure_of([&] {  // kernels of the program's own ops may run in there
     call.local =
         Installation::make(session_, e.executable, call.prepared->graph, std::move(mine), process_);
+    for (const auto& [node, op] : replaced_) call.local->become(node, op);
   });
   if (failure.code != Errc::ok)
     return state_.install_failed(process_.task(), e.executable, failure.code, failure.text);

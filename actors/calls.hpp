@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,6 +86,14 @@ class Calls {
   void missing(const std::string& task, uint32_t executable);
   void retry();  // installs that failed by a passing evil; now and then
 
+  // The kernel of the node of that name is replaced by that of `op`, in the calls that are prepared
+  // and in later ones, here and in other processes, which know ops by name alone. Returns in how
+  // many stages it fires now. Throws: Error(invalid_argument) if it does not fit, or if `by_name`
+  // is false and the node runs elsewhere; Error with the code of what another process answered.
+  int64_t become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name);
+  // Those of that node in this process, one for each stage in which it fires.
+  std::vector<caf::actor> op_actors(const std::string& node) const;
+
   std::vector<PlacedNode> placement(int64_t call) const;
   std::vector<CutEdge> cut_edges(int64_t call) const;  // asks all processes; blocks
   std::string dot(int64_t call) const;
@@ -123,6 +132,8 @@ class Calls {
   void connect_there(const MasterOrder& order);
   void uninstall_there(const MasterOrder& order);
   void forget_local(Call& call, Later& later);
+  void hand_out_graph() const;
+  std::set<std::string> tasks_of_node(const std::string& node) const;
   void fail(Call& call, Errc code, const std::string& text, Later& later);
   std::shared_ptr<const LiveCall> make_live(const Call& call) const;
 
@@ -141,6 +152,7 @@ class Calls {
   int64_t versions_ = 0;
   std::map<std::pair<std::vector<Output>, std::vector<Output>>, int64_t> ids_;
   std::map<int64_t, Call> calls_;
+  std::map<std::string, std::shared_ptr<const Op>> replaced_;  // by node
   bool stopped_ = false;
 };
 

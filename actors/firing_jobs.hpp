@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,14 +93,19 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
     arrival->node = node_;
     const int64_t wall = a.trace_begin();
     const int64_t begin = a.observe_ ? tick_ns() : 0;
+    std::optional<WorkCount> work;
+    a.begins_on_lane(node_);
     const Failure result = failure_of([&] {
       KernelCall call;
       call.bind(*node.view, a.values_.data(), a.input_slots(node), node.n_in, &a.values_[node.out],
                 a.memory_of(node_, node, a.stage_.host_.device->memory()), a.info_, may_reuse_);
-      node.run(call.context);
+      if (wall) work.emplace(call);
+      node.run.load(std::memory_order_relaxed)(call.context);
     });
+    a.ends_on_lane(node_);
     if (a.observe_ && result.code == Errc::ok) a.stage_.sampled(node_, tick_ns() - begin);
-    if (wall) a.stage_.trace("kernel", node_, wall, a.info_.run);
+    if (work)
+      a.stage_.trace_kernel("kernel", node_, wall, a.info_.run, *work, &a.values_[node.out]);
     arrival->code = result.code;
     arrival->text = result.text;
     return a.hand_in(std::move(arrival));

@@ -39,6 +39,9 @@ class Installation : public std::enable_shared_from_this<Installation> {
            const std::vector<uint32_t>& keep, bool here, Done done);
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);
+  // The kernel of that node is replaced wherever it fires here; returns in how many stages. All or
+  // none. Throws: as Stage::replacement().
+  int64_t become(const std::string& node, const std::shared_ptr<const Op>& op);
 
   const std::vector<std::shared_ptr<Stage>>& stages() const { return stages_; }
   Resources* resources() const { return resources_.get(); }  // what its steps keep

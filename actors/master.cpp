@@ -146,6 +146,22 @@ std::vector<std::string> Master::devices() const {
   return out;
 }
 
+std::vector<RunUnderWay> Master::under_way(std::chrono::milliseconds at_least) {
+  std::vector<RunUnderWay> out;
+  for (Stall& run : runs_->under_way(at_least)) {
+    RunUnderWay one{run.run, run.seconds, {}};
+    for (const std::string& task : run.open) one.waits_for[task];
+    if (one.waits_for.count(process_.task()))
+      one.waits_for[process_.task()] = std::move(run.waits_for);
+    if (one.waits_for.size() > 1 || !one.waits_for.count(process_.task()))
+      for (auto& [task, lines] :
+           survey_waits(process_, asker_, agents(), {session_, run.executable, run.run}))
+        one.waits_for[task] = std::move(lines);
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 void Master::start_trace() { begin_trace(process_, asker_, agents()); }
 std::string Master::stop_trace() { return end_trace(process_, asker_, agents()); }
 

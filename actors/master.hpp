@@ -69,6 +69,13 @@ class Master : public MeshListener {
   std::vector<CutEdge> cut_edges(int64_t call) const { return calls_.cut_edges(call); }
   std::string dot(int64_t call) const { return calls_.dot(call); }
   std::string describe() const { return calls_.describe(); }
+  int64_t become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name) {
+    return calls_.become(node, op, by_name);
+  }
+
+  std::vector<caf::actor> op_actors(const std::string& node) const {
+    return calls_.op_actors(node);
+  }
 
   // Runs.
   RunResult run(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options) {
@@ -84,6 +91,7 @@ class Master : public MeshListener {
   uint64_t session() const { return session_; }
   Graph& graph() { return graph_; }
   Process& process() { return process_; }
+  std::vector<RunUnderWay> under_way(std::chrono::milliseconds at_least);
   void start_trace();
   std::string stop_trace();
   // Cancels all runs, waits until they and all visits have ended, and has the session's parts

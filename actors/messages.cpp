@@ -22,6 +22,8 @@ void add_control_messages(caf::actor_system_config& config) {
       .add_message_type<PartsInstalled>("PartsInstalled")
       .add_message_type<ConnectParts>("ConnectParts")
       .add_message_type<Uninstall>("Uninstall")
+      .add_message_type<Become>("Become")
+      .add_message_type<Became>("Became")
       .add_message_type<FindService>("FindService")
       .add_message_type<Describe>("Describe")
       .add_message_type<Description>("Description")

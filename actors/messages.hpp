@@ -60,6 +60,15 @@ struct Uninstall {
   uint64_t session = 0;
   int64_t executable = -1;
 };
+// master -> worker: from now on that node's kernel is that op's, in all executables of the session,
+// later ones included. Answered by Became.
+struct Become {
+  uint64_t session = 0;
+  std::string node, op;
+};
+struct Became {
+  int64_t stages = 0;  // in which it fires now
+};
 // anybody -> worker: the actor of that name in the process: a service of it ("shards",
 // "parameters"), or a device by its name.
 struct FindService {
@@ -137,6 +146,14 @@ auto inspect(I& f, ConnectParts& x) {
 template <class I>
 auto inspect(I& f, Uninstall& x) {
   return f(x.session, x.executable);
+}
+template <class I>
+auto inspect(I& f, Become& x) {
+  return f(x.session, x.node, x.op);
+}
+template <class I>
+auto inspect(I& f, Became& x) {
+  return f(x.stages);
 }
 template <class I>
 auto inspect(I& f, FindService& x) {

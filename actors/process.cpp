@@ -15,6 +15,7 @@
 #include "actors/worker.hpp"
 #include "devices/lanes.hpp"
 #include "net/caf_bridge.hpp"
+#include "net/own_ops.hpp"
 #include "troupe/device_name.hpp"
 
 namespace troupe {
@@ -94,9 +95,17 @@ void want_threads(int lanes) {
 // several places.
 class IdleLane final : public caf::resumable, public caf::ref_counted {
  public:
-  explicit IdleLane(std::weak_ptr<Lanes> lanes) : lanes_(std::move(lanes)) {}
+  IdleLane(std::weak_ptr<Lanes> lanes, std::shared_ptr<Tracer> tracer)
+      : lanes_(std::move(lanes)), tracer_(std::move(tracer)) {}
   resume_result resume(caf::execution_unit*, size_t) override {
-    if (const auto lanes = lanes_.lock()) lanes->help();
+    const auto lanes = lanes_.lock();
+    if (!lanes) return awaiting_message;
+    const int64_t begin = tracer_->on() ? Tracer::now_ns() : 0;
+    lanes->help();
+    if (!begin) return awaiting_message;
+    const int64_t end = Tracer::now_ns();
+    if (end - begin >= kJobSeenNs)  // else it came too late
+      tracer_->record({"job", "jobs of a kernel on another thread", begin, end});
     return awaiting_message;
   }
   subtype_t subtype() const override { return function_object; }
@@ -104,7 +113,9 @@ class IdleLane final : public caf::resumable, public caf::ref_counted {
   void intrusive_ptr_release_impl() override { deref(); }
 
  private:
+  static constexpr int64_t kJobSeenNs = 2'000;
   const std::weak_ptr<Lanes> lanes_;  // a helper may come when the process has gone
+  const std::shared_ptr<Tracer> tracer_;
 };
 
 std::shared_ptr<const Registry> ops_of(const ProcessOptions& options) {
@@ -140,7 +151,7 @@ Process::Process(std::string task, ProcessOptions options)
       lanes_(lanes_of(options)),
       passes_(options.passes),
       log_(make_log(options, task_)),
-      tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
+      tracer_(std::make_shared<Tracer>(task_, static_cast<int64_t>(incarnation_ & 0xffffff))),
       config_(std::make_unique<Config>(lanes_)) {
   config_->load<LaneScheduler>();
   make_devices(options);
@@ -158,7 +169,7 @@ Process::Process(std::string task, ProcessOptions options, caf::actor_system& sy
       lanes_(lanes_of(options)),
       passes_(options.passes),
       log_(make_log(options, task_)),
-      tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
+      tracer_(std::make_shared<Tracer>(task_, static_cast<int64_t>(incarnation_ & 0xffffff))),
       system_(&system) {
   make_devices(options);
   doors_ = std::make_unique<Doors>();
@@ -173,7 +184,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
       lanes_(lanes_of(options)),
       passes_(options.passes),
       log_(make_log(options, task_)),
-      tracer_(task_, static_cast<int64_t>(incarnation_ & 0xffffff)),
+      tracer_(std::make_shared<Tracer>(task_, static_cast<int64_t>(incarnation_ & 0xffffff))),
       net_(std::move(seams.net)),
       system_rng_(std::make_unique<SystemRng>()),
       config_(std::make_unique<Config>(lanes_)),
@@ -205,6 +216,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   mesh.listen = cluster.listen;
   mesh.seeds = cluster.seeds;
   mesh.fingerprint = ops_->fingerprint();
+  mesh.ops = own_ops(*ops_);
   mesh.insecure = cluster.insecure;
   mesh.log = log_;
   mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) {
@@ -230,7 +242,7 @@ void Process::make_op_lanes() {
       system->scheduler().enqueue(asked->helper.get());
     }
   });
-  asked->helper = caf::make_counted<IdleLane>(op_lanes_);
+  asked->helper = caf::make_counted<IdleLane>(op_lanes_, tracer_);
 }
 
 void Process::make_actors() {

@@ -80,7 +80,7 @@ class Process {
   int lanes() const { return lanes_; }
   Lanes& op_lanes() const { return *op_lanes_; }
   bool passes() const { return passes_; }  // ProcessOptions::passes
-  Tracer& tracer() { return tracer_; }
+  Tracer& tracer() { return *tracer_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }
   ProcessServices& services() { return *services_; }
   ResourceTable& resources() { return resources_; }
@@ -115,7 +115,7 @@ class Process {
   std::shared_ptr<Lanes> op_lanes_;
   const bool passes_;
   std::shared_ptr<spdlog::logger> log_;
-  Tracer tracer_;
+  const std::shared_ptr<Tracer> tracer_;  // a helper that comes late may look at it
   // In this order they are made, and in the reverse one they go.
   std::unique_ptr<NetThread> net_;
   std::unique_ptr<Rng> system_rng_;

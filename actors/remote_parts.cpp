@@ -71,6 +71,14 @@ void RemoteParts::install(const Members::Present& member, const ExecutableState&
             failed(code, text);
         });
   };
+  std::map<std::string, std::string> replaced;
+  {
+    std::lock_guard lock(mutex_);
+    replaced = replaced_;
+  }
+  // They arrive before the parts. If one does not fit there, the parts have kernels of their own.
+  for (const auto& [node, op] : replaced)
+    become(member, node, op, [](Errc, const std::string&, const Became&) {});
   InstallGraph whole{session_, executable.call, version,
                      not_sent_yet(member, executable.call, version, graph)};
   if (whole.bytes.empty()) {
@@ -84,6 +92,16 @@ void RemoteParts::install(const Members::Present& member, const ExecutableState&
                      else
                        failed(code, text);
                    });
+}
+
+void RemoteParts::remember(const std::string& node, const std::string& op) {
+  std::lock_guard lock(mutex_);
+  replaced_[node] = op;
+}
+
+void RemoteParts::become(const Members::Present& member, const std::string& node,
+                         const std::string& op, Replaced done) {
+  ask<Became>(asker_, member.agent, kAgentTimeout, Become{session_, node, op}, std::move(done));
 }
 
 void RemoteParts::connect(const Members::Present& member, const ExecutableState& executable,

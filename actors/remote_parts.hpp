@@ -30,6 +30,11 @@ class RemoteParts {
   // `graph`: of that version, of the executable's call.
   void install(const Members::Present& member, const ExecutableState& executable,
                const Graph& graph, int64_t version, const std::string& client_device, Done done);
+  // In this process's parts of the session, now and whenever it installs any.
+  using Replaced = std::function<void(Errc, const std::string& text, const Became&)>;
+  void become(const Members::Present& member, const std::string& node, const std::string& op,
+              Replaced done);
+  void remember(const std::string& node, const std::string& op);  // for those that install later
   void connect(const Members::Present& member, const ExecutableState& executable, Done done);
   // The executable, or all of the session for -1. `done` gets what it has sent.
   using Counted = std::function<void(Errc, const std::string& text, const EdgeCounts&)>;
@@ -41,7 +46,8 @@ class RemoteParts {
 
   const caf::actor& asker_;
   const uint64_t session_;
-  std::mutex mutex_;  // guards the next
+  std::mutex mutex_;                             // guards the next two
+  std::map<std::string, std::string> replaced_;  // node -> op
   // Task, incarnation -> call -> version.
   std::map<std::pair<std::string, uint64_t>, std::map<int64_t, int64_t>> sent_;
 };

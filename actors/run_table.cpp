@@ -77,11 +77,37 @@ std::optional<Stall> RunTable::Fired::look(Time now, const std::string& task) {
   if (reported) return std::nullopt;
   if (now - *seen < kStallReport) return std::nullopt;
   reported = true;
-  return Stall{step->info().run,
-               step->stage().executable(),
-               std::chrono::duration<double>(now - *seen).count(),
-               {task},
-               step->waiting_for()};
+  return now_at(now, task);
+}
+
+Stall RunTable::Fired::now_at(Time now, const std::string& task) const {
+  return {step->info().run,
+          step->stage().executable(),
+          seen ? std::chrono::duration<double>(now - *seen).count() : 0,
+          {task},
+          step->waiting_for()};
+}
+
+Stall RunTable::now_at(Time t, const Run& run) {
+  return {run.id,
+          run.live->executable,
+          std::chrono::duration<double>(t - run.started).count(),
+          {run.open.begin(), run.open.end()},
+          run.live->local->waiting_for(run.id)};
+}
+
+std::vector<Stall> RunTable::under_way(std::chrono::milliseconds at_least) {
+  const Time t = now();
+  std::vector<Stall> out;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, run] : runs_)
+    if (t - run->started >= at_least) out.push_back(now_at(t, *run));
+  for (Fired* fired : fired_) {
+    std::lock_guard step(fired->mutex);
+    if (fired->step && (at_least.count() <= 0 || (fired->seen && t - *fired->seen >= at_least)))
+      out.push_back(fired->now_at(t, process_.task()));
+  }
+  return out;
 }
 
 class RunTable::Firing {
@@ -437,11 +463,7 @@ std::vector<Stall> RunTable::tick() {
           if (task != process_.task()) silent.emplace_back(id, task);
       if (!run->reported && t - run->started >= kStallReport) {
         run->reported = true;
-        stalls.push_back({id,
-                          run->live->executable,
-                          std::chrono::duration<double>(t - run->started).count(),
-                          {run->open.begin(), run->open.end()},
-                          run->live->local->waiting_for(id)});
+        stalls.push_back(now_at(t, *run));
       }
     }
     for (Fired* fired : fired_)

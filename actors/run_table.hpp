@@ -49,6 +49,8 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   void member_down(const std::string& task, const std::string& reason);
   // Looks at deadlines. Returns the runs that have not got on for kStallReport, once each.
   std::vector<Stall> tick();
+  // The runs that began at least so long ago, and what they wait for in this process. Any thread.
+  std::vector<Stall> under_way(std::chrono::milliseconds at_least);
   // Every run under way ends with this reason.
   void cancel_all(Errc code, const std::string& text);
   // No run begins any more; those under way are cancelled. Returns when all have ended: parts in
@@ -82,6 +84,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
     bool reported = false;
     std::chrono::milliseconds timeout{0};
     void interrupt(Errc code, const std::string& text);
+    Stall now_at(Time now, const std::string& task) const;  // requires mutex; a step under way
     std::optional<Stall> look(Time now,
                               const std::string& task);  // of tick(): once, when it is due
   };
@@ -100,6 +103,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   void abort(const RunPtr& run, Errc code, const std::string& text);
   int64_t next_step_of(const PreparedCall& call, int64_t step);
   std::string late_text(int64_t call) const;
+  static Stall now_at(Time t, const Run& run);  // requires mutex_
 
   Process& process_;
   Calls& calls_;

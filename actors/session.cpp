@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "actors/handed_out.hpp"
 #include "actors/joined.hpp"
+#include "actors/replacement.hpp"
 #include "actors/session_state.hpp"
 #include "troupe/caf.hpp"
 
@@ -86,12 +88,26 @@ void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options
   master->start(state_->call, feeds, options, std::move(done));
 }
 
+namespace {
+
+// Ends the trace; whoever watches the program gets it, too.
+std::string handed_out(Master& master) {
+  std::string text = master.stop_trace();
+  if (const char* const path = trace_wanted())
+    if (const std::string error = hand_out(path, text); !error.empty())
+      master.process().log()->warn("the trace could not be written: file={} error={}", path, error);
+  return text;
+}
+
+}  // namespace
+
 void SessionState::close() {
   if (gate && gate->visited_by_me())
     throw Error(Errc::invalid_argument,
                 "a session is closed from within one of its own calls, as a callback of train(); "
                 "throw there to end the training, and close the session when it has returned");
   std::lock_guard one(closing);
+  if (master && process->tracer().on() && trace_wanted()) handed_out(*master);
   if (gate) gate->shut();
   if (parameters) parameters->end();
   if (master) master->stop();
@@ -154,6 +170,7 @@ Session SessionState::local(Graph& graph, ProcessOptions options, caf::actor_sys
       std::make_unique<Master>(*state->process, graph, draw_session(state->process->incarnation()));
   state->gate = state->master->gate();
   state->parameters = make_parameter_owner(*state->master, {.shards = shards});
+  if (trace_wanted()) state->master->start_trace();
   return Session(std::move(state));
 }
 
@@ -191,6 +208,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   await_cluster(*state->master, address, seeds, options);
   state->parameters = make_parameter_owner(
       *state->master, {.container = options.container, .slots = options.slots, .shards = shards});
+  if (trace_wanted()) state->master->start_trace();
   return Session(std::move(state));
 }
 
@@ -244,8 +262,38 @@ std::vector<DeviceState> Session::device_states() const {
   return out;
 }
 
+std::vector<RunUnderWay> Session::under_way(std::chrono::milliseconds at_least) const {
+  return state_->open()->under_way(at_least);
+}
+
+namespace {
+
+// Throws: Error(invalid_argument) with the nearest name.
+const Node& node_of(const Graph& graph, const std::string& name) {
+  return graph.node(graph.output(name).node);
+}
+
+}  // namespace
+
+int64_t Session::become(const std::string& node, const std::string& op) {
+  const Visit master = state_->open();
+  const auto ops = master->graph().shared_registry();
+  const std::shared_ptr<const Op> new_op(ops, &ops->get(op));
+  check_replacement(node_of(master->graph(), node), *new_op);
+  return master->become(node, new_op, /*by_name=*/true);
+}
+
+int64_t Session::become(const std::string& node, const Kernel& kernel) {
+  const Visit master = state_->open();
+  return master->become(node, op_with_kernel(node_of(master->graph(), node), kernel),
+                        /*by_name=*/false);
+}
+
 void Session::start_trace() { state_->open()->start_trace(); }
-std::string Session::stop_trace() { return state_->open()->stop_trace(); }
+std::string Session::stop_trace() {
+  const Visit master = state_->open();
+  return handed_out(*state_->master);
+}
 std::string Session::describe() const { return state_->open()->describe(); }
 void Session::close() { state_->close(); }
 

@@ -86,13 +86,13 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.armed_ns_ = host_.tracer && host_.tracer->on() ? Tracer::now_ns() : 0;
   a.observe_ = (host_.lanes > 1 && count % kSampleEvery == 1) || a.armed_ns_;
   running_.fetch_add(1, std::memory_order_relaxed);
-  a.registered_ = waits();
   if (!loops_.empty()) {
     for (LoopState& loop : a.loops_) loop = {};
     for (size_t l = 0; l < loops_.size(); ++l) a.loops_[l].acks.assign(loops_[l].acks.size(), 0);
     for (auto& values : a.saved_) values.clear();
     a.early_.clear();
   }
+  a.registered_ = waits() || a.on_end_;  // else its caller holds it, and can interrupt it
   if (a.registered_) {
     a.received_.assign(receive_nodes_.size(), false);
     for (size_t e = 0; e < receive_loops_.size(); ++e)
@@ -247,14 +247,27 @@ std::map<int32_t, EdgeCount> Stage::edge_counts() const {
   return out;
 }
 
-void Stage::trace(const char* category, uint32_t i, int64_t begin_ns, int64_t run, int64_t bytes) {
+void Stage::trace(const char* category, uint32_t i, int64_t begin_ns, int64_t run, int64_t bytes,
+                  int64_t flops) {
   if (!host_.tracer || !host_.tracer->on()) return;
+  const NodeView* view = nodes_[i].view;
+  const int64_t now = Tracer::now_ns();
   host_.tracer->record({.category = category,
                         .name = names_[i],
                         .begin_ns = begin_ns,
-                        .end_ns = Tracer::now_ns(),
+                        .end_ns = now,
                         .run = run,
-                        .bytes = bytes});
+                        .bytes = bytes,
+                        .op = view ? view->node->op->name : "",
+                        .flops = flops});
+  if (host_.tracer->wants_memory(now))
+    host_.tracer->record_memory(device(), host_.device->memory().stats());
+}
+
+void Stage::trace_kernel(const char* category, uint32_t i, int64_t begin_ns, int64_t run,
+                         const WorkCount& work, const Tensor* outputs) {
+  const KernelWork done = work.after(outputs);
+  trace(category, i, begin_ns, run, done.bytes, done.flops);
 }
 
 void Stage::schedule(const ActivationPtr& step) {

@@ -22,8 +22,10 @@
 
 #include "actors/activation.hpp"
 #include "actors/early_values.hpp"
+#include "actors/replacement.hpp"
 #include "actors/trace.hpp"
 #include "devices/device.hpp"
+#include "devices/work.hpp"
 #include "net/messages.hpp"
 #include "placement/partition.hpp"
 
@@ -89,10 +91,16 @@ class Stage : public std::enable_shared_from_this<Stage> {
   // schedules.
   void deliver(Deliver message);
   // Ends `run` here with that reason, now or as soon as it is armed; does nothing once it has
-  // ended. A step that waits for nobody (no receives, no async kernels) just runs to its end. Any
-  // thread.
+  // ended. A step that its caller holds and that waits for nobody (no receives, no async kernels)
+  // is interrupted by its caller. Any thread.
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);
+  // What takes the place of the kernel of the node of that name; null if it does not fire here. Any
+  // thread. Throws: Error(invalid_argument) if `op` does not fit (actors/replacement.hpp).
+  std::unique_ptr<Replacement> replacement(const std::string& node,
+                                           const std::shared_ptr<const Op>& op) const;
+  // Steps that begin from now on fire it, and those that run may. Any thread.
+  void become(std::unique_ptr<Replacement> replacement);
   // An op actor was killed: its code is made anew from the node; no step notices.
   void restart_op(uint32_t firing_index, const std::string& reason);
 
@@ -162,8 +170,11 @@ class Stage : public std::enable_shared_from_this<Stage> {
   void sampled(uint32_t node, int64_t took_ns);  // a kernel was timed
   std::string place_of(uint32_t node) const;     // "node fc1/MatMul on /job:..."
   // A span from `begin_ns` until now, if the tracer is still on.
-  void trace(const char* category, uint32_t node, int64_t begin_ns, int64_t run,
-             int64_t bytes = -1);
+  void trace(const char* category, uint32_t node, int64_t begin_ns, int64_t run, int64_t bytes = -1,
+             int64_t flops = -1);
+  // The same of a kernel that has run, with its op and work; `outputs` are its value slots.
+  void trace_kernel(const char* category, uint32_t node, int64_t begin_ns, int64_t run,
+                    const WorkCount& work, const Tensor* outputs);
 
   const uint64_t session_;
   const uint32_t executable_;
@@ -211,6 +222,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<int64_t> ended_ =
       std::vector<int64_t>(kEndedMemory, -1);  // run % kEndedMemory -> run
   std::vector<ActivationPtr> idle_;
+  std::vector<std::unique_ptr<Replacement>> replacements_;  // all there ever were
 };
 
 }  // namespace troupe

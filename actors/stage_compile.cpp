@@ -273,7 +273,7 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
         views_[i] = NodeView::make(graph_node, *host_.device->kernel_for(graph_node));
         views_[i].lanes = host_.op_lanes;
         node.view = &views_[i];
-        node.run = views_[i].kernel->run;
+        node.run.store(views_[i].kernel->run, std::memory_order_relaxed);
         TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ",
                      graph_node.outputs.size(), " outputs");
         node.n_out = static_cast<uint16_t>(graph_node.outputs.size());

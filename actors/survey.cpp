@@ -119,6 +119,17 @@ std::map<int32_t, EdgeCount> survey_edges(Process& process, const caf::actor& as
   return out;
 }
 
+std::map<std::string, std::vector<std::string>> survey_waits(Process& process,
+                                                             const caf::actor& asker,
+                                                             const Agents& agents,
+                                                             const AskWaits& question) {
+  std::map<std::string, std::vector<std::string>> out;
+  for (auto& [task, waits] :
+       ask_all<Waits>(process, asker, agents, "waits", asking<Waits>(question)))
+    out[task] = std::move(waits.lines);
+  return out;
+}
+
 void begin_trace(Process& process, const caf::actor& asker, const Agents& agents) {
   process.tracer().start();
   ask_all<TraceEvents>(process, asker, agents, "trace", asking<TraceEvents>(SetTracing{true, 0}));

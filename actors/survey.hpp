@@ -39,6 +39,11 @@ std::map<int32_t, EdgeCount> survey_edges(Process& process, const caf::actor& as
                                           const Agents& agents, uint64_t session,
                                           uint32_t executable);
 // Makes every process record, and returns when all do.
+// What a run waits for in the other processes, by task.
+std::map<std::string, std::vector<std::string>> survey_waits(Process& process,
+                                                             const caf::actor& asker,
+                                                             const Agents& agents,
+                                                             const AskWaits& question);
 void begin_trace(Process& process, const caf::actor& asker, const Agents& agents);
 // Ends that and returns one Chrome trace, without the events of a process that is left out. Its
 // times count from the moment this process began to record; clocks of other hosts are corrected by

@@ -45,7 +45,7 @@ std::string microseconds(int64_t ns) {
 }
 
 bool on_thread(const char* category) {
-  for (const char* c : {"kernel", "launch", "send", "update"})
+  for (const char* c : {"kernel", "job", "launch", "send", "update"})
     if (std::strcmp(category, c) == 0) return true;
   return false;
 }
@@ -61,6 +61,8 @@ int64_t Tracer::now_ns() {
 void Tracer::start() {
   std::lock_guard lock(mutex_);
   spans_.clear();
+  memory_.clear();
+  memory_due_ns_.store(0, std::memory_order_relaxed);
   dropped_ = 0;
   started_ns_.store(now_ns(), std::memory_order_relaxed);
   on_.store(true, std::memory_order_relaxed);
@@ -77,12 +79,23 @@ void Tracer::record(TraceSpan span) {
   spans_.push_back({std::move(span), thread});
 }
 
+void Tracer::record_memory(const std::string& device, const MemoryStats& now) {
+  if (!on()) return;
+  const int64_t at = now_ns();
+  memory_due_ns_.store(at + kSampleNs, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  if (memory_.size() >= kSpansMax) return;
+  memory_.push_back({device, at, now.used_bytes, now.reserved_bytes});
+}
+
 std::string Tracer::take(int64_t origin_ns) {
   std::vector<Recorded> spans;
+  std::vector<MemorySample> memory;
   int64_t dropped = 0;
   {
     std::lock_guard lock(mutex_);
     spans.swap(spans_);
+    memory.swap(memory_);
     std::swap(dropped, dropped_);
   }
   const std::string pid = ",\"pid\":" + std::to_string(pid_);
@@ -95,7 +108,9 @@ std::string Tracer::take(int64_t origin_ns) {
                              "\",\"name\":" + quoted(span.name) + pid +
                              ",\"tid\":" + std::to_string(thread);
     std::string args = ",\"args\":{\"run\":" + std::to_string(span.run);
+    if (!span.op.empty()) args += ",\"op\":" + quoted(span.op);
     if (span.bytes >= 0) args += ",\"bytes\":" + std::to_string(span.bytes);
+    if (span.flops >= 0) args += ",\"flops\":" + std::to_string(span.flops);
     args += "}";
     if (on_thread(span.category)) {
       out += detail::concat(",\n{\"ph\":\"X", head, ",\"ts\":", microseconds(begin),
@@ -106,6 +121,11 @@ std::string Tracer::take(int64_t origin_ns) {
     out += detail::concat(",\n{\"ph\":\"b", mine, ",\"ts\":", microseconds(begin), args, "}");
     out += detail::concat(",\n{\"ph\":\"e", mine, ",\"ts\":", microseconds(end), "}");
   }
+  for (const MemorySample& m : memory)
+    out += detail::concat(
+        ",\n{\"ph\":\"C\",\"cat\":\"memory\",\"name\":", quoted("memory of " + m.device), pid,
+        ",\"ts\":", microseconds(m.at_ns - origin_ns), ",\"args\":{\"used\":", m.used_bytes,
+        ",\"reserved\":", m.reserved_bytes, "}}");
   if (dropped > 0)
     out += ",\n{\"ph\":\"M\",\"name\":\"process_labels\"" + pid + ",\"args\":{\"labels\":\"" +
            std::to_string(dropped) + " later events not kept\"}}";

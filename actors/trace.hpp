@@ -9,19 +9,23 @@
 #include <string>
 #include <vector>
 
+#include "devices/memory.hpp"
+
 namespace troupe {
 
 // Something that took time. What a thread did is a bar on the thread's row; what was waited for
 // overlaps with other things and has a row of its own.
 struct TraceSpan {
-  // A thread's: kernel, launch (a kernel handed to a device's queue), send, update (a shard's).
-  // Waited for: wait (a kernel that finishes later), copy (to the host, before a send), receive,
-  // pull, push, step (a whole run).
+  // A thread's: kernel, job (a part of another thread's kernel), launch (a kernel handed to a
+  // device's queue), send, update (a shard's). Waited for: wait (a kernel that finishes later),
+  // copy (to the host, before a send), receive, pull, push, step (a whole run).
   const char* category = "";
   std::string name;
   int64_t begin_ns = 0, end_ns = 0;  // Tracer::now_ns()
   int64_t run = -1;                  // of the session; -1: not known here
-  int64_t bytes = -1;                // that moved; -1: none
+  int64_t bytes = -1;                // that moved, or that a kernel reads and writes; -1: none
+  std::string op = {};               // of a kernel
+  int64_t flops = -1;                // of a kernel; -1: not known
 };
 
 class Tracer {
@@ -38,11 +42,18 @@ class Tracer {
 
   // Any thread; nothing happens while the tracer is off.
   void record(TraceSpan span);
+  // What a memory has in use now: a line over time. Asked for when wants_memory() says so, which is
+  // every kSampleNs.
+  void record_memory(const std::string& device, const MemoryStats& now);
+  bool wants_memory(int64_t at_ns) const {
+    return at_ns >= memory_due_ns_.load(std::memory_order_relaxed);
+  }
   // All spans so far as comma-separated JSON objects; forgets them. `origin_ns`: what this host's
   // clock shows at the beginning of the common time line.
   std::string take(int64_t origin_ns);
 
  private:
+  static constexpr int64_t kSampleNs = 100'000;
   static constexpr size_t kSpansMax = 200'000;  // about 40 MB; later ones are counted, not kept
   struct Recorded {
     TraceSpan span;
@@ -52,9 +63,15 @@ class Tracer {
   const int64_t pid_;
   std::atomic<bool> on_{false};
   std::atomic<int64_t> started_ns_{0};
+  std::atomic<int64_t> memory_due_ns_{0};
   std::mutex mutex_;  // guards the rest
   std::vector<Recorded> spans_;
   int64_t dropped_ = 0;
+  struct MemorySample {
+    std::string device;
+    int64_t at_ns, used_bytes, reserved_bytes;
+  };
+  std::vector<MemorySample> memory_;
 };
 
 // The events of several processes as one Chrome trace file.

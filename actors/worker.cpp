@@ -25,6 +25,7 @@ struct WorkerState {
     };
     std::map<int64_t, CallVersion> graphs;  // by call
     std::map<uint32_t, std::shared_ptr<Installation>> installations;
+    std::map<std::string, std::shared_ptr<const Op>> replaced;  // by node
     // A step that runs keeps what it runs in: it is told to end.
     ~SessionParts() {
       for (auto& [id, installation] : installations)
@@ -36,6 +37,7 @@ struct WorkerState {
   void install_graph(const InstallGraph& m);
   PartsInstalled install(const InstallParts& m);
   void connect(const ConnectParts& m);
+  Became become(const Become& m);
   std::map<int32_t, EdgeCount> uninstall(const Uninstall& m);
   Installation* find(uint64_t session, uint32_t executable) const;  // nullptr if it is not here
   void start(const StartStep& m, const caf::actor& master);
@@ -70,6 +72,7 @@ PartsInstalled WorkerState::install(const InstallParts& m) {
   for (Partition& p : partition(*graph, fetches, feeds, placement, m.client_device))
     if (process->device(p.device)) mine.push_back(std::move(p));
   auto installation = Installation::make(m.session, m.executable, graph, std::move(mine), *process);
+  for (const auto& [node, op] : parts.replaced) installation->become(node, op);
   PartsInstalled out;
   for (const auto& [edge, actor] : installation->receivers()) {
     out.edges.push_back(edge);
@@ -91,6 +94,17 @@ void WorkerState::connect(const ConnectParts& m) {
                   m.edges[i]);
     installation->connect(m.edges[i], receiver);
   }
+}
+
+Became WorkerState::become(const Become& m) {
+  const auto ops = process->ops();
+  const std::shared_ptr<const Op> op(ops, &ops->get(m.op));
+  SessionParts& parts = sessions[m.session];
+  Became out;
+  for (const auto& [id, installation] : parts.installations)
+    out.stages += installation->become(m.node, op);
+  parts.replaced[m.node] = op;
+  return out;
 }
 
 Installation* WorkerState::find(uint64_t session, uint32_t executable) const {
@@ -194,6 +208,7 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
           return caf::unit;
         });
       },
+      [self](const Become& m) { return answer([&] { return self->state.become(m); }); },
       [self](const Uninstall& m) { return to_message(self->state.uninstall(m)); },
       [self](const CountEdges& m) {
         const Installation* installation = self->state.find(m.session, m.executable);

@@ -21,9 +21,11 @@
 
 #include "apps/console_log.hpp"
 #include "apps/folder_claim.hpp"
+#include "apps/plugins.hpp"
 #include "apps/train_digits/network.hpp"
 #include "apps/train_digits/report.hpp"
 #include "troupe/cluster.hpp"
+#include "troupe/own_op.hpp"
 
 namespace options = boost::program_options;
 using namespace troupe;
@@ -276,7 +278,7 @@ bool verify(const Setting& s, const Batches& batches, const ProcessOptions& proc
             const std::string& expected) {
   std::printf("the same synchronous training, undisturbed, in one process: ");
   std::fflush(stdout);
-  Graph graph;
+  Graph graph(process.ops);
   const Network net = build(graph, s, batches, 0);
   Session session = Session::local(graph, process);
   const TrainResult result = train(session, net.towers, train_options(s, Aggregation::sync));
@@ -304,12 +306,13 @@ int run(const options::variables_map& given) {
   const FolderClaim claim(out, "--out");
   say_when_stopped(out);
   ProcessOptions process;
+  process.ops = ops_with_plugins(plugins_for(given));
   process.log = console_log(given["log-format"].as<std::string>(), "train_digits");
   process.log_level = log_level(given["log-level"].as<std::string>());
   const LogSink say = console_voice(given["log-format"].as<std::string>(), "train_digits");
 
   const Batches batches(s.train, {.batch_size = s.batch, .slots = kTowers, .seed = kSeed});
-  Graph graph;
+  Graph graph(process.ops);
   const Network net = build(graph, s, batches, cluster.workers);
   std::printf(
       "data: %s, %lld training, %lld validation and %lld test images; %d towers, batch %lld each, "
@@ -320,6 +323,9 @@ int run(const options::variables_map& given) {
 
   std::vector<std::pair<Aggregation, Outcome>> results;
   std::string trace, picture;
+  const std::filesystem::path trace_file =
+      given.count("trace") ? std::filesystem::path(given["trace"].as<std::string>())
+                           : out / "trace.json";
   for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
     Session session = cluster.open(graph, process);
     TrainOptions what = train_options(s, rule);
@@ -344,7 +350,7 @@ int run(const options::variables_map& given) {
     picture = write_extra(out / "graph.dot", session.dot(whole), say);
     const std::string& events = results.back().second.trace;
     trace = events.empty() ? "none, as there was no step left to train"
-                           : write_extra(out / "trace.json", events, say);
+                           : write_extra(trace_file, events, say);
     print_tables(session, whole, steps);
   }
   print_results(results);
@@ -376,12 +382,17 @@ options::options_description all_options() {
       "file that says where the nodes of a cluster listen, to train there")(
       "cluster", options::value<std::string>(), "name of that cluster (default: troupe)")(
       "wait", options::value<int>()->default_value(60), "seconds until its nodes must be there")(
+      "plugin", options::value<std::vector<std::string>>()->composing(),
+      "shared library with ops that the cluster has, too; may be given again")(
       "kill", options::value<std::string>(),
       "worker or ps: kill -9 that process half way, in each half")(
       "verify", "compare the synchronous weights with a run in one process")(
       "resume", "go on from the newest checkpoints in --out")(
       "out", options::value<std::string>()->default_value("out/demo"),
-      "folder for checkpoints, trace and graph")(
+      "folder for checkpoints, trace and graph")("trace", options::value<std::string>(),
+                                                 "file for the trace of a step of each tower, "
+                                                 "which troupe trace reads (default: trace.json in "
+                                                 "--out)")(
       "log-format", options::value<std::string>()->default_value("text"), "text or json")(
       "log-level", options::value<std::string>()->default_value("warn"),
       "trace, debug, info, warn or error")("help", "print this");

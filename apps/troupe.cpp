@@ -1,6 +1,8 @@
 // troupe: looks at the library and at the machine.
 //
 //   troupe ops [TEXT]    a table of all ops, or of those with TEXT in their name
+//   troupe graph FILE    a graph as text, DOT or SVG; with --passes what the passes do
+//   troupe trace FILE    where the time of a traced run went
 //   troupe doctor        what this machine is, and what will be used of it
 //
 // Its verbs stand in apps/troupe/; here mistakes become exit codes.
@@ -14,8 +16,13 @@ namespace {
 constexpr int kExitUsage = 64;
 
 void usage(std::ostream& out) {
-  out << "usage: troupe ops [TEXT]   a table of all ops, or of those with TEXT in their name\n"
-         "       troupe doctor       what this machine is, and what will be used of it\n";
+  out << "usage: troupe ops [TEXT]     a table of all ops, or of those with TEXT in their name\n"
+         "       troupe graph FILE     a graph as text, DOT or SVG; with --passes what the passes "
+         "do\n"
+         "       troupe trace FILE     where the time of a traced run went, by op, node and step\n"
+         "       troupe doctor         what this machine is, and what will be used of it\n"
+         "       troupe VERB --help    the options; graph and trace also take -- PROGRAM "
+         "[ARGS...]\n";
 }
 
 }  // namespace
@@ -29,11 +36,13 @@ int main(int argc, char** argv) {
       if (!std::cout) throw troupe::Error(troupe::Errc::io, "standard output cannot be written to");
       return code;
     };
-    if (verb == "help" || verb == "--help" || (!arguments.empty() && arguments[0] == "--help")) {
+    if (verb == "help" || verb == "--help") {
       usage(std::cout);
       return flushed(0);
     }
     if (verb == "ops") return flushed(ops(arguments));
+    if (verb == "graph") return flushed(graph(arguments));
+    if (verb == "trace") return flushed(trace(arguments));
     if (verb == "doctor") return flushed(doctor(arguments));
     if (!verb.empty()) std::cerr << "troupe: unknown verb \"" << verb << "\"\n";
     usage(std::cerr);

@@ -82,6 +82,13 @@ std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& 
   return outputs;
 }
 
+void KernelCall::run_newest(KernelContext& context) {
+  const NodeView& view = context.view_->newest();
+  context.view_ = &view;
+  context.state_ = view.state.get();
+  view.kernel->run(context);
+}
+
 Tensor& KernelContext::make_output(int i) {
   if (i == 0 && view_->like.dtype() != DType::none) [[likely]]
     return outputs_[0].become(memory_->allocate(view_->bytes), view_->like);
@@ -115,6 +122,11 @@ Tensor& KernelContext::output(int i, const Shape& shape) {
   const NodeView::Out& out = view_->outputs[static_cast<size_t>(i)];
   TROUPE_CHECK(shape.is_known() && out.shape.accepts(shape), "the kernel of ", describe(node()),
                " wants output ", i, " of shape ", shape, ", but the graph says ", out.shape);
+  if (const Op& op = *view_->node->op; !out.known && !op.value_shapes && op.infer_shapes) {
+    const Shape inferred = op.infer_shapes(actual_types(*this)).at(static_cast<size_t>(i));
+    TROUPE_CHECK(inferred.accepts(shape), "the kernel of ", describe(node()), " wants output ", i,
+                 " of shape ", shape, ", but by its inputs it has ", inferred);
+  }
   if (!outputs_[i].defined() || !(outputs_[i].shape() == shape))
     outputs_[i] = memory_->make(out.dtype, shape);
   return outputs_[i];

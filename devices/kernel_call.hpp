@@ -2,6 +2,7 @@
 // tests make their own.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -28,6 +29,17 @@ struct alignas(64) NodeView {
   };
   std::vector<Out> outputs;
   Lanes* lanes = nullptr;  // for the kernel's jobs; null: its own thread does them all
+  // The view whose kernel fires instead of this one's; null: none. Set by whoever replaces it,
+  // while others read it.
+  mutable const NodeView* newer = nullptr;
+
+  const NodeView& newest() const {
+    const NodeView* now = std::atomic_ref(newer).load(std::memory_order_acquire);
+    return now ? *now : *this;
+  }
+  void replace_by(const NodeView* other) const {
+    std::atomic_ref(newer).store(other, std::memory_order_release);
+  }
 
   static NodeView make(const Node& node, const Kernel& kernel);  // calls kernel.prepare
 };
@@ -71,6 +83,13 @@ struct KernelCall {
   }
   // Which of the values input i of a kernel is.
   static uint32_t input_slot(const KernelContext& ctx, int i) { return ctx.input_slots_[i]; }
+  // The kernel of `view` instead of the one that was bound.
+  void use(const NodeView& view) {
+    context.view_ = &view;
+    context.state_ = view.state.get();
+  }
+  // A kernel: that of the newest view of the node that was bound.
+  static void run_newest(KernelContext& context);
 
   // What bind() was told, for devices that run the kernel later or elsewhere.
   const NodeView& view() const { return *context.view_; }

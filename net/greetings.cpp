@@ -1,11 +1,27 @@
 // Implements net/greetings.hpp.
 #include "net/greetings.hpp"
 
+#include "net/own_ops.hpp"
+
 namespace troupe {
 
 Greeting refusal(const Hello& self, Refusal why, std::string text) {
   return {GreetingKind::refusal, why, std::move(text), self};
 }
+
+namespace {
+
+std::string other_ops_text(const Hello& self, const Hello& theirs) {
+  const std::string own = ops_difference(self.ops, self.name(), theirs.ops, theirs.name());
+  if (!own.empty())
+    return detail::concat(self.name(), " and ", theirs.name(), " have different ops: ", own,
+                          "; start both with the same --plugin files");
+  return detail::concat(self.name(), " and ", theirs.name(),
+                        " were built with different ops; install the same version of the program "
+                        "on both");
+}
+
+}  // namespace
 
 // What makes two processes fit together; null if they do.
 std::optional<Greeting> misfit(const Hello& self, const Hello& theirs) {
@@ -15,10 +31,7 @@ std::optional<Greeting> misfit(const Hello& self, const Hello& theirs) {
         detail::concat(self.name(), " is of cluster \"", self.cluster, "\", ", theirs.name(),
                        " of cluster \"", theirs.cluster, "\"; give both the same --cluster"));
   if (theirs.fingerprint != self.fingerprint)
-    return refusal(self, Refusal::other_ops,
-                   detail::concat(self.name(), " and ", theirs.name(),
-                                  " were built with different ops; install the same "
-                                  "version of the program on both"));
+    return refusal(self, Refusal::other_ops, other_ops_text(self, theirs));
   return std::nullopt;
 }
 

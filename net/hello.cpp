@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "net/crc32c.hpp"
+#include "net/own_ops.hpp"
 
 namespace troupe {
 namespace {
@@ -14,8 +15,9 @@ constexpr std::string_view kMagic = "TROUPE\r\n";  // a line end, so that text p
 
 // Offsets in the packet. Up to 256 they hold for all versions.
 constexpr size_t kAtVersion = 8, kAtKind = 10, kAtRefusal = 11, kAtText = 16;
-constexpr size_t kAtCluster = 256, kAtJob = 320, kAtAddress = 384, kAtNumbers = 512,
+constexpr size_t kAtCluster = 256, kAtJob = 320, kAtAddress = 384, kAtNumbers = 512, kAtOps = 576,
                  kAtCrc = kGreetingBytes - 4;
+static_assert(kAtOps + kOwnOpsMax + 1 <= kAtCrc);
 
 using Packet = std::array<std::byte, kGreetingBytes>;
 
@@ -47,6 +49,10 @@ bool is_good_name(const std::string& name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
   });
+}
+
+bool is_printable(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
 }
 
 }  // namespace
@@ -99,6 +105,7 @@ Packet encode(const Greeting& greeting) {
   put_text(out, kAtCluster, kNameMax + 1, h.cluster);
   put_text(out, kAtJob, kNameMax + 1, h.job);
   put_text(out, kAtAddress, kAddressMax + 1, h.address);
+  put_text(out, kAtOps, kOwnOpsMax + 1, h.ops);
   size_t at = kAtNumbers;
   put(out, at, h.task);
   put(out, at, h.incarnation);
@@ -136,13 +143,16 @@ std::optional<Greeting> decode_greeting(std::span<const std::byte> in) {
   const auto cluster = get_text(in, kAtCluster, kNameMax + 1);
   const auto job = get_text(in, kAtJob, kNameMax + 1);
   const auto address = get_text(in, kAtAddress, kAddressMax + 1);
-  if (!text || !cluster || !job || !address || !is_good_name(*cluster) || !is_good_name(*job))
+  const auto ops = get_text(in, kAtOps, kOwnOpsMax + 1);
+  if (!text || !cluster || !job || !address || !ops || !is_good_name(*cluster) ||
+      !is_good_name(*job) || !is_printable(*ops))
     return std::nullopt;
   out.text = *text;
   Hello& h = out.hello;
   h.cluster = *cluster;
   h.job = *job;
   h.address = *address;
+  h.ops = *ops;
   size_t at = kAtNumbers;
   get(in, at, h.task);
   get(in, at, h.incarnation);

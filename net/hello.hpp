@@ -21,7 +21,7 @@
 namespace troupe {
 
 inline constexpr uint16_t kProtocolVersion =
-    3;  // grows with every change of hello, frames or messages
+    4;  // grows with every change of hello, frames or messages
 inline constexpr size_t kGreetingBytes = 768;
 inline constexpr size_t kGreetingPrefix = 256;
 inline constexpr size_t kNameMax = 63;  // cluster and job names
@@ -44,6 +44,7 @@ struct Hello {
   uint64_t fingerprint = 0;  // of the op registry
   uint64_t machine = 0;      // instruction sets, machine_bits()
   std::string address;       // where the speaker listens
+  std::string ops;           // that are not built in, own_ops()
 
   std::string name() const;  // "/job:ps/task:1"
 };

@@ -75,6 +75,7 @@ Mesh::Core::Core(caf::actor_system& system, Transport& transport, Clock& clock, 
   self_.incarnation = options_.incarnation;
   self_.node = node_id_of(system.node());
   self_.fingerprint = options_.fingerprint;
+  self_.ops = options_.ops;
   self_.machine = machine_bits();
 }
 

@@ -76,6 +76,7 @@ struct MeshOptions {
   std::vector<std::string> seeds =
       {};  // addresses of any members; those not there yet are dialled again and again
   uint64_t fingerprint = 0;  // of the op registry; members must agree
+  std::string ops = {};      // that are not built in (net/own_ops.hpp), to name one that differs
   bool insecure = false;     // allow listening beyond loopback without TLS
   // Host memory for arriving tensors; empty: the heap. Net thread. May throw Error(out_of_memory):
   // then the message ends as if its sender had failed with that.
@@ -139,6 +140,7 @@ struct TaskRequest {
   std::string job;
   std::vector<std::string> seeds;
   uint64_t fingerprint = 0;
+  std::string ops = {};  // own_ops()
   std::chrono::milliseconds timeout{60'000};
 };
 void draw_task(Transport& transport, Clock& clock, Rng& rng, const TaskRequest& request,

@@ -19,6 +19,7 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
     hello_.cluster = request_.cluster;
     hello_.job = request_.job;
     hello_.fingerprint = request_.fingerprint;
+    hello_.ops = request_.ops;
     hello_.node.process = static_cast<uint32_t>(rng.next());
   }
   void start() {

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "devices/work.hpp"
+
 namespace troupe {
 namespace {
 
@@ -166,5 +168,27 @@ void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tens
       },
       [&](int64_t first, int64_t count) { ctx.finish(first * image_out, count * image_out); });
 }
+
+namespace {
+
+// A product and a sum for each element of y and each of its window; borders are counted as if they
+// were whole. The gradients take as many.
+int64_t flops(const Shape& y, const Shape& filter) {
+  const int64_t out = filter[3];
+  return out == 0 ? 0 : 2 * (y.size() / out) * filter.size();
+}
+using Shapes = std::vector<Shape>;
+const FlopsOf forward("Conv2d", [](const Node&, const Shapes& in, const Shapes& out) {
+  return flops(out[0], in[1]);
+});
+const FlopsOf to_filter("Conv2dFilterGradient",
+                        [](const Node&, const Shapes& in, const Shapes& out) {
+                          return flops(in[0], out[0]);
+                        });
+const FlopsOf to_input("Conv2dInputGradient", [](const Node&, const Shapes& in, const Shapes&) {
+  return flops(in[0], in[1]);
+});
+
+}  // namespace
 
 }  // namespace troupe

@@ -8,6 +8,7 @@
 #include <map>
 #include <tuple>
 
+#include "devices/work.hpp"
 #include "ops/axes.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/onednn.hpp"
@@ -328,6 +329,13 @@ template <class T>
 Kernel kernel() {
   return {.dtype = dtype_of<T>, .run = cpu<T>, .prepare = prepare, .finishes = true};
 }
+
+// A product and a sum for each element of c and each of the k it is summed over.
+const FlopsOf flops("MatMul", [](const Node& node, const std::vector<Shape>& in,
+                                 const std::vector<Shape>& out) {
+  const Side a{in[0], node.attr<bool>("transpose_a")};
+  return 2 * out[0].size() * a.columns();
+});
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include "actors/joined.hpp"
 #include "actors/process.hpp"
 #include "net/address.hpp"
+#include "net/own_ops.hpp"
 #include "troupe/cluster.hpp"
 
 namespace troupe {
@@ -145,7 +146,9 @@ int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
   request.cluster = options.cluster;
   request.job = options.job;
   request.seeds = options.seeds;
-  request.fingerprint = (options.process.ops ? options.process.ops : builtin_ops())->fingerprint();
+  const auto ops = options.process.ops ? options.process.ops : builtin_ops();
+  request.fingerprint = ops->fingerprint();
+  request.ops = own_ops(*ops);
   request.timeout = timeout;
   struct Answer {
     Errc code;

@@ -18,8 +18,10 @@
 #include "apps/actor-node/signals.hpp"
 #include "apps/actor-node/verbs.hpp"
 #include "apps/console_log.hpp"
+#include "apps/plugins.hpp"
 #include "troupe/cluster.hpp"
 #include "troupe/node.hpp"
+#include "troupe/own_op.hpp"
 
 namespace options = boost::program_options;
 using troupe::ClusterSpec;
@@ -35,9 +37,12 @@ options::options_description common_options() {
       "lanes for kernels and actors; 0: one per core")(
       "memory-mib", options::value<int64_t>()->default_value(8192),
       "budget of each CPU device, MiB")(
-      "log-format", options::value<std::string>()->default_value("text"), "text or json")(
-      "log-level", options::value<std::string>()->default_value("info"),
-      "trace, debug, info, warn or error")(
+      "plugin", options::value<std::vector<std::string>>()->composing(),
+      "shared library with ops of one's own; may be given again; all nodes and programs must have "
+      "the same ones")("log-format", options::value<std::string>()->default_value("text"),
+                       "text or json")("log-level",
+                                       options::value<std::string>()->default_value("info"),
+                                       "trace, debug, info, warn or error")(
       "insecure", "allow addresses beyond loopback; there is no TLS on the links")("help",
                                                                                    "print this");
   return out;
@@ -145,6 +150,7 @@ NodeOptions node_of(const options::variables_map& given) {
   out.process.cpu_devices = given["cpu-devices"].as<int>();
   out.process.memory_budget_bytes = given["memory-mib"].as<int64_t>() << 20;
   out.process.log_level = log_level(given["log-level"].as<std::string>());
+  out.process.ops = troupe::ops_with_plugins(plugins_named(given));
   if (given.count("alive-fd")) {
     const int fd = given["alive-fd"].as<int>();
     if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)

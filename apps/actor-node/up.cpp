@@ -20,6 +20,8 @@
 #include "apps/actor-node/verbs.hpp"
 #include "apps/console_log.hpp"
 #include "apps/folder_claim.hpp"
+#include "apps/plugins.hpp"
+#include "troupe/own_op.hpp"
 
 namespace options = boost::program_options;
 using troupe::Errc;
@@ -80,6 +82,12 @@ void check(const options::variables_map& given, const CommandLine& line) {
     throw Error(Errc::invalid_argument, "wants between 1 and ", kNodesMax, " nodes, got --ps ",
                 number("ps"), " --workers ", number("workers"));
   check_common(given);
+  const std::vector<std::string> plugins = plugins_named(given);
+  for (const std::string& path : plugins)
+    if (path.find(':') != path.npos)
+      throw Error(Errc::invalid_argument, "--plugin ", path, ": a colon separates paths in ",
+                  kPluginsVariable, ", which PROGRAM gets; move the file to a path without one");
+  troupe::ops_with_plugins(plugins);
   const double frozen_after = given["frozen-after"].as<double>();
   if (!(frozen_after == 0 || (frozen_after >= 1 && frozen_after <= 86'400)))
     throw Error(Errc::invalid_argument, "--frozen-after wants 0 (never) or 1 to 86400 s, got ",
@@ -92,6 +100,7 @@ std::vector<std::string> node_flags(const options::variables_map& given) {
     out.insert(out.end(), {std::string("--") + name, given[name].as<std::string>()});
   out.insert(out.end(), {"--threads", std::to_string(given["threads"].as<int>())});
   out.insert(out.end(), {"--memory-mib", std::to_string(given["memory-mib"].as<int64_t>())});
+  for (const std::string& path : plugins_named(given)) out.insert(out.end(), {"--plugin", path});
   if (given.count("insecure")) out.push_back("--insecure");
   return out;
 }
@@ -214,6 +223,8 @@ int run(const options::variables_map& given, const CommandLine& line, const trou
                          {"TROUPE_PS", std::to_string(ps)},
                          {"TROUPE_WORKERS", std::to_string(workers)},
                          {"TROUPE_RUN_DIR", folder.path().string()}};
+  if (given.count("plugin"))
+    program.environment.emplace_back(kPluginsVariable, with_colons(plugins_named(given)));
   const int code = Supervisor(cluster, say).run(program);
   if (cluster.gave_up()) folder.keep();  // its logs are what to look at
   return code;

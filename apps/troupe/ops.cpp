@@ -1,12 +1,15 @@
 // troupe ops: the registry as a table.
 #include <algorithm>
-#include <iomanip>
 #include <iostream>
 #include <set>
 
+#include "apps/plugins.hpp"
+#include "apps/troupe/line.hpp"
+#include "apps/troupe/table.hpp"
 #include "apps/troupe/verbs.hpp"
-#include "troupe/op.hpp"
+#include "troupe/own_op.hpp"
 
+namespace options = boost::program_options;
 using namespace troupe;
 
 namespace {
@@ -53,25 +56,25 @@ bool has_text(std::string name, std::string text) {
 }  // namespace
 
 int ops(const std::vector<std::string>& arguments) {
-  if (arguments.size() > 1)
-    throw Error(Errc::invalid_argument, "ops takes at most one text, got ", arguments.size());
+  options::options_description what("troupe ops [TEXT] [options]: the table of all ops");
+  what.add_options()("plugin", options::value<std::vector<std::string>>()->composing(),
+                     "shared library whose ops are listed, too; may be given again")("help",
+                                                                                     "print this");
+  const Line line = parse("ops", what, arguments);
+  if (line.help) return 0;
+  if (line.words.size() > 1)
+    throw Error(Errc::invalid_argument, "ops takes at most one text, got ", line.words.size());
+  const auto registry = ops_with_plugins(plugins_for(line.given));
   std::vector<std::vector<std::string>> rows = {
       {"op", "inputs", "outputs", "attributes", "dtypes", "devices", "gradient"}};
-  for (const Op* op : builtin_ops()->all())
-    if (arguments.empty() || has_text(op->name, arguments[0]))
+  for (const Op* op : registry->all())
+    if (line.words.empty() || has_text(op->name, line.words[0]))
       rows.push_back({op->name, joined(op->inputs, " "), joined(op->outputs, " "), attributes(*op),
                       dtypes(*op), devices(*op), op->gradient ? "yes" : "no: " + op->no_gradient});
   if (rows.size() == 1)
-    throw Error(Errc::invalid_argument, "no op has \"", arguments[0],
+    throw Error(Errc::invalid_argument, "no op has \"", line.words[0],
                 "\" in its name; see all of them with troupe ops");
-  std::vector<size_t> widths(rows[0].size());
-  for (const auto& row : rows)
-    for (size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  for (const auto& row : rows) {
-    for (size_t i = 0; i + 1 < row.size(); ++i)
-      std::cout << std::left << std::setw(static_cast<int>(widths[i]) + 2) << row[i];
-    std::cout << row.back() << "\n";
-  }
+  print_table(rows);
   std::cout << rows.size() - 1 << " ops; an attribute with ? may be left out\n";
   return 0;
 }

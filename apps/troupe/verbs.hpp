@@ -5,4 +5,6 @@
 #include <vector>
 
 int ops(const std::vector<std::string>& arguments);
+int graph(const std::vector<std::string>& arguments);
+int trace(const std::vector<std::string>& arguments);
 int doctor(const std::vector<std::string>& arguments);

@@ -128,7 +128,17 @@ struct DeviceState {
   int64_t used_bytes = 0, reserved_bytes = 0, budget_bytes = 0;
 };
 
+// A run that has not ended, and what it waits for: nodes, "fc1/MatMul (running)" if its kernel
+// runs, requests for parameters; by task, for those that have not done their part.
+struct RunUnderWay {
+  int64_t run = 0;
+  double seconds =
+      0;  // since it began; of one on its caller's thread, since it was first looked at
+  std::map<std::string, std::vector<std::string>> waits_for;
+};
+
 struct SessionState;
+struct Kernel;
 
 class Session {
  public:
@@ -164,6 +174,22 @@ class Session {
   std::vector<std::string> devices() const;         // all the session can place on
   std::vector<DeviceState> device_states() const;   // of this process
 
+  // The runs that began at least so long ago: who waits for whom, and which kernel has not
+  // returned. A line of the log says the same once of each run that takes 5 s. Any thread, at any
+  // time, also from within another run; asks the other processes, at most 5 s.
+  std::vector<RunUnderWay> under_way(std::chrono::milliseconds at_least = {}) const;
+
+  // Replaces the kernel of the node of that name while steps run: those that begin when this has
+  // returned fire the new one, none is held up or lost. By the name of an op of the graph's
+  // registry, in all processes; or by a function, for a node of this process. The op has the node's
+  // inputs, outputs and attributes, and gives it the same types; gradients that exist stay what
+  // they are. Calls that are prepared later fire it, too, but for nodes that the passes leave out
+  // or compute when the call is prepared. Returns how often the node is installed now: 0 if no
+  // prepared call fires it. Throws: Error(invalid_argument) saying what does not fit, and then
+  // nothing has changed in this process.
+  int64_t become(const std::string& node, const std::string& op);
+  int64_t become(const std::string& node, const Kernel& kernel);
+
   // Records what every process does from now on; stop_trace() returns a Chrome trace (JSON). Each
   // takes 5 s at most: a process that is lost, or does not answer by then, is left out, and a
   // warning names it.
@@ -188,5 +214,16 @@ class Session {
   static int64_t call_of(const Callable& callable);
   std::unique_ptr<SessionState> state_;
 };
+
+// What a trace of stop_trace() says, as tables for people: time, bytes and floating-point
+// operations by op and by node, the share of `peak_flops` (per second and thread; 0: left out) that
+// an op reaches, each step with its time and the most memory in use. Throws: Error(bad_data) for a
+// text that is no such trace. Implemented in training/trace_table.cpp.
+struct TraceTables {
+  double peak_flops = 0;
+  int nodes = 20;  // the slowest ones; 0: no table of nodes
+  int steps = 10;  // the first ones; 0: no table of steps
+};
+std::string describe_trace(const std::string& trace, const TraceTables& tables = {});
 
 }  // namespace troupe

@@ -58,7 +58,7 @@ class RunningNode {
 
 }  // namespace
 
-TEST_CASE("a node that was built with other ops is refused, with the remedy and exit code 78") {
+TEST_CASE("a node with other ops is refused with the op, the remedy and exit code 78") {
   NodeOptions seed = node_options("ps", {});
   seed.process.ops = with_twice();
   const RunningNode first(seed);
@@ -69,7 +69,9 @@ TEST_CASE("a node that was built with other ops is refused, with the remedy and 
   } catch (const Error& e) {
     CHECK(exit_code(e.code()) == 78);
     CHECK_MESSAGE(std::string(e.what()).find(
-                      "built with different ops; install the same version") != std::string::npos,
+                      "/job:ps/task:0 and /job:worker/task:0 have different ops: only "
+                      "/job:ps/task:0 has Twice; start both with the same --plugin files") !=
+                      std::string::npos,
                   e.what());
   }
 }

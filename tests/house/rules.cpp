@@ -30,6 +30,7 @@ const std::map<std::string, Room, std::less<>> rooms = {
     {"devices", {{"include/troupe"}, {"CUDA", "cuBLAS", "oneDNN"}}},
     {"ops", {{"include/troupe", "devices"}, {"Eigen", "oneDNN", "cuBLAS", "CUDA"}}},
     {"placement", {{"include/troupe", "graph", "devices"}, {}}},
+    {"check", {{"include/troupe", "graph", "devices"}, {}}},
     {"data", {{"include/troupe"}, {"zlib", "libjpeg", "libpng", "protobuf"}}},
     {"net",
      {{"include/troupe", "graph"},

@@ -58,6 +58,18 @@ if [[ -z $printed || $(tail -n 1 "$scratch/page.log") != "$printed" ]]; then
   exit 1
 fi
 
+say 'building the plugin of docs/adding_an_op.md, and running its op in a program of this folder and in the installed ones'
+mkdir "$scratch/plugin"
+block "$page" "An op of your own, in a plugin" cpp >"$scratch/plugin/half.cpp"
+block "$page" "An op of your own, in a plugin" cmake >"$scratch/plugin/CMakeLists.txt"
+cp -- "$here/use_plugin.cpp" "$scratch/plugin/program.cpp"
+cmake -S "$scratch/plugin" -B "$scratch/plugin-build" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCMAKE_BUILD_TYPE=Release
+cmake --build "$scratch/plugin-build"
+"$scratch/plugin-build/program" "$scratch/plugin-build/half.so"
+"$scratch/prefix/bin/troupe" ops Half --plugin "$scratch/plugin-build/half.so" | tee "$scratch/plugin.log"
+grep -q '^Half  *x  *y ' "$scratch/plugin.log" || { say 'troupe ops does not list the op of the plugin'; exit 1; }
+"$scratch/prefix/bin/actor-node" up --ps 0 --workers 1 --plugin "$scratch/plugin-build/half.so" bash -c '[[ $TROUPE_PLUGINS == */half.so ]]'
+
 # Nothing that was installed may point back at the tree or carry our flags.
 if grep -rlE --include='*.cmake' -e '-Werror' -e "$(readlink -f -- "$here/../..")" "$scratch/prefix"; then
   say "the installed package configuration names the source tree or our flags"

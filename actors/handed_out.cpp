@@ -1,0 +1,44 @@
+// Implements actors/handed_out.hpp.
+#include "actors/handed_out.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace troupe {
+namespace {
+
+const char* named(const char* variable) {
+  const char* const path = std::getenv(variable);
+  return path && *path ? path : nullptr;
+}
+
+std::string names(const std::vector<Output>& outputs) {
+  std::string out;
+  for (const Output& o : outputs) out += detail::concat(" ", o.name(), ":", o.index);
+  return out;
+}
+
+}  // namespace
+
+const char* graph_wanted() { return named("TROUPE_GRAPH_OUT"); }
+const char* trace_wanted() { return named("TROUPE_TRACE_OUT"); }
+
+std::string call_line(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
+  return "# call: fetches" + names(fetches) + "; feeds" + names(feeds) + "\n";
+}
+
+std::string hand_out(const char* path, const std::string& text) {
+  const std::string part = std::string(path) + ".part";
+  std::error_code error;
+  errno = 0;
+  if (std::ofstream out(part, std::ios::binary); out << text && out.flush())
+    std::filesystem::rename(part, path, error);
+  else
+    error.assign(errno ? errno : EIO, std::generic_category());
+  return error ? error.message() : "";
+}
+
+}  // namespace troupe

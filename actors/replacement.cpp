@@ -1,0 +1,117 @@
+// Implements actors/replacement.hpp, and what installations and stages do with one.
+#include "actors/replacement.hpp"
+
+#include <algorithm>
+
+#include "actors/installation.hpp"
+
+namespace troupe {
+namespace {
+
+Error misfit(const Node& node, const Op& op, const std::string& what) {
+  return Error(Errc::invalid_argument, "op ", op.name, " cannot take the place of the ",
+               describe(node), ": ", what);
+}
+
+std::vector<TensorType> types_by(const Op& op, const InferContext& ctx) {
+  const std::vector<Shape> shapes = op.infer_shapes ? op.infer_shapes(ctx) : std::vector<Shape>();
+  std::vector<DType> dtypes;
+  if (op.infer_dtypes)
+    dtypes = op.infer_dtypes(ctx);
+  else
+    dtypes.assign(shapes.size(), ctx.input_count() > 0 ? ctx.dtype(0) : DType::none);
+  std::vector<TensorType> out;
+  for (size_t i = 0; i < std::min(shapes.size(), dtypes.size()); ++i)
+    out.push_back({dtypes[i], shapes[i]});
+  return out;
+}
+
+}  // namespace
+
+void check_replacement(const Node& node, const Op& op) {
+  const Op& own = *node.op;
+  const auto same_attr = [](const AttrSpec& a, const AttrSpec& b) {
+    return a.name == b.name && a.kind == b.kind;
+  };
+  if (op.inputs.size() != own.inputs.size() || op.outputs.size() != own.outputs.size())
+    throw misfit(
+        node, op,
+        detail::concat("it has ", op.inputs.size(), " inputs and ", op.outputs.size(),
+                       " outputs instead of ", own.inputs.size(), " and ", own.outputs.size()));
+  if (!std::equal(op.attrs.begin(), op.attrs.end(), own.attrs.begin(), own.attrs.end(), same_attr))
+    throw misfit(node, op, "it has other attributes; give it those of " + own.name);
+  if (op.stateful != own.stateful || op.value_shapes != own.value_shapes)
+    throw misfit(node, op,
+                 "one of them is stateful, or has shapes that depend on values, and the "
+                 "other is not");
+  std::vector<TensorType> inputs;
+  for (const Output& input : node.inputs) inputs.push_back({input.dtype(), input.shape()});
+  Node renamed = node;
+  renamed.op = &op;
+  const std::vector<TensorType> types = types_by(op, InferContext(renamed, std::move(inputs)));
+  if (types == node.outputs) return;
+  const auto text = [](const std::vector<TensorType>& list) {
+    std::string out;
+    for (const TensorType& type : list) out += (out.empty() ? "" : ", ") + detail::concat(type);
+    return out.empty() ? "none" : out;
+  };
+  throw misfit(node, op,
+               "its outputs would be " + text(types) + " instead of " + text(node.outputs));
+}
+
+std::shared_ptr<const Op> op_with_kernel(const Node& node, const Kernel& kernel) {
+  if (!kernel.run == !kernel.start)
+    throw Error(Errc::invalid_argument, "a kernel that takes the place of that of the ",
+                describe(node), " has either `run` or `start`");
+  auto op = std::make_shared<Op>(*node.op);
+  op->kernels = {kernel};
+  return op;
+}
+
+Replacement::Replacement(uint32_t index, const Node& replaced, const Kernel& replaced_kernel,
+                         std::shared_ptr<const Op> new_op, DeviceKind device,
+                         const std::string& where)
+    : index(index), op(std::move(new_op)), node(replaced) {
+  check_replacement(replaced, *op);
+  node.op = op.get();
+  const Kernel* kernel = find_kernel(node, device);
+  if (!kernel)
+    throw misfit(replaced, *op,
+                 detail::concat("it has no kernel for ", dispatch_dtype(node), " on ", where));
+  if (!kernel->run != !replaced_kernel.run)
+    throw misfit(replaced, *op, "one kernel finishes at once, and the other later");
+  view = NodeView::make(node, *kernel);
+}
+
+std::unique_ptr<Replacement> Stage::replacement(const std::string& name,
+                                                const std::shared_ptr<const Op>& op) const {
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  const auto i = static_cast<uint32_t>(found - names_.begin());
+  if (found == names_.end() || !nodes_[i].view) return nullptr;
+  const NodeView& view = *nodes_[i].view;
+  auto out = std::make_unique<Replacement>(i, *view.node, *view.kernel, op, host_.device->kind(),
+                                           device());
+  out->view.lanes = view.lanes;
+  return out;
+}
+
+// Steps that run may still fire what was there before: it stays until the stage goes.
+void Stage::become(std::unique_ptr<Replacement> replacement) {
+  FiringNode& node = nodes_[replacement->index];
+  node.view->replace_by(&replacement->view);
+  if (node.kind == NodeKind::plain)
+    node.run.store(KernelCall::run_newest, std::memory_order_release);
+  std::lock_guard lock(mutex_);
+  replacements_.push_back(std::move(replacement));
+}
+
+int64_t Installation::become(const std::string& node, const std::shared_ptr<const Op>& op) {
+  std::vector<std::pair<Stage*, std::unique_ptr<Replacement>>> made;
+  for (const auto& stage : stages_)
+    if (auto replacement = stage->replacement(node, op))
+      made.emplace_back(stage.get(), std::move(replacement));
+  for (auto& [stage, replacement] : made) stage->become(std::move(replacement));
+  return static_cast<int64_t>(made.size());
+}
+
+}  // namespace troupe

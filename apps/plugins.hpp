@@ -1,0 +1,39 @@
+// Which plugins a program is told to load: --plugin, or TROUPE_PLUGINS, paths with colons between
+// them, as `actor-node up` sets it for its program.
+#pragma once
+
+#include <boost/program_options.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+inline const char* const kPluginsVariable = "TROUPE_PLUGINS";
+
+// What --plugin names, as absolute paths. Requires: an option "plugin" of vector<string>.
+inline std::vector<std::string> plugins_named(const boost::program_options::variables_map& given) {
+  std::vector<std::string> out;
+  if (given.count("plugin"))
+    for (const std::string& path : given["plugin"].as<std::vector<std::string>>())
+      out.push_back(std::filesystem::absolute(path).lexically_normal().string());
+  return out;
+}
+
+inline std::string with_colons(const std::vector<std::string>& paths) {
+  std::string out;
+  for (const std::string& path : paths) out += (out.empty() ? "" : ":") + path;
+  return out;
+}
+
+// The same, or what the environment names if there is no --plugin.
+inline std::vector<std::string> plugins_for(const boost::program_options::variables_map& given) {
+  std::vector<std::string> out = plugins_named(given);
+  const char* text = std::getenv(kPluginsVariable);
+  if (!out.empty() || !text) return out;
+  for (std::string rest = text; !rest.empty();) {
+    const size_t end = rest.find(':');
+    if (end != 0) out.push_back(rest.substr(0, end));
+    rest.erase(0, end == rest.npos ? end : end + 1);
+  }
+  return out;
+}

@@ -1,0 +1,211 @@
+// troupe graph: a graph as text, DOT or SVG, and what the passes make of it.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "apps/plugins.hpp"
+#include "apps/troupe/line.hpp"
+#include "apps/troupe/program.hpp"
+#include "apps/troupe/verbs.hpp"
+#include "troupe/own_op.hpp"
+
+namespace options = boost::program_options;
+using namespace troupe;
+
+namespace {
+
+constexpr const char* kGraphVariable = "TROUPE_GRAPH_OUT";
+
+// What a session wrote below its graph: "# call: fetches a:0 b:0; feeds x:0".
+struct Call {
+  std::vector<std::string> fetches, feeds;
+};
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+std::vector<Call> calls_in(const std::string& text) {
+  static const std::string kHead = "# call: fetches ", kFeeds = "; feeds";
+  std::vector<Call> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    const size_t feeds = line.find(kFeeds);
+    if (line.rfind(kHead, 0) != 0 || feeds == line.npos) continue;
+    out.push_back({words_of(line.substr(kHead.size(), feeds - kHead.size())),
+                   words_of(line.substr(feeds + kFeeds.size()))});
+  }
+  return out;
+}
+
+// Of all nodes that nobody reads.
+std::vector<std::string> ends_of(const Graph& graph) {
+  std::set<int32_t> read;
+  for (const auto& node : graph.nodes()) {
+    for (const Output& input : node->inputs) read.insert(input.node);
+    read.insert(node->control_inputs.begin(), node->control_inputs.end());
+  }
+  std::vector<std::string> out;
+  for (const auto& node : graph.nodes())
+    if (!read.count(node->id)) out.push_back(node->name);
+  return out;
+}
+
+std::vector<Output> outputs_of(const Graph& graph, const std::vector<std::string>& names) {
+  std::vector<Output> out;
+  for (const std::string& name : names) out.push_back(graph.output(name));
+  return out;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+// The lines of one that the other does not have, with a sign before each.
+std::string changes(const std::string& before, const std::string& after) {
+  const auto missing = [](const std::vector<std::string>& from, const std::vector<std::string>& in,
+                          const char* sign) {
+    const std::multiset<std::string> there(in.begin(), in.end());
+    std::string out;
+    for (const std::string& line : from)
+      if (!there.count(line)) out += sign + line + "\n";
+    return out;
+  };
+  const std::vector<std::string> old = lines_of(before), now = lines_of(after);
+  return missing(old, now, "- ") + missing(now, old, "+ ");
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+std::string passes_text(const Graph& graph, const Call& call) {
+  std::string out = "fetches " + joined(call.fetches) +
+                    (call.feeds.empty() ? "" : "; feeds " + joined(call.feeds)) + "\n";
+  std::string before = to_text(graph);
+  for (const PassResult& pass :
+       explain_passes(graph, outputs_of(graph, call.fetches), outputs_of(graph, call.feeds))) {
+    out += detail::concat("== ", pass.pass, ": ", pass.nodes_before, " nodes before, ",
+                          pass.nodes_after, " after\n", changes(before, pass.graph));
+    before = pass.graph;
+  }
+  return out + "== the graph that runs\n" + before;
+}
+
+bool in_path(const char* program) {
+  const char* const path = std::getenv("PATH");
+  for (std::string rest = path ? path : ""; !rest.empty();) {
+    const size_t end = rest.find(':');
+    const std::filesystem::path file = std::filesystem::path(rest.substr(0, end)) / program;
+    if (access(file.c_str(), X_OK) == 0) return true;
+    rest.erase(0, end == rest.npos ? end : end + 1);
+  }
+  return false;
+}
+
+// Graphviz writes where our standard output goes.
+void write_svg(const std::string& dot) {
+  if (!in_path("dot"))
+    throw Error(Errc::bad_configuration,
+                "there is no program dot in PATH, which draws SVG; install graphviz, or take "
+                "--format dot and draw it elsewhere");
+  std::cout.flush();
+  FILE* const pipe = popen("dot -Tsvg", "w");
+  const bool wrote = pipe && std::fwrite(dot.data(), 1, dot.size(), pipe) == dot.size();
+  if (!pipe || pclose(pipe) != 0 || !wrote)
+    throw Error(Errc::io, "dot could not draw the graph; look at what it said");
+}
+
+void show(const Graph& graph, const std::string& format) {
+  if (format == "text")
+    std::cout << to_text(graph);
+  else if (format == "dot")
+    std::cout << to_dot(graph);
+  else
+    write_svg(to_dot(graph));
+}
+
+std::vector<std::string> all_of(const options::variables_map& given, const char* name) {
+  return given.count(name) ? given[name].as<std::vector<std::string>>()
+                           : std::vector<std::string>();
+}
+
+options::options_description graph_options() {
+  using Words = std::vector<std::string>;
+  options::options_description out(
+      "troupe graph [options] FILE, or troupe graph [options] -- PROGRAM [ARGS...]\n"
+      "FILE is a graph as to_text() writes it, - is standard input. A PROGRAM is run with "
+      "TROUPE_GRAPH_OUT, so that its sessions write their graph when they prepare a call.");
+  out.add_options()("format", options::value<std::string>()->default_value("text"),
+                    "text, dot, or svg, which Graphviz draws")(
+      "fetch", options::value<Words>()->composing(),
+      "only what this node, or this output name:index, needs; may be given again")(
+      "feed", options::value<Words>()->composing(),
+      "an output that is given instead of computed; may be given again")(
+      "passes",
+      "what each pass takes away (-) and puts in (+), and the graph that runs in the end; "
+      "of --fetch, else of the calls that the program prepared, else of all nodes that "
+      "nobody reads")("plugin", options::value<Words>()->composing(),
+                      "shared library with ops of the graph; may be given again")("help",
+                                                                                  "print this");
+  return out;
+}
+
+}  // namespace
+
+int graph(const std::vector<std::string>& arguments) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const Line line = parse("graph", graph_options(), {arguments.begin(), dashes});
+  if (line.help) return 0;
+  const std::vector<std::string> program(dashes == arguments.end() ? dashes : dashes + 1,
+                                         arguments.end());
+  const std::string format = line.given["format"].as<std::string>();
+  if (format != "text" && format != "dot" && format != "svg")
+    throw Error(Errc::invalid_argument, "--format wants text, dot or svg, got \"", format, "\"");
+  if (line.words.size() + (program.empty() ? 0 : 1) != 1)
+    throw Error(Errc::invalid_argument,
+                "graph wants one FILE, or -- and a PROGRAM; see troupe graph --help");
+  const auto ops = ops_with_plugins(plugins_for(line.given));
+  std::string text;
+  if (!program.empty())
+    text = text_from_program(program, kGraphVariable,
+                             "does it prepare a call of a session, with this version of Troupe?");
+  else if (line.words[0] == "-")
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  else
+    text = read_file(line.words[0], "file with a graph as text");
+  const auto whole = graph_from_text(text, ops);
+  const Call asked{all_of(line.given, "fetch"), all_of(line.given, "feed")};
+  if (line.given.count("passes")) {
+    if (format != "text")
+      throw Error(Errc::invalid_argument, "--passes is shown as text; leave out --format");
+    std::vector<Call> calls = {asked};
+    if (asked.fetches.empty()) calls = calls_in(text);
+    if (calls.empty()) calls = {{ends_of(*whole), asked.feeds}};
+    for (const Call& call : calls) std::cout << passes_text(*whole, call);
+    return 0;
+  }
+  if (asked.fetches.empty()) {
+    show(*whole, format);
+    return 0;
+  }
+  const auto needed =
+      explain_passes(*whole, outputs_of(*whole, asked.fetches), outputs_of(*whole, asked.feeds));
+  show(*graph_from_text(needed[0].graph, ops), format);
+  return 0;
+}

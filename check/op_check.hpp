@@ -1,0 +1,20 @@
+// What op checks of the library and of the tests share beside include/troupe/own_op.hpp.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "devices/device.hpp"
+#include "troupe/own_op.hpp"
+
+namespace troupe {
+
+// The shadow accelerator, and a GPU where there is one; made by the first call.
+const std::vector<std::unique_ptr<Device>>& accelerators();
+
+// All of its elements are values of that dtype, but for the rounding of floats.
+bool holds(DType dtype, const Tensor& tensor);
+std::vector<double> to_doubles(const Tensor& tensor);
+Tensor from_doubles(const std::vector<double>& values, DType dtype, const Shape& shape);
+
+}  // namespace troupe

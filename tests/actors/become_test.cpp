@@ -1,0 +1,160 @@
+// Hot swap: the kernel of a node is replaced while its graph runs.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/support/local_cluster.hpp"
+#include "tests/support/refusal.hpp"
+#include "troupe/op.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+// y = f(x) + 1, where f is Exp at first; `where`: of f.
+struct Program {
+  explicit Program(const std::string& where = "") {
+    x = placeholder(graph, DType::f32, {2}, "x");
+    {
+      const auto scope = graph.scope({.name = "f", .device = where});
+      f = exp(x);
+    }
+    y = f + fill(graph, {2}, 1);
+  }
+  std::string name() const { return f.name(); }
+  Graph graph;
+  Output x, f, y;
+};
+
+const Tensor kTwoThree = Tensor::of<float>({2, 3}, {2});
+Tensor ones_plus(float a, float b) { return Tensor::of<float>({a + 1, b + 1}, {2}); }
+
+void tenfold(KernelContext& ctx) {
+  const Tensor x = ctx.input(0);
+  float* y = ctx.output(0).mutable_data<float>();
+  for (int64_t i = 0; i < x.size(); ++i) y[i] = 10 * x.data<float>()[i];
+}
+
+// Its state says by how much.
+struct Factor final : KernelState {
+  float by = 7;
+};
+const Kernel kWithState = {.device = DeviceKind::cpu,
+                           .dtype = DType::f32,
+                           .run =
+                               [](KernelContext& ctx) {
+                                 const Tensor x = ctx.input(0);
+                                 float* y = ctx.output(0).mutable_data<float>();
+                                 for (int64_t i = 0; i < x.size(); ++i)
+                                   y[i] = ctx.state<Factor>().by * x.data<float>()[i];
+                               },
+                           .prepare = [](const Node&) -> std::unique_ptr<KernelState> {
+                             return std::make_unique<Factor>();
+                           }};
+
+}  // namespace
+
+TEST_CASE("the step after a replacement fires the new kernel, and the one after the next, that") {
+  Program p;
+  Session session = Session::local(p.graph, {.threads = 2});
+  const Callable step = session.prepare({p.y}, {p.x});
+  step({kTwoThree});
+  CHECK(session.become(p.name(), "Square") == 1);
+  CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
+  CHECK(session.become(p.name(), {.dtype = DType::f32, .run = tenfold}) == 1);
+  CHECK(same_bits(step({kTwoThree})[0], ones_plus(20, 30)));
+  CHECK(session.become(p.name(), kWithState) == 1);
+  CHECK(same_bits(step({kTwoThree})[0], ones_plus(14, 21)));
+  CHECK(session.become(p.name(), "Square") == 1);
+  CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
+}
+
+TEST_CASE("a call that is prepared after a replacement fires the new kernel, too") {
+  Program p;
+  Session session = Session::local(p.graph, {.threads = 1});
+  CHECK(session.become(p.name(), "Square") == 0);
+  CHECK(same_bits(session.run({p.y}, {{p.x, kTwoThree}})[0], ones_plus(4, 9)));
+  CHECK(session.become(p.name(), "Abs") == 1);
+  CHECK(same_bits(session.run({p.f}, {{p.x, kTwoThree}})[0], kTwoThree));
+  CHECK(session.become(p.name(), "Square") == 2);
+}
+
+TEST_CASE("no step is lost while kernels are replaced under steps of two threads") {
+  Program p;
+  Session session = Session::local(p.graph, {.threads = 2});
+  const Callable step = session.prepare({p.y}, {p.x});
+  session.become(p.name(), "Square");
+  constexpr int kSteps = 2'000, kSwaps = 400;
+  std::atomic<int> done{0}, other{0};
+  std::vector<std::thread> running;
+  for (int t = 0; t < 2; ++t)
+    running.emplace_back([&] {
+      for (int i = 0; i < kSteps || done.load() < 2 * kSteps; ++i) {
+        const Tensor got = step({kTwoThree})[0];
+        if (!same_bits(got, ones_plus(4, 9)) && !same_bits(got, ones_plus(20, 30)) &&
+            !same_bits(got, ones_plus(14, 21)))
+          ++other;
+        ++done;
+      }
+    });
+  for (int i = 0; i < kSwaps; ++i) {
+    session.become(p.name(), {.dtype = DType::f32, .run = tenfold});
+    session.become(p.name(), kWithState);
+    session.become(p.name(), "Square");
+  }
+  for (std::thread& thread : running) thread.join();
+  CHECK(other == 0);
+  CHECK(done >= 2 * kSteps);
+  CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
+}
+
+TEST_CASE("what does not fit a node is refused, and the node stays as it was") {
+  Program p;
+  Session session = Session::local(p.graph, {.threads = 1});
+  const Callable step = session.prepare({p.y}, {p.x});
+  const auto refused = [&](const std::string& node, const std::string& op) {
+    const Refusal refusal = refusal_of([&] { session.become(node, op); });
+    CHECK(refusal.code == Errc::invalid_argument);
+    return refusal.text;
+  };
+  has(refused("f/Exq", "Square"), "did you mean f/Exp");
+  has(refused(p.name(), "Squore"), "did you mean Square");
+  has(refused(p.name(), "Add"), "2 inputs and 1 outputs instead of 1 and 1");
+  has(refused(p.name(), "Cast"), "other attributes");
+  has(refused(p.name(), "IsFinite"), "bool[2] instead of f32[2]");
+  const Refusal two = refusal_of([&] { session.become(p.name(), Kernel{}); });
+  has(two.text, "either `run` or `start`");
+  const Refusal dtype =
+      refusal_of([&] { session.become(p.name(), {.dtype = DType::f64, .run = tenfold}); });
+  has(dtype.text, "has no kernel for f32");
+  const Refusal later = refusal_of([&] {
+    session.become(
+        p.name(), {.start = [](std::shared_ptr<AsyncContext> ctx) { ctx->done({ctx->input(0)}); }});
+  });
+  has(later.text, "finishes at once, and the other later");
+  const Tensor got = step({kTwoThree})[0];
+  CHECK(got.data<float>()[0] == doctest::Approx(8.389));
+}
+
+TEST_CASE("a node of another process is replaced by an op's name, also when that process is new") {
+  LocalCluster cluster({"/job:worker/task:0"});
+  Program p("/job:worker/task:0");
+  Session session = cluster.connect(p.graph);
+  const Callable step = session.prepare({p.y}, {p.x});
+  step({kTwoThree});
+  CHECK(session.become(p.name(), "Square") == 1);
+  CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
+  const Refusal function =
+      refusal_of([&] { session.become(p.name(), {.dtype = DType::f32, .run = tenfold}); });
+  CHECK(function.code == Errc::invalid_argument);
+  has(function.text, "runs in /job:worker/task:0, and a function does not travel");
+  cluster.process(0).stop();
+  cluster.restart(0);
+  Refusal lost;  // steps that meet the loss end with it; the call is installed anew by and by
+  do lost = refusal_of([&] { CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9))); });
+  while (lost.code == Errc::peer_lost || lost.code == Errc::cancelled);
+  CHECK(lost.code == Errc::ok);
+}
+
+}  // namespace troupe

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Seeing inside: `troupe graph` and `troupe trace` of files and of programs, and what they say to mistakes. Argument: the build folder.
+set -uo pipefail
+# shellcheck source=tests/support/app_test.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
+failures=0
+tried=0
+
+expect() {  # CODE TEXT COMMAND...
+  local code=$1 text=$2
+  shift 2
+  tried=$((tried + 1))
+  timeout 120 "$@" >"$out/log" 2>&1
+  local got=$?
+  if [ "$got" != "$code" ] || ! grep -q -- "$text" "$out/log"; then
+    echo "expected exit $code and \"$text\", got exit $got from: $*"
+    head -n 8 "$out/log"
+    failures=$((failures + 1))
+  fi
+}
+
+cat >"$out/small.txt" <<'GRAPH'
+troupe graph 1
+x = Placeholder() dtype=f32 shape=[2]
+one = Constant() value=f32[2]{1, 1}
+two = Constant() value=f32[2]{2, 2}
+sum = Add(one, two)
+y = Multiply(x, sum)
+unused = Exp(x)
+GRAPH
+expect 0 '^y = Multiply(x, sum)' "$build/troupe" graph "$out/small.txt"
+cp "$out/log" "$out/again.txt"
+expect 0 '^y = Multiply(x, sum)' "$build/troupe" graph - <"$out/again.txt"
+cmp -s "$out/log" "$out/again.txt" || { echo 'the text of a graph does not read back equal'; failures=$((failures + 1)); }
+expect 0 '^digraph troupe {' "$build/troupe" graph --format dot "$out/small.txt"
+expect 0 '^== prune: 6 nodes before, 5 after' "$build/troupe" graph --passes --fetch y "$out/small.txt"
+grep -q '^- unused = Exp(x)' "$out/log" || { echo 'prune does not show what it took away'; failures=$((failures + 1)); }
+grep -q '^- sum = Add(one, two)' "$out/log" && grep -q '^+ sum = Constant()' "$out/log" || {
+  echo 'fold_constants does not show before and after'
+  failures=$((failures + 1))
+}
+expect 0 '^== the graph that runs' "$build/troupe" graph --passes "$out/small.txt"
+expect 0 '^y = Multiply' "$build/troupe" graph --fetch y "$out/small.txt"
+grep -q unused "$out/log" && { echo '--fetch shows what it does not need'; failures=$((failures + 1)); }
+
+# SVG is drawn by whatever is called dot; without one the remedy is said.
+mkdir "$out/bin"
+printf '#!/bin/sh\necho "<svg>$1 $(grep -c -- "->")</svg>"\n' >"$out/bin/dot"
+chmod +x "$out/bin/dot"
+expect 0 '<svg>-Tsvg 5</svg>' env PATH="$out/bin:$PATH" "$build/troupe" graph --format svg "$out/small.txt"
+expect 78 'install graphviz, or take --format dot' env PATH=/nowhere "$build/troupe" graph --format svg "$out/small.txt"
+
+expect 74 'nowhere.txt: No such file' "$build/troupe" graph "$out/nowhere.txt"
+expect 74 'it is a folder' "$build/troupe" graph "$out"
+expect 65 'line 2' "$build/troupe" graph - <<<$'troupe graph 1\ny = NoSuchOp(x)'
+expect 64 'did you mean' "$build/troupe" graph --fetch z "$out/small.txt"
+expect 64 '--format wants text, dot or svg, got "png"' "$build/troupe" graph --format png "$out/small.txt"
+expect 64 'leave out --format' "$build/troupe" graph --passes --format dot "$out/small.txt"
+expect 64 'wants one FILE, or -- and a PROGRAM' "$build/troupe" graph
+expect 64 'see troupe graph --help' "$build/troupe" graph --colour "$out/small.txt"
+expect 64 'cannot run no-such-program' "$build/troupe" graph -- no-such-program
+expect 64 'has written nothing; does it prepare a call' "$build/troupe" graph -- true
+expect 0 'FILE is a graph as to_text' "$build/troupe" graph --help
+
+# Any program: the demo knows nothing of this.
+digits=("$build/train_digits" --digits "$data" --steps 8 --out "$out/run")
+expect 0 'Conv2d(' "$build/troupe" graph -- "${digits[@]}"
+expect 0 'fetches .*loss' "$build/troupe" graph --passes -- "${digits[@]}"
+expect 0 'Kernels, by op' "$build/troupe" trace --peak 0 --out "$out/kept.json" -- "${digits[@]}"
+expect 0 '^  Conv2dFilterGradient ' "$build/troupe" trace --peak 100 "$out/kept.json"
+expect 0 'Kernels, by op' "$build/troupe" trace "$out/run/trace.json"
+grep -q 'a product of matrices of f32 here and now' "$out/log" || { echo 'the peak is not said'; failures=$((failures + 1)); }
+expect 0 'trace (for chrome.*mine.json' "${digits[@]}" --trace "$out/mine.json"
+[ -s "$out/mine.json" ] || { echo 'train_digits --trace writes none'; failures=$((failures + 1)); }
+
+expect 74 'nowhere.json: No such file' "$build/troupe" trace "$out/nowhere.json"
+expect 65 'this is no trace of Troupe' "$build/troupe" trace "$out/small.txt"
+head -c 2000 "$out/kept.json" >"$out/cut.json"
+expect 65 'line ' "$build/troupe" trace "$out/cut.json"
+expect 64 '--nodes and --steps want 0 or more' "$build/troupe" trace --nodes=-1 "$out/kept.json"
+expect 64 '--peak wants GFLOP/s' "$build/troupe" trace --peak=-1 "$out/kept.json"
+expect 64 'FILE is one already' "$build/troupe" trace --out "$out/x.json" "$out/kept.json"
+expect 64 'has written nothing; does it close its session' "$build/troupe" trace -- true
+expect 64 'wants one FILE' "$build/troupe" trace
+expect 64 'doctor takes no argument, got now' "$build/troupe" doctor now
+expect 64 'unknown verb "draw"' "$build/troupe" draw
+
+[ "$failures" = 0 ] || exit 1
+echo "$tried looks at graphs and traces, each as it should be"
