@@ -114,6 +114,9 @@ void Activation::finish() {
     std::lock_guard lock(mutex_);
     result_ = stop_reason_;
     result_.text += loops_under_way();
+  } else {
+    for (uint32_t slot : stage_.kept_slots_)
+      if (!values_[slot].defined()) result_ = {Errc::invalid_argument, stage_.no_value(slot)};
   }
   auto on_end = std::move(on_end_);
   on_end_ = nullptr;

@@ -48,10 +48,11 @@ void Activation::fire_dead(uint32_t i, const FiringNode& node) {
 
 // The node's kernel says whether what comes after it is alive.
 void Activation::choose(uint32_t i, const FiringNode& node) {
-  bind(call_, node, own_memory());
+  thread_local Tensor taken = Tensor::scalar(false);
+  call_.bind(*node.view, values_.data(), input_slots(node), node.n_in, &taken, own_memory(), info_,
+             /*may_reuse_input0=*/false);
   node.run(call_.context);
-  const bool alive = *values_[node.out].data<bool>();
-  drop(node.out);
+  const bool alive = *taken.data<bool>();
   if (!alive) missing_[i] |= kDeadBit;
   if (alive && stage_.role_of_[i] != Stage::kNoLoop) release_variables(stage_.role_of_[i]);
   settle_arrived(i, !alive);
@@ -93,7 +94,7 @@ void Activation::begin_loop(uint32_t driver) {
   arm_iteration(l);
 }
 
-// The values of variables are in next_values_.
+// The values of variables are in their slots, or in next_values_.
 void Activation::arm_iteration(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   LoopState& state = loops_[l];
@@ -102,9 +103,11 @@ void Activation::arm_iteration(size_t l) {
               (loop.end - loop.begin) * sizeof(int32_t));
   std::memcpy(uses_.data() + loop.slot_begin, stage_.uses_.data() + loop.slot_begin,
               (loop.slot_end - loop.slot_begin) * sizeof(int32_t));
-  for (size_t v = 0; v < loop.initial.size(); ++v)
-    values_[loop.initial[v].second].swap(next_values_[v]);
-  next_values_.clear();
+  if (!next_values_.empty()) {
+    for (size_t v = 0; v < loop.initial.size(); ++v)
+      values_[loop.initial[v].second].swap(next_values_[v]);
+    next_values_.clear();
+  }
   if (stage_.host_.lanes > 1)
     observe_ = armed_ns_ || (state.iteration - state.first) % kSampleEvery == 1;
   for (uint32_t i : loop.first_ready) make_ready(i);
@@ -133,8 +136,12 @@ bool Activation::comes_early(size_t edge_index, Arrival& arrival) {
     return true;
   }
   if (arrival.code != Errc::ok && received_[edge_index]) stop(arrival.code, arrival.text);
-  if (arrival.iteration == loops_[l].iteration) return false;
-  if (arrival.iteration > loops_[l].iteration)
+  const int64_t ahead = arrival.iteration - loops_[l].iteration;
+  if (ahead == 0) return false;
+  if (ahead > stage_.loops_[l].in_flight + 1)
+    stop(Errc::bad_data, detail::concat(stage_.place_of(i), ": a value came ", ahead,
+                                        " iterations early; is the sender another version?"));
+  else if (ahead > 0)
     early_.try_emplace({edge_index, arrival.iteration}, std::move(arrival));
   return true;
 }
@@ -178,12 +185,14 @@ void Activation::next_iteration(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   if (loop.home) {
     check_next(l);
-    for (uint32_t slot : loop.next) {
-      if (uses_[slot] == 1)
-        next_values_.push_back(std::move(values_[slot]));
+    for (size_t v = 0; v < loop.next.size(); ++v) {
+      const uint32_t slot = loop.next[v];
+      const bool last = uses_[slot]-- == 1;
+      Tensor& to = loop.direct ? values_[loop.initial[v].second] : next_values_.emplace_back();
+      if (last)
+        to.swap(values_[slot]);
       else
-        next_values_.push_back(values_[slot]);
-      --uses_[slot];
+        to = values_[slot];
     }
   }
   arm_iteration(l);

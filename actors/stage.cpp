@@ -170,6 +170,9 @@ void Stage::deliver(Deliver message) {
   // this process.
   if (message.key.session != session_ || message.key.executable != executable_) return;
   if (it == receive_nodes_.end() || it->first != edge) return;
+  const int32_t loop = receive_edges_[static_cast<size_t>(it - receive_nodes_.begin())]->loop;
+  const int64_t iteration = message.key.iteration;
+  if (message.key.frame != loop + 1 || iteration < 0 || (loop < 0 && iteration != 0)) return;
   const int64_t run = message.key.run;
   std::lock_guard lock(mutex_);
   auto found = runs_.find(run);
@@ -180,7 +183,7 @@ void Stage::deliver(Deliver message) {
   auto arrival = std::make_unique<Arrival>();
   arrival->kind = Arrival::deliver;
   arrival->edge = edge;
-  arrival->iteration = message.key.iteration;
+  arrival->iteration = iteration;
   arrival->dead = message.dead;
   arrival->code = message.error;
   arrival->text = std::move(message.text);
@@ -237,6 +240,15 @@ void Stage::connect(int32_t edge, caf::actor receiver) {
 uint32_t Stage::slot_of(int32_t node, int32_t output) const {
   auto it = slots_.find({node, output});
   return it == slots_.end() ? kNoSlot : it->second;
+}
+
+std::string Stage::no_value(uint32_t kept_slot) const {
+  for (const auto& [output, slot] : slots_)
+    if (slot == kept_slot)
+      return detail::concat("the ", describe(graph_->node(output.first)), " on ", device(),
+                            " has no value in this step: no branch that it depends on was taken; "
+                            "merge it with what stands for it then");
+  return "a fetched value is not there";
 }
 
 std::map<int32_t, EdgeCount> Stage::edge_counts() const {

@@ -141,6 +141,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
     std::vector<std::pair<uint32_t, uint32_t>> captured, initial;  // slot outside -> inside
     std::vector<uint32_t> next;                                    // slot of each variable's
     std::vector<TensorType> types;                                 // of the variables
+    bool direct = false;           // no variable becomes what another one is
     std::vector<uint32_t> unsure;  // variables whose next shape only the step shows
     std::vector<std::string> variable_names;
     std::vector<uint32_t> first_ready;
@@ -153,6 +154,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
         Partition partition, StageHost host);
   void make_for(int32_t edge, uint32_t from);
   NodeKind kind_of(const Node& node, const Kernel& kernel) const;
+  std::string no_value(uint32_t kept_slot) const;  // why a fetch has none
   void find_first_ready(const std::vector<uint32_t>& fires);
   void compile_loops(const std::vector<uint32_t>& fires, const std::vector<uint32_t>& first_slot);
   ActivationPtr acquire();

@@ -396,6 +396,10 @@ void Stage::compile_loops(const std::vector<uint32_t>& fires,
       if (!fits(loop.types[v].shape, repeat.inputs[part.next.size() + v].shape()))
         loop.unsure.push_back(v);
     }
+    loop.direct = std::none_of(loop.next.begin(), loop.next.end(), [&](uint32_t slot) {
+      return std::any_of(loop.initial.begin(), loop.initial.end(),
+                         [&](const auto& variable) { return variable.second == slot; });
+    });
     for (int32_t ack : part.acks) loop.acks.push_back(fires[static_cast<size_t>(ack)]);
     loops_.push_back(std::move(loop));
   }

@@ -54,16 +54,24 @@ Output Graph::captured(Output value, Origin at) {
   return enter(value, frame(), reader, at);
 }
 
+// Throws: Error(invalid_argument) for a value that cannot be read in `frame`.
+void Graph::check_reach(const Output& value, int32_t frame, const Node& reader) const {
+  const int32_t from = node(value.node).frame;
+  if (encloses(from, frame) || scopes_.back().elsewhere) return;
+  throw bad_node(reader, "reads the ", describe(node(value.node)), ", which is inside the ",
+                 describe(node(from)),
+                 "; return it from the branch or the body, and read what the cond or the loop "
+                 "returns");
+}
+
 // `value` as it stands in `frame`.
 Output Graph::enter(Output value, int32_t frame, const Node& reader, Origin at) {
   const int32_t from = node(value.node).frame;
   if (from == frame) return value;
+  check_reach(value, frame, reader);
   if (!encloses(from, frame)) {
-    if (const Route route = scopes_.back().elsewhere) return enter(route(value), frame, reader, at);
-    throw bad_node(reader, "reads the ", describe(node(value.node)), ", which is inside the ",
-                   describe(node(from)),
-                   "; return it from the branch or the body, and read what the cond or the loop "
-                   "returns");
+    const Route route = scopes_.back().elsewhere;
+    return enter(route(value), frame, reader, at);
   }
   value = enter(value, node(frame).frame, reader, at);
   const OpenScope& scope = scopes_.back();
@@ -90,26 +98,29 @@ void Graph::enter_frame(Node& node, Origin at) {
   const bool enters = kind == ControlKind::capture || kind == ControlKind::variable;
   if (enters && node.frame < 0)
     throw bad_node(node, "is in no frame; open one, where it brings its input to");
+  const int32_t reads = enters ? this->node(node.frame).frame : node.frame;
   const size_t variables = node.inputs.size() / 2;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    Output& input = node.inputs[i];
-    const int32_t from = frame_of(input);
-    if (kind == ControlKind::merge && inside(from)) continue;
-    if (kind == ControlKind::repeat) {
-      const bool next = i >= variables;
-      if (from >= 0 && (next ? inside(this->node(from).frame) : inside(from))) continue;
-      throw bad_node(
-          node, "its input ", i, ", the ", describe(this->node(input.node)),
-          next ? ", is no value of a branch of its loop" : ", is no variable of a loop beside it");
-    }
-    input = enter(input, enters ? this->node(node.frame).frame : node.frame, node, at);
-  }
+  // What leaves a frame here; all else is read inside the node's own.
+  const auto leaves = [&](size_t i) {
+    const int32_t from = frame_of(node.inputs[i]);
+    if (kind == ControlKind::merge) return inside(from);
+    if (kind != ControlKind::repeat) return false;
+    const bool next = i >= variables;
+    if (from >= 0 && (next ? inside(this->node(from).frame) : inside(from))) return true;
+    throw bad_node(
+        node, "its input ", i, ", the ", describe(this->node(node.inputs[i].node)),
+        next ? ", is no value of a branch of its loop" : ", is no variable of a loop beside it");
+  };
+  for (size_t i = 0; i < node.inputs.size(); ++i)  // all, before anything is captured
+    if (!leaves(i)) check_reach(node.inputs[i], reads, node);
   const bool free = kind == ControlKind::restore;  // it runs after a save of another frame
   for (int32_t id : node.control_inputs)
     if (!free && !encloses(this->node(id).frame, node.frame))
       throw bad_node(node, "is to run after the ", describe(this->node(id)),
                      ", which is inside the ", describe(this->node(this->node(id).frame)),
                      "; return something that runs after it from there");
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (!leaves(i)) node.inputs[i] = enter(node.inputs[i], reads, node, at);
   if (node.frame < 0 || (!node.inputs.empty() && !enters)) return;
   if (std::find(node.control_inputs.begin(), node.control_inputs.end(), node.frame) ==
       node.control_inputs.end())

@@ -188,6 +188,7 @@ class Cutter {
     driver.loop = enter_loop(loop_of(graph_.node(opener)), device);
     driver.controls.push_back(ran(opener, device));
     PartLoop loop{.opener = opener, .parent = driver.loop};
+    loop.in_flight = graph_.node(opener).attr<int64_t>("iterations_in_flight");
     loop.driver = append(device, std::move(driver));
     std::vector<PartLoop>& loops = partitions_[device].loops;
     loops.push_back(std::move(loop));
@@ -240,7 +241,6 @@ class Cutter {
     loop.home = true;
     loop.variables = std::move(ordered);
     loop.next = std::move(next);
-    loop.in_flight = graph_.node(opener).attr<int64_t>("iterations_in_flight");
     for (int32_t id : repeat.control_inputs) {
       const int32_t before = ran(id, device);
       add_control(driver_at(opener, device), before);

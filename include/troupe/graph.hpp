@@ -193,6 +193,7 @@ class Graph {
   [[noreturn]] void refuse_node(int32_t id) const;
   std::string unique_name(std::string_view wanted);
   Output enter(Output value, int32_t frame, const Node& reader, Origin at);
+  void check_reach(const Output& value, int32_t frame, const Node& reader) const;
   void enter_frame(Node& node, Origin at);
 
   std::shared_ptr<const Registry> registry_;

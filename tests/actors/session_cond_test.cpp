@@ -187,6 +187,28 @@ TEST_CASE("what is inside a branch cannot be reached from outside, and branches 
   CHECK(session.run({y}, {{x, number(4)}, {yes, Tensor::scalar(true)}})[0].item<double>() == 8);
 }
 
+TEST_CASE("a value that no branch has made cannot be fetched, and the next step runs") {
+  for (const char* device : {"", "/device:cpu:1"}) {
+    Graph graph;
+    const Output yes = placeholder(graph, DType::boolean, {}, "yes");
+    Output inside;
+    cond(
+        yes, [&] { return inside = fill(graph, {}, 2, DType::f64) + 1; },
+        [&] { return fill(graph, {}, 0, DType::f64); });
+    const auto scope = graph.scope({.device = std::string(device)});
+    const Output half = graph.add({.op = "Merge", .inputs = {inside}, .name = "half"});
+    Session session = Session::local(graph, {.threads = 2, .cpu_devices = 2});
+    for (int i = 0; i < 2; ++i) {
+      refused(
+          [&] {
+            session.run({half}, {{yes, Tensor::scalar(false)}});
+          },
+          "the Merge node half made at");
+      CHECK(session.run({half}, {{yes, Tensor::scalar(true)}})[0].item<double>() == 3);
+    }
+  }
+}
+
 TEST_CASE("parameters in branches are read once a step, whichever branch reads them") {
   Graph graph;
   const Output yes = placeholder(graph, DType::boolean, {}, "yes");

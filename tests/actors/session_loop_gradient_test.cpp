@@ -202,6 +202,38 @@ TEST_CASE("a loop on the way that has no part in a gradient is left alone") {
   CHECK(session.run({d[0]}, {{n, count(3)}, {x, Tensor::scalar(2.0)}})[0].item<double>() == 12);
 }
 
+TEST_CASE("a body may itself take gradients: Newton's method finds a root") {
+  Graph graph;
+  const Output a = placeholder(graph, DType::f64, {}, "a");
+  const Output close = fill(graph, {}, 1e-14, DType::f64);
+  const Output root =
+      while_loop([&](const Values& v) { return greater(abs(v[0] * v[0] - a), close * a); },
+                 [&](const Values& v) {
+                   const Output x = identity(v[0]), f = x * x - a;
+                   return Values{x - f / gradients({f}, {x})[0]};
+                 },
+                 {a})[0];
+  Session session = Session::local(graph);
+  CHECK(session.run({root}, {{a, Tensor::scalar(2.0)}})[0].item<double>() ==
+        doctest::Approx(1.4142135623730951));
+}
+
+TEST_CASE("gradients inside a body reach its variables, but nothing outside the loop") {
+  Graph graph;
+  const Output n = fill(graph, {}, 3, DType::f64), x = fill(graph, {}, 2, DType::f64);
+  std::string text;
+  const Output y = while_loop([&](const Values& v) { return less(v[0], n); },
+                              [&](const Values& v) {
+                                const Output f = v[1] * v[1] * x;
+                                text = refusal_of([&] { gradients({f}, {x}); }).text;
+                                return Values{v[0] + 1, gradients({f}, {v[1]})[0]};
+                              },
+                              {fill(graph, {}, 0, DType::f64), fill(graph, {}, 1, DType::f64)})[1];
+  has(text, "wants xs that are inside, too");
+  Session session = Session::local(graph);
+  CHECK(session.run({y})[0].item<double>() == 64);  // three times 2 v x
+}
+
 TEST_CASE("the gradient of a loop's gradient is refused") {
   Recurrent loop(-1);
   const Refusal refusal = refusal_of([&] { gradients({reduce_sum(loop.d[1])}, {loop.w}); });
