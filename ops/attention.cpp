@@ -89,12 +89,19 @@ std::unique_ptr<KernelState> prepare(const Node& node) {
   return state;
 }
 
+struct GreatestLoop {
+  template <class T>
+  static T run(const T* x, int64_t n) {
+    return row_max(x, n);
+  }
+};
+
 // The powers of one row of scores, of which the first `seen` are seen, instead of them. Sets the
 // log of their sum, and returns the sum; 0 if nothing is seen.
 template <class T>
 T powers_of_row(T* scores, int64_t seen, int64_t keys, T& log_sum) {
   constexpr T kNone = -std::numeric_limits<T>::infinity();
-  const T greatest = row_max(scores, seen);
+  const T greatest = in_isa<GreatestLoop>(static_cast<const T*>(scores), seen);
   // NaN is greater than nothing.
   const bool none =
       greatest == kNone && std::all_of(scores, scores + seen, [](T s) { return s == kNone; });

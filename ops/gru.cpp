@@ -72,6 +72,7 @@ struct Step {
   T *gates, *inner, *y, *h;
   const int64_t* lengths;
   int64_t place, rows, hidden;
+  bool reset_after;
 };
 
 // Elements [at, at + length) of the sum of gate k of a row, without its product.
@@ -87,7 +88,7 @@ void load_sum(const Step<T>& s, int64_t row, int64_t k, int64_t at, int64_t leng
 }
 
 // r and z of a row, and r * h where that is `inner`.
-template <bool kResetAfter, class T>
+template <class T>
 void gate_row(const Step<T>& s, int64_t row) {
   const int64_t n = s.hidden;
   for (int64_t at = 0; at < n; at += kRecurrentBlock) {
@@ -99,7 +100,7 @@ void gate_row(const Step<T>& s, int64_t row) {
       for (int j = 0; j < kRecurrentBlock; ++j) gate[k][j] = logistic(gate[k][j] + product[j]);
       store(gate[k], s.gates + (row * 3 + k) * n + at, length);
     }
-    if (kResetAfter) continue;
+    if (s.reset_after) continue;
     load(h, s.h + row * n + at, length);
     for (int j = 0; j < kRecurrentBlock; ++j) h[j] *= gate[0][j];
     store(h, s.inner + row * n + at, length);
@@ -107,19 +108,19 @@ void gate_row(const Step<T>& s, int64_t row) {
 }
 
 // n and h' of a row.
-template <bool kResetAfter, class T>
+template <class T>
 void state_row(const Step<T>& s, int64_t row) {
   const int64_t n = s.hidden;
   for (int64_t at = 0; at < n; at += kRecurrentBlock) {
     const int64_t length = std::min<int64_t>(kRecurrentBlock, n - at);
     RecurrentBlock<T> r, z, sum, product, d, h;
-    load_sum(s, row, 2, at, length, !kResetAfter, sum);
+    load_sum(s, row, 2, at, length, !s.reset_after, sum);
     load(r, s.gates + row * 3 * n + at, length);
     load(z, s.gates + (row * 3 + 1) * n + at, length);
     load(product, s.candidate + row * s.candidate_step + at, length);
     load(d, s.recurrent_bias + 2 * n + at, length);
     load(h, s.h + row * n + at, length);
-    if (kResetAfter) {
+    if (s.reset_after) {
       for (int j = 0; j < kRecurrentBlock; ++j) product[j] += d[j];
       store(product, s.inner + row * n + at, length);
       for (int j = 0; j < kRecurrentBlock; ++j) product[j] *= r[j];
@@ -132,26 +133,24 @@ void state_row(const Step<T>& s, int64_t row) {
   }
 }
 
-template <bool kResetAfter>
 struct GateLoop {
   template <class T>
   static void run(const Step<T>* s) {
     for (int64_t row = 0; row < s->rows; ++row)
       if (s->place < s->lengths[row])
-        gate_row<kResetAfter>(*s, row);
+        gate_row(*s, row);
       else
         std::fill_n(s->inner + row * s->hidden, s->hidden, T{0});
   }
 };
 
-template <bool kResetAfter>
 struct StateLoop {
   template <class T>
   static void run(const Step<T>* s) {
     const int64_t n = s->hidden;
     for (int64_t row = 0; row < s->rows; ++row) {
       if (s->place < s->lengths[row]) {
-        state_row<kResetAfter>(*s, row);
+        state_row(*s, row);
         continue;
       }
       std::fill_n(s->gates + row * 3 * n, 3 * n, T{0});
@@ -221,12 +220,13 @@ void cpu(KernelContext& ctx) {
                          run.lengths() + rows.begin,
                          place,
                          rows.count,
-                         hidden};
+                         hidden,
+                         after};
       products->first.run(ctx, rows.count, last_h + first, recurrent, packed.first, scratch);
-      after ? in_isa<GateLoop<true>>(&step) : in_isa<GateLoop<false>>(&step);
+      in_isa<GateLoop>(&step);
       if (!after)
         products->second->run(ctx, rows.count, inner + at, candidate, packed.second, scratch);
-      after ? in_isa<StateLoop<true>>(&step) : in_isa<StateLoop<false>>(&step);
+      in_isa<StateLoop>(&step);
     }
   });
 }

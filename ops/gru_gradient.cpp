@@ -47,11 +47,12 @@ struct Step {
   T* dall;  // [rows, 3h]: dp_r, dp_z, de, for the product of all gates
   const int64_t* lengths;
   int64_t place, rows, hidden;
+  bool reset_after;
 };
 
 // dp_z, dp_n, and with reset_after the rest. dp may be where gates are; what is not overwritten yet
 // of r stays.
-template <bool kResetAfter, class T>
+template <class T>
 void first_row(const Step<T>& s, int64_t row) {
   const int64_t n = s.hidden;
   for (int64_t at = 0; at < n; at += kRecurrentBlock) {
@@ -76,7 +77,7 @@ void first_row(const Step<T>& s, int64_t row) {
     store(dh, s.dh + from, length);
     store(dz, s.dp + gate + n, length);
     store(dn, s.dp + gate + 2 * n, length);
-    if (!kResetAfter) {
+    if (!s.reset_after) {
       store(r, s.dp + gate, length);  // for second_row()
       continue;
     }
@@ -107,19 +108,18 @@ void second_row(const Step<T>& s, int64_t row) {
   }
 }
 
-template <bool kResetAfter>
 struct FirstLoop {
   template <class T>
   static void run(const Step<T>* s) {
     const int64_t n = s->hidden;
     for (int64_t row = 0; row < s->rows; ++row) {
       if (s->place < s->lengths[row]) {
-        first_row<kResetAfter>(*s, row);
+        first_row(*s, row);
         continue;
       }
       std::fill_n(s->dp + row * 3 * n, 3 * n, T{0});
       std::fill_n(s->dinner + row * n, n, T{0});
-      if (kResetAfter) std::fill_n(s->dall + row * 3 * n, 3 * n, T{0});
+      if (s->reset_after) std::fill_n(s->dall + row * 3 * n, 3 * n, T{0});
     }
   }
 };
@@ -162,11 +162,10 @@ std::unique_ptr<KernelState> prepare(const Node& node) {
 template <class T>
 void go_back(const KernelContext& ctx, const GruProducts<T>& products, const Step<T>& step,
              const typename GruProducts<T>::Packed& packed, uint8_t* scratch) {
+  in_isa<FirstLoop>(&step);
   if (!products.second) {
-    in_isa<FirstLoop<true>>(&step);
     products.first.run(ctx, step.rows, step.dall, step.sum, packed.first, scratch);
   } else {
-    in_isa<FirstLoop<false>>(&step);
     products.second->run(ctx, step.rows, step.dp + 2 * step.hidden, step.sum, packed.second,
                          scratch);
     in_isa<SecondLoop>(&step);
@@ -218,7 +217,8 @@ void cpu(KernelContext& ctx) {
                          run.lengths() + rows.begin,
                          place,
                          rows.count,
-                         hidden};
+                         hidden,
+                         state.reset_after};
       go_back(ctx, *products, step, packed, memory + all_rounded);
     }
   });
