@@ -16,6 +16,7 @@ namespace {
 
 // Ops that no table can hold, and where they are tested instead.
 const std::map<std::string, std::string> kElsewhere = {
+    {"Fused", "has a program: tests/ops/fused_test.cpp"},
     {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
     {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
     {"Unique", "shapes depend on values: tests/ops/unique_test.cpp"},
