@@ -72,7 +72,8 @@ void usage(std::ostream& out) {
          "  dispatch [--nodes N]                    cost of an op, and of an empty step\n"
          "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other "
          "processes\n"
-         "  train [--model mlp|cnn] [--threads N]   a training step in one process\n"
+         "  train [--model mlp|cnn] [--threads N] [--passes on|off]   a training step in one "
+         "process\n"
          "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed over "
          "loopback\n"
          "  footprint [--seconds S]                 an idle actor-node in a cluster of five\n";
@@ -88,7 +89,7 @@ int main(int argc, char** argv) {
   };
   const std::map<std::string, Bench> benches = {{"dispatch", {dispatch, {"nodes"}}},
                                                 {"remote", {remote, {"shards", "processes"}}},
-                                                {"train", {train, {"model", "threads"}}},
+                                                {"train", {train, {"model", "threads", "passes"}}},
                                                 {"push_pull", {push_pull, {"mib"}}},
                                                 {"footprint", {footprint, {"seconds"}}}};
   const std::string name = argc > 1 ? argv[1] : "";

@@ -1,4 +1,4 @@
-// train --model M [--threads N]: one training step in one process, with SGD.
+// train --model M [--threads N] [--passes on|off]: one training step in one process, with SGD.
 //   mlp: 784-1024-1024-10, batch 128
 //   cnn: 28x28x1, 5x5x32, pool, 5x5x64, pool, 512, 10, batch 64
 #include <sys/resource.h>
@@ -74,6 +74,9 @@ int train(const Options& options) {
   if (name != "mlp" && name != "cnn")
     throw Error(Errc::invalid_argument, "there is no model \"", name, "\"; there are mlp and cnn");
   const int64_t threads = options.integer("threads", 1);
+  const std::string passes = options.text("passes", "on");
+  if (passes != "on" && passes != "off")
+    throw Error(Errc::invalid_argument, "--passes is on or off, not \"", passes, "\"");
   if (threads < 1) throw Error(Errc::invalid_argument, "--threads wants at least 1, got ", threads);
   Graph g;
   const Model model = name == "mlp" ? mlp(g) : cnn(g);
@@ -81,7 +84,8 @@ int train(const Options& options) {
   Output labels = placeholder(g, DType::i64, {batch}, "labels");
   Output loss = reduce_mean(softmax_cross_entropy(model.logits, labels));
   Output update = minimize(loss, sgd(0.01));
-  Session session = Session::local(g, {.threads = static_cast<int>(threads)});
+  Session session =
+      Session::local(g, {.threads = static_cast<int>(threads), .passes = passes == "on"});
   Callable step = session.prepare({loss, update}, {model.images, labels});
 
   std::vector<float> pixels(static_cast<size_t>(batch * 784));
