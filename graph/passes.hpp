@@ -34,6 +34,8 @@ Edits fold_constants(const CallGraph& call, const Evaluate& evaluate);
 Edits simplify(const CallGraph& call);
 // Of nodes that compute the same on the same device one stays (graph/merge_common.cpp).
 Edits merge_common(const CallGraph& call);
+// Element-wise nodes become one node that passes over memory once (graph/fuse.cpp).
+Edits fuse(const CallGraph& call);
 
 // What a gradient that arrives at `node` is passed on to: the inputs of its backward function
 // where it has one (Graph::set_backward), else its own.

@@ -201,6 +201,19 @@ void Edits::change(const Node& node, const Op& op, std::vector<Output> inputs, A
   changed_.insert_or_assign(node.id, std::move(next));
 }
 
+void Edits::fuse(const Node& node, const Op& op, std::vector<Output> inputs, Attrs attrs,
+                 const std::vector<Output>& outputs) {
+  change(node, op, std::move(inputs), std::move(attrs));
+  std::vector<TensorType>& types = changed_.at(node.id).outputs;
+  types.clear();
+  for (const Output& output : outputs) {
+    TROUPE_CHECK(output.node <= node.id, "the ", describe(node), " cannot compute what is of ",
+                 output.name());
+    now_[output] = {const_cast<Graph*>(&graph_), node.id, static_cast<int32_t>(types.size())};
+    types.push_back({output.dtype(), output.shape()});
+  }
+}
+
 Rewritten apply(CallGraph call, Edits edits) {
   Graph& graph = *call.graph;
   for (const auto& [id, like] : GraphEditor::renamed(edits))

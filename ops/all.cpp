@@ -90,6 +90,7 @@ namespace troupe {
   OP(fill)                           \
   OP(floor)                          \
   OP(floor_divide)                   \
+  OP(fused)                          \
   OP(gather)                         \
   OP(gather_gradient)                \
   OP(gather_nd)                      \

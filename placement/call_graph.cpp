@@ -21,7 +21,8 @@ std::vector<Tensor> evaluate_here(const Node& node, const std::vector<Tensor>& i
   return outputs;
 }
 
-// In their order. Constants first, so that the other passes find the ones and zeros among them.
+// In their order. Constants first, so that the other passes find the ones and zeros among them;
+// fusion last, as nobody looks into a fused node.
 struct Pass {
   const char* name;
   Edits (*run)(const CallGraph&);
@@ -30,6 +31,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", [](const CallGraph& call) { return fold_constants(call, evaluate_here); }},
     {"simplify", simplify},
     {"merge_common", merge_common},
+    {"fuse", fuse},
 };
 
 }  // namespace

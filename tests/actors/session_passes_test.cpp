@@ -62,6 +62,24 @@ std::string trained_on_cluster(bool passes) {
   return train(session, network.towers, {.steps = 40}).weights_sha256;
 }
 
+// Layers of sizes that are cut over lanes, and the gradients of their parameters.
+struct Layers {
+  Graph graph;
+  std::vector<Output> wanted;
+  Layers() {
+    const auto numbers = [&](const Shape& shape, int64_t seed) {
+      return random_uniform(graph, shape, -1, 1, seed);
+    };
+    const Output x = numbers({40, 24, 24, 3}, 1), f = numbers({5, 5, 3, 16}, 2);
+    const Output b = numbers({16}, 3), w = numbers({12 * 12 * 16, 300}, 4), c = numbers({300}, 5);
+    const Output y = max_pool2d(relu(bias_add(conv2d(x, f), b)));
+    const Output h = tanh(bias_add(matmul(reshape(y, {40, 12 * 12 * 16}), w) * 0.01, c));
+    const Output loss = reduce_mean(square(h) + exp(negate(h)));
+    wanted = gradients({loss}, {x, f, b, w, c});
+    wanted.push_back(loss);
+  }
+};
+
 std::vector<std::string> names(const Session& session, const Callable& call) {
   std::vector<std::string> out;
   for (const PlacedNode& node : session.placement(call)) out.push_back(node.node);
@@ -75,6 +93,19 @@ TEST_CASE("synchronous training ends with the same bits with passes on and off, 
   CHECK(trained_locally(true) == plain);
   CHECK(trained_on_cluster(true) == plain);
   CHECK(trained_on_cluster(false) == plain);
+}
+
+TEST_CASE("fused layers have the same bits on any number of threads, and as those one by one") {
+  Layers layers;
+  const std::vector<Tensor> plain =
+      Session::local(layers.graph, {.threads = 1, .passes = false}).run(layers.wanted);
+  for (const int threads : {1, 2, 4}) {
+    Session session = Session::local(layers.graph, {.threads = threads});
+    for (int round = 0; round < 3; ++round) {
+      const std::vector<Tensor> got = session.run(layers.wanted);
+      for (size_t i = 0; i < got.size(); ++i) CHECK(same_bits(got[i], plain[i]));
+    }
+  }
 }
 
 TEST_CASE("passes leave fewer nodes to run, and what is fetched and fed as it was") {

@@ -11,6 +11,7 @@ for isa in $("$build/troupe" doctor | sed -n 's/.*there are \(.*\) (.*/\1/p' | t
   grep -q "our kernels use $isa;" "$out/log" || fail "TROUPE_ISA=$isa is not what is used"
   TROUPE_ISA=$isa "$build/tests/test_ops" >"$out/log" 2>&1 || fail "the ops fail with $isa"
   TROUPE_ISA=$isa "$build/tests/test_devices" --test-case='*loop*' >"$out/log" 2>&1 || fail "loops fail with $isa"
+  TROUPE_ISA=$isa "$build/tests/test_training" --source-file='*optimizer_t*' >"$out/log" 2>&1 || fail "optimizers fail with $isa"
   tried="$tried $isa"
 done
 [ -n "$tried" ] || fail 'doctor names no instruction set'

@@ -22,6 +22,7 @@ const std::map<std::string, std::string> kElsewhere = {
     {"CloseQueue", "waits between steps: tests/ops/queue_test.cpp"},
     {"Dequeue", "waits between steps: tests/ops/queue_test.cpp"},
     {"Enqueue", "waits between steps: tests/ops/queue_test.cpp"},
+    {"Fused", "has a program: tests/ops/fused_test.cpp"},
     {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
     {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
     {"QueueSize", "waits between steps: tests/ops/queue_test.cpp"},

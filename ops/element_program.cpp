@@ -1,0 +1,243 @@
+// Implements ops/element_program.hpp.
+#include "ops/element_program.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace troupe {
+namespace {
+
+// What a block touches fits the nearest cache (32 KiB or more) beside the ops' own tables.
+constexpr int64_t kBlockBytes = 24 << 10;
+constexpr int64_t kLengthMax = 2048, kLengthUnit = 64;
+// Rows from here on are long: blocks that end with a row lose little.
+constexpr int64_t kLongRow = 512;
+// All buffers: cells and gathered blocks have kBlockBytes, or kLengthUnit elements each; rows have
+// half of it.
+constexpr int64_t kSpaceMax = 128 << 10;
+
+int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// n elements of `size` bytes from the value at `from` on, as the walk repeats it.
+template <class T>
+void gather(const BroadcastWalk& walk, const T* from, T* to, int64_t begin, int64_t n) {
+  const int inner = walk.ndim - 1;
+  int64_t index[Shape::kNdimMax] = {}, at = 0;
+  for (int d = inner; d >= 0; --d) {
+    index[d] = begin % walk.sizes[d];
+    begin /= walk.sizes[d];
+    at += index[d] * walk.strides[0][d];
+  }
+  while (n > 0) {
+    const int64_t length = std::min(n, walk.sizes[inner] - index[inner]);
+    if (walk.strides[0][inner] == 0)
+      std::fill_n(to, length, from[at]);
+    else
+      std::copy_n(from + at, length, to);
+    to += length;
+    n -= length;
+    // To the next row.
+    at -= index[inner] * walk.strides[0][inner];
+    index[inner] = 0;
+    for (int d = inner - 1; d >= 0; --d) {
+      at += walk.strides[0][d];
+      if (++index[d] < walk.sizes[d]) break;
+      at -= walk.strides[0][d] * walk.sizes[d];
+      index[d] = 0;
+    }
+  }
+}
+
+void gather(const BroadcastWalk& walk, int64_t element_size, const void* from, void* to,
+            int64_t begin, int64_t n) {
+  const auto as = [&]<class T>(T) {
+    gather(walk, static_cast<const T*>(from), static_cast<T*>(to), begin, n);
+  };
+  if (element_size == 1) return as(uint8_t{});
+  if (element_size == 4) return as(uint32_t{});
+  as(uint64_t{});
+}
+
+// The first `bytes` bytes of `from`, `period` bytes, again and again.
+void repeat(const void* from, int64_t period, char* to, int64_t bytes) {
+  int64_t done = std::min(period, bytes);
+  std::memcpy(to, from, static_cast<size_t>(done));
+  while (done < bytes) {
+    const int64_t more = std::min(done, bytes - done);
+    std::memcpy(to + done, to, static_cast<size_t>(more));
+    done += more;
+  }
+}
+
+}  // namespace
+
+ElementPass::ElementPass(const Graph& program, int32_t first_step,
+                         const std::vector<int32_t>& outputs, const Shape& shape,
+                         const std::vector<Shape>& shapes)
+    : shape_(shape), size_(shape.size()) {
+  if (size_ == 0) return;
+  const std::vector<bool> wanted = needed(program, first_step, outputs, shapes);
+  for (const auto& node : program.nodes()) {
+    if (!wanted[static_cast<size_t>(node->id)]) continue;
+    if (node->id < first_step)
+      add_leaf(*node, shapes[static_cast<size_t>(node->id)]);
+    else
+      add_step(*node, outputs, shapes);
+  }
+  place_buffers(assign_cells(program.nodes().size()));
+}
+
+std::vector<bool> ElementPass::needed(const Graph& program, int32_t first_step,
+                                      const std::vector<int32_t>& outputs,
+                                      const std::vector<Shape>& shapes) const {
+  std::vector<bool> wanted(program.nodes().size());
+  for (int32_t value : outputs)
+    if (shapes[static_cast<size_t>(value)] == shape_) wanted[static_cast<size_t>(value)] = true;
+  for (auto id = static_cast<int32_t>(wanted.size()) - 1; id >= first_step; --id)
+    if (wanted[static_cast<size_t>(id)])
+      for (const Output& input : program.node(id).inputs)
+        wanted[static_cast<size_t>(input.node)] = true;
+  return wanted;
+}
+
+void ElementPass::add_leaf(const Node& node, const Shape& shape) {
+  Leaf leaf{.value = node.id, .element_size = size_of(node.outputs[0].dtype)};
+  leaf.walk = walk_to(shape, shape_);
+  const auto& strides = leaf.walk.strides[0];
+  if (leaf.walk.ndim == 1) {
+    leaf.way = strides[0] == 0 ? Leaf::Way::once : Leaf::Way::whole;
+  } else if (leaf.walk.ndim == 2 && strides[0] == 0) {
+    leaf.period = leaf.walk.sizes[1];
+    leaf.way = leaf.period < kLongRow ? Leaf::Way::short_rows : Leaf::Way::long_rows;
+  } else {
+    leaf.way = Leaf::Way::gathered;
+  }
+  leaves_.push_back(leaf);
+}
+
+void ElementPass::add_step(const Node& node, const std::vector<int32_t>& outputs,
+                           const std::vector<Shape>& shapes) {
+  Step step{.node = &node,
+            .elements = find_kernel(node, DeviceKind::cpu)->elements,
+            .arity = static_cast<int>(node.inputs.size()),
+            .element_size = size_of(node.outputs[0].dtype)};
+  for (int i = 0; i < step.arity; ++i) step.inputs[i] = node.inputs[static_cast<size_t>(i)].node;
+  const auto output = std::find(outputs.begin(), outputs.end(), node.id);
+  if (output != outputs.end() && shapes[static_cast<size_t>(node.id)] == shape_)
+    step.output = static_cast<int>(output - outputs.begin());
+  steps_.push_back(step);
+}
+
+// A cell is free again when the last step that reads it has run; one of the same element size may
+// be written by that step itself.
+int32_t ElementPass::assign_cells(size_t values) {
+  std::vector<const Step*> last(values);
+  for (const Step& step : steps_)
+    for (int i = 0; i < step.arity; ++i) last[static_cast<size_t>(step.inputs[i])] = &step;
+  std::vector<Step*> made_by(values);
+  std::vector<int32_t> free;
+  int32_t cells = 0;
+  for (Step& step : steps_) {
+    std::vector<int32_t> read_last;
+    for (int i = 0; i < step.arity; ++i) {
+      auto& from = made_by[static_cast<size_t>(step.inputs[i])];
+      if (!from || from->cell < 0 || last[static_cast<size_t>(step.inputs[i])] != &step) continue;
+      if (step.output < 0 && step.cell < 0 && from->element_size == step.element_size)
+        step.cell = from->cell;
+      else
+        read_last.push_back(from->cell);
+      from = nullptr;  // an input may be named twice
+    }
+    if (step.output < 0 && step.cell < 0 && !free.empty()) {
+      step.cell = free.back();
+      free.pop_back();
+    }
+    if (step.output < 0 && step.cell < 0) step.cell = cells++;
+    free.insert(free.end(), read_last.begin(), read_last.end());
+    made_by[static_cast<size_t>(step.node->id)] = &step;
+  }
+  return cells;
+}
+
+void ElementPass::place_buffers(int32_t cells) {
+  int64_t width = 1, bytes = 0;  // of a cell's element; of all that one element of a block touches
+  for (const Step& step : steps_) {
+    width = std::max(width, step.element_size);
+    if (step.output >= 0) bytes += step.element_size;
+  }
+  for (const Leaf& leaf : leaves_) bytes += leaf.element_size;
+  bytes += cells * width;
+  length_ = std::clamp(kBlockBytes / bytes / kLengthUnit * kLengthUnit, kLengthUnit, kLengthMax);
+  for (Step& step : steps_)
+    if (step.cell >= 0) step.buffer = step.cell * rounded(length_ * width);
+  int64_t space = cells * rounded(length_ * width);
+  int64_t rows = 0;
+  for (Leaf& leaf : leaves_) {
+    const int64_t row = rounded((leaf.period + length_) * leaf.element_size);
+    if (leaf.way == Leaf::Way::short_rows && rows + row > kSpaceMax / 2)
+      leaf.way = Leaf::Way::gathered;  // block by block, for want of room
+    leaf.buffer = space;
+    if (leaf.way == Leaf::Way::short_rows) {
+      rows += row;
+      space += row;
+    } else if (leaf.way == Leaf::Way::gathered) {
+      space += rounded(length_ * leaf.element_size);
+    }
+  }
+  TROUPE_CHECK(space <= kSpaceMax, "a program wants ", space, " bytes of buffers");
+}
+
+// Where a block that begins at element `at` ends.
+int64_t ElementPass::next_block(int64_t at, int64_t end) const {
+  int64_t next = std::min(end, at + length_);
+  for (const Leaf& leaf : leaves_)
+    if (leaf.way == Leaf::Way::long_rows)
+      next = std::min(next, at + leaf.period - at % leaf.period);
+  return next;
+}
+
+void ElementPass::run(const void* const* given, void* const* outputs, int64_t begin,
+                      int64_t n) const {
+  if (n <= 0 || steps_.empty()) return;
+  alignas(64) char space[kSpaceMax];
+  const char* at[kElementValuesMax];
+  bool once[kElementValuesMax] = {};
+  const auto value = [&](const Leaf& leaf) { return static_cast<const char*>(given[leaf.value]); };
+  for (const Leaf& leaf : leaves_) {
+    at[leaf.value] = value(leaf);
+    once[leaf.value] = leaf.way == Leaf::Way::once;
+    if (leaf.way == Leaf::Way::short_rows)
+      repeat(value(leaf), leaf.period * leaf.element_size, space + leaf.buffer,
+             (leaf.period + std::min(n, length_)) * leaf.element_size);
+  }
+  const int64_t end = begin + n;
+  for (int64_t from = begin, to; from < end; from = to) {
+    to = next_block(from, end);
+    for (const Leaf& leaf : leaves_) {
+      if (leaf.way == Leaf::Way::whole) at[leaf.value] = value(leaf) + from * leaf.element_size;
+      if (leaf.way == Leaf::Way::long_rows)
+        at[leaf.value] = value(leaf) + from % leaf.period * leaf.element_size;
+      if (leaf.way == Leaf::Way::short_rows)
+        at[leaf.value] = space + leaf.buffer + from % leaf.period * leaf.element_size;
+      if (leaf.way == Leaf::Way::gathered) {
+        gather(leaf.walk, leaf.element_size, value(leaf), space + leaf.buffer, from, to - from);
+        at[leaf.value] = space + leaf.buffer;
+      }
+    }
+    for (const Step& step : steps_) {
+      ElementRun run{.node = step.node, .n = to - from};
+      for (int i = 0; i < step.arity; ++i) {
+        run.inputs[i] = at[step.inputs[i]];
+        run.once[i] = once[step.inputs[i]];
+      }
+      char* const out = step.output >= 0
+                            ? static_cast<char*>(outputs[step.output]) + from * step.element_size
+                            : space + step.buffer;
+      run.output = out;
+      at[step.node->id] = out;
+      step.elements(run);
+    }
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,81 @@
+// A program of element-wise ops as one pass over memory: a block of elements goes through all of
+// them before the next one is touched, so what is between the ops stays in the nearest cache. Each
+// op computes its elements by its kernel's `elements`, so the bits are those of the ops one by one.
+//
+// The program is a graph whose nodes have one output each (ops/fused.cpp); a value is known by the
+// number of its node.
+#pragma once
+
+#include <vector>
+
+#include "ops/broadcast.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+// Values that a program may have.
+constexpr int kElementValuesMax = 128;
+
+// A pass over inputs and outputs of known shapes. Immutable: threads may run parts of it at once.
+class ElementPass {
+ public:
+  // Computes those of `outputs` whose shape is `shape`, and what they need of the others. The steps
+  // are the nodes from `first_step` on; values of earlier nodes are given. `shapes`: by value.
+  // Requires: steps are nodes with a kernel that has `elements`; no more than kElementValuesMax
+  // nodes; what an output needs broadcasts to its shape.
+  ElementPass(const Graph& program, int32_t first_step, const std::vector<int32_t>& outputs,
+              const Shape& shape, const std::vector<Shape>& shapes);
+
+  int64_t size() const { return size_; }  // elements of an output
+
+  // Elements [begin, begin + n) of the outputs. `given`: by value, those before the first step;
+  // `outputs`: in the constructor's order. An output may have the memory of a given value of its
+  // size and dtype that no later step reads.
+  void run(const void* const* given, void* const* outputs, int64_t begin, int64_t n) const;
+
+ private:
+  // A given value, and how a block of it is found.
+  struct Leaf {
+    enum class Way : uint8_t {
+      whole,       // it has `shape`
+      once,        // one element
+      long_rows,   // repeated as a whole; blocks end where it does
+      short_rows,  // the same, repeated in a buffer before the first block
+      gathered,    // any other broadcast, written to a buffer for each block
+    };
+    int32_t value = -1;
+    Way way = Way::whole;
+    int64_t element_size = 0;
+    int64_t period = 0;  // elements of a row
+    int64_t buffer = 0;  // offset in bytes
+    BroadcastWalk walk = {};
+  };
+  struct Step {
+    const Node* node = nullptr;
+    void (*elements)(const ElementRun&) = nullptr;
+    int arity = 0;
+    int32_t inputs[ElementRun::kInputsMax] = {};
+    int64_t element_size = 0;
+    int output = -1;     // its place among the outputs, or
+    int32_t cell = -1;   // which of the buffers for one block
+    int64_t buffer = 0;  // offset in bytes
+  };
+
+  std::vector<bool> needed(const Graph& program, int32_t first_step,
+                           const std::vector<int32_t>& outputs,
+                           const std::vector<Shape>& shapes) const;
+  void add_leaf(const Node& node, const Shape& shape);
+  void add_step(const Node& node, const std::vector<int32_t>& outputs,
+                const std::vector<Shape>& shapes);
+  int32_t assign_cells(size_t values);  // how many there are
+  void place_buffers(int32_t cells);
+  int64_t next_block(int64_t at, int64_t end) const;
+
+  Shape shape_;
+  int64_t size_ = 0;
+  int64_t length_ = 0;  // elements of a block, at most
+  std::vector<Leaf> leaves_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace troupe
