@@ -178,7 +178,7 @@ class OpTimer {
     const double about = std::max(1e-7, seconds_since(begin) / 3);
     const auto times = std::clamp<int64_t>(static_cast<int64_t>(2e-3 / about), 1, 10'000);
     double best = 1e9;
-    for (int r = 0; r < 15; ++r) {
+    for (int r = 0; r < 25; ++r) {
       begin = std::chrono::steady_clock::now();
       for (int64_t i = 0; i < times; ++i) step(feeds);
       best = std::min(best, seconds_since(begin) / static_cast<double>(times));

@@ -30,17 +30,32 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {d.dx, d.dgamma, d.dbeta};
 }
 
+// sums[j] = the sum of x[row, j], or of (x[row, j] - mean[j])^2.
 template <bool kSquares>
 struct SumLoop {
-  // sums[j] = the sum of x[row, j], or of (x[row, j] - mean[j])^2.
   template <class T>
   static void run(const T* x, const T* mean, T* sums, int64_t rows, int64_t c) {
-    std::fill_n(sums, c, T{0});
-    for (int64_t row = 0; row < rows; ++row, x += c) {
-      TROUPE_INDEPENDENT
-      for (int64_t j = 0; j < c; ++j)
-        sums[j] += kSquares ? (x[j] - mean[j]) * (x[j] - mean[j]) : x[j];
-    }
+    using Some = Channels<T>;
+    for_channels<T>(
+        c,
+        [=](int64_t j, auto wide) {
+          typename Some::Vector sum[wide] = {}, m[wide] = {}, v;
+          for (int k = 0; k < wide; ++k)
+            if (kSquares) Some::load(m[k], mean + j + k * Some::kCount);
+          for (int64_t i = j; i < rows * c; i += c)
+            for (int k = 0; k < wide; ++k) {
+              Some::load(v, x + i + k * Some::kCount);
+              if (kSquares) v = (v - m[k]) * (v - m[k]);
+              sum[k] += v;
+            }
+          for (int k = 0; k < wide; ++k) Some::store(sum[k], sums + j + k * Some::kCount);
+        },
+        [=](int64_t j) {
+          T sum = 0;
+          for (int64_t i = j; i < rows * c; i += c)
+            sum += kSquares ? (x[i] - mean[j]) * (x[i] - mean[j]) : x[i];
+          sums[j] = sum;
+        });
   }
 };
 
@@ -48,6 +63,7 @@ struct SumLoop {
 template <bool kSquares, class T>
 void mean_of_rows(KernelContext& ctx, const T* x, const T* mean, T* result, int64_t rows,
                   int64_t c) {
+  if (c == 0) return;
   sum_rows(ctx, rows, c, 0, result, [=](int64_t begin, int64_t n, T* sums, T*) {
     in_isa<SumLoop<kSquares>>(x + begin * c, mean, sums, n, c);
   });
@@ -63,8 +79,8 @@ void cpu(KernelContext& ctx) {
   const int64_t c = channels[0], rows = rows_of(shape);
   T* mean = ctx.output(1, channels).template mutable_data<T>();
   T* variance = ctx.output(2, channels).template mutable_data<T>();
-  mean_of_rows<false>(ctx, x, mean, mean, rows, c);
-  mean_of_rows<true>(ctx, x, mean, variance, rows, c);
+  mean_of_rows<false>(ctx, x, static_cast<const T*>(mean), mean, rows, c);
+  mean_of_rows<true>(ctx, x, static_cast<const T*>(mean), variance, rows, c);
   normalize(ctx, x, gamma, beta, mean, variance, ctx.output(0, shape).template mutable_data<T>(),
             rows, c);
 }

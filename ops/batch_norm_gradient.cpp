@@ -29,15 +29,34 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 struct SumLoop {
   template <class T>
   static void run(const T* dy, const T* x, const T* mean, T* sums, int64_t rows, int64_t c) {
-    std::fill_n(sums, 2 * c, T{0});
+    using Some = Channels<T>;
     T* products = sums + c;
-    for (int64_t row = 0; row < rows; ++row, dy += c, x += c) {
-      TROUPE_INDEPENDENT
-      for (int64_t j = 0; j < c; ++j) {
-        sums[j] += dy[j];
-        products[j] += dy[j] * (x[j] - mean[j]);
-      }
-    }
+    for_channels<T>(
+        c,
+        [=](int64_t j, auto wide) {
+          typename Some::Vector sum[wide] = {}, product[wide] = {}, m[wide], d, v;
+          for (int k = 0; k < wide; ++k) Some::load(m[k], mean + j + k * Some::kCount);
+          for (int64_t i = j; i < rows * c; i += c)
+            for (int k = 0; k < wide; ++k) {
+              Some::load(d, dy + i + k * Some::kCount);
+              Some::load(v, x + i + k * Some::kCount);
+              sum[k] += d;
+              product[k] += d * (v - m[k]);
+            }
+          for (int k = 0; k < wide; ++k) {
+            Some::store(sum[k], sums + j + k * Some::kCount);
+            Some::store(product[k], products + j + k * Some::kCount);
+          }
+        },
+        [=](int64_t j) {
+          T sum = 0, product = 0;
+          for (int64_t i = j; i < rows * c; i += c) {
+            sum += dy[i];
+            product += dy[i] * (x[i] - mean[j]);
+          }
+          sums[j] = sum;
+          products[j] = product;
+        });
   }
 };
 
@@ -46,11 +65,32 @@ struct SpreadLoop {
   template <class T>
   static void run(const T* dy, const T* x, const T* mean, const T* scale, const T* of_dy,
                   const T* of_products, T* dx, int64_t rows, int64_t c) {
-    for (int64_t row = 0; row < rows; ++row, dy += c, x += c, dx += c) {
-      TROUPE_INDEPENDENT
-      for (int64_t j = 0; j < c; ++j)
-        dx[j] = scale[j] * (dy[j] - of_dy[j] - (x[j] - mean[j]) * of_products[j]);
-    }
+    using Some = Channels<T>;
+    for_near_rows(rows, c, [=](int64_t row, int64_t n) {
+      const int64_t begin = row * c, end = (row + n) * c;
+      for_channels<T>(
+          c,
+          [=](int64_t j, auto wide) {
+            typename Some::Vector m[wide], s[wide], of_d[wide], of_p[wide], d, v;
+            for (int k = 0; k < wide; ++k) {
+              Some::load(m[k], mean + j + k * Some::kCount);
+              Some::load(s[k], scale + j + k * Some::kCount);
+              Some::load(of_d[k], of_dy + j + k * Some::kCount);
+              Some::load(of_p[k], of_products + j + k * Some::kCount);
+            }
+            for (int64_t i = begin + j; i < end; i += c)
+              for (int k = 0; k < wide; ++k) {
+                Some::load(d, dy + i + k * Some::kCount);
+                Some::load(v, x + i + k * Some::kCount);
+                d = s[k] * (d - of_d[k] - (v - m[k]) * of_p[k]);
+                Some::store(d, dx + i + k * Some::kCount);
+              }
+          },
+          [=](int64_t j) {
+            for (int64_t i = begin + j; i < end; i += c)
+              dx[i] = scale[j] * (dy[i] - of_dy[j] - (x[i] - mean[j]) * of_products[j]);
+          });
+    });
   }
 };
 
@@ -65,6 +105,7 @@ void cpu(KernelContext& ctx) {
   T* dx = ctx.output(0, shape).template mutable_data<T>();
   T* dgamma = ctx.output(1, channels).template mutable_data<T>();
   T* dbeta = ctx.output(2, channels).template mutable_data<T>();
+  if (c == 0) return;
   Tensor scratch = ctx.scratch(dtype_of<T>, Shape{3 * c});
   T *sums = scratch.mutable_data<T>(), *products = sums + c, *scale = sums + 2 * c;
   sum_rows(ctx, rows, 2 * c, 0, sums, [=](int64_t begin, int64_t n, T* to, T*) {
@@ -79,7 +120,7 @@ void cpu(KernelContext& ctx) {
     sums[j] /= n;
     products[j] /= n * square;
   }
-  if (c == 0 || rows == 0) return;
+  if (rows == 0) return;
   in_row_groups(ctx, rows, c, [=](int64_t first, int64_t count) {
     in_isa<SpreadLoop>(dy + first * c, x + first * c, mean, static_cast<const T*>(scale),
                        static_cast<const T*>(sums), static_cast<const T*>(products), dx + first * c,

@@ -19,8 +19,12 @@ std::vector<Tensor> run_with(int threads, const std::vector<Tensor>& feeds) {
   const Output x = placeholder(g, DType::f32, {kRows, kClasses}, "x");
   const Output labels = placeholder(g, DType::i64, {kRows}, "labels");
   const Output loss = softmax_cross_entropy(x, labels);
+  const Output gamma = fill(g, {kClasses}, 2), beta = fill(g, {kClasses}, 1);
+  const BatchNorm normed = batch_norm(x, gamma, beta);
+  const NormGradient d = batch_norm_gradient(x, x, gamma, normed.mean, normed.variance);
   Session session = Session::local(g, {.threads = threads});
-  return session.run({softmax(x), loss, softmax_cross_entropy_gradient(loss, x, labels),
+  return session.run({softmax(x), loss, softmax_cross_entropy_gradient(loss, x, labels), normed.y,
+                      normed.mean, normed.variance, d.dx, d.dgamma, d.dbeta,
                       truncated_normal(g, {100'003}, 0, 1, 5, DType::f32, "drawn"),
                       random_normal(g, {100'003}, 0, 1, 5, DType::f32, "drawn_too")},
                      {{x, feeds[0]}, {labels, feeds[1]}}, {.step = 3});

@@ -1,6 +1,9 @@
 // BatchNorm, its gradient, and BatchNormInference.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
+#include "tests/support/evaluate.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -313,5 +316,54 @@ const ListedCases listed(cases);
 }  // namespace
 
 TEST_CASE("BatchNorm normalises channels") { check(cases()); }
+
+TEST_CASE(
+    "sums over more rows than a job has, of channels beside whole vectors, are those of f64") {
+  constexpr int64_t kRows = 4'500, kChannels = 37;
+  Tensor x = Tensor::empty(DType::f64, {kRows, kChannels});
+  Tensor dy = Tensor::empty(DType::f64, {kRows, kChannels});
+  for (int64_t i = 0; i < x.size(); ++i) {
+    x.mutable_data<double>()[i] = 3 + std::sin(static_cast<double>(i) * 0.7);
+    dy.mutable_data<double>()[i] = std::cos(static_cast<double>(i) * 0.3);
+  }
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Graph g;
+    const Output in = cast(constant(g, x), dtype), slope = cast(constant(g, dy), dtype);
+    const Output gamma = fill(g, {kChannels}, 2, dtype), beta = fill(g, {kChannels}, 1, dtype);
+    const BatchNorm y = batch_norm(in, gamma, beta, 0);
+    const NormGradient d = batch_norm_gradient(slope, in, gamma, y.mean, y.variance, 0);
+    const auto value = [](Output output) { return converted(evaluate(output), DType::f64); };
+    const Tensor mean = value(y.mean), variance = value(y.variance), dgamma = value(d.dgamma),
+                 dbeta = value(d.dbeta), normed = value(y.y), dx = value(d.dx);
+    const double tolerance = dtype == DType::f32 ? 1e-4 : 1e-11;
+    for (int64_t c = 0; c < kChannels; ++c) {
+      double sum = 0, squares = 0, sum_dy = 0, products = 0;
+      const auto at = [&](const Tensor& t, int64_t row) {
+        return t.data<double>()[row * kChannels + c];
+      };
+      for (int64_t row = 0; row < kRows; ++row) sum += at(x, row);
+      const double m = sum / kRows;
+      for (int64_t row = 0; row < kRows; ++row) squares += (at(x, row) - m) * (at(x, row) - m);
+      const double scale = 1 / std::sqrt(squares / kRows);
+      for (int64_t row = 0; row < kRows; ++row) {
+        sum_dy += at(dy, row);
+        products += at(dy, row) * (at(x, row) - m) * scale;
+      }
+      const auto near = [&](const Tensor& t, int64_t i, double wanted) {
+        CHECK(std::abs(t.data<double>()[i] - wanted) < tolerance * (1 + std::abs(wanted)));
+      };
+      near(mean, c, m);
+      near(variance, c, squares / kRows);
+      near(dbeta, c, sum_dy);
+      near(dgamma, c, products);
+      for (const int64_t row : {int64_t{0}, int64_t{63}, int64_t{64}, kRows - 1}) {
+        const double z = (at(x, row) - m) * scale;
+        near(normed, row * kChannels + c, 2 * z + 1);
+        near(dx, row * kChannels + c,
+             2 * scale * (at(dy, row) - sum_dy / kRows - z * products / kRows));
+      }
+    }
+  }
+}
 
 }  // namespace troupe

@@ -36,7 +36,6 @@ const std::map<std::string, std::string> kElsewhere = {
     {"Restore", "stands in a frame: tests/ops/control_flow_test.cpp"},
     {"Save", "stands in a frame: tests/ops/control_flow_test.cpp"},
     {"PushRowGradient", "pushes to a shard: tests/ops/sum_rows_test.cpp, row_updates_test.cpp"},
-    {"Unique", "shapes depend on values: tests/ops/unique_test.cpp"},
     {"While", "reads a frame: tests/ops/control_flow_test.cpp"},
 };
 
