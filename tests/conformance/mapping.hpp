@@ -82,7 +82,7 @@ Output channels_last(Output x);   // [n, c, rest...] -> [n, rest..., c]
 Output channels_first(Output x);  // and back
 // Indices below 0 count from the end of a dimension of that size.
 Output from_start(Output indices, int64_t size);
-// Boxes of data elements: borders, windows, strides of a node over its spatial dimensions.
+// `count` ones where there are no values.
 std::vector<int64_t> or_ones(std::vector<int64_t> values, size_t count);
 
 }  // namespace troupe
