@@ -20,6 +20,8 @@ namespace troupe {
   OP(atan)                           \
   OP(atan2)                          \
   OP(atanh)                          \
+  OP(average_pool)                   \
+  OP(average_pool_gradient)          \
   OP(band_part)                      \
   OP(batch_norm)                     \
   OP(batch_norm_gradient)            \
@@ -44,9 +46,10 @@ namespace troupe {
   OP(concat)                         \
   OP(concat_gradient)                \
   OP(constant)                       \
-  OP(conv2d)                         \
-  OP(conv2d_filter_gradient)         \
-  OP(conv2d_input_gradient)          \
+  OP(convolution)                    \
+  OP(convolution_filter_gradient)    \
+  OP(convolution_input_gradient)     \
+  OP(convolution_transpose)          \
   OP(cos)                            \
   OP(cosh)                           \
   OP(ctc_loss)                       \
@@ -118,9 +121,9 @@ namespace troupe {
   OP(logical_or)                     \
   OP(logical_xor)                    \
   OP(matmul)                         \
-  OP(max_pool2d)                     \
-  OP(max_pool2d_gradient)            \
-  OP(max_pool2d_select)              \
+  OP(max_pool)                       \
+  OP(max_pool_gradient)              \
+  OP(max_pool_select)                \
   OP(maximum)                        \
   OP(minimum)                        \
   OP(mish)                           \
