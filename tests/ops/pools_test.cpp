@@ -1,4 +1,4 @@
-// Pools of one to three dimensions: values from the definition in
+// Pools of one to three dimensions, global pools and instance norm: values from the definition in
 // NumPy, which agree with ONNX's reference evaluator.
 #include <doctest/doctest.h>
 
@@ -275,6 +275,53 @@ TEST_CASE("pools of many channels and images have the bits of those in f64, wher
     }
     CHECK(same_bits(wide[0], wide[4]));  // what is selected from x itself
   }
+}
+
+TEST_CASE("global pools and instance norm look at whole images") {
+  Graph g;
+  const Output x = constant(g, waves({2, 3, 2, 2}, 0.5));
+  const Output gamma = constant(g, vector({2, -1})), beta = constant(g, vector({0.25, 3}));
+  const auto got =
+      evaluate(g, {global_average_pool(x), global_max_pool(x), instance_norm(x, gamma, beta)});
+  CHECK(difference(got[0], values({2, 2}, {-0.0484759388236057, 0.11252535905548855,
+                                           0.10616408518267366, 0.03654614661620925}))
+            .value_or("") == "");
+  CHECK(difference(got[1], values({2, 2}, {0.9993093887479176, 0.8084964038195901,
+                                           0.8871575286923511, 0.9826178773641395}))
+            .value_or("") == "");
+  CHECK(difference(got[2], values({2, 3, 2, 2},
+                                  {1.5004140485153503,  1.5047169583166582,  -1.264255039618438,
+                                   4.598025618900445,   2.3792095983565305,  2.356328795053442,
+                                   -1.9011113669524407, 3.597557009682456,   2.731837140913966,
+                                   3.439219444565532,   -1.9460943812149685, 2.5041521734814673,
+                                   3.183118540981129,   3.697155718132819,   -2.9270434839989905,
+                                   2.1681724154881077,  1.8916272150657951,  4.075973379987675,
+                                   -1.3155750049369808, 1.9160396340733197,  0.0671889150692595,
+                                   4.184678752856521,   0.600683817819788,   1.957980099461557}))
+            .value_or("") == "");
+  for (const auto& build :
+       std::vector<BuildCase>{[](Graph&, const std::vector<Output>& in) {
+                                return std::vector{global_average_pool(in[0])};
+                              },
+                              [](Graph&, const std::vector<Output>& in) {
+                                return std::vector{global_max_pool(in[0])};
+                              },
+                              [](Graph&, const std::vector<Output>& in) {
+                                return std::vector{instance_norm(in[0], in[1], in[2])};
+                              }})
+    check_gradient({.name = "of images",
+                    .op = "AveragePool",
+                    .inputs = {waves({2, 3, 2, 2}, 0.5), vector({2, -1}), vector({0.25, 3})},
+                    .build = build,
+                    .gradient_tolerance = 1e-5});
+  CHECK(evaluate(global_average_pool(constant(g, zeros({0, 3, 4})))).shape() == Shape{0, 4});
+  const Output flat = constant(g, zeros({3, 2}));
+  CHECK_THROWS_WITH_AS(global_average_pool(flat), doctest::Contains("global_average_pool made at"),
+                       Error);
+  CHECK_THROWS_WITH_AS(global_max_pool(flat),
+                       doctest::Contains("wants images [batch, ..., channels]"), Error);
+  CHECK_THROWS_WITH_AS(instance_norm(x, gamma, constant(g, vector({1}))),
+                       doctest::Contains("wants one gamma and one beta for each channel"), Error);
 }
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Convolutions and pools of images of one, two or three dimensions: x [batch, width,
+// Convolutions, pools and norms of images of one, two or three dimensions: x [batch, width,
 // channels], [batch, height, width, channels] or [batch, depth, height, width, channels].
 // Everything that troupe/ops.hpp says of its functions holds for these. Floats.
 //
@@ -76,5 +76,16 @@ Output average_pool(Output x, PoolWindow window = {}, Origin at = Origin::here()
 // dL/dx of y = average_pool(x), from dy = dL/dy. Of x_like only the shape is used.
 Output average_pool_gradient(Output dy, Output x_like, PoolWindow window = {},
                              Origin at = Origin::here());
+// Of whole images: x [b, ..., c] -> [b, c]. The mean; the greatest, whose gradient is shared by all
+// that are greatest.
+Output global_average_pool(Output x, Origin at = Origin::here());
+Output global_max_pool(Output x, Origin at = Origin::here());
+
+// ---- norms ----
+
+// (x - mean) / sqrt(variance + epsilon) * gamma + beta, of each channel of each image: x [b, ...,
+// c], gamma and beta [c] (Ulyanov et al. 2016). The variance is the mean of squared distances.
+Output instance_norm(Output x, Output gamma, Output beta, double epsilon = 1e-5,
+                     Origin at = Origin::here());
 
 }  // namespace troupe
