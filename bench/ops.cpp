@@ -116,12 +116,13 @@ void add_products(std::vector<Case>& all) {
     const Shape x{c.batch, c.side, c.side, c.in}, f{c.window, c.window, c.in, c.out},
         y{c.batch, c.side, c.side, c.out};
     const double flop = 2.0 * static_cast<double>(y.size() * c.window * c.window * c.in);
-    all.push_back({"Conv2d", {x, f}, [](const auto& in) { return conv2d(in[0], in[1]); }, flop});
-    all.push_back({"Conv2dInputGradient",
+    all.push_back(
+        {"Convolution", {x, f}, [](const auto& in) { return conv2d(in[0], in[1]); }, flop});
+    all.push_back({"ConvolutionInputGradient",
                    {y, f, x},
                    [](const auto& in) { return conv2d_input_gradient(in[0], in[1], in[2]); },
                    flop});
-    all.push_back({"Conv2dFilterGradient",
+    all.push_back({"ConvolutionFilterGradient",
                    {y, x, f},
                    [](const auto& in) { return conv2d_filter_gradient(in[0], in[1], in[2]); },
                    flop});
@@ -164,7 +165,7 @@ class OpTimer {
       total =
           2 * static_cast<double>(y.shape().size() * 4) + static_cast<double>(feeds[1].byte_size());
     if (c.op == "Slice") total = 2 * static_cast<double>(y.shape().size() * 4);
-    if (c.op.rfind("Conv2d", 0) == 0 &&
+    if (c.op.rfind("Convolution", 0) == 0 &&
         c.inputs.size() == 3)  // of the third only the shape is read
       total -= static_cast<double>(feeds[2].byte_size());
     if (bytes) *bytes = total;

@@ -1,25 +1,7 @@
 // Implements devices/work.hpp.
 #include "devices/work.hpp"
 
-#include <map>
-
 namespace troupe {
-namespace {
-
-// Filled before main(), by the files of ops.
-std::map<std::string_view, FlopsRule>& rules() {
-  static std::map<std::string_view, FlopsRule> all;
-  return all;
-}
-
-}  // namespace
-
-FlopsOf::FlopsOf(const char* op, FlopsRule rule) { rules()[op] = rule; }
-
-FlopsRule flops_rule(std::string_view op) {
-  const auto it = rules().find(op);
-  return it == rules().end() ? nullptr : it->second;
-}
 
 WorkCount::WorkCount(const KernelCall& call) : node_(*call.view().node) {
   for (int i = 0; i < call.context.input_count(); ++i) {
@@ -37,7 +19,7 @@ KernelWork WorkCount::after(const Tensor* outputs) const {
     shapes.push_back(outputs[i].shape());
     out.bytes += outputs[i].byte_size();
   }
-  if (const FlopsRule rule = flops_rule(node_.op->name)) out.flops = rule(node_, inputs_, shapes);
+  if (node_.op->flops) out.flops = node_.op->flops(node_, inputs_, shapes);
   return out;
 }
 

@@ -22,6 +22,8 @@ namespace troupe {
   OP(atanh)                          \
   OP(attention)                      \
   OP(attention_gradient)             \
+  OP(average_pool)                   \
+  OP(average_pool_gradient)          \
   OP(band_part)                      \
   OP(barrier_insert)                 \
   OP(barrier_take)                   \
@@ -52,9 +54,10 @@ namespace troupe {
   OP(concat)                         \
   OP(concat_gradient)                \
   OP(constant)                       \
-  OP(conv2d)                         \
-  OP(conv2d_filter_gradient)         \
-  OP(conv2d_input_gradient)          \
+  OP(convolution)                    \
+  OP(convolution_filter_gradient)    \
+  OP(convolution_input_gradient)     \
+  OP(convolution_transpose)          \
   OP(cos)                            \
   OP(cosh)                           \
   OP(crop)                           \
@@ -135,9 +138,9 @@ namespace troupe {
   OP(lstm)                           \
   OP(lstm_gradient)                  \
   OP(matmul)                         \
-  OP(max_pool2d)                     \
-  OP(max_pool2d_gradient)            \
-  OP(max_pool2d_select)              \
+  OP(max_pool)                       \
+  OP(max_pool_gradient)              \
+  OP(max_pool_select)                \
   OP(maximum)                        \
   OP(merge)                          \
   OP(minimum)                        \

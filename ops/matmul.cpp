@@ -8,7 +8,6 @@
 #include <map>
 #include <tuple>
 
-#include "devices/work.hpp"
 #include "ops/axes.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/onednn.hpp"
@@ -331,11 +330,10 @@ Kernel kernel() {
 }
 
 // A product and a sum for each element of c and each of the k it is summed over.
-const FlopsOf flops("MatMul", [](const Node& node, const std::vector<Shape>& in,
-                                 const std::vector<Shape>& out) {
+int64_t flops(const Node& node, const std::vector<Shape>& in, const std::vector<Shape>& out) {
   const Side a{in[0], node.attr<bool>("transpose_a")};
   return 2 * out[0].size() * a.columns();
-});
+}
 
 }  // namespace
 
@@ -351,7 +349,8 @@ Op matmul_op() {
       .kernels = {{.dtype = DType::f32, .run = cpu_f32, .prepare = prepare_f32, .finishes = true},
                   kernel<double>(),
                   kernel<int32_t>(),
-                  kernel<int64_t>()}};
+                  kernel<int64_t>()},
+      .flops = flops};
 }
 
 Output matmul(Output a, Output b, MatmulOptions options, Origin at) {

@@ -1,9 +1,25 @@
-// Functions of troupe/ops/networks.hpp that are graphs of other ops.
+// Functions of troupe/ops/networks.hpp and convolutions.hpp that are graphs of other ops.
 #include "ops/composition.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/regroup.hpp"
+#include "troupe/ops/convolutions.hpp"
 
 namespace troupe {
+namespace {
+
+// The dimensions of images x [b, ..., c] between the first and the last.
+std::vector<int64_t> image_axes(const char* function, Origin at, Output x) {
+  require_defined(function, at, {x});
+  const int ndim = x.shape().ndim();
+  if (ndim < 3 || ndim > 5)
+    throw refused(function, at, "wants images [batch, ..., channels] with one to three dimensions ",
+                  "between, got ", x.shape());
+  std::vector<int64_t> axes;
+  for (int d = 1; d + 1 < ndim; ++d) axes.push_back(d);
+  return axes;
+}
+
+}  // namespace
 
 // embedding_lookup: rows of the table, then their sum, mean, or sum / sqrt(k) over the last
 // dimension, of size k, of ids.
@@ -57,6 +73,28 @@ Output local_response_norm(Output x, LocalResponseNormOptions options, Origin at
   const Output divisor = window_sum(square(x), options.radius) * options.alpha + options.bias;
   if (options.beta == 0.5) return x / sqrt(divisor);
   return x * exp(log(divisor) * -options.beta);
+}
+
+Output global_average_pool(Output x, Origin at) {
+  return reduce_mean(x, {.axes = image_axes("global_average_pool", at, x)}, at);
+}
+
+Output global_max_pool(Output x, Origin at) {
+  return reduce_max(x, {.axes = image_axes("global_max_pool", at, x)}, at);
+}
+
+// instance_norm: (x - mean) / sqrt(variance + epsilon) over the dimensions between.
+Output instance_norm(Output x, Output gamma, Output beta, double epsilon, Origin at) {
+  require_defined("instance_norm", at, {x, gamma, beta});
+  const ReduceOptions images{.axes = image_axes("instance_norm", at, x), .keep_dims = true};
+  const int ndim = x.shape().ndim();
+  for (const Output& one : {gamma, beta})
+    if (one.shape().ndim() != 1 || !may_equal(one.shape()[0], x.shape()[ndim - 1]))
+      throw refused("instance_norm", at, "wants one gamma and one beta for each channel of ",
+                    x.shape(), ", got ", gamma.shape(), " and ", beta.shape());
+  const auto scope = x.graph->scope({.origin = at});
+  const Output d = x - reduce_mean(x, images);
+  return bias_add(d / sqrt(reduce_mean(square(d), images) + epsilon) * gamma, beta);
 }
 
 }  // namespace troupe

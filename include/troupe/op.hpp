@@ -263,6 +263,10 @@ struct Op {
   // Sizes of outputs depend on values of inputs, so that they are not known before the kernel runs:
   // it says them with output(i, shape), and runs on a host device.
   bool value_shapes = false;
+  // How many floating-point numbers one firing multiplies and adds, each counted, for traces;
+  // shapes are known. Left out: its time is memory's.
+  int64_t (*flops)(const Node& node, const std::vector<Shape>& inputs,
+                   const std::vector<Shape>& outputs) = nullptr;
 };
 
 // All ops a graph may use. Immutable once shared.

@@ -9,6 +9,7 @@
 
 #include "tests/support/evaluate.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/convolutions.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -21,6 +22,24 @@ Tensor waves(const Shape& shape, double seed) {
     out.mutable_data<float>()[i] =
         static_cast<float>(std::sin(static_cast<double>(i) * 0.7 + seed * 10));
   return out;
+}
+
+// Convolutions and pools with every option, in f64 too: our own loops.
+void append_windows(Graph& g, std::vector<Output>& ops) {
+  const ConvolutionOptions apart{.strides = {2, 1}, .dilations = {1, 2}, .groups = 4};
+  const PoolWindow window{.size = {3}, .strides = {2}, .padding = Padding::same};
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Output images = cast(constant(g, waves({11, 16, 16, 24}, 0.7)), dtype);
+    const Output filter = cast(constant(g, waves({3, 3, 6, 40}, 0.8)), dtype);
+    const Output y = convolution(images, filter, apart), pooled = max_pool(images, window);
+    const Output mean = average_pool(images, window);
+    ops.insert(ops.end(),
+               {y, convolution_input_gradient(y, filter, images, apart),
+                convolution_filter_gradient(y, images, filter, apart),
+                convolution_transpose(y, filter, apart), pooled,
+                max_pool_gradient(pooled, images, window), max_pool_select(images, images, window),
+                mean, average_pool_gradient(mean, images, window)});
+  }
 }
 
 // Each of a size that is cut, with parts that are left over at the end.
@@ -37,8 +56,10 @@ std::vector<Output> large_ops(Graph& g) {
   const Output y = conv2d(images, filter), dx = conv2d_input_gradient(y, filter, images),
                df = conv2d_filter_gradient(y, images, filter);
   const Output long_one = input({150'001}, 0.9);
-  return {wide,        tall, back, few, stacked, y, dx, df, tanh(long_one), long_one + long_one,
-          long_one * 3};
+  std::vector<Output> ops = {wide, tall, back, few, stacked, y, dx, df};
+  ops.insert(ops.end(), {tanh(long_one), long_one + long_one, long_one * 3});
+  append_windows(g, ops);
+  return ops;
 }
 
 struct Sum {

@@ -87,10 +87,10 @@ TEST_CASE("the gradient of a first layer's input is never computed") {
     for (const auto& node : in.nodes()) n += node->op->name == op;
     return n;
   };
-  CHECK(count(graph, "Conv2dInputGradient") == 2);  // as the rules of the ops have built them
+  CHECK(count(graph, "ConvolutionInputGradient") == 2);  // as the rules of the ops have built them
   const CallGraph call = call_graph(graph, slopes, {x});
-  CHECK(count(*call.graph, "Conv2dInputGradient") == 1);  // that of the second convolution
-  CHECK(count(*call.graph, "Conv2dFilterGradient") == 2);
+  CHECK(count(*call.graph, "ConvolutionInputGradient") == 1);  // that of the second convolution
+  CHECK(count(*call.graph, "ConvolutionFilterGradient") == 2);
 
   Graph dense;
   const Output in = placeholder(dense, DType::f32, {4, 3}, "x");

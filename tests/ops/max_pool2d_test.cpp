@@ -1,4 +1,5 @@
-// MaxPool2d, its gradient, and the selection that differentiates the gradient.
+// MaxPool of images with two dimensions, its gradient, and the selection that differentiates the
+// gradient.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,7 +11,9 @@ namespace troupe {
 namespace {
 
 Attrs attrs(int64_t window, int64_t stride, bool same = false) {
-  return {{"window", window}, {"stride", stride}, {"same_padding", same}};
+  return {{"window", std::vector<int64_t>{window}},
+          {"strides", std::vector<int64_t>{stride}},
+          {"padding", std::string(same ? "same" : "valid")}};
 }
 
 OpCases cases() {
@@ -18,114 +21,120 @@ OpCases cases() {
   const Tensor dy = values({1, 2, 2, 1}, {1, 2, 3, 4});
   return {
       .values = {{.name = "2x2",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {x},
                   .expected = {values({1, 2, 2, 1}, {5, 8, -1, 0})},
                   .smooth = false},
                  {.name = "2x2, all different",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {values({1, 2, 2, 2}, {1, -1, 3, -3, 2, 0, -4, 5})},
                   .expected = {values({1, 1, 1, 2}, {3, 5})}},
                  {.name = "windows that overlap",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {iota({1, 3, 3, 1})},
                   .attrs = attrs(2, 1),
                   .expected = {values({1, 2, 2, 1}, {4, 5, 7, 8})}},
                  {.name = "what does not fill a window is left out",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {iota({1, 3, 3, 1})},
                   .expected = {values({1, 1, 1, 1}, {4})}},
                  {.name = "same padding: padding never wins",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {iota({1, 3, 3, 1}, -9)},
                   .attrs = attrs(2, 2, true),
                   .expected = {values({1, 2, 2, 1}, {-5, -4, -2, -1})}},
                  {.name = "same padding before and after",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {iota({1, 3, 3, 1})},
                   .attrs = attrs(3, 1, true),
                   .expected = {values({1, 3, 3, 1}, {4, 5, 5, 7, 8, 8, 7, 8, 8})}},
                  {.name = "a stride past everything",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {iota({1, 2, 2, 1})},
                   .attrs = attrs(2, INT64_MAX, true),
                   .expected = {values({1, 1, 1, 1}, {3})}},
                  {.name = "a window past everything",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {iota({1, 2, 2, 1})},
                   .attrs = attrs(INT64_MAX, 2, true),
                   .expected = {values({1, 1, 1, 1}, {3})}},
                  {.name = "size one",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {values({1, 1, 1, 1}, {3})},
                   .attrs = attrs(1, 1),
                   .expected = {values({1, 1, 1, 1}, {3})}},
                  {.name = "NaN and infinities",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {values({1, 2, 2, 2}, {1, -INFINITY, NAN, -INFINITY, INFINITY,
                                                    -INFINITY, 2, -INFINITY})},
                   .expected = {values({1, 1, 1, 2}, {NAN, -INFINITY})},
                   .smooth = false},
                  {.name = "no images",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {zeros({0, 4, 4, 2})},
                   .expected = {zeros({0, 2, 2, 2})}},
                  {.name = "no channels",
-                  .op = "MaxPool2d",
+                  .op = "MaxPool",
                   .inputs = {zeros({1, 4, 4, 0})},
                   .expected = {zeros({1, 2, 2, 0})}},
                  {.name = "the first of equals gets it",
-                  .op = "MaxPool2dGradient",
+                  .op = "MaxPoolGradient",
                   .inputs = {dy, x},
                   .expected = {values({1, 4, 4, 1},
                                       {0, 1, 0, 0, 0, 0, 2, 0, 3, 0, 4, 0, 0, 0, 0, 0})},
                   .smooth = false},
                  {.name = "a maximum of several windows gets all of them",
-                  .op = "MaxPool2dGradient",
+                  .op = "MaxPoolGradient",
                   .inputs = {dy, values({1, 3, 3, 1}, {0, 1, 2, 3, 9, 4, 5, 6, 7})},
                   .attrs = attrs(2, 1),
                   .expected = {values({1, 3, 3, 1}, {0, 0, 0, 0, 10, 0, 0, 0, 0})}},
                  {.name = "size one",
-                  .op = "MaxPool2dGradient",
+                  .op = "MaxPoolGradient",
                   .inputs = {values({1, 1, 1, 1}, {3}), values({1, 1, 1, 1}, {-7})},
                   .attrs = attrs(1, 1),
                   .expected = {values({1, 1, 1, 1}, {3})}},
                  {.name = "no images",
-                  .op = "MaxPool2dGradient",
+                  .op = "MaxPoolGradient",
                   .inputs = {zeros({0, 2, 2, 1}), zeros({0, 4, 4, 1})},
                   .expected = {zeros({0, 4, 4, 1})}},
                  {.name = "values at the maxima",
-                  .op = "MaxPool2dSelect",
+                  .op = "MaxPoolSelect",
                   .inputs = {iota({1, 4, 4, 1}), x},
                   .expected = {values({1, 2, 2, 1}, {1, 6, 8, 10})},
                   .smooth = false},
                  {.name = "all different",
-                  .op = "MaxPool2dSelect",
+                  .op = "MaxPoolSelect",
                   .inputs = {iota({1, 2, 2, 1}, 10), values({1, 2, 2, 1}, {1, 3, 2, 0})},
                   .expected = {values({1, 1, 1, 1}, {11})}},
                  {.name = "no images",
-                  .op = "MaxPool2dSelect",
+                  .op = "MaxPoolSelect",
                   .inputs = {zeros({0, 2, 2, 1}), zeros({0, 2, 2, 1})},
                   .expected = {zeros({0, 1, 1, 1})}}},
       .errors = {
-          {.op = "MaxPool2d",
+          {.op = "MaxPool",
+           .inputs = {zeros({4, 1})},
+           .message = "wants images [batch, width, channels], with height and depth before width "
+                      "if there are any, got ["},
+          {.op = "MaxPool",
            .inputs = {zeros({4, 4, 1})},
-           .message = "wants images [batch, height, width, channels], got "},
-          {.op = "MaxPool2d",
+           .message = "wants images [batch, height, width, channels], got [",
+           .build = [](Graph&,
+                       const std::vector<Output>& in) { return std::vector{max_pool2d(in[0])}; }},
+          {.op = "MaxPool",
            .inputs = {zeros({1, 1, 4, 1})},
-           .message = "the window 2 is larger than the images [1, 1, 4, 1]; use same_padding or a "
-                      "smaller window"},
-          {.op = "MaxPool2d",
+           .message = "the window 2 is larger than dimension 1 of images [1, 1, 4, 1]; use "
+                      "same padding or a smaller window"},
+          {.op = "MaxPool",
            .inputs = {zeros({1, 4, 4, 1})},
            .attrs = attrs(0, 2),
-           .message = "wants a window and a stride of at least 1, got 0 and 2"},
-          {.op = "MaxPool2d",
+           .message = "wants a window of at least 1, got 0"},
+          {.op = "MaxPool",
            .inputs = {i32(zeros({1, 4, 4, 1}))},
            .message = "has no kernel for i32; cast to one of f32, f64"},
-          {.op = "MaxPool2dGradient",
+          {.op = "MaxPoolGradient",
            .inputs = {zeros({1, 2, 3, 1}), zeros({1, 4, 4, 1})},
            .message = "dy [1, 2, 3, 1] does not fit: images [1, 4, 4, 1] give [1, 2, 2, 1]"},
-          {.op = "MaxPool2dSelect",
+          {.op = "MaxPoolSelect",
            .inputs = {zeros({1, 4, 2, 1}), zeros({1, 4, 4, 1})},
            .message = "wants two shapes that are equal, got [1, 4, 2, 1] and [1, 4, 4, 1]"},
       }};
@@ -134,11 +143,9 @@ const ListedCases listed(cases);
 
 }  // namespace
 
-TEST_CASE("MaxPool2d takes the greatest of each window, and gradients follow it") {
-  check(cases());
-}
+TEST_CASE("MaxPool takes the greatest of each window, and gradients follow it") { check(cases()); }
 
-TEST_CASE("pools in f32, which oneDNN does, have the bits of those in f64, which we do") {
+TEST_CASE("pools in f32 have the bits of those in f64") {
   std::mt19937 random(7);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random()) % n; };
   const auto noise = [&](const Shape& shape, int64_t different, double scale) {
