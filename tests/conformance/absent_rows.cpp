@@ -25,9 +25,6 @@ std::vector<MappedOp> absent_rows() {
   add(window, {"BlackmanWindow", "HammingWindow", "HannWindow"});
   add("no detection of objects", {"NonMaxSuppression", "RoiAlign"});
   add("no sampling at coordinates", {"GridSample"});
-  add("no average pooling", {"AveragePool"});
-  add("no transposed convolution", {"ConvTranspose"});
-  add("no recurrent layers", {"GRU", "LSTM", "RNN"});
   add("no control flow", {"If", "Loop", "Scan"});
   return rows;
 }

@@ -75,7 +75,7 @@ const std::vector<MappedOp>& mapped_ops() {
     std::vector<MappedOp> rows;
     for (const auto& part :
          {elementwise_rows(), array_rows(), image_rows(), index_rows(), reduction_rows(),
-          network_rows(), loss_rows(), quantized_rows(), absent_rows()})
+          network_rows(), recurrent_rows(), loss_rows(), quantized_rows(), absent_rows()})
       rows.insert(rows.end(), part.begin(), part.end());
     std::sort(rows.begin(), rows.end(),
               [](const MappedOp& a, const MappedOp& b) { return a.op < b.op; });

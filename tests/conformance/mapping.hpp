@@ -67,6 +67,7 @@ std::vector<MappedOp> array_rows();
 std::vector<MappedOp> image_rows();
 std::vector<MappedOp> index_rows();
 std::vector<MappedOp> reduction_rows();
+std::vector<MappedOp> recurrent_rows();
 std::vector<MappedOp> network_rows();
 std::vector<MappedOp> loss_rows();
 std::vector<MappedOp> quantized_rows();

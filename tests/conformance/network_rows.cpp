@@ -1,9 +1,10 @@
 // Rows of ONNX's layers: convolutions, pools, normalisations, dropout. Their channels are dimension
 // 1, ours the last one.
-#include <cmath>
+#include <algorithm>
 
 #include "tests/conformance/mapping.hpp"
 #include "tests/conformance/windows.hpp"
+#include "troupe/ops/convolutions.hpp"
 
 namespace troupe {
 namespace {
@@ -21,17 +22,57 @@ std::vector<Output> conv_row(const NodeCall& c) {
   return {y + by_channel(c.input(2), y.shape().ndim())};
 }
 
-std::vector<Output> max_pool_row(const NodeCall& c) {
+// What is left of the result's sizes, by attributes that name them, goes to both ends.
+Windows transposed_windows(const NodeCall& c, std::vector<int64_t>& more) {
+  const std::vector<int64_t> in = spatial_sizes(c.shape(c.input(0)));
+  Windows w = windows_of(c, in, spatial_sizes(c.shape(c.input(1))));
+  more = c.integers("output_padding");
+  more.resize(in.size(), 0);
+  std::vector<int64_t> wanted = c.integers("output_shape");
+  const std::string mode = c.text("auto_pad", "NOTSET");
+  if (wanted.empty() && mode.rfind("SAME", 0) != 0) return w;
+  for (size_t d = 0; d < in.size(); ++d) {
+    if (wanted.size() <= d) wanted.push_back(in[d] * w.stride[d]);
+    const int64_t reach = (w.size[d] - 1) * w.dilation[d] + 1;
+    const int64_t left = w.stride[d] * (in[d] - 1) + more[d] + reach - wanted[d];
+    const int64_t less = std::max<int64_t>(left, 0) / 2, rest = std::max<int64_t>(left, 0) - less;
+    w.before[d] = mode == "SAME_UPPER" ? less : rest;
+    w.after[d] = mode == "SAME_UPPER" ? rest : less;
+    more[d] += std::max<int64_t>(-left, 0);
+  }
+  return w;
+}
+
+std::vector<Output> conv_transpose_row(const NodeCall& c) {
+  std::vector<int64_t> more;
+  const Windows w = transposed_windows(c, more);
+  const Output y =
+      channels_first(convolution_transpose(channels_last(c.input(0)), filter_of(c.input(1)),
+                                           {.strides = w.stride,
+                                            .dilations = w.dilation,
+                                            .groups = c.integer("group", 1),
+                                            .padding = Padding::given,
+                                            .before = w.before,
+                                            .after = w.after},
+                                           more));
+  if (!c.has_input(2)) return {y};
+  return {y + by_channel(c.input(2), y.shape().ndim())};
+}
+
+std::vector<Output> pool(const NodeCall& c, Output (*f)(Output, PoolWindow, Origin)) {
   const Output x = c.input(0);
   const Windows w = windows_of(c, spatial_sizes(c.shape(x)));
   if (!is_floating(x.dtype())) throw NotCovered{"no pooling of integers"};
-  if (w.size.size() != 2) throw NotCovered{"no pooling but of images"};
-  if (w.size[0] != w.size[1] || w.stride[0] != w.stride[1])
-    throw NotCovered{"no pooling by windows that are not square"};
-  if (w.dilation[0] != 1 || w.dilation[1] != 1) throw NotCovered{"no dilated pooling"};
-  const Output padded = with_borders(x, w, -INFINITY);
-  return {channels_first(
-      max_pool2d(channels_last(padded), {.window = w.size[0], .stride = w.stride[0]}))};
+  for (const int64_t dilation : w.dilation)
+    if (dilation != 1) throw NotCovered{"no dilated pooling"};
+  return {channels_first(f(channels_last(x),
+                           {.size = w.size,
+                            .strides = w.stride,
+                            .padding = Padding::given,
+                            .before = w.before,
+                            .after = w.after,
+                            .count_padding = c.integer("count_include_pad", 0) != 0},
+                           Origin::here()))};
 }
 
 std::vector<Output> global_pool(const NodeCall& c, Output (*f)(Output, ReduceOptions, Origin)) {
@@ -73,8 +114,8 @@ std::vector<Output> batch_normalization_row(const NodeCall& c) {
 
 std::vector<Output> instance_normalization_row(const NodeCall& c) {
   const Output x = c.input(0);
-  return {channels_first(group_norm(channels_last(x), c.input(1), c.input(2), c.shape(x)[1],
-                                    c.real("epsilon", 1e-5)))};
+  return {channels_first(
+      instance_norm(channels_last(x), c.input(1), c.input(2), c.real("epsilon", 1e-5)))};
 }
 
 // Over all dimensions from `axis` on, as one.
@@ -122,15 +163,17 @@ std::vector<Output> dropout_row(const NodeCall& c) {
 std::vector<MappedOp> network_rows() {
   return {
       {"BatchNormalization", "batch_norm, batch_norm_inference", batch_normalization_row},
-      {"Conv", "conv2d", conv_row},
+      {"AveragePool", "average_pool", [](const NodeCall& c) { return pool(c, average_pool); }},
+      {"Conv", "convolution", conv_row},
+      {"ConvTranspose", "convolution_transpose", conv_transpose_row},
       {"Dropout", "dropout, identity", dropout_row},
       {"GlobalAveragePool", "reduce_mean",
        [](const NodeCall& c) { return global_pool(c, reduce_mean); }},
       {"GlobalMaxPool", "reduce_max", [](const NodeCall& c) { return global_pool(c, reduce_max); }},
-      {"InstanceNormalization", "group_norm", instance_normalization_row},
+      {"InstanceNormalization", "instance_norm", instance_normalization_row},
       {"LRN", "local_response_norm", lrn_row},
       {"LayerNormalization", "layer_norm, moments", layer_normalization_row},
-      {"MaxPool", "max_pool2d", max_pool_row},
+      {"MaxPool", "max_pool", [](const NodeCall& c) { return pool(c, max_pool); }},
       {"MaxUnpool", "scatter_nd", max_unpool_row},
   };
 }

@@ -78,11 +78,11 @@ std::vector<Output> quantized_conv_row(const NodeCall& c) {
 
 std::vector<MappedOp> quantized_rows() {
   return {
-      {"ConvInteger", "conv2d, cast", conv_integer_row},
+      {"ConvInteger", "convolution, cast", conv_integer_row},
       {"DequantizeLinear", "cast, multiply", dequantize_row},
       {"DynamicQuantizeLinear", "round, clip, cast", dynamic_quantize_row},
       {"MatMulInteger", "matmul, cast", mat_mul_integer_row},
-      {"QLinearConv", "conv2d, round, clip, cast", quantized_conv_row},
+      {"QLinearConv", "convolution, round, clip, cast", quantized_conv_row},
       {"QLinearMatMul", "matmul, round, clip, cast", quantized_mat_mul_row},
       {"QuantizeLinear", "round, clip, cast", quantize_row},
   };

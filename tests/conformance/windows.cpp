@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "troupe/ops/convolutions.hpp"
+
 namespace troupe {
 namespace {
 
@@ -44,36 +46,22 @@ Windows windows_of(const NodeCall& c, const std::vector<int64_t>& input,
   return w;
 }
 
-Output with_borders(Output x, const Windows& windows, double value) {
-  const auto none = [](int64_t size) { return size == 0; };
-  if (std::all_of(windows.before.begin(), windows.before.end(), none) &&
-      std::all_of(windows.after.begin(), windows.after.end(), none))
-    return x;
-  std::vector<int64_t> before(2, 0), after(2, 0);
-  before.insert(before.end(), windows.before.begin(), windows.before.end());
-  after.insert(after.end(), windows.after.begin(), windows.after.end());
-  return pad(x, before, after, {.value = value});
-}
-
 Output convolve(const NodeCall& c, Output x, Output w) {
   const Windows windows = windows_of(c, spatial_sizes(c.shape(x)), spatial_sizes(c.shape(w)));
-  const auto plain = [](int64_t dilation) { return dilation == 1; };
-  if (!std::all_of(windows.dilation.begin(), windows.dilation.end(), plain))
-    throw NotCovered{"no dilated convolution"};
-  if (c.integer("group", 1) != 1) throw NotCovered{"no convolution by groups"};
-  if (windows.size.size() > 2) throw NotCovered{"no convolution over three dimensions"};
-  x = with_borders(x, windows, 0);
-  const bool line = windows.size.size() == 1;  // as an image of height 1
-  if (line) {
-    x = expand_dims(x, 2);
-    w = expand_dims(w, 2);
-  }
-  if (windows.stride.front() != windows.stride.back())
-    throw NotCovered{"no convolution with strides that differ"};
-  const Output y =
-      channels_first(conv2d(channels_last(x), transpose(w, {2, 3, 1, 0}),
-                            {.stride = windows.stride.front(), .same_padding = false}));
-  return line ? squeeze(y, {2}) : y;
+  return channels_first(convolution(channels_last(x), filter_of(w),
+                                    {.strides = windows.stride,
+                                     .dilations = windows.dilation,
+                                     .groups = c.integer("group", 1),
+                                     .padding = Padding::given,
+                                     .before = windows.before,
+                                     .after = windows.after}));
+}
+
+Output filter_of(Output w) {
+  std::vector<int64_t> order;
+  for (int d = 2; d < w.shape().ndim(); ++d) order.push_back(d);
+  order.insert(order.end(), {1, 0});
+  return transpose(w, order);
 }
 
 }  // namespace troupe

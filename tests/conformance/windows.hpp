@@ -17,11 +17,10 @@ Windows windows_of(const NodeCall& c, const std::vector<int64_t>& input,
                    std::vector<int64_t> kernel = {});
 // Sizes of the dimensions from number 2 on.
 std::vector<int64_t> spatial_sizes(const Shape& shape);
-// x, [n, c, rest...], with a border of `value`.
-Output with_borders(Output x, const Windows& windows, double value);
+// [o, i, ...] -> [..., i, o].
+Output filter_of(Output w);
 
 // ONNX's convolution of x [n, c, ...] and w [o, c / groups, ...], by the attributes of the node.
-// Throws: NotCovered.
 Output convolve(const NodeCall& c, Output x, Output w);
 
 }  // namespace troupe
