@@ -18,6 +18,7 @@
 #include "troupe/graph.hpp"
 #include "troupe/ops/arrays.hpp"
 #include "troupe/ops/control_flow.hpp"
+#include "troupe/ops/convolutions.hpp"
 #include "troupe/ops/elementwise.hpp"
 #include "troupe/ops/images.hpp"
 #include "troupe/ops/linear_algebra.hpp"
