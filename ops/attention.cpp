@@ -105,7 +105,9 @@ T powers_of_row(T* scores, int64_t seen, int64_t keys, T& log_sum) {
   // NaN is greater than nothing.
   const bool none =
       greatest == kNone && std::all_of(scores, scores + seen, [](T s) { return s == kNone; });
-  const T sum = none || seen == 0 ? T{0} : row_exp(scores, scores, seen, greatest);
+  const T sum = none || seen == 0
+                    ? T{0}
+                    : in_isa<RowExpLoop>(static_cast<const T*>(scores), scores, seen, greatest);
   std::fill(scores + (sum == 0 ? 0 : seen), scores + keys, T{0});
   log_sum = sum == 0 ? kNone : greatest + std::log(sum);
   return sum;

@@ -61,6 +61,13 @@ T row_exp(const T* x, T* y, int64_t n, T max) {
   return row_sum(y, n);
 }
 
+struct RowExpLoop {  // the same, for in_isa()
+  template <class T>
+  static T run(const T* x, T* y, int64_t n, T max) {
+    return row_exp(x, y, n, max);
+  }
+};
+
 // The same sum, bit for bit, of numbers that are written nowhere.
 template <class T>
 T row_exp_sum(const T* x, int64_t n, T max) {
