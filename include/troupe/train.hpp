@@ -70,6 +70,8 @@ Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
 //              w = 0 where |z| <= l1, else
 //                  (sign(z) * l1 - z) / ((beta + sqrt(n)) / rate + l2)
 //              For weights that begin at 0: where all gradients were 0, w is. Takes no schedule.
+// Of a parameter that is only gathered from, the rows that were gathered are updated, with their
+// slots, and no others (troupe/ops/row_sparse.hpp).
 struct Optimizer {
   std::string kind = "sgd";
   double learning_rate = 0.01;
@@ -179,7 +181,8 @@ std::vector<ParameterGradient> clip_by_norm(std::vector<ParameterGradient> gradi
                                             Origin at = Origin::here());
 std::vector<ParameterGradient> clip_by_global_norm(std::vector<ParameterGradient> gradients,
                                                    double norm, Origin at = Origin::here());
-// gradient + decay * parameter. AdamW does it differently, beside its moments.
+// gradient + decay * parameter; of a gradient by rows (troupe/ops/row_sparse.hpp), for these rows.
+// AdamW does it differently, beside its moments.
 std::vector<ParameterGradient> add_weight_decay(std::vector<ParameterGradient> gradients,
                                                 double decay, Origin at = Origin::here());
 
