@@ -276,13 +276,14 @@ std::string describe_trace(const std::string& text, const TraceTables& tables) {
       detail::concat("trace of ", number((trace.last_us - trace.first_us) / 1e3, 3), " ms with ",
                      trace.kernels.count, " kernels in ", trace.steps.size(), " steps\n");
   if (!trace.note.empty()) out += trace.note + "\n";
-  if (trace.kernels.count > 0) out += "\n" + table_of_ops(trace, tables.peak_flops);
+  if (trace.kernels.count > 0) out.append("\n").append(table_of_ops(trace, tables.peak_flops));
   if (trace.kernels.count > 0 && tables.nodes > 0)
-    out += "\n" + table_of_nodes(trace, tables.peak_flops, static_cast<size_t>(tables.nodes));
-  if (!trace.waits.empty()) out += "\n" + table_of_waits(trace);
+    out.append("\n").append(
+        table_of_nodes(trace, tables.peak_flops, static_cast<size_t>(tables.nodes)));
+  if (!trace.waits.empty()) out.append("\n").append(table_of_waits(trace));
   if (!trace.steps.empty() && tables.steps > 0)
-    out += "\n" + table_of_steps(trace, static_cast<size_t>(tables.steps));
-  if (!trace.memory.empty()) out += "\n" + table_of_memory(trace);
+    out.append("\n").append(table_of_steps(trace, static_cast<size_t>(tables.steps)));
+  if (!trace.memory.empty()) out.append("\n").append(table_of_memory(trace));
   return out;
 }
 
