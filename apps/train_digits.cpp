@@ -24,7 +24,7 @@
 #include "apps/plugins.hpp"
 #include "apps/train_digits/network.hpp"
 #include "apps/train_digits/report.hpp"
-#include "troupe/cluster.hpp"
+#include "troupe/node.hpp"
 #include "troupe/own_op.hpp"
 
 namespace options = boost::program_options;

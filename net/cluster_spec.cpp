@@ -1,5 +1,5 @@
-// Implements include/troupe/cluster.hpp.
-#include "troupe/cluster.hpp"
+// Implements include/troupe/node.hpp.
+#include "troupe/node.hpp"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,6 @@
 #include "actors/process.hpp"
 #include "net/address.hpp"
 #include "net/own_ops.hpp"
-#include "troupe/cluster.hpp"
 
 namespace troupe {
 namespace {

@@ -19,7 +19,6 @@
 #include "apps/actor-node/verbs.hpp"
 #include "apps/console_log.hpp"
 #include "apps/plugins.hpp"
-#include "troupe/cluster.hpp"
 #include "troupe/node.hpp"
 #include "troupe/own_op.hpp"
 

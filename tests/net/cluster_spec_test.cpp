@@ -1,5 +1,5 @@
 // Cluster specs: what is read, and every mistake with its line.
-#include "troupe/cluster.hpp"
+#include "troupe/node.hpp"
 
 #include <doctest/doctest.h>
 
