@@ -31,6 +31,11 @@ void check_feeds(const PreparedCall& call, const std::vector<Tensor>& feeds) {
   }
 }
 
+std::string late(Activation& step, std::chrono::milliseconds timeout) {
+  return detail::concat("the step did not end within ", timeout.count(), " ms; it waits for ",
+                        joined(step.waiting_for()), "; give it more time with RunOptions::timeout");
+}
+
 const char kTakenBack[] = "the caller cancelled the step";
 const char kClosing[] = "the session is closing";
 
@@ -71,9 +76,7 @@ std::optional<Stall> RunTable::Fired::look(Time now, const std::string& task) {
   if (!step) return std::nullopt;
   if (!seen) seen = now;
   if (now >= deadline_after(*seen, timeout))  // a loop that never lets its caller go
-    step->interrupt(Errc::timeout,
-                    detail::concat("the step did not end within ", timeout.count(),
-                                   " ms; give it more time with RunOptions::timeout"));
+    step->interrupt(Errc::timeout, late(*step, timeout));
   if (reported) return std::nullopt;
   if (now - *seen < kStallReport) return std::nullopt;
   reported = true;
@@ -165,10 +168,7 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
     if (live.feed_slots[i] != Stage::kNoSlot) step->set_source(live.feed_slots[i], feeds[i]);
   firing.begin(*step);
   if (!step->own(true) && !stage.wait(*step, deadline_after(options.timeout))) {
-    step->interrupt(Errc::timeout,
-                    detail::concat("the step did not end within ", options.timeout.count(),
-                                   " ms; it waits for ", joined(step->waiting_for()),
-                                   "; give it more time with RunOptions::timeout"));
+    step->interrupt(Errc::timeout, late(*step, options.timeout));
     stage.wait(*step, std::chrono::steady_clock::time_point::max());
   }
   firing.end();

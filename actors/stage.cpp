@@ -124,9 +124,9 @@ void Stage::release(ActivationPtr step) {
     for (size_t slot = 0; slot < a.values_.size(); ++slot)
       if (!constants_[slot].defined()) a.values_[slot].reset();
     a.next_values_.clear();
-    for (auto& values : a.saved_) values.clear();
     a.early_.clear();
   }
+  for (auto& values : a.saved_) values.clear();  // what no Restore has taken
   for (Arrival* item = a.inbox_.exchange(nullptr); item && item != Activation::free_tag();)
     delete std::exchange(item, item->next);
   std::unique_lock lock(mutex_);
