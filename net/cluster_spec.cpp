@@ -1,4 +1,4 @@
-// Implements include/troupe/node.hpp.
+// Implements the cluster specs of include/troupe/node.hpp.
 #include "troupe/node.hpp"
 
 #include <algorithm>
