@@ -85,7 +85,7 @@ TEST_CASE("clipping and weight decay keep rows, and are what they are of the who
   };
   changed(clip_by_norm(parameter_gradients(t.loss), 3), clip_by_norm(whole[0], 3));
   changed(clip_by_global_norm(parameter_gradients(t.loss), 3), clip_by_norm(whole[0], 3));
-  changed(clip_by_value(parameter_gradients(t.loss), -1, 9), clip_by_value(whole[0], -1, 9));
+  changed(clip_by_value(parameter_gradients(t.loss), -1, 9), clip(whole[0], -1, 9));
   changed(clip_by_norm(clip_by_global_norm(parameter_gradients(t.loss), 5), 3),
           clip_by_norm(clip_by_norm(whole[0], 5), 3));
   // Zeros are changed, so that all rows are there.

@@ -51,9 +51,11 @@ inline FakeFiring fire(const Node& node, std::vector<Tensor> inputs, const RunCo
     const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
     const Node& node() const override { return node_; }
     const RunContext& run() const override { return step_; }
-    void done(std::vector<Tensor> outputs) override {
+    bool waits() const override { return result_.replies == 0; }
+    bool done(std::vector<Tensor> outputs) override {
       ++result_.replies;
       result_.outputs = std::move(outputs);
+      return true;
     }
     void fail(Errc code, std::string text) override {
       ++result_.replies;
