@@ -23,13 +23,6 @@ Fans fans_of(const Shape& shape) {
           window * static_cast<double>(shape[ndim - 1])};
 }
 
-double spread_of(const Initializer& first, const Shape& shape) {
-  if (first.fan == Initializer::none) return first.spread;
-  const Fans fans = fans_of(shape);
-  const double fan = first.fan == Initializer::in ? fans.in : (fans.in + fans.out) / 2;
-  return first.spread / std::sqrt(std::max(fan, 1.0));  // an empty parameter has no values at all
-}
-
 struct Draw {
   Graph& graph;
   int64_t seed;
@@ -73,6 +66,15 @@ Initializer scaled(Initializer::Kind kind, Initializer::Fan fan, double variance
 
 }  // namespace
 
+Initializer with_fans(Initializer first, double in, double out) {
+  const double fan = first.fan == Initializer::none ? 1
+                     : first.fan == Initializer::in ? in
+                                                    : (in + out) / 2;
+  first.spread /= std::sqrt(std::max(fan, 1.0));  // an empty parameter has no values at all
+  first.fan = Initializer::none;
+  return first;
+}
+
 Output first_values(Graph& graph, const Shape& shape, const Initializer& first, int64_t seed,
                     const std::string& key, DType dtype, Origin at) {
   if (!is_floating(dtype))
@@ -84,7 +86,8 @@ Output first_values(Graph& graph, const Shape& shape, const Initializer& first, 
     throw refuse("nn::Model::parameter", at, "the first values of ", key, " lie around ",
                  first.middle, " with a spread of ", first.spread, "; wants finite numbers");
   const Draw draw{graph, seed, key, dtype, at};
-  const double spread = spread_of(first, shape);
+  const Fans fans = fans_of(shape);
+  const double spread = with_fans(first, fans.in, fans.out).spread;
   switch (first.kind) {
     case Initializer::constant:
       break;

@@ -417,7 +417,7 @@ TEST_CASE("a task draw ends in time, whatever it talks to") {
       sim::SimHost& asker = w.net.add("asker");
       Errc told = Errc::ok;
       const TimePoint begin = w.net.now();
-      draw_task(asker, asker, asker.rng(), {"troupe", "worker", {"127.0.0.1:1000"}, 0, timeout},
+      draw_task(asker, asker, asker.rng(), {"troupe", "worker", {"127.0.0.1:1000"}, 0, {}, timeout},
                 [&](Errc code, const std::string&, int32_t) { told = code; });
       REQUIRE(w.run_until([&] { return told != Errc::ok; }, 60s));
       CHECK(told == Errc::peer_lost);

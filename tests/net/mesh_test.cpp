@@ -211,7 +211,7 @@ TEST_CASE("members that come and go draw different task numbers") {
   SystemRng rng;
   const auto draw = [&](const std::string& cluster, const std::string& seed) {
     std::promise<std::pair<Errc, int32_t>> done;
-    TaskRequest request{cluster, "client", {seed}, 0, 10'000ms};
+    TaskRequest request{cluster, "client", {seed}, 0, {}, 10'000ms};
     draw_task(net->transport(), net->clock(), rng, request,
               [&](Errc code, const std::string&, int32_t task) {
                 done.set_value({code, task});

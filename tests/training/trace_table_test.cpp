@@ -1,6 +1,7 @@
 // The tables of a trace: what a run that is known adds up to.
 #include <doctest/doctest.h>
 
+#include <iterator>
 #include <sstream>
 
 #include "actors/trace.hpp"
