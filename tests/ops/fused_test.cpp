@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -25,14 +26,16 @@ bool is_element_wise(const Op& op) {
                      [](const Kernel& kernel) { return kernel.elements != nullptr; });
 }
 
-// A graph of element-wise ops, drawn at random over leaves that broadcast to `shape`.
+// A graph of element-wise ops, drawn at random over leaves that broadcast to `shape`; every other
+// one is not among `used`, to which all are added.
 class RandomGraph {
  public:
-  RandomGraph(uint32_t seed, const Shape& shape, bool unknown)
-      : random_(seed), shape_(shape), unknown_(unknown) {
+  RandomGraph(uint32_t seed, const Shape& shape, bool unknown, std::set<std::string>& used)
+      : used_(used), random_(seed), shape_(shape), unknown_(unknown) {
     for (const Op* op : builtin_ops()->all())
       if (is_element_wise(*op)) ops_.push_back(op);
-    for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64, DType::boolean})
+    for (const DType dtype :
+         {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean})
       for (int i = 0; i < 3; ++i) add_leaf(dtype, i);
   }
 
@@ -44,7 +47,6 @@ class RandomGraph {
   Graph graph;
   FedValues feeds;
   std::vector<Output> values;  // leaves first
-  std::set<std::string> used;  // ops
 
  private:
   int64_t draw(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint32_t>(n)); }
@@ -73,6 +75,7 @@ class RandomGraph {
         const double odd[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-310, 1e30, -1e30};
         if (draw(11) == 0) value = odd[draw(8)];
       }
+      if (tensor.dtype() == DType::u8) value = std::abs(value);
       if (tensor.dtype() == DType::boolean) value = draw(2) == 0 ? 0 : 1;
       tensor.mutable_data<T>()[i] = static_cast<T>(value);
     }
@@ -102,27 +105,43 @@ class RandomGraph {
     return attrs;
   }
 
-  bool try_node() {
-    const Op& op = *ops_[static_cast<size_t>(draw(static_cast<int64_t>(ops_.size())))];
-    std::vector<Output> inputs;
-    for (size_t i = 0; i < op.inputs.size(); ++i) {
-      // Rather what is new.
-      const auto count = static_cast<int64_t>(values.size());
+  const Op& draw_op() {
+    const auto any = static_cast<size_t>(draw(static_cast<int64_t>(ops_.size())));
+    if (draw(2) == 0) return *ops_[any];
+    for (size_t i = 0; i < ops_.size(); ++i)
+      if (const Op* op = ops_[(any + i) % ops_.size()]; !used_.count(op->name)) return *op;
+    return *ops_[any];
+  }
+
+  // Rather what is new; of that dtype, if it is one.
+  Output draw_value(DType dtype) {
+    const auto count = static_cast<int64_t>(values.size());
+    for (;;) {
       const int64_t back = draw(2) == 0 ? draw(std::min<int64_t>(count, 6)) : draw(count);
-      inputs.push_back(values[static_cast<size_t>(count - 1 - back)]);
+      const Output value = values[static_cast<size_t>(count - 1 - back)];
+      if (dtype == DType::none || value.dtype() == dtype) return value;
     }
+  }
+
+  bool try_node() {
+    const Op& op = draw_op();
+    std::vector<Output> inputs = {draw_value(DType::none)};
+    while (inputs.size() < op.inputs.size())
+      inputs.push_back(draw_value(
+          op.inputs.size() == 3 && inputs.size() == 1 ? DType::none : inputs.back().dtype()));
     try {
       const Output made = graph.add({.op = op.name, .inputs = inputs, .attrs = attrs_of(op)});
       const Kernel* kernel = find_kernel(graph.node(made.node), DeviceKind::cpu);
       if (!kernel || !kernel->elements) return false;  // stays, unread
       values.push_back(made);
-      used.insert(op.name);
+      used_.insert(op.name);
       return true;
     } catch (const Error&) {  // dtypes that do not fit
       return false;
     }
   }
 
+  std::set<std::string>& used_;
   std::mt19937 random_;
   const Shape shape_;
   const bool unknown_;
@@ -224,7 +243,7 @@ TEST_CASE("random graphs of all element-wise ops have the same bits fused and no
                                      {5000}, {257, 10}, {2, 33, 1, 8}};
   for (uint32_t seed = 0; seed < 130; ++seed) {
     const Shape& shape = shapes[seed % shapes.size()];
-    RandomGraph random(seed, shape, seed % 3 == 1);
+    RandomGraph random(seed, shape, seed % 3 == 1, used);
     const size_t leaves = random.values.size();
     random.grow(20);
     std::vector<Output> fetches(random.values.end() - 2, random.values.end());
@@ -243,7 +262,6 @@ TEST_CASE("random graphs of all element-wise ops have the same bits fused and no
       CHECK_MESSAGE(same_values(both.plain[i], both.fused[i]), "seed ", seed, ": ",
                     describe(random.graph.node(fetches[i].node)), " is ", both.fused[i],
                     " instead of ", both.plain[i]);
-    used.insert(random.used.begin(), random.used.end());
     fused += both.nodes;
   }
   CHECK(fused > 130);
