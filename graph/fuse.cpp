@@ -1,8 +1,8 @@
-// fuse: element-wise nodes of one shape and device that read each other become one Fused node
-// (ops/fused.cpp), which takes each block of elements through all of them. What one of them reads
-// beside that may be anything that broadcasts to the shape; what others read of them are outputs of
-// the new node. If all that reads a matrix product or a convolution is in the group, that node
-// joins it, and the group goes on with each part of the product while it is in cache.
+// fuse: element-wise nodes of one shape, frame and device that read each other become one Fused
+// node (ops/fused.cpp), which takes each block of elements through all of them. What one of them
+// reads beside that may be anything that broadcasts to the shape; what others read of them are
+// outputs of the new node. If all that reads a matrix product or a convolution is in the group,
+// that node joins it, and the group goes on with each part of the product while it is in cache.
 //
 // It knows no op by name: what may be in a group has a Kernel::elements, what may stand before it
 // Kernel::finishes. The new node stands where the last one of the group stood, with its name,
@@ -74,7 +74,7 @@ class Fusing {
   }
 
   static bool together(const Node& a, const Node& b) {
-    return a.device == b.device && a.colocate_with == b.colocate_with;
+    return a.frame == b.frame && a.device == b.device && a.colocate_with == b.colocate_with;
   }
 
   bool may_join(const Node& node, const Group& to, size_t nodes) const {

@@ -64,10 +64,10 @@ expect 0 'FILE is a graph as to_text' "$build/troupe" graph --help
 
 # Any program: the demo knows nothing of this.
 digits=("$build/train_digits" --digits "$data" --steps 8 --out "$out/run")
-expect 0 'Conv2d(' "$build/troupe" graph -- "${digits[@]}"
+expect 0 'Convolution(' "$build/troupe" graph -- "${digits[@]}"
 expect 0 'fetches .*loss' "$build/troupe" graph --passes -- "${digits[@]}"
 expect 0 'Kernels, by op' "$build/troupe" trace --peak 0 --out "$out/kept.json" -- "${digits[@]}"
-expect 0 '^  Conv2dFilterGradient ' "$build/troupe" trace --peak 100 "$out/kept.json"
+expect 0 '^  ConvolutionFilterGradient ' "$build/troupe" trace --peak 100 "$out/kept.json"
 expect 0 'Kernels, by op' "$build/troupe" trace "$out/run/trace.json"
 grep -q 'a product of matrices of f32 here and now' "$out/log" || { echo 'the peak is not said'; failures=$((failures + 1)); }
 expect 0 'trace (for chrome.*mine.json' "${digits[@]}" --trace "$out/mine.json"

@@ -19,6 +19,7 @@ std::string trace_of_products(int steps) {
   const Output y = relu(matmul(a, b));
   ProcessOptions one;
   one.threads = 1;
+  one.passes = false;  // which would make one node of the two
   Session session = Session::local(graph, one);
   const Callable step = session.prepare({y}, {a, b});
   session.start_trace();
