@@ -51,7 +51,7 @@ void Activation::choose(uint32_t i, const FiringNode& node) {
   thread_local Tensor taken = Tensor::scalar(false);
   call_.bind(*node.view, values_.data(), input_slots(node), node.n_in, &taken, own_memory(), info_,
              /*may_reuse_input0=*/false);
-  node.run(call_.context);
+  node.run.load(std::memory_order_relaxed)(call_.context);
   const bool alive = *taken.data<bool>();
   if (!alive) missing_[i] |= kDeadBit;
   if (alive && stage_.role_of_[i] != Stage::kNoLoop) release_variables(stage_.role_of_[i]);
