@@ -96,6 +96,7 @@ struct LoopState {
   int64_t first = 0;       // of the time that the loop runs now
   bool running = false;
   bool held = false;          // its turn waits for those who follow
+  bool observed = false;      // what is around the loop is timed; its iterations decide anew
   std::vector<int64_t> acks;  // how many iterations each of them has ended
 };
 
@@ -156,6 +157,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   bool must_wait(size_t loop, bool again) const;
   void next_iteration(size_t loop);
   void end_loop(size_t loop);
+  void drop_variables(size_t loop);
   void release_variables(size_t loop);
   void drop(uint32_t slot);
   void check_next(size_t loop) const;

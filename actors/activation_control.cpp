@@ -88,6 +88,7 @@ void Activation::begin_loop(uint32_t driver) {
   const Stage::Loop& loop = stage_.loops_[l];
   LoopState& state = loops_[l];
   state.running = true;
+  state.observed = observe_;
   state.first = state.iteration + 1;
   for (const auto& [from, to] : loop.captured) values_[to] = values_[from];
   for (const auto& [from, to] : loop.initial) next_values_.push_back(values_[from]);
@@ -213,14 +214,17 @@ void Activation::end_loop(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   LoopState& state = loops_[l];
   state.running = false;
+  observe_ = state.observed;
   for (const auto& [from, to] : loop.captured) drop(to);
   if (!loop.home) return settle_arrived(loop.driver, false);
   std::vector<Tensor> outputs;
-  for (const auto& [from, to] : loop.initial) outputs.push_back(std::move(values_[to]));
+  // Not moved: what throws here is fired again.
+  for (const auto& [from, to] : loop.initial) outputs.push_back(values_[to]);
   const Tensor count = Tensor::scalar(state.iteration - state.first);
   if (stage_.host_.device->on_host()) {
     outputs.push_back(count);
     std::move(outputs.begin(), outputs.end(), &values_[stage_.nodes_[loop.driver].out]);
+    drop_variables(l);
     return settle_arrived(loop.driver, false);
   }
   // The node settles when the number of iterations is in the device's memory, too.
@@ -236,7 +240,13 @@ void Activation::end_loop(size_t l) {
         done->outputs.push_back(std::move(copy));
         step->post(std::move(done));
       });
+  drop_variables(l);
   ++outstanding_;
+}
+
+// The last values of variables are the loop's outputs now.
+void Activation::drop_variables(size_t l) {
+  for (const auto& [from, to] : stage_.loops_[l].initial) drop(to);
 }
 
 std::string Activation::loops_under_way() const {

@@ -123,7 +123,8 @@ void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_l
     // "In place" is decided here, by the owner: a lane reads no counts.
     const uint32_t* in = input_slots(node);
     ++outstanding_;
-    batch_.emplace_back(new LaneJob(ActivationPtr{this}, i, node.in_place && uses_[in[0]] == 1));
+    batch_.emplace_back(
+        new LaneJob(ActivationPtr{this}, i, node.in_place && uses_[in[0]] == 1, observe_));
     return;
   }
   observed_fire(i, node);

@@ -81,8 +81,9 @@ class AsyncFiring final : public AsyncContext {
 // before the node has settled.
 class LaneJob final : public caf::resumable, public caf::ref_counted {
  public:
-  LaneJob(ActivationPtr step, uint32_t node, bool may_reuse)
-      : step_(std::move(step)), node_(node), may_reuse_(may_reuse) {}
+  // What the owner of the step decides: whether input 0 may be reused, and whether this is timed.
+  LaneJob(ActivationPtr step, uint32_t node, bool may_reuse, bool timed)
+      : step_(std::move(step)), node_(node), may_reuse_(may_reuse), timed_(timed) {}
 
   // Runs the kernel and hands the result in. True: the step had no owner and now has us.
   bool run() {
@@ -92,7 +93,7 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
     arrival->kind = Arrival::job;
     arrival->node = node_;
     const int64_t wall = a.trace_begin();
-    const int64_t begin = a.observe_ ? tick_ns() : 0;
+    const int64_t begin = timed_ ? tick_ns() : 0;
     std::optional<WorkCount> work;
     a.begins_on_lane(node_);
     const Failure result = failure_of([&] {
@@ -103,7 +104,7 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
       node.run.load(std::memory_order_relaxed)(call.context);
     });
     a.ends_on_lane(node_);
-    if (a.observe_ && result.code == Errc::ok) a.stage_.sampled(node_, tick_ns() - begin);
+    if (timed_ && result.code == Errc::ok) a.stage_.sampled(node_, tick_ns() - begin);
     if (work)
       a.stage_.trace_kernel("kernel", node_, wall, a.info_.run, *work, &a.values_[node.out]);
     arrival->code = result.code;
@@ -123,7 +124,7 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
  private:
   const ActivationPtr step_;
   const uint32_t node_;
-  const bool may_reuse_;
+  const bool may_reuse_, timed_;
 };
 
 }  // namespace troupe

@@ -43,7 +43,11 @@ void Lanes::run(int64_t jobs, Job job, const void* context) {
   const int wanted = static_cast<int>(std::min<int64_t>(helpers_, jobs - 1));
   if (const int more = wanted - asked_.load(std::memory_order_relaxed); more > 0) {
     asked_.fetch_add(more, std::memory_order_relaxed);
-    ask_(more);
+    try {
+      ask_(more);
+    } catch (...) {  // who cannot be asked does not help
+      asked_.fetch_sub(more, std::memory_order_relaxed);
+    }
   }
   run->take();
   for (int i = 0; run->done.load(std::memory_order_acquire) != jobs; ++i) {

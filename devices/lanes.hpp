@@ -23,9 +23,9 @@ class Lanes {
   static constexpr size_t kCallersMax = 8;
   using Job = void (*)(const void* context, int64_t job);
 
-  // `ask(n)` makes n other threads call help() soon, once each, and does not wait for them; n is at
-  // most `helpers`, those included that were asked and have not come yet. Without helpers it may be
-  // empty.
+  // `ask(n)` makes n other threads call help() soon, once each, and does not wait for them; of one
+  // caller n is at most `helpers`, those included that were asked and have not come yet. Without
+  // helpers it may be empty.
   explicit Lanes(int helpers = 0, std::function<void(int)> ask = {})
       : helpers_(helpers), ask_(std::move(ask)) {}
   Lanes(const Lanes&) = delete;

@@ -1,4 +1,4 @@
-// What stateful ops of one session keep in one process between steps, by name: queues.
+// What stateful ops of one session keep in one process between steps, by name: queues, barriers.
 #pragma once
 
 #include <cstdint>

@@ -67,6 +67,11 @@ BarrierState::Fit BarrierState::fits(const Inserting& insert) const {
   return there + more > barrier_.capacity ? Fit::later : Fit::now;
 }
 
+bool BarrierState::needs_room(const Inserting& insert) const {
+  return std::any_of(insert.keys.begin(), insert.keys.end(),
+                     [&](int64_t key) { return !begun_.count(key); });
+}
+
 void BarrierState::put(Inserting insert) {
   // Which of them become complete is known before anything changes, so that a step that has ended
   // leaves nothing.
@@ -99,9 +104,13 @@ void BarrierState::settle() {
 
 // What needs no room, as it completes what was begun, does not wait behind what does.
 bool BarrierState::insert_waiting() {
+  bool one_waits = false;
   for (auto it = inserting_.begin(); it != inserting_.end(); ++it) {
     const Fit fit = fits(*it);
-    if (fit == Fit::later) continue;
+    if (fit == Fit::later || (fit == Fit::now && one_waits && needs_room(*it))) {
+      one_waits = true;
+      continue;
+    }
     Inserting insert = std::move(*it);
     inserting_.erase(it);
     if (fit == Fit::now) put(std::move(insert));
@@ -129,9 +138,14 @@ bool BarrierState::take_next() {
     keys.push_back(it->second.first);
     for (size_t c = 0; c < parts.size(); ++c) parts[c].push_back(&it->second.second[c]);
   }
-  std::vector<Tensor> outputs = {Tensor::of<int64_t>(keys, Shape{count})};
-  for (const auto& component : parts) outputs.push_back(stack_padded(component));
-  if (who->accept(std::move(outputs))) ready_.erase(ready_.begin(), last);
+  try {
+    std::vector<Tensor> outputs = {Tensor::of<int64_t>(keys, Shape{count})};
+    for (const auto& component : parts) outputs.push_back(stack_padded(component));
+    if (who->accept(std::move(outputs))) ready_.erase(ready_.begin(), last);
+  } catch (const std::exception& e) {
+    const auto* error = dynamic_cast<const Error*>(&e);
+    who->fail(error ? error->code() : Errc::out_of_memory, e.what());
+  }
   return true;
 }
 

@@ -40,11 +40,12 @@ class BarrierState {
   enum class Fit : uint8_t { now, later, never };
 
   Fit fits(const Inserting& insert) const;  // never: `who` has been told why
+  bool needs_room(const Inserting& insert) const;
   void put(Inserting insert);
   void settle();
   bool insert_waiting();
   bool take_next();
-  bool may_complete() const { return !closed_ || !begun_.empty() || !inserting_.empty(); }
+  bool may_complete() const { return !closed_ || !begun_.empty(); }
 
   const Barrier barrier_;
   std::map<int64_t, Entry> begun_;                              // by key

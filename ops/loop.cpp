@@ -5,9 +5,13 @@
 namespace troupe {
 namespace {
 
+// What a device that is ahead sends waits in the memory of those that follow.
+constexpr int64_t kInFlightMax = 1024;
+
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const auto in_flight = ctx.attr<int64_t>("iterations_in_flight");
-  if (in_flight < 1) throw ctx.error("wants at least 1 iteration in flight, got ", in_flight);
+  if (in_flight < 1 || in_flight > kInFlightMax)
+    throw ctx.error("wants 1 to ", kInFlightMax, " iterations in flight, got ", in_flight);
   return {};
 }
 

@@ -37,7 +37,7 @@ void QueueState::enqueue(std::vector<QueueElement> elements, std::shared_ptr<Que
 
 void QueueState::dequeue(const Wish& wish, std::shared_ptr<QueueWaiter> who) {
   const int64_t most = queue_.options.capacity - queue_.options.min_after_dequeue;
-  if (wish.count > most && !wish.partial && !closed_)
+  if (wish.count > most && !closed_)
     return who->fail(
         Errc::invalid_argument,
         detail::concat(named(), " never has ", wish.count, " elements to give: its ",
@@ -107,8 +107,9 @@ bool QueueState::take_next() {
   bool taken = false;
   try {
     taken = who->accept(outputs_of(chosen, wish));
-  } catch (const Error& e) {
-    who->fail(e.code(), e.what());
+  } catch (const std::exception& e) {
+    const auto* error = dynamic_cast<const Error*>(&e);
+    who->fail(error ? error->code() : Errc::out_of_memory, e.what());
   }
   taken ? remove(count) : keep(count);
   return true;
