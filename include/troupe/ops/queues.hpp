@@ -4,8 +4,7 @@
 // A queue begins to exist when the first of its ops runs, and ends with the session or the process
 // that it is in: what it held is lost then. Waiting for an element, or for room, holds no thread. A
 // step that is cancelled while it waits takes nothing and leaves nothing. Steps are served in the
-// order in which they came; what completes elements of a barrier, and so needs no room, need not
-// wait behind what does.
+// order in which they came.
 #pragma once
 
 #include <string>
@@ -63,8 +62,7 @@ Output queue_size(const Queue& queue, Origin at = Origin::here());
 std::vector<Output> dequeue(const Queue& queue, Origin at = Origin::here());
 // `count` elements, stacked: [count, ...]. Waits until there are as many.
 std::vector<Output> dequeue_many(const Queue& queue, int64_t count, Origin at = Origin::here());
-// The same, [-1, ...]; of a closed queue the last elements, at least one. As in dequeue_many(),
-// `count` is at most what the queue can give at once.
+// The same, [-1, ...]; of a closed queue the last elements, at least one.
 std::vector<Output> dequeue_up_to(const Queue& queue, int64_t count, Origin at = Origin::here());
 
 // A barrier: elements whose components come one by one, each under the element's key. An element
@@ -89,9 +87,8 @@ Output barrier_insert(const Barrier& barrier, int64_t component, Output keys, Ou
 // The keys, i64[count], and components, [count, ...], of complete elements. Waits until there are
 // as many; fails with Errc::end_of_data if the barrier is closed and there will not be.
 std::vector<Output> barrier_take(const Barrier& barrier, int64_t count, Origin at = Origin::here());
-// No new keys after this: who waits for room to begin some fails with Errc::cancelled. Elements
-// that were begun can still be completed, or go if `cancel_pending`. Gives the number of complete
-// elements, i64[].
+// No new keys after this; elements that were begun can still be completed, or go, and with them who
+// waits for room, if `cancel_pending`. Gives the number of complete elements, i64[].
 Output close_barrier(const Barrier& barrier, bool cancel_pending = false,
                      Origin at = Origin::here());
 
