@@ -10,7 +10,8 @@ namespace troupe {
 
 void BarrierState::insert(size_t component, std::vector<int64_t> keys, std::vector<Tensor> values,
                           std::shared_ptr<QueueWaiter> who) {
-  inserting_.push_back({component, std::move(keys), std::move(values), std::move(who)});
+  inserting_.push_back(
+      {component, std::move(keys), std::move(values), std::move(who), /*in_time=*/!closed_});
   settle();
 }
 
@@ -53,7 +54,7 @@ BarrierState::Fit BarrierState::fits(const Inserting& insert) const {
       return refuse(Errc::invalid_argument, "is given key ", key, " twice at once");
     const auto it = begun_.find(key);
     if (it == begun_.end()) {
-      if (closed_) return refuse(Errc::cancelled, "is closed; key ", key, " is new");
+      if (!insert.in_time) return refuse(Errc::cancelled, "is closed; key ", key, " is new");
       ++more;
     } else if (it->second.parts[insert.component].defined()) {
       return refuse(Errc::invalid_argument, "has component ", insert.component, " of key ", key,

@@ -32,6 +32,7 @@ class BarrierState {
     std::vector<int64_t> keys;
     std::vector<Tensor> values;
     std::shared_ptr<QueueWaiter> who;
+    bool in_time;  // came before the barrier was closed
   };
   struct Taking {
     int64_t count;
@@ -45,7 +46,7 @@ class BarrierState {
   void settle();
   bool insert_waiting();
   bool take_next();
-  bool may_complete() const { return !closed_ || !begun_.empty(); }
+  bool may_complete() const { return !closed_ || !begun_.empty() || !inserting_.empty(); }
 
   const Barrier barrier_;
   std::map<int64_t, Entry> begun_;                              // by key

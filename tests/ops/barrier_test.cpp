@@ -88,6 +88,22 @@ TEST_CASE("a closed barrier takes no new keys, and ends when nothing can become 
   CHECK(take(barrier, 1)->code == Errc::end_of_data);
 }
 
+TEST_CASE("who waited for room when a barrier was closed is still let in") {
+  BarrierState barrier = pairs(1);
+  put(barrier, 0, {1}, {10});
+  const WaiterPtr waiting = put(barrier, 0, {2}, {20});
+  barrier.close(false);
+  CHECK(!waiting->answered);
+  put(barrier, 1, {1}, {100});
+  CHECK(numbers_of(take(barrier, 1)->outputs.at(0)) == Numbers{1});
+  CHECK(waiting->code == Errc::ok);
+  CHECK(waiting->answered);
+  const WaiterPtr second = take(barrier, 1);
+  put(barrier, 1, {2}, {200});
+  CHECK(numbers_of(second->outputs.at(1)) == Numbers{20});
+  CHECK(take(barrier, 1)->code == Errc::end_of_data);
+}
+
 TEST_CASE("closing with cancel_pending drops what was begun") {
   BarrierState barrier = pairs(1);
   put(barrier, 0, {1}, {10});
