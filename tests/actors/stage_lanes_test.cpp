@@ -197,7 +197,7 @@ TEST_CASE("a lane takes up actors and steps before op jobs that were there first
   caf::anon_send(actor, 1);
   ActivationPtr step = rig.client().begin({.run = 1}, [&](Activation&) { order += "step "; });
   step->set_source(rig.client().source_slot(x.node, 0), ints({1, 2}));
-  CHECK(LaneJob(step, 0, false).subtype() == caf::resumable::function_object);
+  CHECK(LaneJob(step, 0, false, false).subtype() == caf::resumable::function_object);
   rig.client().schedule(step);
   release.set_value();
   REQUIRE(done.get_future().wait_for(kSoon) == std::future_status::ready);
