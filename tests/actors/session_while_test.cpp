@@ -248,7 +248,7 @@ TEST_CASE("what a loop cannot be is refused with the reason") {
       },
       "say with WhileOptions::shapes which sizes change");
   refused([&] { while_loop(positive, same, {zero}, {.iterations_in_flight = 0}); },
-          "wants at least 1 iteration in flight");
+          "wants 1 to 1024 iterations in flight");
   Output inside;
   const Output y =
       while_loop(positive, [&](const Values& v) { return Values{inside = v[0] - 1}; }, {zero})[0];

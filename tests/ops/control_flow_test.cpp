@@ -77,7 +77,7 @@ TEST_CASE("ops of control flow refuse what does not fit together") {
       [&] {
         graph.add({.op = "Loop", .attrs = {{"iterations_in_flight", int64_t{0}}}});
       },
-      "at least 1 iteration in flight");
+      "wants 1 to 1024 iterations in flight");
   refused([&] { graph.add({.op = "While", .inputs = {x}}); }, "a next value for each variable");
   refused([&] { graph.add({.op = "While", .inputs = {x, i}}); }, "variable 0 is f32[2]");
   refused([&] { graph.add({.op = "While", .inputs = {x, x}}); }, "is no variable of a loop");
