@@ -20,6 +20,10 @@ std::string text_of(const std::string& path) {
   if (std::filesystem::is_directory(path))
     throw Error(Errc::io, "cannot read the plugin ", path,
                 ": it is a folder; name the file in it that --plugin means");
+  if (std::error_code gone;
+      std::filesystem::exists(path, gone) && !std::filesystem::is_regular_file(path, gone))
+    throw Error(Errc::io, "cannot read the plugin ", path,
+                ": it is not a file; name the shared library that --plugin means");
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::string text;

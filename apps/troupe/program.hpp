@@ -39,15 +39,18 @@ class ScratchFile {
 // Throws: Error(io) naming the file, and `what` it should be.
 inline std::string read_file(const std::string& path, const char* what) {
   const bool folder = std::filesystem::is_directory(path);
+  const bool device = std::filesystem::is_character_file(path);  // which may never end
   errno = 0;
   std::ifstream in;
   std::string text;
-  if (!folder) in.open(path, std::ios::binary);
+  if (!folder && !device) in.open(path, std::ios::binary);
   if (in.is_open()) text.assign(std::istreambuf_iterator<char>(in), {});
   if (in.bad() || !in.is_open())
     throw troupe::Error(troupe::Errc::io, "cannot read ", path, ": ",
-                        folder ? "it is a folder" : std::strerror(errno ? errno : EIO), "; give a ",
-                        what);
+                        folder   ? "it is a folder"
+                        : device ? "it is a device"
+                                 : std::strerror(errno ? errno : EIO),
+                        "; give a ", what);
   return text;
 }
 

@@ -24,6 +24,7 @@ expect() {  # CODE TEXT COMMAND...
 expect 0 '^Cube  *x  *y ' "$build/troupe" ops Cube --plugin "$plugins/cube.so"
 expect 0 'cube.so: Cube OtherShape ThrowsInKernel' "$build/troupe" doctor --plugin "$plugins/cube.so"
 expect 74 'nowhere.so: No such file' "$build/troupe" ops --plugin nowhere.so
+expect 74 'it is not a file' "$build/troupe" ops --plugin /dev/zero
 expect 65 'no_plugin.so is no plugin of Troupe' "$build/troupe" ops --plugin "$plugins/no_plugin.so"
 expect 65 'is no plugin of Troupe' "$build/troupe" ops --plugin "$data"
 expect 78 'has ABI version 7, this program has 1; build' "$build/troupe" ops --plugin "$plugins/other_abi.so"
