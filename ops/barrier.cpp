@@ -227,8 +227,9 @@ Output add_barrier_node(const Barrier& barrier, std::string_view op, std::vector
 void with_barrier(const std::shared_ptr<AsyncContext>& ctx,
                   const std::function<void(BarrierState&)>& f) {
   const Barrier wanted = barrier_of(ctx->node());
-  const auto resource = resources_of(*ctx).get<BarrierResource>(
-      "barrier " + wanted.name, [&] { return std::make_shared<BarrierResource>(wanted); });
+  const auto resource = resources_of(*ctx).get<SharedState<BarrierState>>(
+      "barrier " + wanted.name,
+      [&] { return std::make_shared<SharedState<BarrierState>>(wanted); });
   resource->with([&](BarrierState& state) {
     if (state.barrier().types != wanted.types || state.barrier().capacity != wanted.capacity)
       return ctx->fail(Errc::invalid_argument,

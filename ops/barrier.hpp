@@ -1,5 +1,5 @@
 // What the barrier ops share: the barrier itself, and its description in a node's attributes. As in
-// ops/queue.hpp, a BarrierState decides and a BarrierResource is found by name.
+// ops/queue.hpp, a BarrierState decides, and is found by name.
 #pragma once
 
 #include <map>
@@ -55,23 +55,6 @@ class BarrierState {
   std::deque<Taking> taking_;
   uint64_t entered_ = 0;
   bool closed_ = false;
-};
-
-class BarrierResource final : public Resource {
- public:
-  explicit BarrierResource(Barrier barrier) : state_(std::move(barrier)) {}
-  void end() override {
-    with([](BarrierState& state) { state.end(); });
-  }
-  template <class F>
-  void with(const F& f) {
-    std::lock_guard lock(mutex_);
-    f(state_);
-  }
-
- private:
-  std::mutex mutex_;
-  BarrierState state_;
 };
 
 std::vector<AttrSpec> barrier_attrs(std::vector<AttrSpec> more = {});

@@ -384,8 +384,8 @@ Resources& resources_of(const AsyncContext& ctx) {
 void with_queue(const std::shared_ptr<AsyncContext>& ctx,
                 const std::function<void(QueueState&)>& f) {
   const Queue wanted = queue_of(ctx->node());
-  const auto resource = resources_of(*ctx).get<QueueResource>(
-      "queue " + wanted.name, [&] { return std::make_shared<QueueResource>(wanted); });
+  const auto resource = resources_of(*ctx).get<SharedState<QueueState>>(
+      "queue " + wanted.name, [&] { return std::make_shared<SharedState<QueueState>>(wanted); });
   resource->with([&](QueueState& state) {
     if (!same_queue(state.queue(), wanted))
       return ctx->fail(Errc::invalid_argument,

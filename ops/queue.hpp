@@ -1,7 +1,7 @@
 // What the queue ops share: the queue itself, how its description stands in a node's attributes,
 // and how their kernels find it.
 //
-// A QueueState decides, a plain state machine; it is called under the mutex of its QueueResource.
+// A QueueState decides, a plain state machine; it is called under the mutex of its SharedState.
 #pragma once
 
 #include <deque>
@@ -82,11 +82,15 @@ class QueueState {
   bool closed_ = false;
 };
 
-class QueueResource final : public Resource {
+// A state machine that steps of a session share: one call at a time. Waiters are answered under its
+// mutex, which is taken before that of their step.
+template <class State>
+class SharedState final : public Resource {
  public:
-  explicit QueueResource(Queue queue) : state_(std::move(queue)) {}
+  template <class Description>
+  explicit SharedState(Description description) : state_(std::move(description)) {}
   void end() override {
-    with([](QueueState& state) { state.end(); });
+    with([](State& state) { state.end(); });
   }
   template <class F>
   void with(const F& f) {
@@ -96,7 +100,7 @@ class QueueResource final : public Resource {
 
  private:
   std::mutex mutex_;
-  QueueState state_;
+  State state_;
 };
 
 // ---- the description in attributes ----
