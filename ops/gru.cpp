@@ -194,8 +194,7 @@ void cpu(KernelContext& ctx) {
   const auto products = state.products.get({time, batch, hidden}, [&] {
     return std::make_unique<GruProducts<T>>(steps, after, /*backward=*/false);
   });
-  const int64_t sum_bytes = steps.rows * 3 * hidden * static_cast<int64_t>(sizeof(T));
-  const int64_t sum_rounded = (sum_bytes + 63) / 64 * 64;
+  const int64_t sum_rounded = rounded_bytes<T>(steps.rows * 3 * hidden);
   run.reserve(products->packed_bytes(), sum_rounded + products->scratch_bytes());
   const auto packed =
       products->pack(ctx, weights, hidden, run.packed(), run.job_memory(0) + sum_rounded);

@@ -194,8 +194,7 @@ void cpu(KernelContext& ctx) {
   const auto products = state.products.get({time, batch, hidden}, [&] {
     return std::make_unique<GruProducts<T>>(steps, state.reset_after, /*backward=*/true);
   });
-  const int64_t all_bytes = steps.rows * 4 * hidden * static_cast<int64_t>(sizeof(T));
-  const int64_t all_rounded = (all_bytes + 63) / 64 * 64;
+  const int64_t all_rounded = rounded_bytes<T>(steps.rows * 4 * hidden);
   run.reserve(products->packed_bytes(), all_rounded + products->scratch_bytes());
   const auto packed =
       products->pack(ctx, weights, hidden, run.packed(), run.job_memory(0) + all_rounded);

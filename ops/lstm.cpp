@@ -157,8 +157,7 @@ void cpu(KernelContext& ctx) {
                                                              .w_step = 4 * hidden,
                                                              .uses = time});
   });
-  const int64_t sum_bytes = steps.rows * 4 * hidden * static_cast<int64_t>(sizeof(T));
-  const int64_t sum_rounded = (sum_bytes + 63) / 64 * 64;
+  const int64_t sum_rounded = rounded_bytes<T>(steps.rows * 4 * hidden);
   run.reserve(product->packed_bytes(), sum_rounded + product->scratch_bytes());
   const void* const packed =
       product->pack(ctx, weights, run.packed(), run.job_memory(0) + sum_rounded);

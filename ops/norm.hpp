@@ -107,9 +107,7 @@ T row_squares(const T* x, T mean, int64_t n) {
   for (; i + kRowParts <= n; i += kRowParts)
     for (int j = 0; j < kRowParts; ++j) part[j] += (x[i + j] - mean) * (x[i + j] - mean);
   for (int j = 0; i < n; ++i, ++j) part[j] += (x[i] - mean) * (x[i] - mean);
-  for (int width = kRowParts / 2; width > 0; width /= 2)
-    for (int j = 0; j < width; ++j) part[j] += part[j + width];
-  return part[0];
+  return sum_of_parts(part);
 }
 
 template <class T>

@@ -127,6 +127,12 @@ struct RecurrentRows {
   int64_t begin, count;
 };
 
+// Bytes of `count` numbers, up to where the next part of a job's memory may begin.
+template <class T>
+int64_t rounded_bytes(int64_t count) {
+  return (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+}
+
 // One firing: lengths, packed weights and the scratch memory of its jobs.
 class RecurrentRun {
  public:
