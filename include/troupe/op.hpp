@@ -233,6 +233,10 @@ enum class ControlKind : int16_t {
              // branch of its frame, which is dead after the last iteration; n outputs
   save,      // keeps its input, in the order of iterations
   restore,   // takes what the save that it runs after kept last
+  function,  // opens a frame that runs anew in each call; it reads nothing of what is around it
+  argument,  // in a function's frame: the input of the call that attribute "index" names
+  result,    // in a function's frame: its inputs are the outputs of the call
+  call,      // runs the frame that the node of the name in attribute "function" opens
 };
 
 struct Op {
