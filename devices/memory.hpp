@@ -35,7 +35,7 @@ class Memory : public BufferOwner {
   virtual MemoryStats stats() const = 0;
   // Remembers with a buffer of this memory what it is for. Requires: more than kMarkedAbove bytes,
   // so that it costs nothing beside filling them. The default forgets it.
-  static constexpr int64_t kMarkedAbove = 4096;
+  static constexpr int64_t kMarkedAbove = 64 << 10;
   virtual void mark(Buffer* /*buffer*/, const HeldBuffer& /*use*/) noexcept {}
   // Of the buffers above kMarkedAbove that somebody holds the `most` largest ones, largest first,
   // and how many there are. Any thread, while others allocate; takes as long as there are blocks.
