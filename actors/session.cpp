@@ -257,9 +257,15 @@ std::vector<DeviceState> Session::device_states() const {
   std::vector<DeviceState> out;
   for (const auto& device : master->process().devices()) {
     const MemoryStats stats = device->memory().stats();
-    out.push_back({device->name(), stats.used_bytes, stats.reserved_bytes, stats.budget_bytes});
+    out.push_back({device->name(), stats.used_bytes, stats.reserved_bytes, stats.budget_bytes,
+                   stats.peak_bytes});
   }
   return out;
+}
+
+void Session::reset_peaks() {
+  const Visit master = state_->open();
+  for (const auto& device : master->process().devices()) device->memory().reset_peak();
 }
 
 std::vector<RunUnderWay> Session::under_way(std::chrono::milliseconds at_least) const {

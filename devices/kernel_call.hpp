@@ -28,6 +28,7 @@ struct alignas(64) NodeView {
     Shape shape;
   };
   std::vector<Out> outputs;
+  uint64_t label = 0;      // what its outputs' buffers are marked with (devices/held.hpp); 0: not
   Lanes* lanes = nullptr;  // for the kernel's jobs; null: its own thread does them all
   // The view whose kernel fires instead of this one's; null: none. Set by whoever replaces it,
   // while others read it.

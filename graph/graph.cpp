@@ -256,6 +256,7 @@ Output Graph::add(NodeSpec spec, Origin at) {
   const OpenScope& scope = scopes_.back();
   auto node = std::make_unique<Node>();
   node->frame = scope.frame;
+  node->recompute = scope.recompute;
   node->file = scope.has_origin ? scope.file : at.file;
   node->line = scope.has_origin ? scope.line : at.line;
   node->name = scope.prefix + std::string(spec.name.empty() ? spec.op : spec.name);
@@ -281,6 +282,8 @@ Output Graph::add(NodeSpec spec, Origin at) {
 
   node->id = static_cast<int32_t>(nodes_.size());
   by_name_.emplace(node->name, node->id);
+  for (int32_t s = node->recompute; s >= 0; s = recompute_scopes_[static_cast<size_t>(s)].parent)
+    recompute_scopes_[static_cast<size_t>(s)].nodes.push_back(node->id);
   nodes_.push_back(std::move(node));
   return {this, nodes_.back()->id, 0};
 }
@@ -299,6 +302,7 @@ std::unique_ptr<Graph> Graph::copy(const std::vector<int32_t>& ids) const {
     for (Output& input : node->inputs) input = {out.get(), moved(input.node), input.index};
     for (int32_t& before : node->control_inputs) before = moved(before);
     if (node->frame >= 0) node->frame = moved(node->frame);
+    node->recompute = -1;
     number[static_cast<size_t>(id)] = node->id;
     out->nodes_.push_back(std::move(node));
   }
@@ -370,6 +374,14 @@ Graph::Scope Graph::scope(ScopeSpec spec, Origin at) {
     inner.file = spec.origin->file;
     inner.line = spec.origin->line;
   }
+  if (spec.recompute) inner.recompute = -1;
+  if (spec.recompute.value_or(false)) {
+    const std::string& prefix = inner.prefix;
+    inner.recompute = static_cast<int32_t>(recompute_scopes_.size());
+    recompute_scopes_.push_back({.name = prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1),
+                                 .parent = scopes_.back().recompute,
+                                 .frame = inner.frame});
+  }
   scopes_.push_back(std::move(inner));
   return Scope(this);
 }
@@ -395,6 +407,18 @@ void Graph::set_backward(int32_t node, Backward backward) {
 const Graph::Backward* Graph::backward(int32_t node) const {
   const auto it = backwards_.find(node);
   return it == backwards_.end() ? nullptr : &it->second;
+}
+
+int32_t Graph::original(int32_t node) const {
+  const auto it = originals_.find(node);
+  return it == originals_.end() ? node : it->second;
+}
+
+void Graph::set_original(int32_t copy, int32_t original) {
+  TROUPE_CHECK(original < copy && node(copy).outputs == node(original).outputs, "the ",
+               describe(node(copy)), " computes something else than the ",
+               describe(node(original)));
+  originals_[copy] = original;
 }
 
 std::string Graph::unique_name(std::string_view wanted) {

@@ -63,7 +63,8 @@ struct Node {
   // The node that opens the frame that this one is in: a branch, or the body of a loop
   // (troupe/ops/control_flow.hpp). -1: none. Frames nest as their openers do.
   int32_t frame = -1;
-  std::string name;  // unique in its graph, with its scopes: "tower0/fc1/MatMul"
+  int32_t recompute = -1;  // which of Graph::recompute_scopes() it was made in; -1: none
+  std::string name;        // unique in its graph, with its scopes: "tower0/fc1/MatMul"
   const Op* op = nullptr;
   std::vector<Output> inputs;
   std::vector<int32_t> control_inputs;  // nodes that must have run before
@@ -126,7 +127,7 @@ class Graph {
   Output output(std::string_view name_and_index, Origin at = Origin::here()) const;
   // The nodes `ids`, which grow and hold all that these nodes read or run after, as a graph of its
   // own, numbered anew; values of attributes are shared. Without open scopes, and without what
-  // set_backward() was told.
+  // set_backward() was told and what is to be computed again.
   std::unique_ptr<Graph> copy(const std::vector<int32_t>& ids) const;
   const Registry& registry() const { return *registry_; }
   std::shared_ptr<const Registry> shared_registry() const { return registry_; }
@@ -142,6 +143,10 @@ class Graph {
     std::vector<int32_t> control_inputs = {};       // added to those of the outer scope
     // Said to be where the nodes were made, whatever add() is told.
     std::optional<Origin> origin = {};
+    // true: gradients() reads copies of the nodes, which compute their values again from what the
+    // scope reads when the backward half needs them, so that these need not be kept until then
+    // (troupe/recompute.hpp). false: not in such a scope, whatever is open.
+    std::optional<bool> recompute = {};
   };
   // Open until the object dies. Scopes close in the reverse order.
   class Scope {
@@ -187,6 +192,19 @@ class Graph {
   void set_backward(int32_t node, Backward backward);
   const Backward* backward(int32_t node) const;  // nullptr if there is none
 
+  // ---- what gradients() computes again (graph/recompute.cpp) ----
+  struct RecomputeScope {
+    std::string name;            // what names in it begin with: "block1"
+    int32_t parent = -1;         // the one it was opened in
+    int32_t frame = -1;          // the one that was open
+    std::vector<int32_t> nodes;  // by id, those of scopes in it as well
+  };
+  const std::vector<RecomputeScope>& recompute_scopes() const { return recompute_scopes_; }
+  // The node that this one computes again; itself if it is no such copy. Part of this object only,
+  // as what set_backward() was told.
+  int32_t original(int32_t node) const;
+  void set_original(int32_t copy, int32_t original);  // requires: an earlier node with its outputs
+
  private:
   friend class GraphEditor;  // graph/rewrite.cpp: passes, on a copy of their own
   struct OpenScope;
@@ -202,6 +220,8 @@ class Graph {
   std::map<std::string, int64_t, std::less<>> next_suffix_;  // where to look for a free name
   std::vector<OpenScope> scopes_;
   std::map<int32_t, Backward> backwards_;
+  std::vector<RecomputeScope> recompute_scopes_;
+  std::map<int32_t, int32_t> originals_;  // copy -> the node that it computes again
 };
 
 // The outputs dy_i/dx_j summed over i: one for each of `xs`, with the shape of that x; an undefined

@@ -126,6 +126,7 @@ struct CutEdge {
 struct DeviceState {
   std::string name;
   int64_t used_bytes = 0, reserved_bytes = 0, budget_bytes = 0;
+  int64_t peak_bytes = 0;  // the most that was in use at once, since reset_peaks() or the beginning
 };
 
 // A run that has not ended, and what it waits for: nodes, "fc1/MatMul (running)" if its kernel
@@ -173,6 +174,7 @@ class Session {
   std::string dot(const Callable& callable) const;  // Graphviz, one cluster per device
   std::vector<std::string> devices() const;         // all the session can place on
   std::vector<DeviceState> device_states() const;   // of this process
+  void reset_peaks();                               // DeviceState::peak_bytes begin at what is used
 
   // The runs that began at least so long ago: who waits for whom, and which kernel has not
   // returned. A line of the log says the same once of each run that takes 5 s. Any thread, at any
