@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -96,6 +98,9 @@ struct RunContext {
 class KernelState {
  public:
   virtual ~KernelState() = default;
+  // Of a node that does the work of several (ops/fused.cpp): these, behind one placeholder for each
+  // of its inputs. nullptr: it is what it is.
+  virtual const Graph* program() const { return nullptr; }
 };
 
 class Memory;      // where outputs come from (devices/memory.hpp)
@@ -137,6 +142,24 @@ class KernelContext {
     if (enclosing_) go_on(begin, n);
   }
 
+  // The other way round: calls f(x, at, count) for parts of the elements [begin, begin + n) of
+  // input 0, in their order. The `count` elements from number `at` on stand in a row at `x` until f
+  // returns; count is a multiple of `unit` <= kTakeUnitMax but in the last part. A kernel that
+  // declares `takes` reads its input in no other way, but for its type, and takes each element
+  // once, from its jobs: so they may be made at that moment, and be nowhere but in its cache.
+  template <class T, class F>
+  void take(int64_t begin, int64_t n, int64_t unit, const F& f) const {
+    take_parts(
+        begin, n, unit,
+        [](const void* context, const void* x, int64_t at, int64_t count) {
+          (*static_cast<const F*>(context))(static_cast<const T*>(x), at, count);
+        },
+        &f);
+  }
+  static constexpr int64_t kTakeUnitMax = 512;
+  // Input 0 is in memory as a whole, so that it need not be taken.
+  bool input_is_whole() const;
+
   const Node& node() const;
   const RunContext& run() const { return *run_; }
   template <class S>
@@ -158,6 +181,9 @@ class KernelContext {
   Tensor& make_output(int i);
   void run_jobs(int64_t jobs, void (*job)(const void*, int64_t), const void* context) const;
   void go_on(int64_t begin, int64_t n) const;
+  void take_parts(int64_t begin, int64_t n, int64_t unit,
+                  void (*part)(const void*, const void*, int64_t, int64_t),
+                  const void* context) const;
   std::string where() const;
 
   const Tensor* values_ = nullptr;
@@ -210,6 +236,7 @@ struct Kernel {
   // wherever they stand. So several such ops can be one pass over memory (graph/fuse.cpp).
   void (*elements)(const ElementRun&) = nullptr;
   bool finishes = false;  // `run` tells KernelContext::finish() of all elements
+  bool takes = false;     // `run` reads its one input by KernelContext::take()
 };
 
 enum class AttrKind : uint8_t { boolean, integer, real, text, dtype, shape, integers, tensor };
@@ -267,6 +294,21 @@ struct Op {
   // Sizes of outputs depend on values of inputs, so that they are not known before the kernel runs:
   // it says them with output(i, shape), and runs on a host device.
   bool value_shapes = false;
+  // Inputs of which nothing but the shape is used, and that may be of any dtype: bit i for input i.
+  uint32_t shape_only = 0;
+  // A backward op that reads what an earlier node reads: the two can be one node, so that it is
+  // read once (graph/join.cpp).
+  struct Join {
+    // The op of the earlier node. Its inputs are this op's last ones; it has one output, of the
+    // shape of its input `like`. Neither op has attributes.
+    std::string with;
+    int like = 0;
+    std::string into;  // an op with this op's inputs and outputs, and behind them that of `with`
+  };
+  std::optional<Join> join = {};
+  // Of a node with a KernelState::program(): nodes of the program, by name, that do what another op
+  // does (actors/replacement.hpp).
+  std::map<std::string, std::shared_ptr<const Op>> replaced = {};
   // How many floating-point numbers one firing multiplies and adds, each counted, for traces;
   // shapes are known. Left out: its time is memory's.
   int64_t (*flops)(const Node& node, const std::vector<Shape>& inputs,
