@@ -20,15 +20,6 @@ struct Op;
 class Registry;
 class Graph;
 
-// The line of the user's program that made a node. As a default argument it names the caller.
-struct Origin {
-  const char* file = "";
-  int line = 0;
-  static constexpr Origin here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    return {file, line};
-  }
-};
-
 // The value of an attribute of a node.
 using Attr =
     std::variant<bool, int64_t, double, std::string, DType, Shape, std::vector<int64_t>, Tensor>;

@@ -81,10 +81,13 @@ class Shape {
   static constexpr int kNdimMax = 8;
 
   Shape() = default;  // a scalar
-  Shape(std::initializer_list<int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
-  explicit Shape(const std::vector<int64_t>& dims) : Shape(std::span(dims.data(), dims.size())) {}
-  // Throws: Error(invalid_argument) past kNdimMax or for a size below -1.
-  explicit Shape(std::span<const int64_t> dims);
+  // Throws: Error(invalid_argument) past kNdimMax or for a size below -1, naming `at` if it has a
+  // file.
+  Shape(std::initializer_list<int64_t> dims, Origin at = Origin::here())
+      : Shape(std::span(dims.begin(), dims.size()), at) {}
+  explicit Shape(const std::vector<int64_t>& dims, Origin at = {})
+      : Shape(std::span(dims.data(), dims.size()), at) {}
+  explicit Shape(std::span<const int64_t> dims, Origin at = {});
 
   int ndim() const { return ndim_; }
   int64_t operator[](int i) const { return dims_[i]; }  // Requires: 0 <= i < ndim().
@@ -179,15 +182,18 @@ class Tensor {
            unique() && !(buffer_->tag & (Buffer::kForeign | Buffer::kOffHost));
   }
   // On the heap, elements not set / zero. For values a program makes itself; kernels get theirs
-  // from a device. Requires: shape is known.
-  static Tensor empty(DType dtype, const Shape& shape);
-  static Tensor zeros(DType dtype, const Shape& shape);
-  // Copies `values`. Throws: Error(invalid_argument) if their number is not shape.size().
+  // from a device. Throws: Error(invalid_argument) naming `at` for a shape with a size of -1 or too
+  // many elements, and for DType::none; Error(out_of_memory).
+  static Tensor empty(DType dtype, const Shape& shape, Origin at = Origin::here());
+  static Tensor zeros(DType dtype, const Shape& shape, Origin at = Origin::here());
+  // Copies `values`. Throws: Error(invalid_argument) naming `at` if their number is not
+  // shape.size().
   template <class T>
-  static Tensor of(std::span<const T> values, const Shape& shape);
+  static Tensor of(std::span<const T> values, const Shape& shape, Origin at = Origin::here());
   template <class T>
-  static Tensor of(std::initializer_list<T> values, const Shape& shape) {
-    return of(std::span<const T>(values.begin(), values.size()), shape);
+  static Tensor of(std::initializer_list<T> values, const Shape& shape,
+                   Origin at = Origin::here()) {
+    return of(std::span<const T>(values.begin(), values.size()), shape, at);
   }
   template <class T>
   static Tensor scalar(T value) {
