@@ -26,6 +26,7 @@ struct Graph::OpenScope {
   std::string file;
   int line = 0;
   int32_t frame = -1;
+  DType compute = DType::none;
   Route elsewhere;
   std::shared_ptr<Captured> captured;  // since the outermost frame was opened
 };
