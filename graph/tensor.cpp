@@ -104,15 +104,21 @@ const char* to_string(DType dtype) {
       return "u8";
     case DType::boolean:
       return "bool";
+    case DType::i8:
+      return "i8";
+    case DType::f16:
+      return "f16";
+    case DType::bf16:
+      return "bf16";
   }
   return "unknown";
 }
 
 DType dtype_from_string(const std::string& text) {
-  for (DType d : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean})
+  for (DType d : kDTypes)
     if (text == to_string(d)) return d;
   throw Error(Errc::invalid_argument, "no dtype is called \"", text,
-              "\"; there are f32, f64, i32, i64, u8 and bool");
+              "\"; there are f32, f64, i32, i64, u8, bool, i8, f16 and bf16");
 }
 
 std::ostream& operator<<(std::ostream& out, DType dtype) { return out << to_string(dtype); }
@@ -217,6 +223,9 @@ template Tensor Tensor::of(std::span<const int32_t>, const Shape&, Origin);
 template Tensor Tensor::of(std::span<const int64_t>, const Shape&, Origin);
 template Tensor Tensor::of(std::span<const uint8_t>, const Shape&, Origin);
 template Tensor Tensor::of(std::span<const bool>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const int8_t>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const Float16>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const BFloat16>, const Shape&, Origin);
 
 Shape Tensor::shape() const {
   if (flags_ & kWide) return Shape(std::span<const int64_t>(wide_->dims, ndim_));

@@ -10,7 +10,7 @@ namespace troupe {
 namespace {
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  if (!is_floating(ctx.dtype(0)))
+  if (!is_wide_float(ctx.dtype(0)))
     throw ctx.error("wants a gradient of f32 or f64, got ", ctx.dtype(0));
   try {
     optimizer_from_text(ctx.attr<std::string>("optimizer"));

@@ -11,7 +11,7 @@ namespace {
 std::vector<DType> infer_dtypes(const InferContext&) { return {}; }
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  if (ctx.dtype(0) != DType::i64 || !is_floating(ctx.dtype(1)))
+  if (ctx.dtype(0) != DType::i64 || !is_wide_float(ctx.dtype(1)))
     throw ctx.error("wants indices of i64 and values of f32 or f64, got ", ctx.dtype(0), " and ",
                     ctx.dtype(1));
   const Shape &indices = ctx.input(0), &values = ctx.input(1);

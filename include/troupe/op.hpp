@@ -266,6 +266,15 @@ enum class ControlKind : int16_t {
   call,      // runs the frame that the node of the name in attribute "function" opens
 };
 
+// In which dtype a node computes that is added in a scope with a `compute` dtype
+// (Graph::ScopeSpec): f32 inputs, and those of that dtype, are cast to it. Other inputs stay.
+enum class Precision : uint8_t {
+  same,  // that of its inputs; f32 where both meet
+  low,   // the scope's: products, whose sums are f32 inside
+  wide,  // f32: sums of many elements, exponentials, statistics, losses
+  kept,  // inputs are taken as they are
+};
+
 struct Op {
   std::string name;
   // Names; a last one that ends in "..." stands for one or more.
@@ -313,6 +322,7 @@ struct Op {
   // shapes are known. Left out: its time is memory's.
   int64_t (*flops)(const Node& node, const std::vector<Shape>& inputs,
                    const std::vector<Shape>& outputs) = nullptr;
+  Precision precision = Precision::same;
 };
 
 // All ops a graph may use. Immutable once shared.

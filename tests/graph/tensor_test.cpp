@@ -99,7 +99,7 @@ TEST_CASE("a dtype's name reads back") {
   for (DType d : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean})
     CHECK(dtype_from_string(to_string(d)) == d);
   CHECK(error_of([] { dtype_from_string("float"); }) ==
-        "no dtype is called \"float\"; there are f32, f64, i32, i64, u8 and bool");
+        "no dtype is called \"float\"; there are f32, f64, i32, i64, u8, bool, i8, f16 and bf16");
 }
 
 TEST_CASE("elements begin at a cache line, right behind their header") {
