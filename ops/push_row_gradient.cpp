@@ -40,7 +40,8 @@ void start(std::shared_ptr<AsyncContext> ctx) {
     return ctx->fail(Errc::invalid_argument,
                      detail::concat(describe(node), ": wants a row for each of ", indices.size(),
                                     " indices, got ", values.dim(0)));
-  port->push(node.attr<std::string>("parameter"), node.attr<int64_t>("slot"), ctx->run().step,
+  port->push(node.attr<std::string>("parameter"),
+             {node.attr<int64_t>("slot"), ctx->run().step, ctx->run().first_step},
              pack_rows(row_size, indices.values<int64_t>(), values.raw(), values.dtype()),
              [ctx](Errc code, std::string text, Tensor) {
                if (code != Errc::ok) return ctx->fail(code, describe(ctx->node()) + ": " + text);

@@ -67,19 +67,40 @@ class GradientContext {
   std::vector<Output> output_gradients_;
 };
 
+// In which training step a kernel asks for a parameter.
+struct ParameterStep {
+  int64_t slot = 0;
+  int64_t step = -1;  // -1: outside of training
+  int64_t first =
+      -1;  // steps of the slot before this one are over, and not done again; -1: unknown
+};
+
+// A change of the values themselves, without an optimizer (troupe/ops/parameters.hpp).
+struct ParameterWrite {
+  enum Kind : uint8_t { assign, add, assign_rows, add_rows } kind = assign;
+  int64_t number = 0;  // which one it is of those that a slot has of the parameter
+  Tensor indices;      // of rows, i64
+  Tensor values;
+};
+
 // Parameters as a kernel sees them: asked by name, answered later. The engine hands a kernel
 // whatever its worker was given.
 class ParameterPort {
  public:
   using Reply = std::function<void(Errc, std::string text, Tensor value)>;
   virtual ~ParameterPort() = default;
-  // Asks for the values that training step `step` of `slot` may read; step -1 takes the newest at
-  // once.
-  virtual void pull(const std::string& parameter, int64_t slot, int64_t step, Reply reply) = 0;
+  // Asks for the values that this step may read; step -1 takes the newest at once.
+  virtual void pull(const std::string& parameter, const ParameterStep& at, Reply reply) = 0;
+  // The same of some rows: `indices`, i64, any shape. The reply's value is [indices..., row...].
+  virtual void pull_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
+                         Reply reply) = 0;
   // Hands over dL/d(parameter). The reply comes when the shard has acknowledged it; its value is
   // undefined.
-  virtual void push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient,
+  virtual void push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
                     Reply reply) = 0;
+  // The same with a change of the values.
+  virtual void write(const std::string& parameter, const ParameterStep& at, ParameterWrite change,
+                     Reply reply) = 0;
 };
 
 class Resources;  // what stateful ops keep between steps (devices/resources.hpp)
@@ -89,6 +110,7 @@ struct RunContext {
   int64_t run = 0;  // unique in a session: names the activation
   // The training step, or -1 outside training. Random numbers and pushes are keyed by it.
   int64_t step = -1;
+  int64_t first_step = -1;  // ParameterStep::first, of all slots that the run pushes for
   ParameterPort* parameters = nullptr;
   Resources* resources = nullptr;
 };
