@@ -318,6 +318,7 @@ std::vector<Violation> check_file(const std::string& path, const std::string& te
 std::vector<Violation> check_tree(const std::vector<std::string>& paths) {
   const auto n = std::count_if(paths.begin(), paths.end(), [](const std::string& path) {
     return is_public_header(path) && is_header(path) &&
+           !starts_with(path, "include/troupe/graph/") &&   // parts of troupe/graph.hpp
            !starts_with(path, "include/troupe/ops/") &&     // parts of troupe/ops.hpp
            !starts_with(path, "include/troupe/training/");  // on top of troupe/trainer.hpp
   });
