@@ -1,0 +1,431 @@
+// Ops beside PyTorch's: a formula in its words, inputs, and what a session makes of the same.
+#include <cstdio>
+#include <functional>
+#include <random>
+
+#include "tests/torch/cases.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/session.hpp"
+
+namespace troupe {
+namespace {
+
+using Outputs = std::vector<Output>;
+
+struct Input {
+  Shape shape;
+  double low = -2, high = 2;
+  bool differentiable = true;
+};
+
+struct OpCase {
+  std::string name;
+  std::string formula;  // of `x`, the inputs, with `torch` and `F`, torch.nn.functional
+  std::vector<Input> inputs;
+  std::function<Outputs(const Outputs&)> build;
+};
+
+OpCase unary(std::string formula, Output (*op)(Output, Origin), double low = -2, double high = 2) {
+  return {formula, formula + "(x[0])", {{{3, 7}, low, high}}, [op](const Outputs& x) {
+            return Outputs{op(x[0], Origin::here())};
+          }};
+}
+
+OpCase binary(std::string formula, Output (*op)(Output, Output, Origin), double low = -2,
+              double high = 2) {
+  return {formula,
+          formula + "(x[0], x[1])",
+          {{{4, 1, 3}, low, high}, {{5, 3}, low, high}},
+          [op](const Outputs& x) { return Outputs{op(x[0], x[1], Origin::here())}; }};
+}
+
+std::vector<OpCase> element_wise() {
+  return {
+      unary("torch.abs", abs),
+      unary("torch.square", square),
+      unary("torch.reciprocal", reciprocal, 0.5, 2),
+      unary("torch.rsqrt", rsqrt, 0.5, 2),
+      unary("torch.sqrt", sqrt, 0.1, 4),
+      unary("torch.exp", exp),
+      unary("torch.exp2", exp2),
+      unary("torch.expm1", expm1),
+      unary("torch.log", log, 0.1, 4),
+      unary("torch.log1p", log1p, -0.9, 4),
+      unary("torch.log2", log2, 0.1, 4),
+      unary("torch.log10", log10, 0.1, 4),
+      unary("torch.sin", sin),
+      unary("torch.cos", cos),
+      unary("torch.tan", tan, -1, 1),
+      unary("torch.asin", asin, -0.9, 0.9),
+      unary("torch.acos", acos, -0.9, 0.9),
+      unary("torch.atan", atan),
+      unary("torch.sinh", sinh),
+      unary("torch.cosh", cosh),
+      unary("torch.tanh", tanh),
+      unary("torch.asinh", asinh),
+      unary("torch.acosh", acosh, 1.1, 4),
+      unary("torch.atanh", atanh, -0.9, 0.9),
+      unary("torch.erf", erf),
+      unary("torch.erfc", erfc),
+      unary("torch.erfinv", erfinv, -0.9, 0.9),
+      unary("torch.lgamma", lgamma, 0.2, 6),
+      unary("torch.digamma", digamma, 0.2, 6),
+      unary("torch.sigmoid", sigmoid),
+      unary("F.relu", relu),
+      unary("F.relu6", relu6, -2, 9),
+      unary("F.selu", selu),
+      unary("F.silu", silu),
+      unary("F.softplus", softplus),
+      unary("F.softsign", softsign),
+      unary("F.mish", mish),
+      binary("torch.add", add),
+      binary("torch.sub", subtract),
+      binary("torch.mul", multiply),
+      binary("torch.div", divide, 0.5, 2),
+      binary("torch.maximum", maximum),
+      binary("torch.minimum", minimum),
+      binary("torch.pow", pow, 0.3, 2),
+      binary("torch.logaddexp", log_add_exp),
+      binary("torch.atan2", atan2, 0.3, 2),
+      binary("torch.hypot", hypot, 0.3, 2),
+      binary("torch.xlogy", xlogy, 0.3, 2),
+      {"leaky_relu",
+       "F.leaky_relu(x[0], 0.1)",
+       {{{3, 7}}},
+       [](const Outputs& x) { return Outputs{leaky_relu(x[0], 0.1)}; }},
+      {"elu",
+       "F.elu(x[0], 0.7)",
+       {{{3, 7}}},
+       [](const Outputs& x) { return Outputs{elu(x[0], 0.7)}; }},
+      {"gelu", "F.gelu(x[0])", {{{3, 7}}}, [](const Outputs& x) { return Outputs{gelu(x[0])}; }},
+      {"gelu of tanh",
+       "F.gelu(x[0], approximate='tanh')",
+       {{{3, 7}}},
+       [](const Outputs& x) { return Outputs{gelu(x[0], true)}; }},
+      // The gradient of F.hardsigmoid has a sixth of single precision in it.
+      {"hard_sigmoid",
+       "torch.clamp((x[0] + 3) / 6, 0, 1)",
+       {{{3, 7}, -5, 5}},
+       [](const Outputs& x) { return Outputs{hard_sigmoid(x[0])}; }},
+      {"clip",
+       "torch.clamp(x[0], -1, 0.5)",
+       {{{3, 7}}},
+       [](const Outputs& x) { return Outputs{clip(x[0], -1, 0.5)}; }},
+  };
+}
+
+std::vector<OpCase> reductions() {
+  return {
+      {"softmax",
+       "F.softmax(x[0], -1)",
+       {{{3, 7}}},
+       [](const Outputs& x) { return Outputs{softmax(x[0])}; }},
+      {"log_sum_exp",
+       "torch.logsumexp(x[0], (0, 2))",
+       {{{3, 4, 5}}},
+       [](const Outputs& x) {
+         return Outputs{log_sum_exp(x[0], {.axes = {0, 2}})};
+       }},
+      {"reduce_mean",
+       "x[0].mean((0, 2), keepdim=True)",
+       {{{3, 4, 5}}},
+       [](const Outputs& x) {
+         return Outputs{reduce_mean(x[0], {.axes = {0, 2}, .keep_dims = true})};
+       }},
+      {"reduce_prod",
+       "x[0].prod(1)",
+       {{{3, 4, 5}}},
+       [](const Outputs& x) { return Outputs{reduce_prod(x[0], {.axes = {1}})}; }},
+      {"norm",
+       "torch.linalg.vector_norm(x[0], 2, dim=1)",
+       {{{3, 4}}},
+       [](const Outputs& x) { return Outputs{norm(x[0], 2, {.axes = {1}})}; }},
+      {"cumsum",
+       "x[0].cumsum(1)",
+       {{{3, 4, 5}}},
+       [](const Outputs& x) { return Outputs{cumsum(x[0], {.axis = 1})}; }},
+      {"cumprod",
+       "x[0].cumprod(1)",
+       {{{3, 4, 5}}},
+       [](const Outputs& x) { return Outputs{cumprod(x[0], {.axis = 1})}; }},
+      {"sort",
+       "torch.sort(x[0], 1, descending=True)[0]",
+       {{{3, 6}}},
+       [](const Outputs& x) { return Outputs{sort(x[0], {.axis = 1, .descending = true})}; }},
+      {"einsum",
+       "torch.einsum('bij,bjk,k->bi', *x)",
+       {{{2, 3, 4}}, {{2, 4, 5}}, {{5}}},
+       [](const Outputs& x) { return Outputs{einsum("bij,bjk,k->bi", x)}; }},
+      {"cosine_similarity",
+       "F.cosine_similarity(x[0], x[1], -1)",
+       {{{3, 5}}, {{3, 5}}},
+       [](const Outputs& x) { return Outputs{cosine_similarity(x[0], x[1])}; }},
+  };
+}
+
+// A symmetric matrix far from a singular one.
+Output definite(Output x) {
+  return matmul(x, x, {.transpose_b = true}) + eye(*x.graph, 4, -1, DType::f64) * 2.0;
+}
+
+std::vector<OpCase> matrices() {
+  const std::string a = "(x[0] @ x[0].mT + 2 * torch.eye(4, dtype=torch.float64))";
+  const std::vector<Input> one = {{{2, 4, 4}}}, two = {{{2, 4, 4}}, {{2, 4, 3}}};
+  return {
+      {"cholesky", "torch.linalg.cholesky(" + a + ")", one,
+       [](const Outputs& x) { return Outputs{cholesky(definite(x[0]))}; }},
+      {"inverse", "torch.linalg.inv(" + a + ")", one,
+       [](const Outputs& x) { return Outputs{inverse(definite(x[0]))}; }},
+      {"solve", "torch.linalg.solve(" + a + ", x[1])", two,
+       [](const Outputs& x) { return Outputs{solve(definite(x[0]), x[1])}; }},
+      {"triangular_solve",
+       "torch.linalg.solve_triangular(torch.tril(" + a + "), x[1], upper=False)", two,
+       [](const Outputs& x) { return Outputs{triangular_solve(definite(x[0]), x[1])}; }},
+      {"determinant", "torch.linalg.det(" + a + ")", one,
+       [](const Outputs& x) { return Outputs{determinant(definite(x[0]))}; }},
+      {"log_det", "torch.linalg.slogdet(" + a + ")[1]", one,
+       [](const Outputs& x) { return Outputs{log_det(definite(x[0])).log}; }},
+      {"eigh, values", "torch.linalg.eigh(" + a + ")[0]", one,
+       [](const Outputs& x) { return Outputs{eigh(definite(x[0])).values}; }},
+      {"svd, values",
+       "torch.linalg.svdvals(x[0])",
+       {{{2, 4, 3}}},
+       [](const Outputs& x) { return Outputs{svd(x[0]).s}; }},
+      // The signs of rows are not one library's business.
+      {"qr, r^2",
+       "torch.linalg.qr(x[0])[1] ** 2",
+       {{{2, 5, 3}}},
+       [](const Outputs& x) { return Outputs{square(qr(x[0]).r)}; }},
+  };
+}
+
+std::vector<OpCase> norms() {
+  return {
+      {"layer_norm",
+       "F.layer_norm(x[0], (5,), x[1], x[2])",
+       {{{3, 4, 5}}, {{5}}, {{5}}},
+       [](const Outputs& x) { return Outputs{layer_norm(x[0], x[1], x[2])}; }},
+      {"rms_norm",
+       "F.rms_norm(x[0], (5,), x[1], eps=1e-6)",
+       {{{3, 4, 5}}, {{5}}},
+       [](const Outputs& x) { return Outputs{rms_norm(x[0], x[1])}; }},
+      {"batch_norm",
+       "F.batch_norm(x[0].permute(0, 3, 1, 2), None, None, x[1], x[2], training=True)"
+       ".permute(0, 2, 3, 1)",
+       {{{4, 3, 3, 5}}, {{5}}, {{5}}},
+       [](const Outputs& x) { return Outputs{batch_norm(x[0], x[1], x[2]).y}; }},
+      {"group_norm",
+       "F.group_norm(x[0].permute(0, 3, 1, 2), 2, x[1], x[2]).permute(0, 2, 3, 1)",
+       {{{4, 3, 3, 6}}, {{6}}, {{6}}},
+       [](const Outputs& x) { return Outputs{group_norm(x[0], x[1], x[2], 2)}; }},
+      {"instance_norm",
+       "F.instance_norm(x[0].permute(0, 3, 1, 2), None, None, x[1], x[2]).permute(0, 2, 3, 1)",
+       {{{4, 3, 3, 5}}, {{5}}, {{5}}},
+       [](const Outputs& x) { return Outputs{instance_norm(x[0], x[1], x[2])}; }},
+  };
+}
+
+std::vector<OpCase> convolutions() {
+  const std::string image = "x[0].permute(0, 3, 1, 2)", back = ".permute(0, 2, 3, 1)";
+  return {
+      {"conv1d",
+       "F.conv1d(x[0].mT, x[1].permute(2, 1, 0), stride=2).mT",
+       {{{2, 9, 3}}, {{3, 3, 4}}},
+       [](const Outputs& x) {
+         return Outputs{conv1d(x[0], x[1], {.strides = {2}, .padding = Padding::valid})};
+       }},
+      {"conv2d of groups, dilated",
+       "F.conv2d(" + image +
+           ", x[1].permute(3, 2, 0, 1), stride=2, padding=2, dilation=2, "
+           "groups=2)" +
+           back,
+       {{{2, 9, 8, 4}}, {{3, 3, 2, 6}}},
+       [](const Outputs& x) {
+         return Outputs{convolution(x[0], x[1],
+                                    {.strides = {2},
+                                     .dilations = {2},
+                                     .groups = 2,
+                                     .padding = Padding::given,
+                                     .before = {2},
+                                     .after = {2}})};
+       }},
+      {"conv3d",
+       "F.conv3d(x[0].permute(0, 4, 1, 2, 3), x[1].permute(4, 3, 0, 1, 2), padding=1)"
+       ".permute(0, 2, 3, 4, 1)",
+       {{{2, 4, 5, 4, 2}}, {{3, 3, 3, 2, 3}}},
+       [](const Outputs& x) { return Outputs{conv3d(x[0], x[1])}; }},
+      {"convolution_transpose",
+       "F.conv_transpose2d(" + image +
+           ", x[1].permute(3, 2, 0, 1), stride=2, padding=1, "
+           "output_padding=1)" +
+           back,
+       {{{2, 4, 5, 3}}, {{3, 3, 4, 3}}},
+       [](const Outputs& x) {
+         return Outputs{convolution_transpose(
+             x[0], x[1], {.strides = {2}, .padding = Padding::given, .before = {1}, .after = {1}},
+             {1})};
+       }},
+      {"max_pool",
+       "F.max_pool2d(" + image + ", 3, stride=2, padding=1)" + back,
+       {{{2, 7, 6, 3}}},
+       [](const Outputs& x) {
+         return Outputs{max_pool(x[0], {.size = {3},
+                                        .strides = {2},
+                                        .padding = Padding::given,
+                                        .before = {1},
+                                        .after = {1}})};
+       }},
+      {"average_pool",
+       "F.avg_pool2d(" + image + ", 3, stride=2, padding=1, count_include_pad=False)" + back,
+       {{{2, 7, 7, 3}}},
+       [](const Outputs& x) {
+         return Outputs{average_pool(x[0], {.size = {3},
+                                            .strides = {2},
+                                            .padding = Padding::given,
+                                            .before = {1},
+                                            .after = {1}})};
+       }},
+  };
+}
+
+std::vector<OpCase> sequences() {
+  const std::vector<Input> attention = {{{2, 3, 4, 5}}, {{2, 3, 6, 5}}, {{2, 3, 6, 7}}};
+  return {
+      // PyTorch's gates stand as i, f, g, o, too; of its two biases the second is zero.
+      {"lstm",
+       "(lambda y, h, c: (y, h, c))(*torch._VF.lstm(x[0], (x[1][None], x[2][None]), [x[3].T, "
+       "x[4].T, x[5], "
+       "torch.zeros_like(x[5])], True, 1, 0.0, True, False, False))",
+       {{{5, 2, 3}}, {{2, 4}}, {{2, 4}}, {{3, 16}}, {{4, 16}}, {{16}}},
+       [](const Outputs& x) {
+         const Lstm out = lstm(x[0], x[1], x[2], x[3], x[4], x[5]);
+         return Outputs{out.y, out.h, out.c};
+       }},
+      {"gru",
+       "torch._VF.gru(x[0], x[1][None], [x[2].T, x[3].T, x[4], x[5]], True, 1, 0.0, True, False, "
+       "False)",
+       {{{5, 2, 3}}, {{2, 4}}, {{3, 12}}, {{4, 12}}, {{12}}, {{12}}},
+       [](const Outputs& x) {
+         const Gru out = gru(x[0], x[1], x[2], x[3], x[4], x[5]);
+         return Outputs{out.y, out.h};
+       }},
+      {"attention", "F.scaled_dot_product_attention(*x)", attention,
+       [](const Outputs& x) { return Outputs{scaled_dot_product_attention(x[0], x[1], x[2])}; }},
+      {"causal attention", "F.scaled_dot_product_attention(*x, is_causal=True)", attention,
+       [](const Outputs& x) {
+         return Outputs{scaled_dot_product_attention(x[0], x[1], x[2], {.causal = true})};
+       }},
+      {"ctc_loss",
+       "F.ctc_loss(F.log_softmax(x[0], -1), torch.tensor([[1, 2, 2], [3, 1, 0]]), "
+       "torch.tensor([6, 5]), torch.tensor([3, 2]), reduction='none')",
+       {{{6, 2, 4}}},
+       [](const Outputs& x) {
+         Graph& graph = *x[0].graph;
+         return Outputs{ctc_loss(x[0],
+                                 constant(graph, Tensor::of<int32_t>({1, 2, 2, 3, 1, 0}, {2, 3})),
+                                 constant(graph, Tensor::of<int32_t>({6, 5}, {2})),
+                                 constant(graph, Tensor::of<int32_t>({3, 2}, {2})))};
+       }},
+  };
+}
+
+std::vector<OpCase> losses() {
+  const std::vector<Input> pair = {{{4, 5}}, {{4, 5}, 0.1, 0.9, false}};
+  return {
+      {"softmax_cross_entropy",
+       "F.cross_entropy(x[0], torch.tensor([1, 0, 4, 2]), reduction='none')",
+       {{{4, 5}}},
+       [](const Outputs& x) {
+         return Outputs{softmax_cross_entropy(
+             x[0], constant(*x[0].graph, Tensor::of<int32_t>({1, 0, 4, 2}, {4})))};
+       }},
+      {"sigmoid_cross_entropy", "F.binary_cross_entropy_with_logits(x[0], x[1], reduction='none')",
+       pair, [](const Outputs& x) { return Outputs{sigmoid_cross_entropy(x[0], x[1])}; }},
+      {"huber_loss", "F.huber_loss(x[0], x[1], reduction='none', delta=0.7)", pair,
+       [](const Outputs& x) { return Outputs{huber_loss(x[0], x[1], 0.7)}; }},
+      {"mean_squared_error", "F.mse_loss(x[0], x[1])", pair,
+       [](const Outputs& x) { return Outputs{mean_squared_error(x[0], x[1])}; }},
+      {"mean_absolute_error", "F.l1_loss(x[0], x[1])", pair,
+       [](const Outputs& x) { return Outputs{mean_absolute_error(x[0], x[1])}; }},
+      {"kl_divergence",
+       "F.kl_div(torch.log(x[0]), x[1], reduction='none').sum(-1)",
+       {{{4, 5}, 0.1, 0.9}, {{4, 5}, 0.1, 0.9, false}},
+       [](const Outputs& x) { return Outputs{kl_divergence(x[1], x[0])}; }},
+  };
+}
+
+Tensor random_values(std::mt19937_64& random, const Shape& shape, double low, double high) {
+  Tensor out = Tensor::empty(DType::f64, shape);
+  double* values = out.mutable_data<double>();
+  for (int64_t i = 0; i < out.size(); ++i)
+    values[i] = low + (high - low) * (static_cast<double>(random() >> 11) * 0x1p-53);
+  return out;
+}
+
+std::string tensor_json(const Tensor& tensor) {
+  std::string shape;
+  for (const int64_t size : tensor.shape())
+    shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+  const auto values = tensor.values<double>();
+  return "{\"shape\": [" + shape +
+         "], \"values\": " + to_json(std::vector<double>(values.begin(), values.end())) + "}";
+}
+
+template <class T, class F>
+std::string to_json_list(const std::vector<T>& items, const F& f) {
+  std::string out;
+  for (const T& item : items) out += (out.empty() ? "" : ", ") + f(item);
+  return "[" + out + "]";
+}
+
+// A session computes the outputs, and the gradients of the sum of outputs times what is drawn.
+std::string computed(const OpCase& test, std::mt19937_64& random) {
+  Graph graph;
+  std::vector<Tensor> inputs, dys;
+  Outputs x, wanted, dy;
+  for (const Input& input : test.inputs) {
+    inputs.push_back(random_values(random, input.shape, input.low, input.high));
+    x.push_back(constant(graph, inputs.back()));
+    if (input.differentiable) wanted.push_back(x.back());
+  }
+  const Outputs y = test.build(x);
+  for (const Output& output : y) {
+    dys.push_back(random_values(random, output.shape(), -1, 1));
+    dy.push_back(constant(graph, dys.back()));
+  }
+  const Outputs dx = gradients(y, wanted, dy);
+  Session session = Session::local(graph, {.threads = 1});
+  const std::vector<Tensor> outputs = session.run(y), derivatives = session.run(dx);
+  const auto tensor = [](const Tensor& t) { return tensor_json(t); };
+  return "{\"name\": \"" + test.name + "\", \"formula\": \"" + test.formula +
+         "\", \"inputs\": " + to_json_list(inputs, tensor) + ", \"differentiable\": " +
+         to_json_list(
+             test.inputs,
+             [](const Input& i) { return std::string(i.differentiable ? "true" : "false"); }) +
+         ", \"outputs\": " + to_json_list(outputs, tensor) +
+         ", \"dys\": " + to_json_list(dys, tensor) +
+         ", \"gradients\": " + to_json_list(derivatives, tensor) + "}";
+}
+
+}  // namespace
+
+std::string to_json(const std::vector<double>& numbers) {
+  std::string out;
+  for (const double number : numbers) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%s%.17g", out.empty() ? "" : ", ", number);
+    out += text;
+  }
+  return "[" + out + "]";
+}
+
+std::vector<std::string> op_cases() {
+  std::mt19937_64 random(1);
+  std::vector<std::string> out;
+  for (const auto& table :
+       {element_wise(), reductions(), matrices(), norms(), convolutions(), sequences(), losses()})
+    for (const OpCase& test : table) out.push_back(computed(test, random));
+  return out;
+}
+
+}  // namespace troupe
