@@ -69,7 +69,9 @@ void Recomputation::copy(const Node& node, int32_t scope, const std::vector<Outp
   Attrs attrs = node.attrs;
   if (is_random(node) && node.attr<std::string>("key").empty()) attrs["key"] = node.name;
   std::vector<int32_t> before;
-  if (inputs.empty()) before = controls(node, arrived);
+  if (std::all_of(node.inputs.begin(), node.inputs.end(),
+                  [&](const Output& input) { return is_constant(graph_.node(input.node)); }))
+    before = controls(node, arrived);
   const Output made = graph_.add({.op = node.op->name,
                                   .inputs = std::move(inputs),
                                   .attrs = std::move(attrs),
@@ -83,6 +85,7 @@ void Recomputation::copy(const Node& node, int32_t scope, const std::vector<Outp
 // gradients have come.
 Output Recomputation::outside(const Output& value, const Node& reader, int32_t scope,
                               const std::vector<Output>& arrived) {
+  if (is_constant(graph_.node(value.node))) return value;
   const auto [known, fresh] = gates_.try_emplace({scope, value});
   if (!fresh) return known->second;
   Output around = value;

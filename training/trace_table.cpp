@@ -32,6 +32,7 @@ struct Step {
 struct Sample {
   double at_us = 0;
   int64_t used = 0, reserved = 0;
+  int64_t peak = 0;  // the most that was used since the sample before
 };
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -126,7 +127,9 @@ class Trace {
     constexpr std::string_view kHead = "memory of ";
     if (device.rfind(kHead, 0) == 0) device.erase(0, kHead.size());
     const JsonReader args = event.member("args");
-    memory[device].push_back({at, args.i64("used"), args.i64("reserved")});
+    const int64_t used = args.i64("used");
+    const int64_t peak = event.json().find("peak") ? event.i64("peak") : used;
+    memory[device].push_back({at, used, args.i64("reserved"), std::max(peak, used)});
   }
 
   void read_span(const std::string& category, const std::string& name, double at, double took,
@@ -199,8 +202,12 @@ int64_t most_used(const Trace& trace, const Step& step) {
   int64_t most = 0;
   for (const auto& [device, samples] : trace.memory) {
     int64_t here = 0;
-    for (const Sample& s : samples)
-      if (s.at_us >= step.begin_us && s.at_us <= step.end_us) here = std::max(here, s.used);
+    bool inside = false;  // and so was the sample before
+    for (const Sample& s : samples) {
+      if (s.at_us < step.begin_us || s.at_us > step.end_us) continue;
+      here = std::max(here, inside ? s.peak : s.used);
+      inside = true;
+    }
     most += here;
   }
   return most;
@@ -258,10 +265,10 @@ std::string table_of_memory(const Trace& trace) {
   Rows rows = {{"device", "samples", "most used MiB", "most reserved MiB", "at the end MiB"}};
   for (const auto& [device, samples] : trace.memory) {
     const auto used = std::max_element(samples.begin(), samples.end(),
-                                       [](auto& a, auto& b) { return a.used < b.used; });
+                                       [](auto& a, auto& b) { return a.peak < b.peak; });
     const auto reserved = std::max_element(
         samples.begin(), samples.end(), [](auto& a, auto& b) { return a.reserved < b.reserved; });
-    rows.push_back({device, std::to_string(samples.size()), mib(static_cast<double>(used->used)),
+    rows.push_back({device, std::to_string(samples.size()), mib(static_cast<double>(used->peak)),
                     mib(static_cast<double>(reserved->reserved)),
                     mib(static_cast<double>(samples.back().used))});
   }
