@@ -137,7 +137,7 @@ std::vector<OpCase> in_all_dtypes(const OpCase& c, const Op& op) {
   if (c.as_written || op.dispatch < 0 || c.inputs.empty()) return {c};
   const DType from = c.inputs[static_cast<size_t>(op.dispatch)].dtype();
   std::vector<OpCase> cases;
-  for (DType to : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean}) {
+  for (DType to : kDTypes) {
     const auto fits = [&](const Kernel& k) {
       return k.device == DeviceKind::cpu && (k.dtype == to || k.dtype == DType::none);
     };

@@ -54,6 +54,7 @@ bool holds(DType dtype, const Tensor& tensor) {
   if (is_floating(dtype)) return true;
   double low = 0, high = 1;
   if (dtype == DType::u8) high = 255;
+  if (dtype == DType::i8) low = -128, high = 127;
   if (dtype == DType::i32) low = -2147483648.0, high = 2147483647.0;
   if (dtype == DType::i64) low = -0x1p53, high = 0x1p53;
   for (double v : to_doubles(tensor))

@@ -153,7 +153,20 @@ void KernelContext::run_jobs(int64_t jobs, void (*job)(const void*, int64_t),
 }
 
 void KernelContext::go_on(int64_t begin, int64_t n) const {
-  enclosing_->finish(enclosing_->context, begin, n);
+  if (enclosing_->finish) enclosing_->finish(enclosing_->context, begin, n);
+}
+
+bool KernelContext::input_is_whole() const { return !enclosing_ || !enclosing_->take; }
+
+void KernelContext::take_parts(int64_t begin, int64_t n, int64_t unit,
+                               void (*part)(const void*, const void*, int64_t, int64_t),
+                               const void* context) const {
+  if (n <= 0) return;
+  TROUPE_CHECK(unit >= 1 && unit <= kTakeUnitMax, describe(node()), " takes units of ", unit);
+  if (!input_is_whole())
+    return enclosing_->take(enclosing_->context, begin, n, unit, part, context);
+  const Tensor& x = input(0);
+  part(context, static_cast<const char*>(x.raw()) + begin * size_of(x.dtype()), begin, n);
 }
 
 const Node& KernelContext::node() const { return *view_->node; }

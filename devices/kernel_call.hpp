@@ -48,8 +48,12 @@ struct alignas(64) NodeView {
 // For a kernel that runs another one as a part of itself.
 struct Enclosing {
   const KernelContext* kernel = nullptr;
-  // What KernelContext::finish() of the inner kernel calls.
+  // What KernelContext::finish() and take() of the inner kernel call. Without `take` its input is
+  // whole.
   void (*finish)(const void* context, int64_t begin, int64_t n) = nullptr;
+  void (*take)(const void* context, int64_t begin, int64_t n, int64_t unit,
+               void (*part)(const void* part_context, const void* x, int64_t at, int64_t count),
+               const void* part_context) = nullptr;
   const void* context = nullptr;
 };
 
@@ -73,15 +77,18 @@ struct KernelCall {
     context.may_reuse_input0_ = may_reuse_input0;
   }
 
-  // A part of the kernel that `within` names: inner input i is its input_slots[i], as that kernel's
-  // own context knows them; memory, lanes and run are that kernel's. `within` outlives the call.
-  void bind_within(const Enclosing& within, const NodeView& view, const uint32_t* input_slots,
-                   int32_t input_count, Tensor* outputs) {
+  // A part of the kernel that `within` names, whose memory, lanes and run it has. Input i is
+  // values[input_slots[i]]. `within` outlives the call.
+  void bind_within(const Enclosing& within, const NodeView& view, const Tensor* values,
+                   const uint32_t* input_slots, int32_t input_count, Tensor* outputs,
+                   bool may_reuse_input0 = false) {
     const KernelContext& outer = *within.kernel;
-    bind(view, outer.values_, input_slots, input_count, outputs, *outer.memory_, *outer.run_,
-         /*may_reuse_input0=*/false);
+    bind(view, values, input_slots, input_count, outputs, *outer.memory_, *outer.run_,
+         may_reuse_input0);
     context.enclosing_ = &within;
   }
+  // The values that the inputs of a kernel are among.
+  static const Tensor* values(const KernelContext& ctx) { return ctx.values_; }
   // Which of the values input i of a kernel is.
   static uint32_t input_slot(const KernelContext& ctx, int i) { return ctx.input_slots_[i]; }
   // The kernel of `view` instead of the one that was bound.

@@ -13,7 +13,11 @@ namespace troupe {
 namespace {
 
 template <class T>
-using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+using BitsOf = std::conditional_t<sizeof(T) == 2, uint16_t,
+                                  std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+// What std::to_chars and std::from_chars know.
+template <class T>
+using Decimal = std::conditional_t<is_half_v<T>, float, T>;
 
 template <class T>
 std::string number_text(T value) {
@@ -21,13 +25,13 @@ std::string number_text(T value) {
     return value ? "true" : "false";
   } else {
     char text[32];
-    if constexpr (std::is_floating_point_v<T>)
+    if constexpr (is_real_v<T>)
       if (value != value) {
         const auto bits = std::bit_cast<BitsOf<T>>(value);
         if (bits == std::bit_cast<BitsOf<T>>(std::numeric_limits<T>::quiet_NaN())) return "nan";
         return "nan:" + std::string(text, std::to_chars(text, text + sizeof text, bits, 16).ptr);
       }
-    return {text, std::to_chars(text, text + sizeof text, value).ptr};
+    return {text, std::to_chars(text, text + sizeof text, static_cast<Decimal<T>>(value)).ptr};
   }
 }
 
@@ -43,7 +47,7 @@ bool parse_number(std::string_view text, T& value) {
     value = text == "true";
     return value || text == "false";
   } else {
-    if constexpr (std::is_floating_point_v<T>)
+    if constexpr (is_real_v<T>)
       if (text.starts_with("nan:")) {
         BitsOf<T> bits = 0;
         text.remove_prefix(4);
@@ -51,7 +55,10 @@ bool parse_number(std::string_view text, T& value) {
         value = std::bit_cast<T>(bits);
         return value != value;
       }
-    return parse(value);
+    Decimal<T> number{};
+    const bool parsed = parse(number);
+    value = static_cast<T>(number);
+    return parsed;
   }
 }
 

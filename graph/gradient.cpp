@@ -66,7 +66,10 @@ Graph& check_call(const std::vector<Output>& ys, const std::vector<Output>& xs,
 }  // namespace
 
 OnBehalf::OnBehalf(Graph& graph, const Node& node, int32_t frame, const Graph::Route& route)
-    : cleared_(graph.scope({.name = "gradients/" + node.name, .device = "", .recompute = false})),
+    : cleared_(graph.scope({.name = "gradients/" + node.name,
+                            .device = "",
+                            .recompute = false,
+                            .compute = DType::none})),
       like_node_(graph.scope({.device = node.device,
                               .slot = node.slot,
                               .colocate_with = node.colocate_with,

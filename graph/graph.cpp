@@ -119,7 +119,7 @@ void check_attr(const Node& node, const AttrSpec& spec, Attr& value) {
     throw bad_node(node, "attribute ", spec.name, " is a tensor on a device; pass a host tensor");
   if (spec.kind == AttrKind::dtype && std::get<DType>(value) == DType::none)
     throw bad_node(node, "attribute ", spec.name,
-                   " is no dtype; there are f32, f64, i32, i64, u8 and bool");
+                   " is no dtype; there are f32, f64, i32, i64, u8, bool, i8, f16 and bf16");
 }
 
 // Against the schema; what is left out gets its default, "slot" that of the node.
@@ -267,6 +267,7 @@ Output Graph::add(NodeSpec spec, Origin at) {
   }
   if (!spec.name.empty() && !is_good_name(spec.name))
     throw Error(Errc::invalid_argument, bad_name(spec.name, "the " + describe(*node)));
+  if (scope.compute != DType::none) cast_inputs(*node->op, spec.inputs, at);
   node->name = unique_name(node->name);
   node->inputs = std::move(spec.inputs);
   node->attrs = std::move(spec.attrs);
@@ -382,6 +383,11 @@ Graph::Scope Graph::scope(ScopeSpec spec, Origin at) {
                                  .parent = scopes_.back().recompute,
                                  .frame = inner.frame});
   }
+  if (spec.compute) {
+    if (*spec.compute != DType::none && *spec.compute != DType::f32 && !is_half(*spec.compute))
+      throw refuse("products are computed in bf16, f16 or f32, got ", *spec.compute);
+    inner.compute = is_half(*spec.compute) ? *spec.compute : DType::none;
+  }
   scopes_.push_back(std::move(inner));
   return Scope(this);
 }
@@ -391,6 +397,8 @@ Graph::Scope::~Scope() {
 }
 
 int64_t Graph::slot() const { return scopes_.back().slot; }
+
+DType Graph::compute() const { return scopes_.back().compute; }
 
 std::string Graph::device() const { return to_string(scopes_.back().device); }
 

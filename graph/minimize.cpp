@@ -30,7 +30,7 @@ Error refuse(Origin at, const Parts&... parts) {
 void require_loss(Output loss, Origin at) {
   if (!loss.defined())
     throw refuse(at, "the loss is an undefined Output; pass the result of an op");
-  if (loss.shape().ndim() != 0 || !is_floating(loss.dtype()))
+  if (loss.shape().ndim() != 0 || !is_wide_float(loss.dtype()))
     throw refuse(at, "wants a scalar loss of f32 or f64, got ",
                  TensorType{loss.dtype(), loss.shape()}, " from the ",
                  describe(loss.graph->node(loss.node)), "; reduce_mean() makes one number of many");
@@ -50,7 +50,7 @@ std::vector<Output> reached_parameters(Output loss) {
   }
   std::vector<Output> found;
   for (int32_t id : seen)
-    if (is_parameter(graph.node(id)) && is_floating(graph.node(id).outputs[0].dtype))
+    if (is_parameter(graph.node(id)) && is_wide_float(graph.node(id).outputs[0].dtype))
       found.push_back({&graph, id, 0});
   return found;
 }

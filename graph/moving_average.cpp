@@ -16,7 +16,7 @@ MovingAverage moving_average(Output parameter, double decay, Origin at) {
     throw refuse("the parameter is an undefined Output; pass what parameter() returned");
   Graph& graph = *parameter.graph;
   const Node& node = graph.node(parameter.node);
-  if (node.op->name != "Parameter" || !is_floating(parameter.dtype()))
+  if (node.op->name != "Parameter" || !is_wide_float(parameter.dtype()))
     throw refuse("wants a parameter of f32 or f64, got the ", describe(node));
   if (!(decay >= 0 && decay < 1)) throw refuse("wants a decay in [0, 1), got ", decay);
   // With the parameter: on its device, for its slot.

@@ -77,7 +77,7 @@ Initializer with_fans(Initializer first, double in, double out) {
 
 Output first_values(Graph& graph, const Shape& shape, const Initializer& first, int64_t seed,
                     const std::string& key, DType dtype, Origin at) {
-  if (!is_floating(dtype))
+  if (!is_wide_float(dtype))
     throw refuse("nn::Model::parameter", at, "wants f32 or f64, got ", dtype);
   if (!shape.is_known())
     throw refuse("nn::Model::parameter", at, "parameter ", key, " has the shape ", shape,

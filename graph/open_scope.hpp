@@ -27,6 +27,7 @@ struct Graph::OpenScope {
   int line = 0;
   int32_t frame = -1;
   int32_t recompute = -1;
+  DType compute = DType::none;
   Route elsewhere;
   std::shared_ptr<Captured> captured;  // since the outermost frame was opened
 };

@@ -34,6 +34,8 @@ Edits fold_constants(const CallGraph& call, const Evaluate& evaluate);
 Edits simplify(const CallGraph& call);
 // Of nodes that compute the same on the same device one stays (graph/merge_common.cpp).
 Edits merge_common(const CallGraph& call);
+// Of a parameter that is only gathered from, the rows are pulled (graph/pull_rows.cpp).
+Edits pull_rows(const CallGraph& call);
 // Element-wise nodes become one node that passes over memory once (graph/fuse.cpp).
 Edits fuse(const CallGraph& call);
 

@@ -201,6 +201,18 @@ void Edits::change(const Node& node, const Op& op, std::vector<Output> inputs, A
   changed_.insert_or_assign(node.id, std::move(next));
 }
 
+void Edits::run_after(const Node& node, int32_t old, const std::vector<int32_t>& others) {
+  Node next = this->node(node.id);
+  std::erase(next.control_inputs, old);
+  for (const int32_t id : others) {
+    TROUPE_CHECK(id < node.id, "the ", describe(node), " cannot run after a later node");
+    if (std::find(next.control_inputs.begin(), next.control_inputs.end(), id) ==
+        next.control_inputs.end())
+      next.control_inputs.push_back(id);
+  }
+  changed_.insert_or_assign(node.id, std::move(next));
+}
+
 void Edits::fuse(const Node& node, const Op& op, std::vector<Output> inputs, Attrs attrs,
                  const std::vector<Output>& outputs) {
   change(node, op, std::move(inputs), std::move(attrs));

@@ -81,6 +81,8 @@ class Edits {
   // The node does something else. Requires: its outputs have the same types as before, and what it
   // reads is earlier.
   void change(const Node& node, const Op& op, std::vector<Output> inputs, Attrs attrs);
+  // The node runs after `others` instead of after `old`. Requires: they are earlier than it.
+  void run_after(const Node& node, int32_t old, const std::vector<int32_t>& others);
   // The node computes `outputs` in one go, its own only one and some of earlier nodes: who reads
   // these reads it. Requires: nobody before `node` reads those of the others, and what it reads is
   // earlier.

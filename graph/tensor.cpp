@@ -54,6 +54,24 @@ class FarRowsOwner final : public BufferOwner {
 Heap heap;
 FarRowsOwner far_rows_owner;
 
+// What a program asks for and cannot have; an unknown `at` is left out.
+template <class... Parts>
+Error refused(const char* what, Origin at, const Parts&... parts) {
+  const std::string made = *at.file ? detail::concat(" made at ", at.file, ":", at.line, ":") : "";
+  return Error(Errc::invalid_argument, what, made, " ", detail::concat(parts...));
+}
+
+int64_t elements_of(const Shape& shape, Origin at) {
+  if (!shape.is_known())
+    throw refused("a tensor", at, "wants a shape whose sizes are all known, got ", shape,
+                  "; -1 is for placeholders, so give the number itself");
+  try {
+    return shape.size();
+  } catch (const Error&) {  // the shape does not know who asks
+    throw refused("a tensor", at, "of shape ", shape, " would have more than 2^59 elements");
+  }
+}
+
 template <class T>
 void print_elements(std::ostream& out, const Tensor& tensor) {
   constexpr int64_t kShown = 8;
@@ -86,26 +104,31 @@ const char* to_string(DType dtype) {
       return "u8";
     case DType::boolean:
       return "bool";
+    case DType::i8:
+      return "i8";
+    case DType::f16:
+      return "f16";
+    case DType::bf16:
+      return "bf16";
   }
   return "unknown";
 }
 
 DType dtype_from_string(const std::string& text) {
-  for (DType d : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean})
+  for (DType d : kDTypes)
     if (text == to_string(d)) return d;
   throw Error(Errc::invalid_argument, "no dtype is called \"", text,
-              "\"; there are f32, f64, i32, i64, u8 and bool");
+              "\"; there are f32, f64, i32, i64, u8, bool, i8, f16 and bf16");
 }
 
 std::ostream& operator<<(std::ostream& out, DType dtype) { return out << to_string(dtype); }
 
-Shape::Shape(std::span<const int64_t> dims) {
+Shape::Shape(std::span<const int64_t> dims, Origin at) {
   if (dims.size() > kNdimMax)
-    throw Error(Errc::invalid_argument, "a shape has at most ", int{kNdimMax}, " dimensions, got ",
-                dims.size());
+    throw refused("a shape", at, "has at most ", int{kNdimMax}, " dimensions, got ", dims.size());
   for (int64_t size : dims) {
     if (size < -1)
-      throw Error(Errc::invalid_argument, "a dimension is -1 (not known) or its size, got ", size);
+      throw refused("a shape", at, "has dimensions of -1 (not known) or their size, got ", size);
     dims_[ndim_++] = size;
   }
 }
@@ -172,32 +195,37 @@ Tensor Tensor::type_of(DType dtype, const Shape& shape) {
   return tensor;
 }
 
-Tensor Tensor::empty(DType dtype, const Shape& shape) {
-  TROUPE_CHECK(dtype != DType::none, "a tensor of shape ", shape, " needs a dtype");
-  return adopt(heap.allocate(shape.size() * size_of(dtype)), dtype, shape);
+Tensor Tensor::empty(DType dtype, const Shape& shape, Origin at) {
+  if (dtype == DType::none)
+    throw refused("a tensor", at, "of shape ", shape, " needs a dtype: f32, f64, i32, i64, u8 or ",
+                  "bool");
+  return adopt(heap.allocate(elements_of(shape, at) * size_of(dtype)), dtype, shape);
 }
 
-Tensor Tensor::zeros(DType dtype, const Shape& shape) {
-  Tensor tensor = empty(dtype, shape);
+Tensor Tensor::zeros(DType dtype, const Shape& shape, Origin at) {
+  Tensor tensor = empty(dtype, shape, at);
   std::memset(tensor.mutable_raw(), 0, static_cast<size_t>(tensor.byte_size()));
   return tensor;
 }
 
 template <class T>
-Tensor Tensor::of(std::span<const T> values, const Shape& shape) {
-  if (!shape.is_known() || static_cast<int64_t>(values.size()) != shape.size())
-    throw Error(Errc::invalid_argument, values.size(), " values do not fill a tensor of shape ",
-                shape);
-  Tensor tensor = empty(dtype_of<T>, shape);
+Tensor Tensor::of(std::span<const T> values, const Shape& shape, Origin at) {
+  if (static_cast<int64_t>(values.size()) != elements_of(shape, at))
+    throw refused("a tensor", at, "of shape ", shape, " is not filled by ", values.size(),
+                  " values");
+  Tensor tensor = empty(dtype_of<T>, shape, at);
   std::copy(values.begin(), values.end(), static_cast<T*>(tensor.mutable_raw()));
   return tensor;
 }
-template Tensor Tensor::of(std::span<const float>, const Shape&);
-template Tensor Tensor::of(std::span<const double>, const Shape&);
-template Tensor Tensor::of(std::span<const int32_t>, const Shape&);
-template Tensor Tensor::of(std::span<const int64_t>, const Shape&);
-template Tensor Tensor::of(std::span<const uint8_t>, const Shape&);
-template Tensor Tensor::of(std::span<const bool>, const Shape&);
+template Tensor Tensor::of(std::span<const float>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const double>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const int32_t>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const int64_t>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const uint8_t>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const bool>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const int8_t>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const Float16>, const Shape&, Origin);
+template Tensor Tensor::of(std::span<const BFloat16>, const Shape&, Origin);
 
 Shape Tensor::shape() const {
   if (flags_ & kWide) return Shape(std::span<const int64_t>(wide_->dims, ndim_));

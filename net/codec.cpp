@@ -80,8 +80,7 @@ struct FieldReader {
     }
     const auto dtype = in.number<uint8_t>();
     const auto ndim = in.number<uint8_t>();
-    if (dtype == 0 || dtype > static_cast<uint8_t>(DType::boolean) || ndim > Shape::kNdimMax)
-      return in.fail();
+    if (!is_dtype(dtype) || ndim > Shape::kNdimMax) return in.fail();
     claim.dtype = static_cast<DType>(dtype);
     int64_t dims[Shape::kNdimMax] = {};
     // The product of the sizes other than zero is bounded, too: a shape like [0, 2^62, 2^62] must

@@ -102,8 +102,7 @@ class GraphReader {
   }
 
   DType dtype(uint32_t number) const {
-    if (number == 0 || number > static_cast<uint32_t>(DType::boolean))
-      throw error("there is no dtype number ", number);
+    if (!is_dtype(number)) throw error("there is no dtype number ", number);
     return static_cast<DType>(number);
   }
 

@@ -51,6 +51,7 @@ struct StartStep {
   uint64_t epoch = 0;
   int64_t deadline_ms = 0;  // from now; 0: none
   int64_t oldest = 0;       // run of the session under way: those before it are over
+  int64_t first_step = -1;  // RunContext::first_step
 };
 
 // worker -> master: the step has ended in all stages of a process.
@@ -72,8 +73,8 @@ struct CancelStep {
   int64_t run = 0;
 };
 
-// worker -> shard: one slot's gradient of one parameter slice. Answered by Acknowledged with the
-// same ticket.
+// worker -> shard: one slot's gradient of one parameter slice, or its change of the values.
+// Answered by Acknowledged with the same ticket.
 struct Push {
   uint32_t slice = 0;
   int32_t slot = 0;
@@ -82,7 +83,10 @@ struct Push {
   int64_t sequence = 0;  // per slot and slice
   uint64_t epoch = 0;
   uint64_t ticket = 0;  // chosen by the sender
-  Tensor gradient;      // the slice's layout
+  Tensor gradient;      // the slice's layout, or rows of it (troupe/ops/row_sparse.hpp)
+  int64_t first = -1;   // ParameterStep::first
+  uint8_t write = 0;    // 0: a gradient; else 1 + ParameterWrite::Kind
+  int64_t number = 0;   // ParameterWrite::number
 };
 
 // shard -> worker: the push is applied, and safe by the job's rule; or why it never will be.
@@ -103,6 +107,9 @@ struct Pull {
   int64_t have_version = -1;  // nothing moves if this is what the answer would hold
   uint64_t epoch = 0;
   uint64_t ticket = 0;
+  int64_t first = -1;    // ParameterStep::first
+  int64_t row_size = 0;  // elements; with `rows`
+  Tensor rows;           // of the slice, i64 [n]: these alone are wanted. Undefined: all
 };
 
 // shard -> worker.
@@ -112,7 +119,7 @@ struct Pulled {
   Errc code = Errc::ok;
   std::string text;
   int64_t version = 0;
-  Tensor values;  // undefined: you have them already
+  Tensor values;  // [n], or [rows, row_size]; undefined: you have them already
 };
 
 using PlaneMessage =
@@ -129,7 +136,7 @@ void fields(V&& visit, M& m) {
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, StartStep>
 void fields(V&& visit, M& m) {
-  visit(m.session, m.executable, m.run, m.step, m.epoch, m.deadline_ms, m.oldest);
+  visit(m.session, m.executable, m.run, m.step, m.epoch, m.deadline_ms, m.oldest, m.first_step);
 }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, FinishStep>
@@ -142,14 +149,17 @@ void fields(V&& visit, M& m) { visit(m.session, m.executable, m.run); }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, Push>
 void fields(V&& visit, M& m) {
-  visit(m.slice, m.slot, m.incarnation, m.step, m.sequence, m.epoch, m.ticket, m.gradient);
+  visit(m.slice, m.slot, m.incarnation, m.step, m.sequence, m.epoch, m.ticket, m.gradient, m.first,
+        m.write, m.number);
 }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, Acknowledged>
 void fields(V&& visit, M& m) { visit(m.ticket, m.slice, m.code, m.text, m.version); }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, Pull>
-void fields(V&& visit, M& m) { visit(m.slice, m.slot, m.step, m.have_version, m.epoch, m.ticket); }
+void fields(V&& visit, M& m) {
+  visit(m.slice, m.slot, m.step, m.have_version, m.epoch, m.ticket, m.first, m.row_size, m.rows);
+}
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, Pulled>
 void fields(V&& visit, M& m) { visit(m.ticket, m.slice, m.code, m.text, m.version, m.values); }

@@ -118,6 +118,7 @@ void run_repeat(KernelContext& ctx, const Shape& shape) {
   void* y = ctx.output(0, shape).mutable_raw();
   const int64_t element_size = size_of(x.dtype());
   if (element_size == 1) return repeat<uint8_t>(walk, x.raw(), y);
+  if (element_size == 2) return repeat<uint16_t>(walk, x.raw(), y);
   if (element_size == 4) return repeat<uint32_t>(walk, x.raw(), y);
   repeat<uint64_t>(walk, x.raw(), y);
 }
@@ -133,6 +134,7 @@ void repeat_elements(const ElementRun& run) {
   };
   const int64_t element_size = size_of(run.node->outputs[0].dtype);
   if (element_size == 1) return repeat_as(uint8_t{});
+  if (element_size == 2) return repeat_as(uint16_t{});
   if (element_size == 4) return repeat_as(uint32_t{});
   repeat_as(uint64_t{});
 }

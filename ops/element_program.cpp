@@ -54,6 +54,7 @@ void gather(const BroadcastWalk& walk, int64_t element_size, const void* from, v
     gather(walk, static_cast<const T*>(from), static_cast<T*>(to), begin, n);
   };
   if (element_size == 1) return as(uint8_t{});
+  if (element_size == 2) return as(uint16_t{});
   if (element_size == 4) return as(uint32_t{});
   as(uint64_t{});
 }

@@ -211,7 +211,7 @@ struct Firing {
     int32_t count = 0;
     for (int32_t input : state.producer_inputs) slots[count++] = KernelCall::input_slot(ctx, input);
     KernelCall call;
-    call.bind_within(within, *state.producer, slots, count, output);
+    call.bind_within(within, *state.producer, KernelCall::values(ctx), slots, count, output);
     state.producer->kernel->run(call.context);
   }
 };

@@ -10,7 +10,7 @@ namespace {
 std::vector<DType> infer_dtypes(const InferContext& ctx) {
   require_index_dtype(ctx, 0);
   const DType dtype = ctx.attr<DType>("dtype");
-  if (!is_floating(dtype))
+  if (!is_wide_float(dtype))
     throw ctx.error("expected counts are f32 or f64, not ", dtype, "; name one of them");
   return {DType::i64, dtype, dtype};
 }

@@ -43,6 +43,8 @@ bool fits(double number, DType dtype) {
   switch (dtype) {
     case DType::f32:
     case DType::f64:
+    case DType::f16:
+    case DType::bf16:
       return true;
     case DType::i32:
       return integer_in(-0x1p31, 0x1p31 - 1);
@@ -52,6 +54,8 @@ bool fits(double number, DType dtype) {
       return integer_in(0, 255);
     case DType::boolean:
       return integer_in(0, 1);
+    case DType::i8:
+      return integer_in(-128, 127);
     case DType::none:
       break;
   }

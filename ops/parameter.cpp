@@ -29,7 +29,8 @@ void start(std::shared_ptr<AsyncContext> ctx) {
     return ctx->fail(Errc::invalid_argument, describe(node) +
                                                  ": this run has no parameter shards; "
                                                  "run the graph through a Session");
-  port->pull(node.attr<std::string>("parameter"), node.attr<int64_t>("slot"), ctx->run().step,
+  port->pull(node.attr<std::string>("parameter"),
+             {node.attr<int64_t>("slot"), ctx->run().step, ctx->run().first_step},
              [ctx](Errc code, std::string text, Tensor value) {
                const Node& node = ctx->node();
                if (code != Errc::ok) return ctx->fail(code, describe(node) + ": " + text);

@@ -31,7 +31,7 @@ void put_elements(std::ostream& out, const Tensor& x, int64_t most) {
   with_type(x.dtype(), [&]<class T>(T) {
     for (int64_t i = 0; i < n; ++i) {
       out << (i ? " " : "");
-      if constexpr (std::is_same_v<T, uint8_t>)
+      if constexpr (std::is_same_v<T, uint8_t> || std::is_same_v<T, int8_t>)
         out << int{x.data<T>()[i]};
       else
         detail::put(out, x.data<T>()[i]);

@@ -10,7 +10,7 @@ namespace troupe {
 namespace {
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  if (!is_floating(ctx.dtype(0)))
+  if (!is_wide_float(ctx.dtype(0)))
     throw ctx.error("wants a gradient of f32 or f64, got ", ctx.dtype(0));
   try {
     optimizer_from_text(ctx.attr<std::string>("optimizer"));
@@ -28,8 +28,9 @@ void start(std::shared_ptr<AsyncContext> ctx) {
     return ctx->fail(Errc::invalid_argument, describe(node) +
                                                  ": this run has no parameter shards; "
                                                  "run the graph through a Session");
-  port->push(node.attr<std::string>("parameter"), node.attr<int64_t>("slot"), ctx->run().step,
-             ctx->input(0), [ctx](Errc code, std::string text, Tensor) {
+  port->push(node.attr<std::string>("parameter"),
+             {node.attr<int64_t>("slot"), ctx->run().step, ctx->run().first_step}, ctx->input(0),
+             [ctx](Errc code, std::string text, Tensor) {
                if (code != Errc::ok) return ctx->fail(code, describe(ctx->node()) + ": " + text);
                ctx->done({});
              });

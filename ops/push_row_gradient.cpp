@@ -11,7 +11,7 @@ namespace {
 std::vector<DType> infer_dtypes(const InferContext&) { return {}; }
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  if (ctx.dtype(0) != DType::i64 || !is_floating(ctx.dtype(1)))
+  if (ctx.dtype(0) != DType::i64 || !is_wide_float(ctx.dtype(1)))
     throw ctx.error("wants indices of i64 and values of f32 or f64, got ", ctx.dtype(0), " and ",
                     ctx.dtype(1));
   const Shape &indices = ctx.input(0), &values = ctx.input(1);
@@ -40,7 +40,8 @@ void start(std::shared_ptr<AsyncContext> ctx) {
     return ctx->fail(Errc::invalid_argument,
                      detail::concat(describe(node), ": wants a row for each of ", indices.size(),
                                     " indices, got ", values.dim(0)));
-  port->push(node.attr<std::string>("parameter"), node.attr<int64_t>("slot"), ctx->run().step,
+  port->push(node.attr<std::string>("parameter"),
+             {node.attr<int64_t>("slot"), ctx->run().step, ctx->run().first_step},
              pack_rows(row_size, indices.values<int64_t>(), values.raw(), values.dtype()),
              [ctx](Errc code, std::string text, Tensor) {
                if (code != Errc::ok) return ctx->fail(code, describe(ctx->node()) + ": " + text);

@@ -229,8 +229,7 @@ std::vector<int64_t> types_to_integers(const std::vector<TensorType>& types) {
 std::optional<std::vector<TensorType>> types_from_integers(const std::vector<int64_t>& in) {
   std::vector<TensorType> types;
   for (size_t i = 0; i < in.size();) {
-    if (i + 2 > in.size() || in[i] <= 0 || in[i] > static_cast<int64_t>(DType::boolean) ||
-        in[i + 1] < 0 || in[i + 1] > Shape::kNdimMax)
+    if (i + 2 > in.size() || !is_dtype(in[i]) || in[i + 1] < 0 || in[i + 1] > Shape::kNdimMax)
       return std::nullopt;
     const size_t ndim = static_cast<size_t>(in[i + 1]);
     if (i + 2 + ndim > in.size()) return std::nullopt;

@@ -157,6 +157,7 @@ void copy_strided(const KernelContext& ctx, int64_t element_size, const Shape& s
   if (shape.size() == 0) return;
   const Walk walk = merged(shape, x_strides, y_strides);
   if (element_size == 1) return copy_walk<uint8_t>(ctx, walk, x, y);
+  if (element_size == 2) return copy_walk<uint16_t>(ctx, walk, x, y);
   if (element_size == 4) return copy_walk<uint32_t>(ctx, walk, x, y);
   TROUPE_CHECK(element_size == 8, "no dtype has elements of ", element_size, " bytes");
   copy_walk<uint64_t>(ctx, walk, x, y);

@@ -31,9 +31,9 @@ void check(const Evaluation& e) {
     throw refuse("evaluate", "Evaluation::batch_size is ", e.batch_size, "; wants at least 1");
   std::set<std::string> names;
   for (const Metric& m : e.metrics) {
-    if (!m.reset || !m.add || !m.value)
+    if (!m.begin)
       throw refuse("evaluate", "metric \"", m.name,
-                   "\" lacks a function; metric() makes all three");
+                   "\" has no function `begin`; metric() makes one");
     if (!names.insert(m.name).second)
       throw refuse("evaluate", "two metrics are called \"", m.name, "\"; name one of them anew");
   }
@@ -42,7 +42,12 @@ void check(const Evaluation& e) {
 // A prepared evaluation of one data set.
 Scores measure(const Callable& call, const Evaluation& e, const Dataset& data,
                const RunOptions& run) {
-  for (const Metric& m : e.metrics) m.reset();
+  std::vector<Metric::Tally> tallies;
+  for (const Metric& m : e.metrics) {
+    tallies.push_back(m.begin());
+    if (!tallies.back().add || !tallies.back().value)
+      throw refuse("evaluate", "metric \"", m.name, "\" begins without `add` or `value`");
+  }
   for (int64_t begin = 0; begin < data.size(); begin += e.batch_size) {
     const Dataset rows = data.rows(begin, std::min(data.size(), begin + e.batch_size));
     Batch batch{rows.features, rows.labels, {}};
@@ -50,10 +55,10 @@ Scores measure(const Callable& call, const Evaluation& e, const Dataset& data,
     std::vector<Tensor> feeds = {batch.features};
     if (e.feeds.size() > 1) feeds.push_back(batch.labels);
     const std::vector<Tensor> values = call(feeds, run);
-    for (const Metric& m : e.metrics) m.add(values, batch);
+    for (const Metric::Tally& tally : tallies) tally.add(values, batch);
   }
   Scores out;
-  for (const Metric& m : e.metrics) out[m.name] = m.value();
+  for (size_t i = 0; i < tallies.size(); ++i) out[e.metrics[i].name] = tallies[i].value();
   return out;
 }
 

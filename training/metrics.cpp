@@ -24,7 +24,7 @@ void require_integers(const char* metric, const char* what, const Tensor& x) {
     throw refuse(metric, "wants ", what, " of i32 or i64 on the host, got ", x.dtype());
 }
 void require_scores(const char* metric, const Tensor& x) {
-  if (!x.on_host() || !is_floating(x.dtype()))
+  if (!x.on_host() || !is_wide_float(x.dtype()))
     throw refuse(metric, "wants scores of f32 or f64 on the host, got ", x.dtype());
 }
 void require_same_shape(const char* metric, const Tensor& x, const Tensor& labels) {

@@ -48,11 +48,19 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
   run(replies);
 }
 
-void ParameterClient::pull(const std::string& parameter, int64_t slot, int64_t step, Reply reply) {
+void ParameterClient::pull_rows(const std::string&, const ParameterStep&, Tensor, Reply reply) {
+  reply(Errc::invalid_argument, "rows alone are not pulled yet", {});
+}
+
+void ParameterClient::write(const std::string&, const ParameterStep&, ParameterWrite, Reply reply) {
+  reply(Errc::invalid_argument, "values are not written yet", {});
+}
+
+void ParameterClient::pull(const std::string& parameter, const ParameterStep& at, Reply reply) {
   auto request = std::make_shared<Request>();
   request->parameter = parameter;
-  request->slot = slot;
-  request->step = step;
+  request->slot = at.slot;
+  request->step = at.step;
   request->reply = std::move(reply);
   const std::optional<ParameterRoute> route = find_route(*request, nullptr);
   if (!route) return;
@@ -60,13 +68,13 @@ void ParameterClient::pull(const std::string& parameter, int64_t slot, int64_t s
   start(std::move(request), {});
 }
 
-void ParameterClient::push(const std::string& parameter, int64_t slot, int64_t step,
-                           Tensor gradient, Reply reply) {
+void ParameterClient::push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
+                           Reply reply) {
   auto request = std::make_shared<Request>();
   request->is_push = true;
   request->parameter = parameter;
-  request->slot = slot;
-  request->step = step;
+  request->slot = at.slot;
+  request->step = at.step;
   request->reply = std::move(reply);
   if (!find_route(*request, &gradient)) return;
   start(std::move(request), gradient.reshaped(Shape{gradient.size()}));

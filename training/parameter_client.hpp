@@ -63,9 +63,13 @@ class ParameterClient final : public ParameterPort {
   // their shard is now.
   void set_routes(ParameterRoutes routes);
 
-  void pull(const std::string& parameter, int64_t slot, int64_t step, Reply reply) override;
-  void push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient,
+  void pull(const std::string& parameter, const ParameterStep& at, Reply reply) override;
+  void pull_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
+                 Reply reply) override;
+  void push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
             Reply reply) override;
+  void write(const std::string& parameter, const ParameterStep& at, ParameterWrite change,
+             Reply reply) override;
 
   // From the door; any thread.
   void on(Pulled message);

@@ -24,7 +24,7 @@ std::map<std::string, Tensor> parameter_values(Session& session) {
     try {
       group->wait(
           [&](ParameterGroup::Done done) {
-            port->pull(spec.name, 0, -1, [value, done](Errc code, std::string text, Tensor pulled) {
+            port->pull(spec.name, {}, [value, done](Errc code, std::string text, Tensor pulled) {
               *value = std::move(pulled);
               done(code, text);
             });

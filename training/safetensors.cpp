@@ -16,12 +16,15 @@ struct Name {
   DType dtype;
   const char* text;
 };
-constexpr std::array<Name, 6> kNames = {{{DType::f32, "F32"},
+constexpr std::array<Name, 9> kNames = {{{DType::f32, "F32"},
                                          {DType::f64, "F64"},
                                          {DType::i32, "I32"},
                                          {DType::i64, "I64"},
                                          {DType::u8, "U8"},
-                                         {DType::boolean, "BOOL"}}};
+                                         {DType::boolean, "BOOL"},
+                                         {DType::i8, "I8"},
+                                         {DType::f16, "F16"},
+                                         {DType::bf16, "BF16"}}};
 
 const char* name_of(DType dtype) {
   for (const Name& n : kNames)
@@ -33,7 +36,8 @@ DType dtype_of_name(const JsonReader& reader) {
   const std::string text = reader.as_string();
   for (const Name& n : kNames)
     if (text == n.text) return n.dtype;
-  throw reader.error("expected one of F32, F64, I32, I64, U8, BOOL, found ", json_quote(text));
+  throw reader.error("expected one of F32, F64, I32, I64, U8, BOOL, I8, F16, BF16, found ",
+                     json_quote(text));
 }
 
 Shape shape_of(const JsonReader& reader) {

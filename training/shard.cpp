@@ -22,7 +22,7 @@ std::vector<SlotProgress> ascending(std::vector<SlotProgress> slots) {
 void check(const Slice& s) {
   if (s.optimizer) {
     check_optimizer(*s.optimizer);
-    if (!is_floating(s.dtype))
+    if (!is_wide_float(s.dtype))
       throw Error(Errc::invalid_argument, "parameter ", s.parameter, " is ", s.dtype,
                   "; only f32 and f64 can be trained");
   }

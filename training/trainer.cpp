@@ -96,7 +96,7 @@ class Trainer final : TrainLead {
         throw Error(Errc::invalid_argument, "two towers have slot ", tower.slot,
                     "; give each its own with Graph::scope({.slot = ...})");
       check_outputs(tower);
-      if (!is_floating(tower.loss.dtype()) || tower.loss.shape().ndim() != 0)
+      if (!is_wide_float(tower.loss.dtype()) || tower.loss.shape().ndim() != 0)
         throw Error(Errc::invalid_argument, "the loss of slot ", tower.slot, ", ",
                     tower.loss.name(), ", is ", tower.loss.dtype(), tower.loss.shape(),
                     "; wants one f32 or f64, as reduce_mean() makes it");

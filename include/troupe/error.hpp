@@ -1,4 +1,5 @@
-// Errors: one enum, one exception, one check. Implemented in graph/error.cpp.
+// Errors: one enum, one exception, one check, and the line they name. Implemented in
+// graph/error.cpp.
 //
 // A caller's mistake is thrown as `Error` while the graph is built or prepared. A failure of the
 // world (a lost peer, a full disk) is a value inside the library and becomes an `Error` at the API.
@@ -70,6 +71,16 @@ class Error : public std::runtime_error {
 
  private:
   Errc code_;
+};
+
+// The line of the user's program that made a node, a shape or a tensor: errors name it. As a
+// default argument it is the caller's.
+struct Origin {
+  const char* file = "";
+  int line = 0;
+  static constexpr Origin here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
 };
 
 // A broken invariant of the library itself.

@@ -20,15 +20,6 @@ struct Op;
 class Registry;
 class Graph;
 
-// The line of the user's program that made a node. As a default argument it names the caller.
-struct Origin {
-  const char* file = "";
-  int line = 0;
-  static constexpr Origin here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    return {file, line};
-  }
-};
-
 // The value of an attribute of a node.
 using Attr =
     std::variant<bool, int64_t, double, std::string, DType, Shape, std::vector<int64_t>, Tensor>;
@@ -145,8 +136,12 @@ class Graph {
     std::optional<Origin> origin = {};
     // true: gradients() reads copies of the nodes, which compute their values again from what the
     // scope reads when the backward half needs them, so that these need not be kept until then
-    // (troupe/recompute.hpp). false: not in such a scope, whatever is open.
+    // (troupe/graph/recompute.hpp). false: not in such a scope, whatever is open.
     std::optional<bool> recompute = {};
+    // Mixed precision: bf16 or f16, the dtype of products of f32 values; f32 or none: off. Each
+    // node gets casts before it as its op's Precision says. See
+    // troupe/training/mixed_precision.hpp.
+    std::optional<DType> compute = {};
   };
   // Open until the object dies. Scopes close in the reverse order.
   class Scope {
@@ -180,6 +175,7 @@ class Graph {
 
   int64_t slot() const;        // of the innermost scope that names one, else 0
   std::string device() const;  // what the open scopes request for the next node; "": any
+  DType compute() const;       // bf16 or f16 in a scope of mixed precision, else none
 
   // How gradients() goes back through a node instead of asking its op; with_gradient() sets it.
   // Part of this object only: a graph that is written down and read again has forgotten it.
@@ -213,6 +209,7 @@ class Graph {
   Output enter(Output value, int32_t frame, const Node& reader, Origin at);
   void check_reach(const Output& value, int32_t frame, const Node& reader) const;
   void enter_frame(Node& node, Origin at);
+  void cast_inputs(const Op& op, std::vector<Output>& inputs, Origin at);
 
   std::shared_ptr<const Registry> registry_;
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -65,19 +67,40 @@ class GradientContext {
   std::vector<Output> output_gradients_;
 };
 
+// In which training step a kernel asks for a parameter.
+struct ParameterStep {
+  int64_t slot = 0;
+  int64_t step = -1;  // -1: outside of training
+  int64_t first =
+      -1;  // steps of the slot before this one are over, and not done again; -1: unknown
+};
+
+// A change of the values themselves, without an optimizer (troupe/ops/parameters.hpp).
+struct ParameterWrite {
+  enum Kind : uint8_t { assign, add, assign_rows, add_rows } kind = assign;
+  int64_t number = 0;  // which one it is of those that a slot has of the parameter
+  Tensor indices;      // of rows, i64
+  Tensor values;
+};
+
 // Parameters as a kernel sees them: asked by name, answered later. The engine hands a kernel
 // whatever its worker was given.
 class ParameterPort {
  public:
   using Reply = std::function<void(Errc, std::string text, Tensor value)>;
   virtual ~ParameterPort() = default;
-  // Asks for the values that training step `step` of `slot` may read; step -1 takes the newest at
-  // once.
-  virtual void pull(const std::string& parameter, int64_t slot, int64_t step, Reply reply) = 0;
+  // Asks for the values that this step may read; step -1 takes the newest at once.
+  virtual void pull(const std::string& parameter, const ParameterStep& at, Reply reply) = 0;
+  // The same of some rows: `indices`, i64, any shape. The reply's value is [indices..., row...].
+  virtual void pull_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
+                         Reply reply) = 0;
   // Hands over dL/d(parameter). The reply comes when the shard has acknowledged it; its value is
   // undefined.
-  virtual void push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient,
+  virtual void push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
                     Reply reply) = 0;
+  // The same with a change of the values.
+  virtual void write(const std::string& parameter, const ParameterStep& at, ParameterWrite change,
+                     Reply reply) = 0;
 };
 
 class Resources;  // what stateful ops keep between steps (devices/resources.hpp)
@@ -87,6 +110,7 @@ struct RunContext {
   int64_t run = 0;  // unique in a session: names the activation
   // The training step, or -1 outside training. Random numbers and pushes are keyed by it.
   int64_t step = -1;
+  int64_t first_step = -1;  // ParameterStep::first, of all slots that the run pushes for
   ParameterPort* parameters = nullptr;
   Resources* resources = nullptr;
 };
@@ -96,6 +120,9 @@ struct RunContext {
 class KernelState {
  public:
   virtual ~KernelState() = default;
+  // Of a node that does the work of several (ops/fused.cpp): these, behind one placeholder for each
+  // of its inputs. nullptr: it is what it is.
+  virtual const Graph* program() const { return nullptr; }
 };
 
 class Memory;      // where outputs come from (devices/memory.hpp)
@@ -137,6 +164,24 @@ class KernelContext {
     if (enclosing_) go_on(begin, n);
   }
 
+  // The other way round: calls f(x, at, count) for parts of the elements [begin, begin + n) of
+  // input 0, in their order. The `count` elements from number `at` on stand in a row at `x` until f
+  // returns; count is a multiple of `unit` <= kTakeUnitMax but in the last part. A kernel that
+  // declares `takes` reads its input in no other way, but for its type, and takes each element
+  // once, from its jobs: so they may be made at that moment, and be nowhere but in its cache.
+  template <class T, class F>
+  void take(int64_t begin, int64_t n, int64_t unit, const F& f) const {
+    take_parts(
+        begin, n, unit,
+        [](const void* context, const void* x, int64_t at, int64_t count) {
+          (*static_cast<const F*>(context))(static_cast<const T*>(x), at, count);
+        },
+        &f);
+  }
+  static constexpr int64_t kTakeUnitMax = 512;
+  // Input 0 is in memory as a whole, so that it need not be taken.
+  bool input_is_whole() const;
+
   const Node& node() const;
   const RunContext& run() const { return *run_; }
   template <class S>
@@ -158,6 +203,9 @@ class KernelContext {
   Tensor& make_output(int i);
   void run_jobs(int64_t jobs, void (*job)(const void*, int64_t), const void* context) const;
   void go_on(int64_t begin, int64_t n) const;
+  void take_parts(int64_t begin, int64_t n, int64_t unit,
+                  void (*part)(const void*, const void*, int64_t, int64_t),
+                  const void* context) const;
   std::string where() const;
 
   const Tensor* values_ = nullptr;
@@ -210,6 +258,7 @@ struct Kernel {
   // wherever they stand. So several such ops can be one pass over memory (graph/fuse.cpp).
   void (*elements)(const ElementRun&) = nullptr;
   bool finishes = false;  // `run` tells KernelContext::finish() of all elements
+  bool takes = false;     // `run` reads its one input by KernelContext::take()
 };
 
 enum class AttrKind : uint8_t { boolean, integer, real, text, dtype, shape, integers, tensor };
@@ -233,6 +282,19 @@ enum class ControlKind : int16_t {
              // branch of its frame, which is dead after the last iteration; n outputs
   save,      // keeps its input, in the order of iterations
   restore,   // takes what the save that it runs after kept last
+  function,  // opens a frame that runs anew in each call; it reads nothing of what is around it
+  argument,  // in a function's frame: the input of the call that attribute "index" names
+  result,    // in a function's frame: its inputs are the outputs of the call
+  call,      // runs the frame that the node of the name in attribute "function" opens
+};
+
+// In which dtype a node computes that is added in a scope with a `compute` dtype
+// (Graph::ScopeSpec): f32 inputs, and those of that dtype, are cast to it. Other inputs stay.
+enum class Precision : uint8_t {
+  same,  // that of its inputs; f32 where both meet
+  low,   // the scope's: products, whose sums are f32 inside
+  wide,  // f32: sums of many elements, exponentials, statistics, losses
+  kept,  // inputs are taken as they are
 };
 
 struct Op {
@@ -263,10 +325,26 @@ struct Op {
   // Sizes of outputs depend on values of inputs, so that they are not known before the kernel runs:
   // it says them with output(i, shape), and runs on a host device.
   bool value_shapes = false;
+  // Inputs of which nothing but the shape is used, and that may be of any dtype: bit i for input i.
+  uint32_t shape_only = 0;
+  // A backward op that reads what an earlier node reads: the two can be one node, so that it is
+  // read once (graph/join.cpp).
+  struct Join {
+    // The op of the earlier node. Its inputs are this op's last ones; it has one output, of the
+    // shape of its input `like`. Neither op has attributes.
+    std::string with;
+    int like = 0;
+    std::string into;  // an op with this op's inputs and outputs, and behind them that of `with`
+  };
+  std::optional<Join> join = {};
+  // Of a node with a KernelState::program(): nodes of the program, by name, that do what another op
+  // does (actors/replacement.hpp).
+  std::map<std::string, std::shared_ptr<const Op>> replaced = {};
   // How many floating-point numbers one firing multiplies and adds, each counted, for traces;
   // shapes are known. Left out: its time is memory's.
   int64_t (*flops)(const Node& node, const std::vector<Shape>& inputs,
                    const std::vector<Shape>& outputs) = nullptr;
+  Precision precision = Precision::same;
 };
 
 // All ops a graph may use. Immutable once shared.

@@ -20,6 +20,7 @@
 #include "troupe/ops/control_flow.hpp"
 #include "troupe/ops/convolutions.hpp"
 #include "troupe/ops/elementwise.hpp"
+#include "troupe/ops/functions.hpp"
 #include "troupe/ops/images.hpp"
 #include "troupe/ops/linear_algebra.hpp"
 #include "troupe/ops/losses.hpp"

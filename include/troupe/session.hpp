@@ -78,10 +78,11 @@ class Cancellation {
 };
 
 struct RunOptions {
-  std::chrono::milliseconds timeout{
-      600'000};  // then the step ends with Errc::timeout on all workers
+  // Then the step ends with Errc::timeout on all workers. Above 0, else the run is refused.
+  std::chrono::milliseconds timeout{600'000};
   // The training step, which parameters, pushes and random numbers are keyed by. -1: the session
-  // counts the runs that push.
+  // counts the runs that push or write, for each slot, also those that fail: shards do not wait for
+  // pushes of a step that is over.
   int64_t step = -1;
   Cancellation* cancel = nullptr;
 };

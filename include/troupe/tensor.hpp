@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <iosfwd>
 #include <span>
 #include <string>
@@ -19,23 +20,43 @@
 #include <vector>
 
 #include "troupe/error.hpp"
+#include "troupe/graph/half.hpp"
 
 namespace troupe {
 
-enum class DType : uint8_t { none = 0, f32, f64, i32, i64, u8, boolean };
+// The numbers are in files and on the wire: new ones are appended.
+enum class DType : uint8_t { none = 0, f32, f64, i32, i64, u8, boolean, i8, f16, bf16 };
+// Every dtype but none, by number.
+inline constexpr DType kDTypes[] = {DType::f32,     DType::f64, DType::i32, DType::i64, DType::u8,
+                                    DType::boolean, DType::i8,  DType::f16, DType::bf16};
+// Whether a number from outside is that of a dtype.
+inline constexpr bool is_dtype(int64_t number) {
+  return number > 0 && number <= static_cast<int64_t>(std::size(kDTypes));
+}
 
-const char* to_string(DType dtype);                // "f32", ..., "bool"
+const char* to_string(DType dtype);                // "f32", ..., "bf16"
 DType dtype_from_string(const std::string& text);  // Throws: Error(invalid_argument).
 inline constexpr int64_t size_of(DType d) {        // bytes an element
-  return d == DType::f64 || d == DType::i64 ? 8 : d == DType::f32 || d == DType::i32 ? 4 : 1;
+  return d == DType::f64 || d == DType::i64    ? 8
+         : d == DType::f32 || d == DType::i32  ? 4
+         : d == DType::f16 || d == DType::bf16 ? 2
+                                               : 1;
 }
-inline constexpr bool is_floating(DType d) { return d == DType::f32 || d == DType::f64; }
+// f16 and bf16: real numbers in 16 bits, which are computed as f32 (troupe/graph/half.hpp).
+inline constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
+inline constexpr bool is_floating(DType d) {  // f32, f64, f16, bf16
+  return d == DType::f32 || d == DType::f64 || is_half(d);
+}
+// What parameters, their gradients and losses are kept in.
+inline constexpr bool is_wide_float(DType d) { return d == DType::f32 || d == DType::f64; }
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
 // The DType of a C++ element type; other types do not compile.
 template <class T>
 inline constexpr DType dtype_of = [] {
-  static_assert(sizeof(T) == 0, "elements are float, double, int32_t, int64_t, uint8_t or bool");
+  static_assert(
+      sizeof(T) == 0,
+      "elements are float, double, Float16, BFloat16, int8_t, int32_t, int64_t, uint8_t or bool");
   return DType::none;
 }();
 template <>
@@ -50,6 +71,12 @@ template <>
 inline constexpr DType dtype_of<uint8_t> = DType::u8;
 template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
+template <>
+inline constexpr DType dtype_of<int8_t> = DType::i8;
+template <>
+inline constexpr DType dtype_of<Float16> = DType::f16;
+template <>
+inline constexpr DType dtype_of<BFloat16> = DType::bf16;
 
 // Calls f(T{}) with the C++ element type T of a dtype. Throws: InternalError for DType::none.
 template <class F>
@@ -67,6 +94,12 @@ void with_type(DType dtype, F&& f) {
       return f(uint8_t{});
     case DType::boolean:
       return f(bool{});
+    case DType::i8:
+      return f(int8_t{});
+    case DType::f16:
+      return f(Float16{});
+    case DType::bf16:
+      return f(BFloat16{});
     case DType::none:
       break;
   }
@@ -81,10 +114,13 @@ class Shape {
   static constexpr int kNdimMax = 8;
 
   Shape() = default;  // a scalar
-  Shape(std::initializer_list<int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
-  explicit Shape(const std::vector<int64_t>& dims) : Shape(std::span(dims.data(), dims.size())) {}
-  // Throws: Error(invalid_argument) past kNdimMax or for a size below -1.
-  explicit Shape(std::span<const int64_t> dims);
+  // Throws: Error(invalid_argument) past kNdimMax or for a size below -1, naming `at` if it has a
+  // file.
+  Shape(std::initializer_list<int64_t> dims, Origin at = Origin::here())
+      : Shape(std::span(dims.begin(), dims.size()), at) {}
+  explicit Shape(const std::vector<int64_t>& dims, Origin at = {})
+      : Shape(std::span(dims.data(), dims.size()), at) {}
+  explicit Shape(std::span<const int64_t> dims, Origin at = {});
 
   int ndim() const { return ndim_; }
   int64_t operator[](int i) const { return dims_[i]; }  // Requires: 0 <= i < ndim().
@@ -179,15 +215,18 @@ class Tensor {
            unique() && !(buffer_->tag & (Buffer::kForeign | Buffer::kOffHost));
   }
   // On the heap, elements not set / zero. For values a program makes itself; kernels get theirs
-  // from a device. Requires: shape is known.
-  static Tensor empty(DType dtype, const Shape& shape);
-  static Tensor zeros(DType dtype, const Shape& shape);
-  // Copies `values`. Throws: Error(invalid_argument) if their number is not shape.size().
+  // from a device. Throws: Error(invalid_argument) naming `at` for a shape with a size of -1 or too
+  // many elements, and for DType::none; Error(out_of_memory).
+  static Tensor empty(DType dtype, const Shape& shape, Origin at = Origin::here());
+  static Tensor zeros(DType dtype, const Shape& shape, Origin at = Origin::here());
+  // Copies `values`. Throws: Error(invalid_argument) naming `at` if their number is not
+  // shape.size().
   template <class T>
-  static Tensor of(std::span<const T> values, const Shape& shape);
+  static Tensor of(std::span<const T> values, const Shape& shape, Origin at = Origin::here());
   template <class T>
-  static Tensor of(std::initializer_list<T> values, const Shape& shape) {
-    return of(std::span<const T>(values.begin(), values.size()), shape);
+  static Tensor of(std::initializer_list<T> values, const Shape& shape,
+                   Origin at = Origin::here()) {
+    return of(std::span<const T>(values.begin(), values.size()), shape, at);
   }
   template <class T>
   static Tensor scalar(T value) {

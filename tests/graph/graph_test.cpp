@@ -227,7 +227,7 @@ TEST_CASE("attributes are checked against the schema") {
           apply(g, "Source", {}, "s", {{"dtype", DType::none}});
         }) ==
         "Source node s made at train.cpp:42: attribute dtype is no dtype; there are f32, f64, i32, "
-        "i64, u8 and bool");
+        "i64, u8, bool, i8, f16 and bf16");
   Attrs all = {{"b", true},
                {"d", DType::f32},
                {"i", 1},

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/support/refusal.hpp"
 #include "tests/support/toy_ops.hpp"
 #include "troupe/tensor.hpp"
 
@@ -51,7 +52,16 @@ TEST_CASE("a shape knows its size, and which sizes fit it") {
 }
 
 TEST_CASE("a shape refuses what is no size") {
-  CHECK(error_of([] { Shape{2, -2}; }) == "a dimension is -1 (not known) or its size, got -2");
+  const auto made_at = [](int line) {
+    return detail::concat(" made at ", __FILE__, ":", line, ": ");
+  };
+  const int two = __LINE__ + 1;
+  CHECK(error_of([] {
+          Shape{2, -2};
+        }) == "a shape" + made_at(two) + "has dimensions of -1 (not known) or their size, got -2");
+  const int nine = __LINE__ + 1;
+  CHECK(error_of([] { Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}; }) ==
+        "a shape" + made_at(nine) + "has at most 8 dimensions, got 9");
   CHECK(error_of([] { Shape(std::vector<int64_t>(9, 1)); }) ==
         "a shape has at most 8 dimensions, got 9");
   CHECK(error_of([] {
@@ -62,11 +72,34 @@ TEST_CASE("a shape refuses what is no size") {
   CHECK_THROWS_AS((void)Shape{-1}.size(), InternalError);
 }
 
+TEST_CASE("a tensor of a shape that is not known is its maker's mistake, and told so") {
+  const auto told = [](Errc code, int line, const Refusal& r, const std::string& text) {
+    CHECK(r.code == code);
+    CHECK(r.text == detail::concat("a tensor made at ", __FILE__, ":", line, ": ", text));
+  };
+  const std::string unknown =
+      "wants a shape whose sizes are all known, got [2, -1]; -1 is for placeholders, so give the "
+      "number itself";
+  const int first = __LINE__ + 1;
+  const Refusal zeros = refusal_of([] { Tensor::zeros(DType::f32, {2, -1}); });
+  const Refusal empty = refusal_of([] { Tensor::empty(DType::f32, {2, -1}); });
+  const Refusal of = refusal_of([] { Tensor::of<float>({1, 2}, {2, -1}); });
+  const Refusal huge = refusal_of([] { Tensor::zeros(DType::f32, {int64_t{1} << 60}); });
+  const Refusal none = refusal_of([] { Tensor::zeros(DType::none, {2}); });
+  told(Errc::invalid_argument, first, zeros, unknown);
+  told(Errc::invalid_argument, first + 1, empty, unknown);
+  told(Errc::invalid_argument, first + 2, of, unknown);
+  told(Errc::invalid_argument, first + 3, huge,
+       "of shape [1152921504606846976] would have more than 2^59 elements");
+  told(Errc::invalid_argument, first + 4, none,
+       "of shape [2] needs a dtype: f32, f64, i32, i64, u8 or bool");
+}
+
 TEST_CASE("a dtype's name reads back") {
   for (DType d : {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean})
     CHECK(dtype_from_string(to_string(d)) == d);
   CHECK(error_of([] { dtype_from_string("float"); }) ==
-        "no dtype is called \"float\"; there are f32, f64, i32, i64, u8 and bool");
+        "no dtype is called \"float\"; there are f32, f64, i32, i64, u8, bool, i8, f16 and bf16");
 }
 
 TEST_CASE("elements begin at a cache line, right behind their header") {
@@ -157,9 +190,11 @@ TEST_CASE("wrong access to elements is refused") {
   CHECK_THROWS_AS((void)t.item<float>(), InternalError);
   CHECK_THROWS_AS((void)t.rows(1, 3), InternalError);
   CHECK_THROWS_AS((void)t.reshaped(Shape{3}), InternalError);
+  const int of = __LINE__ + 1;
   CHECK(error_of([] {
           Tensor::of<float>({1, 2}, {3});
-        }) == "2 values do not fill a tensor of shape [3]");
+        }) == detail::concat("a tensor made at ", __FILE__, ":", of,
+                             ": of shape [3] is not filled by 2 values"));
   Lender lender;
   float x = 0;
   const Tensor away = Tensor::adopt(lender.lend(Buffer::kOffHost, &x), DType::f32, Shape{1});

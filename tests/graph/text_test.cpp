@@ -129,9 +129,10 @@ TEST_CASE("wrong ops, names, attributes and types are refused with their line") 
         "graph text, line 2: op Source has no attribute \"axis\"");
   CHECK(refusal("x = Source() dtype=f32 dtype=f32\n") ==
         "graph text, line 2: attribute dtype is given twice");
-  CHECK(
-      refusal("x = Source() dtype=f16\n") ==
-      "graph text, line 2: no dtype is called \"f16\"; there are f32, f64, i32, i64, u8 and bool");
+  CHECK(refusal("x = Source() dtype=f8\n") ==
+        "graph text, line 2: no dtype is called \"f8\"; there are f32, f64, i32, i64, u8, bool, "
+        "i8, f16 and "
+        "bf16");
   CHECK(refusal("x = Source()\ny = Add(x)\n") ==
         "graph text, line 3: Add node y: wants 2 inputs (a, b), got 1");
   CHECK(refusal("x = Source()\ny = Stop(x:1)\n") ==

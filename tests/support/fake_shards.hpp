@@ -20,15 +20,36 @@ class FakeShards final : public ParameterPort {
   std::map<std::string, Tensor> values;
   std::vector<Push> pulls, pushes;  // what was asked, in order
 
-  void pull(const std::string& parameter, int64_t slot, int64_t step, Reply reply) override {
-    pulls.push_back({parameter, slot, step, {}});
+  struct Write {
+    std::string parameter;
+    int64_t slot, step;
+    ParameterWrite change;
+  };
+  std::vector<Write> writes;
+
+  void pull(const std::string& parameter, const ParameterStep& at, Reply reply) override {
+    pulls.push_back({parameter, at.slot, at.step, {}});
     const auto it = values.find(parameter);
     if (it == values.end()) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
     reply(Errc::ok, "", it->second);
   }
-  void push(const std::string& parameter, int64_t slot, int64_t step, Tensor gradient,
+  // What values[parameter] holds is taken to be these rows.
+  void pull_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
+                 Reply reply) override {
+    pulls.push_back({parameter, at.slot, at.step, std::move(indices)});
+    const auto it = values.find(parameter);
+    if (it == values.end()) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
+    reply(Errc::ok, "", it->second);
+  }
+  void push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
             Reply reply) override {
-    pushes.push_back({parameter, slot, step, gradient});
+    pushes.push_back({parameter, at.slot, at.step, gradient});
+    if (!values.count(parameter)) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
+    reply(Errc::ok, "", {});
+  }
+  void write(const std::string& parameter, const ParameterStep& at, ParameterWrite change,
+             Reply reply) override {
+    writes.push_back({parameter, at.slot, at.step, std::move(change)});
     if (!values.count(parameter)) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
     reply(Errc::ok, "", {});
   }

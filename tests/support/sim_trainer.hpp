@@ -202,7 +202,7 @@ class SimTrainer final : TrainLead {
     const auto seen = std::make_shared<std::map<std::string, Tensor>>();
     for (const ParameterSpec& spec : group_->parameters()) {
       ++*open;
-      port->pull(spec.name, 0, -1,
+      port->pull(spec.name, {},
                  [=, this, name = spec.name](Errc code, const std::string& text, Tensor value) {
                    post_([=, this] {
                      if (code != Errc::ok) *failed = code;
@@ -266,7 +266,7 @@ class SimTrainer final : TrainLead {
     const std::vector<ParameterSpec> parameters = group_->parameters();
     open_reads_ = static_cast<int64_t>(parameters.size());
     for (const ParameterSpec& spec : parameters)
-      port->pull(spec.name, 0, -1,
+      port->pull(spec.name, {},
                  [this, name = spec.name](Errc code, const std::string& text, Tensor value) {
                    program_.push_back([this, name, code, text, value] {
                      world_.history.note(detail::concat("read ", name, " ", text));

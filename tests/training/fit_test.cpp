@@ -18,8 +18,22 @@ namespace {
 // One evaluation after the other has the next of these values.
 Metric scripted(std::vector<double> script, bool greater_is_better = true) {
   const auto next = std::make_shared<size_t>(0);
-  return {"scripted", greater_is_better, [] {}, [](const auto&, const Batch&) {},
-          [next, script = std::move(script)] { return script.at((*next)++); }};
+  return {"scripted", greater_is_better, [next, script = std::move(script)] {
+            return Metric::Tally{[](const auto&, const Batch&) {},
+                                 [=] { return script.at((*next)++); }};
+          }};
+}
+
+// Calls `f` after each batch that the metric counts.
+void after_each_batch(Metric& metric, std::function<void()> f) {
+  metric.begin = [begin = metric.begin, f = std::move(f)] {
+    Metric::Tally tally = begin();
+    tally.add = [add = tally.add, f](const auto& values, const Batch& batch) {
+      add(values, batch);
+      f();
+    };
+    return tally;
+  };
 }
 
 void check_same(const std::vector<FitEpoch>& a, const std::vector<FitEpoch>& b) {
@@ -241,22 +255,16 @@ TEST_CASE("fit survives a killed worker and a killed ps with the same bits, scor
   }
   SUBCASE("a worker, in an evaluation") {
     check_killed([&](LocalCluster& cluster, FitOptions& o) {
-      o.evaluation.metrics[0].add = [&, kill, add = o.evaluation.metrics[0].add,
-                                     n = std::make_shared<int>(0)](const auto& values,
-                                                                   const Batch& batch) {
-        add(values, batch);
+      after_each_batch(o.evaluation.metrics[0], [&, kill, n = std::make_shared<int>(0)] {
         if (++*n == 4) kill(cluster, 1);  // there are three batches in each
-      };
+      });
     });
   }
   SUBCASE("a ps, in an evaluation") {
     check_killed([&](LocalCluster& cluster, FitOptions& o) {
-      o.evaluation.metrics[0].add = [&, kill, add = o.evaluation.metrics[0].add,
-                                     n = std::make_shared<int>(0)](const auto& values,
-                                                                   const Batch& batch) {
-        add(values, batch);
+      after_each_batch(o.evaluation.metrics[0], [&, kill, n = std::make_shared<int>(0)] {
         if (++*n == 5) kill(cluster, 0);
-      };
+      });
     });
   }
   SUBCASE("a ps, between steps") {

@@ -197,24 +197,35 @@ TEST_CASE("a metric of an accumulator begins anew for each evaluation") {
     CAPTURE(m.name);
     const bool is_recall = m.name == "of 1";
     for (int i = 0; i < 2; ++i) {
-      m.reset();
-      m.add({Tensor(), labels({1, 1, 1})}, batch);
-      CHECK(m.value() == doctest::Approx(is_recall ? 1 : 2.0 / 3));
+      const Metric::Tally tally = m.begin();
+      tally.add({Tensor(), labels({1, 1, 1})}, batch);
+      CHECK(tally.value() == doctest::Approx(is_recall ? 1 : 2.0 / 3));
     }
   }
-  Metric loss = mean_loss();
-  CHECK(!loss.greater_is_better);
-  loss.reset();
+  CHECK(!mean_loss().greater_is_better);
+  const Metric::Tally loss = mean_loss().begin();
   loss.add({Tensor::scalar(2.0F)}, batch);
   loss.add({Tensor::scalar(6.0F)}, {batch.features.rows(0, 1), batch.labels.rows(0, 1), {3}});
   CHECK(loss.value() == 3);
-  Metric p = perplexity();
+  const Metric::Tally p = perplexity().begin();
   p.add({Tensor::scalar(0.0)}, batch);
   CHECK(p.value() == 1);
-  CHECK_THROWS_WITH_AS(accuracy(2).add({Tensor()}, batch),
+  CHECK_THROWS_WITH_AS(accuracy(2).begin().add({Tensor()}, batch),
                        doctest::Contains("accuracy: is of fetch 2, but only 1 are fetched"), Error);
-  CHECK_THROWS_WITH_AS(mean_loss().add({Tensor::zeros(DType::f32, {3})}, batch),
+  CHECK_THROWS_WITH_AS(mean_loss().begin().add({Tensor::zeros(DType::f32, {3})}, batch),
                        "loss: wants one number for a batch, got [3]", Error);
+}
+
+TEST_CASE("copies of a metric, and two evaluations of one, count each for itself") {
+  const Batch batch{Tensor::zeros(DType::f32, {1, 1}), labels({0}), {0}};
+  const Metric first = mean_loss(), copy = first;
+  const Metric::Tally a = first.begin(), b = copy.begin(), c = first.begin();
+  a.add({Tensor::scalar(2.0F)}, batch);
+  b.add({Tensor::scalar(4.0F)}, batch);
+  c.add({Tensor::scalar(6.0F)}, batch);
+  CHECK(a.value() == 2);
+  CHECK(b.value() == 4);
+  CHECK(c.value() == 6);
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ TEST_CASE("a damaged safetensors file is refused with offset, expected and found
       {"out of order", file_of(two(1, "[4,8]", "b", "[0,4]"), 8), "disorder"},
       {"a key twice", file_of(two(1, "[0,4]", "a", "[4,8]"), 8), "the key \"a\" stands twice"},
       {"unknown dtype", file_of(R"({"a":{"dtype":"F33","shape":[2],"data_offsets":[0,8]}})", 8),
-       "a.dtype: expected one of F32, F64, I32, I64, U8, BOOL, found \"F33\""},
+       "a.dtype: expected one of F32, F64, I32, I64, U8, BOOL, I8, F16, BF16, found \"F33\""},
       {"offsets reversed", file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8),
        "a.data_offsets: the end 0 is before the begin 8"},
       {"three offsets", file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}})", 8),

@@ -4,7 +4,8 @@
 // and ops/scan_rows.cpp.
 //
 // A branch that is not taken does not run: neither its kernels nor its effects (random numbers,
-// pushes, checks). From outside nothing inside can be fetched, fed or read but what is returned.
+// pushes, checks). From outside nothing inside can be fetched, fed or read but what is returned; so
+// placeholders are made outside.
 // As everywhere, what nothing that is fetched needs does not run: an effect is returned, or named
 // as a control input of what is returned.
 #pragma once
@@ -72,7 +73,8 @@ using ScanStep =
 // A step for each row of `xs`, which are [rows, ...] and have as many: the last step's carry, and
 // of each value that the steps keep all of them, [rows, ...]. The shape of such a value in a step
 // must be known while building. Gradients as of while_loop. Throws: Error(invalid_argument) naming
-// scan, the caller's line, and what does not fit.
+// scan, the caller's line, and what does not fit; numbers of rows that only a step knows fail it
+// so.
 Scanned scan(const ScanStep& step, const std::vector<Output>& initial,
              const std::vector<Output>& xs, const WhileOptions& options = {.name = "scan"},
              Origin at = Origin::here());

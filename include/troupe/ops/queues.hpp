@@ -3,8 +3,9 @@
 //
 // A queue begins to exist when the first of its ops runs, and ends with the session or the process
 // that it is in: what it held is lost then. Waiting for an element, or for room, holds no thread. A
-// step that is cancelled while it waits takes nothing and leaves nothing. Steps are served in the
-// order in which they came.
+// step that is cancelled while it waits takes nothing and leaves nothing. Those that put in are
+// served in the order in which they came, and so are those that take; but an insert that begins no
+// element of a barrier does not wait behind one that needs room for it.
 #pragma once
 
 #include <string>
@@ -35,21 +36,23 @@ struct QueueOptions {
 // name: it is the same queue if the rest is the same, too.
 struct Queue {
   Graph* graph = nullptr;
-  std::string name;               // unique in a session and process
+  std::string name;               // unique in a session and process; one line of text, not empty
   std::vector<TensorType> types;  // of an element's components
   QueueOptions options;
   std::string device;  // all its ops run there: that of the scope it was made in
 };
 
-// Throws: Error(invalid_argument) for options out of range, no components, sizes that are not known
-// (unless they are to be padded), or a priority queue whose first component is not i64[].
+// Throws: Error(invalid_argument) for a name that is empty or has control characters, options out
+// of range, no components, sizes that are not known (unless they are to be padded), or a priority
+// queue whose first component is not i64[].
 Queue make_queue(Graph& graph, std::vector<TensorType> types, QueueOptions options = {},
                  std::string_view name = "queue", Origin at = Origin::here());
 
 // Each of these gives the number of elements that it leaves in the queue, i64[].
 // One element. Fails the step with Errc::cancelled if the queue is closed.
 Output enqueue(const Queue& queue, const std::vector<Output>& element, Origin at = Origin::here());
-// One element for each row: components [n, ...]. All of them or, if the step ends early, none.
+// One element for each row: components [n, ...]. All of them or, if the step ends early, none. More
+// rows than the queue's capacity are refused: while building, or by the step that has them.
 Output enqueue_many(const Queue& queue, const std::vector<Output>& elements,
                     Origin at = Origin::here());
 // No enqueue after this, and once what is there has left, no dequeue: Errc::end_of_data. What waits
@@ -60,7 +63,8 @@ Output queue_size(const Queue& queue, Origin at = Origin::here());
 // The components of one element. Fails the step with Errc::end_of_data if the queue is closed and
 // has none.
 std::vector<Output> dequeue(const Queue& queue, Origin at = Origin::here());
-// `count` elements, stacked: [count, ...]. Waits until there are as many.
+// `count` elements, stacked: [count, ...]. Waits until there are as many. Throws:
+// Error(invalid_argument) for more than the capacity less min_after_dequeue.
 std::vector<Output> dequeue_many(const Queue& queue, int64_t count, Origin at = Origin::here());
 // The same, [-1, ...]; of a closed queue the last elements, at least one.
 std::vector<Output> dequeue_up_to(const Queue& queue, int64_t count, Origin at = Origin::here());
@@ -69,7 +73,7 @@ std::vector<Output> dequeue_up_to(const Queue& queue, int64_t count, Origin at =
 // leaves when all of its components are there; those that were begun first leave first.
 struct Barrier {
   Graph* graph = nullptr;
-  std::string name;  // unique in a session and process
+  std::string name;  // unique in a session and process; one line of text, not empty
   std::vector<TensorType> types;
   int64_t capacity = 0;
   std::string device;
@@ -85,7 +89,8 @@ Barrier make_barrier(Graph& graph, std::vector<TensorType> types, int64_t capaci
 Output barrier_insert(const Barrier& barrier, int64_t component, Output keys, Output values,
                       Origin at = Origin::here());
 // The keys, i64[count], and components, [count, ...], of complete elements. Waits until there are
-// as many; fails with Errc::end_of_data if the barrier is closed and there will not be.
+// as many; fails with Errc::end_of_data if the barrier is closed and there will not be. Throws:
+// Error(invalid_argument) for more than the capacity.
 std::vector<Output> barrier_take(const Barrier& barrier, int64_t count, Origin at = Origin::here());
 // No new keys after this; elements that were begun can still be completed, or go, and with them who
 // waits for room, if `cancel_pending`. Gives the number of complete elements, i64[].

@@ -124,13 +124,18 @@ class Bleu {
 
 // ---- metrics for evaluate() and fit() ----
 
-// One number of a whole data set. `values` are what evaluate() fetched for a batch.
+// One number of a whole data set: what is counted, and how. It holds no counts, so copies of it
+// have nothing in common.
 struct Metric {
+  // The counts of one evaluation.
+  struct Tally {
+    // `values` are what evaluate() fetched for a batch.
+    std::function<void(const std::vector<Tensor>& values, const Batch& batch)> add;
+    std::function<double()> value;
+  };
   std::string name;
   bool greater_is_better = true;
-  std::function<void()> reset;
-  std::function<void(const std::vector<Tensor>& values, const Batch& batch)> add;
-  std::function<double()> value;
+  std::function<Tally()> begin;  // of nothing so far
 };
 // Of an accumulator: `fresh` is where each evaluation begins, add(accumulator, values, batch) is
 // called for each batch, value(accumulator) at the end.
@@ -140,12 +145,13 @@ struct Metric {
 template <class Accumulator, class Add, class Value>
 Metric metric(std::string name, Accumulator fresh, Add add, Value value,
               bool greater_is_better = true) {
-  const auto now = std::make_shared<Accumulator>(fresh);
-  return {std::move(name), greater_is_better, [now, fresh] { *now = fresh; },
-          [now, add](const std::vector<Tensor>& values, const Batch& batch) {
-            add(*now, values, batch);
-          },
-          [now, value] { return static_cast<double>(value(*now)); }};
+  return {std::move(name), greater_is_better, [fresh, add, value] {
+            const auto now = std::make_shared<Accumulator>(fresh);
+            return Metric::Tally{[now, add](const std::vector<Tensor>& values, const Batch& batch) {
+                                   add(*now, values, batch);
+                                 },
+                                 [now, value] { return static_cast<double>(value(*now)); }};
+          }};
 }
 // Of the value that was fetched as number `fetch`: a mean over the records of its batch; the
 // classes, as argmax() gives them; scores [n, classes]; scores [n] of label 1.
