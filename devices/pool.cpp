@@ -61,12 +61,13 @@ LargeBlock* large_block(Buffer* buffer) { return static_cast<LargeBlock*>(block_
 }  // namespace
 
 Error out_of_memory(const std::string& device, int64_t bytes, const MemoryStats& now) {
-  return Error(Errc::out_of_memory, "device ", device, " has no room for a tensor of ", bytes,
-               " bytes: of its memory budget of ", now.budget_bytes, " bytes ", now.used_bytes,
-               " are in use and ", now.reserved_bytes,
-               " reserved; use smaller batches, compute values again instead of keeping them "
-               "(troupe/recompute.hpp), place some nodes on another device, or raise the budget "
-               "(ProcessOptions::memory_budget_bytes)");
+  return Error(
+      Errc::out_of_memory, "device ", device, " has no room for a tensor of ", bytes,
+      " bytes: of its memory budget of ", now.budget_bytes, " bytes ", now.used_bytes,
+      " are in use and ", now.reserved_bytes,
+      " reserved; use smaller batches, compute values again instead of keeping them "
+      "(troupe/graph/recompute.hpp), place some nodes on another device, or raise the budget "
+      "(ProcessOptions::memory_budget_bytes)");
 }
 
 // What buffers point to. It lives until the pool is gone and every buffer has come back.

@@ -1,9 +1,9 @@
-// Implements troupe/recompute.hpp and graph/recompute.hpp. A scope is copied once for a pass, in
-// the order of its nodes: a copy reads copies of its own scope, and what else it reads through an
-// Identity, which shares the elements and waits for a gradient. So copies run when the backward
+// Implements troupe/graph/recompute.hpp and graph/recompute.hpp. A scope is copied once for a pass,
+// in the order of its nodes: a copy reads copies of its own scope, and what else it reads through
+// an Identity, which shares the elements and waits for a gradient. So copies run when the backward
 // half needs them, may be fused, and are never merged with what they compute again
 // (graph/merge_common.cpp).
-#include "troupe/recompute.hpp"
+#include "troupe/graph/recompute.hpp"
 
 #include <algorithm>
 #include <set>

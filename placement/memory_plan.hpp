@@ -1,9 +1,9 @@
-// The memory that a partition takes in a step (troupe/memory_plan.hpp): a pure function of the
-// partition, whose nodes stand in firing order.
+// The memory that a partition takes in a step (troupe/graph/memory_plan.hpp): a pure function of
+// the partition, whose nodes stand in firing order.
 #pragma once
 
 #include "placement/partition.hpp"
-#include "troupe/memory_plan.hpp"
+#include "troupe/graph/memory_plan.hpp"
 
 namespace troupe {
 

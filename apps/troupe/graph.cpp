@@ -16,7 +16,7 @@
 #include "apps/troupe/line.hpp"
 #include "apps/troupe/program.hpp"
 #include "apps/troupe/verbs.hpp"
-#include "troupe/memory_plan.hpp"
+#include "troupe/graph/memory_plan.hpp"
 #include "troupe/own_op.hpp"
 
 namespace options = boost::program_options;
