@@ -29,6 +29,10 @@ int64_t times(const std::string& text, const std::string& part) {
   return n;
 }
 
+// In a scope that is computed again, or in the one that is open: names are the same, and so are
+// random numbers.
+std::optional<bool> in(bool again) { return again ? std::optional(true) : std::nullopt; }
+
 // Three residual blocks with all that a copy must get right: random numbers, statistics of a batch,
 // values that show others.
 struct Blocks {
@@ -41,16 +45,14 @@ struct Blocks {
     };
     Output x = numbers({8, 12, 12, 4}, 1);
     std::vector<Output> xs = {x};
-    const auto all = graph.scope({.recompute = scopes == whole});
+    const auto all = graph.scope({.recompute = in(scopes == whole)});
     for (int64_t block = 0; block < 3; ++block) {
-      const auto outer = graph.scope(
-          {.name = detail::concat("block", block),
-           .recompute = scopes == none ? std::nullopt : std::optional(scopes != whole)});
-      const auto kept = scopes == whole ? graph.scope({}) : graph.scope({.name = "body"});
+      const auto outer = graph.scope({.name = detail::concat("block", block),
+                                      .recompute = in(scopes == blocks || scopes == nested)});
       const Output f = numbers({3, 3, 4, 4}, 10 + block), gamma = numbers({4}, 20 + block);
       Output y = batch_norm(conv2d(x, f), gamma, fill(graph, {4}, 0.1)).y;
       {
-        const auto inner = scopes == nested ? recompute(graph, "inner") : graph.scope({});
+        const auto inner = graph.scope({.recompute = in(scopes == nested)});
         y = tanh(dropout(relu(y), 0.3)) * y;
         y = reshape(square(reshape(y, {8, 144, 4})), {8, 12, 12, 4});
       }
