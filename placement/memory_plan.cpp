@@ -48,9 +48,10 @@ class Follower {
         if (--uses_[slot(input)] == 0) let_go(piece_[slot(input)], p);
       };
       for (const PartInput& input : part.inputs) has_read(input);
-      for (const PartLoop& loop : partition_.loops)
-        if (loop.driver == p)
-          for (const PartInput& next : loop.next) has_read(next);
+      if (part.kind == PartKind::loop)
+        for (const PartLoop& loop : partition_.loops)
+          if (loop.driver == p)
+            for (const PartInput& next : loop.next) has_read(next);
       for (size_t k = 0; k < outputs_of(part).size(); ++k)
         if (uses_[first_[static_cast<size_t>(p)] + k] == 0)
           let_go(piece_[first_[static_cast<size_t>(p)] + k], p);
@@ -208,6 +209,31 @@ int64_t place_in_arena(const std::vector<Lifetime>& pieces, std::vector<int64_t>
   }
   if (places) *places = std::move(at);
   return all;
+}
+
+std::string over_budget(const Graph& graph, const Partition& partition, int64_t budget_bytes) {
+  const auto bytes = [](const TensorType& type) {
+    return type.shape.is_known() ? type.shape.size() * size_of(type.dtype) : 0;
+  };
+  int64_t all = 0;  // of what there could be: most calls need no closer look
+  for (const PartNode& part : partition.nodes)
+    if (part.kind == PartKind::op || part.kind == PartKind::loop)
+      for (const TensorType& type : graph.node(part.node).outputs) all += bytes(type);
+  for (const Edge& edge : partition.edges) all += bytes({edge.dtype, edge.shape});
+  if (all <= budget_bytes) return {};
+  const std::vector<Lifetime> pieces = lifetimes(graph, partition).pieces;
+  const int64_t peak = most_at_once(pieces, partition.nodes.size(), [](const Lifetime& piece) {
+                         return piece.bytes;
+                       }).first;
+  if (peak <= budget_bytes) return {};
+  const MemoryPlan plan = plan_memory(graph, partition);
+  std::string text = detail::concat("a step needs more memory than there is: device=", plan.device,
+                                    " bytes=", plan.peak_bytes, " budget=", budget_bytes,
+                                    " at=", plan.peak_at, " largest=");
+  for (const MemoryPlan::Value& value : plan.largest)
+    text +=
+        detail::concat(&value == &plan.largest[0] ? "" : ",", value.name, "(", value.bytes, ")");
+  return text;
 }
 
 MemoryPlan plan_memory(const Graph& graph, const Partition& partition) {

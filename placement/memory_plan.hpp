@@ -29,4 +29,8 @@ int64_t place_in_arena(const std::vector<Lifetime>& pieces, std::vector<int64_t>
 
 MemoryPlan plan_memory(const Graph& graph, const Partition& partition);
 
+// One line for a person if the plan takes more than a device has, with the largest values; empty if
+// it does not, as far as sizes are known. Takes time in proportion to the nodes.
+std::string over_budget(const Graph& graph, const Partition& partition, int64_t budget_bytes);
+
 }  // namespace troupe

@@ -147,6 +147,29 @@ TEST_CASE("out of budget on a lane is the node's that ran there, and the next st
   CHECK(same_bits(rig.run({large(9)})[0], expected));
 }
 
+TEST_CASE("a call that can only fail for want of memory is warned of when it is prepared") {
+  for (const int64_t budget : {1'000'000, 10'000'000}) {
+    Graph g;
+    const Output x = placeholder(g, DType::f32, {100'000}, "x");
+    const Output y = reduce_sum(concat({square(x), exp(x), tanh(x)}, 0));
+    std::vector<std::string> warnings;
+    ProcessOptions options{.threads = 1, .memory_budget_bytes = budget, .passes = false};
+    options.log = [&](LogLevel level, const std::string& line) {
+      if (level == LogLevel::warn) warnings.push_back(line);
+    };
+    Session session = Session::local(g, options);
+    session.prepare({y}, {x});
+    const std::vector<std::string> told = warnings;
+    if (budget < 2'400'000) {
+      REQUIRE(told.size() == 1);
+      has(told[0], "device=/job:local/task:0/device:cpu:0 bytes=2400000 budget=1000000 at=Concat");
+      has(told[0], "largest=Concat:0(1200000),");
+    } else {
+      CHECK(told.empty());
+    }
+  }
+}
+
 TEST_CASE("high-water marks are of the steps since they were reset") {
   Graph g;
   const Output x = placeholder(g, DType::f32, {-1}, "x");
@@ -171,7 +194,7 @@ TEST_CASE("a trace has the most memory of each step, between its samples as well
   Session session = Session::local(g, {.threads = 1, .passes = false});
   session.run({y}, {{x, Tensor::zeros(DType::f32, {1'000'000})}});  // before the trace
   session.start_trace();
-  for (const int64_t n : {300'000, 3'000}) session.run({y}, {{x, Tensor::zeros(DType::f32, {n})}});
+  for (const int64_t n : {300'000, 30'000}) session.run({y}, {{x, Tensor::zeros(DType::f32, {n})}});
   const std::string table = describe_trace(session.stop_trace());
   std::istringstream lines(table.substr(table.find("of 2 steps")));
   std::vector<double> most;
@@ -180,12 +203,13 @@ TEST_CASE("a trace has the most memory of each step, between its samples as well
     std::vector<std::string> row;
     for (std::string word; words >> word;) row.push_back(word);
     if (row.size() == 7 && row[0].find_first_not_of("0123456789") == row[0].npos)
-      most.push_back(std::atof(row.back().c_str()));
+      most.push_back(std::stod(row.back()));
   }
   CAPTURE(table);
   REQUIRE(most.size() == 2);
   CHECK(most[0] >= 4 * 1.2 / 1.048576);  // MiB: square, exp, and both in a row
   CHECK(most[0] < 8);
+  CHECK(most[1] >= 0.4);
   CHECK(most[1] < 1);
   CHECK(session.device_states()[0].peak_bytes >= 16'000'000);  // what was before is not forgotten
 }
