@@ -8,11 +8,13 @@
 #include <cmath>
 
 #include "tests/support/refusal.hpp"
+#include "troupe/nn.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
 #include "troupe/ops/networks.hpp"
 #include "troupe/ops/queues.hpp"
 #include "troupe/session.hpp"
+#include "troupe/train.hpp"
 
 namespace troupe {
 namespace {
@@ -87,6 +89,30 @@ TEST_CASE("what is computed again has the bits of what was kept, however scopes 
                                : scopes == nested ? 6
                                                   : 3));
       }
+}
+
+TEST_CASE("layers may stand in a scope, and train to the same bits") {
+  const auto losses = [](bool again) {
+    Graph g;
+    nn::Model model(g, {.training = true});
+    const Output x = random_uniform(g, {8, 8, 8, 3}, -1, 1, 1);
+    Output y = nn::conv2d(model, x, 8, 3);
+    for (const int64_t stride : {1, 2}) {
+      const auto scope = g.scope({.recompute = in(again)});
+      y = nn::dropout(model, nn::residual_block(model, y, 8, {.stride = stride}), 0.2);
+    }
+    const Output logits = nn::dense(model, reduce_mean(y, {.axes = {1, 2}}), 10);
+    const Output labels = constant(g, Tensor::of<int64_t>({0, 1, 2, 3, 4, 5, 6, 7}, {8}));
+    const Output loss = reduce_mean(softmax_cross_entropy(logits, labels));
+    const Output update = model.with_updates(minimize(loss, momentum(0.1, 0.9)));
+    Session session = Session::local(g, {.threads = 1});
+    std::vector<Tensor> out;
+    for (int i = 0; i < 4; ++i) out.push_back(session.run({loss, update})[0]);
+    return out;
+  };
+  const std::vector<Tensor> expected = losses(false);
+  CHECK(expected[3].item<float>() != expected[0].item<float>());
+  CHECK(same(losses(true), expected));
 }
 
 TEST_CASE("on a device with a queue, too, what is computed again has the bits of what was kept") {
