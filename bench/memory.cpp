@@ -94,7 +94,8 @@ int memory(const Options& options) {
   }
   const auto say = [&](const std::string& metric, double value, const std::string& unit) {
     report(options, "memory", metric, value, unit,
-           {{"model", "\"" + name + "\""}, {"statistic", "\"maximum\""}});
+           {{"model", "\"" + name + "\""},
+            {"statistic", unit == "ms" ? "\"median\"" : "\"maximum\""}});
   };
   const double naive = kept.naive();
   const auto figures = [&](Measured& of, const std::string& head) {
