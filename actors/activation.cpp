@@ -105,6 +105,9 @@ caf::resumable::resume_result Activation::resume(caf::execution_unit*, size_t) {
 
 void Activation::finish() {
   stage_.running_.fetch_sub(1, std::memory_order_relaxed);
+  if (armed_ns_)
+    stage_.host_.tracer->record_memory(stage_.device(), stage_.host_.device->memory(), -1,
+                                       info_.run);
   if (registered_) {
     std::lock_guard lock(stage_.mutex_);
     stage_.runs_.erase(info_.run);

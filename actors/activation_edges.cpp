@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/firing_jobs.hpp"
+#include "devices/held.hpp"
 
 namespace troupe {
 namespace {
@@ -163,7 +164,13 @@ void Activation::answered(Arrival& arrival) {
           Errc::kernel_failed,
           detail::concat(stage_.place_of(i), " finished with ", described(arrival.outputs[k]),
                          " as output ", k, ", which is to be ", out->dtype, out->shape));
-    values_[node.out + k] = std::move(arrival.outputs[k]);
+    Tensor& value = values_[node.out + k] = std::move(arrival.outputs[k]);
+    if (node.view && value.byte_size() > Memory::kMarkedAbove) {
+      const Node& from = *node.view->node;
+      const bool stays = from.op->stateful && from.inputs.empty();
+      mark(stage_.host_.device->memory(), value.buffer(), value.byte_size(),
+           {node.view, static_cast<int>(k), stays ? kBetweenSteps : info_.run});
+    }
   }
   settle_arrived(i, false);
 }

@@ -187,7 +187,8 @@ bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& text) {
     if (stage_.host_.warn)
       stage_.host_.warn(detail::concat("kernel failed, run again: node=", stage_.names_[i],
                                        " device=", stage_.device(), " run=", info_.run,
-                                       " attempt=", restarts->second, " error=", text));
+                                       " attempt=", restarts->second,
+                                       " error=", text.substr(0, text.find('\n'))));
     return true;
   }
   stop(code == Errc::internal ? Errc::kernel_failed : code,

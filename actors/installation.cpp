@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "actors/process.hpp"
+#include "placement/memory_plan.hpp"
 
 namespace troupe {
 
@@ -32,6 +33,9 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     };
     host.warn = [log = process.log()](const std::string& line) { log->warn(line); };
     host.replaced = [&process](const caf::strong_actor_ptr& actor) { process.open_door(actor); };
+    const int64_t budget = host.device->memory().stats().budget_bytes;
+    if (const std::string line = over_budget(*graph, partition, budget); !line.empty())
+      host.warn(line);
     out->stages_.push_back(
         Stage::make(session, executable, graph, std::move(partition), std::move(host)));
   }

@@ -92,6 +92,7 @@ std::unique_ptr<Replacement> Stage::replacement(const std::string& name,
   auto out = std::make_unique<Replacement>(i, *view.node, *view.kernel, op, host_.device->kind(),
                                            device());
   out->view.lanes = view.lanes;
+  out->view.label = view.label;
   return out;
 }
 

@@ -85,6 +85,7 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   const int64_t count = steps_.fetch_add(1, std::memory_order_relaxed);
   a.armed_ns_ = host_.tracer && host_.tracer->on() ? Tracer::now_ns() : 0;
   a.observe_ = (host_.lanes > 1 && count % kSampleEvery == 1) || a.armed_ns_;
+  if (a.armed_ns_) host_.tracer->record_memory(device(), host_.device->memory(), info.run);
   running_.fetch_add(1, std::memory_order_relaxed);
   if (!loops_.empty()) {
     for (LoopState& loop : a.loops_) loop = {};
@@ -273,7 +274,7 @@ void Stage::trace(const char* category, uint32_t i, int64_t begin_ns, int64_t ru
                         .op = view ? view->node->op->name : "",
                         .flops = flops});
   if (host_.tracer->wants_memory(now))
-    host_.tracer->record_memory(device(), host_.device->memory().stats());
+    host_.tracer->record_memory(device(), host_.device->memory());
 }
 
 void Stage::trace_kernel(const char* category, uint32_t i, int64_t begin_ns, int64_t run,

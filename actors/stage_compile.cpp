@@ -7,6 +7,7 @@
 #include <set>
 
 #include "actors/op_actor.hpp"
+#include "devices/held.hpp"
 #include "actors/stage.hpp"
 
 namespace troupe {
@@ -156,7 +157,8 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
   std::vector<uint32_t> first_slot(parts.size(), 0);
   std::vector<std::vector<Tensor>> preset(parts.size());
   uint32_t fired = 0, slots = 0;
-  RunContext no_step;
+  const RunContext no_step{.run = kBetweenSteps};
+  const uint64_t label = label_graph(graph_);
   const Transparent transparent(*graph_, partition_, *host_.device);
   for (size_t p = 0; p < parts.size(); ++p) {
     const PartNode& part = parts[p];
@@ -177,8 +179,11 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
       }
       const bool fixed = part.inputs.empty() && (part.controls.empty() || transparent.is(p)) &&
                          !node.op->stateful && kernel->run && host_.device->on_host();
-      if (fixed)
-        preset[p] = run_kernel(NodeView::make(node, *kernel), {}, host_.device->memory(), no_step);
+      if (fixed) {
+        NodeView view = NodeView::make(node, *kernel);
+        view.label = label + static_cast<uint64_t>(part.node) * kLabelStep;
+        preset[p] = run_kernel(view, {}, host_.device->memory(), no_step);
+      }
       slots += static_cast<uint32_t>(node.outputs.size());
       for (size_t k = 0; k < node.outputs.size(); ++k)
         slots_[{part.node, static_cast<int32_t>(k)}] = first_slot[p] + static_cast<uint32_t>(k);
@@ -272,6 +277,7 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
         const Node& graph_node = graph_->node(part.node);
         views_[i] = NodeView::make(graph_node, *host_.device->kernel_for(graph_node));
         views_[i].lanes = host_.op_lanes;
+        views_[i].label = label + static_cast<uint64_t>(part.node) * kLabelStep;
         node.view = &views_[i];
         node.run.store(views_[i].kernel->run, std::memory_order_relaxed);
         TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ",

@@ -79,13 +79,16 @@ void Tracer::record(TraceSpan span) {
   spans_.push_back({std::move(span), thread});
 }
 
-void Tracer::record_memory(const std::string& device, const MemoryStats& now) {
+void Tracer::record_memory(const std::string& device, Memory& memory, int64_t begins,
+                           int64_t ends) {
   if (!on()) return;
+  std::lock_guard lock(mutex_);  // so that what a sample says is what happened since the last one
   const int64_t at = now_ns();
   memory_due_ns_.store(at + kSampleNs, std::memory_order_relaxed);
-  std::lock_guard lock(mutex_);
   if (memory_.size() >= kSpansMax) return;
-  memory_.push_back({device, at, now.used_bytes, now.reserved_bytes});
+  const int64_t peak = memory.take_peak();
+  const MemoryStats now = memory.stats();
+  memory_.push_back({device, at, now.used_bytes, now.reserved_bytes, peak, begins, ends});
 }
 
 std::string Tracer::take(int64_t origin_ns) {
@@ -121,11 +124,15 @@ std::string Tracer::take(int64_t origin_ns) {
     out += detail::concat(",\n{\"ph\":\"b", mine, ",\"ts\":", microseconds(begin), args, "}");
     out += detail::concat(",\n{\"ph\":\"e", mine, ",\"ts\":", microseconds(end), "}");
   }
-  for (const MemorySample& m : memory)
+  for (const MemorySample& m : memory) {
     out += detail::concat(
         ",\n{\"ph\":\"C\",\"cat\":\"memory\",\"name\":", quoted("memory of " + m.device), pid,
-        ",\"ts\":", microseconds(m.at_ns - origin_ns), ",\"args\":{\"used\":", m.used_bytes,
-        ",\"reserved\":", m.reserved_bytes, "}}");
+        ",\"ts\":", microseconds(m.at_ns - origin_ns), ",\"peak\":", m.peak_bytes);
+    if (m.begins >= 0) out += ",\"begins\":" + std::to_string(m.begins);
+    if (m.ends >= 0) out += ",\"ends\":" + std::to_string(m.ends);
+    out += detail::concat(",\"args\":{\"used\":", m.used_bytes, ",\"reserved\":", m.reserved_bytes,
+                          "}}");
+  }
   if (dropped > 0)
     out += ",\n{\"ph\":\"M\",\"name\":\"process_labels\"" + pid + ",\"args\":{\"labels\":\"" +
            std::to_string(dropped) + " later events not kept\"}}";

@@ -42,9 +42,11 @@ class Tracer {
 
   // Any thread; nothing happens while the tracer is off.
   void record(TraceSpan span);
-  // What a memory has in use now: a line over time. Asked for when wants_memory() says so, which is
-  // every kSampleNs.
-  void record_memory(const std::string& device, const MemoryStats& now);
+  // What a memory has in use now, and had at most since the last time: a line over time. Asked for
+  // when a step begins and ends, and when wants_memory() says so, which is every kSampleNs.
+  // `begins`, `ends`: the run that does there just now.
+  void record_memory(const std::string& device, Memory& memory, int64_t begins = -1,
+                     int64_t ends = -1);
   bool wants_memory(int64_t at_ns) const {
     return at_ns >= memory_due_ns_.load(std::memory_order_relaxed);
   }
@@ -69,7 +71,7 @@ class Tracer {
   int64_t dropped_ = 0;
   struct MemorySample {
     std::string device;
-    int64_t at_ns, used_bytes, reserved_bytes;
+    int64_t at_ns, used_bytes, reserved_bytes, peak_bytes, begins, ends;
   };
   std::vector<MemorySample> memory_;
 };

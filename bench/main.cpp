@@ -98,7 +98,7 @@ void usage(std::ostream& out) {
          "    --peers [--rounds R] [--only A,B]     beside a loop of oneDNN calls, PyTorch and\n"
          "                                          TensorFlow (bench/peers/install.sh)\n"
          "    --loaded                              while another process holds one of the cores\n"
-         "  memory [--model M]                      what a step holds, against all its tensors\n"
+         "  memory [--model M] [--recompute]        what a step holds, against all its tensors\n"
          "  startup [--model M]                     process start to first trained step\n"
          "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other "
          "processes\n"
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},
       {"startup", {startup, {"model", "child", "rounds"}}},
-      {"memory", {memory, {"model"}}},
+      {"memory", {memory, {"model", "recompute", "steps"}}},
       {"ops", {ops, {"only"}}}};
   const std::string name = argc > 1 ? argv[1] : "";
   const std::vector<std::string> words(argv + 1, argv + argc);

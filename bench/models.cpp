@@ -124,7 +124,7 @@ Model cnn(Graph& g) {
 
 // He, Zhang, Ren and Sun 2016, section 4.2: three stages of three blocks of two convolutions, with
 // shortcuts that have no parameters (option A: every second pixel, zeros for new channels).
-Model resnet20(Graph& g) {
+Model resnet20(Graph& g, bool again) {
   Builder b(g, "resnet20", 64);
   const auto layer = [&](Output x, int64_t out, int64_t stride, bool fed = false) {
     const double stddev = std::sqrt(2.0 / static_cast<double>(9 * x.shape()[3]));
@@ -133,6 +133,7 @@ Model resnet20(Graph& g) {
   Output x = relu(layer(b.images({64, 32, 32, 3}), 16, 1, true));
   for (const int64_t channels : {16, 32, 64})
     for (int block = 0; block < 3; ++block) {
+      const auto scope = g.scope({.recompute = again});
       const bool wider = x.shape()[3] < channels;
       const Output y = layer(relu(layer(x, channels, wider ? 2 : 1)), channels, 1);
       if (wider) {
@@ -206,7 +207,7 @@ struct Named {
 };
 constexpr Named kModels[] = {{"mlp", mlp},
                              {"cnn", cnn},
-                             {"resnet20", resnet20},
+                             {"resnet20", [](Graph& g) { return resnet20(g, false); }},
                              {"inception", inception},
                              {"lstm", language_model},
                              {"sparse-lr", sparse_lr}};
@@ -222,7 +223,11 @@ const std::vector<std::string>& model_names() {
   return names;
 }
 
-Model make_model(Graph& graph, const std::string& name) {
+Model make_model(Graph& graph, const std::string& name, bool again) {
+  if (again && name != "resnet20")
+    throw Error(Errc::invalid_argument, "the model ", name,
+                " has no blocks to compute again; resnet20 has");
+  if (again) return resnet20(graph, true);
   std::string known;
   for (const Named& model : kModels) {
     if (model.name == name) return model.make(graph);

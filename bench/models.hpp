@@ -23,8 +23,10 @@ struct Model {
 };
 
 const std::vector<std::string>& model_names();
-// Throws: Error(invalid_argument) for a name that is none of those.
-Model make_model(Graph& graph, const std::string& name);
+// `again`: the backward half computes the residual blocks of resnet20 again instead of keeping what
+// is in them. Throws: Error(invalid_argument) for a name that is none of those, or that has no such
+// blocks.
+Model make_model(Graph& graph, const std::string& name, bool again = false);
 
 // Writes the parameters as they are before the first step, and what is fed, into one file that
 // bench/onednn and bench/peers read: a line "name dtype sizes..." for each tensor, an empty line,

@@ -1,6 +1,9 @@
 // Implements devices/cuda_memory.hpp.
 #include "devices/cuda_memory.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "devices/cuda.hpp"
 
 namespace troupe {
@@ -11,6 +14,10 @@ struct DeviceBuffer {
   Buffer header;
   void* address;  // where Buffer::data() looks for it
   std::shared_ptr<void> blocks;
+  // All that are held are in a list; the lock of the blocks guards it and what they are for.
+  HeldBuffer use = {};
+  DeviceBuffer* before = nullptr;
+  DeviceBuffer* after = nullptr;
 };
 
 }  // namespace
@@ -47,9 +54,46 @@ class CudaMemory::Blocks final : public BufferOwner, public std::enable_shared_f
       stats_.reserved_bytes += block_bytes;
     }
     stats_.used_bytes += block_bytes;
-    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.used_bytes);
+    peak_ = std::max(peak_, stats_.used_bytes);
+    stats_.peak_bytes = std::max(stats_.peak_bytes, peak_);
     const uint32_t tag = Buffer::kForeign | Buffer::kOffHost | static_cast<uint32_t>(c);
-    return &(new DeviceBuffer{{{1}, tag, this}, address, shared_from_this()})->header;
+    auto* made = new DeviceBuffer{{{1}, tag, this}, address, shared_from_this(), {.bytes = bytes}};
+    made->after = held_;
+    if (held_) held_->before = made;
+    held_ = made;
+    return &made->header;
+  }
+
+  void mark(Buffer* buffer, const HeldBuffer& use) noexcept {
+    if (buffer->owner != this) return;
+    std::lock_guard guard(mutex_);
+    reinterpret_cast<DeviceBuffer*>(buffer)->use = use;
+  }
+
+  Memory::Held held(size_t most) const {
+    Memory::Held out;
+    {
+      std::lock_guard guard(mutex_);
+      for (const DeviceBuffer* one = held_; one; one = one->after) {
+        if (one->use.bytes <= Memory::kMarkedAbove) continue;
+        ++out.count;
+        out.bytes += one->use.bytes;
+        out.largest.push_back(one->use);
+      }
+    }
+    std::stable_sort(out.largest.begin(), out.largest.end(),
+                     [](const HeldBuffer& a, const HeldBuffer& b) { return a.bytes > b.bytes; });
+    if (out.largest.size() > most) out.largest.resize(most);
+    return out;
+  }
+
+  void reset_peak() noexcept {
+    std::lock_guard guard(mutex_);
+    stats_.peak_bytes = peak_ = stats_.used_bytes;
+  }
+  int64_t take_peak() noexcept {
+    std::lock_guard guard(mutex_);
+    return std::exchange(peak_, stats_.used_bytes);
   }
 
   void release(Buffer* buffer) noexcept override {
@@ -59,6 +103,8 @@ class CudaMemory::Blocks final : public BufferOwner, public std::enable_shared_f
     std::lock_guard guard(mutex_);
     free_[static_cast<size_t>(c)].push_back(device_buffer->address);
     stats_.used_bytes -= size_class::block_bytes(c);
+    (device_buffer->before ? device_buffer->before->after : held_) = device_buffer->after;
+    if (device_buffer->after) device_buffer->after->before = device_buffer->before;
     delete device_buffer;
   }
 
@@ -85,6 +131,8 @@ class CudaMemory::Blocks final : public BufferOwner, public std::enable_shared_f
   mutable std::mutex mutex_;  // guards the rest
   std::array<std::vector<void*>, size_class::kCount> free_;
   MemoryStats stats_;
+  int64_t peak_ = 0;  // since take_peak()
+  DeviceBuffer* held_ = nullptr;
 };
 
 CudaMemory::CudaMemory(std::string device, int index, int64_t budget_bytes)
@@ -95,6 +143,16 @@ CudaMemory::~CudaMemory() = default;
 Buffer* CudaMemory::allocate(int64_t bytes) { return blocks_->allocate(bytes); }
 
 MemoryStats CudaMemory::stats() const { return blocks_->stats(); }
+
+void CudaMemory::mark(Buffer* buffer, const HeldBuffer& use) noexcept {
+  blocks_->mark(buffer, use);
+}
+
+Memory::Held CudaMemory::held(size_t most) const { return blocks_->held(most); }
+
+void CudaMemory::reset_peak() noexcept { blocks_->reset_peak(); }
+
+int64_t CudaMemory::take_peak() noexcept { return blocks_->take_peak(); }
 
 CudaStaging::~CudaStaging() {
   for (auto& [c, blocks] : free_)

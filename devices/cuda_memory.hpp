@@ -25,6 +25,10 @@ class CudaMemory final : public Memory {
 
   Buffer* allocate(int64_t bytes) override;
   MemoryStats stats() const override;
+  void mark(Buffer* buffer, const HeldBuffer& use) noexcept override;
+  Held held(size_t most) const override;
+  void reset_peak() noexcept override;
+  int64_t take_peak() noexcept override;
   void release(Buffer* buffer) noexcept override { buffer->owner->release(buffer); }
 
  private:

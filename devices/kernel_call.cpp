@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "devices/held.hpp"
 #include "devices/lanes.hpp"
 
 namespace troupe {
@@ -91,10 +92,11 @@ void KernelCall::run_newest(KernelContext& context) {
 
 Tensor& KernelContext::make_output(int i) {
   if (i == 0 && view_->like.dtype() != DType::none) [[likely]]
-    return outputs_[0].become(memory_->allocate(view_->bytes), view_->like);
+    return outputs_[0].become(allocate(*memory_, view_->bytes, {.view = view_, .run = run_->run}),
+                              view_->like);
   const NodeView::Out& out = view_->outputs[static_cast<size_t>(i)];
   const Shape shape = out.known ? out.shape : infer_output(*view_, actual_types(*this), i);
-  return outputs_[i] = memory_->make(out.dtype, shape);
+  return outputs_[i] = allocate_tensor(*memory_, {view_, i, run_->run, out.dtype, &shape});
 }
 
 Tensor& KernelContext::output_in_place() {
@@ -104,17 +106,23 @@ Tensor& KernelContext::output_in_place() {
   Tensor& input = const_cast<Tensor&>(values_[input_slots_[0]]);
   if (view_->like.dtype() != DType::none) [[likely]] {
     if (!input.can_become(view_->like)) return make_output(0);
-    return outputs_[0].become(input.detach(), view_->like);
+    Buffer* const buffer = input.detach();
+    if (view_->bytes > Memory::kMarkedAbove) [[unlikely]]
+      mark(*memory_, buffer, view_->bytes, {.view = view_, .run = run_->run});
+    return outputs_[0].become(buffer, view_->like);
   }
   const NodeView::Out& out = view_->outputs[0];
   // With several outputs the shapes of the others may still have to be inferred from input 0.
   if (view_->outputs.size() > 1 || !may_be_written(input) || input.dtype() != out.dtype)
     return make_output(0);
   const Shape shape = out.known ? out.shape : infer_output(*view_, actual_types(*this), 0);
-  if (input.shape() == shape)
+  if (input.shape() == shape) {
     outputs_[0].swap(input);
-  else
-    outputs_[0] = memory_->make(out.dtype, shape);
+    mark(*memory_, outputs_[0].buffer(), outputs_[0].byte_size(),
+         {.view = view_, .run = run_->run});
+  } else {
+    outputs_[0] = allocate_tensor(*memory_, {view_, 0, run_->run, out.dtype, &shape});
+  }
   return outputs_[0];
 }
 
@@ -128,12 +136,13 @@ Tensor& KernelContext::output(int i, const Shape& shape) {
                  " of shape ", shape, ", but by its inputs it has ", inferred);
   }
   if (!outputs_[i].defined() || !(outputs_[i].shape() == shape))
-    outputs_[i] = memory_->make(out.dtype, shape);
+    outputs_[i] = allocate_tensor(*memory_, {view_, i, run_->run, out.dtype, &shape});
   return outputs_[i];
 }
 
 Tensor KernelContext::scratch(DType dtype, const Shape& shape) {
-  return memory_->make(dtype, shape);
+  const MemoryRequest request{view_, MemoryRequest::kScratch, run_->run, dtype, &shape};
+  return allocate_tensor(*memory_, request);
 }
 
 void KernelContext::run_jobs(int64_t jobs, void (*job)(const void*, int64_t),

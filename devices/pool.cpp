@@ -1,5 +1,7 @@
 // Implements devices/pool.hpp.
 //
+// Large blocks are in a list as well, from when they come from the system until they go back, so
+// that held() finds those that are in use; what they are for stands in the line of their header.
 // A block lies either with the system, in a free list, or with whoever holds its buffer. Lists have
 // a lock each, held for a few instructions; the two sums are atomic, so that the budget holds
 // whatever happens at the same time.
@@ -41,6 +43,21 @@ Buffer*& next(Buffer* buffer) { return *reinterpret_cast<Buffer**>(buffer + 1); 
 // Where the block of a buffer begins. Requires: not of class 0.
 void* block_of(Buffer* buffer) { return reinterpret_cast<char*>(buffer + 1) - size_class::kLine; }
 
+// A large block begins with this, in the line that ends in the header of its buffer. The list is
+// guarded by Core::blocks_mutex_; the rest is written by who has the buffer and read by held().
+struct LargeBlock {
+  LargeBlock* before = nullptr;
+  LargeBlock* after = nullptr;
+  std::atomic<int64_t> bytes{0};  // 0: free
+  std::atomic<uint64_t> label{0};
+  std::atomic<int64_t> run{-1};
+};
+static_assert(sizeof(LargeBlock) <= size_class::kLine - sizeof(Buffer));
+constexpr int kLargeFrom = size_class::of(Memory::kMarkedAbove) + 1;
+static_assert(Memory::kMarkedAbove >= PoolCache::kBytesMax);  // what lies in a cache looks used
+
+LargeBlock* large_block(Buffer* buffer) { return static_cast<LargeBlock*>(block_of(buffer)); }
+
 }  // namespace
 
 Error out_of_memory(const std::string& device, int64_t bytes, const MemoryStats& now) {
@@ -48,7 +65,9 @@ Error out_of_memory(const std::string& device, int64_t bytes, const MemoryStats&
       Errc::out_of_memory, "device ", device, " has no room for a tensor of ", bytes,
       " bytes: of its memory budget of ", now.budget_bytes, " bytes ", now.used_bytes,
       " are in use and ", now.reserved_bytes,
-      " reserved; use smaller batches, place some nodes on another device, or raise the budget");
+      " reserved; use smaller batches, compute values again instead of keeping them "
+      "(troupe/graph/recompute.hpp), place some nodes on another device, or raise the budget "
+      "(ProcessOptions::memory_budget_bytes)");
 }
 
 // What buffers point to. It lives until the pool is gone and every buffer has come back.
@@ -70,18 +89,23 @@ class PoolMemory::Core final : public BufferOwner {
     if (!buffer) return nullptr;
     const int64_t now = used_.fetch_add(size_class::block_bytes(c), std::memory_order_relaxed) +
                         size_class::block_bytes(c);
-    int64_t peak = peak_.load(std::memory_order_relaxed);
-    while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-    }
+    raise(peak_, now);
     buffer->refs.store(1, std::memory_order_relaxed);
+    if (c >= kLargeFrom) {
+      LargeBlock& block = *large_block(buffer);
+      block.label.store(0, std::memory_order_relaxed);
+      block.run.store(-1, std::memory_order_relaxed);
+      block.bytes.store(bytes, std::memory_order_relaxed);
+    }
     return buffer;
   }
 
   void release(Buffer* buffer) noexcept override {
     const int c = static_cast<int>(buffer->tag);
     const int64_t bytes = size_class::block_bytes(c);
+    if (c >= kLargeFrom) large_block(buffer)->bytes.store(0, std::memory_order_relaxed);
     if (c > 0 && orphaned_.load(std::memory_order_relaxed)) {
-      std::free(block_of(buffer));
+      free_block(buffer);
     } else {
       push(buffer);
     }
@@ -103,7 +127,7 @@ class PoolMemory::Core final : public BufferOwner {
       while (reserved_.load(std::memory_order_relaxed) > reserved_max) {
         Buffer* buffer = pop(c);
         if (!buffer) break;
-        std::free(block_of(buffer));
+        free_block(buffer);
         reserved_.fetch_sub(size_class::block_bytes(c), std::memory_order_relaxed);
         found = true;
       }
@@ -114,9 +138,48 @@ class PoolMemory::Core final : public BufferOwner {
     return {
         .used_bytes = used_.load(std::memory_order_relaxed) / size_class::kLine * size_class::kLine,
         .reserved_bytes = reserved_.load(std::memory_order_relaxed),
-        .peak_bytes = peak_.load(std::memory_order_relaxed) / size_class::kLine * size_class::kLine,
+        .peak_bytes = std::max(peak_.load(std::memory_order_relaxed),
+                               earlier_peak_.load(std::memory_order_relaxed)) /
+                      size_class::kLine * size_class::kLine,
         .budget_bytes = budget,
         .system_allocations = system_allocations_.load(std::memory_order_relaxed)};
+  }
+
+  void mark(Buffer* buffer, const HeldBuffer& use) noexcept {
+    if (buffer->owner != this || static_cast<int>(buffer->tag) < kLargeFrom) return;
+    LargeBlock& block = *large_block(buffer);
+    block.label.store(use.label, std::memory_order_relaxed);
+    block.run.store(use.run, std::memory_order_relaxed);
+    block.bytes.store(use.bytes, std::memory_order_relaxed);
+  }
+
+  Memory::Held held(size_t most) const {
+    Memory::Held out;
+    std::lock_guard guard(blocks_mutex_);
+    for (const LargeBlock* block = blocks_; block; block = block->after) {
+      const int64_t bytes = block->bytes.load(std::memory_order_relaxed);
+      if (bytes == 0) continue;
+      ++out.count;
+      out.bytes += bytes;
+      out.largest.push_back({bytes, block->label.load(std::memory_order_relaxed),
+                             block->run.load(std::memory_order_relaxed)});
+    }
+    std::stable_sort(out.largest.begin(), out.largest.end(),
+                     [](const HeldBuffer& a, const HeldBuffer& b) { return a.bytes > b.bytes; });
+    if (out.largest.size() > most) out.largest.resize(most);
+    return out;
+  }
+
+  void reset_peak() noexcept {
+    earlier_peak_.store(0, std::memory_order_relaxed);
+    peak_.store(used_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+  // Allocations raise peak_ alone; what it was before stays in earlier_peak_.
+  int64_t take_peak() noexcept {
+    const int64_t peak =
+        peak_.exchange(used_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    raise(earlier_peak_, peak);
+    return peak / size_class::kLine * size_class::kLine;
   }
 
   const std::string device;
@@ -133,6 +196,23 @@ class PoolMemory::Core final : public BufferOwner {
   };
   // In `used_`, beside multiples of kLine: the pool is there. At 0 nobody needs the core any more.
   static constexpr int64_t kPoolAlive = 1;
+
+  static void raise(std::atomic<int64_t>& most, int64_t now) noexcept {
+    int64_t old = most.load(std::memory_order_relaxed);
+    while (now > old && !most.compare_exchange_weak(old, now, std::memory_order_relaxed)) {
+    }
+  }
+
+  // Requires: not of class 0. Once the pool is gone nobody asks for its list.
+  void free_block(Buffer* buffer) noexcept {
+    if (static_cast<int>(buffer->tag) >= kLargeFrom && !orphaned_.load(std::memory_order_relaxed)) {
+      std::lock_guard guard(blocks_mutex_);
+      LargeBlock* block = large_block(buffer);
+      (block->before ? block->before->after : blocks_) = block->after;
+      if (block->after) block->after->before = block->before;
+    }
+    std::free(block_of(buffer));
+  }
 
   void give_up(int64_t bytes) noexcept {
     if (used_.fetch_sub(bytes, std::memory_order_acq_rel) == bytes) delete this;
@@ -176,6 +256,13 @@ class PoolMemory::Core final : public BufferOwner {
   Buffer* new_block(int c) {
     char* block = reserve(size_class::block_bytes(c), size_class::kLine);
     if (!block) return nullptr;
+    if (c >= kLargeFrom) {
+      auto* large = new (block) LargeBlock;
+      std::lock_guard guard(blocks_mutex_);
+      large->after = blocks_;
+      if (blocks_) blocks_->before = large;
+      blocks_ = large;
+    }
     return new (block + size_class::kLine - sizeof(Buffer))
         Buffer{{1}, static_cast<uint32_t>(c), this};
   }
@@ -233,10 +320,13 @@ class PoolMemory::Core final : public BufferOwner {
 
   std::array<List, size_class::kCount> lists_;
   alignas(size_class::kLine) std::atomic<int64_t> used_{kPoolAlive};
-  std::atomic<int64_t> peak_{0};
+  std::atomic<int64_t> peak_{0};          // since take_peak()
+  std::atomic<int64_t> earlier_peak_{0};  // before that
   alignas(size_class::kLine) std::atomic<int64_t> reserved_{0};
   std::atomic<int64_t> system_allocations_{0};
   std::atomic<bool> orphaned_{false};
+  mutable std::mutex blocks_mutex_;  // guards the list that begins here
+  LargeBlock* blocks_ = nullptr;
   std::mutex slab_mutex_;  // taken before the lock of list 0; guards the next
   std::vector<Slab> slabs_;
 };
@@ -257,6 +347,14 @@ Buffer* PoolMemory::try_allocate(int64_t bytes) { return core_->allocate(bytes);
 void PoolMemory::release(Buffer* buffer) noexcept { core_->release(buffer); }
 
 BufferOwner* PoolMemory::owner() const { return core_; }
+
+void PoolMemory::mark(Buffer* buffer, const HeldBuffer& use) noexcept { core_->mark(buffer, use); }
+
+Memory::Held PoolMemory::held(size_t most) const { return core_->held(most); }
+
+void PoolMemory::reset_peak() noexcept { core_->reset_peak(); }
+
+int64_t PoolMemory::take_peak() noexcept { return core_->take_peak(); }
 
 void PoolMemory::trim() { core_->trim_to(Core::kNothing); }
 

@@ -55,6 +55,10 @@ class PoolMemory final : public Memory {
   void release(Buffer* buffer) noexcept override;
   // All figures count whole blocks. peak_bytes takes what lies in caches as used.
   MemoryStats stats() const override;
+  void mark(Buffer* buffer, const HeldBuffer& use) noexcept override;
+  Held held(size_t most) const override;
+  void reset_peak() noexcept override;
+  int64_t take_peak() noexcept override;
   void trim();  // gives free blocks back to the system
 
   // What the `owner` field of its buffers says.
@@ -121,6 +125,10 @@ class PoolCache final : public Memory {
 
   void release(Buffer* buffer) noexcept override { owner_->release(buffer); }  // any thread
   MemoryStats stats() const override { return pool_.stats(); }
+  void mark(Buffer* buffer, const HeldBuffer& use) noexcept override { pool_.mark(buffer, use); }
+  Held held(size_t most) const override { return pool_.held(most); }
+  void reset_peak() noexcept override { pool_.reset_peak(); }
+  int64_t take_peak() noexcept override { return pool_.take_peak(); }
 
  private:
   static constexpr int kClasses = size_class::of(kBytesMax) + 1;

@@ -12,6 +12,7 @@
 
 #include "devices/device.hpp"
 #include "devices/failure.hpp"
+#include "devices/held.hpp"
 #include "devices/pool.hpp"
 #include "devices/work_queue.hpp"
 
@@ -64,6 +65,13 @@ class ShadowMemory final : public Memory {
     return make_foreign(address, Buffer::kOffHost, std::move(elements));
   }
   MemoryStats stats() const override { return pool_.stats(); }
+  void mark(Buffer* buffer, const HeldBuffer& use) noexcept override {
+    if (buffer->owner == &foreign_owner)
+      pool_.mark(reinterpret_cast<ForeignBuffer*>(buffer)->elements.buffer(), use);
+  }
+  Held held(size_t most) const override { return pool_.held(most); }
+  void reset_peak() noexcept override { pool_.reset_peak(); }
+  int64_t take_peak() noexcept override { return pool_.take_peak(); }
   void release(Buffer* buffer) noexcept override { buffer->owner->release(buffer); }
   Memory& scratch() { return pool_; }
 
@@ -134,8 +142,12 @@ class ShadowDevice final : public Device {
       outputs[0] = call.context.input(0).reshaped(inferred_output_shape(call, 0));
       return;
     }
-    for (size_t i = 0; i < view.outputs.size(); ++i)
-      outputs[i] = memory_.make(view.outputs[i].dtype, output_shape(call, static_cast<int>(i)));
+    for (size_t i = 0; i < view.outputs.size(); ++i) {
+      const auto output = static_cast<int>(i);
+      const Shape shape = output_shape(call, output);
+      outputs[i] = allocate_tensor(
+          memory_, {&view, output, call.context.run().run, view.outputs[i].dtype, &shape});
+    }
     auto kernel = std::make_shared<QueuedKernel>(call, memory_.scratch());
     queue_.put([this, kernel] {
       Failure failure = failure_of([&] { kernel->run(); });

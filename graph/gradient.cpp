@@ -66,8 +66,10 @@ Graph& check_call(const std::vector<Output>& ys, const std::vector<Output>& xs,
 }  // namespace
 
 OnBehalf::OnBehalf(Graph& graph, const Node& node, int32_t frame, const Graph::Route& route)
-    : cleared_(
-          graph.scope({.name = "gradients/" + node.name, .device = "", .compute = DType::none})),
+    : cleared_(graph.scope({.name = "gradients/" + node.name,
+                            .device = "",
+                            .recompute = false,
+                            .compute = DType::none})),
       like_node_(graph.scope({.device = node.device,
                               .slot = node.slot,
                               .colocate_with = node.colocate_with,
@@ -75,10 +77,18 @@ OnBehalf::OnBehalf(Graph& graph, const Node& node, int32_t frame, const Graph::R
       frame_(graph.open_frame(frame, route)) {}
 
 GradientPass::GradientPass(Graph& graph, const std::vector<Output>& xs)
-    : graph_(graph), xs_(xs.begin(), xs.end()), depends_(graph.nodes().size()) {
+    : graph_(graph),
+      xs_(xs.begin(), xs.end()),
+      depends_(graph.nodes().size()),
+      again_(graph, *this) {
   // From the first to the last node; again from a variable of a loop that turns out to depend.
   for (size_t id = 0; id < depends_.size(); ++id) {
     const Node& node = *graph.nodes()[id];
+    if (const int32_t original = stands_for(node); original != node.id) {
+      for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
+        depends_[id] = depends_[id] || carries({&graph, original, i});
+      continue;
+    }
     for (const Output& target : gradient_targets(graph, node))
       if (carries(target)) depends_[id] = true;
     if (node.op->control == ControlKind::restore)
@@ -127,6 +137,14 @@ void GradientPass::go_back(const Node& node) {
   for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
     output_gradients[static_cast<size_t>(i)] = sum({&graph_, node.id, i});
   if (!depends(node.id)) return;  // an x that depends on no other
+  if (const int32_t original = stands_for(node); original != node.id) {
+    for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
+      if (const Output gradient = output_gradients[static_cast<size_t>(i)],
+          target{&graph_, original, i};
+          gradient.defined() && carries(target))
+        contribute(target, gradient);
+    return;
+  }
   if (node.op->control != ControlKind::none) return go_back_control(node, output_gradients);
   const std::vector<Output> gradients = ask(node, std::move(output_gradients));
   const std::vector<Output> targets = gradient_targets(graph_, node);
@@ -142,11 +160,19 @@ void GradientPass::go_back(const Node& node) {
 std::vector<Output> GradientPass::ask(const Node& node, std::vector<Output> output_gradients) {
   if (const Graph::Backward* backward = graph_.backward(node.id))
     return backward->build(output_gradients[0]);
-  if (node.op->gradient)
-    return node.op->gradient(GradientContext(graph_, node, std::move(output_gradients)));
+  if (node.op->gradient) {
+    const Node& as_read = again_.again(node, output_gradients, route_);
+    return node.op->gradient(GradientContext(graph_, as_read, std::move(output_gradients)));
+  }
   throw Error(Errc::invalid_argument, describe(node), ": ", node.op->name, " has no gradient",
               node.op->no_gradient.empty() ? "" : ": " + node.op->no_gradient,
               "; put stop_gradient before it, or give one by with_gradient");
+}
+
+// A copy in another frame than its original, that of a loop that goes back, keeps its own gradient.
+int32_t GradientPass::stands_for(const Node& node) const {
+  const int32_t original = graph_.original(node.id);
+  return graph_.node(original).frame == node.frame ? original : node.id;
 }
 
 Output GradientPass::sum(const Output& output) {
@@ -175,6 +201,7 @@ std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<O
                               const std::vector<Output>& y_gradients, Origin at) {
   Graph& graph = check_call(ys, xs, y_gradients, at);
   GradientPass pass(graph, xs);
+  pass.set_ends(ys);
   for (size_t i = 0; i < ys.size(); ++i) {
     if (!pass.carries(ys[i])) continue;
     const bool given = !y_gradients.empty() && y_gradients[i].defined();

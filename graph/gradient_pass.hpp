@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "graph/recompute.hpp"
 #include "troupe/graph.hpp"
 
 namespace troupe {
@@ -34,6 +35,7 @@ class GradientPass {
   bool carries(const Output& output) const;
   void contribute(const Output& output, const Output& gradient);
   void run();
+  void set_ends(const std::vector<Output>& ys) { again_.set_ends(ys); }
   Output total(const Output& output) const;
 
   // Where the gradients of what is in `forward` stand.
@@ -48,6 +50,8 @@ class GradientPass {
     return static_cast<size_t>(node) < depends_.size() && depends_[static_cast<size_t>(node)];
   }
   void go_back(const Node& node);
+  // The node that a copy computes again, if gradients go to that one instead; else itself.
+  int32_t stands_for(const Node& node) const;
   std::vector<Output> ask(const Node& node, std::vector<Output> output_gradients);
   Output sum(const Output& output);
   static void check(const Node& node, size_t i, const Output& target, const Output& gradient);
@@ -70,6 +74,7 @@ class GradientPass {
   std::map<int32_t, int32_t> frames_;   // forward -> where its gradients stand
   std::map<int32_t, int32_t> untaken_;  // frame -> one that runs when it does not
   Graph::Route route_;
+  Recomputation again_;
 };
 
 Output zeros_of(Output x);  // graph/control_gradient.cpp

@@ -32,6 +32,8 @@ struct Step {
 struct Sample {
   double at_us = 0;
   int64_t used = 0, reserved = 0;
+  int64_t peak = 0;                // the most that was used since the sample before
+  int64_t begins = -1, ends = -1;  // the run that does
 };
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -126,7 +128,13 @@ class Trace {
     constexpr std::string_view kHead = "memory of ";
     if (device.rfind(kHead, 0) == 0) device.erase(0, kHead.size());
     const JsonReader args = event.member("args");
-    memory[device].push_back({at, args.i64("used"), args.i64("reserved")});
+    const int64_t used = args.i64("used");
+    const auto optional = [&](const char* key, int64_t otherwise) {
+      return event.json().find(key) ? event.i64(key) : otherwise;
+    };
+    memory[device].push_back({at, used, args.i64("reserved"),
+                              std::max(used, optional("peak", used)), optional("begins", -1),
+                              optional("ends", -1)});
   }
 
   void read_span(const std::string& category, const std::string& name, double at, double took,
@@ -195,13 +203,24 @@ void append(std::vector<std::string>& to, const Row& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-int64_t most_used(const Trace& trace, const Step& step) {
+// Between the samples that say where the run begins and ends; -1 without them.
+int64_t most_used_by(const std::vector<Sample>& samples, int64_t run) {
+  int64_t most = -1;
+  for (const Sample& s : samples) {
+    if (most >= 0) most = std::max(most, s.peak);
+    if (s.begins == run) most = s.used;
+    if (s.ends == run) break;
+  }
+  return most;
+}
+
+int64_t most_used(const Trace& trace, int64_t run, const Step& step) {
   int64_t most = 0;
   for (const auto& [device, samples] : trace.memory) {
-    int64_t here = 0;
+    int64_t here = most_used_by(samples, run);
     for (const Sample& s : samples)
-      if (s.at_us >= step.begin_us && s.at_us <= step.end_us) here = std::max(here, s.used);
-    most += here;
+      if (here < s.used && s.at_us >= step.begin_us && s.at_us <= step.end_us) here = s.used;
+    most += std::max<int64_t>(0, here);
   }
   return most;
 }
@@ -242,7 +261,7 @@ std::string table_of_steps(const Trace& trace, size_t most) {
   Rows rows = {{"run", "ms", "kernels", "ms in kernels", "MiB", "GFLOP", "memory MiB"}};
   for (const auto& [run, step] : trace.steps) {
     if (rows.size() > most) break;
-    const int64_t memory = most_used(trace, step);
+    const int64_t memory = most_used(trace, run, step);
     rows.push_back(
         {std::to_string(run), number((step.end_us - step.begin_us) / 1e3, 3),
          std::to_string(step.kernels.count), number(step.kernels.us / 1e3, 3),
@@ -258,10 +277,10 @@ std::string table_of_memory(const Trace& trace) {
   Rows rows = {{"device", "samples", "most used MiB", "most reserved MiB", "at the end MiB"}};
   for (const auto& [device, samples] : trace.memory) {
     const auto used = std::max_element(samples.begin(), samples.end(),
-                                       [](auto& a, auto& b) { return a.used < b.used; });
+                                       [](auto& a, auto& b) { return a.peak < b.peak; });
     const auto reserved = std::max_element(
         samples.begin(), samples.end(), [](auto& a, auto& b) { return a.reserved < b.reserved; });
-    rows.push_back({device, std::to_string(samples.size()), mib(static_cast<double>(used->used)),
+    rows.push_back({device, std::to_string(samples.size()), mib(static_cast<double>(used->peak)),
                     mib(static_cast<double>(reserved->reserved)),
                     mib(static_cast<double>(samples.back().used))});
   }

@@ -16,6 +16,7 @@
 #include "apps/troupe/line.hpp"
 #include "apps/troupe/program.hpp"
 #include "apps/troupe/verbs.hpp"
+#include "troupe/graph/memory_plan.hpp"
 #include "troupe/own_op.hpp"
 
 namespace options = boost::program_options;
@@ -107,6 +108,15 @@ std::string passes_text(const Graph& graph, const Call& call) {
   return out + "== the graph that runs\n" + before;
 }
 
+std::string memory_text(const Graph& graph, const Call& call) {
+  std::string out = "fetches " + joined(call.fetches) +
+                    (call.feeds.empty() ? "" : "; feeds " + joined(call.feeds)) + "\n";
+  for (const MemoryPlan& plan :
+       explain_memory(graph, outputs_of(graph, call.fetches), outputs_of(graph, call.feeds)))
+    out += to_text(plan);
+  return out;
+}
+
 bool in_path(const char* program) {
   const char* const path = std::getenv("PATH");
   for (std::string rest = path ? path : ""; !rest.empty();) {
@@ -160,9 +170,11 @@ options::options_description graph_options() {
       "passes",
       "what each pass takes away (-) and puts in (+), and the graph that runs in the end; "
       "of --fetch, else of the calls that the program prepared, else of all nodes that "
-      "nobody reads")("plugin", options::value<Words>()->composing(),
-                      "shared library with ops of the graph; may be given again")("help",
-                                                                                  "print this");
+      "nobody reads")("memory",
+                      "what a step of these calls takes of each device's memory at most, and the "
+                      "ten largest values then")(
+      "plugin", options::value<Words>()->composing(),
+      "shared library with ops of the graph; may be given again")("help", "print this");
   return out;
 }
 
@@ -191,13 +203,18 @@ int graph(const std::vector<std::string>& arguments) {
     text = read_file(line.words[0], "file with a graph as text");
   const auto whole = graph_from_text(text, ops);
   const Call asked{all_of(line.given, "fetch"), all_of(line.given, "feed")};
-  if (line.given.count("passes")) {
+  const bool memory = line.given.count("memory") > 0;
+  if (memory || line.given.count("passes")) {
     if (format != "text")
-      throw Error(Errc::invalid_argument, "--passes is shown as text; leave out --format");
+      throw Error(Errc::invalid_argument, memory ? "--memory" : "--passes",
+                  " is shown as text; leave out --format");
+    if (memory && line.given.count("passes"))
+      throw Error(Errc::invalid_argument, "--memory and --passes are shown one at a time");
     std::vector<Call> calls = {asked};
     if (asked.fetches.empty()) calls = calls_in(text);
     if (calls.empty()) calls = {{ends_of(*whole), asked.feeds}};
-    for (const Call& call : calls) std::cout << passes_text(*whole, call);
+    for (const Call& call : calls)
+      std::cout << (memory ? memory_text(*whole, call) : passes_text(*whole, call));
     return 0;
   }
   if (asked.fetches.empty()) {

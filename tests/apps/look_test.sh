@@ -43,6 +43,11 @@ expect 0 '^== the graph that runs' "$build/troupe" graph --passes "$out/small.tx
 expect 0 '^y = Multiply' "$build/troupe" graph --fetch y "$out/small.txt"
 grep -q unused "$out/log" && { echo '--fetch shows what it does not need'; failures=$((failures + 1)); }
 
+# What the plan says of memory.
+expect 0 '^/job:local/task:0/device:cpu:0: [0-9]* bytes at most, at y;' "$build/troupe" graph --memory --fetch y "$out/small.txt"
+expect 64 '^.*--memory is shown as text; leave out --format' "$build/troupe" graph --memory --format dot "$out/small.txt"
+expect 64 'shown one at a time' "$build/troupe" graph --memory --passes "$out/small.txt"
+
 # SVG is drawn by whatever is called dot; without one the remedy is said.
 mkdir "$out/bin"
 printf '#!/bin/sh\necho "<svg>$1 $(grep -c -- "->")</svg>"\n' >"$out/bin/dot"

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <thread>
@@ -80,9 +81,9 @@ TEST_CASE("a request past the budget is refused with device, request, use, budge
     CHECK(std::string(e.what()) ==
           "device /job:worker/task:1/device:cpu:0 has no room for a tensor of 8192 bytes: of its "
           "memory budget of 10000 "
-          "bytes 4160 are in use and 4160 reserved; use smaller batches, place some nodes on "
-          "another device, or raise "
-          "the budget");
+          "bytes 4160 are in use and 4160 reserved; use smaller batches, compute values again "
+          "instead of keeping them (troupe/graph/recompute.hpp), place some nodes on another "
+          "device, or raise the budget (ProcessOptions::memory_budget_bytes)");
   }
   CHECK_THROWS_AS(pool.allocate(-1), Error);
   CHECK_THROWS_AS(pool.allocate(int64_t{1} << 62), Error);
@@ -269,6 +270,72 @@ TEST_CASE("a cache gives back what it holds before a request is refused") {
   cache.drop(a);
   CHECK(f32(cache, 2048).defined());
   CHECK_THROWS_AS(f32(cache, 4096), Error);
+}
+
+TEST_CASE("a pool knows which large buffers are held, for what, and not those that are free") {
+  PoolMemory pool("cpu", 64 * kMiB);
+  CHECK(pool.held(10).count == 0);
+  Tensor small = f32(pool, 100), a = f32(pool, 50'000), b = f32(pool, 100'000);
+  pool.mark(small.buffer(), {400, 7, 1});  // too small to remember
+  pool.mark(b.buffer(), {b.byte_size(), 8, 2});
+  const Tensor elsewhere = Tensor::zeros(DType::f32, {100'000});
+  pool.mark(elsewhere.buffer(), {1, 1, 1});  // of another memory
+  Memory::Held held = pool.held(10);
+  CHECK(held.count == 2);
+  CHECK(held.bytes == 600'000);
+  REQUIRE(held.largest.size() == 2);
+  CHECK(held.largest[0].bytes == 400'000);
+  CHECK(held.largest[0].label == 8);
+  CHECK(held.largest[0].run == 2);
+  CHECK(held.largest[1].label == 0);
+  b.reset();
+  const Tensor again = f32(pool, 100'000);  // the same block, not yet of anybody
+  CHECK(pool.held(1).largest[0].label == 0);
+  CHECK(pool.held(1).largest.size() == 1);
+  CHECK(pool.held(1).count == 2);
+  a.reset();
+  pool.trim();
+  CHECK(pool.held(10).count == 1);
+}
+
+TEST_CASE("threads allocate, mark and release while another asks what is held") {
+  PoolMemory pool("cpu", 64 * kMiB);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 1; t <= 2; ++t)
+    threads.emplace_back([&pool, &stop, t] {
+      for (int64_t i = 0; !stop.load(); ++i) {
+        const Tensor x = f32(pool, 20'000 + i % 7 * 10'000);
+        pool.mark(x.buffer(), {x.byte_size(), t, i});
+        if (i % 16 == 0) pool.trim();
+      }
+    });
+  for (int i = 0; i < 2'000; ++i)
+    for (const HeldBuffer& one : pool.held(10).largest) {
+      CHECK(one.label <= 2);
+      CHECK(one.bytes >= 80'000);
+      CHECK(one.bytes <= 320'000);
+    }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(pool.held(10).count == 0);
+}
+
+TEST_CASE("high-water marks are taken since the last time, and reset on their own") {
+  PoolMemory pool("cpu", 64 * kMiB);
+  const auto use = [&](int64_t n) { (void)f32(pool, n); };
+  use(100'000);
+  const int64_t first = pool.stats().peak_bytes;
+  CHECK(first >= 400'000);
+  CHECK(pool.take_peak() == first);
+  CHECK(pool.take_peak() == 0);
+  use(50'000);
+  CHECK(pool.take_peak() >= 200'000);
+  CHECK(pool.stats().peak_bytes == first);
+  pool.reset_peak();
+  CHECK(pool.stats().peak_bytes == 0);
+  use(10'000);
+  CHECK(pool.stats().peak_bytes < 60'000);
 }
 
 }  // namespace

@@ -339,7 +339,7 @@ class StageRig {
         std::lock_guard lock(warnings_mutex_);
         replaced_.push_back(actor->id());
       };
-      const std::shared_ptr<const Graph> shared(std::shared_ptr<void>(), &graph);
+      const std::shared_ptr<const Graph> shared(alive_, &graph);
       stages.push_back(
           Stage::make(kSession, kExecutable, shared, std::move(part), std::move(host)));
     }
@@ -473,7 +473,8 @@ class StageRig {
 
  private:
   const int lanes_;
-  std::mutex warnings_mutex_;  // guards the next two
+  const std::shared_ptr<void> alive_ = std::make_shared<int>(0);  // what shares the graph
+  std::mutex warnings_mutex_;                                     // guards the next two
   std::vector<std::string> warnings_;
   std::vector<caf::actor_id> replaced_;
   caf::actor_system_config config_;

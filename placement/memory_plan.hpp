@@ -1,0 +1,36 @@
+// The memory that a partition takes in a step (troupe/graph/memory_plan.hpp): a pure function of
+// the partition, whose nodes stand in firing order.
+#pragma once
+
+#include "placement/partition.hpp"
+#include "troupe/graph/memory_plan.hpp"
+
+namespace troupe {
+
+// One piece of memory of a step: from when the node at `begin` fires until that at `end` has.
+struct Lifetime {
+  int32_t node = -1;  // of the partition; it makes the value first
+  int32_t output = 0;
+  int32_t begin = 0, end = 0;  // indices in Partition::nodes
+  int64_t bytes = 0;
+  int64_t values = 1;  // that are in it, one in place of the other
+};
+
+struct Lifetimes {
+  std::vector<Lifetime> pieces;  // by begin
+  int64_t in_place = 0;
+  int64_t unknown = 0;
+};
+Lifetimes lifetimes(const Graph& graph, const Partition& partition);
+
+// A place for each piece, so that those that live at the same time do not meet: the largest first,
+// each as low as it can lie. Returns the bytes that all take; places are multiples of 64.
+int64_t place_in_arena(const std::vector<Lifetime>& pieces, std::vector<int64_t>* places = nullptr);
+
+MemoryPlan plan_memory(const Graph& graph, const Partition& partition);
+
+// One line for a person if the plan takes more than a device has, with the largest values; empty if
+// it does not, as far as sizes are known. Takes time in proportion to the nodes.
+std::string over_budget(const Graph& graph, const Partition& partition, int64_t budget_bytes);
+
+}  // namespace troupe
