@@ -127,7 +127,9 @@ void GradientPass::go_back(const Node& node) {
   for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
     output_gradients[static_cast<size_t>(i)] = sum({&graph_, node.id, i});
   if (!depends(node.id)) return;  // an x that depends on no other
-  if (node.op->control != ControlKind::none) return go_back_control(node, output_gradients);
+  const ControlKind kind = node.op->control;
+  if (kind != ControlKind::none && kind != ControlKind::call)
+    return go_back_control(node, output_gradients);
   const std::vector<Output> gradients = ask(node, std::move(output_gradients));
   const std::vector<Output> targets = gradient_targets(graph_, node);
   TROUPE_CHECK(gradients.size() == targets.size(), "the gradient of the ", describe(node), " has ",
