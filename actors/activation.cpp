@@ -60,11 +60,13 @@ void Activation::abandon() {
 }
 
 void Activation::stop(Errc code, std::string text) {
-  {
-    std::lock_guard lock(mutex_);
-    if (stop_reason_.code == Errc::ok) stop_reason_ = {code, std::move(text)};
-  }
-  stop_.store(true, std::memory_order_release);
+  Activation& root = *root_;
+  std::lock_guard lock(root.mutex_);
+  const bool first = root.stop_reason_.code == Errc::ok;
+  if (first) root.stop_reason_ = {code, text + calls_under_way()};
+  root.stop_.store(true, std::memory_order_release);
+  if (first)
+    for (Activation* call : root.async_calls_) call->post(std::make_unique<Arrival>());
 }
 
 void Activation::interrupt(Errc code, std::string text) {
@@ -104,6 +106,7 @@ caf::resumable::resume_result Activation::resume(caf::execution_unit*, size_t) {
 }
 
 void Activation::finish() {
+  if (caller_step_) return return_to_caller();
   stage_.running_.fetch_sub(1, std::memory_order_relaxed);
   if (armed_ns_)
     stage_.host_.tracer->record_memory(stage_.device(), stage_.host_.device->memory(), -1,
@@ -150,6 +153,8 @@ std::vector<std::string> Activation::waiting_for() {
   for (size_t e = 0; e < awaited_edges_.size(); ++e)
     if (awaited_edges_[e]) out.push_back(stage_.names_[stage_.receive_nodes_[e].second]);
   for (uint32_t i : on_lanes_) out.push_back(stage_.names_[i] + " (running)");
+  for (Activation* call : async_calls_)
+    for (std::string& node : call->waiting_for()) out.push_back(std::move(node));
   const uint32_t now = now_.load(std::memory_order_relaxed);
   const bool owned = inbox_.load(std::memory_order_relaxed) != free_tag();
   if ((owned || out.empty()) && now < stage_.names_.size())

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,8 @@ namespace troupe {
 class Stage;
 class AsyncFiring;
 class LaneJob;
+class Activation;
+using ActivationPtr = caf::intrusive_ptr<Activation>;
 
 enum class NodeKind : uint8_t {
   plain,
@@ -43,6 +46,7 @@ enum class NodeKind : uint8_t {
   turn,
   save,
   restore,
+  call,  // activation_calls.cpp
 };
 
 // What the firing loop reads of a node: one cache line. Nodes are numbered in firing order.
@@ -79,7 +83,7 @@ inline constexpr int64_t kSampleEvery = 64;
 // Something that came back to a step from outside its owner thread.
 struct Arrival {
   Arrival* next = nullptr;
-  enum Kind : uint8_t { job, async, deliver, wake, fence } kind = wake;
+  enum Kind : uint8_t { job, async, deliver, wake, fence, returned } kind = wake;
   uint32_t node = 0;
   int32_t edge = -1;
   int64_t iteration = 0;
@@ -135,8 +139,10 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   friend class Stage;
   friend class AsyncFiring;
   friend class LaneJob;
+  friend class CallRow;
 
   // The firing loop (activation_fire.cpp).
+  bool go_on(bool may_use_lanes);
   void settle(uint32_t i, bool dead);
   void settle_arrived(uint32_t i, bool dead);  // the same, for other files
   void make_ready(uint32_t i) {
@@ -164,6 +170,14 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void acknowledged(size_t loop, uint32_t node);
   bool comes_early(size_t edge_index, Arrival& arrival);
   std::string loops_under_way() const;
+  // Calls of functions (activation_calls.cpp). Each has an activation of its own, of the stage that
+  // is the function's body; the first one of them all says when they stop, and why.
+  bool stopped() const { return root_->stop_.load(std::memory_order_acquire); }
+  bool own_calls(bool may_use_lanes);
+  void call(uint32_t i);
+  ActivationPtr begin_call(uint32_t i);
+  void return_to_caller();
+  std::string calls_under_way() const;
   void start_async(uint32_t i, const FiringNode& node);
   void launch(uint32_t i, const FiringNode& node);
   void observed_fire(uint32_t i, const FiringNode& node);
@@ -182,6 +196,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void handle(Arrival& arrival);
   void received(Arrival& arrival);
   void answered(Arrival& arrival);
+  void returned(Arrival& arrival);
   void copy_in(uint32_t i, const Tensor& value);
 
   // Its life (activation.cpp).
@@ -221,22 +236,25 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   StepResult result_;
   std::function<void(Activation&)> on_end_;
   std::unique_ptr<PoolCache> cache_;  // null on a device whose memory the host cannot touch
+  ActivationPtr caller_step_;         // of a call: who waits for what it gives back
+  uint32_t caller_node_ = kNone;
+  int64_t depth_ = 0;        // calls, one inside the other, that this one is in
+  Activation* root_ = this;  // the step that they all belong to; its callers keep it
 
   // Shared.
   std::atomic<Arrival*> inbox_;
   std::atomic<bool> stop_{false};
   std::atomic<uint32_t> now_{kNone};  // the node being fired, for the watchdog
   std::condition_variable parking_;   // where a caller sleeps, with mutex_
-  std::mutex mutex_;                  // guards the four below; taken after the stage's
+  std::mutex mutex_;                  // guards the five below; taken after the stage's
   StepResult stop_reason_;
   std::unordered_map<uint32_t, std::shared_ptr<AsyncFiring>> async_;  // by node
   std::vector<bool> awaited_edges_;                                   // as received_, negated
   std::vector<uint32_t> on_lanes_;                                    // nodes that lanes run now
+  std::set<Activation*> async_calls_;  // at the root: calls whose body may wait for what is outside
   // 1: a caller sleeps until there is work or an end. 2: it has been given the step.
   std::atomic<int> caller_{0};
   std::atomic<bool> ended_{false};
 };
-
-using ActivationPtr = caf::intrusive_ptr<Activation>;
 
 }  // namespace troupe

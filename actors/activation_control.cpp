@@ -22,6 +22,8 @@ void Activation::fire_control(uint32_t i, const FiringNode& node) {
       return begin_loop(i);
     case NodeKind::turn:
       return turn(stage_.role_of_[i]);
+    case NodeKind::call:
+      return call(i);
     case NodeKind::save:
       saved_[stage_.role_of_[i]].push_back(values_[*input_slots(node)]);
       return settle_arrived(i, false);

@@ -68,6 +68,8 @@ void Activation::handle(Arrival& arrival) {
       --outstanding_;
       if (arrival.code != Errc::ok) stop(arrival.code, arrival.text);
       return;
+    case Arrival::returned:
+      return returned(arrival);
     case Arrival::deliver:
       received(arrival);
       return;
@@ -134,6 +136,28 @@ void Activation::copy_in(uint32_t i, const Tensor& value) {
   if (started.code == Errc::ok) return;  // still outstanding
   --outstanding_;
   stop(started.code, stage_.place_of(i) + ": " + started.text);
+}
+
+// What a call of a function gives back. Of one that was stopped the whole step has been.
+void Activation::returned(Arrival& arrival) {
+  const uint32_t i = arrival.node;
+  const FiringNode& node = stage_.nodes_[i];
+  --outstanding_;
+  if (arrival.code != Errc::ok) {
+    if (!stopped()) stop(arrival.code, stage_.place_of(i) + ": " + arrival.text);
+    return;
+  }
+  for (size_t k = 0; k < node.n_out; ++k) {
+    const NodeView::Out& out = node.view->outputs[k];
+    if (!is_a(arrival.outputs[k], out.dtype, out.shape))
+      return stop(Errc::invalid_argument,
+                  detail::concat(stage_.place_of(i), ": the function gave back ",
+                                 described(arrival.outputs[k]), " as result ", k,
+                                 ", which was declared as ", out.dtype, out.shape,
+                                 "; declare what it is, -1 for sizes that differ"));
+    values_[node.out + k] = std::move(arrival.outputs[k]);
+  }
+  settle_arrived(i, false);
 }
 
 // What an async kernel, a lane or a copy was asked for.

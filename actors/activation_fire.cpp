@@ -50,6 +50,7 @@ void Activation::settle_arrived(uint32_t i, bool dead) { settle(i, dead); }
 
 void Activation::drain(bool may_use_lanes) {
   const FiringNode* const nodes = stage_.nodes_.data();
+  const std::atomic<bool>& stop = root_->stop_;
   Memory& own = own_memory();
   for (;;) {
     uint32_t i = next_;
@@ -61,7 +62,7 @@ void Activation::drain(bool may_use_lanes) {
     const FiringNode& node = nodes[i];
     __builtin_prefetch(&node + 16);
     now_.store(i, std::memory_order_relaxed);
-    if (stop_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (stop.load(std::memory_order_relaxed)) [[unlikely]]
       return;
     if (missing_[i] & kDeadBit) [[unlikely]] {
       fire_dead(i, node);
@@ -90,7 +91,7 @@ bool Activation::next_sends(uint32_t& i) {
   const uint32_t next = next_ != kNone ? next_ : ready_[top_ - 1];
   const NodeKind kind = stage_.nodes_[next].kind;
   if (kind != NodeKind::async && kind != NodeKind::send) return false;
-  if ((missing_[next] & kDeadBit) || stop_.load(std::memory_order_relaxed)) return false;
+  if ((missing_[next] & kDeadBit) || stopped()) return false;
   if (next_ != kNone)
     next_ = kNone;
   else
@@ -198,6 +199,11 @@ bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& text) {
 }
 
 bool Activation::own(bool may_use_lanes) {
+  return stage_.in_calls_ ? own_calls(may_use_lanes) : go_on(may_use_lanes);
+}
+
+// Without the calls that it makes.
+bool Activation::go_on(bool may_use_lanes) {
   may_use_lanes = may_use_lanes && stage_.host_.lanes > 1;
   for (;;) {
     for (Arrival* list = inbox_.exchange(nullptr, std::memory_order_acq_rel); list;) {
@@ -211,7 +217,7 @@ bool Activation::own(bool may_use_lanes) {
       if (!kernel_failed(i, fired.code, fired.text)) break;
       make_ready(i);
     }
-    if (stop_.load(std::memory_order_acquire)) {
+    if (stopped()) {
       top_ = 0;
       next_ = kNone;
       outstanding_ -= static_cast<int64_t>(batch_.size());

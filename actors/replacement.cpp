@@ -108,9 +108,14 @@ void Stage::become(std::unique_ptr<Replacement> replacement) {
 
 int64_t Installation::become(const std::string& node, const std::shared_ptr<const Op>& op) {
   std::vector<std::pair<Stage*, std::unique_ptr<Replacement>>> made;
-  for (const auto& stage : stages_)
-    if (auto replacement = stage->replacement(node, op))
-      made.emplace_back(stage.get(), std::move(replacement));
+  const auto look_in = [&](Stage& stage) {
+    if (auto replacement = stage.replacement(node, op))
+      made.emplace_back(&stage, std::move(replacement));
+  };
+  for (const auto& stage : stages_) {
+    look_in(*stage);
+    for (const auto& body : stage->bodies()) look_in(*body);
+  }
   for (auto& [stage, replacement] : made) stage->become(std::move(replacement));
   return static_cast<int64_t>(made.size());
 }

@@ -93,7 +93,8 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
     for (auto& values : a.saved_) values.clear();
     a.early_.clear();
   }
-  a.registered_ = waits() || a.on_end_;  // else its caller holds it, and can interrupt it
+  a.registered_ =
+      !is_body() && (waits() || a.on_end_);  // else its caller holds it, and can interrupt it
   if (a.registered_) {
     a.received_.assign(receive_nodes_.size(), false);
     for (size_t e = 0; e < receive_loops_.size(); ++e)
@@ -130,8 +131,9 @@ void Stage::release(ActivationPtr step) {
   for (auto& values : a.saved_) values.clear();  // what no Restore has taken
   for (Arrival* item = a.inbox_.exchange(nullptr); item && item != Activation::free_tag();)
     delete std::exchange(item, item->next);
+  if (is_body() && a.cache_ && a.cache_->cached_bytes() > kIdleCallBytes) a.cache_->flush();
   std::unique_lock lock(mutex_);
-  if (idle_.size() < kIdleActivationsMax) {
+  if (idle_.size() < (is_body() ? kIdleCallsMax : kIdleActivationsMax)) {
     idle_.push_back(std::move(step));
     return;
   }

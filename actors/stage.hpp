@@ -111,8 +111,13 @@ class Stage : public std::enable_shared_from_this<Stage> {
   size_t node_count() const { return nodes_.size(); }
   int64_t running() const { return running_.load(std::memory_order_relaxed); }
   std::string name_of(uint32_t firing_index) const;
+  const std::vector<std::shared_ptr<Stage>>& bodies() const { return bodies_; }  // of functions
   std::map<int32_t, EdgeCount> edge_counts() const;  // by edge that leaves this stage
-  int64_t kernel_restarts() const { return kernel_restarts_.load(std::memory_order_relaxed); }
+  int64_t kernel_restarts() const {
+    int64_t sum = kernel_restarts_.load(std::memory_order_relaxed);
+    for (const auto& body : bodies_) sum += body->kernel_restarts();
+    return sum;
+  }
   int64_t op_restarts() const { return op_restarts_.load(std::memory_order_relaxed); }
 
  private:
@@ -149,6 +154,12 @@ class Stage : public std::enable_shared_from_this<Stage> {
     std::vector<uint32_t> acks;    // nodes
     int32_t opener = -1;           // in the graph
   };
+  // A Call node, compiled: the function's body, and where in that the arguments go that it reads.
+  struct CallTarget {
+    Stage* body = nullptr;
+    std::vector<std::pair<uint32_t, uint32_t>> arguments;  // input -> value slot
+    int64_t depth_max = 0;
+  };
 
   Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
         Partition partition, StageHost host);
@@ -156,9 +167,17 @@ class Stage : public std::enable_shared_from_this<Stage> {
   NodeKind kind_of(const Node& node, const Kernel& kernel) const;
   std::string no_value(uint32_t kept_slot) const;  // why a fetch has none
   void find_first_ready(const std::vector<uint32_t>& fires);
+  // stage_calls.cpp. The bodies of functions, all of one device, by the nodes that open them.
+  void make_bodies();
+  void link_calls(const std::map<int32_t, Stage*>& bodies);
+  CallTarget target_of(const Node& call, Stage& body) const;
   void compile_loops(const std::vector<uint32_t>& fires, const std::vector<uint32_t>& first_slot);
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
+  // The same of calls of a function, one inside the other; and what each of them keeps to itself.
+  static constexpr size_t kIdleCallsMax = 1024;
+  static constexpr int64_t kIdleCallBytes = 16 << 10;
+  bool is_body() const { return partition_.function >= 0; }
   // Which runs have ended here is remembered by their number modulo this. What comes late for one
   // that was forgotten waits as if it were early, until forget_before().
   static constexpr int64_t kEndedMemory = 4096;
@@ -168,7 +187,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   void ended(int64_t run);
   void forgot(int64_t run);
   // For something from outside, or with no end in sight.
-  bool waits() const { return receives_ > 0 || has_async_ || !loops_.empty(); }
+  bool waits() const { return receives_ > 0 || has_async_ || !loops_.empty() || !calls_.empty(); }
   void sampled(uint32_t node, int64_t took_ns);  // a kernel was timed
   std::string place_of(uint32_t node) const;     // "node fc1/MatMul on /job:..."
   // A span from `begin_ns` until now, if the tracer is still on.
@@ -198,8 +217,12 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<std::unique_ptr<SendPort>> sends_;
   std::vector<int32_t> send_of_;  // firing index -> sends_, or -1
   std::vector<Loop> loops_;
-  std::vector<uint32_t> role_of_;  // firing index -> loops_, or number of the save
+  std::vector<uint32_t> role_of_;  // firing index -> loops_, calls_, or number of the save
   size_t saves_ = 0;
+  std::vector<CallTarget> calls_;       // by role_of_
+  std::vector<uint32_t> result_slots_;  // of a body: what it gives back
+  bool in_calls_ = false;               // it has calls, or is a body
+  std::vector<std::shared_ptr<Stage>> bodies_;
   std::vector<Memory*> edge_memory_;  // by firing index, where FiringNode::leaves
   std::map<std::pair<int32_t, int32_t>, uint32_t> slots_;
   std::map<std::pair<int32_t, int32_t>, uint32_t> source_slots_;

@@ -139,6 +139,7 @@ std::shared_ptr<Stage> Stage::make(uint64_t session, uint32_t executable,
                                    StageHost host) {
   std::shared_ptr<Stage> stage(
       new Stage(session, executable, std::move(graph), std::move(partition), std::move(host)));
+  stage->make_bodies();
   std::lock_guard lock(stage->mutex_);
   for (uint32_t i = 0; i < stage->nodes_.size(); ++i)
     stage->actors_.push_back(make_op_actor(*stage->host_.system, 0, stage, i, stage->names_[i]));
@@ -435,6 +436,8 @@ NodeKind Stage::kind_of(const Node& node, const Kernel& kernel) const {
       return NodeKind::save;
     case ControlKind::restore:
       return NodeKind::restore;
+    case ControlKind::call:
+      return NodeKind::call;
     default:
       return !kernel.run ? NodeKind::async : on_host ? NodeKind::plain : NodeKind::queued;
   }

@@ -54,7 +54,7 @@ Output GradientPass::leave_frames(Output gradient, int32_t from, const Output& t
     if (frame(from) != around) {
       if (opener.op->control != ControlKind::branch)
         throw Error(Errc::invalid_argument, "gradients() inside the ", describe(opener),
-                    " wants xs that are inside, too; differentiate what the loop returns instead");
+                    " wants xs that are inside, too; differentiate what it returns instead");
       const auto untaken = graph_.open_frame(otherwise(from), route_);
       const Output zeros = zeros_of(graph_.captured(target));
       const auto outside = graph_.open_frame(around, route_);

@@ -17,7 +17,8 @@ Error bad_node(const Node& node, const Parts&... parts) {
 }
 
 bool opens_frame(const Node& node) {
-  return node.op->control == ControlKind::branch || node.op->control == ControlKind::loop;
+  const ControlKind kind = node.op->control;
+  return kind == ControlKind::branch || kind == ControlKind::loop || kind == ControlKind::function;
 }
 
 }  // namespace
@@ -32,7 +33,7 @@ int32_t Graph::frame() const { return scopes_.back().frame; }
 Graph::Scope Graph::open_frame(int32_t opener, Route elsewhere, Origin at) {
   if (opener >= 0 && !opens_frame(node(opener)))
     throw Error(Errc::invalid_argument, "open_frame() called at ", at.file, ":", at.line, ": the ",
-                describe(node(opener)), " opens no frame; name a branch or a loop");
+                describe(node(opener)), " opens no frame; name a branch, a loop or a function");
   OpenScope inner = scopes_.back();
   // What was to run before all nodes of the scope runs before the opener of a frame in it.
   if (opener >= 0 && opener != inner.frame) inner.control_inputs.clear();
@@ -60,8 +61,8 @@ void Graph::check_reach(const Output& value, int32_t frame, const Node& reader) 
   if (encloses(from, frame) || scopes_.back().elsewhere) return;
   throw bad_node(reader, "reads the ", describe(node(value.node)), ", which is inside the ",
                  describe(node(from)),
-                 "; return it from the branch or the body, and read what the cond or the loop "
-                 "returns");
+                 "; return it from the branch or the body, and read what the cond, the loop or the "
+                 "call returns");
 }
 
 // `value` as it stands in `frame`.

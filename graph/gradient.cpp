@@ -145,7 +145,9 @@ void GradientPass::go_back(const Node& node) {
         contribute(target, gradient);
     return;
   }
-  if (node.op->control != ControlKind::none) return go_back_control(node, output_gradients);
+  const ControlKind kind = node.op->control;
+  if (kind != ControlKind::none && kind != ControlKind::call)
+    return go_back_control(node, output_gradients);
   const std::vector<Output> gradients = ask(node, std::move(output_gradients));
   const std::vector<Output> targets = gradient_targets(graph_, node);
   TROUPE_CHECK(gradients.size() == targets.size(), "the gradient of the ", describe(node), " has ",

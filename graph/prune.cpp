@@ -30,11 +30,44 @@ void check_output(const Graph& graph, const Output& output, const char* what, si
   if (output.index < 0 || output.index >= static_cast<int32_t>(std::max<size_t>(1, count)))
     throw Error(Errc::invalid_argument, what, " ", i, " is output ", output.index, " of the ",
                 describe(node), ", which has ", count);
+  if (node.op->control == ControlKind::function)
+    throw Error(Errc::invalid_argument, what, " ", i, " is the ", describe(node),
+                "; name what a call of it returns");
   if (node.frame >= 0)
     throw Error(Errc::invalid_argument, what, " ", i, " is the ", describe(node),
                 ", which is inside the ", describe(graph.node(node.frame)),
-                "; name what the cond or the loop returns");
+                "; name what the cond, the loop or the call returns");
 }
+
+// Which nodes a call of a function needs besides its inputs: those that say what it gives back. The
+// function is known by name, since a body that calls it may stand before its own.
+class Returns {
+ public:
+  explicit Returns(const Graph& graph) : graph_(graph) {}
+
+  int32_t of(const Node& call) {
+    if (!looked_) {
+      for (const auto& node : graph_.nodes())
+        if (node->op->control == ControlKind::result) by_function_[node->frame] = node->id;
+      looked_ = true;
+    }
+    const auto& name = call.attr<std::string>("function");
+    const Node* function = graph_.find(name);
+    if (!function || function->op->control != ControlKind::function)
+      throw Error(Errc::invalid_argument, describe(call), ": calls ", name,
+                  ", which is no function of this graph");
+    const auto found = by_function_.find(function->id);
+    if (found == by_function_.end())
+      throw Error(Errc::invalid_argument, describe(call), ": calls the ", describe(*function),
+                  ", which has no body; define() it before the graph runs");
+    return found->second;
+  }
+
+ private:
+  const Graph& graph_;
+  bool looked_ = false;
+  std::map<int32_t, int32_t> by_function_;
+};
 
 }  // namespace
 
@@ -61,9 +94,11 @@ std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetche
     check_output(graph, fetches[i], "fetch", i, false);
     if (!fed.count(fetches[i])) need(fetches[i].node);
   }
+  Returns returns(graph);
   while (!open.empty()) {
     const Node& node = graph.node(open.back());
     open.pop_back();
+    if (node.op->control == ControlKind::call) need(returns.of(node));
     for (const Output& input : node.inputs)
       if (!fed.count(input)) need(input.node);
     for (int32_t id : node.control_inputs) need(id);

@@ -15,6 +15,7 @@ namespace troupe {
   OP(argmax)                         \
   OP(argmin)                         \
   OP(argsort)                        \
+  OP(argument)                       \
   OP(asin)                           \
   OP(asinh)                          \
   OP(atan)                           \
@@ -41,6 +42,7 @@ namespace troupe {
   OP(branch)                         \
   OP(broadcast_like)                 \
   OP(broadcast_to)                   \
+  OP(call)                           \
   OP(capture)                        \
   OP(cast)                           \
   OP(categorical)                    \
@@ -93,6 +95,7 @@ namespace troupe {
   OP(fill)                           \
   OP(floor)                          \
   OP(floor_divide)                   \
+  OP(function)                       \
   OP(fused)                          \
   OP(gather)                         \
   OP(gather_gradient)                \
@@ -186,6 +189,7 @@ namespace troupe {
   OP(resize)                         \
   OP(resize_gradient)                \
   OP(restore)                        \
+  OP(return)                         \
   OP(reverse)                        \
   OP(reverse_sequence)               \
   OP(right_shift)                    \

@@ -33,6 +33,9 @@ class Cutter {
     const std::string& device = device_of(node.id);
     const ControlKind kind = node.op->control;
     if (kind == ControlKind::repeat) return run_loop(node);
+    if (kind == ControlKind::function) return;  // it is its body
+    if (kind == ControlKind::result) return give_back(node);
+    check_function_border(node);
     PartNode part{.kind = PartKind::op, .node = node.id};
     part.loop = enter_loop(loop_of(node), device);
     const bool enters = part.loop >= 0 &&
@@ -44,6 +47,8 @@ class Cutter {
       if (needed.count(id)) run_after(part, node, id, device);
     if (enters)
       part.kind = PartKind::enter;
+    else if (kind == ControlKind::argument)
+      part.kind = PartKind::feed;
     else
       tie_to_iteration(part, node, device);
     const int32_t loop = part.loop;
@@ -66,6 +71,7 @@ class Cutter {
   std::vector<Partition> finish() {
     finish_loops();
     for (PartNode& part : fetches_) append(client_, std::move(part));
+    finish_functions();
     std::vector<Partition> result;
     const auto take = [&](Partition& partition) {
       put_in_firing_order(partition);
@@ -97,11 +103,16 @@ class Cutter {
     return {const_cast<Graph*>(&graph_), node, index};
   }
 
-  const std::string& device_of(int32_t node) const {
+  const std::string& placed(int32_t node) const {
     const auto it = device_of_.find(node);
     TROUPE_CHECK(it != device_of_.end(), "the ", describe(graph_.node(node)),
                  " has not been placed");
     return it->second;
+  }
+  // What is in a function is on a device that none is called like: that of its body.
+  const std::string& device_of(int32_t node) {
+    const int32_t function = function_of(graph_.node(node));
+    return function < 0 ? placed(node) : body_of(function);
   }
 
   int32_t append(const std::string& device, PartNode node) {
@@ -162,6 +173,57 @@ class Cutter {
     return here;
   }
 
+  // Functions
+
+  int32_t function_of(const Node& node) const {
+    int32_t frame = node.frame;
+    while (frame >= 0 && graph_.node(frame).op->control != ControlKind::function)
+      frame = graph_.node(frame).frame;
+    return frame;
+  }
+
+  const std::string& body_of(int32_t opener) {
+    std::string& name = bodies_[opener];
+    if (name.empty()) name = placed(opener) + "|" + graph_.node(opener).name;
+    return name;
+  }
+
+  // A body is on one device, and gets arguments alone.
+  void check_function_border(const Node& node) {
+    const int32_t function = function_of(node);
+    if (node.op->control == ControlKind::capture && function >= 0 && node.frame == function)
+      throw Error(Errc::invalid_argument, describe(node), ": the ", describe(graph_.node(function)),
+                  " reads what is around it; a function that is "
+                  "called takes all as arguments");
+    const Node* other = function >= 0 ? &graph_.node(function) : nullptr;
+    if (node.op->control == ControlKind::call)
+      other = graph_.find(node.attr<std::string>("function"));
+    if (other && placed(node.id) != placed(other->id))
+      throw Error(Errc::invalid_argument, describe(node), ": is on ", placed(node.id), ", the ",
+                  describe(*other), " on ", placed(other->id),
+                  "; a function that is called, its body and its calls stand on one device");
+  }
+
+  void give_back(const Node& node) {
+    const std::string& device = device_of(node.id);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      returned_[function_of(node)].push_back({.kind = PartKind::fetch,
+                                              .node = node.id,
+                                              .output = static_cast<int32_t>(i),
+                                              .inputs = {value(node.inputs[i], device)}});
+  }
+
+  void finish_functions() {
+    for (const auto& [opener, name] : bodies_) {
+      for (PartNode& part : returned_[opener]) append(name, std::move(part));
+      auto body = partitions_.extract(name);
+      body.mapped().device = placed(opener);
+      body.mapped().function = opener;
+      put_in_firing_order(body.mapped());
+      partitions_[placed(opener)].functions.push_back(std::move(body.mapped()));
+    }
+  }
+
   // Loops
 
   // The node that opens the innermost loop that `node` is in; -1: none.
@@ -169,7 +231,7 @@ class Cutter {
     int32_t frame = node.frame;
     while (frame >= 0 && graph_.node(frame).op->control != ControlKind::loop)
       frame = graph_.node(frame).frame;
-    return frame;
+    return frame;  // a function that runs is in no loop
   }
   // Of the loop that `opener` opens, from the outermost loop around it on.
   std::vector<int32_t> loops_to(int32_t opener) const {
@@ -254,6 +316,7 @@ class Cutter {
 
   // Of what is in a loop and waits for what is around it, the loop waits.
   void run_after(PartNode& part, const Node& node, int32_t id, const std::string& device) {
+    if (graph_.node(id).op->control == ControlKind::function) return;  // its body runs
     const int32_t loop = loop_of(node), from = loop_of(graph_.node(id));
     if (graph_.node(id).op->control == ControlKind::save &&
         node.op->control == ControlKind::restore)
@@ -384,66 +447,12 @@ class Cutter {
       deciding_;  // opener -> the branch that is dead after the last iteration
   std::set<Output> fed_;
   std::vector<PartNode> fetches_;
+  std::map<int32_t, std::string> bodies_;              // opener of a function -> its device_of()
+  std::map<int32_t, std::vector<PartNode>> returned_;  // the same -> what its calls give back
   int32_t edges_ = 0;
 };
 
-std::string reading(const PartNode& node) {
-  std::string text;
-  for (const PartInput& input : node.inputs)
-    text += detail::concat(text.empty() ? "" : ", ", input.node, ":", input.output);
-  for (int32_t control : node.controls)
-    text += detail::concat(text.empty() ? "" : ", ", "^", control);
-  return text.empty() ? text : detail::concat(" (", text, ")");
-}
-
-std::string line_of(const Graph& graph, const PartNode& node) {
-  const char* const kind = to_string(node.kind);
-  switch (node.kind) {
-    case PartKind::op:
-      return detail::concat(graph.node(node.node).op->name, " ", graph.node(node.node).name,
-                            reading(node));
-    case PartKind::send:
-      return detail::concat(kind, " ", node.edge, reading(node));
-    case PartKind::receive:
-    case PartKind::ack:
-      return detail::concat(kind, " ", node.edge);
-    case PartKind::loop:
-    case PartKind::enter:
-    case PartKind::turn:
-      return detail::concat(kind, " ", graph.node(node.node).name, reading(node));
-    case PartKind::feed:
-      return detail::concat(kind, " ", graph.node(node.node).name, ":", node.output);
-    case PartKind::fetch:
-      return detail::concat(kind, " ", graph.node(node.node).name, ":", node.output, reading(node));
-  }
-  return kind;
-}
-
 }  // namespace
-
-const char* to_string(PartKind kind) {
-  switch (kind) {
-    case PartKind::op:
-      return "op";
-    case PartKind::send:
-      return "send";
-    case PartKind::receive:
-      return "receive";
-    case PartKind::feed:
-      return "feed";
-    case PartKind::fetch:
-      return "fetch";
-    case PartKind::loop:
-      return "loop";
-    case PartKind::enter:
-      return "enter";
-    case PartKind::turn:
-      return "turn";
-    case PartKind::ack:
-      return "ack";
-  }
-  return "unknown";
-}
 
 std::vector<Partition> partition(const Graph& graph, const std::vector<Output>& fetches,
                                  const std::vector<Output>& feeds,
@@ -456,25 +465,6 @@ std::vector<Partition> partition(const Graph& graph, const std::vector<Output>& 
   for (int32_t id : ids) cutter.run(graph.node(id), needed);
   for (const Output& output : fetches) cutter.fetch(output);
   return cutter.finish();
-}
-
-std::string to_text(const Graph& graph, const std::vector<Partition>& partitions) {
-  std::string text;
-  std::map<int32_t, const Edge*> edges;
-  for (const Partition& partition : partitions) {
-    text += detail::concat("partition ", partition.device, "\n");
-    for (size_t i = 0; i < partition.nodes.size(); ++i)
-      text += detail::concat("  ", i, " ", line_of(graph, partition.nodes[i]), "\n");
-    for (const Edge& edge : partition.edges) edges[edge.id] = &edge;
-  }
-  for (const auto& [id, edge] : edges) {
-    const std::string what = edge->control
-                                 ? "^" + graph.node(edge->node).name
-                                 : detail::concat(graph.node(edge->node).name, ":", edge->output);
-    text += detail::concat("edge ", id, " ", what, " ", TensorType{edge->dtype, edge->shape}, " ",
-                           edge->source, " -> ", edge->destination, "\n");
-  }
-  return text;
 }
 
 }  // namespace troupe

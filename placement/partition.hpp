@@ -92,6 +92,11 @@ struct Partition {
   std::vector<PartNode> nodes;
   std::vector<Edge> edges;           // those that leave or arrive here, by id
   std::vector<PartLoop> loops = {};  // a loop stands behind the one it is in
+  // The bodies of functions that are called here, with all that they call. Each is a partition of
+  // its own without edges: its feeds are the arguments that it reads, its fetches the inputs of its
+  // Return node, in their order.
+  std::vector<Partition> functions = {};
+  int32_t function = -1;  // of such a body: the node that opens it
 };
 
 // Cuts what `fetches` need (graph/passes.hpp: prune) along the devices of `device_of`, which names
