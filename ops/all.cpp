@@ -213,6 +213,7 @@ namespace troupe {
   OP(slice_gradient)                 \
   OP(softmax)                        \
   OP(softmax_cross_entropy)          \
+  OP(softmax_cross_entropy_and_gradient) \
   OP(softmax_cross_entropy_gradient) \
   OP(softplus)                       \
   OP(softsign)                       \
