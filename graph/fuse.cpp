@@ -16,6 +16,7 @@
 // another node; what is fetched, but for the last one of a group and the reduction behind it.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "graph/attr_text.hpp"
 #include "graph/passes.hpp"
@@ -36,6 +37,7 @@ class Fusing {
         roles_(roles_of(call)),
         group_of_(graph_.nodes().size(), -1),
         readers_(graph_.nodes().size(), kNobody),
+        more_(graph_.nodes().size()),
         edits_(call) {}
 
   Edits run() {
@@ -69,7 +71,7 @@ class Fusing {
   const Kernel* kernel_of(const Node& node) const {
     const NodeRoles& r = roles(node);
     const bool apart = !r.runs || r.fed || r.awaited || r.partner || !node.control_inputs.empty();
-    if (apart || node.op->stateful || node.outputs.size() != 1 || node.inputs.empty() ||
+    if (apart || node.op->stateful || node.outputs.empty() || node.inputs.empty() ||
         parse_device_name(node.device).kind.value_or(DeviceKind::cpu) != DeviceKind::cpu)
       return nullptr;
     return find_kernel(node, DeviceKind::cpu);
@@ -77,8 +79,8 @@ class Fusing {
 
   bool is_element_wise(const Node& node) const {
     const Kernel* kernel = kernel_of(node);
-    return kernel && kernel->elements && node.inputs.size() <= ElementRun::kInputsMax &&
-           !node.name.starts_with(kInputName);
+    return kernel && kernel->elements && node.outputs.size() == 1 &&
+           node.inputs.size() <= ElementRun::kInputsMax && !node.name.starts_with(kInputName);
   }
 
   static bool together(const Node& a, const Node& b) {
@@ -121,6 +123,10 @@ class Fusing {
       if (!roles(*node).runs) continue;
       const int32_t g = group_of(node->id);
       for (const Output& input : node->inputs) {
+        if (input.index > 0) {
+          more_[static_cast<size_t>(input.node)].insert(input.index);
+          continue;
+        }
         int32_t& readers = readers_[static_cast<size_t>(input.node)];
         readers = g >= 0 && (readers == kNobody || readers == g) ? g : kOthers;
       }
@@ -134,8 +140,9 @@ class Fusing {
     if (g < 0 || group_of(node.id) >= 0 || group(g).producer || group(g).taker) return;
     const Kernel* kernel = kernel_of(node);
     const Node& last = graph_.node(group(g).nodes.back());
-    if (!kernel || !kernel->takes || kernel->elements || !together(node, last) ||
-        node.name.starts_with(kInputName) || (roles(node).fetched && roles(last).fetched))
+    if (!kernel || !kernel->takes || kernel->elements || node.outputs.size() != 1 ||
+        !together(node, last) || node.name.starts_with(kInputName) ||
+        (roles(node).fetched && roles(last).fetched))
       return;
     group(g).taker = &node;
     group_of(node.id) = g;
@@ -163,11 +170,38 @@ class Fusing {
         if (group_of(node.id) == g || readers_[static_cast<size_t>(node.id)] != g) continue;
         const Kernel* kernel = kernel_of(node);
         if (kernel && kernel->finishes && !kernel->elements && !roles(node).fetched &&
-            together(node, last) && node.outputs == last.outputs &&
-            !node.name.starts_with(kInputName) && (!found || found->id < node.id))
+            together(node, last) && node.outputs[0] == last.outputs[0] &&
+            !node.name.starts_with(kInputName) && (!found || found->id < node.id) &&
+            (node.outputs.size() == 1 || !waits_for(g, node)))
           found = &node;
       }
     return found;
+  }
+
+  // Whether something that a group reads depends on a node by another way than through the group.
+  // True, too, if that takes long to find out.
+  bool waits_for(int32_t g, const Node& node) {
+    constexpr size_t kLookedAtMax = 200;
+    std::vector<int32_t> open = group(g).nodes;
+    std::set<int32_t> seen(open.begin(), open.end());
+    while (!open.empty()) {
+      const Node& reader = graph_.node(open.back());
+      open.pop_back();
+      const auto visit = [&](int32_t id) {
+        if (id > node.id && seen.insert(id).second) open.push_back(id);
+      };
+      for (const Output& input : reader.inputs) {
+        if (input.node == node.id && (input.index > 0 || group_of(reader.id) != g)) return true;
+        visit(input.node);
+      }
+      for (int32_t id : reader.control_inputs) {
+        if (id == node.id) return true;
+        visit(id);
+      }
+      if (reader.frame >= 0) visit(reader.frame);
+      if (seen.size() > kLookedAtMax) return true;
+    }
+    return false;
   }
 
   Output value_of(const Node& node) const { return {const_cast<Graph*>(&graph_), node.id, 0}; }
@@ -188,6 +222,9 @@ class Fusing {
         plan.outputs.push_back(value_of(node));
     if (plan.outputs.size() > 1) std::reverse(plan.outputs.begin() + 1, plan.outputs.end());
     if (!plan.outputs.empty()) plan.place = &graph_.node(plan.outputs[0].node);
+    if (producer)
+      for (int32_t index : more_[static_cast<size_t>(producer->id)])
+        plan.outputs.push_back({const_cast<Graph*>(&graph_), producer->id, index});
     if (taker && (roles(*taker).fetched || plan.outputs.empty())) {
       plan.place = taker;
       plan.outputs.insert(plan.outputs.begin(), value_of(*taker));
@@ -239,6 +276,9 @@ class Fusing {
         wanted[static_cast<size_t>(at - plan.outputs.begin())] =
             static_cast<int64_t>(plan.inputs.size() + i);
     }
+    for (size_t i = 0; i < wanted.size(); ++i)  // of the producer: they are behind the nodes
+      if (const int32_t index = plan.outputs[i].index; index > 0)
+        wanted[i] = static_cast<int64_t>(plan.inputs.size() + nodes.size()) + index - 1;
     edits_.fuse(*plan.place, *fused_, std::move(plan.inputs),
                 {{"program", std::move(text)}, {"outputs", std::move(wanted)}}, plan.outputs);
   }
@@ -256,8 +296,9 @@ class Fusing {
   const Graph& graph_;
   const Op* const fused_;
   const std::vector<NodeRoles> roles_;
-  std::vector<int32_t> group_of_;  // by node; -1: none
-  std::vector<int32_t> readers_;   // by node: which group
+  std::vector<int32_t> group_of_;        // by node; -1: none
+  std::vector<int32_t> readers_;         // by node: which group reads its output 0
+  std::vector<std::set<int32_t>> more_;  // by node: which of its other outputs are read
   std::vector<Group> groups_;
   Edits edits_;
 };

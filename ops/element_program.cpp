@@ -114,6 +114,9 @@ void ElementPass::add_leaf(const Node& node, const Shape& shape) {
   } else if (leaf.walk.ndim == 2 && strides[0] == 0) {
     leaf.period = leaf.walk.sizes[1];
     leaf.way = leaf.period < kLongRow ? Leaf::Way::short_rows : Leaf::Way::long_rows;
+  } else if (leaf.walk.ndim == 2 && strides[1] == 0 && leaf.walk.sizes[1] >= kLongRow) {
+    leaf.period = leaf.walk.sizes[1];
+    leaf.way = Leaf::Way::once_a_row;
   } else {
     leaf.way = Leaf::Way::gathered;
   }
@@ -205,7 +208,7 @@ void ElementPass::place_buffers(int32_t cells) {
 int64_t ElementPass::next_block(int64_t at, int64_t end) const {
   int64_t next = std::min(end, at + length_);
   for (const Leaf& leaf : leaves_)
-    if (leaf.way == Leaf::Way::long_rows)
+    if (leaf.way == Leaf::Way::long_rows || leaf.way == Leaf::Way::once_a_row)
       next = std::min(next, at + leaf.period - at % leaf.period);
   return next;
 }
@@ -219,7 +222,7 @@ void ElementPass::run_parts(const void* const* given, void* const* outputs, int6
   const auto value = [&](const Leaf& leaf) { return static_cast<const char*>(given[leaf.value]); };
   for (const Leaf& leaf : leaves_) {
     at[leaf.value] = value(leaf);
-    once[leaf.value] = leaf.way == Leaf::Way::once;
+    once[leaf.value] = leaf.way == Leaf::Way::once || leaf.way == Leaf::Way::once_a_row;
     if (leaf.way == Leaf::Way::short_rows)
       repeat(value(leaf), leaf.period * leaf.element_size, space + leaf.buffer,
              (leaf.period + std::min(n, length_)) * leaf.element_size);
@@ -231,6 +234,9 @@ void ElementPass::run_parts(const void* const* given, void* const* outputs, int6
     to = next_block(from, part_end);
     for (const Leaf& leaf : leaves_) {
       if (leaf.way == Leaf::Way::whole) at[leaf.value] = value(leaf) + from * leaf.element_size;
+      if (leaf.way == Leaf::Way::once_a_row)
+        at[leaf.value] =
+            value(leaf) + from / leaf.period * leaf.walk.strides[0][0] * leaf.element_size;
       if (leaf.way == Leaf::Way::long_rows)
         at[leaf.value] = value(leaf) + from % leaf.period * leaf.element_size;
       if (leaf.way == Leaf::Way::short_rows)

@@ -54,6 +54,7 @@ class ElementPass {
     enum class Way : uint8_t {
       whole,       // it has `shape`
       once,        // one element
+      once_a_row,  // the same in each row; blocks end where it does
       long_rows,   // repeated as a whole; blocks end where it does
       short_rows,  // the same, repeated in a buffer before the first block
       gathered,    // any other broadcast, written to a buffer for each block

@@ -5,7 +5,8 @@
 //     whose kernels have `elements`, but for one: the first, if its kernel `finishes`: the steps go
 //     on with each part of its output while that is in cache; or the last, if its kernel `takes`:
 //     it gets each part of a step's value when that has been computed.
-//   outputs: the numbers of the nodes whose values are wanted.
+//   outputs: the numbers of the nodes whose values are wanted; those of outputs 1, 2 ... of the
+//     first one follow behind the last node's.
 // Nodes of the program have the names and origins of the nodes that they were, and it is they who
 // refuse shapes that do not fit. Where one of them does what another op does (Op::replaced), they
 // are fired one by one.
@@ -26,12 +27,17 @@ struct Program {
   int32_t inputs = 0;              // placeholders, which come first
   const Node* producer = nullptr;  // the one before the steps
   const Node* taker = nullptr;     // the one behind them
-  std::vector<int32_t> outputs;
+  std::vector<int32_t> outputs;    // from count() on: outputs 1, 2 ... of the producer
 
   int32_t first_step() const { return inputs + (producer ? 1 : 0); }
   int32_t count() const { return static_cast<int32_t>(graph->nodes().size()); }
   int32_t end_of_steps() const { return count() - (taker ? 1 : 0); }
   const Node& node(int32_t id) const { return graph->node(id); }
+  bool is_of_producer(int32_t value) const { return value >= count(); }
+  TensorType type(int32_t value) const {
+    return is_of_producer(value) ? producer->outputs[static_cast<size_t>(value - count() + 1)]
+                                 : node(value).outputs[0];
+  }
   int32_t taken() const { return taker ? taker->inputs[0].node : -1; }
 };
 
@@ -45,7 +51,7 @@ bool has_elements(const Node& node) {
 
 bool finishes(const Node& node) {
   const Kernel* kernel = kernel_of(node);
-  return kernel && kernel->finishes && !kernel->elements && node.outputs.size() == 1;
+  return kernel && kernel->finishes && !kernel->elements && !node.outputs.empty();
 }
 
 bool takes(const Node& node) {
@@ -77,22 +83,24 @@ Program program_of(const InferContext& ctx) {
     if (!has_elements(program.node(id)))
       throw ctx.error("its program has a step that is not element-wise: the ",
                       describe(program.node(id)));
+  const int64_t values = count + (program.producer ? std::ssize(program.producer->outputs) - 1 : 0);
   for (int64_t id : node.attr<std::vector<int64_t>>("outputs")) {
-    if (id < program.first_step() || id >= count)
+    if (id < program.first_step() || id >= values)
       throw ctx.error("wants the value of node ", id, " of its program, which is no step");
     const auto value = static_cast<int32_t>(id);
     if (std::find(program.outputs.begin(), program.outputs.end(), value) != program.outputs.end())
       throw ctx.error("wants the value of node ", id, " of its program twice");
     program.outputs.push_back(value);
   }
-  if (program.outputs.empty()) throw ctx.error("wants no output; name a step of its program");
+  if (program.outputs.empty() || program.is_of_producer(program.outputs[0]))
+    throw ctx.error("wants no output of a step; name one first");
   return program;
 }
 
 // Of all values, by the shape rules of their nodes. Throws: what those throw.
 template <class Input>
 std::vector<Shape> shapes_of(const Program& program, const Input& input) {
-  std::vector<Shape> shapes;
+  std::vector<Shape> shapes, more;
   for (const auto& node : program.graph->nodes()) {
     if (node->id < program.inputs) {
       shapes.push_back(input(node->id));
@@ -101,8 +109,11 @@ std::vector<Shape> shapes_of(const Program& program, const Input& input) {
     std::vector<TensorType> types;
     for (const Output& in : node->inputs)
       types.push_back({in.dtype(), shapes[static_cast<size_t>(in.node)]});
-    shapes.push_back(node->op->infer_shapes(InferContext(*node, std::move(types)))[0]);
+    const std::vector<Shape> made = node->op->infer_shapes(InferContext(*node, std::move(types)));
+    shapes.push_back(made[0]);
+    more.insert(more.end(), made.begin() + 1, made.end());  // the producer's
   }
+  shapes.insert(shapes.end(), more.begin(), more.end());
   return shapes;
 }
 
@@ -113,7 +124,7 @@ std::vector<DType> infer_dtypes(const InferContext& ctx) {
       throw ctx.error("input ", i, " of its program is ", program.node(i).outputs[0].dtype,
                       ", got ", ctx.dtype(i));
   std::vector<DType> dtypes;
-  for (int32_t id : program.outputs) dtypes.push_back(program.node(id).outputs[0].dtype);
+  for (int32_t id : program.outputs) dtypes.push_back(program.type(id).dtype);
   return dtypes;
 }
 
@@ -130,8 +141,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 struct Plan {
   std::vector<Shape> inputs;
   std::vector<Shape> outputs;
-  // What the passes write: the outputs, -1 for that of the taker, and what it takes where that has
-  // to be in memory as a whole.
+  // What the passes write: the outputs, -1 for those of taker and producer, and what the taker
+  // takes where that has to be in memory as a whole.
   std::vector<int32_t> written;
   std::vector<ElementPass> passes;  // one for each shape of those
   Shape taken_shape;
@@ -164,6 +175,9 @@ std::shared_ptr<const Plan> make_plan(const Program& program, std::vector<Shape>
   auto plan = std::make_shared<Plan>();
   plan->inputs = std::move(inputs);
   plan->written = program.outputs;
+  std::replace_if(
+      plan->written.begin(), plan->written.end(),
+      [&](int32_t id) { return program.is_of_producer(id); }, -1);
   for (int32_t id : program.outputs) plan->outputs.push_back(shape_of(id));
   if (program.taker) plan_taker(program, shapes, *plan);
   std::vector<Shape> known;
@@ -290,7 +304,8 @@ struct Firing {
       make_output(0);
   }
 
-  void run_producer(Tensor* output) const {
+  // Its output 0 is `made` where that is defined.
+  Tensor run_producer(const Tensor& made) const {
     const Enclosing within{.kernel = &ctx,
                            .finish =
                                [](const void* firing, int64_t begin, int64_t n) {
@@ -302,9 +317,17 @@ struct Firing {
     uint32_t slots[kElementValuesMax];
     int32_t count = 0;
     for (int32_t input : state.producer_inputs) slots[count++] = KernelCall::input_slot(ctx, input);
+    std::vector<Tensor> produced(state.producer->outputs.size());
+    produced[0] = made;
     KernelCall call;
-    call.bind_within(within, *state.producer, KernelCall::values(ctx), slots, count, output);
+    call.bind_within(within, *state.producer, KernelCall::values(ctx), slots, count,
+                     produced.data());
     state.producer->kernel->run(call.context);
+    for (size_t i = 0; i < state.text.outputs.size(); ++i)
+      if (const int32_t value = state.text.outputs[i]; state.text.is_of_producer(value))
+        ctx.set_output(static_cast<int>(i),
+                       std::move(produced[static_cast<size_t>(value - state.text.count() + 1)]));
+    return std::move(produced[0]);
   }
 
   // `taken`: its value, or the type alone if it is handed over.
@@ -341,14 +364,17 @@ void run_members(KernelContext& ctx, const FusedState& state) {
   const Enclosing within{.kernel = &ctx};
   for (size_t i = 0; i < state.members.size(); ++i) {
     const Member& member = *state.members[i];
-    Tensor output;
+    std::vector<Tensor> outputs(member.node.outputs.size());
     KernelCall call;
     call.bind_within(within, member.view, values.data(), member.inputs.data(),
-                     static_cast<int32_t>(member.inputs.size()), &output);
+                     static_cast<int32_t>(member.inputs.size()), outputs.data());
     member.view.kernel->run(call.context);
-    TROUPE_CHECK(output.defined(), "the kernel of ", describe(member.node),
-                 " left output 0 undefined");
-    values[static_cast<size_t>(member.node.id)] = std::move(output);
+    for (const Tensor& output : outputs)
+      TROUPE_CHECK(output.defined(), "the kernel of ", describe(member.node),
+                   " left an output undefined");
+    values[static_cast<size_t>(member.node.id)] = std::move(outputs[0]);
+    values.insert(values.end(), std::make_move_iterator(outputs.begin() + 1),
+                  std::make_move_iterator(outputs.end()));  // the producer's, behind the nodes
     for (int32_t value : state.last_read[i]) values[static_cast<size_t>(value)] = {};
   }
   for (size_t i = 0; i < state.text.outputs.size(); ++i)
@@ -365,15 +391,16 @@ void cpu(KernelContext& ctx) {
   for (int i = 0; i < ctx.input_count(); ++i) firing.given[i] = ctx.input(i).raw();
   for (int i = 1; i < count; ++i)
     if (plan->written[static_cast<size_t>(i)] >= 0) firing.make_output(i);
-  Tensor produced[1];
   if (plan->together) {
     firing.make_output(0);
     firing.given[program.producer->id] = firing.outputs[0];
-    return firing.run_producer(&ctx.output(0));
+    firing.run_producer(ctx.output(0));
+    return;
   }
+  Tensor produced;
   if (state.producer) {
-    firing.run_producer(produced);
-    firing.given[program.producer->id] = produced[0].raw();
+    produced = firing.run_producer({});
+    firing.given[program.producer->id] = produced.raw();
   }
   if (plan->written[0] >= 0) firing.make_output0();
   if (plan->hands_over()) return firing.run_taker(plan->taken);

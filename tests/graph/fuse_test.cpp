@@ -213,6 +213,23 @@ TEST_CASE("a node does the work of all that have become part of it") {
   CHECK(does_work_of(*result.call.graph->find("x"), "x"));
 }
 
+TEST_CASE(
+    "a node of several outputs goes into the node of a group, unless that waits for another one") {
+  const std::string norm =
+      "x = Placeholder() dtype=f32 shape=[6, 3]\n"
+      "b = Placeholder() dtype=f32 shape=[3]\n"
+      "n = BatchNorm(x, b, b) epsilon=0.001\n";
+  CHECK(after(fuse, norm + "y = Relu(n)\nm = Reverse(n:1) axes={0}\n", {"y", "m"}) ==
+        norm.substr(0, norm.find("n = ")) +
+            fused("y = Fused(x, b)", "{3, 4}",
+                  in(0, "f32 shape=[6, 3]") + in(1, "f32 shape=[3]") +
+                      "n = BatchNorm(in.0, in.1, in.1) epsilon=0.001\ny = Relu(n)\n") +
+            "\nm = Reverse(y:1) axes={0}\n");
+  const std::string waits = norm + "v = Reverse(n:2) axes={0}\ny = Add(n, v)\n";
+  check_left(waits, {"y"});
+  check_left(norm + "y = Add(n, n:1)\n", {"y"});
+}
+
 TEST_CASE("of two products the later one goes into the node") {
   const std::string lines =
       "x = Placeholder() dtype=f32 shape=[3, 3]\n"

@@ -1,4 +1,5 @@
-// Fused programs that end in a reduction, and those whose members do what other ops do.
+// Fused programs that end in a reduction, that begin with a node of several outputs, and those
+// whose members do what other ops do.
 #include <doctest/doctest.h>
 
 #include "tests/support/fused_nodes.hpp"
@@ -176,6 +177,31 @@ TEST_CASE("a reduction that has nothing to choose from says so by its own name")
   });
   has(refused.text, "ReduceMax node top");
   has(refused.text, "there is no greatest of no elements");
+}
+
+TEST_CASE("a normalization of several outputs goes on with a group, and keeps the bits of all") {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const Shape& shape : {Shape{2, 3}, Shape{7, 5, 5, 33}, Shape{3000, 64}, Shape{0, 4}})
+      for (const bool unknown : {false, true}) {
+        Shape told = shape;
+        if (unknown) told.set(0, -1);
+        const int64_t c = shape[shape.ndim() - 1];
+        Graph g;
+        const Output x = placeholder(g, dtype, told), r = placeholder(g, dtype, told);
+        const Output gamma = placeholder(g, dtype, {c}), beta = placeholder(g, dtype, {c});
+        const BatchNorm norm = batch_norm(x, gamma, beta);
+        const Output y = relu(add(norm.y, r));
+        const std::vector<Output> fetches = {roll(y, {1}, {0}), negate(norm.mean),
+                                             roll(norm.variance, {1}, {0}), gradients({y}, {x})[0]};
+        const FedValues feeds = {{x, waves(dtype, shape, 1)},
+                                 {r, waves(dtype, shape, 2)},
+                                 {gamma, waves(dtype, {c}, 3)},
+                                 {beta, waves(dtype, {c}, 4)}};
+        const Both both = evaluate_both(g, fetches, feeds);
+        CHECK(both.nodes >= 2);
+        for (size_t i = 0; i < fetches.size(); ++i)
+          CHECK_MESSAGE(same_bits(both.plain[i], both.fused[i]), dtype, " ", shape, ", fetch ", i);
+      }
 }
 
 TEST_CASE("where a member does what another op does, all are fired one by one") {
