@@ -3,6 +3,7 @@
 #include <condition_variable>
 
 #include "actors/calls.hpp"
+#include "graph/passes.hpp"
 
 namespace troupe {
 
@@ -11,7 +12,7 @@ std::set<std::string> Calls::tasks_of_node(const std::string& node) const {
   std::set<std::string> tasks;
   for (const auto& [id, call] : calls_)
     for (const auto& [n, device] : call.prepared->placement.devices)
-      if (call.prepared->graph->node(n).name == node)
+      if (does_work_of(call.prepared->graph->node(n), node))
         tasks.insert(device.substr(0, device.find("/device:")));
   tasks.erase(process_.task());
   return tasks;

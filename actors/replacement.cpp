@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "actors/installation.hpp"
+#include "devices/work.hpp"
 
 namespace troupe {
 namespace {
@@ -23,6 +24,40 @@ std::vector<TensorType> types_by(const Op& op, const InferContext& ctx) {
   std::vector<TensorType> out;
   for (size_t i = 0; i < std::min(shapes.size(), dtypes.size()); ++i)
     out.push_back({dtypes[i], shapes[i]});
+  return out;
+}
+
+const Kernel& kernel_for(const Node& replaced, const Kernel& replaced_kernel, const Node& node,
+                         DeviceKind device, const std::string& where) {
+  const Kernel* kernel = find_kernel(node, device);
+  if (!kernel)
+    throw misfit(replaced, *node.op,
+                 detail::concat("it has no kernel for ", dispatch_dtype(node), " on ", where));
+  if (!kernel->run != !replaced_kernel.run)
+    throw misfit(replaced, *node.op, "one kernel finishes at once, and the other later");
+  return *kernel;
+}
+
+// The node of that name in the program of `node`; nullptr if there is none.
+const Node* member_of(const Graph& program, const Node& node, const std::string& name) {
+  const Node* found = program.find(name);
+  return found && found->id >= static_cast<int32_t>(node.inputs.size()) ? found : nullptr;
+}
+
+// The op of a node with a program, whose member does what `op` does. What others have been replaced
+// by stays. Throws: Error(invalid_argument) if `op` does not fit the member.
+std::shared_ptr<const Op> op_with_member(const NodeView& view, const Node& member,
+                                         const std::shared_ptr<const Op>& op, DeviceKind device,
+                                         const std::string& where) {
+  check_replacement(member, *op);
+  Node node = member;
+  node.op = op.get();
+  kernel_for(member, *find_kernel(member, device), node, device, where);
+  auto out = std::make_shared<Op>(*view.newest().node->op);
+  if (op.get() == member.op)
+    out->replaced.erase(member.name);
+  else
+    out->replaced[member.name] = op;
   return out;
 }
 
@@ -74,26 +109,26 @@ Replacement::Replacement(uint32_t index, const Node& replaced, const Kernel& rep
     : index(index), op(std::move(new_op)), node(replaced) {
   check_replacement(replaced, *op);
   node.op = op.get();
-  const Kernel* kernel = find_kernel(node, device);
-  if (!kernel)
-    throw misfit(replaced, *op,
-                 detail::concat("it has no kernel for ", dispatch_dtype(node), " on ", where));
-  if (!kernel->run != !replaced_kernel.run)
-    throw misfit(replaced, *op, "one kernel finishes at once, and the other later");
-  view = NodeView::make(node, *kernel);
+  view = NodeView::make(node, kernel_for(replaced, replaced_kernel, node, device, where));
 }
 
 std::unique_ptr<Replacement> Stage::replacement(const std::string& name,
                                                 const std::shared_ptr<const Op>& op) const {
-  const auto found = std::find(names_.begin(), names_.end(), name);
-  const auto i = static_cast<uint32_t>(found - names_.begin());
-  if (found == names_.end() || !nodes_[i].view) return nullptr;
-  const NodeView& view = *nodes_[i].view;
-  auto out = std::make_unique<Replacement>(i, *view.node, *view.kernel, op, host_.device->kind(),
-                                           device());
-  out->view.lanes = view.lanes;
-  out->view.label = view.label;
-  return out;
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
+    const NodeView* view = nodes_[i].view;
+    if (!view) continue;
+    const Graph* program = program_of(*view);
+    const Node* member = program ? member_of(*program, *view->node, name) : nullptr;
+    if (program ? !member : names_[i] != name) continue;
+    const DeviceKind kind = host_.device->kind();
+    auto out = std::make_unique<Replacement>(
+        i, *view->node, *view->kernel,
+        member ? op_with_member(*view, *member, op, kind, device()) : op, kind, device());
+    out->view.lanes = view->lanes;
+    out->view.label = view->label;
+    return out;
+  }
+  return nullptr;
 }
 
 // Steps that run may still fire what was there before: it stays until the stage goes.

@@ -1,6 +1,7 @@
 // Replacement: a kernel that takes the place of a node's own in a graph that runs. Steps that begin
 // afterwards fire it, and none is held up or lost: the firing loop reads one pointer of the node.
-// The type of the node stays what it is.
+// The type of the node stays what it is. A node that has become part of another one
+// (graph/fuse.cpp) is replaced in there: that one then fires its members one by one (Op::replaced).
 #pragma once
 
 #include <memory>

@@ -262,6 +262,19 @@ std::map<int32_t, EdgeCount> Stage::edge_counts() const {
   return out;
 }
 
+namespace {
+
+// "fc1/MatMul, fc1/Relu": the nodes whose work it does; none if it is one itself.
+std::string members_of(const NodeView& view) {
+  std::string names;
+  if (const Graph* program = program_of(view))
+    for (size_t id = view.node->inputs.size(); id < program->nodes().size(); ++id)
+      names += (names.empty() ? "" : ", ") + program->nodes()[id]->name;
+  return names;
+}
+
+}  // namespace
+
 void Stage::trace(const char* category, uint32_t i, int64_t begin_ns, int64_t run, int64_t bytes,
                   int64_t flops) {
   if (!host_.tracer || !host_.tracer->on()) return;
@@ -274,7 +287,8 @@ void Stage::trace(const char* category, uint32_t i, int64_t begin_ns, int64_t ru
                         .run = run,
                         .bytes = bytes,
                         .op = view ? view->node->op->name : "",
-                        .flops = flops});
+                        .flops = flops,
+                        .members = view ? members_of(*view) : ""});
   if (host_.tracer->wants_memory(now))
     host_.tracer->record_memory(device(), host_.device->memory());
 }

@@ -112,6 +112,7 @@ std::string Tracer::take(int64_t origin_ns) {
                              ",\"tid\":" + std::to_string(thread);
     std::string args = ",\"args\":{\"run\":" + std::to_string(span.run);
     if (!span.op.empty()) args += ",\"op\":" + quoted(span.op);
+    if (!span.members.empty()) args += ",\"members\":" + quoted(span.members);
     if (span.bytes >= 0) args += ",\"bytes\":" + std::to_string(span.bytes);
     if (span.flops >= 0) args += ",\"flops\":" + std::to_string(span.flops);
     args += "}";

@@ -26,6 +26,7 @@ struct TraceSpan {
   int64_t bytes = -1;                // that moved, or that a kernel reads and writes; -1: none
   std::string op = {};               // of a kernel
   int64_t flops = -1;                // of a kernel; -1: not known
+  std::string members = {};          // of a kernel that does the work of several nodes: these
 };
 
 class Tracer {

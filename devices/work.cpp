@@ -1,9 +1,36 @@
 // Implements devices/work.hpp.
 #include "devices/work.hpp"
 
-namespace troupe {
+#include <algorithm>
 
-WorkCount::WorkCount(const KernelCall& call) : node_(*call.view().node) {
+namespace troupe {
+namespace {
+
+// Of all nodes of the program that count theirs; -1 if none does.
+int64_t program_flops(const Graph& program, const std::vector<Shape>& inputs) {
+  std::vector<Shape> shapes = inputs;  // by node: each has one output
+  int64_t flops = -1;
+  for (size_t id = shapes.size(); id < program.nodes().size(); ++id) {
+    const Node& node = *program.nodes()[id];
+    std::vector<Shape> in;
+    std::vector<TensorType> types;
+    for (const Output& input : node.inputs) {
+      in.push_back(shapes[static_cast<size_t>(input.node)]);
+      types.push_back({input.dtype(), in.back()});
+    }
+    shapes.push_back(node.outputs[0].shape);
+    if (!shapes.back().is_known())
+      shapes.back() = node.op->infer_shapes(InferContext(node, std::move(types)))[0];
+    if (node.op->flops)
+      flops = std::max<int64_t>(flops, 0) + node.op->flops(node, in, {shapes.back()});
+  }
+  return flops;
+}
+
+}  // namespace
+
+WorkCount::WorkCount(const KernelCall& call)
+    : node_(*call.view().node), program_(program_of(call.view())) {
   for (int i = 0; i < call.context.input_count(); ++i) {
     const Tensor& input = call.context.input(i);
     inputs_.push_back(input.shape());
@@ -19,7 +46,10 @@ KernelWork WorkCount::after(const Tensor* outputs) const {
     shapes.push_back(outputs[i].shape());
     out.bytes += outputs[i].byte_size();
   }
-  if (node_.op->flops) out.flops = node_.op->flops(node_, inputs_, shapes);
+  if (program_)
+    out.flops = program_flops(*program_, inputs_);
+  else if (node_.op->flops)
+    out.flops = node_.op->flops(node_, inputs_, shapes);
   return out;
 }
 

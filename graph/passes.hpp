@@ -36,8 +36,12 @@ Edits simplify(const CallGraph& call);
 Edits merge_common(const CallGraph& call);
 // Of a parameter that is only gathered from, the rows are pulled (graph/pull_rows.cpp).
 Edits pull_rows(const CallGraph& call);
+// A backward node becomes one with the forward node whose inputs it reads (graph/join.cpp).
+Edits join(const CallGraph& call);
 // Element-wise nodes become one node that passes over memory once (graph/fuse.cpp).
 Edits fuse(const CallGraph& call);
+// The node does the work of that one: it is it, or fuse() has made it of it and of others.
+bool does_work_of(const Node& node, const std::string& name);
 
 // What a gradient that arrives at `node` is passed on to: the inputs of its backward function
 // where it has one (Graph::set_backward), else its own.

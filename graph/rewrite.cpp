@@ -49,6 +49,38 @@ void outlive_partners(const Graph& graph, const std::vector<int32_t>& number, No
   }
 }
 
+// The nodes so that each is behind what it needs, and else by number: an edit may have made a node
+// read a later one. Requires: no node needs itself.
+std::vector<int32_t> in_order(const Graph& graph, std::vector<int32_t> kept) {
+  std::vector<bool> waits(graph.nodes().size());
+  for (int32_t id : kept) waits[static_cast<size_t>(id)] = true;
+  std::vector<int32_t> order, open;
+  order.reserve(kept.size());
+  const auto first_need = [&](const Node& node) {
+    for (const Output& input : node.inputs)
+      if (waits[static_cast<size_t>(input.node)]) return input.node;
+    for (int32_t id : node.control_inputs)
+      if (waits[static_cast<size_t>(id)]) return id;
+    return node.frame >= 0 && waits[static_cast<size_t>(node.frame)] ? node.frame : -1;
+  };
+  for (int32_t id : kept) {
+    if (waits[static_cast<size_t>(id)]) open.push_back(id);
+    while (!open.empty()) {
+      const int32_t last = open.back();
+      if (const int32_t need = first_need(graph.node(last)); need >= 0) {
+        TROUPE_CHECK(open.size() <= kept.size(), "an edit has made the ",
+                     describe(graph.node(last)), " wait for itself");
+        open.push_back(need);
+        continue;
+      }
+      open.pop_back();
+      waits[static_cast<size_t>(last)] = false;
+      order.push_back(last);
+    }
+  }
+  return order;
+}
+
 // By old number, those of the kept nodes; -1 for the others.
 std::vector<int32_t> numbers_of(const std::vector<int32_t>& kept, size_t nodes) {
   std::vector<int32_t> number(nodes, -1);
@@ -108,19 +140,20 @@ class GraphEditor {
   static void keep(Graph& graph, const std::vector<int32_t>& kept,
                    const std::vector<int32_t>& number) {
     for (int32_t id : kept) outlive_partners(graph, number, node(graph, id));
+    std::vector<std::unique_ptr<Node>> nodes;
+    nodes.reserve(kept.size());
     for (auto it = graph.by_name_.begin(); it != graph.by_name_.end();) {
       it->second = number[static_cast<size_t>(it->second)];
       it = it->second < 0 ? graph.by_name_.erase(it) : std::next(it);
     }
     for (size_t i = 0; i < kept.size(); ++i) {
-      auto& place = graph.nodes_[i];
-      place = std::move(graph.nodes_[static_cast<size_t>(kept[i])]);
+      auto& place = nodes.emplace_back(std::move(graph.nodes_[static_cast<size_t>(kept[i])]));
       place->id = static_cast<int32_t>(i);
       for (Output& input : place->inputs) input.node = number[static_cast<size_t>(input.node)];
       for (int32_t& id : place->control_inputs) id = number[static_cast<size_t>(id)];
       if (place->frame >= 0) place->frame = number[static_cast<size_t>(place->frame)];
     }
-    graph.nodes_.resize(kept.size());
+    graph.nodes_ = std::move(nodes);
   }
 
   static const std::map<int32_t, int32_t>& renamed(const Edits& edits) { return edits.renamed_; }
@@ -219,8 +252,6 @@ void Edits::fuse(const Node& node, const Op& op, std::vector<Output> inputs, Att
   std::vector<TensorType>& types = changed_.at(node.id).outputs;
   types.clear();
   for (const Output& output : outputs) {
-    TROUPE_CHECK(output.node <= node.id, "the ", describe(node), " cannot compute what is of ",
-                 output.name());
     now_[output] = {const_cast<Graph*>(&graph_), node.id, static_cast<int32_t>(types.size())};
     types.push_back({output.dtype(), output.shape()});
   }
@@ -232,7 +263,7 @@ Rewritten apply(CallGraph call, Edits edits) {
     call.origins[static_cast<size_t>(id)] = call.origins[static_cast<size_t>(like)];
   GraphEditor::change(graph, edits);
   for (Output& fetch : call.fetches) fetch = edits.now(fetch);
-  const std::vector<int32_t> kept = kept_nodes(graph, call.fetches, call.feeds);
+  const std::vector<int32_t> kept = in_order(graph, kept_nodes(graph, call.fetches, call.feeds));
   const std::vector<int32_t> number = numbers_of(kept, graph.nodes().size());
   GraphEditor::keep(graph, kept, number);
   const auto renumber = [&](Output& output) {

@@ -83,9 +83,8 @@ class Edits {
   void change(const Node& node, const Op& op, std::vector<Output> inputs, Attrs attrs);
   // The node runs after `others` instead of after `old`. Requires: they are earlier than it.
   void run_after(const Node& node, int32_t old, const std::vector<int32_t>& others);
-  // The node computes `outputs` in one go, its own only one and some of earlier nodes: who reads
-  // these reads it. Requires: nobody before `node` reads those of the others, and what it reads is
-  // earlier.
+  // The node computes `outputs` in one go, its own only one or some of other nodes: who reads these
+  // reads it, and moves behind it. Requires: what it reads needs none of them.
   void fuse(const Node& node, const Op& op, std::vector<Output> inputs, Attrs attrs,
             const std::vector<Output>& outputs);
 
@@ -101,7 +100,8 @@ struct Rewritten {
   CallGraph call;
   OutputMap moved;  // outputs before the pass -> after it; undefined where nothing is left of one
 };
-// The graph with these edits, without what nobody needs any more. Nodes stay in their order.
+// The graph with these edits, without what nobody needs any more. Nodes stay in their order, but
+// for those that read by now what is behind them: what they read moves before them.
 Rewritten apply(CallGraph call, Edits edits);
 
 }  // namespace troupe

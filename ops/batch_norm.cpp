@@ -95,8 +95,8 @@ Op batch_norm_op() {
           .infer_dtypes = infer_three_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+          .kernels = {{.dtype = DType::f32, .run = cpu<float>, .finishes = true},
+                      {.dtype = DType::f64, .run = cpu<double>, .finishes = true}}};
 }
 
 BatchNorm batch_norm(Output x, Output gamma, Output beta, double epsilon, Origin at) {

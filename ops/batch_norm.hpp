@@ -88,9 +88,12 @@ void normalize(KernelContext& ctx, const T* x, const T* gamma, const T* beta, co
   Tensor scratch = ctx.scratch(dtype_of<T>, Shape{c});
   T* scale = scratch.mutable_data<T>();
   set_scale(ctx, gamma, variance, scale, c);
-  in_row_groups(ctx, rows, c, [=](int64_t first, int64_t count) {
-    in_isa<NormalizeLoop>(x + first * c, mean, static_cast<const T*>(scale), beta, y + first * c,
-                          count, c);
+  in_row_groups(ctx, rows, c, [=, &ctx](int64_t first, int64_t count) {
+    for_near_rows(count, c, [&](int64_t row, int64_t n) {
+      const int64_t at = (first + row) * c;
+      in_isa<NormalizeLoop>(x + at, mean, static_cast<const T*>(scale), beta, y + at, n, c);
+      ctx.finish(at, n * c);
+    });
   });
 }
 

@@ -37,8 +37,8 @@ Op batch_norm_inference_op() {
           .attrs = epsilon_attr(1e-5),
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .kernels = {{.dtype = DType::f32, .run = cpu<float>, .finishes = true},
+                      {.dtype = DType::f64, .run = cpu<double>, .finishes = true}},
           .in_place = true};
 }
 

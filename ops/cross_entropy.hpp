@@ -22,6 +22,20 @@ inline void require_logits_and_labels(const InferContext& ctx, const Shape& logi
                     " with ", labels);
 }
 
+// The same of dloss: [batch], of the dtype of the logits.
+inline void require_loss_dtype(const InferContext& ctx, int logits, int dloss) {
+  if (ctx.dtype(dloss) != ctx.dtype(logits))
+    throw ctx.error("dloss and logits must have one dtype, got ", ctx.dtype(dloss), " and ",
+                    ctx.dtype(logits), "; cast one of them");
+}
+
+inline void require_loss_gradient(const InferContext& ctx, const Shape& dloss,
+                                  const Shape& logits) {
+  if (dloss.ndim() != 1 || (dloss[0] != logits[0] && dloss[0] >= 0 && logits[0] >= 0))
+    throw ctx.error("wants dloss [batch] and logits [batch, classes], got ", dloss, " and ",
+                    logits);
+}
+
 // Throws: Error naming row and label, if one is out of range.
 template <class L>
 void check_labels(const KernelContext& ctx, const L* labels, int64_t rows, int64_t classes) {

@@ -13,8 +13,10 @@ constexpr int64_t kLengthMax = 2048, kLengthUnit = 64;
 // Rows from here on are long: blocks that end with a row lose little.
 constexpr int64_t kLongRow = 512;
 // All buffers: cells and gathered blocks have kBlockBytes, or kLengthUnit elements each; rows have
-// half of it.
-constexpr int64_t kSpaceMax = 128 << 10;
+// half of it; a part that is taken has kLengthMax elements.
+constexpr int64_t kSpaceMax = 144 << 10;
+constexpr int64_t kRowsSpaceMax = 64 << 10;
+static_assert(kLengthMax >= KernelContext::kTakeUnitMax);
 
 int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -74,26 +76,28 @@ void repeat(const void* from, int64_t period, char* to, int64_t bytes) {
 
 ElementPass::ElementPass(const Graph& program, int32_t first_step,
                          const std::vector<int32_t>& outputs, const Shape& shape,
-                         const std::vector<Shape>& shapes)
+                         const std::vector<Shape>& shapes, int32_t taken)
     : shape_(shape), size_(shape.size()) {
   if (size_ == 0) return;
-  const std::vector<bool> wanted = needed(program, first_step, outputs, shapes);
+  const std::vector<bool> wanted = needed(program, first_step, outputs, shapes, taken);
   for (const auto& node : program.nodes()) {
     if (!wanted[static_cast<size_t>(node->id)]) continue;
     if (node->id < first_step)
       add_leaf(*node, shapes[static_cast<size_t>(node->id)]);
     else
-      add_step(*node, outputs, shapes);
+      add_step(*node, outputs, shapes, taken);
   }
   place_buffers(assign_cells(program.nodes().size()));
 }
 
 std::vector<bool> ElementPass::needed(const Graph& program, int32_t first_step,
                                       const std::vector<int32_t>& outputs,
-                                      const std::vector<Shape>& shapes) const {
+                                      const std::vector<Shape>& shapes, int32_t taken) const {
   std::vector<bool> wanted(program.nodes().size());
+  if (taken >= 0) wanted[static_cast<size_t>(taken)] = true;
   for (int32_t value : outputs)
-    if (shapes[static_cast<size_t>(value)] == shape_) wanted[static_cast<size_t>(value)] = true;
+    if (value >= 0 && shapes[static_cast<size_t>(value)] == shape_)
+      wanted[static_cast<size_t>(value)] = true;
   for (auto id = static_cast<int32_t>(wanted.size()) - 1; id >= first_step; --id)
     if (wanted[static_cast<size_t>(id)])
       for (const Output& input : program.node(id).inputs)
@@ -110,6 +114,9 @@ void ElementPass::add_leaf(const Node& node, const Shape& shape) {
   } else if (leaf.walk.ndim == 2 && strides[0] == 0) {
     leaf.period = leaf.walk.sizes[1];
     leaf.way = leaf.period < kLongRow ? Leaf::Way::short_rows : Leaf::Way::long_rows;
+  } else if (leaf.walk.ndim == 2 && strides[1] == 0 && leaf.walk.sizes[1] >= kLongRow) {
+    leaf.period = leaf.walk.sizes[1];
+    leaf.way = Leaf::Way::once_a_row;
   } else {
     leaf.way = Leaf::Way::gathered;
   }
@@ -117,7 +124,7 @@ void ElementPass::add_leaf(const Node& node, const Shape& shape) {
 }
 
 void ElementPass::add_step(const Node& node, const std::vector<int32_t>& outputs,
-                           const std::vector<Shape>& shapes) {
+                           const std::vector<Shape>& shapes, int32_t taken) {
   Step step{.node = &node,
             .elements = find_kernel(node, DeviceKind::cpu)->elements,
             .arity = static_cast<int>(node.inputs.size()),
@@ -126,6 +133,10 @@ void ElementPass::add_step(const Node& node, const std::vector<int32_t>& outputs
   const auto output = std::find(outputs.begin(), outputs.end(), node.id);
   if (output != outputs.end() && shapes[static_cast<size_t>(node.id)] == shape_)
     step.output = static_cast<int>(output - outputs.begin());
+  if (node.id == taken) {
+    step.kept = step.output < 0;
+    taken_ = static_cast<int>(steps_.size());
+  }
   steps_.push_back(step);
 }
 
@@ -143,17 +154,17 @@ int32_t ElementPass::assign_cells(size_t values) {
     for (int i = 0; i < step.arity; ++i) {
       auto& from = made_by[static_cast<size_t>(step.inputs[i])];
       if (!from || from->cell < 0 || last[static_cast<size_t>(step.inputs[i])] != &step) continue;
-      if (step.output < 0 && step.cell < 0 && from->element_size == step.element_size)
+      if (!step.has_place() && from->element_size == step.element_size)
         step.cell = from->cell;
       else
         read_last.push_back(from->cell);
       from = nullptr;  // an input may be named twice
     }
-    if (step.output < 0 && step.cell < 0 && !free.empty()) {
+    if (!step.has_place() && !free.empty()) {
       step.cell = free.back();
       free.pop_back();
     }
-    if (step.output < 0 && step.cell < 0) step.cell = cells++;
+    if (!step.has_place()) step.cell = cells++;
     free.insert(free.end(), read_last.begin(), read_last.end());
     made_by[static_cast<size_t>(step.node->id)] = &step;
   }
@@ -164,7 +175,7 @@ void ElementPass::place_buffers(int32_t cells) {
   int64_t width = 1, bytes = 0;  // of a cell's element; of all that one element of a block touches
   for (const Step& step : steps_) {
     width = std::max(width, step.element_size);
-    if (step.output >= 0) bytes += step.element_size;
+    if (step.cell < 0) bytes += step.element_size;
   }
   for (const Leaf& leaf : leaves_) bytes += leaf.element_size;
   bytes += cells * width;
@@ -172,10 +183,15 @@ void ElementPass::place_buffers(int32_t cells) {
   for (Step& step : steps_)
     if (step.cell >= 0) step.buffer = step.cell * rounded(length_ * width);
   int64_t space = cells * rounded(length_ * width);
+  for (Step& step : steps_) {
+    if (!step.kept) continue;
+    step.buffer = space;
+    space += kLengthMax * step.element_size;
+  }
   int64_t rows = 0;
   for (Leaf& leaf : leaves_) {
     const int64_t row = rounded((leaf.period + length_) * leaf.element_size);
-    if (leaf.way == Leaf::Way::short_rows && rows + row > kSpaceMax / 2)
+    if (leaf.way == Leaf::Way::short_rows && rows + row > kRowsSpaceMax)
       leaf.way = Leaf::Way::gathered;  // block by block, for want of room
     leaf.buffer = space;
     if (leaf.way == Leaf::Way::short_rows) {
@@ -192,13 +208,13 @@ void ElementPass::place_buffers(int32_t cells) {
 int64_t ElementPass::next_block(int64_t at, int64_t end) const {
   int64_t next = std::min(end, at + length_);
   for (const Leaf& leaf : leaves_)
-    if (leaf.way == Leaf::Way::long_rows)
+    if (leaf.way == Leaf::Way::long_rows || leaf.way == Leaf::Way::once_a_row)
       next = std::min(next, at + leaf.period - at % leaf.period);
   return next;
 }
 
-void ElementPass::run(const void* const* given, void* const* outputs, int64_t begin,
-                      int64_t n) const {
+void ElementPass::run_parts(const void* const* given, void* const* outputs, int64_t begin,
+                            int64_t n, const Taker* taker) const {
   if (n <= 0 || steps_.empty()) return;
   alignas(64) char space[kSpaceMax];
   const char* at[kElementValuesMax];
@@ -206,16 +222,21 @@ void ElementPass::run(const void* const* given, void* const* outputs, int64_t be
   const auto value = [&](const Leaf& leaf) { return static_cast<const char*>(given[leaf.value]); };
   for (const Leaf& leaf : leaves_) {
     at[leaf.value] = value(leaf);
-    once[leaf.value] = leaf.way == Leaf::Way::once;
+    once[leaf.value] = leaf.way == Leaf::Way::once || leaf.way == Leaf::Way::once_a_row;
     if (leaf.way == Leaf::Way::short_rows)
       repeat(value(leaf), leaf.period * leaf.element_size, space + leaf.buffer,
              (leaf.period + std::min(n, length_)) * leaf.element_size);
   }
   const int64_t end = begin + n;
+  int64_t part = begin, part_end = end;  // what is handed over at once
+  if (taker) part_end = part_of(begin, end, taker->unit);
   for (int64_t from = begin, to; from < end; from = to) {
-    to = next_block(from, end);
+    to = next_block(from, part_end);
     for (const Leaf& leaf : leaves_) {
       if (leaf.way == Leaf::Way::whole) at[leaf.value] = value(leaf) + from * leaf.element_size;
+      if (leaf.way == Leaf::Way::once_a_row)
+        at[leaf.value] =
+            value(leaf) + from / leaf.period * leaf.walk.strides[0][0] * leaf.element_size;
       if (leaf.way == Leaf::Way::long_rows)
         at[leaf.value] = value(leaf) + from % leaf.period * leaf.element_size;
       if (leaf.way == Leaf::Way::short_rows)
@@ -231,14 +252,28 @@ void ElementPass::run(const void* const* given, void* const* outputs, int64_t be
         run.inputs[i] = at[step.inputs[i]];
         run.once[i] = once[step.inputs[i]];
       }
-      char* const out = step.output >= 0
-                            ? static_cast<char*>(outputs[step.output]) + from * step.element_size
-                            : space + step.buffer;
+      char* out = space + step.buffer;
+      if (step.output >= 0)
+        out = static_cast<char*>(outputs[step.output]) + from * step.element_size;
+      else if (step.kept)
+        out += (from - part) * step.element_size;
       run.output = out;
       at[step.node->id] = out;
       step.elements(run);
     }
+    if (!taker || to < part_end) continue;
+    const Step& taken = steps_[static_cast<size_t>(taken_)];
+    taker->part(taker->context, at[taken.node->id] - (from - part) * taken.element_size, part,
+                part_end - part);
+    part = part_end;
+    part_end = part_of(part, end, taker->unit);
   }
+}
+
+// Where a part that begins at element `at` ends: whole units, and no more than a block if that has
+// room for one.
+int64_t ElementPass::part_of(int64_t at, int64_t end, int64_t unit) const {
+  return std::min(end, at + std::max(unit, length_ / unit * unit));
 }
 
 }  // namespace troupe

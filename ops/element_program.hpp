@@ -22,16 +22,31 @@ class ElementPass {
   // Computes those of `outputs` whose shape is `shape`, and what they need of the others. The steps
   // are the nodes from `first_step` on; values of earlier nodes are given. `shapes`: by value.
   // Requires: steps are nodes with a kernel that has `elements`; no more than kElementValuesMax
-  // nodes; what an output needs broadcasts to its shape.
+  // nodes; what an output needs broadcasts to its shape. An output of -1 is no value of a step.
+  // `taken`: a step's value of that shape, for run_taken(); -1: none.
   ElementPass(const Graph& program, int32_t first_step, const std::vector<int32_t>& outputs,
-              const Shape& shape, const std::vector<Shape>& shapes);
+              const Shape& shape, const std::vector<Shape>& shapes, int32_t taken = -1);
 
   int64_t size() const { return size_; }  // elements of an output
 
   // Elements [begin, begin + n) of the outputs. `given`: by value, those before the first step;
   // `outputs`: in the constructor's order. An output may have the memory of a given value of its
   // size and dtype that no later step reads.
-  void run(const void* const* given, void* const* outputs, int64_t begin, int64_t n) const;
+  void run(const void* const* given, void* const* outputs, int64_t begin, int64_t n) const {
+    run_parts(given, outputs, begin, n, nullptr);
+  }
+
+  // Who takes a value as it is computed (KernelContext::take).
+  struct Taker {
+    int64_t unit = 1;
+    void (*part)(const void* context, const void* x, int64_t at, int64_t count) = nullptr;
+    const void* context = nullptr;
+  };
+  // The same, and the elements of `taken` are handed over in their order.
+  void run_taken(const void* const* given, void* const* outputs, int64_t begin, int64_t n,
+                 const Taker& taker) const {
+    run_parts(given, outputs, begin, n, &taker);
+  }
 
  private:
   // A given value, and how a block of it is found.
@@ -39,6 +54,7 @@ class ElementPass {
     enum class Way : uint8_t {
       whole,       // it has `shape`
       once,        // one element
+      once_a_row,  // the same in each row; blocks end where it does
       long_rows,   // repeated as a whole; blocks end where it does
       short_rows,  // the same, repeated in a buffer before the first block
       gathered,    // any other broadcast, written to a buffer for each block
@@ -57,25 +73,32 @@ class ElementPass {
     int32_t inputs[ElementRun::kInputsMax] = {};
     int64_t element_size = 0;
     int output = -1;     // its place among the outputs, or
+    bool kept = false;   // in a buffer for one part that is taken, or
     int32_t cell = -1;   // which of the buffers for one block
     int64_t buffer = 0;  // offset in bytes
+
+    bool has_place() const { return output >= 0 || kept || cell >= 0; }
   };
 
   std::vector<bool> needed(const Graph& program, int32_t first_step,
-                           const std::vector<int32_t>& outputs,
-                           const std::vector<Shape>& shapes) const;
+                           const std::vector<int32_t>& outputs, const std::vector<Shape>& shapes,
+                           int32_t taken) const;
   void add_leaf(const Node& node, const Shape& shape);
   void add_step(const Node& node, const std::vector<int32_t>& outputs,
-                const std::vector<Shape>& shapes);
+                const std::vector<Shape>& shapes, int32_t taken);
   int32_t assign_cells(size_t values);  // how many there are
   void place_buffers(int32_t cells);
   int64_t next_block(int64_t at, int64_t end) const;
+  int64_t part_of(int64_t at, int64_t end, int64_t unit) const;
+  void run_parts(const void* const* given, void* const* outputs, int64_t begin, int64_t n,
+                 const Taker* taker) const;
 
   Shape shape_;
   int64_t size_ = 0;
   int64_t length_ = 0;  // elements of a block, at most
   std::vector<Leaf> leaves_;
   std::vector<Step> steps_;
+  int taken_ = -1;  // among the steps
 };
 
 }  // namespace troupe

@@ -48,7 +48,7 @@ void run_extreme(KernelContext& ctx) {
 
 template <class F, class... Ts>
 std::vector<Kernel> extreme_kernels() {
-  return {{DeviceKind::cpu, dtype_of<Ts>, run_extreme<F, Ts>}...};
+  return {reduce_kernel(dtype_of<Ts>, run_extreme<F, Ts>)...};
 }
 
 // ---- its index, along one axis ----

@@ -33,10 +33,25 @@ std::vector<Shape> infer_reduced(const InferContext& ctx) {
   return {reduced_shape(x, reduced_axes(ctx, x.ndim()), ctx.attr<bool>("keep_dims"))};
 }
 
+namespace {
+
+// The input in memory, though it could be taken.
+void take_whole(KernelContext& ctx, Tensor& to) {
+  const int64_t size = size_of(to.dtype());
+  char* const bytes = static_cast<char*>(to.mutable_raw());
+  in_parts(ctx, to.size(), [&](int64_t begin, int64_t n) {
+    ctx.take<char>(begin, n, 1, [=](const char* x, int64_t at, int64_t count) {
+      std::memcpy(bytes + at * size, x, static_cast<size_t>(count * size));
+    });
+  });
+}
+
+}  // namespace
+
 ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes) {
   const Shape shape = x.shape();
   ReduceView view;
-  view.x = x.raw();
+  if (ctx.input_is_whole()) view.x = x.raw();
   if (shape.size() == 0) {  // sizes beside a 0 may be too large to multiply
     view.outer = reduced_shape(shape, axes, false).size();
     view.reduced = 0;
@@ -63,11 +78,18 @@ ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes) {
       walked[static_cast<size_t>(to)] = strides[static_cast<size_t>(d)];
       order.set(to++, shape[d]);
     }
+  view.outer *= std::exchange(view.inner, 1);
   view.copy = ctx.scratch(x.dtype(), order);
-  copy_strided(ctx, size_of(x.dtype()), order, x.raw(), walked, view.copy.mutable_raw(),
+  Tensor whole = x;
+  if (!ctx.input_is_whole()) {  // nothing can fail any more when elements are taken
+    ctx.output();
+    view.sums = ctx.scratch(x.dtype(), {view.outer, ceil_div(view.reduced, kReducedPerJob)});
+    whole = ctx.scratch(x.dtype(), shape);
+    take_whole(ctx, whole);
+  }
+  copy_strided(ctx, size_of(x.dtype()), order, whole.raw(), walked, view.copy.mutable_raw(),
                dense_strides(order));
   view.x = view.copy.raw();
-  view.outer *= std::exchange(view.inner, 1);
   return view;
 }
 

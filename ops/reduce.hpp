@@ -9,6 +9,11 @@
 
 namespace troupe {
 
+// Of an op whose kernel reads its input by reduce_view() and reduce_elements() alone.
+inline Kernel reduce_kernel(DType dtype, void (*run)(KernelContext&)) {
+  return {.dtype = dtype, .run = run, .takes = true};
+}
+
 // ---- shapes ----
 
 // x without the axes in the set, or with size 1 there.
@@ -28,8 +33,9 @@ std::vector<Shape> infer_reduced(const InferContext& ctx);
 // reduced].
 struct ReduceView {
   int64_t outer = 1, reduced = 1, inner = 1;
-  const void* x = nullptr;
-  Tensor copy;  // holds the elements of x if they were copied
+  const void* x = nullptr;  // null: taken part by part, in this order
+  Tensor copy;              // holds the elements of x if they were copied
+  Tensor sums;              // [outer, parts] of their reduction, if that is asked for early
 };
 ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes);
 
@@ -115,6 +121,19 @@ struct ColumnsLoop {
   }
 };
 
+// y[j] = R::apply(y[j], element j of a row), for one row of [rows, columns] after the other.
+template <class R>
+struct MoreRowsLoop {
+  template <class T>
+  static void run(const T* x, int64_t rows, int64_t columns, T* y) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const T* row = x + r * columns;
+      TROUPE_INDEPENDENT
+      for (int64_t j = 0; j < columns; ++j) y[j] = R::apply(y[j], row[j]);
+    }
+  }
+};
+
 // ---- subtrees that one job reduces ----
 
 // 1 <= n <= kReducedPerJob elements, one after the other.
@@ -160,7 +179,8 @@ void in_row_groups(const KernelContext& ctx, int64_t rows, int64_t width, const 
 
 // y [outer] of x [outer, reduced].
 template <class R, class T>
-void reduce_rows(KernelContext& ctx, const T* x, int64_t outer, int64_t reduced, T* y) {
+void reduce_rows(KernelContext& ctx, const T* x, const ReduceView& view, T* y) {
+  const int64_t outer = view.outer, reduced = view.reduced;
   if (reduced <= kRunMax)
     return in_row_groups(ctx, outer, reduced, [=](int64_t first, int64_t count) {
       in_isa<ShortRunsLoop<R>>(x + first * reduced, count, reduced, y + first);
@@ -171,7 +191,7 @@ void reduce_rows(KernelContext& ctx, const T* x, int64_t outer, int64_t reduced,
         y[o] = reduce_run<R>(x + o * reduced, reduced);
     });
   const int64_t parts = ceil_div(reduced, kReducedPerJob);
-  Tensor scratch = ctx.scratch(dtype_of<T>, Shape{outer, parts});
+  Tensor scratch = view.sums.defined() ? view.sums : ctx.scratch(dtype_of<T>, Shape{outer, parts});
   T* sums = scratch.mutable_data<T>();
   ctx.parallel(outer * parts, [=](int64_t job) {
     const int64_t begin = job % parts * kReducedPerJob;
@@ -214,13 +234,154 @@ void reduce_middle(KernelContext& ctx, const T* x, const ReduceView& view, T* y)
   }
 }
 
+// ---- the same of what is taken: other jobs, the same tree ----
+
+// Elements [begin, begin + n) of the input, 1 <= n <= kReducedPerJob.
+template <class R, class T>
+T reduce_taken_run(const KernelContext& ctx, int64_t begin, int64_t n) {
+  T leaves[kReducedPerJob / kRunMax];
+  ctx.take<T>(begin, n, kRunMax, [&](const T* x, int64_t at, int64_t count) {
+    in_isa<LeavesLoop<R>>(x, count, leaves + (at - begin) / kRunMax);
+  });
+  join_parts<R>(leaves, (n + kRunMax - 1) / kRunMax, 1);
+  return leaves[0];
+}
+
+template <class R, class T>
+void reduce_taken_rows(KernelContext& ctx, int64_t outer, int64_t reduced, T* y) {
+  if (reduced <= kRunMax)
+    return in_row_groups(ctx, outer, reduced, [&, y](int64_t first, int64_t rows) {
+      ctx.take<T>(first * reduced, rows * reduced, reduced,
+                  [=](const T* x, int64_t at, int64_t count) {
+                    in_isa<ShortRunsLoop<R>>(x, count / reduced, reduced, y + at / reduced);
+                  });
+    });
+  if (reduced <= kReducedPerJob)
+    return in_row_groups(ctx, outer, reduced, [&, y](int64_t first, int64_t rows) {
+      for (int64_t o = first; o < first + rows; ++o)
+        y[o] = reduce_taken_run<R, T>(ctx, o * reduced, reduced);
+    });
+  const int64_t parts = ceil_div(reduced, kReducedPerJob);
+  Tensor scratch = ctx.scratch(dtype_of<T>, Shape{outer, parts});
+  T* sums = scratch.mutable_data<T>();
+  ctx.parallel(outer * parts, [&, sums](int64_t job) {
+    const int64_t begin = job % parts * kReducedPerJob;
+    sums[job] = reduce_taken_run<R, T>(ctx, job / parts * reduced + begin,
+                                       std::min(kReducedPerJob, reduced - begin));
+  });
+  for (int64_t o = 0; o < outer; ++o, sums += parts) {
+    join_parts<R>(sums, parts, 1);
+    y[o] = *sums;
+  }
+}
+
+constexpr int64_t kTakenColumnsMax = 2048;  // reduced together where they are made: long runs
+
+// The tree over rows of `width` columns that come one after the other: subtrees of 1, 2, 4 ...
+// leaves of kRowsMax rows wait for their neighbours. For as many rows as rows_per_job(width).
+template <class R, class T>
+class RowTree {
+ public:
+  explicit RowTree(int64_t width) : width_(width) {}
+
+  // Elements of the rows, in their order; a part begins where the one before has ended.
+  void add(const T* x, int64_t n) {
+    while (n > 0) {
+      T* const leaf = rows_ + depth_ * width_;
+      int64_t count = std::min(n, width_ - column_);
+      if (column_ == 0 && leaf_rows_ > 0 && n >= width_) {  // whole rows at once
+        count = std::min(n / width_, kRowsMax - leaf_rows_) * width_;
+        in_isa<MoreRowsLoop<R>>(x, count / width_, width_, leaf);
+      } else if (leaf_rows_ == 0) {
+        std::copy_n(x, count, leaf + column_);
+      } else {
+        in_isa<MoreRowsLoop<R>>(x, int64_t{1}, count, leaf + column_);
+      }
+      x += count;
+      n -= count;
+      column_ += count;
+      leaf_rows_ += column_ / width_;
+      column_ %= width_;
+      if (leaf_rows_ == kRowsMax) end_leaf();
+    }
+  }
+
+  // Requires: at least one row has come, and each as a whole.
+  void finish(T* y) {
+    if (leaf_rows_ > 0) ++depth_;
+    while (depth_ > 1) join_last();
+    std::copy_n(rows_, width_, y);
+  }
+
+ private:
+  void end_leaf() {
+    leaf_rows_ = 0;
+    ++depth_;
+    for (int64_t n = ++leaves_; n % 2 == 0; n /= 2) join_last();
+  }
+  void join_last() {
+    --depth_;
+    T* const a = rows_ + (depth_ - 1) * width_;
+    in_isa<MoreRowsLoop<R>>(a + width_, int64_t{1}, width_, a);
+  }
+
+  const int64_t width_;
+  int64_t column_ = 0, leaf_rows_ = 0, leaves_ = 0;
+  int64_t depth_ = 0;  // subtrees that wait; behind them the leaf that grows
+  // Of 16 * 2^k rows at most k + 1 are here; k >= 1, and half as many rows have less than
+  // kReducedPerJob elements.
+  static constexpr int64_t kSpace = 3 * kTakenColumnsMax;
+  T rows_[kSpace];
+};
+
+template <class R, class T>
+void reduce_taken_middle(KernelContext& ctx, const ReduceView& view, T* y) {
+  const int64_t reduced = view.reduced, inner = view.inner;
+  const int64_t width = std::min(kTakenColumnsMax, inner), blocks = ceil_div(inner, width);
+  const int64_t rows = rows_per_job(width), parts = ceil_div(reduced, rows);
+  // Part `part` of all outer ones, columns from j on.
+  const auto reduce = [&](int64_t part, int64_t j, T* to) {
+    const int64_t o = part / parts, begin = part % parts * rows;
+    const int64_t count = std::min(rows, reduced - begin), columns = std::min(width, inner - j);
+    RowTree<R, T> tree(columns);
+    const auto add = [&](const T* x, int64_t, int64_t n) { tree.add(x, n); };
+    const int64_t first = (o * reduced + begin) * inner + j;
+    if (columns == inner)
+      ctx.take<T>(first, count * inner, inner <= KernelContext::kTakeUnitMax ? inner : 1, add);
+    else
+      for (int64_t r = 0; r < count; ++r) ctx.take<T>(first + r * inner, columns, 1, add);
+    tree.finish(to);
+  };
+  if (parts == 1)
+    return in_row_groups(ctx, view.outer * blocks, reduced * width,
+                         [&, y](int64_t begin, int64_t n) {
+                           for (int64_t i = begin; i < begin + n; ++i) {
+                             const int64_t o = i / blocks, j = i % blocks * width;
+                             reduce(o, j, y + o * inner + j);
+                           }
+                         });
+  Tensor scratch = ctx.scratch(dtype_of<T>, Shape{view.outer, parts, inner});
+  T* sums = scratch.mutable_data<T>();
+  ctx.parallel(view.outer * parts * blocks, [&, sums](int64_t job) {
+    const int64_t part = job / blocks, j = job % blocks * width;
+    reduce(part, j, sums + part * inner + j);
+  });
+  for (int64_t o = 0; o < view.outer; ++o, sums += parts * inner) {
+    join_parts<R>(sums, parts, inner);
+    std::copy_n(sums, inner, y + o * inner);
+  }
+}
+
 // y: [outer, inner]. Requires: view.reduced >= 1. Ask for the output before.
 template <class R, class T>
 void reduce_elements(KernelContext& ctx, const ReduceView& view, T* y) {
   const T* x = static_cast<const T*>(view.x);
+  if (view.outer == 0 || view.inner == 0) return;
+  if (!x && view.inner == 1) return reduce_taken_rows<R>(ctx, view.outer, view.reduced, y);
+  if (!x) return reduce_taken_middle<R>(ctx, view, y);
   if (view.inner == 1)
-    reduce_rows<R>(ctx, x, view.outer, view.reduced, y);
-  else if (view.outer > 0 && view.inner > 0)
+    reduce_rows<R>(ctx, x, view, y);
+  else
     reduce_middle<R>(ctx, x, view, y);
 }
 

@@ -21,7 +21,7 @@ Op reduce_all_op() {
           .attrs = reduce_attrs(),
           .infer_shapes = infer_reduced,
           .no_gradient = "its values are bool",
-          .kernels = {{DeviceKind::cpu, DType::boolean, cpu}}};
+          .kernels = {reduce_kernel(DType::boolean, cpu)}};
 }
 
 Output reduce_all(Output x, ReduceOptions options, Origin at) {

@@ -1,6 +1,7 @@
 // ReduceGradient: dx = dy spread over what a reduction took together; divided by its number of
 // elements if `mean`.
-//   dy: x_like reduced over the axes   x_like: only its shape is used   dx: the shape of x_like.
+//   dy: x_like reduced over the axes   x_like: of any dtype, only its shape is used   dx: the shape
+//   of x_like.
 #include "ops/reduce.hpp"
 
 namespace troupe {
@@ -11,6 +12,8 @@ void check_reduced(const Context& ctx, const Shape& dy, const Shape& x, uint32_t
   const Shape wanted = reduced_shape(x, axes, ctx.template attr<bool>("keep_dims"));
   if (!may_equal(dy, wanted)) throw ctx.error("wants dy of shape ", wanted, ", got ", dy);
 }
+
+std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.dtype(0)}; }
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
@@ -61,13 +64,15 @@ Op reduce_gradient_op() {
           .inputs = {"dy", "x_like"},
           .outputs = {"dx"},
           .attrs = attrs,
+          .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
                       {DeviceKind::cpu, DType::f64, cpu<double>},
                       {DeviceKind::cpu, DType::i32, cpu<int32_t>},
                       {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>}}};
+                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>}},
+          .shape_only = 1u << 1};
 }
 
 Output reduce_gradient(Output dy, Output x_like, ReduceOptions options, bool mean, Origin at) {

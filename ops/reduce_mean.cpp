@@ -27,14 +27,14 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op reduce_mean_op() {
-  return {.name = "ReduceMean",
-          .inputs = {"x"},
-          .outputs = {"y"},
-          .attrs = reduce_attrs(),
-          .infer_shapes = infer_reduced,
-          .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+  return {
+      .name = "ReduceMean",
+      .inputs = {"x"},
+      .outputs = {"y"},
+      .attrs = reduce_attrs(),
+      .infer_shapes = infer_reduced,
+      .gradient = gradient,
+      .kernels = {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>)}};
 }
 
 Output reduce_mean(Output x, ReduceOptions options, Origin at) {

@@ -27,10 +27,9 @@ Op reduce_sum_op() {
           .attrs = reduce_attrs(),
           .infer_shapes = infer_reduced,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}}};
+          .kernels = {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>),
+                      reduce_kernel(DType::i32, cpu<int32_t>),
+                      reduce_kernel(DType::i64, cpu<int64_t>)}};
 }
 
 Output reduce_sum(Output x, ReduceOptions options, Origin at) {

@@ -10,9 +10,7 @@ namespace {
 
 std::vector<DType> infer_dtypes(const InferContext& ctx) {
   require_label_dtype(ctx, 2);
-  if (ctx.dtype(0) != ctx.dtype(1))
-    throw ctx.error("dloss and logits must have one dtype, got ", ctx.dtype(0), " and ",
-                    ctx.dtype(1), "; cast one of them");
+  require_loss_dtype(ctx, /*logits=*/1, /*dloss=*/0);
   return {ctx.dtype(0)};
 }
 
@@ -20,9 +18,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   const Shape &dloss = ctx.input(0), &logits = ctx.input(1);
   require_logits_and_labels(ctx, logits, ctx.input(2));
-  if (dloss.ndim() != 1 || (dloss[0] != logits[0] && dloss[0] >= 0 && logits[0] >= 0))
-    throw ctx.error("wants dloss [batch] and logits [batch, classes], got ", dloss, " and ",
-                    logits);
+  require_loss_gradient(ctx, dloss, logits);
   return {logits};
 }
 
@@ -80,7 +76,9 @@ Op softmax_cross_entropy_gradient_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .join = Op::Join{
+              .with = "SoftmaxCrossEntropy", .like = 1, .into = "SoftmaxCrossEntropyAndGradient"}};
 }
 
 Output softmax_cross_entropy_gradient(Output dloss, Output logits, Output labels, Origin at) {

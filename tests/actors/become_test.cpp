@@ -53,113 +53,158 @@ const Kernel kWithState = {.device = DeviceKind::cpu,
                              return std::make_unique<Factor>();
                            }};
 
-// Sessions here run without passes: a node that has become part of another one is not there to be
-// replaced.
+// With passes f and the sum behind it are one node.
+constexpr bool kPasses[] = {false, true};
 
 }  // namespace
 
 TEST_CASE("the step after a replacement fires the new kernel, and the one after the next, that") {
-  Program p;
-  Session session = Session::local(p.graph, {.threads = 2, .passes = false});
-  const Callable step = session.prepare({p.y}, {p.x});
-  step({kTwoThree});
-  CHECK(session.become(p.name(), "Square") == 1);
-  CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
-  CHECK(session.become(p.name(), {.dtype = DType::f32, .run = tenfold}) == 1);
-  CHECK(same_bits(step({kTwoThree})[0], ones_plus(20, 30)));
-  CHECK(session.become(p.name(), kWithState) == 1);
-  CHECK(same_bits(step({kTwoThree})[0], ones_plus(14, 21)));
-  CHECK(session.become(p.name(), "Square") == 1);
-  CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
+  for (const bool passes : kPasses) {
+    Program p;
+    Session session = Session::local(p.graph, {.threads = 2, .passes = passes});
+    const Callable step = session.prepare({p.y}, {p.x});
+    step({kTwoThree});
+    CHECK(session.become(p.name(), "Square") == 1);
+    CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
+    CHECK(session.become(p.name(), {.dtype = DType::f32, .run = tenfold}) == 1);
+    CHECK(same_bits(step({kTwoThree})[0], ones_plus(20, 30)));
+    CHECK(session.become(p.name(), kWithState) == 1);
+    CHECK(same_bits(step({kTwoThree})[0], ones_plus(14, 21)));
+    CHECK(session.become(p.name(), "Square") == 1);
+    CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
+  }
 }
 
 TEST_CASE("a call that is prepared after a replacement fires the new kernel, too") {
+  for (const bool passes : kPasses) {
+    Program p;
+    Session session = Session::local(p.graph, {.threads = 1, .passes = passes});
+    CHECK(session.become(p.name(), "Square") == 0);
+    CHECK(same_bits(session.run({p.y}, {{p.x, kTwoThree}})[0], ones_plus(4, 9)));
+    CHECK(session.become(p.name(), "Abs") == 1);
+    CHECK(same_bits(session.run({p.f}, {{p.x, kTwoThree}})[0], kTwoThree));
+    CHECK(session.become(p.name(), "Square") == 2);
+  }
+}
+
+TEST_CASE("several nodes that have become one are replaced one by one, and may become themselves") {
   Program p;
-  Session session = Session::local(p.graph, {.threads = 1, .passes = false});
-  CHECK(session.become(p.name(), "Square") == 0);
-  CHECK(same_bits(session.run({p.y}, {{p.x, kTwoThree}})[0], ones_plus(4, 9)));
-  CHECK(session.become(p.name(), "Abs") == 1);
-  CHECK(same_bits(session.run({p.f}, {{p.x, kTwoThree}})[0], kTwoThree));
-  CHECK(session.become(p.name(), "Square") == 2);
+  Session session = Session::local(p.graph, {.threads = 1});
+  const Callable step = session.prepare({p.y}, {p.x});
+  const Tensor first = step({kTwoThree})[0];
+  CHECK(session.become(p.y.name(), "Subtract") == 1);
+  CHECK(session.become(p.name(), "Square") == 1);
+  CHECK(same_bits(step({kTwoThree})[0], ones_plus(2, 7)));
+  CHECK(session.become(p.y.name(), "Add") == 1);
+  CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
+  CHECK(session.become(p.name(), "Exp") == 1);
+  CHECK(same_bits(step({kTwoThree})[0], first));
+}
+
+TEST_CASE("a product and a reduction that have become part of others are replaced in there") {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {2, 3}, "x");
+  const Output w = placeholder(g, DType::f32, {3, 2}, "w");
+  const Output p = matmul(x, w), y = relu(p), s = reduce_sum(square(x));
+  Session session = Session::local(g, {.threads = 1});
+  const Callable step = session.prepare({y, s}, {x, w});
+  const Tensor a = Tensor::of<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor b = Tensor::of<float>({1, 0, 0, 1, -1, 1}, {3, 2});
+  CHECK(same_bits(step({a, b})[0], Tensor::of<float>({0, 5, 0, 11}, {2, 2})));
+  CHECK(session.become(s.name(), "ReduceMax") == 1);
+  CHECK(same_bits(step({a, b})[1], Tensor::scalar(36.0F)));
+  const Kernel sevens = {.dtype = DType::f32, .run = [](KernelContext& ctx) {
+                           std::fill_n(ctx.output().mutable_data<float>(), 4, 7.0F);
+                         }};
+  CHECK(session.become(p.name(), sevens) == 1);
+  CHECK(same_bits(step({a, b})[0], Tensor::of<float>({7, 7, 7, 7}, {2, 2})));
+  CHECK(same_bits(step({a, b})[1], Tensor::scalar(36.0F)));
 }
 
 TEST_CASE("no step is lost while kernels are replaced under steps of two threads") {
-  Program p;
-  Session session = Session::local(p.graph, {.threads = 2, .passes = false});
-  const Callable step = session.prepare({p.y}, {p.x});
-  session.become(p.name(), "Square");
-  constexpr int kSteps = 2'000, kSwaps = 400;
-  std::atomic<int> done{0}, other{0};
-  std::vector<std::thread> running;
-  for (int t = 0; t < 2; ++t)
-    running.emplace_back([&] {
-      for (int i = 0; i < kSteps || done.load() < 2 * kSteps; ++i) {
-        const Tensor got = step({kTwoThree})[0];
-        if (!same_bits(got, ones_plus(4, 9)) && !same_bits(got, ones_plus(20, 30)) &&
-            !same_bits(got, ones_plus(14, 21)))
-          ++other;
-        ++done;
-      }
-    });
-  for (int i = 0; i < kSwaps; ++i) {
-    session.become(p.name(), {.dtype = DType::f32, .run = tenfold});
-    session.become(p.name(), kWithState);
+  for (const bool passes : kPasses) {
+    Program p;
+    Session session = Session::local(p.graph, {.threads = 2, .passes = passes});
+    const Callable step = session.prepare({p.y}, {p.x});
     session.become(p.name(), "Square");
+    constexpr int kSteps = 2'000, kSwaps = 400;
+    std::atomic<int> done{0}, other{0};
+    std::vector<std::thread> running;
+    for (int t = 0; t < 2; ++t)
+      running.emplace_back([&] {
+        for (int i = 0; i < kSteps || done.load() < 2 * kSteps; ++i) {
+          const Tensor got = step({kTwoThree})[0];
+          if (!same_bits(got, ones_plus(4, 9)) && !same_bits(got, ones_plus(20, 30)) &&
+              !same_bits(got, ones_plus(14, 21)))
+            ++other;
+          ++done;
+        }
+      });
+    for (int i = 0; i < kSwaps; ++i) {
+      session.become(p.name(), {.dtype = DType::f32, .run = tenfold});
+      session.become(p.name(), kWithState);
+      session.become(p.name(), "Square");
+    }
+    for (std::thread& thread : running) thread.join();
+    CHECK(other == 0);
+    CHECK(done >= 2 * kSteps);
+    CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
   }
-  for (std::thread& thread : running) thread.join();
-  CHECK(other == 0);
-  CHECK(done >= 2 * kSteps);
-  CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
 }
 
 TEST_CASE("what does not fit a node is refused, and the node stays as it was") {
-  Program p;
-  Session session = Session::local(p.graph, {.threads = 1, .passes = false});
-  const Callable step = session.prepare({p.y}, {p.x});
-  const auto refused = [&](const std::string& node, const std::string& op) {
-    const Refusal refusal = refusal_of([&] { session.become(node, op); });
-    CHECK(refusal.code == Errc::invalid_argument);
-    return refusal.text;
-  };
-  has(refused("f/Exq", "Square"), "did you mean f/Exp");
-  has(refused(p.name(), "Squore"), "did you mean Square");
-  has(refused(p.name(), "Add"), "2 inputs and 1 outputs instead of 1 and 1");
-  has(refused(p.name(), "Cast"), "other attributes");
-  has(refused(p.name(), "IsFinite"), "bool[2] instead of f32[2]");
-  const Refusal two = refusal_of([&] { session.become(p.name(), Kernel{}); });
-  has(two.text, "either `run` or `start`");
-  const Refusal dtype =
-      refusal_of([&] { session.become(p.name(), {.dtype = DType::f64, .run = tenfold}); });
-  has(dtype.text, "has no kernel for f32");
-  const Refusal later = refusal_of([&] {
-    session.become(
-        p.name(), {.start = [](std::shared_ptr<AsyncContext> ctx) { ctx->done({ctx->input(0)}); }});
-  });
-  has(later.text, "finishes at once, and the other later");
-  const Tensor got = step({kTwoThree})[0];
-  CHECK(got.data<float>()[0] == doctest::Approx(8.389));
+  for (const bool passes : kPasses) {
+    Program p;
+    Session session = Session::local(p.graph, {.threads = 1, .passes = passes});
+    const Callable step = session.prepare({p.y}, {p.x});
+    const auto refused = [&](const std::string& node, const std::string& op) {
+      const Refusal refusal = refusal_of([&] { session.become(node, op); });
+      CHECK(refusal.code == Errc::invalid_argument);
+      return refusal.text;
+    };
+    has(refused("f/Exq", "Square"), "did you mean f/Exp");
+    has(refused(p.name(), "Squore"), "did you mean Square");
+    has(refused(p.name(), "Add"), "2 inputs and 1 outputs instead of 1 and 1");
+    has(refused(p.name(), "Cast"), "other attributes");
+    has(refused(p.name(), "IsFinite"), "bool[2] instead of f32[2]");
+    const Refusal two = refusal_of([&] { session.become(p.name(), Kernel{}); });
+    has(two.text, "either `run` or `start`");
+    const Refusal dtype =
+        refusal_of([&] { session.become(p.name(), {.dtype = DType::f64, .run = tenfold}); });
+    has(dtype.text, "has no kernel for f32");
+    const Refusal later = refusal_of([&] {
+      session.become(p.name(), {.start = [](std::shared_ptr<AsyncContext> ctx) {
+                       ctx->done({ctx->input(0)});
+                     }});
+    });
+    has(later.text, "finishes at once, and the other later");
+    const Tensor got = step({kTwoThree})[0];
+    CHECK(got.data<float>()[0] == doctest::Approx(8.389));
+  }
 }
 
 TEST_CASE("a node of another process is replaced by an op's name, also when that process is new") {
-  LocalCluster cluster({"/job:worker/task:0"});
-  Program p("/job:worker/task:0");
-  ConnectOptions options;
-  options.process.passes = false;
-  Session session = cluster.connect(p.graph, {}, options);
-  const Callable step = session.prepare({p.y}, {p.x});
-  step({kTwoThree});
-  CHECK(session.become(p.name(), "Square") == 1);
-  CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
-  const Refusal function =
-      refusal_of([&] { session.become(p.name(), {.dtype = DType::f32, .run = tenfold}); });
-  CHECK(function.code == Errc::invalid_argument);
-  has(function.text, "runs in /job:worker/task:0, and a function does not travel");
-  cluster.process(0).stop();
-  cluster.restart(0);
-  Refusal lost;  // steps that meet the loss end with it; the call is installed anew by and by
-  do lost = refusal_of([&] { CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9))); });
-  while (lost.code == Errc::peer_lost || lost.code == Errc::cancelled);
-  CHECK(lost.code == Errc::ok);
+  for (const bool passes : kPasses) {
+    LocalCluster cluster({"/job:worker/task:0"});
+    Program p("/job:worker/task:0");
+    ConnectOptions options;
+    options.process.passes = passes;
+    Session session = cluster.connect(p.graph, {}, options);
+    const Callable step = session.prepare({p.y}, {p.x});
+    step({kTwoThree});
+    CHECK(session.become(p.name(), "Square") == 1);
+    CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
+    const Refusal function =
+        refusal_of([&] { session.become(p.name(), {.dtype = DType::f32, .run = tenfold}); });
+    CHECK(function.code == Errc::invalid_argument);
+    has(function.text, "runs in /job:worker/task:0, and a function does not travel");
+    cluster.process(0).stop();
+    cluster.restart(0);
+    Refusal lost;  // steps that meet the loss end with it; the call is installed anew by and by
+    do lost = refusal_of([&] { CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9))); });
+    while (lost.code == Errc::peer_lost || lost.code == Errc::cancelled);
+    CHECK(lost.code == Errc::ok);
+  }
 }
 
 }  // namespace troupe

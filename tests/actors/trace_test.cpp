@@ -3,6 +3,8 @@
 
 #include "tests/support/stage_graphs.hpp"
 #include "training/json.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/session.hpp"
 
 namespace troupe {
 namespace {
@@ -41,6 +43,31 @@ TEST_CASE("a traced step leaves a bar for each kernel, for what it waited for, s
   CHECK(names(trace, "send").size() == 2);
   CHECK(names(trace, "receive").size() == 2);
   CHECK(contains(trace, "\"run\":77"));
+}
+
+TEST_CASE("a node that does the work of several says whose, and counts what they compute") {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {4, 3}, "x");
+  const Output w = placeholder(g, DType::f32, {3, 5}, "w");
+  const Output p = matmul(x, w), y = relu(p), s = reduce_sum(square(x));
+  Session session = Session::local(g, {.threads = 1});
+  const Callable step = session.prepare({y, s}, {x, w});
+  session.start_trace();
+  step({Tensor::zeros(DType::f32, {4, 3}), Tensor::zeros(DType::f32, {3, 5})});
+  const Json trace = parse_json(session.stop_trace(), "trace");
+  int found = 0;
+  for (const Json& e : trace.find("traceEvents")->items) {
+    const Json* c = e.find("cat");
+    if (!c || c->text != "kernel") continue;
+    const Json* args = e.find("args");
+    const bool product = e.find("name")->text == y.name();
+    CHECK(args->find("members")->text ==
+          (product ? p.name() + ", " + y.name() : "Square, " + s.name()));
+    if (product) CHECK(args->find("flops")->text == "120");
+    CHECK((args->find("flops") != nullptr) == product);
+    ++found;
+  }
+  CHECK(found == 2);
 }
 
 TEST_CASE("a trace is valid JSON whatever nodes are called, with nanoseconds from its origin on") {

@@ -67,16 +67,16 @@ TEST_CASE("what others read of a group are outputs of its node, behind that of t
               kX + "a = Exp(x)\n"
                    "b = Negate(a)\n"
                    "c = Square(b)\n"
-                   "s = ReduceSum(a) axes={} keep_dims=false\n"
-                   "t = ReduceSum(c) axes={} keep_dims=false\n",
+                   "s = Reverse(a) axes={0}\n"
+                   "t = Reverse(c) axes={0}\n",
               {"s", "t"}) == kX +
                                  fused("c = Fused(x)", "{3, 1}",
                                        in(0, "f32 shape=[2, 3]") + "a = Exp(in.0)\n"
                                                                    "b = Negate(a)\n"
                                                                    "c = Square(b)\n") +
                                  "\n"
-                                 "s = ReduceSum(c:1) axes={} keep_dims=false\n"
-                                 "t = ReduceSum(c) axes={} keep_dims=false\n");
+                                 "s = Reverse(c:1) axes={0}\n"
+                                 "t = Reverse(c) axes={0}\n");
 }
 
 TEST_CASE("branches that meet are one group") {
@@ -89,8 +89,8 @@ TEST_CASE("branches that meet are one group") {
 }
 
 TEST_CASE("a group ends where another node reads it, so that no node waits for what waits for it") {
-  // The reduction needs a, and y needs the reduction.
-  check_left(kX + "a = Exp(x)\ns = ReduceSum(a) axes={} keep_dims=false\ny = Add(a, s)\n", {"y"});
+  // The reversed one needs a, and y needs it.
+  check_left(kX + "a = Exp(x)\ns = Reverse(a) axes={0}\ny = Add(a, s)\n", {"y"});
 }
 
 TEST_CASE("one node, another device, partner or shape, and an order are left alone") {
@@ -153,6 +153,81 @@ TEST_CASE("a product that a group alone reads goes into its node, with all that 
   check_left(matrices + product +
                  "z = BiasAdd(p, b)\nq = Placeholder() dtype=f32 shape=[2, -1, 4]\ny = Add(q, p)\n",
              {"y", "z"});
+}
+
+TEST_CASE("a reduction that alone reads a group goes into its node, which has its name") {
+  const std::string z = "z = Placeholder() dtype=f32 shape=[2, 3]\n";
+  CHECK(after(fuse,
+              kX + z +
+                  "d = Subtract(x, z)\nq = Square(d)\n"
+                  "l = ReduceMean(q) axes={} keep_dims=false at \"loss.cpp\":4\n",
+              {"l"}) ==
+        kX + z +
+            fused("l = Fused(x, z)", "{4}",
+                  in(0, "f32 shape=[2, 3]") + in(1, "f32 shape=[2, 3]") +
+                      "d = Subtract(in.0, in.1)\nq = Square(d)\n"
+                      "l = ReduceMean(q) axes={} keep_dims=false at \"loss.cpp\":4\n") +
+            " at \"loss.cpp\":4\n");
+  // Also if the group is one node, of any axes.
+  const std::string one = kX + "a = Exp(x)\ns = ReduceMax(a) axes={0} keep_dims=true\n";
+  CHECK(after(fuse, one, {"s"}).find("s = Fused(x) outputs={2}") != std::string::npos);
+}
+
+TEST_CASE("what others read of a group is written, too, and they wait for the reduction") {
+  const std::string sum = "s = ReduceSum(a) axes={0} keep_dims=false\n";
+  const std::string program =
+      in(0, "f32 shape=[2, 3]") + "a = Exp(in.0)\ns = ReduceSum(a) axes={0} keep_dims=false\n";
+  CHECK(after(fuse, kX + "a = Exp(x)\n" + sum + "y = Add(a, s)\n", {"y"}) ==
+        kX + fused("a = Fused(x)", "{1, 2}", program) + "\ny = Add(a, a:1)\n");
+  // A reduction that is fetched keeps its name.
+  CHECK(after(fuse, kX + "a = Exp(x)\nr = Reverse(a) axes={0}\n" + sum, {"r", "s"}) ==
+        kX + fused("s = Fused(x)", "{2, 1}", program) + "\nr = Reverse(s:1) axes={0}\n");
+  // The second one reads what was written.
+  CHECK(after(fuse, kX + "a = Exp(x)\n" + sum + "t = ReduceMax(a) axes={} keep_dims=false\n",
+              {"s", "t"}) == kX + fused("s = Fused(x)", "{2, 1}", program) +
+                                 "\nt = ReduceMax(s:1) axes={} keep_dims=false\n");
+}
+
+TEST_CASE(
+    "a reduction stands alone behind a product's group, in another place, and if both are "
+    "fetched") {
+  const std::string sum = "s = ReduceSum(y) axes={0} keep_dims=false";
+  const std::string matrices =
+      "x = Placeholder() dtype=f32 shape=[3, 3]\n"
+      "p = MatMul(x, x) transpose_a=false transpose_b=false\ny = Exp(p)\n";
+  CHECK(after(fuse, matrices + sum + "\n", {"s"}).find("\n" + sum + "\n") != std::string::npos);
+  check_left(kX + "y = Exp(x)\n" + sum + "\n", {"y", "s"});
+  check_left(kX + "y = Exp(x)\n" + sum + " on \"/device:cpu:1\"\n", {"s"});
+  check_left(kX + "y = Exp(x)\n" + sum + " after x\n", {"s"});
+  check_left(kX + "y = Exp(x)\n" + sum + "\n", {"s"}, {"y"});
+}
+
+TEST_CASE("a node does the work of all that have become part of it") {
+  const auto graph = graph_of(kX + "a = Exp(x)\ny = Negate(a)\n");
+  const Rewritten result = rewrite(fuse, call_graph(*graph, {graph->output("y")}, {}));
+  const Node& node = *result.call.graph->find("y");
+  CHECK(does_work_of(node, "a"));
+  CHECK(does_work_of(node, "y"));
+  CHECK_FALSE(does_work_of(node, "x"));
+  CHECK_FALSE(does_work_of(node, "in.0 "));
+  CHECK(does_work_of(*result.call.graph->find("x"), "x"));
+}
+
+TEST_CASE(
+    "a node of several outputs goes into the node of a group, unless that waits for another one") {
+  const std::string norm =
+      "x = Placeholder() dtype=f32 shape=[6, 3]\n"
+      "b = Placeholder() dtype=f32 shape=[3]\n"
+      "n = BatchNorm(x, b, b) epsilon=0.001\n";
+  CHECK(after(fuse, norm + "y = Relu(n)\nm = Reverse(n:1) axes={0}\n", {"y", "m"}) ==
+        norm.substr(0, norm.find("n = ")) +
+            fused("y = Fused(x, b)", "{3, 4}",
+                  in(0, "f32 shape=[6, 3]") + in(1, "f32 shape=[3]") +
+                      "n = BatchNorm(in.0, in.1, in.1) epsilon=0.001\ny = Relu(n)\n") +
+            "\nm = Reverse(y:1) axes={0}\n");
+  const std::string waits = norm + "v = Reverse(n:2) axes={0}\ny = Add(n, v)\n";
+  check_left(waits, {"y"});
+  check_left(norm + "y = Add(n, n:1)\n", {"y"});
 }
 
 TEST_CASE("of two products the later one goes into the node") {

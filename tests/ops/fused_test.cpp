@@ -1,20 +1,17 @@
 // Fused: programs of all element-wise ops give the bits of their nodes one by one, whatever they
 // read, over the memory of input 0, on any number of threads; and refuse what their nodes refuse.
-// tests/graph/fuse_test.cpp has what is made into such a node.
+// tests/graph/fuse_test.cpp has what is made into such a node, fused_reduction_test.cpp what ends
+// in a reduction.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <random>
 #include <set>
-#include <thread>
 
-#include "devices/lanes.hpp"
-#include "tests/support/evaluate.hpp"
-#include "tests/support/pass_text.hpp"
+#include "tests/support/fused_nodes.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 
@@ -147,91 +144,6 @@ class RandomGraph {
   const bool unknown_;
   std::vector<const Op*> ops_;
 };
-
-int64_t count_fused(const CallGraph& call) {
-  int64_t count = 0;
-  for (const auto& node : call.graph->nodes()) count += node->op->name == "Fused";
-  return count;
-}
-
-// The fetches before and after the pass.
-struct Both {
-  std::vector<Tensor> plain, fused;
-  int64_t nodes = 0;  // fused ones
-};
-Both evaluate_both(const Graph& graph, const std::vector<Output>& fetches, const FedValues& feeds) {
-  const std::vector<Output> names = names_of(feeds);
-  const CallGraph call = rewrite(fuse, call_graph(graph, fetches, names)).call;
-  FedValues moved;
-  for (size_t i = 0; i < names.size(); ++i) moved[call.feeds[i]] = feeds.at(names[i]);
-  return {evaluate(graph, fetches, feeds), evaluate(*call.graph, call.fetches, moved),
-          count_fused(call)};
-}
-
-// But for the sign of a NaN that is made of two: it is that of the operand which the compiler put
-// first, and each of its loops has its own order.
-bool same_values(const Tensor& a, const Tensor& b) {
-  if (same_bits(a, b)) return true;
-  if (!is_floating(a.dtype()) || a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  bool same = true;
-  with_type(a.dtype(), [&]<class T>(T) {
-    for (int64_t i = 0; i < a.size(); ++i) {
-      const T x = a.data<T>()[i], y = b.data<T>()[i];
-      same = same && (std::memcmp(&x, &y, sizeof x) == 0 || (x != x && y != y));
-    }
-  });
-  return same;
-}
-
-// Threads that help when they are asked, until all is done.
-class Threads {
- public:
-  explicit Threads(int n)
-      : lanes(n - 1, [this](int asked) {
-          const std::lock_guard lock(mutex_);
-          for (int i = 0; i < asked; ++i) threads_.emplace_back([this] { lanes.help(); });
-        }) {}
-  ~Threads() {
-    for (std::thread& thread : threads_) thread.join();
-  }
-  Lanes lanes;
-
- private:
-  std::mutex mutex_;
-  std::vector<std::thread> threads_;
-};
-
-// The one fused node of a graph after the pass, fired by hand.
-struct FusedNode {
-  CallGraph call;
-  const Node* node = nullptr;
-  explicit FusedNode(const Output& y)
-      : call(rewrite(fuse, call_graph(*y.graph, {y}, {})).call),
-        node(&call.graph->node(call.fetches[0].node)) {
-    REQUIRE(node->op->name == "Fused");
-  }
-  std::vector<Tensor> fire(std::vector<Tensor>& inputs, bool reuse, Lanes* lanes = nullptr) const {
-    HeapMemory memory;
-    NodeView view = NodeView::make(*node, *find_kernel(*node, DeviceKind::cpu));
-    view.lanes = lanes;
-    std::vector<uint32_t> slots;
-    for (size_t i = 0; i < inputs.size(); ++i) slots.push_back(static_cast<uint32_t>(i));
-    std::vector<Tensor> outputs(node->outputs.size());
-    const RunContext run;
-    KernelCall firing;
-    firing.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(slots.size()),
-                outputs.data(), memory, run, reuse);
-    view.kernel->run(firing.context);
-    return outputs;
-  }
-};
-
-Tensor waves_f32(const Shape& shape, float seed) {
-  Tensor out = Tensor::empty(DType::f32, shape);
-  for (int64_t i = 0; i < out.size(); ++i)
-    out.mutable_data<float>()[i] = std::sin(seed + 0.37F * static_cast<float>(i));
-  return out;
-}
 
 }  // namespace
 
@@ -467,7 +379,12 @@ TEST_CASE("a program that is none is refused") {
         .text;
   };
   const std::string one = "a = Placeholder() dtype=f32 shape=[2]\n";
+  const std::string sum = " axes={} keep_dims=false\n";
   CHECK(refused(one + "y = Exp(a)\n", {1}).empty());
+  CHECK(refused(one + "y = Exp(a)\ns = ReduceSum(y)" + sum, {2, 1}).empty());
+  has(refused(one + "s = ReduceSum(a)" + sum, {1}), "a step that is not element-wise");
+  has(refused(one + "y = Exp(a)\ns = ReduceSum(y)" + sum + "z = Exp(s)\n", {3}),
+      "a step that is not element-wise");
   has(refused("no graph", {1}), "graph text");
   has(refused(one + one.substr(1) + "y = Exp(a)\n", {1}), "graph text");
   has(refused(one + "b = Placeholder() dtype=f32 shape=[2]\ny = Add(a, b)\n", {2}),
