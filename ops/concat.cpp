@@ -22,12 +22,13 @@ void cpu(KernelContext& ctx) {
   const std::vector<Shape> parts = input_shapes(ctx, 0);
   const Shape whole = joined_shape(ctx, parts, axis);
   Tensor& y = ctx.output(0, whole);
-  char* to = static_cast<char*>(y.mutable_raw());
-  for (int i = 0; i < ctx.input_count(); ++i) {
-    const Runs runs(whole, parts[static_cast<size_t>(i)], axis, y.dtype());
-    runs.copy_in(static_cast<const char*>(ctx.input(i).raw()), to);
-    to += runs.part_bytes;
-  }
+  char* const to = static_cast<char*>(y.mutable_raw());
+  JoinedRuns(whole, parts, axis, y.dtype())
+      .run(ctx, [&](size_t part, int64_t from, int64_t at, size_t bytes) {
+        std::memcpy(to + at,
+                    static_cast<const char*>(ctx.input(static_cast<int>(part)).raw()) + from,
+                    bytes);
+      });
 }
 
 }  // namespace

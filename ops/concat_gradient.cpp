@@ -40,13 +40,15 @@ void cpu(KernelContext& ctx) {
   const Shape whole = dy.shape();
   const std::vector<Shape> parts = input_shapes(ctx, 1);
   const int axis = checked_parts(ctx, whole, parts);
-  const char* from = static_cast<const char*>(dy.raw());
-  int i = 0;
-  for (const Shape& part : parts) {
-    const Runs runs(whole, part, axis, dy.dtype());
-    runs.copy_out(from, static_cast<char*>(ctx.output(i++, part).mutable_raw()));
-    from += runs.part_bytes;
-  }
+  const char* const from = static_cast<const char*>(dy.raw());
+  std::vector<char*> pieces;
+  for (const Shape& part : parts)
+    pieces.push_back(
+        static_cast<char*>(ctx.output(static_cast<int>(pieces.size()), part).mutable_raw()));
+  JoinedRuns(whole, parts, axis, dy.dtype())
+      .run(ctx, [&](size_t part, int64_t to, int64_t at, size_t bytes) {
+        std::memcpy(pieces[part] + to, from + at, bytes);
+      });
 }
 
 }  // namespace

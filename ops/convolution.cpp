@@ -24,6 +24,8 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 CompiledConvolution compile(const ConvolutionTypes& types) {
+  if (types.is_product)
+    return compile_product(types, {.rows = types.pixels, .inner = types.in, .columns = types.out});
   const auto desc = types.forward();
   const auto filter = desc.weights_desc();
   return {std::make_unique<OneDnnPrimitive>(
@@ -70,17 +72,20 @@ void cpu(KernelContext& ctx) {
   const auto sizes = convolution_sizes<T>(ctx, x.shape(), filter.shape());
   if (!sizes) return;
   if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::forward))
-    return run_with_filter(ctx, *ctx.state<ConvolutionState>().pass(*sizes, compile), x);
+    return run_with_filter(
+        ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::forward, compile),
+        x);
   const T *from = x.data<T>(), *factors = filter.data<T>();
   T* y = ctx.output().template mutable_data<T>();
   const int64_t image = outputs_of(sizes->at) * sizes->out;
-  in_images(ctx, sizes->batch, sizes->images(), [&](int64_t first, int64_t last) {
-    if (sizes->is_depthwise())
-      in_isa<DepthwiseLoop>(&*sizes, from, factors, y, first, last);
-    else
-      in_isa<ForwardLoop>(&*sizes, from, factors, y, first, last);
-    ctx.finish(first * image, (last - first) * image);
-  });
+  in_images(ctx, sizes->batch, sizes->images(ConvolutionSizes::Pass::forward),
+            [&](int64_t first, int64_t last) {
+              if (sizes->is_depthwise())
+                in_isa<DepthwiseLoop>(&*sizes, from, factors, y, first, last);
+              else
+                in_isa<ForwardLoop>(&*sizes, from, factors, y, first, last);
+              ctx.finish(first * image, (last - first) * image);
+            });
 }
 
 // For a function of images of `dims` dimensions.

@@ -22,6 +22,10 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 CompiledConvolution compile(const ConvolutionTypes& types) {
+  if (types.is_product)
+    return compile_product(
+        types,
+        {.rows = types.in, .inner = types.pixels, .columns = types.out, .transpose_a = true});
   const auto desc = types.backward<dnnl::convolution_backward_weights>();
   const auto dfilter = desc.diff_weights_desc();
   return {std::make_unique<OneDnnPrimitive>(
@@ -106,7 +110,8 @@ template <class T>
 void run_loops(KernelContext& ctx, const ConvolutionSizes& s) {
   const T *dy = ctx.input(0).data<T>(), *x = ctx.input(1).data<T>();
   Tensor& dfilter = ctx.output();
-  const int64_t images = s.images(), jobs = (s.batch + images - 1) / images, size = dfilter.size();
+  const int64_t images = s.images(ConvolutionSizes::Pass::to_filter),
+                jobs = (s.batch + images - 1) / images, size = dfilter.size();
   Tensor parts;
   if (jobs > 1) parts = ctx.scratch(dtype_of<T>, Shape{jobs * size});
   T* const sums = (jobs > 1 ? parts : dfilter).template mutable_data<T>();
@@ -129,7 +134,8 @@ void cpu(KernelContext& ctx) {
   const auto sizes = convolution_sizes<T>(ctx, ctx.input(1).shape(), ctx.input(2).shape());
   if (!sizes) return;
   if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::to_filter))
-    run_pass(ctx, *ctx.state<ConvolutionState>().pass(*sizes, compile));
+    run_pass(ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::to_filter,
+                                                      compile));
   else
     run_loops<T>(ctx, *sizes);
 }

@@ -23,6 +23,10 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 CompiledConvolution compile(const ConvolutionTypes& types) {
+  if (types.is_product)
+    return compile_product(
+        types,
+        {.rows = types.pixels, .inner = types.out, .columns = types.in, .transpose_b = true});
   const auto desc = types.backward<dnnl::convolution_backward_data>();
   const auto filter = desc.weights_desc();
   return {std::make_unique<OneDnnPrimitive>(
@@ -83,17 +87,20 @@ void convolve_back(KernelContext& ctx, const Shape& x) {
   const auto sizes = convolution_sizes<T>(ctx, x, filter.shape());
   if (!sizes) return;
   if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::to_input))
-    return run_with_filter(ctx, *ctx.state<ConvolutionState>().pass(*sizes, compile), dy);
+    return run_with_filter(
+        ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::to_input, compile),
+        dy);
   const T *from = dy.data<T>(), *factors = filter.data<T>();
   T* dx = ctx.output().template mutable_data<T>();
   const int64_t image = inputs_of(sizes->at) * sizes->in;
-  in_images(ctx, sizes->batch, sizes->images(), [&](int64_t first, int64_t last) {
-    if (sizes->is_depthwise())
-      in_isa<DepthwiseLoop>(&*sizes, from, factors, dx, first, last);
-    else
-      in_isa<BackLoop>(&*sizes, from, factors, dx, first, last);
-    ctx.finish(first * image, (last - first) * image);
-  });
+  in_images(ctx, sizes->batch, sizes->images(ConvolutionSizes::Pass::to_input),
+            [&](int64_t first, int64_t last) {
+              if (sizes->is_depthwise())
+                in_isa<DepthwiseLoop>(&*sizes, from, factors, dx, first, last);
+              else
+                in_isa<BackLoop>(&*sizes, from, factors, dx, first, last);
+              ctx.finish(first * image, (last - first) * image);
+            });
 }
 template void convolve_back<float>(KernelContext& ctx, const Shape& x);
 template void convolve_back<double>(KernelContext& ctx, const Shape& x);

@@ -125,12 +125,21 @@ bool ConvolutionSizes::suits_onednn(Pass pass) const {
 }
 
 // At least four images, and at least 2^21 multiplications, about 20 us. The partial sums of a large
-// filter cost as much as some images.
-int64_t ConvolutionSizes::images() const {
+// filter cost as much as some images. Images that are made stay in the cache for who goes on with
+// them: fewer, then, of large ones.
+int64_t ConvolutionSizes::images(Pass pass) const {
   const double filter =
       static_cast<double>(taps()) * static_cast<double>(in_of_group()) * static_cast<double>(out);
-  return images_of_job(batch, filter * static_cast<double>(outputs_of(at)),
-                       filter > 1 << 18 ? 8 : 4, 1 << 21);
+  const double pixels = static_cast<double>(outputs_of(at));
+  int64_t least = filter > 1 << 18 ? 8 : 4;
+  if (pass != Pass::to_filter) {
+    const double made = pass == Pass::forward
+                            ? pixels * static_cast<double>(out)
+                            : static_cast<double>(inputs_of(at)) * static_cast<double>(in);
+    constexpr double kMadeMax = 1 << 17;  // elements; in f32 512 KiB, half of a second-level cache
+    least = std::clamp<int64_t>(static_cast<int64_t>(kMadeMax / made), 1, 4);
+  }
+  return images_of_job(batch, filter * pixels, least, 1 << 21);
 }
 
 ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s) {
@@ -161,6 +170,29 @@ ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s) {
   y = memory::desc(y_dims, memory::data_type::f32, tag);
   filter = memory::desc(filter_dims, memory::data_type::f32, filter_strides);
   any_filter = memory::desc(filter_dims, memory::data_type::f32, memory::format_tag::any);
+  is_product = s.groups == 1 && std::all_of(s.at.begin(), s.at.end(), [](const Sliding& d) {
+                 return d.window == 1 && d.stride == 1 && d.output == d.input;
+               });
+  pixels = s.batch * outputs_of(s.at);
+  in = s.in;
+  out = s.out;
+}
+
+CompiledConvolution compile_product(const ConvolutionTypes& types, const MatrixProduct& product) {
+  using dnnl::memory;
+  const auto type = [](int64_t rows, int64_t columns, bool transposed) {
+    return memory::desc({rows, columns}, memory::data_type::f32,
+                        transposed ? memory::dims{1, rows} : memory::dims{columns, 1});
+  };
+  const auto a = type(product.rows, product.inner, product.transpose_a);
+  const auto b = type(product.inner, product.columns, product.transpose_b);
+  const auto c = type(product.rows, product.columns, false);
+  const dnnl::matmul::primitive_desc desc({a, b, c}, onednn_attr(), onednn_engine());
+  return {std::make_unique<OneDnnPrimitive>(
+              dnnl::matmul(desc), desc.scratchpad_desc(),
+              std::vector<OneDnnPrimitive::Argument>{
+                  {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}}),
+          types.filter};
 }
 
 dnnl::convolution_forward::primitive_desc ConvolutionTypes::forward() const {
@@ -176,8 +208,9 @@ std::unique_ptr<KernelState> ConvolutionState::make(const Node& node) {
   return state;
 }
 
-ConvolutionPass::ConvolutionPass(const ConvolutionSizes& sizes, CompileConvolution* compile)
-    : batch(sizes.batch), images(sizes.images()) {
+ConvolutionPass::ConvolutionPass(const ConvolutionSizes& sizes, ConvolutionSizes::Pass pass,
+                                 CompileConvolution* compile)
+    : batch(sizes.batch), images(sizes.images(pass)) {
   ConvolutionSizes part = sizes;
   const auto compile_part = [&](int64_t n, const dnnl::memory::desc* filter) {
     part.batch = n;

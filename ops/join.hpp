@@ -1,7 +1,9 @@
 // What concat, concat_gradient and split share: tensors that are pieces of one whole along an axis.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "ops/axes.hpp"
 #include "troupe/op.hpp"
@@ -62,17 +64,48 @@ struct Runs {
         whole_bytes(size_between(whole, axis, whole.ndim()) * size_of(dtype)),
         part_bytes(size_between(part, axis, part.ndim()) * size_of(dtype)) {}
 
-  // `whole` is the address of the part's first run in the whole.
-  void copy_in(const char* part, char* whole) const {
-    if (part_bytes == 0) return;
-    for (int64_t r = 0; r < count; ++r)
-      std::memcpy(whole + r * whole_bytes, part + r * part_bytes, static_cast<size_t>(part_bytes));
-  }
   void copy_out(const char* whole, char* part) const {
     if (part_bytes == 0) return;
     for (int64_t r = 0; r < count; ++r)
       std::memcpy(part + r * part_bytes, whole + r * whole_bytes, static_cast<size_t>(part_bytes));
   }
+};
+
+// How a whole lies in memory beside all of its parts.
+class JoinedRuns {
+ public:
+  JoinedRuns(const Shape& whole, const std::vector<Shape>& parts, int axis, DType dtype)
+      : count_(size_between(whole, 0, axis)) {
+    for (const Shape& part : parts)
+      begins_.push_back(begins_.back() + Runs(whole, part, axis, dtype).part_bytes);
+  }
+
+  // Calls copy(part, where in it, where in the whole, bytes), with places in bytes, for pieces that
+  // are all of the whole together, in jobs.
+  template <class Copy>
+  void run(const KernelContext& ctx, const Copy& copy) const {
+    const int64_t bytes = begins_.back();  // of a run
+    if (bytes == 0 || count_ == 0) return;
+    // A job is some runs, or a part of one.
+    const int64_t runs = std::max<int64_t>(1, kJobBytes / bytes);
+    const int64_t across = (bytes + kJobBytes - 1) / kJobBytes;
+    ctx.parallel((count_ + runs - 1) / runs * across, [&](int64_t job) {
+      const int64_t first = job / across * runs, last = std::min(count_, first + runs);
+      const int64_t begin = job % across * kJobBytes, end = std::min(bytes, begin + kJobBytes);
+      for (size_t i = 0; i + 1 < begins_.size(); ++i) {
+        const int64_t from = std::max(begin, begins_[i]), to = std::min(end, begins_[i + 1]);
+        const int64_t part_bytes = begins_[i + 1] - begins_[i];
+        for (int64_t r = first; r < last && from < to; ++r)
+          copy(i, r * part_bytes + from - begins_[i], r * bytes + from,
+               static_cast<size_t>(to - from));
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kJobBytes = 1 << 18;  // about 20 us
+  int64_t count_;
+  std::vector<int64_t> begins_ = {0};  // of each part in a run of the whole, in bytes; and its end
 };
 
 }  // namespace troupe

@@ -114,31 +114,51 @@ struct Block {
 
 // How a product is cut, by its sizes alone, as the cut is part of the numerics: oneDNN sums in
 // another order for another number of columns. A job of 2^21 multiplications takes about 20 us.
+//
+// oneDNN copies b into its own order in every job, so that a job wants many rows for each column of
+// b, the more when b is transposed. It wants 128 columns or more, and a result that stays in the
+// cache for who goes on with it.
 struct Cut {
-  static constexpr int64_t kColumns = 512, kRows = 512, kRowsUnit = 32;
+  static constexpr int64_t kPartMax = 512;  // rows or columns of a job, where both are many
+  static constexpr int64_t kRowsMin = 32, kRowsMinOfTransposed = 64, kColumnsMin = 128;
+  static constexpr int64_t kParts = 8, kUnit = 16;  // of rows, at most; of rows and columns
   static constexpr double kJobMin = 1 << 21;
   Sizes s;
   int64_t batch = 1, rows = 0, columns = 0;  // of a job; the last one of a row of jobs has fewer
 
-  explicit Cut(const Sizes& sizes) : s(sizes), batch(sizes.batch), rows(s.m), columns(s.n) {
-    // Multiplications as a real number: their count may be more than an integer holds.
-    const auto work = [](int64_t rows, int64_t inner, int64_t columns) {
-      return static_cast<double>(rows) * static_cast<double>(inner) * static_cast<double>(columns);
-    };
-    const auto at_least = [](double one) {  // how many of `one` make a job
-      return one >= kJobMin ? 1 : static_cast<int64_t>(std::ceil(kJobMin / one));
-    };
+  Cut(const Sizes& sizes, bool transpose_b)
+      : s(sizes), batch(sizes.batch), rows(s.m), columns(s.n) {
     const double one = work(s.m, s.k, s.n);
     if (s.batch > 1) {
       batch = std::min(s.batch, at_least(one));
-    } else if (one >= 2 * kJobMin && s.n >= 2 * kColumns) {
-      columns = std::min(s.n, kColumns * at_least(work(s.m, s.k, kColumns)));
-      if (s.m >= 2 * kRows && columns == kColumns) rows = kRows;
-    } else if (one >= 2 * kJobMin && s.m >= 2 * kRowsUnit) {
-      rows = std::min(s.m, kRowsUnit * at_least(work(kRowsUnit, s.k, s.n)));
+      return;
+    }
+    if (one < 2 * kJobMin) return;
+    const int64_t least = transpose_b ? kRowsMinOfTransposed : kRowsMin;
+    if (transpose_b ? s.m < 2 * least && s.n >= 2 * kPartMax : s.n >= 2 * kPartMax) {
+      const int64_t most = transpose_b ? 2 * kPartMax : kPartMax;
+      columns = part(s.n, std::max<int64_t>(2, jobs_along(s.n, most)), at_least(work(s.m, s.k, 1)));
+      if (!transpose_b && s.m > kPartMax) rows = part(s.m, jobs_along(s.m, kPartMax), 1);
+    } else if (!transpose_b && s.m <= kColumnsMin && s.n >= 2 * kColumnsMin) {
+      columns = part(s.n, s.n / kColumnsMin, at_least(work(s.m, s.k, 1)));
+    } else if (s.m >= 2 * least) {
+      rows = part(s.m, std::min(kParts, s.m / least), at_least(work(1, s.k, s.n)));
     }
   }
-  int64_t jobs_along(int64_t size, int64_t part) const { return (size + part - 1) / part; }
+  // Multiplications as a real number: their count may be more than an integer holds.
+  static double work(int64_t rows, int64_t inner, int64_t columns) {
+    return static_cast<double>(rows) * static_cast<double>(inner) * static_cast<double>(columns);
+  }
+  // How many of `one` make a job.
+  static int64_t at_least(double one) {
+    return one >= kJobMin ? 1 : static_cast<int64_t>(std::ceil(kJobMin / one));
+  }
+  // Of `size` in `parts` equal parts, rounded up to whole units, one part; `least` or more.
+  static int64_t part(int64_t size, int64_t parts, int64_t least) {
+    const int64_t n = std::max(jobs_along(size, parts), least);
+    return std::min(size, jobs_along(n, kUnit) * kUnit);
+  }
+  static int64_t jobs_along(int64_t size, int64_t part) { return (size + part - 1) / part; }
   int64_t jobs() const {
     return jobs_along(s.batch, batch) * jobs_along(s.m, rows) * jobs_along(s.n, columns);
   }
@@ -159,7 +179,7 @@ struct Cut {
 
 // What is compiled for one size of product.
 struct MatmulPlan {
-  explicit MatmulPlan(const Sizes& sizes) : cut(sizes) {}
+  MatmulPlan(const Sizes& sizes, bool transpose_b) : cut(sizes, transpose_b) {}
   const Cut cut;
   std::map<Block, std::unique_ptr<OneDnnPrimitive>> primitives;  // at most four
   int64_t scratch_bytes = 0;                                     // of a job; a multiple of 64
@@ -203,7 +223,7 @@ std::unique_ptr<OneDnnPrimitive> compile(const Sizes& s, const Block& block, boo
 
 std::shared_ptr<const MatmulPlan> plan_for(const MatmulState& state, const Sizes& s) {
   return state.plans.get({s.batch_a, s.batch_b, s.m, s.k, s.n}, [&] {
-    auto plan = std::make_unique<MatmulPlan>(s);
+    auto plan = std::make_unique<MatmulPlan>(s, state.transpose_b);
     for (int64_t i = 0; i < plan->cut.jobs(); ++i) {
       const Block block = plan->cut.job(i).block;
       auto& primitive = plan->primitives[block];

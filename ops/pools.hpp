@@ -51,20 +51,35 @@ inline PoolSizes pool_sizes(const KernelContext& ctx, const Shape& x) {
   return PoolSizes(x, ctx.state<PoolState>().window);
 }
 
+// finishes: as Kernel::finishes.
 template <class T>
-constexpr Kernel pool_kernel(void (*run)(KernelContext&)) {
-  return {DeviceKind::cpu, dtype_of<T>, run, nullptr, PoolState::make};
+constexpr Kernel pool_kernel(void (*run)(KernelContext&), bool finishes = false) {
+  return {.dtype = dtype_of<T>, .run = run, .prepare = PoolState::make, .finishes = finishes};
+}
+
+// Calls f(first image, the one behind the last, scratch) in jobs of images, each with as many
+// elements of scratch. At least four images are a job, and about 20 us.
+template <class T, class F>
+void in_pooled_images(KernelContext& ctx, const PoolSizes& sizes, int64_t scratch, const F& f) {
+  if (sizes.batch == 0 || sizes.channels == 0 || has_no_pixels(sizes.at)) return;
+  const int64_t images =
+      images_of_job(sizes.batch, static_cast<double>(sizes.x_image()), 4, 1 << 16);
+  Tensor memory;
+  if (scratch > 0)
+    memory = ctx.scratch(DType::u8, Shape{(sizes.batch + images - 1) / images * scratch *
+                                          static_cast<int64_t>(sizeof(T))});
+  T* const at = memory.defined() ? static_cast<T*>(memory.mutable_raw()) : nullptr;
+  in_images(ctx, sizes.batch, images, [&](int64_t first, int64_t last) {
+    f(first, last, at ? at + first / images * scratch : nullptr);
+  });
 }
 
 // Runs Loop::run(&sizes, arguments..., first, last) in jobs of images.
 template <class Loop, class... Args>
-void pool_images(const KernelContext& ctx, const PoolSizes& sizes, Args... args) {
-  if (sizes.batch == 0 || sizes.channels == 0 || has_no_pixels(sizes.at)) return;
-  // At least four images and about 20 us.
-  const int64_t images =
-      images_of_job(sizes.batch, static_cast<double>(sizes.x_image()), 4, 1 << 16);
-  in_images(ctx, sizes.batch, images,
-            [&](int64_t first, int64_t last) { in_isa<Loop>(&sizes, args..., first, last); });
+void pool_images(KernelContext& ctx, const PoolSizes& sizes, Args... args) {
+  in_pooled_images<char>(ctx, sizes, 0, [&](int64_t first, int64_t last, char*) {
+    in_isa<Loop>(&sizes, args..., first, last);
+  });
 }
 
 // ---- for loops, compiled for each instruction set ----
@@ -75,6 +90,13 @@ T pixels_of_mean(const PoolSizes& s, const Place& place) {
   if (!s.count_padding) return static_cast<T>(place.size());
   return static_cast<T>(s.at[0].window) * static_cast<T>(s.at[1].window) *
          static_cast<T>(s.at[2].window);
+}
+
+// How many windows from number w on see as many pixels of a row as this one does, each beginning
+// one pixel behind the one before: what is done to them is one loop.
+inline int64_t windows_alike(const Sliding& s, int64_t w) {
+  if (s.stride != 1 || s.inside(w).size() < s.window) return 1;
+  return std::min(s.output, s.input - s.window + s.before + 1) - w;
 }
 
 // Calls f(index sequence, numbers of as many pixels) for the pixels of a window in groups of nine,

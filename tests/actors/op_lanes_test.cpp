@@ -55,8 +55,25 @@ std::vector<Output> large_ops(Graph& g) {
   const Output images = input({11, 16, 16, 24}, 0.7), filter = input({3, 3, 24, 40}, 0.8);
   const Output y = conv2d(images, filter), dx = conv2d_input_gradient(y, filter, images),
                df = conv2d_filter_gradient(y, images, filter);
+  const Output pixels = input({1, 1, 24, 70}, 0.85), mixed = conv2d(images, pixels);
+  const Output narrow = matmul(input({64, 300}, 0.86), input({300, 600}, 0.87));
+  const Output joined = concat({images, mixed, images}, 3);
   const Output long_one = input({150'001}, 0.9);
-  std::vector<Output> ops = {wide, tall, back, few, stacked, y, dx, df};
+  std::vector<Output> ops = {wide,
+                             tall,
+                             back,
+                             few,
+                             stacked,
+                             y,
+                             dx,
+                             df,
+                             narrow,
+                             mixed,
+                             joined,
+                             conv2d_input_gradient(mixed, pixels, images),
+                             conv2d_filter_gradient(mixed, images, pixels)};
+  for (const Output& piece : concat_gradient(joined, {images, mixed, images}, 3))
+    ops.push_back(piece);
   ops.insert(ops.end(), {tanh(long_one), long_one + long_one, long_one * 3});
   append_windows(g, ops);
   return ops;

@@ -102,6 +102,38 @@ TEST_CASE("a concat of nothing is refused") {
                        "Concat made at train.cpp:7: there are no parts; pass at least one", Error);
 }
 
+TEST_CASE("parts that are cut into jobs lie where they belong, and come back as they were") {
+  // Many runs in a job, and runs of many jobs, along the first axis and along another.
+  for (const auto& [rows, axis] : {std::pair<int64_t, int64_t>{5003, 1}, {2, 1}, {3, 0}}) {
+    CAPTURE(rows);
+    CAPTURE(axis);
+    std::vector<Tensor> parts;
+    std::vector<int64_t> sizes;
+    const int64_t width = rows > 100 ? 7 : 50'001;
+    for (int64_t i = 0; i < 3; ++i) {
+      sizes.push_back(axis == 1 ? width * i : rows + i);
+      parts.push_back(iota(axis == 1 ? Shape{rows, sizes.back()} : Shape{sizes.back(), width},
+                           static_cast<double>(1'000'000 * i)));
+    }
+    Graph graph;
+    std::vector<Output> inputs;
+    for (const Tensor& part : parts) inputs.push_back(constant(graph, part));
+    const Output joined = concat(inputs, axis);
+    std::vector<Output> wanted = concat_gradient(joined, inputs, axis);
+    int64_t at = 0;
+    for (const int64_t size : sizes) {
+      wanted.push_back(axis == 1 ? slice(joined, {0, at}, {rows, size})
+                                 : slice(joined, {at, 0}, {size, width}));
+      at += size;
+    }
+    const std::vector<Tensor> got = evaluate(graph, wanted);
+    for (size_t i = 0; i < got.size(); ++i) {
+      CAPTURE(i);
+      CHECK(same_bits(got[i], parts[i % 3]));
+    }
+  }
+}
+
 TEST_CASE("the parts of a concat are checked where the graph could not know them") {
   Graph graph;
   const Output a = placeholder(graph, DType::f32, Shape{1, -1}),

@@ -298,6 +298,25 @@ TEST_CASE("a depthwise convolution is one of as many groups as channels") {
   CHECK(depthwise_convolution(unknown, filter).shape() == Shape{-1, 3, 3, 4});
 }
 
+TEST_CASE("a convolution of single pixels is a product of matrices, and so are its gradients") {
+  Graph g;
+  const Tensor x = f32(waves({9, 5, 7, 48}, 0.3)), filter = f32(waves({1, 1, 48, 20}, 0.4));
+  const Tensor dy = f32(waves({9, 5, 7, 20}, 0.5));
+  const Output images = constant(g, x), weights = constant(g, filter), slopes = constant(g, dy);
+  const Output rows = reshape(images, {315, 48}), matrix = reshape(weights, {48, 20}),
+               slope_rows = reshape(slopes, {315, 20});
+  const std::vector<Tensor> got = evaluate(
+      g, {convolution(images, weights), convolution_input_gradient(slopes, weights, images),
+          convolution_filter_gradient(slopes, images, weights),
+          reshape(matmul(rows, matrix), {9, 5, 7, 20}),
+          reshape(matmul(slope_rows, matrix, {.transpose_b = true}), {9, 5, 7, 48}),
+          reshape(matmul(rows, slope_rows, {.transpose_a = true}), {1, 1, 48, 20})});
+  for (size_t i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    CHECK(difference(got[i], got[i + 3], 2e-5).value_or("") == "");
+  }
+}
+
 TEST_CASE("oneDNN's passes give what the loops give, for any options") {
   std::mt19937 random(11);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random()) % n; };

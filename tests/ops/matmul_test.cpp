@@ -152,6 +152,31 @@ TEST_CASE("oneDNN's product is the loop's product, for every transpose and batch
       }
 }
 
+TEST_CASE("however a large product is cut, it is the loop's product") {
+  // By columns and rows, by columns alone, by rows alone, and with what is left over in each.
+  for (const auto& [m, k, n] : {std::array{530, 16, 1100},
+                                {64, 140, 600},
+                                {3, 1500, 1030},
+                                {130, 40, 1030},
+                                {300, 150, 100},
+                                {70, 70, 1040}})
+    for (int transposes = 0; transposes < 4; ++transposes) {
+      const bool ta = transposes & 1, tb = transposes & 2;
+      const Tensor a = waves(ta ? Shape{k, m} : Shape{m, k}, 0.1);
+      const Tensor b = waves(tb ? Shape{n, k} : Shape{k, n}, 0.2);
+      const auto product = [&](DType dtype) {
+        Graph graph;
+        return evaluate(matmul(constant(graph, converted(a, dtype)),
+                               constant(graph, converted(b, dtype)),
+                               {.transpose_a = ta, .transpose_b = tb}));
+      };
+      CAPTURE(a.shape());
+      CAPTURE(b.shape());
+      CAPTURE(transposes);
+      CHECK(difference(product(DType::f32), f32(product(DType::f64)), 5e-5).value_or("") == "");
+    }
+}
+
 TEST_CASE("inner sizes that are not known while building are checked when the step runs") {
   Graph graph;
   const Output a = placeholder(graph, DType::f32, {2, -1}),

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "ops/window.hpp"
 #include "tests/support/op_cases.hpp"
 #include "troupe/ops/convolutions.hpp"
 
@@ -274,6 +275,62 @@ TEST_CASE("pools of many channels and images have the bits of those in f64, wher
       CHECK(same_bits(narrow[i], f32(wide[i])));
     }
     CHECK(same_bits(wide[0], wide[4]));  // what is selected from x itself
+  }
+}
+
+// By the definition: each dy goes to the first maximum of its window, or to its first NaN.
+Tensor slopes_of_maxima(const Tensor& dy, const Tensor& x, const PoolWindow& window) {
+  const int64_t channels = x.dim(x.ndim() - 1);
+  Tensor dx = zeros(x.shape());
+  Slidings at;
+  const WindowSpec spec{.strides = window.strides, .padding = window.padding};
+  for (int d = 0; d < x.ndim() - 2; ++d)
+    at[static_cast<size_t>(kSpatialMax - x.ndim() + 2 + d)] =
+        slide(x.dim(d + 1), WindowSpec::of(window.size, static_cast<size_t>(d), 1), spec, d);
+  const double* const values = x.data<double>();
+  for_each_place(at, 0, x.dim(0), [&](int64_t out, const Place& place) {
+    for (int64_t c = 0; c < channels; ++c) {
+      int64_t first = -1;
+      place.for_each([&](int64_t pixel, auto...) {
+        const int64_t i = pixel * channels + c;
+        if (first < 0 || values[i] > values[first] ||
+            (std::isnan(values[i]) && !std::isnan(values[first])))
+          first = i;
+      });
+      dx.mutable_data<double>()[first] += dy.data<double>()[out * channels + c];
+    }
+  });
+  return dx;
+}
+
+TEST_CASE(
+    "a slope goes to the first maximum, of windows that share pixels and of those that do not") {
+  std::mt19937 random(8);
+  const std::vector<std::pair<Shape, PoolWindow>> pools = {
+      {{5, 7, 9, 40}, {.size = {3}, .strides = {1}, .padding = Padding::same}},
+      {{2, 9, 8, 3}, {.size = {3}, .strides = {2}, .padding = Padding::same}},
+      {{2, 8, 9, 17}, {.size = {2, 3}, .strides = {1}}},
+      {{1, 14, 3, 2}, {.size = {11, 5}, .strides = {1}, .padding = Padding::same}},
+      {{2, 12, 5}, {.size = {4}, .strides = {3}}},
+      {{1, 4, 5, 6, 3}, {.size = {3}, .strides = {1, 2, 1}, .padding = Padding::same}},
+      {{2, 7, 5, 4}, {.size = {2}, .strides = {3}}},
+      {{2, 6, 6, 300}, {.size = {2}, .strides = {2}}},
+      {{1, 5, 5, 2}, {.size = {INT64_MAX}, .strides = {1}, .padding = Padding::same}}};
+  for (const auto& [shape, window] : pools) {
+    CAPTURE(shape);
+    Tensor x = small_numbers(shape, random);  // equal ones are among them
+    for (const double special : {NAN, -INFINITY, INFINITY, NAN})
+      x.mutable_data<double>()[random() % static_cast<uint64_t>(x.size())] = special;
+    for (const DType dtype : {DType::f64, DType::f32}) {
+      Graph g;
+      const Output images = constant(g, converted(x, dtype));
+      const Output y = max_pool(images, window);
+      std::mt19937 again(9);
+      const Tensor dy = small_numbers(y.shape(), again);
+      const Tensor got =
+          evaluate(max_pool_gradient(constant(g, converted(dy, dtype)), images, window));
+      CHECK(same_bits(got, converted(slopes_of_maxima(dy, x, window), dtype)));
+    }
   }
 }
 
