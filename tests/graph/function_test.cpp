@@ -6,6 +6,7 @@
 
 #include "graph/passes.hpp"
 #include "tests/support/refusal.hpp"
+#include "troupe/nn.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -86,6 +87,24 @@ TEST_CASE("all calls of a function that calls itself run one body, in each devic
   CHECK(body(there) != here);
   CHECK(graph.node(there.node).colocate_with == body(there));
   CHECK(nodes_of(graph, "Function") == 3);  // with the one that the program defined
+}
+
+TEST_CASE("a layer in a body has its parameters, and their first values, outside of it") {
+  Graph graph;
+  nn::Model model(graph);
+  const Function f =
+      define_function(graph, "f", {{DType::f32, Shape{-1, 3}}},
+                      [&](const Values& x) { return Values{nn::dense(model, x[0], 3)}; });
+  const Output x = placeholder(graph, DType::f32, {2, 3}, "x");
+  const Output y = f(f({x}))[0];
+  REQUIRE(model.parameters().size() == 2);
+  for (const Output& parameter : model.parameters()) {
+    const Node& node = graph.node(parameter.node);
+    CHECK(node.frame == -1);
+    CHECK(graph.node(graph.output(node.attr<std::string>("initial")).node).frame == -1);
+    CHECK(gradients({y}, {parameter})[0].defined());
+  }
+  CHECK(nodes_of(graph, "Parameter") == 2);
 }
 
 TEST_CASE("a slot's calls read the parameters of that slot") {
