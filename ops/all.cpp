@@ -51,6 +51,7 @@ namespace troupe {
   OP(clip)                           \
   OP(close_barrier)                  \
   OP(close_queue)                    \
+  OP(common_rows)                    \
   OP(concat)                         \
   OP(concat_gradient)                \
   OP(constant)                       \
