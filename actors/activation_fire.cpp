@@ -173,8 +173,9 @@ void Activation::start_async(uint32_t i, const FiringNode& node) {
 
 // True if the kernel may run again; else the step is stopped with the node's name. A kernel that
 // refuses its inputs would refuse them again.
-bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& text) {
+bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& said) {
   const FiringNode& node = stage_.nodes_[i];
+  const std::string text = node.view ? failed_in(*node.view->node, said) : said;
   for (uint32_t k = 0; k < node.n_out; ++k) values_[node.out + k].reset();
   if (code == Errc::invalid_argument || code == Errc::bad_data) {
     stop(code, detail::concat("node ", stage_.names_[i], " on ", stage_.device(), ": ", text));

@@ -2,6 +2,7 @@
 #include "actors/process.hpp"
 
 #include <spdlog/sinks/base_sink.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
@@ -91,6 +92,31 @@ void want_threads(int lanes) {
                 "a container)");
 }
 
+// Throws: Error(bad_configuration) unless a limit of this process is `wanted` at least. Whoever
+// finds out later does so in a place that cannot go on: CAF's threads, a link that is being opened.
+void want_limit(decltype(RLIMIT_AS) limit, rlim_t wanted, rlim_t unit, const char* what,
+                const std::string& remedy) {
+  rlimit now{};
+  if (getrlimit(limit, &now) != 0 || now.rlim_cur == RLIM_INFINITY || now.rlim_cur >= wanted)
+    return;
+  throw Error(Errc::bad_configuration, "the limits of this process allow it ", now.rlim_cur / unit,
+              " ", what, ", it wants at least ", wanted / unit, "; ", remedy);
+}
+
+// Stacks and heaps of threads are address space that is reserved and mostly not used.
+void want_address_space(int lanes) {
+  constexpr rlim_t kMiB = 1 << 20, kLeast = 512, kLane = 8;
+  want_limit(RLIMIT_AS, (kLeast + kLane * static_cast<rlim_t>(lanes)) * kMiB, kMiB,
+             "MiB of address space", "raise that limit (ulimit -v)");
+}
+
+// Of a member of a cluster: a socket for each other one, the files of checkpoints, and our own.
+void want_files() {
+  constexpr rlim_t kLeast = 64;
+  want_limit(RLIMIT_NOFILE, kLeast, 1, "open files and sockets",
+             "raise that limit (ulimit -n); each other member of the cluster takes one");
+}
+
 // Helps with the op under way, on whichever lane of the scheduler takes it. It may wait there in
 // several places.
 class IdleLane final : public caf::resumable, public caf::ref_counted {
@@ -156,6 +182,7 @@ Process::Process(std::string task, ProcessOptions options)
   config_->load<LaneScheduler>();
   make_devices(options);
   want_threads(lanes_);
+  want_address_space(lanes_);
   owned_system_ = std::make_unique<caf::actor_system>(*config_);
   system_ = owned_system_.get();
   doors_ = std::make_unique<Doors>();
@@ -191,6 +218,11 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
       simulated_(seams.configure != nullptr),
       disk_(seams.disk),
       on_shard_(std::move(seams.on_shard)) {
+  if (!seams.configure) {
+    want_files();
+    want_threads(lanes_);
+    want_address_space(lanes_);
+  }
   if (!seams.transport && !net_) net_ = make_net_thread();
   Transport& transport = seams.transport ? *seams.transport : net_->transport();
   Clock& clock = seams.clock ? *seams.clock : net_->clock();
@@ -198,7 +230,6 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   if (seams.configure) {
     seams.configure(*config_);
   } else {
-    want_threads(lanes_);
     config_->load<LaneScheduler>();
     load_network(*config_, rng);
   }

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <exception>
+#include <thread>
 
 #include "actors/handed_out.hpp"
 #include "actors/joined.hpp"
@@ -101,20 +103,50 @@ std::string handed_out(Master& master) {
 
 }  // namespace
 
+namespace {
+
+// Whether the thread-local objects of this thread are gone: it is the program's first thread, at
+// its end. Known of threads that have called this before.
+bool is_past_its_end() {
+  struct End {
+    bool& reached;
+    ~End() { reached = true; }
+  };
+  thread_local bool reached = false;  // has no destructor, so it stays
+  thread_local const End end{reached};
+  return end.reached;
+}
+
+}  // namespace
+
 void SessionState::close() {
   if (gate && gate->visited_by_me())
     throw Error(Errc::invalid_argument,
                 "a session is closed from within one of its own calls, as a callback of train(); "
                 "throw there to end the training, and close the session when it has returned");
-  std::lock_guard one(closing);
-  if (master && process->tracer().on() && trace_wanted()) handed_out(*master);
-  if (gate) gate->shut();
-  if (parameters) parameters->end();
-  if (master) master->stop();
-  parameters.reset();
-  if (process) process->stop();
-  master.reset();
-  process.reset();
+  const auto end = [this] {
+    std::lock_guard one(closing);
+    if (master && process->tracer().on() && trace_wanted()) handed_out(*master);
+    if (gate) gate->shut();
+    if (parameters) parameters->end();
+    if (master) master->stop();
+    parameters.reset();
+    if (process) process->stop();
+    master.reset();
+    process.reset();
+  };
+  if (!is_past_its_end()) return end();
+  // A session that is a static object. CAF uses thread-local ones while it ends, so another thread
+  // ends it.
+  std::exception_ptr thrown;
+  std::thread([&] {
+    try {
+      end();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  }).join();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 namespace {
@@ -155,7 +187,9 @@ void await_cluster(Master& master, const std::string& address, size_t addresses,
 
 }  // namespace
 
-Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
+Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {
+  is_past_its_end();  // so that it is known of this thread
+}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -130,11 +131,22 @@ inline troupe::LogSink console_voice(const std::string& format, const std::strin
   };
 }
 
-// The exit code of `work`. What it throws is said, and becomes one, too.
+// Throws: Error(io) if what was printed has not arrived.
+inline void check_printed() {
+  std::cout.flush();
+  if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout))
+    throw troupe::Error(troupe::Errc::io,
+                        "standard output could not be written to; is the disk full?");
+}
+
+// The exit code of `work`. What it throws is said, and becomes one, too; and so does the end of a
+// program that has printed into nothing.
 inline int exit_code_of(const troupe::LogSink& say, const std::function<int()>& work) {
   constexpr int kExitSoftware = 70;
   try {
-    return work();
+    const int code = work();
+    if (code == 0) check_printed();
+    return code;
   } catch (const troupe::Error& e) {
     say(troupe::LogLevel::error, e.what());
     return troupe::exit_code(e.code());

@@ -418,13 +418,7 @@ int main(int argc, char** argv) {
       std::cerr << "train_digits: " << e.what() << "; see --help\n";
       return kExitUsage;
     }
-    return exit_code_of(console_voice(given["log-format"].as<std::string>(), "train_digits"), [&] {
-      const int code = run(given);
-      if (std::fflush(stdout) != 0 || std::ferror(stdout))
-        throw Error(Errc::io,
-                    "the results could not be written to standard output; is "
-                    "the disk full?");
-      return code;
-    });
+    return exit_code_of(console_voice(given["log-format"].as<std::string>(), "train_digits"),
+                        [&] { return run(given); });
   });
 }

@@ -31,19 +31,14 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
   const std::string verb = argc > 1 ? argv[1] : "";
   return exit_code_of(console_voice("text", "troupe " + verb), [&] {
-    const auto flushed = [](int code) {
-      std::cout.flush();
-      if (!std::cout) throw troupe::Error(troupe::Errc::io, "standard output cannot be written to");
-      return code;
-    };
     if (verb == "help" || verb == "--help") {
       usage(std::cout);
-      return flushed(0);
+      return 0;
     }
-    if (verb == "ops") return flushed(ops(arguments));
-    if (verb == "graph") return flushed(graph(arguments));
-    if (verb == "trace") return flushed(trace(arguments));
-    if (verb == "doctor") return flushed(doctor(arguments));
+    if (verb == "ops") return ops(arguments);
+    if (verb == "graph") return graph(arguments);
+    if (verb == "trace") return trace(arguments);
+    if (verb == "doctor") return doctor(arguments);
     if (!verb.empty()) std::cerr << "troupe: unknown verb \"" << verb << "\"\n";
     usage(std::cerr);
     return kExitUsage;

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/resident.hpp"
+
 namespace troupe::bench {
 
 // Command-line words after the benchmark's name: --key value, or --flag.
@@ -47,9 +49,5 @@ int graph(const Options& options);
 int startup(const Options& options);
 int memory(const Options& options);
 int ops(const Options& options);
-
-// Of this process, in MiB.
-double rss_mib_now();
-double peak_rss_mib();
 
 }  // namespace troupe::bench

@@ -1,12 +1,9 @@
 // troupe_bench NAME [--json] [options]: the project's benchmarks. docs/benchmarks.md holds results
 // with commands and machine.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 
 #include "bench/bench.hpp"
@@ -64,21 +61,6 @@ void report(const Options& options, const std::string& bench, const std::string&
 double quantile(std::vector<double> values, double p) {
   std::sort(values.begin(), values.end());
   return values[static_cast<size_t>(std::lround(p * static_cast<double>(values.size() - 1)))];
-}
-
-double rss_mib_now() {
-  std::ifstream in("/proc/self/status");
-  for (std::string word; in >> word;) {
-    double kib = 0;
-    if (word == "VmRSS:" && in >> kib) return kib / 1024;
-  }
-  return 0;
-}
-
-double peak_rss_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
 }  // namespace troupe::bench

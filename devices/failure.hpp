@@ -6,7 +6,7 @@
 #include <new>
 #include <string>
 
-#include "troupe/error.hpp"
+#include "troupe/graph.hpp"
 
 namespace troupe {
 
@@ -29,6 +29,13 @@ Failure failure_of(F&& work) {
   } catch (...) {
     return {Errc::kernel_failed, "something that is not a std::exception was thrown"};
   }
+}
+
+// What failed in `node`, behind its name and the line that made it, unless the text says them:
+// memory and the system do not know for whom they refuse.
+inline std::string failed_in(const Node& node, const std::string& text) {
+  const std::string who = describe(node);
+  return text.find(who) == text.npos ? who + ": " + text : text;
 }
 
 }  // namespace troupe

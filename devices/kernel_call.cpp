@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "devices/failure.hpp"
 #include "devices/held.hpp"
 #include "devices/lanes.hpp"
 
@@ -33,6 +34,18 @@ Shape infer_output(const NodeView& view, const InferContext& inputs, int index) 
   return shape;
 }
 
+// Calls `work` for the node. What it refuses names the node.
+template <class F>
+auto named(const Node& node, const F& work) {
+  try {
+    return work();
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    throw Error(e.code(), failed_in(node, e.what()));
+  }
+}
+
 bool may_be_written(const Tensor& tensor) {
   return tensor.unique() && !(tensor.buffer()->tag & (Buffer::kForeign | Buffer::kOffHost));
 }
@@ -52,7 +65,7 @@ NodeView NodeView::make(const Node& node, const Kernel& kernel) {
     view.like = Tensor::type_of(out.dtype, out.shape);
     view.bytes = out.shape.size() * size_of(out.dtype);
   }
-  if (kernel.prepare) view.state = kernel.prepare(node);
+  if (kernel.prepare) view.state = named(node, [&] { return kernel.prepare(node); });
   return view;
 }
 
@@ -76,7 +89,7 @@ std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& 
   call.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
             memory, run,
             /*may_reuse_input0=*/false);
-  view.kernel->run(call.context);
+  named(*view.node, [&] { view.kernel->run(call.context); });
   for (size_t i = 0; i < outputs.size(); ++i)
     TROUPE_CHECK(outputs[i].defined(), "the kernel of ", describe(*view.node), " left output ", i,
                  " undefined");

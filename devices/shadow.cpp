@@ -91,6 +91,7 @@ struct QueuedKernel {
       outputs.push_back(host_view(call.outputs()[i]));
   }
 
+  const Node& node() const { return *view.node; }
   // Throws: what the kernel throws.
   void run() {
     std::vector<Tensor> results = outputs;
@@ -151,6 +152,7 @@ class ShadowDevice final : public Device {
     auto kernel = std::make_shared<QueuedKernel>(call, memory_.scratch());
     queue_.put([this, kernel] {
       Failure failure = failure_of([&] { kernel->run(); });
+      if (failure.code != Errc::ok) failure.text = failed_in(kernel->node(), failure.text);
       if (failed_.code == Errc::ok) failed_ = std::move(failure);
     });
   }

@@ -145,6 +145,13 @@ void LineReader::expect(std::string_view word) {
   if (!take(word)) throw expected(quoted(word));
 }
 
+void LineReader::expect_blank() {
+  skip_blanks();
+  const bool inside = !rest_.empty() && rest_.data() != begin_;
+  if (inside && std::string_view(" \t\r").find(rest_.data()[-1]) == std::string_view::npos)
+    throw expected("a blank");
+}
+
 std::string LineReader::name() {
   skip_blanks();
   size_t n = 0;

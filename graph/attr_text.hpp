@@ -18,12 +18,13 @@ std::string quoted(
 // what was expected and what stands there; whoever reads the file adds the line number.
 class LineReader {
  public:
-  explicit LineReader(std::string_view line) : rest_(line) {}
+  explicit LineReader(std::string_view line) : rest_(line), begin_(line.data()) {}
 
   bool at_end();
   bool take(std::string_view word);  // if `word` stands here
   void expect(std::string_view word);
-  std::string name();  // of a node, an op or an attribute
+  void expect_blank();  // between what was read and what stands here, unless there is nothing
+  std::string name();   // of a node, an op or an attribute
   std::string quoted_text();
   int64_t integer();
   double real();
@@ -37,6 +38,7 @@ class LineReader {
   Shape shape();
   Tensor tensor();
   std::string_view rest_;
+  const char* const begin_;
 };
 
 }  // namespace troupe

@@ -61,8 +61,10 @@ class Folding {
     edits_.change(node, *constant_, {}, {{"value", outputs[0]}});
   }
 
+  // A branch whose predicate is known still says which nodes of its frame are dead.
   bool may_fold(const Node& node) const {
-    return !node.op->stateful && node.outputs.size() == 1 && node.outputs[0].shape.is_known() &&
+    return !node.op->stateful && node.op->control == ControlKind::none &&
+           node.outputs.size() == 1 && node.outputs[0].shape.is_known() &&
            std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](const Output& input) {
                          return values_[static_cast<size_t>(input.node)].defined();

@@ -16,9 +16,32 @@ Error bad_node(const Node& node, const Parts&... parts) {
   return Error(Errc::invalid_argument, describe(node), ": ", detail::concat(parts...));
 }
 
+// Of frames in each other: what the innermost one reads of outside is captured in each.
+constexpr int kDepthMax = 256;
+
 bool opens_frame(const Node& node) {
   const ControlKind kind = node.op->control;
   return kind == ControlKind::branch || kind == ControlKind::loop || kind == ControlKind::function;
+}
+
+// What it takes is what its save has, and kernels trust its type.
+void check_restore(const Graph& graph, const Node& node) {
+  const Node* save = nullptr;
+  for (int32_t id : node.control_inputs) {
+    const Node& before = graph.node(id);
+    if (before.op->control != ControlKind::save) continue;
+    if (save)
+      throw bad_node(node, "runs after the ", describe(*save), " and the ", describe(before),
+                     "; it takes what one of them has kept, so name that one");
+    save = &before;
+  }
+  if (!save)
+    throw bad_node(node,
+                   "runs after no Save, whose values it could take; name one as a control "
+                   "input");
+  const TensorType kept{save->inputs[0].dtype(), save->inputs[0].shape()};
+  if (!(node.outputs[0] == kept))
+    throw bad_node(node, "is ", node.outputs[0], ", but the ", describe(*save), " keeps ", kept);
 }
 
 }  // namespace
@@ -31,9 +54,17 @@ bool Graph::encloses(int32_t outer, int32_t inner) const {
 int32_t Graph::frame() const { return scopes_.back().frame; }
 
 Graph::Scope Graph::open_frame(int32_t opener, Route elsewhere, Origin at) {
+  const std::string called =
+      *at.file ? detail::concat("open_frame() called at ", at.file, ":", at.line, ": ") : "";
   if (opener >= 0 && !opens_frame(node(opener)))
-    throw Error(Errc::invalid_argument, "open_frame() called at ", at.file, ":", at.line, ": the ",
-                describe(node(opener)), " opens no frame; name a branch, a loop or a function");
+    throw Error(Errc::invalid_argument, called, "the ", describe(node(opener)),
+                " opens no frame; name a branch, a loop or a function");
+  int depth = 0;
+  for (int32_t around = opener; around >= 0; around = node(around).frame) ++depth;
+  if (depth > kDepthMax)
+    throw Error(Errc::invalid_argument, called, "the ", describe(node(opener)), " is inside ",
+                depth - 1, " branches and loops, and the most is ", kDepthMax - 1,
+                "; write a loop instead of nesting them");
   OpenScope inner = scopes_.back();
   // What was to run before all nodes of the scope runs before the opener of a frame in it.
   if (opener >= 0 && opener != inner.frame) inner.control_inputs.clear();
@@ -115,6 +146,7 @@ void Graph::enter_frame(Node& node, Origin at) {
   for (size_t i = 0; i < node.inputs.size(); ++i)  // all, before anything is captured
     if (!leaves(i)) check_reach(node.inputs[i], reads, node);
   const bool free = kind == ControlKind::restore;  // it runs after a save of another frame
+  if (free) check_restore(*this, node);
   for (int32_t id : node.control_inputs)
     if (!free && !encloses(this->node(id).frame, node.frame))
       throw bad_node(node, "is to run after the ", describe(this->node(id)),

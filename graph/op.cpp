@@ -31,11 +31,15 @@ bool is_word(std::string_view text) {
 }
 
 void check_attrs(const Op& op) {
-  std::set<std::string> seen = {"on", "with", "after", "at"};  // words of the text form
+  static const std::set<std::string> kWords = {"on", "in", "with", "after", "at"};
+  std::set<std::string> seen;
   for (const AttrSpec& attr : op.attrs) {
     if (!is_word(attr.name))
       throw bad_schema(
           op, "the name of an attribute is letters, digits and _, not \"" + attr.name + "\"");
+    if (kWords.count(attr.name))
+      throw bad_schema(
+          op, "no attribute can be called " + attr.name + ", a word of the text form of graphs");
     if (!seen.insert(attr.name).second)
       throw bad_schema(op, "attribute " + attr.name + " is listed twice");
     if (attr.default_value && attr.default_value->index() != static_cast<size_t>(attr.kind))

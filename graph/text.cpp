@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "graph/attr_text.hpp"
@@ -48,10 +49,18 @@ Error at_line(int number, const Parts&... parts) {
   return Error(Errc::bad_data, "graph text, line ", number, ": ", detail::concat(parts...));
 }
 
+// An integer of those that `what` can be.
+int32_t parse_small(LineReader& in, const char* what, int32_t least) {
+  const int64_t value = in.integer();
+  if (value < least || value > INT32_MAX)
+    throw Error(Errc::bad_data, what, " is a number from ", least, " to ", INT32_MAX, ", got ",
+                value);
+  return static_cast<int32_t>(value);
+}
+
 Reference parse_reference(LineReader& in) {
   Reference reference{in.name(), 0};
-  if (in.take(":"))
-    reference.index = static_cast<int32_t>(std::clamp<int64_t>(in.integer(), -1, INT32_MAX));
+  if (in.take(":")) reference.index = parse_small(in, "an output", 0);
   return reference;
 }
 
@@ -78,20 +87,32 @@ Line parse_line(std::string_view text, int number, const Registry& registry) {
     while (in.take(","));
     in.expect(")");
   }
+  std::set<std::string_view> seen;
+  const auto takes = [&](std::string_view word) {
+    if (!in.take(word)) return false;
+    if (!seen.insert(word).second)
+      throw Error(Errc::bad_data, quoted(word), " stands there twice; once is enough");
+    return true;
+  };
   while (!in.at_end()) {
-    if (in.take("on")) {
+    in.expect_blank();
+    if (takes("on")) {
       line.device = in.quoted_text();
-    } else if (in.take("in")) {
+    } else if (takes("in")) {
       line.frame = in.name();
-    } else if (in.take("with")) {
+    } else if (takes("with")) {
       line.colocate_with = in.name();
-    } else if (in.take("after")) {
-      do line.after.push_back(in.name());
-      while (in.take(","));
-    } else if (in.take("at")) {
+    } else if (takes("after")) {
+      std::set<std::string> names;
+      do {
+        line.after.push_back(in.name());
+        if (!names.insert(line.after.back()).second)
+          throw Error(Errc::bad_data, line.after.back(), " stands there twice; once is enough");
+      } while (in.take(","));
+    } else if (takes("at")) {
       line.file = in.quoted_text();
       in.expect(":");
-      line.origin_line = static_cast<int>(in.integer());
+      line.origin_line = parse_small(in, "a line", 0);
     } else {
       parse_attr(in, line);
     }

@@ -177,7 +177,8 @@ struct ScaleLoop {
 };
 
 inline double attention_scale(double attribute, int64_t d) {
-  return attribute != 0 ? attribute : 1 / std::sqrt(static_cast<double>(d));
+  // Without features all scores are 0, and each key that is seen counts the same.
+  return attribute != 0 ? attribute : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d)));
 }
 
 // ---- as a graph of ops ----

@@ -9,8 +9,9 @@ Output AttentionByOps::factor() const {
   const int64_t d = q.shape()[3];
   if (scale != 0 || d >= 0)
     return fill(graph, Shape{}, attention_scale(scale, d), q.dtype(), "scale");
-  const Output sizes = shape_of(q);
-  return rsqrt(cast(gather(sizes, fill(graph, Shape{}, 3, DType::i64)), q.dtype()));
+  const auto number = [&](double value) { return fill(graph, Shape{}, value, DType::i64); };
+  const Output size = gather(shape_of(q), number(3));
+  return rsqrt(cast(maximum(size, number(1)), q.dtype()));
 }
 
 // Without the greatest of a row, which is 1, a row that sees something sums up to 0.

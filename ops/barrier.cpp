@@ -47,6 +47,10 @@ BarrierState::Fit BarrierState::fits(const Inserting& insert) const {
     insert.who->fail(code, detail::concat("the barrier ", barrier_.name, " ", parts...));
     return Fit::never;
   };
+  const auto count = static_cast<int64_t>(insert.keys.size());
+  if (count > barrier_.capacity)  // those that were begun wait for this insert, too
+    return refuse(Errc::invalid_argument, "holds at most ", barrier_.capacity, " elements, and ",
+                  count, " are given a component at once; give it a larger capacity");
   std::set<int64_t> seen;
   int64_t more = 0;
   for (const int64_t key : insert.keys) {
@@ -62,9 +66,6 @@ BarrierState::Fit BarrierState::fits(const Inserting& insert) const {
     }
   }
   const auto there = static_cast<int64_t>(begun_.size() + ready_.size());
-  if (more > barrier_.capacity)
-    return refuse(Errc::invalid_argument, "holds at most ", barrier_.capacity, " elements, and ",
-                  more, " are begun at once; give it a larger capacity");
   return there + more > barrier_.capacity ? Fit::later : Fit::now;
 }
 
@@ -155,7 +156,6 @@ bool BarrierState::take_next() {
 namespace {
 
 std::string fault_of(const Barrier& barrier) {
-  if (barrier.name.empty()) return "wants a name";
   if (barrier.capacity < 1)
     return detail::concat("wants a capacity of at least 1, got ", barrier.capacity);
   if (barrier.types.empty()) return "wants the types of its components, got none";
@@ -194,6 +194,8 @@ Barrier barrier_of(const Node& node) {
 void check_barrier(const InferContext& ctx) {
   const std::optional<Barrier> barrier = read_barrier(ctx.node());
   if (!barrier) throw ctx.error("its attribute types does not describe components");
+  if (const std::string fault = fault_of_name(barrier->name); !fault.empty())
+    throw ctx.error("its barrier ", fault);
   if (const std::string fault = fault_of(*barrier); !fault.empty())
     throw ctx.error("the barrier ", barrier->name, " ", fault);
 }
@@ -205,39 +207,22 @@ Barrier make_barrier(Graph& graph, std::vector<TensorType> types, int64_t capaci
                   .types = std::move(types),
                   .capacity = capacity,
                   .device = graph.device()};
+  if (const std::string fault = fault_of_name(barrier.name); !fault.empty())
+    throw Error(Errc::invalid_argument, "a barrier made at ", at.file, ":", at.line, " ", fault);
   if (const std::string fault = fault_of(barrier); !fault.empty())
     throw Error(Errc::invalid_argument, "barrier ", name, " made at ", at.file, ":", at.line, " ",
                 fault);
   return barrier;
 }
 
-Output add_barrier_node(const Barrier& barrier, std::string_view op, std::vector<Output> inputs,
-                        Attrs attrs, Origin at) {
-  if (!barrier.graph)
-    throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line,
-                ": the barrier is undefined; pass what make_barrier() returned");
+void describe_in(Attrs& attrs, const Barrier& barrier) {
   attrs["barrier"] = barrier.name;
   attrs["types"] = types_to_integers(barrier.types);
   attrs["capacity"] = barrier.capacity;
-  const Graph::Scope there = barrier.graph->scope({.device = barrier.device}, at);
-  return barrier.graph->add(
-      {.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs), .name = {}}, at);
 }
 
-void with_barrier(const std::shared_ptr<AsyncContext>& ctx,
-                  const std::function<void(BarrierState&)>& f) {
-  const Barrier wanted = barrier_of(ctx->node());
-  const auto resource = resources_of(*ctx).get<SharedState<BarrierState>>(
-      "barrier " + wanted.name,
-      [&] { return std::make_shared<SharedState<BarrierState>>(wanted); });
-  resource->with([&](BarrierState& state) {
-    if (state.barrier().types != wanted.types || state.barrier().capacity != wanted.capacity)
-      return ctx->fail(Errc::invalid_argument,
-                       detail::concat(describe(ctx->node()), ": the barrier ", wanted.name,
-                                      " has other types or another capacity in another op of this "
-                                      "session; make it once, or give it another name"));
-    f(state);
-  });
+bool same_state(const Barrier& a, const Barrier& b) {
+  return a.types == b.types && a.capacity == b.capacity;
 }
 
 }  // namespace troupe

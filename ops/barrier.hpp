@@ -12,7 +12,7 @@ class BarrierState {
  public:
   explicit BarrierState(Barrier barrier) : barrier_(std::move(barrier)) {}
 
-  const Barrier& barrier() const { return barrier_; }
+  const Barrier& description() const { return barrier_; }
   int64_t ready() const { return static_cast<int64_t>(ready_.size()); }
   // Components `values` of the elements `keys`; all of them, or, if it fails, none.
   void insert(size_t component, std::vector<int64_t> keys, std::vector<Tensor> values,
@@ -61,10 +61,15 @@ std::vector<AttrSpec> barrier_attrs(std::vector<AttrSpec> more = {});
 Barrier barrier_of(const Node& node);  // Throws: InternalError for attributes that say nothing
 // Throws: Error from ctx for a description that make_barrier() would refuse.
 void check_barrier(const InferContext& ctx);
-Output add_barrier_node(const Barrier& barrier, std::string_view op, std::vector<Output> inputs,
-                        Attrs attrs, Origin at);
-// Calls f(barrier) for the barrier of a firing, or fails it.
-void with_barrier(const std::shared_ptr<AsyncContext>& ctx,
-                  const std::function<void(BarrierState&)>& f);
+void describe_in(Attrs& attrs, const Barrier& barrier);
+bool same_state(const Barrier& a, const Barrier& b);
+inline Output add_barrier_node(const Barrier& barrier, std::string_view op,
+                               std::vector<Output> inputs, Attrs attrs, Origin at) {
+  return add_node_of(barrier, "barrier", op, std::move(inputs), std::move(attrs), at);
+}
+template <class F>
+void with_barrier(const std::shared_ptr<AsyncContext>& ctx, const F& f) {
+  with_state_of<BarrierState>(ctx, "barrier", barrier_of(ctx->node()), f);
+}
 
 }  // namespace troupe

@@ -16,6 +16,10 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const Shape &keys = ctx.input(0), &values = ctx.input(1);
   if (ctx.dtype(0) != DType::i64 || keys.ndim() != 1)
     throw ctx.error("wants keys i64[n], got ", TensorType{ctx.dtype(0), keys});
+  if (keys[0] > barrier.capacity)
+    throw ctx.error("the barrier ", barrier.name, " holds at most ", barrier.capacity,
+                    " elements, and ", keys[0],
+                    " are given a component at once; give it a larger capacity");
   if (values.ndim() < 1 || !may_equal(values[0], keys[0]) || ctx.dtype(1) != type.dtype ||
       !may_equal(type.shape, Shape(std::vector<int64_t>(values.begin() + 1, values.end()))))
     throw ctx.error("wants a row for each of ", keys, " keys, each ", type, ", got ",
@@ -27,7 +31,7 @@ void start(std::shared_ptr<AsyncContext> ctx) {
   with_barrier(ctx, [&](BarrierState& barrier) {
     const auto component = static_cast<size_t>(ctx->node().attr<int64_t>("component"));
     const Tensor &keys = ctx->input(0), &values = ctx->input(1);
-    const Shape& wanted = barrier.barrier().types[component].shape;
+    const Shape& wanted = barrier.description().types[component].shape;
     std::vector<Tensor> rows;
     if (values.dim(0) == keys.size())
       for (int64_t i = 0; i < keys.size(); ++i) rows.push_back(row_of(values, i));

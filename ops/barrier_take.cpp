@@ -16,8 +16,12 @@ std::vector<DType> infer_dtypes(const InferContext& ctx) {
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const int64_t count = ctx.attr<int64_t>("count");
   if (count < 1) throw ctx.error("wants a count of at least 1, got ", count);
+  const Barrier barrier = barrier_of(ctx.node());
+  if (count > barrier.capacity)
+    throw ctx.error("the barrier ", barrier.name, " holds at most ", barrier.capacity,
+                    " elements, and ", count, " are to be taken; give it a larger capacity");
   std::vector<Shape> shapes = {Shape{count}};
-  for (const TensorType& type : barrier_of(ctx.node()).types) {
+  for (const TensorType& type : barrier.types) {
     std::vector<int64_t> sizes(type.shape.begin(), type.shape.end());
     sizes.insert(sizes.begin(), count);
     shapes.push_back(Shape(sizes));

@@ -17,10 +17,17 @@ std::vector<DType> infer_dtypes(const InferContext& ctx) {
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const int64_t count = ctx.attr<int64_t>("count");
   if (count < 0) throw ctx.error("wants a count of at least 1, got ", count);
+  const Queue queue = queue_of(ctx.node());
+  const int64_t stay = queue.options.min_after_dequeue, most = queue.options.capacity - stay;
+  const bool partial = ctx.attr<bool>("partial");
+  if (!partial && count > most)
+    throw ctx.error("the queue ", queue.name, " never has ", count,
+                    " elements to give: its capacity is ", queue.options.capacity, ", of which ",
+                    stay, " stay; give it a larger capacity");
   std::vector<Shape> shapes;
-  for (const TensorType& type : queue_of(ctx.node()).types) {
+  for (const TensorType& type : queue.types) {
     std::vector<int64_t> sizes(type.shape.begin(), type.shape.end());
-    if (count > 0) sizes.insert(sizes.begin(), ctx.attr<bool>("partial") ? -1 : count);
+    if (count > 0) sizes.insert(sizes.begin(), partial ? -1 : count);
     shapes.push_back(Shape(sizes));
   }
   return shapes;

@@ -29,6 +29,10 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
       throw ctx.error("component ", i, " of the queue ", queue.name, " is ", type, ", got ",
                       TensorType{ctx.dtype(i), one});
   }
+  if (rows > queue.options.capacity)
+    throw ctx.error("the queue ", queue.name, " has room for ", queue.options.capacity,
+                    " elements, and ", rows,
+                    " are to be put in at once; give it a larger capacity");
   return {Shape{}};
 }
 
@@ -61,7 +65,7 @@ std::vector<QueueElement> elements_of(const AsyncContext& ctx, const Queue& queu
 
 void start(std::shared_ptr<AsyncContext> ctx) {
   with_queue(ctx, [&](QueueState& queue) {
-    queue.enqueue(elements_of(*ctx, queue.queue()), waiter_of(ctx));
+    queue.enqueue(elements_of(*ctx, queue.description()), waiter_of(ctx));
   });
 }
 

@@ -8,6 +8,8 @@
 // The products with w_h run in oneDNN for f32.
 #include "ops/gru.hpp"
 
+#include "ops/recurrent_call.hpp"
+
 namespace troupe {
 namespace {
 
@@ -249,9 +251,13 @@ Op gru_op() {
 Gru gru(Output x, Output h0, Output w_x, Output w_h, Output bias, Output recurrent_bias,
         GruOptions options, Origin at) {
   require_defined("gru", at, {x, h0, w_x, w_h, bias, recurrent_bias});
-  if (x.shape().ndim() != 3 || w_x.shape().ndim() != 2)
-    throw refused("gru", at, "wants x [time, batch, n] and w_x [n, 3h], got ", x.shape(), " and ",
-                  w_x.shape());
+  require_recurrent_call("gru", at, 3,
+                         {{"x", x, "tbn"},
+                          {"h0", h0, "bh"},
+                          {"w_x", w_x, "ng"},
+                          {"w_h", w_h, "hg"},
+                          {"bias", bias, "g"},
+                          {"recurrent_bias", recurrent_bias, "g"}});
   const auto scope = x.graph->scope({.origin = at});
   const Output lengths = lengths_or_none(options.lengths, *x.graph);
   const auto outputs = all_outputs(
@@ -265,7 +271,13 @@ Gru gru(Output x, Output h0, Output w_x, Output w_h, Output bias, Output recurre
 Output gru_cell(Output x, Output h, Output w_x, Output w_h, Output bias, Output recurrent_bias,
                 bool reset_after, Origin at) {
   require_defined("gru_cell", at, {x, h, w_x, w_h, bias, recurrent_bias});
-  if (x.shape().ndim() != 2) throw refused("gru_cell", at, "wants x [batch, n], got ", x.shape());
+  require_recurrent_call("gru_cell", at, 3,
+                         {{"x", x, "bn"},
+                          {"h", h, "bh"},
+                          {"w_x", w_x, "ng"},
+                          {"w_h", w_h, "hg"},
+                          {"bias", bias, "g"},
+                          {"recurrent_bias", recurrent_bias, "g"}});
   return gru(expand_dims(x, 0, at), h, w_x, w_h, bias, recurrent_bias, {.reset_after = reset_after},
              at)
       .h;

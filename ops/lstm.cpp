@@ -7,6 +7,8 @@
 // The products with w_h run in oneDNN for f32.
 #include "ops/lstm.hpp"
 
+#include "ops/recurrent_call.hpp"
+
 namespace troupe {
 namespace {
 
@@ -203,9 +205,13 @@ Op lstm_op() {
 Lstm lstm(Output x, Output h0, Output c0, Output w_x, Output w_h, Output bias, LstmOptions options,
           Origin at) {
   require_defined("lstm", at, {x, h0, c0, w_x, w_h, bias});
-  if (x.shape().ndim() != 3 || w_x.shape().ndim() != 2)
-    throw refused("lstm", at, "wants x [time, batch, n] and w_x [n, 4h], got ", x.shape(), " and ",
-                  w_x.shape());
+  require_recurrent_call("lstm", at, 4,
+                         {{"x", x, "tbn"},
+                          {"h0", h0, "bh"},
+                          {"c0", c0, "bh"},
+                          {"w_x", w_x, "ng"},
+                          {"w_h", w_h, "hg"},
+                          {"bias", bias, "g"}});
   const auto scope = x.graph->scope({.origin = at});
   const Output lengths = lengths_or_none(options.lengths, *x.graph);
   const auto outputs = all_outputs(
@@ -219,7 +225,13 @@ Lstm lstm(Output x, Output h0, Output c0, Output w_x, Output w_h, Output bias, L
 LstmCell lstm_cell(Output x, Output h, Output c, Output w_x, Output w_h, Output bias,
                    double forget_bias, Origin at) {
   require_defined("lstm_cell", at, {x, h, c, w_x, w_h, bias});
-  if (x.shape().ndim() != 2) throw refused("lstm_cell", at, "wants x [batch, n], got ", x.shape());
+  require_recurrent_call("lstm_cell", at, 4,
+                         {{"x", x, "bn"},
+                          {"h", h, "bh"},
+                          {"c", c, "bh"},
+                          {"w_x", w_x, "ng"},
+                          {"w_h", w_h, "hg"},
+                          {"bias", bias, "g"}});
   const Lstm one =
       lstm(expand_dims(x, 0, at), h, c, w_x, w_h, bias, {.forget_bias = forget_bias}, at);
   return {one.h, one.c};

@@ -6,7 +6,13 @@
 namespace troupe {
 namespace {
 
-std::vector<Shape> infer_shapes(const InferContext& ctx) { return {ctx.attr<Shape>("shape")}; }
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  if (ctx.node().frame >= 0)
+    throw ctx.error(
+        "stands inside a branch or a loop, where nothing can be fed; make it outside, and read it "
+        "inside");
+  return {ctx.attr<Shape>("shape")};
+}
 
 void cpu(KernelContext& ctx) {
   throw ctx.error("was not fed; pass a ", ctx.attr<DType>("dtype"), ctx.attr<Shape>("shape"),

@@ -244,12 +244,18 @@ std::optional<std::vector<TensorType>> types_from_integers(const std::vector<int
   return types;
 }
 
+std::string fault_of_name(const std::string& name) {
+  const bool good = !name.empty() && std::none_of(name.begin(), name.end(), [](unsigned char c) {
+    return c < 0x20 || c == 0x7f;
+  });
+  return good ? "" : "wants a name of one line, not empty and without control characters";
+}
+
 namespace {
 
 // What is wrong with a queue; empty: nothing.
 std::string fault_of(const Queue& queue) {
   const QueueOptions& options = queue.options;
-  if (queue.name.empty()) return "wants a name";
   if (options.capacity < 1)
     return detail::concat("wants a capacity of at least 1, got ", options.capacity);
   if (options.min_after_dequeue < 0 || options.min_after_dequeue >= options.capacity)
@@ -287,13 +293,6 @@ std::optional<Queue> read_queue(const Node& node) {
                .device = {}};
 }
 
-bool same_queue(const Queue& a, const Queue& b) {
-  return a.types == b.types && a.options.kind == b.options.kind &&
-         a.options.capacity == b.options.capacity &&
-         a.options.min_after_dequeue == b.options.min_after_dequeue &&
-         a.options.seed == b.options.seed;
-}
-
 class FiringWaiter final : public QueueWaiter {
  public:
   explicit FiringWaiter(std::shared_ptr<AsyncContext> ctx) : ctx_(std::move(ctx)) {}
@@ -328,6 +327,8 @@ Queue queue_of(const Node& node) {
 void check_queue(const InferContext& ctx) {
   const std::optional<Queue> queue = read_queue(ctx.node());
   if (!queue) throw ctx.error("its attributes kind and types do not describe a queue");
+  if (const std::string fault = fault_of_name(queue->name); !fault.empty())
+    throw ctx.error("its queue ", fault);
   if (const std::string fault = fault_of(*queue); !fault.empty())
     throw ctx.error("the queue ", queue->name, " ", fault);
 }
@@ -339,26 +340,28 @@ Queue make_queue(Graph& graph, std::vector<TensorType> types, QueueOptions optio
               .types = std::move(types),
               .options = options,
               .device = graph.device()};
+  if (const std::string fault = fault_of_name(queue.name); !fault.empty())
+    throw Error(Errc::invalid_argument, "a queue made at ", at.file, ":", at.line, " ", fault);
   if (const std::string fault = fault_of(queue); !fault.empty())
     throw Error(Errc::invalid_argument, "queue ", name, " made at ", at.file, ":", at.line, " ",
                 fault);
   return queue;
 }
 
-Output add_queue_node(const Queue& queue, std::string_view op, std::vector<Output> inputs,
-                      Attrs attrs, Origin at) {
-  if (!queue.graph)
-    throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line,
-                ": the queue is undefined; pass what make_queue() returned");
+void describe_in(Attrs& attrs, const Queue& queue) {
   attrs["queue"] = queue.name;
   attrs["kind"] = static_cast<int64_t>(queue.options.kind);
   attrs["types"] = types_to_integers(queue.types);
   attrs["capacity"] = queue.options.capacity;
   attrs["min_after_dequeue"] = queue.options.min_after_dequeue;
   attrs["seed"] = queue.options.seed;
-  const Graph::Scope there = queue.graph->scope({.device = queue.device}, at);
-  return queue.graph->add(
-      {.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs), .name = {}}, at);
+}
+
+bool same_state(const Queue& a, const Queue& b) {
+  return a.types == b.types && a.options.kind == b.options.kind &&
+         a.options.capacity == b.options.capacity &&
+         a.options.min_after_dequeue == b.options.min_after_dequeue &&
+         a.options.seed == b.options.seed;
 }
 
 std::vector<DType> infer_size_dtype(const InferContext&) { return {DType::i64}; }
@@ -378,21 +381,6 @@ Resources& resources_of(const AsyncContext& ctx) {
   if (Resources* resources = ctx.run().resources) return *resources;
   throw Error(Errc::invalid_argument, describe(ctx.node()),
               ": this run keeps nothing between steps; run the graph through a Session");
-}
-
-void with_queue(const std::shared_ptr<AsyncContext>& ctx,
-                const std::function<void(QueueState&)>& f) {
-  const Queue wanted = queue_of(ctx->node());
-  const auto resource = resources_of(*ctx).get<SharedState<QueueState>>(
-      "queue " + wanted.name, [&] { return std::make_shared<SharedState<QueueState>>(wanted); });
-  resource->with([&](QueueState& state) {
-    if (!same_queue(state.queue(), wanted))
-      return ctx->fail(Errc::invalid_argument,
-                       detail::concat(describe(ctx->node()), ": the queue ", wanted.name,
-                                      " has other types or options in another op of this "
-                                      "session; make it once, or give it another name"));
-    f(state);
-  });
 }
 
 }  // namespace troupe

@@ -31,7 +31,7 @@ class QueueState {
  public:
   explicit QueueState(Queue queue) : queue_(std::move(queue)) {}
 
-  const Queue& queue() const { return queue_; }
+  const Queue& description() const { return queue_; }
   int64_t size() const { return static_cast<int64_t>(elements_.size()); }
 
   // Puts all of `elements` in as soon as there is room, each as one; tells `who` the size.
@@ -105,13 +105,33 @@ class SharedState final : public Resource {
 
 // ---- the description in attributes ----
 
+// What is wrong with the name of a queue or a barrier; empty: nothing. It stands in errors and
+// logs.
+std::string fault_of_name(const std::string& name);
+
 std::vector<AttrSpec> queue_attrs(std::vector<AttrSpec> more = {});
 Queue queue_of(const Node& node);  // Throws: InternalError for attributes that say nothing
 // Throws: Error from ctx for a description that make_queue() would refuse.
 void check_queue(const InferContext& ctx);
-// A node of that queue, where its ops run.
-Output add_queue_node(const Queue& queue, std::string_view op, std::vector<Output> inputs,
-                      Attrs attrs, Origin at);
+void describe_in(Attrs& attrs, const Queue& queue);
+bool same_state(const Queue& a, const Queue& b);  // two nodes may share the state of one name
+
+// A node of a Queue or a Barrier, where its ops run. `kind`: "queue" or "barrier".
+template <class Described>
+Output add_node_of(const Described& of, const char* kind, std::string_view op,
+                   std::vector<Output> inputs, Attrs attrs, Origin at) {
+  if (!of.graph)
+    throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line, ": the ", kind,
+                " is undefined; pass what make_", kind, "() returned");
+  describe_in(attrs, of);
+  const Graph::Scope there = of.graph->scope({.device = of.device}, at);
+  return of.graph->add(
+      {.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs), .name = {}}, at);
+}
+inline Output add_queue_node(const Queue& queue, std::string_view op, std::vector<Output> inputs,
+                             Attrs attrs, Origin at) {
+  return add_node_of(queue, "queue", op, std::move(inputs), std::move(attrs), at);
+}
 
 std::vector<DType> infer_size_dtype(const InferContext& ctx);  // of the ops whose output is the
 std::vector<Shape> infer_size_shape(const InferContext& ctx);  // number of elements
@@ -123,12 +143,30 @@ std::optional<std::vector<TensorType>> types_from_integers(const std::vector<int
 
 // ---- kernels ----
 
-// Calls f(queue) for the queue of a firing, or fails it.
-void with_queue(const std::shared_ptr<AsyncContext>& ctx,
-                const std::function<void(QueueState&)>& f);
 std::shared_ptr<QueueWaiter> waiter_of(const std::shared_ptr<AsyncContext>& ctx);
 // What the steps of this firing's session keep. Throws: Error(invalid_argument) outside a session.
 Resources& resources_of(const AsyncContext& ctx);
+// Calls f(state) for the state that the steps of a firing's session share under that name, or fails
+// the firing if it has begun as something else than `wanted`.
+template <class State, class Described, class F>
+void with_state_of(const std::shared_ptr<AsyncContext>& ctx, const char* kind,
+                   const Described& wanted, const F& f) {
+  const auto resource = resources_of(*ctx).template get<SharedState<State>>(
+      detail::concat(kind, " ", wanted.name),
+      [&] { return std::make_shared<SharedState<State>>(wanted); });
+  resource->with([&](State& state) {
+    if (!same_state(state.description(), wanted))
+      return ctx->fail(Errc::invalid_argument,
+                       detail::concat(describe(ctx->node()), ": the ", kind, " ", wanted.name,
+                                      " has other types or options in another op of this "
+                                      "session; make it once, or give it another name"));
+    f(state);
+  });
+}
+template <class F>
+void with_queue(const std::shared_ptr<AsyncContext>& ctx, const F& f) {
+  with_state_of<QueueState>(ctx, "queue", queue_of(ctx->node()), f);
+}
 // Row `row` of [n, ...], without a copy.
 Tensor row_of(const Tensor& rows, int64_t row);
 // Tensors of one dtype and number of dimensions, stacked: [n, ...]; zeros where one is smaller than

@@ -1,22 +1,44 @@
 // scan and map_rows: a loop over the rows of tensors. What the steps keep is written, row by row,
 // over zeros that are a variable of the loop; in place, as nobody else reads them.
+#include <algorithm>
+
 #include "ops/loop_builder.hpp"
 
 namespace troupe {
 namespace {
 
 void check_call(const char* function, const std::vector<Output>& initial,
-                const std::vector<Output>& xs, Origin at) {
+                const std::vector<Output>& xs, const WhileOptions& options, Origin at) {
+  if (!options.shapes.empty() && options.shapes.size() != initial.size())
+    throw refused(function, at, "got ", options.shapes.size(), " shapes for a carry of ",
+                  initial.size(), " values; give one for each, or none");
   if (xs.empty()) throw refused(function, at, "wants at least one x, whose rows it goes over");
   for (const Output& value : initial) require_defined(function, at, {value});
   for (const Output& x : xs) {
     require_defined(function, at, {x});
     if (x.shape().ndim() < 1)
       throw refused(function, at, "wants xs with rows, got a scalar, ", x.name());
-    if (!may_equal(x.shape()[0], xs[0].shape()[0]))
-      throw refused(function, at, "wants xs with one number of rows, got ", xs[0].shape(), " and ",
-                    x.shape());
+    if (x.graph != xs[0].graph)
+      throw refused(function, at, "wants xs of one graph, got ", x.name(), " of another than ",
+                    xs[0].name());
   }
+  for (const Output& x : xs)
+    for (const Output& other : xs)
+      if (!may_equal(x.shape()[0], other.shape()[0]))
+        throw refused(function, at, "wants xs with one number of rows, got ", x.shape(), " and ",
+                      other.shape());
+}
+
+// How many rows the xs have; a step that finds that they differ fails. `known`: the number, or -1.
+Output rows_of(const char* function, const std::vector<Output>& xs, int64_t known) {
+  Graph& graph = *xs[0].graph;
+  if (std::all_of(xs.begin(), xs.end(), [](const Output& x) { return x.shape()[0] >= 0; }))
+    return fill(graph, {}, static_cast<double>(known), DType::i64);
+  std::vector<Output> shapes;
+  for (const Output& x : xs) shapes.push_back(shape_of(x));
+  return graph.add({.op = "CommonRows",
+                    .inputs = std::move(shapes),
+                    .attrs = {{"function", std::string(function)}}});
 }
 
 void check_step(const char* function, const Scanned& step, const std::vector<Output>& carry,
@@ -57,12 +79,12 @@ Output no_rows_yet(Graph& graph, int64_t known_rows, Output rows, const Output& 
 Scanned run(const char* function, const ScanStep& step, const std::vector<Output>& initial,
             const std::vector<Output>& xs, const WhileOptions& options, Origin at) {
   if (!step) throw refused(function, at, "its function is empty");
-  check_call(function, initial, xs, at);
+  check_call(function, initial, xs, options, at);
   Graph& graph = *xs[0].graph;
   const auto scope = graph.scope({.name = std::string(options.name), .origin = at}, at);
-  const int64_t known = xs[0].shape()[0];
-  const Output rows = known >= 0 ? fill(graph, {}, static_cast<double>(known), DType::i64)
-                                 : reshape(slice(shape_of(xs[0]), {0}, {1}), {});
+  int64_t known = -1;
+  for (const Output& x : xs) known = std::max(known, x.shape()[0]);
+  const Output rows = rows_of(function, xs, known);
   const Output first = fill(graph, {}, 0, DType::i64);
   LoopBuilder loop(graph, options, at);
   std::vector<Output> next;
@@ -70,7 +92,7 @@ Scanned run(const char* function, const ScanStep& step, const std::vector<Output
     const auto frame = graph.open_frame(loop.frame(), {}, at);
     const Output index = loop.variable(first, {});
     for (size_t i = 0; i < initial.size(); ++i)
-      loop.variable(initial[i], options.shapes.empty() ? initial[i].shape() : options.shapes.at(i));
+      loop.variable(initial[i], options.shapes.empty() ? initial[i].shape() : options.shapes[i]);
     const int32_t opener = loop.body(less(index, rows));
     const auto inner = graph.scope({.name = "body"}, at);
     const auto in_body = graph.open_frame(opener, {}, at);

@@ -39,6 +39,18 @@ void check(const Evaluation& e) {
   }
 }
 
+void check(const char* function, const Dataset& data) {
+  const auto rows = [](const Tensor& x) {
+    return x.defined() && x.ndim() > 0 ? x.dim(0) : int64_t{-1};
+  };
+  const auto told = [](const Tensor& x) {
+    return x.defined() ? to_string(x.shape()) : std::string("none");
+  };
+  if (rows(data.features) < 0 || rows(data.features) != rows(data.labels))
+    throw refuse(function, "wants a data set with a label for each record, got features ",
+                 told(data.features), " and labels ", told(data.labels));
+}
+
 // A prepared evaluation of one data set.
 Scores measure(const Callable& call, const Evaluation& e, const Dataset& data,
                const RunOptions& run) {
@@ -70,6 +82,7 @@ const Metric* watched(const FitOptions& o) {
     return nullptr;
   }
   check(o.evaluation);
+  check("fit", o.validation);
   if (o.watch.empty()) return &o.evaluation.metrics[0];
   std::string names;
   for (const Metric& m : o.evaluation.metrics) {
@@ -242,6 +255,7 @@ Scores evaluate(Session& session, const Evaluation& evaluation, const Dataset& d
                 const RunOptions& run) {
   check(evaluation);
   if (data.size() == 0) throw refuse("evaluate", "was given no records");
+  check("evaluate", data);
   return measure(session.prepare(evaluation.fetches, evaluation.feeds), evaluation, data, run);
 }
 

@@ -22,11 +22,13 @@ constexpr int64_t kBytesMax = int64_t{64} << 20;
 
 }  // namespace
 
+bool FitHistory::better(double score, double than) const {
+  return policy_.greater_is_better ? score > than + policy_.min_improvement
+                                   : score < than - policy_.min_improvement;
+}
+
 bool FitHistory::improves(double score) const {
-  if (std::isnan(score)) return false;
-  if (!best_) return true;
-  return policy_.greater_is_better ? score > best_->score + policy_.min_improvement
-                                   : score < best_->score - policy_.min_improvement;
+  return !std::isnan(score) && (!best_ || better(score, best_->score));
 }
 
 double FitHistory::watched(const FitEpoch& epoch) const {
@@ -37,9 +39,12 @@ double FitHistory::watched(const FitEpoch& epoch) const {
 void FitHistory::add(FitEpoch& epoch) {
   std::erase_if(epochs_, [&](const FitEpoch& old) { return old.step >= epoch.step; });
   const double score = watched(epoch);
-  const Best now{epoch.epoch, epoch.step, score};
-  if (improves(score)) best_ = now;
-  epoch.is_best = best_ == now;  // also if it is done again
+  if (improves(score)) best_ = {epoch.epoch, epoch.step, score};
+  // Of those before it, so that epochs that are done again are told as they were.
+  const auto before = std::find_if(epochs_.rbegin(), epochs_.rend(),
+                                   [](const FitEpoch& old) { return old.is_best; });
+  epoch.is_best =
+      !std::isnan(score) && (before == epochs_.rend() || better(score, watched(*before)));
   epochs_.push_back(epoch);
 }
 

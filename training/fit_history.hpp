@@ -27,15 +27,18 @@ class FitHistory {
   };
   explicit FitHistory(Policy policy) : policy_(std::move(policy)) {}
 
-  // Whether an epoch of this score would be a new best one; NaN never is.
+  // Whether no epoch has had as good a score, those included that have been done again since; NaN
+  // is none. What has, is kept.
   bool improves(double score) const;
   double watched(const FitEpoch& epoch) const;  // its score; NaN if no metric decides
   // Takes the place of what was known of its step and of later ones, which are done again. Says in
-  // `epoch` whether it is the best. Requires: epochs ascend.
+  // `epoch` whether it is the best of those that are left. Requires: epochs ascend.
   void add(FitEpoch& epoch);
   bool wants_stop() const;
 
   const std::vector<FitEpoch>& epochs() const { return epochs_; }
+  // The best one ever. Asynchronous epochs that are done again have other scores, so it may have
+  // gone from epochs().
   const std::optional<Best>& best() const { return best_; }
 
   // Throws: Error(io); load(): Error(bad_data), too. Nothing to load is no error.
@@ -43,6 +46,7 @@ class FitHistory {
   void load(Disk& disk, const std::string& dir);
 
  private:
+  bool better(double score, double than) const;
   std::string to_text() const;
   void from_text(const std::string& text, const std::string& file);
 

@@ -127,7 +127,9 @@ double Auc::value() const {
 }
 
 ConfusionMatrix::ConfusionMatrix(int64_t classes) : classes_(classes) {
-  if (classes < 1) throw refuse("ConfusionMatrix", "wants classes from 1, got ", classes);
+  constexpr int64_t kMost = 1 << 15;  // whose counts are 8 GiB
+  if (classes < 1 || classes > kMost)
+    throw refuse("ConfusionMatrix", "wants classes from 1 to ", kMost, ", got ", classes);
   counts_.resize(static_cast<size_t>(classes * classes));
 }
 

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <set>
@@ -49,16 +48,18 @@ std::vector<Call> calls_in(const std::string& text) {
   return out;
 }
 
-// Of all nodes that nobody reads.
+// Of all nodes that nobody reads. What is in a branch or a loop runs for what leaves it alone, so
+// it is not among them.
 std::vector<std::string> ends_of(const Graph& graph) {
   std::set<int32_t> read;
   for (const auto& node : graph.nodes()) {
     for (const Output& input : node->inputs) read.insert(input.node);
     read.insert(node->control_inputs.begin(), node->control_inputs.end());
+    read.insert(node->frame);
   }
   std::vector<std::string> out;
   for (const auto& node : graph.nodes())
-    if (!read.count(node->id)) out.push_back(node->name);
+    if (node->frame < 0 && !read.count(node->id)) out.push_back(node->name);
   return out;
 }
 
@@ -169,12 +170,13 @@ options::options_description graph_options() {
       "an output that is given instead of computed; may be given again")(
       "passes",
       "what each pass takes away (-) and puts in (+), and the graph that runs in the end; "
-      "of --fetch, else of the calls that the program prepared, else of all nodes that "
-      "nobody reads")("memory",
-                      "what a step of these calls takes of each device's memory at most, and the "
-                      "ten largest values then")(
-      "plugin", options::value<Words>()->composing(),
-      "shared library with ops of the graph; may be given again")("help", "print this");
+      "of --fetch, else of the calls that the program prepared, else of all nodes outside of "
+      "branches and loops that nobody reads")(
+      "memory",
+      "what a step of these calls takes of each device's memory at most, and the ten largest "
+      "values then")("plugin", options::value<Words>()->composing(),
+                     "shared library with ops of the graph; may be given again")("help",
+                                                                                 "print this");
   return out;
 }
 
@@ -197,8 +199,6 @@ int graph(const std::vector<std::string>& arguments) {
   if (!program.empty())
     text = text_from_program(program, kGraphVariable,
                              "does it prepare a call of a session, with this version of Troupe?");
-  else if (line.words[0] == "-")
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
   else
     text = read_file(line.words[0], "file with a graph as text");
   const auto whole = graph_from_text(text, ops);

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -36,16 +36,30 @@ class ScratchFile {
   std::string path_;
 };
 
-// Throws: Error(io) naming the file, and `what` it should be.
+// All of a file; of standard input for "-". Throws: Error(io) naming the file, and `what` it should
+// be; Error(bad_data) for more than a person would look at.
 inline std::string read_file(const std::string& path, const char* what) {
+  constexpr size_t kBytesMax = size_t{1} << 30, kPart = size_t{1} << 16;
   const bool folder = std::filesystem::is_directory(path);
-  const bool device = std::filesystem::is_character_file(path);  // which may never end
+  // What may never end, unless somebody types it.
+  const bool device =
+      std::filesystem::is_character_file(path == "-" && !isatty(0) ? "/dev/stdin" : path);
   errno = 0;
-  std::ifstream in;
+  std::ifstream file;
+  if (path != "-" && !folder && !device) file.open(path, std::ios::binary);
+  std::istream& in = path == "-" ? std::cin : file;
   std::string text;
-  if (!folder && !device) in.open(path, std::ios::binary);
-  if (in.is_open()) text.assign(std::istreambuf_iterator<char>(in), {});
-  if (in.bad() || !in.is_open())
+  const bool read = path == "-" ? !device : file.is_open();
+  while (read && in.good()) {
+    const size_t before = text.size();
+    if (before > kBytesMax)
+      throw troupe::Error(troupe::Errc::bad_data, path == "-" ? "standard input" : path,
+                          " is larger than 1 GiB; give a ", what);
+    text.resize(before + kPart);
+    in.read(text.data() + before, kPart);
+    text.resize(before + static_cast<size_t>(in.gcount()));
+  }
+  if (!read || in.bad())
     throw troupe::Error(troupe::Errc::io, "cannot read ", path, ": ",
                         folder   ? "it is a folder"
                         : device ? "it is a device"

@@ -1,36 +1,22 @@
 // onednn_steps MODEL THREADS FILE: training steps of a model as a hand-written loop of oneDNN
 // calls, without the engine. FILE holds the weights and the batch (bench/models.hpp); what is asked
 // and answered, bench/compare.hpp says.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <sstream>
 
 #include "bench/onednn/kit.hpp"
+#include "bench/resident.hpp"
 
 namespace {
 
 using namespace onednn_loops;
-
-double rss_mib_now() {
-  std::ifstream in("/proc/self/status");
-  for (std::string word; in >> word;) {
-    double kib = 0;
-    if (word == "VmRSS:" && in >> kib) return kib / 1024;
-  }
-  return 0;
-}
-
-double peak_rss_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
+using troupe::bench::peak_rss_mib;
+using troupe::bench::rss_mib_now;
 
 std::unique_ptr<Loop> make(const std::string& name, const std::string& path, Lanes& lanes) {
   const ModelFile file(path);

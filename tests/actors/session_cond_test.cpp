@@ -8,6 +8,7 @@
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
+#include "troupe/ops/queues.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -112,6 +113,27 @@ TEST_CASE("a branch that is not taken does not run") {
   const double got = session.run({y}, {{x, number(-1)}})[0].item<double>();
   CHECK(got >= 4);
   CHECK(got < 5);
+}
+
+TEST_CASE("a branch that a constant does not choose does not run, with the passes and without") {
+  for (const bool passes : {false, true}) {
+    CAPTURE(passes);
+    Graph graph;
+    const Queue queue = make_queue(graph, {{DType::f64, {}}});  // nobody puts anything into it
+    const Output no = fill(graph, {}, 0, DType::boolean), two = fill(graph, {}, 2, DType::i32);
+    const Output seven = fill(graph, {}, 7, DType::f64);
+    const auto waits = [&] { return dequeue(queue)[0]; };
+    const Output y = cond(no, waits, [&] { return seven + 1; });
+    const Output z = switch_case(
+        two, {[&] { return std::vector{waits()}; }, [&] { return std::vector{waits()}; },
+              [&] { return std::vector{seven + 2}; }})[0];
+    Session session = Session::local(graph, {.threads = 1, .passes = passes});
+    RunOptions soon;
+    soon.timeout = std::chrono::seconds(10);
+    const std::vector<Tensor> got = session.run({y, z}, {}, soon);
+    CHECK(got[0].item<double>() == 8);
+    CHECK(got[1].item<double>() == 9);
+  }
 }
 
 TEST_CASE("switch_case runs the branch of its index, the last one for an index that none has") {

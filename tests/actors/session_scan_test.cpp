@@ -117,6 +117,40 @@ TEST_CASE("what the steps of a scan keep is written in place: 20,000 rows take n
   CHECK(got[1].data<float>()[20'000 * 16 - 1] == 2);
 }
 
+TEST_CASE("a scan of tensors with unequal numbers of rows fails in the step that finds it") {
+  for (const int64_t known : {-1, 3}) {
+    CAPTURE(known);
+    Graph graph;
+    const Output x = placeholder(graph, DType::f64, {-1, 2}, "x"),
+                 y = placeholder(graph, DType::f64, {known}, "y");
+    const auto add = [](const Values& row) { return Values{row[0] + row[1]}; };
+    const int line = __LINE__ + 1;
+    const Values mapped = map_rows(add, {x, y});
+    const Scanned scanned = scan(
+        [](const Values& c, const Values& row) {
+          return Scanned{{c[0] + row[1]}, {row[0]}};
+        },
+        {fill(graph, {}, 0, DType::f64)}, {x, y});
+    Session session = Session::local(graph, {.threads = 1});
+    for (const int64_t rows : {2, 4}) {
+      const Feeds feeds = {{x, Tensor::zeros(DType::f64, {rows, 2})},
+                           {y, Tensor::zeros(DType::f64, {3})}};
+      const std::string counts =
+          detail::concat(" wants xs with one number of rows, got ", rows, ", 3;");
+      const Refusal map = refusal_of([&] { session.run({mapped[0]}, feeds); });
+      CHECK(map.code == Errc::invalid_argument);
+      has(map.text, detail::concat("made at ", __FILE__, ":", line));
+      has(map.text, "map_rows" + counts);
+      has(refusal_of([&] { session.run({scanned.carry[0]}, feeds); }).text, "scan" + counts);
+      has(refusal_of([&] { session.run({scanned.rows[0]}, feeds); }).text, "scan" + counts);
+    }
+    CHECK(session
+              .run({mapped[0]},
+                   {{x, Tensor::zeros(DType::f64, {3, 2})}, {y, Tensor::zeros(DType::f64, {3})}})[0]
+              .shape() == Shape{3, 2});
+  }
+}
+
 TEST_CASE("what scan cannot do is refused with the reason") {
   Graph graph;
   const Output x = fill(graph, {3, 2}, 1), other = fill(graph, {4}, 1), h = fill(graph, {}, 0);
@@ -131,6 +165,13 @@ TEST_CASE("what scan cannot do is refused with the reason") {
   refused([&] { scan(keep, {h}, {h}); }, "wants xs with rows, got a scalar");
   refused([&] { scan(keep, {h}, {x, other}); }, "one number of rows, got [3, 2] and [4]");
   refused([&] { scan(keep, {h}, {ragged}); }, "its shape must be known");
+  refused([&] { scan(keep, {h}, {x, Output{}}); }, "inputs are undefined Outputs");
+  refused([&] { scan(keep, {h}, {x, h}); }, "wants xs with rows, got a scalar");
+  refused(
+      [&] {
+        scan(keep, {h}, {x}, {.shapes = {{}, {}}});
+      },
+      "got 2 shapes for a carry of 1 values; give one for each, or none");
   refused([&] { scan([](const Values&, const Values&) { return Scanned{}; }, {h}, {x}); },
           "returns a carry of 0 values, but gets one of 1");
   refused(

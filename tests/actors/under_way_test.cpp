@@ -171,7 +171,9 @@ TEST_CASE("an input that fails every replay ends in one error, and the next one 
   const Tensor bad = Tensor::of<float>({-1, 1}, {2});
   const Refusal end = refusal_of([&] { p.session.run({p.stuck}, {{p.x, bad}}); });
   CHECK(end.code == Errc::kernel_failed);
-  CHECK(end.text == "node stuck on /job:local/task:0/device:cpu:0 failed 4 times: bad input");
+  CHECK(end.text.starts_with("node stuck on /job:local/task:0/device:cpu:0 failed 4 times: "));
+  has(end.text, "node stuck made at ");
+  CHECK(end.text.ends_with(": bad input"));
   CHECK(fired == 4);
   CHECK(same_bits(p.session.run({p.stuck}, {{p.x, kOnes}})[0], kOnes));
 }

@@ -3,21 +3,6 @@
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
-failures=0
-tried=0
-
-expect() {  # CODE TEXT COMMAND...
-  local code=$1 text=$2
-  shift 2
-  tried=$((tried + 1))
-  timeout 120 "$@" >"$out/log" 2>&1
-  local got=$?
-  if [ "$got" != "$code" ] || ! grep -q -- "$text" "$out/log"; then
-    echo "expected exit $code and \"$text\", got exit $got from: $*"
-    head -n 8 "$out/log"
-    failures=$((failures + 1))
-  fi
-}
 
 cat >"$out/small.txt" <<'GRAPH'
 troupe graph 1
@@ -55,6 +40,23 @@ chmod +x "$out/bin/dot"
 expect 0 '<svg>-Tsvg 5</svg>' env PATH="$out/bin:$PATH" "$build/troupe" graph --format svg "$out/small.txt"
 expect 78 'install graphviz, or take --format dot' env PATH=/nowhere "$build/troupe" graph --format svg "$out/small.txt"
 
+# Branches and loops: what is in them is not asked for by itself, also where nobody reads it.
+cat >"$out/frames.txt" <<'GRAPH'
+troupe graph 1
+x = Placeholder() dtype=f32 shape=[]
+p = Placeholder() dtype=bool shape=[]
+no = Branch(p) branch=0 branches=2
+yes = Branch(p) branch=1 branches=2
+a = Capture(x) in yes after yes
+dead = Exp(a) in yes
+b = Negate(a) in yes
+c = Capture(x) in no after no
+y = Merge(c, b)
+GRAPH
+expect 0 '^fetches y$' "$build/troupe" graph --passes "$out/frames.txt"
+grep -q '^- dead = Exp(a) in yes' "$out/log" || { echo 'prune does not take away what is dead in a branch'; failures=$((failures + 1)); }
+expect 64 'is inside the Branch node yes' "$build/troupe" graph --passes --fetch dead "$out/frames.txt"
+
 expect 74 'nowhere.txt: No such file' "$build/troupe" graph "$out/nowhere.txt"
 expect 74 'it is a folder' "$build/troupe" graph "$out"
 expect 74 'it is a device' "$build/troupe" graph /dev/zero
@@ -79,6 +81,8 @@ grep -q 'a product of matrices of f32 here and now' "$out/log" || { echo 'the pe
 expect 0 'trace (for chrome.*mine.json' "${digits[@]}" --trace "$out/mine.json"
 [ -s "$out/mine.json" ] || { echo 'train_digits --trace writes none'; failures=$((failures + 1)); }
 
+expect 0 'Kernels, by op' "$build/troupe" trace --peak 0 - <"$out/kept.json"
+expect 74 'cannot read -: it is a device' "$build/troupe" trace - </dev/zero
 expect 74 'nowhere.json: No such file' "$build/troupe" trace "$out/nowhere.json"
 expect 65 'this is no trace of Troupe' "$build/troupe" trace "$out/small.txt"
 head -c 2000 "$out/kept.json" >"$out/cut.json"

@@ -5,21 +5,6 @@ set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 plugins=$build/tests/plugins
-failures=0
-tried=0
-
-expect() {  # CODE TEXT COMMAND...
-  local code=$1 text=$2
-  shift 2
-  tried=$((tried + 1))
-  timeout 60 "$@" >"$out/log" 2>&1
-  local got=$?
-  if [ "$got" != "$code" ] || ! grep -q -- "$text" "$out/log"; then
-    echo "expected exit $code and \"$text\", got exit $got from: $*"
-    head -n 5 "$out/log"
-    failures=$((failures + 1))
-  fi
-}
 
 expect 0 '^Cube  *x  *y ' "$build/troupe" ops Cube --plugin "$plugins/cube.so"
 expect 0 'cube.so: Cube OtherShape ThrowsInKernel' "$build/troupe" doctor --plugin "$plugins/cube.so"

@@ -308,6 +308,9 @@ TEST_CASE("a registry refuses schemas that contradict themselves") {
   CHECK(refused({.name = "A b"}) == "op \"A b\": an op's name is letters, digits and _");
   CHECK(refused({.name = "A", .inputs = {"x...", "y"}}) ==
         "op \"A\": only the last input may end in \"...\", not x...");
+  for (const std::string word : {"on", "in", "with", "after", "at"})
+    CHECK(refused({.name = "A", .attrs = {{word}}}) ==
+          "op \"A\": no attribute can be called " + word + ", a word of the text form of graphs");
   CHECK(refused({.name = "A", .inputs = {"x"}, .outputs = {"y"}}) ==
         "op \"A\": an op with outputs needs infer_shapes");
   CHECK(refused({.name = "A", .outputs = {"y"}, .infer_shapes = toy::shape_attr}) ==

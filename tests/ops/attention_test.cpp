@@ -338,6 +338,28 @@ TEST_CASE("attention by blocks is attention by ops, and oneDNN's that of the loo
   }
 }
 
+TEST_CASE("without features attention is the mean of what is seen, and so are its gradients") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    CAPTURE(dtype);
+    Graph g;
+    const Output q = constant(g, Tensor::zeros(dtype, {1, 1, 2, 0})),
+                 k = constant(g, Tensor::zeros(dtype, {1, 1, 3, 0})),
+                 v = constant(g, converted(values({1, 1, 3, 1}, {1, 2, 6}), dtype)),
+                 mask = fill(g, {3}, 0, dtype);
+    const Output all = scaled_dot_product_attention(q, k, v, {.mask = mask});
+    const Output causal = scaled_dot_product_attention(q, k, v, {.causal = true});
+    const auto slopes = gradients({all}, {v, mask});  // that of the mask is made of ops
+    const std::vector<Tensor> got = evaluate(g, {all, causal, slopes[0], slopes[1]});
+    const auto is = [&](const Tensor& x, const Tensor& expected) {
+      CHECK(difference(x, converted(expected, dtype)).value_or("") == "");
+    };
+    is(got[0], values({1, 1, 2, 1}, {3, 3}));
+    is(got[1], values({1, 1, 2, 1}, {1, 1.5}));
+    is(got[2], values({1, 1, 3, 1}, {2.0 / 3, 2.0 / 3, 2.0 / 3}));
+    is(got[3], vector({-4.0 / 3, -2.0 / 3, 2}));  // 2 queries, (v - 3) / 3
+  }
+}
+
 TEST_CASE("dropout of attention drops weights and scales the others") {
   Graph g;
   const Output q = constant(g, zeros({1, 1, 2000, 1})), k = constant(g, zeros({1, 1, 1, 1}));

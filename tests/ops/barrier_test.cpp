@@ -75,6 +75,16 @@ TEST_CASE("who begins more than there is room for waits; who completes what was 
   CHECK(take(barrier, 3)->code == Errc::invalid_argument);
 }
 
+TEST_CASE("an insert that would wait for itself to make room is refused") {
+  BarrierState barrier = pairs(2);
+  put(barrier, 0, {1}, {10});
+  const WaiterPtr all = put(barrier, 1, {1, 2, 3}, {100, 200, 300});
+  CHECK(all->code == Errc::invalid_argument);
+  CHECK(all->text ==
+        "the barrier b holds at most 2 elements, and 3 are given a component at once; "
+        "give it a larger capacity");
+}
+
 TEST_CASE("a closed barrier takes no new keys, and ends when nothing can become complete") {
   BarrierState barrier = pairs();
   put(barrier, 0, {1, 2}, {10, 20});

@@ -89,4 +89,57 @@ TEST_CASE("ops of control flow refuse what does not fit together") {
       "needs attribute shape");
 }
 
+TEST_CASE("Restore takes the values of one Save, of their type") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, {2});
+  const auto save = [&] { return graph.add({.op = "Save", .inputs = {x}}).node; };
+  const int32_t one = save(), other = save();
+  const auto restore = [&](DType dtype, const Shape& shape, std::vector<int32_t> after) {
+    graph.add({.op = "Restore",
+               .attrs = {{"dtype", dtype}, {"shape", shape}},
+               .control_inputs = std::move(after)});
+  };
+  CHECK_NOTHROW(restore(DType::f32, {2}, {one}));
+  refused([&] { restore(DType::f32, {2}, {}); }, "runs after no Save, whose values it could take");
+  refused([&] { restore(DType::f32, {2}, {x.node}); }, "runs after no Save");
+  refused([&] { restore(DType::f32, {2}, {one, other}); }, "so name that one");
+  refused([&] { restore(DType::f32, {3}, {one}); }, "is f32[3], but the Save node Save made at");
+  refused([&] { restore(DType::f64, {2}, {one}); }, "is f64[2], but");
+}
+
+TEST_CASE("branches in branches end at a depth that is told") {
+  const auto nested = [](int depth) {
+    std::string text = "troupe graph 1\np = Placeholder() dtype=bool shape=[]\n";
+    for (int i = 0; i < depth; ++i) {
+      text += detail::concat("b", i, " = Branch(p) branch=1 branches=2");
+      text += i > 0 ? detail::concat(" in b", i - 1, "\n") : "\n";
+    }
+    return refusal_of([&] { graph_from_text(text); }).text;
+  };
+  CHECK(nested(100) == "");
+  has(nested(300),
+      "the Branch node b256 is inside 256 branches and loops, and the most is 255; write a loop");
+}
+
+TEST_CASE("a placeholder inside a branch or a loop is refused, as nothing there can be fed") {
+  Graph graph;
+  const Output yes = fill(graph, {}, 1, DType::boolean), x = fill(graph, {}, 1);
+  const std::string why =
+      "stands inside a branch or a loop, where nothing can be fed; make it outside";
+  const auto inside = [&] { return std::vector<Output>{placeholder(graph, DType::f32, {})}; };
+  refused([&] { cond(yes, inside, [&] { return std::vector<Output>{x}; }); }, why);
+  refused(
+      [&] {
+        while_loop([&](const std::vector<Output>&) { return yes; },
+                   [&](const std::vector<Output>&) { return inside(); }, {x});
+      },
+      why);
+  has(refusal_of([] {
+        graph_from_text(
+            "troupe graph 1\np = Placeholder() dtype=bool shape=[]\nb = Branch(p) branch=1 "
+            "branches=2\nx = Placeholder() dtype=f32 shape=[] in b\n");
+      }).text,
+      "graph text, line 4: Placeholder node x: " + why);
+}
+
 }  // namespace troupe

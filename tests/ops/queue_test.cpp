@@ -9,6 +9,7 @@
 
 #include "tests/support/op_cases.hpp"
 #include "tests/support/queue_waiter.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace troupe {
 namespace {
@@ -241,6 +242,58 @@ TEST_CASE("elements that do not fit the queue are refused while the graph is bui
   CHECK(many.at(0).shape() == Shape{5, 2});
   CHECK(many.at(1).shape() == Shape{5});
   CHECK(some.at(0).shape() == Shape{-1, 2});
+}
+
+TEST_CASE("what is more than a queue ever holds is refused while the graph is built") {
+  Graph g;
+  const std::vector<TensorType> numbers = {{DType::f32, {}}};
+  const Queue fifo = make_queue(g, numbers, {.capacity = 4});
+  const Queue shuffle =
+      make_queue(g, numbers, {.kind = QueueKind::shuffle, .capacity = 4, .min_after_dequeue = 2});
+  CHECK_NOTHROW(dequeue_many(fifo, 4));
+  CHECK_THROWS_WITH_AS(dequeue_many(fifo, 5),
+                       doctest::Contains("the queue queue never has 5 elements to give: its "
+                                         "capacity is 4, of which 0 stay; give it a larger"),
+                       Error);
+  CHECK_NOTHROW(dequeue_many(shuffle, 2));
+  CHECK_THROWS_WITH_AS(dequeue_many(shuffle, 3),
+                       doctest::Contains("its capacity is 4, of which 2 stay"), Error);
+  CHECK_NOTHROW(dequeue_up_to(fifo, 5));  // once it is closed, these are all that are left
+  CHECK_NOTHROW(enqueue_many(fifo, {constant(g, Tensor::zeros(DType::f32, {4}))}));
+  CHECK_THROWS_WITH_AS(enqueue_many(fifo, {constant(g, Tensor::zeros(DType::f32, {5}))}),
+                       doctest::Contains("has room for 4 elements, and 5 are to be put in at once"),
+                       Error);
+  const Barrier barrier = make_barrier(g, numbers, 4);
+  CHECK_NOTHROW(barrier_take(barrier, 4));
+  CHECK_THROWS_WITH_AS(barrier_take(barrier, 5),
+                       doctest::Contains("holds at most 4 elements, and 5 are to be taken"), Error);
+  CHECK_THROWS_WITH_AS(barrier_insert(barrier, 0, constant(g, Tensor::zeros(DType::i64, {5})),
+                                      constant(g, Tensor::zeros(DType::f32, {5}))),
+                       doctest::Contains("holds at most 4 elements, and 5 are given a component"),
+                       Error);
+}
+
+TEST_CASE("queues and barriers have names of one line") {
+  Graph g;
+  const std::vector<TensorType> one = {{DType::f32, {}}};
+  for (const std::string& name :
+       {std::string(), std::string("two\nlines"), std::string("a\0b", 3)}) {
+    const std::string fault = "wants a name of one line, not empty and without control characters";
+    const int line = __LINE__ + 1;
+    const Refusal queue = refusal_of([&] { make_queue(g, one, {}, name); });
+    const Refusal barrier = refusal_of([&] { make_barrier(g, one, 4, name); });
+    const auto made = [](const char* what, int at) {
+      return detail::concat(what, " made at ", __FILE__, ":", at, " ");
+    };
+    CHECK(queue.code == Errc::invalid_argument);
+    CHECK(queue.text == made("a queue", line) + fault);
+    CHECK(barrier.text == made("a barrier", line + 1) + fault);
+    // The same in a node that says it itself, as one of a text does.
+    Queue handmade = make_queue(g, one);
+    handmade.name = name;
+    has(refusal_of([&] { queue_size(handmade); }).text, "its queue " + fault);
+  }
+  CHECK_NOTHROW(make_queue(g, one, {}, "spaces, \"quotes\" and \xc3\xa4 are names"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// ShapeOf, Range and LinSpace.
+// ShapeOf, CommonRows, Range and LinSpace.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -30,6 +30,23 @@ OpCase shape_case(std::string name, Tensor x, Tensor expected) {
   return {.name = std::move(name), .op = "ShapeOf", .inputs = {x}, .expected = {i64(expected)}};
 }
 
+OpCase common(std::string name, std::vector<Tensor> shapes, int64_t expected) {
+  for (Tensor& shape : shapes) shape = i64(shape);
+  return {.name = std::move(name),
+          .op = "CommonRows",
+          .inputs = std::move(shapes),
+          .attrs = {{"function", std::string("scan")}},
+          .expected = {Tensor::scalar(expected)}};
+}
+
+OpError refused_rows(std::vector<Tensor> shapes, std::string message, bool when_run) {
+  return {.op = "CommonRows",
+          .inputs = std::move(shapes),
+          .attrs = {{"function", std::string("scan")}},
+          .message = std::move(message),
+          .when_run = when_run};
+}
+
 OpError refused_range(double start, double limit, double delta) {
   return {.op = "Range",
           .inputs = {scalar(start), scalar(limit), scalar(delta)},
@@ -39,7 +56,11 @@ OpError refused_range(double start, double limit, double delta) {
 
 OpCases cases() {
   const auto number = [](int64_t value) { return Tensor::scalar(value); };
-  OpCases all = {.values = {range_of("upwards", 0, 3, 1, vector({0, 1, 2})),
+  const std::string differ = "scan wants xs with one number of rows, got 3, 3, 4; cut or pad them";
+  OpCases all = {.values = {common("a matrix and a vector", {vector({3, 2}), vector({3})}, 3),
+                            common("one", {vector({7, 0})}, 7),
+                            common("no rows", {vector({0}), vector({0, 5})}, 0),
+                            range_of("upwards", 0, 3, 1, vector({0, 1, 2})),
                             range_of("downwards", 5, 0, -2, vector({5, 3, 1})),
                             range_of("fractions", 1, 2, 0.25, vector({1, 1.25, 1.5, 1.75})),
                             range_of("tenths", 0, 1, 0.1,
@@ -68,7 +89,15 @@ OpCases cases() {
                             shape_case("a scalar", scalar(1), zeros({0})),
                             shape_case("an empty one", zeros({0, 2}), vector({0, 2})),
                             shape_case("size one", vector({1}), vector({1}))},
-                 .errors = {refused_range(0, 3, 0),
+                 .errors = {refused_rows({i64(vector({3})), i64(vector({3})), i64(vector({4, 1}))},
+                                         differ, true),
+                            refused_rows({i64(vector({3})), i64(scalar(3))},
+                                         "wants shapes of tensors with rows, i64[1 or more], got "
+                                         "i64[]",
+                                         false),
+                            refused_rows({i64(zeros({0}))}, "got i64[0]", false),
+                            refused_rows({i32(vector({3}))}, "i64[1 or more], got i32[", false),
+                            refused_range(0, 3, 0),
                             refused_range(0, NAN, 1),
                             refused_range(0, INFINITY, 1),
                             refused_range(0, 1e300, 1),
@@ -100,7 +129,9 @@ const ListedCases listed(cases);
 
 }  // namespace
 
-TEST_CASE("Range counts, LinSpace divides, and ShapeOf tells sizes") { check(cases()); }
+TEST_CASE("Range counts, LinSpace divides, ShapeOf tells sizes, and CommonRows compares them") {
+  check(cases());
+}
 
 TEST_CASE("a range of numbers has a known size") {
   Graph graph;

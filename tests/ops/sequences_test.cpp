@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
+#include "tests/support/refusal.hpp"
 #include "troupe/ops/sequences.hpp"
 
 namespace troupe {
@@ -72,6 +73,74 @@ TEST_CASE("oneDNN's steps give what the loops give") {
     CAPTURE(i);
     CHECK(difference(single[i], f32(twice[i]), 2e-4).value_or("") == "");
   }
+}
+
+TEST_CASE("what does not fit a recurrent layer is named as its caller knows it") {
+  Graph g;
+  const auto of = [&](const Shape& shape, DType dtype = DType::f32) {
+    return placeholder(g, dtype, shape);
+  };
+  const Output x = of({-1, 2, 5}), h = of({2, 3}), row = of({2, 5});
+  const auto refused = [](auto&& call, const std::string& function, const std::string& why) {
+    const Refusal refusal = refusal_of(call);
+    CHECK(refusal.code == Errc::invalid_argument);
+    CHECK(refusal.text.starts_with(function + " made at " + __FILE__));
+    CHECK(refusal.text.ends_with(": " + why));
+  };
+  const Output wx = of({5, 12}), wh = of({3, 12}), b = of({12});
+  CHECK_NOTHROW(lstm(x, h, h, wx, wh, b));
+  refused([&] { lstm(row, h, h, wx, wh, b); }, "lstm",
+          "wants x [time, batch, n], here [-1, -1, -1], got f32[2, 5]");
+  refused(
+      [&] {
+        lstm(x, of({7, 3}), h, wx, wh, b);
+      },
+      "lstm", "wants h0 [batch, h], here [2, -1], got f32[7, 3]");
+  refused(
+      [&] {
+        lstm(x, h, of({2, 4}), wx, wh, b);
+      },
+      "lstm", "wants c0 [batch, h], here [2, 3], got f32[2, 4]");
+  refused(
+      [&] {
+        lstm(x, h, h, of({4, 12}), wh, b);
+      },
+      "lstm", "wants w_x [n, 4h], here [5, 12], got f32[4, 12]");
+  refused(
+      [&] {
+        lstm(x, of({2, -1}), of({-1, -1}), of({5, 10}), wh, b);
+      },
+      "lstm", "wants w_x [n, 4h], here [5, -1], got f32[5, 10]");
+  refused(
+      [&] {
+        lstm(x, h, h, wx, of({3, 9}), b);
+      },
+      "lstm", "wants w_h [h, 4h], here [3, 12], got f32[3, 9]");
+  refused([&] { lstm(x, h, h, wx, wh, of({3})); }, "lstm",
+          "wants bias [4h], here [12], got f32[3]");
+  refused(
+      [&] {
+        lstm(x, h, h, of({5, 12}, DType::f64), wh, b);
+      },
+      "lstm", "wants inputs of one dtype, got x of f32 and w_x of f64; cast one of them");
+  refused([&] { lstm_cell(x, h, h, wx, wh, b); }, "lstm_cell",
+          "wants x [batch, n], here [-1, -1], got f32[-1, 2, 5]");
+  refused(
+      [&] {
+        lstm_cell(row, h, h, wx, of({4, 12}), b);
+      },
+      "lstm_cell", "wants w_h [h, 4h], here [3, 12], got f32[4, 12]");
+  const Output gx = of({5, 9}), gh = of({3, 9}), gb = of({9});
+  CHECK_NOTHROW(gru(x, h, gx, gh, gb, gb));
+  refused([&] { gru(x, h, wx, gh, gb, gb); }, "gru",
+          "wants w_x [n, 3h], here [5, 9], got f32[5, 12]");
+  refused([&] { gru(x, h, gx, gh, gb, b); }, "gru",
+          "wants recurrent_bias [3h], here [9], got f32[12]");
+  refused(
+      [&] {
+        gru_cell(row, of({2, 4}), gx, gh, gb, gb);
+      },
+      "gru_cell", "wants w_x [n, 3h], here [5, 12], got f32[5, 9]");
 }
 
 }  // namespace troupe

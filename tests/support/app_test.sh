@@ -1,10 +1,13 @@
 # What the scripts in tests/apps share; sourced first, with the build folder as argument. Gives $build, $data (the digits), $out (a
-# folder of the script's own, gone when it ends) and $pids (what it starts in the background, ended then).
+# folder of the script's own, gone when it ends), $pids (what it starts in the background, ended then), and of what expect() has seen
+# $tried and $failures.
 # shellcheck shell=bash disable=SC2034  # the scripts use them
 build=$1
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
 out=$(mktemp -d)
 pids=()
+tried=0
+failures=0
 
 finish() {
   local pid
@@ -19,6 +22,19 @@ fail() {  # WHAT: says it, shows the logs, and ends the script
   echo "$(basename "$0" .sh): $1"
   tail -n 40 "$out"/*.log "$out/log" "$out/stamped" 2>/dev/null
   exit 1
+}
+
+expect() {  # CODE TEXT COMMAND...: that it exits so, and says that; what it said is in $out/log
+  local code=$1 text=$2
+  shift 2
+  tried=$((tried + 1))
+  timeout 120 "$@" >"$out/log" 2>&1
+  local got=$?
+  if [ "$got" != "$code" ] || { [ -n "$text" ] && ! grep -q -- "$text" "$out/log"; }; then
+    echo "expected exit $code and \"$text\", got exit $got from: $*"
+    head -n 8 "$out/log"
+    failures=$((failures + 1))
+  fi
 }
 
 wait_for() {  # SECONDS COMMAND...: until the command succeeds

@@ -11,6 +11,7 @@
 #include "tests/support/fit.hpp"
 #include "tests/support/local_cluster.hpp"
 #include "tests/support/two_classes.hpp"
+#include "training/fit_history.hpp"
 
 namespace troupe {
 namespace {
@@ -61,6 +62,11 @@ TEST_CASE("evaluate counts each record once, whatever the size of its batches") 
     CHECK(same.at("loss") == doctest::Approx(scores.at("loss")).epsilon(1e-6));
   }
   CHECK_THROWS_WITH_AS(evaluate(session, one, {}), "evaluate: was given no records", Error);
+  Dataset bare;
+  bare.features = net.held_out.features;
+  CHECK_THROWS_WITH_AS(evaluate(session, one, bare),
+                       doctest::Contains("wants a data set with a label for each record, got "),
+                       Error);
 }
 
 TEST_CASE("fit trains for its epochs, tells of each, and learns") {
@@ -275,6 +281,31 @@ TEST_CASE("fit survives a killed worker and a killed ps with the same bits, scor
     });
   }
   CHECK(*once);
+}
+
+TEST_CASE(
+    "epochs that are done again after a rollback are told as they were, and the best is kept") {
+  const auto add = [](FitHistory& history, int64_t epoch, double score) {
+    FitEpoch e{.epoch = epoch, .step = 10 * epoch, .scores = {{"a", score}}};
+    history.add(e);
+    return e.is_best;
+  };
+  FitHistory history({.watch = "a"});
+  CHECK(add(history, 1, 0.5));
+  CHECK(add(history, 2, 0.6));
+  CHECK(add(history, 3, 0.9));
+  // Back to the end of epoch 1. As they were, under the synchronous rule:
+  CHECK(add(history, 2, 0.6));
+  CHECK(!history.improves(0.9));
+  CHECK(add(history, 3, 0.9));
+  // Otherwise, under the asynchronous one: the values of 0.9 stay.
+  CHECK(add(history, 2, 0.7));
+  CHECK(!history.improves(0.8));
+  CHECK(add(history, 3, 0.8));
+  CHECK(!add(history, 4, 0.75));
+  CHECK(history.best() == FitHistory::Best{3, 30, 0.9});
+  CHECK(history.epochs().size() == 4);
+  CHECK(history.improves(0.95));
 }
 
 TEST_CASE("towers with batches of their own say how long an epoch is") {

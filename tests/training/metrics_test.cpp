@@ -183,7 +183,8 @@ TEST_CASE("metrics refuse what does not fit, with what would be right") {
   refused([&] { Auc().add(two, two); }, "Auc: wants scores of f32 or f64");
   refused([&] { Auc().add(Tensor::of<float>({NAN}, {1}), labels({0})); },
           "NaN, which has no order");
-  refused([&] { ConfusionMatrix(0); }, "wants classes from 1, got 0");
+  refused([&] { ConfusionMatrix(0); }, "wants classes from 1 to 32768, got 0");
+  refused([&] { ConfusionMatrix(int64_t{1} << 40); }, "got 1099511627776");
   refused([&] { ConfusionMatrix(2).add(three, three); }, "2 is none of 2 classes");
 }
 

@@ -82,7 +82,10 @@ struct FitResult {
   // Of all epochs; with checkpoints, those before a resume included, which are in the file
   // epochs.txt in checkpoint_dir.
   std::vector<FitEpoch> history;
-  int64_t best_epoch = 0;       // 0: there is none
+  // 0: there is none. Epochs that are done again after a loss of parameters are the same again
+  // under the synchronous rule only; under the asynchronous one the best score that any epoch has
+  // had decides, and its values are those that are kept, also if the epoch has another score since.
+  int64_t best_epoch = 0;
   std::string best_checkpoint;  // folder; empty: not kept
   bool stopped = false;         // before all epochs were done, by stop_after or on_epoch
 };
