@@ -2,6 +2,9 @@
 // one, and everybody can read it.
 #include "devices/isa.hpp"
 #include "ops/all_cuda.hpp"
+#include "ops/convolution_bf16.hpp"
+#include "ops/narrow.hpp"
+#include "ops/precision.hpp"
 
 namespace troupe {
 
@@ -157,6 +160,7 @@ namespace troupe {
   OP(placeholder)                    \
   OP(pow)                            \
   OP(print)                          \
+  OP(push_finite_gradient)           \
   OP(push_gradient)                  \
   OP(push_row_gradient)              \
   OP(qr)                             \
@@ -269,6 +273,9 @@ std::shared_ptr<const Registry> builtin_ops() {
     auto registry = std::make_shared<Registry>();
     const auto add = [&](Op op) {
       add_cuda_kernels(op);
+      add_bf16_convolution(op);
+      add_narrow_kernels(op);
+      op.precision = precision_of(op.name);
       registry->add(std::move(op));
     };
 #define TROUPE_ADD(name) add(name##_op());

@@ -24,6 +24,7 @@ const std::map<std::string, std::string> kElsewhere = {
     {"Enqueue", "waits between steps: tests/ops/queue_test.cpp"},
     {"Fused", "has a program: tests/ops/fused_test.cpp"},
     {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
+    {"PushFiniteGradient", "pushes to a shard: tests/training/mixed_precision_test.cpp"},
     {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
     {"QueueSize", "waits between steps: tests/ops/queue_test.cpp"},
     {"Branch", "opens a frame: tests/ops/control_flow_test.cpp"},
