@@ -164,6 +164,9 @@ Setting setting_of(const options::variables_map& given) {
   // The bar is for the network as it was chosen.
   for (const char* other : {"steps", "channels", "hidden", "dropout", "learning-rate"})
     if (given.count(other)) s.wanted_accuracy = 0;
+  s.compute = dtype_from_string(given["compute"].as<std::string>());
+  if (s.compute != DType::f32 && !is_half(s.compute))
+    throw Error(Errc::invalid_argument, "--compute is f32, bf16 or f16, not ", s.compute);
   return s;
 }
 
@@ -376,6 +379,8 @@ options::options_description all_options() {
       "hidden", options::value<int64_t>(), "units of the hidden layer")(
       "dropout", options::value<double>(), "part of them left out while training")(
       "learning-rate", options::value<double>(), "of Adam")(
+      "compute", options::value<std::string>()->default_value("f32"),
+      "dtype of products: f32, or mixed precision with bf16 or f16")(
       "validation", options::value<int64_t>()->default_value(0),
       "training images to hold out, whose accuracy is shown while training")(
       "spec", options::value<std::string>(),

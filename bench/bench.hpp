@@ -48,6 +48,7 @@ int footprint(const Options& options);
 int graph(const Options& options);
 int startup(const Options& options);
 int memory(const Options& options);
+int mixed(const Options& options);
 int ops(const Options& options);
 
 }  // namespace troupe::bench

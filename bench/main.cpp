@@ -74,6 +74,7 @@ void usage(std::ostream& out) {
          "  graph [--nodes N]                       building, preparing and running a large graph\n"
          "  ops [--only OP]                         each op at several sizes, against a roofline\n"
          "  train [--model M] [--threads N] [--steps S] [--passes on|off] [--trace FILE]\n"
+         "        [--compute f32|bf16|f16]\n"
          "                                          a training step in one process; M is mlp, "
          "cnn,\n"
          "                                          resnet20, inception, lstm or sparse-lr\n"
@@ -81,6 +82,10 @@ void usage(std::ostream& out) {
          "                                          TensorFlow (bench/peers/install.sh)\n"
          "    --loaded                              while another process holds one of the cores\n"
          "  memory [--model M] [--recompute]        what a step holds, against all its tensors\n"
+         "  mixed --data DIR [--compute C] [--steps S] [--seed N]\n"
+         "                                          accuracy of a network in f32, bf16 and f16; DIR\n"
+         "                                          holds the four IDX files of MNIST, or others\n"
+         "                                          like them\n"
          "  startup [--model M]                     process start to first trained step\n"
          "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other "
          "processes\n"
@@ -103,12 +108,13 @@ int main(int argc, char** argv) {
       {"train",
        {train,
         {"model", "threads", "steps", "contestant", "peers", "loaded", "rounds", "only", "trace",
-         "passes"}}},
+         "passes", "compute"}}},
       {"push_pull", {push_pull, {"mib"}}},
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},
       {"startup", {startup, {"model", "child", "rounds"}}},
       {"memory", {memory, {"model", "recompute", "steps"}}},
+      {"mixed", {mixed, {"data", "compute", "steps", "seed", "threads"}}},
       {"ops", {ops, {"only"}}}};
   const std::string name = argc > 1 ? argv[1] : "";
   const std::vector<std::string> words(argv + 1, argv + argc);

@@ -1,7 +1,7 @@
 // train --model M [--threads N] [--steps S]: training steps in one process; --peers and --loaded:
 // beside other programs that do the same (bench/compare.hpp). --trace FILE leaves a Chrome trace of
 // the last ten steps; --passes off runs the graph as it was made. bench/models.cpp says what the
-// models are.
+// models are; --compute bf16 or f16: in mixed precision.
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -12,6 +12,7 @@
 #include "bench/models.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
+#include "troupe/training/mixed_precision.hpp"
 
 namespace troupe::bench {
 namespace {
@@ -25,8 +26,9 @@ double idle_rss_mib(int threads) {
 
 class Training {
  public:
-  Training(const std::string& name, int threads, bool passes)
+  Training(const std::string& name, int threads, bool passes, DType compute)
       : idle_mib_(idle_rss_mib(threads)),
+        mixed_(mixed_precision(graph_, compute)),
         model_(make_model(graph_, name)),
         session_(Session::local(graph_, {.threads = threads, .passes = passes})) {
     std::vector<Output> fed;
@@ -47,6 +49,7 @@ class Training {
  private:
   const double idle_mib_;
   Graph graph_;
+  Graph::Scope mixed_;
   Model model_;
   Session session_;
   Callable step_;
@@ -55,7 +58,7 @@ class Training {
 
 // One of the programs that compare() runs: ours. Standard input asks, standard output answers.
 int contestant(const std::string& name, int threads) {
-  Training training(name, threads, true);
+  Training training(name, threads, true, DType::f32);
   std::cout << "ready" << std::endl;
   for (std::string line, word; std::getline(std::cin, line);) {
     std::istringstream in(line);
@@ -88,7 +91,8 @@ int train(const Options& options) {
   for (const char* const other : {"peers", "loaded", "rounds", "only"})
     if (options.flag(other)) return compare(options);
 
-  Training training(name, static_cast<int>(threads), passes == "on");
+  const DType compute = dtype_from_string(options.text("compute", "f32"));
+  Training training(name, static_cast<int>(threads), passes == "on", compute);
   training.step();
   const double first = training.loss();
   for (int64_t i = 0; i < std::min<int64_t>(10, steps); ++i) training.step();

@@ -5,6 +5,7 @@
 
 #include "graph/open_scope.hpp"
 #include "troupe/op.hpp"
+#include "troupe/training/mixed_precision.hpp"
 
 namespace troupe {
 
@@ -21,6 +22,10 @@ void Graph::cast_inputs(const Op& op, std::vector<Output>& inputs, Origin at) {
   for (Output& x : inputs)
     if (x.graph == this && x.dtype() != to && (is(x, DType::f32) || is(x, low)))
       x = add({.op = "Cast", .inputs = {x}, .attrs = {{"dtype", to}}}, at);
+}
+
+Graph::Scope mixed_precision(Graph& graph, DType compute, Origin at) {
+  return graph.scope({.compute = compute}, at);
 }
 
 }  // namespace troupe

@@ -28,7 +28,8 @@ Output causal_mask(Output queries, Output memory, Origin at) {
 // Scores without those that are masked: far below all others, and finite, so that a row without
 // keys is no NaN.
 Output masked(Output scores, Output mask, Origin at) {
-  return where(mask, scores, fill(*scores.graph, {}, -1e30, scores.dtype(), "", at), at);
+  const double none = scores.dtype() == DType::f16 ? -6e4 : -1e30;  // finite
+  return where(mask, scores, fill(*scores.graph, {}, none, scores.dtype(), "", at), at);
 }
 
 struct Attention {

@@ -106,8 +106,9 @@ Affine affine(Model& model, Output x, int64_t channels, Origin at) {
 
 // n / (n - 1) for n values of each channel, which only the step may know; 1 for one value.
 Output bessel(Output x, int64_t channels, Origin at) {
-  const auto number = [&](double value) { return fill(*x.graph, {}, value, x.dtype(), "", at); };
-  const Output size = cast(reduce_prod(shape_of(x, at), {}, at), x.dtype(), at);
+  const DType dtype = is_half(x.dtype()) ? DType::f32 : x.dtype();  // f16 counts up to 2048
+  const auto number = [&](double value) { return fill(*x.graph, {}, value, dtype, "", at); };
+  const Output size = cast(reduce_prod(shape_of(x, at), {}, at), dtype, at);
   const Output n = divide(size, number(static_cast<double>(channels)), at);
   return divide(n, maximum(subtract(n, number(1), at), number(1), at), at);
 }

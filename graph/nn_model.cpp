@@ -77,6 +77,7 @@ Output Model::parameter(std::string_view name, const Shape& shape, const Initial
                         DType dtype, Regularizer regularizer, Origin at) {
   const std::string whole = prefix_ + std::string(name);
   const auto outside = graph_.open_frame(-1);  // read once a step, whatever branch or call reads it
+  if (is_half(dtype)) dtype = DType::f32;  // of what is computed; parameters are never rounded
   const Output out = read_parameter(
       whole, name, first_values(graph_, shape, first, options_.seed, whole, dtype, at), at);
   if (std::find(parameters_.begin(), parameters_.end(), out) != parameters_.end()) return out;
@@ -93,6 +94,7 @@ Output Model::running_average(std::string_view name, const Shape& shape, double 
                               double decay, DType dtype, Origin at) {
   if (!(decay >= 0 && decay < 1))
     throw refuse("nn::Model::running_average", at, "wants a decay in [0, 1), got ", decay);
+  if (is_half(dtype)) dtype = DType::f32;
   const std::string whole = prefix_ + std::string(name);
   const Output begin =
       first_values(graph_, shape, constant(first), options_.seed, whole, dtype, at);

@@ -1,12 +1,13 @@
 // Cast: y = x in another dtype.
-//   float to float, integer to float: to nearest.
+//   float to float, integer to float: to nearest, ties to even, once.
 //   float to integer: cut towards zero; NaN gives 0, what is out of range the nearest end.
 //   integer to integer: modulo 2^bits, as in C++20.
 //   to bool: x != 0; from bool: 0 or 1.
 #include <algorithm>
 #include <limits>
 
-#include "ops/node.hpp"
+#include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -40,37 +41,66 @@ To convert(From x) {
   }
 }
 
-template <class To, class From>
-void convert_all(const Tensor& x, Tensor& y) {
-  const From* from = x.data<From>();
-  To* to = y.mutable_data<To>();
-  const int64_t n = x.size();
-  for (int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
+// n elements. f32 to f16 and bf16, and back, are loops for each instruction set.
+template <class From>
+void convert_all(const void* from, DType dtype, void* to, int64_t n) {
+  const From* x = static_cast<const From*>(from);
+  if constexpr (std::is_same_v<From, float>)
+    if (is_half(dtype)) return narrow(dtype, from, to, n);
+  with_type(dtype, [&]<class To>(To) {
+    To* y = static_cast<To*>(to);
+    for (int64_t i = 0; i < n; ++i) y[i] = convert<To>(x[i]);
+  });
 }
 
-template <class From>
+// Every f16 and bf16 is an f32.
+template <DType kHalf>
+void convert_half(const void* from, DType dtype, void* to, int64_t n) {
+  constexpr int64_t kBlock = 512;
+  if (dtype == DType::f32) return widen(kHalf, from, to, n);
+  alignas(64) float block[kBlock];
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t length = std::min(kBlock, n - i);
+    widen(kHalf, static_cast<const char*>(from) + i * size_of(kHalf), block, length);
+    convert_all<float>(block, dtype, static_cast<char*>(to) + i * size_of(dtype), length);
+  }
+}
+
+using Convert = void(const void* from, DType dtype, void* to, int64_t n);
+
+template <Convert* kConvert>
 void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   if (ctx.attr<DType>("dtype") == x.dtype()) return ctx.set_output(0, x);
   Tensor& y = ctx.output();
-  with_type(y.dtype(), [&]<class To>(To) { convert_all<To, From>(x, y); });
+  const DType dtype = y.dtype();
+  const int64_t x_size = size_of(x.dtype()), y_size = size_of(dtype);
+  const char* from = static_cast<const char*>(x.raw());
+  char* to = static_cast<char*>(y.mutable_raw());
+  in_parts(ctx, x.size(), [=](int64_t begin, int64_t n) {
+    kConvert(from + begin * x_size, dtype, to + begin * y_size, n);
+  });
 }
 
-template <class From>
+template <Convert* kConvert>
 void elements(const ElementRun& run) {
-  const From* x = static_cast<const From*>(run.inputs[0]);
-  with_type(run.node->outputs[0].dtype, [&]<class To>(To) {
-    To* y = static_cast<To*>(run.output);
-    if (run.once[0])
-      std::fill_n(y, run.n, convert<To>(*x));
-    else
-      for (int64_t i = 0; i < run.n; ++i) y[i] = convert<To>(x[i]);
-  });
+  const DType dtype = run.node->outputs[0].dtype;
+  if (dtype == run.node->inputs[0].dtype()) return repeat_elements(run);
+  kConvert(run.inputs[0], dtype, run.output, run.once[0] ? 1 : run.n);
+  if (!run.once[0]) return;
+  const int64_t size = size_of(dtype);
+  char* y = static_cast<char*>(run.output);
+  for (int64_t i = 1; i < run.n; ++i) std::memcpy(y + i * size, y, static_cast<size_t>(size));
+}
+
+template <Convert* kConvert>
+Kernel kernel(DType dtype) {
+  return {.dtype = dtype, .run = cpu<kConvert>, .elements = elements<kConvert>};
 }
 
 template <class T>
 Kernel kernel() {
-  return {.dtype = dtype_of<T>, .run = cpu<T>, .elements = elements<T>};
+  return kernel<convert_all<T>>(dtype_of<T>);
 }
 
 }  // namespace
@@ -84,7 +114,9 @@ Op cast_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {kernel<float>(), kernel<double>(), kernel<int32_t>(), kernel<int64_t>(),
-                      kernel<uint8_t>(), kernel<bool>()}};
+                      kernel<uint8_t>(), kernel<bool>(), kernel<int8_t>(),
+                      kernel<convert_half<DType::f16>>(DType::f16),
+                      kernel<convert_half<DType::bf16>>(DType::bf16)}};
 }
 
 Output cast(Output x, DType dtype, Origin at) {

@@ -2,7 +2,9 @@
 //   a: [..., m, k], or [..., k, m] with transpose_a
 //   b: [..., k, n], or [..., n, k] with transpose_b
 //   c: [..., m, n]. Leading dimensions agree, or one side has none and stands for all.
-// f32 runs in oneDNN; f64 and integers, which wrap around, in a loop of our own.
+// f32 runs in oneDNN, and so does bf16, summed in f32, where the processor multiplies it (elsewhere
+// it is widened, as f16 is: ops/narrow.hpp); f64 and integers, which wrap around, in a loop of our
+// own.
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -186,6 +188,7 @@ struct MatmulPlan {
 };
 
 struct MatmulState final : KernelState {
+  dnnl::memory::data_type type = dnnl::memory::data_type::f32;
   bool transpose_a = false, transpose_b = false;
   ShapeCache<std::array<int64_t, 5>, MatmulPlan> plans;
 };
@@ -195,8 +198,8 @@ Sizes sizes_of(const KernelContext& ctx, const MatmulState& state) {
                   Side{ctx.input(1).shape(), state.transpose_b});
 }
 
-std::unique_ptr<OneDnnPrimitive> compile(const Sizes& s, const Block& block, bool transpose_a,
-                                         bool transpose_b) {
+std::unique_ptr<OneDnnPrimitive> compile(const Sizes& s, const Block& block,
+                                         const MatmulState& state) {
   using dnnl::memory;
   // rows x columns out of a matrix of `whole_rows` x `whole_columns`, or of several.
   const auto type = [&](int64_t batch, int64_t rows, int64_t columns, int64_t whole_rows,
@@ -208,10 +211,10 @@ std::unique_ptr<OneDnnPrimitive> compile(const Sizes& s, const Block& block, boo
       sizes.insert(sizes.begin(), batch);
       strides.insert(strides.begin(), whole_rows * whole_columns);
     }
-    return memory::desc(sizes, memory::data_type::f32, strides);
+    return memory::desc(sizes, state.type, strides);
   };
-  const auto a = type(block.batch_a, block.rows, s.k, s.m, s.k, transpose_a);
-  const auto b = type(block.batch_b, s.k, block.columns, s.k, s.n, transpose_b);
+  const auto a = type(block.batch_a, block.rows, s.k, s.m, s.k, state.transpose_a);
+  const auto b = type(block.batch_b, s.k, block.columns, s.k, s.n, state.transpose_b);
   const auto c =
       type(std::max(block.batch_a, block.batch_b), block.rows, block.columns, s.m, s.n, false);
   const dnnl::matmul::primitive_desc desc({a, b, c}, onednn_attr(), onednn_engine());
@@ -228,7 +231,7 @@ std::shared_ptr<const MatmulPlan> plan_for(const MatmulState& state, const Sizes
       const Block block = plan->cut.job(i).block;
       auto& primitive = plan->primitives[block];
       if (primitive) continue;
-      primitive = compile(s, block, state.transpose_a, state.transpose_b);
+      primitive = compile(s, block, state);
       plan->scratch_bytes =
           std::max(plan->scratch_bytes, (primitive->scratch_bytes() + 63) / 64 * 64);
     }
@@ -236,17 +239,21 @@ std::shared_ptr<const MatmulPlan> plan_for(const MatmulState& state, const Sizes
   });
 }
 
-std::unique_ptr<KernelState> prepare(const Node& node) {
+std::unique_ptr<MatmulState> make_state(const Node& node) {
   auto state = std::make_unique<MatmulState>();
   state->transpose_a = node.attr<bool>("transpose_a");
   state->transpose_b = node.attr<bool>("transpose_b");
   return state;
 }
 
+std::unique_ptr<KernelState> prepare(const Node& node) { return make_state(node); }
+
 // Compiles at once when the shapes are known.
-std::unique_ptr<KernelState> prepare_f32(const Node& node) {
-  auto state = prepare(node);
-  const auto& known = static_cast<const MatmulState&>(*state);
+template <class T>
+std::unique_ptr<KernelState> prepare_onednn(const Node& node) {
+  auto state = make_state(node);
+  if (is_half_v<T>) state->type = dnnl::memory::data_type::bf16;
+  const MatmulState& known = *state;
   const Shape &a = node.inputs[0].shape(), &b = node.inputs[1].shape();
   if (a.is_known() && b.is_known() && a.size() > 0 && b.size() > 0)
     plan_for(known, sizes_of(Side{a, known.transpose_a}, Side{b, known.transpose_b}));
@@ -261,7 +268,8 @@ void finish(const KernelContext& ctx, const Sizes& s, const Cut::Job& job, int64
   for (int64_t row = 0; row < block.rows; ++row) ctx.finish(at_c + row * s.n, block.columns);
 }
 
-void cpu_f32(KernelContext& ctx) {
+template <class T>
+void cpu_onednn(KernelContext& ctx) {
   check_actual_shapes(ctx);
   Tensor& output = ctx.output();
   if (output.size() == 0) return;
@@ -277,8 +285,8 @@ void cpu_f32(KernelContext& ctx) {
   if (plan->scratch_bytes > 0)
     scratch = ctx.scratch(DType::u8, Shape{plan->scratch_bytes * cut.jobs()});
   uint8_t* const scratch_at = scratch.defined() ? scratch.mutable_data<uint8_t>() : nullptr;
-  const float *a = ctx.input(0).data<float>(), *b = ctx.input(1).data<float>();
-  float* c = output.mutable_data<float>();
+  const T *a = ctx.input(0).data<T>(), *b = ctx.input(1).data<T>();
+  T* c = output.mutable_data<T>();
   ctx.parallel(cut.jobs(), [&](int64_t i) {
     const Cut::Job job = cut.job(i);
     const int64_t at_a = (s.batch_a > 1 ? job.first * s.m * s.k : 0) +
@@ -349,6 +357,19 @@ Kernel kernel() {
   return {.dtype = dtype_of<T>, .run = cpu<T>, .prepare = prepare, .finishes = true};
 }
 
+template <class T>
+Kernel onednn_kernel() {
+  return {
+      .dtype = dtype_of<T>, .run = cpu_onednn<T>, .prepare = prepare_onednn<T>, .finishes = true};
+}
+
+std::vector<Kernel> kernels() {
+  std::vector<Kernel> all = {onednn_kernel<float>(), kernel<double>(), kernel<int32_t>(),
+                             kernel<int64_t>()};
+  if (multiplies_bf16()) all.push_back(onednn_kernel<BFloat16>());
+  return all;
+}
+
 // A product and a sum for each element of c and each of the k it is summed over.
 int64_t flops(const Node& node, const std::vector<Shape>& in, const std::vector<Shape>& out) {
   const Side a{in[0], node.attr<bool>("transpose_a")};
@@ -358,19 +379,15 @@ int64_t flops(const Node& node, const std::vector<Shape>& in, const std::vector<
 }  // namespace
 
 Op matmul_op() {
-  return {
-      .name = "MatMul",
-      .inputs = {"a", "b"},
-      .outputs = {"c"},
-      .attrs = {{"transpose_a", AttrKind::boolean, false},
-                {"transpose_b", AttrKind::boolean, false}},
-      .infer_shapes = infer_shapes,
-      .gradient = gradient,
-      .kernels = {{.dtype = DType::f32, .run = cpu_f32, .prepare = prepare_f32, .finishes = true},
-                  kernel<double>(),
-                  kernel<int32_t>(),
-                  kernel<int64_t>()},
-      .flops = flops};
+  return {.name = "MatMul",
+          .inputs = {"a", "b"},
+          .outputs = {"c"},
+          .attrs = {{"transpose_a", AttrKind::boolean, false},
+                    {"transpose_b", AttrKind::boolean, false}},
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = kernels(),
+          .flops = flops};
 }
 
 Output matmul(Output a, Output b, MatmulOptions options, Origin at) {

@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include "devices/isa.hpp"
+
 namespace troupe {
 namespace {
 
@@ -34,6 +36,14 @@ dnnl::primitive_attr onednn_attr() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attr;
+}
+
+bool multiplies_bf16() {
+  const auto has = [](dnnl::cpu_isa wanted) {
+    const auto bits = static_cast<unsigned>(wanted);  // of all that it has
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+  };
+  return isa() == Isa::avx512 && has(dnnl::cpu_isa::avx512_core_bf16);
 }
 
 OneOpenMpThread::OneOpenMpThread() {

@@ -22,6 +22,10 @@ namespace troupe {
 const dnnl::engine& onednn_engine();
 dnnl::primitive_attr onednn_attr();  // user scratchpad, else the defaults
 
+// Whether oneDNN has products of bf16 in f32 for this processor that are faster than those of f32,
+// and isa() allows them: AVX-512 with BF16.
+bool multiplies_bf16();
+
 // While it lives, this thread's OpenMP regions have one thread. The caller's own setting comes back
 // after.
 class OneOpenMpThread {

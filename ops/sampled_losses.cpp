@@ -32,8 +32,11 @@ SampledLogits sampled_logits(Output weights, Output biases, Output inputs, Outpu
       add(true_logits, gather(biases, labels)) - log(true_expected),
       add(other_logits, gather(biases, candidates.ids)) - log(candidates.expected)};
   if (remove_hits) {
-    const double low = inputs.dtype() == DType::f32 ? std::numeric_limits<float>::lowest()
-                                                    : std::numeric_limits<double>::lowest();
+    const DType dtype = inputs.dtype();
+    const double low = dtype == DType::f64    ? std::numeric_limits<double>::lowest()
+                       : dtype == DType::f32  ? double{std::numeric_limits<float>::lowest()}
+                       : dtype == DType::bf16 ? double{std::numeric_limits<BFloat16>::lowest()}
+                                              : double{std::numeric_limits<Float16>::lowest()};
     const Output like = slice(of_labels, {0, 0, 0}, {-1, -1, 1});
     logits.candidates =
         where(hits(labels, candidates.ids, like), constant_like(low, inputs), logits.candidates);

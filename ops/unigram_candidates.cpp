@@ -17,7 +17,7 @@ std::vector<DType> infer_dtypes(const InferContext& ctx) {
 }
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  if (!is_wide_float(ctx.dtype(1)))
+  if (!is_floating(ctx.dtype(1)))
     throw ctx.error("wants weights of f32 or f64, got ", ctx.dtype(1), "; cast them");
   check_candidate_attrs(ctx);
   if (ctx.input(1).ndim() != 1) throw ctx.error("wants weights [classes], got ", ctx.input(1));

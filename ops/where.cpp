@@ -102,7 +102,9 @@ Op where_op() {
           .gradient = gradient,
           .kernels = {kernel<uint32_t>(DType::f32), kernel<uint64_t>(DType::f64),
                       kernel<uint32_t>(DType::i32), kernel<uint64_t>(DType::i64),
-                      kernel<uint8_t>(DType::u8), kernel<uint8_t>(DType::boolean)},
+                      kernel<uint8_t>(DType::u8), kernel<uint8_t>(DType::boolean),
+                      kernel<uint8_t>(DType::i8), kernel<uint16_t>(DType::f16),
+                      kernel<uint16_t>(DType::bf16)},
           .dispatch = 1};
 }
 

@@ -172,10 +172,12 @@ bool has_rows(Output gradient) {
 Pushed pushed_in(const Graph& graph) {
   Pushed out;
   for (const auto& node : graph.nodes()) {
-    if (node->op->name != "PushGradient" && node->op->name != "PushRowGradient") continue;
+    const std::string& op = node->op->name;
+    const bool whole = op == "PushGradient" || op == "PushFiniteGradient";
+    if (!whole && op != "PushRowGradient") continue;
     out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
     const auto& name = node->attr<std::string>("parameter");
-    if (node->op->name == "PushGradient" && has_rows(node->inputs[0])) out.filled.insert(name);
+    if (whole && has_rows(node->inputs[0])) out.filled.insert(name);
     const Optimizer found = optimizer_from_text(node->attr<std::string>("optimizer"));
     const Optimizer& first = out.optimizers.try_emplace(name, found).first->second;
     if (first != found)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "troupe/train.hpp"
+#include "troupe/training/mixed_precision.hpp"
 
 using namespace troupe;
 
@@ -98,13 +99,16 @@ Setting mnist_setting(const std::string& folder, int64_t validation) {
 
 Network build(Graph& g, const Setting& s, const Batches& batches, int workers) {
   Network net;
+  const auto mixed = mixed_precision(g, s.compute);
   for (int i = 0; i < kTowers; ++i) {
     const std::string device = workers > 0 ? detail::concat("/job:worker/task:", i % workers) : "";
     auto scope = g.scope({.name = detail::concat("tower", i), .device = device, .slot = i});
     Output images = placeholder(g, DType::f32, {-1, s.side, s.side, 1}, "images");
     Output labels = placeholder(g, DType::i64, {-1}, "labels");
     Output loss = loss_of(g, logits_of(g, s, images, true), labels);
-    Output update = minimize(loss, adam(s.learning_rate));
+    const Optimizer optimizer = adam(s.learning_rate);
+    Output update =
+        s.compute == DType::f16 ? minimize_scaled(loss, optimizer) : minimize(loss, optimizer);
     net.towers.push_back({i, loss, update, {images, labels}, [&batches, i](int64_t step) {
                             Batch b = batches.at(step, i);
                             return std::vector<Tensor>{b.features, b.labels};

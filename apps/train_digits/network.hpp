@@ -20,7 +20,8 @@ struct Setting {
   int64_t batch = 32;  // per tower
   int64_t steps = 0;
   double learning_rate = 1e-3, dropout = 0.5;
-  double wanted_accuracy = 0;  // percent of the test images
+  troupe::DType compute = troupe::DType::f32;  // bf16, f16: mixed precision
+  double wanted_accuracy = 0;                  // percent of the test images
 };
 
 struct Network {

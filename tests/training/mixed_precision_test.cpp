@@ -1,0 +1,187 @@
+// Training in mixed precision: small networks that learn as well in bf16 and f16 as in f32, and the
+// scale of a loss, step by step.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/support/fit.hpp"
+#include "troupe/nn.hpp"
+#include "troupe/op.hpp"
+#include "troupe/training/fit.hpp"
+#include "troupe/training/mixed_precision.hpp"
+
+namespace troupe {
+namespace {
+
+// Stripes that lie, or stand, at any phase, under noise.
+Dataset stripes(int64_t n, uint64_t state) {
+  const auto draw = [&] {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<double>(state >> 11) * 0x1p-53;
+  };
+  Dataset out{Tensor::empty(DType::f32, {n, 8, 8, 1}), Tensor::empty(DType::i64, {n})};
+  for (int64_t i = 0; i < n; ++i) {
+    const double phase = 6.2831853 * draw();
+    for (int64_t p = 0; p < 64; ++p)
+      out.features.mutable_data<float>()[64 * i + p] =
+          static_cast<float>(std::sin(1.5 * static_cast<double>(i % 2 ? p / 8 : p % 8) + phase) +
+                             1.5 * (draw() - 0.5));
+    out.labels.mutable_data<int64_t>()[i] = i % 2;
+  }
+  return out;
+}
+
+struct Built {
+  Output x, labels, logits, loss, update;
+};
+
+// A convolutional network with a batch norm; f32 is without a scope.
+Built build(Graph& graph, DType compute, bool training) {
+  const auto scope = graph.scope({.name = training ? "tower" : "evaluation"});
+  const auto mixed = mixed_precision(graph, compute);
+  nn::Model model(graph, {.training = training, .seed = 3});
+  Built b;
+  b.x = placeholder(graph, DType::f32, {-1, 8, 8, 1}, "x");
+  b.labels = placeholder(graph, DType::i64, {-1}, "labels");
+  Output h = relu(nn::batch_norm(model, nn::conv2d(model, b.x, 8, 3, {.bias = false})));
+  h = relu(nn::conv2d(model, max_pool2d(h), 8, 3));
+  b.logits = nn::dense(model, nn::flatten(max_pool2d(h)), 2);
+  b.loss = reduce_mean(softmax_cross_entropy(b.logits, b.labels));
+  CHECK(b.logits.dtype() == compute);
+  CHECK(b.loss.dtype() == DType::f32);
+  if (!training) return b;
+  const Output update =
+      compute == DType::f16 ? minimize_scaled(b.loss, adam(0.01)) : minimize(b.loss, adam(0.01));
+  b.update = model.with_updates(update);
+  for (const Output& w : model.parameters()) CHECK(w.dtype() == DType::f32);
+  return b;
+}
+
+double accuracy_in(DType compute) {
+  Graph graph;
+  const Built tower = build(graph, compute, true), test = build(graph, compute, false);
+  FitOptions options;
+  options.epochs = 5;
+  options.batch_size = 32;
+  options.validation = stripes(160, 2);
+  options.evaluation = {
+      .feeds = {test.x, test.labels}, .fetches = {argmax(test.logits)}, .metrics = {accuracy()}};
+  Session session = Session::local(graph, {.threads = 2});
+  const FitResult result =
+      fit(session, {{0, tower.loss, tower.update, {tower.x, tower.labels}, {}}}, stripes(320, 1),
+          options);
+  return result.history.back().scores.at("accuracy");
+}
+
+// One weight, 1 at first, with the gradient `slope` in every step, which comes back through f16.
+struct Low {
+  explicit Low(double slope) {
+    const auto mixed = mixed_precision(graph, DType::f16);
+    w = parameter("w", fill(graph, {1, 1}, 1));
+    const Output x = fill(graph, {1, 1}, 1);
+    loss = reduce_sum(matmul(x, w)) * slope;
+  }
+  std::map<std::string, Tensor> after(Output update, int64_t updates) {
+    Session session = Session::local(graph);
+    train(session, {{0, loss, update, {}, {}}}, steps(updates));
+    return parameter_values(session);
+  }
+  Graph graph;
+  Output w, loss;
+};
+
+double value(const std::map<std::string, Tensor>& values, const std::string& name, int64_t i = 0) {
+  return values.at(name).data<float>()[i];
+}
+
+}  // namespace
+
+TEST_CASE("a network learns in bf16 and in f16 with a scaled loss as it does in f32") {
+  for (const DType compute : {DType::f32, DType::bf16, DType::f16}) {
+    CAPTURE(compute);
+    CHECK(accuracy_in(compute) >= 0.95);
+  }
+}
+
+TEST_CASE("mixed precision has the same bits with and without passes, on one thread and on three") {
+  for (const DType compute : {DType::bf16, DType::f16}) {
+    CAPTURE(compute);
+    const auto weights = [&](int threads, bool passes) {
+      Graph graph;
+      const Built tower = build(graph, compute, true);
+      Session session = Session::local(graph, {.threads = threads, .passes = passes});
+      const Dataset data = stripes(192, 1);
+      const Tower one{0, tower.loss, tower.update, {tower.x, tower.labels}, [&](int64_t step) {
+                        const Dataset part = data.rows(64 * step, 64 * step + 64);
+                        return std::vector<Tensor>{part.features, part.labels};
+                      }};
+      return train(session, {one}, steps(3)).weights_sha256;
+    };
+    const std::string expected = weights(1, false);
+    CHECK(weights(1, true) == expected);
+    CHECK(weights(3, true) == expected);
+  }
+}
+
+TEST_CASE("a gradient that f16 cannot hold is lost without a scale, and exact with one") {
+  Low lost(0x1p-26), kept(0x1p-26);
+  CHECK(value(lost.after(minimize(lost.loss, sgd(0x1p20)), 1), "w") == 1);
+  const auto after = kept.after(minimize_scaled(kept.loss, sgd(0x1p20), {1024, 0}), 1);
+  CHECK(value(after, "w") == 1 - 0x1p-6);
+  CHECK(after.count("loss_scale") == 0);  // a scale that stays is no state
+}
+
+TEST_CASE("a scale halves after a step that overflows, which changes nothing else, and doubles") {
+  // 2^16 overflows f16, 2^15 does not: skip, step, step and double, skip, step.
+  const double v[] = {1, 1.9, 1.9 * 0.9 + 1};
+  const struct {
+    int64_t steps;
+    double moved, exponent, good;
+  } expected[] = {{1, 0, 15, 0},
+                  {2, v[0], 15, 1},
+                  {3, v[0] + v[1], 16, 0},
+                  {4, v[0] + v[1], 15, 0},
+                  {5, v[0] + v[1] + v[2], 15, 1}};
+  for (const auto& e : expected) {
+    CAPTURE(e.steps);
+    Low low(1);
+    const Output update = minimize_scaled(low.loss, momentum(0.125, 0.9), {65536, 2});
+    const auto after = low.after(update, e.steps);
+    CHECK(value(after, "w") == doctest::Approx(1 - 0.125 * e.moved).epsilon(1e-6));
+    CHECK(value(after, "loss_scale", 0) == e.exponent);
+    CHECK(value(after, "loss_scale", 1) == e.good);
+  }
+}
+
+TEST_CASE("rows of an embedding are left alone by a step that overflows") {
+  for (const double scale : {65536.0, 1024.0}) {
+    Graph graph;
+    Output loss;
+    {
+      const auto mixed = mixed_precision(graph, DType::f16);
+      const Output rows = parameter("rows", fill(graph, {3, 1}, 1));
+      const Output ids = constant(graph, Tensor::of<int64_t>({2}, {1}));
+      loss = reduce_sum(matmul(gather(rows, ids), fill(graph, {1, 1}, 1)));
+    }
+    const Output update = minimize_scaled(loss, sgd(0.5), {scale, 0});
+    bool by_rows = false;
+    for (const auto& node : graph.nodes()) by_rows |= node->op->name == "PushRowGradient";
+    CHECK(by_rows);
+    Session session = Session::local(graph);
+    train(session, {{0, loss, update, {}, {}}}, steps(1));
+    const Tensor after = parameter_values(session).at("rows");
+    CHECK(after.data<float>()[0] == 1);
+    CHECK(after.data<float>()[2] == (scale == 1024 ? 0.5f : 1.0f));
+  }
+}
+
+TEST_CASE("a scale that cannot be is refused with the caller's line") {
+  Low low(1);
+  CHECK_THROWS_WITH_AS(minimize_scaled(low.loss, sgd(1), {3, 0}),
+                       doctest::Contains("a power of two in [1, 2^24], got 3"), Error);
+  CHECK_THROWS_WITH_AS(minimize_scaled(low.loss, sgd(1), {2, -1}),
+                       doctest::Contains("growth interval"), Error);
+  CHECK_THROWS_AS(apply_if_finite({}, sgd(1)), Error);
+}
+
+}  // namespace troupe
