@@ -154,6 +154,7 @@ namespace troupe {
   OP(pad)                            \
   OP(pad_gradient)                   \
   OP(parameter)                      \
+  OP(parameter_rows)                 \
   OP(placeholder)                    \
   OP(pow)                            \
   OP(print)                          \
@@ -256,6 +257,8 @@ namespace troupe {
   OP(while)                          \
   OP(window_sum)                     \
   OP(with_gradient)                  \
+  OP(write_parameter)                \
+  OP(write_parameter_rows)           \
   OP(xlogy)
 // clang-format on
 

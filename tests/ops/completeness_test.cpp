@@ -36,6 +36,9 @@ const std::map<std::string, std::string> kElsewhere = {
     {"Restore", "stands in a frame: tests/ops/control_flow_test.cpp"},
     {"Save", "stands in a frame: tests/ops/control_flow_test.cpp"},
     {"PushRowGradient", "pushes to a shard: tests/ops/sum_rows_test.cpp, row_updates_test.cpp"},
+    {"ParameterRows", "pulls from a shard: tests/graph/pull_rows_test.cpp, row_updates_test.cpp"},
+    {"WriteParameter", "writes to a shard: tests/training/parameter_writes_test.cpp"},
+    {"WriteParameterRows", "writes to a shard: tests/training/parameter_writes_test.cpp"},
     {"While", "reads a frame: tests/ops/control_flow_test.cpp"},
 };
 
