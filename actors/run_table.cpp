@@ -18,12 +18,6 @@ std::string waited_for(const Stall& stall) {
          (stall.waits_for.empty() ? "" : " (here for " + joined(stall.waits_for) + ")");
 }
 
-void check_timeout(const RunOptions& options) {
-  if (options.timeout.count() <= 0)
-    throw Error(Errc::invalid_argument, "RunOptions::timeout is ", options.timeout.count(),
-                " ms; give a time above 0, or leave it out");
-}
-
 void check_feeds(const PreparedCall& call, const std::vector<Tensor>& feeds) {
   if (feeds.size() != call.feeds.size())
     throw Error(Errc::invalid_argument, "the call wants ", call.feeds.size(), " feeds, got ",
