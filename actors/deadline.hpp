@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "troupe/session.hpp"
+
 namespace troupe {
 
 // now + timeout; the end of time where that would be past it.
@@ -13,6 +15,13 @@ Time deadline_after(Time now, std::chrono::milliseconds timeout) {
 }
 inline std::chrono::steady_clock::time_point deadline_after(std::chrono::milliseconds timeout) {
   return deadline_after(std::chrono::steady_clock::now(), timeout);
+}
+
+// Throws: Error(invalid_argument) for a time that leaves a run none.
+inline void check_timeout(const RunOptions& options) {
+  if (options.timeout.count() <= 0)
+    throw Error(Errc::invalid_argument, "RunOptions::timeout is ", options.timeout.count(),
+                " ms; give a time above 0, or leave it out");
 }
 
 }  // namespace troupe

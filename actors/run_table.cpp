@@ -12,6 +12,12 @@
 namespace troupe {
 namespace {
 
+// Which tasks have not done their part, and what for in this process.
+std::string waited_for(const Stall& stall) {
+  return joined(stall.open) +
+         (stall.waits_for.empty() ? "" : " (here for " + joined(stall.waits_for) + ")");
+}
+
 void check_feeds(const PreparedCall& call, const std::vector<Tensor>& feeds) {
   if (feeds.size() != call.feeds.size())
     throw Error(Errc::invalid_argument, "the call wants ", call.feeds.size(), " feeds, got ",
@@ -44,19 +50,9 @@ const char kClosing[] = "the session is closing";
 RunTable::RunTable(Process& process, Calls& calls, uint64_t session, const caf::actor& master)
     : process_(process), calls_(calls), session_(session), master_(master) {}
 
-int64_t RunTable::next_step_of(const PreparedCall& call, int64_t step) {
-  if (call.slots.empty()) return step;
-  if (step < 0) {
-    step = 0;
-    for (int64_t slot : call.slots) step = std::max(step, next_step_[slot]);
-  }
-  for (int64_t slot : call.slots) next_step_[slot] = step + 1;
-  return step;
-}
-
 void RunTable::set_next_step(int64_t slot, int64_t step) {
   std::lock_guard lock(mutex_);
-  next_step_[slot] = step;
+  steps_.set_next(slot, step);
 }
 
 // On the caller's own thread
@@ -157,9 +153,10 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
   RunContext context;
   context.run = next_run_++;
   context.step = options.step;
-  if (!call.prepared->slots.empty()) {
+  const bool counts = !call.prepared->slots.empty();
+  if (counts) {
     std::lock_guard lock(mutex_);
-    context.step = next_step_of(*call.prepared, options.step);
+    steps_.begin(call.prepared->slots, options.step, context);
   }
   context.parameters = process_.services().port(session_);
   context.resources = live.local->resources();
@@ -177,10 +174,15 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
     for (uint32_t slot : live.fetch_slots)
       result.values.push_back(slot == Stage::kNoSlot ? Tensor{} : step->value(slot));
   stage.release(std::move(step));
+  if (counts) {
+    std::lock_guard lock(mutex_);
+    steps_.end(call.prepared->slots, context.step);
+  }
   return result;
 }
 
 RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options) {
+  check_timeout(options);
   const Calls::Standing call = calls_.standing(id);
   if (call.live && call.live->one_local_stage()) {
     check_feeds(*call.prepared, feeds);
@@ -197,6 +199,7 @@ RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunO
 
 void RunTable::start(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options,
                      std::function<void(RunResult)> done) {
+  check_timeout(options);
   begin(calls_.standing(id), id, feeds, options, {}, std::move(done));
 }
 
@@ -270,7 +273,9 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       refusal = run->result;
     } else {
       run->id = context.run = next_run_++;
-      context.step = next_step_of(*call.prepared, run->step);
+      steps_.begin(call.prepared->slots, run->step, context);
+      run->step = context.step;
+      run->prepared = call.prepared;
       run->live = call.live;
       for (const auto& [task, worker] : call.live->remotes) run->open.insert(task);
       run->open.insert(process_.task());
@@ -279,7 +284,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
     }
   }
   if (refusal.code != Errc::ok) return end(run, std::move(refusal));
-  send_start(*run, context.step, oldest);
+  send_start(*run, context, oldest);
   const LiveCall& live = *call.live;
   live.local->forget_before(oldest);
   std::vector<std::pair<uint32_t, Tensor>> sources;
@@ -294,12 +299,13 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
                   });
 }
 
-void RunTable::send_start(const Run& run, int64_t step, int64_t oldest) {
+void RunTable::send_start(const Run& run, const RunContext& context, int64_t oldest) {
   StartStep m;
   m.session = session_;
   m.executable = run.live->executable;
   m.run = run.id;
-  m.step = step;
+  m.step = context.step;
+  m.first_step = context.first_step;
   m.oldest = oldest;
   m.deadline_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(run.deadline - now()).count();
@@ -336,6 +342,7 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     last = run->open.empty();
     if (last) {
       ++ending_;
+      steps_.end(run->prepared->slots, run->step);
       runs_.erase(it);
       result = std::move(run->result);
     }
@@ -457,7 +464,8 @@ std::vector<Stall> RunTable::tick() {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, run] : runs_) {
-      if (t >= run->deadline && !run->cancelled) expired.emplace_back(run, joined(run->open));
+      if (t >= run->deadline && !run->cancelled)
+        expired.emplace_back(run, waited_for(now_at(t, *run)));
       if (t >= run->deadline + kAgentTimeout)
         for (const std::string& task : run->open)
           if (task != process_.task()) silent.emplace_back(id, task);

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "actors/calls.hpp"
+#include "actors/slot_steps.hpp"
 #include "actors/survey.hpp"
 
 namespace troupe {
@@ -64,10 +65,11 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
     int64_t id = -1;  // -1: waits until its call is ready
     int64_t call = 0;
     std::vector<Tensor> feeds;
-    int64_t step = -1;  // as the caller wants it
+    int64_t step = -1;  // as the caller wants it; once it has begun, its own
     std::function<void(RunResult)> done;
     std::thread::id waiter;  // the thread that waits for it, if one does
     Time started, deadline;
+    std::shared_ptr<const PreparedCall> prepared;  // once it has begun
     std::shared_ptr<const LiveCall> live;
     std::set<std::string> open;  // tasks whose parts have not ended
     RunResult result;
@@ -98,10 +100,9 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   RunResult fire(const Calls::Standing& call, const std::vector<Tensor>& feeds,
                  const RunOptions& options);
   void launch(const RunPtr& run, const Calls::Standing& call);
-  void send_start(const Run& run, int64_t step, int64_t oldest);
+  void send_start(const Run& run, const RunContext& context, int64_t oldest);
   void end(const RunPtr& run, RunResult result);
   void abort(const RunPtr& run, Errc code, const std::string& text);
-  int64_t next_step_of(const PreparedCall& call, int64_t step);
   std::string late_text(int64_t call) const;
   static Stall now_at(Time t, const Run& run);  // requires mutex_
 
@@ -118,7 +119,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   size_t waiting_count_ = 0;
   int ending_ = 0;  // runs whose `done` is being called
   std::list<Fired*> fired_;
-  std::map<int64_t, int64_t> next_step_;  // by slot
+  SlotSteps steps_;
   bool stopped_ = false;
 };
 

@@ -148,6 +148,7 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
   RunContext info;
   info.run = m.run;
   info.step = m.step;
+  info.first_step = m.first_step;
   info.parameters = process->services().port(m.session);
   installation->run(
       info, nullptr, {}, {}, /*here=*/false,

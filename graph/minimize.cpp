@@ -116,8 +116,10 @@ Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Op
   Graph& graph = *gradients[0].gradient.graph;
   const auto scope = graph.scope({.name = "minimize"});
   std::vector<Output> pushes;
+  // SGD takes one row after the other; what keeps something beside a row wants it once.
+  const auto rows_for = optimizer.kind == "sgd" ? gathered_rows_of : rows_of;
   for (const ParameterGradient& one : gradients)
-    if (const auto rows = rows_of(one.gradient, one.parameter, at))
+    if (const auto rows = rows_for(one.gradient, one.parameter, at))
       pushes.push_back(push_row_gradient(one.parameter, *rows, optimizer, one.reads, at));
     else
       pushes.push_back(push_gradient(one.parameter, one.gradient, optimizer, one.reads, at));

@@ -1,4 +1,5 @@
-// rows_of: finds the (indices, values) of a gradient that comes from gathers alone.
+// rows_of, gathered_rows_of: find the (indices, values) of a gradient that comes from gathers
+// alone.
 #include "graph/refuse.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
@@ -21,7 +22,7 @@ bool collect(Output gradient, const Shape& like, std::vector<const Node*>& found
 
 }  // namespace
 
-std::optional<RowSparse> rows_of(Output gradient, Output like, Origin at) {
+std::optional<RowSparse> gathered_rows_of(Output gradient, Output like, Origin at) {
   if (!gradient.defined() || !like.defined())
     throw refuse("rows_of", at, "got an undefined Output; pass a gradient and what it is for");
   const Shape& shape = like.shape();
@@ -31,23 +32,29 @@ std::optional<RowSparse> rows_of(Output gradient, Output like, Origin at) {
   if (shape.size() == 0) return std::nullopt;  // nothing to push, whatever its form
   std::vector<int64_t> flat(shape.begin(), shape.end());
   flat[0] = -1;
-  if (found.size() == 1) {
-    const Output indices = found[0]->inputs[1];
-    const Output values = found[0]->inputs[0];
-    // What sum_rows() has made is used as it is.
-    const Node& from = gradient.graph->node(indices.node);
-    if (from.op->name == "SumRows" && indices.index == 0 && values.shape().ndim() == shape.ndim())
-      return RowSparse{indices, values};
-    return sum_rows(indices, values, shape[0], at);
-  }
   std::vector<Output> indices, values;
   for (const Node* node : found) {
-    const Output one = node->inputs[1];
-    indices.push_back(
-        reshape(one.dtype() == DType::i64 ? one : cast(one, DType::i64, at), Shape{-1}, at));
-    values.push_back(reshape(node->inputs[0], Shape(flat), at));
+    Output one = node->inputs[1], rows = node->inputs[0];
+    if (one.dtype() != DType::i64) one = cast(one, DType::i64, at);
+    if (one.shape().ndim() != 1) {
+      one = reshape(one, Shape{-1}, at);
+      rows = reshape(rows, Shape(flat), at);
+    }
+    indices.push_back(one);
+    values.push_back(rows);
   }
-  return sum_rows(concat(indices, 0, at), concat(values, 0, at), shape[0], at);
+  if (found.size() == 1) return RowSparse{indices[0], values[0]};
+  return RowSparse{concat(indices, 0, at), concat(values, 0, at)};
+}
+
+std::optional<RowSparse> rows_of(Output gradient, Output like, Origin at) {
+  const auto gathered = gathered_rows_of(gradient, like, at);
+  if (!gathered) return std::nullopt;
+  // What sum_rows() has made is used as it is.
+  const Output indices = gathered->indices;
+  if (gradient.graph->node(indices.node).op->name == "SumRows" && indices.index == 0)
+    return gathered;
+  return sum_rows(indices, gathered->values, like.shape()[0], at);
 }
 
 }  // namespace troupe

@@ -7,7 +7,7 @@
 // graph there is one node for each (name, device, slot).
 #include <set>
 
-#include "ops/node.hpp"
+#include "ops/parameter_request.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -23,25 +23,18 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 // Holds no thread while it waits: a pull of a synchronous step is answered when the step before has
 // been applied.
 void start(std::shared_ptr<AsyncContext> ctx) {
-  const Node& node = ctx->node();
-  ParameterPort* port = ctx->run().parameters;
-  if (!port)
-    return ctx->fail(Errc::invalid_argument, describe(node) +
-                                                 ": this run has no parameter shards; "
-                                                 "run the graph through a Session");
-  port->pull(node.attr<std::string>("parameter"),
-             {node.attr<int64_t>("slot"), ctx->run().step, ctx->run().first_step},
-             [ctx](Errc code, std::string text, Tensor value) {
-               const Node& node = ctx->node();
-               if (code != Errc::ok) return ctx->fail(code, describe(node) + ": " + text);
-               const TensorType got{value.dtype(), value.shape()};
-               if (got != node.outputs[0])
-                 return ctx->fail(
-                     Errc::bad_configuration,
-                     detail::concat(describe(node), ": the shards hold ", got, ", not ",
-                                    node.outputs[0], "; is this another program's checkpoint?"));
-               ctx->done({std::move(value)});
-             });
+  ParameterPort* port = port_of(*ctx);
+  if (!port) return;
+  port->pull(parameter_of(*ctx), step_of(*ctx), [ctx](Errc code, std::string text, Tensor value) {
+    const Node& node = ctx->node();
+    if (code != Errc::ok) return ctx->fail(code, describe(node) + ": " + text);
+    const TensorType got{value.dtype(), value.shape()};
+    if (got != node.outputs[0])
+      return ctx->fail(Errc::bad_configuration,
+                       detail::concat(describe(node), ": the shards hold ", got, ", not ",
+                                      node.outputs[0], "; is this another program's checkpoint?"));
+    ctx->done({std::move(value)});
+  });
 }
 
 std::string output_name(Output output) { return detail::concat(output.name(), ":", output.index); }

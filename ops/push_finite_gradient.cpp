@@ -2,7 +2,7 @@
 // (troupe/ops/row_sparse.hpp): it counts as this step's of its slot, and leaves the parameter and
 // the optimizer's slots as they are.
 //   gradient: f32 or f64, of the parameter's shape   finite: bool scalar
-#include "ops/node.hpp"
+#include "ops/parameter_request.hpp"
 #include "troupe/ops/row_sparse.hpp"
 #include "troupe/training/mixed_precision.hpp"
 
@@ -16,31 +16,18 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
     throw ctx.error("wants a gradient of f32 or f64 and a bool scalar, got ",
                     TensorType{ctx.dtype(0), ctx.input(0)}, " and ",
                     TensorType{ctx.dtype(1), ctx.input(1)});
-  try {
-    optimizer_from_text(ctx.attr<std::string>("optimizer"));
-  } catch (const Error& e) {  // which does not know the node
-    throw ctx.error(e.what());
-  }
+  check_optimizer_text(ctx);
   return {};
 }
 
 // Holds no thread while it waits, as PushGradient.
 void start(std::shared_ptr<AsyncContext> ctx) {
-  const Node& node = ctx->node();
-  ParameterPort* port = ctx->run().parameters;
-  if (!port)
-    return ctx->fail(Errc::invalid_argument, describe(node) +
-                                                 ": this run has no parameter shards; "
-                                                 "run the graph through a Session");
+  ParameterPort* port = port_of(*ctx);
+  if (!port) return;
   const Tensor& gradient = ctx->input(0);
   const bool push = ctx->input(1).item<bool>() || gradient.size() == 0;
-  port->push(node.attr<std::string>("parameter"),
-             {node.attr<int64_t>("slot"), ctx->run().step, ctx->run().first_step},
-             push ? gradient : pack_rows(1, {}, nullptr, gradient.dtype()),
-             [ctx](Errc code, std::string text, Tensor) {
-               if (code != Errc::ok) return ctx->fail(code, describe(ctx->node()) + ": " + text);
-               ctx->done({});
-             });
+  port->push(parameter_of(*ctx), step_of(*ctx),
+             push ? gradient : pack_rows(1, {}, nullptr, gradient.dtype()), acknowledged(ctx));
 }
 
 }  // namespace
@@ -48,9 +35,7 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 Op push_finite_gradient_op() {
   return {.name = "PushFiniteGradient",
           .inputs = {"gradient", "finite"},
-          .attrs = {{"parameter", AttrKind::text},
-                    {"slot", AttrKind::integer, int64_t{0}},
-                    {"optimizer", AttrKind::text, describe(Optimizer{})}},
+          .attrs = push_attrs(),
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no outputs",
@@ -65,13 +50,7 @@ Output push_finite_gradient(Output parameter, Output gradient, Output finite,
   TROUPE_CHECK(node.op->name == "Parameter" && gradient.dtype() == parameter.dtype() &&
                    gradient.shape().accepts(parameter.shape()),
                "a gradient ", gradient.name(), " is pushed to the ", describe(node));
-  return add_node({.op = "PushFiniteGradient",
-                   .inputs = {gradient, finite},
-                   .attrs = {{"parameter", node.attr<std::string>("parameter")},
-                             {"slot", node.attr<int64_t>("slot")},
-                             {"optimizer", describe(optimizer)}},
-                   .control_inputs = control_inputs},
-                  at);
+  return add_push("PushFiniteGradient", node, {gradient, finite}, optimizer, control_inputs, at);
 }
 
 }  // namespace troupe

@@ -2,9 +2,8 @@
 // acknowledged it. Attribute `optimizer` says how the shards turn gradients into updates: the text
 // that describe() of troupe/train.hpp makes of it. No outputs.
 //   gradient: the parameter's dtype and shape
-#include "ops/node.hpp"
+#include "ops/parameter_request.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
 
 namespace troupe {
 namespace {
@@ -12,28 +11,14 @@ namespace {
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (!is_wide_float(ctx.dtype(0)))
     throw ctx.error("wants a gradient of f32 or f64, got ", ctx.dtype(0));
-  try {
-    optimizer_from_text(ctx.attr<std::string>("optimizer"));
-  } catch (const Error& e) {  // which does not know the node
-    throw ctx.error(e.what());
-  }
+  check_optimizer_text(ctx);
   return {};
 }
 
 // Holds no thread while it waits: a synchronous round closes when all slots have pushed.
 void start(std::shared_ptr<AsyncContext> ctx) {
-  const Node& node = ctx->node();
-  ParameterPort* port = ctx->run().parameters;
-  if (!port)
-    return ctx->fail(Errc::invalid_argument, describe(node) +
-                                                 ": this run has no parameter shards; "
-                                                 "run the graph through a Session");
-  port->push(node.attr<std::string>("parameter"),
-             {node.attr<int64_t>("slot"), ctx->run().step, ctx->run().first_step}, ctx->input(0),
-             [ctx](Errc code, std::string text, Tensor) {
-               if (code != Errc::ok) return ctx->fail(code, describe(ctx->node()) + ": " + text);
-               ctx->done({});
-             });
+  if (ParameterPort* port = port_of(*ctx))
+    port->push(parameter_of(*ctx), step_of(*ctx), ctx->input(0), acknowledged(ctx));
 }
 
 }  // namespace
@@ -41,9 +26,7 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 Op push_gradient_op() {
   return {.name = "PushGradient",
           .inputs = {"gradient"},
-          .attrs = {{"parameter", AttrKind::text},
-                    {"slot", AttrKind::integer, int64_t{0}},
-                    {"optimizer", AttrKind::text, describe(Optimizer{})}},
+          .attrs = push_attrs(),
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
@@ -58,20 +41,12 @@ Output push_gradient(Output parameter, Output gradient, const Optimizer& optimiz
   };
   if (!parameter.defined() || !gradient.defined())
     throw refuse("its parameter or gradient is an undefined Output; pass the results of ops");
-  const Node& node = parameter.graph->node(parameter.node);
-  if (node.op->name != "Parameter")
-    throw refuse("pushes to what parameter() returned, got the ", describe(node));
+  const Node& node = parameter_node("PushGradient", parameter, at);
   const Shape &wanted = parameter.shape(), &got = gradient.shape();
   if (gradient.dtype() != parameter.dtype() || !got.accepts(wanted))
     throw refuse("the gradient is ", TensorType{gradient.dtype(), got}, ", but the parameter ",
                  node.attr<std::string>("parameter"), " is ", node.outputs[0]);
-  return add_node({.op = "PushGradient",
-                   .inputs = {gradient},
-                   .attrs = {{"parameter", node.attr<std::string>("parameter")},
-                             {"slot", node.attr<int64_t>("slot")},
-                             {"optimizer", describe(optimizer)}},
-                   .control_inputs = control_inputs},
-                  at);
+  return add_push("PushGradient", node, {gradient}, optimizer, control_inputs, at);
 }
 
 Output push_gradient(Output parameter, Output gradient, Origin at) {

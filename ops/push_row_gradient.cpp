@@ -1,8 +1,9 @@
 // PushRowGradient: hands rows of dL/d(parameter) to the shards of a parameter, as PushGradient does
 // with all of it, and has run when they have acknowledged them. The rows that are not there have no
 // gradient. No outputs.
-//   indices: [k], i64, each once   values: [k, row...], rows of the parameter's dtype and shape
-#include "ops/node.hpp"
+//   indices: [k], i64, each once but for SGD   values: [k, row...], rows of the parameter's dtype
+//   and shape
+#include "ops/parameter_request.hpp"
 #include "troupe/ops/row_sparse.hpp"
 
 namespace troupe {
@@ -17,36 +18,24 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const Shape &indices = ctx.input(0), &values = ctx.input(1);
   if (indices.ndim() != 1 || values.ndim() < 1 || !may_equal(indices[0], values[0]))
     throw ctx.error("wants indices [k] and values [k, row...], got ", indices, " and ", values);
-  try {
-    optimizer_from_text(ctx.attr<std::string>("optimizer"));
-  } catch (const Error& e) {  // which does not know the node
-    throw ctx.error(e.what());
-  }
+  check_optimizer_text(ctx);
   return {};
 }
 
 // Holds no thread while it waits: a synchronous round closes when all slots have pushed.
 void start(std::shared_ptr<AsyncContext> ctx) {
-  const Node& node = ctx->node();
-  ParameterPort* port = ctx->run().parameters;
-  if (!port)
-    return ctx->fail(Errc::invalid_argument, describe(node) +
-                                                 ": this run has no parameter shards; "
-                                                 "run the graph through a Session");
+  ParameterPort* port = port_of(*ctx);
+  if (!port) return;
   const Tensor &indices = ctx->input(0), &values = ctx->input(1);
   int64_t row_size = 1;
   for (int d = 1; d < values.ndim(); ++d) row_size *= values.dim(d);
   if (indices.size() != values.dim(0))
     return ctx->fail(Errc::invalid_argument,
-                     detail::concat(describe(node), ": wants a row for each of ", indices.size(),
-                                    " indices, got ", values.dim(0)));
-  port->push(node.attr<std::string>("parameter"),
-             {node.attr<int64_t>("slot"), ctx->run().step, ctx->run().first_step},
+                     detail::concat(describe(ctx->node()), ": wants a row for each of ",
+                                    indices.size(), " indices, got ", values.dim(0)));
+  port->push(parameter_of(*ctx), step_of(*ctx),
              pack_rows(row_size, indices.values<int64_t>(), values.raw(), values.dtype()),
-             [ctx](Errc code, std::string text, Tensor) {
-               if (code != Errc::ok) return ctx->fail(code, describe(ctx->node()) + ": " + text);
-               ctx->done({});
-             });
+             acknowledged(ctx));
 }
 
 }  // namespace
@@ -54,9 +43,7 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 Op push_row_gradient_op() {
   return {.name = "PushRowGradient",
           .inputs = {"indices", "values"},
-          .attrs = {{"parameter", AttrKind::text},
-                    {"slot", AttrKind::integer, int64_t{0}},
-                    {"optimizer", AttrKind::text, describe(Optimizer{})}},
+          .attrs = push_attrs(),
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no outputs",
@@ -72,22 +59,15 @@ Output push_row_gradient(Output parameter, RowSparse gradient, const Optimizer& 
   };
   if (!parameter.defined() || !gradient.indices.defined() || !gradient.values.defined())
     throw refuse("its parameter or gradient is an undefined Output; pass the results of ops");
-  const Node& node = parameter.graph->node(parameter.node);
-  if (node.op->name != "Parameter")
-    throw refuse("pushes to what parameter() returned, got the ", describe(node));
+  const Node& node = parameter_node("PushRowGradient", parameter, at);
   const Shape &whole = parameter.shape(), &rows = gradient.values.shape();
   bool fits = rows.ndim() == whole.ndim() && whole.ndim() > 0;
   for (int d = 1; fits && d < rows.ndim(); ++d) fits = may_equal(rows[d], whole[d]);
   if (!fits || gradient.values.dtype() != parameter.dtype())
     throw refuse("the rows are ", TensorType{gradient.values.dtype(), rows}, ", but the parameter ",
                  node.attr<std::string>("parameter"), " is ", node.outputs[0]);
-  return add_node({.op = "PushRowGradient",
-                   .inputs = {gradient.indices, gradient.values},
-                   .attrs = {{"parameter", node.attr<std::string>("parameter")},
-                             {"slot", node.attr<int64_t>("slot")},
-                             {"optimizer", describe(optimizer)}},
-                   .control_inputs = control_inputs},
-                  at);
+  return add_push("PushRowGradient", node, {gradient.indices, gradient.values}, optimizer,
+                  control_inputs, at);
 }
 
 }  // namespace troupe

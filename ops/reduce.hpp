@@ -5,6 +5,7 @@
 
 #include "ops/axes.hpp"
 #include "ops/elementwise.hpp"
+#include "ops/row_groups.hpp"
 #include "ops/strided.hpp"
 
 namespace troupe {
@@ -170,11 +171,7 @@ inline int64_t rows_per_job(int64_t width) {
 // Calls part(first, count) for groups of `rows` rows of `width` elements.
 template <class Part>
 void in_row_groups(const KernelContext& ctx, int64_t rows, int64_t width, const Part& part) {
-  if (rows == 0) return;
-  const int64_t group = std::max<int64_t>(1, kReducedPerJob / std::max<int64_t>(1, width));
-  if (rows <= group) return part(0, rows);
-  ctx.parallel(ceil_div(rows, group),
-               [&](int64_t job) { part(job * group, std::min(group, rows - job * group)); });
+  in_row_groups(ctx, rows, width, kReducedPerJob, part);
 }
 
 // y [outer] of x [outer, reduced].

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ops/elementwise.hpp"
+#include "ops/row_groups.hpp"
 #include "ops/vector_math.hpp"
 
 namespace troupe {
@@ -97,11 +98,7 @@ struct SoftmaxRowLoop {
 // in jobs of about 20 us of exponential functions.
 template <class Part>
 void in_rows(const KernelContext& ctx, int64_t rows, int64_t width, const Part& part) {
-  constexpr int64_t kElements = 1 << 14;
-  const int64_t group = std::max<int64_t>(1, kElements / std::max<int64_t>(1, width));
-  if (rows <= group) return part(0, rows);
-  ctx.parallel((rows + group - 1) / group,
-               [&](int64_t job) { part(job * group, std::min(group, rows - job * group)); });
+  in_row_groups(ctx, rows, width, /*elements=*/1 << 14, part);
 }
 
 }  // namespace troupe

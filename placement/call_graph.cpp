@@ -31,6 +31,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", [](const CallGraph& call) { return fold_constants(call, evaluate_here); }},
     {"simplify", simplify},
     {"merge_common", merge_common},
+    {"pull_rows", pull_rows},
     {"join", join},
     {"fuse", fuse},
 };

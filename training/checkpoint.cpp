@@ -426,8 +426,10 @@ std::optional<Manifest> find_newest(Disk& disk, const std::string& dir,
   return std::nullopt;
 }
 
-void check_optimizers(Disk& disk, const std::string& dir, const Manifest& manifest,
-                      const std::vector<ParameterSpec>& parameters) {
+std::vector<std::string> check_optimizers(Disk& disk, const std::string& dir,
+                                          const Manifest& manifest,
+                                          const std::vector<ParameterSpec>& parameters) {
+  std::map<std::string, std::string> changed;  // by parameter: it may be in several files
   for (const CheckpointFile& file : manifest.files) {
     const SafetensorsReader reader(disk, dir + "/" + file.name);
     for (const StoredSlice& stored : stored_slices(reader)) {
@@ -441,8 +443,15 @@ void check_optimizers(Disk& disk, const std::string& dir, const Manifest& manife
                     " has trained parameter ", have.parameter, " with ", have.optimizer->kind,
                     ", the graph trains it with ", wanted->optimizer->kind, "; use ",
                     have.optimizer->kind, " again, or begin anew in another folder");
+      if (*wanted->optimizer != *have.optimizer)
+        changed[have.parameter] = detail::concat(
+            "parameter ", have.parameter, " goes on with ", describe(*wanted->optimizer),
+            "; in the checkpoint of step ", manifest.step, " it is ", describe(*have.optimizer));
     }
   }
+  std::vector<std::string> out;
+  for (auto& [parameter, line] : changed) out.push_back(std::move(line));
+  return out;
 }
 
 std::vector<SliceState> read_slices(Disk& disk, const std::string& dir, const Manifest& manifest,

@@ -84,9 +84,11 @@ void check_manifest(const Manifest& manifest, const std::vector<ParameterSpec>& 
 
 // Reads the heads of the checkpoint's files. Throws: Error(invalid_argument) naming a parameter
 // that was trained with another kind of optimizer, whose state would be lost. A parameter that was
-// not trained, or is not any more, is no difference.
-void check_optimizers(Disk& disk, const std::string& dir, const Manifest& manifest,
-                      const std::vector<ParameterSpec>& parameters);
+// not trained, or is not any more, is no difference. Returns a line for each parameter that was
+// trained with other settings of the same kind: those of `parameters` count from here on.
+std::vector<std::string> check_optimizers(Disk& disk, const std::string& dir,
+                                          const Manifest& manifest,
+                                          const std::vector<ParameterSpec>& parameters);
 
 // The state of `wanted` slices, cut as they ask whatever the cut in the files is. Slots that an
 // optimizer has and the file has not begin at zero. Reads, and checks the hashes of, the files that

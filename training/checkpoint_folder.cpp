@@ -35,7 +35,7 @@ CheckpointFolder::Found CheckpointFolder::newest(const std::vector<ParameterSpec
   out.manifest = find_newest(real_disk(), path_, out.damaged);
   if (!out.manifest) return out;
   check_manifest(*out.manifest, parameters, "", data_seed.value_or(out.manifest->data_seed));
-  check_optimizers(real_disk(), path_, *out.manifest, parameters);
+  out.changed = check_optimizers(real_disk(), path_, *out.manifest, parameters);
   return out;
 }
 

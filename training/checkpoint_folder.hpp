@@ -30,6 +30,7 @@ class CheckpointFolder {
   struct Found {
     std::optional<Manifest> manifest;
     std::vector<std::string> damaged;  // a line for each newer one that cannot be used
+    std::vector<std::string> changed;  // as check_optimizers()
   };
   Found newest(const std::vector<ParameterSpec>& parameters,
                std::optional<uint64_t> data_seed) const;

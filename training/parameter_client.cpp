@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "training/here.hpp"
 #include "training/row_slices.hpp"
 
 namespace troupe {
@@ -11,16 +12,40 @@ namespace {
 
 constexpr const char* kNewEpoch = "the shards have a new epoch; do the step again";
 
-int64_t slice_bytes(const SliceRoute& slice, DType dtype) { return slice.size * size_of(dtype); }
+// A push of at most this much is applied in some ten us, which is less than a lane takes to wake.
+constexpr int64_t kHereBytesMax = int64_t{256} << 10;
 
-// A gradient of all elements, or of some rows (troupe/ops/row_sparse.hpp).
-bool fits(const Tensor& gradient, const ParameterRoute& route) {
-  if (gradient.dtype() == DType::u8 && route.dtype != DType::u8)
-    return unpack_rows(gradient, route.dtype, route.shape.size()).has_value();
+// What is pushed or written: all elements, or some rows (troupe/ops/row_sparse.hpp).
+bool fits(const Tensor& gradient, const ParameterRoute& route, bool rows) {
+  if (rows) return unpack_rows(gradient, route.dtype, route.shape.size()).has_value();
   return gradient.dtype() == route.dtype && gradient.shape() == route.shape;
 }
 
+int64_t row_size_of(const ParameterRoute& route) {
+  return route.shape.ndim() > 0 && route.shape[0] > 0 ? route.shape.size() / route.shape[0] : 0;
+}
+
+bool writes_rows(const ParameterWrite& write) {
+  return write.kind == ParameterWrite::assign_rows || write.kind == ParameterWrite::add_rows;
+}
+
+// Rows are pulled by themselves if that is at most half of what the slice holds, which another
+// process may have already.
+bool rows_suffice(const Tensor& indices, const ParameterRoute& route) {
+  const int64_t row = row_size_of(route);
+  const auto between_rows = [row](const SliceRoute& s) {
+    return s.offset % row == 0 && s.size % row == 0;
+  };
+  return row > 0 && indices.size() * row <= route.shape.size() / 2 &&
+         std::all_of(route.slices.begin(), route.slices.end(), between_rows);
+}
+
 }  // namespace
+
+const char* ParameterClient::name_of(Kind kind) {
+  static const char* const names[] = {"pull", "pull of rows", "push", "write"};
+  return names[static_cast<size_t>(kind)];
+}
 
 void ParameterClient::set_routes(ParameterRoutes routes) {
   Replies replies;
@@ -48,91 +73,153 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
   run(replies);
 }
 
-void ParameterClient::pull_rows(const std::string&, const ParameterStep&, Tensor, Reply reply) {
-  reply(Errc::invalid_argument, "rows alone are not pulled yet", {});
-}
-
-void ParameterClient::write(const std::string&, const ParameterStep&, ParameterWrite, Reply reply) {
-  reply(Errc::invalid_argument, "values are not written yet", {});
+ParameterClient::RequestPtr ParameterClient::request(Kind kind, const std::string& parameter,
+                                                     const ParameterStep& at, Reply reply) {
+  auto request = std::make_shared<Request>();
+  request->kind = kind;
+  request->parameter = parameter;
+  request->at = at;
+  request->reply = std::move(reply);
+  return request;
 }
 
 void ParameterClient::pull(const std::string& parameter, const ParameterStep& at, Reply reply) {
-  auto request = std::make_shared<Request>();
-  request->parameter = parameter;
-  request->slot = at.slot;
-  request->step = at.step;
-  request->reply = std::move(reply);
-  const std::optional<ParameterRoute> route = find_route(*request, nullptr);
-  if (!route) return;
-  if (route->slices.size() > 1) request->values = make_(route->dtype, route->shape);
-  start(std::move(request), {});
+  start(request(Kind::pull, parameter, at, std::move(reply)), {});
+}
+
+void ParameterClient::pull_rows(const std::string& parameter, const ParameterStep& at,
+                                Tensor indices, Reply reply) {
+  const RequestPtr wanted = request(Kind::rows, parameter, at, std::move(reply));
+  wanted->indices = std::move(indices);
+  start(wanted, {});
 }
 
 void ParameterClient::push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
                            Reply reply) {
-  auto request = std::make_shared<Request>();
-  request->is_push = true;
-  request->parameter = parameter;
-  request->slot = at.slot;
-  request->step = at.step;
-  request->reply = std::move(reply);
-  if (!find_route(*request, &gradient)) return;
-  start(std::move(request), gradient.reshaped(Shape{gradient.size()}));
+  start(request(Kind::push, parameter, at, std::move(reply)), gradient);
 }
 
-// Where the request goes, and in which epoch; nothing if it was refused, which is its answer.
-std::optional<ParameterRoute> ParameterClient::find_route(Request& request,
-                                                          const Tensor* gradient) {
-  Errc code = Errc::ok;
-  std::string text;
+void ParameterClient::write(const std::string& parameter, const ParameterStep& at,
+                            ParameterWrite change, Reply reply) {
+  const RequestPtr wanted = request(Kind::write, parameter, at, std::move(reply));
+  Tensor values = std::move(change.values);
+  if (writes_rows(change)) {
+    const int64_t n = change.indices.size();
+    values = pack_rows(n > 0 ? values.size() / n : 1, change.indices.values<int64_t>(),
+                       values.raw(), values.dtype());
+    change.indices.reset();
+  }
+  wanted->write = std::move(change);
+  start(wanted, values);
+}
+
+void ParameterClient::start(const RequestPtr& request, const Tensor& gradient) {
+  Replies replies;
+  Parts parts;
+  std::pair<Errc, std::string> refused;
+  TensorType room;  // for what is put together; its memory is made without the lock
   {
     std::lock_guard lock(mutex_);
-    const auto it = routes_.parameters.find(request.parameter);
-    if (it == routes_.parameters.end()) {
-      code = Errc::stale;
-      text = detail::concat("this process does not know where parameter ", request.parameter,
-                            " lives");
-    } else if (parts_.size() >= kPendingMax) {
-      code = Errc::out_of_memory;
-      text = detail::concat("more than ", kPendingMax,
-                            " parameter requests under way; run fewer steps at once");
-    } else if (gradient && !fits(*gradient, it->second)) {
-      code = Errc::invalid_argument;
-      text = detail::concat("the gradient of ", request.parameter, " is ",
-                            gradient->dtype() == DType::u8 ? "rows, in " : "", gradient->dtype(),
-                            gradient->shape(), "; the parameter is ", it->second.dtype,
-                            it->second.shape);
+    refused = refusal(*request, gradient);
+    if (refused.first == Errc::ok) room = room_for(*request);
+    request->epoch = routes_.epoch;
+  }
+  if (refused.first != Errc::ok) return request->reply(refused.first, refused.second, {});
+  if (room.dtype != DType::none) request->values = make_(room.dtype, room.shape);
+  {
+    std::lock_guard lock(mutex_);
+    if (request->epoch != routes_.epoch) {  // since then
+      end(request, Errc::stale, kNewEpoch, replies);
     } else {
-      request.epoch = routes_.epoch;
-      return it->second;
+      parts = add_parts(request, gradient);
+      if (parts.empty()) end(request, Errc::ok, {}, replies);  // no rows
     }
   }
-  request.reply(code, text, {});
-  return std::nullopt;
-}
-
-void ParameterClient::start(std::shared_ptr<Request> request, const Tensor& gradient) {
-  Replies replies;
-  std::vector<std::pair<uint64_t, Part>> parts;
-  {
-    std::lock_guard lock(mutex_);
-    if (request->epoch == routes_.epoch)
-      parts = add_parts(request, gradient);
-    else  // since find_route()
-      end(request, Errc::stale, kNewEpoch, replies);
-  }
-  for (const auto& [ticket, part] : parts) send(ticket, part);
+  for (const auto& [ticket, part] : parts) send(ticket, part, here_);
   run(replies);
 }
 
-// Requires mutex_, and that the request is of the routes' epoch.
-std::vector<std::pair<uint64_t, ParameterClient::Part>> ParameterClient::add_parts(
-    const std::shared_ptr<Request>& request, const Tensor& gradient) {
+// What the answers of several slices are put into; nothing if there is one answer.
+TensorType ParameterClient::room_for(const Request& request) const {
+  const ParameterRoute& route = routes_.parameters.at(request.parameter);
+  if (request.kind == Kind::rows && rows_suffice(request.indices, route)) {
+    const int64_t n = request.indices.size();
+    if (n == 0) return {route.dtype, rows_shape(request.indices.shape(), route.shape)};
+    if (route.slices.size() > 1) return {route.dtype, Shape{n, row_size_of(route)}};
+  } else if (!request.sends() && route.slices.size() > 1) {
+    return {route.dtype, route.shape};
+  }
+  return {};
+}
+
+std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
+                                                      const Tensor& gradient) const {
+  const auto it = routes_.parameters.find(request.parameter);
+  if (it == routes_.parameters.end())
+    return {Errc::stale, detail::concat("this process does not know where parameter ",
+                                        request.parameter, " lives")};
+  if (parts_.size() >= kPendingMax)
+    return {Errc::out_of_memory,
+            detail::concat("more than ", kPendingMax,
+                           " parameter requests under way; run fewer steps at once")};
+  const ParameterRoute& route = it->second;
+  const bool rows =
+      request.kind == Kind::write
+          ? writes_rows(request.write)
+          : gradient.defined() && gradient.dtype() == DType::u8 && route.dtype != DType::u8;
+  // The shard of a parameter that is not cut looks at the rows itself.
+  const bool cut = route.slices.size() > 1;
+  if (request.sends() && (cut || !rows) && !fits(gradient, route, rows))
+    return {Errc::invalid_argument,
+            detail::concat(request.kind == Kind::push ? "the gradient of " : "what is written to ",
+                           request.parameter, " is ", rows ? "rows, in " : "", gradient.dtype(),
+                           gradient.shape(), "; the parameter is ", route.dtype, route.shape)};
+  if (request.kind != Kind::rows || (!cut && rows_suffice(request.indices, route)))
+    return {Errc::ok, {}};
+  const int64_t count = route.shape.ndim() > 0 ? route.shape[0] : 0;
+  const auto indices = request.indices.values<int64_t>();
+  uint64_t outside = 0;  // as unpack_rows() looks
+  for (const int64_t index : indices)
+    outside |= static_cast<uint64_t>(index) |
+               (static_cast<uint64_t>(count) - 1 - static_cast<uint64_t>(index));
+  if (outside >> 63 == 0) return {Errc::ok, {}};
+  const auto bad = std::find_if(indices.begin(), indices.end(),
+                                [count](int64_t index) { return index < 0 || index >= count; });
+  return {Errc::invalid_argument,
+          detail::concat("index ", *bad, " (number ", bad - indices.begin(), " of ", indices.size(),
+                         ") is not in [0, ", count, "), the rows of ", request.parameter)};
+}
+
+// What of the rows that are asked for is in this slice; false if nothing is.
+bool ParameterClient::cut_rows(const Request& request, const ParameterRoute& route,
+                               const SliceRoute& slice, Part& part) const {
+  part.row_size = row_size_of(route);
+  const std::span<const int64_t> indices = request.indices.values<int64_t>();
+  if (route.slices.size() == 1) {
+    part.rows = request.indices.reshaped(Shape{request.indices.size()});
+    return true;
+  }
+  const int64_t first = slice.offset / part.row_size, count = slice.size / part.row_size;
+  std::vector<int64_t> here;
+  for (size_t i = 0; i < indices.size(); ++i)
+    if (indices[i] >= first && indices[i] < first + count) {
+      here.push_back(indices[i] - first);
+      part.places.push_back(static_cast<int64_t>(i));
+    }
+  part.rows = Tensor::of<int64_t>(here, Shape{static_cast<int64_t>(here.size())});
+  return !here.empty();
+}
+
+ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request,
+                                                  const Tensor& gradient) {
   const ParameterRoute& route = routes_.parameters.at(request->parameter);
-  std::vector<std::pair<uint64_t, Part>> parts;
+  Parts parts;
   request->started = system_.clock().now();
-  request->open = route.slices.size();
-  const bool by_rows = request->is_push && gradient.dtype() != route.dtype;
+  const bool by_rows = request->kind == Kind::rows && rows_suffice(request->indices, route);
+  if (by_rows && request->indices.size() == 0) return parts;
+  const Tensor flat = request->sends() ? gradient.reshaped(Shape{gradient.size()}) : Tensor{};
+  const bool packed = request->kind == Kind::write ? writes_rows(request->write)
+                                                   : flat.defined() && flat.dtype() != route.dtype;
   for (size_t i = 0; i < route.slices.size(); ++i) {
     Part part;
     part.request = request;
@@ -140,21 +227,23 @@ std::vector<std::pair<uint64_t, ParameterClient::Part>> ParameterClient::add_par
     part.route = route.slices[i];
     part.resend_at = request->started + kResendFirst;
     if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
-    if (request->is_push) {
-      part.sequence = next_sequence_[{request->slot, part.route.slice}]++;
+    if (by_rows && !cut_rows(*request, route, part.route, part)) continue;
+    if (request->sends()) {
+      part.sequence = next_sequence_[{request->at.slot, part.route.slice}]++;
       const int64_t begin = part.route.offset, end = begin + part.route.size;
-      part.gradient = by_rows ? rows_of_slice(gradient, route.dtype, route.shape.size(), begin, end)
-                              : gradient.rows(begin, end);
+      part.gradient = packed ? rows_of_slice(flat, route.dtype, route.shape.size(), begin, end)
+                             : flat.rows(begin, end);
     }
     const uint64_t ticket = next_ticket_++;
     parts_[ticket] = part;
     parts.emplace_back(ticket, std::move(part));
   }
+  request->open = parts.size();
   return parts;
 }
 
 // Of the request it reads what does not change: an answer may come meanwhile.
-void ParameterClient::send(uint64_t ticket, const Part& part) {
+void ParameterClient::send(uint64_t ticket, const Part& part, bool here) {
   const Request& request = *part.request;
   int64_t have_version = -1;
   {
@@ -163,64 +252,79 @@ void ParameterClient::send(uint64_t ticket, const Part& part) {
     if (open == parts_.end()) return;  // the answer to another part has ended the request
     Cached& offered = open->second.offered;
     const auto cached = cache_.find(part.route.slice);
-    if (!request.is_push && !part.route.local && !offered.values.defined() &&
-        cached != cache_.end())
+    if (!request.sends() && !part.rows.defined() && !part.route.local &&
+        !offered.values.defined() && cached != cache_.end())
       offered = cached->second;  // asked again, it offers the same: either answer may come
     have_version = offered.version;
   }
-  caf::message message;
-  if (request.is_push) {
+  caf::message message = message_of(ticket, part, have_version);
+  const bool small = !part.gradient.defined() || part.gradient.byte_size() <= kHereBytesMax;
+  if (here && part.route.local && small)
+    return Here(system_).send(part.route.shard, door_, std::move(message));
+  part.route.shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
+                            std::move(message), nullptr);
+}
+
+caf::message ParameterClient::message_of(uint64_t ticket, const Part& part,
+                                         int64_t have_version) const {
+  const Request& request = *part.request;
+  if (request.sends()) {
     Push m;
     m.slice = part.route.slice;
-    m.slot = static_cast<int32_t>(request.slot);
-    m.step = request.step;
+    m.slot = static_cast<int32_t>(request.at.slot);
+    m.step = request.at.step;
     m.sequence = part.sequence;
     m.epoch = request.epoch;
     m.ticket = ticket;
     m.gradient = part.gradient;
     m.incarnation = incarnation_;
-    message = caf::make_message(std::move(m));
-  } else {
-    Pull m;
-    m.slice = part.route.slice;
-    m.slot = static_cast<int32_t>(request.slot);
-    m.step = request.step;
-    m.epoch = request.epoch;
-    m.ticket = ticket;
-    m.have_version = have_version;
-    message = caf::make_message(std::move(m));
+    m.first = request.at.first;
+    if (request.kind == Kind::write) {
+      m.write = static_cast<uint8_t>(1 + request.write.kind);
+      m.number = request.write.number;
+    }
+    return caf::make_message(std::move(m));
   }
-  part.route.shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
-                            std::move(message), nullptr);
+  Pull m;
+  m.slice = part.route.slice;
+  m.slot = static_cast<int32_t>(request.at.slot);
+  m.step = request.at.step;
+  m.epoch = request.epoch;
+  m.ticket = ticket;
+  m.have_version = have_version;
+  m.first = request.at.first;
+  m.row_size = part.row_size;
+  m.rows = part.rows;
+  return caf::make_message(std::move(m));
 }
 
 void ParameterClient::trace(const Part& part, int64_t bytes) const {
   if (part.asked_ns == 0) return;
   const Request& r = *part.request;
-  tracer_->record({.category = r.is_push ? "push" : "pull",
-                   .name = detail::concat(r.parameter, " slot ", r.slot, " step ", r.step,
-                                          r.is_push ? " to " : " from ", part.route.task),
+  tracer_->record({.category = name_of(r.kind),
+                   .name = detail::concat(r.parameter, " slot ", r.at.slot, " step ", r.at.step,
+                                          r.sends() ? " to " : " from ", part.route.task),
                    .begin_ns = part.asked_ns,
                    .end_ns = Tracer::now_ns(),
                    .bytes = bytes});
 }
 
-void ParameterClient::end(const std::shared_ptr<Request>& request, Errc code,
-                          const std::string& text, Replies& out) {
+void ParameterClient::end(const RequestPtr& request, Errc code, const std::string& text,
+                          Replies& out) {
   for (auto it = parts_.begin(); it != parts_.end();) {
     if (it->second.request != request) {
       ++it;
       continue;
     }
     // A push that may not have arrived leaves no gap behind: its number is given again.
-    if (request->is_push) {
-      int64_t& next = next_sequence_[{request->slot, it->second.route.slice}];
+    if (request->sends()) {
+      int64_t& next = next_sequence_[{request->at.slot, it->second.route.slice}];
       next = std::min(next, it->second.sequence);
     }
     it = parts_.erase(it);
   }
   if (!request->reply) return;
-  Tensor value = code == Errc::ok && !request->is_push ? std::move(request->values) : Tensor{};
+  Tensor value = code == Errc::ok && !request->sends() ? std::move(request->values) : Tensor{};
   request->values.reset();
   out.push_back([reply = std::move(request->reply), code, text, value = std::move(value)] {
     reply(code, text, value);
@@ -243,30 +347,54 @@ void ParameterClient::on(Pulled m) {
     } else if (route == routes_.parameters.end()) {
       end(request, Errc::stale, "the parameter is gone", replies);
     } else {
-      const DType dtype = route->second.dtype;
+      const int64_t wanted =
+          part.rows.defined() ? part.rows.size() * part.row_size : part.route.size;
       Tensor values = std::move(m.values);
-      Cached* cached = part.route.local ? nullptr : &cache_[part.route.slice];
+      const bool keeps = !part.route.local && !part.rows.defined();
       if (!values.defined() && part.offered.version == m.version) values = part.offered.values;
-      if (!values.defined() || values.dtype() != dtype || values.size() != part.route.size) {
+      if (!values.defined() || values.dtype() != route->second.dtype || values.size() != wanted) {
         end(request, Errc::internal,
             detail::concat("shard at ", part.route.task, " answered with other values than slice ",
                            part.route.slice, " of ", request->parameter, " has"),
             replies);
       } else {
-        if (cached && m.version >= cached->version) *cached = {m.version, values};
+        if (Cached* cached = keeps ? &cache_[part.route.slice] : nullptr;
+            cached && m.version >= cached->version)
+          *cached = {m.version, values};
         parts_.erase(it);
-        if (route->second.slices.size() == 1) {
-          request->values = values.reshaped(route->second.shape);
-        } else {
-          std::memcpy(static_cast<char*>(request->values.mutable_raw()) +
-                          part.route.offset * size_of(dtype),
-                      values.raw(), static_cast<size_t>(slice_bytes(part.route, dtype)));
+        pulled(request, part, route->second, values);
+        if (--request->open == 0) {
+          if (part.rows.defined())
+            request->values =
+                request->values.reshaped(rows_shape(request->indices.shape(), route->second.shape));
+          else if (request->kind == Kind::rows)
+            request->values = take_rows(request->values, request->indices, make_);
+          end(request, Errc::ok, {}, replies);
         }
-        if (--request->open == 0) end(request, Errc::ok, {}, replies);
       }
     }
   }
   run(replies);
+}
+
+void ParameterClient::pulled(const RequestPtr& request, const Part& part,
+                             const ParameterRoute& route, const Tensor& values) const {
+  const auto bytes = size_of(route.dtype);
+  if (route.slices.size() == 1) {
+    request->values = part.rows.defined() ? values : values.reshaped(route.shape);
+    return;
+  }
+  char* to = static_cast<char*>(request->values.mutable_raw());
+  const char* from = static_cast<const char*>(values.raw());
+  if (!part.rows.defined()) {
+    std::memcpy(to + part.route.offset * bytes, from, static_cast<size_t>(part.route.size * bytes));
+    return;
+  }
+  const int64_t row = part.row_size * bytes;
+  for (const int64_t place : part.places) {
+    std::memcpy(to + place * row, from, static_cast<size_t>(row));
+    from += row;
+  }
 }
 
 void ParameterClient::on(const Acknowledged& m) {
@@ -351,9 +479,8 @@ std::string ParameterClient::waiting_for() const {
   if (!oldest) return {};
   const Request& r = *oldest->request;
   const auto since = std::chrono::duration<double>(system_.clock().now() - r.started).count();
-  return detail::concat(r.is_push ? "push of " : "pull of ", r.parameter, " slot ", r.slot,
-                        " step ", r.step, " waits for ", oldest->route.task, " since ", since,
-                        " s");
+  return detail::concat(name_of(r.kind), " of ", r.parameter, " slot ", r.at.slot, " step ",
+                        r.at.step, " waits for ", oldest->route.task, " since ", since, " s");
 }
 
 }  // namespace troupe

@@ -1,6 +1,9 @@
-// ParameterClient: a session's parameters as one process sees them: asks shards for slices, puts
-// them together, cuts gradients up, keeps each gradient until its shard has acknowledged it, and
-// sends again what was not answered.
+// ParameterClient: a session's parameters as one process sees them: asks shards for slices, or rows
+// of them, and puts these together, cuts gradients up, keeps each gradient until its shard has
+// acknowledged it, and sends again what was not answered.
+//
+// A shard of this process takes a request on the thread that makes it, if it has nothing else to do
+// and the work is small: so neither has to wake another thread.
 //
 // Owner: the process's services. Lost when it dies: requests under way; their kernels hear of it by
 // the step's deadline.
@@ -52,10 +55,11 @@ class ParameterClient final : public ParameterPort {
   static constexpr size_t kPendingMax = 65'536;
 
   // `make`: memory where pulled slices are put together. `incarnation`: of this process; a shard
-  // takes pushes of a slot from the newest one only.
+  // takes pushes of a slot from the newest one only. `here`: shards of this process may work on the
+  // thread that asks; not in a simulation, which says who runs when.
   ParameterClient(caf::actor_system& system, std::function<Tensor(DType, const Shape&)> make,
-                  uint64_t incarnation)
-      : system_(system), make_(std::move(make)), incarnation_(incarnation) {}
+                  uint64_t incarnation, bool here = false)
+      : system_(system), make_(std::move(make)), incarnation_(incarnation), here_(here) {}
 
   void set_door(const caf::actor& door) { door_ = door; }
   void set_tracer(Tracer* tracer) { tracer_ = tracer; }  // records pulls and pushes; outlives us
@@ -84,26 +88,35 @@ class ParameterClient final : public ParameterPort {
       const;  // "pull of fc1/w slot 1 step 12 from /job:ps/task:0", the oldest; empty if none
 
  private:
+  enum class Kind : uint8_t { pull, rows, push, write };
+  static const char* name_of(Kind kind);
   struct Request {  // one parameter, all its slices
-    bool is_push = false;
+    Kind kind = Kind::pull;
     std::string parameter;
-    int64_t slot = 0, step = 0;
+    ParameterStep at;
     uint64_t epoch = 0;
     size_t open = 0;
-    Tensor values;  // pull: what has come so far
+    ParameterWrite write;  // its kind and number
+    Tensor indices;        // rows: which, as they were asked for
+    Tensor values;         // pull, rows: what has come so far
     Reply reply;
     Time started;
+    bool sends() const { return kind == Kind::push || kind == Kind::write; }
   };
+  using RequestPtr = std::shared_ptr<Request>;
   struct Cached {
     int64_t version = -1;
     Tensor values;
   };
   struct Part {  // one slice of a request
-    std::shared_ptr<Request> request;
+    RequestPtr request;
     size_t index = 0;  // in the parameter's slices
     SliceRoute route;
-    Tensor gradient;  // push: of this slice
-    Cached offered;   // pull: what the shard was told that we have
+    Tensor gradient;              // push, write: of this slice
+    Tensor rows;                  // those of this slice that are wanted; undefined: all
+    int64_t row_size = 0;         // elements; with `rows`
+    std::vector<int64_t> places;  // which of those asked for they are; empty: all, in their order
+    Cached offered;               // pull: what the shard was told that we have
     int64_t sequence = 0;
     int64_t asked_ns = 0;  // Tracer::now_ns() if it is traced, else 0
     Time resend_at;
@@ -111,14 +124,22 @@ class ParameterClient final : public ParameterPort {
   };
   using Replies = std::vector<std::function<void()>>;
 
-  std::optional<ParameterRoute> find_route(Request& request, const Tensor* gradient);
-  void send(uint64_t ticket, const Part& part);
-  void start(std::shared_ptr<Request> request, const Tensor& gradient);
-  std::vector<std::pair<uint64_t, Part>> add_parts(const std::shared_ptr<Request>& request,
-                                                   const Tensor& gradient);
+  using Parts = std::vector<std::pair<uint64_t, Part>>;
+
+  RequestPtr request(Kind kind, const std::string& parameter, const ParameterStep& at, Reply reply);
+  void start(const RequestPtr& request, const Tensor& gradient);
+  void send(uint64_t ticket, const Part& part, bool here = false);
+  caf::message message_of(uint64_t ticket, const Part& part, int64_t have_version) const;
+  // All below: require mutex_.
+  std::pair<Errc, std::string> refusal(const Request& request, const Tensor& gradient) const;
+  TensorType room_for(const Request& request) const;
+  Parts add_parts(const RequestPtr& request, const Tensor& gradient);
+  bool cut_rows(const Request& request, const ParameterRoute& route, const SliceRoute& slice,
+                Part& part) const;
+  void pulled(const RequestPtr& request, const Part& part, const ParameterRoute& route,
+              const Tensor& values) const;
   void trace(const Part& part, int64_t bytes) const;  // it is answered
-  void end(const std::shared_ptr<Request>& request, Errc code, const std::string& text,
-           Replies& out);
+  void end(const RequestPtr& request, Errc code, const std::string& text, Replies& out);
   static void run(Replies& replies) {
     for (auto& r : replies) r();
   }
@@ -126,6 +147,7 @@ class ParameterClient final : public ParameterPort {
   caf::actor_system& system_;
   const std::function<Tensor(DType, const Shape&)> make_;
   const uint64_t incarnation_;
+  const bool here_;
   caf::actor door_;
   Tracer* tracer_ = nullptr;
 

@@ -147,6 +147,14 @@ struct ParameterGroup::Batch {
 
 namespace {
 
+bool is_push(const Node& node) {
+  const std::string& op = node.op->name;
+  return op == "PushGradient" || op == "PushFiniteGradient" || op == "PushRowGradient";
+}
+bool is_write(const Node& node) {
+  return node.op->name == "WriteParameter" || node.op->name == "WriteParameterRows";
+}
+
 // The optimizer of each parameter that is pushed to, and the slots that push.
 struct Pushed {
   std::map<std::string, Optimizer> optimizers;
@@ -172,9 +180,8 @@ bool has_rows(Output gradient) {
 Pushed pushed_in(const Graph& graph) {
   Pushed out;
   for (const auto& node : graph.nodes()) {
-    const std::string& op = node->op->name;
-    const bool whole = op == "PushGradient" || op == "PushFiniteGradient";
-    if (!whole && op != "PushRowGradient") continue;
+    if (!is_push(*node)) continue;
+    const bool whole = node->op->name != "PushRowGradient";
     out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
     const auto& name = node->attr<std::string>("parameter");
     if (whole && has_rows(node->inputs[0])) out.filled.insert(name);
@@ -185,6 +192,32 @@ Pushed pushed_in(const Graph& graph) {
                   " and, by ", describe(*node), ", with ", describe(found),
                   "; give minimize() the same optimizer in all towers");
   }
+  const bool trained = !out.slots.empty();
+  for (const auto& node : graph.nodes()) {
+    if (!is_write(*node)) continue;
+    const auto& name = node->attr<std::string>("parameter");
+    if (out.optimizers.count(name))
+      throw Error(Errc::invalid_argument, "parameter ", name, " is trained, and written by the ",
+                  describe(*node),
+                  "; gradients alone change what is trained: write to a parameter of its own");
+    if (!trained) out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
+  }
+  return out;
+}
+
+// The nodes that say what the parameters are that these nodes read, push or write to.
+std::set<int32_t> parameter_nodes(const Graph& graph, const std::vector<int32_t>& nodes) {
+  std::set<std::string> names;
+  for (int32_t id : nodes) {
+    const Node& node = graph.node(id);
+    if (node.op->name == "Parameter" || is_push(node) || is_write(node))
+      names.insert(node.attr<std::string>("parameter"));
+  }
+  std::set<int32_t> out;
+  if (names.empty()) return out;
+  for (const auto& node : graph.nodes())
+    if (node->op->name == "Parameter" && names.erase(node->attr<std::string>("parameter")))
+      out.insert(node->id);
   return out;
 }
 
@@ -199,9 +232,8 @@ ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& n
   if (pushed.slots.empty()) pushed.slots.insert(0);
   for (int32_t slot = 0; slot < options_.slots; ++slot) pushed.slots.insert(slot);
   std::map<std::string, std::pair<ParameterSpec, Output>> wanted;
-  for (int32_t id : nodes) {
+  for (int32_t id : parameter_nodes(graph, nodes)) {
     const Node& node = graph.node(id);
-    if (node.op->name != "Parameter") continue;
     const auto& name = node.attr<std::string>("parameter");
     ParameterSpec spec{name, node.outputs[0].dtype, node.outputs[0].shape, {}};
     if (auto it = pushed.optimizers.find(name); it != pushed.optimizers.end())

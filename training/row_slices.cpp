@@ -7,8 +7,9 @@
 namespace troupe {
 namespace {
 
+// T: anything of the elements' size.
 template <class T>
-Tensor rows_of_slice(const PackedRows& rows, int64_t begin, int64_t end) {
+Tensor rows_of_slice(const PackedRows& rows, DType dtype, int64_t begin, int64_t end) {
   const T* values = static_cast<const T*>(rows.values);
   const int64_t row = rows.row_size;
   const bool whole = begin % row == 0 && end % row == 0;
@@ -22,7 +23,27 @@ Tensor rows_of_slice(const PackedRows& rows, int64_t begin, int64_t end) {
     if (whole) indices.push_back((at - begin) / row);
     for (int64_t e = first; !whole && e < last; ++e) indices.push_back(e - begin);
   }
-  return pack_rows(whole ? row : 1, indices, found.data(), dtype_of<T>);
+  return pack_rows(whole ? row : 1, indices, found.data(), dtype);
+}
+
+template <class T>
+void copy_numbers(const void* x, std::span<const int64_t> indices, void* y) {
+  const T* from = static_cast<const T*>(x);
+  T* to = static_cast<T*>(y);
+  for (const int64_t index : indices) *to++ = from[index];
+}
+
+void copy_rows(const Tensor& whole, const Tensor& indices, int64_t row_bytes, Tensor& out) {
+  if (out.size() == 0) return;
+  const std::span<const int64_t> list = indices.values<int64_t>();
+  const char* from = static_cast<const char*>(whole.raw());
+  char* to = static_cast<char*>(out.mutable_raw());
+  if (row_bytes == 4) return copy_numbers<uint32_t>(from, list, to);
+  if (row_bytes == 8) return copy_numbers<uint64_t>(from, list, to);
+  for (const int64_t index : list) {
+    std::memcpy(to, from + index * row_bytes, static_cast<size_t>(row_bytes));
+    to += row_bytes;
+  }
 }
 
 template <class T>
@@ -47,7 +68,7 @@ Tensor as_elements(const PackedRows& rows) {
 }
 
 template <class T>
-Tensor mean_of_rows(std::span<const Contribution> gradients) {
+Tensor mean_by_rows(std::span<const Contribution> gradients) {
   std::vector<Tensor> kept;
   std::vector<PackedRows> all;
   for (const Contribution& c : gradients) all.push_back(read_rows(c.gradient));
@@ -93,8 +114,17 @@ Tensor mean_of_rows(std::span<const Contribution> gradients) {
 Tensor rows_of_slice(const Tensor& packed, DType dtype, int64_t size, int64_t begin, int64_t end) {
   if (begin == 0 && end == size) return packed;
   const PackedRows rows = read_rows(packed);
-  return dtype == DType::f64 ? rows_of_slice<double>(rows, begin, end)
-                             : rows_of_slice<float>(rows, begin, end);
+  switch (size_of(dtype)) {
+    case 1:
+      return rows_of_slice<uint8_t>(rows, dtype, begin, end);
+    case 2:
+      return rows_of_slice<uint16_t>(rows, dtype, begin, end);
+    case 4:
+      return rows_of_slice<uint32_t>(rows, dtype, begin, end);
+    case 8:
+      return rows_of_slice<uint64_t>(rows, dtype, begin, end);
+  }
+  throw InternalError("no elements of ", dtype, " are cut");
 }
 
 Tensor with_all_rows(const Tensor& packed, DType dtype, int64_t size) {
@@ -102,9 +132,29 @@ Tensor with_all_rows(const Tensor& packed, DType dtype, int64_t size) {
   return dtype == DType::f64 ? with_all_rows<double>(rows, size) : with_all_rows<float>(rows, size);
 }
 
-Tensor mean_of_rows(std::span<const Contribution> gradients, DType dtype) {
+Tensor mean_by_rows(std::span<const Contribution> gradients, DType dtype) {
   if (gradients.size() == 1) return gradients[0].gradient;
-  return dtype == DType::f64 ? mean_of_rows<double>(gradients) : mean_of_rows<float>(gradients);
+  return dtype == DType::f64 ? mean_by_rows<double>(gradients) : mean_by_rows<float>(gradients);
+}
+
+Shape rows_shape(const Shape& indices, const Shape& whole) {
+  std::vector<int64_t> sizes(indices.begin(), indices.end());
+  sizes.insert(sizes.end(), whole.begin() + 1, whole.end());
+  return Shape(sizes);
+}
+
+Tensor take_rows(const Tensor& whole, const Tensor& indices,
+                 const std::function<Tensor(DType, const Shape&)>& make) {
+  Tensor out = make(whole.dtype(), rows_shape(indices.shape(), whole.shape()));
+  const int64_t count = whole.dim(0);
+  copy_rows(whole, indices, count > 0 ? whole.byte_size() / count : 0, out);
+  return out;
+}
+
+Tensor take_rows(const Tensor& slice, const Tensor& indices, int64_t row_size) {
+  Tensor out = Tensor::empty(slice.dtype(), Shape{indices.size(), row_size});
+  copy_rows(slice, indices, row_size * size_of(slice.dtype()), out);
+  return out;
 }
 
 }  // namespace troupe

@@ -1,7 +1,9 @@
-// Gradients by rows, between a parameter and its slices: cut up by a client, merged by a shard.
-// troupe/ops/row_sparse.hpp says what they are.
+// Rows, between a parameter and its slices: gradients by rows are cut up by a client and merged by
+// a shard, rows that are read are taken by either. troupe/ops/row_sparse.hpp says what such
+// gradients are.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -10,8 +12,9 @@
 
 namespace troupe {
 
-// What of `packed`, rows of a tensor of `size` elements, is in [begin, end), as rows of that part;
-// as rows of one element where the ends are not between rows. The rows keep their order.
+// What of `packed`, rows of a tensor of `size` elements of any dtype, is in [begin, end), as rows
+// of that part; as rows of one element where the ends are not between rows. The rows keep their
+// order.
 Tensor rows_of_slice(const Tensor& packed, DType dtype, int64_t size, int64_t begin, int64_t end);
 
 // The same gradient with all its elements, [size].
@@ -19,6 +22,14 @@ Tensor with_all_rows(const Tensor& packed, DType dtype, int64_t size);
 
 // The mean of gradients that are all by rows, by ascending rows if there are several: sums in the
 // order of `gradients`, divided by their number.
-Tensor mean_of_rows(std::span<const Contribution> gradients, DType dtype);
+Tensor mean_by_rows(std::span<const Contribution> gradients, DType dtype);
+
+// What a gather of such rows has: [indices..., row...].
+Shape rows_shape(const Shape& indices, const Shape& whole);
+// Those rows of `whole`, in memory of `make`. Requires: indices, i64, in range.
+Tensor take_rows(const Tensor& whole, const Tensor& indices,
+                 const std::function<Tensor(DType, const Shape&)>& make);
+// The same of a slice, [n, row_size], for rows that are `row_size` elements each.
+Tensor take_rows(const Tensor& slice, const Tensor& indices, int64_t row_size);
 
 }  // namespace troupe

@@ -13,6 +13,19 @@ std::vector<SlotProgress> slots_at(int32_t count, int64_t next_step) {
   return out;
 }
 
+void SlotProgress::count(int64_t step) {
+  const int64_t ahead = -behind(step);
+  if (ahead > 0) {
+    counted = (ahead >= kWindow ? 0 : counted << ahead) | 1;
+    next_step = step + 1;
+  } else {
+    counted |= uint64_t{1} << -ahead;
+  }
+}
+
+void AggregationRule::go_on(int32_t, int64_t) {}
+std::optional<int32_t> AggregationRule::skip(std::vector<Contribution>&) { return std::nullopt; }
+
 std::unique_ptr<AggregationRule> make_rule(Aggregation kind, std::vector<SlotProgress> progress) {
   for (size_t i = 0; i < progress.size(); ++i) {
     const SlotProgress& p = progress[i];

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,13 @@ struct SlotProgress {
   // than 64.
   uint64_t counted = ~uint64_t{0};
   friend bool operator==(const SlotProgress&, const SlotProgress&) = default;
+
+  static constexpr int64_t kWindow = 64;  // steps that are remembered one by one
+  // How many steps older than the newest one it is that was counted; negative: newer than that.
+  int64_t behind(int64_t step) const { return next_step - 1 - step; }
+  // Requires: behind(step) < kWindow.
+  bool has(int64_t step) const { return behind(step) >= 0 && (counted >> behind(step) & 1); }
+  void count(int64_t step);
 };
 
 class AggregationRule {
@@ -61,6 +69,11 @@ class AggregationRule {
   // Whether push() would keep it; lets the shard check a gradient before it counts.
   virtual PushVerdict look(int32_t slot, int64_t step) const = 0;
   virtual void push(Contribution contribution) = 0;  // Requires: look() said kept.
+  // Steps of the slot before `first` are over, and what has not come of them never will.
+  virtual void go_on(int32_t slot, int64_t first);
+  // Gives up the next update if a slot that it waits for has gone on, and says which; moves what
+  // others have pushed for it into `lost`. Nothing: there is no such update.
+  virtual std::optional<int32_t> skip(std::vector<Contribution>& lost);
   // Moves the gradients of the next update into `out`, in slot order; their mean is to be applied.
   // False: not yet.
   virtual bool take(std::vector<Contribution>& out) = 0;

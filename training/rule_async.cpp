@@ -8,9 +8,6 @@
 namespace troupe {
 namespace {
 
-// Steps of one slot that are remembered one by one; older ones are only known to be old.
-constexpr int64_t kWindow = 64;
-
 class AsyncRule final : public AggregationRule {
  public:
   explicit AsyncRule(const std::vector<SlotProgress>& progress) {
@@ -21,14 +18,12 @@ class AsyncRule final : public AggregationRule {
 
   PushVerdict look(int32_t slot, int64_t step) const override {
     const SlotProgress& p = slots_.at(slot);
-    const int64_t back = p.next_step - 1 - step;  // 0: the newest counted step
-    if (back < 0) return {};
-    if (back >= kWindow)
-      return {
-          PushVerdict::refused,
-          detail::concat("step ", step, " is ", back, " steps older than the newest one of slot ",
-                         slot, "; at most ", kWindow - 1, " are remembered")};
-    if (!(p.counted >> back & 1)) return {};
+    if (p.behind(step) >= SlotProgress::kWindow)
+      return {PushVerdict::refused,
+              detail::concat("step ", step, " is ", p.behind(step),
+                             " steps older than the newest one of slot ", slot, "; at most ",
+                             SlotProgress::kWindow - 1, " are remembered")};
+    if (!p.has(step)) return {};
     return {next_ && next_->slot == slot && next_->step == step ? PushVerdict::waiting
                                                                 : PushVerdict::applied};
   }
@@ -36,14 +31,7 @@ class AsyncRule final : public AggregationRule {
   void push(Contribution c) override {
     TROUPE_CHECK(!next_, "slot ", c.slot, " pushed step ", c.step,
                  " before the last gradient was applied");
-    SlotProgress& p = slots_.at(c.slot);
-    const int64_t ahead = c.step + 1 - p.next_step;
-    if (ahead > 0) {
-      p.counted = (ahead >= kWindow ? 0 : p.counted << ahead) | 1;
-      p.next_step = c.step + 1;
-    } else {
-      p.counted |= uint64_t{1} << -ahead;
-    }
+    slots_.at(c.slot).count(c.step);
     next_ = std::make_unique<Contribution>(std::move(c));
   }
 

@@ -157,7 +157,7 @@ class Services final : public ProcessServices {
           [&device = process_.cpu()](DType dtype, const Shape& shape) {
             return device.memory().make(dtype, shape);
           },
-          process_.incarnation());
+          process_.incarnation(), !process_.simulated());
       entry.client->set_tracer(&process_.tracer());
       caf::actor_config config;
       entry.door = caf::make_actor<ClientDoor, caf::actor>(

@@ -202,11 +202,16 @@ Outcome Shard::clear(uint64_t epoch, std::vector<SlotProgress> slots, ShardActio
   Body& b = *body_;
   if (Outcome o = begin_restore(epoch, out); !o) return o;
   try {
-    b.set_slots(ascending(std::move(slots)));
+    b.set_slots(ascending(slots));
   } catch (const Error& e) {
     return {e.code(), e.what()};
   }
-  for (auto& [id, held] : b.slices) held.state = {};
+  int64_t begins = slots.empty() ? 0 : slots[0].next_step;
+  for (const SlotProgress& slot : slots) begins = std::min(begins, slot.next_step);
+  for (auto& [id, held] : b.slices) {
+    held.state = {};
+    held.written = {.begins = begins};
+  }
   b.state = b.slices.empty() ? State::serving : State::empty;
   return {};
 }
@@ -219,6 +224,7 @@ Outcome Shard::restore(uint64_t epoch, std::vector<SliceState> states, ShardActi
   struct Ready {
     SliceValues values;
     std::unique_ptr<AggregationRule> rule;
+    int64_t begins = 0;
   };
   std::map<uint32_t, Ready> ready;
   for (SliceState& s : states) {
@@ -235,6 +241,7 @@ Outcome Shard::restore(uint64_t epoch, std::vector<SliceState> states, ShardActi
               detail::concat("the restored version of ", describe(slice), " is ", s.version)};
     Ready r;
     r.values.version = s.version;
+    r.begins = s.next_step;
     r.values.values = flat(std::move(s.values));
     if (slice.optimizer) {
       r.values.optimizer_slots = zero_slots(*slice.optimizer, slice.dtype, slice.size);
@@ -259,6 +266,7 @@ Outcome Shard::restore(uint64_t epoch, std::vector<SliceState> states, ShardActi
   for (auto& [id, r] : ready) {
     b.slices.at(id).state = std::move(r.values);
     b.slices.at(id).rule = std::move(r.rule);
+    b.slices.at(id).written = {.begins = r.begins};
   }
   b.serve(out);
   return {};

@@ -34,6 +34,18 @@ struct Shard::Body {
     Pull pull;
     uint64_t to = 0;
   };
+  // What was written to a slice that is not trained. Under the synchronous rule a step that is done
+  // again reads what it has read the first time, and its writes count once.
+  struct Written {
+    int64_t begins = 0;  // writes of steps before it are in the values
+    int64_t step = -1;   // the newest that wrote
+    int32_t slot = -1;   // its slot
+    std::map<std::pair<int32_t, int64_t>, SlotProgress> done = {};  // by slot and number
+    // The values before the writes of `step`: whole, or as rows to be put back, last ones first.
+    int64_t before_version = 0;
+    Tensor before = {};
+    std::vector<Tensor> undo = {};
+  };
   struct Held {  // one slice
     Slice slice;
     SliceValues state;
@@ -42,6 +54,7 @@ struct Shard::Body {
     std::map<std::pair<int32_t, int64_t>, std::vector<Ticket>>
         unacknowledged;  // by slot and step, of what the rule holds
     std::vector<WaitingPull> pulls;
+    Written written;
 
     Sequence& sequence(int32_t slot) { return sequences[slot]; }
   };
@@ -77,6 +90,8 @@ struct Shard::Body {
   // shard_traffic.cpp
   void push(Push&& push, uint64_t from, ShardActions& out);
   void accept(Held& held, Push&& push, std::vector<Ticket> tickets, ShardActions& out);
+  void go_on(Held& held, int32_t slot, int64_t first, ShardActions& out);
+  bool skip(Held& held, ShardActions& out);  // an update that cannot be made; false: there is none
   void settle(Held& held, ShardActions& out);
   void update(Held& held, std::vector<Contribution>& gradients, ShardActions& out);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
@@ -86,6 +101,11 @@ struct Shard::Body {
               const std::string& text, ShardActions& out);
   void refuse(const Pull& pull, uint64_t to, Errc code, const std::string& text, ShardActions& out);
   static void add_ticket(std::vector<Ticket>& tickets, Ticket ticket);
+
+  // shard_writes.cpp
+  void write(Held& held, const Push& push, const std::vector<Ticket>& tickets, ShardActions& out);
+  AggregationRule::PullVerdict pull_written(const Held& held, int64_t step) const;
+  static const Tensor& before_writes(Held& held);  // Requires: something is kept
 };
 
 }  // namespace troupe

@@ -1,10 +1,58 @@
 // Implements training/shard.hpp: pushes, pulls, updates and their answers.
 #include <algorithm>
 
+#include "training/row_slices.hpp"
 #include "training/shard_body.hpp"
+#include "troupe/op.hpp"
 #include "troupe/ops/row_sparse.hpp"
 
 namespace troupe {
+
+namespace {
+
+bool takes(const Slice& slice, const Push& p) {
+  const Tensor& g = p.gradient;
+  const bool all = g.on_host() && g.dtype() == slice.dtype && g.size() == slice.size;
+  const auto rows = [&] { return unpack_rows(g, slice.dtype, slice.size).has_value(); };
+  switch (p.write) {
+    case 0:
+      return all || rows();
+    case 1 + ParameterWrite::assign:
+      return all;
+    case 1 + ParameterWrite::add:
+      return all && slice.dtype != DType::boolean;
+    case 1 + ParameterWrite::assign_rows:
+      return rows();
+    case 1 + ParameterWrite::add_rows:
+      return rows() && slice.dtype != DType::boolean;
+  }
+  return false;
+}
+
+// Whether the rows that a pull names are in the slice.
+bool has_rows(const Slice& slice, const Pull& p) {
+  if (!p.rows.on_host() || p.rows.dtype() != DType::i64 || p.rows.ndim() != 1) return false;
+  if (p.row_size < 1 || slice.size % p.row_size != 0) return false;
+  const uint64_t last = static_cast<uint64_t>(slice.size / p.row_size) - 1;
+  uint64_t outside = 0;  // as unpack_rows() looks
+  for (const int64_t index : p.rows.values<int64_t>())
+    outside |= static_cast<uint64_t>(index) | (last - static_cast<uint64_t>(index));
+  return outside >> 63 == 0 && (p.rows.size() == 0 || slice.size > 0);
+}
+
+std::string no_rows(const Slice& slice, const Pull& p) {
+  if (p.rows.dtype() == DType::i64 && p.row_size > 0) {
+    const int64_t count = slice.size / p.row_size;
+    for (int64_t i = 0; i < p.rows.size(); ++i)
+      if (const int64_t row = p.rows.data<int64_t>()[i]; row < 0 || row >= count)
+        return detail::concat("index ", row, " (number ", i, " of ", p.rows.size(),
+                              ") is not in [0, ", count, "), the rows of ", describe(slice));
+  }
+  return detail::concat("a pull of rows of ", p.row_size, " elements does not fit ",
+                        describe(slice), ", which has ", slice.size);
+}
+
+}  // namespace
 
 void Shard::push(Push push, uint64_t from, ShardActions& out) {
   body_->push(std::move(push), from, out);
@@ -52,16 +100,19 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
   if (known == incarnations.end())
     return no(PushRefusal::unknown, Errc::invalid_argument,
               detail::concat("this shard knows no slot ", p.slot));
-  if (!held.rule)
+  if (!held.rule && p.write == 0)
     return no(PushRefusal::type, Errc::invalid_argument,
               detail::concat(describe(held.slice), " is not trained and takes no gradients"));
-  const Tensor& g = p.gradient;
-  const bool all = g.on_host() && g.dtype() == held.slice.dtype && g.size() == held.slice.size;
-  if (!all && !unpack_rows(g, held.slice.dtype, held.slice.size))
+  if (held.rule && p.write != 0)
+    return no(PushRefusal::type, Errc::invalid_argument,
+              detail::concat(describe(held.slice),
+                             " is trained, so gradients alone change it; write to a parameter that "
+                             "no gradient is pushed to"));
+  if (!takes(held.slice, p))
     return no(PushRefusal::type, Errc::invalid_argument,
               detail::concat("the gradient of ", describe(held.slice), " by slot ", p.slot, " is ",
-                             g.dtype(), " of ", g.size(), " elements; wants ", held.slice.dtype,
-                             " of ", held.slice.size, ", or rows of it"));
+                             p.gradient.dtype(), " of ", p.gradient.size(), " elements; wants ",
+                             held.slice.dtype, " of ", held.slice.size, ", or rows of it"));
   if (state != State::serving)
     return no(
         PushRefusal::not_serving, Errc::stale,
@@ -109,6 +160,8 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
 }
 
 void Shard::Body::accept(Held& held, Push&& p, std::vector<Ticket> tickets, ShardActions& out) {
+  if (p.write != 0) return write(held, p, tickets, out);
+  go_on(held, p.slot, p.first, out);
   const AggregationRule::PushVerdict verdict = held.rule->look(p.slot, p.step);
   switch (verdict.kind) {
     case AggregationRule::PushVerdict::refused:
@@ -138,14 +191,45 @@ void Shard::Body::accept(Held& held, Push&& p, std::vector<Ticket> tickets, Shar
   settle(held, out);
 }
 
+// A slot will push nothing for steps before `first`: what waits for that in vain hears of it now.
+void Shard::Body::go_on(Held& held, int32_t slot, int64_t first, ShardActions& out) {
+  if (!held.rule || first <= 0) return;
+  held.rule->go_on(slot, first);
+  if (skip(held, out)) settle(held, out);
+}
+
+bool Shard::Body::skip(Held& held, ShardActions& out) {
+  std::vector<Contribution> lost;
+  const std::optional<int32_t> left = held.rule->skip(lost);
+  if (!left) return false;
+  for (const Contribution& c : lost) {
+    ++counters.refused[static_cast<size_t>(PushRefusal::step)];
+    const auto tickets = held.unacknowledged.extract({c.slot, c.step});
+    if (tickets.empty()) continue;
+    const std::string text = detail::concat(
+        "the gradient of ", describe(held.slice), " of slot ", c.slot, " for step ", c.step,
+        " waited for that of slot ", *left,
+        ", which has gone on without one: its run failed, or pushes other parameters; run the step "
+        "again in all slots, and push the same parameters in each");
+    for (const Ticket& t : tickets.mapped())
+      out.push_back(
+          {t.to, Acknowledged{t.ticket, held.slice.id, Errc::stale, text, held.state.version}});
+  }
+  answer_waiting(held, out);
+  capture(held);
+  return true;
+}
+
 void Shard::Body::settle(Held& held, ShardActions& out) {
   std::vector<Contribution> gradients;
-  while (held.rule->take(gradients)) {
-    update(held, gradients, out);
-    gradients.clear();  // their memory is free before the answers go out
-    answer_waiting(held, out);
-    capture(held);
-  }
+  do {
+    while (held.rule->take(gradients)) {
+      update(held, gradients, out);
+      gradients.clear();  // their memory is free before the answers go out
+      answer_waiting(held, out);
+      capture(held);
+    }
+  } while (skip(held, out));
   finish_snapshots(out);
 }
 
@@ -191,6 +275,9 @@ void Shard::Body::pull(const Pull& p, uint64_t from, ShardActions& out) {
     return refuse(p, from, Errc::invalid_argument,
                   detail::concat("this shard knows no slot ", p.slot), out);
   Held& held = it->second;
+  if (p.rows.defined() && !has_rows(held.slice, p))
+    return refuse(p, from, Errc::invalid_argument, no_rows(held.slice, p), out);
+  if (p.step >= 0) go_on(held, p.slot, p.first, out);
   if (answer(held, p, from, out)) return;
   for (WaitingPull& w : held.pulls)
     if (w.to == from && w.pull.ticket == p.ticket) {  // sent again; one answer is enough
@@ -207,8 +294,9 @@ void Shard::Body::pull(const Pull& p, uint64_t from, ShardActions& out) {
 bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions& out) {
   if (state != State::serving) return false;
   using Verdict = AggregationRule::PullVerdict;
-  Verdict verdict = held.rule ? held.rule->pull(p.slot, p.step) : Verdict{};
-  if (verdict.kind == Verdict::previous && held.state.previous_version != held.state.version - 1)
+  Verdict verdict = held.rule ? held.rule->pull(p.slot, p.step) : pull_written(held, p.step);
+  if (verdict.kind == Verdict::previous && held.rule &&
+      held.state.previous_version != held.state.version - 1)
     verdict = {Verdict::gone,
                detail::concat("the values of step ", p.step, " of ", describe(held.slice),
                               " are older than what the shard was restored from")};
@@ -219,10 +307,15 @@ bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions&
   }
   const bool previous = verdict.kind == Verdict::previous;
   Pulled answer{p.ticket, p.slice, Errc::ok, {}, held.state.version - (previous ? 1 : 0), {}};
-  if (answer.version == p.have_version)
+  if (previous && !held.rule) answer.version = held.written.before_version;
+  if (answer.version == p.have_version && !p.rows.defined()) {
     ++counters.pulls_unchanged;
-  else
-    answer.values = previous ? previous_values(held.state) : held.state.values;
+  } else {
+    answer.values = !previous   ? held.state.values
+                    : held.rule ? previous_values(held.state)
+                                : before_writes(held);
+    if (p.rows.defined()) answer.values = take_rows(answer.values, p.rows, p.row_size);
+  }
   if (p.step >= 0) held.sequence(p.slot).pulled_version = answer.version;
   ++counters.pulls_answered;
   out.push_back({from, std::move(answer)});

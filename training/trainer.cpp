@@ -161,8 +161,9 @@ class Trainer final : TrainLead {
   std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
   std::optional<Error> failure_;
   bool ended_ = false;
-  std::exception_ptr thrown_;  // by the program
-  size_t damaged_ = 0;         // checkpoints that the last newest() could not use
+  std::exception_ptr thrown_;         // by the program
+  size_t damaged_ = 0;                // checkpoints that the last newest() could not use
+  std::vector<std::string> changed_;  // optimizers of the graph that differ from those of newest()
   std::chrono::steady_clock::time_point begin_{};
   int64_t begin_step_ = 0;
   int64_t told_step_ = -1;  // by the last progress()
@@ -183,6 +184,7 @@ std::optional<Manifest> Trainer::newest() {
   const CheckpointFolder::Found found = folder_->newest(group_->parameters(), options_.data_seed);
   for (const std::string& line : found.damaged) tell(TrainEvent::warning, line);
   damaged_ = found.damaged.size();
+  changed_ = found.changed;
   return found.manifest;
 }
 
@@ -206,6 +208,7 @@ std::optional<Manifest> Trainer::begin_with() {
     tell(TrainEvent::warning,
          "no checkpoint in " + options_.checkpoint_dir +
              "; training from the start. Stop it and name the folder, if there is one elsewhere");
+  for (const std::string& line : changed_) tell(TrainEvent::warning, line);
   if (manifest && manifest->rule != options_.rule)
     tell(TrainEvent::warning,
          detail::concat("the checkpoint was trained with the rule ", to_string(manifest->rule),

@@ -154,10 +154,28 @@ class RowBlocks {
   alignas(64) std::array<Block, kOptimizerSlotsMax + 1> rows_;
 };
 
+// SGD, one row after the other: the same one may come again.
+template <class T, int64_t kWidth>
+void descend(T rate, const PackedRows& rows, T* values, T* before) {
+  const int64_t width = kWidth ? kWidth : rows.row_size;
+  const T* gradient = static_cast<const T*>(rows.values);
+  for (const int64_t index : rows.indices) {
+    T* row = values + index * width;
+    if (before) before = std::copy_n(row, width, before);
+    for (int64_t j = 0; j < width; ++j) row[j] -= rate * gradient[j];
+    gradient += width;
+  }
+}
+
 // Updates rows of `values` in place. `before`: null, or room for these rows as they were.
 template <class T>
 void apply_rows(const Optimizer& optimizer, const PackedRows& rows, Tensor& values,
                 SliceValues& state, T* before) {
+  if (optimizer.kind == "sgd") {
+    const T rate = static_cast<T>(learning_rate_at(optimizer, state.version + 1));
+    const auto all_rows = rows.row_size == 1 ? descend<T, 1> : descend<T, 0>;
+    return all_rows(rate, rows, values.mutable_data<T>(), before);
+  }
   OptimizerArrays<T> all;
   all.values = values.mutable_data<T>();
   for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
@@ -183,8 +201,8 @@ void apply_rows(const Optimizer& optimizer, const PackedRows& rows, Tensor& valu
 // An update of the rows of `packed`. Values that somebody else holds are copied; of values that are
 // not, what has been is kept by rows.
 template <class T>
-bool apply_mean_of_rows(const Optimizer& optimizer, const Tensor& packed, bool keep_previous,
-                        SliceValues& state) {
+bool apply_by_rows(const Optimizer& optimizer, const Tensor& packed, bool keep_previous,
+                   SliceValues& state) {
   const PackedRows rows = read_rows(packed);
   const bool in_place = state.values.unique();
   if (!in_place) {
@@ -196,15 +214,13 @@ bool apply_mean_of_rows(const Optimizer& optimizer, const Tensor& packed, bool k
     apply_rows<T>(optimizer, rows, to, state, nullptr);
     state.values = std::move(to);
     state.previous = std::move(from);
-    state.previous_rows.reset();
+    state.forget_rows();
   } else if (keep_previous) {
-    Tensor kept = pack_rows(rows.row_size, rows.indices, rows.values, dtype_of<T>);
-    // Its values are about to be those before the update.
-    const PackedRows old = read_rows(kept);
-    const auto offset = static_cast<const uint8_t*>(old.values) - kept.data<uint8_t>();
-    T* before = reinterpret_cast<T*>(kept.mutable_data<uint8_t>() + offset);
-    apply_rows<T>(optimizer, rows, state.values, state, before);
-    state.previous_rows = std::move(kept);
+    Tensor& before = state.previous_row_values;
+    const Shape shape{static_cast<int64_t>(rows.indices.size()), rows.row_size};
+    if (!before.unique() || before.shape() != shape) before = Tensor::empty(dtype_of<T>, shape);
+    apply_rows<T>(optimizer, rows, state.values, state, before.mutable_data<T>());
+    state.previous_rows = packed;
     state.previous.reset();
   } else {
     apply_rows<T>(optimizer, rows, state.values, state, nullptr);
@@ -214,13 +230,14 @@ bool apply_mean_of_rows(const Optimizer& optimizer, const Tensor& packed, bool k
   return in_place;
 }
 
+// The last ones first: what comes again was as it is there before that.
 template <class T>
-void put_back(const PackedRows& rows, Tensor& values) {
-  const T* from = static_cast<const T*>(rows.values);
+void put_back(const PackedRows& rows, const Tensor& before, Tensor& values) {
+  const T* from = before.data<T>() + before.size();
   T* to = values.mutable_data<T>();
-  for (const int64_t index : rows.indices) {
-    std::copy_n(from, rows.row_size, to + index * rows.row_size);
-    from += rows.row_size;
+  for (size_t i = rows.indices.size(); i-- > 0;) {
+    from -= rows.row_size;
+    std::copy_n(from, rows.row_size, to + rows.indices[i] * rows.row_size);
   }
 }
 
@@ -277,9 +294,9 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   const auto by_rows = [&](const Contribution& c) { return c.gradient.dtype() != dtype; };
   const bool rows_suffice = !wants_whole_parameter(optimizer);
   if (rows_suffice && std::all_of(gradients.begin(), gradients.end(), by_rows)) {
-    const Tensor mean = mean_of_rows(gradients, dtype);
-    return dtype == DType::f64 ? apply_mean_of_rows<double>(optimizer, mean, keep_previous, state)
-                               : apply_mean_of_rows<float>(optimizer, mean, keep_previous, state);
+    const Tensor mean = mean_by_rows(gradients, dtype);
+    return dtype == DType::f64 ? apply_by_rows<double>(optimizer, mean, keep_previous, state)
+                               : apply_by_rows<float>(optimizer, mean, keep_previous, state);
   }
   std::vector<Contribution> all;
   if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // others push all of it
@@ -301,7 +318,7 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   state.values = std::move(to);
   if (!in_place) {
     state.previous = std::move(from);
-    state.previous_rows.reset();
+    state.forget_rows();
     state.previous_version = state.version;
   }
   ++state.version;
@@ -314,11 +331,11 @@ const Tensor& previous_values(SliceValues& state) {
   std::memcpy(old.mutable_raw(), state.values.raw(), static_cast<size_t>(old.byte_size()));
   const PackedRows rows = read_rows(state.previous_rows);
   if (old.dtype() == DType::f64)
-    put_back<double>(rows, old);
+    put_back<double>(rows, state.previous_row_values, old);
   else
-    put_back<float>(rows, old);
+    put_back<float>(rows, state.previous_row_values, old);
   state.previous = std::move(old);
-  state.previous_rows.reset();
+  state.forget_rows();
   return state.previous;
 }
 

@@ -19,9 +19,14 @@ struct SliceValues {
   Tensor values;    // [n]
   Tensor previous;  // [n], those of previous_version; its memory is used again when it is free
   int64_t previous_version = -1;
-  // Instead of `previous`, after an update of some rows in place: these rows as they were.
-  Tensor previous_rows;
+  // Instead of `previous`, after an update of some rows in place: which (a packed gradient), and
+  // their values as each was when its turn came, [rows, row size].
+  Tensor previous_rows, previous_row_values;
   std::vector<std::pair<std::string, Tensor>> optimizer_slots;  // by name, [n]
+  void forget_rows() {
+    previous_rows.reset();
+    previous_row_values.reset();
+  }
 };
 
 // Slots of zeros for `optimizer`. Throws: Error(invalid_argument) for an unknown optimizer.
@@ -30,9 +35,9 @@ std::vector<std::pair<std::string, Tensor>> zero_slots(const Optimizer& optimize
 
 // Applies the mean of the gradients, summed in their order, as update number version + 1. Values
 // that somebody else holds, and with `keep_previous` all values, are left as they are and become
-// `previous`. Gradients by rows alone (troupe/ops/row_sparse.hpp), each row once, touch their rows
-// alone, and keep these of the old values. Returns whether the update was made in place. Requires:
-// at least one gradient; f32 or f64; sizes agree.
+// `previous`. Gradients by rows alone (troupe/ops/row_sparse.hpp), each row once but for SGD, touch
+// their rows alone, and keep these of the old values. Returns whether the update was made in place.
+// Requires: at least one gradient; f32 or f64; sizes agree.
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
                 bool keep_previous, SliceValues& state);
 

@@ -35,11 +35,20 @@ Tensor filled(Output gradient, const FedValues& feeds) { return evaluate(gradien
 
 }  // namespace
 
-TEST_CASE("a parameter that is only gathered from is pushed to by rows") {
+TEST_CASE("with sgd, rows are pushed as they were gathered") {
   Table t;
   const Node& push = push_of(minimize(t.loss, sgd(0.1)));
   REQUIRE(push.op->name == "PushRowGradient");
   CHECK(push.attr<std::string>("optimizer") == "sgd(learning rate 0.1)");
+  const auto got = evaluate(t.graph, push.inputs, t.feeds({4, 1, 4}));
+  CHECK(same_bits(got[0], Tensor::of<int64_t>({4, 1, 4}, {3})));
+  CHECK(same_bits(got[1], Tensor::of<double>({16, 18, 4, 6, 16, 18}, {3, 2})));
+}
+
+TEST_CASE("a parameter that is only gathered from is pushed to by rows") {
+  Table t;
+  const Node& push = push_of(minimize(t.loss, adagrad(0.1)));
+  REQUIRE(push.op->name == "PushRowGradient");
   CHECK(push.control_inputs == std::vector<int32_t>{t.w.node});
   const auto got = evaluate(t.graph, push.inputs, t.feeds({4, 1, 4}));
   CHECK(same_bits(got[0], Tensor::of<int64_t>({4, 1}, {2})));
@@ -50,7 +59,7 @@ TEST_CASE("several gathers of one parameter are rows together, whatever their in
   Table t;
   const Output more = placeholder(t.graph, DType::i32, {2, 1}, "more");
   const Output loss = t.loss + reduce_sum(gather(t.w, more));
-  const Node& push = push_of(minimize(loss, sgd(0.1)));
+  const Node& push = push_of(minimize(loss, adagrad(0.1)));
   REQUIRE(push.op->name == "PushRowGradient");
   FedValues feeds = t.feeds({5});
   feeds.insert_or_assign(more, Tensor::of<int32_t>({5, 0}, {2, 1}));

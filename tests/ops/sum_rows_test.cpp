@@ -101,7 +101,7 @@ TEST_CASE("a push of rows says what does not fit its parameter") {
   CHECK_THROWS_WITH_AS(push_row_gradient(w, {indices, constant(g, f32(zeros({2, 2})))}, sgd(1)),
                        doctest::Contains("the rows are f32[2, 2]"), Error);
   CHECK_THROWS_WITH_AS(push_row_gradient(rows, {indices, rows}, sgd(1)),
-                       doctest::Contains("pushes to what parameter() returned"), Error);
+                       doctest::Contains("wants what parameter() returned"), Error);
   CHECK_THROWS_WITH_AS(push_row_gradient(w, {constant(g, i64(vector({1}))), rows}, sgd(1)),
                        doctest::Contains("wants indices [k] and values [k, row...]"), Error);
   CHECK_THROWS_WITH_AS(push_row_gradient(w, {{}, rows}, sgd(1)),

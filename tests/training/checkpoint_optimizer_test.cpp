@@ -78,6 +78,16 @@ TEST_CASE("a checkpoint holds an optimizer's text") {
                        Error);
 }
 
+TEST_CASE("a parameter that goes on with other settings of its optimizer is named, once") {
+  SimDisk disk;
+  const Manifest m = save(disk, adam(0.25));
+  CHECK(check_optimizers(disk, kDir, m, m.parameters).empty());
+  const std::vector<ParameterSpec> other = {{"w", DType::f32, {3}, adam(0.5)}};
+  CHECK(check_optimizers(disk, kDir, m, other) ==
+        std::vector<std::string>{"parameter w goes on with " + describe(adam(0.5)) +
+                                 "; in the checkpoint of step 5 it is " + describe(adam(0.25))});
+}
+
 // Replaces `old` by `text` and blanks, which JSON passes over.
 void replace(std::string& bytes, const std::string& old, std::string text) {
   const size_t at = bytes.find(old);

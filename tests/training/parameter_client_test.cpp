@@ -25,7 +25,7 @@ struct ClientRig {
     client->set_routes(routes);
   }
   Push push(int64_t step, std::vector<Errc>& ended) {
-    client->push("w", 0, step, Tensor::zeros(DType::f32, {2}),
+    client->push("w", {0, step}, Tensor::zeros(DType::f32, {2}),
                  [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
     Push got;
     shard->receive([&](const Push& m) { got = m; });
@@ -97,7 +97,7 @@ TEST_CASE("the parts of a push whose first part is answered while the second is 
     door.gradients.clear();
     std::vector<Errc> ended;
     door.client->push(
-        "w", 0, 0, Tensor::of<float>({1, 2, 3, 4}, {2, 2}),
+        "w", {0, 0}, Tensor::of<float>({1, 2, 3, 4}, {2, 2}),
         [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
     CHECK(ended == std::vector<Errc>{answer});
     CHECK(same_bits(door.gradients.at(0), Tensor::of<float>({1}, {1})));
@@ -110,11 +110,79 @@ TEST_CASE("the parts of a push whose first part is answered while the second is 
   door.client = nullptr;
 }
 
+TEST_CASE("rows are asked of the slices that have them, and come back in their order") {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor shard{system};
+  ParameterClient client(
+      system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
+  ParameterRoutes routes;
+  routes.epoch = 1;
+  routes.parameters["w"] = {
+      DType::f32,
+      Shape{12, 2},
+      {{.slice = 0, .offset = 0, .size = 8, .task = "/job:ps/task:0", .shard = shard},
+       {.slice = 1, .offset = 8, .size = 8, .task = "/job:ps/task:1", .shard = shard},
+       {.slice = 2, .offset = 16, .size = 8, .task = "/job:ps/task:2", .shard = shard}}};
+  client.set_routes(routes);
+  Errc code = Errc::internal;
+  Tensor got;
+  const auto ask = [&](const Tensor& indices) {
+    code = Errc::internal;
+    client.pull_rows("w", {0, 7}, indices, [&](Errc c, const std::string&, const Tensor& value) {
+      code = c;
+      got = value;
+    });
+  };
+  const auto receive = [&] {
+    Pull sent;
+    shard->receive([&](const Pull& m) { sent = m; });
+    return sent;
+  };
+  ask(Tensor::of<int64_t>({9, 1, 11, 9}, {2, 2}));
+  const Pull first = receive(), last = receive();  // nothing is wanted of the one between
+  CHECK(first.slice == 0);
+  CHECK(last.slice == 2);
+  CHECK(first.row_size == 2);
+  CHECK(same_bits(first.rows, Tensor::of<int64_t>({1}, {1})));
+  CHECK(same_bits(last.rows, Tensor::of<int64_t>({1, 3, 1}, {3})));
+  client.on(Pulled{.ticket = last.ticket,
+                   .version = 3,
+                   .values = Tensor::of<float>({18, 19, 22, 23, 18, 19}, {3, 2})});
+  CHECK(code == Errc::internal);  // not yet
+  client.on(
+      Pulled{.ticket = first.ticket, .version = 3, .values = Tensor::of<float>({2, 3}, {1, 2})});
+  CHECK(code == Errc::ok);
+  CHECK(same_bits(got, Tensor::of<float>({18, 19, 2, 3, 22, 23, 18, 19}, {2, 2, 2})));
+  // More than half of it: all is asked for, which may be here already the next time.
+  std::vector<int64_t> many = {5, 4, 3, 2, 1, 0, 0};
+  ask(Tensor::of<int64_t>(many, {7}));
+  std::vector<float> all(24);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<float>(i);
+  for (int i = 0; i < 3; ++i) {
+    const Pull sent = receive();
+    CHECK(!sent.rows.defined());
+    client.on(Pulled{.ticket = sent.ticket,
+                     .version = 4,
+                     .values = Tensor::of<float>({all.data() + 8 * sent.slice, 8}, {8})});
+  }
+  CHECK(code == Errc::ok);
+  CHECK(same_bits(got, Tensor::of<float>({10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1, 0, 1}, {7, 2})));
+  ask(Tensor::of<int64_t>({}, {0, 3}));  // of none, nobody is asked
+  CHECK(code == Errc::ok);
+  CHECK(got.shape() == Shape{0, 3, 2});
+  for (const int64_t bad : {int64_t{12}, int64_t{-1}, INT64_MIN}) {
+    ask(Tensor::of<int64_t>({0, bad}, {2}));
+    CHECK(code == Errc::invalid_argument);
+  }
+  CHECK(client.pending() == 0);
+}
+
 TEST_CASE("an answer that nothing has changed means the values that its pull has offered") {
   ClientRig rig;
   std::vector<Tensor> got;
   const auto pull = [&](int64_t slot) {
-    rig.client->pull("w", slot, 3, [&](Errc code, const std::string&, const Tensor& value) {
+    rig.client->pull("w", {slot, 3}, [&](Errc code, const std::string&, const Tensor& value) {
       if (code == Errc::ok) got.push_back(value);
     });
     Pull sent;
@@ -161,7 +229,7 @@ TEST_CASE("a request that begins while the routes change ends with the old epoch
   client->set_routes(routes(1));
   std::vector<Errc> ended;
   const auto pull = [&] {
-    client->pull("w", 0, 0,
+    client->pull("w", {0, 0},
                  [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
   };
   SUBCASE("a new epoch") {

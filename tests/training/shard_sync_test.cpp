@@ -80,16 +80,89 @@ TEST_CASE("values two steps back are gone, and the answer says so") {
         "the values of step 0 are gone: the shard is at step 2 and keeps one step back");
 }
 
-TEST_CASE("a gradient is kept for the round after the open one, and refused beyond it") {
+TEST_CASE("a gradient ahead of the open round waits for its own, and is refused 65 steps ahead") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 2);
   CHECK(s.push(0, 0, vector_of({2, 0, 0, 0})).empty());
   CHECK(s.push(0, 1, vector_of({4, 0, 0, 0})).empty());
-  const auto ahead = only<Acknowledged>(s.push(0, 2, vector_of({8, 0, 0, 0})));
+  CHECK(s.push(0, 2, vector_of({8, 0, 0, 0})).empty());
+  Push far = s.make_push(0, 65, vector_of({1, 0, 0, 0}));
+  far.sequence = 3;
+  const auto ahead = only<Acknowledged>(s.push(far));
   CHECK(ahead.code == Errc::stale);
+  CHECK_MESSAGE(
+      ahead.text.find("step 65 of slot 0 is more than 64 steps ahead") != std::string::npos,
+      ahead.text);
   CHECK(s.refused(PushRefusal::step) == 1);
-  CHECK(s.push(1, 0, vector_of({0, 0, 0, 0})).size() == 2);
-  CHECK(s.push(1, 1, vector_of({0, 0, 0, 0})).size() == 2);
-  CHECK(same_bits(s.shard.values(0), vector_of({-3, 0, 0, 0})));
+  CHECK(s.shard.counters().held == 3);
+  for (int64_t step = 0; step < 3; ++step)
+    CHECK(s.push(1, step, vector_of({0, 0, 0, 0})).size() == 2);
+  CHECK(same_bits(s.shard.values(0), vector_of({-7, 0, 0, 0})));
+}
+
+namespace {
+
+// The push of a slot that says which of its steps are over.
+Push from_step(const ShardScript& s, int32_t slot, int64_t step, int64_t sequence, int64_t first) {
+  Push push = s.make_push(slot, step, vector_of({1, 0, 0, 0}));
+  push.sequence = sequence;
+  push.first = first;
+  return push;
+}
+Pull pull_from(const ShardScript& s, int32_t slot, int64_t step) {
+  return {.slot = slot, .step = step, .epoch = s.shard.epoch(), .ticket = 7, .first = step};
+}
+
+}  // namespace
+
+TEST_CASE("steps that the only slot has left behind are skipped, and the next one is served") {
+  ShardScript s = ShardScript::serving(Aggregation::sync, 1);
+  s.push(from_step(s, 0, 0, 0, 0));
+  CHECK(s.pull(0, 3).empty());  // steps 1 and 2 may still come
+  s.last.clear();
+  s.shard.pull(pull_from(s, 0, 3), 1, s.last);
+  REQUIRE(s.last.size() == 2);  // the one that waited, and this one
+  for (const ShardAction& action : s.last) CHECK(std::get<Pulled>(action.message).version == 1);
+  CHECK(only<Acknowledged>(s.push(from_step(s, 0, 3, 1, 3))).version == 2);
+  CHECK(only<Acknowledged>(s.push(from_step(s, 0, 9, 2, 9))).version == 3);  // without a pull
+  // What comes late of a step that is over never counts.
+  const auto late = only<Acknowledged>(s.push(from_step(s, 0, 2, 3, 3)));
+  CHECK(late.code == Errc::stale);
+  CHECK_MESSAGE(late.text.find("step 2 was skipped") != std::string::npos, late.text);
+  CHECK(only<Acknowledged>(s.push(from_step(s, 0, 3, 4, 9))).code == Errc::ok);  // counted before
+  CHECK(s.shard.version(0) == 3);
+}
+
+TEST_CASE("a gradient that waits for a slot that has gone on is refused at once, with its name") {
+  ShardScript s = ShardScript::serving(Aggregation::sync, 2);
+  CHECK(s.push(from_step(s, 0, 0, 0, 0)).empty());
+  s.last.clear();
+  s.shard.pull(pull_from(s, 1, 1), 1, s.last);  // slot 1 did step 0 without a gradient
+  s.check_counters();
+  REQUIRE(s.last.size() == 2);
+  const auto& lost = std::get<Acknowledged>(s.last[0].message);
+  CHECK(lost.code == Errc::stale);
+  CHECK(lost.ticket == ShardScript::ticket_of(0, 0));
+  CHECK(lost.text ==
+        "the gradient of w of slot 0 for step 0 waited for that of slot 1, which has gone on "
+        "without one: its run failed, or pushes other parameters; run the step again in all slots, "
+        "and push the same parameters in each");
+  CHECK(std::get<Pulled>(s.last[1].message).version == 0);
+  CHECK(s.refused(PushRefusal::step) == 1);
+  // Both go on together.
+  CHECK(s.push(from_step(s, 1, 1, 0, 1)).empty());
+  CHECK(s.push(from_step(s, 0, 1, 1, 1)).size() == 2);
+  CHECK(s.shard.version(0) == 1);
+}
+
+TEST_CASE("a slot that has pushed a round and then gone on is not missed in it") {
+  ShardScript s = ShardScript::serving(Aggregation::sync, 2);
+  CHECK(s.push(from_step(s, 0, 0, 0, 0)).empty());
+  CHECK(s.push(from_step(s, 0, 3, 1, 3)).empty());  // its run of step 0 ended before the round
+  CHECK(s.push(from_step(s, 1, 0, 0, 0)).size() == 2);
+  CHECK(s.shard.version(0) == 1);
+  // Steps 1 and 2 are skipped as soon as step 0 is applied.
+  CHECK(s.push(from_step(s, 1, 3, 1, -1)).size() == 2);
+  CHECK(s.shard.version(0) == 2);
 }
 
 TEST_CASE("a repeated push is answered with the first, or again, and never applied twice") {

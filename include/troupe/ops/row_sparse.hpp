@@ -11,7 +11,8 @@
 // counts all updates of a slice. Rows that several slots push are summed in slot order, a slot
 // without a row counting as 0, and divided by the number of slots. sgd, adagrad and ftrl (with
 // weights of 0 at first) do what they would do with the zeros. LAMB, whose norms are of all rows,
-// gets the zeros.
+// gets the zeros. For sgd the rows are pushed as they were gathered, and one that was gathered
+// twice is updated twice, in their order; for all others rows that are equal are summed first.
 #pragma once
 
 #include <optional>
@@ -37,7 +38,11 @@ RowSparse sum_rows(Output indices, Output values, int64_t rows, Origin at = Orig
 // alone.
 std::optional<RowSparse> rows_of(Output gradient, Output like, Origin at = Origin::here());
 
-// push_gradient() of rows that are there once each; the others have no gradient.
+// The same as they were gathered, one row as often as that.
+std::optional<RowSparse> gathered_rows_of(Output gradient, Output like, Origin at = Origin::here());
+
+// push_gradient() of rows that are there once each, or with sgd any number of times; the others
+// have no gradient.
 Output push_row_gradient(Output parameter, RowSparse gradient, const Optimizer& optimizer,
                          const std::vector<int32_t>& control_inputs = {},
                          Origin at = Origin::here());

@@ -1,0 +1,88 @@
+// What ops share that ask the shards of a parameter for something: who they are, how they wait for
+// the answer, and how a push is built.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/node.hpp"
+#include "troupe/train.hpp"
+
+namespace troupe {
+
+// Null if the run has none; then the firing has failed.
+inline ParameterPort* port_of(AsyncContext& ctx) {
+  ParameterPort* port = ctx.run().parameters;
+  if (!port)
+    ctx.fail(Errc::invalid_argument, describe(ctx.node()) +
+                                         ": this run has no parameter shards; "
+                                         "run the graph through a Session");
+  return port;
+}
+
+inline const std::string& parameter_of(const AsyncContext& ctx) {
+  return ctx.node().attr<std::string>("parameter");
+}
+
+inline ParameterStep step_of(const AsyncContext& ctx) {
+  return {ctx.node().attr<int64_t>("slot"), ctx.run().step, ctx.run().first_step};
+}
+
+// For an op without outputs, which has run when shards have acknowledged what it sent.
+inline ParameterPort::Reply acknowledged(std::shared_ptr<AsyncContext> ctx) {
+  return [ctx = std::move(ctx)](Errc code, std::string text, Tensor) {
+    if (code != Errc::ok) return ctx->fail(code, describe(ctx->node()) + ": " + text);
+    ctx->done({});
+  };
+}
+
+// i64, whatever integers they are.
+inline Tensor as_i64(const Tensor& indices) {
+  if (indices.dtype() == DType::i64) return indices;
+  Tensor out = Tensor::empty(DType::i64, indices.shape());
+  std::copy_n(indices.data<int32_t>(), indices.size(), out.mutable_data<int64_t>());
+  return out;
+}
+
+// The node of what parameter() returned. Throws: Error(invalid_argument), as `op` made at `at`.
+inline const Node& parameter_node(const char* op, Output parameter, Origin at) {
+  if (!parameter.defined())
+    throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line,
+                ": its parameter is an undefined Output; pass what parameter() returned");
+  const Node& node = parameter.graph->node(parameter.node);
+  if (node.op->name != "Parameter")
+    throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line,
+                ": wants what parameter() returned, got the ", describe(node));
+  return node;
+}
+
+// For infer_shapes of a push.
+inline void check_optimizer_text(const InferContext& ctx) {
+  try {
+    optimizer_from_text(ctx.attr<std::string>("optimizer"));
+  } catch (const Error& e) {  // which does not know the node
+    throw ctx.error(e.what());
+  }
+}
+
+inline std::vector<AttrSpec> push_attrs() {
+  return {{"parameter", AttrKind::text},
+          {"slot", AttrKind::integer, int64_t{0}},
+          {"optimizer", AttrKind::text, describe(Optimizer{})}};
+}
+
+inline Output add_push(const char* op, const Node& parameter, std::vector<Output> inputs,
+                       const Optimizer& optimizer, const std::vector<int32_t>& control_inputs,
+                       Origin at) {
+  return add_node({.op = op,
+                   .inputs = std::move(inputs),
+                   .attrs = {{"parameter", parameter.attr<std::string>("parameter")},
+                             {"slot", parameter.attr<int64_t>("slot")},
+                             {"optimizer", describe(optimizer)}},
+                   .control_inputs = control_inputs},
+                  at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,170 @@
+// Implements training/shard.hpp: values that are written, of slices that are not trained.
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "training/shard_body.hpp"
+#include "troupe/op.hpp"
+#include "troupe/ops/row_sparse.hpp"
+
+namespace troupe {
+namespace {
+
+void make_own(Tensor& tensor) {
+  if (tensor.unique()) return;
+  Tensor copy = Tensor::empty(tensor.dtype(), tensor.shape());
+  if (tensor.size() > 0)
+    std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<size_t>(tensor.byte_size()));
+  tensor = std::move(copy);
+}
+
+template <class T>
+T sum_of(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>) {
+    throw InternalError("bools are not added");
+  } else if constexpr (std::is_integral_v<T>) {  // wraps around
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return a + b;
+  } else {
+    return static_cast<T>(static_cast<float>(a) + static_cast<float>(b));
+  }
+}
+
+void add_to(DType dtype, const void* x, void* y, int64_t n) {
+  with_type(dtype, [=](auto zero) {
+    using T = decltype(zero);
+    const T* from = static_cast<const T*>(x);
+    T* to = static_cast<T*>(y);
+    for (int64_t i = 0; i < n; ++i) to[i] = sum_of(to[i], from[i]);
+  });
+}
+
+// f(row of the slice, row of `packed`) for each row that is named, in their order.
+template <class F>
+void each_row(const Tensor& packed, Tensor& values, const F& f) {
+  const PackedRows rows = read_rows(packed);
+  const int64_t bytes = rows.row_size * size_of(values.dtype());
+  char* to = static_cast<char*>(values.mutable_raw());
+  const char* from = static_cast<const char*>(rows.values);
+  for (size_t i = 0; i < rows.indices.size(); ++i)
+    f(to + rows.indices[i] * bytes, from + static_cast<int64_t>(i) * bytes, rows.row_size);
+}
+
+// The rows that `packed` names as they are in `values`.
+Tensor present_rows(const Tensor& packed, const Tensor& values) {
+  const PackedRows rows = read_rows(packed);
+  const int64_t bytes = rows.row_size * size_of(values.dtype());
+  std::vector<char> found(rows.indices.size() * static_cast<size_t>(bytes));
+  const char* from = static_cast<const char*>(values.raw());
+  char* to = found.data();
+  for (const int64_t index : rows.indices) to = std::copy_n(from + index * bytes, bytes, to);
+  return pack_rows(rows.row_size, rows.indices, found.data(), values.dtype());
+}
+
+void put_back(const Tensor& undo, Tensor& values) {
+  const PackedRows rows = read_rows(undo);
+  const int64_t bytes = rows.row_size * size_of(values.dtype());
+  const char* from = static_cast<const char*>(rows.values);
+  char* to = static_cast<char*>(values.mutable_raw());
+  // A row that is named twice was noted as it is both times: any order does.
+  for (const int64_t index : rows.indices) {
+    std::copy_n(from, bytes, to + index * bytes);
+    from += bytes;
+  }
+}
+
+}  // namespace
+
+const Tensor& Shard::Body::before_writes(Held& held) {
+  Written& written = held.written;
+  if (written.before.defined()) return written.before;
+  Tensor before = held.state.values;
+  if (!written.undo.empty()) make_own(before);
+  for (auto undo = written.undo.rbegin(); undo != written.undo.rend(); ++undo)
+    put_back(*undo, before);
+  written.undo.clear();
+  return written.before = std::move(before);
+}
+
+AggregationRule::PullVerdict Shard::Body::pull_written(const Held& held, int64_t step) const {
+  const Written& written = held.written;
+  if (kind != Aggregation::sync || step < 0 || step > written.step) return {};
+  if (step == written.step) return {AggregationRule::PullVerdict::previous};
+  return {AggregationRule::PullVerdict::gone,
+          detail::concat("the values of step ", step, " of ", describe(held.slice),
+                         " are gone: slot ", written.slot, " has written in step ", written.step,
+                         "; read them before the pushes of the step (control inputs)")};
+}
+
+void Shard::Body::write(Held& held, const Push& p, const std::vector<Ticket>& tickets,
+                        ShardActions& out) {
+  Written& written = held.written;
+  const auto acknowledge = [&] {
+    for (const Ticket& t : tickets)
+      out.push_back({t.to, Acknowledged{t.ticket, p.slice, Errc::ok, {}, held.state.version}});
+  };
+  const bool sync = kind == Aggregation::sync;
+  if (sync && written.slot >= 0 && written.slot != p.slot)
+    return refuse(p, tickets, PushRefusal::unknown, Errc::invalid_argument,
+                  detail::concat(describe(held.slice), " is written by slot ", written.slot,
+                                 " and by slot ", p.slot,
+                                 ": under the synchronous rule one slot alone writes to a "
+                                 "parameter, so that its values do not depend on who was first; "
+                                 "let slot 0 do it, or train asynchronously"),
+                  out);
+  SlotProgress& done = written.done
+                           .try_emplace({p.slot, p.number},
+                                        SlotProgress{.slot = p.slot, .next_step = written.begins})
+                           .first->second;
+  if (done.behind(p.step) >= SlotProgress::kWindow || done.has(p.step)) {
+    ++counters.duplicate;
+    return acknowledge();
+  }
+  done.count(p.step);
+  const bool rows =
+      p.write == 1 + ParameterWrite::assign_rows || p.write == 1 + ParameterWrite::add_rows;
+  if (p.step > written.step) {
+    written.step = p.step;
+    written.slot = p.slot;
+    written.before.reset();
+    written.undo.clear();
+    written.before_version = held.state.version;
+  }
+  if (sync && !written.before.defined()) {
+    if (rows)
+      written.undo.push_back(present_rows(p.gradient, held.state.values));
+    else
+      before_writes(held);
+  }
+  Tensor& values = held.state.values;
+  if (!values.unique()) ++counters.copies;
+  make_own(values);
+  const DType dtype = values.dtype();
+  const auto bytes = static_cast<size_t>(size_of(dtype));
+  switch (p.write) {
+    case 1 + ParameterWrite::assign:
+      if (values.size() > 0)
+        std::memcpy(values.mutable_raw(), p.gradient.raw(),
+                    static_cast<size_t>(values.byte_size()));
+      break;
+    case 1 + ParameterWrite::add:
+      add_to(dtype, p.gradient.raw(), values.mutable_raw(), values.size());
+      break;
+    case 1 + ParameterWrite::assign_rows:
+      each_row(p.gradient, values, [bytes](char* to, const char* from, int64_t n) {
+        std::memcpy(to, from, static_cast<size_t>(n) * bytes);
+      });
+      break;
+    default:
+      each_row(p.gradient, values,
+               [dtype](char* to, const char* from, int64_t n) { add_to(dtype, from, to, n); });
+  }
+  ++held.state.version;
+  ++counters.updates;
+  ++counters.applied;
+  acknowledge();
+}
+
+}  // namespace troupe
