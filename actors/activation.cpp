@@ -104,7 +104,7 @@ caf::resumable::resume_result Activation::resume(caf::execution_unit*, size_t) {
 }
 
 void Activation::finish() {
-  stage_.running_.fetch_sub(1, std::memory_order_relaxed);
+  stage_.running_.add(-1);
   if (registered_) {
     std::lock_guard lock(stage_.mutex_);
     stage_.runs_.erase(info_.run);
