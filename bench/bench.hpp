@@ -47,6 +47,7 @@ int graph(const Options& options);
 int startup(const Options& options);
 int memory(const Options& options);
 int ops(const Options& options);
+int trace(const Options& options);
 
 // Of this process, in MiB.
 double rss_mib_now();

@@ -99,6 +99,7 @@ void usage(std::ostream& out) {
          "                                          TensorFlow (bench/peers/install.sh)\n"
          "    --loaded                              while another process holds one of the cores\n"
          "  memory [--model M]                      what a step holds, against all its tensors\n"
+         "  trace [--model M] [--threads N]         what a trace costs the steps that are in it\n"
          "  startup [--model M]                     process start to first trained step\n"
          "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other "
          "processes\n"
@@ -127,7 +128,8 @@ int main(int argc, char** argv) {
       {"graph", {graph, {"nodes"}}},
       {"startup", {startup, {"model", "child", "rounds"}}},
       {"memory", {memory, {"model"}}},
-      {"ops", {ops, {"only"}}}};
+      {"ops", {ops, {"only"}}},
+      {"trace", {trace, {"model", "threads"}}}};
   const std::string name = argc > 1 ? argv[1] : "";
   const std::vector<std::string> words(argv + 1, argv + argc);
   auto it = benches.find(name);
