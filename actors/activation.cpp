@@ -107,7 +107,7 @@ caf::resumable::resume_result Activation::resume(caf::execution_unit*, size_t) {
 
 void Activation::finish() {
   if (caller_step_) return return_to_caller();
-  stage_.running_.fetch_sub(1, std::memory_order_relaxed);
+  stage_.running_.add(-1);
   if (armed_ns_)
     stage_.host_.tracer->record_memory(stage_.device(), stage_.host_.device->memory(), -1,
                                        info_.run);

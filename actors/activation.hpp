@@ -77,7 +77,7 @@ struct StepResult {
 inline constexpr int kKernelRestartsMax = 3;
 // From this cost on an op is worth handing to another lane: a hand-over takes about 5 us.
 inline constexpr std::chrono::nanoseconds kCostlyFrom{20'000};
-// One step in this many is timed node by node.
+// Of the steps of an activation one in this many is timed node by node; the second is the first.
 inline constexpr int64_t kSampleEvery = 64;
 
 // Something that came back to a step from outside its owner thread.
@@ -221,6 +221,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   uint32_t next_ = kNone;
   int64_t outstanding_ = 0;  // nodes fired but not settled, and values not received
   std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown
+  int64_t armed_ = 0;                               // how often
   bool observe_ = false;                            // this step is timed or traced
   int64_t armed_ns_ = 0;                            // Tracer::now_ns() if it is traced, else 0
   bool fenced_ = false;

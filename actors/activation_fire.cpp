@@ -29,15 +29,16 @@ Memory& Activation::memory_of(uint32_t i, const FiringNode& node, Memory& own) c
 inline void Activation::settle(uint32_t i, bool dead) {
   const FiringNode& node = stage_.nodes_[i];
   const uint32_t* in = input_slots(node);
+  const auto drop = [this](Tensor& value) {
+    if (cache_)
+      cache_->drop(value);
+    else
+      value.reset();
+  };
   for (uint32_t p = 0; p < node.n_in; ++p)
-    if (--uses_[in[p]] == 0) {
-      if (cache_)
-        cache_->drop(values_[in[p]]);
-      else
-        values_[in[p]].reset();
-    }
+    if (--uses_[in[p]] == 0) drop(values_[in[p]]);
   for (uint32_t k = 0; k < node.n_out; ++k)
-    if (uses_[node.out + k] == 0) values_[node.out + k].reset();  // an output that nobody reads
+    if (uses_[node.out + k] == 0) drop(values_[node.out + k]);  // an output that nobody reads
   const uint32_t* to = node.n_to <= 4 ? node.to : stage_.more_.data() + node.to[0];
   for (const uint32_t* end = to + node.n_to; to < end; ++to) {
     int32_t& missing = missing_[*to];

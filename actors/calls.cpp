@@ -9,6 +9,7 @@
 #include "actors/joined.hpp"
 #include "actors/survey.hpp"
 #include "devices/failure.hpp"
+#include "graph/dot.hpp"
 #include "graph/passes.hpp"
 #include "placement/call_graph.hpp"
 #include "troupe/device_name.hpp"
@@ -267,10 +268,12 @@ MasterOrders Calls::carry_out(const MasterOrder& order, Call& call, Later& later
       break;
     case MasterOrder::ready:
       call.live = make_live(call);
+      ++changes_;
       if (call.live) later.settled.push_back(order.call);  // else what waits goes on waiting
       break;
     case MasterOrder::broken:
       call.live = nullptr;
+      ++changes_;
       break;
     case MasterOrder::failed:
       fail(call, order.code, order.text, later);
@@ -283,6 +286,7 @@ void Calls::fail(Call& call, Errc code, const std::string& text, Later& later) {
   call.code = code;
   call.error = text;
   call.live = nullptr;
+  ++changes_;
   later.settled.push_back(call.prepared->id);
 }
 
@@ -396,6 +400,7 @@ void Calls::drop() {
   std::lock_guard lock(mutex_);
   for (auto& [id, call] : calls_) {
     call.live = nullptr;
+    ++changes_;
     forget_local(call, later);
   }
   process_.resources().forget(session_);
@@ -441,8 +446,13 @@ std::vector<CutEdge> Calls::cut_edges(int64_t id) const {
 }
 
 std::string Calls::dot(int64_t id) const {
-  const auto call = standing(id).prepared;
-  return to_dot(*call->graph, call->placement.devices);
+  const Standing now = standing(id);
+  std::map<int32_t, std::string> measured;  // in this process
+  if (now.live)
+    for (const auto& stage : now.live->local->stages())
+      for (const auto& [node, ns] : stage->costs())
+        measured[node] = detail::concat(ns / 1000, ".", ns / 100 % 10, " us");
+  return to_dot(*now.prepared->graph, now.prepared->placement.devices, measured);
 }
 
 std::string Calls::describe() const {

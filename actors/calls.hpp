@@ -9,6 +9,7 @@
 // Owner: the master. Lost when it dies: the installations, which workers drop when told.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -78,6 +79,9 @@ class Calls {
     std::string text;
   };
   Standing standing(int64_t call) const;
+  // Grows whenever a call becomes ready, and whenever one ceases to be: until then a Standing
+  // stays true. Any thread; takes no lock.
+  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
   std::string missing_tasks(int64_t call) const;  // those that are not up, with commas
 
   void member_up(const Member& member);
@@ -145,6 +149,7 @@ class Calls {
   const std::function<void(int64_t call)> settled_;
   RemoteParts remote_;
 
+  std::atomic<uint64_t> changes_{0};
   mutable std::mutex mutex_;  // guards the rest; taken before those of Members and RemoteParts
   std::condition_variable changed_;
   MasterState state_;

@@ -19,6 +19,7 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
                                                  std::vector<Partition> partitions,
                                                  Process& process) {
   std::shared_ptr<Installation> out(new Installation(process, session, executable));
+  const std::shared_ptr<NodeCosts> costs = NodeCosts::of_process();
   for (Partition& partition : partitions) {
     StageHost host;
     host.system = &process.system();
@@ -27,6 +28,7 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     host.tracer = &process.tracer();
     host.lanes = process.lanes();
     host.op_lanes = &process.op_lanes();
+    host.costs = costs;
     host.edge_memory = [&process](const Edge& edge) {
       Device* to = process.device(edge.destination);
       return to ? to->staging() : nullptr;

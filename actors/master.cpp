@@ -45,7 +45,10 @@ Master::Master(Process& process, Graph& graph, uint64_t session)
                  });
                }}),
       calls_(process, members_, asker_, graph, session,
-             [this](int64_t call) { runs_->settled(call); }),
+             [this](int64_t call) {
+               runs_->forget(call);
+               runs_->settled(call);
+             }),
       runs_(std::make_shared<RunTable>(process, calls_, session, door_)) {
   caf::actor_config config;
   door_ = caf::make_actor<Door, caf::actor>(
@@ -99,6 +102,7 @@ void Master::stop() {
   calls_.stop();
   runs_->stop(kCloseTimeout);
   gate_->wait_until_empty();
+  runs_->forget();
   take_back_parts();
   members_.stop();
   calls_.drop();

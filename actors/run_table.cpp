@@ -2,7 +2,6 @@
 #include "actors/run_table.hpp"
 
 #include <algorithm>
-#include <future>
 
 #include "actors/deadline.hpp"
 #include "actors/gate.hpp"
@@ -18,31 +17,6 @@ std::string waited_for(const Stall& stall) {
          (stall.waits_for.empty() ? "" : " (here for " + joined(stall.waits_for) + ")");
 }
 
-void check_feeds(const PreparedCall& call, const std::vector<Tensor>& feeds) {
-  if (feeds.size() != call.feeds.size())
-    throw Error(Errc::invalid_argument, "the call wants ", call.feeds.size(), " feeds, got ",
-                feeds.size(), "; give one tensor for each, in the order of prepare()");
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    const Output& o = call.feeds[i];
-    const Node& node = call.graph->node(o.node);
-    if (!feeds[i].defined() || feeds[i].dtype() != o.dtype() ||
-        !o.shape().accepts(feeds[i].shape()))
-      throw Error(
-          Errc::invalid_argument, "feed ", node.name, ":", o.index, " (made at ", node.file, ":",
-          node.line, ") wants ", o.dtype(), o.shape(), ", got ",
-          feeds[i].defined() ? detail::concat(feeds[i].dtype(), feeds[i].shape()) : "nothing");
-    if (!feeds[i].on_host())
-      throw Error(Errc::invalid_argument, "feed ", node.name, ":", o.index,
-                  " is not in host memory; feed a host tensor");
-  }
-}
-
-std::string late(Activation& step, std::chrono::milliseconds timeout) {
-  return detail::concat("the step did not end within ", timeout.count(), " ms; it waits for ",
-                        joined(step.waiting_for()), "; give it more time with RunOptions::timeout");
-}
-
-const char kTakenBack[] = "the caller cancelled the step";
 const char kClosing[] = "the session is closing";
 
 }  // namespace
@@ -53,38 +27,6 @@ RunTable::RunTable(Process& process, Calls& calls, uint64_t session, const caf::
 void RunTable::set_next_step(int64_t slot, int64_t step) {
   std::lock_guard lock(mutex_);
   steps_.set_next(slot, step);
-}
-
-// On the caller's own thread
-
-void RunTable::Fired::interrupt(Errc code, const std::string& text) {
-  std::lock_guard lock(mutex);
-  if (step)
-    step->interrupt(code, text);
-  else if (stopped.code == Errc::ok)
-    stopped = {code, text};
-}
-
-// Short steps take less time than a look at a clock, so none looks when it begins: its time counts
-// from the first tick that sees it.
-std::optional<Stall> RunTable::Fired::look(Time now, const std::string& task) {
-  std::lock_guard lock(mutex);
-  if (!step) return std::nullopt;
-  if (!seen) seen = now;
-  if (now >= deadline_after(*seen, timeout))  // a loop that never lets its caller go
-    step->interrupt(Errc::timeout, late(*step, timeout));
-  if (reported) return std::nullopt;
-  if (now - *seen < kStallReport) return std::nullopt;
-  reported = true;
-  return now_at(now, task);
-}
-
-Stall RunTable::Fired::now_at(Time now, const std::string& task) const {
-  return {step->info().run,
-          step->stage().executable(),
-          seen ? std::chrono::duration<double>(now - *seen).count() : 0,
-          {task},
-          step->waiting_for()};
 }
 
 Stall RunTable::now_at(Time t, const Run& run) {
@@ -101,98 +43,12 @@ std::vector<Stall> RunTable::under_way(std::chrono::milliseconds at_least) {
   std::lock_guard lock(mutex_);
   for (const auto& [id, run] : runs_)
     if (t - run->started >= at_least) out.push_back(now_at(t, *run));
-  for (Fired* fired : fired_) {
-    std::lock_guard step(fired->mutex);
-    if (fired->step && (at_least.count() <= 0 || (fired->seen && t - *fired->seen >= at_least)))
-      out.push_back(fired->now_at(t, process_.task()));
-  }
+  each_fired([&](const Fired& fired) {
+    std::lock_guard step(fired.mutex);
+    if (fired.step && (at_least.count() <= 0 || (fired.seen && t - *fired.seen >= at_least)))
+      out.push_back(fired.now_at(t, process_.task()));
+  });
   return out;
-}
-
-class RunTable::Firing {
- public:
-  Firing(RunTable& runs, const RunOptions& options)
-      : runs_(runs), fired_(std::make_shared<Fired>()) {
-    fired_->timeout = options.timeout;
-    if (Cancellation* cancel = options.cancel) {
-      watching_ =
-          cancel->watch([fired = fired_] { fired->interrupt(Errc::cancelled, kTakenBack); });
-      if (!watching_) fired_->interrupt(Errc::cancelled, kTakenBack);
-    }
-    std::lock_guard lock(runs_.mutex_);
-    if (runs_.stopped_) fired_->interrupt(Errc::cancelled, kSessionClosed);
-    at_ = runs_.fired_.insert(runs_.fired_.end(), fired_.get());
-  }
-  ~Firing() {
-    std::lock_guard lock(runs_.mutex_);
-    runs_.fired_.erase(at_);
-  }
-  Firing(const Firing&) = delete;
-  void begin(Activation& step) {
-    std::lock_guard lock(fired_->mutex);
-    fired_->step = &step;
-    if (fired_->stopped.code != Errc::ok) step.stop(fired_->stopped.code, fired_->stopped.text);
-  }
-  void end() {  // before the step is released: it may then be another one
-    std::lock_guard lock(fired_->mutex);
-    fired_->step = nullptr;
-  }
-
- private:
-  RunTable& runs_;
-  const std::shared_ptr<Fired> fired_;
-  std::shared_ptr<void> watching_;
-  std::list<Fired*>::iterator at_;
-};
-
-RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>& feeds,
-                         const RunOptions& options) {
-  Firing firing(*this, options);
-  const LiveCall& live = *call.live;
-  Stage& stage = *live.client;
-  RunContext context;
-  context.run = next_run_++;
-  context.step = options.step;
-  const bool counts = !call.prepared->slots.empty();
-  if (counts) {
-    std::lock_guard lock(mutex_);
-    steps_.begin(call.prepared->slots, options.step, context);
-  }
-  context.parameters = process_.services().port(session_);
-  context.resources = live.local->resources();
-  ActivationPtr step = stage.begin(context);
-  for (size_t i = 0; i < feeds.size(); ++i)
-    if (live.feed_slots[i] != Stage::kNoSlot) step->set_source(live.feed_slots[i], feeds[i]);
-  firing.begin(*step);
-  if (!step->own(true) && !stage.wait(*step, deadline_after(options.timeout))) {
-    step->interrupt(Errc::timeout, late(*step, options.timeout));
-    stage.wait(*step, std::chrono::steady_clock::time_point::max());
-  }
-  firing.end();
-  RunResult result{step->result().code, step->result().text, {}};
-  if (result.code == Errc::ok)
-    for (uint32_t slot : live.fetch_slots)
-      result.values.push_back(slot == Stage::kNoSlot ? Tensor{} : step->value(slot));
-  stage.release(std::move(step));
-  if (counts) {
-    std::lock_guard lock(mutex_);
-    steps_.end(call.prepared->slots, context.step);
-  }
-  return result;
-}
-
-RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options) {
-  check_timeout(options);
-  const Calls::Standing call = calls_.standing(id);
-  if (call.live && call.live->one_local_stage()) {
-    check_feeds(*call.prepared, feeds);
-    return fire(call, feeds, options);
-  }
-  std::promise<RunResult> promise;
-  std::future<RunResult> future = promise.get_future();
-  begin(call, id, feeds, options, std::this_thread::get_id(),
-        [&promise](RunResult result) { promise.set_value(std::move(result)); });
-  return future.get();  // it is always called: at the latest at the deadline
 }
 
 // In several stages
@@ -281,6 +137,8 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       run->open.insert(process_.task());
       runs_[run->id] = run;
       oldest = runs_.begin()->first;
+      for (const Fired* fired : fired_)  // drawn, and perhaps not armed yet
+        if (fired->call == run->call) oldest = std::min(oldest, fired->run);
     }
   }
   if (refusal.code != Errc::ok) return end(run, std::move(refusal));
@@ -414,7 +272,7 @@ void RunTable::cancel_all(Errc code, const std::string& text) {
     for (const auto& [id, run] : runs_) runs.push_back(run);
     for (const auto& [call, waiting] : waiting_)
       runs.insert(runs.end(), waiting.begin(), waiting.end());
-    for (Fired* fired : fired_) fired->interrupt(code, text);
+    each_fired([&](Fired& fired) { fired.interrupt(code, text); });
   }
   for (const RunPtr& run : runs) abort(run, code, text);
 }
@@ -474,8 +332,9 @@ std::vector<Stall> RunTable::tick() {
         stalls.push_back(now_at(t, *run));
       }
     }
-    for (Fired* fired : fired_)
-      if (auto stall = fired->look(t, process_.task())) stalls.push_back(std::move(*stall));
+    each_fired([&](Fired& fired) {
+      if (auto stall = fired.look(t, process_.task())) stalls.push_back(std::move(*stall));
+    });
     for (const auto& [call, waiting] : waiting_)
       for (const RunPtr& run : waiting)
         if (t >= run->deadline) late.push_back(run);

@@ -67,11 +67,12 @@ struct Callable::State {
 
 namespace {
 
-Visit visit(const Callable::State* state) {
-  if (!state)
-    throw Error(Errc::invalid_argument,
-                "this Callable was never prepared; take one from Session::prepare()");
-  return {state->gate, "the session of this call is closed; prepare it in a new one"};
+const char kCallClosed[] = "the session of this call is closed; prepare it in a new one";
+
+const Callable::State& prepared(const Callable::State* state) {
+  if (state) return *state;
+  throw Error(Errc::invalid_argument,
+              "this Callable was never prepared; take one from Session::prepare()");
 }
 
 }  // namespace
@@ -80,14 +81,16 @@ Visit SessionState::open() const { return {gate, kSessionClosed}; }
 
 std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feeds,
                                          const RunOptions& options) const {
-  const Visit master = visit(state_.get());
-  return value_or_throw(master->run(state_->call, feeds, options));
+  const State& state = prepared(state_.get());
+  const Visit master(*state.gate, kCallClosed);  // which the call keeps, and somebody the call
+  return value_or_throw(master->run(state.call, feeds, options));
 }
 
 void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options,
                      std::function<void(RunResult)> done) const {
-  const Visit master = visit(state_.get());
-  master->start(state_->call, feeds, options, std::move(done));
+  const State& state = prepared(state_.get());
+  const Visit master(state.gate, kCallClosed);  // `done` may let go of the call
+  master->start(state.call, feeds, options, std::move(done));
 }
 
 namespace {

@@ -15,14 +15,43 @@ Stage::~Stage() {
     if (actor) static_cast<OpActor*>(actor->get())->retire();
   // Who handed something in last may hold a step for a moment more, but not the device's memory.
   for (auto& step : idle_) step->cache_.reset();
+  for (Spare& spare : spares_)
+    if (const ActivationPtr step = spare.take()) step->cache_.reset();
+}
+
+// With one lane nobody asks what a node costs.
+void Stage::adopt_costs() {
+  costs_.assign(nodes_.size(), nullptr);
+  if (host_.lanes <= 1) return;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].kind != NodeKind::plain) continue;
+    const Node& node = *views_[i].node;
+    costs_[i] =
+        host_.costs ? &host_.costs->of(node, host_.device->kind()) : &own_costs_.emplace_back(0);
+    const int64_t known = costs_[i]->load(std::memory_order_relaxed);
+    nodes_[i].costly.store(known ? known > kCostlyFrom.count() : known_flops(node) > kManyFlops,
+                           std::memory_order_relaxed);
+  }
 }
 
 void Stage::sampled(uint32_t i, int64_t took_ns) {
+  if (!costs_[i]) return;
   // A moving average over samples; the first one counts whole.
-  const int64_t old = cost_ns_[i].load(std::memory_order_relaxed);
+  const int64_t old = costs_[i]->load(std::memory_order_relaxed);
   const int64_t now = old == 0 ? took_ns : old + (took_ns - old) / 4;
-  cost_ns_[i].store(now, std::memory_order_relaxed);
-  if (host_.lanes > 1) nodes_[i].costly.store(now > kCostlyFrom.count(), std::memory_order_relaxed);
+  costs_[i]->store(std::max<int64_t>(now, 1), std::memory_order_relaxed);
+  // What other threads read is written only when it changes.
+  std::atomic<bool>& costly = nodes_[i].costly;
+  if (const bool is = now > kCostlyFrom.count(); is != costly.load(std::memory_order_relaxed))
+    costly.store(is, std::memory_order_relaxed);
+}
+
+std::map<int32_t, int64_t> Stage::costs() const {
+  std::map<int32_t, int64_t> out;
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (const int64_t ns = costs_[i] ? costs_[i]->load(std::memory_order_relaxed) : 0; ns > 0)
+      out[views_[i].node->id] = ns;
+  return out;
 }
 
 bool Stage::has_ended(int64_t run) const {
@@ -51,6 +80,7 @@ std::string Stage::place_of(uint32_t node) const {
 }
 
 ActivationPtr Stage::acquire() {
+  if (ActivationPtr mine = spares_[static_cast<size_t>(thread_slot())].take()) return mine;
   {
     std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
@@ -59,6 +89,9 @@ ActivationPtr Stage::acquire() {
       return step;
     }
   }
+  for (Spare& other : spares_)  // of threads that only end steps, perhaps
+    if (other.step.load(std::memory_order_relaxed))
+      if (ActivationPtr step = other.take()) return step;
   return caf::make_counted<Activation>(*this);
 }
 
@@ -82,11 +115,11 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.now_.store(Activation::kNone, std::memory_order_relaxed);
   a.stop_reason_ = {};
   a.inbox_.store(nullptr, std::memory_order_relaxed);
-  const int64_t count = steps_.fetch_add(1, std::memory_order_relaxed);
+  const int64_t count = a.armed_++;
   a.armed_ns_ = host_.tracer && host_.tracer->on() ? Tracer::now_ns() : 0;
   a.observe_ = (host_.lanes > 1 && count % kSampleEvery == 1) || a.armed_ns_;
   if (a.armed_ns_) host_.tracer->record_memory(device(), host_.device->memory(), info.run);
-  running_.fetch_add(1, std::memory_order_relaxed);
+  running_.add(1);
   if (!loops_.empty()) {
     for (LoopState& loop : a.loops_) loop = {};
     for (size_t l = 0; l < loops_.size(); ++l) a.loops_[l].acks.assign(loops_[l].acks.size(), 0);
@@ -131,14 +164,22 @@ void Stage::release(ActivationPtr step) {
   for (auto& values : a.saved_) values.clear();  // what no Restore has taken
   for (Arrival* item = a.inbox_.exchange(nullptr); item && item != Activation::free_tag();)
     delete std::exchange(item, item->next);
-  if (is_body() && a.cache_ && a.cache_->cached_bytes() > kIdleCallBytes) a.cache_->flush();
+  ActivationPtr other = std::move(step);
+  if (is_body()) {
+    if (a.cache_ && a.cache_->cached_bytes() > kIdleCallBytes) a.cache_->flush();
+  } else {
+    // The last one stays with this thread; the one that was there goes to all.
+    std::atomic<Activation*>& mine = spares_[static_cast<size_t>(thread_slot())].step;
+    other = {mine.exchange(other.detach(), std::memory_order_acq_rel), /*add_ref=*/false};
+    if (!other) return;
+  }
   std::unique_lock lock(mutex_);
   if (idle_.size() < (is_body() ? kIdleCallsMax : kIdleActivationsMax)) {
-    idle_.push_back(std::move(step));
+    idle_.push_back(std::move(other));
     return;
   }
   lock.unlock();
-  a.cache_.reset();  // see ~Stage()
+  other->cache_.reset();  // see ~Stage()
 }
 
 bool Stage::wait(Activation& a, std::chrono::steady_clock::time_point deadline) {

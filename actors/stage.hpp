@@ -8,8 +8,10 @@
 // it hears of that by the step's end or deadline.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,8 +27,10 @@
 #include "actors/replacement.hpp"
 #include "actors/trace.hpp"
 #include "devices/device.hpp"
+#include "devices/thread_slot.hpp"
 #include "devices/work.hpp"
 #include "net/messages.hpp"
+#include "placement/node_costs.hpp"
 #include "placement/partition.hpp"
 
 namespace troupe {
@@ -45,8 +49,9 @@ struct StageHost {
   caf::actor_system* system = nullptr;
   Device* device = nullptr;
   Tracer* tracer = nullptr;
-  int lanes = 1;              // threads that may run kernels side by side
-  Lanes* op_lanes = nullptr;  // for the jobs of one kernel; null: its own thread does them
+  int lanes = 1;                     // threads that may run kernels side by side
+  Lanes* op_lanes = nullptr;         // for the jobs of one kernel; null: its own thread does them
+  std::shared_ptr<NodeCosts> costs;  // what others have measured; null: nothing is known
   // Where a value that leaves over that edge is made; nullptr: where all others are.
   std::function<Memory*(const Edge&)> edge_memory;
   std::function<void(const std::string&)> warn;  // one line for a person
@@ -109,10 +114,14 @@ class Stage : public std::enable_shared_from_this<Stage> {
   uint32_t slot_of(int32_t node, int32_t output) const;
   uint32_t source_slot(int32_t node, int32_t output) const;
   size_t node_count() const { return nodes_.size(); }
-  int64_t running() const { return running_.load(std::memory_order_relaxed); }
+  int64_t running() const { return running_.sum(); }
+  // A step may wait for something from outside, or has no end in sight.
+  bool waits() const { return receives_ > 0 || has_async_ || !loops_.empty() || !calls_.empty(); }
   std::string name_of(uint32_t firing_index) const;
   const std::vector<std::shared_ptr<Stage>>& bodies() const { return bodies_; }  // of functions
   std::map<int32_t, EdgeCount> edge_counts() const;  // by edge that leaves this stage
+  // What firing takes, in nanoseconds, by node of the graph, as far as it was measured.
+  std::map<int32_t, int64_t> costs() const;
   int64_t kernel_restarts() const {
     int64_t sum = kernel_restarts_.load(std::memory_order_relaxed);
     for (const auto& body : bodies_) sum += body->kernel_restarts();
@@ -186,8 +195,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   bool has_ended(int64_t run) const;
   void ended(int64_t run);
   void forgot(int64_t run);
-  // For something from outside, or with no end in sight.
-  bool waits() const { return receives_ > 0 || has_async_ || !loops_.empty() || !calls_.empty(); }
+  void adopt_costs();
   void sampled(uint32_t node, int64_t took_ns);  // a kernel was timed
   std::string place_of(uint32_t node) const;     // "node fc1/MatMul on /job:..."
   // A span from `begin_ns` until now, if the tracer is still on.
@@ -232,11 +240,20 @@ class Stage : public std::enable_shared_from_this<Stage> {
   int64_t receives_ = 0;
 
   // Measured.
-  std::vector<std::atomic<int64_t>> cost_ns_;
-  std::atomic<int64_t> steps_{0};
+  std::vector<NodeCosts::Cost*> costs_;    // by firing index; null where none is kept
+  std::deque<NodeCosts::Cost> own_costs_;  // without a StageHost::costs
   std::atomic<int64_t> kernel_restarts_{0};
   std::atomic<int64_t> op_restarts_{0};
-  std::atomic<int64_t> running_{0};
+  Tally running_;
+
+  // One that a thread gave back, for it to take again: see thread_slot(). Each holds a reference.
+  struct alignas(kCacheLine) Spare {
+    std::atomic<Activation*> step{nullptr};
+    ActivationPtr take() {
+      return {step.exchange(nullptr, std::memory_order_acq_rel), /*add_ref=*/false};
+    }
+  };
+  std::array<Spare, kThreadSlots> spares_;
 
   mutable std::mutex mutex_;  // guards the rest
   std::vector<caf::strong_actor_ptr> actors_;

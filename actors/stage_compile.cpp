@@ -202,7 +202,6 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
   }
 
   nodes_ = std::vector<FiringNode>(fired);
-  cost_ns_ = std::vector<std::atomic<int64_t>>(fired);
   views_.resize(fired);
   names_.resize(fired);
   send_of_.assign(fired, -1);
@@ -340,6 +339,7 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
   for (const auto& [i, save] : restores) role_of_[i] = role_of_[fires[save]];
   compile_loops(fires, first_slot);
   find_first_ready(fires);
+  adopt_costs();
 }
 
 // What is ready as soon as the step, or the iteration, is armed. What has come from elsewhere is

@@ -50,5 +50,6 @@ int startup(const Options& options);
 int memory(const Options& options);
 int mixed(const Options& options);
 int ops(const Options& options);
+int trace(const Options& options);
 
 }  // namespace troupe::bench

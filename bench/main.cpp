@@ -83,9 +83,11 @@ void usage(std::ostream& out) {
          "    --loaded                              while another process holds one of the cores\n"
          "  memory [--model M] [--recompute]        what a step holds, against all its tensors\n"
          "  mixed --data DIR [--compute C] [--steps S] [--seed N]\n"
-         "                                          accuracy of a network in f32, bf16 and f16; DIR\n"
+         "                                          accuracy of a network in f32, bf16 and f16; "
+         "DIR\n"
          "                                          holds the four IDX files of MNIST, or others\n"
          "                                          like them\n"
+         "  trace [--model M] [--threads N]         what a trace costs the steps that are in it\n"
          "  startup [--model M]                     process start to first trained step\n"
          "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other "
          "processes\n"
@@ -115,7 +117,8 @@ int main(int argc, char** argv) {
       {"startup", {startup, {"model", "child", "rounds"}}},
       {"memory", {memory, {"model", "recompute", "steps"}}},
       {"mixed", {mixed, {"data", "compute", "steps", "seed", "threads"}}},
-      {"ops", {ops, {"only"}}}};
+      {"ops", {ops, {"only"}}},
+      {"trace", {trace, {"model", "threads"}}}};
   const std::string name = argc > 1 ? argv[1] : "";
   const std::vector<std::string> words(argv + 1, argv + argc);
   auto it = benches.find(name);

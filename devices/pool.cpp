@@ -2,9 +2,10 @@
 //
 // Large blocks are in a list as well, from when they come from the system until they go back, so
 // that held() finds those that are in use; what they are for stands in the line of their header.
-// A block lies either with the system, in a free list, or with whoever holds its buffer. Lists have
-// a lock each, held for a few instructions; the two sums are atomic, so that the budget holds
-// whatever happens at the same time.
+// A block lies either with the system, in a free list, on a thread's shelf, or with whoever holds
+// its buffer. Lists have a lock each, held for a few instructions; the two sums are atomic, so that
+// the budget holds whatever happens at the same time. What lies on a shelf counts as used, but for
+// those who ask.
 #include "devices/pool.hpp"
 
 #include <sched.h>
@@ -13,6 +14,8 @@
 #include <array>
 #include <cstdlib>
 #include <new>
+
+#include "devices/thread_slot.hpp"
 
 namespace troupe {
 namespace {
@@ -84,12 +87,15 @@ class PoolMemory::Core final : public BufferOwner {
   Buffer* allocate(int64_t bytes) {
     if (bytes < 0 || bytes > size_class::kBytesMax) return nullptr;
     const int c = size_class::of(bytes);
-    Buffer* buffer = pop(c);
-    if (!buffer) buffer = c == 0 ? new_slab() : new_block(c);
-    if (!buffer) return nullptr;
-    const int64_t now = used_.fetch_add(size_class::block_bytes(c), std::memory_order_relaxed) +
-                        size_class::block_bytes(c);
-    raise(peak_, now);
+    Buffer* buffer = c < kShelfClasses ? take(shelf_here(), c) : nullptr;
+    if (!buffer) {
+      buffer = pop(c);
+      if (!buffer && c < kShelfClasses) buffer = take_from_others(c);
+      if (!buffer) buffer = c == 0 ? new_slab() : new_block(c);
+      if (!buffer) return nullptr;
+      used_.fetch_add(size_class::block_bytes(c), std::memory_order_relaxed);
+    }
+    note_peak();
     buffer->refs.store(1, std::memory_order_relaxed);
     if (c >= kLargeFrom) {
       LargeBlock& block = *large_block(buffer);
@@ -101,19 +107,14 @@ class PoolMemory::Core final : public BufferOwner {
   }
 
   void release(Buffer* buffer) noexcept override {
-    const int c = static_cast<int>(buffer->tag);
-    const int64_t bytes = size_class::block_bytes(c);
-    if (c >= kLargeFrom) large_block(buffer)->bytes.store(0, std::memory_order_relaxed);
-    if (c > 0 && orphaned_.load(std::memory_order_relaxed)) {
-      free_block(buffer);
-    } else {
-      push(buffer);
-    }
-    give_up(bytes);
+    if (static_cast<int>(buffer->tag) >= kLargeFrom)
+      large_block(buffer)->bytes.store(0, std::memory_order_relaxed);
+    if (buffer->tag >= kShelfClasses || !put(shelf_here(), buffer)) give_back(buffer);
   }
 
   void orphan() noexcept {
     orphaned_.store(true, std::memory_order_relaxed);
+    clear_shelves(/*for_good=*/true);
     trim_to(kNothing);
     give_up(kPoolAlive);
   }
@@ -122,6 +123,7 @@ class PoolMemory::Core final : public BufferOwner {
   // free.
   static constexpr int64_t kNothing = -1;  // below 0, so that all that is free goes
   bool trim_to(int64_t reserved_max) noexcept {
+    clear_shelves(/*for_good=*/false);
     bool found = false;
     for (int c = size_class::kCount - 1; c > 0; --c)
       while (reserved_.load(std::memory_order_relaxed) > reserved_max) {
@@ -135,14 +137,13 @@ class PoolMemory::Core final : public BufferOwner {
   }
 
   MemoryStats stats() const {
-    return {
-        .used_bytes = used_.load(std::memory_order_relaxed) / size_class::kLine * size_class::kLine,
-        .reserved_bytes = reserved_.load(std::memory_order_relaxed),
-        .peak_bytes = std::max(peak_.load(std::memory_order_relaxed),
-                               earlier_peak_.load(std::memory_order_relaxed)) /
-                      size_class::kLine * size_class::kLine,
-        .budget_bytes = budget,
-        .system_allocations = system_allocations_.load(std::memory_order_relaxed)};
+    return {.used_bytes = in_use() / size_class::kLine * size_class::kLine,
+            .reserved_bytes = reserved_.load(std::memory_order_relaxed),
+            .peak_bytes = std::max(peak_.load(std::memory_order_relaxed),
+                                   earlier_peak_.load(std::memory_order_relaxed)) /
+                          size_class::kLine * size_class::kLine,
+            .budget_bytes = budget,
+            .system_allocations = system_allocations_.load(std::memory_order_relaxed)};
   }
 
   void mark(Buffer* buffer, const HeldBuffer& use) noexcept {
@@ -172,12 +173,11 @@ class PoolMemory::Core final : public BufferOwner {
 
   void reset_peak() noexcept {
     earlier_peak_.store(0, std::memory_order_relaxed);
-    peak_.store(used_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    peak_.store(in_use(), std::memory_order_relaxed);
   }
   // Allocations raise peak_ alone; what it was before stays in earlier_peak_.
   int64_t take_peak() noexcept {
-    const int64_t peak =
-        peak_.exchange(used_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    const int64_t peak = peak_.exchange(in_use(), std::memory_order_relaxed);
     raise(earlier_peak_, peak);
     return peak / size_class::kLine * size_class::kLine;
   }
@@ -189,6 +189,16 @@ class PoolMemory::Core final : public BufferOwner {
   struct alignas(size_class::kLine) List {
     SpinLock lock;
     Buffer* head = nullptr;
+  };
+  // What a thread gave back last, for it to take again: so threads that pass a few numbers on with
+  // each run, as the value of a loss, write nothing that others do.
+  static constexpr int kShelfClasses = 5;
+  static constexpr int64_t kShelfBytesMax = 4096;
+  struct alignas(size_class::kLine) Shelf {
+    SpinLock lock;
+    bool closed = false;  // the pool has gone
+    Buffer* heads[kShelfClasses] = {};
+    std::atomic<int64_t> bytes{0};  // written with the lock
   };
   struct Slab {
     char* begin;
@@ -216,6 +226,93 @@ class PoolMemory::Core final : public BufferOwner {
 
   void give_up(int64_t bytes) noexcept {
     if (used_.fetch_sub(bytes, std::memory_order_acq_rel) == bytes) delete this;
+  }
+
+  void give_back(Buffer* buffer) noexcept {
+    const int c = static_cast<int>(buffer->tag);
+    const int64_t bytes = size_class::block_bytes(c);
+    if (c > 0 && orphaned_.load(std::memory_order_relaxed)) {
+      free_block(buffer);
+    } else {
+      push(buffer);
+    }
+    give_up(bytes);
+  }
+
+  Shelf& shelf_here() noexcept {
+    const int slot = thread_slot();
+    int seen = shelves_.load(std::memory_order_relaxed);
+    while (slot >= seen &&
+           !shelves_.compare_exchange_weak(seen, slot + 1, std::memory_order_relaxed)) {
+    }
+    return shelf_[static_cast<size_t>(slot)];
+  }
+
+  static Buffer* take(Shelf& shelf, int c) noexcept {
+    if (shelf.bytes.load(std::memory_order_relaxed) == 0) return nullptr;
+    shelf.lock.lock();
+    Buffer* const buffer = shelf.heads[c];
+    if (buffer) {
+      shelf.heads[c] = next(buffer);
+      shelf.bytes.store(shelf.bytes.load(std::memory_order_relaxed) - size_class::block_bytes(c),
+                        std::memory_order_relaxed);
+    }
+    shelf.lock.unlock();
+    return buffer;
+  }
+
+  static bool put(Shelf& shelf, Buffer* buffer) noexcept {
+    const int64_t bytes = size_class::block_bytes(static_cast<int>(buffer->tag));
+    shelf.lock.lock();
+    const int64_t now = shelf.bytes.load(std::memory_order_relaxed) + bytes;
+    const bool fits = now <= kShelfBytesMax && !shelf.closed;
+    if (fits) {
+      next(buffer) = shelf.heads[buffer->tag];
+      shelf.heads[buffer->tag] = buffer;
+      shelf.bytes.store(now, std::memory_order_relaxed);
+    }
+    shelf.lock.unlock();
+    return fits;
+  }
+
+  // Before memory is asked of the system. What it returns is not counted any more.
+  Buffer* take_from_others(int c) noexcept {
+    for (int s = 0; s < shelves_.load(std::memory_order_relaxed); ++s)
+      if (Buffer* buffer = take(shelf_[static_cast<size_t>(s)], c)) {
+        used_.fetch_sub(size_class::block_bytes(c), std::memory_order_relaxed);
+        return buffer;
+      }
+    return nullptr;
+  }
+
+  void clear_shelves(bool for_good) noexcept {
+    for (Shelf& shelf : shelf_) {
+      Buffer* heads[kShelfClasses];
+      shelf.lock.lock();
+      for (int c = 0; c < kShelfClasses; ++c) heads[c] = std::exchange(shelf.heads[c], nullptr);
+      shelf.bytes.store(0, std::memory_order_relaxed);
+      shelf.closed |= for_good;
+      shelf.lock.unlock();
+      for (Buffer* head : heads)
+        while (head) give_back(std::exchange(head, next(head)));
+    }
+  }
+
+  int64_t shelved() const {
+    int64_t bytes = 0;
+    for (int s = 0; s < shelves_.load(std::memory_order_relaxed); ++s)
+      bytes += shelf_[static_cast<size_t>(s)].bytes.load(std::memory_order_relaxed);
+    return bytes;
+  }
+
+  int64_t in_use() const {
+    return std::max<int64_t>(used_.load(std::memory_order_relaxed) - shelved(), 0);
+  }
+
+  // `used_` is no less than what is in use: mostly a look at it is enough.
+  void note_peak() noexcept {
+    if (used_.load(std::memory_order_relaxed) > peak_.load(std::memory_order_relaxed))
+      raise(peak_, in_use());
   }
 
   void push(Buffer* buffer) noexcept {
@@ -319,6 +416,8 @@ class PoolMemory::Core final : public BufferOwner {
   }
 
   std::array<List, size_class::kCount> lists_;
+  std::array<Shelf, kThreadSlots> shelf_;
+  std::atomic<int> shelves_{0};  // the first so many have been used
   alignas(size_class::kLine) std::atomic<int64_t> used_{kPoolAlive};
   std::atomic<int64_t> peak_{0};          // since take_peak()
   std::atomic<int64_t> earlier_peak_{0};  // before that

@@ -1,9 +1,9 @@
 // Graphviz (https://graphviz.org/doc/info/lang.html): one cluster and colour per device, data edges
 // labelled with what they carry, control edges dashed.
-#include <map>
+#include "graph/dot.hpp"
+
 #include <set>
 
-#include "troupe/graph.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -18,16 +18,21 @@ std::string dot_text(const std::string& text) {
   return out + "\"";
 }
 
-std::string node_line(const Node& node) {
-  // \n between the two is Graphviz's own escape, so it is not escaped again.
+std::string node_line(const Node& node, const std::string& note) {
+  // \n between the lines is Graphviz's own escape, so it is not escaped again.
   std::string label = dot_text(node.name);
-  label.insert(label.size() - 1, "\\n" + node.op->name);
+  label.insert(label.size() - 1, "\\n" + node.op->name + (note.empty() ? "" : "\\n" + note));
   return detail::concat("n", node.id, " [label=", label, "];\n");
 }
 
 }  // namespace
 
 std::string to_dot(const Graph& graph, const std::map<int32_t, std::string>& device_of) {
+  return to_dot(graph, device_of, {});
+}
+
+std::string to_dot(const Graph& graph, const std::map<int32_t, std::string>& device_of,
+                   const std::map<int32_t, std::string>& notes) {
   // Light colours, so that black text stays readable; more devices than colours take turns.
   static constexpr const char* colours[] = {"#dbeafe", "#dcfce7", "#fef9c3", "#fee2e2",
                                             "#f3e8ff", "#ffedd5", "#e0f2fe", "#fce7f3"};
@@ -53,7 +58,10 @@ std::string to_dot(const Graph& graph, const std::map<int32_t, std::string>& dev
           "; style=filled; color=", dot_text(colours[cluster % std::size(colours)]), ";\n");
       ++cluster;
     }
-    for (const Node* node : nodes) text += indent + node_line(*node);
+    for (const Node* node : nodes) {
+      const auto note = notes.find(node->id);
+      text += indent + node_line(*node, note == notes.end() ? "" : note->second);
+    }
     if (!device.empty()) text += "  }\n";
   }
   for (const auto& node : graph.nodes()) {

@@ -13,8 +13,11 @@ namespace troupe {
 
 class LocalCluster {
  public:
-  // `tasks`: "/job:worker/task:0" and so on.
-  explicit LocalCluster(const std::vector<std::string>& tasks) : tasks_(tasks) {
+  // `tasks`: "/job:worker/task:0" and so on. `threads`: of each. `ops`: all that its
+  // graphs may use; left out: the builtin ones.
+  explicit LocalCluster(const std::vector<std::string>& tasks, int threads = 1,
+                        std::shared_ptr<const Registry> ops = {})
+      : tasks_(tasks), threads_(threads), ops_(std::move(ops)) {
     for (size_t n = 0; n < tasks.size(); ++n) {
       nodes_.push_back(std::make_unique<Node>());
       addresses_.push_back(start(n, "127.0.0.1:0"));
@@ -55,7 +58,8 @@ class LocalCluster {
     for (const std::string& address : addresses_)
       if (address != listen) cluster.seeds.push_back(address);
     ProcessOptions options;
-    options.threads = 1;
+    options.threads = threads_;
+    options.ops = ops_;
     options.cuda = false;
     Node& node = *nodes_.at(n);
     node.process =
@@ -64,6 +68,8 @@ class LocalCluster {
   }
 
   const std::vector<std::string> tasks_;
+  const int threads_;
+  const std::shared_ptr<const Registry> ops_;
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };
