@@ -96,7 +96,7 @@ ActivationPtr Activation::begin_call(uint32_t i) {
 
 // The call has ended.
 void Activation::return_to_caller() {
-  stage_.running_.fetch_sub(1, std::memory_order_relaxed);
+  stage_.running_.add(-1);
   auto arrival = std::make_unique<Arrival>();
   arrival->kind = Arrival::returned;
   arrival->node = caller_node_;

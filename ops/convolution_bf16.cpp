@@ -76,7 +76,7 @@ std::unique_ptr<OneDnnPrimitive> compile(Pass pass, const ConvolutionTypes& t,
 
 // What is compiled for one set of sizes.
 struct Plan {
-  Plan(Pass pass, const ConvolutionSizes& sizes) : batch(sizes.batch), images(sizes.images()) {
+  Plan(Pass pass, const ConvolutionSizes& sizes) : batch(sizes.batch), images(sizes.images(pass)) {
     memory::desc filter;
     const auto compile_part = [&](int64_t n) {
       ConvolutionSizes part = sizes;
