@@ -6,6 +6,8 @@
 #include <exception>
 #include <thread>
 
+#include <caf/logger.hpp>
+
 #include "actors/handed_out.hpp"
 #include "actors/joined.hpp"
 #include "actors/replacement.hpp"
@@ -192,6 +194,9 @@ void await_cluster(Master& master, const std::string& address, size_t addresses,
 
 Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {
   is_past_its_end();  // so that it is known of this thread
+  // CAF remembers by thread the system that it has spawned for last, and a system ends only when
+  // all threads have forgotten it: this one may live on while another closes the session.
+  caf::logger::set_current_actor_system(nullptr);
 }
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;

@@ -158,4 +158,21 @@ TEST_CASE("a small local graph runs on its caller's own thread, however busy the
   go_on.set_value();
 }
 
+TEST_CASE("a session is closed by another thread than made it, which lives on") {
+  Graph graph;
+  const Output y = constant(graph, scalar(3)) + 1.0f;
+  std::promise<Session> made;
+  std::promise<void> go_on;
+  std::thread maker([&] {
+    made.set_value(Session::local(graph, {.threads = 1}));
+    go_on.get_future().wait();
+  });
+  {
+    Session session = made.get_future().get();
+    CHECK(session.run({y})[0].item<float>() == 4);
+  }
+  go_on.set_value();
+  maker.join();
+}
+
 }  // namespace troupe
