@@ -77,7 +77,7 @@ Output Model::parameter(std::string_view name, const Shape& shape, const Initial
                         DType dtype, Regularizer regularizer, Origin at) {
   const std::string whole = prefix_ + std::string(name);
   const auto outside = graph_.open_frame(-1);  // read once a step, whatever branch or call reads it
-  if (is_half(dtype)) dtype = DType::f32;  // of what is computed; parameters are never rounded
+  if (is_half(dtype)) dtype = DType::f32;      // of what is computed; parameters are never rounded
   const Output out = read_parameter(
       whole, name, first_values(graph_, shape, first, options_.seed, whole, dtype, at), at);
   if (std::find(parameters_.begin(), parameters_.end(), out) != parameters_.end()) return out;
