@@ -24,6 +24,7 @@ const std::map<std::string, std::string> kElsewhere = {
     {"Enqueue", "waits between steps: tests/ops/queue_test.cpp"},
     {"Fused", "has a program: tests/ops/fused_test.cpp"},
     {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
+    {"PushFiniteGradient", "pushes to a shard: tests/training/mixed_precision_test.cpp"},
     {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
     {"QueueSize", "waits between steps: tests/ops/queue_test.cpp"},
     {"Argument", "stands in a function: tests/graph/function_test.cpp"},
@@ -40,6 +41,9 @@ const std::map<std::string, std::string> kElsewhere = {
     {"Return", "stands in a function: tests/graph/function_test.cpp"},
     {"Save", "stands in a frame: tests/ops/control_flow_test.cpp"},
     {"PushRowGradient", "pushes to a shard: tests/ops/sum_rows_test.cpp, row_updates_test.cpp"},
+    {"ParameterRows", "pulls from a shard: tests/graph/pull_rows_test.cpp, row_updates_test.cpp"},
+    {"WriteParameter", "writes to a shard: tests/training/parameter_writes_test.cpp"},
+    {"WriteParameterRows", "writes to a shard: tests/training/parameter_writes_test.cpp"},
     {"While", "reads a frame: tests/ops/control_flow_test.cpp"},
 };
 

@@ -1,10 +1,9 @@
-"""Compares what Troupe computed with PyTorch (1) or Keras on TensorFlow (2).
-
-usage: compare.py LIBRARY CASES.json, where LIBRARY is torch or keras. Prints each case that differs, then how many were
-compared; exit code 1 if any differs. tests/torch/torch_test.cpp writes the cases: of an op the inputs, a formula in PyTorch's
-words, the outputs, dL/dy of each and the gradients; of an optimizer its settings, the first values, the gradients and the
-values after each step. All numbers are f64.
-"""
+# Compares what Troupe computed with PyTorch (1) or Keras on TensorFlow (2).
+#
+# usage: compare.py LIBRARY CASES.json, where LIBRARY is torch or keras. Prints each case that differs, then how many were
+# compared; exit code 1 if any differs. tests/torch/torch_test.cpp writes the cases: of an op the inputs, a formula in PyTorch's
+# words, the outputs, dL/dy of each and the gradients; of an optimizer its settings, the first values, the gradients and the
+# values after each step. All numbers are f64.
 import json
 import math
 import os
