@@ -21,7 +21,7 @@ struct Failing {
 };
 
 std::string made_at(const std::string& node, int line) {
-  return detail::concat(node, " made at ", __FILE__, ":", line, ": ");
+  return detail::concat(node, " made at ", __FILE__, ":", line);
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ TEST_CASE("what somebody's kernel throws is told with the node and its line, on 
     const Output y = f.graph.add({.op = "Throws", .inputs = {x}});
     const Refusal refusal = f.run(y, {{x, Tensor::zeros(DType::f32, {2})}}, {.shadow_devices = 1});
     CHECK(refusal.code == Errc::kernel_failed);
-    has(refusal.text, made_at("Throws node Throws", line) + "no such luck");
+    has(refusal.text, made_at("Throws node Throws", line) + ": no such luck");
   }
 }
 

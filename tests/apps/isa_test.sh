@@ -24,7 +24,7 @@ TROUPE_ISA=mmx "$build/train_digits" --digits "$data" --out "$out/x" >"$out/log"
 
 # The table of ops.
 "$build/troupe" ops >"$out/ops"
-grep -q '^MatMul  *a b  *c  *transpose_a? transpose_b?  *f32 f64 i32 i64  *cpu.*yes$' "$out/ops" || fail 'MatMul is not in the table as it is'
+grep -q '^MatMul  *a b  *c  *transpose_a? transpose_b?  *f32 f64 i32 i64 bf16 f16  *cpu.*yes$' "$out/ops" || fail 'MatMul is not in the table as it is'
 grep -q '^Equal .*no: ' "$out/ops" || fail 'why Equal has no gradient is not said'
 "$build/troupe" ops bandp >"$out/log" && grep -q '^1 ops;' "$out/log" || fail 'a part of a name does not find the op'
 code=0
