@@ -82,11 +82,28 @@ constexpr std::string_view kWide[] = {
 
 // What only names values, or has a place for one of given type.
 constexpr std::string_view kKept[] = {
-    "BarrierInsert", "Capture",         "Cast",     "Enqueue",
-    "Fused",         "Group",           "Identity", "Loop",
-    "Merge",         "LoopVariable",    "Print",    "PushFiniteGradient",
-    "PushGradient",  "PushRowGradient", "Restore",  "Save",
-    "ShapeOf",       "StopGradient",    "While",    "WithGradient",
+    "BarrierInsert",
+    "Call",
+    "Capture",
+    "Cast",
+    "Enqueue",
+    "Fused",
+    "Group",
+    "Identity",
+    "Loop",
+    "LoopVariable",
+    "Merge",
+    "Print",
+    "PushFiniteGradient",
+    "PushGradient",
+    "PushRowGradient",
+    "Restore",
+    "Return",
+    "Save",
+    "ShapeOf",
+    "StopGradient",
+    "While",
+    "WithGradient",
 };
 
 template <size_t kSize>

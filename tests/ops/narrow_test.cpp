@@ -214,4 +214,28 @@ TEST_CASE("where f32 meets 16 bits, an op that is no product computes in f32") {
   CHECK(cast(y, DType::f64).dtype() == DType::f64);
 }
 
+TEST_CASE("a call takes and gives what its function declares, also where f32 meets 16 bits") {
+  Graph graph;
+  const auto mixed = mixed_precision(graph, DType::f16);
+  const Output x = placeholder(graph, DType::f32, {2, 2}), y = matmul(x, x);
+  const std::vector<TensorType> types = {{DType::f32, Shape{2, 2}}, {DType::f16, Shape{2, 2}}};
+  Function f = declare_function(graph, "f", types, types);
+  f.define([&](const std::vector<Output>& in) {
+    return cond(
+        less(reduce_sum(in[0]), constant(graph, Tensor::scalar(1.0f))), [&] { return in; },
+        [&] {
+          return f({in[0] * 0.5, in[1]});
+        });
+  });
+  const std::vector<Output> out = f({x, y});
+  CHECK(out[0].dtype() == DType::f32);
+  CHECK(out[1].dtype() == DType::f16);
+  for (const auto& node : graph.nodes())
+    if (node->op->name == "Call" || node->op->name == "Return") {
+      REQUIRE(node->inputs.size() == 2);
+      CHECK(node->inputs[0].dtype() == DType::f32);
+      CHECK(node->inputs[1].dtype() == DType::f16);
+    }
+}
+
 }  // namespace troupe
