@@ -1,6 +1,6 @@
-// Implements placement/memory_plan.hpp: follows the firing loop of actors/activation_fire.cpp with
-// sizes instead of tensors. It counts who still reads a value, and gives the memory of input 0 to a
-// node that declares `in_place`, as that loop does.
+// Implements placement/memory_plan.hpp and troupe/graph/memory_plan.hpp: follows the firing loop of
+// actors/activation_fire.cpp with sizes instead of tensors. It counts who still reads a value, and
+// gives the memory of input 0 to a node that declares `in_place`, as that loop does.
 #include "placement/memory_plan.hpp"
 
 #include <algorithm>
@@ -178,6 +178,41 @@ std::pair<int64_t, int32_t> most_at_once(const std::vector<Lifetime>& pieces, si
   return {most, at};
 }
 
+// All but the places in one block, which take the longest.
+MemoryPlan plan_without_arena(const Graph& graph, const Partition& partition,
+                              const Lifetimes& all) {
+  MemoryPlan plan{.device = partition.device,
+                  .values = static_cast<int64_t>(all.pieces.size()),
+                  .in_place = all.in_place,
+                  .unknown = all.unknown};
+  for (const Lifetime& piece : all.pieces) plan.naive_bytes += piece.bytes * piece.values;
+  const size_t nodes = partition.nodes.size();
+  if (nodes == 0) return plan;
+  const auto [peak, at] =
+      most_at_once(all.pieces, nodes, [](const Lifetime& piece) { return piece.bytes; });
+  plan.peak_bytes = peak;
+  plan.pool_bytes = most_at_once(all.pieces, nodes, [](const Lifetime& piece) {
+                      return size_class::block_bytes(size_class::of(piece.bytes));
+                    }).first;
+  plan.peak_at = name_in(graph, partition, at);
+  std::vector<Lifetime> then;
+  for (const Lifetime& piece : all.pieces)
+    if (piece.begin <= at && at <= piece.end) then.push_back(piece);
+  std::stable_sort(then.begin(), then.end(),
+                   [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });
+  if (then.size() > kLargest) then.resize(kLargest);
+  for (const Lifetime& piece : then) {
+    const PartNode& part = partition.nodes[static_cast<size_t>(piece.node)];
+    const std::string name = name_in(graph, partition, piece.node);
+    const auto k = static_cast<size_t>(piece.output);
+    plan.largest.push_back({detail::concat(name, ":", piece.output),
+                            part.node >= 0 ? graph.node(part.node).outputs[k] : TensorType{},
+                            piece.bytes, name_in(graph, partition, piece.begin),
+                            name_in(graph, partition, piece.end)});
+  }
+  return plan;
+}
+
 }  // namespace
 
 Lifetimes lifetimes(const Graph& graph, const Partition& partition) {
@@ -221,12 +256,8 @@ std::string over_budget(const Graph& graph, const Partition& partition, int64_t 
       for (const TensorType& type : graph.node(part.node).outputs) all += bytes(type);
   for (const Edge& edge : partition.edges) all += bytes({edge.dtype, edge.shape});
   if (all <= budget_bytes) return {};
-  const std::vector<Lifetime> pieces = lifetimes(graph, partition).pieces;
-  const int64_t peak = most_at_once(pieces, partition.nodes.size(), [](const Lifetime& piece) {
-                         return piece.bytes;
-                       }).first;
-  if (peak <= budget_bytes) return {};
-  const MemoryPlan plan = plan_memory(graph, partition);
+  const MemoryPlan plan = plan_without_arena(graph, partition, lifetimes(graph, partition));
+  if (plan.peak_bytes <= budget_bytes) return {};
   std::string text = detail::concat("a step needs more memory than there is: device=", plan.device,
                                     " bytes=", plan.peak_bytes, " budget=", budget_bytes,
                                     " at=", plan.peak_at, " largest=");
@@ -238,36 +269,8 @@ std::string over_budget(const Graph& graph, const Partition& partition, int64_t 
 
 MemoryPlan plan_memory(const Graph& graph, const Partition& partition) {
   const Lifetimes all = lifetimes(graph, partition);
-  MemoryPlan plan{.device = partition.device,
-                  .values = static_cast<int64_t>(all.pieces.size()),
-                  .in_place = all.in_place,
-                  .unknown = all.unknown};
-  for (const Lifetime& piece : all.pieces) plan.naive_bytes += piece.bytes * piece.values;
-  const size_t nodes = partition.nodes.size();
-  if (nodes == 0) return plan;
-  const auto [peak, at] =
-      most_at_once(all.pieces, nodes, [](const Lifetime& piece) { return piece.bytes; });
-  plan.peak_bytes = peak;
-  plan.pool_bytes = most_at_once(all.pieces, nodes, [](const Lifetime& piece) {
-                      return size_class::block_bytes(size_class::of(piece.bytes));
-                    }).first;
+  MemoryPlan plan = plan_without_arena(graph, partition, all);
   plan.arena_bytes = all.pieces.size() > kArenaValuesMax ? -1 : place_in_arena(all.pieces);
-  plan.peak_at = name_in(graph, partition, at);
-  std::vector<Lifetime> then;
-  for (const Lifetime& piece : all.pieces)
-    if (piece.begin <= at && at <= piece.end) then.push_back(piece);
-  std::stable_sort(then.begin(), then.end(),
-                   [](const Lifetime& a, const Lifetime& b) { return a.bytes > b.bytes; });
-  if (then.size() > kLargest) then.resize(kLargest);
-  for (const Lifetime& piece : then) {
-    const PartNode& part = partition.nodes[static_cast<size_t>(piece.node)];
-    const std::string name = name_in(graph, partition, piece.node);
-    const auto k = static_cast<size_t>(piece.output);
-    plan.largest.push_back({detail::concat(name, ":", piece.output),
-                            part.node >= 0 ? graph.node(part.node).outputs[k] : TensorType{},
-                            piece.bytes, name_in(graph, partition, piece.begin),
-                            name_in(graph, partition, piece.end)});
-  }
   return plan;
 }
 
