@@ -13,12 +13,6 @@
 namespace troupe {
 namespace {
 
-template <class... Parts>
-Error bad_function(const Node& function, Origin at, const Parts&... parts) {
-  return Error(Errc::invalid_argument, "function ", function.name, ", called at ", at.file, ":",
-               at.line, ": ", detail::concat(parts...));
-}
-
 // The pattern that a Call node names; nullptr for a call of a function that runs.
 const Node* pattern_called_by(const Graph& graph, const Node& node) {
   if (node.op->control != ControlKind::call) return nullptr;
@@ -87,12 +81,13 @@ void check_runs_alone(const Graph& graph, int32_t pattern, Origin at) {
   for (int32_t id : body_of(graph, pattern)) {
     const Node& node = graph.node(id);
     if (node.op->stateful && node.op->outputs.empty())
-      throw bad_function(opener, at, "it calls itself, and its body has the ", describe(node),
+      throw bad_function("called", opener.name, at, "it calls itself, and its body has the ",
+                         describe(node),
                          ", which counts once a step; do that outside, with what it returns");
     for (int32_t before : node.control_inputs)
       if (!graph.encloses(pattern, graph.node(before).frame) && before != pattern)
-        throw bad_function(opener, at, "it calls itself, and in its body the ", describe(node),
-                           " runs after the ", describe(graph.node(before)),
+        throw bad_function("called", opener.name, at, "it calls itself, and in its body the ",
+                           describe(node), " runs after the ", describe(graph.node(before)),
                            ", which is outside; read a value of that instead");
   }
 }
@@ -136,7 +131,7 @@ class Copies {
   int32_t open(int32_t pattern) {
     const Node& node = graph_.node(pattern);
     Attrs attrs = node.attrs;
-    std::vector<TensorType> arguments = *types_of(node.attr<std::string>("arguments"));
+    std::vector<TensorType> arguments = types_in(node, "arguments");
     for (const Output& value : free_[pattern]) arguments.push_back({value.dtype(), value.shape()});
     attrs["arguments"] = text_of(arguments);
     std::vector<TensorType> results;
@@ -153,8 +148,7 @@ class Copies {
     const Node& copy = graph_.node(copies_.at(pattern));
     const auto scope = graph_.scope({.name = last_part(copy.name), .colocate_with = copy.name});
     const auto frame = graph_.open_frame(copy.id);
-    const std::vector<Output> arguments =
-        add_arguments(graph_, *types_of(copy.attr<std::string>("arguments")));
+    const std::vector<Output> arguments = add_arguments(graph_, types_in(copy, "arguments"));
     const std::set<Output>& free = free_[pattern];
     const size_t declared = arguments.size() - free.size();
     CopyRules rules;
@@ -162,8 +156,8 @@ class Copies {
     rules.outside = [&](Output value) {
       const auto lifted = free.find(value);
       if (lifted == free.end())
-        throw bad_function(graph_.node(pattern), at_, "in its body the function reads ",
-                           value.name(),
+        throw bad_function("called", graph_.node(pattern).name, at_,
+                           "in its body the function reads ", value.name(),
                            " of another function that is around it; make that an "
                            "argument");
       return arguments[declared + static_cast<size_t>(std::distance(free.begin(), lifted))];
@@ -241,11 +235,11 @@ std::vector<Output> add_arguments(Graph& graph, const std::vector<TensorType>& t
 std::vector<Output> add_call(Graph& graph, int32_t opener, std::vector<Output> inputs, Origin at) {
   const Node& function = graph.node(opener);
   if (inputs.empty())
-    throw bad_function(function, at,
+    throw bad_function("called", function.name, at,
                        "it calls itself, and takes no arguments that could end "
                        "that; give it one");
   if (function.attr<std::string>("results").empty())
-    throw bad_function(function, at,
+    throw bad_function("called", function.name, at,
                        "it is called before it has a body, and its results were not "
                        "declared; give declare_function() their types");
   const auto together = graph.scope(
@@ -268,7 +262,7 @@ std::vector<Output> call_pattern(Graph& graph, const Node& pattern,
   const Reach reach = reach_of(graph, pattern.id);
   if (!reach.all_defined) {
     if (!inside_pattern(graph, graph.frame()))
-      throw bad_function(pattern, at,
+      throw bad_function("called", pattern.name, at,
                          "it, or one that it calls, has no body yet; define() it "
                          "before it is called from outside of functions");
     return add_call(graph, pattern.id, arguments, at);

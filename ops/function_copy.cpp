@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "ops/function_parts.hpp"
+#include "ops/type_list.hpp"
 
 namespace troupe {
 
@@ -20,6 +21,10 @@ bool is_pattern(const Node& opener) {
 const Node* opener_called(const Graph& graph, const std::string& name) {
   const Node* node = graph.find(name);
   return node && node->op->control == ControlKind::function ? node : nullptr;
+}
+
+std::vector<TensorType> types_in(const Node& opener, const char* attribute) {
+  return *types_of(opener.attr<std::string>(attribute));  // checked when the node was made
 }
 
 const Node* return_of(const Graph& graph, int32_t opener) {

@@ -8,10 +8,6 @@
 namespace troupe {
 namespace {
 
-std::vector<TensorType> types_in(const Node& opener, const char* attribute) {
-  return *types_of(opener.attr<std::string>(attribute));  // checked when the node was made
-}
-
 std::vector<TensorType> floating_of(const std::vector<TensorType>& types) {
   std::vector<TensorType> out;
   for (const TensorType& type : types)

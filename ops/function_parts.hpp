@@ -9,11 +9,19 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "troupe/op.hpp"
 
 namespace troupe {
+
+// Error(invalid_argument) with the function, the caller's line, and what was done there: "called".
+template <class... Parts>
+Error bad_function(const char* what, std::string_view name, Origin at, const Parts&... parts) {
+  return Error(Errc::invalid_argument, "function ", name, ", ", what, " at ", at.file, ":", at.line,
+               ": ", detail::concat(parts...));
+}
 
 // ---- function_copy.cpp
 
@@ -22,6 +30,8 @@ int32_t function_around(const Graph& graph, int32_t frame);
 bool is_pattern(const Node& opener);
 // The node called `name` if it opens a function, else nullptr.
 const Node* opener_called(const Graph& graph, const std::string& name);
+// The types in its attribute "arguments" or "results".
+std::vector<TensorType> types_in(const Node& opener, const char* attribute);
 // The Return of the body that `opener` opens; nullptr: it has no body yet.
 const Node* return_of(const Graph& graph, int32_t opener);
 // The nodes of that body, by id; those of functions defined in it are not of it.

@@ -11,16 +11,6 @@
 namespace troupe {
 namespace {
 
-template <class... Parts>
-Error refused(const char* what, std::string_view name, Origin at, const Parts&... parts) {
-  return Error(Errc::invalid_argument, "function ", name, ", ", what, " at ", at.file, ":", at.line,
-               ": ", detail::concat(parts...));
-}
-
-std::vector<TensorType> types_in(const Node& opener, const char* attribute) {
-  return *types_of(opener.attr<std::string>(attribute));  // checked when the node was made
-}
-
 std::string listed(const std::vector<TensorType>& types) {
   return types.empty() ? "nothing" : text_of(types);
 }
@@ -28,12 +18,13 @@ std::string listed(const std::vector<TensorType>& types) {
 const Node& opener_of(const Function& function, const char* what, Origin at) {
   const Output& node = function.node();
   if (!node.defined())
-    throw refused(what, "(none)", at,
-                  "it is an empty Function; make one with declare_function() or define_function()");
+    throw bad_function(
+        what, "(none)", at,
+        "it is an empty Function; make one with declare_function() or define_function()");
   const Node& opener = node.graph->node(node.node);
   if (opener.op->control != ControlKind::function || !is_pattern(opener))
-    throw refused(what, opener.name, at, "the ", describe(opener),
-                  " is no function of a program; find_function() gives those");
+    throw bad_function(what, opener.name, at, "the ", describe(opener),
+                       " is no function of a program; find_function() gives those");
   return opener;
 }
 
@@ -41,14 +32,15 @@ const Node& opener_of(const Function& function, const char* what, Origin at) {
 std::vector<Output> values_of(Graph& graph, const Node& opener, std::vector<Output> returned,
                               Origin at) {
   if (returned.empty())
-    throw refused("defined", opener.name, at,
-                  "its body returns nothing; return at least one value, or a node that has run");
+    throw bad_function(
+        "defined", opener.name, at,
+        "its body returns nothing; return at least one value, or a node that has run");
   for (size_t i = 0; i < returned.size(); ++i) {
     Output& value = returned[i];
     if (!value.defined() || value.graph != &graph)
-      throw refused("defined", opener.name, at, "its body returns an Output as number ", i,
-                    " that is ", value.defined() ? "of another graph" : "undefined",
-                    "; return results of ops of the graph that the function is in");
+      throw bad_function("defined", opener.name, at, "its body returns an Output as number ", i,
+                         " that is ", value.defined() ? "of another graph" : "undefined",
+                         "; return results of ops of the graph that the function is in");
     if (graph.node(value.node).outputs.empty())
       value = graph.add({.op = "Constant",
                          .attrs = {{"value", Tensor::scalar(true)}},
@@ -94,9 +86,9 @@ void Function::define(const FunctionBody& body, Origin at) {
   const Node& opener = opener_of(*this, "defined", at);
   Graph& graph = *node_.graph;
   if (const Node* result = return_of(graph, opener.id))
-    throw refused("defined", opener.name, at, "it has a body already, made at ", result->file, ":",
-                  result->line, "; declare another function");
-  if (!body) throw refused("defined", opener.name, at, "its body is an empty function");
+    throw bad_function("defined", opener.name, at, "it has a body already, made at ", result->file,
+                       ":", result->line, "; declare another function");
+  if (!body) throw bad_function("defined", opener.name, at, "its body is an empty function");
   const auto anywhere = graph.scope({.device = ""});
   const auto like = graph.scope({.name = last_part(opener.name),
                                  .device = opener.device,
@@ -108,10 +100,11 @@ void Function::define(const FunctionBody& body, Origin at) {
   const std::vector<Output> values = values_of(graph, opener, body(arguments), at);
   const std::vector<TensorType> declared = types_in(opener, "results"), given = types_of(values);
   if (!declared.empty() && !fits(declared, given))
-    throw refused("defined", opener.name, at, "its body returns ", listed(given),
-                  ", but its results were declared as ", listed(declared),
-                  "; cast or reshape what it returns, or declare what it is, -1 for sizes that "
-                  "differ");
+    throw bad_function(
+        "defined", opener.name, at, "its body returns ", listed(given),
+        ", but its results were declared as ", listed(declared),
+        "; cast or reshape what it returns, or declare what it is, -1 for sizes that "
+        "differ");
   graph.add({.op = "Return", .inputs = values}, at);
 }
 
@@ -121,21 +114,22 @@ std::vector<Output> Function::operator()(const std::vector<Output>& arguments, O
   const std::vector<TensorType> wanted = types_in(opener, "arguments");
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].defined())
-      throw refused("called", opener.name, at, "argument ", i,
-                    " is an undefined Output; pass the result of an op");
+      throw bad_function("called", opener.name, at, "argument ", i,
+                         " is an undefined Output; pass the result of an op");
     if (arguments[i].graph != &graph)
-      throw refused("called", opener.name, at, "argument ", i, " (", arguments[i].name(),
-                    ") is of another graph than the function; define the function in that graph, "
-                    "too");
+      throw bad_function(
+          "called", opener.name, at, "argument ", i, " (", arguments[i].name(),
+          ") is of another graph than the function; define the function in that graph, "
+          "too");
   }
   const std::vector<TensorType> given = types_of(arguments);
   if (!fits(wanted, given))
-    throw refused("called", opener.name, at, "wants ", wanted.size(),
-                  wanted.size() == 1 ? " argument (" : " arguments (", listed(wanted), "), got ",
-                  given.size(), " (", listed(given),
-                  given.size() == wanted.size()
-                      ? "); cast or reshape them, or declare -1 for sizes that differ"
-                      : ")");
+    throw bad_function("called", opener.name, at, "wants ", wanted.size(),
+                       wanted.size() == 1 ? " argument (" : " arguments (", listed(wanted),
+                       "), got ", given.size(), " (", listed(given),
+                       given.size() == wanted.size()
+                           ? "); cast or reshape them, or declare -1 for sizes that differ"
+                           : ")");
   return call_pattern(
       graph, opener, arguments, [at](Output value) { return for_this_slot(value, at); }, at);
 }
@@ -146,9 +140,9 @@ Function declare_function(Graph& graph, std::string_view name, std::vector<Tenso
   for (const auto* types : {&arguments, &results})
     for (const TensorType& type : *types)
       if (type.dtype == DType::none)
-        throw refused("declared", name, at, types == &arguments ? "an argument" : "a result",
-                      " has no dtype; give it one, DType::f32 for example");
-  if (name.empty()) throw refused("declared", "(no name)", at, "a function needs a name");
+        throw bad_function("declared", name, at, types == &arguments ? "an argument" : "a result",
+                           " has no dtype; give it one, DType::f32 for example");
+  if (name.empty()) throw bad_function("declared", "(no name)", at, "a function needs a name");
   return Function(graph.add({.op = "Function",
                              .attrs = {{"arguments", text_of(arguments)},
                                        {"results", text_of(results)},
