@@ -58,6 +58,21 @@ inline const Node& parameter_node(const char* op, Output parameter, Origin at) {
   return node;
 }
 
+// The node of a parameter that is pushed to. Throws: Error(invalid_argument), as `op` made at `at`,
+// for a gradient that is not one of it.
+inline const Node& trained_node(const char* op, Output parameter, Output gradient, Origin at) {
+  const Node& node = parameter_node(op, parameter, at);
+  const std::string head = detail::concat(op, " made at ", at.file, ":", at.line, ": ");
+  if (!gradient.defined())
+    throw Error(Errc::invalid_argument, head,
+                "its gradient is an undefined Output; pass the result of an op");
+  if (gradient.dtype() != parameter.dtype() || !gradient.shape().accepts(parameter.shape()))
+    throw Error(Errc::invalid_argument, head, "the gradient is ",
+                TensorType{gradient.dtype(), gradient.shape()}, ", but the parameter ",
+                node.attr<std::string>("parameter"), " is ", node.outputs[0]);
+  return node;
+}
+
 // For infer_shapes of a push.
 inline void check_optimizer_text(const InferContext& ctx) {
   try {

@@ -46,10 +46,10 @@ Op push_finite_gradient_op() {
 Output push_finite_gradient(Output parameter, Output gradient, Output finite,
                             const Optimizer& optimizer, const std::vector<int32_t>& control_inputs,
                             Origin at) {
-  const Node& node = parameter.graph->node(parameter.node);
-  TROUPE_CHECK(node.op->name == "Parameter" && gradient.dtype() == parameter.dtype() &&
-                   gradient.shape().accepts(parameter.shape()),
-               "a gradient ", gradient.name(), " is pushed to the ", describe(node));
+  const Node& node = trained_node("PushFiniteGradient", parameter, gradient, at);
+  if (!finite.defined())
+    throw Error(Errc::invalid_argument, "PushFiniteGradient made at ", at.file, ":", at.line,
+                ": `finite` is an undefined Output; pass a bool scalar");
   return add_push("PushFiniteGradient", node, {gradient, finite}, optimizer, control_inputs, at);
 }
 

@@ -35,17 +35,7 @@ Op push_gradient_op() {
 
 Output push_gradient(Output parameter, Output gradient, const Optimizer& optimizer,
                      const std::vector<int32_t>& control_inputs, Origin at) {
-  const auto refuse = [&](const auto&... parts) {
-    return Error(Errc::invalid_argument, "PushGradient made at ", at.file, ":", at.line, ": ",
-                 detail::concat(parts...));
-  };
-  if (!parameter.defined() || !gradient.defined())
-    throw refuse("its parameter or gradient is an undefined Output; pass the results of ops");
-  const Node& node = parameter_node("PushGradient", parameter, at);
-  const Shape &wanted = parameter.shape(), &got = gradient.shape();
-  if (gradient.dtype() != parameter.dtype() || !got.accepts(wanted))
-    throw refuse("the gradient is ", TensorType{gradient.dtype(), got}, ", but the parameter ",
-                 node.attr<std::string>("parameter"), " is ", node.outputs[0]);
+  const Node& node = trained_node("PushGradient", parameter, gradient, at);
   return add_push("PushGradient", node, {gradient}, optimizer, control_inputs, at);
 }
 

@@ -182,6 +182,8 @@ TEST_CASE("a scale that cannot be is refused with the caller's line") {
   CHECK_THROWS_WITH_AS(minimize_scaled(low.loss, sgd(1), {2, -1}),
                        doctest::Contains("growth interval"), Error);
   CHECK_THROWS_AS(apply_if_finite({}, sgd(1)), Error);
+  CHECK_THROWS_WITH_AS(push_finite_gradient(low.w, {}, {}, sgd(1)),
+                       doctest::Contains("its gradient is an undefined Output"), Error);
 }
 
 }  // namespace troupe
