@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/flops.hpp"
 #include "graph/gradient_pass.hpp"
 #include "graph/passes.hpp"
 #include "troupe/op.hpp"
@@ -122,17 +123,6 @@ int64_t bytes_of(const Output& value) {
   return bytes;
 }
 
-double flops_of(const Node& node) {
-  if (!node.op->flops) return 0;
-  std::vector<Shape> in, out;
-  for (const Output& input : node.inputs) in.push_back(input.shape());
-  for (const TensorType& type : node.outputs) out.push_back(type.shape);
-  for (const auto* shapes : {&in, &out})
-    for (const Shape& shape : *shapes)
-      if (!shape.is_known()) return 0;
-  return static_cast<double>(node.op->flops(node, in, out));
-}
-
 // What a call runs of copies, and who reads what.
 class Account {
  public:
@@ -158,7 +148,7 @@ class Account {
       if (!is_copy(id) || !in_scope(graph_.original(id))) continue;
       const Node& node = graph_.node(id);
       ++out.nodes;
-      out.flops += flops_of(node);
+      out.flops += static_cast<double>(known_flops(node));
       for (const Output& input : node.inputs)
         if (const Output from = source(input);
             !is_copy(from.node) && !in_scope(from.node) && counts(from))

@@ -1,7 +1,6 @@
 // Implements placement/node_costs.hpp.
 #include "placement/node_costs.hpp"
 
-#include <algorithm>
 #include <string_view>
 
 namespace troupe {
@@ -61,17 +60,6 @@ std::shared_ptr<NodeCosts> NodeCosts::of_process() {
   std::lock_guard lock(mutex);
   if (!now || now->full()) now = std::make_shared<NodeCosts>();
   return now;
-}
-
-int64_t known_flops(const Node& node) {
-  if (!node.op->flops) return 0;
-  std::vector<Shape> inputs, outputs;
-  for (const Output& input : node.inputs) inputs.push_back(input.shape());
-  for (const TensorType& output : node.outputs) outputs.push_back(output.shape);
-  const auto known = [](const Shape& shape) { return shape.is_known(); };
-  const bool all = std::all_of(inputs.begin(), inputs.end(), known) &&
-                   std::all_of(outputs.begin(), outputs.end(), known);
-  return all ? node.op->flops(node, inputs, outputs) : 0;
 }
 
 }  // namespace troupe

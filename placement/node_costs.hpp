@@ -13,6 +13,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "graph/flops.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -41,7 +42,5 @@ class NodeCosts {
 // No core does so many floating-point operations within 20 us: a node that does more is worth a
 // lane of its own before anybody has measured it.
 inline constexpr int64_t kManyFlops = 8'000'000;
-// The flops of a firing whose shapes the graph knows; 0 where it does not, or the op does not say.
-int64_t known_flops(const Node& node);
 
 }  // namespace troupe
