@@ -1,11 +1,10 @@
 // What is found out about a graph before it runs, and what a call's graph is changed to. Each pass
 // is one file, and a pure function: it reads the graph of a call (graph/rewrite.hpp) and says what
 // it wants changed. All leave every bit of what is fetched, and these alone:
-//   - nodes that run anew in every step (Op::stateful): parameters, pushes, random numbers, which
-//     are keyed by the node's name, and the program's placeholders,
+//   - nodes that run anew in every step (Op::stateful): parameters, but for pull_rows, pushes,
+//     random numbers, which are keyed by the node's name, and the program's placeholders,
 //   - what is fed, which has the client's value; the name of what is fetched; the order that
-//   control
-//     edges ask for; the device of each node.
+//     control edges ask for; the device of each node.
 #pragma once
 
 #include <functional>

@@ -1,10 +1,9 @@
 // Fused: what a pass has made of several nodes (graph/fuse.cpp): a program of element-wise ops that
 // passes over memory once, with the bits of its nodes one by one. Nobody else makes such nodes.
 //   program: a graph as text. Its placeholders are the inputs, in their order. All others are
-//   steps,
-//     whose kernels have `elements`, but for one: the first, if its kernel `finishes`: the steps go
-//     on with each part of its output while that is in cache; or the last, if its kernel `takes`:
-//     it gets each part of a step's value when that has been computed.
+//     steps, whose kernels have `elements`, but for one: the first, if its kernel `finishes`: the
+//     steps go on with each part of its output while that is in cache; or the last, if its kernel
+//     `takes`: it gets each part of a step's value when that has been computed.
 //   outputs: the numbers of the nodes whose values are wanted; those of outputs 1, 2 ... of the
 //     first one follow behind the last node's.
 // Nodes of the program have the names and origins of the nodes that they were, and it is they who
