@@ -119,6 +119,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   void begin(const Calls::Standing& call, int64_t id, const std::vector<Tensor>& feeds,
              const RunOptions& options, std::thread::id waiter,
              std::function<void(RunResult)> done);
+  class CountedStep;
   class Firing;  // makes one known to cancel_all() and to the caller's Cancellation
 
   Time now() const { return process_.system().clock().now(); }

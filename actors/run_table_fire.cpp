@@ -136,6 +136,31 @@ class RunTable::Firing {
   std::list<Fired*>::iterator at_;
 };
 
+// The training step of a run, from its number until it is over, however it ends: shards wait for
+// what is under way.
+class RunTable::CountedStep {
+ public:
+  CountedStep(RunTable& runs, const std::vector<int64_t>& slots, int64_t wanted,
+              RunContext& context)
+      : runs_(runs), slots_(slots) {
+    if (slots.empty()) return;
+    std::lock_guard lock(runs.mutex_);
+    runs.steps_.begin(slots, wanted, context);
+    step_ = context.step;
+  }
+  ~CountedStep() {
+    if (slots_.empty()) return;
+    std::lock_guard lock(runs_.mutex_);
+    runs_.steps_.end(slots_, step_);
+  }
+  CountedStep(const CountedStep&) = delete;
+
+ private:
+  RunTable& runs_;
+  const std::vector<int64_t>& slots_;
+  int64_t step_ = -1;
+};
+
 RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>& feeds,
                          const RunOptions& options) {
   Firing firing(*this, call.prepared->id, options);
@@ -144,11 +169,7 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
   RunContext context;
   context.run = firing.run();
   context.step = options.step;
-  const bool counts = !call.prepared->slots.empty();
-  if (counts) {
-    std::lock_guard lock(mutex_);
-    steps_.begin(call.prepared->slots, options.step, context);
-  }
+  const CountedStep counted(*this, call.prepared->slots, options.step, context);
   context.parameters = process_.services().port(session_);
   context.resources = live.local->resources();
   ActivationPtr step = stage.begin(context);
@@ -158,10 +179,6 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
   firing.end();
   RunResult result = result_of(live, *step);
   stage.release(std::move(step));
-  if (counts) {
-    std::lock_guard lock(mutex_);
-    steps_.end(call.prepared->slots, context.step);
-  }
   return result;
 }
 
