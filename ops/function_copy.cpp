@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "ops/function_parts.hpp"
+#include "ops/parameter_write.hpp"
+#include "ops/random.hpp"
 #include "ops/type_list.hpp"
 
 namespace troupe {
@@ -155,6 +157,15 @@ class BodyCopy {
       const auto copied = nodes_.find(id);
       after.push_back(copied == nodes_.end() ? id : copied->second);
     }
+    if (is_write(node)) {  // each copy is a write of its own
+      const auto slot = attrs.find("slot");
+      attrs["number"] =
+          place_write(graph_, node.op->name, node.attr<std::string>("parameter"),
+                      slot == attrs.end() ? graph_.slot() : std::get<int64_t>(slot->second), after,
+                      {node.file.c_str(), node.line});
+    }
+    if (rules_.same_draws && attrs.count("seed") && attrs.count("key"))
+      attrs["key"] = random_key(node);
     const std::string prefix = opener_.name + "/";
     const std::string name =
         node.name.starts_with(prefix) ? node.name.substr(prefix.size()) : last_part(node.name);

@@ -37,6 +37,7 @@ void fill_in(Graph& graph, const Node& function, int32_t back) {
       add_arguments(graph, types_in(graph.node(back), "arguments"));
   CopyRules rules;
   rules.one_device = true;
+  rules.same_draws = true;
   rules.outside = [&](Output value) -> Output {
     throw InternalError("the body of ", function.name, " reads ", value.name(), " around it");
   };

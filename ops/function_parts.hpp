@@ -47,6 +47,7 @@ struct CopyRules {
                                     const Outside& resolve)>
       call = {};
   bool one_device = false;  // the open scope says where all nodes stand
+  bool same_draws = false;  // random numbers are those of the body
 };
 
 // Copies the body to the open frame and scope: what it gives for these arguments.

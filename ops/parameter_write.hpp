@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/parameter_request.hpp"
@@ -23,30 +24,36 @@ inline bool is_write(const Node& node) {
   return node.op->name == "WriteParameter" || node.op->name == "WriteParameterRows";
 }
 
-// Adds a write after what it is to run after: reads of the parameter for its slot, and earlier
-// writes, where it may name them.
-inline Output add_write(const char* op, const Node& parameter, std::vector<Output> inputs, bool add,
-                        std::vector<int32_t> control_inputs, Origin at) {
-  Graph& graph = *inputs.back().graph;
+// Puts a write to be made in the open frame after what it is to run after: reads of the parameter
+// for its slot, and earlier writes, where it may name them. Returns its number.
+inline int64_t place_write(const Graph& graph, std::string_view op, const std::string& parameter,
+                           int64_t slot, std::vector<int32_t>& control_inputs, Origin at) {
   std::set<int32_t> around = {-1};  // the frames that enclose it
   for (int32_t frame = graph.frame(); frame >= 0; frame = graph.node(frame).frame) {
     around.insert(frame);
     if (graph.node(frame).op->control == ControlKind::loop)
       throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line,
-                  ": it is inside a loop, but parameter ", parameter.attr<std::string>("parameter"),
+                  ": it is inside a loop, but parameter ", parameter,
                   " is written once a step; let the loop return the value, and write it then");
   }
-  const auto& name = parameter.attr<std::string>("parameter");
-  const int64_t slot = parameter.attr<int64_t>("slot");
   int64_t number = 0;
   for (const auto& node : graph.nodes()) {
     const bool writes = is_write(*node);
     if (!writes && node->op->name != "Parameter") continue;
-    if (node->attr<std::string>("parameter") != name || node->attr<int64_t>("slot") != slot)
+    if (node->attr<std::string>("parameter") != parameter || node->attr<int64_t>("slot") != slot)
       continue;
     number += writes ? 1 : 0;
     if (around.count(node->frame)) control_inputs.push_back(node->id);
   }
+  return number;
+}
+
+inline Output add_write(const char* op, const Node& parameter, std::vector<Output> inputs, bool add,
+                        std::vector<int32_t> control_inputs, Origin at) {
+  Graph& graph = *inputs.back().graph;
+  const auto& name = parameter.attr<std::string>("parameter");
+  const int64_t slot = parameter.attr<int64_t>("slot");
+  const int64_t number = place_write(graph, op, name, slot, control_inputs, at);
   return graph.add(
       {.op = op,
        .inputs = std::move(inputs),

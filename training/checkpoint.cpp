@@ -349,8 +349,8 @@ CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::s
   for (const auto& [tensor_name, tensor] : tensors) out.bytes += tensor.byte_size();
   disk.make_dirs(dir);
   if (const int64_t free = disk.free_bytes(dir); free < out.bytes + kRoomToSpare)
-    throw Error(Errc::io, "no room for the checkpoint in ", dir, ": it needs ",
-                out.bytes + kRoomToSpare, " bytes, ", free,
+    throw Error(Errc::io, "no room for the checkpoint in ", dir, ": it needs ", out.bytes,
+                " bytes and ", kRoomToSpare, " to spare, ", free,
                 " are free; free some space or choose another directory");
   Sha256 sha;
   AtomicFile file(disk, dir, name);

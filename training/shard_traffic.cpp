@@ -110,9 +110,10 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
                              "no gradient is pushed to"));
   if (!takes(held.slice, p))
     return no(PushRefusal::type, Errc::invalid_argument,
-              detail::concat("the gradient of ", describe(held.slice), " by slot ", p.slot, " is ",
-                             p.gradient.dtype(), " of ", p.gradient.size(), " elements; wants ",
-                             held.slice.dtype, " of ", held.slice.size, ", or rows of it"));
+              detail::concat(p.write == 0 ? "the gradient of " : "what is written to ",
+                             describe(held.slice), " by slot ", p.slot, " is ", p.gradient.dtype(),
+                             " of ", p.gradient.size(), " elements; wants ", held.slice.dtype,
+                             " of ", held.slice.size, ", or rows that it has"));
   if (state != State::serving)
     return no(
         PushRefusal::not_serving, Errc::stale,

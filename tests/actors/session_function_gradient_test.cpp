@@ -276,6 +276,27 @@ TEST_CASE("a body's own backward function goes with each copy of the body") {
   }
 }
 
+TEST_CASE("the gradient of a function that calls itself draws the numbers that the function drew") {
+  Graph graph;
+  const TensorType row{DType::f64, Shape{8}};
+  const Output x = placeholder(graph, row.dtype, row.shape, "x");
+  Function f = declare_function(graph, "f", {row, kCount}, {row});
+  f.define([&](const Values& v) {  // twice, of what is linear in x
+    return Values{cond(
+        less_equal(v[1], whole(graph, 0)), [&] { return v[0]; },
+        [&] {
+          const Output drawn = random_uniform(graph, {8}, 0, 1, 0, DType::f64);
+          return f({dropout(v[0], 0.5, 3) * drawn, v[1] - 1})[0];
+        })};
+  });
+  const Output y = f({x, whole(graph, 2)})[0];
+  const Tensor ones = Tensor::of<double>({1, 1, 1, 1, 1, 1, 1, 1}, Shape{8});
+  Session session = Session::local(graph, {.threads = 1});
+  const auto got = session.run({y, gradients({y}, {x})[0]}, {{x, ones}});
+  for (size_t i = 0; i < 8; ++i)
+    CHECK(got[1].values<double>()[i] == doctest::Approx(got[0].values<double>()[i]));
+}
+
 TEST_CASE("a gradient inside a body through that function's own call is refused") {
   Graph graph;
   Function f = declare_function(graph, "f", {kNumber}, {kNumber});

@@ -9,6 +9,7 @@
 #include "tests/support/fit.hpp"
 #include "tests/support/local_cluster.hpp"
 #include "troupe/ops/control_flow.hpp"
+#include "troupe/ops/functions.hpp"
 #include "troupe/ops/parameters.hpp"
 
 namespace troupe {
@@ -57,6 +58,24 @@ TEST_CASE("writes of one step happen in the order in which they were added") {
     CHECK(same_bits(value_of(session, "table"),
                     Tensor::of<double>({2, 2, 10, 14, 2, 2, 18, 20}, {4, 2})));
   }
+}
+
+TEST_CASE("each call of a function that writes is a write of its own, and none is in a loop") {
+  Graph graph;
+  const Output sum = parameter("sum", constant(graph, number(0)));
+  const Function count =
+      define_function(graph, "count", {{DType::f64, Shape{}}},
+                      [&](const auto& v) { return std::vector<Output>{assign_add(sum, v[0])}; });
+  const Output one = constant(graph, number(1));
+  const Output a = count({one})[0], b = count({constant(graph, number(2))})[0];
+  Session session = Session::local(graph, {.threads = 1});
+  session.run({a, b});
+  CHECK(value_of(session, "sum").item<double>() == 3);
+  const auto loop = [&] {
+    while_loop([](const auto& v) { return v[0]; }, [&](const auto&) { return count({one}); },
+               {constant(graph, Tensor::scalar(true))});
+  };
+  CHECK_THROWS_WITH_AS(loop(), doctest::Contains("it is inside a loop"), Error);
 }
 
 TEST_CASE("a step that is done again writes once") {
