@@ -113,7 +113,7 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
               detail::concat(p.write == 0 ? "the gradient of " : "what is written to ",
                              describe(held.slice), " by slot ", p.slot, " is ", p.gradient.dtype(),
                              " of ", p.gradient.size(), " elements; wants ", held.slice.dtype,
-                             " of ", held.slice.size, ", or rows that it has"));
+                             " of ", held.slice.size, ", or rows of it"));
   if (state != State::serving)
     return no(
         PushRefusal::not_serving, Errc::stale,
