@@ -392,7 +392,7 @@ TEST_CASE("a full disk is an error that leaves the checkpoint before as it was")
   }
   SimDisk full;
   full.says_full = true;
-  CHECK_THROWS_WITH_AS(save(full, 1, 1), doctest::Contains("bytes, 0 are free; free some space"),
+  CHECK_THROWS_WITH_AS(save(full, 1, 1), doctest::Contains("to spare, 0 are free; free some space"),
                        Error);
 }
 
