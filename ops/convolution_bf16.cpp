@@ -4,8 +4,8 @@
 #include "ops/convolution_bf16.hpp"
 
 #include "ops/convolutions.hpp"
-#include "ops/elementwise.hpp"
 #include "ops/narrow.hpp"
+#include "ops/sum_parts.hpp"
 
 namespace troupe {
 namespace {
@@ -149,18 +149,6 @@ void run_with_filter(KernelContext& ctx, const Plan& plan) {
         return std::array<const void*, 3>{from + first * image_in, filter, to + first * image_out};
       },
       [&](int64_t first, int64_t n) { ctx.finish(first * image_out, n * image_out); });
-}
-
-// parts[0] += all others, as a tree: element for element, so any range of them is a job.
-void sum_parts(const KernelContext& ctx, float* parts, int64_t count, int64_t size) {
-  in_parts(ctx, size, [=](int64_t at, int64_t length) {
-    for (int64_t step = 1; step < count; step *= 2)
-      for (int64_t i = 0; i + step < count; i += 2 * step) {
-        float* const sum = parts + i * size + at;
-        zip_elements<Add, 1, 1>(static_cast<const float*>(sum),
-                                static_cast<const float*>(sum + step * size), sum, length);
-      }
-  });
 }
 
 // From images dy, input 0, and x, input 1, to the filter's gradient.

@@ -2,7 +2,7 @@
 //   dy: [batch, ..., out]   x: [batch, ..., in]   filter_like, dfilter: [..., in / groups, out]
 // Only the shape of filter_like is read.
 #include "ops/convolutions.hpp"
-#include "ops/elementwise.hpp"
+#include "ops/sum_parts.hpp"
 
 namespace troupe {
 namespace {
@@ -34,19 +34,6 @@ CompiledConvolution compile(const ConvolutionTypes& types) {
                                                      {DNNL_ARG_DIFF_DST, types.y},
                                                      {DNNL_ARG_DIFF_WEIGHTS, dfilter}}),
           dfilter};
-}
-
-// parts[0] += all others, as a tree: element for element, so any range of them is a job.
-template <class T>
-void sum_parts(const KernelContext& ctx, T* parts, int64_t count, int64_t size) {
-  in_parts(ctx, size, [=](int64_t at, int64_t length) {
-    for (int64_t step = 1; step < count; step *= 2)
-      for (int64_t i = 0; i + step < count; i += 2 * step) {
-        T* const sum = parts + i * size + at;
-        zip_elements<Add, 1, 1>(static_cast<const T*>(sum),
-                                static_cast<const T*>(sum + step * size), sum, length);
-      }
-  });
 }
 
 void run_pass(KernelContext& ctx, const ConvolutionPass& pass) {

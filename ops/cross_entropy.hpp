@@ -2,6 +2,7 @@
 //   logits: [batch, classes], f32 or f64   labels: [batch], i32 or i64, each in [0, classes)
 #pragma once
 
+#include "devices/isa.hpp"
 #include "ops/indices.hpp"
 
 namespace troupe {
@@ -43,6 +44,15 @@ void check_labels(const KernelContext& ctx, const L* labels, int64_t rows, int64
     if (labels[row] < 0 || labels[row] >= classes)
       throw ctx.error("row ", row, " has the label ", labels[row], ", but there are ", classes,
                       " classes, counted from 0");
+}
+
+// One row of dL/d(logits): of y, e^(x - max) of each class, whose sum is `sum`, makes
+// dloss * (softmax(x) - one_hot(label)).
+template <class T>
+void to_loss_slopes(T* y, T sum, T dloss, int64_t label, int64_t classes) {
+  TROUPE_INDEPENDENT
+  for (int64_t j = 0; j < classes; ++j) y[j] = dloss * (y[j] / sum);
+  y[label] -= dloss;
 }
 
 }  // namespace troupe

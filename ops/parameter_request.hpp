@@ -100,4 +100,20 @@ inline Output add_push(const char* op, const Node& parameter, std::vector<Output
                   at);
 }
 
+inline std::vector<DType> no_dtypes(const InferContext&) { return {}; }
+
+// An op that tells the shards something, and has run when they have acknowledged it.
+inline Op request_op(std::string name, std::vector<std::string> inputs, std::vector<AttrSpec> attrs,
+                     std::vector<Shape> (*infer_shapes)(const InferContext&),
+                     void (*start)(std::shared_ptr<AsyncContext>)) {
+  return {.name = std::move(name),
+          .inputs = std::move(inputs),
+          .attrs = std::move(attrs),
+          .infer_dtypes = no_dtypes,
+          .infer_shapes = infer_shapes,
+          .no_gradient = "it has no outputs",
+          .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
+          .stateful = true};
+}
+
 }  // namespace troupe

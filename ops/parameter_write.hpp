@@ -18,8 +18,6 @@ inline std::vector<AttrSpec> write_attrs() {
           {"number", AttrKind::integer}};     // among the writes of its parameter and slot
 }
 
-inline std::vector<DType> no_dtypes(const InferContext&) { return {}; }
-
 inline bool is_write(const Node& node) {
   return node.op->name == "WriteParameter" || node.op->name == "WriteParameterRows";
 }

@@ -9,8 +9,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext&) { return {}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (!is_wide_float(ctx.dtype(0)) || ctx.dtype(1) != DType::boolean || ctx.input(1).ndim() != 0)
     throw ctx.error("wants a gradient of f32 or f64 and a bool scalar, got ",
@@ -33,14 +31,8 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 }  // namespace
 
 Op push_finite_gradient_op() {
-  return {.name = "PushFiniteGradient",
-          .inputs = {"gradient", "finite"},
-          .attrs = push_attrs(),
-          .infer_dtypes = infer_dtypes,
-          .infer_shapes = infer_shapes,
-          .no_gradient = "it has no outputs",
-          .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
-          .stateful = true};
+  return request_op("PushFiniteGradient", {"gradient", "finite"}, push_attrs(), infer_shapes,
+                    start);
 }
 
 Output push_finite_gradient(Output parameter, Output gradient, Output finite,

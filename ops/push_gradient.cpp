@@ -24,13 +24,7 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 }  // namespace
 
 Op push_gradient_op() {
-  return {.name = "PushGradient",
-          .inputs = {"gradient"},
-          .attrs = push_attrs(),
-          .infer_shapes = infer_shapes,
-          .no_gradient = "it has no outputs",
-          .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
-          .stateful = true};
+  return request_op("PushGradient", {"gradient"}, push_attrs(), infer_shapes, start);
 }
 
 Output push_gradient(Output parameter, Output gradient, const Optimizer& optimizer,

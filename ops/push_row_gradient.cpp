@@ -9,8 +9,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext&) { return {}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (ctx.dtype(0) != DType::i64 || !is_wide_float(ctx.dtype(1)))
     throw ctx.error("wants indices of i64 and values of f32 or f64, got ", ctx.dtype(0), " and ",
@@ -41,14 +39,7 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 }  // namespace
 
 Op push_row_gradient_op() {
-  return {.name = "PushRowGradient",
-          .inputs = {"indices", "values"},
-          .attrs = push_attrs(),
-          .infer_dtypes = infer_dtypes,
-          .infer_shapes = infer_shapes,
-          .no_gradient = "it has no outputs",
-          .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
-          .stateful = true};
+  return request_op("PushRowGradient", {"indices", "values"}, push_attrs(), infer_shapes, start);
 }
 
 Output push_row_gradient(Output parameter, RowSparse gradient, const Optimizer& optimizer,

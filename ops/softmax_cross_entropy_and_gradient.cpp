@@ -31,9 +31,7 @@ struct LossAndGradientLoop {
       const T chosen = x[labels[row]], max = row_max(x, classes);  // y may be x
       const T sum = row_exp(x, y, classes, max);
       loss[row] = std::log(sum) + (max - chosen);
-      TROUPE_INDEPENDENT
-      for (int64_t j = 0; j < classes; ++j) y[j] = dloss[row] * (y[j] / sum);
-      y[labels[row]] -= dloss[row];
+      to_loss_slopes(y, sum, dloss[row], labels[row], classes);
     }
   }
 };

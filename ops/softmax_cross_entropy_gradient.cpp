@@ -43,9 +43,7 @@ struct LossGradientLoop {
                   int64_t classes) {
     for (int64_t row = 0; row < rows; ++row, x += classes, y += classes) {
       const T sum = row_exp(x, y, classes, row_max(x, classes));
-      TROUPE_INDEPENDENT
-      for (int64_t j = 0; j < classes; ++j) y[j] = dloss[row] * (y[j] / sum);
-      y[labels[row]] -= dloss[row];
+      to_loss_slopes(y, sum, dloss[row], labels[row], classes);
     }
   }
 };

@@ -40,14 +40,7 @@ Output write(const char* called, Output parameter, Output value, bool add,
 }  // namespace
 
 Op write_parameter_op() {
-  return {.name = "WriteParameter",
-          .inputs = {"value"},
-          .attrs = write_attrs(),
-          .infer_dtypes = no_dtypes,
-          .infer_shapes = infer_shapes,
-          .no_gradient = "it has no outputs",
-          .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
-          .stateful = true};
+  return request_op("WriteParameter", {"value"}, write_attrs(), infer_shapes, start);
 }
 
 Output assign(Output parameter, Output value, const std::vector<int32_t>& control_inputs,

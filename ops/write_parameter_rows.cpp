@@ -61,14 +61,8 @@ Output write(const char* called, Output parameter, Output indices, Output values
 }  // namespace
 
 Op write_parameter_rows_op() {
-  return {.name = "WriteParameterRows",
-          .inputs = {"indices", "values"},
-          .attrs = write_attrs(),
-          .infer_dtypes = no_dtypes,
-          .infer_shapes = infer_shapes,
-          .no_gradient = "it has no outputs",
-          .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
-          .stateful = true};
+  return request_op("WriteParameterRows", {"indices", "values"}, write_attrs(), infer_shapes,
+                    start);
 }
 
 Output scatter_update(Output parameter, Output indices, Output values,

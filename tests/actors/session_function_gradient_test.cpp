@@ -4,7 +4,9 @@
 
 #include <cmath>
 
+#include "tests/support/central_differences.hpp"
 #include "tests/support/local_cluster.hpp"
+#include "tests/support/recursion.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -13,16 +15,6 @@
 
 namespace troupe {
 namespace {
-
-using Values = std::vector<Output>;
-const TensorType kCount{DType::i64, Shape{}};
-const TensorType kNumber{DType::f64, Shape{}};
-
-Tensor count(int64_t n) { return Tensor::scalar(n); }
-Tensor number(double x) { return Tensor::scalar(x); }
-Output whole(Graph& graph, int64_t n) {
-  return fill(graph, {}, static_cast<double>(n), DType::i64);
-}
 
 // power(x, n) = n <= 0 ? 1 : x * power(x, n - 1)
 Function make_power(Graph& graph) {
@@ -143,20 +135,11 @@ TEST_CASE("the gradients of a recursive network agree with central differences")
   Tree tree(-1);
   Session session = Session::local(tree.graph, {.threads = 1});
   const std::vector<Tensor> at = point();
-  const std::vector<Tensor> got = tree.run(session, 5, at);
-  constexpr double kStep = 1e-6;
-  for (size_t x = 0; x < 3; ++x)
-    for (int64_t k = 0; k < at[x].size(); ++k) {
-      double loss[2];
-      for (int side : {0, 1}) {
-        std::vector<Tensor> moved = at;
-        moved[x] = Tensor::of<double>(at[x].values<double>(), at[x].shape());
-        moved[x].mutable_data<double>()[k] += side ? kStep : -kStep;
-        loss[side] = tree.run(session, 5, moved)[0].item<double>();
-      }
-      CHECK(got[1 + x].data<double>()[k] ==
-            doctest::Approx((loss[1] - loss[0]) / (2 * kStep)).epsilon(1e-6));
-    }
+  std::vector<Tensor> got = tree.run(session, 5, at);
+  got.erase(got.begin());  // the loss
+  check_slopes(
+      [&](const std::vector<Tensor>& x) { return tree.run(session, 5, x)[0].item<double>(); }, at,
+      got);
 }
 
 TEST_CASE("gradients go back through functions that call each other") {

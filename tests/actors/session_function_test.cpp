@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/support/local_cluster.hpp"
+#include "tests/support/recursion.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -17,16 +18,6 @@
 
 namespace troupe {
 namespace {
-
-using Values = std::vector<Output>;
-const TensorType kCount{DType::i64, Shape{}};
-const TensorType kNumber{DType::f64, Shape{}};
-
-Tensor count(int64_t n) { return Tensor::scalar(n); }
-Tensor number(double x) { return Tensor::scalar(x); }
-Output whole(Graph& graph, int64_t n) {
-  return fill(graph, {}, static_cast<double>(n), DType::i64);
-}
 
 // fib(n) = n < 2 ? n : fib(n - 1) + fib(n - 2)
 Function make_fib(Graph& graph, const FunctionOptions& options = {}) {

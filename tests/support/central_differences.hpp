@@ -1,0 +1,31 @@
+// Gradients against central differences of a loss that a session computes.
+#pragma once
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "troupe/tensor.hpp"
+
+namespace troupe {
+
+// `loss(values)` is f64; `got` are its derivatives at `at`, which are f64 as well. Each element is
+// an assertion.
+template <class F>
+void check_slopes(const F& loss, const std::vector<Tensor>& at, const std::vector<Tensor>& got) {
+  constexpr double kStep = 1e-6;
+  for (size_t x = 0; x < at.size(); ++x)
+    for (int64_t k = 0; k < at[x].size(); ++k) {
+      double sides[2];
+      for (int side : {0, 1}) {
+        std::vector<Tensor> moved = at;
+        moved[x] = Tensor::of<double>(at[x].values<double>(), at[x].shape());
+        moved[x].mutable_data<double>()[k] += side ? kStep : -kStep;
+        sides[side] = loss(moved);
+      }
+      CHECK(got[x].data<double>()[k] ==
+            doctest::Approx((sides[1] - sides[0]) / (2 * kStep)).epsilon(1e-6));
+    }
+}
+
+}  // namespace troupe
