@@ -3,6 +3,7 @@
 #include "troupe/own_op.hpp"
 
 #include <dlfcn.h>
+#include <elf.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -59,6 +60,30 @@ void check(const PluginDescription& found, const std::string& path) {
                 "program; build both with the same ones");
 }
 
+// The loader maps what the program headers name without a look at the file's length, and dies of
+// SIGBUS where the file ends before; it refuses all else of an ELF file that is wrong by itself.
+// Throws: Error(bad_data).
+void check_whole(const std::string& text, const std::string& path) {
+  const auto refuse = [&](uint64_t needed) {
+    throw Error(Errc::bad_data, "plugin ", path, " is cut short: it has ", text.size(),
+                " bytes, and says of itself that it has ", needed, "; build or copy it again");
+  };
+  Elf64_Ehdr file;
+  if (text.size() < sizeof file || text.compare(0, SELFMAG, ELFMAG) != 0) return;
+  std::memcpy(&file, text.data(), sizeof file);
+  if (file.e_ident[EI_CLASS] != ELFCLASS64 || file.e_phentsize != sizeof(Elf64_Phdr)) return;
+  const auto within = [&](uint64_t at, uint64_t bytes) {
+    if (at > text.size() || bytes > text.size() - at)
+      refuse(at > UINT64_MAX - bytes ? UINT64_MAX : at + bytes);
+  };
+  within(file.e_phoff, uint64_t{file.e_phnum} * sizeof(Elf64_Phdr));
+  for (size_t p = 0; p < file.e_phnum; ++p) {
+    Elf64_Phdr part;
+    std::memcpy(&part, text.data() + file.e_phoff + p * sizeof part, sizeof part);
+    if (part.p_type == PT_LOAD) within(part.p_offset, part.p_filesz);
+  }
+}
+
 // Closed when it dies, unless it is kept.
 class Library {
  public:
@@ -99,7 +124,9 @@ std::string refusal_of(const PluginDescription& plugin, Registry& ops) {
 Plugin load_plugin(Registry& registry, const std::string& path) {
   Plugin out;
   out.path = std::filesystem::absolute(path).lexically_normal().string();
-  check(description_in(text_of(out.path), out.path), out.path);
+  const std::string text = text_of(out.path);
+  check(description_in(text, out.path), out.path);
+  check_whole(text, out.path);
   Library library(out.path);
   const auto* plugin = static_cast<const PluginDescription*>(library.find(kSymbol));
   if (!plugin || plugin->mark != detail::plugin_mark() || !plugin->add_ops)

@@ -75,15 +75,25 @@ TEST_CASE("a plugin that is refused says why, and adds nothing") {
   CHECK(run_op("Cube").size() == 2);
 }
 
-TEST_CASE("a plugin that was cut off is refused") {
+TEST_CASE("a plugin that was cut off is refused, wherever it was cut") {
   std::ifstream in(plugin("cube"), std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(in), {});
-  const TempFile whole_head("cut.so", bytes.substr(0, bytes.size() / 2));
   const TempFile empty("empty.so", "");
   const TempFile text("text.so", "not a library");
   Registry registry;
-  const Errc cut = code_of([&] { load_plugin(registry, whole_head.path()); });
-  CHECK((cut == Errc::bad_data || cut == Errc::bad_configuration));
+  int mapped = 0;  // cuts behind the description, so that the file is looked at as a library
+  for (size_t eighth = 1; eighth < 8; ++eighth) {
+    CAPTURE(eighth);
+    const TempFile cut("cut.so", bytes.substr(0, bytes.size() / 8 * eighth));
+    try {
+      load_plugin(registry, cut.path());  // the last part of it may be for debuggers alone
+    } catch (const Error& e) {
+      CHECK((e.code() == Errc::bad_data || e.code() == Errc::bad_configuration));
+      mapped += std::string(e.what()).find("is cut short") != std::string::npos;
+    }
+    registry = {};
+  }
+  CHECK(mapped > 0);
   CHECK(code_of([&] { load_plugin(registry, empty.path()); }) == Errc::io);
   CHECK(code_of([&] { load_plugin(registry, text.path()); }) == Errc::bad_data);
   CHECK(code_of([&] { load_plugin(registry, TROUPE_BINARY_DIR); }) == Errc::io);
