@@ -56,7 +56,7 @@ int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& 
           std::lock_guard lock(open->mutex);
           open->stages += m.stages;
           if (code != Errc::ok && code != Errc::peer_lost && open->code == Errc::ok)
-            open->code = code, open->text = task + ": " + text;
+            open->code = code, open->text = detail::concat(task, ": ", text);
           --open->waiting;
           open->changed.notify_all();
         });

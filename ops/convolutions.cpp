@@ -38,7 +38,7 @@ WindowSpec window_spec(const ConvolutionOptions& options) {
 ConvolutionOptions checked_convolution(const InferContext& ctx, const Shape& x,
                                        const Shape& filter) {
   padding_of(ctx);
-  const ConvolutionOptions options = convolution_options(ctx.node());
+  ConvolutionOptions options = convolution_options(ctx.node());
   const int dims = x.ndim() - 2;
   if (dims < 1 || dims > kSpatialMax)
     throw ctx.error("wants images [batch, width, channels], with height and depth before width if ",
@@ -103,7 +103,8 @@ ConvolutionSizes::ConvolutionSizes(const Shape& x, const Shape& filter,
       groups(options.groups) {
   const WindowSpec spec = window_spec(options);
   for (int d = 0; d < dims; ++d)
-    at[static_cast<size_t>(kSpatialMax - dims + d)] = slide(x[d + 1], filter[d], spec, d);
+    at[static_cast<size_t>(kSpatialMax) - static_cast<size_t>(dims - d)] =
+        slide(x[d + 1], filter[d], spec, d);
 }
 
 bool ConvolutionSizes::is_empty() const {

@@ -34,8 +34,9 @@ struct Program {
   const Node& node(int32_t id) const { return graph->node(id); }
   bool is_of_producer(int32_t value) const { return value >= count(); }
   TensorType type(int32_t value) const {
-    return is_of_producer(value) ? producer->outputs[static_cast<size_t>(value - count() + 1)]
-                                 : node(value).outputs[0];
+    return is_of_producer(value)
+               ? producer->outputs[static_cast<size_t>(value) - static_cast<size_t>(count() - 1)]
+               : node(value).outputs[0];
   }
   int32_t taken() const { return taker ? taker->inputs[0].node : -1; }
 };
@@ -325,7 +326,8 @@ struct Firing {
     for (size_t i = 0; i < state.text.outputs.size(); ++i)
       if (const int32_t value = state.text.outputs[i]; state.text.is_of_producer(value))
         ctx.set_output(static_cast<int>(i),
-                       std::move(produced[static_cast<size_t>(value - state.text.count() + 1)]));
+                       std::move(produced[static_cast<size_t>(value) -
+                                          static_cast<size_t>(state.text.count() - 1)]));
     return std::move(produced[0]);
   }
 

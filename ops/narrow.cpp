@@ -11,7 +11,8 @@ struct ConvertLoop {
   template <class From, class To>
   static void run(const From* from, To* to, int64_t n) {
     TROUPE_INDEPENDENT
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = static_cast<To>(from[i]);  // NOLINT(bugprone-signed-char-misuse): i8 has a sign
   }
 };
 

@@ -104,7 +104,7 @@ PoolSizes::PoolSizes(const Shape& x, const PoolWindow& window)
   const WindowSpec spec = window_spec(window);
   const int dims = x.ndim() - 2;
   for (int d = 0; d < dims; ++d)
-    at[static_cast<size_t>(kSpatialMax - dims + d)] =
+    at[static_cast<size_t>(kSpatialMax) - static_cast<size_t>(dims - d)] =
         slide(x[d + 1], window_size(window, d), spec, d);
 }
 

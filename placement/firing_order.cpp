@@ -48,7 +48,7 @@ class Ordering {
       : partition_(partition), levels_(partition.loops.size() + 1) {
     local_.resize(partition.nodes.size());
     for (size_t i = 0; i < partition.nodes.size(); ++i) {
-      std::vector<size_t>& level = levels_[static_cast<size_t>(partition.nodes[i].loop + 1)];
+      std::vector<size_t>& level = levels_[level_of(partition.nodes[i].loop)];
       local_[i] = static_cast<int32_t>(level.size());
       level.push_back(i);
     }
@@ -83,10 +83,13 @@ class Ordering {
   }
 
  private:
+  // The place in levels_ of a loop's number; -1 says outside of loops.
+  static size_t level_of(int32_t loop) { return loop < 0 ? 0 : static_cast<size_t>(loop) + 1; }
+
   // The nodes of loop `number` (-1: of none) take the next places. What they read is of the same
   // loop.
   void place(int32_t number) {
-    const std::vector<size_t>& level = levels_[static_cast<size_t>(number + 1)];
+    const std::vector<size_t>& level = levels_[level_of(number)];
     std::vector<PartNode> nodes;
     for (size_t i : level) {
       nodes.push_back(partition_.nodes[i]);

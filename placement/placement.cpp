@@ -41,7 +41,7 @@ class Placer {
         placement.devices.emplace_hint(placement.devices.end(), id, device);
         placement.reasons.emplace_hint(
             placement.reasons.end(), id,
-            partner.empty() ? reason : "with " + partner + ", " + reason);
+            partner.empty() ? reason : detail::concat("with ", partner, ", ", reason));
       }
     }
     return placement;

@@ -55,7 +55,7 @@ std::string table(const std::string& title, const Rows& rows, size_t left) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string space(widths[i] - row[i].size(), ' ');
-      line += (i == 0 ? "  " : "  ") + (i < left ? row[i] + space : space + row[i]);
+      line += "  " + (i < left ? row[i] + space : space + row[i]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";

@@ -93,7 +93,7 @@ inline std::string text_from_program(const std::vector<std::string>& command, co
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     throw Error(Errc::invalid_argument, "cannot run ", command[0],
                 ": it is not there, or is no program");
-  const std::string text = read_file(file.path(), "program");
+  std::string text = read_file(file.path(), "program");
   if (!text.empty()) return text;
   throw Error(Errc::invalid_argument, command[0],
               WIFSIGNALED(status) ? " was ended by a signal" : " has ended",
