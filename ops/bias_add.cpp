@@ -52,7 +52,8 @@ Op bias_add_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {kernel<float>(), kernel<double>(), kernel<int32_t>(), kernel<int64_t>()},
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::low};
 }
 
 Output bias_add(Output x, Output bias, Origin at) {

@@ -31,7 +31,8 @@ Op divide_op() {
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
           .kernels = binary_kernels<Divide, float, double, int32_t, int64_t, uint8_t>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output divide(Output a, Output b, Origin at) {

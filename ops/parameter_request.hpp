@@ -113,7 +113,8 @@ inline Op request_op(std::string name, std::vector<std::string> inputs, std::vec
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
-          .stateful = true};
+          .stateful = true,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

@@ -21,15 +21,16 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op reduce_sum_op() {
-  return {.name = "ReduceSum",
-          .inputs = {"x"},
-          .outputs = {"y"},
-          .attrs = reduce_attrs(),
-          .infer_shapes = infer_reduced,
-          .gradient = gradient,
-          .kernels = {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>),
-                      reduce_kernel(DType::i32, cpu<int32_t>),
-                      reduce_kernel(DType::i64, cpu<int64_t>)}};
+  return {
+      .name = "ReduceSum",
+      .inputs = {"x"},
+      .outputs = {"y"},
+      .attrs = reduce_attrs(),
+      .infer_shapes = infer_reduced,
+      .gradient = gradient,
+      .kernels = {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>),
+                  reduce_kernel(DType::i32, cpu<int32_t>), reduce_kernel(DType::i64, cpu<int64_t>)},
+      .precision = Precision::wide};
 }
 
 Output reduce_sum(Output x, ReduceOptions options, Origin at) {

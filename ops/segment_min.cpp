@@ -23,7 +23,8 @@ struct Least {
 }  // namespace
 
 Op segment_min_op() {
-  return segment_op<Least, float, double, int32_t, int64_t>("SegmentMin", share_gradient);
+  return segment_op<Least, float, double, int32_t, int64_t>("SegmentMin", share_gradient,
+                                                            Precision::same);
 }
 
 Output segment_min(Output x, Output ids, int64_t segments, Origin at) {

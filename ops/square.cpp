@@ -26,7 +26,8 @@ Op square_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Square, float, double, int32_t, int64_t, uint8_t>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output square(Output x, Origin at) { return add_node({.op = "Square", .inputs = {x}}, at); }

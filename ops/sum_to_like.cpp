@@ -50,7 +50,8 @@ Op sum_to_like_op() {
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
                       {DeviceKind::cpu, DType::f64, cpu<double>},
                       {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}}};
+                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
+          .precision = Precision::wide};
 }
 
 Output sum_to_like(Output x, Output like, Origin at) {
