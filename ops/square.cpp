@@ -1,5 +1,6 @@
 // Square: y = x * x, element-wise. Integers wrap around.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -25,7 +26,7 @@ Op square_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = unary_kernels<Square, float, double, int32_t, int64_t, uint8_t>(),
+          .kernels = with_i8(unary_kernels<Square, float, double, int32_t, int64_t, uint8_t>()),
           .in_place = true,
           .precision = Precision::wide};
 }
