@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/parameter_request.hpp"
+#include "troupe/ops/parameter_nodes.hpp"
 
 namespace troupe {
 
@@ -16,10 +17,6 @@ inline std::vector<AttrSpec> write_attrs() {
           {"slot", AttrKind::integer, int64_t{0}},
           {"add", AttrKind::boolean, false},  // to what is there, instead of in its place
           {"number", AttrKind::integer}};     // among the writes of its parameter and slot
-}
-
-inline bool is_write(const Node& node) {
-  return node.op->name == "WriteParameter" || node.op->name == "WriteParameterRows";
 }
 
 // Puts a write to be made in the open frame after what it is to run after: reads of the parameter
@@ -36,7 +33,7 @@ inline int64_t place_write(const Graph& graph, std::string_view op, const std::s
   }
   int64_t number = 0;
   for (const auto& node : graph.nodes()) {
-    const bool writes = is_write(*node);
+    const bool writes = writes_values(*node);
     if (!writes && node->op->name != "Parameter") continue;
     if (node->attr<std::string>("parameter") != parameter || node->attr<int64_t>("slot") != slot)
       continue;
