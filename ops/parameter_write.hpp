@@ -27,9 +27,8 @@ inline int64_t place_write(const Graph& graph, std::string_view op, const std::s
   for (int32_t frame = graph.frame(); frame >= 0; frame = graph.node(frame).frame) {
     around.insert(frame);
     if (graph.node(frame).op->control == ControlKind::loop)
-      throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line,
-                  ": it is inside a loop, but parameter ", parameter,
-                  " is written once a step; let the loop return the value, and write it then");
+      throw refused(op, at, "it is inside a loop, but parameter ", parameter,
+                    " is written once a step; let the loop return the value, and write it then");
   }
   int64_t number = 0;
   for (const auto& node : graph.nodes()) {
