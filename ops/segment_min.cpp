@@ -8,11 +8,7 @@
 namespace troupe {
 namespace {
 
-struct Least {
-  template <class T>
-  static T apply(T a, T b) {
-    return ((a < b) | (a != a)) ? a : b;
-  }
+struct Least : Minimum {
   template <class T>
   static T nothing() {
     using Limits = std::numeric_limits<T>;
