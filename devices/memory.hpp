@@ -37,8 +37,9 @@ class Memory : public BufferOwner {
   // so that it costs nothing beside filling them. The default forgets it.
   static constexpr int64_t kMarkedAbove = 64 << 10;
   virtual void mark(Buffer* /*buffer*/, const HeldBuffer& /*use*/) noexcept {}
-  // Of the buffers above kMarkedAbove that somebody holds the `most` largest ones, largest first,
-  // and how many there are. Any thread, while others allocate; takes as long as there are blocks.
+  // What somebody holds, of buffers above kMarkedAbove: the largest ones, at most `most` of them,
+  // largest first, and how many there are in all, with their bytes. Any thread, while others
+  // allocate; takes as long as there are blocks.
   struct Held {
     std::vector<HeldBuffer> largest;
     int64_t count = 0, bytes = 0;  // of all of them

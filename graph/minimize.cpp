@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/passes.hpp"
+#include "graph/refuse.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/row_sparse.hpp"
@@ -21,17 +22,11 @@ Reader reader(const Node& node) {
   return {node.attr<std::string>("parameter"), node.attr<int64_t>("slot")};
 }
 
-template <class... Parts>
-Error refuse(Origin at, const Parts&... parts) {
-  return Error(Errc::invalid_argument, "minimize at ", at.file, ":", at.line, ": ",
-               detail::concat(parts...));
-}
-
 void require_loss(Output loss, Origin at) {
   if (!loss.defined())
-    throw refuse(at, "the loss is an undefined Output; pass the result of an op");
+    throw refuse("minimize", at, "the loss is an undefined Output; pass the result of an op");
   if (loss.shape().ndim() != 0 || !is_wide_float(loss.dtype()))
-    throw refuse(at, "wants a scalar loss of f32 or f64, got ",
+    throw refuse("minimize", at, "wants a scalar loss of f32 or f64, got ",
                  TensorType{loss.dtype(), loss.shape()}, " from the ",
                  describe(loss.graph->node(loss.node)), "; reduce_mean() makes one number of many");
 }
@@ -58,10 +53,11 @@ std::vector<Output> reached_parameters(Output loss) {
 void require_parameters(const std::vector<Output>& parameters, Output loss, Origin at) {
   for (const Output& parameter : parameters) {
     if (!parameter.defined() || parameter.graph != loss.graph)
-      throw refuse(at, "a parameter is undefined or comes from another graph than the loss");
+      throw refuse("minimize", at,
+                   "a parameter is undefined or comes from another graph than the loss");
     const Node& node = loss.graph->node(parameter.node);
     if (!is_parameter(node))
-      throw refuse(at, "the ", describe(node),
+      throw refuse("minimize", at, "the ", describe(node),
                    " is not a parameter; pass what parameter() returned");
   }
 }
@@ -98,12 +94,12 @@ std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Outp
   std::vector<ParameterGradient> found = sum_by_reader(parameters, slopes, at);
   for (const ParameterGradient& one : found)
     if (!all && !one.gradient.defined())
-      throw refuse(at, "the loss has no gradient with respect to the ",
+      throw refuse("minimize", at, "the loss has no gradient with respect to the ",
                    describe(graph.node(one.parameter.node)), "; does it depend on it?");
   // What the loss depends on, but not smoothly: argmax, stop_gradient.
   std::erase_if(found, [](const ParameterGradient& one) { return !one.gradient.defined(); });
   if (found.empty())
-    throw refuse(at, "the loss, the ", describe(graph.node(loss.node)),
+    throw refuse("minimize", at, "the loss, the ", describe(graph.node(loss.node)),
                  ", has no gradient with respect to any parameter; make weights with parameter()");
   return found;
 }
@@ -111,8 +107,8 @@ std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Outp
 Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Optimizer& optimizer,
                        Origin at) {
   if (gradients.empty() || !gradients[0].gradient.defined())
-    throw Error(Errc::invalid_argument, "apply_gradients at ", at.file, ":", at.line,
-                ": got no gradients; pass what parameter_gradients() returned");
+    throw refuse("apply_gradients", at,
+                 "got no gradients; pass what parameter_gradients() returned");
   Graph& graph = *gradients[0].gradient.graph;
   const auto scope = graph.scope({.name = "minimize"});
   std::vector<Output> pushes;

@@ -1,6 +1,10 @@
 // What a scope of mixed precision does to a node: casts before its inputs, as its op's Precision
 // says (troupe/op.hpp). They are ordinary nodes, so a graph shows them, a gradient comes back
-// through them as f32, and those that are made twice of one value become one (merge_common).
+// through them as f32, and those that are made twice of one value become one (merge_common). Which
+// op has which Precision follows Micikevicius et al., "Mixed Precision Training" (2018), and
+// PyTorch's autocast: products low, since they are most of the work and sum in f32 inside; what
+// sums many elements, or stretches them (powers, exponentials, logarithms, quotients), wide; all
+// others in the dtype of what they read.
 #include <algorithm>
 
 #include "graph/open_scope.hpp"
@@ -8,17 +12,28 @@
 #include "troupe/training/mixed_precision.hpp"
 
 namespace troupe {
+namespace {
+
+// Not of an op that has a kernel for f32, and none for `low`: it would have nothing to run.
+bool computes_in(const Op& op, DType low) {
+  const auto has = [&](DType dtype) {
+    return std::any_of(op.kernels.begin(), op.kernels.end(),
+                       [dtype](const Kernel& kernel) { return kernel.dtype == dtype; });
+  };
+  return has(low) || has(DType::none) || !has(DType::f32);
+}
+
+}  // namespace
 
 void Graph::cast_inputs(const Op& op, std::vector<Output>& inputs, Origin at) {
   const DType low = compute();
   if (op.precision == Precision::kept) return;
   const auto is = [](const Output& x, DType dtype) { return x.defined() && x.dtype() == dtype; };
-  DType to = op.precision == Precision::low ? low : DType::f32;
-  if (op.precision == Precision::same) {
-    const bool wide = std::any_of(inputs.begin(), inputs.end(),
-                                  [&](const Output& x) { return is(x, DType::f32); });
-    if (!wide) to = low;
-  }
+  bool narrow = op.precision == Precision::low;
+  if (op.precision == Precision::same)
+    narrow = std::none_of(inputs.begin(), inputs.end(),
+                          [&](const Output& x) { return is(x, DType::f32); });
+  const DType to = narrow && computes_in(op, low) ? low : DType::f32;
   for (Output& x : inputs)
     if (x.graph == this && x.dtype() != to && (is(x, DType::f32) || is(x, low)))
       x = add({.op = "Cast", .inputs = {x}, .attrs = {{"dtype", to}}}, at);

@@ -1,6 +1,7 @@
 // The moving average of a parameter, as a parameter whose gradient is its distance from the other:
 // SGD with rate 1 - decay then makes a - (1 - decay) * (a - w), which is the average. Shards count
 // it once, checkpoints hold it, and it is resumed like any parameter.
+#include "graph/refuse.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
@@ -8,17 +9,15 @@
 namespace troupe {
 
 MovingAverage moving_average(Output parameter, double decay, Origin at) {
-  const auto refuse = [at](const auto&... parts) {
-    return Error(Errc::invalid_argument, "moving_average at ", at.file, ":", at.line, ": ",
-                 detail::concat(parts...));
-  };
   if (!parameter.defined())
-    throw refuse("the parameter is an undefined Output; pass what parameter() returned");
+    throw refuse("moving_average", at,
+                 "the parameter is an undefined Output; pass what parameter() returned");
   Graph& graph = *parameter.graph;
   const Node& node = graph.node(parameter.node);
   if (node.op->name != "Parameter" || !is_wide_float(parameter.dtype()))
-    throw refuse("wants a parameter of f32 or f64, got the ", describe(node));
-  if (!(decay >= 0 && decay < 1)) throw refuse("wants a decay in [0, 1), got ", decay);
+    throw refuse("moving_average", at, "wants a parameter of f32 or f64, got the ", describe(node));
+  if (!(decay >= 0 && decay < 1))
+    throw refuse("moving_average", at, "wants a decay in [0, 1), got ", decay);
   // With the parameter: on its device, for its slot.
   const auto place = graph.scope({.device = ""});
   const auto with = graph.scope({.device = node.device, .slot = node.attr<int64_t>("slot")});

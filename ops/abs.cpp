@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -32,7 +33,7 @@ Op abs_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = unary_kernels<Abs, float, double, int32_t, int64_t>(),
+          .kernels = with_i8(unary_kernels<Abs, float, double, int32_t, int64_t>()),
           .in_place = true};
 }
 

@@ -28,7 +28,8 @@ Op acos_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Acos, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output acos(Output x, Origin at) { return add_node({.op = "Acos", .inputs = {x}}, at); }

@@ -29,7 +29,8 @@ Op acosh_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Acosh, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output acosh(Output x, Origin at) { return add_node({.op = "Acosh", .inputs = {x}}, at); }

@@ -4,7 +4,6 @@
 #include "ops/all_cuda.hpp"
 #include "ops/convolution_bf16.hpp"
 #include "ops/narrow.hpp"
-#include "ops/precision.hpp"
 
 namespace troupe {
 
@@ -284,7 +283,6 @@ std::shared_ptr<const Registry> builtin_ops() {
       add_cuda_kernels(op);
       add_bf16_convolution(op);
       add_narrow_kernels(op);
-      op.precision = precision_of(op.name);
       registry->add(std::move(op));
     };
 #define TROUPE_ADD(name) add(name##_op());

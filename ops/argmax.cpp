@@ -3,6 +3,7 @@
 //   x: [..., n, ...], n >= 1   y: i64, the shape of x without `axis`. Negative axes count from the
 //   end.
 #include "ops/extremes.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 
@@ -14,7 +15,7 @@ Op argmax_op() {
           .infer_dtypes = infer_index,
           .infer_shapes = infer_index_of_extreme,
           .no_gradient = "an index is constant wherever it has a slope",
-          .kernels = index_kernels<Maximum, float, double, int32_t, int64_t, uint8_t>()};
+          .kernels = with_i8(index_kernels<Maximum, float, double, int32_t, int64_t, uint8_t>())};
 }
 
 Output argmax(Output x, int64_t axis, Origin at) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/narrow.hpp"
 #include "ops/order.hpp"
 #include "troupe/ops.hpp"
 
@@ -54,11 +55,11 @@ Op argsort_op() {
       .infer_dtypes = infer_dtypes,
       .infer_shapes = infer_shapes,
       .no_gradient = "an index is constant wherever it has a slope",
-      .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                  {DeviceKind::cpu, DType::f64, cpu<double>},
-                  {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                  {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                  {DeviceKind::cpu, DType::u8, cpu<uint8_t>}}};
+      .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu<float>},
+                          {DeviceKind::cpu, DType::f64, cpu<double>},
+                          {DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                          {DeviceKind::cpu, DType::i64, cpu<int64_t>},
+                          {DeviceKind::cpu, DType::u8, cpu<uint8_t>}})};
 }
 
 Output argsort(Output x, SortOptions options, Origin at) {

@@ -28,7 +28,8 @@ Op asin_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Asin, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output asin(Output x, Origin at) { return add_node({.op = "Asin", .inputs = {x}}, at); }

@@ -29,7 +29,8 @@ Op atanh_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Atanh, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output atanh(Output x, Origin at) { return add_node({.op = "Atanh", .inputs = {x}}, at); }

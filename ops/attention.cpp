@@ -52,21 +52,7 @@ struct Plan {
   Pieces at;
 
   Plan(const AttentionShape& s)
-      : shape(s),
-        cut(s),
-        by_k({.rows = cut.row_counts(),
-              .k = s.d,
-              .n = s.keys,
-              .a_step = s.d,
-              .w_step = s.d,
-              .transposed = true,
-              .uses = cut.blocks()}),
-        by_v({.rows = cut.row_counts(),
-              .k = s.keys,
-              .n = s.dv,
-              .a_step = s.keys,
-              .w_step = s.dv,
-              .uses = cut.blocks()}) {
+      : shape(s), cut(s), by_k(cut.to_keys(s.d)), by_v(cut.over_keys(s.dv)) {
     at.k = at.memory.add(by_k.packed_bytes());
     at.v = at.memory.add(by_v.packed_bytes());
     at.scores = at.memory.add(cut.rows * s.keys * static_cast<int64_t>(sizeof(T)));
@@ -75,19 +61,7 @@ struct Plan {
 };
 
 template <class T>
-struct State final : KernelState {
-  ShapeCache<std::array<int64_t, 6>, Plan<T>> plans;
-  bool causal = false;
-  double scale = 0;
-};
-
-template <class T>
-std::unique_ptr<KernelState> prepare(const Node& node) {
-  auto state = std::make_unique<State<T>>();
-  state->causal = node.attr<bool>("causal");
-  state->scale = node.attr<double>("scale");
-  return state;
-}
+using State = AttentionState<Plan<T>>;
 
 struct GreatestLoop {
   template <class T>
@@ -152,17 +126,14 @@ template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const auto& state = ctx.state<State<T>>();
-  const Tensor &q = ctx.input(kQ), &v = ctx.input(kV);
-  const AttentionShape shape{q.dim(0), q.dim(1), q.dim(2), v.dim(2), q.dim(3), v.dim(3)};
+  const auto shape = AttentionShape::of(ctx.input(kQ), ctx.input(kV));
   const AttentionMask mask(ctx.input(kMask), shape);
-  const Arrays<T> arrays{q.data<T>(), ctx.input(kK).data<T>(), v.data<T>(),
+  const Arrays<T> arrays{ctx.input(kQ).data<T>(), ctx.input(kK).data<T>(), ctx.input(kV).data<T>(),
                          ctx.output(0).template mutable_data<T>(),
                          ctx.output(1).template mutable_data<T>()};
-  const auto [batch, heads, queries, keys, d, dv] = shape;
-  if (batch * heads * queries == 0) return;
-  const auto plan = state.plans.get({batch, heads, queries, keys, d, dv},
-                                    [&] { return std::make_unique<Plan<T>>(shape); });
-  const T scale = static_cast<T>(attention_scale(state.scale, d));
+  if (shape.batch * shape.heads * shape.queries == 0) return;
+  const auto plan = state.plan_of(shape);
+  const T scale = static_cast<T>(attention_scale(state.scale, shape.d));
   plan->cut.run(ctx, plan->at.memory.bytes(), [&](int64_t pair, uint8_t* memory) {
     attend(ctx, *plan, mask, state.causal, scale, pair, arrays, memory);
   });
@@ -178,8 +149,8 @@ Op attention_op() {
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, prepare<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>, nullptr, prepare<double>}}};
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, State<float>::make},
+                      {DeviceKind::cpu, DType::f64, cpu<double>, nullptr, State<double>::make}}};
 }
 
 Output scaled_dot_product_attention(Output q, Output k, Output v, AttentionOptions options,

@@ -2,7 +2,9 @@
 // at a time, the mask, and the same computations as a graph of ops.
 #pragma once
 
+#include <array>
 #include <cmath>
+#include <memory>
 
 #include "ops/composition.hpp"
 #include "ops/row.hpp"
@@ -38,6 +40,9 @@ struct AttentionShape {
   Shape q() const { return Shape{batch, heads, queries, d}; }
   Shape k() const { return Shape{batch, heads, keys, d}; }
   Shape v() const { return Shape{batch, heads, keys, dv}; }
+  static AttentionShape of(const Tensor& q, const Tensor& v) {
+    return {q.dim(0), q.dim(1), q.dim(2), v.dim(2), q.dim(3), v.dim(3)};
+  }
 };
 
 // Of inputs first to first + 3: q, k, v and the mask. Throws: Error for what does not fit.
@@ -93,9 +98,10 @@ inline std::vector<DType> attention_dtypes(const InferContext& ctx, int first, s
 // The jobs of one firing: each does some pairs of (batch, head), one after the other, and of each
 // pair a block of queries after the other, whose scores are in its memory. Both by shapes alone.
 struct AttentionCut {
-  int64_t pairs = 0, queries = 0, rows = 0, jobs = 0;
+  int64_t pairs = 0, queries = 0, keys = 0, rows = 0, jobs = 0;
 
-  explicit AttentionCut(const AttentionShape& s) : pairs(s.batch * s.heads), queries(s.queries) {
+  explicit AttentionCut(const AttentionShape& s)
+      : pairs(s.batch * s.heads), queries(s.queries), keys(s.keys) {
     constexpr int64_t kScores = 1 << 15, kJobsMax = 16;
     rows = std::clamp<int64_t>(kScores / std::max<int64_t>(1, s.keys), 16, 128);
     rows = std::min(rows, std::max<int64_t>(1, queries));
@@ -109,6 +115,25 @@ struct AttentionCut {
     std::vector<int64_t> counts = {rows};
     if (queries % rows != 0) counts.push_back(queries % rows);
     return counts;
+  }
+  // Of the rows of a block: [rows, features] times transpose([keys, features]), and
+  // [rows, keys] times [keys, features].
+  StepProductSizes to_keys(int64_t features) const {
+    return {.rows = row_counts(),
+            .k = features,
+            .n = keys,
+            .a_step = features,
+            .w_step = features,
+            .transposed = true,
+            .uses = blocks()};
+  }
+  StepProductSizes over_keys(int64_t features) const {
+    return {.rows = row_counts(),
+            .k = keys,
+            .n = features,
+            .a_step = keys,
+            .w_step = features,
+            .uses = blocks()};
   }
   // f(pair, memory of the job), all pairs in `jobs` jobs of `job_bytes`.
   template <class F>
@@ -168,6 +193,30 @@ class AttentionMask {
   int64_t steps_[4] = {};
 };
 
+inline double attention_scale(double attribute, int64_t d) {
+  // Without features all scores are 0, and each key that is seen counts the same.
+  return attribute != 0 ? attribute : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d)));
+}
+
+// What a node keeps between firings: a plan of each shape, and its attributes.
+template <class Plan>
+struct AttentionState final : KernelState {
+  ShapeCache<std::array<int64_t, 6>, Plan> plans;
+  bool causal = false;
+  double scale = 0;
+
+  static std::unique_ptr<KernelState> make(const Node& node) {
+    auto state = std::make_unique<AttentionState>();
+    state->causal = node.attr<bool>("causal");
+    state->scale = node.attr<double>("scale");
+    return state;
+  }
+  std::shared_ptr<const Plan> plan_of(const AttentionShape& s) const {
+    return plans.get({s.batch, s.heads, s.queries, s.keys, s.d, s.dv},
+                     [&] { return std::make_unique<Plan>(s); });
+  }
+};
+
 struct ScaleLoop {
   template <class T>
   static void run(T* x, int64_t n, T factor) {
@@ -175,11 +224,6 @@ struct ScaleLoop {
     for (int64_t i = 0; i < n; ++i) x[i] *= factor;
   }
 };
-
-inline double attention_scale(double attribute, int64_t d) {
-  // Without features all scores are 0, and each key that is seen counts the same.
-  return attribute != 0 ? attribute : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d)));
-}
 
 // ---- as a graph of ops ----
 

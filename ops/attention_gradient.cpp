@@ -53,14 +53,9 @@ struct Plan {
   Plan(const AttentionShape& s)
       : shape(s),
         cut(s),
-        scores(transposed(s.d)),
-        by_v(transposed(s.dv)),
-        by_k({.rows = cut.row_counts(),
-              .k = s.keys,
-              .n = s.d,
-              .a_step = s.keys,
-              .w_step = s.d,
-              .uses = cut.blocks()}),
+        scores(cut.to_keys(s.d)),
+        by_v(cut.to_keys(s.dv)),
+        by_k(cut.over_keys(s.d)),
         into_k(cut.row_counts(), s.keys, s.d),
         into_v(cut.row_counts(), s.keys, s.dv) {
     const int64_t block = cut.rows * s.keys * static_cast<int64_t>(sizeof(T));
@@ -73,33 +68,10 @@ struct Plan {
         at.memory.add(std::max({scores.scratch_bytes(), by_v.scratch_bytes(), by_k.scratch_bytes(),
                                 into_k.scratch_bytes(), into_v.scratch_bytes()}));
   }
-
- private:
-  StepProductSizes transposed(int64_t features) const {
-    return {.rows = cut.row_counts(),
-            .k = features,
-            .n = shape.keys,
-            .a_step = features,
-            .w_step = features,
-            .transposed = true,
-            .uses = cut.blocks()};
-  }
 };
 
 template <class T>
-struct State final : KernelState {
-  ShapeCache<std::array<int64_t, 6>, Plan<T>> plans;
-  bool causal = false;
-  double scale = 0;
-};
-
-template <class T>
-std::unique_ptr<KernelState> prepare(const Node& node) {
-  auto state = std::make_unique<State<T>>();
-  state->causal = node.attr<bool>("causal");
-  state->scale = node.attr<double>("scale");
-  return state;
-}
+using State = AttentionState<Plan<T>>;
 
 template <class T>
 struct Arrays {
@@ -176,18 +148,15 @@ template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const auto& state = ctx.state<State<T>>();
-  const Tensor &q = ctx.input(kQ), &v = ctx.input(kV);
-  const AttentionShape shape{q.dim(0), q.dim(1), q.dim(2), v.dim(2), q.dim(3), v.dim(3)};
+  const auto shape = AttentionShape::of(ctx.input(kQ), ctx.input(kV));
   const AttentionMask mask(ctx.input(kMask), shape);
   const auto input = [&](int i) { return ctx.input(i).data<T>(); };
   const auto output = [&](int i) { return ctx.output(i).template mutable_data<T>(); };
   const Arrays<T> arrays{input(kDy),      input(kQ), input(kK), input(kV), input(kY),
                          input(kLogSums), output(0), output(1), output(2)};
-  const auto [batch, heads, queries, keys, d, dv] = shape;
-  if (batch * heads == 0) return;
-  const auto plan = state.plans.get({batch, heads, queries, keys, d, dv},
-                                    [&] { return std::make_unique<Plan<T>>(shape); });
-  const T scale = static_cast<T>(attention_scale(state.scale, d));
+  if (shape.batch * shape.heads == 0) return;
+  const auto plan = state.plan_of(shape);
+  const T scale = static_cast<T>(attention_scale(state.scale, shape.d));
   plan->cut.run(ctx, plan->at.memory.bytes(), [&](int64_t pair, uint8_t* memory) {
     go_back(ctx, *plan, mask, state.causal, scale, pair, arrays.of(pair, shape), memory);
   });
@@ -203,8 +172,8 @@ Op attention_gradient_op() {
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, prepare<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>, nullptr, prepare<double>}}};
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, State<float>::make},
+                      {DeviceKind::cpu, DType::f64, cpu<double>, nullptr, State<double>::make}}};
 }
 
 AttentionGradients attention_gradient(const AttentionBackward& of) {

@@ -6,11 +6,6 @@
 namespace troupe {
 namespace {
 
-std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  require_kernel(ctx, ctx.dtype(0));
-  return {pool_output(ctx, ctx.input(0))};
-}
-
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {average_pool_gradient(ctx.output_gradient(0), ctx.input(0), pool_window(ctx.node()))};
 }
@@ -52,7 +47,7 @@ Op average_pool_op() {
           .inputs = {"x"},
           .outputs = {"y"},
           .attrs = average_pool_attrs(),
-          .infer_shapes = infer_shapes,
+          .infer_shapes = infer_pool,
           .gradient = gradient,
           .kernels = {pool_kernel<float>(cpu<float>), pool_kernel<double>(cpu<double>)}};
 }

@@ -7,12 +7,6 @@
 namespace troupe {
 namespace {
 
-std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  require_kernel(ctx, ctx.dtype(0));
-  require_pool_gradient(ctx, ctx.input(0), ctx.input(1));
-  return {ctx.input(1)};
-}
-
 // Linear in dy. Writing ddx for dL/d(dx):  ddy = average_pool(ddx).
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {average_pool(ctx.output_gradient(0), pool_window(ctx.node())), Output{}};
@@ -56,7 +50,7 @@ Op average_pool_gradient_op() {
           .inputs = {"dy", "x_like"},
           .outputs = {"dx"},
           .attrs = average_pool_attrs(),
-          .infer_shapes = infer_shapes,
+          .infer_shapes = infer_pool_gradient,
           .gradient = gradient,
           .kernels = {pool_kernel<float>(cpu<float>), pool_kernel<double>(cpu<double>)}};
 }

@@ -56,7 +56,8 @@ Op barrier_insert_op() {
           .no_gradient = "what leaves the barrier leaves it in another step",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
           .dispatch = -1,
-          .stateful = true};
+          .stateful = true,
+          .precision = Precision::kept};
 }
 
 Output barrier_insert(const Barrier& barrier, int64_t component, Output keys, Output values,

@@ -96,7 +96,8 @@ Op batch_norm_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{.dtype = DType::f32, .run = cpu<float>, .finishes = true},
-                      {.dtype = DType::f64, .run = cpu<double>, .finishes = true}}};
+                      {.dtype = DType::f64, .run = cpu<double>, .finishes = true}},
+          .precision = Precision::wide};
 }
 
 BatchNorm batch_norm(Output x, Output gamma, Output beta, double epsilon, Origin at) {

@@ -39,7 +39,8 @@ Op batch_norm_inference_op() {
           .gradient = gradient,
           .kernels = {{.dtype = DType::f32, .run = cpu<float>, .finishes = true},
                       {.dtype = DType::f64, .run = cpu<double>, .finishes = true}},
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output batch_norm_inference(Output x, Output gamma, Output beta, Output mean, Output variance,

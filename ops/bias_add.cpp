@@ -1,6 +1,7 @@
 // BiasAdd: y[..., j] = x[..., j] + bias[j].
 //   x, y: [..., c]   bias: [c]. Integers wrap around.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -46,13 +47,15 @@ Kernel kernel() {
 }  // namespace
 
 Op bias_add_op() {
-  return {.name = "BiasAdd",
-          .inputs = {"x", "bias"},
-          .outputs = {"y"},
-          .infer_shapes = infer_shapes,
-          .gradient = gradient,
-          .kernels = {kernel<float>(), kernel<double>(), kernel<int32_t>(), kernel<int64_t>()},
-          .in_place = true};
+  return {
+      .name = "BiasAdd",
+      .inputs = {"x", "bias"},
+      .outputs = {"y"},
+      .infer_shapes = infer_shapes,
+      .gradient = gradient,
+      .kernels = with_i8({kernel<float>(), kernel<double>(), kernel<int32_t>(), kernel<int64_t>()}),
+      .in_place = true,
+      .precision = Precision::low};
 }
 
 Output bias_add(Output x, Output bias, Origin at) {

@@ -1,6 +1,7 @@
 // Invert: y = x with all its bits turned over, element-wise, of integers: -x - 1 for signed ones.
 // LogicalNot is the one for bool.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -20,7 +21,7 @@ Op bitwise_not_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .no_gradient = "integers have no slope",
-          .kernels = unary_kernels<BitwiseNot, int32_t, int64_t, uint8_t>(),
+          .kernels = with_i8(unary_kernels<BitwiseNot, int32_t, int64_t, uint8_t>()),
           .in_place = true};
 }
 

@@ -1,5 +1,6 @@
 // BitwiseOr: c = the bits that are set in a or b, element-wise and broadcasting. A bool is one bit.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -19,7 +20,7 @@ Op bitwise_or_op() {
           .outputs = {"c"},
           .infer_shapes = infer_broadcast,
           .no_gradient = "its values are integers",
-          .kernels = binary_kernels<BitwiseOr, int32_t, int64_t, uint8_t, bool>(),
+          .kernels = with_i8(binary_kernels<BitwiseOr, int32_t, int64_t, uint8_t, bool>()),
           .in_place = true};
 }
 

@@ -1,6 +1,7 @@
 // BitwiseXor: c = the bits in which a and b differ, element-wise and broadcasting. A bool is one
 // bit.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -20,7 +21,7 @@ Op bitwise_xor_op() {
           .outputs = {"c"},
           .infer_shapes = infer_broadcast,
           .no_gradient = "its values are integers",
-          .kernels = binary_kernels<BitwiseXor, int32_t, int64_t, uint8_t, bool>(),
+          .kernels = with_i8(binary_kernels<BitwiseXor, int32_t, int64_t, uint8_t, bool>()),
           .in_place = true};
 }
 

@@ -42,7 +42,8 @@ Op call_op() {
           .gradient = call_gradient,
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .control = ControlKind::call,
-          .stateful = true};  // the body may be
+          .stateful = true,  // the body may be
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

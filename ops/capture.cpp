@@ -12,7 +12,8 @@ Op capture_op() {
           .no_gradient = "gradients() goes back through it itself, out of the frame",
           .kernels = {{DeviceKind::cpu, DType::none, pass_on}},
           .control = ControlKind::capture,
-          .aliases = true};
+          .aliases = true,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

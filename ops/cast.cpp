@@ -116,7 +116,8 @@ Op cast_op() {
           .kernels = {kernel<float>(), kernel<double>(), kernel<int32_t>(), kernel<int64_t>(),
                       kernel<uint8_t>(), kernel<bool>(), kernel<int8_t>(),
                       kernel<convert_half<DType::f16>>(DType::f16),
-                      kernel<convert_half<DType::bf16>>(DType::bf16)}};
+                      kernel<convert_half<DType::bf16>>(DType::bf16)},
+          .precision = Precision::kept};
 }
 
 Output cast(Output x, DType dtype, Origin at) {

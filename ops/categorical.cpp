@@ -89,7 +89,8 @@ Op categorical_op() {
           .no_gradient = "what is drawn is a number of a class",
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
                       {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .stateful = true};
+          .stateful = true,
+          .precision = Precision::wide};
 }
 
 Output categorical(Output logits, int64_t count, int64_t seed, std::string_view name, Origin at) {

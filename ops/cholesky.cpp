@@ -58,7 +58,8 @@ Op cholesky_op() {
           .infer_shapes = infer_square,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
 }
 
 Output cholesky(Output a, Origin at) { return add_node({.op = "Cholesky", .inputs = {a}}, at); }

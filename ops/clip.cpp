@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 #include "ops/number.hpp"
 
 namespace troupe {
@@ -78,8 +79,8 @@ Op clip_op() {
           .attrs = {{"low", AttrKind::real}, {"high", AttrKind::real}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {kernel<float>(), kernel<double>(), kernel<int32_t>(), kernel<int64_t>(),
-                      kernel<uint8_t>()},
+          .kernels = with_i8({kernel<float>(), kernel<double>(), kernel<int32_t>(),
+                              kernel<int64_t>(), kernel<uint8_t>()}),
           .in_place = true};
 }
 

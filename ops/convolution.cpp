@@ -108,9 +108,9 @@ Op convolution_op() {
           .gradient = gradient,
           .kernels = {convolution_kernel<float>(cpu<float>, true),
                       convolution_kernel<double>(cpu<double>, true)},
-          .flops = [](const Node&, const std::vector<Shape>& in, const std::vector<Shape>& out) {
-            return convolution_flops(out[0], in[1]);
-          }};
+          .flops = [](const Node&, const std::vector<Shape>& in,
+                      const std::vector<Shape>& out) { return convolution_flops(out[0], in[1]); },
+          .precision = Precision::low};
 }
 
 Output convolution(Output x, Output filter, ConvolutionOptions options, Origin at) {

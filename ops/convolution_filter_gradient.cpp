@@ -138,9 +138,9 @@ Op convolution_filter_gradient_op() {
           .gradient = gradient,
           .kernels = {convolution_kernel<float>(cpu<float>, false),
                       convolution_kernel<double>(cpu<double>, false)},
-          .flops = [](const Node&, const std::vector<Shape>& in, const std::vector<Shape>& out) {
-            return convolution_flops(in[0], out[0]);
-          }};
+          .flops = [](const Node&, const std::vector<Shape>& in,
+                      const std::vector<Shape>& out) { return convolution_flops(in[0], out[0]); },
+          .precision = Precision::low};
 }
 
 Output convolution_filter_gradient(Output dy, Output x, Output filter_like,

@@ -114,9 +114,9 @@ Op convolution_input_gradient_op() {
           .gradient = gradient,
           .kernels = {convolution_kernel<float>(cpu<float>, true),
                       convolution_kernel<double>(cpu<double>, true)},
-          .flops = [](const Node&, const std::vector<Shape>& in, const std::vector<Shape>&) {
-            return convolution_flops(in[0], in[1]);
-          }};
+          .flops = [](const Node&, const std::vector<Shape>& in,
+                      const std::vector<Shape>&) { return convolution_flops(in[0], in[1]); },
+          .precision = Precision::low};
 }
 
 Output convolution_input_gradient(Output dy, Output filter, Output x_like,

@@ -102,9 +102,9 @@ Op convolution_transpose_op() {
           .gradient = gradient,
           .kernels = {convolution_kernel<float>(cpu<float>, true),
                       convolution_kernel<double>(cpu<double>, true)},
-          .flops = [](const Node&, const std::vector<Shape>& in, const std::vector<Shape>&) {
-            return convolution_flops(in[0], in[1]);
-          }};
+          .flops = [](const Node&, const std::vector<Shape>& in,
+                      const std::vector<Shape>&) { return convolution_flops(in[0], in[1]); },
+          .precision = Precision::low};
 }
 
 Output convolution_transpose(Output x, Output filter, ConvolutionOptions options,

@@ -28,7 +28,8 @@ Op cosh_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Cosh, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output cosh(Output x, Origin at) { return add_node({.op = "Cosh", .inputs = {x}}, at); }

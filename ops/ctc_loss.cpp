@@ -50,7 +50,8 @@ Op ctc_loss_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
 }
 
 Output ctc_loss(Output logits, Output labels, Output time_sizes, Output label_sizes, int64_t blank,

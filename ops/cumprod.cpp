@@ -29,7 +29,8 @@ Op cumprod_op() {
           .infer_shapes = infer_scan,
           .gradient = gradient,
           .kernels = scan_kernels<Multiply, 1, float, double, int32_t, int64_t>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output cumprod(Output x, ScanOptions options, Origin at) {

@@ -23,7 +23,8 @@ Op cumsum_op() {
           .infer_shapes = infer_scan,
           .gradient = gradient,
           .kernels = scan_kernels<Add, 0, float, double, int32_t, int64_t>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output cumsum(Output x, ScanOptions options, Origin at) {

@@ -43,7 +43,8 @@ Op determinant_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
 }
 
 Output determinant(Output a, Origin at) {

@@ -61,7 +61,8 @@ Op digamma_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Digamma, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output digamma(Output x, Origin at) { return add_node({.op = "Digamma", .inputs = {x}}, at); }

@@ -2,6 +2,7 @@
 //   a, b: shapes that broadcast to that of c. Floats follow IEEE 754; integers are cut towards
 //   zero, wrap around (the least one divided by -1), and refuse to be divided by zero.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -30,8 +31,9 @@ Op divide_op() {
           .outputs = {"c"},
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
-          .kernels = binary_kernels<Divide, float, double, int32_t, int64_t, uint8_t>(),
-          .in_place = true};
+          .kernels = with_i8(binary_kernels<Divide, float, double, int32_t, int64_t, uint8_t>()),
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output divide(Output a, Output b, Origin at) {

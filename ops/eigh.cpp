@@ -147,7 +147,8 @@ Op eigh_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
 }
 
 Eigh eigh(Output a, Origin at) {

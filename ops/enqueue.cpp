@@ -81,7 +81,8 @@ Op enqueue_op() {
           .no_gradient = "what leaves the queue leaves it in another step",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
           .dispatch = -1,
-          .stateful = true};
+          .stateful = true,
+          .precision = Precision::kept};
 }
 
 Output enqueue(const Queue& queue, const std::vector<Output>& element, Origin at) {

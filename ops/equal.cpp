@@ -1,5 +1,6 @@
 // Equal: c = (a == b) as bool, element-wise and broadcasting. NaN equals nothing.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -20,7 +21,8 @@ Op equal_op() {
           .infer_dtypes = infer_comparison,
           .infer_shapes = infer_broadcast,
           .no_gradient = "a comparison is constant wherever it has a slope",
-          .kernels = comparison_kernels<Equal, float, double, int32_t, int64_t, uint8_t, bool>()};
+          .kernels =
+              with_i8(comparison_kernels<Equal, float, double, int32_t, int64_t, uint8_t, bool>())};
 }
 
 Output equal(Output a, Output b, Origin at) {

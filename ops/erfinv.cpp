@@ -97,7 +97,8 @@ Op erfinv_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Erfinv, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output erfinv(Output x, Origin at) { return add_node({.op = "Erfinv", .inputs = {x}}, at); }

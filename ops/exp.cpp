@@ -27,7 +27,8 @@ Op exp_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Exp, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output exp(Output x, Origin at) { return add_node({.op = "Exp", .inputs = {x}}, at); }

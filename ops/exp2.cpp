@@ -30,7 +30,8 @@ Op exp2_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Exp2, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output exp2(Output x, Origin at) { return add_node({.op = "Exp2", .inputs = {x}}, at); }

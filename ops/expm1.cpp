@@ -28,7 +28,8 @@ Op expm1_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Expm1, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output expm1(Output x, Origin at) { return add_node({.op = "Expm1", .inputs = {x}}, at); }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -35,13 +36,14 @@ struct FloorDivide : Division {
 }  // namespace
 
 Op floor_divide_op() {
-  return {.name = "FloorDivide",
-          .inputs = {"a", "b"},
-          .outputs = {"c"},
-          .infer_shapes = infer_broadcast,
-          .gradient = gradient,
-          .kernels = binary_kernels<FloorDivide, float, double, int32_t, int64_t, uint8_t>(),
-          .in_place = true};
+  return {
+      .name = "FloorDivide",
+      .inputs = {"a", "b"},
+      .outputs = {"c"},
+      .infer_shapes = infer_broadcast,
+      .gradient = gradient,
+      .kernels = with_i8(binary_kernels<FloorDivide, float, double, int32_t, int64_t, uint8_t>()),
+      .in_place = true};
 }
 
 Output floor_divide(Output a, Output b, Origin at) {

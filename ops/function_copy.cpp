@@ -157,7 +157,7 @@ class BodyCopy {
       const auto copied = nodes_.find(id);
       after.push_back(copied == nodes_.end() ? id : copied->second);
     }
-    if (is_write(node)) {  // each copy is a write of its own
+    if (writes_values(node)) {  // each copy is a write of its own
       const auto slot = attrs.find("slot");
       attrs["number"] =
           place_write(graph_, node.op->name, node.attr<std::string>("parameter"),

@@ -432,7 +432,8 @@ Op fused_op() {
           .infer_shapes = infer_shapes,
           .no_gradient = "passes make it, when gradients have been built",
           .kernels = {{.run = cpu, .prepare = prepare}},
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

@@ -1,5 +1,6 @@
 // Greater: c = (a > b) as bool, element-wise and broadcasting. NaN is greater than nothing.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -14,13 +15,14 @@ struct Greater {
 }  // namespace
 
 Op greater_op() {
-  return {.name = "Greater",
-          .inputs = {"a", "b"},
-          .outputs = {"c"},
-          .infer_dtypes = infer_comparison,
-          .infer_shapes = infer_broadcast,
-          .no_gradient = "a comparison is constant wherever it has a slope",
-          .kernels = comparison_kernels<Greater, float, double, int32_t, int64_t, uint8_t>()};
+  return {
+      .name = "Greater",
+      .inputs = {"a", "b"},
+      .outputs = {"c"},
+      .infer_dtypes = infer_comparison,
+      .infer_shapes = infer_broadcast,
+      .no_gradient = "a comparison is constant wherever it has a slope",
+      .kernels = with_i8(comparison_kernels<Greater, float, double, int32_t, int64_t, uint8_t>())};
 }
 
 Output greater(Output a, Output b, Origin at) {

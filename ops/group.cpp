@@ -14,7 +14,8 @@ Op group_op() {
   return {.name = "Group",
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
-          .dispatch = -1};
+          .dispatch = -1,
+          .precision = Precision::kept};
 }
 
 Output group(Graph& graph, const std::vector<Output>& outputs, std::string_view name, Origin at) {

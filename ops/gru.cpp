@@ -162,27 +162,12 @@ struct StateLoop {
 };
 
 template <class T>
-struct State final : KernelState {
-  ShapeCache<std::array<int64_t, 3>, GruProducts<T>> products;  // by time, batch, hidden
-  bool reset_after = true, reverse = false;
-};
-
-template <class T>
-std::unique_ptr<KernelState> prepare(const Node& node) {
-  auto state = std::make_unique<State<T>>();
-  state->reset_after = node.attr<bool>("reset_after");
-  state->reverse = node.attr<bool>("reverse");
-  return state;
-}
-
-template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
-  const auto& state = ctx.state<State<T>>();
-  const int64_t time = ctx.input(kProjected).dim(0), batch = ctx.input(kH0).dim(0),
-                hidden = ctx.input(kH0).dim(1);
+  const auto& state = ctx.state<GruState<T>>();
   const bool after = state.reset_after;
-  const auto steps = RecurrentSteps::of(time, batch, hidden, 3, state.reverse);
+  const auto steps = RecurrentSteps::of(ctx.input(kProjected), ctx.input(kH0), 3, state.reverse);
+  const int64_t time = steps.time, batch = steps.batch, hidden = steps.hidden;
   RecurrentRun run(ctx, steps, kLengths);
   const auto input = [&](int i) { return ctx.input(i).data<T>(); };
   const T *projected = input(kProjected), *h0 = input(kH0), *weights = input(kWeights);
@@ -192,14 +177,11 @@ void cpu(KernelContext& ctx) {
   T* y = ctx.output(kY).template mutable_data<T>();
   T* last_h = ctx.output(kLastH).template mutable_data<T>();
   std::copy_n(h0, batch * hidden, last_h);
-  if (time * batch * hidden == 0) return;
-  const auto products = state.products.get({time, batch, hidden}, [&] {
-    return std::make_unique<GruProducts<T>>(steps, after, /*backward=*/false);
-  });
+  if (steps.elements() == 0) return;
+  const auto products = state.products_of(
+      steps, [&] { return std::make_unique<GruProducts<T>>(steps, after, /*backward=*/false); });
   const int64_t sum_rounded = rounded_bytes<T>(steps.rows * 3 * hidden);
-  run.reserve(products->packed_bytes(), sum_rounded + products->scratch_bytes());
-  const auto packed =
-      products->pack(ctx, weights, hidden, run.packed(), run.job_memory(0) + sum_rounded);
+  const auto packed = run.pack(*products, weights, sum_rounded);
   run.run([&](RecurrentRows rows, uint8_t* memory) {
     T* const recurrent = elements<T>(memory);
     uint8_t* const scratch = memory + sum_rounded;
@@ -243,8 +225,8 @@ Op gru_op() {
       .infer_dtypes = infer_dtypes,
       .infer_shapes = infer_shapes,
       .gradient = gradient,
-      .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, prepare<float>},
-                  {DeviceKind::cpu, DType::f64, cpu<double>, nullptr, prepare<double>}},
+      .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, prepare_gru<float>},
+                  {DeviceKind::cpu, DType::f64, cpu<double>, nullptr, prepare_gru<double>}},
       .in_place = true};
 }
 

@@ -28,9 +28,11 @@ struct GruProducts {
   StepProduct<T> first;
   std::optional<StepProduct<T>> second;
 
+  int64_t hidden;
+
   GruProducts(const RecurrentSteps& steps, bool reset_after, bool backward)
-      : first(sizes(steps, reset_after ? 3 : 2, backward)) {
-    if (!reset_after) second.emplace(sizes(steps, 1, backward));
+      : first(gate_product(steps, reset_after ? 3 : 2, 3, backward)), hidden(steps.hidden) {
+    if (!reset_after) second.emplace(gate_product(steps, 1, 3, backward));
   }
   int64_t packed_bytes() const {
     return first.packed_bytes() + (second ? second->packed_bytes() : 0);
@@ -41,25 +43,22 @@ struct GruProducts {
   struct Packed {
     const void *first, *second;
   };
-  Packed pack(const KernelContext& ctx, const T* w, int64_t hidden, uint8_t* packed,
-              uint8_t* scratch) const {
+  Packed pack(const KernelContext& ctx, const T* w, uint8_t* packed, uint8_t* scratch) const {
     const void* one = first.pack(ctx, w, packed, scratch);
     if (!second) return {one, nullptr};
     return {one, second->pack(ctx, w + 2 * hidden, packed + first.packed_bytes(), scratch)};
   }
-
- private:
-  // Back through a step, gates are among three in memory; r * h and h stand by themselves.
-  static StepProductSizes sizes(const RecurrentSteps& s, int gates, bool backward) {
-    const int64_t h = s.hidden, many = gates * h;
-    return {.rows = s.row_counts(),
-            .k = backward ? many : h,
-            .n = backward ? h : many,
-            .a_step = backward ? 3 * h : h,
-            .w_step = 3 * h,
-            .transposed = backward,
-            .uses = s.time};
-  }
 };
+
+template <class T>
+struct GruState final : RecurrentState<GruProducts<T>> {
+  bool reset_after = true;
+};
+template <class T>
+std::unique_ptr<KernelState> prepare_gru(const Node& node) {
+  auto state = recurrent_state<GruState<T>>(node);
+  state->reset_after = node.attr<bool>("reset_after");
+  return state;
+}
 
 }  // namespace troupe

@@ -144,20 +144,6 @@ struct AddLoop {
   }
 };
 
-template <class T>
-struct State final : KernelState {
-  ShapeCache<std::array<int64_t, 3>, GruProducts<T>> products;  // by time, batch, hidden
-  bool reset_after = true, reverse = false;
-};
-
-template <class T>
-std::unique_ptr<KernelState> prepare(const Node& node) {
-  auto state = std::make_unique<State<T>>();
-  state->reset_after = node.attr<bool>("reset_after");
-  state->reverse = node.attr<bool>("reverse");
-  return state;
-}
-
 // Back through one step of some rows.
 template <class T>
 void go_back(const KernelContext& ctx, const GruProducts<T>& products, const Step<T>& step,
@@ -177,10 +163,9 @@ void go_back(const KernelContext& ctx, const GruProducts<T>& products, const Ste
 template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
-  const auto& state = ctx.state<State<T>>();
-  const int64_t time = ctx.input(kGates).dim(0), batch = ctx.input(kH0).dim(0),
-                hidden = ctx.input(kH0).dim(1);
-  const auto steps = RecurrentSteps::of(time, batch, hidden, 3, state.reverse);
+  const auto& state = ctx.state<GruState<T>>();
+  const auto steps = RecurrentSteps::of(ctx.input(kGates), ctx.input(kH0), 3, state.reverse);
+  const int64_t time = steps.time, batch = steps.batch, hidden = steps.hidden;
   RecurrentRun run(ctx, steps, kLengths);
   const auto input = [&](int i) { return ctx.input(i).data<T>(); };
   const T *gates = input(kGates), *inner = input(kInner), *y = input(kY), *dy = input(kDy);
@@ -190,14 +175,12 @@ void cpu(KernelContext& ctx) {
   T* h_before = ctx.output(kHBefore).template mutable_data<T>();
   T* dinner = ctx.output(kDinner).template mutable_data<T>();
   std::copy_n(dlast_h, batch * hidden, dh);
-  if (time * batch * hidden == 0) return;
-  const auto products = state.products.get({time, batch, hidden}, [&] {
+  if (steps.elements() == 0) return;
+  const auto products = state.products_of(steps, [&] {
     return std::make_unique<GruProducts<T>>(steps, state.reset_after, /*backward=*/true);
   });
   const int64_t all_rounded = rounded_bytes<T>(steps.rows * 4 * hidden);
-  run.reserve(products->packed_bytes(), all_rounded + products->scratch_bytes());
-  const auto packed =
-      products->pack(ctx, weights, hidden, run.packed(), run.job_memory(0) + all_rounded);
+  const auto packed = run.pack(*products, weights, all_rounded);
   run.run([&](RecurrentRows rows, uint8_t* memory) {
     T* const sum = elements<T>(memory);
     const int64_t first = rows.begin * hidden;
@@ -234,8 +217,8 @@ Op gru_gradient_op() {
       .infer_dtypes = infer_dtypes,
       .infer_shapes = infer_shapes,
       .no_gradient = "the second derivatives of Gru have no kernel; build the steps of ops",
-      .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, prepare<float>},
-                  {DeviceKind::cpu, DType::f64, cpu<double>, nullptr, prepare<double>}},
+      .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, prepare_gru<float>},
+                  {DeviceKind::cpu, DType::f64, cpu<double>, nullptr, prepare_gru<double>}},
       .in_place = true};
 }
 

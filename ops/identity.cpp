@@ -16,7 +16,8 @@ Op identity_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::none, pass_on}},
-          .aliases = true};
+          .aliases = true,
+          .precision = Precision::kept};
 }
 
 Output identity(Output x, std::string_view name, Origin at) {

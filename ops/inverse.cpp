@@ -37,7 +37,8 @@ Op inverse_op() {
           .infer_shapes = infer_square,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
 }
 
 Output inverse(Output a, Origin at) { return add_node({.op = "Inverse", .inputs = {a}}, at); }

@@ -41,7 +41,8 @@ Op layer_norm_op() {
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
                       {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output layer_norm(Output x, Output gamma, Output beta, double epsilon, Origin at) {

@@ -1,5 +1,6 @@
 // Less: c = (a < b) as bool, element-wise and broadcasting. NaN is less than nothing.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -20,7 +21,7 @@ Op less_op() {
           .infer_dtypes = infer_comparison,
           .infer_shapes = infer_broadcast,
           .no_gradient = "a comparison is constant wherever it has a slope",
-          .kernels = comparison_kernels<Less, float, double, int32_t, int64_t, uint8_t>()};
+          .kernels = with_i8(comparison_kernels<Less, float, double, int32_t, int64_t, uint8_t>())};
 }
 
 Output less(Output a, Output b, Origin at) {

@@ -1,5 +1,6 @@
 // LessEqual: c = (a <= b) as bool, element-wise and broadcasting. False where either is NaN.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -20,7 +21,8 @@ Op less_equal_op() {
           .infer_dtypes = infer_comparison,
           .infer_shapes = infer_broadcast,
           .no_gradient = "a comparison is constant wherever it has a slope",
-          .kernels = comparison_kernels<LessEqual, float, double, int32_t, int64_t, uint8_t>()};
+          .kernels =
+              with_i8(comparison_kernels<LessEqual, float, double, int32_t, int64_t, uint8_t>())};
 }
 
 Output less_equal(Output a, Output b, Origin at) {

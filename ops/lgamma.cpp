@@ -35,7 +35,8 @@ Op lgamma_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Lgamma, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output lgamma(Output x, Origin at) { return add_node({.op = "Lgamma", .inputs = {x}}, at); }

@@ -78,7 +78,8 @@ Op linear_recurrence_op() {
       .gradient = gradient,
       .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
                   {DeviceKind::cpu, DType::f64, cpu<double>}},
-      .in_place = true};
+      .in_place = true,
+      .precision = Precision::wide};
 }
 
 Output linear_recurrence(Output u, Output w, int64_t axis, bool reverse, Origin at) {

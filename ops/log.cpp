@@ -27,7 +27,8 @@ Op log_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Log, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output log(Output x, Origin at) { return add_node({.op = "Log", .inputs = {x}}, at); }

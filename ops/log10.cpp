@@ -30,7 +30,8 @@ Op log10_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Log10, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output log10(Output x, Origin at) { return add_node({.op = "Log10", .inputs = {x}}, at); }

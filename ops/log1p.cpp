@@ -28,7 +28,8 @@ Op log1p_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Log1p, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output log1p(Output x, Origin at) { return add_node({.op = "Log1p", .inputs = {x}}, at); }

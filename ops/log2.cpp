@@ -30,7 +30,8 @@ Op log2_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Log2, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output log2(Output x, Origin at) { return add_node({.op = "Log2", .inputs = {x}}, at); }

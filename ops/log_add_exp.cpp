@@ -36,7 +36,8 @@ Op log_add_exp_op() {
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
           .kernels = binary_kernels<LogAddExp, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output log_add_exp(Output a, Output b, Origin at) {

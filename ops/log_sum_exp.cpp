@@ -101,7 +101,8 @@ Op log_sum_exp_op() {
           .infer_shapes = infer_reduced,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
 }
 
 Output log_sum_exp(Output x, ReduceOptions options, Origin at) {

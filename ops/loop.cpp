@@ -27,7 +27,8 @@ Op loop_op() {
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .dispatch = -1,
-          .control = ControlKind::loop};
+          .control = ControlKind::loop,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

@@ -28,7 +28,8 @@ Op loop_variable_op() {
           .kernels = {{DeviceKind::cpu, DType::none, pass_on}},
           .control = ControlKind::variable,
           .stateful = true,  // two with one initial value are two
-          .aliases = true};
+          .aliases = true,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

@@ -65,9 +65,8 @@ Output softmax_cross_entropy_with_probabilities(Output logits, Output probabilit
                                                 double label_smoothing, Origin at) {
   const auto scope = loss_scope(logits, "softmax_cross_entropy_with_probabilities", at);
   if (!(label_smoothing >= 0 && label_smoothing <= 1))
-    throw Error(Errc::invalid_argument, "softmax_cross_entropy_with_probabilities made at ",
-                at.file, ":", at.line, ": wants a label_smoothing in [0, 1], got ",
-                label_smoothing);
+    throw refused("softmax_cross_entropy_with_probabilities", at,
+                  "wants a label_smoothing in [0, 1], got ", label_smoothing);
   const ReduceOptions rows = {.axes = {-1}};
   const Output greatest = stop_gradient(reduce_max(logits, {.axes = {-1}, .keep_dims = true}));
   const Output x = subtract(logits, greatest);

@@ -2,18 +2,17 @@
 #pragma once
 
 #include "ops/elementwise.hpp"
+#include "ops/refused.hpp"
 
 namespace troupe {
 
 // Nodes are called name/... and said to be made at the caller's line.
 // Throws: Error for an undefined Output, and for one that is not floating.
 inline Graph::Scope loss_scope(Output x, const char* name, Origin at) {
-  const auto refuse = [&](const auto&... parts) {
-    return Error(Errc::invalid_argument, name, " made at ", at.file, ":", at.line, ": ",
-                 detail::concat(parts...));
-  };
-  if (!x.defined()) throw refuse("its first argument is undefined; pass the result of an op");
-  if (!is_floating(x.dtype())) throw refuse("is of f32 or f64, got ", x.dtype(), "; cast it");
+  if (!x.defined())
+    throw refused(name, at, "its first argument is undefined; pass the result of an op");
+  if (!is_floating(x.dtype()))
+    throw refused(name, at, "is of f32 or f64, got ", x.dtype(), "; cast it");
   return x.graph->scope({.name = name, .origin = at});
 }
 

@@ -118,17 +118,14 @@ struct StepLoop {
 };
 
 template <class T>
-struct State final : KernelState {
-  ShapeCache<std::array<int64_t, 3>, StepProduct<T>> products;  // by time, batch, hidden
+struct State final : RecurrentState<StepProduct<T>> {
   double forget_bias = 0;
-  bool reverse = false;
 };
 
 template <class T>
 std::unique_ptr<KernelState> prepare(const Node& node) {
-  auto state = std::make_unique<State<T>>();
+  auto state = recurrent_state<State<T>>(node);
   state->forget_bias = node.attr<double>("forget_bias");
-  state->reverse = node.attr<bool>("reverse");
   return state;
 }
 
@@ -136,9 +133,8 @@ template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const auto& state = ctx.state<State<T>>();
-  const int64_t time = ctx.input(kProjected).dim(0), batch = ctx.input(kH0).dim(0),
-                hidden = ctx.input(kH0).dim(1);
-  const auto steps = RecurrentSteps::of(time, batch, hidden, 4, state.reverse);
+  const auto steps = RecurrentSteps::of(ctx.input(kProjected), ctx.input(kH0), 4, state.reverse);
+  const int64_t time = steps.time, batch = steps.batch, hidden = steps.hidden;
   RecurrentRun run(ctx, steps, kLengths);
   const T *projected = ctx.input(kProjected).data<T>(), *bias = ctx.input(kBias).data<T>();
   const T *h0 = ctx.input(kH0).data<T>(), *c0 = ctx.input(kC0).data<T>(),
@@ -150,19 +146,12 @@ void cpu(KernelContext& ctx) {
   T* last_c = ctx.output(kLastC).template mutable_data<T>();
   std::copy_n(h0, batch * hidden, last_h);
   std::copy_n(c0, batch * hidden, last_c);
-  if (time * batch * hidden == 0) return;
-  const auto product = state.products.get({time, batch, hidden}, [&] {
-    return std::make_unique<StepProduct<T>>(StepProductSizes{.rows = steps.row_counts(),
-                                                             .k = hidden,
-                                                             .n = 4 * hidden,
-                                                             .a_step = hidden,
-                                                             .w_step = 4 * hidden,
-                                                             .uses = time});
+  if (steps.elements() == 0) return;
+  const auto product = state.products_of(steps, [&] {
+    return std::make_unique<StepProduct<T>>(gate_product(steps, 4, 4, /*backward=*/false));
   });
   const int64_t sum_rounded = rounded_bytes<T>(steps.rows * 4 * hidden);
-  run.reserve(product->packed_bytes(), sum_rounded + product->scratch_bytes());
-  const void* const packed =
-      product->pack(ctx, weights, run.packed(), run.job_memory(0) + sum_rounded);
+  const void* const packed = run.pack(*product, weights, sum_rounded);
   run.run([&](RecurrentRows rows, uint8_t* memory) {
     T* const recurrent = elements<T>(memory);
     const int64_t first = rows.begin * hidden;

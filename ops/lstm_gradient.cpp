@@ -86,25 +86,19 @@ struct StepLoop {
 };
 
 template <class T>
-struct State final : KernelState {
-  ShapeCache<std::array<int64_t, 3>, StepProduct<T>> products;  // by time, batch, hidden
-  bool reverse = false;
-};
+using State = RecurrentState<StepProduct<T>>;
 
 template <class T>
 std::unique_ptr<KernelState> prepare(const Node& node) {
-  auto state = std::make_unique<State<T>>();
-  state->reverse = node.attr<bool>("reverse");
-  return state;
+  return recurrent_state<State<T>>(node);
 }
 
 template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const auto& state = ctx.state<State<T>>();
-  const int64_t time = ctx.input(kGates).dim(0), batch = ctx.input(kH0).dim(0),
-                hidden = ctx.input(kH0).dim(1);
-  const auto steps = RecurrentSteps::of(time, batch, hidden, 4, state.reverse);
+  const auto steps = RecurrentSteps::of(ctx.input(kGates), ctx.input(kH0), 4, state.reverse);
+  const int64_t time = steps.time, batch = steps.batch, hidden = steps.hidden;
   RecurrentRun run(ctx, steps, kLengths);
   const auto input = [&](int i) { return ctx.input(i).data<T>(); };
   const T *gates = input(kGates), *cells = input(kCells), *y = input(kY), *dy = input(kDy);
@@ -116,20 +110,12 @@ void cpu(KernelContext& ctx) {
   T* h_before = ctx.output(kHBefore).template mutable_data<T>();
   std::copy_n(dlast_h, batch * hidden, dh);
   std::copy_n(dlast_c, batch * hidden, dc);
-  if (time * batch * hidden == 0) return;
-  const auto product = state.products.get({time, batch, hidden}, [&] {
-    return std::make_unique<StepProduct<T>>(StepProductSizes{.rows = steps.row_counts(),
-                                                             .k = 4 * hidden,
-                                                             .n = hidden,
-                                                             .a_step = 4 * hidden,
-                                                             .w_step = 4 * hidden,
-                                                             .transposed = true,
-                                                             .uses = time});
+  if (steps.elements() == 0) return;
+  const auto product = state.products_of(steps, [&] {
+    return std::make_unique<StepProduct<T>>(gate_product(steps, 4, 4, /*backward=*/true));
   });
   const int64_t sum_rounded = rounded_bytes<T>(steps.rows * hidden);
-  run.reserve(product->packed_bytes(), sum_rounded + product->scratch_bytes());
-  const void* const packed =
-      product->pack(ctx, weights, run.packed(), run.job_memory(0) + sum_rounded);
+  const void* const packed = run.pack(*product, weights, sum_rounded);
   run.run([&](RecurrentRows rows, uint8_t* memory) {
     T* const sum = elements<T>(memory);
     const int64_t first = rows.begin * hidden;

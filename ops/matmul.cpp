@@ -387,7 +387,8 @@ Op matmul_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = kernels(),
-          .flops = flops};
+          .flops = flops,
+          .precision = Precision::low};
 }
 
 Output matmul(Output a, Output b, MatmulOptions options, Origin at) {

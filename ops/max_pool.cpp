@@ -7,11 +7,6 @@
 namespace troupe {
 namespace {
 
-std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  require_kernel(ctx, ctx.dtype(0));
-  return {pool_output(ctx, ctx.input(0))};
-}
-
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {max_pool_gradient(ctx.output_gradient(0), ctx.input(0), pool_window(ctx.node()))};
 }
@@ -96,7 +91,7 @@ Op max_pool_op() {
       .inputs = {"x"},
       .outputs = {"y"},
       .attrs = pool_attrs(),
-      .infer_shapes = infer_shapes,
+      .infer_shapes = infer_pool,
       .gradient = gradient,
       .kernels = {pool_kernel<float>(cpu<float>, true), pool_kernel<double>(cpu<double>, true)}};
 }

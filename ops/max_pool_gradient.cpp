@@ -6,12 +6,6 @@
 namespace troupe {
 namespace {
 
-std::vector<Shape> infer_shapes(const InferContext& ctx) {
-  require_kernel(ctx, ctx.dtype(0));
-  require_pool_gradient(ctx, ctx.input(0), ctx.input(1));
-  return {ctx.input(1)};
-}
-
 // Linear in dy. Writing ddx for dL/d(dx):  ddy = ddx where the maxima are. As a function of x it is
 // constant in pieces.
 std::vector<Output> gradient(const GradientContext& ctx) {
@@ -110,7 +104,7 @@ Op max_pool_gradient_op() {
       .inputs = {"dy", "x"},
       .outputs = {"dx"},
       .attrs = pool_attrs(),
-      .infer_shapes = infer_shapes,
+      .infer_shapes = infer_pool_gradient,
       .gradient = gradient,
       .kernels = {pool_kernel<float>(cpu<float>, true), pool_kernel<double>(cpu<double>, true)}};
 }

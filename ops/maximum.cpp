@@ -1,6 +1,7 @@
 // Maximum: c = max(a, b), element-wise and broadcasting; NaN if either is NaN.
 //   a, b: shapes that broadcast to that of c.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -20,7 +21,7 @@ Op maximum_op() {
           .outputs = {"c"},
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
-          .kernels = binary_kernels<Maximum, float, double, int32_t, int64_t, uint8_t>(),
+          .kernels = with_i8(binary_kernels<Maximum, float, double, int32_t, int64_t, uint8_t>()),
           .in_place = true};
 }
 

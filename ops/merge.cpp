@@ -32,7 +32,8 @@ Op merge_op() {
           .no_gradient = "gradients() goes back through it itself, into each branch",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .control = ControlKind::merge,
-          .aliases = true};
+          .aliases = true,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

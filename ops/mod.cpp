@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -39,7 +40,7 @@ Op mod_op() {
           .outputs = {"c"},
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
-          .kernels = binary_kernels<Mod, float, double, int32_t, int64_t, uint8_t>(),
+          .kernels = with_i8(binary_kernels<Mod, float, double, int32_t, int64_t, uint8_t>()),
           .in_place = true};
 }
 

@@ -21,9 +21,12 @@ void widen_all(const KernelContext& ctx, const Tensor& from, Tensor& to);
 // finishes: `to` is output 0 of a kernel that finishes.
 void narrow_all(const KernelContext& ctx, const Tensor& from, Tensor& to, bool finishes = false);
 
-// Gives the op kernels for f16 and bf16 beside its f32 kernel, and for i8 beside its i32 kernel
-// where that is arithmetic, for each that it lacks.
+// Gives the op kernels for f16 and bf16 beside its f32 kernel, for each that it lacks.
 void add_narrow_kernels(Op& op);
+
+// These and one for i8, for an op that compares, chooses, or whose result on i32 modulo 2^8 is that
+// on i8. Requires: one of them is a plain CPU kernel for i32.
+std::vector<Kernel> with_i8(std::vector<Kernel> kernels);
 
 // A node whose dispatch dtype is narrow, computed with wider elements: its inputs and outputs as a
 // whole, through scratch memory. Requires: its op has a CPU kernel for computed_as(dtype).

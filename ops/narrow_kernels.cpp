@@ -16,18 +16,8 @@ namespace {
 constexpr int64_t kBlock = 512;    // elements; four blocks of f32 are 8 KiB
 constexpr size_t kValuesMax = 32;  // inputs or outputs of an op
 
-// Arithmetic on i32 whose result modulo 2^8 is that on i8, and what compares or chooses.
-constexpr std::string_view kIntegerOps[] = {
-    "Abs",       "Add",           "ArgMax",    "ArgMin",    "Argsort",   "BitwiseAnd",
-    "BitwiseOr", "BitwiseXor",    "Clip",      "Equal",     "Greater",   "GreaterEqual",
-    "Invert",    "Less",          "LessEqual", "Maximum",   "Minimum",   "Multiply",
-    "Negate",    "Nonzero",       "NotEqual",  "ReduceMax", "ReduceMin", "ReduceProd",
-    "ReduceSum", "Relu",          "Relu6",     "Sign",      "Sort",      "Square",
-    "Subtract",  "SumToLike",     "TopK",      "BiasAdd",   "Divide",    "FloorDivide",
-    "Mod",       "ReduceGradient"};
-
-const Kernel* cpu_kernel(const Op& op, DType dtype) {
-  for (const Kernel& kernel : op.kernels)
+const Kernel* cpu_kernel(const std::vector<Kernel>& kernels, DType dtype) {
+  for (const Kernel& kernel : kernels)
     if (kernel.device == DeviceKind::cpu && kernel.dtype == dtype) return &kernel;
   return nullptr;
 }
@@ -42,7 +32,7 @@ void run_whole(KernelContext& ctx) { ctx.state<WidenedNode>().run(ctx); }
 void elements(const ElementRun& run) {
   const Node& node = *run.node;
   const DType dtype = dispatch_dtype(node), result = node.outputs[0].dtype;
-  const Kernel* kernel = cpu_kernel(*node.op, computed_as(dtype));
+  const Kernel* kernel = cpu_kernel(node.op->kernels, computed_as(dtype));
   alignas(64) float blocks[ElementRun::kInputsMax + 1][kBlock];  // or int32_t
   ElementRun part{.node = &node};
   for (int64_t begin = 0; begin < run.n; begin += kBlock) {
@@ -115,7 +105,7 @@ WidenedNode::WidenedNode(const Node& node) : dtype_(dispatch_dtype(node)), node_
   const DType wide = computed_as(dtype_);
   for (TensorType& output : node_.outputs)
     if (output.dtype == dtype_) output.dtype = wide;
-  view_ = NodeView::make(node_, *cpu_kernel(*node.op, wide));
+  view_ = NodeView::make(node_, *cpu_kernel(node.op->kernels, wide));
 }
 
 void WidenedNode::run(KernelContext& ctx) const {
@@ -153,14 +143,19 @@ void add_narrow_kernels(Op& op) {
   // Told its dtype: what it draws or counts is not rounded behind its back.
   const bool told = std::any_of(op.attrs.begin(), op.attrs.end(),
                                 [](const AttrSpec& a) { return a.name == "dtype"; });
-  if (told || op.dispatch < 0 || cpu_kernel(op, DType::none)) return;
-  const bool integer =
-      std::find(std::begin(kIntegerOps), std::end(kIntegerOps), op.name) != std::end(kIntegerOps);
-  for (const DType dtype : {DType::bf16, DType::f16, DType::i8}) {
-    const Kernel* wide = cpu_kernel(op, computed_as(dtype));
-    if (cpu_kernel(op, dtype) || !wide || !wide->run || (dtype == DType::i8 && !integer)) continue;
+  if (told || op.dispatch < 0 || cpu_kernel(op.kernels, DType::none)) return;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Kernel* wide = cpu_kernel(op.kernels, DType::f32);
+    if (cpu_kernel(op.kernels, dtype) || !wide || !wide->run) continue;
     op.kernels.push_back(narrow_kernel(Kernel(*wide), dtype));
   }
+}
+
+std::vector<Kernel> with_i8(std::vector<Kernel> kernels) {
+  const Kernel* wide = cpu_kernel(kernels, DType::i32);
+  TROUPE_CHECK(wide && wide->run, "there is no kernel for i32 to compute i8 with");
+  kernels.push_back(narrow_kernel(Kernel(*wide), DType::i8));
+  return kernels;
 }
 
 }  // namespace troupe

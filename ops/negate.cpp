@@ -1,5 +1,6 @@
 // Negate: y = -x, element-wise. Signed numbers; integers wrap around.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -27,7 +28,7 @@ Op negate_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = unary_kernels<Negate, float, double, int32_t, int64_t>(),
+          .kernels = with_i8(unary_kernels<Negate, float, double, int32_t, int64_t>()),
           .in_place = true};
 }
 

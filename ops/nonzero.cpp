@@ -1,6 +1,7 @@
 // Nonzero: y = the indices of the elements of x that are not 0, in row-major order. NaN is not 0.
 //   x: any shape   y: [how many, number of dimensions of x], i64.
 #include "ops/axes.hpp"
+#include "ops/narrow.hpp"
 #include "ops/node.hpp"
 #include "troupe/ops.hpp"
 
@@ -43,12 +44,12 @@ Op nonzero_op() {
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .no_gradient = "an index is constant wherever it has a slope",
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>},
-                      {DeviceKind::cpu, DType::boolean, cpu<bool>}},
+          .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu<float>},
+                              {DeviceKind::cpu, DType::f64, cpu<double>},
+                              {DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                              {DeviceKind::cpu, DType::i64, cpu<int64_t>},
+                              {DeviceKind::cpu, DType::u8, cpu<uint8_t>},
+                              {DeviceKind::cpu, DType::boolean, cpu<bool>}}),
           .value_shapes = true};
 }
 

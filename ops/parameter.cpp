@@ -39,6 +39,11 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 
 std::string output_name(Output output) { return detail::concat(output.name(), ":", output.index); }
 
+template <class... Parts>
+Error bad_parameter(std::string_view name, Origin at, const Parts&... parts) {
+  return refused(detail::concat("parameter ", name), at, parts...);
+}
+
 // Throws if computing `initial` would take something that is not there before the first step.
 void require_independent(Output initial, std::string_view name, Origin at) {
   const Graph& graph = *initial.graph;
@@ -48,9 +53,9 @@ void require_independent(Output initial, std::string_view name, Origin at) {
     const Node& node = graph.node(open.back());
     open.pop_back();
     if (node.op->name == "Placeholder" || node.op->name == "Parameter")
-      throw Error(Errc::invalid_argument, "parameter ", name, " made at ", at.file, ":", at.line,
-                  ": its initial value depends on the ", describe(node),
-                  ", but it is computed before the first step; use constants and random numbers");
+      throw bad_parameter(
+          name, at, "its initial value depends on the ", describe(node),
+          ", but it is computed before the first step; use constants and random numbers");
     const auto visit = [&](int32_t id) {
       if (seen.insert(id).second) open.push_back(id);
     };
@@ -79,8 +84,8 @@ Op parameter_op() {
 
 Output parameter(std::string_view name, Output initial, Origin at) {
   if (!initial.defined())
-    throw Error(Errc::invalid_argument, "parameter ", name, " made at ", at.file, ":", at.line,
-                ": its initial value is an undefined Output; pass the result of an op");
+    throw bad_parameter(name, at,
+                        "its initial value is an undefined Output; pass the result of an op");
   Graph& graph = *initial.graph;
   require_independent(initial, name, at);
   const TensorType type{initial.dtype(), initial.shape()};
@@ -90,9 +95,9 @@ Output parameter(std::string_view name, Output initial, Origin at) {
   for (const auto& node : graph.nodes()) {
     if (node->op->name != "Parameter" || node->attr<std::string>("parameter") != name) continue;
     if (node->outputs[0] != type)
-      throw Error(Errc::invalid_argument, "parameter ", name, " made at ", at.file, ":", at.line,
-                  ": it is ", type, " here, but ", node->outputs[0], " as the ", describe(*node),
-                  "; give it the same initial shape and dtype, or another name");
+      throw bad_parameter(name, at, "it is ", type, " here, but ", node->outputs[0], " as the ",
+                          describe(*node),
+                          "; give it the same initial shape and dtype, or another name");
     if (node->device == device && node->attr<int64_t>("slot") == graph.slot())
       return {&graph, node->id, 0};
     initial_name = node->attr<std::string>("initial");

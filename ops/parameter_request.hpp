@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/node.hpp"
+#include "ops/refused.hpp"
 #include "troupe/train.hpp"
 
 namespace troupe {
@@ -49,12 +50,10 @@ inline Tensor as_i64(const Tensor& indices) {
 // The node of what parameter() returned. Throws: Error(invalid_argument), as `op` made at `at`.
 inline const Node& parameter_node(const char* op, Output parameter, Origin at) {
   if (!parameter.defined())
-    throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line,
-                ": its parameter is an undefined Output; pass what parameter() returned");
+    throw refused(op, at, "its parameter is an undefined Output; pass what parameter() returned");
   const Node& node = parameter.graph->node(parameter.node);
   if (node.op->name != "Parameter")
-    throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line,
-                ": wants what parameter() returned, got the ", describe(node));
+    throw refused(op, at, "wants what parameter() returned, got the ", describe(node));
   return node;
 }
 
@@ -62,14 +61,12 @@ inline const Node& parameter_node(const char* op, Output parameter, Origin at) {
 // for a gradient that is not one of it.
 inline const Node& trained_node(const char* op, Output parameter, Output gradient, Origin at) {
   const Node& node = parameter_node(op, parameter, at);
-  const std::string head = detail::concat(op, " made at ", at.file, ":", at.line, ": ");
   if (!gradient.defined())
-    throw Error(Errc::invalid_argument, head,
-                "its gradient is an undefined Output; pass the result of an op");
+    throw refused(op, at, "its gradient is an undefined Output; pass the result of an op");
   if (gradient.dtype() != parameter.dtype() || !gradient.shape().accepts(parameter.shape()))
-    throw Error(Errc::invalid_argument, head, "the gradient is ",
-                TensorType{gradient.dtype(), gradient.shape()}, ", but the parameter ",
-                node.attr<std::string>("parameter"), " is ", node.outputs[0]);
+    throw refused(op, at, "the gradient is ", TensorType{gradient.dtype(), gradient.shape()},
+                  ", but the parameter ", node.attr<std::string>("parameter"), " is ",
+                  node.outputs[0]);
   return node;
 }
 
@@ -113,7 +110,8 @@ inline Op request_op(std::string name, std::vector<std::string> inputs, std::vec
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
-          .stateful = true};
+          .stateful = true,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

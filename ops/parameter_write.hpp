@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/parameter_request.hpp"
+#include "troupe/ops/parameter_nodes.hpp"
 
 namespace troupe {
 
@@ -18,10 +19,6 @@ inline std::vector<AttrSpec> write_attrs() {
           {"number", AttrKind::integer}};     // among the writes of its parameter and slot
 }
 
-inline bool is_write(const Node& node) {
-  return node.op->name == "WriteParameter" || node.op->name == "WriteParameterRows";
-}
-
 // Puts a write to be made in the open frame after what it is to run after: reads of the parameter
 // for its slot, and earlier writes, where it may name them. Returns its number.
 inline int64_t place_write(const Graph& graph, std::string_view op, const std::string& parameter,
@@ -30,13 +27,12 @@ inline int64_t place_write(const Graph& graph, std::string_view op, const std::s
   for (int32_t frame = graph.frame(); frame >= 0; frame = graph.node(frame).frame) {
     around.insert(frame);
     if (graph.node(frame).op->control == ControlKind::loop)
-      throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line,
-                  ": it is inside a loop, but parameter ", parameter,
-                  " is written once a step; let the loop return the value, and write it then");
+      throw refused(op, at, "it is inside a loop, but parameter ", parameter,
+                    " is written once a step; let the loop return the value, and write it then");
   }
   int64_t number = 0;
   for (const auto& node : graph.nodes()) {
-    const bool writes = is_write(*node);
+    const bool writes = writes_values(*node);
     if (!writes && node->op->name != "Parameter") continue;
     if (node->attr<std::string>("parameter") != parameter || node->attr<int64_t>("slot") != slot)
       continue;

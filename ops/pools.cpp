@@ -94,9 +94,17 @@ Shape pool_output(const InferContext& ctx, const Shape& x) {
   return y;
 }
 
-void require_pool_gradient(const InferContext& ctx, const Shape& dy, const Shape& x) {
+std::vector<Shape> infer_pool(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  return {pool_output(ctx, ctx.input(0))};
+}
+
+std::vector<Shape> infer_pool_gradient(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  const Shape &dy = ctx.input(0), &x = ctx.input(1);
   const Shape y = pool_output(ctx, x);
   if (!may_equal(dy, y)) throw ctx.error("dy ", dy, " does not fit: images ", x, " give ", y);
+  return {x};
 }
 
 PoolSizes::PoolSizes(const Shape& x, const PoolWindow& window)

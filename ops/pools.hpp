@@ -29,8 +29,9 @@ PoolWindow pool_window(const Node& node);  // of one that has been checked
 
 // For infer_shapes: y's shape. Throws: Error from ctx naming what does not fit.
 Shape pool_output(const InferContext& ctx, const Shape& x);
-// Throws unless dy can be the gradient of what pool_output() gives.
-void require_pool_gradient(const InferContext& ctx, const Shape& dy, const Shape& x);
+// infer_shapes of a pool of x, and of a gradient of dy and x.
+std::vector<Shape> infer_pool(const InferContext& ctx);
+std::vector<Shape> infer_pool_gradient(const InferContext& ctx);
 
 struct PoolSizes {
   int64_t batch, channels;

@@ -56,7 +56,8 @@ Op pow_op() {
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
           .kernels = binary_kernels<Pow, float, double, int32_t, int64_t, uint8_t>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output pow(Output a, Output b, Origin at) { return add_node({.op = "Pow", .inputs = {a, b}}, at); }

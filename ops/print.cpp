@@ -70,7 +70,8 @@ Op print_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::none, cpu, nullptr, Firings::make}},
-          .stateful = true};
+          .stateful = true,
+          .precision = Precision::kept};
 }
 
 Output print(Output x, std::string_view text, PrintOptions options, Origin at) {

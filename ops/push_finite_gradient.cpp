@@ -40,8 +40,7 @@ Output push_finite_gradient(Output parameter, Output gradient, Output finite,
                             Origin at) {
   const Node& node = trained_node("PushFiniteGradient", parameter, gradient, at);
   if (!finite.defined())
-    throw Error(Errc::invalid_argument, "PushFiniteGradient made at ", at.file, ":", at.line,
-                ": `finite` is an undefined Output; pass a bool scalar");
+    throw refused("PushFiniteGradient", at, "`finite` is an undefined Output; pass a bool scalar");
   return add_push("PushFiniteGradient", node, {gradient, finite}, optimizer, control_inputs, at);
 }
 

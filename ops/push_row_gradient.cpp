@@ -45,8 +45,7 @@ Op push_row_gradient_op() {
 Output push_row_gradient(Output parameter, RowSparse gradient, const Optimizer& optimizer,
                          const std::vector<int32_t>& control_inputs, Origin at) {
   const auto refuse = [&](const auto&... parts) {
-    return Error(Errc::invalid_argument, "PushRowGradient made at ", at.file, ":", at.line, ": ",
-                 detail::concat(parts...));
+    return refused("PushRowGradient", at, parts...);
   };
   if (!parameter.defined() || !gradient.indices.defined() || !gradient.values.defined())
     throw refuse("its parameter or gradient is an undefined Output; pass the results of ops");

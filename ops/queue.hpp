@@ -10,6 +10,7 @@
 
 #include "devices/resources.hpp"
 #include "ops/node.hpp"
+#include "ops/refused.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/queues.hpp"
 
@@ -121,8 +122,7 @@ template <class Described>
 Output add_node_of(const Described& of, const char* kind, std::string_view op,
                    std::vector<Output> inputs, Attrs attrs, Origin at) {
   if (!of.graph)
-    throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line, ": the ", kind,
-                " is undefined; pass what make_", kind, "() returned");
+    throw refused(op, at, "the ", kind, " is undefined; pass what make_", kind, "() returned");
   describe_in(attrs, of);
   const Graph::Scope there = of.graph->scope({.device = of.device}, at);
   return of.graph->add(

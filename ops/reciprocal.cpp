@@ -26,7 +26,8 @@ Op reciprocal_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Reciprocal, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output reciprocal(Output x, Origin at) { return add_node({.op = "Reciprocal", .inputs = {x}}, at); }

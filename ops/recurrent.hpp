@@ -108,6 +108,11 @@ struct RecurrentSteps {
       while (jobs < 8 && batch / (2 * jobs) >= rows_min) jobs *= 2;
     return {time, batch, hidden, reverse, std::max<int64_t>(1, (batch + jobs - 1) / jobs)};
   }
+  // Of a firing: `all_gates` is [time, batch, gates * hidden], `h0` [batch, hidden].
+  static RecurrentSteps of(const Tensor& all_gates, const Tensor& h0, int gates, bool reverse) {
+    return of(all_gates.dim(0), h0.dim(0), h0.dim(1), gates, reverse);
+  }
+  int64_t elements() const { return time * batch * hidden; }
   int64_t jobs() const { return (batch + rows - 1) / rows; }
   std::vector<int64_t> row_counts() const {  // that jobs have
     std::vector<int64_t> counts = {rows};
@@ -133,6 +138,39 @@ int64_t rounded_bytes(int64_t count) {
   return (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
 }
 
+// The product of a step for `gates` of the `all` gates of w_h [hidden, all * hidden], from h, or
+// with `backward` from what came back to these gates, which stand among all of them.
+inline StepProductSizes gate_product(const RecurrentSteps& s, int64_t gates, int64_t all,
+                                     bool backward) {
+  const int64_t h = s.hidden, some = gates * h;
+  return {.rows = s.row_counts(),
+          .k = backward ? some : h,
+          .n = backward ? h : some,
+          .a_step = backward ? all * h : h,
+          .w_step = all * h,
+          .transposed = backward,
+          .uses = s.time};
+}
+
+// What a node keeps between firings.
+template <class Products>
+struct RecurrentState : KernelState {
+  ShapeCache<std::array<int64_t, 3>, Products> products;  // by time, batch, hidden
+  bool reverse = false;
+
+  // make(): those of `steps`, which is called where there are none yet.
+  template <class Make>
+  std::shared_ptr<const Products> products_of(const RecurrentSteps& steps, const Make& make) const {
+    return products.get({steps.time, steps.batch, steps.hidden}, make);
+  }
+};
+template <class State>
+std::unique_ptr<State> recurrent_state(const Node& node) {
+  auto state = std::make_unique<State>();
+  state->reverse = node.attr<bool>("reverse");
+  return state;
+}
+
 // One firing: lengths, packed weights and the scratch memory of its jobs.
 class RecurrentRun {
  public:
@@ -154,15 +192,16 @@ class RecurrentRun {
   }
   const int64_t* lengths() const { return lengths_.data<int64_t>(); }
 
-  // Where a job of `job_bytes` finds its memory. Once, before run().
-  void reserve(int64_t packed_bytes, int64_t job_bytes) {
-    job_bytes_ = (job_bytes + 63) / 64 * 64;
-    packed_bytes_ = packed_bytes;
-    memory_ = ctx_.scratch(DType::u8, Shape{packed_bytes + job_bytes_ * steps_.jobs()});
+  // Packs the weights, and gives each job `job_bytes` before what its products need. Once, before
+  // run(). Returns what the products take.
+  template <class Products, class T>
+  auto pack(const Products& products, const T* weights, int64_t job_bytes) {
+    packed_bytes_ = products.packed_bytes();
+    job_bytes_ = (job_bytes + products.scratch_bytes() + 63) / 64 * 64;
+    memory_ = ctx_.scratch(DType::u8, Shape{packed_bytes_ + job_bytes_ * steps_.jobs()});
     at_ = memory_.mutable_data<uint8_t>();
+    return products.pack(ctx_, weights, at_, job_memory(0) + job_bytes);
   }
-  uint8_t* packed() const { return at_; }
-  uint8_t* job_memory(int64_t job) const { return at_ + packed_bytes_ + job * job_bytes_; }
 
   // f(rows, memory of the job) for each job.
   template <class F>
@@ -174,6 +213,8 @@ class RecurrentRun {
   }
 
  private:
+  uint8_t* job_memory(int64_t job) const { return at_ + packed_bytes_ + job * job_bytes_; }
+
   KernelContext& ctx_;
   const RecurrentSteps& steps_;
   Tensor lengths_, memory_;

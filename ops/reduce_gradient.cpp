@@ -2,6 +2,7 @@
 // elements if `mean`.
 //   dy: x_like reduced over the axes   x_like: of any dtype, only its shape is used   dx: the shape
 //   of x_like.
+#include "ops/narrow.hpp"
 #include "ops/reduce.hpp"
 
 namespace troupe {
@@ -67,11 +68,11 @@ Op reduce_gradient_op() {
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>}},
+          .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu<float>},
+                              {DeviceKind::cpu, DType::f64, cpu<double>},
+                              {DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                              {DeviceKind::cpu, DType::i64, cpu<int64_t>},
+                              {DeviceKind::cpu, DType::u8, cpu<uint8_t>}}),
           .shape_only = 1u << 1};
 }
 

@@ -2,6 +2,7 @@
 // Refuses to choose from nothing.
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims.
 #include "ops/extremes.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 
@@ -12,7 +13,7 @@ Op reduce_max_op() {
           .attrs = reduce_attrs(),
           .infer_shapes = infer_extreme<Maximum>,
           .gradient = gradient_of_extreme,
-          .kernels = extreme_kernels<Maximum, float, double, int32_t, int64_t, uint8_t>()};
+          .kernels = with_i8(extreme_kernels<Maximum, float, double, int32_t, int64_t, uint8_t>())};
 }
 
 Output reduce_max(Output x, ReduceOptions options, Origin at) {

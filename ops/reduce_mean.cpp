@@ -34,7 +34,8 @@ Op reduce_mean_op() {
       .attrs = reduce_attrs(),
       .infer_shapes = infer_reduced,
       .gradient = gradient,
-      .kernels = {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>)}};
+      .kernels = {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>)},
+      .precision = Precision::wide};
 }
 
 Output reduce_mean(Output x, ReduceOptions options, Origin at) {

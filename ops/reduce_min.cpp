@@ -2,6 +2,7 @@
 // Refuses to choose from nothing.
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims.
 #include "ops/extremes.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 
@@ -12,7 +13,7 @@ Op reduce_min_op() {
           .attrs = reduce_attrs(),
           .infer_shapes = infer_extreme<Minimum>,
           .gradient = gradient_of_extreme,
-          .kernels = extreme_kernels<Minimum, float, double, int32_t, int64_t, uint8_t>()};
+          .kernels = with_i8(extreme_kernels<Minimum, float, double, int32_t, int64_t, uint8_t>())};
 }
 
 Output reduce_min(Output x, ReduceOptions options, Origin at) {

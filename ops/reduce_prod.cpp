@@ -1,6 +1,7 @@
 // ReduceProd: y = the product of x over axes (all of them when none is named); 1 where there is
 // nothing to multiply.
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims. Integers wrap around.
+#include "ops/narrow.hpp"
 #include "ops/reduce.hpp"
 
 namespace troupe {
@@ -48,9 +49,10 @@ Op reduce_prod_op() {
           .attrs = reduce_attrs(),
           .infer_shapes = infer_reduced,
           .gradient = gradient,
-          .kernels = {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>),
-                      reduce_kernel(DType::i32, cpu<int32_t>),
-                      reduce_kernel(DType::i64, cpu<int64_t>)}};
+          .kernels = with_i8(
+              {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>),
+               reduce_kernel(DType::i32, cpu<int32_t>), reduce_kernel(DType::i64, cpu<int64_t>)}),
+          .precision = Precision::wide};
 }
 
 Output reduce_prod(Output x, ReduceOptions options, Origin at) {

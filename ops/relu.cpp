@@ -1,5 +1,6 @@
 // Relu: y = max(x, 0), element-wise; NaN stays NaN.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -25,7 +26,7 @@ Op relu_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = unary_kernels<Relu, float, double, int32_t, int64_t>(),
+          .kernels = with_i8(unary_kernels<Relu, float, double, int32_t, int64_t>()),
           .in_place = true};
 }
 

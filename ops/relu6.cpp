@@ -1,5 +1,6 @@
 // Relu6: y = min(max(x, 0), 6), element-wise; NaN stays NaN.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -27,7 +28,7 @@ Op relu6_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = unary_kernels<Relu6, float, double, int32_t, int64_t>(),
+          .kernels = with_i8(unary_kernels<Relu6, float, double, int32_t, int64_t>()),
           .in_place = true};
 }
 

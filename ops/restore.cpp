@@ -23,7 +23,8 @@ Op restore_op() {
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .dispatch = -1,
           .control = ControlKind::restore,
-          .stateful = true};
+          .stateful = true,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

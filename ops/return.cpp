@@ -15,7 +15,8 @@ Op return_op() {
           .infer_shapes = [](const InferContext&) { return std::vector<Shape>(); },
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
-          .control = ControlKind::result};
+          .control = ControlKind::result,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

@@ -40,7 +40,8 @@ Op rms_norm_op() {
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
                       {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output rms_norm(Output x, Output gamma, double epsilon, Origin at) {

@@ -28,7 +28,8 @@ Op rsqrt_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Rsqrt, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output rsqrt(Output x, Origin at) { return add_node({.op = "Rsqrt", .inputs = {x}}, at); }

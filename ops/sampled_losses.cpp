@@ -46,15 +46,13 @@ SampledLogits sampled_logits(Output weights, Output biases, Output inputs, Outpu
 
 // [batch, some], i64.
 Output label_rows(Output inputs, Output labels, const char* name, Origin at) {
-  const auto refuse = [&](const auto&... parts) {
-    return Error(Errc::invalid_argument, name, " made at ", at.file, ":", at.line, ": ",
-                 detail::concat(parts...));
-  };
-  if (inputs.shape().ndim() != 2) throw refuse("wants inputs [batch, n], got ", inputs.shape());
-  if (!labels.defined()) throw refuse("the labels are undefined; pass the result of an op");
+  if (inputs.shape().ndim() != 2)
+    throw refused(name, at, "wants inputs [batch, n], got ", inputs.shape());
+  if (!labels.defined())
+    throw refused(name, at, "the labels are undefined; pass the result of an op");
   const int ndim = labels.shape().ndim();
   if (ndim != 1 && ndim != 2)
-    throw refuse("wants labels [batch] or [batch, some], got ", labels.shape());
+    throw refused(name, at, "wants labels [batch] or [batch, some], got ", labels.shape());
   const Output ids = labels.dtype() == DType::i64 ? labels : cast(labels, DType::i64);
   return ndim == 2 ? ids : reshape(ids, {-1, 1});
 }

@@ -15,7 +15,8 @@ Op save_op() {
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .control = ControlKind::save,
-          .stateful = true};
+          .stateful = true,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

@@ -19,7 +19,8 @@ struct Greatest : Maximum {
 }  // namespace
 
 Op segment_max_op() {
-  return segment_op<Greatest, float, double, int32_t, int64_t>("SegmentMax", share_gradient);
+  return segment_op<Greatest, float, double, int32_t, int64_t>("SegmentMax", share_gradient,
+                                                               Precision::same);
 }
 
 Output segment_max(Output x, Output ids, int64_t segments, Origin at) {

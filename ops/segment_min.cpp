@@ -8,11 +8,7 @@
 namespace troupe {
 namespace {
 
-struct Least {
-  template <class T>
-  static T apply(T a, T b) {
-    return ((a < b) | (a != a)) ? a : b;
-  }
+struct Least : Minimum {
   template <class T>
   static T nothing() {
     using Limits = std::numeric_limits<T>;
@@ -23,7 +19,8 @@ struct Least {
 }  // namespace
 
 Op segment_min_op() {
-  return segment_op<Least, float, double, int32_t, int64_t>("SegmentMin", share_gradient);
+  return segment_op<Least, float, double, int32_t, int64_t>("SegmentMin", share_gradient,
+                                                            Precision::same);
 }
 
 Output segment_min(Output x, Output ids, int64_t segments, Origin at) {

@@ -35,7 +35,8 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }  // namespace
 
 Op segment_prod_op() {
-  return segment_op<Product, float, double, int32_t, int64_t>("SegmentProd", gradient);
+  return segment_op<Product, float, double, int32_t, int64_t>("SegmentProd", gradient,
+                                                              Precision::wide);
 }
 
 Output segment_prod(Output x, Output ids, int64_t segments, Origin at) {

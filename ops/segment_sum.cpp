@@ -20,7 +20,7 @@ struct Sum : Add {
 }  // namespace
 
 Op segment_sum_op() {
-  return segment_op<Sum, float, double, int32_t, int64_t>("SegmentSum", gradient);
+  return segment_op<Sum, float, double, int32_t, int64_t>("SegmentSum", gradient, Precision::wide);
 }
 
 Output segment_sum(Output x, Output ids, int64_t segments, Origin at) {

@@ -51,7 +51,8 @@ void run_segments(KernelContext& ctx) {
 }
 
 template <class R, class... Ts>
-Op segment_op(std::string name, std::vector<Output> (*gradient)(const GradientContext&)) {
+Op segment_op(std::string name, std::vector<Output> (*gradient)(const GradientContext&),
+              Precision precision) {
   return {
       .name = std::move(name),
       .inputs = {"x", "ids"},
@@ -61,7 +62,8 @@ Op segment_op(std::string name, std::vector<Output> (*gradient)(const GradientCo
       .infer_shapes = infer_segments,
       .gradient = gradient,
       .kernels = {{DeviceKind::cpu, dtype_of<Ts>, run_segments<R, Ts>}...},
-      .value_shapes = true};
+      .value_shapes = true,
+      .precision = precision};
 }
 
 Output add_segment_op(std::string_view op, Output x, Output ids, int64_t segments, bool sorted,

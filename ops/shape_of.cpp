@@ -24,7 +24,8 @@ Op shape_of_op() {
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .no_gradient = "sizes do not depend on values",
-          .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .precision = Precision::kept};
 }
 
 Output shape_of(Output x, Origin at) { return add_node({.op = "ShapeOf", .inputs = {x}}, at); }

@@ -32,7 +32,8 @@ Op sigmoid_cross_entropy_op() {
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
           .kernels = binary_kernels<SigmoidCrossEntropy, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output sigmoid_cross_entropy(Output logits, Output labels, Origin at) {

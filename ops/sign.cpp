@@ -1,5 +1,6 @@
 // Sign: y = 1 where x > 0, -1 where x < 0, 0 at 0, element-wise; NaN stays NaN. Signed numbers.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -24,7 +25,7 @@ Op sign_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = unary_kernels<Sign, float, double, int32_t, int64_t>(),
+          .kernels = with_i8(unary_kernels<Sign, float, double, int32_t, int64_t>()),
           .in_place = true};
 }
 

@@ -28,7 +28,8 @@ Op sinh_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Sinh, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output sinh(Output x, Origin at) { return add_node({.op = "Sinh", .inputs = {x}}, at); }

@@ -42,7 +42,8 @@ Op softmax_op() {
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
                       {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output softmax(Output logits, Origin at) {

@@ -59,7 +59,8 @@ Op softmax_cross_entropy_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
 }
 
 Output softmax_cross_entropy(Output logits, Output labels, Origin at) {

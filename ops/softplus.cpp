@@ -31,7 +31,8 @@ Op softplus_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Softplus, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output softplus(Output x, Origin at) { return add_node({.op = "Softplus", .inputs = {x}}, at); }

@@ -44,7 +44,8 @@ Op solve_op() {
           .infer_shapes = infer_equations,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
 }
 
 Output solve(Output a, Output b, bool transpose, Origin at) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/narrow.hpp"
 #include "ops/order.hpp"
 #include "troupe/ops.hpp"
 
@@ -73,11 +74,11 @@ Op sort_op() {
       .attrs = {{"axis", AttrKind::integer, int64_t{-1}}, {"descending", AttrKind::boolean, false}},
       .infer_shapes = infer_shapes,
       .gradient = gradient,
-      .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                  {DeviceKind::cpu, DType::f64, cpu<double>},
-                  {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                  {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                  {DeviceKind::cpu, DType::u8, cpu<uint8_t>}},
+      .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu<float>},
+                          {DeviceKind::cpu, DType::f64, cpu<double>},
+                          {DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                          {DeviceKind::cpu, DType::i64, cpu<int64_t>},
+                          {DeviceKind::cpu, DType::u8, cpu<uint8_t>}}),
       .in_place = true};
 }
 

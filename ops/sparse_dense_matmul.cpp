@@ -105,7 +105,8 @@ Op sparse_dense_matmul_op() {
                       {DeviceKind::cpu, DType::f64, cpu<double>},
                       {DeviceKind::cpu, DType::i32, cpu<int32_t>},
                       {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
-          .dispatch = 1};
+          .dispatch = 1,
+          .precision = Precision::wide};
 }
 
 Output sparse_dense_matmul(Output indices, Output values, Output b, Shape shape, bool transpose,

@@ -1,5 +1,6 @@
 // Square: y = x * x, element-wise. Integers wrap around.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -25,8 +26,9 @@ Op square_op() {
           .outputs = {"y"},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = unary_kernels<Square, float, double, int32_t, int64_t, uint8_t>(),
-          .in_place = true};
+          .kernels = with_i8(unary_kernels<Square, float, double, int32_t, int64_t, uint8_t>()),
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output square(Output x, Origin at) { return add_node({.op = "Square", .inputs = {x}}, at); }

@@ -29,7 +29,8 @@ Op squared_difference_op() {
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
           .kernels = binary_kernels<SquaredDifference, float, double, int32_t, int64_t, uint8_t>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output squared_difference(Output a, Output b, Origin at) {

@@ -17,7 +17,8 @@ Op stop_gradient_op() {
           .gradient = gradient,
           .no_gradient = "it is there to have none",
           .kernels = {{DeviceKind::cpu, DType::none, pass_on}},
-          .aliases = true};
+          .aliases = true,
+          .precision = Precision::kept};
 }
 
 Output stop_gradient(Output x, Origin at) {

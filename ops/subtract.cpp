@@ -1,6 +1,7 @@
 // Subtract: c = a - b, element-wise and broadcasting.
 //   a, b: shapes that broadcast to that of c. Integers wrap around.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -26,7 +27,7 @@ Op subtract_op() {
           .outputs = {"c"},
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
-          .kernels = binary_kernels<Subtract, float, double, int32_t, int64_t, uint8_t>(),
+          .kernels = with_i8(binary_kernels<Subtract, float, double, int32_t, int64_t, uint8_t>()),
           .in_place = true};
 }
 

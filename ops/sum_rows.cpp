@@ -122,7 +122,8 @@ Op sum_rows_op() {
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
                       {DeviceKind::cpu, DType::f64, cpu<double>}},
           .dispatch = 1,
-          .value_shapes = true};
+          .value_shapes = true,
+          .precision = Precision::wide};
 }
 
 RowSparse sum_rows(Output indices, Output values, int64_t rows, Origin at) {

@@ -1,6 +1,7 @@
 // SumToLike: undoes a broadcast: x summed down to the shape of another value.
 //   x: a shape that that of `like` broadcasts to   like: only its shape is used   y: the shape of
 //   `like`.
+#include "ops/narrow.hpp"
 #include "ops/reduce.hpp"
 
 namespace troupe {
@@ -47,10 +48,11 @@ Op sum_to_like_op() {
           .outputs = {"y"},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}}};
+          .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu<float>},
+                              {DeviceKind::cpu, DType::f64, cpu<double>},
+                              {DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                              {DeviceKind::cpu, DType::i64, cpu<int64_t>}}),
+          .precision = Precision::wide};
 }
 
 Output sum_to_like(Output x, Output like, Origin at) {

@@ -28,7 +28,8 @@ Op tan_op() {
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
           .kernels = unary_kernels<Tan, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output tan(Output x, Origin at) { return add_node({.op = "Tan", .inputs = {x}}, at); }

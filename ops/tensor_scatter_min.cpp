@@ -5,19 +5,9 @@
 #include "ops/scatter_nd.hpp"
 
 namespace troupe {
-namespace {
-
-struct Least {
-  template <class T>
-  static T apply(T a, T b) {
-    return ((a < b) | (a != a)) ? a : b;
-  }
-};
-
-}  // namespace
 
 Op tensor_scatter_min_op() {
-  return tensor_scatter_op<Least, float, double, int32_t, int64_t, uint8_t>(
+  return tensor_scatter_op<Minimum, float, double, int32_t, int64_t, uint8_t>(
       "TensorScatterMin", extreme_scatter_gradient);
 }
 

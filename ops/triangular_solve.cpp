@@ -53,7 +53,8 @@ Op triangular_solve_op() {
           .infer_shapes = infer_equations,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
 }
 
 Output triangular_solve(Output a, Output b, TriangularSolveOptions options, Origin at) {

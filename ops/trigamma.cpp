@@ -50,7 +50,8 @@ Op trigamma_op() {
           .infer_shapes = infer_same_shape,
           .no_gradient = "there is no op for the third derivative of lgamma",
           .kernels = unary_kernels<Trigamma, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output trigamma(Output x, Origin at) { return add_node({.op = "Trigamma", .inputs = {x}}, at); }

@@ -48,7 +48,8 @@ Op while_op() {
           .infer_shapes = infer_shapes,
           .no_gradient = "gradients() makes a loop that goes back",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
-          .control = ControlKind::repeat};
+          .control = ControlKind::repeat,
+          .precision = Precision::kept};
 }
 
 }  // namespace troupe

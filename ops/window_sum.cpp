@@ -55,7 +55,8 @@ Op window_sum_op() {
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
                       {DeviceKind::cpu, DType::f64, cpu<double>},
                       {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}}};
+                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
+          .precision = Precision::wide};
 }
 
 Output window_sum(Output x, int64_t radius, Origin at) {

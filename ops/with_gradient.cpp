@@ -16,7 +16,8 @@ Op with_gradient_op() {
               "and text and "
               "protobuf forms do not hold it",
           .kernels = {{DeviceKind::cpu, DType::none, pass_on}},
-          .aliases = true};
+          .aliases = true,
+          .precision = Precision::kept};
 }
 
 Output with_gradient(

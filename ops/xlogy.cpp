@@ -35,7 +35,8 @@ Op xlogy_op() {
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
           .kernels = binary_kernels<Xlogy, float, double>(),
-          .in_place = true};
+          .in_place = true,
+          .precision = Precision::wide};
 }
 
 Output xlogy(Output a, Output b, Origin at) {

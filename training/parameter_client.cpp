@@ -6,6 +6,7 @@
 
 #include "training/here.hpp"
 #include "training/row_slices.hpp"
+#include "training/write_kind.hpp"
 
 namespace troupe {
 namespace {
@@ -23,10 +24,6 @@ bool fits(const Tensor& gradient, const ParameterRoute& route, bool rows) {
 
 int64_t row_size_of(const ParameterRoute& route) {
   return route.shape.ndim() > 0 && route.shape[0] > 0 ? route.shape.size() / route.shape[0] : 0;
-}
-
-bool writes_rows(const ParameterWrite& write) {
-  return write.kind == ParameterWrite::assign_rows || write.kind == ParameterWrite::add_rows;
 }
 
 // Rows are pulled by themselves if that is at most half of what the slice holds, which another
@@ -103,7 +100,7 @@ void ParameterClient::write(const std::string& parameter, const ParameterStep& a
                             ParameterWrite change, Reply reply) {
   const RequestPtr wanted = request(Kind::write, parameter, at, std::move(reply));
   Tensor values = std::move(change.values);
-  if (writes_rows(change)) {
+  if (writes_rows(change.kind)) {
     const int64_t n = change.indices.size();
     values = pack_rows(n > 0 ? values.size() / n : 1, change.indices.values<int64_t>(),
                        values.raw(), values.dtype());
@@ -165,7 +162,7 @@ std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
   const ParameterRoute& route = it->second;
   const bool rows =
       request.kind == Kind::write
-          ? writes_rows(request.write)
+          ? writes_rows(request.write.kind)
           : gradient.defined() && gradient.dtype() == DType::u8 && route.dtype != DType::u8;
   // The shard of a parameter that is not cut looks at the rows itself.
   const bool cut = route.slices.size() > 1;
@@ -218,7 +215,7 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request,
   const bool by_rows = request->kind == Kind::rows && rows_suffice(request->indices, route);
   if (by_rows && request->indices.size() == 0) return parts;
   const Tensor flat = request->sends() ? gradient.reshaped(Shape{gradient.size()}) : Tensor{};
-  const bool packed = request->kind == Kind::write ? writes_rows(request->write)
+  const bool packed = request->kind == Kind::write ? writes_rows(request->write.kind)
                                                    : flat.defined() && flat.dtype() != route.dtype;
   for (size_t i = 0; i < route.slices.size(); ++i) {
     Part part;
@@ -280,7 +277,7 @@ caf::message ParameterClient::message_of(uint64_t ticket, const Part& part,
     m.incarnation = incarnation_;
     m.first = request.at.first;
     if (request.kind == Kind::write) {
-      m.write = static_cast<uint8_t>(1 + request.write.kind);
+      m.write = write_code(request.write.kind);
       m.number = request.write.number;
     }
     return caf::make_message(std::move(m));

@@ -10,6 +10,7 @@
 #include "actors/gate.hpp"
 #include "actors/guard.hpp"
 #include "training/optimizer.hpp"
+#include "troupe/ops/parameter_nodes.hpp"
 
 namespace troupe {
 
@@ -147,14 +148,6 @@ struct ParameterGroup::Batch {
 
 namespace {
 
-bool is_push(const Node& node) {
-  const std::string& op = node.op->name;
-  return op == "PushGradient" || op == "PushFiniteGradient" || op == "PushRowGradient";
-}
-bool is_write(const Node& node) {
-  return node.op->name == "WriteParameter" || node.op->name == "WriteParameterRows";
-}
-
 // The optimizer of each parameter that is pushed to, and the slots that push.
 struct Pushed {
   std::map<std::string, Optimizer> optimizers;
@@ -180,11 +173,10 @@ bool has_rows(Output gradient) {
 Pushed pushed_in(const Graph& graph) {
   Pushed out;
   for (const auto& node : graph.nodes()) {
-    if (!is_push(*node)) continue;
-    const bool whole = node->op->name != "PushRowGradient";
+    if (!pushes_gradient(*node)) continue;
     out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
     const auto& name = node->attr<std::string>("parameter");
-    if (whole && has_rows(node->inputs[0])) out.filled.insert(name);
+    if (!names_rows(*node) && has_rows(node->inputs[0])) out.filled.insert(name);
     const Optimizer found = optimizer_from_text(node->attr<std::string>("optimizer"));
     const Optimizer& first = out.optimizers.try_emplace(name, found).first->second;
     if (first != found)
@@ -194,7 +186,7 @@ Pushed pushed_in(const Graph& graph) {
   }
   const bool trained = !out.slots.empty();
   for (const auto& node : graph.nodes()) {
-    if (!is_write(*node)) continue;
+    if (!writes_values(*node)) continue;
     const auto& name = node->attr<std::string>("parameter");
     if (out.optimizers.count(name))
       throw Error(Errc::invalid_argument, "parameter ", name, " is trained, and written by the ",
@@ -210,7 +202,7 @@ std::set<int32_t> parameter_nodes(const Graph& graph, const std::vector<int32_t>
   std::set<std::string> names;
   for (int32_t id : nodes) {
     const Node& node = graph.node(id);
-    if (node.op->name == "Parameter" || is_push(node) || is_write(node))
+    if (node.op->name == "Parameter" || pushes_gradient(node) || writes_values(node))
       names.insert(node.attr<std::string>("parameter"));
   }
   std::set<int32_t> out;

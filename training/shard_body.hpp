@@ -105,6 +105,7 @@ struct Shard::Body {
   // shard_writes.cpp
   void write(Held& held, const Push& push, const std::vector<Ticket>& tickets, ShardActions& out);
   AggregationRule::PullVerdict pull_written(const Held& held, int64_t step) const;
+  void keep_before(Held& held, const Push& push) const;
   static const Tensor& before_writes(Held& held);  // Requires: something is kept
 };
 

@@ -3,6 +3,7 @@
 
 #include "training/row_slices.hpp"
 #include "training/shard_body.hpp"
+#include "training/write_kind.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/row_sparse.hpp"
 
@@ -17,13 +18,13 @@ bool takes(const Slice& slice, const Push& p) {
   switch (p.write) {
     case 0:
       return all || rows();
-    case 1 + ParameterWrite::assign:
+    case write_code(ParameterWrite::assign):
       return all;
-    case 1 + ParameterWrite::add:
+    case write_code(ParameterWrite::add):
       return all && slice.dtype != DType::boolean;
-    case 1 + ParameterWrite::assign_rows:
+    case write_code(ParameterWrite::assign_rows):
       return rows();
-    case 1 + ParameterWrite::add_rows:
+    case write_code(ParameterWrite::add_rows):
       return rows() && slice.dtype != DType::boolean;
   }
   return false;

@@ -4,19 +4,12 @@
 #include <type_traits>
 
 #include "training/shard_body.hpp"
+#include "training/write_kind.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/row_sparse.hpp"
 
 namespace troupe {
 namespace {
-
-void make_own(Tensor& tensor) {
-  if (tensor.unique()) return;
-  Tensor copy = Tensor::empty(tensor.dtype(), tensor.shape());
-  if (tensor.size() > 0)
-    std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<size_t>(tensor.byte_size()));
-  tensor = std::move(copy);
-}
 
 template <class T>
 T sum_of(T a, T b) {
@@ -75,13 +68,36 @@ void put_back(const Tensor& undo, Tensor& values) {
   }
 }
 
+// Changes the values as `p` says. Requires: nobody else holds them.
+void change(const Push& p, Tensor& values) {
+  const DType dtype = values.dtype();
+  const auto bytes = static_cast<size_t>(size_of(dtype));
+  switch (write_kind(p.write)) {
+    case ParameterWrite::assign:
+      if (values.size() > 0)
+        std::memcpy(values.mutable_raw(), p.gradient.raw(),
+                    static_cast<size_t>(values.byte_size()));
+      return;
+    case ParameterWrite::add:
+      return add_to(dtype, p.gradient.raw(), values.mutable_raw(), values.size());
+    case ParameterWrite::assign_rows:
+      return each_row(p.gradient, values, [bytes](char* to, const char* from, int64_t n) {
+        std::memcpy(to, from, static_cast<size_t>(n) * bytes);
+      });
+    case ParameterWrite::add_rows:
+      return each_row(p.gradient, values, [dtype](char* to, const char* from, int64_t n) {
+        add_to(dtype, from, to, n);
+      });
+  }
+}
+
 }  // namespace
 
 const Tensor& Shard::Body::before_writes(Held& held) {
   Written& written = held.written;
   if (written.before.defined()) return written.before;
   Tensor before = held.state.values;
-  if (!written.undo.empty()) make_own(before);
+  if (!written.undo.empty()) make_writable(before);
   for (auto undo = written.undo.rbegin(); undo != written.undo.rend(); ++undo)
     put_back(*undo, before);
   written.undo.clear();
@@ -98,6 +114,23 @@ AggregationRule::PullVerdict Shard::Body::pull_written(const Held& held, int64_t
                          "; read them before the pushes of the step (control inputs)")};
 }
 
+// A step that is done again reads the values as they are before the first write of it.
+void Shard::Body::keep_before(Held& held, const Push& p) const {
+  Written& written = held.written;
+  if (p.step > written.step) {
+    written.step = p.step;
+    written.slot = p.slot;
+    written.before.reset();
+    written.undo.clear();
+    written.before_version = held.state.version;
+  }
+  if (kind != Aggregation::sync || written.before.defined()) return;
+  if (writes_rows(write_kind(p.write)))
+    written.undo.push_back(present_rows(p.gradient, held.state.values));
+  else
+    before_writes(held);
+}
+
 void Shard::Body::write(Held& held, const Push& p, const std::vector<Ticket>& tickets,
                         ShardActions& out) {
   Written& written = held.written;
@@ -105,8 +138,7 @@ void Shard::Body::write(Held& held, const Push& p, const std::vector<Ticket>& ti
     for (const Ticket& t : tickets)
       out.push_back({t.to, Acknowledged{t.ticket, p.slice, Errc::ok, {}, held.state.version}});
   };
-  const bool sync = kind == Aggregation::sync;
-  if (sync && written.slot >= 0 && written.slot != p.slot)
+  if (kind == Aggregation::sync && written.slot >= 0 && written.slot != p.slot)
     return refuse(p, tickets, PushRefusal::unknown, Errc::invalid_argument,
                   detail::concat(describe(held.slice), " is written by slot ", written.slot,
                                  " and by slot ", p.slot,
@@ -123,44 +155,11 @@ void Shard::Body::write(Held& held, const Push& p, const std::vector<Ticket>& ti
     return acknowledge();
   }
   done.count(p.step);
-  const bool rows =
-      p.write == 1 + ParameterWrite::assign_rows || p.write == 1 + ParameterWrite::add_rows;
-  if (p.step > written.step) {
-    written.step = p.step;
-    written.slot = p.slot;
-    written.before.reset();
-    written.undo.clear();
-    written.before_version = held.state.version;
-  }
-  if (sync && !written.before.defined()) {
-    if (rows)
-      written.undo.push_back(present_rows(p.gradient, held.state.values));
-    else
-      before_writes(held);
-  }
+  keep_before(held, p);
   Tensor& values = held.state.values;
   if (!values.unique()) ++counters.copies;
-  make_own(values);
-  const DType dtype = values.dtype();
-  const auto bytes = static_cast<size_t>(size_of(dtype));
-  switch (p.write) {
-    case 1 + ParameterWrite::assign:
-      if (values.size() > 0)
-        std::memcpy(values.mutable_raw(), p.gradient.raw(),
-                    static_cast<size_t>(values.byte_size()));
-      break;
-    case 1 + ParameterWrite::add:
-      add_to(dtype, p.gradient.raw(), values.mutable_raw(), values.size());
-      break;
-    case 1 + ParameterWrite::assign_rows:
-      each_row(p.gradient, values, [bytes](char* to, const char* from, int64_t n) {
-        std::memcpy(to, from, static_cast<size_t>(n) * bytes);
-      });
-      break;
-    default:
-      each_row(p.gradient, values,
-               [dtype](char* to, const char* from, int64_t n) { add_to(dtype, from, to, n); });
-  }
+  make_writable(values);
+  change(p, values);
   ++held.state.version;
   ++counters.updates;
   ++counters.applied;

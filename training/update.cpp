@@ -88,14 +88,6 @@ void apply_blocks(const Optimizer& optimizer, std::span<const Contribution> grad
   update.second_pass([&](int64_t n, const OptimizerArrays<T>& a) { lamb.step(n, a); });
 }
 
-void make_writable(Tensor& tensor) {
-  if (tensor.unique()) return;
-  Tensor copy = Tensor::empty(tensor.dtype(), tensor.shape());
-  if (tensor.size() > 0)
-    std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<size_t>(tensor.byte_size()));
-  tensor = std::move(copy);
-}
-
 // Rows of `width` elements, shorter than a block, among others: brought together in blocks, as
 // loops and their vectors want it. `before`: where the rows are kept as they were, or null.
 template <class T>
@@ -323,6 +315,14 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   }
   ++state.version;
   return in_place;
+}
+
+void make_writable(Tensor& tensor) {
+  if (tensor.unique()) return;
+  Tensor copy = Tensor::empty(tensor.dtype(), tensor.shape());
+  if (tensor.size() > 0)
+    std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<size_t>(tensor.byte_size()));
+  tensor = std::move(copy);
 }
 
 const Tensor& previous_values(SliceValues& state) {

@@ -41,6 +41,9 @@ std::vector<std::pair<std::string, Tensor>> zero_slots(const Optimizer& optimize
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
                 bool keep_previous, SliceValues& state);
 
+// A copy in its place, if somebody else holds it, too.
+void make_writable(Tensor& tensor);
+
 // The values of previous_version.
 const Tensor& previous_values(SliceValues& state);
 

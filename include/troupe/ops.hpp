@@ -25,6 +25,7 @@
 #include "troupe/ops/linear_algebra.hpp"
 #include "troupe/ops/losses.hpp"
 #include "troupe/ops/networks.hpp"
+#include "troupe/ops/parameters.hpp"
 #include "troupe/ops/print.hpp"
 #include "troupe/ops/queues.hpp"
 #include "troupe/ops/reductions.hpp"

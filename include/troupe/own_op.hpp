@@ -112,7 +112,8 @@ struct OpCase {
   // Left out: what the op gives in one way is compared with what it gives in the others.
   std::vector<Tensor> expected = {};
   // |got - expected| <= tolerance * max(1, |expected|); left out: by dtype (1e-5 for f32, 1e-12 for
-  // f64). Integers are exact.
+  // f64). At least 2^-7 for bf16 and 2^-10 for f16, a unit in the last place, also where it is
+  // given. Integers are exact.
   std::optional<double> tolerance = {};
   BuildCase build = {};
   // True: only with the dtypes as written. Else the case runs once for each kernel dtype of the op

@@ -3,31 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <future>
 #include <iostream>
 #include <numeric>
 
 #include "devices/device.hpp"
 #include "devices/pool.hpp"
+#include "tests/support/device_reply.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
 namespace {
-
-struct Reply {
-  Errc code = Errc::internal;
-  std::string text;
-  Tensor value;
-};
-
-template <class F>
-Reply wait_for(F&& start) {
-  std::promise<Reply> promise;
-  start([&](Errc code, std::string text, Tensor value) {
-    promise.set_value({code, std::move(text), std::move(value)});
-  });
-  return promise.get_future().get();
-}
 
 // The first GPU, or none: then each test says so and ends.
 struct Gpu {
@@ -39,10 +24,10 @@ struct Gpu {
     else
       std::cout << "skipped: no CUDA device\n";
   }
-  Reply upload(const Tensor& value) {
+  DeviceReply upload(const Tensor& value) {
     return wait_for([&](Device::Done done) { device->copy_from_host(value, done); });
   }
-  Reply download(const Tensor& value) {
+  DeviceReply download(const Tensor& value) {
     return wait_for([&](Device::Done done) { device->copy_to_host(value, done); });
   }
 };
@@ -111,7 +96,7 @@ TEST_SUITE("gpu") {
     const Tensor values = ramp<float>(Shape{4, 3});
     for (const Tensor& value : {values, values.rows(1, 3), Tensor::zeros(DType::i64, Shape{0}),
                                 Tensor::scalar(7.0), Tensor::zeros(DType::u8, Shape{5 << 20})}) {
-      const Reply up = upload(value);
+      const DeviceReply up = upload(value);
       REQUIRE(up.code == Errc::ok);
       CHECK(!up.value.on_host());
       CHECK_THROWS_AS(up.value.data<float>(), InternalError);
@@ -152,7 +137,7 @@ TEST_SUITE("gpu") {
     if (!device) return;
     const Tensor large = Tensor::zeros(DType::u8, Shape{40 << 20});
     Tensor first = upload(large).value;
-    const Reply refused = upload(large);
+    const DeviceReply refused = upload(large);
     CHECK(refused.code == Errc::out_of_memory);
     CHECK(refused.text.find("/job:a/task:0/device:cuda:0") != std::string::npos);
     const int64_t allocations = device->memory().stats().system_allocations;

@@ -8,37 +8,22 @@
 #include <future>
 
 #include "devices/device.hpp"
+#include "tests/support/device_reply.hpp"
 #include "tests/support/small_ops.hpp"
 
 namespace troupe {
 namespace {
 
-struct Reply {
-  Errc code = Errc::internal;
-  std::string text;
-  Tensor value;
-};
-
-// Calls one of the copies or fence() and waits for its `done`.
-template <class F>
-Reply wait_for(F&& start) {
-  std::promise<Reply> promise;
-  start([&](Errc code, std::string text, Tensor value) {
-    promise.set_value({code, std::move(text), std::move(value)});
-  });
-  return promise.get_future().get();
-}
-
 struct Fixture {
   std::unique_ptr<Device> shadow = make_shadow_device("/job:a/task:0/device:shadow:0", 1 << 20);
 
-  Reply upload(const Tensor& value) {
+  DeviceReply upload(const Tensor& value) {
     return wait_for([&](Device::Done done) { shadow->copy_from_host(value, done); });
   }
-  Reply download(const Tensor& value) {
+  DeviceReply download(const Tensor& value) {
     return wait_for([&](Device::Done done) { shadow->copy_to_host(value, done); });
   }
-  Reply fence() {
+  DeviceReply fence() {
     return wait_for([&](Device::Done done) { shadow->fence(done); });
   }
 };
@@ -48,7 +33,7 @@ const Tensor kValues = Tensor::of<float>({1, -2, 3, -4, 5, 6}, Shape{6});
 TEST_CASE_FIXTURE(Fixture, "a value comes back from the device as it went") {
   for (const Tensor& value : {kValues, kValues.rows(1, 3), kValues.reshaped(Shape{1, 1, 2, 1, 3}),
                               Tensor::zeros(DType::i64, Shape{0}), Tensor::scalar(7.0)}) {
-    const Reply up = upload(value);
+    const DeviceReply up = upload(value);
     REQUIRE(up.code == Errc::ok);
     CHECK(!up.value.on_host());
     CHECK(same_bits(download(up.value).value, value));
@@ -123,7 +108,7 @@ TEST_CASE_FIXTURE(Fixture, "a kernel that fails is reported once, by the next do
   LaunchedNode fail("Fail", Shape{6}), add("AddOne", Shape{6});
   const Tensor y = fail.launch(*shadow, x)[0];
   add.launch(*shadow, y);
-  const Reply reply = download(y);
+  const DeviceReply reply = download(y);
   CHECK(reply.code == Errc::invalid_argument);
   CHECK(reply.text.find(describe(fail.node)) == 0);
   CHECK(reply.text.find("cannot be done") != std::string::npos);
@@ -150,7 +135,7 @@ TEST_CASE_FIXTURE(Fixture, "the budget holds for copies and outputs, and names t
   const Tensor large = Tensor::zeros(DType::f32, Shape{1 << 17});
   const Tensor held = upload(large).value;
   REQUIRE(held.defined());
-  const Reply refused = upload(large);
+  const DeviceReply refused = upload(large);
   CHECK(refused.code == Errc::out_of_memory);
   CHECK(refused.text.find("/job:a/task:0/device:shadow:0") != std::string::npos);
   LaunchedNode add("AddOne", Shape{1 << 17});

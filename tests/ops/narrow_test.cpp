@@ -1,9 +1,11 @@
 // f16, bf16 and i8: their kernels, beside the tables of each op, which run in them as well.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/support/op_cases.hpp"
+#include "troupe/own_op.hpp"
 #include "troupe/training/mixed_precision.hpp"
 
 namespace troupe {
@@ -212,6 +214,60 @@ TEST_CASE("where f32 meets 16 bits, an op that is no product computes in f32") {
   CHECK((y * 2).dtype() == DType::f16);
   CHECK(concat({y, x}, 0).dtype() == DType::f32);
   CHECK(cast(y, DType::f64).dtype() == DType::f64);
+}
+
+TEST_CASE("an op of one's own that has no kernel for 16 bits computes in f32 after a product") {
+  const auto thirds = [](KernelContext& ctx) {
+    const Tensor x = ctx.input(0);
+    float* y = ctx.output(0, x.shape()).mutable_data<float>();
+    for (int64_t i = 0; i < x.size(); ++i) y[i] = x.data<float>()[i] / 3;
+  };
+  const auto moves = [](KernelContext& ctx) { ctx.set_output(0, ctx.input(0)); };
+  const auto own = [](const char* name, std::vector<Kernel> kernels, Precision precision) {
+    return Op{.name = name,
+              .inputs = {"x"},
+              .outputs = {"y"},
+              .infer_shapes = [](const InferContext& ctx) { return std::vector{ctx.input(0)}; },
+              .no_gradient = "it is not asked for",
+              .kernels = std::move(kernels),
+              .precision = precision};
+  };
+  const Kernel f32{DeviceKind::cpu, DType::f32, thirds}, f16{DeviceKind::cpu, DType::f16, moves},
+      any{DeviceKind::cpu, DType::none, moves};
+  Graph graph(
+      ops_with({own("Thirds", {f32}, Precision::same), own("LowThirds", {f32}, Precision::low),
+                own("Both", {f32, f16}, Precision::same),
+                own("WideBoth", {f32, f16}, Precision::wide), own("Any", {any}, Precision::same)}));
+  const auto mixed = mixed_precision(graph, DType::f16);
+  const Output x = placeholder(graph, DType::f32, {1, 1});
+  const Output y = matmul(x, x);
+  CHECK(y.dtype() == DType::f16);
+  const auto of = [&](const char* op) { return graph.add({.op = op, .inputs = {y}}); };
+  for (const char* op : {"Thirds", "LowThirds"}) {
+    CAPTURE(op);
+    CHECK(of(op).dtype() == DType::f32);
+    CHECK(evaluate(of(op), {{x, Tensor::of<float>({2}, {1, 1})}}).data<float>()[0] == 4.0f / 3);
+  }
+  CHECK(of("Both").dtype() == DType::f16);
+  CHECK(of("WideBoth").dtype() == DType::f32);
+  CHECK(of("Any").dtype() == DType::f16);
+}
+
+TEST_CASE("an op that says in what it computes has kernels for that") {
+  int low = 0, wide = 0;
+  for (const Op* op : builtin_ops()->all()) {
+    CAPTURE(op->name);
+    const auto has = [op](DType dtype) {
+      return std::any_of(op->kernels.begin(), op->kernels.end(),
+                         [dtype](const Kernel& kernel) { return kernel.dtype == dtype; });
+    };
+    low += op->precision == Precision::low;
+    wide += op->precision == Precision::wide;
+    if (op->precision == Precision::low) CHECK((has(DType::bf16) && has(DType::f16)));
+    if (op->precision == Precision::wide) CHECK(has(DType::f32));
+  }
+  CHECK(low > 0);
+  CHECK(wide > 0);
 }
 
 TEST_CASE("a call takes and gives what its function declares, also where f32 meets 16 bits") {

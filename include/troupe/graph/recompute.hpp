@@ -14,6 +14,9 @@
 // have `recompute` of their own (troupe/ops/control_flow.hpp); and what a backward function of
 // with_gradient() reads itself. A scope in a scope is computed again twice, and of the outer one
 // less is there at once.
+//
+// The scopes are part of the Graph object alone: a graph that is written down and read again, or
+// copied, has forgotten them. The nodes that gradients() has made for them stay, as nodes like any.
 #pragma once
 
 #include <string>
@@ -24,6 +27,7 @@
 namespace troupe {
 
 // Nodes added while it is open are computed again. `name`: as ScopeSpec::name; empty: names go on.
+// Throws: Error(invalid_argument) for a bad name.
 [[nodiscard]] Graph::Scope recompute(Graph& graph, std::string name = {},
                                      Origin at = Origin::here());
 
@@ -38,7 +42,8 @@ struct RecomputedScope {
   int64_t freed_bytes = 0;
 };
 // By scope, in the order in which they were opened; those of which the call computes nothing again
-// are left out. Throws: Error(invalid_argument) for fetches and feeds as explain_passes() does.
+// are left out; of a graph that was read from text there are none. Throws:
+// Error(invalid_argument) for fetches and feeds as explain_passes() does.
 std::vector<RecomputedScope> recomputed(const Graph& graph, const std::vector<Output>& fetches,
                                         const std::vector<Output>& feeds = {});
 

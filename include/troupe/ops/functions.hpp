@@ -3,12 +3,13 @@
 //
 //   Function area = define_function(graph, "area", {{DType::f32, Shape{}}},
 //       [&](const auto& x) { return std::vector<Output>{multiply(square(x[0]), pi)}; });
-//   Output two = add(area({r}), area({s}));
+//   Output both = area({r})[0] + area({s})[0];
 //
-//   Function fib = declare_function(graph, "fib", {{DType::i64, Shape{}}}, {{DType::i64,
-//   Shape{}}}); fib.define([&](const auto& n) {
-//     return cond(less(n[0], two), [&] { return std::vector<Output>{n[0]}; },
-//                 [&] { return std::vector<Output>{add(fib({n[0] - 1}), fib({n[0] - 2}))}; });
+//   const TensorType number{DType::i64, Shape{}};
+//   Function fib = declare_function(graph, "fib", {number}, {number});
+//   fib.define([&](const auto& n) {
+//     return cond(less(n[0], two), [&] { return n; },
+//                 [&] { return std::vector<Output>{fib({n[0] - 1})[0] + fib({n[0] - 2})[0]}; });
 //   });
 //
 // A function that does not call itself, not by way of others either, is copied to where it is
@@ -36,8 +37,9 @@ namespace troupe {
 using FunctionBody = std::function<std::vector<Output>(const std::vector<Output>& arguments)>;
 
 struct FunctionOptions {
-  // Calls of a function that calls itself that may be under way one inside the other. Each holds
-  // what its body needs until it returns: some kilobytes, and tensors.
+  // Calls of a function that calls itself that may be under way one inside the other, from 1 to
+  // 10^9; one more ends the step. Each holds what its body needs until it returns: some kilobytes,
+  // and tensors.
   int64_t depth_max = 100'000;
 };
 
@@ -54,14 +56,15 @@ class Function {
 
   // Builds the body: `body` is called once, here. What it reads of the surroundings must be there
   // wherever the function is called. A node without outputs that it returns gives a bool scalar:
-  // that it has run. Throws: Error(invalid_argument) naming the function and the caller's line if
-  // it has a body already, or if what `body` returns is not what was declared.
+  // that it has run. Throws: Error(invalid_argument) naming the function and the caller's line for
+  // an empty Function, if it has a body already, if `body` is empty, and if what it returns is
+  // nothing, undefined, of another graph or not what was declared; and what `body` throws.
   void define(const FunctionBody& body, Origin at = Origin::here());
 
   // What the body makes of these. May be called before define(), in bodies of functions alone.
   // Throws: Error(invalid_argument) naming the function, the caller's line, what was given and what
-  // is wanted; for a function of another graph; and for a call before define() without declared
-  // results.
+  // is wanted, for arguments that do not fit; for an empty Function and one of another graph; and
+  // for a call before define() without declared results.
   std::vector<Output> operator()(const std::vector<Output>& arguments,
                                  Origin at = Origin::here()) const;
 
@@ -72,11 +75,13 @@ class Function {
 // A function that will be defined: its name, within the open scopes, and the types of what it takes
 // and gives, -1 for sizes that differ from call to call. `results` may be empty if nobody calls it
 // before it is defined; then the body says them. A function that calls itself needs an argument.
+// Throws: Error(invalid_argument) for no name, one that cannot be a node's, a type without a dtype,
+// and a depth_max that is not in [1, 10^9].
 Function declare_function(Graph& graph, std::string_view name, std::vector<TensorType> arguments,
                           std::vector<TensorType> results, const FunctionOptions& options = {},
                           Origin at = Origin::here());
 
-// One that does not call itself, declared and defined.
+// One that does not call itself, declared and defined. Throws: as the two do.
 Function define_function(Graph& graph, std::string_view name, std::vector<TensorType> arguments,
                          const FunctionBody& body, const FunctionOptions& options = {},
                          Origin at = Origin::here());

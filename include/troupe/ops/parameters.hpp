@@ -9,9 +9,8 @@
 // push does: a run with nothing but a write is a step of its own. In one step
 //   - it runs after all reads of the parameter for its slot that the graph had when it was added;
 //     so they see the values before it, and the step after this one sees those after it;
-//   - it runs after the writes to the parameter for its slot that were added before it. In a
-//   branch,
-//     only after those of the same frame and of the frames around it;
+//   - it runs after the writes to the parameter for its slot that were added before it; in a
+//     branch, after those of the same frame and of the frames around it alone;
 //   - what else is to run before or after it is said with control inputs.
 // Under the synchronous rule a step that is done again, after the loss of a process, reads what it
 // has read the first time. One slot alone may write to a parameter, and another one is refused when

@@ -1,6 +1,6 @@
 // Mixed precision: products in bf16 or f16, everything that must be exact in f32. Implemented in
-// graph/mixed_precision.cpp and graph/loss_scale.cpp; which op computes in what is in
-// ops/precision.cpp; docs/mixed_precision.md has numbers.
+// graph/mixed_precision.cpp and graph/loss_scale.cpp; what an op computes in it says itself, in
+// Op::precision; docs/mixed_precision.md has numbers.
 //
 //   const auto mixed = mixed_precision(graph);          // the switch: bf16 from here on
 //   const Output logits = nn::dense(model, relu(nn::dense(model, images, 128)), 10);
@@ -28,7 +28,8 @@ namespace troupe {
 
 // Nodes added while it is open compute as said above, in `compute`: bf16 or f16; f32 turns it off
 // within. Inputs of a node that are f32 or of that dtype are cast to what the node computes in; f64
-// and integers are left alone. Variables of loops, queues and what is fetched keep their types.
+// and integers are left alone. An op that has a kernel for f32 and none for `compute` computes in
+// f32. Variables of loops, queues and what is fetched keep their types.
 // Gradients of these nodes have their dtypes, wherever they are asked for.
 // Throws: Error(invalid_argument) for another dtype.
 [[nodiscard]] Graph::Scope mixed_precision(Graph& graph, DType compute = DType::bf16,
@@ -65,15 +66,18 @@ ScaledGradients scaled_gradients(Output loss, const LossScale& scale = {},
 
 // apply_gradients() in steps whose gradients are all finite, and the scale's update in each.
 // `scaled.gradients` may have been clipped or changed otherwise.
+// Throws: Error(invalid_argument) for no gradients, and as push_finite_gradient().
 Output apply_if_finite(const ScaledGradients& scaled, const Optimizer& optimizer,
                        Origin at = Origin::here());
 
-// Both: minimize() with a scaled loss.
+// Both: minimize() with a scaled loss. Throws: as the two do.
 Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale = {},
                        std::vector<Output> parameters = {}, Origin at = Origin::here());
 
 // push_gradient() where `finite`, a bool scalar, is true; else what counts as this step's push, and
-// changes nothing. Requires: a parameter and a gradient of its type.
+// changes nothing. Has no output. Throws: Error(invalid_argument) for what is no parameter, a
+// gradient that is not f32 or f64 or not of the parameter's type, and a `finite` that is no bool
+// scalar.
 Output push_finite_gradient(Output parameter, Output gradient, Output finite,
                             const Optimizer& optimizer,
                             const std::vector<int32_t>& control_inputs = {},

@@ -1,0 +1,21 @@
+// How Push::write names a change of values that no gradient makes: 0 is a gradient.
+#pragma once
+
+#include <cstdint>
+
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+constexpr uint8_t write_code(ParameterWrite::Kind kind) { return static_cast<uint8_t>(1 + kind); }
+
+// Requires: it is a write's, which Shard::push() has looked at.
+constexpr ParameterWrite::Kind write_kind(uint8_t code) {
+  return static_cast<ParameterWrite::Kind>(code - 1);
+}
+
+constexpr bool writes_rows(ParameterWrite::Kind kind) {
+  return kind == ParameterWrite::assign_rows || kind == ParameterWrite::add_rows;
+}
+
+}  // namespace troupe
