@@ -65,6 +65,14 @@ void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manif
 // One whose manifest or file sizes are wrong is not counted. Call after a commit.
 void prune_checkpoints(Disk& disk, const std::string& dir, int keep);
 
+// Removes what attempts that failed or were cut short have left: files without a manifest, and
+// those that were being written. A line for each that cannot be removed says why. Requires: nobody
+// writes a checkpoint there.
+std::vector<std::string> remove_leftovers(Disk& disk, const std::string& dir);
+
+// Removes the checkpoint of that generation, whole or in part, its manifest first. The same lines.
+std::vector<std::string> discard_checkpoint(Disk& disk, const std::string& dir, int64_t generation);
+
 // The file name of the newest manifest in `dir`, whole or not.
 std::optional<std::string> newest_manifest_name(Disk& disk, const std::string& dir);
 
