@@ -62,8 +62,10 @@ CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::s
 void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manifest);
 
 // Removes all older than the newest `keep` (>= 1) checkpoints, and what cut-short attempts left.
-// One whose manifest or file sizes are wrong is not counted. Call after a commit.
-void prune_checkpoints(Disk& disk, const std::string& dir, int keep);
+// One whose manifest or file sizes are wrong is not counted. What cannot be removed, such as a
+// directory of that name, is passed over: a line for each says why, and the files of such a
+// manifest stay with it. Call after a commit.
+std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& dir, int keep);
 
 // Removes what attempts that failed or were cut short have left: files without a manifest, and
 // those that were being written. A line for each that cannot be removed says why. Requires: nobody

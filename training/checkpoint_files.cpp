@@ -111,10 +111,10 @@ int64_t next_generation(Disk& disk, const std::string& dir) {
   return newest + 1;
 }
 
-void prune_checkpoints(Disk& disk, const std::string& dir, int keep) {
+std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& dir, int keep) {
   const std::vector<std::string> names = disk.list(dir);
   const auto all = manifests_among(names);
-  if (all.empty()) return;
+  if (all.empty()) return {};
   const int64_t newest = all.front().first.generation;
   std::set<int64_t> kept;
   int whole = 0;
@@ -123,19 +123,22 @@ void prune_checkpoints(Disk& disk, const std::string& dir, int keep) {
     kept.insert(parsed.generation);
     whole += can_be_used(disk, dir, parsed, name);
   }
+  Removal removal(disk, dir);
   bool removed = false;
-  for (const auto& [parsed, name] : all) {
+  for (const auto& [parsed, name] : all) {  // a manifest never outlives its files
     if (kept.count(parsed.generation)) continue;
-    disk.remove(detail::concat(dir, "/", name));
-    removed = true;
+    if (removal.remove(name))
+      removed = true;
+    else
+      kept.insert(parsed.generation);
   }
-  if (removed) disk.sync_dir(dir);  // a manifest never outlives its files
+  if (removed) disk.sync_dir(dir);
   for (const std::string& name : names) {
     const auto parsed = parse_checkpoint_name(name);
     if (!parsed || parsed->generation > newest) continue;  // not ours, or being written
-    if (!kept.count(parsed->generation) || parsed->temp)
-      disk.remove(detail::concat(dir, "/", name));
+    if (!kept.count(parsed->generation) || parsed->temp) removal.remove(name);
   }
+  return removal.stayed;
 }
 
 std::vector<std::string> remove_leftovers(Disk& disk, const std::string& dir) {

@@ -93,14 +93,14 @@ void CheckpointTaker::write_files(const std::shared_ptr<Order>& order) {
 
 void CheckpointTaker::commit(const std::shared_ptr<Order>& order) {
   for (const auto& [shard, file] : order->files) order->manifest.files.push_back(file);
-  on_disk(order, [order, log = master_.process().log()](Disk& disk) {
+  on_disk(order, [this, order](Disk& disk) {
     const std::string& dir = order->wanted.directory;
     commit_checkpoint(disk, dir, order->manifest);
     order->committed = true;
     try {
-      prune_checkpoints(disk, dir, order->wanted.keep);
+      name_stayed(prune_checkpoints(disk, dir, order->wanted.keep));
     } catch (const Error& e) {  // the new checkpoint is there, whatever becomes of the old ones
-      log->warn("old checkpoints not removed: directory={} error={}", dir, e.what());
+      name_stayed({e.what()});
     }
     order->end(
         Errc::ok,

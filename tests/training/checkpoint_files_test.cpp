@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <mutex>
 #include <set>
 
 #include "tests/support/fit.hpp"
@@ -130,6 +131,59 @@ TEST_CASE("a checkpoint that is discarded goes manifest first, and no other goes
                                 "000001-step1.shard-0-of-2.safetensors",
                                 "000001-step1.shard-1-of-2.safetensors", "notes.txt"});
   CHECK(newest(disk, dir) == 1);
+}
+
+TEST_CASE("what cannot be removed is named, and older checkpoints go all the same") {
+  Folder folder("not-removed");
+  const std::string& dir = folder.path();
+  Disk& disk = real_disk();
+  for (const int64_t step : {1, 2, 3, 4}) write(disk, dir, step);
+  // Directories in the places of a manifest, a shard's file and one that was being written.
+  for (const char* name : {"000002-step2.manifest.json", "000003-step3.shard-0-of-2.safetensors"}) {
+    std::filesystem::remove(dir + "/" + name);
+    std::filesystem::create_directory(dir + "/" + name);
+  }
+  std::filesystem::create_directory(dir + "/000001-step1.manifest.json.temp");
+  const Names stayed = prune_checkpoints(disk, dir, 1);
+  REQUIRE(stayed.size() == 3);
+  CHECK(stayed[0] ==
+        "cannot remove " + dir +
+            "/000002-step2.manifest.json: Is a directory; no file of ours is one: move "
+            "it away");
+  CHECK(stayed[1].find("/000001-step1.manifest.json.temp: Is a directory") != std::string::npos);
+  CHECK(stayed[2].find("/000003-step3.shard-0-of-2.safetensors: Is a") != std::string::npos);
+  CHECK(names_in(dir) ==
+        Names{"000001-step1.manifest.json.temp", "000002-step2.manifest.json",
+              "000002-step2.shard-0-of-2.safetensors", "000002-step2.shard-1-of-2.safetensors",
+              "000003-step3.shard-0-of-2.safetensors", "000004-step4.manifest.json",
+              "000004-step4.shard-0-of-2.safetensors", "000004-step4.shard-1-of-2.safetensors"});
+  CHECK(newest(disk, dir) == 4);
+}
+
+TEST_CASE("a folder in which something cannot be removed is said once, and training goes on") {
+  Folder folder("said-once");
+  Fit fit;
+  TrainOptions options = steps(8);
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_every = 1;
+  options.checkpoint_keep = 2;
+  options.on_progress = [&](const TrainProgress&) {
+    std::filesystem::create_directories(folder.path() + "/000000-step0.manifest.json");
+  };
+  Names said;
+  std::mutex mutex;  // guards what is said, by any thread
+  ProcessOptions process{.threads = 1};
+  process.log = [&](LogLevel level, const std::string& line) {
+    std::lock_guard lock(mutex);
+    if (level == LogLevel::warn) said.push_back(line);
+  };
+  {
+    Session session = Session::local(fit.graph, process);
+    train(session, fit.all, options);
+  }
+  CHECK(folder.manifests() == 3);  // with the directory
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].find("000000-step0.manifest.json: Is a directory") != std::string::npos);
 }
 
 TEST_CASE("a checkpoint that one of two shards cannot write leaves nothing of the other one") {

@@ -83,7 +83,7 @@ Manifest save(Disk& disk, int32_t shards, int64_t step, int keep = 3,
     m.files.push_back(write_shard_file(disk, kDir, shard_file_name(m.generation, step, i, shards),
                                        all[static_cast<size_t>(i)]));
   commit_checkpoint(disk, kDir, m);
-  prune_checkpoints(disk, kDir, keep);
+  for (const std::string& line : prune_checkpoints(disk, kDir, keep)) throw Error(Errc::io, line);
   return m;
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("the same files on the real disk") {
   m.step = 3;
   m.files = {write_shard_file(disk, dir, shard_file_name(2, 3, 0, 1), images(1, 3)[0])};
   commit_checkpoint(disk, dir, m);
-  prune_checkpoints(disk, dir, 1);
+  CHECK(prune_checkpoints(disk, dir, 1).empty());
   CHECK(disk.list(dir) == std::vector<std::string>{"000002-step3.manifest.json",
                                                    "000002-step3.shard-0-of-1.safetensors"});
   CHECK_THROWS_WITH_AS(disk.open(dir), doctest::Contains("it is not a regular file"), Error);
