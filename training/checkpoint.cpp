@@ -21,6 +21,7 @@ constexpr int64_t kChunk = int64_t{1} << 20;              // of files that are h
 constexpr int64_t kRoomToSpare = int64_t{1}
                                  << 20;  // for the manifest and the file system's own needs
 constexpr const char* kShardFormat = "troupe-shard";
+constexpr int kShardVersion = 2, kShardVersionOldest = 1;  // 1: only the kind of each optimizer
 
 // ---- the state of slices as metadata ----
 
@@ -110,10 +111,10 @@ void check_metadata(const SafetensorsReader& file) {
     throw Error(Errc::bad_data, file.path(), ": expected the format \"", kShardFormat,
                 "\" in its metadata, found ",
                 format == m.end() ? "none" : json_quote(format->second));
-  if (version == m.end() || (version->second != std::to_string(kCheckpointFormat) &&
-                             version->second != std::to_string(kCheckpointFormatOldest)))
-    throw Error(Errc::bad_configuration, file.path(), ": expected version ",
-                kCheckpointFormatOldest, " to ", kCheckpointFormat, ", found ",
+  if (version == m.end() || (version->second != std::to_string(kShardVersion) &&
+                             version->second != std::to_string(kShardVersionOldest)))
+    throw Error(Errc::bad_configuration, file.path(), ": expected version ", kShardVersionOldest,
+                " to ", kShardVersion, ", found ",
                 version == m.end() ? "none" : json_quote(version->second),
                 "; read it with the program that wrote it");
 }
@@ -244,7 +245,7 @@ CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::s
   }
   const std::string header =
       safetensors_header(tensors, {{"format", kShardFormat},
-                                   {"version", std::to_string(kCheckpointFormat)},
+                                   {"version", std::to_string(kShardVersion)},
                                    {"epoch", std::to_string(state.epoch)},
                                    {"step", std::to_string(state.step)},
                                    {"slices", slices_text(state)}});

@@ -25,8 +25,9 @@
 
 namespace troupe {
 
-// What is written, and the oldest that is read: 1 held only the kind of each optimizer.
-inline constexpr int kCheckpointFormat = 2, kCheckpointFormatOldest = 1;
+// Of a manifest: what is written, and the oldest that is read. 1 held only the kind of each
+// optimizer, 2 not the dtype of products.
+inline constexpr int kCheckpointFormat = 3, kCheckpointFormatOldest = 1;
 
 struct CheckpointFile {
   std::string name;  // in the checkpoint's directory
@@ -42,6 +43,7 @@ struct Manifest {
   std::vector<std::pair<int64_t, int64_t>> next_steps;  // slot and the step it does next, by slot
   uint64_t data_seed = 0;  // of the loader; its position is a function of seed, slot and step
   std::string graph_fingerprint;  // of the trained graph; empty: not known
+  std::string compute;            // in which dtype its products were, "bf16"; empty: not known
   std::vector<ParameterSpec>
       parameters;                     // by name; whether and how each is trained is not compared
   std::vector<CheckpointFile> files;  // by shard

@@ -34,6 +34,7 @@ void CheckpointTaker::take(Wanted wanted, std::vector<ParameterSpec> parameters,
   order->manifest.epoch = table_.epoch;
   order->manifest.rule = wanted.rule;
   order->manifest.data_seed = wanted.data_seed;
+  order->manifest.compute = wanted.compute;
   order->manifest.parameters = std::move(parameters);
   for (int32_t slot : wanted.slots) order->manifest.next_steps.emplace_back(slot, wanted.step);
   order->wanted = std::move(wanted);

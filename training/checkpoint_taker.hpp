@@ -27,6 +27,7 @@ class CheckpointTaker {
     int64_t step = 0;
     int keep = 3;
     uint64_t data_seed = 0;
+    std::string compute;  // as in a manifest
     Aggregation rule = Aggregation::sync;
     std::vector<int32_t> slots;
   };
