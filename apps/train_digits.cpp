@@ -57,7 +57,9 @@ void on_stop(int number) {
   static volatile sig_atomic_t said = 0;
   if (!said) {
     said = 1;
-    const char* const name = number == SIGINT ? "\nstopped by SIGINT" : "\nstopped by SIGTERM";
+    const char* const name = number == SIGINT   ? "\nstopped by SIGINT"
+                             : number == SIGHUP ? "\nstopped by SIGHUP"
+                                                : "\nstopped by SIGTERM";
     const int skipped = stdout_is_terminal ? 0 : 1;  // only there a line may have been begun
     [[maybe_unused]] ssize_t n = write(1, name + skipped, std::strlen(name + skipped));
     n = write(1, stopped_text, std::strlen(stopped_text));
@@ -74,8 +76,8 @@ void say_when_stopped(const std::filesystem::path& out) {
       out.c_str());
   struct sigaction action = {};
   action.sa_handler = on_stop;
-  sigaddset(&action.sa_mask, SIGINT), sigaddset(&action.sa_mask, SIGTERM);
-  for (int number : {SIGINT, SIGTERM}) {
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before = {};
     sigaction(number, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);

@@ -12,6 +12,22 @@ namespace {
 constexpr size_t kReadAhead =
     4096;  // read beyond the end of a chunk into the scratch buffer: the next header
 
+constexpr size_t kVersionAt = 8;  // in a greeting of any version
+
+// Who speaks which version, in the same words on both sides, and what else the other one has said.
+std::string other_version(std::span<const std::byte> prefix, bool dialled) {
+  uint16_t theirs;
+  std::memcpy(&theirs, prefix.data() + kVersionAt, sizeof theirs);
+  const uint16_t acceptors = dialled ? theirs : kProtocolVersion,
+                 diallers = dialled ? kProtocolVersion : theirs;
+  std::string text =
+      detail::concat("the node that was dialled speaks protocol version ", acceptors,
+                     ", the one that dialled ", diallers, "; install the same Troupe on both");
+  const std::string words = refusal_text(prefix);
+  if (!words.empty() && words != text) text += ". It said: " + words;
+  return text;
+}
+
 }  // namespace
 
 ConnectionHandlers::Room Link::room() {
@@ -65,12 +81,7 @@ bool Link::parse_greeting() {
       if (role_ == Role::dialler && bytes.size() < kGreetingPrefix)
         return false;  // the words are still to come
       turned_away_ = true;
-      const std::string words = refusal_text(bytes);
-      refuse(Refusal::other_version,
-             words.empty()
-                 ? detail::concat("this node speaks protocol version ", kProtocolVersion,
-                                  " and the other one another; install the same Troupe on both")
-                 : words);
+      refuse(Refusal::other_version, other_version(bytes, role_ == Role::dialler));
       return false;
   }
   if (bytes.size() < kGreetingBytes) return false;

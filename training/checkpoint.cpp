@@ -1,14 +1,13 @@
-// Implements training/checkpoint.hpp: files of shards, commit, clean-up, and reading back.
-// manifest.cpp has the manifest's text.
+// Implements training/checkpoint.hpp: files of shards, commit, and reading back. manifest.cpp has
+// the manifest's text, checkpoint_files.cpp what is found in a folder and removed from it.
 #include "training/checkpoint.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdio>
 #include <map>
 #include <set>
 #include <sstream>
 
+#include "training/checkpoint_files.hpp"
 #include "training/digest.hpp"
 #include "training/json.hpp"
 #include "training/optimizer.hpp"
@@ -22,62 +21,7 @@ constexpr int64_t kChunk = int64_t{1} << 20;              // of files that are h
 constexpr int64_t kRoomToSpare = int64_t{1}
                                  << 20;  // for the manifest and the file system's own needs
 constexpr const char* kShardFormat = "troupe-shard";
-
-// ---- names ----
-
-struct FileName {
-  int64_t generation = 0, step = 0;
-  bool manifest = false, temp = false;
-};
-
-bool read_number(std::string_view& text, int64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || out < 0) return false;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  return true;
-}
-bool skip(std::string_view& text, std::string_view word) {
-  if (text.substr(0, word.size()) != word) return false;
-  text.remove_prefix(word.size());
-  return true;
-}
-
-// "000007-step12.manifest.json", "000007-step12.shard-0-of-2.safetensors", and the same with
-// ".temp"; others are not ours.
-std::optional<FileName> parse_name(std::string_view name) {
-  FileName out;
-  const std::string_view temp = AtomicFile::kTempSuffix;
-  if (name.size() > temp.size() && name.substr(name.size() - temp.size()) == temp) {
-    out.temp = true;
-    name.remove_suffix(temp.size());
-  }
-  int64_t shard = 0, count = 0;
-  if (!read_number(name, out.generation) || !skip(name, "-step") || !read_number(name, out.step))
-    return std::nullopt;
-  out.manifest = name == ".manifest.json";
-  if (out.manifest) return out;
-  const bool good = skip(name, ".shard-") && read_number(name, shard) && skip(name, "-of-") &&
-                    read_number(name, count) && name == ".safetensors";
-  return good ? std::optional(out) : std::nullopt;
-}
-
-std::string stem(int64_t generation, int64_t step) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%06lld-step%lld", static_cast<long long>(generation),
-                static_cast<long long>(step));
-  return text;
-}
-
-// Names of manifests, newest first.
-std::vector<std::pair<FileName, std::string>> manifests(const std::vector<std::string>& names) {
-  std::vector<std::pair<FileName, std::string>> out;
-  for (const std::string& name : names)
-    if (const auto parsed = parse_name(name); parsed && parsed->manifest && !parsed->temp)
-      out.emplace_back(*parsed, name);
-  std::sort(out.begin(), out.end(),
-            [](const auto& a, const auto& b) { return a.first.generation > b.first.generation; });
-  return out;
-}
+constexpr int kShardVersion = 2, kShardVersionOldest = 1;  // 1: only the kind of each optimizer
 
 // ---- the state of slices as metadata ----
 
@@ -167,10 +111,10 @@ void check_metadata(const SafetensorsReader& file) {
     throw Error(Errc::bad_data, file.path(), ": expected the format \"", kShardFormat,
                 "\" in its metadata, found ",
                 format == m.end() ? "none" : json_quote(format->second));
-  if (version == m.end() || (version->second != std::to_string(kCheckpointFormat) &&
-                             version->second != std::to_string(kCheckpointFormatOldest)))
-    throw Error(Errc::bad_configuration, file.path(), ": expected version ",
-                kCheckpointFormatOldest, " to ", kCheckpointFormat, ", found ",
+  if (version == m.end() || (version->second != std::to_string(kShardVersion) &&
+                             version->second != std::to_string(kShardVersionOldest)))
+    throw Error(Errc::bad_configuration, file.path(), ": expected version ", kShardVersionOldest,
+                " to ", kShardVersion, ", found ",
                 version == m.end() ? "none" : json_quote(version->second),
                 "; read it with the program that wrote it");
 }
@@ -212,26 +156,6 @@ void check_file(Disk& disk, const std::string& dir, const CheckpointFile& file, 
   if (const std::string found = sha.hex(); found != file.sha256)
     throw Error(Errc::bad_data, path, ": expected the SHA-256 ", file.sha256,
                 " by the manifest, found ", found, "; the file is damaged");
-}
-
-// The manifest, if what it names is there; with `read_files`, hashes are compared too.
-Manifest read_whole(Disk& disk, const std::string& dir, const FileName& parsed,
-                    const std::string& name, bool read_files) {
-  Manifest m = read_manifest(disk, dir, name);
-  if (m.generation != parsed.generation || m.step != parsed.step)
-    throw Error(Errc::bad_data, dir, "/", name, ": expected generation ", parsed.generation,
-                " and step ", parsed.step, " by its name, found ", m.generation, " and ", m.step);
-  for (const CheckpointFile& file : m.files) check_file(disk, dir, file, read_files);
-  return m;
-}
-bool can_be_used(Disk& disk, const std::string& dir, const FileName& parsed,
-                 const std::string& name) {
-  try {
-    read_whole(disk, dir, parsed, name, /*read_files=*/false);
-    return true;
-  } catch (const Error&) {  // who resumes from it is told what is wrong
-    return false;
-  }
 }
 
 // ---- cutting anew ----
@@ -309,26 +233,6 @@ SliceState read_slice(const Slice& wanted, const std::vector<Part>& parts) {
 
 }  // namespace
 
-std::string manifest_name(int64_t generation, int64_t step) {
-  return stem(generation, step) + ".manifest.json";
-}
-
-std::string shard_file_name(int64_t generation, int64_t step, int32_t shard, int32_t shard_count) {
-  return detail::concat(stem(generation, step), ".shard-", shard, "-of-", shard_count,
-                        ".safetensors");
-}
-
-int64_t next_generation(Disk& disk, const std::string& dir) {
-  disk.make_dirs(dir);
-  int64_t newest = 0;
-  for (const std::string& name : disk.list(dir))
-    if (const auto parsed = parse_name(name)) newest = std::max(newest, parsed->generation);
-  if (newest == INT64_MAX)
-    throw Error(Errc::bad_data, dir, " has a file of generation ", newest,
-                ", after which there is none; no checkpoint of ours is called so: remove it");
-  return newest + 1;
-}
-
 CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::string& name,
                                 const ShardImage& state) {
   std::vector<std::pair<std::string, Tensor>> tensors;
@@ -341,7 +245,7 @@ CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::s
   }
   const std::string header =
       safetensors_header(tensors, {{"format", kShardFormat},
-                                   {"version", std::to_string(kCheckpointFormat)},
+                                   {"version", std::to_string(kShardVersion)},
                                    {"epoch", std::to_string(state.epoch)},
                                    {"step", std::to_string(state.step)},
                                    {"slices", slices_text(state)}});
@@ -376,54 +280,18 @@ void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manif
   file.commit();
 }
 
-void prune_checkpoints(Disk& disk, const std::string& dir, int keep) {
-  const std::vector<std::string> names = disk.list(dir);
-  const auto all = manifests(names);
-  if (all.empty()) return;
-  const int64_t newest = all.front().first.generation;
-  std::set<int64_t> kept;
-  int whole = 0;
-  for (const auto& [parsed, name] : all) {
-    if (whole >= std::max(keep, 1)) break;
-    kept.insert(parsed.generation);
-    whole += can_be_used(disk, dir, parsed, name);
-  }
-  bool removed = false;
-  for (const auto& [parsed, name] : all) {
-    if (kept.count(parsed.generation)) continue;
-    disk.remove(detail::concat(dir, "/", name));
-    removed = true;
-  }
-  if (removed) disk.sync_dir(dir);  // a manifest never outlives its files
-  for (const std::string& name : names) {
-    const auto parsed = parse_name(name);
-    if (!parsed || parsed->generation > newest) continue;  // not ours, or being written
-    if (!kept.count(parsed->generation) || parsed->temp)
-      disk.remove(detail::concat(dir, "/", name));
-  }
-}
-
 Manifest read_manifest(Disk& disk, const std::string& dir, const std::string& name) {
   return manifest_from_text(read_text(disk, dir + "/" + name, kManifestBytesMax), dir + "/" + name);
 }
 
-std::optional<std::string> newest_manifest_name(Disk& disk, const std::string& dir) {
-  const auto all = manifests(disk.list(dir));
-  return all.empty() ? std::nullopt : std::optional(all.front().second);
-}
-
-std::optional<Manifest> find_newest(Disk& disk, const std::string& dir,
-                                    std::vector<std::string>& warnings, bool read_files) {
-  for (const auto& [parsed, name] : manifests(disk.list(dir))) {
-    try {
-      return read_whole(disk, dir, parsed, name, read_files);
-    } catch (const Error& e) {  // the one place where a damaged checkpoint becomes a warning
-      if (e.code() == Errc::bad_configuration) throw;
-      warnings.push_back(detail::concat("the checkpoint of step ", parsed.step,
-                                        " cannot be used, trying the one before: ", e.what()));
-    }
-  }
-  return std::nullopt;
+Manifest read_whole_checkpoint(Disk& disk, const std::string& dir, const CheckpointName& parsed,
+                               const std::string& name, bool read_files) {
+  Manifest m = read_manifest(disk, dir, name);
+  if (m.generation != parsed.generation || m.step != parsed.step)
+    throw Error(Errc::bad_data, dir, "/", name, ": expected generation ", parsed.generation,
+                " and step ", parsed.step, " by its name, found ", m.generation, " and ", m.step);
+  for (const CheckpointFile& file : m.files) check_file(disk, dir, file, read_files);
+  return m;
 }
 
 std::vector<std::string> check_optimizers(Disk& disk, const std::string& dir,

@@ -25,8 +25,9 @@
 
 namespace troupe {
 
-// What is written, and the oldest that is read: 1 held only the kind of each optimizer.
-inline constexpr int kCheckpointFormat = 2, kCheckpointFormatOldest = 1;
+// Of a manifest: what is written, and the oldest that is read. 1 held only the kind of each
+// optimizer, 2 not the dtype of products.
+inline constexpr int kCheckpointFormat = 3, kCheckpointFormatOldest = 1;
 
 struct CheckpointFile {
   std::string name;  // in the checkpoint's directory
@@ -42,6 +43,7 @@ struct Manifest {
   std::vector<std::pair<int64_t, int64_t>> next_steps;  // slot and the step it does next, by slot
   uint64_t data_seed = 0;  // of the loader; its position is a function of seed, slot and step
   std::string graph_fingerprint;  // of the trained graph; empty: not known
+  std::string compute;            // in which dtype its products were, "bf16"; empty: not known
   std::vector<ParameterSpec>
       parameters;                     // by name; whether and how each is trained is not compared
   std::vector<CheckpointFile> files;  // by shard
@@ -62,8 +64,18 @@ CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::s
 void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manifest);
 
 // Removes all older than the newest `keep` (>= 1) checkpoints, and what cut-short attempts left.
-// One whose manifest or file sizes are wrong is not counted. Call after a commit.
-void prune_checkpoints(Disk& disk, const std::string& dir, int keep);
+// One whose manifest or file sizes are wrong is not counted. What cannot be removed, such as a
+// directory of that name, is passed over: a line for each says why, and the files of such a
+// manifest stay with it. Call after a commit.
+std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& dir, int keep);
+
+// Removes what attempts that failed or were cut short have left: files without a manifest, and
+// those that were being written. A line for each that cannot be removed says why. Requires: nobody
+// writes a checkpoint there.
+std::vector<std::string> remove_leftovers(Disk& disk, const std::string& dir);
+
+// Removes the checkpoint of that generation, whole or in part, its manifest first. The same lines.
+std::vector<std::string> discard_checkpoint(Disk& disk, const std::string& dir, int64_t generation);
 
 // The file name of the newest manifest in `dir`, whole or not.
 std::optional<std::string> newest_manifest_name(Disk& disk, const std::string& dir);

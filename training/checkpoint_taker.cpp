@@ -1,6 +1,7 @@
 // Implements training/checkpoint_taker.hpp.
 #include "training/checkpoint_taker.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/guard.hpp"
@@ -13,6 +14,7 @@ struct CheckpointTaker::Order {
   std::vector<int32_t> shards;
   Manifest manifest;
   std::map<int32_t, CheckpointFile> files;  // by shard
+  bool committed = false;
   std::function<void()> captured;
   Gather::Done done;
 
@@ -32,6 +34,7 @@ void CheckpointTaker::take(Wanted wanted, std::vector<ParameterSpec> parameters,
   order->manifest.epoch = table_.epoch;
   order->manifest.rule = wanted.rule;
   order->manifest.data_seed = wanted.data_seed;
+  order->manifest.compute = wanted.compute;
   order->manifest.parameters = std::move(parameters);
   for (int32_t slot : wanted.slots) order->manifest.next_steps.emplace_back(slot, wanted.step);
   order->wanted = std::move(wanted);
@@ -56,7 +59,11 @@ void CheckpointTaker::capture(const std::shared_ptr<Order>& order) {
 
 void CheckpointTaker::name_files(const std::shared_ptr<Order>& order) {
   on_disk(order, [this, order, post = orders_.poster()](Disk& disk) {
-    order->manifest.generation = next_generation(disk, order->wanted.directory);
+    const std::string& dir = order->wanted.directory;
+    int64_t& newest = generations_[dir];
+    newest = std::max(next_generation(disk, dir), newest + 1);
+    order->manifest.generation = newest;
+    name_stayed(remove_leftovers(disk, dir));
     post([this, order] { write_files(order); });
   });
 }
@@ -64,7 +71,7 @@ void CheckpointTaker::name_files(const std::shared_ptr<Order>& order) {
 void CheckpointTaker::write_files(const std::shared_ptr<Order>& order) {
   auto gather = std::make_shared<Gather>(order->shards.size(),
                                          [this, order](Errc code, const std::string& text) {
-                                           if (code != Errc::ok) return order->end(code, text);
+                                           if (code != Errc::ok) return give_up(order, code, text);
                                            commit(order);
                                          });
   for (int32_t shard : order->shards) {
@@ -87,13 +94,14 @@ void CheckpointTaker::write_files(const std::shared_ptr<Order>& order) {
 
 void CheckpointTaker::commit(const std::shared_ptr<Order>& order) {
   for (const auto& [shard, file] : order->files) order->manifest.files.push_back(file);
-  on_disk(order, [order, log = master_.process().log()](Disk& disk) {
+  on_disk(order, [this, order](Disk& disk) {
     const std::string& dir = order->wanted.directory;
     commit_checkpoint(disk, dir, order->manifest);
+    order->committed = true;
     try {
-      prune_checkpoints(disk, dir, order->wanted.keep);
+      name_stayed(prune_checkpoints(disk, dir, order->wanted.keep));
     } catch (const Error& e) {  // the new checkpoint is there, whatever becomes of the old ones
-      log->warn("old checkpoints not removed: directory={} error={}", dir, e.what());
+      name_stayed({e.what()});
     }
     order->end(
         Errc::ok,
@@ -101,14 +109,40 @@ void CheckpointTaker::commit(const std::shared_ptr<Order>& order) {
   });
 }
 
+// What some shards have written is of no use to anybody; left there, it would fill a disk on which
+// no checkpoint succeeds.
+void CheckpointTaker::give_up(const std::shared_ptr<Order>& order, Errc code,
+                              const std::string& text) {
+  on_disk(order, [this, order, code, text](Disk& disk) {
+    discard(*order, disk);
+    order->end(code, text);
+  });
+}
+
+void CheckpointTaker::discard(const Order& order, Disk& disk) {
+  try {
+    name_stayed(discard_checkpoint(disk, order.wanted.directory, order.manifest.generation));
+  } catch (const Error& e) {  // the next attempt removes it
+    name_stayed({e.what()});
+  }
+}
+
+// Once for each file: what stays, stays at the next checkpoint, too.
+void CheckpointTaker::name_stayed(const std::vector<std::string>& stayed) {
+  for (const std::string& line : stayed)
+    if (warned_.insert(line).second)
+      master_.process().log()->warn("left in a folder of checkpoints: error={}", line);
+}
+
 // Does it on the disk thread; its failure ends the order.
 void CheckpointTaker::on_disk(const std::shared_ptr<Order>& order,
                               std::function<void(Disk&)> work) {
   if (!disk_) disk_ = std::make_unique<DiskThread>(master_.process());
-  disk_->post([order, work = std::move(work), &disk = disk_->disk()] {
+  disk_->post([this, order, work = std::move(work), &disk = disk_->disk()] {
     try {
       work(disk);
     } catch (const std::exception& e) {
+      if (order->manifest.generation > 0 && !order->committed) discard(*order, disk);
       const auto [code, text] = from_caf(error_of(e));
       order->end(code, text);
     }

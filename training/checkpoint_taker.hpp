@@ -1,12 +1,15 @@
 // CheckpointTaker: takes checkpoints of a session's shards, while training goes on. First every
 // shard captures its state at the same step, which copies nothing; then each writes its file; then
-// the manifest, written last, commits them.
+// the manifest, written last, commits them. An attempt that fails removes what it has written, and
+// one that begins what earlier ones have left.
 //
 // Owner: the group, whose actor alone calls take(). Its own thread does what touches the directory.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +27,7 @@ class CheckpointTaker {
     int64_t step = 0;
     int keep = 3;
     uint64_t data_seed = 0;
+    std::string compute;  // as in a manifest
     Aggregation rule = Aggregation::sync;
     std::vector<int32_t> slots;
   };
@@ -44,12 +48,19 @@ class CheckpointTaker {
   void name_files(const std::shared_ptr<Order>& order);
   void write_files(const std::shared_ptr<Order>& order);
   void commit(const std::shared_ptr<Order>& order);
+  void give_up(const std::shared_ptr<Order>& order, Errc code, const std::string& text);
   void on_disk(const std::shared_ptr<Order>& order, std::function<void(Disk&)> work);
+  void discard(const Order& order, Disk& disk);
+  void name_stayed(const std::vector<std::string>& stayed);
 
   Master& master_;
   const ShardTable& table_;
   ShardOrders& orders_;
   uint64_t next_capture_ = 1;
+  // On the disk thread alone. By directory, the last generation: a shard that was given up may
+  // still write its file of it, so it is not used again, even if no trace of it is left.
+  std::map<std::string, int64_t> generations_;
+  std::set<std::string> warned_;      // of files that could not be removed
   std::unique_ptr<DiskThread> disk_;  // from the first checkpoint on
 };
 

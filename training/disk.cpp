@@ -31,6 +31,8 @@ const char* remedy(int error) {
       return "; check the path";
     case ELOOP:
       return "; symbolic links are not followed here";
+    case EISDIR:
+      return "; no file of ours is one: move it away";
     case EMFILE:
     case ENFILE:
       return "; raise the limit of open files (ulimit -n)";

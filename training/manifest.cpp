@@ -106,7 +106,8 @@ std::string to_text(const Manifest& m) {
     out << (i ? ", " : "") << "{\"slot\": " << m.next_steps[i].first
         << ", \"step\": " << m.next_steps[i].second << "}";
   out << "],\n  \"data_seed\": " << m.data_seed
-      << ",\n  \"graph\": " << json_quote(m.graph_fingerprint) << ",\n  \"parameters\": [";
+      << ",\n  \"graph\": " << json_quote(m.graph_fingerprint)
+      << ",\n  \"compute\": " << json_quote(m.compute) << ",\n  \"parameters\": [";
   for (size_t i = 0; i < m.parameters.size(); ++i) {
     const ParameterSpec& p = m.parameters[i];
     out << (i ? "," : "") << "\n    {\"name\": " << json_quote(p.name) << ", \"dtype\": \""
@@ -127,13 +128,13 @@ Manifest manifest_from_text(const std::string& text, const std::string& file) {
   const JsonReader top(json, file);
   if (const std::string format = top.string("format"); format != kFormat)
     throw top.error("expected the format \"", kFormat, "\", found ", json_quote(format));
-  if (const int64_t version = top.i64("version");
-      version < kCheckpointFormatOldest || version > kCheckpointFormat)
+  const int64_t version = top.i64("version");
+  if (version < kCheckpointFormatOldest || version > kCheckpointFormat)
     throw Error(Errc::bad_configuration, file, ": the checkpoint has format version ", version,
                 ", this program reads ", kCheckpointFormatOldest, " to ", kCheckpointFormat,
                 "; read it with the program that wrote it");
   top.only({"format", "version", "generation", "step", "epoch", "rule", "next_steps", "data_seed",
-            "graph", "parameters", "files", "sha256"});
+            "graph", "compute", "parameters", "files", "sha256"});
   Manifest m;
   m.generation = top.i64("generation", 1);
   m.step = top.i64("step", 0);
@@ -147,6 +148,7 @@ Manifest manifest_from_text(const std::string& text, const std::string& file) {
   }
   m.data_seed = top.u64("data_seed");
   m.graph_fingerprint = top.string("graph");
+  if (version >= 3) m.compute = top.string("compute");
   std::set<std::string> names;
   for (const JsonReader& r : top.array("parameters")) {
     m.parameters.push_back(parameter_of(r));
@@ -164,6 +166,7 @@ void check_manifest(const Manifest& manifest, const std::vector<ParameterSpec>& 
                     const std::string& graph_fingerprint, uint64_t data_seed) {
   const auto refuse = [&](const auto&... parts) {
     throw Error(Errc::bad_configuration, "the checkpoint of step ", manifest.step,
+                manifest.compute.empty() ? "" : ", written in " + manifest.compute + ",",
                 " is of another run: ", detail::concat(parts...),
                 "; train the program that wrote it, or choose another directory");
   };

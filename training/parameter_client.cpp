@@ -166,11 +166,15 @@ std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
           : gradient.defined() && gradient.dtype() == DType::u8 && route.dtype != DType::u8;
   // The shard of a parameter that is not cut looks at the rows itself.
   const bool cut = route.slices.size() > 1;
-  if (request.sends() && (cut || !rows) && !fits(gradient, route, rows))
+  if (request.sends() && (cut || !rows) && !fits(gradient, route, rows)) {
+    const std::string outside =
+        rows ? row_outside(gradient, route.shape.size(), request.parameter) : "";
+    if (!outside.empty()) return {Errc::invalid_argument, outside};
     return {Errc::invalid_argument,
             detail::concat(request.kind == Kind::push ? "the gradient of " : "what is written to ",
                            request.parameter, " is ", rows ? "rows, in " : "", gradient.dtype(),
                            gradient.shape(), "; the parameter is ", route.dtype, route.shape)};
+  }
   if (request.kind != Kind::rows || (!cut && rows_suffice(request.indices, route)))
     return {Errc::ok, {}};
   const int64_t count = route.shape.ndim() > 0 ? route.shape[0] : 0;
@@ -180,11 +184,7 @@ std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
     outside |= static_cast<uint64_t>(index) |
                (static_cast<uint64_t>(count) - 1 - static_cast<uint64_t>(index));
   if (outside >> 63 == 0) return {Errc::ok, {}};
-  const auto bad = std::find_if(indices.begin(), indices.end(),
-                                [count](int64_t index) { return index < 0 || index >= count; });
-  return {Errc::invalid_argument,
-          detail::concat("index ", *bad, " (number ", bad - indices.begin(), " of ", indices.size(),
-                         ") is not in [0, ", count, "), the rows of ", request.parameter)};
+  return {Errc::invalid_argument, index_outside(indices, count, request.parameter)};
 }
 
 // What of the rows that are asked for is in this slice; false if nothing is.

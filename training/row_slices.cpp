@@ -137,6 +137,29 @@ Tensor mean_by_rows(std::span<const Contribution> gradients, DType dtype) {
   return dtype == DType::f64 ? mean_by_rows<double>(gradients) : mean_by_rows<float>(gradients);
 }
 
+std::string index_outside(std::span<const int64_t> indices, int64_t count, const std::string& of) {
+  for (size_t i = 0; i < indices.size(); ++i)
+    if (indices[i] < 0 || indices[i] >= count)
+      return detail::concat(
+          "index ", indices[i], " (number ", i, " of ", indices.size(), ") is not in [0, ", count,
+          "), the rows of ", of,
+          "; indices count from 0: give one of those, or the parameter more rows");
+  return {};
+}
+
+std::string row_outside(const Tensor& packed, int64_t size, const std::string& of) {
+  int64_t head[2];  // elements of a row, and rows
+  if (!packed.defined() || !packed.on_host() || packed.dtype() != DType::u8 ||
+      packed.size() < static_cast<int64_t>(sizeof head))
+    return {};
+  std::memcpy(head, packed.raw(), sizeof head);
+  const auto [row_size, count] = head;
+  const int64_t room =
+      (packed.size() - static_cast<int64_t>(sizeof head)) / int64_t{sizeof(int64_t)};
+  if (row_size < 1 || size % row_size != 0 || count < 0 || count > room) return {};
+  return index_outside(read_rows(packed).indices, size / row_size, of);
+}
+
 Shape rows_shape(const Shape& indices, const Shape& whole) {
   std::vector<int64_t> sizes(indices.begin(), indices.end());
   sizes.insert(sizes.end(), whole.begin() + 1, whole.end());

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "training/rule.hpp"
@@ -23,6 +24,13 @@ Tensor with_all_rows(const Tensor& packed, DType dtype, int64_t size);
 // The mean of gradients that are all by rows, by ascending rows if there are several: sums in the
 // order of `gradients`, divided by their number.
 Tensor mean_by_rows(std::span<const Contribution> gradients, DType dtype);
+
+// For messages: "index 9 (number 1 of 2) is not in [0, 4), the rows of table; ...", of the first
+// such index; empty if all are.
+std::string index_outside(std::span<const int64_t> indices, int64_t count, const std::string& of);
+// The same of packed rows of a tensor of `size` elements, whoever sent them; empty, too, if
+// something else is wrong with them.
+std::string row_outside(const Tensor& packed, int64_t size, const std::string& of);
 
 // What a gather of such rows has: [indices..., row...].
 Shape rows_shape(const Shape& indices, const Shape& whole);

@@ -43,11 +43,9 @@ bool has_rows(const Slice& slice, const Pull& p) {
 
 std::string no_rows(const Slice& slice, const Pull& p) {
   if (p.rows.dtype() == DType::i64 && p.row_size > 0) {
-    const int64_t count = slice.size / p.row_size;
-    for (int64_t i = 0; i < p.rows.size(); ++i)
-      if (const int64_t row = p.rows.data<int64_t>()[i]; row < 0 || row >= count)
-        return detail::concat("index ", row, " (number ", i, " of ", p.rows.size(),
-                              ") is not in [0, ", count, "), the rows of ", describe(slice));
+    const std::string outside =
+        index_outside(p.rows.values<int64_t>(), slice.size / p.row_size, describe(slice));
+    if (!outside.empty()) return outside;
   }
   return detail::concat("a pull of rows of ", p.row_size, " elements does not fit ",
                         describe(slice), ", which has ", slice.size);
@@ -109,12 +107,18 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
               detail::concat(describe(held.slice),
                              " is trained, so gradients alone change it; write to a parameter that "
                              "no gradient is pushed to"));
-  if (!takes(held.slice, p))
+  if (!takes(held.slice, p)) {
+    const bool by_rows = p.write == 0 || p.write == 1 + ParameterWrite::assign_rows ||
+                         p.write == 1 + ParameterWrite::add_rows;
+    const std::string outside =
+        by_rows ? row_outside(p.gradient, held.slice.size, describe(held.slice)) : "";
+    if (!outside.empty()) return no(PushRefusal::type, Errc::invalid_argument, outside);
     return no(PushRefusal::type, Errc::invalid_argument,
               detail::concat(p.write == 0 ? "the gradient of " : "what is written to ",
                              describe(held.slice), " by slot ", p.slot, " is ", p.gradient.dtype(),
                              " of ", p.gradient.size(), " elements; wants ", held.slice.dtype,
                              " of ", held.slice.size, ", or rows of it"));
+  }
   if (state != State::serving)
     return no(
         PushRefusal::not_serving, Errc::stale,

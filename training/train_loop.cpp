@@ -18,7 +18,7 @@ TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps)
     slots_[slot].next = it == next_steps.end() ? 0 : it->second;
   }
   farthest_ = done_steps();
-  last_snapshot_ = farthest_ > 0 ? farthest_ : -1;
+  last_snapshot_ = kept_ = farthest_ > 0 ? farthest_ : -1;
   last_pause_ = farthest_;
 }
 
@@ -219,7 +219,7 @@ TrainOrders TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Mi
     back = std::max(back, s.next - next);
     s = Slot{.next = next, .loss = s.loss, .has_loss = s.has_loss};
   }
-  last_snapshot_ = done_steps() > 0 ? done_steps() : -1;
+  last_snapshot_ = kept_ = done_steps() > 0 ? done_steps() : -1;
   last_pause_ = std::min(last_pause_, done_steps());
   last_progress_ = now;
   phase_ = Phase::running;
@@ -273,6 +273,7 @@ TrainOrders TrainLoop::snapshot_captured(Millis now) {
 TrainOrders TrainLoop::snapshot_taken(Errc code, const std::string& text, Millis now) {
   TrainOrders out;
   if (!std::exchange(snapshot_open_, false)) return out;
+  if (code == Errc::ok) kept_ = snapshot_step_;
   if (phase_ == Phase::snapshotting || phase_ == Phase::running) {
     const bool last = snapshot_step_ >= end_;
     const bool moved_on = phase_ == Phase::running && !last;
@@ -295,9 +296,12 @@ TrainOrders TrainLoop::snapshot_taken(Errc code, const std::string& text, Millis
     } else {
       // A full disk must not end hours of training: go on, and say so.
       if (code != Errc::ok)
-        out.push_back({TrainOrder::tell, 0, snapshot_step_, Errc::io,
-                       detail::concat("no checkpoint of step ", snapshot_step_,
-                                      "; the one before is kept, and training goes on: ", text)});
+        out.push_back(
+            {TrainOrder::tell, 0, snapshot_step_, Errc::io,
+             detail::concat("no checkpoint of step ", snapshot_step_,
+                            kept_ < 0 ? std::string(" and none before it")
+                                      : detail::concat("; that of step ", kept_, " is kept"),
+                            ", and training goes on: ", text)});
       last_snapshot_ = snapshot_step_;
       if (!moved_on) last_progress_ = now;
       failures_ = 0;

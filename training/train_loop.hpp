@@ -125,6 +125,7 @@ class TrainLoop {
   int64_t last_snapshot_ = -1;    // the newest captured one, or what training began with
   int64_t snapshot_step_ = -1;    // of the newest order
   int64_t snapshot_before_ = -1;  // last_snapshot_ before it
+  int64_t kept_ = -1;             // the newest that is on disk; -1: none
   int64_t end_ = 0;               // plan_.steps, or where a pause has said
   int64_t last_pause_ = 0;        // the newest that has ended, or where training began
   Millis last_progress_{0};

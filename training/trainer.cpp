@@ -8,11 +8,13 @@
 #include <exception>
 #include <future>
 #include <mutex>
+#include <set>
 
 #include "training/checkpoint_folder.hpp"
 #include "training/digest.hpp"
 #include "training/patience.hpp"
 #include "training/train_lead.hpp"
+#include "troupe/op.hpp"
 
 namespace troupe {
 
@@ -69,6 +71,31 @@ void check_outputs(const Tower& tower) {
                 ", has no value; are Tower::loss and Tower::update exchanged?");
 }
 
+// In which dtype the products of the towers are: of the 16-bit ones if there are some, as all else
+// is in f32 beside them. More than one is joined by "+"; none: "f32".
+std::string compute_of(const std::vector<Tower>& towers) {
+  std::set<std::string> wide, half;
+  for (const Tower& tower : towers) {
+    std::vector<int32_t> open = {tower.loss.node, tower.update.node};
+    std::set<int32_t> seen(open.begin(), open.end());
+    while (!open.empty()) {
+      const Node& node = tower.loss.graph->node(open.back());
+      open.pop_back();
+      if (node.op->precision == Precision::low)
+        for (const TensorType& type : node.outputs)
+          (is_half(type.dtype) ? half : wide).insert(to_string(type.dtype));
+      std::vector<int32_t> before = node.control_inputs;
+      for (const Output& input : node.inputs) before.push_back(input.node);
+      for (const int32_t id : before)
+        if (seen.insert(id).second) open.push_back(id);
+    }
+  }
+  std::string out;
+  for (const std::string& dtype : half.empty() ? wide : half)
+    out += (out.empty() ? "" : "+") + dtype;
+  return out.empty() ? "f32" : out;
+}
+
 class Trainer final : TrainLead {
  public:
   Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options)
@@ -123,6 +150,7 @@ class Trainer final : TrainLead {
     checkpoints_.keep = options.checkpoint_keep;
     checkpoints_.data_seed = options.data_seed;
     checkpoints_.rule = options.rule;
+    checkpoints_.compute = compute_of(towers);
     for (const auto& [slot, index] : slots_)
       checkpoints_.slots.push_back(static_cast<int32_t>(slot));
     if (!options.checkpoint_dir.empty())
@@ -213,6 +241,10 @@ std::optional<Manifest> Trainer::begin_with() {
     tell(TrainEvent::warning,
          detail::concat("the checkpoint was trained with the rule ", to_string(manifest->rule),
                         "; training goes on with ", to_string(options_.rule)));
+  if (manifest && !manifest->compute.empty() && manifest->compute != checkpoints_.compute)
+    tell(TrainEvent::warning,
+         detail::concat("training continues in ", checkpoints_.compute,
+                        "; the checkpoint was written in ", manifest->compute));
   if (manifest && manifest->step > options_.steps)
     throw Error(Errc::invalid_argument, "the checkpoint in ", folder_->path(), " is of step ",
                 manifest->step, ", TrainOptions::steps is ", options_.steps,

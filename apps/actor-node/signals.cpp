@@ -13,6 +13,7 @@
 #include "troupe/error.hpp"
 
 std::atomic<bool> stop_requested{false};
+std::atomic<int> stop_signal{0};
 
 namespace {
 
@@ -20,7 +21,11 @@ int signal_pipe[2] = {-1, -1};
 
 void on_signal(int number) {
   const int saved = errno;
-  if (number != SIGCHLD) stop_requested = true;
+  if (number != SIGCHLD) {
+    int none = 0;
+    stop_signal.compare_exchange_strong(none, number);
+    stop_requested = true;
+  }
   const char byte = static_cast<char>(number);
   [[maybe_unused]] const ssize_t n = write(signal_pipe[1], &byte, 1);
   errno = saved;
@@ -34,7 +39,11 @@ void catch_signals(std::initializer_list<int> numbers) {
   struct sigaction action = {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  for (int number : numbers) sigaction(number, &action, nullptr);
+  for (int number : numbers) {
+    struct sigaction before = {};
+    sigaction(number, nullptr, &before);
+    if (number != SIGHUP || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
 }
 
 void wait_for_signal(std::chrono::milliseconds patience) {

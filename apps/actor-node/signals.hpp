@@ -8,8 +8,10 @@
 #include <initializer_list>
 
 extern std::atomic<bool> stop_requested;  // set by every caught signal but SIGCHLD
+extern std::atomic<int> stop_signal;      // the first of them; 0: none has come
 
-// Throws: Error(io) when there is no pipe to be had.
+// A SIGHUP that we were told to ignore (nohup) stays ignored. Throws: Error(io) when there is no
+// pipe to be had.
 void catch_signals(std::initializer_list<int> numbers);
 // Returns when a caught signal has come, at the latest after `patience`.
 void wait_for_signal(std::chrono::milliseconds patience);

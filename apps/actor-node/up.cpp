@@ -32,7 +32,7 @@ using Time = std::chrono::steady_clock;
 namespace {
 
 constexpr int kNodesMax = 64;
-constexpr std::chrono::seconds kStopPatience{10};  // after SIGTERM
+constexpr std::chrono::seconds kStopPatience{10};  // of who was asked to stop
 
 options::options_description up_options() {
   options::options_description out(
@@ -160,9 +160,10 @@ class Supervisor {
       int status = 0;
       for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) ended(pid, status);
       if (!stopping_ && (stop_requested || program_ < 0)) stop();
+      if (stopping_ && !pressed_ && Time::now() > stop_deadline_ - kStopPatience / 2) press();
       if (stopping_ && !killed_ && Time::now() > stop_deadline_) kill_all();
     }
-    return exit_code_ < 0 ? 128 + SIGTERM : exit_code_;
+    return exit_code_ < 0 ? 128 + signal_to_pass() : exit_code_;
   }
 
  private:
@@ -178,11 +179,19 @@ class Supervisor {
       stop_requested = true;
     }
   }
+  // What PROGRAM is stopped with: by the signal that stops us, so that it can tell Ctrl-C and a
+  // lost terminal from an order.
+  static int signal_to_pass() { return stop_signal ? stop_signal.load() : SIGTERM; }
   void stop() {
     stopping_ = true;
     stop_deadline_ = Time::now() + kStopPatience;
-    signal_all(SIGTERM);
+    if (program_ >= 0) kill(program_, signal_to_pass());
+    cluster_.signal_all(SIGTERM);
     signal_all(SIGCONT);  // or a stopped process would not hear of it
+  }
+  void press() {  // it may ignore what it was passed
+    pressed_ = true;
+    if (program_ >= 0 && signal_to_pass() != SIGTERM) kill(program_, SIGTERM);
   }
   void kill_all() {
     killed_ = true;
@@ -200,7 +209,7 @@ class Supervisor {
   pid_t program_ = -1;
   std::string program_name_;
   int exit_code_ = -1;
-  bool stopping_ = false, killed_ = false;
+  bool stopping_ = false, pressed_ = false, killed_ = false;
   Time::time_point stop_deadline_{};
 };
 

@@ -62,6 +62,23 @@ for signal in TERM KILL; do
   [ $signal = KILL ] || [ $code = 143 ] || fail "SIGTERM, with a stopped program: exit code $code"
 done
 
+# A program hears of the signal that stops its supervisor, and both end by it.
+declare -A codes=([INT]=130 [HUP]=129 [TERM]=143)
+for signal in INT HUP TERM; do
+  "$build/actor-node" up --threads 1 "$build/train_digits" --digits "$data" --steps 100000 --out "$out/by-$signal" >"$out/log" 2>&1 &
+  up=$!
+  wait_for 30 grep -q '^sync step [1-9]' "$out/log" || { kill $up; fail "SIG$signal: the training did not begin"; }
+  kill -$signal $up
+  wait $up
+  code=$?
+  [ $code = "${codes[$signal]}" ] || fail "SIG$signal: exit code $code"
+  grep -q "^stopped by SIG$signal; checkpoints" "$out/log" || fail "SIG$signal: the program did not name it"
+done
+# Under nohup the end of a terminal is nothing, for the supervisor as for the program.
+(trap '' HUP && exec "$build/actor-node" up bash -c '
+  for pid in $$ $PPID; do (($((0x$(sed -n "s/^SigIgn:\t//p" /proc/$pid/status))) & 1)) || exit 3; done') >"$out/log" 2>&1 ||
+  fail "under nohup: exit code $?"
+
 # A node that dies again and again is started again later and later, and then ends the cluster with 69.
 began=${EPOCHREALTIME/[.,]/}
 timeout 60 "$build/actor-node" up --run-dir "$out/dying" bash -c '

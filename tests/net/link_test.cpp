@@ -112,7 +112,7 @@ TEST_CASE("a refusal reaches the dialler in words") {
   CHECK(p.b.closed_);
 }
 
-TEST_CASE("a node of another protocol version is refused on both sides, in words") {
+TEST_CASE("a node of another protocol version is refused on both sides, naming both versions") {
   LinkPair p;
   auto [x, y] = p.net.connect(p.left, p.right);
   p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
@@ -122,7 +122,11 @@ TEST_CASE("a node of another protocol version is refused on both sides, in words
   s.say({reinterpret_cast<const char*>(packet.data()), packet.size()});
   REQUIRE(p.net.run_until([&] { return !s.closed.empty(); }, 1s));
   CHECK(p.b.refusal == Refusal::other_version);
-  CHECK(s.heard.find(detail::concat("protocol version ", kProtocolVersion)) != s.heard.npos);
+  const std::string words =
+      detail::concat("the node that was dialled speaks protocol version ", kProtocolVersion,
+                     ", the one that dialled 99; install the same Troupe on both");
+  CHECK(s.heard.find(words) != s.heard.npos);
+  CHECK(p.b.reason == words);
 
   LinkPair q;
   auto [v, w] = q.net.connect(q.left, q.right);
@@ -134,7 +138,10 @@ TEST_CASE("a node of another protocol version is refused on both sides, in words
   old.say({reinterpret_cast<const char*>(packet.data()), packet.size()});
   REQUIRE(q.net.run_until([&] { return q.a.closed_; }, 1s));
   CHECK(q.a.refusal == Refusal::other_version);
-  CHECK(q.a.reason == "I am version 99");
+  CHECK(q.a.reason ==
+        detail::concat(
+            "the node that was dialled speaks protocol version 99, the one that dialled ",
+            kProtocolVersion, "; install the same Troupe on both. It said: I am version 99"));
 }
 
 TEST_CASE("an idle link stays, a frozen peer is found within two seconds") {

@@ -75,7 +75,8 @@ const sim::Scenario cluster_start_kill =
                o.steps = 1;
                o.start_kill = draw.between(0, 320);
              },
-             {242});  // a ps is away when it is decided where shards live
+             // A ps is away when it is decided where shards live; one is killed while it makes one.
+             {242, 5037});
 const sim::Scenario cluster_start_cut =
     scenario("cluster-start-cut", 5, [](sim::Draw&, SimClusterOptions& o) { o.start_cut = true; });
 const sim::Scenario cluster_async =

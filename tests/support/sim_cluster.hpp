@@ -93,7 +93,7 @@ class SimCluster {
     std::unique_ptr<SimTrainer> trainer;  // of a client
     caf::scheduler::test_coordinator* jobs = nullptr;
     caf::io::network::test_multiplexer* brokers = nullptr;
-    std::vector<const Shard*> shards;
+    std::vector<const Shard*> shards;  // that live (Seen)
     TimePoint back_at = TimePoint::max();
 
     void up(const Member&, const caf::actor&) override {}
@@ -106,6 +106,16 @@ class SimCluster {
     int64_t events;  // and so many events have passed,
     int peer;        // this one is killed
     bool armed = false;
+  };
+  // Keeps a shard among those that are looked at, for as long as the shard keeps this: one may end
+  // in a process that lives, and one whose message is still queued when its process is killed
+  // begins and ends while that stops.
+  struct Seen {
+    Seen(Peer& peer, const Shard& shard) : of(peer), what(&shard) { of.shards.push_back(what); }
+    ~Seen() { std::erase(of.shards, what); }
+    Seen(const Seen&) = delete;
+    Peer& of;
+    const Shard* const what;
   };
   struct Timers : caf::detail::simple_actor_clock {  // its table of timers is protected
     static auto& of(caf::detail::simple_actor_clock& clock) { return clock.*(&Timers::schedule_); }
@@ -141,11 +151,11 @@ class SimCluster {
     seams.rng = &peer.host->rng();
     seams.disk = &disk_;
     seams.on_shard = [this, &peer](Shard& shard) {
-      shard.set_applied_log([this](const Shard::Applied& a) {
-        ledger_.applied(a);
-        if (o_.doubled_apply && a.version == 2) ledger_.applied(a);
-      });
-      peer.shards.push_back(&shard);
+      shard.set_applied_log(
+          [this, seen = std::make_shared<Seen>(peer, shard)](const Shard::Applied& a) {
+            ledger_.applied(a);
+            if (o_.doubled_apply && a.version == 2) ledger_.applied(a);
+          });
     };
     peer.process =
         std::make_unique<Process>(peer.task, peer.incarnation, options, cluster, std::move(seams));
@@ -179,7 +189,6 @@ class SimCluster {
 
   void end(Peer& peer) {
     if (!peer.process) return;
-    peer.shards.clear();
     peer.process->stop();
     while (peer.jobs->try_run_once() || peer.brokers->try_exec_runnable()) {
     }

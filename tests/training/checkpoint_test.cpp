@@ -83,7 +83,7 @@ Manifest save(Disk& disk, int32_t shards, int64_t step, int keep = 3,
     m.files.push_back(write_shard_file(disk, kDir, shard_file_name(m.generation, step, i, shards),
                                        all[static_cast<size_t>(i)]));
   commit_checkpoint(disk, kDir, m);
-  prune_checkpoints(disk, kDir, keep);
+  for (const std::string& line : prune_checkpoints(disk, kDir, keep)) throw Error(Errc::io, line);
   return m;
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("the same files on the real disk") {
   m.step = 3;
   m.files = {write_shard_file(disk, dir, shard_file_name(2, 3, 0, 1), images(1, 3)[0])};
   commit_checkpoint(disk, dir, m);
-  prune_checkpoints(disk, dir, 1);
+  CHECK(prune_checkpoints(disk, dir, 1).empty());
   CHECK(disk.list(dir) == std::vector<std::string>{"000002-step3.manifest.json",
                                                    "000002-step3.shard-0-of-1.safetensors"});
   CHECK_THROWS_WITH_AS(disk.open(dir), doctest::Contains("it is not a regular file"), Error);
@@ -358,15 +358,15 @@ TEST_CASE("a manifest of a later format says so instead of being passed over") {
   SimDisk disk;
   const Manifest m = save(disk, 1, 5);
   std::string text = to_text(m);
-  const size_t at = text.find("\"version\": 2");
-  text.replace(at, 12, "\"version\": 3");
+  const size_t at = text.find("\"version\": 3");
+  text.replace(at, 12, "\"version\": 4");
   const size_t tail = text.rfind(",\n  \"sha256\"");
   Sha256 sha;
   sha.add(text.substr(0, tail));
   text = text.substr(0, tail) + ",\n  \"sha256\": \"" + sha.hex() + "\"\n}\n";
   disk.bytes(kDir + "/" + manifest_name(1, 5)) = text;
   CHECK_THROWS_WITH_AS(newest(disk),
-                       doctest::Contains("has format version 3, this program reads 1 to 2"), Error);
+                       doctest::Contains("has format version 4, this program reads 1 to 3"), Error);
 }
 
 // ---- full disks and crashes ----

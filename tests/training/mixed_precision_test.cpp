@@ -175,6 +175,51 @@ TEST_CASE("rows of an embedding are left alone by a step that overflows") {
   }
 }
 
+TEST_CASE("a training that is resumed in another dtype says so, and goes on where it was") {
+  Folder folder("resumed-dtype");
+  Dataset data = stripes(64, 1);
+  std::vector<std::string> said;
+  const auto trained = [&](DType compute, int64_t until, const LossScale& scale) {
+    said.clear();
+    Graph graph;
+    Output x, labels, loss, update;
+    {
+      const auto mixed = mixed_precision(graph, compute);
+      x = placeholder(graph, DType::f32, {-1, 8, 8, 1}, "x");
+      labels = placeholder(graph, DType::i64, {-1}, "labels");
+      nn::Model model(graph, {.seed = 3});
+      loss = reduce_mean(softmax_cross_entropy(nn::dense(model, nn::flatten(x), 2), labels));
+      update = compute == DType::f16 ? minimize_scaled(loss, adam(0.01), scale)
+                                     : minimize(loss, adam(0.01));
+    }
+    TrainOptions options = steps(until);
+    options.checkpoint_dir = folder.path();
+    options.resume = until > 1;
+    options.on_event = [&](const TrainEvent& e) {
+      if (e.kind == TrainEvent::warning) said.push_back(e.text);
+    };
+    Session session = Session::local(graph, {.threads = 1});
+    const auto batch = [&](int64_t) { return std::vector<Tensor>{data.features, data.labels}; };
+    return train(session, {{0, loss, update, {x, labels}, batch}}, options).resumed_at;
+  };
+  using Lines = std::vector<std::string>;
+  const LossScale fixed{1024, 0}, dynamic{};
+  CHECK(trained(DType::f32, 1, fixed) == 0);
+  CHECK(trained(DType::f32, 2, fixed) == 1);
+  CHECK(said == Lines{});
+  CHECK(trained(DType::bf16, 3, fixed) == 2);
+  CHECK(said == Lines{"training continues in bf16; the checkpoint was written in f32"});
+  CHECK(trained(DType::f16, 4, fixed) == 3);
+  CHECK(said == Lines{"training continues in f16; the checkpoint was written in bf16"});
+  CHECK(trained(DType::f32, 5, fixed) == 4);
+  CHECK(said == Lines{"training continues in f32; the checkpoint was written in f16"});
+  // A scale that moves is a parameter, whose value a training in f32 has not.
+  CHECK_THROWS_WITH_AS(trained(DType::f16, 6, dynamic),
+                       doctest::Contains("the checkpoint of step 5, written in f32, is of another "
+                                         "run: it has no parameter loss_scale"),
+                       Error);
+}
+
 TEST_CASE("a scale that cannot be is refused with the caller's line") {
   Low low(1);
   CHECK_THROWS_WITH_AS(minimize_scaled(low.loss, sgd(1), {3, 0}),

@@ -11,6 +11,7 @@
 #include "troupe/ops/control_flow.hpp"
 #include "troupe/ops/functions.hpp"
 #include "troupe/ops/parameters.hpp"
+#include "troupe/ops/row_sparse.hpp"
 
 namespace troupe {
 namespace {
@@ -183,16 +184,45 @@ TEST_CASE("what cannot be written is refused while the graph is built") {
 }
 
 TEST_CASE("an index that is no row fails the step, naming the parameter") {
-  Graph graph;
-  const Output ids = placeholder(graph, DType::i32, {-1}, "ids");
-  const Output table = table_in(graph);
-  const Output add = scatter_add(table, ids, gather(table, ids));
-  Session session = Session::local(graph, {.threads = 1});
-  for (const int32_t bad : {4, -1}) {
-    const Tensor fed = Tensor::of<int32_t>({0, bad}, {2});
-    CHECK_THROWS_WITH_AS(session.run({add}, {{ids, fed}}), doctest::Contains("table"), Error);
-  }
-  session.run({add}, {{ids, Tensor::of<int32_t>({0, 3}, {2})}});
+  // Small, in one slice, and of 64 KiB a slice, cut over two shards; in this process and in others.
+  for (const bool remote : {false, true})
+    for (const int64_t rows : {4, 20'000}) {
+      CAPTURE(remote);
+      CAPTURE(rows);
+      Graph graph;
+      const Output ids = placeholder(graph, DType::i32, {-1}, "ids");
+      const Output table = parameter("table", fill(graph, {rows, 2}, 0, DType::f64));
+      const Output ones = fill(graph, {2, 2}, 1, DType::f64);
+      const Output writes[] = {scatter_add(table, ids, ones), scatter_update(table, ids, ones)};
+      const Output pushed = parameter("pushed", fill(graph, {rows, 2}, 0, DType::f64));
+      const Output push = push_row_gradient(pushed, {cast(ids, DType::i64), ones}, sgd(0.5));
+      std::optional<LocalCluster> cluster;
+      if (remote)
+        cluster.emplace(
+            std::vector<std::string>{"/job:ps/task:0", "/job:ps/task:1", "/job:worker/task:0"});
+      Session session = remote ? cluster->connect(graph) : Session::local(graph, {.threads = 1});
+      const std::string range = detail::concat(" (number 1 of 2) is not in [0, ", rows, ")");
+      const auto refused = [&](const Output& what, const std::string& name) {
+        for (const auto bad : {static_cast<int32_t>(rows), -1}) {
+          const Tensor fed = Tensor::of<int32_t>({0, bad}, {2});
+          const Refusal end = refusal_of([&] { session.run({what}, {{ids, fed}}); });
+          CHECK(end.code == Errc::invalid_argument);
+          has(end.text, detail::concat("index ", bad, range, ", the rows of ", name,
+                                       "; indices count from 0: give one of those"));
+        }
+      };
+      for (const Output& write : writes) refused(write, "table");
+      refused(push, "pushed");
+      const Tensor good = Tensor::of<int32_t>({0, static_cast<int32_t>(rows - 1)}, {2});
+      session.run({writes[0]}, {{ids, good}});
+      session.run({push}, {{ids, good}});
+      const Tensor after = value_of(session, "table"), trained = value_of(session, "pushed");
+      for (const int64_t i : {int64_t{0}, 2 * rows - 1}) {
+        CHECK(after.data<double>()[i] == 1);
+        CHECK(trained.data<double>()[i] == -0.5);
+      }
+      CHECK(after.data<double>()[2] == 0);
+    }
 }
 
 TEST_CASE("a write hands over what it writes, and says so if there are no shards") {

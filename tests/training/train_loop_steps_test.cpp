@@ -114,11 +114,27 @@ TEST_CASE("a checkpoint that the disk refuses is told, and training goes on with
     world.saved_it(Errc::io);
     CHECK(world.told.back() ==
           detail::concat("no checkpoint of step ", captured ? 4 : 2,
-                         "; the one before is kept, and training goes on: the answer"));
+                         " and none before it, and training goes on: the answer"));
     CHECK(world.running.at(0) == (captured ? 5 : 2));
   }
   world.settle();
   CHECK(world.finished);
+}
+
+TEST_CASE("of a checkpoint that fails it is said which one is kept") {
+  TrainWorld world(plan_of({0}, 20, 2), {{0, 4}});  // resumed
+  const auto two_steps = [&](Errc code) {
+    world.done(0);
+    world.done(0);
+    world.saved_it(code);
+  };
+  two_steps(Errc::io);
+  CHECK(world.told.back() ==
+        "no checkpoint of step 6; that of step 4 is kept, and training goes on: the answer");
+  two_steps(Errc::ok);
+  two_steps(Errc::io);
+  CHECK(world.told.back() ==
+        "no checkpoint of step 10; that of step 8 is kept, and training goes on: the answer");
 }
 
 TEST_CASE("a checkpoint that was captured is not taken again when its files fail for a while") {
