@@ -22,6 +22,7 @@ Activation::Activation(Stage& stage)
       ready_(stage.nodes_.size() + 1),
       received_(stage.receive_nodes_.size()),
       loops_(stage.loops_.size()),
+      iteration_bytes_(stage.loops_.size()),
       saved_(stage.saves_),
       inbox_(nullptr),
       awaited_edges_(stage.receive_nodes_.size()) {

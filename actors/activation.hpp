@@ -46,6 +46,8 @@ enum class NodeKind : uint8_t {
   turn,
   save,
   restore,
+  pass,  // activation_in_flight.cpp
+  gate,
   call,  // activation_calls.cpp
 };
 
@@ -102,6 +104,22 @@ struct LoopState {
   bool held = false;          // its turn waits for those who follow
   bool observed = false;      // what is around the loop is timed; its iterations decide anew
   std::vector<int64_t> acks;  // how many iterations each of them has ended
+  int64_t inputs = 0;         // bytes that it has begun with
+  // Of several iterations at a time (activation_in_flight.cpp). Sets of copies of the body have a
+  // bit for each.
+  bool in_flight = false;
+  bool wanted = false;              // there is another one, which waits for a copy or for memory
+  int64_t first_in_flight = 0;      // iteration
+  uint64_t open = 0;                // copies whose iteration has not ended
+  uint64_t busy = 0;                // the same, and those of whose values some are not taken yet
+  uint32_t last = ~0u;              // the copy after whose iteration the loop ends
+  std::vector<uint32_t> not_taken;  // by copy: variables that the iteration after has not taken
+};
+
+// What one iteration of a loop was seen to need, in bytes, when it had begun with so many.
+struct IterationBytes {
+  int64_t inputs = -1;  // not seen yet
+  int64_t made = 0;
 };
 
 // The state of one step in one stage. Recycled; armed with copies of two arrays.
@@ -159,17 +177,31 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void merge(uint32_t i, const FiringNode& node);
   void begin_loop(uint32_t driver);
   void arm_iteration(size_t loop);
-  void turn(size_t loop);
+  void turn(uint32_t i);
   bool must_wait(size_t loop, bool again) const;
   void next_iteration(size_t loop);
   void end_loop(size_t loop);
-  void drop_variables(size_t loop);
-  void release_variables(size_t loop);
+  void drop_variables(size_t loop, uint32_t shift);
+  void release_variables(size_t loop, uint32_t shift);
   void drop(uint32_t slot);
   void check_next(size_t loop) const;
+  void check_next(size_t loop, uint32_t variable, const Tensor& next) const;
   void acknowledged(size_t loop, uint32_t node);
   bool comes_early(size_t edge_index, Arrival& arrival);
   std::string loops_under_way() const;
+  // Several iterations at a time (activation_in_flight.cpp).
+  bool may_overlap(size_t loop) const;
+  void overlap(size_t loop);
+  void arm_copy(size_t loop);
+  void arm_next(size_t loop);
+  bool has_room(size_t loop) const;
+  void pass(uint32_t i);
+  void goes_on(uint32_t i);
+  void copy_ended(uint32_t i);
+  int64_t bytes_before(size_t loop) const;
+  void count_made(const FiringNode& node);
+  int64_t iteration_in(size_t loop, uint32_t copy) const;
+  int64_t oldest_open(size_t loop) const;
   // Calls of functions (activation_calls.cpp). Each has an activation of its own, of the stage that
   // is the function's body; the first one of them all says when they stop, and why.
   bool stopped() const { return root_->stop_.load(std::memory_order_acquire); }
@@ -228,8 +260,10 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   bool registered_ = false;       // in the stage's table of runs: something may arrive for it
   std::vector<bool> received_;    // by edge index of the stage; true where nothing is awaited
   std::vector<LoopState> loops_;  // by loop of the stage
-  std::vector<std::vector<Tensor>> saved_;  // by save of the stage: values by iteration
-  std::vector<Tensor> next_values_;         // of variables, on their way to the next iteration
+  std::vector<IterationBytes> iteration_bytes_;  // the same; of earlier steps, too
+  int64_t made_bytes_ = 0;                       // by the iteration that is timed
+  std::vector<std::vector<Tensor>> saved_;       // by save of the stage: values by iteration
+  std::vector<Tensor> next_values_;              // of variables, on their way to the next iteration
   std::map<std::pair<size_t, int64_t>, Arrival> early_;  // by edge index and iteration
   std::vector<std::unique_ptr<LaneJob>> batch_;
   KernelCall call_;

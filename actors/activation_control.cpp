@@ -3,8 +3,9 @@
 //
 // The nodes of a loop stand in a row, and so do their values. An iteration arms them anew, by
 // copies of two arrays, and has ended when its turn fires, the node that waits for all others. So
-// one iteration at a time is under way on one device; a device that has nothing to wait for may be
-// a bounded number of iterations ahead of those that follow it.
+// one iteration at a time is under way on one device, but where the body is worth more
+// (activation_in_flight.cpp); a device that has nothing to wait for may be a bounded number of
+// iterations ahead of those that follow it.
 #include <algorithm>
 #include <cstring>
 
@@ -21,9 +22,13 @@ void Activation::fire_control(uint32_t i, const FiringNode& node) {
     case NodeKind::loop:
       return begin_loop(i);
     case NodeKind::turn:
-      return turn(stage_.role_of_[i]);
+      return turn(i);
     case NodeKind::call:
       return call(i);
+    case NodeKind::pass:
+      return pass(i);
+    case NodeKind::gate:
+      return settle_arrived(i, false);
     case NodeKind::save:
       saved_[stage_.role_of_[i]].push_back(values_[*input_slots(node)]);
       return settle_arrived(i, false);
@@ -39,11 +44,12 @@ void Activation::fire_control(uint32_t i, const FiringNode& node) {
   }
 }
 
-// Some of what the node waited for is dead, and so is the node, unless it takes what is alive. The
-// others are told.
+// Some of what the node waited for is dead, and so is the node, unless it takes what is alive or
+// only waits. The others are told.
 void Activation::fire_dead(uint32_t i, const FiringNode& node) {
   if (node.kind == NodeKind::merge) return merge(i, node);
-  if (node.kind == NodeKind::turn) return turn(stage_.role_of_[i]);
+  if (node.kind == NodeKind::turn) return turn(i);
+  if (node.kind == NodeKind::gate) return settle_arrived(i, false);
   if (node.kind == NodeKind::send) send(i);
   settle_arrived(i, true);
 }
@@ -56,14 +62,19 @@ void Activation::choose(uint32_t i, const FiringNode& node) {
   node.run.load(std::memory_order_relaxed)(call_.context);
   const bool alive = *taken.data<bool>();
   if (!alive) missing_[i] |= kDeadBit;
-  if (alive && stage_.role_of_[i] != Stage::kNoLoop) release_variables(stage_.role_of_[i]);
+  if (const uint32_t l = stage_.role_of_[i]; alive && l != Stage::kNoLoop) {
+    if (stage_.is_copy(i))
+      goes_on(i);
+    else
+      release_variables(l, 0);
+  }
   settle_arrived(i, !alive);
 }
 
 // The loop goes on, so it does not need the variables for its end: the body may write over them.
-void Activation::release_variables(size_t l) {
+void Activation::release_variables(size_t l, uint32_t shift) {
   for (const auto& [from, to] : stage_.loops_[l].initial)
-    if (--uses_[to] == 0) drop(to);
+    if (--uses_[to + shift] == 0) drop(to + shift);
 }
 
 // values_[slot].reset(), but what the step's cache may have goes there.
@@ -92,9 +103,14 @@ void Activation::begin_loop(uint32_t driver) {
   state.running = true;
   state.observed = observe_;
   state.first = state.iteration + 1;
+  state.in_flight = false;
   for (const auto& [from, to] : loop.captured) values_[to] = values_[from];
   for (const auto& [from, to] : loop.initial) next_values_.push_back(values_[from]);
-  arm_iteration(l);
+  if (loop.copies.count > 0) state.inputs = bytes_before(l);
+  if (may_overlap(l))
+    overlap(l);
+  else
+    arm_iteration(l);
 }
 
 // The values of variables are in their slots, or in next_values_.
@@ -113,6 +129,7 @@ void Activation::arm_iteration(size_t l) {
   }
   if (stage_.host_.lanes > 1)
     observe_ = armed_ns_ || (state.iteration - state.first) % kSampleEvery == 1;
+  if (observe_) made_bytes_ = 0;
   for (uint32_t i : loop.first_ready) make_ready(i);
   if (loop.receives.empty()) return;
   outstanding_ += static_cast<int64_t>(loop.receives.size());
@@ -169,7 +186,9 @@ bool Activation::must_wait(size_t l, bool again) const {
                      [&](int64_t done) { return done < ended - behind; });
 }
 
-void Activation::turn(size_t l) {
+void Activation::turn(uint32_t i) {
+  if (stage_.is_copy(i)) return copy_ended(i);
+  const size_t l = stage_.role_of_[i];
   const Stage::Loop& loop = stage_.loops_[l];
   const bool again = !(missing_[loop.again] & kDeadBit);
   if (must_wait(l, again)) {
@@ -198,18 +217,24 @@ void Activation::next_iteration(size_t l) {
         to = values_[slot];
     }
   }
+  if (observe_ && loop.copies.count > 0) {
+    iteration_bytes_[l] = {loops_[l].inputs, made_bytes_};
+    if (may_overlap(l)) return overlap(l);
+  }
   arm_iteration(l);
 }
 
 void Activation::check_next(size_t l) const {
   const Stage::Loop& loop = stage_.loops_[l];
-  for (uint32_t v : loop.unsure) {
-    const Tensor& next = values_[loop.next[v]];
-    if (loop.types[v].shape.accepts(next.shape())) continue;
-    throw Error(Errc::invalid_argument, "the body made ", next.dtype(), next.shape(),
-                " of its variable ", loop.variable_names[v], ", which is ", loop.types[v],
-                "; say what may change with WhileOptions::shapes");
-  }
+  for (uint32_t v : loop.unsure) check_next(l, v, values_[loop.next[v]]);
+}
+
+void Activation::check_next(size_t l, uint32_t v, const Tensor& next) const {
+  const Stage::Loop& loop = stage_.loops_[l];
+  if (loop.types[v].shape.accepts(next.shape())) return;
+  throw Error(Errc::invalid_argument, "the body made ", next.dtype(), next.shape(),
+              " of its variable ", loop.variable_names[v], ", which is ", loop.types[v],
+              "; say what may change with WhileOptions::shapes");
 }
 
 void Activation::end_loop(size_t l) {
@@ -217,16 +242,17 @@ void Activation::end_loop(size_t l) {
   LoopState& state = loops_[l];
   state.running = false;
   observe_ = state.observed;
+  const uint32_t shift = state.in_flight ? loop.slot_shift(state.last) : 0;
   for (const auto& [from, to] : loop.captured) drop(to);
   if (!loop.home) return settle_arrived(loop.driver, false);
   std::vector<Tensor> outputs;
   // Not moved: what throws here is fired again.
-  for (const auto& [from, to] : loop.initial) outputs.push_back(values_[to]);
+  for (const auto& [from, to] : loop.initial) outputs.push_back(values_[to + shift]);
   const Tensor count = Tensor::scalar(state.iteration - state.first);
   if (stage_.host_.device->on_host()) {
     outputs.push_back(count);
     std::move(outputs.begin(), outputs.end(), &values_[stage_.nodes_[loop.driver].out]);
-    drop_variables(l);
+    drop_variables(l, shift);
     return settle_arrived(loop.driver, false);
   }
   // The node settles when the number of iterations is in the device's memory, too.
@@ -242,21 +268,25 @@ void Activation::end_loop(size_t l) {
         done->outputs.push_back(std::move(copy));
         step->post(std::move(done));
       });
-  drop_variables(l);
+  drop_variables(l, shift);
   ++outstanding_;
 }
 
 // The last values of variables are the loop's outputs now.
-void Activation::drop_variables(size_t l) {
-  for (const auto& [from, to] : stage_.loops_[l].initial) drop(to);
+void Activation::drop_variables(size_t l, uint32_t shift) {
+  for (const auto& [from, to] : stage_.loops_[l].initial) drop(to + shift);
 }
 
 std::string Activation::loops_under_way() const {
   std::string text;
   for (size_t l = 0; l < loops_.size(); ++l)
-    if (loops_[l].running)
-      text += detail::concat("; the loop ", stage_.names_[stage_.loops_[l].driver],
-                             " was in iteration ", loops_[l].iteration - loops_[l].first);
+    if (const LoopState& state = loops_[l]; state.running) {
+      const int64_t newest = state.iteration - state.first;
+      const int64_t oldest = state.in_flight ? oldest_open(l) - state.first : newest;
+      text += detail::concat("; the loop ", stage_.names_[stage_.loops_[l].driver], " was in ",
+                             oldest < newest ? detail::concat("iterations ", oldest, " to ", newest)
+                                             : detail::concat("iteration ", newest));
+    }
   return text;
 }
 

@@ -114,7 +114,7 @@ void Activation::received(Arrival& arrival) {
     if (stage_.nodes_[i].n_out) values_[stage_.nodes_[i].out] = std::move(value);
     if (arrival.dead) missing_[i] |= kDeadBit;
     if (!arrival.dead && stage_.role_of_[i] != Stage::kNoLoop)
-      release_variables(stage_.role_of_[i]);
+      release_variables(stage_.role_of_[i], 0);
     settle_arrived(i, arrival.dead);
   }
 }
@@ -166,10 +166,12 @@ void Activation::answered(Arrival& arrival) {
   const FiringNode& node = stage_.nodes_[i];
   --outstanding_;
   if (arrival.kind == Arrival::job) {
-    if (arrival.code == Errc::ok)
+    if (arrival.code == Errc::ok) {
+      if (observe_) count_made(node);
       settle_arrived(i, false);
-    else if (kernel_failed(i, arrival.code, arrival.text))
+    } else if (kernel_failed(i, arrival.code, arrival.text)) {
       make_ready(i);
+    }
     return;
   }
   {

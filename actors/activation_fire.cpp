@@ -153,6 +153,7 @@ void Activation::observed_fire(uint32_t i, const FiringNode& node) {
   const int64_t took = tick_ns() - begin;
   if (work) stage_.trace_kernel("kernel", i, wall, info_.run, *work, &values_[node.out]);
   stage_.sampled(i, took);
+  count_made(node);
   settle(i, false);
 }
 
@@ -182,9 +183,10 @@ bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& said) {
     stop(code, detail::concat("node ", stage_.names_[i], " on ", stage_.device(), ": ", text));
     return false;
   }
-  auto restarts =
-      std::find_if(restarts_.begin(), restarts_.end(), [i](const auto& r) { return r.first == i; });
-  if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {i, 0});
+  const uint32_t counted = stage_.original(i);
+  auto restarts = std::find_if(restarts_.begin(), restarts_.end(),
+                               [&](const auto& r) { return r.first == counted; });
+  if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {counted, 0});
   if (++restarts->second <= kKernelRestartsMax) {
     stage_.kernel_restarts_.fetch_add(1, std::memory_order_relaxed);
     if (stage_.host_.warn)

@@ -136,7 +136,9 @@ void Stage::become(std::unique_ptr<Replacement> replacement) {
   FiringNode& node = nodes_[replacement->index];
   node.view->replace_by(&replacement->view);
   if (node.kind == NodeKind::plain)
-    node.run.store(KernelCall::run_newest, std::memory_order_release);
+    for_all_copies(replacement->index, [&](uint32_t one) {
+      nodes_[one].run.store(KernelCall::run_newest, std::memory_order_release);
+    });
   std::lock_guard lock(mutex_);
   replacements_.push_back(std::move(replacement));
 }

@@ -23,14 +23,17 @@ Stage::~Stage() {
 void Stage::adopt_costs() {
   costs_.assign(nodes_.size(), nullptr);
   if (host_.lanes <= 1) return;
-  for (size_t i = 0; i < nodes_.size(); ++i) {
+  for (uint32_t i = 0; i < own_nodes_; ++i) {
     if (nodes_[i].kind != NodeKind::plain) continue;
     const Node& node = *views_[i].node;
-    costs_[i] =
-        host_.costs ? &host_.costs->of(node, host_.device->kind()) : &own_costs_.emplace_back(0);
-    const int64_t known = costs_[i]->load(std::memory_order_relaxed);
-    nodes_[i].costly.store(known ? known > kCostlyFrom.count() : known_flops(node) > kManyFlops,
-                           std::memory_order_relaxed);
+    NodeCosts::Cost& cost =
+        host_.costs ? host_.costs->of(node, host_.device->kind()) : own_costs_.emplace_back(0);
+    const int64_t known = cost.load(std::memory_order_relaxed);
+    const bool costly = known ? known > kCostlyFrom.count() : known_flops(node) > kManyFlops;
+    for_all_copies(i, [&](uint32_t one) {
+      costs_[one] = &cost;
+      nodes_[one].costly.store(costly, std::memory_order_relaxed);
+    });
   }
 }
 
@@ -41,14 +44,15 @@ void Stage::sampled(uint32_t i, int64_t took_ns) {
   const int64_t now = old == 0 ? took_ns : old + (took_ns - old) / 4;
   costs_[i]->store(std::max<int64_t>(now, 1), std::memory_order_relaxed);
   // What other threads read is written only when it changes.
-  std::atomic<bool>& costly = nodes_[i].costly;
-  if (const bool is = now > kCostlyFrom.count(); is != costly.load(std::memory_order_relaxed))
-    costly.store(is, std::memory_order_relaxed);
+  if (const bool is = now > kCostlyFrom.count();
+      is != nodes_[i].costly.load(std::memory_order_relaxed))
+    for_all_copies(original(i),
+                   [&](uint32_t one) { nodes_[one].costly.store(is, std::memory_order_relaxed); });
 }
 
 std::map<int32_t, int64_t> Stage::costs() const {
   std::map<int32_t, int64_t> out;
-  for (size_t i = 0; i < nodes_.size(); ++i)
+  for (size_t i = 0; i < own_nodes_; ++i)
     if (const int64_t ns = costs_[i] ? costs_[i]->load(std::memory_order_relaxed) : 0; ns > 0)
       out[views_[i].node->id] = ns;
   return out;
@@ -98,8 +102,8 @@ ActivationPtr Stage::acquire() {
 ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation&)> on_end) {
   ActivationPtr step = acquire();
   Activation& a = *step;
-  std::copy(missing_.begin(), missing_.end(), a.missing_.begin());
-  std::copy(uses_.begin(), uses_.end(), a.uses_.begin());
+  std::copy_n(missing_.begin(), own_nodes_, a.missing_.begin());  // loops arm their copies
+  std::copy_n(uses_.begin(), own_slots_, a.uses_.begin());
   std::copy(first_ready_.begin(), first_ready_.end(), a.ready_.begin());
   a.top_ = first_ready_.size();
   a.next_ = Activation::kNone;

@@ -43,6 +43,7 @@ struct EdgeCount {
 };
 
 class Lanes;
+class CopyPlan;  // stage_in_flight.cpp
 
 // What a stage needs of the process it is in. All of it outlives the stage.
 struct StageHost {
@@ -113,7 +114,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   static constexpr uint32_t kNoSlot = ~0u;
   uint32_t slot_of(int32_t node, int32_t output) const;
   uint32_t source_slot(int32_t node, int32_t output) const;
-  size_t node_count() const { return nodes_.size(); }
+  size_t node_count() const { return own_nodes_; }
   int64_t running() const { return running_.sum(); }
   // A step may wait for something from outside, or has no end in sight.
   bool waits() const { return receives_ > 0 || has_async_ || !loops_.empty() || !calls_.empty(); }
@@ -135,6 +136,8 @@ class Stage : public std::enable_shared_from_this<Stage> {
   friend class LaneJob;
 
   static constexpr uint32_t kNoLoop = ~0u;
+  // In uses_: never counted down to zero within a step; armed anew for each.
+  static constexpr int32_t kUncounted = 1 << 30;
   struct SendPort {
     int32_t edge = -1;
     uint32_t slot = 0;
@@ -143,6 +146,19 @@ class Stage : public std::enable_shared_from_this<Stage> {
     caf::actor receiver;
     std::atomic<int64_t> bytes{0};
     std::atomic<int64_t> transfers{0};
+  };
+
+  // A loop's nodes, several times over: each copy runs one iteration, so that many may be under way
+  // (stage_in_flight.cpp). In a copy stand, in this order, a pass for each variable and for each
+  // order of effects, which an iteration takes from the one before; the nodes; a gate for each
+  // order, which has fired when the iteration's effects of it are over.
+  struct Copies {
+    uint32_t count = 0;                        // 0: one iteration at a time
+    uint32_t begin = 0, stride = 0;            // nodes: the first copy's first one; of each copy
+    uint32_t slot_begin = 0, slot_stride = 0;  // values
+    uint32_t passes = 0;                       // of these as many are variables as the loop has
+    std::vector<uint32_t> first_ready;         // nodes, counted from the copy's first
+    std::vector<uint32_t> shared;              // slots that have one value in all iterations
   };
 
   // A loop of the partition, compiled. Slots are value slots, nodes firing indices.
@@ -162,6 +178,19 @@ class Stage : public std::enable_shared_from_this<Stage> {
     std::vector<size_t> receives;  // edge indices
     std::vector<uint32_t> acks;    // nodes
     int32_t opener = -1;           // in the graph
+    Copies copies;
+
+    // By node: which copy has it.
+    uint32_t copy_of(uint32_t i) const { return (i - copies.begin) / copies.stride; }
+    // What a copy has in place of the loop's own nodes and values.
+    uint32_t place_in_copy(uint32_t i) const { return copies.passes + (i - begin); }
+    uint32_t node_in(uint32_t copy, uint32_t i) const {
+      return copies.begin + copy * copies.stride + place_in_copy(i);
+    }
+    uint32_t slot_shift(uint32_t copy) const {
+      return copies.slot_begin + copy * copies.slot_stride - slot_begin;
+    }
+    uint32_t before(uint32_t copy) const { return (copy ? copy : copies.count) - 1; }
   };
   // A Call node, compiled: the function's body, and where in that the arguments go that it reads.
   struct CallTarget {
@@ -181,6 +210,30 @@ class Stage : public std::enable_shared_from_this<Stage> {
   void link_calls(const std::map<int32_t, Stage*>& bodies);
   CallTarget target_of(const Node& call, Stage& body) const;
   void compile_loops(const std::vector<uint32_t>& fires, const std::vector<uint32_t>& first_slot);
+  // stage_in_flight.cpp
+  void compile_copies(const std::vector<uint32_t>& fires);
+  void plan_copies(Loop& loop, size_t orders);
+  void grow(size_t nodes, size_t slots);
+  CopyPlan plan_of(uint32_t number, const std::vector<uint32_t>& fires,
+                   const std::vector<std::vector<uint32_t>>& orders) const;
+  void fill_copies(uint32_t number, CopyPlan plan);
+  void shift_slots(const Loop& loop, uint32_t shift, FiringNode& node);
+  std::vector<std::vector<uint32_t>> orders_of(const Loop& loop) const;
+  bool may_overlap(const Loop& loop) const;
+  bool same_in_all(uint32_t slot) const;
+  const uint32_t* inputs_of(const FiringNode& node) const {
+    return node.n_in <= 4 ? node.in : more_.data() + node.in[0];
+  }
+  const uint32_t* readers_of(const FiringNode& node) const {
+    return node.n_to <= 4 ? node.to : more_.data() + node.to[0];
+  }
+  bool is_copy(uint32_t node) const { return node >= own_nodes_; }
+  // The node that it is a copy of, or itself; and, with that one, all that are the same.
+  uint32_t original(uint32_t node) const {
+    return is_copy(node) ? original_of_[node - own_nodes_] : node;
+  }
+  template <class F>
+  void for_all_copies(uint32_t original, F&& f);
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
   // The same of calls of a function, one inside the other; and what each of them keeps to itself.
@@ -212,7 +265,9 @@ class Stage : public std::enable_shared_from_this<Stage> {
   const StageHost host_;
 
   // Compiled; not changed after connect().
-  std::vector<FiringNode> nodes_;
+  std::vector<FiringNode> nodes_;  // the partition's, then copies for loops
+  size_t own_nodes_ = 0, own_slots_ = 0;
+  std::vector<uint32_t> original_of_;  // by copy
   std::vector<NodeView> views_;
   std::vector<uint32_t> more_;     // long input and reader lists
   std::vector<Tensor> constants_;  // by slot; undefined where a node writes
@@ -266,5 +321,13 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<ActivationPtr> idle_;
   std::vector<std::unique_ptr<Replacement>> replacements_;  // all there ever were
 };
+
+template <class F>
+void Stage::for_all_copies(uint32_t original, F&& f) {
+  f(original);
+  for (const Loop& loop : loops_)
+    if (original >= loop.begin && original < loop.end)
+      for (uint32_t c = 0; c < loop.copies.count; ++c) f(loop.node_in(c, original));
+}
 
 }  // namespace troupe

@@ -13,8 +13,6 @@
 namespace troupe {
 namespace {
 
-// Never counted down to zero within a step; armed anew for each.
-constexpr int32_t kUncounted = 1 << 30;
 constexpr uint32_t kNotFired = ~0u;
 
 // They stand by their ids.
@@ -141,7 +139,7 @@ std::shared_ptr<Stage> Stage::make(uint64_t session, uint32_t executable,
       new Stage(session, executable, std::move(graph), std::move(partition), std::move(host)));
   stage->make_bodies();
   std::lock_guard lock(stage->mutex_);
-  for (uint32_t i = 0; i < stage->nodes_.size(); ++i)
+  for (uint32_t i = 0; i < stage->own_nodes_; ++i)
     stage->actors_.push_back(make_op_actor(*stage->host_.system, 0, stage, i, stage->names_[i]));
   return stage;
 }
@@ -339,6 +337,7 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
   for (const auto& [i, save] : restores) role_of_[i] = role_of_[fires[save]];
   compile_loops(fires, first_slot);
   find_first_ready(fires);
+  compile_copies(fires);
   adopt_costs();
 }
 

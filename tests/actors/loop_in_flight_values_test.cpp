@@ -1,0 +1,247 @@
+// Several iterations of a loop at a time on one device compute what one after another do: the same
+// bits, gradients and effects in the same order, within the same memory.
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "tests/support/evaluate.hpp"
+#include "tests/support/recursion.hpp"
+#include "tests/support/refusal.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/ops/control_flow.hpp"
+#include "troupe/ops/functions.hpp"
+#include "troupe/ops/queues.hpp"
+#include "troupe/session.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kSize = 40'000;  // takes cumsum more than 20 us
+
+// Of numbers that are neither all alike nor all exact.
+Tensor wave(int64_t size, double scale) {
+  Tensor x = Tensor::zeros(DType::f32, Shape{size});
+  for (int64_t i = 0; i < size; ++i)
+    x.mutable_data<float>()[i] = static_cast<float>(scale * static_cast<double>(i * 37 % 101 - 50));
+  return x;
+}
+
+// A program with a loop, made anew for each setting.
+struct Made {
+  std::vector<Output> fetches;
+  Feeds feeds;
+};
+using Make = std::function<Made(Graph&, int64_t in_flight)>;
+
+std::vector<Tensor> run(Session& session, const Made& made) {
+  return session.run(made.fetches, made.feeds);
+}
+
+// Every setting gives what one thread gives with one iteration after another. The third run has
+// measured costs; the first one measures them on its way.
+void check_same_everywhere(const Make& make) {
+  std::vector<Tensor> want;
+  {
+    Graph graph;
+    const Made made = make(graph, 1);
+    Session session = Session::local(graph, {.threads = 1});
+    want = run(session, made);
+  }
+  for (int threads : {1, 2, 4})
+    for (int64_t in_flight : {1, 2, 8}) {
+      CAPTURE(threads);
+      CAPTURE(in_flight);
+      Graph graph;
+      const Made made = make(graph, in_flight);
+      Session session = Session::local(graph, {.threads = threads});
+      run(session, made);
+      const int64_t used = session.device_states()[0].used_bytes;
+      for (int round = 0; round < 3; ++round) {
+        const std::vector<Tensor> got = run(session, made);
+        for (size_t k = 0; k < want.size(); ++k) CHECK(same_bits(got[k], want[k]));
+      }
+      CHECK(session.device_states()[0].used_bytes == used);
+    }
+}
+
+Output heavy(Output x) { return tanh(cumsum(x) * 0.01); }
+
+// i = 0, a = x, b = 0 * x; while (i < n) { a = heavy(a + x); b = 0.5 b + heavy(a * w); ++i; }
+struct TwoChains {
+  Output n, x, w, a, b;
+  TwoChains(Graph& graph, int64_t in_flight, bool recompute = false) {
+    n = placeholder(graph, DType::i64, {}, "n");
+    x = placeholder(graph, DType::f32, {kSize}, "x");
+    w = placeholder(graph, DType::f32, {kSize}, "w");
+    const std::vector<Output> end = while_loop(
+        [&](const std::vector<Output>& v) { return less(v[0], n); },
+        [&](const std::vector<Output>& v) {
+          const Output next = heavy(v[1] + x);
+          return std::vector<Output>{v[0] + 1, next, v[2] * 0.5 + heavy(next * w)};
+        },
+        {whole(graph, 0), x, x * 0.0}, {.iterations_in_flight = in_flight, .recompute = recompute});
+    a = end[1];
+    b = end[2];
+  }
+  Feeds feeds(int64_t trips) const {
+    return {{n, count(trips)}, {x, wave(kSize, 0.01)}, {w, wave(kSize, 0.3)}};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("iterations in flight give the same bits on 1, 2 and 4 threads, however many fly") {
+  check_same_everywhere([](Graph& graph, int64_t in_flight) {
+    const TwoChains loop(graph, in_flight);
+    return Made{{loop.a, loop.b}, loop.feeds(25)};
+  });
+}
+
+TEST_CASE("gradients of iterations in flight have the same bits, kept or computed again") {
+  for (bool recompute : {false, true}) {
+    CAPTURE(recompute);
+    check_same_everywhere([&](Graph& graph, int64_t in_flight) {
+      const TwoChains loop(graph, in_flight, recompute);
+      const std::vector<Output> d = gradients({reduce_sum(loop.a * loop.b)}, {loop.x, loop.w});
+      return Made{{loop.b, d[0], d[1]}, loop.feeds(12)};
+    });
+  }
+}
+
+TEST_CASE("variables that change places, stay or are captured go through iterations in flight") {
+  check_same_everywhere([](Graph& graph, int64_t in_flight) {
+    const Output n = placeholder(graph, DType::i64, {}, "n"),
+                 x = placeholder(graph, DType::f32, {kSize}, "x");
+    const std::vector<Output> end = while_loop(
+        [&](const std::vector<Output>& v) { return less(v[0], n); },
+        [&](const std::vector<Output>& v) {
+          return std::vector<Output>{
+              v[0] + 1, v[2], v[1] + heavy(v[2]), v[3], x, v[4], fill(graph, {kSize}, 2) + v[5]};
+        },
+        {whole(graph, 0), x, x * 2.0, x * 3.0, x * 4.0, x * 5.0, x * 6.0},
+        {.iterations_in_flight = in_flight});
+    return Made{end, {{n, count(15)}, {x, wave(kSize, 0.1)}}};
+  });
+}
+
+TEST_CASE("branches in iterations in flight, and random numbers, stay what they are") {
+  check_same_everywhere([](Graph& graph, int64_t in_flight) {
+    const Output n = placeholder(graph, DType::i64, {}, "n"),
+                 x = placeholder(graph, DType::f32, {kSize}, "x");
+    const std::vector<Output> end = while_loop(
+        [&](const std::vector<Output>& v) { return less(v[0], n); },
+        [&](const std::vector<Output>& v) {
+          const Output odd = equal(v[0] % 2, whole(graph, 1));
+          const Output a = cond(
+              odd, [&] { return heavy(v[1]); }, [&] { return dropout(v[1], 0.3, 5) + x; });
+          return std::vector<Output>{v[0] + 1, a, v[2] * 0.5 + heavy(dropout(a, 0.2, 7))};
+        },
+        {whole(graph, 0), x, x * 0.0}, {.iterations_in_flight = in_flight});
+    const std::vector<Output> d = gradients({reduce_sum(end[1] * end[2])}, {x});
+    return Made{{end[1], end[2], d[0]}, {{n, count(9)}, {x, wave(kSize, 0.1)}}};
+  });
+}
+
+TEST_CASE("loops with iterations in flight stand in loops, and scans are such loops") {
+  check_same_everywhere([](Graph& graph, int64_t in_flight) {
+    const Output n = placeholder(graph, DType::i64, {}, "n"),
+                 x = placeholder(graph, DType::f32, {6, kSize}, "x");
+    const std::vector<Output> end = while_loop(
+        [&](const std::vector<Output>& v) { return less(v[0], n); },
+        [&](const std::vector<Output>& v) {
+          const Scanned rows = scan(
+              [&](const std::vector<Output>& carry, const std::vector<Output>& row) {
+                const Output a = heavy(row[0] + carry[0] * 0.1);
+                return Scanned{{carry[0] + row[0]}, {a}};
+              },
+              {v[2]}, {v[1]}, {.iterations_in_flight = in_flight, .name = "rows"});
+          return std::vector<Output>{v[0] + 1, rows.rows[0], rows.carry[0] * 0.01};
+        },
+        {whole(graph, 0), x, fill(graph, {kSize}, 0)}, {.iterations_in_flight = in_flight});
+    const Output loss = reduce_sum(end[1] * end[1]);
+    return Made{{end[1], end[2], gradients({loss}, {x})[0]},
+                {{n, count(3)}, {x, wave(6 * kSize, 0.1).reshaped({6, kSize})}}};
+  });
+}
+
+TEST_CASE("functions that call themselves are called in iterations in flight") {
+  check_same_everywhere([](Graph& graph, int64_t in_flight) {
+    Function down = declare_function(graph, "down", {kCount}, {kCount});
+    down.define([&](const Values& k) {
+      return Values{cond(
+          less_equal(k[0], whole(graph, 0)), [&] { return whole(graph, 0); },
+          [&] { return k[0] + down({k[0] - 1})[0]; })};
+    });
+    const Output n = placeholder(graph, DType::i64, {}, "n"),
+                 x = placeholder(graph, DType::f32, {kSize}, "x");
+    const std::vector<Output> end = while_loop(
+        [&](const Values& v) { return less(v[0], n); },
+        [&](const Values& v) {
+          const Output sum = down({v[0] + 3})[0];
+          const Output a = heavy(v[1] + cast(sum, DType::f32) * 0.01);
+          return Values{v[0] + 1, a, v[2] + heavy(a * 2.0), v[3] + down({sum % 9})[0]};
+        },
+        {whole(graph, 0), x, x * 0.0, whole(graph, 0)}, {.iterations_in_flight = in_flight});
+    return Made{end, {{n, count(12)}, {x, wave(kSize, 0.1)}}};
+  });
+}
+
+TEST_CASE("effects of iterations in flight come in the order of iterations") {
+  for (int threads : {2, 4}) {
+    CAPTURE(threads);
+    Graph graph;
+    const Output n = placeholder(graph, DType::i64, {}, "n"),
+                 x = placeholder(graph, DType::f32, {kSize}, "x");
+    constexpr int64_t kTrips = 30;
+    const Queue queue = make_queue(graph, {{DType::i64, {}}}, {.capacity = 4 * kTrips});
+    // The first effect of an iteration needs nothing of what is slow, the second all of it, and the
+    // third is in a branch that only each other iteration takes.
+    const std::vector<Output> end =
+        while_loop([&](const Values& v) { return less(v[0], n); },
+                   [&](const Values& v) {
+                     const Output first = enqueue(queue, {v[0] * 4}), a = heavy(v[1] + x);
+                     const Output slow = heavy(a * 2.0);
+                     const Output none = cast(reduce_sum(slow) * 0.0, DType::i64);
+                     const Output second = enqueue(queue, {v[0] * 4 + 1 + none});
+                     const Output third = cond(
+                         equal(v[0] % 2, whole(graph, 1)),
+                         [&] { return enqueue(queue, {v[0] * 4 + 2 + second * 0}); },
+                         [&] { return whole(graph, 0); });
+                     return Values{v[0] + 1, a, v[2] + slow, first + second + third};
+                   },
+                   {whole(graph, 0), x, x * 0.0, whole(graph, 0)});
+    const Output out = dequeue_many(queue, 2 * kTrips + kTrips / 2).at(0);
+    Session session = Session::local(graph, {.threads = threads});
+    for (int round = 0; round < 5; ++round) {
+      session.run({end[2], end[3]}, {{n, count(kTrips)}, {x, wave(kSize, 0.01)}});
+      const Tensor got = session.run({out})[0];
+      int64_t at = 0;
+      for (int64_t i = 0; i < kTrips; ++i)
+        for (int64_t k = 0; k < 2 + i % 2; ++k) CHECK(got.data<int64_t>()[at++] == 4 * i + k);
+    }
+  }
+}
+
+TEST_CASE("a loop that has memory for one iteration at a time runs, however many may fly") {
+  constexpr int64_t kTrips = 12;
+  const auto passes = [&](int64_t in_flight, int64_t budget, int rounds) {
+    Graph graph;
+    const TwoChains loop(graph, in_flight);
+    Session session =
+        Session::local(graph, {.threads = 2, .memory_budget_bytes = budget, .passes = false});
+    const Feeds feeds = loop.feeds(kTrips);
+    return code_of([&] {
+             for (int i = 0; i < rounds; ++i) session.run({loop.a, loop.b}, feeds);
+           }) == Errc::ok;
+  };
+  constexpr int64_t kValue = kSize * 4;
+  int64_t budget = 3 * kValue;
+  while (!passes(1, budget, 4)) budget += kValue / 2;
+  CHECK(budget < 20 * kValue);
+  for (int64_t more : {0, 1, 2, 4, 8, 16, 32}) {
+    CAPTURE(more);
+    CHECK(passes(8, budget + more * kValue, 8));
+  }
+}
+
+}  // namespace troupe
