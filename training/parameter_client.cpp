@@ -17,7 +17,7 @@ constexpr int64_t kHereBytesMax = int64_t{256} << 10;
 
 // What is pushed or written: all elements, or some rows (troupe/ops/row_sparse.hpp).
 bool fits(const Tensor& gradient, const ParameterRoute& route, bool rows) {
-  if (rows) return unpack_rows(gradient, route.dtype, route.shape.size()).has_value();
+  if (rows) return are_packed_rows(gradient, route.dtype, route.shape.size());
   return gradient.dtype() == route.dtype && gradient.shape() == route.shape;
 }
 
@@ -178,11 +178,7 @@ std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
     return {Errc::ok, {}};
   const int64_t count = route.shape.ndim() > 0 ? route.shape[0] : 0;
   const auto indices = request.indices.values<int64_t>();
-  uint64_t outside = 0;  // as unpack_rows() looks
-  for (const int64_t index : indices)
-    outside |= static_cast<uint64_t>(index) |
-               (static_cast<uint64_t>(count) - 1 - static_cast<uint64_t>(index));
-  if (outside >> 63 == 0) return {Errc::ok, {}};
+  if (are_rows(indices, count)) return {Errc::ok, {}};
   const auto bad = std::find_if(indices.begin(), indices.end(),
                                 [count](int64_t index) { return index < 0 || index >= count; });
   return {Errc::invalid_argument,

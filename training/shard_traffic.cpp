@@ -13,7 +13,7 @@ namespace {
 bool takes(const Slice& slice, const Push& p) {
   const Tensor& g = p.gradient;
   const bool all = g.on_host() && g.dtype() == slice.dtype && g.size() == slice.size;
-  const auto rows = [&] { return unpack_rows(g, slice.dtype, slice.size).has_value(); };
+  const auto rows = [&] { return are_packed_rows(g, slice.dtype, slice.size); };
   switch (p.write) {
     case 0:
       return all || rows();
@@ -33,11 +33,7 @@ bool takes(const Slice& slice, const Push& p) {
 bool has_rows(const Slice& slice, const Pull& p) {
   if (!p.rows.on_host() || p.rows.dtype() != DType::i64 || p.rows.ndim() != 1) return false;
   if (p.row_size < 1 || slice.size % p.row_size != 0) return false;
-  const uint64_t last = static_cast<uint64_t>(slice.size / p.row_size) - 1;
-  uint64_t outside = 0;  // as unpack_rows() looks
-  for (const int64_t index : p.rows.values<int64_t>())
-    outside |= static_cast<uint64_t>(index) | (last - static_cast<uint64_t>(index));
-  return outside >> 63 == 0 && (p.rows.size() == 0 || slice.size > 0);
+  return are_rows(p.rows.values<int64_t>(), slice.size / p.row_size);
 }
 
 std::string no_rows(const Slice& slice, const Pull& p) {
