@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/stage.hpp"
+#include "devices/async_inputs.hpp"
 #include "devices/failure.hpp"
 
 namespace troupe {
@@ -23,7 +24,7 @@ inline int64_t tick_ns() {
 
 // One firing of an async kernel. It outlives the step if it must: a late answer to an abandoned
 // firing is ignored.
-class AsyncFiring final : public AsyncContext {
+class AsyncFiring final : public AsyncContext, public AsyncInputs {
  public:
   AsyncFiring(ActivationPtr step, uint32_t node, const Node* graph_node, std::vector<Tensor> inputs)
       : step_(std::move(step)),
@@ -35,6 +36,16 @@ class AsyncFiring final : public AsyncContext {
         begin_ns_(step_->trace_begin()) {}
 
   const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
+  // The thread that owns the step runs `start`, so it may look at its counts.
+  Tensor take_input(int i) override {
+    const auto at = static_cast<size_t>(i);
+    if (step_) {
+      Activation& a = *step_;
+      const uint32_t slot = a.input_slots(a.stage_.nodes_[firing_index_])[at];
+      if (a.uses_[slot] == 1) a.values_[slot].reset();
+    }
+    return std::move(inputs_[at]);
+  }
   const Node& node() const override { return *node_; }
   const RunContext& run() const override { return info_; }
   bool waits() const override { return !answered_.load(std::memory_order_acquire); }
@@ -72,7 +83,7 @@ class AsyncFiring final : public AsyncContext {
   const std::shared_ptr<const Graph> graph_;  // a late answer may speak of the node
   const Node* const node_;
   const RunContext info_;
-  const std::vector<Tensor> inputs_;
+  std::vector<Tensor> inputs_;
   const int64_t begin_ns_;
   std::atomic<bool> answered_{false};
 };

@@ -2,8 +2,8 @@
 // scheduler policy.
 //
 // Two queues: actors with messages and steps without an owner first, op jobs second, so that a
-// control message never waits behind a row of kernels. An idle lane spins for a moment, then
-// sleeps; it is woken only when somebody sleeps.
+// control message never waits behind a row of kernels. An idle lane spins for a moment, for longer
+// after an op job, then sleeps; it is woken only when somebody sleeps.
 #pragma once
 
 #include <atomic>
@@ -29,6 +29,7 @@ class LanePolicy : public caf::policy::unprofiled {
     std::deque<caf::resumable*> jobs;
     int sleepers = 0;
     std::atomic<int64_t> waiting{0};  // in both queues; read without the mutex while spinning
+    std::atomic<int> at_hand{0};      // lanes that have just done an op job, and spin
   };
   struct worker_data {
     explicit worker_data(caf::scheduler::abstract_coordinator*) {}
@@ -64,6 +65,7 @@ class LanePolicy : public caf::policy::unprofiled {
     // What actors in a row send leaves together.
     static thread_local const Burst lane;
     static thread_local int row = 0;
+    static thread_local bool had_job = false;
     auto& data = d(self->parent());
     if (caf::resumable* actor = row < kRowMax ? next_actor(data) : nullptr) {
       ++row;
@@ -71,15 +73,16 @@ class LanePolicy : public caf::policy::unprofiled {
     }
     row = 0;
     Burst::finish();
-    for (int i = 0; i < kSpins && data.waiting.load(std::memory_order_acquire) == 0; ++i)
-      __builtin_ia32_pause();
+    spin(data, had_job, static_cast<int>(self->parent()->num_workers()));
     std::unique_lock lock(data.mutex);
     while (data.actors.empty() && data.jobs.empty()) {
       ++data.sleepers;
       data.awake.wait(lock);
       --data.sleepers;
     }
-    return pop(data);
+    caf::resumable* const next = pop(data);
+    had_job = next->subtype() == caf::resumable::function_object;
+    return next;
   }
 
   template <class Worker, class F>
@@ -100,9 +103,22 @@ class LanePolicy : public caf::policy::unprofiled {
     return pop(data);
   }
 
+  // Until there is something to do, or it has taken long enough. All lanes but one may wait for
+  // longer: whoever runs the step wants a core, too.
+  static void spin(coordinator_data& data, bool had_job, int lanes) {
+    const bool at_hand =
+        had_job && data.at_hand.fetch_add(1, std::memory_order_relaxed) < lanes - 1;
+    const int spins = at_hand ? kSpinsAfterJob : kSpins;
+    for (int i = 0; i < spins && data.waiting.load(std::memory_order_acquire) == 0; ++i)
+      __builtin_ia32_pause();
+    if (had_job) data.at_hand.fetch_sub(1, std::memory_order_relaxed);
+  }
+
   static constexpr int kRowMax = 16;  // actors, before what they have sent leaves
   static constexpr int kSpins =
       500;  // about 20 us: the gap between the ops of one step, not an idle process
+  // About 200 us: what a step does on one thread between two ops that are cut, and between steps.
+  static constexpr int kSpinsAfterJob = 5000;
 
   static caf::resumable* pop(coordinator_data& data) {
     auto& queue = data.actors.empty() ? data.jobs : data.actors;

@@ -1,7 +1,7 @@
 // Gradients by rows as one tensor; troupe/ops/row_sparse.hpp says what it holds.
-#include <cstring>
+#include "graph/packed_rows.hpp"
 
-#include "troupe/ops/row_sparse.hpp"
+#include <cstring>
 
 namespace troupe {
 namespace {
@@ -27,7 +27,7 @@ Tensor pack_rows(int64_t row_size, std::span<const int64_t> indices, const void*
   return packed;
 }
 
-std::optional<PackedRows> unpack_rows(const Tensor& packed, DType dtype, int64_t size) {
+std::optional<PackedRows> unpack_head(const Tensor& packed, DType dtype, int64_t size) {
   int64_t head[kHead];
   if (!packed.defined() || !packed.on_host() || packed.dtype() != DType::u8 ||
       packed.size() < static_cast<int64_t>(sizeof head))
@@ -43,12 +43,17 @@ std::optional<PackedRows> unpack_rows(const Tensor& packed, DType dtype, int64_t
   const int64_t value_bytes = bytes - count * int64_t{sizeof(int64_t)};
   const int64_t row_bytes = row_size * size_of(dtype);
   if (value_bytes % row_bytes != 0 || value_bytes / row_bytes != count) return std::nullopt;
-  const PackedRows found = read_rows(packed);
+  return read_rows(packed);
+}
+
+std::optional<PackedRows> unpack_rows(const Tensor& packed, DType dtype, int64_t size) {
+  const auto found = unpack_head(packed, dtype, size);
+  if (!found) return std::nullopt;
   // An index has its highest bit, or its distance to the last row has, if it is not one of a row;
   // without comparisons, so that the loop is vectorised.
-  const uint64_t last = static_cast<uint64_t>(size / row_size - 1);
+  const uint64_t last = static_cast<uint64_t>(size / found->row_size - 1);
   uint64_t outside = 0;
-  for (const int64_t index : found.indices)
+  for (const int64_t index : found->indices)
     outside |= static_cast<uint64_t>(index) | (last - static_cast<uint64_t>(index));
   if (outside >> 63) return std::nullopt;
   return found;

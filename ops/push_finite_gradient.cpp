@@ -2,6 +2,7 @@
 // (troupe/ops/row_sparse.hpp): it counts as this step's of its slot, and leaves the parameter and
 // the optimizer's slots as they are.
 //   gradient: f32 or f64, of the parameter's shape   finite: bool scalar
+#include "devices/async_inputs.hpp"
 #include "ops/parameter_request.hpp"
 #include "troupe/ops/row_sparse.hpp"
 #include "troupe/training/mixed_precision.hpp"
@@ -24,8 +25,8 @@ void start(std::shared_ptr<AsyncContext> ctx) {
   if (!port) return;
   const Tensor& gradient = ctx->input(0);
   const bool push = ctx->input(1).item<bool>() || gradient.size() == 0;
-  port->push(parameter_of(*ctx), step_of(*ctx),
-             push ? gradient : pack_rows(1, {}, nullptr, gradient.dtype()), acknowledged(ctx));
+  Tensor sent = push ? take_input(*ctx, 0) : pack_rows(1, {}, nullptr, gradient.dtype());
+  port->push(parameter_of(*ctx), step_of(*ctx), std::move(sent), acknowledged(ctx));
 }
 
 }  // namespace

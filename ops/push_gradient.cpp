@@ -2,6 +2,7 @@
 // acknowledged it. Attribute `optimizer` says how the shards turn gradients into updates: the text
 // that describe() of troupe/train.hpp makes of it. No outputs.
 //   gradient: the parameter's dtype and shape
+#include "devices/async_inputs.hpp"
 #include "ops/parameter_request.hpp"
 #include "troupe/ops.hpp"
 
@@ -18,7 +19,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 // Holds no thread while it waits: a synchronous round closes when all slots have pushed.
 void start(std::shared_ptr<AsyncContext> ctx) {
   if (ParameterPort* port = port_of(*ctx))
-    port->push(parameter_of(*ctx), step_of(*ctx), ctx->input(0), acknowledged(ctx));
+    port->push(parameter_of(*ctx), step_of(*ctx), take_input(*ctx, 0), acknowledged(ctx));
 }
 
 }  // namespace

@@ -147,12 +147,17 @@ struct Ftrl {
   }
 };
 
+// `to` may be `g` or `w`, so they are not __restrict.
 template <class Rule>
 struct Each {
   template <class T, class... Slots>
-  static void run(Terms<T> k, int64_t n, const T* __restrict g, T* __restrict w,
-                  Slots* __restrict... slots) {
-    for (int64_t i = 0; i < n; ++i) Rule::apply(k, g[i], w[i], slots[i]...);
+  static void run(Terms<T> k, int64_t n, const T* g, const T* w, T* to, Slots*... slots) {
+    TROUPE_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) {
+      T x = w[i];
+      Rule::apply(k, g[i], x, slots[i]...);
+      to[i] = x;
+    }
   }
 };
 
@@ -160,7 +165,7 @@ template <class Rule, class T>
 void loop(Terms<T> k, int64_t n, const OptimizerArrays<T>& a) {
   static_assert(Rule::slots <= kOptimizerSlotsMax);
   [&]<size_t... s>(std::index_sequence<s...>) {
-    in_isa<Each<Rule>>(k, n, a.gradient, a.values, a.slots[s]...);
+    in_isa<Each<Rule>>(k, n, a.gradient, a.before ? a.before : a.values, a.values, a.slots[s]...);
   }
   (std::make_index_sequence<Rule::slots>());
 }
@@ -240,7 +245,7 @@ template <class T>
 void LambUpdate<T>::moments(int64_t n, const OptimizerArrays<T>& a) {
   constexpr int64_t kSums = 8;  // side by side, so that the loop is vectorised
   const T* __restrict g = a.gradient;
-  const T* __restrict w = a.values;
+  const T* __restrict w = a.before ? a.before : a.values;
   T* __restrict m = a.slots[0];
   T* __restrict v = a.slots[1];
   std::array<double, kSums> w_squared = {}, u_squared = {};
@@ -269,8 +274,10 @@ void LambUpdate<T>::step(int64_t n, const OptimizerArrays<T>& a) const {
       static_cast<T>(plain ? rate_ : rate_ * std::sqrt(values_squared_ / change_squared_));
   const T* __restrict m = a.slots[0];
   const T* __restrict v = a.slots[1];
-  T* __restrict w = a.values;
-  for (int64_t i = 0; i < n; ++i) w[i] -= rate * Lamb::change(terms_, w[i], m[i], v[i]);
+  const T* w = a.before ? a.before : a.values;
+  T* to = a.values;
+  TROUPE_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) to[i] = w[i] - rate * Lamb::change(terms_, w[i], m[i], v[i]);
 }
 
 template class LambUpdate<float>;

@@ -22,12 +22,14 @@ inline constexpr int kOptimizerSlotsMax = 3;
 // for it. All others know nothing but the element.
 inline bool wants_whole_parameter(const Optimizer& optimizer) { return optimizer.kind == "lamb"; }
 
-// Addresses of n elements each; none overlap. Values and slots are read and written.
+// Addresses of n elements each. Slots are read and written. Values are read at `before` and written
+// at `values`, which may be `before` or `gradient`; nothing else overlaps.
 template <class T>
 struct OptimizerArrays {
   const T* gradient = nullptr;
   T* values = nullptr;
   std::array<T*, kOptimizerSlotsMax> slots = {};  // as optimizer_slots() names them
+  const T* before = nullptr;                      // null: `values`
 };
 
 // What the loops read of the settings, in the values' dtype.
@@ -63,7 +65,7 @@ template <class T>
 class LambUpdate {
  public:
   LambUpdate(const Optimizer& optimizer, int64_t t);
-  void moments(int64_t n, const OptimizerArrays<T>& arrays);  // writes slots alone
+  void moments(int64_t n, const OptimizerArrays<T>& arrays);  // writes slots alone, reads `before`
   // Requires: moments() of all pieces. Writes values alone, and does not read gradients.
   void step(int64_t n, const OptimizerArrays<T>& arrays) const;
 

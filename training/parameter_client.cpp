@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "devices/memory.hpp"
 #include "training/here.hpp"
 #include "training/row_slices.hpp"
 #include "training/write_kind.hpp"
@@ -16,9 +17,12 @@ constexpr const char* kNewEpoch = "the shards have a new epoch; do the step agai
 // A push of at most this much is applied in some ten us, which is less than a lane takes to wake.
 constexpr int64_t kHereBytesMax = int64_t{256} << 10;
 
+// From this size on a gradient is worth giving away, and those of a step are buffers of their own.
+constexpr int64_t kGivenFrom = Memory::kMarkedAbove + 1;
+
 // What is pushed or written: all elements, or some rows (troupe/ops/row_sparse.hpp).
 bool fits(const Tensor& gradient, const ParameterRoute& route, bool rows) {
-  if (rows) return unpack_rows(gradient, route.dtype, route.shape.size()).has_value();
+  if (rows) return are_packed_rows(gradient, route.dtype, route.shape.size());
   return gradient.dtype() == route.dtype && gradient.shape() == route.shape;
 }
 
@@ -66,7 +70,7 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
     }
     for (const auto& request : old) end(request, Errc::stale, kNewEpoch, replies);
   }
-  for (const auto& [ticket, part] : again) send(ticket, part);
+  for (auto& [ticket, part] : again) send(ticket, std::move(part));
   run(replies);
 }
 
@@ -93,7 +97,7 @@ void ParameterClient::pull_rows(const std::string& parameter, const ParameterSte
 
 void ParameterClient::push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
                            Reply reply) {
-  start(request(Kind::push, parameter, at, std::move(reply)), gradient);
+  start(request(Kind::push, parameter, at, std::move(reply)), std::move(gradient));
 }
 
 void ParameterClient::write(const std::string& parameter, const ParameterStep& at,
@@ -107,10 +111,10 @@ void ParameterClient::write(const std::string& parameter, const ParameterStep& a
     change.indices.reset();
   }
   wanted->write = std::move(change);
-  start(wanted, values);
+  start(wanted, std::move(values));
 }
 
-void ParameterClient::start(const RequestPtr& request, const Tensor& gradient) {
+void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
   Replies replies;
   Parts parts;
   std::pair<Errc, std::string> refused;
@@ -128,11 +132,11 @@ void ParameterClient::start(const RequestPtr& request, const Tensor& gradient) {
     if (request->epoch != routes_.epoch) {  // since then
       end(request, Errc::stale, kNewEpoch, replies);
     } else {
-      parts = add_parts(request, gradient);
+      parts = add_parts(request, std::move(gradient));
       if (parts.empty()) end(request, Errc::ok, {}, replies);  // no rows
     }
   }
-  for (const auto& [ticket, part] : parts) send(ticket, part, here_);
+  for (auto& [ticket, part] : parts) send(ticket, std::move(part), here_);
   run(replies);
 }
 
@@ -179,11 +183,7 @@ std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
     return {Errc::ok, {}};
   const int64_t count = route.shape.ndim() > 0 ? route.shape[0] : 0;
   const auto indices = request.indices.values<int64_t>();
-  uint64_t outside = 0;  // as unpack_rows() looks
-  for (const int64_t index : indices)
-    outside |= static_cast<uint64_t>(index) |
-               (static_cast<uint64_t>(count) - 1 - static_cast<uint64_t>(index));
-  if (outside >> 63 == 0) return {Errc::ok, {}};
+  if (are_rows(indices, count)) return {Errc::ok, {}};
   return {Errc::invalid_argument, index_outside(indices, count, request.parameter)};
 }
 
@@ -207,8 +207,7 @@ bool ParameterClient::cut_rows(const Request& request, const ParameterRoute& rou
   return !here.empty();
 }
 
-ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request,
-                                                  const Tensor& gradient) {
+ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Tensor gradient) {
   const ParameterRoute& route = routes_.parameters.at(request->parameter);
   Parts parts;
   request->started = system_.clock().now();
@@ -230,9 +229,13 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request,
       const int64_t begin = part.route.offset, end = begin + part.route.size;
       part.gradient = packed ? rows_of_slice(flat, route.dtype, route.shape.size(), begin, end)
                              : flat.rows(begin, end);
+      part.bytes = part.gradient.byte_size();
     }
     const uint64_t ticket = next_ticket_++;
-    parts_[ticket] = part;
+    Part& kept = parts_[ticket] = part;
+    if (request->kind == Kind::push && part.route.local && !packed && route.slices.size() == 1 &&
+        part.bytes >= kGivenFrom)
+      kept.gradient.reset();
     parts.emplace_back(ticket, std::move(part));
   }
   request->open = parts.size();
@@ -240,7 +243,7 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request,
 }
 
 // Of the request it reads what does not change: an answer may come meanwhile.
-void ParameterClient::send(uint64_t ticket, const Part& part, bool here) {
+void ParameterClient::send(uint64_t ticket, Part part, bool here) {
   const Request& request = *part.request;
   int64_t have_version = -1;
   {
@@ -254,16 +257,15 @@ void ParameterClient::send(uint64_t ticket, const Part& part, bool here) {
       offered = cached->second;  // asked again, it offers the same: either answer may come
     have_version = offered.version;
   }
-  caf::message message = message_of(ticket, part, have_version);
-  const bool small = !part.gradient.defined() || part.gradient.byte_size() <= kHereBytesMax;
-  if (here && part.route.local && small)
-    return Here(system_).send(part.route.shard, door_, std::move(message));
-  part.route.shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
-                            std::move(message), nullptr);
+  const caf::actor shard = part.route.shard;
+  const bool now = here && part.route.local && part.bytes <= kHereBytesMax;
+  caf::message message = message_of(ticket, std::move(part), have_version);
+  if (now) return Here(system_).send(shard, door_, std::move(message));
+  shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
+                 std::move(message), nullptr);
 }
 
-caf::message ParameterClient::message_of(uint64_t ticket, const Part& part,
-                                         int64_t have_version) const {
+caf::message ParameterClient::message_of(uint64_t ticket, Part part, int64_t have_version) const {
   const Request& request = *part.request;
   if (request.sends()) {
     Push m;
@@ -273,7 +275,7 @@ caf::message ParameterClient::message_of(uint64_t ticket, const Part& part,
     m.sequence = part.sequence;
     m.epoch = request.epoch;
     m.ticket = ticket;
-    m.gradient = part.gradient;
+    m.gradient = std::move(part.gradient);
     m.incarnation = incarnation_;
     m.first = request.at.first;
     if (request.kind == Kind::write) {
@@ -335,8 +337,9 @@ void ParameterClient::on(Pulled m) {
     std::lock_guard lock(mutex_);
     auto it = parts_.find(m.ticket);
     if (it == parts_.end()) return;  // answered before, or not wanted any more
-    const Part part = it->second;
+    const Part& part = it->second;
     const std::shared_ptr<Request> request = part.request;
+    const bool by_rows = part.rows.defined();
     trace(part, m.values.defined() ? m.values.byte_size() : 0);
     auto route = routes_.parameters.find(request->parameter);
     if (m.code != Errc::ok) {
@@ -344,10 +347,9 @@ void ParameterClient::on(Pulled m) {
     } else if (route == routes_.parameters.end()) {
       end(request, Errc::stale, "the parameter is gone", replies);
     } else {
-      const int64_t wanted =
-          part.rows.defined() ? part.rows.size() * part.row_size : part.route.size;
+      const int64_t wanted = by_rows ? part.rows.size() * part.row_size : part.route.size;
       Tensor values = std::move(m.values);
-      const bool keeps = !part.route.local && !part.rows.defined();
+      const bool keeps = !part.route.local && !by_rows;
       if (!values.defined() && part.offered.version == m.version) values = part.offered.values;
       if (!values.defined() || values.dtype() != route->second.dtype || values.size() != wanted) {
         end(request, Errc::internal,
@@ -358,10 +360,10 @@ void ParameterClient::on(Pulled m) {
         if (Cached* cached = keeps ? &cache_[part.route.slice] : nullptr;
             cached && m.version >= cached->version)
           *cached = {m.version, values};
-        parts_.erase(it);
         pulled(request, part, route->second, values);
+        parts_.erase(it);
         if (--request->open == 0) {
-          if (part.rows.defined())
+          if (by_rows)
             request->values =
                 request->values.reshaped(rows_shape(request->indices.shape(), route->second.shape));
           else if (request->kind == Kind::rows)
@@ -401,7 +403,7 @@ void ParameterClient::on(const Acknowledged& m) {
     auto it = parts_.find(m.ticket);
     if (it == parts_.end()) return;
     const std::shared_ptr<Request> request = it->second.request;
-    trace(it->second, it->second.gradient.byte_size());
+    trace(it->second, it->second.bytes);
     if (m.code != Errc::ok) {
       end(request, m.code, m.text, replies);
     } else {
@@ -460,7 +462,7 @@ void ParameterClient::resend(Time now) {
       again.emplace_back(ticket, part);
     }
   }
-  for (const auto& [ticket, part] : again) send(ticket, part);
+  for (auto& [ticket, part] : again) send(ticket, std::move(part));
 }
 
 size_t ParameterClient::pending() const {

@@ -3,7 +3,9 @@
 // acknowledged it, and sends again what was not answered.
 //
 // A shard of this process takes a request on the thread that makes it, if it has nothing else to do
-// and the work is small: so neither has to wake another thread.
+// and the work is small: so neither has to wake another thread. It gets a large gradient that is
+// all of the parameter for good, and makes its memory that of new values; if no answer comes, it is
+// asked again without one.
 //
 // Owner: the process's services. Lost when it dies: requests under way; their kernels hear of it by
 // the step's deadline.
@@ -112,7 +114,8 @@ class ParameterClient final : public ParameterPort {
     RequestPtr request;
     size_t index = 0;  // in the parameter's slices
     SliceRoute route;
-    Tensor gradient;              // push, write: of this slice
+    Tensor gradient;              // push, write: of this slice; undefined once it was given away
+    int64_t bytes = 0;            // of it
     Tensor rows;                  // those of this slice that are wanted; undefined: all
     int64_t row_size = 0;         // elements; with `rows`
     std::vector<int64_t> places;  // which of those asked for they are; empty: all, in their order
@@ -127,13 +130,13 @@ class ParameterClient final : public ParameterPort {
   using Parts = std::vector<std::pair<uint64_t, Part>>;
 
   RequestPtr request(Kind kind, const std::string& parameter, const ParameterStep& at, Reply reply);
-  void start(const RequestPtr& request, const Tensor& gradient);
-  void send(uint64_t ticket, const Part& part, bool here = false);
-  caf::message message_of(uint64_t ticket, const Part& part, int64_t have_version) const;
+  void start(const RequestPtr& request, Tensor gradient);
+  void send(uint64_t ticket, Part part, bool here = false);
+  caf::message message_of(uint64_t ticket, Part part, int64_t have_version) const;
   // All below: require mutex_.
   std::pair<Errc, std::string> refusal(const Request& request, const Tensor& gradient) const;
   TensorType room_for(const Request& request) const;
-  Parts add_parts(const RequestPtr& request, const Tensor& gradient);
+  Parts add_parts(const RequestPtr& request, Tensor gradient);
   bool cut_rows(const Request& request, const ParameterRoute& route, const SliceRoute& slice,
                 Part& part) const;
   void pulled(const RequestPtr& request, const Part& part, const ParameterRoute& route,

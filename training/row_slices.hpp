@@ -13,6 +13,11 @@
 
 namespace troupe {
 
+// Whether all of them are in [0, count), the rows that there are. Requires: count < 2^63.
+bool are_rows(std::span<const int64_t> indices, int64_t count);
+// Whether unpack_rows() takes it.
+bool are_packed_rows(const Tensor& packed, DType dtype, int64_t size);
+
 // What of `packed`, rows of a tensor of `size` elements of any dtype, is in [begin, end), as rows
 // of that part; as rows of one element where the ends are not between rows. The rows keep their
 // order.

@@ -80,6 +80,8 @@ const char* to_string(Shard::State state) {
 Shard::Shard(Spec spec) : body_(std::make_unique<Body>()) {
   body_->epoch = spec.epoch;
   body_->kind = spec.rule;
+  body_->lanes = spec.lanes;
+  body_->pool = spec.pool;
   for (Slice& slice : spec.slices) {
     check(slice);
     Body::Held held;

@@ -34,6 +34,8 @@
 
 namespace troupe {
 
+class Lanes;
+
 // One slice at one version. Tensors are shared with the shard, and frozen.
 struct SliceState {
   Slice slice;
@@ -124,6 +126,8 @@ class Shard {
     std::vector<SlotProgress> slots = {
         {.slot = 0}};  // whose gradients make an update, and where each begins
     std::vector<Slice> slices = {};
+    Lanes* lanes = nullptr;             // share large updates; null: the caller's thread makes them
+    const BufferOwner* pool = nullptr;  // whose buffers may change hands: from gradients to values
   };
   // Empty, or serving when there are no slices. Throws: Error(invalid_argument) for a bad spec.
   explicit Shard(Spec spec);
@@ -181,7 +185,8 @@ class Shard {
   void snapshot(uint64_t epoch, int64_t step, uint64_t id, uint64_t from, ShardActions& out);
 
   // From workers. `from` names the sender for the answer; the same message may come any number of
-  // times.
+  // times. A push without a gradient asks for the answer to one that has brought it: who gives a
+  // gradient away, so that its memory may become that of new values, cannot send it again.
   void push(Push push, uint64_t from, ShardActions& out);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
   // Answers of this sender are not wanted any more.

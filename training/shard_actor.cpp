@@ -10,6 +10,7 @@
 
 #include "actors/guard.hpp"
 #include "actors/process.hpp"
+#include "devices/pool.hpp"
 #include "training/checkpoint.hpp"
 #include "training/disk_thread.hpp"
 #include "training/messages.hpp"
@@ -78,7 +79,7 @@ struct ShardActorState {
     if (n.forgotten != 0) shard->forget(n.forgotten);
     return n.number;
   }
-  void push(const Push& m);
+  void push(Push& m);  // takes its gradient
   void route(ShardActions& actions);
   void snapshot_done(SnapshotDone done);
   caf::result<ShardFile> write(const WriteShard& m);
@@ -99,14 +100,14 @@ std::vector<SlotProgress> slots_at(const std::vector<int32_t>& slots, int64_t ne
   return out;
 }
 
-void ShardActorState::push(const Push& m) {
+void ShardActorState::push(Push& m) {
   auto it = traffic.find(m.slice);
   if (it != traffic.end() && m.gradient.defined())
     it->second.pushed_bytes += m.gradient.byte_size();
   Tracer& tracer = process->tracer();
   const int64_t begin = tracer.on() ? Tracer::now_ns() : 0;
   ShardActions out;
-  shard->push(m, sender(), out);
+  shard->push(std::move(m), sender(), out);
   if (begin)
     tracer.record({.category = "update",
                    .name = detail::concat(it == traffic.end() ? "unknown slice" : it->second.name,
@@ -281,7 +282,7 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
     if (const uint64_t gone = self->state.senders.gone(m.source)) self->state.shard->forget(gone);
   });
   return {
-      [self](const Push& m) { self->state.push(m); },
+      [self](Push& m) { self->state.push(m); },
       [self](const Pull& m) {
         ShardActions out;
         self->state.shard->pull(m, self->state.sender(), out);
@@ -333,6 +334,9 @@ caf::actor spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
   spec.rule = static_cast<Aggregation>(order.rule);
   spec.slots = slots_at(order.slots, 0);
   for (const SliceSpec& slice : order.slices) spec.slices.push_back(from_spec(slice));
+  spec.lanes = &process.op_lanes();
+  const auto* const memory = dynamic_cast<const PoolMemory*>(&process.cpu().memory());
+  if (memory) spec.pool = memory->owner();
   Shard checked(spec);  // what is wrong is the sender's to know, not the actor's end
   return process.system().spawn(run_shard, &process, std::move(disk), std::move(spec));
 }

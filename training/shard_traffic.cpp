@@ -14,7 +14,7 @@ namespace {
 bool takes(const Slice& slice, const Push& p) {
   const Tensor& g = p.gradient;
   const bool all = g.on_host() && g.dtype() == slice.dtype && g.size() == slice.size;
-  const auto rows = [&] { return unpack_rows(g, slice.dtype, slice.size).has_value(); };
+  const auto rows = [&] { return are_packed_rows(g, slice.dtype, slice.size); };
   switch (p.write) {
     case 0:
       return all || rows();
@@ -34,11 +34,7 @@ bool takes(const Slice& slice, const Push& p) {
 bool has_rows(const Slice& slice, const Pull& p) {
   if (!p.rows.on_host() || p.rows.dtype() != DType::i64 || p.rows.ndim() != 1) return false;
   if (p.row_size < 1 || slice.size % p.row_size != 0) return false;
-  const uint64_t last = static_cast<uint64_t>(slice.size / p.row_size) - 1;
-  uint64_t outside = 0;  // as unpack_rows() looks
-  for (const int64_t index : p.rows.values<int64_t>())
-    outside |= static_cast<uint64_t>(index) | (last - static_cast<uint64_t>(index));
-  return outside >> 63 == 0 && (p.rows.size() == 0 || slice.size > 0);
+  return are_rows(p.rows.values<int64_t>(), slice.size / p.row_size);
 }
 
 std::string no_rows(const Slice& slice, const Pull& p) {
@@ -107,9 +103,9 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
               detail::concat(describe(held.slice),
                              " is trained, so gradients alone change it; write to a parameter that "
                              "no gradient is pushed to"));
+  if (!p.gradient.defined() && p.write == 0) return ask_again(held, p, {from, p.ticket}, out);
   if (!takes(held.slice, p)) {
-    const bool by_rows = p.write == 0 || p.write == 1 + ParameterWrite::assign_rows ||
-                         p.write == 1 + ParameterWrite::add_rows;
+    const bool by_rows = p.write == 0 || writes_rows(write_kind(p.write));
     const std::string outside =
         by_rows ? row_outside(p.gradient, held.slice.size, describe(held.slice)) : "";
     if (!outside.empty()) return no(PushRefusal::type, Errc::invalid_argument, outside);
@@ -165,26 +161,49 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
   }
 }
 
-void Shard::Body::accept(Held& held, Push&& p, std::vector<Ticket> tickets, ShardActions& out) {
-  if (p.write != 0) return write(held, p, tickets, out);
-  go_on(held, p.slot, p.first, out);
+bool Shard::Body::known(Held& held, const Push& p, const std::vector<Ticket>& tickets,
+                        ShardActions& out) {
   const AggregationRule::PushVerdict verdict = held.rule->look(p.slot, p.step);
   switch (verdict.kind) {
     case AggregationRule::PushVerdict::refused:
-      return refuse(p, tickets, PushRefusal::step, Errc::stale, verdict.text, out);
+      refuse(p, tickets, PushRefusal::step, Errc::stale, verdict.text, out);
+      return true;
     case AggregationRule::PushVerdict::applied:
       ++counters.duplicate;
       for (const Ticket& t : tickets)
         out.push_back({t.to, Acknowledged{t.ticket, p.slice, Errc::ok, {}, held.state.version}});
-      return;
+      return true;
     case AggregationRule::PushVerdict::waiting:
       ++counters.duplicate;
       for (const Ticket& t : tickets) add_ticket(held.unacknowledged[{p.slot, p.step}], t);
-      return;
+      return true;
     case AggregationRule::PushVerdict::kept:
       break;
   }
-  if (auto found = find_not_finite(p.gradient, held.slice.dtype))
+  return false;
+}
+
+void Shard::Body::ask_again(Held& held, const Push& p, const Ticket& ticket, ShardActions& out) {
+  Sequence& sequence = held.sequence(p.slot);
+  if (state == State::serving && p.incarnation == sequence.incarnation) {
+    if (const auto parked = sequence.parked.find(p.sequence); parked != sequence.parked.end()) {
+      ++counters.duplicate;
+      return add_ticket(parked->second.tickets, ticket);
+    }
+    if (p.sequence < sequence.next && known(held, p, {ticket}, out)) return;
+  }
+  refuse(
+      p, {ticket}, PushRefusal::gap, Errc::stale,
+      detail::concat("the gradient of ", describe(held.slice), " by slot ", p.slot, " in step ",
+                     p.step, " was given to the shard once and has not counted; do the step again"),
+      out);
+}
+
+void Shard::Body::accept(Held& held, Push&& p, std::vector<Ticket> tickets, ShardActions& out) {
+  if (p.write != 0) return write(held, p, tickets, out);
+  go_on(held, p.slot, p.first, out);
+  if (known(held, p, tickets, out)) return;
+  if (auto found = find_not_finite(p.gradient, held.slice.dtype, lanes))
     return refuse(
         p, tickets, PushRefusal::not_finite, Errc::bad_data,
         detail::concat("the gradient of ", held.slice.parameter, " by slot ", p.slot, " in step ",
@@ -241,7 +260,8 @@ void Shard::Body::settle(Held& held, ShardActions& out) {
 
 void Shard::Body::update(Held& held, std::vector<Contribution>& gradients, ShardActions& out) {
   const bool in_place =
-      apply_mean(*held.slice.optimizer, gradients, kind == Aggregation::sync, held.state);
+      apply_mean(*held.slice.optimizer, gradients, kind == Aggregation::sync, held.state,
+                 {lanes, room_of(gradients[0].gradient, held.slice.dtype, pool)});
   if (!in_place) ++counters.copies;
   ++counters.updates;
   (gradients.size() == 1 ? counters.applied : counters.merged) +=

@@ -1,12 +1,16 @@
-// Implements training/update.hpp. Works in blocks that stay in the first-level cache: copy, mean
-// and optimizer pass over memory once, and twice for an optimizer that wants norms first.
+// Implements training/update.hpp. Mean and optimizer pass over memory once, and twice for an
+// optimizer that wants norms first; a mean is made in blocks that stay in the first-level cache.
 #include "training/update.hpp"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstring>
 
+#include "devices/isa.hpp"
+#include "devices/lanes.hpp"
+#include "devices/pool.hpp"
 #include "training/optimizer.hpp"
 #include "training/row_slices.hpp"
 
@@ -14,6 +18,24 @@ namespace troupe {
 namespace {
 
 constexpr int64_t kBlock = 1024;  // elements; in f64 four to six arrays of 8 KiB
+// What is worth a job of its own, in elements: some 20 us.
+constexpr int64_t kUpdateJob = int64_t{128} << 10, kLookJob = int64_t{512} << 10;
+
+// f(begin, end) of parts of [0, n) that are whole blocks but for the last: no more than there are
+// jobs of `least` elements.
+template <class F>
+void in_jobs(Lanes* lanes, int64_t n, int64_t least, const F& f) {
+  const int64_t jobs = n / least;
+  if (!lanes || jobs < 2) return f(int64_t{0}, n);
+  const int64_t part = ((n + jobs - 1) / jobs + kBlock - 1) / kBlock * kBlock;
+  const auto one = [&](int64_t job) {
+    if (job * part < n) f(job * part, std::min(n, (job + 1) * part));
+  };
+  const auto call = [](const void* context, int64_t job) {
+    (*static_cast<const decltype(one)*>(context))(job);
+  };
+  lanes->run(jobs, call, &one);
+}
 
 // Sum in the order of `gradients`, then one division.
 template <class T>
@@ -48,43 +70,56 @@ struct Update {
       slots[s] = state.optimizer_slots[s].second.mutable_data<T>();
   }
 
-  // f(elements, arrays) of each block in order. The first pass is given the mean of the gradients,
-  // and values that have been copied to where they are written.
+  // f(elements, arrays) of each block of [begin, end) in order. The first pass is given the mean of
+  // the gradients.
   template <class F>
-  void first_pass(F f) const {
+  void first_pass(int64_t begin, int64_t end, F f) const {
     alignas(64) std::array<T, kBlock> sum;
-    blocks([&](int64_t begin, int64_t n, OptimizerArrays<T>& a) {
-      a.gradient = mean_block(gradients, begin, n, sum.data());
-      if (old_values != values)
-        std::memcpy(a.values, old_values + begin, static_cast<size_t>(n) * sizeof(T));
+    blocks(begin, end, kBlock, [&](int64_t at, int64_t n, OptimizerArrays<T>& a) {
+      a.gradient = mean_block(gradients, at, n, sum.data());
       f(n, a);
     });
   }
   template <class F>
   void second_pass(F f) const {
-    blocks([&](int64_t, int64_t n, OptimizerArrays<T>& a) { f(n, a); });
+    blocks(0, size, kBlock, [&](int64_t, int64_t n, OptimizerArrays<T>& a) { f(n, a); });
+  }
+  // For what knows nothing but the element: one gradient wants no blocks.
+  template <class F>
+  void only_pass(int64_t begin, int64_t end, F f) const {
+    if (gradients.size() > 1) return first_pass(begin, end, f);
+    blocks(begin, end, end - begin, [&](int64_t at, int64_t n, OptimizerArrays<T>& a) {
+      a.gradient = gradients[0].gradient.data<T>() + at;
+      f(n, a);
+    });
   }
 
  private:
   template <class F>
-  void blocks(F f) const {
-    for (int64_t begin = 0; begin < size; begin += kBlock) {
+  void blocks(int64_t begin, int64_t end, int64_t block, F f) const {
+    for (; begin < end; begin += block) {
       OptimizerArrays<T> a;
+      a.before = old_values + begin;
       a.values = values + begin;
       for (size_t s = 0; s < slots.size(); ++s) a.slots[s] = slots[s] ? slots[s] + begin : nullptr;
-      f(begin, std::min(kBlock, size - begin), a);
+      f(begin, std::min(block, end - begin), a);
     }
   }
 };
 
 template <class T>
 void apply_blocks(const Optimizer& optimizer, std::span<const Contribution> gradients,
-                  const Tensor& from, Tensor& to, SliceValues& state) {
+                  const Tensor& from, Tensor& to, SliceValues& state, Lanes* lanes) {
   const Update<T> update(gradients, from, to, state);
   const int64_t t = state.version + 1;
-  if (!wants_whole_parameter(optimizer)) return update.first_pass(OptimizerUpdate<T>(optimizer, t));
+  if (!wants_whole_parameter(optimizer)) {
+    const OptimizerUpdate<T> each(optimizer, t);
+    return in_jobs(lanes, update.size, kUpdateJob,
+                   [&](int64_t begin, int64_t end) { update.only_pass(begin, end, each); });
+  }
   LambUpdate<T> lamb(optimizer, t);
-  update.first_pass([&](int64_t n, const OptimizerArrays<T>& a) { lamb.moments(n, a); });
+  update.first_pass(0, update.size,
+                    [&](int64_t n, const OptimizerArrays<T>& a) { lamb.moments(n, a); });
   update.second_pass([&](int64_t n, const OptimizerArrays<T>& a) { lamb.step(n, a); });
 }
 
@@ -146,15 +181,22 @@ class RowBlocks {
   alignas(64) std::array<Block, kOptimizerSlotsMax + 1> rows_;
 };
 
-// SGD, one row after the other: the same one may come again.
+// SGD, one row after the other: the same one may come again. Rows are far apart, so they are asked
+// for before their turn.
 template <class T, int64_t kWidth>
 void descend(T rate, const PackedRows& rows, T* values, T* before) {
+  constexpr size_t kAhead = 24;
   const int64_t width = kWidth ? kWidth : rows.row_size;
   const T* gradient = static_cast<const T*>(rows.values);
-  for (const int64_t index : rows.indices) {
-    T* row = values + index * width;
-    if (before) before = std::copy_n(row, width, before);
-    for (int64_t j = 0; j < width; ++j) row[j] -= rate * gradient[j];
+  const size_t count = rows.indices.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) __builtin_prefetch(values + rows.indices[i + kAhead] * width, 1);
+    T* row = values + rows.indices[i] * width;
+    for (int64_t j = 0; j < width; ++j) {
+      const T x = row[j];
+      if (before) *before++ = x;
+      row[j] = x - rate * gradient[j];
+    }
     gradient += width;
   }
 }
@@ -233,36 +275,46 @@ void put_back(const PackedRows& rows, const Tensor& before, Tensor& values) {
   }
 }
 
-template <class T, class Bits>
-std::optional<int64_t> find_not_finite_bits(const T* values, int64_t n, Bits exponent) {
-  Bits bad = 0;  // without a branch in the loop, so that it is vectorised
-  for (int64_t i = 0; i < n; ++i)
-    bad |= static_cast<Bits>((std::bit_cast<Bits>(values[i]) & exponent) == exponent);
-  for (int64_t i = 0; bad && i < n; ++i)
-    if ((std::bit_cast<Bits>(values[i]) & exponent) == exponent) return i;
-  return std::nullopt;
-}
-
 template <class T>
-std::optional<int64_t> find_not_finite(const T* values, int64_t n) {
+bool is_finite(T x) {
   if constexpr (sizeof(T) == 8)
-    return find_not_finite_bits<T, uint64_t>(values, n, 0x7ff0000000000000u);
+    return (std::bit_cast<uint64_t>(x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
   else
-    return find_not_finite_bits<T, uint32_t>(values, n, 0x7f800000u);
+    return (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+struct LookLoop {
+  template <class T>
+  static bool run(const T* values, int64_t n) {
+    using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+    Bits bad = 0;  // without a branch in the loop, so that it is vectorised
+    for (int64_t i = 0; i < n; ++i) bad |= static_cast<Bits>(!is_finite(values[i]));
+    return bad != 0;
+  }
+};
+
+template <class T>
+std::optional<int64_t> find_not_finite(const T* values, int64_t n, Lanes* lanes) {
+  std::atomic<bool> bad{false};
+  in_jobs(lanes, n, kLookJob, [&](int64_t begin, int64_t end) {
+    if (in_isa<LookLoop>(values + begin, end - begin)) bad.store(true, std::memory_order_relaxed);
+  });
+  if (!bad.load(std::memory_order_relaxed)) return std::nullopt;
+  return std::find_if_not(values, values + n, is_finite<T>) - values;
 }
 
 template <class T>
-std::optional<std::string> find_not_finite_of(const Tensor& gradient) {
+std::optional<std::string> find_not_finite_of(const Tensor& gradient, Lanes* lanes) {
   if (gradient.dtype() == dtype_of<T>) {
     const T* values = gradient.data<T>();
-    if (const auto at = find_not_finite(values, gradient.size()))
+    if (const auto at = find_not_finite(values, gradient.size(), lanes))
       return detail::concat("element ", *at, " is ", values[*at]);
     return std::nullopt;
   }
   const PackedRows rows = read_rows(gradient);
   const T* values = static_cast<const T*>(rows.values);
   const int64_t n = static_cast<int64_t>(rows.indices.size()) * rows.row_size;
-  const auto at = find_not_finite(values, n);
+  const auto at = find_not_finite(values, n, lanes);
   if (!at) return std::nullopt;
   const int64_t row = rows.indices[static_cast<size_t>(*at / rows.row_size)];
   return detail::concat("element ", row * rows.row_size + *at % rows.row_size, " is ", values[*at]);
@@ -278,8 +330,18 @@ std::vector<std::pair<std::string, Tensor>> zero_slots(const Optimizer& optimize
   return out;
 }
 
+Tensor room_of(const Tensor& gradient, DType dtype, const BufferOwner* pool) {
+  const int64_t bytes = gradient.byte_size();
+  if (!pool || !gradient.unique() || gradient.dtype() != dtype || bytes <= Memory::kMarkedAbove)
+    return {};
+  Buffer* const buffer = gradient.buffer();
+  const bool whole = buffer->owner == pool && buffer->data() == gradient.raw() &&
+                     static_cast<int>(buffer->tag) == size_class::of(bytes);
+  return whole ? gradient : Tensor{};
+}
+
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
-                bool keep_previous, SliceValues& state) {
+                bool keep_previous, SliceValues& state, UpdateMeans means) {
   TROUPE_CHECK(!gradients.empty(), "an update wants gradients");
   for (auto& [name, slot] : state.optimizer_slots) make_writable(slot);
   const DType dtype = state.values.dtype();
@@ -300,13 +362,14 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   const bool in_place = !keep_previous && state.values.unique();
   Tensor from = in_place ? Tensor{} : state.values;
   Tensor to = in_place                  ? std::move(state.values)
+              : means.room.defined()    ? means.room.reshaped(from.shape())
               : state.previous.unique() ? std::move(state.previous)
-                                        : Tensor::empty(state.values.dtype(), state.values.shape());
+                                        : Tensor::empty(from.dtype(), from.shape());
   const Tensor& source = in_place ? to : from;
   if (to.dtype() == DType::f64)
-    apply_blocks<double>(optimizer, gradients, source, to, state);
+    apply_blocks<double>(optimizer, gradients, source, to, state, means.lanes);
   else
-    apply_blocks<float>(optimizer, gradients, source, to, state);
+    apply_blocks<float>(optimizer, gradients, source, to, state, means.lanes);
   state.values = std::move(to);
   if (!in_place) {
     state.previous = std::move(from);
@@ -339,9 +402,9 @@ const Tensor& previous_values(SliceValues& state) {
   return state.previous;
 }
 
-std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype) {
-  return dtype == DType::f64 ? find_not_finite_of<double>(gradient)
-                             : find_not_finite_of<float>(gradient);
+std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype, Lanes* lanes) {
+  return dtype == DType::f64 ? find_not_finite_of<double>(gradient, lanes)
+                             : find_not_finite_of<float>(gradient, lanes);
 }
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 #include <future>
 
 #include "training/parameter_client.hpp"
+#include "troupe/ops/row_sparse.hpp"
 
 namespace troupe {
 namespace {
@@ -108,6 +109,56 @@ TEST_CASE("the parts of a push whose first part is answered while the second is 
     CHECK(door.client->pending() == 0);
   }
   door.client = nullptr;
+}
+
+TEST_CASE("a shard of the process gets a large gradient for good, and is asked again without one") {
+  ClientRig rig;
+  const auto route_to = [&](std::vector<SliceRoute> slices) {
+    ParameterRoutes routes;
+    routes.epoch = 1;
+    for (SliceRoute& slice : slices) slice.shard = rig.shard;
+    routes.parameters["w"] = {DType::f32, Shape{30'000}, std::move(slices)};
+    rig.client->set_routes(routes);
+  };
+  std::vector<Errc> ended;
+  // What the shard got, and of the same push once more.
+  const auto push_twice = [&](Tensor gradient) {
+    rig.client->push(
+        "w", {0, 0}, std::move(gradient),
+        [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+    std::vector<Push> got(2);
+    rig.shard->receive([&](Push& m) { got[0] = std::move(m); });
+    rig.client->resend(rig.system.clock().now() + std::chrono::hours(1));
+    rig.shard->receive([&](Push& m) { got[1] = std::move(m); });
+    CHECK(got[1].ticket == got[0].ticket);
+    CHECK(got[1].sequence == got[0].sequence);
+    return got;
+  };
+  SliceRoute whole{.slice = 0, .offset = 0, .size = 30'000, .task = "/job:local/task:0"};
+  SUBCASE("of all of the parameter") {
+    whole.local = true;
+    route_to({whole});
+    const auto got = push_twice(Tensor::zeros(DType::f32, {30'000}));
+    CHECK(got[0].gradient.size() == 30'000);
+    CHECK(got[0].gradient.unique());
+    CHECK(!got[1].gradient.defined());
+    rig.client->on(Acknowledged{.ticket = got[0].ticket});
+    CHECK(ended == std::vector<Errc>{Errc::ok});
+  }
+  SUBCASE("not of another process") {
+    route_to({whole});
+    const auto got = push_twice(Tensor::zeros(DType::f32, {30'000}));
+    CHECK(!got[0].gradient.unique());
+    CHECK(got[1].gradient.size() == 30'000);
+  }
+  SUBCASE("not by rows") {
+    whole.local = true;
+    route_to({whole});
+    const std::vector<int64_t> indices(9'000, 3);
+    const std::vector<float> values(9'000, 1);
+    const auto got = push_twice(pack_rows(1, indices, values.data(), DType::f32));
+    CHECK(got[1].gradient.byte_size() > 9'000 * 12);
+  }
 }
 
 TEST_CASE("rows are asked of the slices that have them, and come back in their order") {

@@ -150,8 +150,9 @@ TEST_CASE("what does not fit is refused with what would be right, and changes no
       {"another dtype", [](Push& p) { p.gradient = Tensor::zeros(DType::f64, {4}); },
        Errc::invalid_argument, PushRefusal::type,
        "the gradient of w by slot 1 is f64 of 4 elements; wants f32 of 4, or rows of it"},
-      {"no gradient", [](Push& p) { p.gradient = {}; }, Errc::invalid_argument, PushRefusal::type,
-       "the gradient of w by slot 1 is none of 1 elements; wants f32 of 4, or rows of it"},
+      {"no gradient", [](Push& p) { p.gradient = {}; }, Errc::stale, PushRefusal::gap,
+       "the gradient of w by slot 1 in step 0 was given to the shard once and has not counted; do "
+       "the step again"},
       {"a negative step", [](Push& p) { p.step = -1; }, Errc::invalid_argument, PushRefusal::step,
        "slot 1 pushed step -1, sequence 0; both count from 0"},
   };
