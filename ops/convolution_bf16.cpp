@@ -4,6 +4,7 @@
 #include "ops/convolution_bf16.hpp"
 
 #include "ops/convolutions.hpp"
+#include "ops/layout_counts.hpp"
 #include "ops/narrow.hpp"
 #include "ops/sum_parts.hpp"
 
@@ -136,6 +137,7 @@ void run_with_filter(KernelContext& ctx, const Plan& plan) {
   Tensor packed;
   if (plan.reorder) {
     packed = ctx.scratch(DType::u8, Shape{plan.filter_bytes});
+    count_filter_reorder();
     plan.reorder->execute(ctx, {filter, packed.raw()});
     filter = packed.raw();
   }
@@ -168,10 +170,12 @@ void run_to_filter(KernelContext& ctx, const Plan& plan) {
       },
       [](int64_t, int64_t) {});
   sum_parts(ctx, sums, plan.jobs(), size);
-  if (plan.reorder)
-    plan.reorder->execute(ctx, {sums, dfilter.raw()});
-  else
+  if (!plan.reorder) {
     narrow(DType::bf16, sums, dfilter.mutable_raw(), dfilter.size());
+    return;
+  }
+  count_filter_reorder();
+  plan.reorder->execute(ctx, {sums, dfilter.raw()});
 }
 
 template <Pass kPass>

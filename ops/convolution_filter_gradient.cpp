@@ -2,6 +2,7 @@
 //   dy: [batch, ..., out]   x: [batch, ..., in]   filter_like, dfilter: [..., in / groups, out]
 // Only the shape of filter_like is read.
 #include "ops/convolutions.hpp"
+#include "ops/layout_counts.hpp"
 #include "ops/sum_parts.hpp"
 
 namespace troupe {
@@ -56,10 +57,12 @@ void run_pass(KernelContext& ctx, const ConvolutionPass& pass) {
       [](int64_t, int64_t) {});
   if (straight) return;
   sum_parts(ctx, sums, pass.jobs(), size);
-  if (pass.unpack)
-    pass.unpack->execute(ctx, {sums, dfilter.raw()});
-  else
+  if (!pass.unpack) {
     std::copy_n(sums, dfilter.size(), dfilter.mutable_data<float>());
+    return;
+  }
+  count_filter_reorder();
+  pass.unpack->execute(ctx, {sums, dfilter.raw()});
 }
 
 struct FilterLoop {

@@ -1,6 +1,8 @@
 // What convolutions, their two gradients and transposes share.
 #include "ops/convolutions.hpp"
 
+#include "ops/layout_counts.hpp"
+
 namespace troupe {
 
 std::vector<AttrSpec> convolution_attrs() {
@@ -236,6 +238,7 @@ void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tens
   Tensor packed;
   if (pass.pack) {
     packed = ctx.scratch(DType::u8, Shape{pass.filter_bytes});
+    count_filter_reorder();
     pass.pack->execute(ctx, {filter, packed.raw()});
     filter = packed.raw();
   }

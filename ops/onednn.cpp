@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include "devices/isa.hpp"
+#include "ops/layout_counts.hpp"
 
 namespace troupe {
 namespace {
@@ -91,6 +92,7 @@ void OneDnnPrimitive::execute(const KernelContext& ctx,
                               std::initializer_list<const void*> addresses, void* scratch) const {
   TROUPE_CHECK(addresses.size() == arguments_.size(), "a primitive with ", arguments_.size(),
                " arguments got ", addresses.size());
+  if (primitive_.get_kind() == dnnl::primitive::kind::reorder) count_reorder();
   const OneOpenMpThread one_thread;
   auto call = take_call();
   size_t i = 0;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ops/layout_counts.hpp"
+
 namespace troupe {
 namespace {
 
@@ -76,8 +78,11 @@ StepProduct<float>::StepProduct(const StepProductSizes& s) : n_(s.n) {
 
 const void* StepProduct<float>::pack(const KernelContext& ctx, const float* w, uint8_t* packed,
                                      uint8_t* scratch) const {
-  for (const Variant& v : variants_)
-    if (v.pack) v.pack->execute(ctx, {w, packed + v.packed_at}, scratch);
+  for (const Variant& v : variants_) {
+    if (!v.pack) continue;
+    count_filter_reorder();
+    v.pack->execute(ctx, {w, packed + v.packed_at}, scratch);
+  }
   return packed_bytes_ > 0 ? static_cast<const void*>(packed) : w;
 }
 

@@ -2,6 +2,7 @@
 //   x: any shape   y: dimension i is dimension permutation[i] of x; without a permutation, the
 //   order is reversed.
 #include "ops/axes.hpp"
+#include "ops/layout_counts.hpp"
 #include "ops/node.hpp"
 #include "ops/strided.hpp"
 #include "troupe/ops.hpp"
@@ -59,6 +60,7 @@ void cpu(KernelContext& ctx) {
     last = axis;
   }
   if (in_order) return ctx.set_output(0, x.reshaped(shape));  // nothing moves
+  count_transpose();
   Tensor& y = ctx.output(0, shape);
   copy_strided(ctx, size_of(x.dtype()), shape, x.raw(), walked, y.mutable_raw(),
                dense_strides(shape));

@@ -4,6 +4,7 @@
 #include "devices/failure.hpp"
 #include "devices/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
+#include "graph/layout.hpp"
 #include "graph/passes.hpp"
 
 namespace troupe {
@@ -25,15 +26,23 @@ std::vector<Tensor> evaluate_here(const Node& node, const std::vector<Tensor>& i
 // fusion last, as nobody looks into a fused node.
 struct Pass {
   const char* name;
-  Edits (*run)(const CallGraph&);
+  CallGraph (*run)(CallGraph);
 };
+template <Edits (*find)(const CallGraph&)>
+CallGraph edited(CallGraph call) {
+  Edits edits = find(call);
+  return apply(std::move(call), std::move(edits)).call;
+}
+Edits fold_here(const CallGraph& call) { return fold_constants(call, evaluate_here); }
+
 constexpr Pass kPasses[] = {
-    {"fold_constants", [](const CallGraph& call) { return fold_constants(call, evaluate_here); }},
-    {"simplify", simplify},
-    {"merge_common", merge_common},
-    {"pull_rows", pull_rows},
-    {"join", join},
-    {"fuse", fuse},
+    {"fold_constants", edited<fold_here>},
+    {"simplify", edited<simplify>},
+    {"merge_common", edited<merge_common>},
+    {"layout", layout},
+    {"pull_rows", edited<pull_rows>},
+    {"join", edited<join>},
+    {"fuse", edited<fuse>},
 };
 
 }  // namespace
@@ -45,8 +54,7 @@ CallGraph make_call_graph(const Graph& graph, const std::vector<Output>& fetches
   if (told) told("prune", call);
   if (!passes) return call;
   for (const Pass& pass : kPasses) {
-    Edits edits = pass.run(call);
-    call = apply(std::move(call), std::move(edits)).call;
+    call = pass.run(std::move(call));
     if (told) told(pass.name, call);
   }
   return call;

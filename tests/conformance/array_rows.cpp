@@ -92,8 +92,19 @@ std::vector<Output> split_row(const NodeCall& c) {
   return parts;
 }
 
+// Rows from number `start` to `end`, both [1], of which only a step knows the numbers.
+Output rows_between(Output x, Output start, Output end) {
+  const Output one = number_like(start, 1);
+  return gather(x, range(reshape(start, {}), reshape(end, {}), one));
+}
+
 std::vector<Output> slice_row(const NodeCall& c) {
   const Output x = c.input(0);
+  if (c.has_input(1) && !(c.is_fixed(c.input(1)) && c.is_fixed(c.input(2)))) {
+    if (c.has_input(3) || c.input(1).shape() != Shape{1})
+      throw NotCovered{"a slice of several axes that only a step knows"};
+    return {rows_between(x, c.input(1), c.input(2))};
+  }
   const auto ndim = static_cast<size_t>(x.shape().ndim());
   const std::vector<int64_t> starts = c.integers("starts", 1), ends = c.integers("ends", 2);
   std::vector<int64_t> axes = c.integers("axes", 3);

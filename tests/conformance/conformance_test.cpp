@@ -84,6 +84,12 @@ TEST_CASE("A value that differs, and one of another type, are told from what is 
   CHECK(difference(Tensor::of<double>({1}, {1}), want) == "it is f64[1], not f32[4]");
   CHECK(difference(Tensor::of<int64_t>({1000}, {1}), Tensor::of<int64_t>({1001}, {1})) ==
         "1 of 1 elements differ; element 0 is 1000, not 1001");
+  CHECK(difference(Tensor::of<int8_t>({65}, {1}), Tensor::of<int8_t>({66}, {1})) ==
+        "1 of 1 elements differ; element 0 is 65, not 66");
+  const auto half = [](float x) { return Tensor::of<Float16>({Float16(x)}, {1}); };
+  CHECK(difference(half(NAN), half(NAN)) == "");
+  CHECK(difference(half(1000), half(1001)) == "");
+  CHECK(difference(half(1.5f), half(2)) == "1 of 1 elements differ; element 0 is 1.5, not 2");
 }
 
 TEST_CASE("A regression, a case that passes unexpectedly and one that is gone are surprises") {

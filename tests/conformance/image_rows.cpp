@@ -1,4 +1,4 @@
-// Rows of ONNX's ops that change the size of images.
+// Rows of ONNX's ops that change the size of images, or sample them at coordinates.
 #include <cmath>
 
 #include "tests/conformance/mapping.hpp"
@@ -81,10 +81,91 @@ std::vector<Output> resize_row(const NodeCall& c) {
   return {channels_first(resize(channels_last(x), sizes[2], sizes[3], options))};
 }
 
+// ---- GridSample ----
+
+// A place beside a coordinate, a whole number, and what its pixel counts there.
+struct Tap {
+  Output place, weight;
+};
+
+// The convolution of Keys ("Cubic convolution interpolation for digital image processing", 1981)
+// with a = -0.75; t is not negative, and at most 2.
+Output cubic(Output t) {
+  constexpr double a = -0.75;
+  const Output near = ((a + 2) * t - (a + 3)) * t * t + 1;
+  const Output far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a;
+  return where(less_equal(t, number_like(t, 1)), near, far);
+}
+
+// Of coordinates at and their pixels.
+std::vector<Tap> taps_of(Output at, const std::string& mode) {
+  if (mode == "nearest") return {{round(at), number_like(at, 1)}};
+  const Output first = floor(at), part = at - first;
+  if (mode == "bilinear") return {{first, 1 - part}, {first + 1, part}};
+  std::vector<Tap> taps;
+  for (int i = -1; i <= 2; ++i) taps.push_back({first + i, cubic(abs(part - i))});
+  return taps;
+}
+
+// One axis of the images: its size, and what is done about places that are not on it.
+struct Axis {
+  double size;
+  bool corners;         // -1 and 1 are the centres of the pixels at the ends, else their borders
+  std::string padding;  // zeros, border or reflection
+
+  Output coordinate(Output grid) const {
+    return corners ? (grid + 1) / 2 * (size - 1) : ((grid + 1) * size - 1) / 2;
+  }
+  Output inside(Output at) const {
+    if (padding == "border") return clip(at, 0, size - 1);
+    if (padding != "reflection") return at;
+    const double low = corners ? 0 : -0.5, length = corners ? size - 1 : size;
+    const Output way = mod(abs(at - low), number_like(at, 2 * length));
+    return minimum(way, 2 * length - way) + low;
+  }
+  // 1 where the place is on the axis, else 0: there is nothing to see.
+  Output seen(Output place) const {
+    const Output on = greater_equal(place, number_like(place, 0)) &
+                      less_equal(place, number_like(place, size - 1));
+    return cast(on, place.dtype());
+  }
+};
+
+std::vector<Output> grid_sample_row(const NodeCall& c) {
+  const Output images = channels_last(c.input(0)), grid = c.input(1);
+  const Shape shape = c.shape(images);
+  const std::string mode = c.text("mode", "bilinear"), padding = c.text("padding_mode", "zeros");
+  const auto axis = [&](int dimension) {
+    return Axis{static_cast<double>(shape[dimension]), c.integer("align_corners", 0) != 0, padding};
+  };
+  const Axis height = axis(1), width = axis(2);
+  const auto taps = [&](const Axis& of, int64_t index) {
+    const Output all = of.coordinate(squeeze(slice(grid, {0, 0, 0, index}, {-1, -1, -1, 1}), {3}));
+    return taps_of(mode == "bicubic" ? all : of.inside(all), mode);
+  };
+  const Output rows = reshape(images, {-1, shape[3]});
+  const Output batch =
+      reshape(range(c.graph, 0, static_cast<double>(shape[0]), 1, DType::i64), {shape[0], 1, 1});
+  const auto pixel = [&](const Axis& of, Output place) {
+    return cast(clip(of.inside(place), 0, of.size - 1), DType::i64);
+  };
+  Output sum;
+  for (const Tap& y : taps(height, 1))
+    for (const Tap& x : taps(width, 0)) {
+      const Output row = (batch * height.size + pixel(height, y.place)) * width.size;
+      const Output seen = height.seen(height.inside(y.place)) * width.seen(width.inside(x.place));
+      const Output weight = expand_dims(y.weight * x.weight * seen, -1);
+      const Output part = gather(rows, row + pixel(width, x.place)) * weight;
+      sum = sum.defined() ? sum + part : part;
+    }
+  return {channels_first(sum)};
+}
+
 }  // namespace
 
 std::vector<MappedOp> image_rows() {
   return {
+      {"GridSample", "floor, clip, gather", grid_sample_row},
       {"Resize", "resize", resize_row},
       {"Upsample", "repeat", upsample_row},
   };

@@ -50,16 +50,33 @@ std::vector<int64_t> NodeCall::integers(std::string_view name) const {
   return {found->ints().begin(), found->ints().end()};
 }
 
+// Constants that a body makes for itself are in its frame as well.
+bool NodeCall::is_fixed(Output output) const {
+  const Node& from = graph.node(output.node);
+  return from.frame < 0 || from.op->name == "Constant";
+}
+
+Tensor NodeCall::value(Output output) const {
+  if (!is_fixed(output)) throw NotCovered{"a value that only a branch or an iteration knows"};
+  const Node& from = graph.node(output.node);
+  return from.op->name == "Constant" ? from.attr<Tensor>("value") : evaluate(output, feeds_);
+}
+
 std::vector<int64_t> NodeCall::integers(Output output) const {
-  const Tensor x = value(output.dtype() == DType::i64 ? output : cast(output, DType::i64));
-  const auto values = x.values<int64_t>();
-  return {values.begin(), values.end()};
+  const Tensor x = value(output);
+  std::vector<int64_t> values;
+  with_type(x.dtype(), [&]<class T>(T) {
+    for (const T one : x.values<T>()) values.push_back(static_cast<int64_t>(one));
+  });
+  return values;
 }
 
 double NodeCall::number(Output output) const {
-  const Tensor x = value(output.dtype() == DType::f64 ? output : cast(output, DType::f64));
+  const Tensor x = value(output);
   if (x.size() != 1) throw NotCovered{"several numbers where one is expected"};
-  return *x.data<double>();
+  double number = 0;
+  with_type(x.dtype(), [&]<class T>(T) { number = static_cast<double>(*x.data<T>()); });
+  return number;
 }
 
 Shape NodeCall::shape(Output output) const {
@@ -70,12 +87,60 @@ std::vector<int64_t> NodeCall::integers(std::string_view name, int input_index) 
   return has_input(input_index) ? integers(input(input_index)) : integers(name);
 }
 
+const onnx::Graph& NodeCall::body(std::string_view name) const {
+  const onnx::Attribute* found = find(name);
+  if (!found || !found->has_g())
+    throw Error(Errc::bad_data, "a node ", node.op_type(), " has no graph \"", name, "\"");
+  return found->g();
+}
+
+std::vector<Output> NodeCall::build(const onnx::Graph& body,
+                                    const std::vector<Output>& inputs) const {
+  if (static_cast<size_t>(body.input_size()) != inputs.size())
+    throw Error(Errc::bad_data, "the body of a node ", node.op_type(), " has ", body.input_size(),
+                " inputs, but gets ", inputs.size());
+  Names names = names_;
+  add_initializers(graph, body, names);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    names[body.input(static_cast<int>(i)).name()] = inputs[i];
+  add_nodes(graph, body, opset, feeds_, names);
+  std::vector<Output> outputs;
+  for (const onnx::Value& value : body.output()) {
+    const auto it = names.find(value.name());
+    if (it == names.end()) throw Error(Errc::bad_data, "a body has no value ", value.name());
+    outputs.push_back(it->second);
+  }
+  return outputs;
+}
+
+void add_initializers(Graph& graph, const onnx::Graph& model, Names& names) {
+  for (const onnx::Tensor& tensor : model.initializer())
+    names[tensor.name()] = constant(graph, tensor_of_onnx(tensor));
+}
+
+void add_nodes(Graph& graph, const onnx::Graph& model, int64_t opset, const FedValues& feeds,
+               Names& names) {
+  for (const onnx::Node& node : model.node()) {
+    const MappedOp* row = find_mapped_op(node.op_type());
+    if (!row) throw NotCovered{node.op_type() + " has no row in the mapping"};
+    if (!row->map) throw NotCovered{row->by};
+    const std::vector<Output> outputs = row->map(NodeCall(graph, node, opset, names, feeds));
+    for (int i = 0; i < node.output_size(); ++i) {
+      if (node.output(i).empty()) continue;
+      if (static_cast<size_t>(i) >= outputs.size())
+        throw NotCovered{
+            detail::concat(node.op_type(), " without output ", i, ", ", node.output(i))};
+      names[node.output(i)] = outputs[static_cast<size_t>(i)];
+    }
+  }
+}
+
 const std::vector<MappedOp>& mapped_ops() {
   static const std::vector<MappedOp> table = [] {
     std::vector<MappedOp> rows;
-    for (const auto& part :
-         {elementwise_rows(), array_rows(), image_rows(), index_rows(), reduction_rows(),
-          network_rows(), recurrent_rows(), loss_rows(), quantized_rows(), absent_rows()})
+    for (const auto& part : {elementwise_rows(), array_rows(), image_rows(), index_rows(),
+                             reduction_rows(), network_rows(), recurrent_rows(), loss_rows(),
+                             quantized_rows(), control_rows(), signal_rows(), absent_rows()})
       rows.insert(rows.end(), part.begin(), part.end());
     std::sort(rows.begin(), rows.end(),
               [](const MappedOp& a, const MappedOp& b) { return a.op < b.op; });

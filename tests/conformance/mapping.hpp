@@ -14,12 +14,15 @@
 
 namespace troupe {
 
+// What a model calls its values.
+using Names = std::map<std::string, Output>;
+
 // One node of a model, with the outputs that stand for its inputs. What ONNX computes at run time
 // and Troupe wants while building (a shape, an axis) is computed on the way from the case's feeds.
 class NodeCall {
  public:
-  NodeCall(Graph& graph, const onnx::Node& node, int64_t opset,
-           const std::map<std::string, Output>& names, const FedValues& feeds)
+  NodeCall(Graph& graph, const onnx::Node& node, int64_t opset, const Names& names,
+           const FedValues& feeds)
       : graph(graph), node(node), opset(opset), names_(names), feeds_(feeds) {}
 
   Graph& graph;
@@ -39,18 +42,31 @@ class NodeCall {
   std::vector<int64_t> integers(std::string_view name) const;  // {} if it is left out
   const onnx::Attribute* find(std::string_view name) const;    // nullptr if it is left out
 
-  // Computed now.
-  Tensor value(Output output) const { return evaluate(output, feeds_); }
+  // Whether its value can be computed now: it is not one that only a branch or an iteration knows.
+  bool is_fixed(Output output) const;
+  // Computed now. All throw: NotCovered if that cannot be.
+  Tensor value(Output output) const;
   std::vector<int64_t> integers(Output output) const;
   double number(Output output) const;  // of one element
   Shape shape(Output output) const;    // known
   // The attribute of older versions, the input of newer ones; {} if neither is there.
   std::vector<int64_t> integers(std::string_view name, int input_index) const;
 
+  // The graph that is an attribute of the node, for a branch or a loop.
+  const onnx::Graph& body(std::string_view name) const;
+  // Adds the nodes of such a body with these values for its inputs, and returns its outputs. It
+  // sees the names of what is around it.
+  std::vector<Output> build(const onnx::Graph& body, const std::vector<Output>& inputs) const;
+
  private:
-  const std::map<std::string, Output>& names_;
+  const Names& names_;
   const FedValues& feeds_;
 };
+
+// The constants and the nodes of a model's graph, or of a body. Throws: NotCovered.
+void add_initializers(Graph& graph, const onnx::Graph& model, Names& names);
+void add_nodes(Graph& graph, const onnx::Graph& model, int64_t opset, const FedValues& feeds,
+               Names& names);
 
 struct MappedOp {
   std::string op;  // ONNX's name
@@ -71,6 +87,8 @@ std::vector<MappedOp> recurrent_rows();
 std::vector<MappedOp> network_rows();
 std::vector<MappedOp> loss_rows();
 std::vector<MappedOp> quantized_rows();
+std::vector<MappedOp> control_rows();
+std::vector<MappedOp> signal_rows();
 std::vector<MappedOp> absent_rows();
 
 // ---- what several rows need ----

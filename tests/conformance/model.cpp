@@ -2,12 +2,14 @@
 #include "tests/conformance/model.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <type_traits>
 
 namespace troupe {
 namespace {
@@ -41,13 +43,18 @@ Message parse(const std::string& path) {
   return message;
 }
 
+// Numbers of 16 bits are stored as their bits.
 template <class T, class Field>
 void copy_field(const Field& field, Tensor& to) {
   if (field.size() != to.size())
     throw Error(Errc::bad_data, "a tensor of shape ", to_string(to.shape()), " has ", field.size(),
                 " elements");
-  std::transform(field.begin(), field.end(), to.mutable_data<T>(),
-                 [](const auto& value) { return static_cast<T>(value); });
+  std::transform(field.begin(), field.end(), to.mutable_data<T>(), [](const auto& value) {
+    if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)
+      return std::bit_cast<T>(static_cast<uint16_t>(value));
+    else
+      return static_cast<T>(value);
+  });
 }
 
 }  // namespace
@@ -58,14 +65,20 @@ DType dtype_of_onnx(int element_type) {
       return DType::f32;
     case elements::kUint8:
       return DType::u8;
+    case elements::kInt8:
+      return DType::i8;
     case elements::kInt32:
       return DType::i32;
     case elements::kInt64:
       return DType::i64;
     case elements::kBool:
       return DType::boolean;
+    case elements::kFloat16:
+      return DType::f16;
     case elements::kDouble:
       return DType::f64;
+    case elements::kBfloat16:
+      return DType::bf16;
     default:
       throw NotCovered{"no elements of " + element_name(element_type)};
   }
@@ -82,26 +95,24 @@ Tensor tensor_of_onnx(const onnx::Tensor& tensor) {
     std::memcpy(to.mutable_raw(), tensor.raw_data().data(), tensor.raw_data().size());
     return to;
   }
-  switch (dtype) {
-    case DType::f32:
-      copy_field<float>(tensor.float_data(), to);
-      break;
-    case DType::f64:
-      copy_field<double>(tensor.double_data(), to);
-      break;
-    case DType::i64:
-      copy_field<int64_t>(tensor.int64_data(), to);
-      break;
-    case DType::i32:
-      copy_field<int32_t>(tensor.int32_data(), to);
-      break;
-    case DType::u8:
-      copy_field<uint8_t>(tensor.int32_data(), to);
-      break;
-    default:
-      copy_field<bool>(tensor.int32_data(), to);
-  }
+  with_type(dtype, [&]<class T>(T) {
+    if constexpr (std::is_same_v<T, float>)
+      copy_field<T>(tensor.float_data(), to);
+    else if constexpr (std::is_same_v<T, double>)
+      copy_field<T>(tensor.double_data(), to);
+    else if constexpr (std::is_same_v<T, int64_t>)
+      copy_field<T>(tensor.int64_data(), to);
+    else
+      copy_field<T>(tensor.int32_data(), to);
+  });
   return to;
+}
+
+void want_tensor(const onnx::Value& value) {
+  if (!value.has_type()) return;
+  if (!value.type().has_tensor_type())
+    throw NotCovered{"no values but tensors (sequences, optional values)"};
+  dtype_of_onnx(value.type().tensor_type().elem_type());
 }
 
 bool has_onnx_cases() { return fs::is_directory(kFolder); }
@@ -131,12 +142,18 @@ onnx::Model read_model(const OnnxCase& test) {
   return parse<onnx::Model>(test.folder + "/model.onnx");
 }
 
-std::vector<Tensor> read_tensors(const std::string& set, const std::string& kind, int count) {
+std::vector<Tensor> read_tensors(const std::string& set, const std::string& kind,
+                                 const Declared& declared) {
   std::vector<Tensor> tensors;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < declared.size(); ++i) {
     const std::string path = detail::concat(set, "/", kind, "_", i, ".pb");
     if (!fs::exists(path)) break;  // the rest are initializers
-    tensors.push_back(tensor_of_onnx(parse<onnx::Tensor>(path)));
+    auto tensor = parse<onnx::Tensor>(path);
+    // The files have the bits of bfloat16 as whole numbers, as NumPy has no such type.
+    if (declared[i].type().tensor_type().elem_type() == elements::kBfloat16 &&
+        tensor.data_type() == elements::kUint16)
+      tensor.set_data_type(elements::kBfloat16);
+    tensors.push_back(tensor_of_onnx(tensor));
   }
   return tensors;
 }

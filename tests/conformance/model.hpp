@@ -18,11 +18,15 @@ struct NotCovered {
 
 // Numbers of element types in ONNX's files.
 namespace elements {
-inline constexpr int kFloat = 1, kUint8 = 2, kInt32 = 6, kInt64 = 7, kBool = 9, kDouble = 11;
+inline constexpr int kFloat = 1, kUint8 = 2, kUint16 = 4, kInt8 = 3, kInt32 = 6, kInt64 = 7,
+                     kBool = 9, kFloat16 = 10, kDouble = 11, kBfloat16 = 16;
 }
 // Ours for one of ONNX's. Throws: NotCovered.
 DType dtype_of_onnx(int element_type);
 Tensor tensor_of_onnx(const onnx::Tensor& tensor);  // Throws: NotCovered.
+// Throws: NotCovered for what is declared to be no tensor, or one of elements that there are none
+// of. In the body of a loop or branch types may be left out.
+void want_tensor(const onnx::Value& value);
 
 struct OnnxCase {
   std::string name;    // "node/test_abs"
@@ -35,8 +39,11 @@ std::vector<OnnxCase> onnx_cases();  // sorted by name
 
 // Throws: Error(bad_data) for a file that is not there or damaged.
 onnx::Model read_model(const OnnxCase& test);
-// Inputs or outputs ("input", "output") of one set, in order. Throws: NotCovered; Error(bad_data).
-std::vector<Tensor> read_tensors(const std::string& set, const std::string& kind, int count);
+// Inputs or outputs ("input", "output") of one set, in order, which the model declares so. Throws:
+// NotCovered; Error(bad_data).
+using Declared = google::protobuf::RepeatedPtrField<onnx::Value>;
+std::vector<Tensor> read_tensors(const std::string& set, const std::string& kind,
+                                 const Declared& declared);
 std::vector<std::string> sets_of(const OnnxCase& test);  // folders test_data_set_0, ...
 
 }  // namespace troupe

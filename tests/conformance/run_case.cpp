@@ -2,21 +2,13 @@
 #include "tests/conformance/run_case.hpp"
 
 #include <cmath>
-#include <map>
 #include <set>
+#include <type_traits>
 
 #include "tests/conformance/mapping.hpp"
 
 namespace troupe {
 namespace {
-
-using Names = std::map<std::string, Output>;
-
-void want_tensor(const onnx::Value& value) {
-  if (!value.type().has_tensor_type())
-    throw NotCovered{"no values but tensors (sequences, optional values)"};
-  dtype_of_onnx(value.type().tensor_type().elem_type());
-}
 
 int64_t opset_of(const onnx::Model& model) {
   for (const onnx::OperatorSet& set : model.opset_import())
@@ -24,18 +16,31 @@ int64_t opset_of(const onnx::Model& model) {
   return 1;
 }
 
-void add_node(Graph& graph, const onnx::Node& node, int64_t opset, const FedValues& feeds,
-              Names& names) {
-  const MappedOp* row = find_mapped_op(node.op_type());
-  if (!row) throw NotCovered{node.op_type() + " has no row in the mapping"};
-  if (!row->map) throw NotCovered{row->by};
-  const std::vector<Output> outputs = row->map(NodeCall(graph, node, opset, names, feeds));
-  for (int i = 0; i < node.output_size(); ++i) {
-    if (node.output(i).empty()) continue;
-    if (static_cast<size_t>(i) >= outputs.size())
-      throw NotCovered{detail::concat(node.op_type(), " without output ", i, ", ", node.output(i))};
-    names[node.output(i)] = outputs[static_cast<size_t>(i)];
+// An op that there is none of says more than the types that it takes.
+void want_rows(const onnx::Graph& graph) {
+  for (const onnx::Node& node : graph.node()) {
+    if (const MappedOp* row = find_mapped_op(node.op_type()); row && !row->map)
+      throw NotCovered{row->by};
+    for (const onnx::Attribute& attribute : node.attribute())
+      if (attribute.has_g()) want_rows(attribute.g());
   }
+}
+
+void want_tensors(const onnx::Graph& graph) {
+  for (const onnx::Value& value : graph.input()) want_tensor(value);
+  for (const onnx::Value& value : graph.output()) want_tensor(value);
+  for (const onnx::Node& node : graph.node())
+    for (const onnx::Attribute& attribute : node.attribute())
+      if (attribute.has_g()) want_tensors(attribute.g());
+}
+
+// An element as a number: 8 bits would be printed as a letter.
+template <class T>
+auto printed(T element) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return +element;
+  else
+    return static_cast<float>(element);
 }
 
 // Elements that differ: how many, and the first.
@@ -46,7 +51,8 @@ std::string compare(const Tensor& got, const Tensor& want, const Same& same) {
   std::string first;
   for (size_t i = 0; i < a.size(); ++i) {
     if (same(a[i], b[i])) continue;
-    if (bad++ == 0) first = detail::concat("element ", i, " is ", +a[i], ", not ", +b[i]);
+    if (bad++ == 0)
+      first = detail::concat("element ", i, " is ", printed(a[i]), ", not ", printed(b[i]));
   }
   if (bad == 0) return "";
   return detail::concat(bad, " of ", a.size(), " elements differ; ", first);
@@ -67,13 +73,11 @@ std::string difference(const Tensor& got, const Tensor& want, double rtol, doubl
   std::string text;
   with_type(want.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    text = compare<T>(got, want, [=](T a, T b) {
-      if constexpr (!std::is_floating_point_v<T>)
-        return a == b;
-      else
-        return a == b || (std::isnan(a) && std::isnan(b)) ||
-               (std::isfinite(b) &&
-                std::abs(double{a} - double{b}) <= atol + rtol * std::abs(double{b}));
+    text = compare<T>(got, want, [=](T got_one, T want_one) {
+      if constexpr (std::is_integral_v<T>) return got_one == want_one;
+      const auto a = static_cast<double>(got_one), b = static_cast<double>(want_one);
+      return a == b || (std::isnan(a) && std::isnan(b)) ||
+             (std::isfinite(b) && std::abs(a - b) <= atol + rtol * std::abs(b));
     });
   });
   return text;
@@ -85,8 +89,7 @@ std::vector<Tensor> CaseRunner::run_model(const onnx::Model& model,
   Names names;
   FedValues feeds;
   Feeds fed;
-  for (const onnx::Tensor& tensor : model.graph().initializer())
-    names[tensor.name()] = constant(graph_, tensor_of_onnx(tensor));
+  add_initializers(graph_, model.graph(), names);
   size_t next = 0;
   for (const onnx::Value& value : model.graph().input()) {
     if (next == inputs.size()) break;
@@ -97,8 +100,7 @@ std::vector<Tensor> CaseRunner::run_model(const onnx::Model& model,
     feeds.insert({in, x});
     fed.emplace_back(in, x);
   }
-  for (const onnx::Node& node : model.graph().node())
-    add_node(graph_, node, opset_of(model), feeds, names);
+  add_nodes(graph_, model.graph(), opset_of(model), feeds, names);
   std::vector<Output> fetches;
   std::set<Output> fetched;
   for (const onnx::Value& value : model.graph().output()) {
@@ -109,8 +111,8 @@ std::vector<Tensor> CaseRunner::run_model(const onnx::Model& model,
 }
 
 std::string CaseRunner::check_set(const onnx::Model& model, const std::string& set) {
-  const auto inputs = read_tensors(set, "input", model.graph().input_size());
-  const auto wanted = read_tensors(set, "output", model.graph().output_size());
+  const auto inputs = read_tensors(set, "input", model.graph().input());
+  const auto wanted = read_tensors(set, "output", model.graph().output());
   const auto got = run_model(model, inputs);
   for (size_t i = 0; i < wanted.size(); ++i)
     if (const std::string text = difference(got[i], wanted[i]); !text.empty())
@@ -121,12 +123,8 @@ std::string CaseRunner::check_set(const onnx::Model& model, const std::string& s
 void CaseRunner::check(const OnnxCase& test, CaseResult& result) {
   const onnx::Model model = read_model(test);
   if (model.graph().node_size() == 1) result.op = model.graph().node(0).op_type();
-  // An op that there is none of says more than the types that it takes.
-  for (const onnx::Node& node : model.graph().node())
-    if (const MappedOp* row = find_mapped_op(node.op_type()); row && !row->map)
-      throw NotCovered{row->by};
-  for (const onnx::Value& value : model.graph().input()) want_tensor(value);
-  for (const onnx::Value& value : model.graph().output()) want_tensor(value);
+  want_rows(model.graph());
+  want_tensors(model.graph());
   const auto sets = sets_of(test);
   if (sets.empty()) throw NotCovered{"no set of inputs and outputs"};
   for (const std::string& set : sets) {

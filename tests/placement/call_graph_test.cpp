@@ -73,7 +73,7 @@ TEST_CASE("each pass is shown with its name, what it left, and the graph after i
       "c = Square(a)\n"
       "y = Add(b, c)\n");
   const auto results = explain_passes(*graph, {graph->output("y")}, {graph->output("x")});
-  REQUIRE(results.size() == 7);
+  REQUIRE(results.size() == 8);
   const auto check = [&](size_t i, const std::string& pass, int64_t before, int64_t after) {
     CHECK(results[i].pass == pass);
     CHECK(results[i].nodes_before == before);
@@ -83,9 +83,10 @@ TEST_CASE("each pass is shown with its name, what it left, and the graph after i
   check(1, "fold_constants", 8, 6);
   check(2, "simplify", 6, 4);
   check(3, "merge_common", 4, 3);
-  check(4, "pull_rows", 3, 3);
-  check(5, "join", 3, 3);
-  check(6, "fuse", 3, 2);
+  check(4, "layout", 3, 3);
+  check(5, "pull_rows", 3, 3);
+  check(6, "join", 3, 3);
+  check(7, "fuse", 3, 2);
   CHECK(results[1].graph ==
         "troupe graph 1\n"
         "x = Placeholder() dtype=f32 shape=[2]\n"

@@ -1,0 +1,12 @@
+// layout: the pass that moves transposes to the borders of what is computed between them.
+#pragma once
+
+#include "graph/rewrite.hpp"
+
+namespace troupe {
+
+// The call with what stands between transposes computed in the layout before them, wherever that
+// leaves fewer elements to move (graph/layout.cpp). Every bit of what is fetched stays.
+CallGraph layout(CallGraph call);
+
+}  // namespace troupe
