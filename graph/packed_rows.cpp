@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "graph/row_indices.hpp"
+
 namespace troupe {
 namespace {
 
@@ -49,13 +51,9 @@ std::optional<PackedRows> unpack_head(const Tensor& packed, DType dtype, int64_t
 std::optional<PackedRows> unpack_rows(const Tensor& packed, DType dtype, int64_t size) {
   const auto found = unpack_head(packed, dtype, size);
   if (!found) return std::nullopt;
-  // An index has its highest bit, or its distance to the last row has, if it is not one of a row;
-  // without comparisons, so that the loop is vectorised.
-  const uint64_t last = static_cast<uint64_t>(size / found->row_size - 1);
-  uint64_t outside = 0;
-  for (const int64_t index : found->indices)
-    outside |= static_cast<uint64_t>(index) | (last - static_cast<uint64_t>(index));
-  if (outside >> 63) return std::nullopt;
+  const auto rows = static_cast<int64_t>(found->indices.size());
+  const auto last = static_cast<uint64_t>(size / found->row_size) - 1;
+  if (!RowRangeLoop::run(found->indices.data(), rows, last)) return std::nullopt;
   return found;
 }
 

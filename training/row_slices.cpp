@@ -6,20 +6,10 @@
 
 #include "devices/isa.hpp"
 #include "graph/packed_rows.hpp"
+#include "graph/row_indices.hpp"
 
 namespace troupe {
 namespace {
-
-// As unpack_rows() looks: an index that is none has its highest bit, or its distance to the last
-// row has.
-struct RangeLoop {
-  static bool run(const int64_t* indices, int64_t n, uint64_t last) {
-    uint64_t outside = 0;
-    for (int64_t i = 0; i < n; ++i)
-      outside |= static_cast<uint64_t>(indices[i]) | (last - static_cast<uint64_t>(indices[i]));
-    return outside >> 63 == 0;
-  }
-};
 
 // T: anything of the elements' size.
 template <class T>
@@ -127,7 +117,7 @@ Tensor mean_by_rows(std::span<const Contribution> gradients) {
 
 bool are_rows(std::span<const int64_t> indices, int64_t count) {
   if (count == 0) return indices.empty();
-  return in_isa<RangeLoop>(indices.data(), static_cast<int64_t>(indices.size()),
+  return in_isa<RowRangeLoop>(indices.data(), static_cast<int64_t>(indices.size()),
                            static_cast<uint64_t>(count) - 1);
 }
 
