@@ -9,6 +9,7 @@
 
 #include "actors/gate.hpp"
 #include "actors/guard.hpp"
+#include "training/once_a_step.hpp"
 #include "training/optimizer.hpp"
 
 namespace troupe {
@@ -147,14 +148,6 @@ struct ParameterGroup::Batch {
 
 namespace {
 
-bool is_push(const Node& node) {
-  const std::string& op = node.op->name;
-  return op == "PushGradient" || op == "PushFiniteGradient" || op == "PushRowGradient";
-}
-bool is_write(const Node& node) {
-  return node.op->name == "WriteParameter" || node.op->name == "WriteParameterRows";
-}
-
 // The optimizer of each parameter that is pushed to, and the slots that push.
 struct Pushed {
   std::map<std::string, Optimizer> optimizers;
@@ -180,7 +173,7 @@ bool has_rows(Output gradient) {
 Pushed pushed_in(const Graph& graph) {
   Pushed out;
   for (const auto& node : graph.nodes()) {
-    if (!is_push(*node)) continue;
+    if (!is_push(*node) || in_function(graph, *node)) continue;
     const bool whole = node->op->name != "PushRowGradient";
     out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
     const auto& name = node->attr<std::string>("parameter");
@@ -194,7 +187,7 @@ Pushed pushed_in(const Graph& graph) {
   }
   const bool trained = !out.slots.empty();
   for (const auto& node : graph.nodes()) {
-    if (!is_write(*node)) continue;
+    if (!is_write(*node) || in_function(graph, *node)) continue;
     const auto& name = node->attr<std::string>("parameter");
     if (out.optimizers.count(name))
       throw Error(Errc::invalid_argument, "parameter ", name, " is trained, and written by the ",
@@ -262,6 +255,7 @@ ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& n
 void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
   std::vector<std::pair<std::shared_ptr<Batch>, int64_t>> wanted;  // with what computes the values
   try {
+    check_once_a_step(master_.graph(), nodes);
     for (const auto& batch : batches_of(nodes))
       if (!made(*batch)) wanted.emplace_back(batch, master_.prepare(batch->initial, {}));
   } catch (const Error& e) {

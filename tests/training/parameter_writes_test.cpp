@@ -75,7 +75,9 @@ TEST_CASE("each call of a function that writes is a write of its own, and none i
     while_loop([](const auto& v) { return v[0]; }, [&](const auto&) { return count({one}); },
                {constant(graph, Tensor::scalar(true))});
   };
-  CHECK_THROWS_WITH_AS(loop(), doctest::Contains("it is inside a loop"), Error);
+  CHECK_THROWS_WITH_AS(loop(), doctest::Contains("it is called in a loop, and its body has the"),
+                       Error);
+  CHECK_THROWS_WITH_AS(loop(), doctest::Contains("parameter sum is written once a step"), Error);
 }
 
 TEST_CASE("a step that is done again writes once") {
