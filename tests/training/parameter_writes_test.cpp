@@ -38,6 +38,20 @@ TEST_CASE("a counter counts the runs of its update, and a run reads what was bef
   CHECK(session.run({runs.value})[0].item<int64_t>() == 9);
 }
 
+TEST_CASE("a counter that a body makes for itself counts its calls") {
+  Graph graph;
+  const Function f = define_function(graph, "f", {{DType::i64, Shape{}}}, [&](const auto& x) {
+    const Counter calls = counter(graph, "calls", 3);
+    return std::vector<Output>{x[0] * calls.value, calls.update};
+  });
+  const Output two = constant(graph, Tensor::scalar<int64_t>(2));
+  const auto a = f({two}), b = f({two});
+  Session session = Session::local(graph, {.threads = 1});
+  CHECK(session.run({a[0], a[1], b[1]})[0].item<int64_t>() == 6);
+  CHECK(session.run({a[0], a[1]})[0].item<int64_t>() == 10);
+  CHECK(value_of(session, "calls").item<int64_t>() == 6);
+}
+
 TEST_CASE("writes of one step happen in the order in which they were added") {
   for (const bool remote : {false, true}) {
     CAPTURE(remote);
