@@ -104,7 +104,7 @@ struct Shard::Body {
 
   // shard_writes.cpp
   void write(Held& held, const Push& push, const std::vector<Ticket>& tickets, ShardActions& out);
-  AggregationRule::PullVerdict pull_written(const Held& held, int64_t step) const;
+  AggregationRule::PullVerdict pull_written(const Held& held, int32_t slot, int64_t step) const;
   static const Tensor& before_writes(Held& held);  // Requires: something is kept
 };
 
