@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "tests/support/local_cluster.hpp"
@@ -252,6 +253,33 @@ TEST_CASE(
     session.become(p.name(), ops[++swaps % 2]);
   CHECK(running == 0);
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_CASE(
+    "what is absorbed in a call of several processes is refused with the pass, and then not") {
+  LocalCluster cluster({"/job:worker/task:0"});
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {2}, "x");
+  const auto scope = g.scope({.device = "/job:worker/task:0"});
+  const Output a = exp(x), b = exp(x), y = add(a, b), z = multiply(b, y);
+  Session session = cluster.connect(g);
+  const Callable step = session.prepare({y}, {x});
+  const Tensor first = step({kTwoThree})[0];
+  for (const Output& node : {a, b}) {  // the one that stays, and the one that is left out
+    const Refusal refusal = refusal_of([&] { session.become(node.name(), "Square"); });
+    CHECK(refusal.code == Errc::invalid_argument);
+    has(refusal.text,
+        "cannot be replaced in a call that is prepared and runs in several processes");
+    has(refusal.text, "the pass merge_common has left out the Exp node " + b.name());
+    has(refusal.text, "the Exp node " + a.name());
+    has(refusal.text, "replace it before the call is prepared");
+  }
+  CHECK(same_bits(step({kTwoThree})[0], first));
+  Session later = cluster.connect(g);
+  CHECK(later.become(b.name(), "Square") == 0);
+  const Tensor got = later.run({z}, {{x, kTwoThree}})[0];
+  const double e2 = std::exp(2.0);
+  CHECK(got.data<float>()[0] == doctest::Approx(4 * (e2 + 4)));
 }
 
 TEST_CASE("what does not fit a node is refused, and the node stays as it was") {
