@@ -187,6 +187,7 @@ bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& said) {
   auto restarts = std::find_if(restarts_.begin(), restarts_.end(),
                                [&](const auto& r) { return r.first == counted; });
   if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {counted, 0});
+  if (code == Errc::out_of_memory) Stage::free_idle(stage_.host_.device);
   if (++restarts->second <= kKernelRestartsMax) {
     stage_.kernel_restarts_.fetch_add(1, std::memory_order_relaxed);
     if (stage_.host_.warn)

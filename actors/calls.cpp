@@ -65,13 +65,18 @@ int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Out
     if (const int64_t id = known()) return id;
   }
   check(fetches, feeds);
-  PreparedCall made = make(fetches, feeds);
+  PreparedCall made = make_with_replaced(fetches, feeds);
   std::vector<int32_t> nodes = made.asked;
   Later later;
   Ensure ensure;
   int64_t id = 0;
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    while (absorbs_replaced(made)) {  // a node was replaced just now
+      lock.unlock();
+      made = make_with_replaced(fetches, feeds);
+      lock.lock();
+    }
     if ((id = known())) return id;  // another thread was faster
     id = ids_.try_emplace({fetches, feeds}, static_cast<int64_t>(ids_.size()) + 1).first->second;
     made.id = id;
@@ -116,11 +121,12 @@ void Calls::check(const std::vector<Output>& fetches, const std::vector<Output>&
   }
 }
 
-PreparedCall Calls::make(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
+PreparedCall Calls::make(const std::vector<Output>& fetches, const std::vector<Output>& feeds,
+                         bool passes) {
   PreparedCall call;
   call.asked = prune(graph_, fetches, feeds);
   const Placement placement = place(graph_, call.asked, wishes());
-  CallGraph made = make_call_graph(graph_, fetches, feeds, &placement, process_.passes());
+  CallGraph made = make_call_graph(graph_, fetches, feeds, &placement, passes, {}, &call.absorbed);
   call.nodes = prune(*made.graph, made.fetches, made.feeds);
   call.placement = placement_in(made, call.nodes, placement);
   call.partitions = partition(*made.graph, made.fetches, made.feeds, call.placement.devices,

@@ -24,6 +24,7 @@
 #include "actors/master_state.hpp"
 #include "actors/members.hpp"
 #include "actors/remote_parts.hpp"
+#include "placement/call_graph.hpp"
 #include "placement/partition.hpp"
 #include "placement/placement.hpp"
 
@@ -40,6 +41,7 @@ struct PreparedCall {
   std::vector<int32_t> asked;          // of the program's graph: those it was made of
   Placement placement;
   std::vector<Partition> partitions;
+  std::vector<Absorbed> absorbed;  // what the passes have made of nodes of the program's graph
 };
 
 // An installation of a call that is ready on all its tasks.
@@ -93,7 +95,8 @@ class Calls {
   // The kernel of the node of that name is replaced by that of `op`, in the calls that are prepared
   // and in later ones, here and in other processes, which know ops by name alone. Returns in how
   // many stages it fires now. Throws: Error(invalid_argument) if it does not fit, or if `by_name`
-  // is false and the node runs elsewhere; Error with the code of what another process answered.
+  // is false and the node runs elsewhere; Error with the code of what another process answered. One
+  // caller at a time.
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name);
   // Those of that node in this process, one for each stage in which it fires.
   std::vector<caf::actor> op_actors(const std::string& node) const;
@@ -121,12 +124,29 @@ class Calls {
   };
 
   void check(const std::vector<Output>& fetches, const std::vector<Output>& feeds) const;
-  PreparedCall make(const std::vector<Output>& fetches, const std::vector<Output>& feeds);
+  PreparedCall make(const std::vector<Output>& fetches, const std::vector<Output>& feeds,
+                    bool passes);
+  PreparedCall make_with_replaced(const std::vector<Output>& fetches,
+                                  const std::vector<Output>& feeds);
   PlacementOptions wishes() const;
   void ensured(int64_t call, Errc code, const std::string& text);
   void on_event(const std::function<MasterOrders(MasterState&)>& event);
   void tell(const Later& later);
+  // calls_become.cpp
+  struct Remade {  // a call without passes, in which all nodes fire their own kernels
+    int64_t id = 0;
+    std::vector<Output> fetches, feeds;  // of the program's graph
+    PreparedCall call;
+  };
+  void make_again(Remade& remade, int32_t node, const std::shared_ptr<const Op>& op);
+  void become_there(const std::string& node, const std::string& op,
+                    const std::set<std::string>& tasks, int64_t& stages);
   // All below: require mutex_.
+  bool absorbs_replaced(const PreparedCall& call) const;
+  std::vector<Remade> absorbing(int32_t node) const;
+  std::vector<std::shared_ptr<Installation>> installed_here(
+      const std::vector<Remade>& without) const;
+  bool here(const PreparedCall& call) const;  // all of it runs in this process
   void install(const Call& call, Later& later);
   void carry_out(MasterOrders orders, Later& later);
   MasterOrders carry_out(const MasterOrder& order, Call& call, Later& later);

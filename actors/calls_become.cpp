@@ -7,35 +7,154 @@
 
 namespace troupe {
 
+bool Calls::here(const PreparedCall& call) const {
+  return std::all_of(call.partitions.begin(), call.partitions.end(),
+                     [&](const Partition& part) { return process_.device(part.device); });
+}
+
 // Other processes, in which some call runs the node. Requires: mutex_.
 std::set<std::string> Calls::tasks_of_node(const std::string& node) const {
   std::set<std::string> tasks;
-  for (const auto& [id, call] : calls_)
+  for (const auto& [id, call] : calls_) {
+    if (here(*call.prepared)) continue;
     for (const auto& [n, device] : call.prepared->placement.devices)
       if (does_work_of(call.prepared->graph->node(n), node))
         tasks.insert(device.substr(0, device.find("/device:")));
+  }
   tasks.erase(process_.task());
   return tasks;
 }
 
+namespace {
+
+// Whether a call of which that was absorbed fires another kernel of the node than its own, or one
+// that does the work of others as well.
+bool concerns(const Absorbed& absorbed, int32_t node) {
+  return absorbed.node == node || absorbed.into == node;
+}
+
+std::string says(const Graph& graph, const Absorbed& absorbed) {
+  std::string what = detail::concat("the pass ", absorbed.pass, " has left out the ",
+                                    troupe::describe(graph.node(absorbed.node)));
+  if (absorbed.into == absorbed.node)
+    what = detail::concat("the pass ", absorbed.pass, " has made the ",
+                          troupe::describe(graph.node(absorbed.node)), " a ", absorbed.op->name);
+  else if (absorbed.into >= 0)
+    what += detail::concat("; the ", troupe::describe(graph.node(absorbed.into)),
+                           " has its work, as ", absorbed.op->name);
+  return what;
+}
+
+}  // namespace
+
+bool Calls::absorbs_replaced(const PreparedCall& call) const {
+  if (replaced_.empty()) return false;
+  return std::any_of(call.absorbed.begin(), call.absorbed.end(), [&](const Absorbed& a) {
+    return replaced_.count(graph_.node(a.node).name) ||
+           (a.into >= 0 && replaced_.count(graph_.node(a.into).name));
+  });
+}
+
+// With passes, if they leave the nodes alone that were replaced.
+PreparedCall Calls::make_with_replaced(const std::vector<Output>& fetches,
+                                       const std::vector<Output>& feeds) {
+  PreparedCall made = make(fetches, feeds, process_.passes());
+  const auto absorbs = [&] {
+    std::lock_guard lock(mutex_);
+    return absorbs_replaced(made);
+  };
+  return absorbs() ? make(fetches, feeds, false) : std::move(made);
+}
+
+// The calls that are to be made again before they can fire another kernel of the node. Throws:
+// Error(invalid_argument) for one that runs in other processes as well, where its steps would be
+// lost.
+std::vector<Calls::Remade> Calls::absorbing(int32_t node) const {
+  std::vector<Remade> out;
+  for (const auto& [asked, id] : ids_) {
+    const Call& call = calls_.at(id);
+    if (call.code != Errc::ok) continue;
+    const auto& absorbed = call.prepared->absorbed;
+    const auto found = std::find_if(absorbed.begin(), absorbed.end(),
+                                    [&](const Absorbed& a) { return concerns(a, node); });
+    if (found == absorbed.end()) continue;
+    if (!here(*call.prepared))
+      throw Error(Errc::invalid_argument, "node ", graph_.node(node).name,
+                  " cannot be replaced in a call that is prepared and runs in several processes: ",
+                  says(graph_, *found),
+                  "; replace it before the call is prepared, or prepare it in a session without "
+                  "passes (ProcessOptions::passes)");
+    out.push_back({id, asked.first, asked.second, {}});
+  }
+  return out;
+}
+
+std::vector<std::shared_ptr<Installation>> Calls::installed_here(
+    const std::vector<Remade>& without) const {
+  std::vector<std::shared_ptr<Installation>> out;
+  for (const auto& [id, call] : calls_)
+    if (call.local && std::none_of(without.begin(), without.end(),
+                                   [id = id](const Remade& remade) { return remade.id == id; }))
+      out.push_back(call.local);
+  return out;
+}
+
+// Throws: Error(invalid_argument) if `op` does not fit the node as it runs then.
+void Calls::make_again(Remade& remade, int32_t node, const std::shared_ptr<const Op>& op) {
+  PreparedCall& call = remade.call = make(remade.fetches, remade.feeds, false);
+  call.id = remade.id;
+  const Node* now = call.graph->find(graph_.node(node).name);
+  const auto placed = now ? call.placement.devices.find(now->id) : call.placement.devices.end();
+  if (placed == call.placement.devices.end()) return;  // it is fed, or not needed
+  const Device& device = *process_.device(placed->second);
+  Replacement(0, *now, *device.kernel_for(*now), op, device.kind(), device.name());
+}
+
+// Steps that run go on where they are: in the installation that was there before, if the call had
+// to be made again.
 int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name) {
+  const Node* named = graph_.find(node);
   std::set<std::string> tasks;
-  int64_t stages = 0;
+  std::vector<Remade> remade;
+  std::vector<std::shared_ptr<Installation>> local;
   {
     std::lock_guard lock(mutex_);
     tasks = tasks_of_node(node);
     if (!by_name && !tasks.empty())
       throw Error(Errc::invalid_argument, "node ", node, " runs in ", *tasks.begin(),
                   ", and a function does not travel; name an op that is registered there, too");
-    std::vector<Installation*> local;
-    for (auto& [id, call] : calls_)
-      if (call.local) local.push_back(call.local.get());
-    for (Installation* installation : local)  // what is refused is refused before anything changes
-      for (const auto& stage : installation->stages()) stage->replacement(node, op);
-    for (Installation* installation : local) stages += installation->become(node, op);
+    if (named) remade = absorbing(named->id);
+    local = installed_here(remade);
+  }
+  // What is refused is refused before anything changes; and nobody waits for it to be looked at.
+  for (Remade& call : remade) make_again(call, named->id, op);
+  for (const auto& installation : local) installation->check(node, op);
+  Later later;
+  {
+    std::lock_guard lock(mutex_);
     replaced_[node] = op;
     if (by_name) remote_.remember(node, op->name);
+    for (Remade& made : remade) {
+      Call& call = calls_.at(made.id);
+      made.call.version = ++versions_;
+      forget_local(call, later);
+      call.live = nullptr;
+      ++changes_;
+      call.prepared = std::make_shared<PreparedCall>(std::move(made.call));
+      install(call, later);
+    }
+    local = installed_here({});
   }
+  tell(later);
+  int64_t stages = 0;
+  for (const auto& installation : local) stages += installation->become(node, op);
+  become_there(node, op->name, tasks, stages);
+  return stages;
+}
+
+// The same in other processes, which say in how many stages it fires there.
+void Calls::become_there(const std::string& node, const std::string& op,
+                         const std::set<std::string>& tasks, int64_t& stages) {
   struct Open {
     std::mutex mutex;  // guards the rest
     size_t waiting = 0;
@@ -51,7 +170,7 @@ int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& 
   open->waiting = asked.size();
   for (const Members::Present& member : asked)
     remote_.become(
-        member, node, op->name,
+        member, node, op,
         [open, task = member.member.name()](Errc code, const std::string& text, const Became& m) {
           std::lock_guard lock(open->mutex);
           open->stages += m.stages;
@@ -64,7 +183,7 @@ int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& 
   if (!open->changed.wait_for(lock, 2 * kAgentTimeout, [&] { return open->waiting == 0; }))
     throw Error(Errc::timeout, "node ", node, " was replaced, but not every process has said so");
   if (open->code != Errc::ok) throw Error(open->code, open->text);
-  return stages + open->stages;
+  stages += open->stages;
 }
 
 std::vector<caf::actor> Calls::op_actors(const std::string& node) const {

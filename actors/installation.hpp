@@ -42,6 +42,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
   // The kernel of that node is replaced wherever it fires here; returns in how many stages. All or
   // none. Throws: as Stage::replacement().
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op);
+  void check(const std::string& node, const std::shared_ptr<const Op>& op) const;  // throws alone
 
   const std::vector<std::shared_ptr<Stage>>& stages() const { return stages_; }
   Resources* resources() const { return resources_.get(); }  // what its steps keep

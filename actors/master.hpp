@@ -70,6 +70,7 @@ class Master : public MeshListener {
   std::string dot(int64_t call) const { return calls_.dot(call); }
   std::string describe() const { return calls_.describe(); }
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name) {
+    const std::lock_guard one_by_one(becoming_);
     return calls_.become(node, op, by_name);
   }
 
@@ -118,6 +119,7 @@ class Master : public MeshListener {
 
   const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>(*this);
   std::atomic<bool> stopped_{false};
+  std::mutex becoming_;  // before those of the rooms
 };
 
 }  // namespace troupe

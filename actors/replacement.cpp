@@ -63,6 +63,28 @@ std::shared_ptr<const Op> op_with_member(const NodeView& view, const Node& membe
 
 }  // namespace
 
+namespace {
+
+bool same(const Kernel& a, const Kernel& b) {
+  return a.device == b.device && a.dtype == b.dtype && a.run == b.run && a.start == b.start &&
+         a.prepare == b.prepare;
+}
+
+// Of ops that fit the same node.
+bool same(const Op& a, const Op& b) {
+  const auto alike = [](const auto& x, const auto& y) {
+    return x.first == y.first && same(*x.second, *y.second);
+  };
+  return &a == &b ||
+         (a.name == b.name &&
+          std::equal(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), b.kernels.end(),
+                     [](const Kernel& x, const Kernel& y) { return same(x, y); }) &&
+          std::equal(a.replaced.begin(), a.replaced.end(), b.replaced.begin(), b.replaced.end(),
+                     alike));
+}
+
+}  // namespace
+
 void check_replacement(const Node& node, const Op& op) {
   const Op& own = *node.op;
   const auto same_attr = [](const AttrSpec& a, const AttrSpec& b) {
@@ -133,26 +155,52 @@ std::unique_ptr<Replacement> Stage::replacement(const std::string& name,
 
 // Steps that run may still fire what was there before: it stays until the stage goes.
 void Stage::become(std::unique_ptr<Replacement> replacement) {
-  FiringNode& node = nodes_[replacement->index];
-  node.view->replace_by(&replacement->view);
+  const uint32_t node_index = replacement->index;
+  FiringNode& node = nodes_[node_index];
+  std::lock_guard lock(mutex_);
+  // Kernels that take turns are kept once.
+  const auto known = std::find_if(
+      replacements_.begin(), replacements_.end(), [&](const std::unique_ptr<Replacement>& other) {
+        return other->index == replacement->index && same(*other->op, *replacement->op);
+      });
+  if (known == replacements_.end()) {
+    node.view->replace_by(&replacement->view);
+    replacements_.push_back(std::move(replacement));
+  } else {
+    node.view->replace_by(&(*known)->view);
+  }
   if (node.kind == NodeKind::plain)
-    for_all_copies(replacement->index, [&](uint32_t one) {
+    for_all_copies(node_index, [&](uint32_t one) {
       nodes_[one].run.store(KernelCall::run_newest, std::memory_order_release);
     });
-  std::lock_guard lock(mutex_);
-  replacements_.push_back(std::move(replacement));
 }
 
-int64_t Installation::become(const std::string& node, const std::shared_ptr<const Op>& op) {
-  std::vector<std::pair<Stage*, std::unique_ptr<Replacement>>> made;
+namespace {
+
+using Replacements = std::vector<std::pair<Stage*, std::unique_ptr<Replacement>>>;
+
+Replacements replacements_in(const std::vector<std::shared_ptr<Stage>>& stages,
+                             const std::string& node, const std::shared_ptr<const Op>& op) {
+  Replacements made;
   const auto look_in = [&](Stage& stage) {
     if (auto replacement = stage.replacement(node, op))
       made.emplace_back(&stage, std::move(replacement));
   };
-  for (const auto& stage : stages_) {
+  for (const auto& stage : stages) {
     look_in(*stage);
     for (const auto& body : stage->bodies()) look_in(*body);
   }
+  return made;
+}
+
+}  // namespace
+
+void Installation::check(const std::string& node, const std::shared_ptr<const Op>& op) const {
+  replacements_in(stages_, node, op);
+}
+
+int64_t Installation::become(const std::string& node, const std::shared_ptr<const Op>& op) {
+  Replacements made = replacements_in(stages_, node, op);
   for (auto& [stage, replacement] : made) stage->become(std::move(replacement));
   return static_cast<int64_t>(made.size());
 }

@@ -129,7 +129,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       refusal = run->result;
     } else {
       run->id = context.run = next_run_++;
-      steps_.begin(call.prepared->slots, run->step, context);
+      steps_.begin(call.prepared->slots, run->step, context, run->call);
       run->step = context.step;
       run->prepared = call.prepared;
       run->live = call.live;
@@ -188,6 +188,7 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
   RunPtr run;
   RunResult result;
   bool last = false, first_failure = false;
+  std::vector<SlotSteps::Behind> behind;
   {
     std::lock_guard lock(mutex_);
     auto it = runs_.find(id);
@@ -200,7 +201,7 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     last = run->open.empty();
     if (last) {
       ++ending_;
-      steps_.end(run->prepared->slots, run->step);
+      behind = steps_.end(run->prepared->slots, run->step, run->call, run->result.code == Errc::ok);
       runs_.erase(it);
       result = std::move(run->result);
     }
@@ -209,6 +210,7 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     if (first_failure) abort(run, code, text);
     return;
   }
+  go_on(behind);
   if (result.code != Errc::ok) result.values.clear();
   if (process_.tracer().on()) {
     const int64_t ended = Tracer::now_ns();

@@ -120,6 +120,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
              const RunOptions& options, std::thread::id waiter,
              std::function<void(RunResult)> done);
   class CountedStep;
+  void go_on(const std::vector<SlotSteps::Behind>& behind);
   class Firing;  // makes one known to cancel_all() and to the caller's Cancellation
 
   Time now() const { return process_.system().clock().now(); }

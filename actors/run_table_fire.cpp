@@ -7,6 +7,7 @@
 // but for a moment: of tick(), under_way() and who cancels.
 #include <algorithm>
 #include <future>
+#include <set>
 
 #include "actors/deadline.hpp"
 #include "actors/gate.hpp"
@@ -140,26 +141,53 @@ class RunTable::Firing {
 // what is under way.
 class RunTable::CountedStep {
  public:
-  CountedStep(RunTable& runs, const std::vector<int64_t>& slots, int64_t wanted,
-              RunContext& context)
-      : runs_(runs), slots_(slots) {
-    if (slots.empty()) return;
+  CountedStep(RunTable& runs, const PreparedCall& call, int64_t wanted, RunContext& context)
+      : runs_(runs), call_(call) {
+    if (call.slots.empty()) return;
     std::lock_guard lock(runs.mutex_);
-    runs.steps_.begin(slots, wanted, context);
+    runs.steps_.begin(call.slots, wanted, context, call.id);
     step_ = context.step;
   }
   ~CountedStep() {
-    if (slots_.empty()) return;
-    std::lock_guard lock(runs_.mutex_);
-    runs_.steps_.end(slots_, step_);
+    if (call_.slots.empty()) return;
+    std::vector<SlotSteps::Behind> behind;
+    {
+      std::lock_guard lock(runs_.mutex_);
+      behind = runs_.steps_.end(call_.slots, step_, call_.id, whole);
+    }
+    runs_.go_on(behind);
   }
   CountedStep(const CountedStep&) = delete;
+  bool whole = false;  // it has ended with all its pushes
 
  private:
   RunTable& runs_;
-  const std::vector<int64_t>& slots_;
+  const PreparedCall& call_;
   int64_t step_ = -1;
 };
+
+// Says again which steps are over: a run that waits for one of them told shards before that was so,
+// and there need not be another run that says it. Asking for what that run itself asks for does.
+void RunTable::go_on(const std::vector<SlotSteps::Behind>& behind) {
+  ParameterPort* const port = behind.empty() ? nullptr : process_.services().port(session_);
+  if (!port) return;
+  for (const SlotSteps::Behind& those : behind) {
+    std::set<std::string> names;
+    for (const int64_t id : those.calls) {
+      const std::shared_ptr<const PreparedCall> call = calls_.standing(id).prepared;
+      for (const int32_t n : call->nodes) {
+        const Node& node = call->graph->node(n);
+        const auto slot = node.attrs.find("slot"), name = node.attrs.find("parameter");
+        if (!node.op->stateful || slot == node.attrs.end() || name == node.attrs.end()) continue;
+        const auto* number = std::get_if<int64_t>(&slot->second);
+        const auto* text = std::get_if<std::string>(&name->second);
+        if (number && text && *number == those.slot) names.insert(*text);
+      }
+    }
+    for (const std::string& name : names)
+      port->pull(name, {those.slot, those.first, those.first}, [](Errc, std::string, Tensor) {});
+  }
+}
 
 RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>& feeds,
                          const RunOptions& options) {
@@ -169,7 +197,7 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
   RunContext context;
   context.run = firing.run();
   context.step = options.step;
-  const CountedStep counted(*this, call.prepared->slots, options.step, context);
+  CountedStep counted(*this, *call.prepared, options.step, context);
   context.parameters = process_.services().port(session_);
   context.resources = live.local->resources();
   ActivationPtr step = stage.begin(context);
@@ -179,6 +207,7 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
   firing.end();
   RunResult result = result_of(live, *step);
   stage.release(std::move(step));
+  counted.whole = result.code == Errc::ok;
   return result;
 }
 

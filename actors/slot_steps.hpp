@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "troupe/op.hpp"
@@ -14,10 +14,18 @@ namespace troupe {
 
 class SlotSteps {
  public:
-  // A run that advances these slots, at the step its caller wants or, if that is negative, at the
-  // next one of all of them; sets `context`'s step. Who counts the steps himself may do one again;
-  // of those that are counted here, the ones before all that are under way are over.
-  void begin(const std::vector<int64_t>& slots, int64_t wanted, RunContext& context) {
+  // Runs under way that were told of fewer steps that are over than there are by now: shards may
+  // wait for pushes that never come.
+  struct Behind {
+    int64_t slot = 0, first = 0;  // the steps before that are over
+    std::vector<int64_t> calls;   // of those runs
+  };
+
+  // A run of `call` that advances these slots, at the step its caller wants or, if that is
+  // negative, at the next one of all of them; sets `context`'s step. Who counts the steps himself
+  // may do one again; of those that are counted here, the ones before all that are under way are
+  // over.
+  void begin(const std::vector<int64_t>& slots, int64_t wanted, RunContext& context, int64_t call) {
     context.step = wanted;
     if (slots.empty()) return;
     if (wanted < 0)
@@ -26,25 +34,42 @@ class SlotSteps {
     int64_t first = context.step;
     for (int64_t slot : slots) {
       Steps& steps = steps_[slot];
+      if (steps.open.empty()) steps.by_hand = steps.gaps = false;
+      steps.by_hand |= wanted >= 0;
+      steps.gaps |= !steps.open.empty() && steps.open.begin()->second != call;
       steps.next = context.step + 1;
-      steps.open.insert(context.step);
-      first = std::min(first, *steps.open.begin());
+      steps.open.emplace(context.step, call);
+      first = std::min(first, steps.open.begin()->first);
     }
     if (wanted < 0) context.first_step = first;
   }
-  // It has ended in all its parts.
-  void end(const std::vector<int64_t>& slots, int64_t step) {
+  // It has ended in all its parts; `whole`: with all its pushes.
+  std::vector<Behind> end(const std::vector<int64_t>& slots, int64_t step, int64_t call,
+                          bool whole) {
+    std::vector<Behind> out;
     for (int64_t slot : slots) {
-      auto& open = steps_[slot].open;
-      if (const auto it = open.find(step); it != open.end()) open.erase(it);
+      Steps& steps = steps_[slot];
+      const auto [from, to] = steps.open.equal_range(step);
+      const auto it = std::find_if(from, to, [&](const auto& run) { return run.second == call; });
+      if (it == to) continue;
+      const bool oldest = it == steps.open.begin();
+      steps.open.erase(it);
+      steps.gaps |= !whole;
+      if (!oldest || !steps.gaps || steps.by_hand || steps.open.empty()) continue;
+      Behind behind{slot, steps.open.begin()->first, {}};
+      for (const auto& [open, of] : steps.open) behind.calls.push_back(of);
+      out.push_back(std::move(behind));
     }
+    return out;
   }
   void set_next(int64_t slot, int64_t step) { steps_[slot].next = step; }
 
  private:
   struct Steps {
     int64_t next = 0;
-    std::multiset<int64_t> open;
+    std::multimap<int64_t, int64_t> open;  // by step: of which call
+    bool by_hand = false;                  // some of those under way are counted by who runs them
+    bool gaps = false;  // some since all were over have not pushed what others push
   };
   std::map<int64_t, Steps> steps_;  // by slot
 };

@@ -4,12 +4,45 @@
 #include "actors/stage.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "actors/op_actor.hpp"
 
 namespace troupe {
 
+namespace {
+
+// The stages that have had steps, for free_idle().
+struct AllStages {
+  std::mutex mutex;  // guards the next; taken before a stage's
+  std::set<Stage*> stages;
+};
+AllStages& all_stages() {
+  static auto* const all = new AllStages;  // stages may end after static objects have
+  return *all;
+}
+
+}  // namespace
+
+void Stage::free_idle(const Device* device) {
+  AllStages& all = all_stages();
+  std::lock_guard among(all.mutex);
+  for (Stage* stage : all.stages) {
+    if (stage->host_.device != device) continue;
+    std::lock_guard lock(stage->mutex_);
+    for (Spare& spare : stage->spares_)
+      if (ActivationPtr step = spare.take()) stage->idle_.push_back(std::move(step));
+    for (const ActivationPtr& step : stage->idle_)
+      if (step->cache_) step->cache_->flush();
+  }
+}
+
 Stage::~Stage() {
+  {
+    AllStages& all = all_stages();
+    std::lock_guard among(all.mutex);
+    all.stages.erase(this);
+  }
   std::lock_guard lock(mutex_);
   for (auto& actor : actors_)
     if (actor) static_cast<OpActor*>(actor->get())->retire();
@@ -96,6 +129,11 @@ ActivationPtr Stage::acquire() {
   for (Spare& other : spares_)  // of threads that only end steps, perhaps
     if (other.step.load(std::memory_order_relaxed))
       if (ActivationPtr step = other.take()) return step;
+  {
+    AllStages& all = all_stages();
+    std::lock_guard among(all.mutex);
+    all.stages.insert(this);
+  }
   return caf::make_counted<Activation>(*this);
 }
 

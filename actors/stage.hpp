@@ -87,6 +87,9 @@ class Stage : public std::enable_shared_from_this<Stage> {
   // have been taken.
   ActivationPtr begin(const RunContext& info, std::function<void(Activation&)> on_end = nullptr);
   void release(ActivationPtr step);
+  // What steps that have ended keep of that device's memory for the next ones, in all stages of
+  // this process, goes back to its pool: somebody finds no room there. Any thread.
+  static void free_idle(const Device* device);
   // Puts an armed step on the lanes instead of firing it on this thread.
   void schedule(const ActivationPtr& step);
   std::vector<std::string> waiting_for(

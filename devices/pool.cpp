@@ -473,7 +473,11 @@ PoolCache::PoolCache(PoolMemory& pool) : pool_(pool), owner_(pool.owner()) {
 PoolCache::~PoolCache() {
   flush();
   std::lock_guard guard(pool_.mutex_);
-  std::erase(pool_.cached_bytes_, &cached_bytes_);
+  // From the end: of calls inside each other, the last one to begin is the first one to go.
+  std::vector<const std::atomic<int64_t>*>& all = pool_.cached_bytes_;
+  const auto mine = std::find(all.rbegin(), all.rend(), &cached_bytes_);
+  *mine = all.back();
+  all.pop_back();
 }
 
 void PoolCache::flush() noexcept {

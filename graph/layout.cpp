@@ -119,7 +119,7 @@ class Groups {
   }
 
   bool any() const { return any_; }
-  CallGraph move(CallGraph call) const;
+  Rewritten move(CallGraph call) const;
 
  private:
   struct Group {
@@ -312,7 +312,7 @@ Output Groups::other_input(Adding& adding, const Group& group, const Node& node,
                     "beside");
 }
 
-CallGraph Groups::move(CallGraph call) const {
+Rewritten Groups::move(CallGraph call) const {
   struct Moved {
     int32_t node;
     Output now, back;  // what the node becomes; its value as it was
@@ -347,15 +347,21 @@ CallGraph Groups::move(CallGraph call) const {
     edits.fuse(transpose, *transpose.op, transpose.inputs, transpose.attrs,
                {{call.graph.get(), id, 0}});
   }
-  return apply(std::move(call), std::move(edits)).call;
+  return apply(std::move(call), std::move(edits));
 }
 
 }  // namespace
 
 // First with what would be transposed for it: that joins what only moves together. A group that
 // this is too much for may move without.
-CallGraph layout(CallGraph call) {
+Rewritten layout(CallGraph call) {
   constexpr int kRoundsMax = 64;  // each leaves fewer elements to transpose
+  OutputMap moved(*call.graph);
+  const auto take = [&](Rewritten now) {
+    for (Output& output : moved.all())
+      if (output.graph) output = now.moved[output];
+    call = std::move(now.call);
+  };
   const auto has_transposes = [&] {
     const auto& nodes = call.graph->nodes();
     return std::any_of(nodes.begin(), nodes.end(), [](const auto& n) { return is_transpose(*n); });
@@ -368,14 +374,14 @@ CallGraph layout(CallGraph call) {
       takes_others = false;
       continue;
     }
-    call = groups.move(std::move(call));
+    take(groups.move(std::move(call)));
     for (const auto pass : {simplify, merge_common}) {  // opposites that have met; equal ones
       Edits edits = pass(call);
-      call = apply(std::move(call), std::move(edits)).call;
+      take(apply(std::move(call), std::move(edits)));
     }
     takes_others = true;
   }
-  return call;
+  return {std::move(call), std::move(moved)};
 }
 
 }  // namespace troupe

@@ -7,6 +7,6 @@ namespace troupe {
 
 // The call with what stands between transposes computed in the layout before them, wherever that
 // leaves fewer elements to move (graph/layout.cpp). Every bit of what is fetched stays.
-CallGraph layout(CallGraph call);
+Rewritten layout(CallGraph call);
 
 }  // namespace troupe

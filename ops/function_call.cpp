@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ops/function_parts.hpp"
+#include "ops/parameter_write.hpp"
 #include "ops/type_list.hpp"
 #include "troupe/ops.hpp"
 
@@ -90,6 +91,19 @@ void check_runs_alone(const Graph& graph, int32_t pattern, Origin at) {
                            describe(node), " runs after the ", describe(graph.node(before)),
                            ", which is outside; read a value of that instead");
   }
+}
+
+// Nor can what is copied into a loop.
+void check_runs_once(const Graph& graph, const Node& pattern, Origin at) {
+  if (!inside_loop(graph)) return;
+  for (int32_t id : body_of(graph, pattern.id))
+    if (const Node& node = graph.node(id); pushes_gradient(node) || writes_values(node))
+      throw bad_function("called", pattern.name, at,
+                         "it is called in a loop, and its body has the ", describe(node),
+                         ", but parameter ", node.attr<std::string>("parameter"),
+                         pushes_gradient(node) ? " is pushed to" : " is written",
+                         " once a step; let the function and the loop return the value, and ",
+                         pushes_gradient(node) ? "push" : "write", " it then");
 }
 
 class Copies {
@@ -275,6 +289,7 @@ std::vector<Output> call_pattern(Graph& graph, const Node& pattern,
       for (const Output& value : mine->second) inputs.push_back(outside(value));
     return add_call(graph, opener, std::move(inputs), at);
   }
+  check_runs_once(graph, pattern, at);
   CopyRules rules;
   rules.outside = outside;
   rules.call = [&](const Node& call, const std::vector<Output>& inputs, const Outside& resolve) {

@@ -44,6 +44,18 @@ Error bad_parameter(std::string_view name, Origin at, const Parts&... parts) {
   return refused(detail::concat("parameter ", name), at, parts...);
 }
 
+// Throws for one in a body or a branch: before the first step no frame runs.
+void require_outside(Output initial, std::string_view name, Origin at) {
+  const Graph& graph = *initial.graph;
+  const Node& node = graph.node(initial.node);
+  if (node.frame < 0) return;
+  throw bad_parameter(
+      name, at, "its initial value, the ", describe(node), ", is inside the ",
+      describe(graph.node(node.frame)),
+      ", but it is computed once, before the first step; make the parameter outside, "
+      "before that, and read in there what parameter() returned");
+}
+
 // Throws if computing `initial` would take something that is not there before the first step.
 void require_independent(Output initial, std::string_view name, Origin at) {
   const Graph& graph = *initial.graph;
@@ -91,7 +103,7 @@ Output parameter(std::string_view name, Output initial, Origin at) {
   const TensorType type{initial.dtype(), initial.shape()};
   const std::string device = graph.device();
   const auto outside = graph.open_frame(-1);  // read once a step, whatever branch or loop reads it
-  std::string initial_name = output_name(initial);
+  std::string initial_name;
   for (const auto& node : graph.nodes()) {
     if (node->op->name != "Parameter" || node->attr<std::string>("parameter") != name) continue;
     if (node->outputs[0] != type)
@@ -101,6 +113,10 @@ Output parameter(std::string_view name, Output initial, Origin at) {
     if (node->device == device && node->attr<int64_t>("slot") == graph.slot())
       return {&graph, node->id, 0};
     initial_name = node->attr<std::string>("initial");
+  }
+  if (initial_name.empty()) {
+    require_outside(initial, name, at);
+    initial_name = output_name(initial);
   }
   return graph.add({.op = "Parameter",
                     .attrs = {{"parameter", std::string(name)},

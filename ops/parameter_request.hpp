@@ -85,9 +85,20 @@ inline std::vector<AttrSpec> push_attrs() {
           {"optimizer", AttrKind::text, describe(Optimizer{})}};
 }
 
+inline bool inside_loop(const Graph& graph) {
+  for (int32_t frame = graph.frame(); frame >= 0; frame = graph.node(frame).frame)
+    if (graph.node(frame).op->control == ControlKind::loop) return true;
+  return false;
+}
+
 inline Output add_push(const char* op, const Node& parameter, std::vector<Output> inputs,
                        const Optimizer& optimizer, const std::vector<int32_t>& control_inputs,
                        Origin at) {
+  if (inside_loop(*inputs.back().graph))
+    throw Error(Errc::invalid_argument, op, " made at ", at.file, ":", at.line,
+                ": it is inside a loop, but parameter ", parameter.attr<std::string>("parameter"),
+                " is pushed to once a step; let the loop add up the gradients and return their "
+                "sum, and push that");
   return add_node({.op = op,
                    .inputs = std::move(inputs),
                    .attrs = {{"parameter", parameter.attr<std::string>("parameter")},

@@ -23,13 +23,12 @@ inline std::vector<AttrSpec> write_attrs() {
 // for its slot, and earlier writes, where it may name them. Returns its number.
 inline int64_t place_write(const Graph& graph, std::string_view op, const std::string& parameter,
                            int64_t slot, std::vector<int32_t>& control_inputs, Origin at) {
+  if (inside_loop(graph))
+    throw refused(op, at, "it is inside a loop, but parameter ", parameter,
+                  " is written once a step; let the loop return the value, and write it then");
   std::set<int32_t> around = {-1};  // the frames that enclose it
-  for (int32_t frame = graph.frame(); frame >= 0; frame = graph.node(frame).frame) {
+  for (int32_t frame = graph.frame(); frame >= 0; frame = graph.node(frame).frame)
     around.insert(frame);
-    if (graph.node(frame).op->control == ControlKind::loop)
-      throw refused(op, at, "it is inside a loop, but parameter ", parameter,
-                    " is written once a step; let the loop return the value, and write it then");
-  }
   int64_t number = 0;
   for (const auto& node : graph.nodes()) {
     const bool writes = writes_values(*node);

@@ -54,7 +54,11 @@ Output assign_add(Output parameter, Output value, const std::vector<int32_t>& co
 }
 
 Counter counter(Graph& graph, std::string_view name, int64_t first, Origin at) {
-  const Output value = parameter(name, constant(graph, Tensor::scalar<int64_t>(first), "", at), at);
+  const auto value_of = [&] {  // also of a counter that a body or a branch makes for itself
+    const auto outside = graph.open_frame(-1);
+    return parameter(name, constant(graph, Tensor::scalar<int64_t>(first), "", at), at);
+  };
+  const Output value = value_of();
   return {value, assign_add(value, constant(graph, Tensor::scalar<int64_t>(1), "", at), {}, at)};
 }
 

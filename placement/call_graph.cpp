@@ -1,6 +1,9 @@
 // Implements placement/call_graph.hpp, and explain_passes() of troupe/graph.hpp.
 #include "placement/call_graph.hpp"
 
+#include <iterator>
+#include <optional>
+
 #include "devices/failure.hpp"
 #include "devices/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
@@ -22,16 +25,52 @@ std::vector<Tensor> evaluate_here(const Node& node, const std::vector<Tensor>& i
   return outputs;
 }
 
+// Where the nodes of a call are after each pass.
+class Whereabouts {
+ public:
+  explicit Whereabouts(const CallGraph& call) : origins_(call.origins) {
+    for (const auto& node : call.graph->nodes()) {
+      places_.push_back(node->id);
+      ops_.push_back(node->op);
+    }
+  }
+
+  void after(const char* pass, const Rewritten& now, std::vector<Absorbed>& out) {
+    const auto at = [](size_t i) { return static_cast<int32_t>(i); };
+    for (size_t i = 0; i < places_.size(); ++i) {
+      if (places_[i] < 0) continue;
+      const Output moved = now.moved[{nullptr, places_[i], 0}];
+      places_[i] = moved.graph ? moved.node : -1;
+      const int32_t node = origins_[i];
+      if (places_[i] < 0) {
+        out.push_back({.node = node, .pass = pass});
+        continue;
+      }
+      const auto place = static_cast<size_t>(places_[i]);
+      const Op* op = now.call.graph->node(at(place)).op;
+      const int32_t into = now.call.origins[place];
+      if (into == node && op == ops_[i]) continue;
+      out.push_back({node, pass, into, op});
+      places_[i] = -1;
+    }
+  }
+
+ private:
+  const std::vector<int32_t> origins_;
+  std::vector<int32_t> places_;  // -1: absorbed
+  std::vector<const Op*> ops_;
+};
+
 // In their order. Constants first, so that the other passes find the ones and zeros among them;
 // fusion last, as nobody looks into a fused node.
 struct Pass {
   const char* name;
-  CallGraph (*run)(CallGraph);
+  Rewritten (*run)(CallGraph);
 };
 template <Edits (*find)(const CallGraph&)>
-CallGraph edited(CallGraph call) {
+Rewritten edited(CallGraph call) {
   Edits edits = find(call);
-  return apply(std::move(call), std::move(edits)).call;
+  return apply(std::move(call), std::move(edits));
 }
 Edits fold_here(const CallGraph& call) { return fold_constants(call, evaluate_here); }
 
@@ -49,12 +88,17 @@ constexpr Pass kPasses[] = {
 
 CallGraph make_call_graph(const Graph& graph, const std::vector<Output>& fetches,
                           const std::vector<Output>& feeds, const Placement* placement, bool passes,
-                          const OnPass& told) {
+                          const OnPass& told, std::vector<Absorbed>* absorbed) {
   CallGraph call = call_graph(graph, fetches, feeds, placement ? &placement->devices : nullptr);
   if (told) told("prune", call);
   if (!passes) return call;
+  std::optional<Whereabouts> whereabouts;
+  if (absorbed) whereabouts.emplace(call);
   for (const Pass& pass : kPasses) {
-    call = pass.run(std::move(call));
+    Rewritten now = pass.run(std::move(call));
+    if (absorbed && &pass != std::end(kPasses) - 1)  // not of fuse: kernels of its parts still run
+      whereabouts->after(pass.name, now, *absorbed);
+    call = std::move(now.call);
     if (told) told(pass.name, call);
   }
   return call;

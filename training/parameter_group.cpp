@@ -9,6 +9,7 @@
 
 #include "actors/gate.hpp"
 #include "actors/guard.hpp"
+#include "training/once_a_step.hpp"
 #include "training/optimizer.hpp"
 #include "troupe/ops/parameter_nodes.hpp"
 
@@ -173,7 +174,7 @@ bool has_rows(Output gradient) {
 Pushed pushed_in(const Graph& graph) {
   Pushed out;
   for (const auto& node : graph.nodes()) {
-    if (!pushes_gradient(*node)) continue;
+    if (!pushes_gradient(*node) || in_function(graph, *node)) continue;
     out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
     const auto& name = node->attr<std::string>("parameter");
     if (!names_rows(*node) && has_rows(node->inputs[0])) out.filled.insert(name);
@@ -186,7 +187,7 @@ Pushed pushed_in(const Graph& graph) {
   }
   const bool trained = !out.slots.empty();
   for (const auto& node : graph.nodes()) {
-    if (!writes_values(*node)) continue;
+    if (!writes_values(*node) || in_function(graph, *node)) continue;
     const auto& name = node->attr<std::string>("parameter");
     if (out.optimizers.count(name))
       throw Error(Errc::invalid_argument, "parameter ", name, " is trained, and written by the ",
@@ -254,6 +255,7 @@ ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& n
 void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
   std::vector<std::pair<std::shared_ptr<Batch>, int64_t>> wanted;  // with what computes the values
   try {
+    check_once_a_step(master_.graph(), nodes);
     for (const auto& batch : batches_of(nodes))
       if (!made(*batch)) wanted.emplace_back(batch, master_.prepare(batch->initial, {}));
   } catch (const Error& e) {

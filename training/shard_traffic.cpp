@@ -320,7 +320,8 @@ void Shard::Body::pull(const Pull& p, uint64_t from, ShardActions& out) {
 bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions& out) {
   if (state != State::serving) return false;
   using Verdict = AggregationRule::PullVerdict;
-  Verdict verdict = held.rule ? held.rule->pull(p.slot, p.step) : pull_written(held, p.step);
+  Verdict verdict =
+      held.rule ? held.rule->pull(p.slot, p.step) : pull_written(held, p.slot, p.step);
   if (verdict.kind == Verdict::previous && held.rule &&
       held.state.previous_version != held.state.version - 1)
     verdict = {Verdict::gone,

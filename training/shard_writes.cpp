@@ -104,14 +104,21 @@ const Tensor& Shard::Body::before_writes(Held& held) {
   return written.before = std::move(before);
 }
 
-AggregationRule::PullVerdict Shard::Body::pull_written(const Held& held, int64_t step) const {
+AggregationRule::PullVerdict Shard::Body::pull_written(const Held& held, int32_t slot,
+                                                       int64_t step) const {
   const Written& written = held.written;
   if (kind != Aggregation::sync || step < 0 || step > written.step) return {};
   if (step == written.step) return {AggregationRule::PullVerdict::previous};
-  return {AggregationRule::PullVerdict::gone,
-          detail::concat("the values of step ", step, " of ", describe(held.slice),
-                         " are gone: slot ", written.slot, " has written in step ", written.step,
-                         "; read them before the pushes of the step (control inputs)")};
+  return {
+      AggregationRule::PullVerdict::gone,
+      detail::concat("the values of step ", step, " of ", describe(held.slice), " are gone: slot ",
+                     written.slot, " has written in step ", written.step,
+                     slot == written.slot
+                         ? detail::concat("; steps of a slot are run in their order: if you count "
+                                          "them (RunOptions::step), go on with ",
+                                          written.step + 1,
+                                          " or more; if the session does, run one after the other")
+                         : "; read them before the pushes of the step (control inputs)")};
 }
 
 // A step that is done again reads the values as they are before the first write of it.

@@ -186,10 +186,12 @@ class Session {
   // returned fire the new one, none is held up or lost. By the name of an op of the graph's
   // registry, in all processes; or by a function, for a node of this process. The op has the node's
   // inputs, outputs and attributes, and gives it the same types; gradients that exist stay what
-  // they are. Calls that are prepared later fire it, too, but for nodes that the passes leave out
-  // or compute when the call is prepared. Returns how often the node is installed now: 0 if no
-  // prepared call fires it. Throws: Error(invalid_argument) saying what does not fit, and then
-  // nothing has changed in this process.
+  // they are. Calls that are prepared later fire it, too. A call in which a pass has left the node
+  // out, or has another node do its work (explain_passes()), is made again without passes, and runs
+  // so from then on. Returns how often the node is installed now: 0 if no prepared call fires it.
+  // Throws: Error(invalid_argument) saying what does not fit, or which pass has absorbed the node
+  // into what in a call that is prepared and runs in several processes; and then nothing has
+  // changed in this process.
   int64_t become(const std::string& node, const std::string& op);
   int64_t become(const std::string& node, const Kernel& kernel);
 

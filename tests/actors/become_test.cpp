@@ -1,7 +1,10 @@
 // Hot swap: the kernel of a node is replaced while its graph runs.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "tests/support/local_cluster.hpp"
@@ -150,6 +153,133 @@ TEST_CASE("no step is lost while kernels are replaced under steps of two threads
     CHECK(done >= 2 * kSteps);
     CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
   }
+}
+
+TEST_CASE("nodes that a pass has absorbed fire their new kernels, in calls before and after") {
+  // Each is absorbed by another pass; x alone is fed.
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {2}, "x");
+  const Output table = parameter("table", constant(g, Tensor::of<float>({1, 2, 3, 4}, {2, 2})));
+  const Output rows = gather(table, constant(g, Tensor::of<int64_t>({1}, {1})));  // pull_rows
+  const Output twice = exp(x), as_twice = exp(x);                                 // merge_common
+  const Output same = multiply(x, fill(g, {2}, 1));                               // simplify
+  const Output folded = square(constant(g, Tensor::of<float>({2, 3}, {2})));      // fold_constants
+  const Output y = add(add(add(rows, twice), same), folded);
+  const Output other = as_twice + 1;
+  const auto in_call = [&](bool before, const std::string& node, const Tensor& made) {
+    CAPTURE(node);
+    CAPTURE(before);
+    Session plain = Session::local(g, {.threads = 1, .passes = false});
+    Session session = Session::local(g, {.threads = 1});
+    static Tensor gives;
+    gives = made;
+    const Kernel kernel = {.run = [](KernelContext& ctx) {
+      std::copy_n(gives.data<float>(), gives.size(), ctx.output().mutable_data<float>());
+    }};
+    const Feeds feeds = {{x, kTwoThree}};
+    Tensor old = before ? session.run({y, other}, feeds)[0] : plain.run({y, other}, feeds)[0];
+    CHECK(plain.become(node, kernel) == (before ? 0 : 1));
+    CHECK(session.become(node, kernel) == (before ? 1 : 0));
+    const auto now = session.run({y, other}, feeds), wanted = plain.run({y, other}, feeds);
+    CHECK(same_bits(now[0], wanted[0]));
+    CHECK(same_bits(now[1], wanted[1]));
+    CHECK_FALSE(same_bits(now[0], old));
+    CHECK(session.become(node, kernel) == 1);  // as in a call without passes
+  };
+  for (const bool before : {false, true}) {
+    in_call(before, rows.name(), Tensor::of<float>({70, 80}, {1, 2}));
+    in_call(before, twice.name(), Tensor::of<float>({50, 60}, {2}));
+    in_call(before, same.name(), Tensor::of<float>({30, 40}, {2}));
+    in_call(before, folded.name(), Tensor::of<float>({10, 20}, {2}));
+  }
+}
+
+TEST_CASE("a loss that was joined with its gradient is replaced under steps of two threads") {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {2, 3}, "x");
+  const Output labels = constant(g, Tensor::of<int64_t>({0, 2}, {2}));
+  const Output losses = softmax_cross_entropy(x, labels), loss = reduce_sum(losses);
+  const Output dx = gradients({loss}, {x})[0];
+  Session session = Session::local(g, {.threads = 2});
+  const Callable step = session.prepare({loss, dx}, {x});
+  const Tensor value = Tensor::of<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const std::vector<Tensor> first = step({value});
+  const Kernel sevens = {.dtype = DType::f32, .run = [](KernelContext& ctx) {
+                           std::fill_n(ctx.output().mutable_data<float>(), 2, 7.0F);
+                         }};
+  std::atomic<int> other{0};
+  std::atomic<bool> stop{false};
+  std::atomic<int64_t> steps{0};
+  std::vector<std::thread> running;
+  for (int t = 0; t < 2; ++t)
+    running.emplace_back([&] {
+      while (!stop) {
+        const std::vector<Tensor> got = step({value});
+        const bool known =
+            got[0].item<float>() == 14 || got[0].item<float>() == first[0].item<float>();
+        if (!known || !same_bits(got[1], first[1])) ++other;
+        ++steps;
+      }
+    });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (int i = 0; i < 300 || (steps < 1'000 && std::chrono::steady_clock::now() < until); ++i) {
+    CHECK(session.become(losses.name(), sevens) == 1);
+    CHECK(step({value})[0].item<float>() == 14);
+    CHECK(session.become(losses.name(), "SoftmaxCrossEntropy") == 1);
+    CHECK(step({value})[0].item<float>() == first[0].item<float>());
+  }
+  stop = true;
+  for (std::thread& thread : running) thread.join();
+  CHECK(other == 0);
+  CHECK(steps >= 1'000);
+}
+
+TEST_CASE(
+    "runs that ask for their call each time are not held up by one replacement after another") {
+  Program p;
+  Session session = Session::local(p.graph, {.threads = 2});
+  session.run({p.y}, {{p.x, kTwoThree}});
+  constexpr int kRuns = 300;
+  std::atomic<int> running{2}, swaps{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRuns; ++i) session.run({p.y}, {{p.x, kTwoThree}});
+      --running;
+    });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const char* const ops[] = {"Square", "Exp"};
+  while (running > 0 && std::chrono::steady_clock::now() < until)
+    session.become(p.name(), ops[++swaps % 2]);
+  CHECK(running == 0);
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_CASE(
+    "what is absorbed in a call of several processes is refused with the pass, and then not") {
+  LocalCluster cluster({"/job:worker/task:0"});
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {2}, "x");
+  const auto scope = g.scope({.device = "/job:worker/task:0"});
+  const Output a = exp(x), b = exp(x), y = add(a, b), z = multiply(b, y);
+  Session session = cluster.connect(g);
+  const Callable step = session.prepare({y}, {x});
+  const Tensor first = step({kTwoThree})[0];
+  for (const Output& node : {a, b}) {  // the one that stays, and the one that is left out
+    const Refusal refusal = refusal_of([&] { session.become(node.name(), "Square"); });
+    CHECK(refusal.code == Errc::invalid_argument);
+    has(refusal.text,
+        "cannot be replaced in a call that is prepared and runs in several processes");
+    has(refusal.text, "the pass merge_common has left out the Exp node " + b.name());
+    has(refusal.text, "the Exp node " + a.name());
+    has(refusal.text, "replace it before the call is prepared");
+  }
+  CHECK(same_bits(step({kTwoThree})[0], first));
+  Session later = cluster.connect(g);
+  CHECK(later.become(b.name(), "Square") == 0);
+  const Tensor got = later.run({z}, {{x, kTwoThree}})[0];
+  const double e2 = std::exp(2.0);
+  CHECK(got.data<float>()[0] == doctest::Approx(4 * (e2 + 4)));
 }
 
 TEST_CASE("what does not fit a node is refused, and the node stays as it was") {

@@ -147,6 +147,26 @@ TEST_CASE("out of budget on a lane is the node's that ran there, and the next st
   CHECK(same_bits(rig.run({large(9)})[0], expected));
 }
 
+TEST_CASE("what the steps of other calls keep for their next ones makes room for a step") {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {-1, 16}, "x");
+  std::vector<Output> sums;
+  for (int i = 0; i < 8; ++i) {
+    const Output y = sort(x + static_cast<double>(i));
+    sums.push_back(reduce_sum(sort(multiply(y, y))));
+  }
+  ProcessOptions options{.threads = 1};
+  options.memory_budget_bytes = 200'000;
+  Session session = Session::local(g, options);
+  // Each call in turn, with sizes of their own: what one keeps does for no other.
+  for (int64_t rows = 100; rows <= 800; rows += 100)
+    for (const Output& sum : sums) {
+      CAPTURE(rows);
+      const Tensor value = Tensor::zeros(DType::f32, {rows, 16});
+      CHECK(session.run({sum}, {{x, value}})[0].defined());
+    }
+}
+
 TEST_CASE("a call that can only fail for want of memory is warned of when it is prepared") {
   for (const int64_t budget : {1'000'000, 10'000'000}) {
     Graph g;

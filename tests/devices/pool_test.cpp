@@ -3,10 +3,15 @@
 
 #include <doctest/doctest.h>
 
+#include <time.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <thread>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -270,6 +275,27 @@ TEST_CASE("a cache gives back what it holds before a request is refused") {
   cache.drop(a);
   CHECK(f32(cache, 2048).defined());
   CHECK_THROWS_AS(f32(cache, 4096), Error);
+}
+
+// As the calls of a function that calls itself have them: the last one goes first.
+TEST_CASE("what a cache costs does not grow with how many there are") {
+  const auto cpu_ms = [](size_t caches) {
+    double best = 1e9;
+    for (int round = 0; round < 3; ++round) {
+      PoolMemory pool("cpu:0", kMiB);
+      timespec begin{}, end{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+      std::vector<std::unique_ptr<PoolCache>> all(caches);
+      for (auto& cache : all) cache = std::make_unique<PoolCache>(pool);
+      while (!all.empty()) all.pop_back();
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+      best = std::min(best, static_cast<double>(end.tv_sec - begin.tv_sec) * 1e3 +
+                                static_cast<double>(end.tv_nsec - begin.tv_nsec) * 1e-6);
+    }
+    return best;
+  };
+  const double few = cpu_ms(10'000), many = cpu_ms(100'000);
+  CHECK(many < 40 * few);  // a search through all of them: over 60 times as long
 }
 
 TEST_CASE("a pool knows which large buffers are held, for what, and not those that are free") {

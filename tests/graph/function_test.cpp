@@ -121,6 +121,34 @@ TEST_CASE("a slot's calls read the parameters of that slot") {
   CHECK(nodes_of(graph, "Parameter") == 2);
 }
 
+TEST_CASE("a first value that is made in a body, a branch or a loop is refused where it is made") {
+  Graph graph;
+  const auto make = [&] { return parameter("w", fill(graph, {}, 2, DType::f64)); };
+  const Output yes = constant(graph, Tensor::scalar(true));
+  const auto in_body = [&] {
+    define_function(graph, "f", {kNumber}, [&](const Values& x) { return Values{x[0] * make()}; });
+  };
+  const auto in_branch = [&] {
+    cond(
+        yes, [&] { return make(); }, [&] { return make(); });
+  };
+  const auto in_loop = [&] {
+    while_loop([](const Values& v) { return v[0]; },
+               [&](const Values& v) { return Values{logical_and(v[0], less(make(), make()))}; },
+               {yes});
+  };
+  const std::string why =
+      "but it is computed once, before the first step; make the parameter outside";
+  refused(in_body, {"parameter w made at ", "its initial value, the Fill node f/Fill made at ",
+                    "is inside the Function node f made at ", why});
+  refused(in_branch, {"parameter w made at ", "is inside the Branch node cond/branch1", why});
+  refused(in_loop, {"parameter w made at ", "is inside the ", why});
+  CHECK(nodes_of(graph, "Parameter") == 0);
+  make();  // what has its first value already is found again, wherever that is
+  in_body();
+  CHECK(nodes_of(graph, "Parameter") == 1);
+}
+
 TEST_CASE("a call with the wrong arguments is refused with what was given and what is wanted") {
   Graph graph, other;
   const Function square = make_square(graph);

@@ -26,7 +26,7 @@ CallGraph call_of(const Graph& graph, const std::vector<std::string>& fetches,
 std::string moved(const std::string& lines, const std::vector<std::string>& fetches = {"z"},
                   const std::vector<std::string>& feeds = {"x"}) {
   const auto graph = graph_of(lines);
-  return text_of(layout(call_of(*graph, fetches, feeds)));
+  return text_of(layout(call_of(*graph, fetches, feeds)).call);
 }
 
 void check_left(const std::string& lines, const std::vector<std::string>& fetches = {"z"},
@@ -50,7 +50,7 @@ void check_moved(const std::string& lines, const std::string& wanted,
   CHECK(moved(lines, fetches, feeds) == wanted);
   const auto graph = graph_of(lines);
   const CallGraph before = call_of(*graph, fetches, feeds);
-  const CallGraph after = layout(call_of(*graph, fetches, feeds));
+  const CallGraph after = layout(call_of(*graph, fetches, feeds)).call;
   FedValues fed_before, fed_after;
   for (size_t i = 0; i < before.feeds.size(); ++i) {
     const Output feed = before.feeds[i];
@@ -110,7 +110,7 @@ TEST_CASE("a chain of 300 shortcuts keeps two transposes") {
   const auto first = [](Output y) { return transpose(y, {0, 3, 1, 2}); };
   Output y = x;
   for (int i = 0; i < 300; ++i) y = relu(first(bias_add(last(y), f)) + y);
-  const CallGraph call = layout(call_graph(graph, {reduce_max(y, {.axes = {1}})}, {x, f}));
+  const CallGraph call = layout(call_graph(graph, {reduce_max(y, {.axes = {1}})}, {x, f})).call;
   const auto& nodes = call.graph->nodes();
   CHECK(std::count_if(nodes.begin(), nodes.end(),
                       [](const auto& node) { return node->op->name == "Transpose"; }) == 2);

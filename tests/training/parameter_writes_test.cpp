@@ -39,6 +39,20 @@ TEST_CASE("a counter counts the runs of its update, and a run reads what was bef
   CHECK(session.run({runs.value})[0].item<int64_t>() == 9);
 }
 
+TEST_CASE("a counter that a body makes for itself counts its calls") {
+  Graph graph;
+  const Function f = define_function(graph, "f", {{DType::i64, Shape{}}}, [&](const auto& x) {
+    const Counter calls = counter(graph, "calls", 3);
+    return std::vector<Output>{x[0] * calls.value, calls.update};
+  });
+  const Output two = constant(graph, Tensor::scalar<int64_t>(2));
+  const auto a = f({two}), b = f({two});
+  Session session = Session::local(graph, {.threads = 1});
+  CHECK(session.run({a[0], a[1], b[1]})[0].item<int64_t>() == 6);
+  CHECK(session.run({a[0], a[1]})[0].item<int64_t>() == 10);
+  CHECK(value_of(session, "calls").item<int64_t>() == 6);
+}
+
 TEST_CASE("writes of one step happen in the order in which they were added") {
   for (const bool remote : {false, true}) {
     CAPTURE(remote);
@@ -76,7 +90,9 @@ TEST_CASE("each call of a function that writes is a write of its own, and none i
     while_loop([](const auto& v) { return v[0]; }, [&](const auto&) { return count({one}); },
                {constant(graph, Tensor::scalar(true))});
   };
-  CHECK_THROWS_WITH_AS(loop(), doctest::Contains("it is inside a loop"), Error);
+  CHECK_THROWS_WITH_AS(loop(), doctest::Contains("it is called in a loop, and its body has the"),
+                       Error);
+  CHECK_THROWS_WITH_AS(loop(), doctest::Contains("parameter sum is written once a step"), Error);
 }
 
 TEST_CASE("a step that is done again writes once") {

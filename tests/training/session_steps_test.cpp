@@ -5,11 +5,14 @@
 #include <functional>
 #include <future>
 #include <limits>
+#include <memory>
+#include <vector>
 
 #include "tests/support/half_step.hpp"
 #include "tests/support/local_cluster.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/queues.hpp"
 #include "troupe/train.hpp"
 #include "troupe/trainer.hpp"
 
@@ -75,6 +78,48 @@ TEST_CASE("a run that failed leaves no step behind for which the next ones wait"
     for (int i = 0; i < 2; ++i) session.run({p.both}, {{p.x, number(1)}}, kBounded);
     CHECK(value_of(session, "a") == -2);
     CHECK(value_of(session, "b") == -2);
+  });
+}
+
+TEST_CASE(
+    "a run does not wait for one that failed, or pushed less, between it and an earlier one") {
+  Pair p;
+  const Queue queue = make_queue(p.graph, {{DType::f64, Shape{}}});
+  const Output put = enqueue(queue, {p.x}), taken = dequeue(queue)[0];
+  // Waits for an element, once it has begun.
+  const Output held = group(p.graph, {push_gradient(p.a, taken, sgd(1), {p.a.node}),
+                                      push_gradient(p.b, taken, sgd(1), {p.b.node})});
+  const Output fails = push_gradient(p.a, check_finite(p.x), sgd(1));
+  const Output less = push_gradient(p.b, p.x, sgd(1));
+  everywhere(p.graph, [&](Session& session) {
+    const Callable first = session.prepare({held}), third = session.prepare({p.both}, {p.x});
+    const Callable smaller = session.prepare({less}, {p.x});
+    session.prepare({put}, {p.x});
+    const auto started = [](const Callable& call, const std::vector<Tensor>& feeds) {
+      auto end = std::make_shared<std::promise<RunResult>>();
+      call.start(feeds, kBounded, [end](RunResult result) { end->set_value(std::move(result)); });
+      return end->get_future();
+    };
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    for (const bool failing : {true, false}) {
+      CAPTURE(failing);
+      std::vector<std::future<RunResult>> runs;
+      runs.push_back(started(first, {}));
+      if (failing)
+        CHECK(refusal_of([&] {
+                session.run({fails}, {{p.x, number(nan)}}, kBounded);
+              }).code == Errc::bad_data);
+      else
+        runs.push_back(started(smaller, {number(1)}));
+      runs.push_back(started(third, {number(1)}));
+      session.run({put}, {{p.x, number(1)}}, kBounded);
+      for (auto& run : runs) {
+        const RunResult end = run.get();
+        CHECK_MESSAGE(end.code == Errc::ok, end.text);
+      }
+    }
+    CHECK(value_of(session, "a") == -4);
+    CHECK(value_of(session, "b") == -5);
   });
 }
 

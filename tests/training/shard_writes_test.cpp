@@ -84,6 +84,13 @@ TEST_CASE("under the synchronous rule a step done again reads what was there bef
   CHECK_MESSAGE(gone.text.find("slot 0 has written in step 1; read them before the pushes") !=
                     std::string::npos,
                 gone.text);
+  const auto own = only<Pulled>(s.pull(0, 0));  // of the slot that writes, another remedy
+  CHECK(own.code == Errc::stale);
+  CHECK_MESSAGE(
+      own.text.find("slot 0 has written in step 1; steps of a slot are run in their "
+                    "order: if you count them (RunOptions::step), go on with 2 or more") !=
+          std::string::npos,
+      own.text);
 }
 
 TEST_CASE("under the asynchronous rule every slot writes, and reads see the newest") {

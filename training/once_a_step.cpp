@@ -1,0 +1,96 @@
+// Implements training/once_a_step.hpp.
+#include "training/once_a_step.hpp"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "troupe/op.hpp"
+#include "troupe/ops/parameter_nodes.hpp"
+
+namespace troupe {
+namespace {
+
+// Whether a frame of that kind is around the node.
+bool inside(const Graph& graph, const Node& node, ControlKind kind) {
+  for (int32_t frame = node.frame; frame >= 0; frame = graph.node(frame).frame)
+    if (graph.node(frame).op->control == kind) return true;
+  return false;
+}
+
+// What `value` is outside of the frames that it was captured in.
+Output source_of(Output value) {
+  while (value.graph->node(value.node).op->control == ControlKind::capture)
+    value = value.graph->node(value.node).inputs[0];
+  return value;
+}
+
+// The branches that the node is in: number by what chooses among how many.
+std::map<std::pair<Output, int64_t>, int64_t> branches_of(const Graph& graph, const Node& node) {
+  std::map<std::pair<Output, int64_t>, int64_t> out;
+  for (int32_t frame = node.frame; frame >= 0; frame = graph.node(frame).frame)
+    if (const Node& opener = graph.node(frame); opener.op->control == ControlKind::branch)
+      out[{source_of(opener.inputs[0]), opener.attr<int64_t>("branches")}] =
+          opener.attr<int64_t>("branch");
+  return out;
+}
+
+bool may_both_run(const Graph& graph, const Node& a, const Node& b) {
+  const auto taken = branches_of(graph, a);
+  for (const auto& [choice, number] : branches_of(graph, b))
+    if (const auto other = taken.find(choice); other != taken.end() && other->second != number)
+      return false;
+  return true;
+}
+
+// The function whose body the node is a copy from; nullptr if it is from none.
+const Node* function_of(const Graph& graph, const Node& copy) {
+  for (const auto& node : graph.nodes()) {
+    if (node->op != copy.op || node->line != copy.line || node->file != copy.file) continue;
+    for (int32_t frame = node->frame; frame >= 0; frame = graph.node(frame).frame)
+      if (graph.node(frame).op->control == ControlKind::function) return &graph.node(frame);
+  }
+  return nullptr;
+}
+
+Error pushed_twice(const Graph& graph, const Node& first, const Node& second) {
+  const Node* function = function_of(graph, second);
+  const std::string remedy =
+      function && function_of(graph, first) == function
+          ? detail::concat("both are of calls of the function ", function->name,
+                           ", whose body pushes: let it return the gradient, and push the sum of "
+                           "what its calls return, once")
+          : "push the sum of the gradients, or fetch one of the two in a run";
+  return Error(Errc::invalid_argument, "parameter ", second.attr<std::string>("parameter"),
+               " is pushed to twice in a step of slot ", second.attr<int64_t>("slot"), ", by the ",
+               describe(first), " and by the ", describe(second),
+               ", but its shards count one push a step; ", remedy);
+}
+
+}  // namespace
+
+bool in_function(const Graph& graph, const Node& node) {
+  return inside(graph, node, ControlKind::function);
+}
+
+void check_once_a_step(const Graph& graph, const std::vector<int32_t>& nodes) {
+  std::map<std::pair<std::string, int64_t>, std::vector<const Node*>> pushes;  // by name and slot
+  for (const int32_t id : nodes) {
+    const Node& node = graph.node(id);
+    if (!pushes_gradient(node) && !writes_values(node)) continue;
+    const auto& name = node.attr<std::string>("parameter");
+    if (inside(graph, node, ControlKind::loop))
+      throw Error(Errc::invalid_argument, "the ", describe(node),
+                  " is inside a loop, but parameter ", name,
+                  pushes_gradient(node) ? " is pushed to" : " is written",
+                  " once a step; let the loop return the value, and ",
+                  pushes_gradient(node) ? "push" : "write", " it then");
+    if (!pushes_gradient(node)) continue;
+    auto& same = pushes[{name, node.attr<int64_t>("slot")}];
+    for (const Node* other : same)
+      if (may_both_run(graph, *other, node)) throw pushed_twice(graph, *other, node);
+    same.push_back(&node);
+  }
+}
+
+}  // namespace troupe
