@@ -31,6 +31,7 @@ class StandIns {
     if (node.op->control == ControlKind::capture) return of(node.inputs[0]);
     const auto known = known_.find(value);
     if (known != known_.end()) return known->second;
+    if (node.frame == loop_ && counts(node)) return number_;
     const bool plain = node.op->control == ControlKind::none && !node.op->stateful;
     if (!plain || (!node.inputs.empty() && !recompute_)) return known_[value] = restored(value);
     const Output first = again(node);
@@ -39,7 +40,13 @@ class StandIns {
     return known_[value];
   }
 
+  // Of the iteration that the loop goes back through.
+  void set_number(const Output& number) { number_ = number; }
+
  private:
+  static bool counts(const Node& node) {
+    return node.op->control == ControlKind::variable && node.attr<bool>("counts");
+  }
   // Of what is in no branch of the body, too, as many values are kept as the body runs.
   int32_t frame_of(const Node& node) const { return node.frame == loop_ ? body_ : node.frame; }
 
@@ -77,6 +84,7 @@ class StandIns {
   const Graph::Route elsewhere_;
   const int32_t loop_, body_;
   const bool recompute_;
+  Output number_;
   std::map<Output, Output> known_;
 };
 
@@ -142,11 +150,13 @@ void GradientPass::go_back_loop(const Node& repeat, const std::vector<Output>& o
     inner.map_frame(loop, here);
     inner.map_frame(body, here);
     const auto frame = graph_.open_frame(here, route);
+    const Output number = v[0] - 1;
+    stand_ins.set_number(number);
     for (size_t k = 0; k < active.size(); ++k)
       if (const Output next = repeat.inputs[count + active[k]]; inner.carries(next))
         inner.contribute(next, graph_.captured(v[1 + k]));
     inner.run();
-    std::vector<Output> next = {v[0] - 1};
+    std::vector<Output> next = {number};
     for (size_t i : active) {
       const Output total = inner.total(repeat.inputs[i]);
       next.push_back(total.defined() ? total : zeros_of(graph_.captured(v[next.size()])));
