@@ -180,6 +180,10 @@ class BodyCopy {
                       {node.file.c_str(), node.line});
     }
     if (takes_path(node)) attrs["key"] = key_of(node);
+    if (node.op->control == ControlKind::restore)  // the copy may know more than the pattern
+      for (int32_t id : after)
+        if (const Node& save = graph_.node(id); save.op->control == ControlKind::save)
+          attrs["shape"] = save.inputs[0].shape();
     const std::string prefix = opener_.name + "/";
     const std::string name =
         node.name.starts_with(prefix) ? node.name.substr(prefix.size()) : last_part(node.name);
