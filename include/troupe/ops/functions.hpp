@@ -20,7 +20,7 @@
 // each call under way. It has gradients, of any order: a function that computes the body again and
 // goes back through it, calling itself where the body did. So going back through n calls, one
 // inside the other, computes up to n * n / 2 bodies again, if what they return is needed for it.
-// Random numbers in it are the same in each call, as in a loop's iterations.
+// Random numbers in it are others in each call, by where the calls stand that lead to it.
 #pragma once
 
 #include <functional>
