@@ -57,6 +57,9 @@ struct LargeBlock {
 };
 static_assert(sizeof(LargeBlock) <= size_class::kLine - sizeof(Buffer));
 constexpr int kLargeFrom = size_class::of(Memory::kMarkedAbove) + 1;
+// A large request takes a free block of up to so many classes above its own, twice its size, before
+// more is asked of the system: what a step holds most of each size, it holds at different times.
+constexpr int kClassesAbove = 4;
 static_assert(Memory::kMarkedAbove >= PoolCache::kBytesMax);  // what lies in a cache looks used
 
 LargeBlock* large_block(Buffer* buffer) { return static_cast<LargeBlock*>(block_of(buffer)); }
@@ -91,9 +94,12 @@ class PoolMemory::Core final : public BufferOwner {
     if (!buffer) {
       buffer = pop(c);
       if (!buffer && c < kShelfClasses) buffer = take_from_others(c);
+      for (int above = c + 1; !buffer && c >= kLargeFrom && above <= c + kClassesAbove; ++above)
+        buffer = above < size_class::kCount ? pop(above) : nullptr;
       if (!buffer) buffer = c == 0 ? new_slab() : new_block(c);
       if (!buffer) return nullptr;
-      used_.fetch_add(size_class::block_bytes(c), std::memory_order_relaxed);
+      used_.fetch_add(size_class::block_bytes(static_cast<int>(buffer->tag)),
+                      std::memory_order_relaxed);
     }
     note_peak();
     buffer->refs.store(1, std::memory_order_relaxed);

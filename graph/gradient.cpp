@@ -80,7 +80,8 @@ GradientPass::GradientPass(Graph& graph, const std::vector<Output>& xs)
     : graph_(graph),
       xs_(xs.begin(), xs.end()),
       depends_(graph.nodes().size()),
-      again_(graph, *this) {
+      again_(graph, *this),
+      saved_(std::make_shared<SavedGradients>(graph)) {
   // From the first to the last node; again from a variable of a loop that turns out to depend.
   for (size_t id = 0; id < depends_.size(); ++id) {
     const Node& node = *graph.nodes()[id];
@@ -91,7 +92,8 @@ GradientPass::GradientPass(Graph& graph, const std::vector<Output>& xs)
     }
     for (const Output& target : gradient_targets(graph, node))
       if (carries(target)) depends_[id] = true;
-    if (node.op->control == ControlKind::restore)
+    // One that is an x ends a pass, though a loop around it may bring what it saves back to it.
+    if (node.op->control == ControlKind::restore && !xs_.count({&graph, node.id, 0}))
       for (int32_t before : node.control_inputs)
         if (graph.node(before).op->control == ControlKind::save)
           depends_[id] = carries(graph.node(before).inputs[0]);
@@ -136,7 +138,8 @@ void GradientPass::go_back(const Node& node) {
   std::vector<Output> output_gradients(node.outputs.size());
   for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
     output_gradients[static_cast<size_t>(i)] = sum({&graph_, node.id, i});
-  if (!depends(node.id)) return;  // an x that depends on no other
+  // An x that depends on no other.
+  if (!depends(node.id) && !wanted_inside(node)) return;
   if (const int32_t original = stands_for(node); original != node.id) {
     for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
       if (const Output gradient = output_gradients[static_cast<size_t>(i)],

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <vector>
 
 #include "graph/recompute.hpp"
+#include "graph/saved_gradients.hpp"
 #include "troupe/graph.hpp"
 
 namespace troupe {
@@ -42,7 +44,10 @@ class GradientPass {
   int32_t frame(int32_t forward);
   // Gradients of what is in `forward` stand in `backward`, and read what is elsewhere by `route`.
   void map_frame(int32_t forward, int32_t backward) { frames_[forward] = backward; }
-  void inherit(const GradientPass& outer) { frames_ = outer.frames_; }
+  void inherit(const GradientPass& outer) {
+    frames_ = outer.frames_;
+    saved_ = outer.saved_;
+  }
   void set_route(Graph::Route route) { route_ = std::move(route); }
 
  private:
@@ -63,7 +68,12 @@ class GradientPass {
   int32_t branch_like(int32_t forward, int32_t frame, bool turned);
   // loop_gradient.cpp
   void go_back_loop(const Node& repeat, const std::vector<Output>& output_gradients);
-  std::vector<Output> captured_by(int32_t loop) const;
+  struct Loop;
+  Loop survey(const Node& repeat) const;
+  std::vector<Output> go_back_once(const Node& repeat, const Loop& loop,
+                                   const std::vector<Output>& variables);
+  bool wanted_inside(const Node& node) const;
+  void open_loops(int32_t around, int32_t before);
 
   Graph& graph_;
   std::set<Output> xs_;
@@ -75,6 +85,7 @@ class GradientPass {
   std::map<int32_t, int32_t> untaken_;  // frame -> one that runs when it does not
   Graph::Route route_;
   Recomputation again_;
+  std::shared_ptr<SavedGradients> saved_;
 };
 
 Output zeros_of(Output x);  // graph/control_gradient.cpp

@@ -68,12 +68,13 @@ void check_input_count(const Node& node) {
   const auto& names = node.op->inputs;
   const size_t got = node.inputs.size();
   const bool variadic = !names.empty() && names.back().ends_with("...");
-  if (variadic ? got >= names.size() : got == names.size()) return;
+  const bool optional = !names.empty() && names.back().ends_with("...?");  // none or more
+  const size_t least = names.size() - (optional ? 1 : 0);
+  if (variadic || optional ? got >= least : got == least) return;
   const std::string wanted =
-      names.empty()
-          ? "no inputs"
-          : detail::concat(variadic ? "at least " : "", names.size(),
-                           names.size() == 1 ? " input (" : " inputs (", list_of(names), ")");
+      names.empty() ? "no inputs"
+                    : detail::concat(variadic || optional ? "at least " : "", least,
+                                     least == 1 ? " input (" : " inputs (", list_of(names), ")");
   throw bad_node(node, "wants ", wanted, ", got ", got);
 }
 

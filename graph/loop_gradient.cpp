@@ -2,7 +2,8 @@
 // forward. Its variables are the number of iterations left, the gradients of the forward loop's
 // variables, and sums of those of what it captured. What it needs of an iteration the forward loop
 // saves, and it takes in the reverse order; or computes again from the variables, where the loop
-// was made so.
+// was made so. A loop that goes back has a gradient like any other; what comes to the values that
+// it takes, it saves for the loop that goes back through the first (graph/saved_gradients.hpp).
 #include <map>
 #include <memory>
 
@@ -31,6 +32,7 @@ class StandIns {
     if (node.op->control == ControlKind::capture) return of(node.inputs[0]);
     const auto known = known_.find(value);
     if (known != known_.end()) return known->second;
+    if (node.frame == loop_ && counts(node)) return number_;
     const bool plain = node.op->control == ControlKind::none && !node.op->stateful;
     if (!plain || (!node.inputs.empty() && !recompute_)) return known_[value] = restored(value);
     const Output first = again(node);
@@ -39,7 +41,13 @@ class StandIns {
     return known_[value];
   }
 
+  // Of the iteration that the loop goes back through.
+  void set_number(const Output& number) { number_ = number; }
+
  private:
+  static bool counts(const Node& node) {
+    return node.op->control == ControlKind::variable && node.attr<bool>("counts");
+  }
   // Of what is in no branch of the body, too, as many values are kept as the body runs.
   int32_t frame_of(const Node& node) const { return node.frame == loop_ ? body_ : node.frame; }
 
@@ -77,6 +85,7 @@ class StandIns {
   const Graph::Route elsewhere_;
   const int32_t loop_, body_;
   const bool recompute_;
+  Output number_;
   std::map<Output, Output> known_;
 };
 
@@ -91,40 +100,97 @@ Output added(Output sum, Output more) {
 
 }  // namespace
 
-// Of the captured values of a loop those whose gradients are wanted.
-std::vector<Output> GradientPass::captured_by(int32_t loop) const {
-  std::vector<Output> captured;
-  for (const auto& node : graph_.nodes())
-    if (node->frame == loop && node->op->control == ControlKind::capture) {
-      const Output value{&graph_, node->id, 0};
-      if (carries(value)) captured.push_back(value);
+struct GradientPass::Loop {
+  int32_t opener, body;
+  size_t count;                // of variables
+  std::vector<size_t> active;  // variables whose gradients are wanted
+  // Values whose gradients are wanted: captured ones, and those that the loop restores of others.
+  std::vector<Output> captured, restored;
+};
+
+GradientPass::Loop GradientPass::survey(const Node& repeat) const {
+  Loop loop;
+  loop.count = repeat.inputs.size() / 2;
+  loop.opener = loop_of(graph_, repeat);
+  loop.body = graph_.node(repeat.inputs[loop.count].node).frame;
+  for (size_t i = 0; i < loop.count; ++i)
+    if (carries(repeat.inputs[i])) loop.active.push_back(i);
+  for (const auto& node : graph_.nodes()) {
+    const Output value{&graph_, node->id, 0};
+    const ControlKind kind = node->op->control;
+    if (kind == ControlKind::capture && node->frame == loop.opener && carries(value))
+      loop.captured.push_back(value);
+    if (kind == ControlKind::restore && graph_.encloses(loop.opener, node->frame) &&
+        carries(value) &&
+        !graph_.encloses(loop.opener, graph_.node(saved_for(graph_, *node).node).frame))
+      loop.restored.push_back(value);
+  }
+  return loop;
+}
+
+bool GradientPass::wanted_inside(const Node& node) const {
+  return node.op->control == ControlKind::repeat && saved_->any_inside(loop_of(graph_, node));
+}
+
+// Has the gradients of values inside a loop in `around` arrive, once this pass comes to the loop.
+void GradientPass::open_loops(int32_t around, int32_t before) {
+  for (int32_t loop : saved_->loops_in(around))
+    if (const int32_t id = repeat_of(graph_, loop).id; id < before) open_.insert(id);
+}
+
+// What one iteration of the loop that goes back makes of its variables, but for the first.
+// Requires: the frame of its body is open.
+std::vector<Output> GradientPass::go_back_once(const Node& repeat, const Loop& loop,
+                                               const std::vector<Output>& variables) {
+  for (size_t k = 0; k < loop.active.size(); ++k)
+    if (const Output next = repeat.inputs[loop.count + loop.active[k]]; carries(next))
+      contribute(next, graph_.captured(variables[1 + k]));
+  for (const auto& [value, save] : saved_->of(loop.opener)) {
+    const Node& node = graph_.node(value.node);
+    const OnBehalf place(graph_, node, frame(node.frame), route_);
+    if (carries(value)) contribute(value, saved_->restored(save));
+  }
+  open_loops(loop.opener, repeat.id);
+  run();
+  for (const Output& value : loop.restored)
+    if (const Output gradient = total(value); gradient.defined()) {
+      const Node& node = graph_.node(value.node);
+      const OnBehalf place(graph_, node, frame(node.frame), route_);
+      saved_->keep(node, gradient);
     }
-  return captured;
+  std::vector<Output> next;
+  for (size_t i : loop.active) {
+    const Output gradient = total(repeat.inputs[i]);
+    next.push_back(gradient.defined() ? gradient
+                                      : zeros_of(graph_.captured(variables[1 + next.size()])));
+  }
+  for (const Output& value : loop.captured) {
+    const Output sum = variables[1 + next.size()], more = total(value);
+    next.push_back(more.defined() ? added(sum, more) : sum);
+  }
+  return next;
 }
 
 void GradientPass::go_back_loop(const Node& repeat, const std::vector<Output>& output_gradients) {
-  const size_t count = repeat.inputs.size() / 2;
-  const int32_t loop = graph_.node(repeat.inputs[0].node).frame;
-  const int32_t body = graph_.node(repeat.inputs[count].node).frame;
-  for (const auto& node : graph_.nodes())
-    if (node->op->control == ControlKind::restore && depends(node->id) &&
-        graph_.encloses(loop, node->frame))
-      throw Error(Errc::invalid_argument, describe(*node), ": ", node->op->no_gradient);
-  std::vector<size_t> active;  // variables
-  for (size_t i = 0; i < count; ++i)
-    if (carries(repeat.inputs[i])) active.push_back(i);
-  const std::vector<Output> captured = captured_by(loop);
-  std::vector<Output> xs = captured,
-                      initial = {{&graph_, repeat.id, static_cast<int32_t>(count)}};  // iterations
+  const Loop loop = survey(repeat);
+  std::vector<Output> xs = loop.captured;
+  xs.insert(xs.end(), loop.restored.begin(), loop.restored.end());
+  Output iterations{&graph_, repeat.id, static_cast<int32_t>(loop.count)};
+  if (std::vector<int32_t> before = saved_->before(loop.opener); !before.empty())
+    iterations = graph_.add({.op = "Identity",
+                             .inputs = {iterations},
+                             .name = "iterations",
+                             .control_inputs = std::move(before)});
+  std::vector<Output> initial = {iterations};
   std::vector<Shape> shapes = {Shape{}};
-  for (size_t i : active) {
+  for (size_t i : loop.active) {
     const Output result{&graph_, repeat.id, static_cast<int32_t>(i)};
     initial.push_back(output_gradients[i].defined() ? output_gradients[i]
                                                     : zeros_of(graph_.captured(result)));
     shapes.push_back(result.shape());
     xs.push_back(repeat.inputs[i]);
   }
-  for (const Output& value : captured) {
+  for (const Output& value : loop.captured) {
     initial.push_back(zeros_of(graph_.captured(graph_.node(value.node).inputs[0])));
     shapes.push_back(value.shape());
   }
@@ -137,38 +203,32 @@ void GradientPass::go_back_loop(const Node& repeat, const std::vector<Output>& o
   const auto left_any = [&](const std::vector<Output>& v) {
     return greater(v[0], fill(graph_, {}, 0, DType::i64));
   };
-  const auto go_back_once = [&](const std::vector<Output>& v) {
+  const auto body = [&](const std::vector<Output>& v) {
     const int32_t here = graph_.frame();
-    inner.map_frame(loop, here);
-    inner.map_frame(body, here);
+    inner.map_frame(loop.opener, here);
+    inner.map_frame(loop.body, here);
     const auto frame = graph_.open_frame(here, route);
-    for (size_t k = 0; k < active.size(); ++k)
-      if (const Output next = repeat.inputs[count + active[k]]; inner.carries(next))
-        inner.contribute(next, graph_.captured(v[1 + k]));
-    inner.run();
-    std::vector<Output> next = {v[0] - 1};
-    for (size_t i : active) {
-      const Output total = inner.total(repeat.inputs[i]);
-      next.push_back(total.defined() ? total : zeros_of(graph_.captured(v[next.size()])));
-    }
-    for (const Output& value : captured) {
-      const Output sum = v[next.size()], more = inner.total(value);
-      next.push_back(more.defined() ? added(sum, more) : sum);
-    }
+    const Output number = v[0] - 1;
+    stand_ins.set_number(number);
+    std::vector<Output> next = inner.go_back_once(repeat, loop, v);
+    next.insert(next.begin(), number);
     return next;
   };
-  const Node& opener = graph_.node(loop);
-  const std::vector<Output> results = while_loop(
-      left_any, go_back_once, initial,
-      {.iterations_in_flight = opener.attr<int64_t>("iterations_in_flight"), .shapes = shapes});
-  for (size_t k = 0; k < active.size(); ++k) {
-    const Output target = graph_.node(repeat.inputs[active[k]].node).inputs[0];
+  const Node& opener = graph_.node(loop.opener);
+  const std::vector<Output> results =
+      while_loop(left_any, body, initial,
+                 {.iterations_in_flight = opener.attr<int64_t>("iterations_in_flight"),
+                  .recompute = opener.attr<bool>("recompute"),
+                  .shapes = shapes});
+  for (size_t k = 0; k < loop.active.size(); ++k) {
+    const Output target = graph_.node(repeat.inputs[loop.active[k]].node).inputs[0];
     if (carries(target)) contribute(target, results[1 + k]);
   }
-  for (size_t k = 0; k < captured.size(); ++k) {
-    const Output target = graph_.node(captured[k].node).inputs[0];
-    if (carries(target)) contribute(target, results[1 + active.size() + k]);
+  for (size_t k = 0; k < loop.captured.size(); ++k) {
+    const Output target = graph_.node(loop.captured[k].node).inputs[0];
+    if (carries(target)) contribute(target, results[1 + loop.active.size() + k]);
   }
+  open_loops(innermost_loop(graph_, repeat.frame), repeat.id);
 }
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 
 #include "graph/refuse.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/iteration_path.hpp"
 
 namespace troupe::nn {
 
@@ -71,9 +72,11 @@ Output dropout(Model& model, Output x, double rate, Origin at) {
     throw refuse("nn::dropout", at, "wants a rate in [0, 1), got ", rate);
   const auto scope = model.layer("", "dropout", at);
   if (!model.training() || rate == 0) return x;
+  std::vector<Output> inputs = {x};
+  for (const Output& value : iteration_path(model.graph())) inputs.push_back(value);
   return model.graph().add(
       {.op = "Dropout",
-       .inputs = {x},
+       .inputs = std::move(inputs),
        .attrs = {{"rate", rate}, {"seed", model.seed()}, {"key", model.random_key()}}},
       at);
 }

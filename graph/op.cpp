@@ -13,7 +13,9 @@ Error bad_schema(const Op& op, const std::string& what) {
   return Error(Errc::invalid_argument, "op \"", op.name, "\": ", what);
 }
 
-bool is_variadic(const std::string& name) { return name.ends_with("..."); }
+bool is_variadic(const std::string& name) {
+  return name.ends_with("...") || name.ends_with("...?");
+}
 
 // Only the last name may stand for several values.
 void check_names(const Op& op, const std::vector<std::string>& names, const char* what) {

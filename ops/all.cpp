@@ -45,6 +45,7 @@ namespace troupe {
   OP(broadcast_like)                     \
   OP(broadcast_to)                       \
   OP(call)                               \
+  OP(call_path)                          \
   OP(capture)                            \
   OP(cast)                               \
   OP(categorical)                        \

@@ -31,9 +31,10 @@ void cpu(KernelContext& ctx) {
 
 Op bernoulli_op() {
   return {.name = "Bernoulli",
-          .inputs = {"p"},
+          .inputs = {"p", kPathInput},
           .outputs = {"y"},
           .attrs = with_random_attrs({}),
+          .infer_dtypes = infer_dtype_of_first,
           .infer_shapes = infer_shapes,
           .no_gradient = "what is drawn is constant wherever it has a slope in p",
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
@@ -42,7 +43,8 @@ Op bernoulli_op() {
 }
 
 Output bernoulli(Output p, int64_t seed, std::string_view name, Origin at) {
-  return add_node({.op = "Bernoulli", .inputs = {p}, .attrs = {{"seed", seed}}, .name = name}, at);
+  return add_drawing({.op = "Bernoulli", .inputs = {p}, .attrs = {{"seed", seed}}, .name = name},
+                     at);
 }
 
 }  // namespace troupe

@@ -81,7 +81,7 @@ void cpu(KernelContext& ctx) {
 
 Op categorical_op() {
   return {.name = "Categorical",
-          .inputs = {"logits"},
+          .inputs = {"logits", kPathInput},
           .outputs = {"y"},
           .attrs = with_random_attrs({{"count", AttrKind::integer}}),
           .infer_dtypes = infer_dtypes,
@@ -94,11 +94,11 @@ Op categorical_op() {
 }
 
 Output categorical(Output logits, int64_t count, int64_t seed, std::string_view name, Origin at) {
-  return add_node({.op = "Categorical",
-                   .inputs = {logits},
-                   .attrs = {{"count", count}, {"seed", seed}},
-                   .name = name},
-                  at);
+  return add_drawing({.op = "Categorical",
+                      .inputs = {logits},
+                      .attrs = {{"count", count}, {"seed", seed}},
+                      .name = name},
+                     at);
 }
 
 }  // namespace troupe

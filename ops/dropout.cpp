@@ -1,6 +1,6 @@
 // Dropout: y = x / (1 - rate) where an element is kept, else 0. Each is kept with probability 1 -
-// rate, on its own (Srivastava et al. 2014). The mask is a function of (seed, key, step, slot) and
-// the element's position alone, so nobody stores it: the gradient draws it again.
+// rate, on its own (Srivastava et al. 2014). The mask is a function of (seed, key, step, slot), the
+// iteration and the element's position alone, so nobody stores it: the gradient draws it again.
 //   x, y: any shape, f32 or f64.
 //
 // Bits (ops/philox.hpp says what a block is): element i is kept if word i % 4 of block i / 4 is at
@@ -25,13 +25,17 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 
 // Writing dy for dL/dy:  dx = dropout(dy) with the same mask.
 std::vector<Output> gradient(const GradientContext& ctx) {
-  return {add_node({.op = "Dropout",
-                    .inputs = {ctx.output_gradient(0)},
-                    .attrs = {{"rate", ctx.attr<double>("rate")},
-                              {"seed", ctx.attr<int64_t>("seed")},
-                              {"key", random_key(ctx.node())},
-                              {"slot", ctx.attr<int64_t>("slot")}}},
-                   Origin::here())};
+  std::vector<Output> inputs = {ctx.output_gradient(0)};
+  for (int i = 1; i < ctx.input_count(); ++i) inputs.push_back(ctx.input(i));  // the path
+  std::vector<Output> gradients(inputs.size());
+  gradients[0] = add_node({.op = "Dropout",
+                           .inputs = std::move(inputs),
+                           .attrs = {{"rate", ctx.attr<double>("rate")},
+                                     {"seed", ctx.attr<int64_t>("seed")},
+                                     {"key", random_key(ctx.node())},
+                                     {"slot", ctx.attr<int64_t>("slot")}}},
+                          Origin::here());
+  return gradients;
 }
 
 template <class T>
@@ -60,9 +64,10 @@ void cpu(KernelContext& ctx) {
 
 Op dropout_op() {
   return {.name = "Dropout",
-          .inputs = {"x"},
+          .inputs = {"x", kPathInput},
           .outputs = {"y"},
           .attrs = with_random_attrs({{"rate", AttrKind::real}}),
+          .infer_dtypes = infer_dtype_of_first,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
@@ -72,7 +77,8 @@ Op dropout_op() {
 }
 
 Output dropout(Output x, double rate, int64_t seed, Origin at) {
-  return add_node({.op = "Dropout", .inputs = {x}, .attrs = {{"rate", rate}, {"seed", seed}}}, at);
+  return add_drawing({.op = "Dropout", .inputs = {x}, .attrs = {{"rate", rate}, {"seed", seed}}},
+                     at);
 }
 
 }  // namespace troupe

@@ -2,7 +2,8 @@
 // inputs, no outputs. `arguments` and `results` are lists of types, "f32[2, -1] i64[]"; no results:
 // not known before there is a body. What a program defines is a pattern, which never runs. `of`
 // names the pattern of which this one is a copy that runs, and which reads nothing of its
-// surroundings; `gradient_of` the function that this one goes back through.
+// surroundings; `gradient_of` the function that this one goes back through. `path` is the number of
+// the argument that says which call it is (troupe/ops/iteration_path.hpp), or -1.
 #include "ops/node.hpp"
 #include "ops/type_list.hpp"
 
@@ -32,7 +33,8 @@ Op function_op() {
                     {"results", AttrKind::text, std::string()},
                     {"depth_max", AttrKind::integer, int64_t{100'000}},
                     {"of", AttrKind::text, std::string()},
-                    {"gradient_of", AttrKind::text, std::string()}},
+                    {"gradient_of", AttrKind::text, std::string()},
+                    {"path", AttrKind::integer, int64_t{-1}}},
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},

@@ -10,6 +10,7 @@
 #include "ops/parameter_write.hpp"
 #include "ops/type_list.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/iteration_path.hpp"
 
 namespace troupe {
 namespace {
@@ -51,6 +52,21 @@ Reach reach_of(const Graph& graph, int32_t pattern) {
     open.insert(open.end(), called.begin(), called.end());
   }
   return reach;
+}
+
+// The patterns whose calls draw random numbers, others in each.
+std::set<int32_t> drawing_patterns(const Graph& graph, const Reach& reach) {
+  std::set<int32_t> drawing;
+  for (const auto& [pattern, called] : reach.called)
+    for (int32_t id : body_of(graph, pattern))
+      if (takes_path(graph.node(id))) drawing.insert(pattern);
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& [pattern, called] : reach.called)
+      for (int32_t callee : called)
+        if (drawing.count(callee)) more = drawing.insert(pattern).second || more;
+  }
+  return drawing;
 }
 
 // By pattern: what it reads of its surroundings, or those that it calls of what is around it, too.
@@ -109,7 +125,7 @@ void check_runs_once(const Graph& graph, const Node& pattern, Origin at) {
 class Copies {
  public:
   Copies(Graph& graph, const Reach& reach, FreeValues free, Origin at)
-      : graph_(graph), free_(std::move(free)), at_(at) {
+      : graph_(graph), free_(std::move(free)), drawing_(drawing_patterns(graph, reach)), at_(at) {
     for (const auto& [pattern, called] : reach.called) patterns_.push_back(pattern);
   }
 
@@ -147,6 +163,10 @@ class Copies {
     Attrs attrs = node.attrs;
     std::vector<TensorType> arguments = types_in(node, "arguments");
     for (const Output& value : free_[pattern]) arguments.push_back({value.dtype(), value.shape()});
+    if (drawing_.count(pattern)) {
+      attrs["path"] = static_cast<int64_t>(arguments.size());
+      arguments.push_back({DType::i64, Shape{}});
+    }
     attrs["arguments"] = text_of(arguments);
     std::vector<TensorType> results;
     for (const Output& value : return_of(graph_, pattern)->inputs)
@@ -164,7 +184,7 @@ class Copies {
     const auto frame = graph_.open_frame(copy.id);
     const std::vector<Output> arguments = add_arguments(graph_, types_in(copy, "arguments"));
     const std::set<Output>& free = free_[pattern];
-    const size_t declared = arguments.size() - free.size();
+    const size_t declared = arguments.size() - free.size() - drawing_.count(pattern);
     CopyRules rules;
     rules.one_device = true;
     rules.outside = [&](Output value) {
@@ -187,6 +207,7 @@ class Copies {
 
   Graph& graph_;
   FreeValues free_;
+  const std::set<int32_t> drawing_;
   const Origin at_;
   std::vector<int32_t> patterns_;
   std::map<int32_t, int32_t> copies_;  // by pattern
@@ -223,6 +244,7 @@ std::vector<Output> Copies::again(const Node& call, std::vector<Output> inputs,
   if (copied == copies_.end())
     return add_call(graph_, counterpart(graph_, callee, at_), std::move(inputs), at_);
   for (const Output& value : free_[callee.id]) inputs.push_back(resolve(value));
+  if (drawing_.count(callee.id)) inputs.push_back(call_path(graph_, at_));
   return add_call(graph_, copied->second, std::move(inputs), at_);
 }
 
@@ -279,6 +301,7 @@ std::vector<Output> call_pattern(Graph& graph, const Node& pattern,
       throw bad_function("called", pattern.name, at,
                          "it, or one that it calls, has no body yet; define() it "
                          "before it is called from outside of functions");
+    iteration_path(graph);  // what the call will draw, the loops around it must count for
     return add_call(graph, pattern.id, arguments, at);
   }
   if (reach.itself) {
@@ -287,6 +310,7 @@ std::vector<Output> call_pattern(Graph& graph, const Node& pattern,
     std::vector<Output> inputs = arguments;
     if (const auto mine = free.find(pattern.id); mine != free.end())
       for (const Output& value : mine->second) inputs.push_back(outside(value));
+    if (graph.node(opener).attr<int64_t>("path") >= 0) inputs.push_back(call_path(graph, at));
     return add_call(graph, opener, std::move(inputs), at);
   }
   check_runs_once(graph, pattern, at);

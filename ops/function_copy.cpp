@@ -48,6 +48,10 @@ std::vector<int32_t> body_of(const Graph& graph, int32_t opener) {
 
 std::string last_part(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
+bool takes_path(const Node& node) {
+  return !node.op->inputs.empty() && node.op->inputs.back() == kPathInput;
+}
+
 namespace {
 
 using Values = std::map<Output, Output>;
@@ -124,11 +128,22 @@ class BodyCopy {
           rules_.call(node, inputs, [this](Output value) { return resolve(value); });
       return stands_for(node, results);
     }
+    if (takes_path(node) && is_pattern(opener_)) {
+      const std::vector<Output>& around = path_around();
+      const auto before = static_cast<ptrdiff_t>(inputs_before_path(node));
+      inputs.insert(inputs.begin() + before, around.begin(), around.end());
+    }
     const int32_t id = add(node, std::move(inputs));
     nodes_[node.id] = id;
     for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
       (*values_)[{&graph_, node.id, i}] = {&graph_, id, i};
     if (const Graph::Backward* backward = graph_.backward(node.id)) go_back_alike(id, *backward);
+  }
+
+  const std::vector<Output>& path_around() {
+    if (path_around_) return *path_around_;
+    const auto frame = graph_.open_frame(frame_);
+    return path_around_.emplace(iteration_path(graph_));
   }
 
   // What the node said itself; what its function said when it was defined, its caller says now.
@@ -164,8 +179,11 @@ class BodyCopy {
                       slot == attrs.end() ? graph_.slot() : std::get<int64_t>(slot->second), after,
                       {node.file.c_str(), node.line});
     }
-    if (rules_.same_draws && attrs.count("seed") && attrs.count("key"))
-      attrs["key"] = random_key(node);
+    if (takes_path(node)) attrs["key"] = key_of(node);
+    if (node.op->control == ControlKind::restore)  // the copy may know more than the pattern
+      for (int32_t id : after)
+        if (const Node& save = graph_.node(id); save.op->control == ControlKind::save)
+          attrs["shape"] = save.inputs[0].shape();
     const std::string prefix = opener_.name + "/";
     const std::string name =
         node.name.starts_with(prefix) ? node.name.substr(prefix.size()) : last_part(node.name);
@@ -176,6 +194,17 @@ class BodyCopy {
               .name = name,
               .control_inputs = std::move(after)})
         .node;
+  }
+
+  // By which the copy draws. What drew the same numbers as another node of the body, for a
+  // gradient, draws those of that one's copy.
+  std::string key_of(const Node& node) const {
+    const std::string& key = random_key(node);
+    if (rules_.same_draws) return key;
+    const Node* drew = graph_.find(key);
+    const auto copied = drew ? nodes_.find(drew->id) : nodes_.end();
+    return copied == nodes_.end() ? node.attr<std::string>("key")
+                                  : random_key(graph_.node(copied->second));
   }
 
   void go_back_alike(int32_t id, const Graph::Backward& backward) {
@@ -196,6 +225,7 @@ class BodyCopy {
   const int32_t frame_;
   const std::shared_ptr<Values> values_ = std::make_shared<Values>();
   std::map<int32_t, int32_t> nodes_;
+  std::optional<std::vector<Output>> path_around_;  // of the copy as a whole
 };
 
 }  // namespace

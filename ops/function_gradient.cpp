@@ -77,7 +77,8 @@ int32_t gradient_function(Graph& graph, int32_t opener) {
                                  .attrs = {{"arguments", text_of(arguments)},
                                            {"results", text_of(results)},
                                            {"depth_max", function.attr<int64_t>("depth_max")},
-                                           {"gradient_of", function.name}},
+                                           {"gradient_of", function.name},
+                                           {"path", function.attr<int64_t>("path")}},
                                  .name = last_part(function.name) + "_gradient"})
                            .node;
   const auto scope = graph.scope({.name = last_part(graph.node(back).name)});

@@ -37,6 +37,8 @@ const Node* return_of(const Graph& graph, int32_t opener);
 // The nodes of that body, by id; those of functions defined in it are not of it.
 std::vector<int32_t> body_of(const Graph& graph, int32_t opener);
 std::string last_part(const std::string& name);  // "fib" of "tower0/fib"
+// Whether it gives other values in each iteration and call, so that its last inputs are a path.
+bool takes_path(const Node& node);
 
 using Outside = std::function<Output(Output)>;  // what stands for a value of the surroundings
 
@@ -64,6 +66,11 @@ std::vector<Output> call_pattern(Graph& graph, const Node& pattern,
 std::vector<Output> add_call(Graph& graph, int32_t opener, std::vector<Output> inputs, Origin at);
 // Argument nodes of these types in the open frame, by number.
 std::vector<Output> add_arguments(Graph& graph, const std::vector<TensorType>& types);
+
+// ---- call_path.cpp
+
+// The path of a call in the open frame.
+Output call_path(Graph& graph, Origin at);
 
 // ---- function_gradient.cpp
 

@@ -61,7 +61,7 @@ void cpu(KernelContext& ctx) {
 
 Op log_uniform_candidates_op() {
   return {.name = "LogUniformCandidates",
-          .inputs = {"true_ids"},
+          .inputs = {"true_ids", kPathInput},
           .outputs = {"ids", "true_expected", "expected"},
           .attrs = candidate_attrs(
               {{"classes", AttrKind::integer}, {"dtype", AttrKind::dtype, DType::f32}}),
@@ -78,7 +78,7 @@ Candidates log_uniform_candidates(Output true_ids, int64_t classes, int64_t coun
   Attrs attrs = candidate_node_attrs(count, options);
   attrs.emplace("classes", classes);
   attrs.emplace("dtype", dtype);
-  return to_candidates(add_node(
+  return to_candidates(add_drawing(
       {.op = "LogUniformCandidates", .inputs = {true_ids}, .attrs = std::move(attrs)}, at));
 }
 

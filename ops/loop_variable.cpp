@@ -1,5 +1,6 @@
 // LoopVariable: y = in the first iteration its input, in the others what the loop made of it in the
-// one before. Attribute shape says what it may be in any of them. Any dtype.
+// one before. Attribute shape says what it may be in any of them; `counts`, that it is the number
+// of the iteration. Any dtype.
 #include "ops/node.hpp"
 
 namespace troupe {
@@ -22,7 +23,7 @@ Op loop_variable_op() {
   return {.name = "LoopVariable",
           .inputs = {"initial"},
           .outputs = {"y"},
-          .attrs = {{"shape", AttrKind::shape}},
+          .attrs = {{"shape", AttrKind::shape}, {"counts", AttrKind::boolean, false}},
           .infer_shapes = infer_shapes,
           .no_gradient = "gradients() goes back through the whole loop",
           .kernels = {{DeviceKind::cpu, DType::none, pass_on}},

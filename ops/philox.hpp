@@ -35,6 +35,9 @@ inline uint64_t fnv1a64(std::string_view text) {
 // philox(counter, key) with
 //   key     = fnv1a64(name) xor seed, low word first
 //   counter = {b bits 0-31, b bits 32-47 | slot << 16, step bits 0-31, step bits 32-63}
+// In the iteration i of a loop, or in a call of a function, words 0 and 1 of
+//   philox({i bits 0-31, i bits 32-63, kWithin, 0}, key)
+// are the key instead; in loops inside each other, one after the other from the outermost on.
 class RandomStream {
  public:
   static constexpr int64_t kSlotsMax = 1 << 16;
@@ -44,6 +47,16 @@ class RandomStream {
       : key_(fnv1a64(name) ^ static_cast<uint64_t>(seed)),
         step_(step < 0 ? 0 : static_cast<uint64_t>(step)),
         slot_(static_cast<uint32_t>(slot)) {}
+
+  void enter(int64_t iteration) { key_ = key_within(key_, iteration); }
+  static uint64_t key_within(uint64_t key, int64_t iteration) {
+    constexpr uint32_t kWithin = 0x68746170;  // no step that anybody comes to
+    const auto i = static_cast<uint64_t>(iteration);
+    const PhiloxCounter words =
+        philox({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), kWithin, 0},
+               {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+    return uint64_t{words[1]} << 32 | words[0];
+  }
 
   std::array<uint32_t, 4> block(uint64_t b) const {
     return philox({static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32) | slot_ << 16,

@@ -1,9 +1,11 @@
-// What the random ops share: which numbers a node draws, by its attributes seed, key and slot and
-// by the training step; and what ops without inputs, which draw a whole tensor, have in common.
+// What the random ops share: which numbers a node draws, by its attributes seed, key and slot, by
+// the training step, and by the iteration or call that it runs in, which is its last inputs; and
+// what ops without other inputs, which draw a whole tensor, have in common.
 #pragma once
 
 #include "ops/node.hpp"
 #include "ops/philox.hpp"
+#include "troupe/ops/iteration_path.hpp"
 
 namespace troupe {
 
@@ -16,17 +18,47 @@ inline std::vector<AttrSpec> with_random_attrs(std::vector<AttrSpec> attrs) {
   return attrs;
 }
 
+// The last of an op's input names: a function of troupe/ops/iteration_path.hpp gives the values.
+inline constexpr const char* kPathInput = "path...?";
+
+// How many inputs of a node whose op takes a path are not of that.
+inline size_t inputs_before_path(const Node& node) { return node.op->inputs.size() - 1; }
+
+// Adds a node to the graph of its inputs, or to `graph`, that draws other numbers in each iteration
+// and call.
+inline Output add_drawing(Graph& graph, NodeSpec spec, Origin at) {
+  for (const Output& value : iteration_path(graph)) spec.inputs.push_back(value);
+  return graph.add(std::move(spec), at);
+}
+inline Output add_drawing(NodeSpec spec, Origin at) {
+  for (const Output& input : spec.inputs)
+    if (input.defined()) return add_drawing(*input.graph, std::move(spec), at);
+  return add_node(std::move(spec), at);  // refuses it
+}
+
 inline const std::string& random_key(const Node& node) {
   const auto& key = node.attr<std::string>("key");
   return key.empty() ? node.name : key;
 }
 
-// For infer_shapes. Throws: Error for a slot that a counter cannot hold.
+// For infer_shapes. Throws: Error for a path of anything but i64 scalars.
+inline void check_path(const InferContext& ctx) {
+  for (auto i = static_cast<int>(inputs_before_path(ctx.node())); i < ctx.input_count(); ++i)
+    if (ctx.dtype(i) != DType::i64 || ctx.input(i).ndim() != 0)
+      throw ctx.error("wants i64 scalars behind its other inputs, the iterations that it is in, ",
+                      "got ", ctx.dtype(i), ctx.input(i));
+}
+
+// For infer_shapes. Throws: the same, and for a slot that a counter cannot hold.
 inline void check_random_attrs(const InferContext& ctx) {
+  check_path(ctx);
   const int64_t slot = ctx.attr<int64_t>("slot");
   if (slot < 0 || slot >= RandomStream::kSlotsMax)
     throw ctx.error("wants a slot from 0 to ", RandomStream::kSlotsMax - 1, ", got ", slot);
 }
+
+// infer_dtypes of an op that draws a value of the dtype of input 0.
+inline std::vector<DType> infer_dtype_of_first(const InferContext& ctx) { return {ctx.dtype(0)}; }
 
 // An op that draws y in attribute shape, of the dtype of one of two kernels by attribute dtype
 // (left out: the first one's); `attrs` says how y is distributed, and infer_shapes begins with
@@ -37,11 +69,12 @@ inline Op drawing_op(std::string name, std::vector<AttrSpec> attrs,
   attrs.push_back({"shape", AttrKind::shape});
   attrs.push_back({"dtype", AttrKind::dtype, first.dtype});
   return {.name = std::move(name),
+          .inputs = {kPathInput},
           .outputs = {"y"},
           .attrs = with_random_attrs(std::move(attrs)),
           .infer_dtypes = infer_dtype_attr,
           .infer_shapes = infer_shapes,
-          .no_gradient = "it has no inputs",
+          .no_gradient = "what it draws depends on nothing that has a gradient",
           .kernels = {first, second},
           .dispatch = -1,
           .stateful = true};
@@ -57,8 +90,11 @@ inline const Shape& drawn_shape(const InferContext& ctx) {
 }
 
 inline RandomStream random_stream(const KernelContext& ctx) {
-  return {ctx.attr<int64_t>("seed"), random_key(ctx.node()), ctx.run().step,
-          ctx.attr<int64_t>("slot")};
+  RandomStream stream(ctx.attr<int64_t>("seed"), random_key(ctx.node()), ctx.run().step,
+                      ctx.attr<int64_t>("slot"));
+  for (auto i = static_cast<int>(inputs_before_path(ctx.node())); i < ctx.input_count(); ++i)
+    stream.enter(ctx.input(i).item<int64_t>());
+  return stream;
 }
 
 // The numbers of a stream, two from each block. Number i is words 2 * (i % 2) (low) and

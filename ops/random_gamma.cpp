@@ -74,9 +74,10 @@ void cpu(KernelContext& ctx) {
 
 Op random_gamma_op() {
   return {.name = "RandomGamma",
-          .inputs = {"alpha"},
+          .inputs = {"alpha", kPathInput},
           .outputs = {"y"},
           .attrs = with_random_attrs({}),
+          .infer_dtypes = infer_dtype_of_first,
           .infer_shapes = infer_shapes,
           .no_gradient = "its slope in alpha has no closed form",
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
@@ -85,8 +86,8 @@ Op random_gamma_op() {
 }
 
 Output random_gamma(Output alpha, int64_t seed, std::string_view name, Origin at) {
-  return add_node({.op = "RandomGamma", .inputs = {alpha}, .attrs = {{"seed", seed}}, .name = name},
-                  at);
+  return add_drawing(
+      {.op = "RandomGamma", .inputs = {alpha}, .attrs = {{"seed", seed}}, .name = name}, at);
 }
 
 }  // namespace troupe

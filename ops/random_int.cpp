@@ -48,7 +48,8 @@ Op random_int_op() {
 
 Output random_int(Graph& graph, Shape shape, int64_t low, int64_t high, int64_t seed, DType dtype,
                   std::string_view name, Origin at) {
-  return graph.add(
+  return add_drawing(
+      graph,
       {.op = "RandomInt",
        .attrs = {{"shape", shape}, {"low", low}, {"high", high}, {"seed", seed}, {"dtype", dtype}},
        .name = name},

@@ -26,7 +26,8 @@ Op random_normal_op() { return normal_op<Draw>("RandomNormal"); }
 
 Output random_normal(Graph& graph, Shape shape, double mean, double stddev, int64_t seed,
                      DType dtype, std::string_view name, Origin at) {
-  return graph.add(
+  return add_drawing(
+      graph,
       {.op = "RandomNormal",
        .attrs =
            {{"shape", shape}, {"mean", mean}, {"stddev", stddev}, {"seed", seed}, {"dtype", dtype}},

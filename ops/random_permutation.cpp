@@ -31,7 +31,7 @@ void cpu(KernelContext& ctx) {
 }
 
 Output add_permutation(Output x_like, int64_t seed, std::string_view name, Origin at) {
-  return add_node(
+  return add_drawing(
       {.op = "RandomPermutation", .inputs = {x_like}, .attrs = {{"seed", seed}}, .name = name}, at);
 }
 
@@ -39,7 +39,7 @@ Output add_permutation(Output x_like, int64_t seed, std::string_view name, Origi
 
 Op random_permutation_op() {
   return {.name = "RandomPermutation",
-          .inputs = {"x_like"},
+          .inputs = {"x_like", kPathInput},
           .outputs = {"y"},
           .attrs = with_random_attrs({}),
           .infer_dtypes = infer_dtypes,

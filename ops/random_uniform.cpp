@@ -68,7 +68,8 @@ Op random_uniform_op() {
 
 Output random_uniform(Graph& graph, Shape shape, double low, double high, int64_t seed, DType dtype,
                       std::string_view name, Origin at) {
-  return graph.add(
+  return add_drawing(
+      graph,
       {.op = "RandomUniform",
        .attrs = {{"shape", shape}, {"low", low}, {"high", high}, {"seed", seed}, {"dtype", dtype}},
        .name = name},

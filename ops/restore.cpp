@@ -18,8 +18,8 @@ Op restore_op() {
           .infer_dtypes = infer_dtype_attr,
           .infer_shapes = infer_shapes,
           .no_gradient =
-              "the gradient of a loop's gradient is not there; write the loop out, or "
-              "differentiate another way",
+              "gradients() inside the loop that takes it does not reach what was saved; "
+              "differentiate what that loop returns instead",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .dispatch = -1,
           .control = ControlKind::restore,

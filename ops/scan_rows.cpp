@@ -90,7 +90,7 @@ Scanned run(const char* function, const ScanStep& step, const std::vector<Output
   std::vector<Output> next;
   {
     const auto frame = graph.open_frame(loop.frame(), {}, at);
-    const Output index = loop.variable(first, {});
+    const Output index = loop.counting_variable(first);
     for (size_t i = 0; i < initial.size(); ++i)
       loop.variable(initial[i], options.shapes.empty() ? initial[i].shape() : options.shapes[i]);
     const int32_t opener = loop.body(less(index, rows));

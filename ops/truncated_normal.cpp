@@ -39,7 +39,8 @@ Op truncated_normal_op() { return normal_op<Draw>("TruncatedNormal"); }
 
 Output truncated_normal(Graph& graph, Shape shape, double mean, double stddev, int64_t seed,
                         DType dtype, std::string_view name, Origin at) {
-  return graph.add(
+  return add_drawing(
+      graph,
       {.op = "TruncatedNormal",
        .attrs =
            {{"shape", shape}, {"mean", mean}, {"stddev", stddev}, {"seed", seed}, {"dtype", dtype}},

@@ -72,7 +72,7 @@ void run(KernelContext& ctx) {
 
 Op unigram_candidates_op() {
   return {.name = "UnigramCandidates",
-          .inputs = {"true_ids", "weights"},
+          .inputs = {"true_ids", "weights", kPathInput},
           .outputs = {"ids", "true_expected", "expected"},
           .attrs = candidate_attrs({{"distortion", AttrKind::real, 1.0}}),
           .infer_dtypes = infer_dtypes,
@@ -88,7 +88,7 @@ Candidates unigram_candidates(Output true_ids, Output weights, int64_t count,
                               CandidateOptions options, double distortion, Origin at) {
   Attrs attrs = candidate_node_attrs(count, options);
   attrs.emplace("distortion", distortion);
-  return to_candidates(add_node(
+  return to_candidates(add_drawing(
       {.op = "UnigramCandidates", .inputs = {true_ids, weights}, .attrs = std::move(attrs)}, at));
 }
 

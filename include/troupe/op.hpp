@@ -299,7 +299,7 @@ enum class Precision : uint8_t {
 
 struct Op {
   std::string name;
-  // Names; a last one that ends in "..." stands for one or more.
+  // Names; a last one that ends in "..." stands for one or more, in "...?" for none or more.
   std::vector<std::string> inputs = {};
   std::vector<std::string> outputs = {};  // the same: the number is that of the inferred shapes
   std::vector<AttrSpec> attrs = {};

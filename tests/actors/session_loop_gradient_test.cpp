@@ -226,11 +226,4 @@ TEST_CASE("gradients inside a body reach its variables, but nothing outside the 
   CHECK(session.run({y})[0].item<double>() == 64);  // three times 2 v x
 }
 
-TEST_CASE("the gradient of a loop's gradient is refused") {
-  Recurrent loop(-1);
-  const Refusal refusal = refusal_of([&] { gradients({reduce_sum(loop.d[1])}, {loop.w}); });
-  CHECK(refusal.code == Errc::invalid_argument);
-  has(refusal.text, "the gradient of a loop's gradient is not there");
-}
-
 }  // namespace troupe

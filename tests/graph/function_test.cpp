@@ -242,7 +242,7 @@ TEST_CASE("functions and calls read back as they were written") {
   down({n});
   const std::string text = to_text(graph);
   has(text,
-      "down = Function() arguments=\"i64[]\" depth_max=100000 gradient_of=\"\" of=\"\" "
+      "down = Function() arguments=\"i64[]\" depth_max=100000 gradient_of=\"\" of=\"\" path=-1 "
       "results=\"i64[]\"");
   has(text, "Call(n) function=\"down_1\" results=\"i64[]\"");
   const auto read = graph_from_text(text);

@@ -1,6 +1,8 @@
 // Philox against the published known answers, and the streams that nodes draw from it.
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "ops/philox.hpp"
 #include "tests/support/op_cases.hpp"
 
@@ -35,6 +37,21 @@ TEST_CASE("a stream depends on seed, name, step and slot, and on nothing else") 
   CHECK(RandomStream(7, "w", 3, 2).block(6) != block);
   CHECK(RandomStream(7, "w", 3, 2).block(5 + (uint64_t{1} << 32)) != block);
   CHECK(RandomStream(7, "w", -1, 2).block(5) == RandomStream(7, "w", 0, 2).block(5));
+}
+
+// Computed apart from this code, from the recipe in ops/philox.hpp.
+TEST_CASE("an iteration has a key of its own, and so have iterations inside it") {
+  CHECK(RandomStream::key_within(0, 0) == 0xcd0f6fa04d5189c1u);
+  CHECK(RandomStream::key_within(fnv1a64("w"), -1) == 0x6213f4b2d1417cf3u);
+  const auto block = [](std::initializer_list<int64_t> path) {
+    RandomStream stream(7, "w", 3, 2);
+    for (int64_t i : path) stream.enter(i);
+    return stream.block(5);
+  };
+  const std::set<Words> all = {block({}),     block({0}),    block({1}),    block({0, 0}),
+                               block({0, 1}), block({1, 0}), block({1, 1}), block({0, 0, 0})};
+  CHECK(all.size() == 8);
+  CHECK(block({}) == RandomStream(7, "w", 3, 2).block(5));
 }
 
 TEST_CASE("units are in [0, 1)") {

@@ -55,7 +55,7 @@ using LoopBody = std::function<std::vector<Output>(const std::vector<Output>& va
 // The variables, which begin as `initial`, after they have become what `body` makes of them as
 // often as `condition`, a bool scalar, held before. The loop and its variables stand where the open
 // scope says; the body where it says itself. Gradients flow through floating variables, and to what
-// is captured; those of gradients do not. Random numbers in a body are the same in each iteration.
+// is captured, of any order. Random numbers in a body are others in each iteration, by its number.
 // Throws: Error(invalid_argument) naming while_loop, the caller's line, and which variable changes
 // its dtype or shape.
 std::vector<Output> while_loop(const LoopCondition& condition, const LoopBody& body,

@@ -25,13 +25,14 @@
 // push to it fails as `stale`. In a loop, which would do it in each iteration, such a function is
 // not called. A parameter() in a body needs a first value that was made outside.
 //
-// A function that does is a Call node, which runs the body on the one device where the Call stands,
-// a cpu: wishes for devices in the body count for nothing. Its activations are on the heap, one for
-// each call under way. It has gradients, of any order: a function that computes the body again and
-// goes back through it, calling itself where the body did. So going back through n calls, one
-// inside the other, computes up to n * n / 2 bodies again, if what they return is needed for it.
-// Random numbers in it are the same in each call, as in a loop's iterations. It pushes and writes
-// nothing.
+// A function that does call itself is a Call node, which runs the body on the one device where the
+// Call stands, a cpu: wishes for devices in the body count for nothing. Its activations are on the
+// heap, one for each call under way. It has gradients, of any order: a function that computes the
+// body again and goes back through it, calling itself where the body did. So going back through n
+// calls, one inside the other, computes up to n * n / 2 bodies again, if what they return is needed
+// for it.
+// Random numbers in it are others in each call, by where the calls stand that lead to it. It pushes
+// and writes nothing.
 #pragma once
 
 #include <functional>

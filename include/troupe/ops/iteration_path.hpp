@@ -1,0 +1,19 @@
+// Which iteration of which loops, and which call of a function, nodes will run in: for ops whose
+// values are to differ from one to the next, as random numbers do. Implemented in
+// ops/iteration_path.cpp.
+#pragma once
+
+#include <vector>
+
+#include "troupe/graph.hpp"
+
+namespace troupe {
+
+// For a node that is added in the open frame: i64 scalars, of the outermost first. There is one for
+// each loop around it, the number of its iteration from 0 on, and before them one for the call, if
+// the node is in the body of a function that calls itself. Empty outside of both. In the body of a
+// function that is copied to its calls it stops at the body: the copies get what is around them.
+// An op takes them as its last inputs, with the name "path...?", which stands for none or more.
+std::vector<Output> iteration_path(Graph& graph);
+
+}  // namespace troupe
