@@ -2,6 +2,7 @@
 //   x, y: [..., c]   bias: [c]. Integers wrap around.
 #include "ops/elementwise.hpp"
 #include "ops/narrow.hpp"
+#include "ops/row_groups.hpp"
 
 namespace troupe {
 namespace {
@@ -28,15 +29,28 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {dy, axes.empty() ? dy : reduce_sum(dy, {.axes = axes})};
 }
 
+struct AddRowLoop {
+  template <class T>
+  static void run(const T* x, const T* bias, T* y, int64_t rows, int64_t channels) {
+    for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
+      TROUPE_INDEPENDENT
+      for (int64_t j = 0; j < channels; ++j) y[j] = Add::apply(x[j], bias[j]);
+    }
+  }
+};
+
 template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const T *x = ctx.input(0).data<T>(), *bias = ctx.input(1).data<T>();
   const int64_t size = ctx.input(0).size(), channels = ctx.input(1).size();
   T* y = ctx.output_in_place().template mutable_data<T>();
-  for (int64_t row = 0; row < size; row += channels)
-    for (int64_t j = 0; j < channels; ++j)
-      y[row + j] = static_cast<T>(wrapping<T>(x[row + j]) + wrapping<T>(bias[j]));
+  if (size == 0) return;
+  in_row_groups(ctx, size / channels, channels, /*elements=*/1 << 16,
+                [=](int64_t first, int64_t count) {
+                  const int64_t at = first * channels;
+                  in_isa<AddRowLoop>(x + at, bias, y + at, count, channels);
+                });
 }
 
 template <class T>

@@ -50,8 +50,9 @@ void check_labels(const KernelContext& ctx, const L* labels, int64_t rows, int64
 // dloss * (softmax(x) - one_hot(label)).
 template <class T>
 void to_loss_slopes(T* y, T sum, T dloss, int64_t label, int64_t classes) {
+  const T share = dloss / sum;
   TROUPE_INDEPENDENT
-  for (int64_t j = 0; j < classes; ++j) y[j] = dloss * (y[j] / sum);
+  for (int64_t j = 0; j < classes; ++j) y[j] *= share;
   y[label] -= dloss;
 }
 

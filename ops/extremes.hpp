@@ -81,13 +81,47 @@ bool wins(T v, T b) {
   return beyond | ((v != v) & (b == b));
 }
 
+// Elements j, j + kIndexLanes, j + 2 * kIndexLanes ... have one choice, these choices the last one.
 template <class F, class T>
 int64_t index_in_line(const T* x, int64_t n) {
-  int64_t best = 0;
-  for (int64_t j = 1; j < n; ++j)
-    if (wins<F>(x[j], x[best])) best = j;
-  return best;
+  constexpr int kIndexLanes = 32;
+  if (n < 2 * kIndexLanes) {
+    int64_t best = 0;
+    for (int64_t j = 1; j < n; ++j)
+      if (wins<F>(x[j], x[best])) best = j;
+    return best;
+  }
+  using Round = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T, in vectors
+  T best[kIndexLanes];
+  Round round[kIndexLanes] = {};
+  std::copy_n(x, kIndexLanes, best);
+  const auto choose = [&](Round r, int j) {
+    const T v = x[int64_t{r} * kIndexLanes + j];
+    const bool won = wins<F>(v, best[j]);
+    round[j] = won ? r : round[j];
+    best[j] = won ? v : best[j];
+  };
+  const auto rounds = static_cast<Round>(n / kIndexLanes);
+  for (Round r = 1; r < rounds; ++r) {
+    TROUPE_INDEPENDENT
+    for (int j = 0; j < kIndexLanes; ++j) choose(r, j);
+  }
+  for (int j = 0; j < n % kIndexLanes; ++j) choose(rounds, j);
+  int64_t at = int64_t{round[0]} * kIndexLanes;
+  for (int j = 1; j < kIndexLanes; ++j) {
+    const int64_t other = int64_t{round[j]} * kIndexLanes + j;
+    if (wins<F>(best[j], x[at]) || (other < at && !wins<F>(x[at], best[j]))) at = other;
+  }
+  return at;
 }
+
+template <class F>
+struct IndexOfLines {
+  template <class T>
+  static void run(const T* x, int64_t lines, int64_t n, int64_t* y) {
+    for (int64_t i = 0; i < lines; ++i) y[i] = index_in_line<F>(x + i * n, n);
+  }
+};
 
 // Of up to kColumnsMax columns of n rows, row by row.
 template <class F>
@@ -119,14 +153,19 @@ void run_index_of_extreme(KernelContext& ctx) {
   int64_t* y = output.mutable_data<int64_t>();
   const int64_t outer = size_between(shape, 0, axis), n = shape[axis];
   const int64_t inner = size_between(shape, axis + 1, shape.ndim());
-  for (int64_t o = 0; o < outer; ++o, x += n * inner, y += inner) {
-    if (inner == 1) {
-      *y = index_in_line<F>(x, n);
-      continue;
-    }
-    for (int64_t i = 0; i < inner; i += kColumnsMax)
-      in_isa<IndexOfColumns<F>>(x + i, n, inner, std::min(kColumnsMax, inner - i), y + i);
-  }
+  if (inner == 1)
+    return in_row_groups(ctx, outer, n, [=](int64_t first, int64_t count) {
+      in_isa<IndexOfLines<F>>(x + first * n, count, n, y + first);
+    });
+  const int64_t blocks = ceil_div(inner, kColumnsMax);
+  in_row_groups(ctx, outer * blocks, n * std::min(inner, kColumnsMax),
+                [=](int64_t first, int64_t count) {
+                  for (int64_t i = first; i < first + count; ++i) {
+                    const int64_t o = i / blocks, j = i % blocks * kColumnsMax;
+                    in_isa<IndexOfColumns<F>>(x + o * n * inner + j, n, inner,
+                                              std::min(kColumnsMax, inner - j), y + o * inner + j);
+                  }
+                });
 }
 
 template <class F, class... Ts>

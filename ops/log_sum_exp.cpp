@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "ops/reduce.hpp"
-#include "ops/row.hpp"
+#include "ops/vector_math.hpp"
 
 namespace troupe {
 namespace {
@@ -19,6 +19,15 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {multiply(reduce_gradient(dy, x, options), share)};
 }
 
+// e^(x - max), where max is 0 instead of infinite.
+struct ExpOfAnyDifference {
+  static constexpr bool kWhole = true;
+  template <class T>
+  static T apply(T x, T max) {
+    return math::exp(x - max);
+  }
+};
+
 // The sums have the trees of reduce_run and reduce_columns.
 
 template <class T>
@@ -28,7 +37,7 @@ T sum_exp_run(const T* x, int64_t n, T max) {
     return sum_exp_run(x, half, max) + sum_exp_run(x + half, n - half, max);
   }
   T powers[kRunMax];
-  zip_elements<ExpOfDifference, 1, 0>(x, &max, powers, n);
+  zip_elements<ExpOfAnyDifference, 1, 0>(x, &max, powers, n);
   return reduce_run<Add>(powers, n);
 }
 
@@ -37,9 +46,9 @@ void sum_exp_columns(const T* x, int64_t rows, int64_t stride, int64_t columns, 
                      T* sum) {
   T more[kColumnsMax];
   if (rows <= kRowsMax) {
-    zip_elements<ExpOfDifference, 1, 1>(x, max, sum, columns);
+    zip_elements<ExpOfAnyDifference, 1, 1>(x, max, sum, columns);
     for (int64_t r = 1; r < rows; ++r) {
-      zip_elements<ExpOfDifference, 1, 1>(x + r * stride, max, more, columns);
+      zip_elements<ExpOfAnyDifference, 1, 1>(x + r * stride, max, more, columns);
       for (int64_t j = 0; j < columns; ++j) sum[j] += more[j];
     }
     return;

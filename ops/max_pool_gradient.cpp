@@ -53,7 +53,7 @@ struct BackLoop {
             TROUPE_INDEPENDENT
             for (int64_t i = 0; i < n; ++i) {
               T slope = dy[i], m = values[0][i];
-              ((m = greater(m, values[K][i])), ...);
+              ((m = greater_of(m, values[K][i])), ...);
               (give(values[K][i], m, slope, slopes[K][i]), ...);
             }
             return;
@@ -65,6 +65,13 @@ struct BackLoop {
             left[i] = slope;
           }
         });
+  }
+
+  // greater() as two choices: shorter vector code in this loop, though not in others.
+  template <class T>
+  static T greater_of(T m, T v) {
+    const T most = v > m ? v : m;
+    return v == v ? most : v;
   }
 
   // What is left of a slope goes to a pixel that is the maximum.

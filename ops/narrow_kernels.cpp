@@ -1,6 +1,6 @@
 // Kernels for f16, bf16 and i8 made of an op's kernel for f32 or i32 (ops/narrow.hpp). What is
-// element-wise goes by blocks that stay in the nearest cache, and so takes part in fusion; other
-// ops widen whole inputs into scratch memory.
+// element-wise goes by blocks that stay in the nearest cache, and so takes part in fusion; what
+// takes its input (reductions) gets it by blocks; other ops widen whole inputs into scratch memory.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -14,6 +14,7 @@ namespace troupe {
 namespace {
 
 constexpr int64_t kBlock = 512;    // elements; four blocks of f32 are 8 KiB
+constexpr int64_t kTaken = 2048;   // elements
 constexpr size_t kValuesMax = 32;  // inputs or outputs of an op
 
 const Kernel* cpu_kernel(const std::vector<Kernel>& kernels, DType dtype) {
@@ -88,6 +89,25 @@ void run_elements(KernelContext& ctx) {
   });
 }
 
+// Elements of input 0 for a kernel that takes them (KernelContext::take), widened part by part.
+struct WidenedParts {
+  DType dtype;
+  const char* elements;
+
+  static void take(const void* self, int64_t begin, int64_t n, int64_t unit,
+                   void (*part)(const void*, const void*, int64_t, int64_t), const void* context) {
+    static_assert(kTaken >= KernelContext::kTakeUnitMax);
+    const auto& from = *static_cast<const WidenedParts*>(self);
+    alignas(64) float wide[kTaken];  // or int32_t
+    const int64_t step = kTaken / unit * unit;
+    for (int64_t at = begin; at < begin + n; at += step) {
+      const int64_t count = std::min(step, begin + n - at);
+      widen(from.dtype, from.elements + at * size_of(from.dtype), wide, count);
+      part(context, wide, at, count);
+    }
+  }
+};
+
 Kernel narrow_kernel(const Kernel& wide, DType dtype) {
   const bool by_blocks = wide.elements != nullptr;
   return {.dtype = dtype,
@@ -113,19 +133,26 @@ void WidenedNode::run(KernelContext& ctx) const {
   std::array<Tensor, kValuesMax> inputs, outputs;
   std::array<uint32_t, kValuesMax> slots;
   std::iota(slots.begin(), slots.end(), 0u);
+  const bool takes = view_.kernel->takes && ctx.input(0).dtype() == dtype_;
   for (int i = 0; i < count; ++i) {
     const Tensor& x = ctx.input(i);
     Tensor& input = inputs[static_cast<size_t>(i)];
-    if (x.dtype() == dtype_) {
+    if (takes) {
+      input = Tensor::type_of(computed_as(dtype_), x.shape());
+    } else if (x.dtype() == dtype_) {
       input = ctx.scratch(computed_as(dtype_), x.shape());
       widen_all(ctx, x, input);
     } else {
       input = x;
     }
   }
-  const Enclosing within{.kernel = &ctx, .finish = [](const void*, int64_t, int64_t) {}};
+  const WidenedParts parts{dtype_, takes ? static_cast<const char*>(ctx.input(0).raw()) : nullptr};
+  const Enclosing within{.kernel = &ctx,
+                         .finish = [](const void*, int64_t, int64_t) {},
+                         .take = takes ? WidenedParts::take : nullptr,
+                         .context = &parts};
   KernelCall call;
-  const bool reuse = node_.op->in_place && count > 0 && ctx.input(0).dtype() == dtype_;
+  const bool reuse = !takes && node_.op->in_place && count > 0 && ctx.input(0).dtype() == dtype_;
   call.bind_within(within, view_, inputs.data(), slots.data(), count, outputs.data(), reuse);
   view_.kernel->run(call.context);
   for (size_t i = 0; i < node_.outputs.size(); ++i) {

@@ -42,11 +42,15 @@ ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes);
 
 // ---- the fixed tree; R::apply joins two partial results ----
 
-constexpr int64_t kLanes = 16;    // partial results of one run: four vector registers
-constexpr int64_t kRunMax = 512;  // elements of a leaf
-constexpr int64_t kRowsMax = 16;  // rows of a leaf
-constexpr int64_t kColumnsMax =
-    256;  // columns reduced together: partial rows stay in the nearest cache
+constexpr int kLanes = 16;              // partial results of a short run
+constexpr int kLanesOfLong = 32;        // of a long one: two of its operations at a time
+constexpr int64_t kLong = 256;          // elements; a longer leaf is a long run
+constexpr int64_t kRunMax = 512;        // elements of a leaf
+constexpr int64_t kRowsMax = 16;        // rows of a leaf
+constexpr int64_t kColumnsMax = 256;    // columns reduced together: partial rows stay in the
+                                        // nearest cache
+constexpr int64_t kWideColumns = 2048;  // of wide rows: runs that are long enough to be foreseen
+constexpr int64_t kWideRows = 128;      // of a job then, a whole subtree of the tree over rows
 constexpr int64_t kReducedPerJob = 1 << 16;  // elements: 20 us or more where they come from memory
 static_assert(kReducedPerJob % kRunMax == 0);
 
@@ -70,23 +74,61 @@ void join_parts(T* parts, int64_t count, int64_t width) {
 
 // ---- leaves, compiled for each instruction set ----
 
+template <class R>
+constexpr bool is_extreme = std::is_same_v<R, Maximum> || std::is_same_v<R, Minimum>;
+
+// R::apply(a, b). The extremes are written as two choices, of which one does not wait for a.
+template <class R, class T>
+T joined(T a, T b) {
+  if constexpr (is_extreme<R>) {
+    const T extreme = (std::is_same_v<R, Maximum> ? b > a : b < a) ? b : a;
+    return b == b ? extreme : b;
+  } else {
+    return R::apply(a, b);
+  }
+}
+
+// lanes[j] joined with x[j], x[j + kCount], ... of that many rounds. g++ makes vectors of choices
+// in a loop, not of choices in a row, and so must not unroll it.
+template <class R, int kRounds, int kCount, class T>
+void join_rounds(T (&lanes)[kCount], const T* x) {
+#if !defined(__clang__)
+#pragma GCC unroll 1
+#endif
+  for (int j = 0; j < kCount; ++j) {
+    T lane = lanes[j];
+    for (int round = 0; round < kRounds; ++round) lane = joined<R>(lane, x[round * kCount + j]);
+    lanes[j] = lane;
+  }
+}
+
+// Elements i, i + kCount, i + 2 * kCount, ... first, then these lanes as a tree. n >= kCount.
+template <class R, int kCount, class T>
+T reduce_lanes(const T* x, int64_t n) {
+  T lanes[kCount];
+  std::copy_n(x, kCount, lanes);
+  int64_t i = kCount;
+  if constexpr (is_extreme<R>)
+    for (; i + 4 * kCount <= n; i += 4 * kCount) join_rounds<R, 4>(lanes, x + i);
+  for (; i + kCount <= n; i += kCount)
+    if constexpr (is_extreme<R>)
+      join_rounds<R, 1>(lanes, x + i);
+    else
+      for (int j = 0; j < kCount; ++j) lanes[j] = R::apply(lanes[j], x[i + j]);
+  for (int64_t j = 0; i + j < n; ++j) lanes[j] = joined<R>(lanes[j], x[i + j]);
+  for (int64_t width = kCount / 2; width > 0; width /= 2)
+    for (int64_t j = 0; j < width; ++j) lanes[j] = joined<R>(lanes[j], lanes[j + width]);
+  return lanes[0];
+}
+
 // 1 <= n <= kRunMax elements, one after the other.
 template <class R, class T>
 T reduce_leaf(const T* x, int64_t n) {
-  if (n < kLanes) {
-    T sum = x[0];
-    for (int64_t i = 1; i < n; ++i) sum = R::apply(sum, x[i]);
-    return sum;
-  }
-  T lanes[kLanes];
-  std::copy_n(x, kLanes, lanes);
-  int64_t i = kLanes;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int64_t j = 0; j < kLanes; ++j) lanes[j] = R::apply(lanes[j], x[i + j]);
-  for (int64_t j = 0; i + j < n; ++j) lanes[j] = R::apply(lanes[j], x[i + j]);
-  for (int64_t width = kLanes / 2; width > 0; width /= 2)
-    for (int64_t j = 0; j < width; ++j) lanes[j] = R::apply(lanes[j], lanes[j + width]);
-  return lanes[0];
+  if (n > (is_extreme<R> ? kLanesOfLong : kLong)) return reduce_lanes<R, kLanesOfLong>(x, n);
+  if (n >= kLanes) return reduce_lanes<R, kLanes>(x, n);
+  T sum = x[0];
+  for (int64_t i = 1; i < n; ++i) sum = R::apply(sum, x[i]);
+  return sum;
 }
 
 // y[r] = the leaf of row r of [rows, n]. Requires: 1 <= n <= kRunMax.
@@ -114,7 +156,15 @@ struct ColumnsLoop {
   template <class T>
   static void run(const T* x, int64_t rows, int64_t stride, int64_t columns, T* y) {
     std::copy_n(x, columns, y);
-    for (int64_t r = 1; r < rows; ++r) {
+    int64_t r = 1;
+    if constexpr (!is_extreme<R>)  // which are slower so
+      for (; r + 4 <= rows; r += 4) {
+        const T *a = x + r * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        TROUPE_INDEPENDENT
+        for (int64_t j = 0; j < columns; ++j)
+          y[j] = R::apply(R::apply(R::apply(R::apply(y[j], a[j]), b[j]), c[j]), d[j]);
+      }
+    for (; r < rows; ++r) {
       const T* row = x + r * stride;
       TROUPE_INDEPENDENT
       for (int64_t j = 0; j < columns; ++j) y[j] = R::apply(y[j], row[j]);
@@ -146,14 +196,14 @@ T reduce_run(const T* x, int64_t n) {
   return leaves[0];
 }
 
-// y[j] = the reduction of column j of [rows, stride], for `columns` <= kColumnsMax of them.
-template <class R, class T>
+// y[j] = the reduction of column j of [rows, stride], for `columns` <= kMost of them.
+template <class R, int64_t kMost, class T>
 void reduce_columns(const T* x, int64_t rows, int64_t stride, int64_t columns, T* y) {
   if (rows <= kRowsMax) return in_isa<ColumnsLoop<R>>(x, rows, stride, columns, y);
   const int64_t half = split_point(rows, kRowsMax);
-  T more[kColumnsMax];
-  reduce_columns<R>(x, half, stride, columns, y);
-  reduce_columns<R>(x + half * stride, rows - half, stride, columns, more);
+  T more[kMost];
+  reduce_columns<R, kMost>(x, half, stride, columns, y);
+  reduce_columns<R, kMost>(x + half * stride, rows - half, stride, columns, more);
   for (int64_t j = 0; j < columns; ++j) y[j] = R::apply(y[j], more[j]);
 }
 
@@ -201,34 +251,42 @@ void reduce_rows(KernelContext& ctx, const T* x, const ReduceView& view, T* y) {
   }
 }
 
-// y [outer, inner] of x [outer, reduced, inner], inner > 1.
-template <class R, class T>
-void reduce_middle(KernelContext& ctx, const T* x, const ReduceView& view, T* y) {
-  const int64_t reduced = view.reduced, inner = view.inner;
-  const int64_t blocks = ceil_div(inner, kColumnsMax);
-  const int64_t rows = rows_per_job(std::min(kColumnsMax, inner)), parts = ceil_div(reduced, rows);
+// y [outer, inner] of x [outer, reduced, inner], in blocks of up to kMost columns.
+template <class R, int64_t kMost, class T>
+void reduce_blocks(KernelContext& ctx, const T* x, const ReduceView& view, int64_t rows, T* y) {
+  const int64_t reduced = view.reduced, inner = view.inner, width = std::min(kMost, inner);
+  const int64_t blocks = ceil_div(inner, width), parts = ceil_div(reduced, rows);
   if (parts == 1)
-    return in_row_groups(ctx, view.outer * blocks, reduced * std::min(kColumnsMax, inner),
-                         [=](int64_t first, int64_t count) {
-                           for (int64_t i = first; i < first + count; ++i) {
-                             const int64_t o = i / blocks, j = i % blocks * kColumnsMax;
-                             reduce_columns<R>(x + o * reduced * inner + j, reduced, inner,
-                                               std::min(kColumnsMax, inner - j), y + o * inner + j);
-                           }
-                         });
+    return in_row_groups(
+        ctx, view.outer * blocks, reduced * width, [=](int64_t first, int64_t count) {
+          for (int64_t i = first; i < first + count; ++i) {
+            const int64_t o = i / blocks, j = i % blocks * width;
+            reduce_columns<R, kMost>(x + o * reduced * inner + j, reduced, inner,
+                                     std::min(width, inner - j), y + o * inner + j);
+          }
+        });
   Tensor scratch = ctx.scratch(dtype_of<T>, Shape{view.outer, parts, inner});
   T* sums = scratch.mutable_data<T>();
   ctx.parallel(view.outer * parts * blocks, [=](int64_t job) {
-    const int64_t part = job / blocks, j = job % blocks * kColumnsMax;  // part: of all outer ones
+    const int64_t part = job / blocks, j = job % blocks * width;  // part: of all outer ones
     const int64_t begin = part % parts * rows;
-    reduce_columns<R>(x + (part / parts * reduced + begin) * inner + j,
-                      std::min(rows, reduced - begin), inner, std::min(kColumnsMax, inner - j),
-                      sums + part * inner + j);
+    reduce_columns<R, kMost>(x + (part / parts * reduced + begin) * inner + j,
+                             std::min(rows, reduced - begin), inner, std::min(width, inner - j),
+                             sums + part * inner + j);
   });
   for (int64_t o = 0; o < view.outer; ++o, sums += parts * inner) {
     join_parts<R>(sums, parts, inner);
     std::copy_n(sums, inner, y + o * inner);
   }
+}
+
+// inner > 1. Blocks and parts change no bit.
+template <class R, class T>
+void reduce_middle(KernelContext& ctx, const T* x, const ReduceView& view, T* y) {
+  if (view.inner >= kWideColumns)
+    reduce_blocks<R, kWideColumns>(ctx, x, view, kWideRows, y);
+  else
+    reduce_blocks<R, kColumnsMax>(ctx, x, view, rows_per_job(std::min(kColumnsMax, view.inner)), y);
 }
 
 // ---- the same of what is taken: other jobs, the same tree ----

@@ -42,17 +42,29 @@ void cpu(KernelContext& ctx) {
   for (int d = 0; d < x.ndim(); ++d)
     if (ctx.attr<bool>("mean") && (axes >> d & 1)) count *= static_cast<T>(x[d]);
   const BroadcastWalk walk = walk_to(reduced_shape(x, axes, /*keep_dims=*/true), x);
-  const bool once = walk.strides[0][walk.ndim - 1] == 0;
   const T* from = dy.data<T>();
-  T* dx = ctx.output(0, x).mutable_data<T>();
-  for_each_row<1>(walk, [&](int64_t begin, const int64_t* at, int64_t n) {
-    const T* row = from + at[0];
-    if (once)
-      std::fill_n(dx + begin, n, static_cast<T>(*row / count));
-    else if (count == 1)
-      std::copy_n(row, n, dx + begin);
-    else
-      for (int64_t i = 0; i < n; ++i) dx[begin + i] = static_cast<T>(row[i] / count);
+  T* dx = ctx.output(0, x).template mutable_data<T>();
+  if (x.size() == 0) return;
+  Tensor shares;
+  if (count != 1) {
+    shares = ctx.scratch(dtype_of<T>, dy.shape());
+    T* share = shares.mutable_data<T>();
+    for (int64_t i = 0; i < dy.size(); ++i) share[i] = static_cast<T>(from[i] / count);
+    from = share;
+  }
+  const bool once = walk.strides[0][walk.ndim - 1] == 0;
+  const int64_t rest = x.size() / walk.sizes[0], step = walk.strides[0][0];
+  in_row_groups(ctx, walk.sizes[0], rest, [=](int64_t first, int64_t groups) {
+    BroadcastWalk part = walk;
+    part.sizes[0] = groups;
+    for_each_row<1>(part, [=](int64_t begin, const int64_t* at, int64_t n) {
+      const T* row = from + first * step + at[0];
+      T* to = dx + first * rest + begin;
+      if (once)
+        std::fill_n(to, n, *row);
+      else
+        std::copy_n(row, n, to);
+    });
   });
 }
 

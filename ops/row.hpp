@@ -4,62 +4,92 @@
 #pragma once
 
 #include "ops/elementwise.hpp"
+#include "ops/exponential.hpp"
 #include "ops/row_groups.hpp"
-#include "ops/vector_math.hpp"
 
 namespace troupe {
 
 constexpr int kRowParts = 16;
 
-// The greatest of n numbers; -infinity of none. Any number if one of them is NaN.
-template <class T>
-T row_max(const T* x, int64_t n) {
-  T part[kRowParts];
-  std::fill_n(part, kRowParts, -std::numeric_limits<T>::infinity());
-  int64_t i = 0;
-  for (; i + kRowParts <= n; i += kRowParts)
-    for (int j = 0; j < kRowParts; ++j) part[j] = x[i + j] > part[j] ? x[i + j] : part[j];
-  for (int j = 0; i < n; ++i, ++j) part[j] = x[i] > part[j] ? x[i] : part[j];
-  return *std::max_element(part, part + kRowParts);
-}
-
-// part[j] += numbers j, j + 16, j + 32, ...
-template <class T>
-void add_to_parts(const T* x, int64_t n, T (&part)[kRowParts]) {
-  int64_t i = 0;
-  for (; i + kRowParts <= n; i += kRowParts)
-    for (int j = 0; j < kRowParts; ++j) part[j] += x[i + j];
-  for (int j = 0; i < n; ++i, ++j) part[j] += x[i];
-}
-template <class T>
-T sum_of_parts(T (&part)[kRowParts]) {  // as a tree
+// What `join` makes of all parts, as a tree.
+template <int kParts, class T, class Join>
+T join_row_parts(T (&part)[kParts], const Join& join) {
+  if constexpr (kParts > kRowParts) {  // vectors first
+    static_assert(kParts == 4 * kRowParts);
+    for (int j = 0; j < kRowParts; ++j)
+      part[j] = join(join(part[j], part[j + kRowParts]),
+                     join(part[j + 2 * kRowParts], part[j + 3 * kRowParts]));
+  }
   for (int width = kRowParts / 2; width > 0; width /= 2)
-    for (int j = 0; j < width; ++j) part[j] += part[j + width];
+    for (int j = 0; j < width; ++j) part[j] = join(part[j], part[j + width]);
   return part[0];
+}
+template <int kParts, class T>
+T sum_of_parts(T (&part)[kParts]) {
+  return join_row_parts(part, [](T a, T b) { return a + b; });
 }
 
 // Numbers i, i + 16, i + 32, ... first, then these 16 sums as a tree.
 template <class T>
 T row_sum(const T* x, int64_t n) {
   T part[kRowParts] = {};
-  add_to_parts(x, n, part);
+  int64_t i = 0;
+  for (; i + kRowParts <= n; i += kRowParts)
+    for (int j = 0; j < kRowParts; ++j) part[j] += x[i + j];
+  for (int j = 0; i < n; ++i, ++j) part[j] += x[i];
   return sum_of_parts(part);
 }
 
+// ---- softmax: rows of many classes ----
+
+constexpr int kClassParts = 64;  // four registers of AVX-512 hide what one of them waits for
+
+// The greatest of n numbers; -infinity of none. NaN does not count.
+template <class T>
+T row_max(const T* x, int64_t n) {
+  T part[kClassParts];
+  std::fill_n(part, kClassParts, -std::numeric_limits<T>::infinity());
+  int64_t i = 0;
+  for (; i + kClassParts <= n; i += kClassParts)
+    for (int j = 0; j < kClassParts; ++j) part[j] = x[i + j] > part[j] ? x[i + j] : part[j];
+  for (int j = 0; i < n; ++i, ++j) part[j] = x[i] > part[j] ? x[i] : part[j];
+  return join_row_parts(part, [](T a, T b) { return a > b ? a : b; });
+}
+
+// e^(x - max) of elements of which max is the greatest.
 struct ExpOfDifference {
   static constexpr bool kWhole = true;
   template <class T>
   static T apply(T x, T max) {
-    return math::exp(x - max);
+    return math::exp_of_negative(x - max);
   }
 };
+
+// y[j] = e^(x[j] - max); part[j] += y[j], for all j < n <= kClassParts.
+template <class T>
+void add_exp_of_block(const T* x, T* y, int64_t n, T max, T (&part)[kClassParts]) {
+  static_assert(kClassParts == kWholeBlock);
+  if (n == kClassParts) {
+    TROUPE_INDEPENDENT
+    for (int j = 0; j < kClassParts; ++j) {
+      const T power = math::exp_of_negative(x[j] - max);
+      y[j] = power;
+      part[j] += power;
+    }
+    return;
+  }
+  ZipLoop<ExpOfDifference, 1, 0>::run(x, &max, y, n);
+  for (int64_t j = 0; j < n; ++j) part[j] += y[j];
+}
 
 // y = e^(x - max). Returns the sum of y. y may be x. Without `max`, e^800 would be infinite; the
 // result is the same.
 template <class T>
 T row_exp(const T* x, T* y, int64_t n, T max) {
-  ZipLoop<ExpOfDifference, 1, 0>::run(x, &max, y, n);
-  return row_sum(y, n);
+  T part[kClassParts] = {};
+  for (int64_t i = 0; i < n; i += kClassParts)
+    add_exp_of_block(x + i, y + i, std::min<int64_t>(kClassParts, n - i), max, part);
+  return sum_of_parts(part);
 }
 
 struct RowExpLoop {  // the same, for in_isa()
@@ -72,14 +102,9 @@ struct RowExpLoop {  // the same, for in_isa()
 // The same sum, bit for bit, of numbers that are written nowhere.
 template <class T>
 T row_exp_sum(const T* x, int64_t n, T max) {
-  constexpr int64_t kBlock = 1024;
-  static_assert(kBlock % kWholeBlock == 0 && kBlock % kRowParts == 0);
-  T y[kBlock], part[kRowParts] = {};
-  for (int64_t at = 0; at < n; at += kBlock) {
-    const int64_t length = std::min(kBlock, n - at);
-    ZipLoop<ExpOfDifference, 1, 0>::run(x + at, &max, static_cast<T*>(y), length);
-    add_to_parts(static_cast<const T*>(y), length, part);
-  }
+  T y[kClassParts], part[kClassParts] = {};
+  for (int64_t i = 0; i < n; i += kClassParts)
+    add_exp_of_block(x + i, static_cast<T*>(y), std::min<int64_t>(kClassParts, n - i), max, part);
   return sum_of_parts(part);
 }
 
@@ -87,9 +112,9 @@ T row_exp_sum(const T* x, int64_t n, T max) {
 struct SoftmaxRowLoop {
   template <class T>
   static T run(const T* x, T* y, int64_t n) {
-    const T max = row_max(x, n), sum = row_exp(x, y, n, max);
+    const T max = row_max(x, n), sum = row_exp(x, y, n, max), share = 1 / sum;
     TROUPE_INDEPENDENT
-    for (int64_t j = 0; j < n; ++j) y[j] /= sum;
+    for (int64_t j = 0; j < n; ++j) y[j] *= share;
     return max + std::log(sum);
   }
 };

@@ -7,7 +7,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 
 number='-?(0|[1-9][0-9]*)(\.[0-9]+)?(e[+-]?[0-9]+)?'
 word='"[A-Za-z0-9_./%-]+"'
-pair="$word: ($number|true|false|$word)"
+text='"[A-Za-z0-9 ,:;_./%-]+"'
+pair="$word: ($number|true|false|$text)"
 line="^\{\"bench\": $word, \"metric\": $word, \"value\": $number, \"unit\": $word, \"config\": \{($pair(, $pair)*)?\}\}\$"
 lines=0
 
@@ -27,7 +28,7 @@ bench 'chain_ns_per_op chain_ns_per_op_best dag_ns_per_op empty_step_us loop_ns_
 bench 'null_step_changed_us null_step_us' remote --shards 2 --processes 1
 bench 'build_ms first_step_ms next_step_ms prepare_ms rss_mib' graph --nodes 2000
 bench 'naive_mib peak_mib peak_of_naive plan_arena_mib plan_peak_mib plan_pool_mib reserved_mib step_ms' memory --model mlp
-bench 'bandwidth call gb_per_s peak share_of_roofline' ops --only ArgMax
+bench 'bandwidth below_half_without_reason call gb_per_s peak share_of_roofline' ops --only ArgMax
 bench 'build_ms first_step_ms load_ms prepare_ms session_ms startup_ms startup_ms_best' startup --rounds 1
 bench 'examples_per_s gflops peak_rss_mib rss_over_idle_mib step_ms step_ms_best' train --model mlp --threads 1 --steps 20
 bench 'loss rss_over_idle_mib step_ms step_ms_best times_ours times_ours_best' \

@@ -61,6 +61,8 @@ TEST_CASE("ArgMax and ArgMin choose alike along rows and along columns, NaN and 
     const Output columns = constant(graph, of_dtype), rows = transpose(columns, {0, 2, 1});
     CHECK(same_bits(evaluate(argmax(columns, 1)), evaluate(argmax(rows, 2))));
     CHECK(same_bits(evaluate(argmin(columns, 1)), evaluate(argmin(rows, 2))));
+    CHECK(same_bits(evaluate(argmax(rows, 1)), evaluate(argmax(columns, 2))));
+    CHECK(same_bits(evaluate(argmin(rows, 1)), evaluate(argmin(columns, 2))));
   }
 }
 

@@ -69,6 +69,17 @@ TEST_CASE("large tensors, which are cut into jobs, have the same bits in 16 bits
   check_rounded("product with itself", first([](Output in) { return in * in; }), {y});
   check_rounded("to f32 and back",
                 first([](Output in) { return cast(cast(in, DType::f32), in.dtype()); }), {y});
+  for (const std::vector<int64_t>& axes :
+       std::vector<std::vector<int64_t>>{{}, {0}, {3}, {0, 1, 2}, {1, 3}, {0, 2}}) {
+    CAPTURE(axes.size());
+    const auto over = [&](auto f) {
+      return first([&axes, f](Output in) { return f(in, {.axes = axes}); });
+    };
+    using Options = ReduceOptions;
+    check_rounded("sum", over([](Output in, Options o) { return reduce_sum(in, o); }), {y});
+    check_rounded("mean", over([](Output in, Options o) { return reduce_mean(in, o); }), {y});
+    check_rounded("max", over([](Output in, Options o) { return reduce_max(in, o); }), {y});
+  }
 }
 
 TEST_CASE(
