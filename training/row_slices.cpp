@@ -118,7 +118,7 @@ Tensor mean_by_rows(std::span<const Contribution> gradients) {
 bool are_rows(std::span<const int64_t> indices, int64_t count) {
   if (count == 0) return indices.empty();
   return in_isa<RowRangeLoop>(indices.data(), static_cast<int64_t>(indices.size()),
-                           static_cast<uint64_t>(count) - 1);
+                              static_cast<uint64_t>(count) - 1);
 }
 
 bool are_packed_rows(const Tensor& packed, DType dtype, int64_t size) {

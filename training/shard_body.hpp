@@ -73,6 +73,8 @@ struct Shard::Body {
   int64_t waiting_pulls = 0;
   ShardCounters counters;
   std::function<void(const Applied&)> applied_log;
+  Lanes* lanes = nullptr;
+  const BufferOwner* pool = nullptr;
 
   // shard.cpp
   Outcome fence(uint64_t wanted, const char* what) const;
@@ -89,7 +91,10 @@ struct Shard::Body {
 
   // shard_traffic.cpp
   void push(Push&& push, uint64_t from, ShardActions& out);
+  void ask_again(Held& held, const Push& push, const Ticket& ticket, ShardActions& out);
   void accept(Held& held, Push&& push, std::vector<Ticket> tickets, ShardActions& out);
+  // Answers, or will, unless the rule would keep this gradient; then false.
+  bool known(Held& held, const Push& push, const std::vector<Ticket>& tickets, ShardActions& out);
   void go_on(Held& held, int32_t slot, int64_t first, ShardActions& out);
   bool skip(Held& held, ShardActions& out);  // an update that cannot be made; false: there is none
   void settle(Held& held, ShardActions& out);

@@ -22,6 +22,7 @@
 #include "troupe/ops/elementwise.hpp"
 #include "troupe/ops/functions.hpp"
 #include "troupe/ops/images.hpp"
+#include "troupe/ops/iteration_path.hpp"
 #include "troupe/ops/linear_algebra.hpp"
 #include "troupe/ops/losses.hpp"
 #include "troupe/ops/networks.hpp"
