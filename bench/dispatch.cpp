@@ -212,7 +212,7 @@ void overlap(const Options& options) {
   };
   say("overlap_ms_one_in_flight", one, "ms");
   say("overlap_ms_eight_in_flight", eight, "ms");
-  say("overlap_ratio", eight / one, "");
+  say("overlap_ratio", eight / one, "1");
 }
 
 }  // namespace
