@@ -117,21 +117,23 @@ int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& 
   std::set<std::string> tasks;
   std::vector<Remade> remade;
   std::vector<std::shared_ptr<Installation>> local;
-  {
-    std::lock_guard lock(mutex_);
+  Later later;
+  for (bool looked_at_all = false; !looked_at_all;) {
+    std::unique_lock lock(mutex_);
+    const int64_t seen = versions_;
     tasks = tasks_of_node(node);
     if (!by_name && !tasks.empty())
       throw Error(Errc::invalid_argument, "node ", node, " runs in ", *tasks.begin(),
                   ", and a function does not travel; name an op that is registered there, too");
     if (named) remade = absorbing(named->id);
     local = installed_here(remade);
-  }
-  // What is refused is refused before anything changes; and nobody waits for it to be looked at.
-  for (Remade& call : remade) make_again(call, named->id, op);
-  for (const auto& installation : local) installation->check(node, op);
-  Later later;
-  {
-    std::lock_guard lock(mutex_);
+    lock.unlock();
+    // What is refused is refused before anything changes; and nobody waits for it to be looked at.
+    for (Remade& call : remade) make_again(call, named->id, op);
+    for (const auto& installation : local) installation->check(node, op);
+    lock.lock();
+    looked_at_all = versions_ == seen;  // else there is a call by now that was not asked
+    if (!looked_at_all) continue;
     replaced_[node] = op;
     if (by_name) remote_.remember(node, op->name);
     for (Remade& made : remade) {
@@ -141,7 +143,7 @@ int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& 
       call.live = nullptr;
       ++changes_;
       call.prepared = std::make_shared<PreparedCall>(std::move(made.call));
-      install(call, later);
+      if (state_.calls().count(made.id)) install(call, later);  // else ensured() does
     }
     local = installed_here({});
   }

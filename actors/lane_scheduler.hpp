@@ -6,10 +6,12 @@
 // after an op job, then sleeps; it is woken only when somebody sleeps.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <thread>
 
 #include <caf/all.hpp>
 #include <caf/policy/unprofiled.hpp>
@@ -103,15 +105,20 @@ class LanePolicy : public caf::policy::unprofiled {
     return pop(data);
   }
 
-  // Until there is something to do, or it has taken long enough. All lanes but one may wait for
-  // longer: whoever runs the step wants a core, too.
+  // Until there is something to do, or it has taken long enough. All lanes but one, and fewer than
+  // there are cores, may wait for longer: whoever runs the step wants a core, too.
   static void spin(coordinator_data& data, bool had_job, int lanes) {
-    const bool at_hand =
-        had_job && data.at_hand.fetch_add(1, std::memory_order_relaxed) < lanes - 1;
+    const bool at_hand = had_job && data.at_hand.fetch_add(1, std::memory_order_relaxed) <
+                                        std::min(lanes, cores()) - 1;
     const int spins = at_hand ? kSpinsAfterJob : kSpins;
     for (int i = 0; i < spins && data.waiting.load(std::memory_order_acquire) == 0; ++i)
       __builtin_ia32_pause();
     if (had_job) data.at_hand.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  static int cores() {
+    static const int found = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return found;
   }
 
   static constexpr int kRowMax = 16;  // actors, before what they have sent leaves

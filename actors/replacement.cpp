@@ -61,10 +61,6 @@ std::shared_ptr<const Op> op_with_member(const NodeView& view, const Node& membe
   return out;
 }
 
-}  // namespace
-
-namespace {
-
 bool same(const Kernel& a, const Kernel& b) {
   return a.device == b.device && a.dtype == b.dtype && a.run == b.run && a.start == b.start &&
          a.prepare == b.prepare;

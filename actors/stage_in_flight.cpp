@@ -208,6 +208,7 @@ void Stage::fill_copies(uint32_t number, CopyPlan plan) {
       const uint32_t i = first + p, from = copied ? loop.begin + (p - copies.passes) : loop.turn;
       FiringNode& node = nodes_[i];
       names_[i] = names_[from];
+      edge_memory_[i] = edge_memory_[from];
       role_of_[i] = copied ? role_of_[from] : number;
       original_of_[i - own_nodes_] = from;
       missing_[i] = plan.missing[p];

@@ -94,8 +94,7 @@ class PoolMemory::Core final : public BufferOwner {
     if (!buffer) {
       buffer = pop(c);
       if (!buffer && c < kShelfClasses) buffer = take_from_others(c);
-      for (int above = c + 1; !buffer && c >= kLargeFrom && above <= c + kClassesAbove; ++above)
-        buffer = above < size_class::kCount ? pop(above) : nullptr;
+      if (!buffer && c >= kLargeFrom) buffer = pop_above(c);
       if (!buffer) buffer = c == 0 ? new_slab() : new_block(c);
       if (!buffer) return nullptr;
       used_.fetch_add(size_class::block_bytes(static_cast<int>(buffer->tag)),
@@ -336,6 +335,16 @@ class PoolMemory::Core final : public BufferOwner {
     if (buffer) list.head = next(buffer);
     list.lock.unlock();
     return buffer;
+  }
+
+  // A free block that is larger than asked for; only while the budget has room for both, so that
+  // what is wasted here refuses nobody later.
+  Buffer* pop_above(int c) noexcept {
+    const int64_t left = budget - reserved_.load(std::memory_order_relaxed);
+    for (int above = c + 1; above <= c + kClassesAbove && above < size_class::kCount; ++above)
+      if (size_class::block_bytes(c) <= left - size_class::block_bytes(above))
+        if (Buffer* buffer = pop(above)) return buffer;
+    return nullptr;
   }
 
   // Memory from the system within the budget; nullptr if there is none.

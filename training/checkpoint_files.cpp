@@ -165,9 +165,9 @@ std::vector<std::string> discard_checkpoint(Disk& disk, const std::string& dir,
   };
   Removal removal(disk, dir);
   bool removed = false;
-  each(true, [&](const std::string& name) { removed = removal.remove(name); });
-  if (!removal.stayed.empty()) return removal.stayed;  // a manifest never outlives its files
+  each(true, [&](const std::string& name) { removed |= removal.remove(name); });
   if (removed) disk.sync_dir(dir);
+  if (!removal.stayed.empty()) return removal.stayed;  // a manifest never outlives its files
   each(false, [&](const std::string& name) { removal.remove(name); });
   return removal.stayed;
 }

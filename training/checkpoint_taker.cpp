@@ -131,7 +131,7 @@ void CheckpointTaker::discard(const Order& order, Disk& disk) {
 void CheckpointTaker::name_stayed(const std::vector<std::string>& stayed) {
   for (const std::string& line : stayed)
     if (warned_.insert(line).second)
-      master_.process().log()->warn("left in a folder of checkpoints: error={}", line);
+      master_.process().log()->warn("a folder of checkpoints was not tidied: error={}", line);
 }
 
 // Does it on the disk thread; its failure ends the order.

@@ -1,4 +1,4 @@
-// The inside of Shard: its state, and the parts its two source files share. shard.cpp has the
+// The inside of Shard: its state, and the parts its source files share. shard.cpp has the
 // orders of the master, shard_traffic.cpp pushes, pulls and what follows from them.
 #pragma once
 

@@ -103,7 +103,8 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
               detail::concat(describe(held.slice),
                              " is trained, so gradients alone change it; write to a parameter that "
                              "no gradient is pushed to"));
-  if (!p.gradient.defined() && p.write == 0) return ask_again(held, p, {from, p.ticket}, out);
+  if (!p.gradient.defined() && p.write == 0 && p.step >= 0 && p.sequence >= 0)
+    return ask_again(held, p, {from, p.ticket}, out);
   if (!takes(held.slice, p)) {
     const bool by_rows = p.write == 0 || writes_rows(write_kind(p.write));
     const std::string outside =

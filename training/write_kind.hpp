@@ -9,7 +9,7 @@ namespace troupe {
 
 constexpr uint8_t write_code(ParameterWrite::Kind kind) { return static_cast<uint8_t>(1 + kind); }
 
-// Requires: it is a write's, which Shard::push() has looked at.
+// Requires: it is not 0. A code that no write has gives a kind that is none.
 constexpr ParameterWrite::Kind write_kind(uint8_t code) {
   return static_cast<ParameterWrite::Kind>(code - 1);
 }

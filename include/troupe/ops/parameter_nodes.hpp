@@ -15,7 +15,8 @@ namespace troupe {
 inline bool changes_parameter(const Node& node, std::string_view attribute) {
   const auto name = node.attrs.find("parameter");
   return node.op->outputs.empty() && name != node.attrs.end() &&
-         std::holds_alternative<std::string>(name->second) && node.attrs.count(attribute) > 0;
+         std::holds_alternative<std::string>(name->second) && node.attrs.count(attribute) > 0 &&
+         node.attrs.count("slot") > 0;
 }
 
 // Hands the shards dL/d(parameter), all of it or rows of it. Its slot is in attribute "slot".
@@ -25,6 +26,8 @@ inline bool pushes_gradient(const Node& node) { return changes_parameter(node, "
 inline bool writes_values(const Node& node) { return changes_parameter(node, "number"); }
 
 // Of one of the two: what it hands over are rows, which its first input names.
-inline bool names_rows(const Node& node) { return node.op->inputs.front() == "indices"; }
+inline bool names_rows(const Node& node) {
+  return !node.op->inputs.empty() && node.op->inputs.front() == "indices";
+}
 
 }  // namespace troupe
