@@ -65,8 +65,13 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
         old.push_back(part.request);
         continue;
       }
-      part.route = it->second.slices.at(part.index);
-      again.emplace_back(ticket, part);
+      const SliceRoute& route = it->second.slices.at(part.index);
+      const bool same = route.shard == part.route.shard;
+      part.route = route;
+      // A gradient that was given away is on its way to a shard of this process, where none is
+      // lost; a message without it must not come first.
+      const bool given = part.request->kind == Kind::push && !part.gradient.defined();
+      if (!(given && same)) again.emplace_back(ticket, part);
     }
     for (const auto& request : old) end(request, Errc::stale, kNewEpoch, replies);
   }

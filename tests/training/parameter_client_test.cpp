@@ -111,6 +111,33 @@ TEST_CASE("the parts of a push whose first part is answered while the second is 
   door.client = nullptr;
 }
 
+TEST_CASE("routes of the same epoch do not overtake a gradient that was given away") {
+  ClientRig rig;
+  ParameterRoutes routes;
+  routes.epoch = 1;
+  SliceRoute whole{.slice = 0, .offset = 0, .size = 30'000, .task = "/job:local/task:0"};
+  whole.local = true;
+  whole.shard = rig.shard;
+  routes.parameters["w"] = {DType::f32, Shape{30'000}, {whole}};
+  rig.client->set_routes(routes);
+  bool ended = false;
+  rig.client->push("w", {0, 0}, Tensor::zeros(DType::f32, {30'000}),
+                   [&ended](Errc, const std::string&, const Tensor&) { ended = true; });
+  rig.client->set_routes(routes);
+  std::vector<bool> with_gradient;
+  const auto take_all = [&] {
+    for (bool more = true; more;)
+      rig.shard->receive([&](const Push& m) { with_gradient.push_back(m.gradient.defined()); },
+                         caf::after(std::chrono::seconds(0)) >> [&] { more = false; });
+  };
+  take_all();
+  CHECK(with_gradient == std::vector<bool>{true});
+  CHECK_FALSE(ended);
+  rig.client->resend(rig.system.clock().now() + std::chrono::hours(1));
+  take_all();
+  CHECK(with_gradient == std::vector<bool>{true, false});
+}
+
 TEST_CASE("a shard of the process gets a large gradient for good, and is asked again without one") {
   ClientRig rig;
   const auto route_to = [&](std::vector<SliceRoute> slices) {
