@@ -262,8 +262,10 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   std::vector<LoopState> loops_;  // by loop of the stage
   std::vector<IterationBytes> iteration_bytes_;  // the same; of earlier steps, too
   int64_t made_bytes_ = 0;                       // by the iteration that is timed
-  std::vector<std::vector<Tensor>> saved_;       // by save of the stage: values by iteration
-  std::vector<Tensor> next_values_;              // of variables, on their way to the next iteration
+  // Whose iteration that is, if no other loop has begun one since: then they may be less.
+  uint32_t sampled_ = kNone;
+  std::vector<std::vector<Tensor>> saved_;  // by save of the stage: values by iteration
+  std::vector<Tensor> next_values_;         // of variables, on their way to the next iteration
   std::map<std::pair<size_t, int64_t>, Arrival> early_;  // by edge index and iteration
   std::vector<std::unique_ptr<LaneJob>> batch_;
   KernelCall call_;

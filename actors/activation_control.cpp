@@ -130,6 +130,7 @@ void Activation::arm_iteration(size_t l) {
   if (stage_.host_.lanes > 1)
     observe_ = armed_ns_ || (state.iteration - state.first) % kSampleEvery == 1;
   if (observe_) made_bytes_ = 0;
+  sampled_ = observe_ ? static_cast<uint32_t>(l) : kNone;
   for (uint32_t i : loop.first_ready) make_ready(i);
   if (loop.receives.empty()) return;
   outstanding_ += static_cast<int64_t>(loop.receives.size());
@@ -217,7 +218,7 @@ void Activation::next_iteration(size_t l) {
         to = values_[slot];
     }
   }
-  if (observe_ && loop.copies.count > 0) {
+  if (sampled_ == l && loop.copies.count > 0) {
     iteration_bytes_[l] = {loops_[l].inputs, made_bytes_};
     if (may_overlap(l)) return overlap(l);
   }
@@ -242,6 +243,7 @@ void Activation::end_loop(size_t l) {
   LoopState& state = loops_[l];
   state.running = false;
   observe_ = state.observed;
+  sampled_ = kNone;
   const uint32_t shift = state.in_flight ? loop.slot_shift(state.last) : 0;
   for (const auto& [from, to] : loop.captured) drop(to);
   if (!loop.home) return settle_arrived(loop.driver, false);

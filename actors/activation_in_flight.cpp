@@ -83,6 +83,7 @@ void Activation::arm_copy(size_t l) {
   for (uint32_t slot : copies.shared) uses_[slot] = stage_.uses_[slot];
   const int64_t count = (state.iteration - state.first) % kSampleEvery;
   observe_ = armed_ns_ || (count >= 1 && count <= copies.count);
+  sampled_ = kNone;
   for (uint32_t ready : copies.first_ready) make_ready(first + ready);
   // The first one takes nothing from one before. Its passes are over before another node fires:
   // who counts them down next means those of the iteration that has the copy next.
