@@ -8,40 +8,20 @@
 // those who ask.
 #include "devices/pool.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <new>
 
-#include "devices/thread_slot.hpp"
+#include "devices/pool_shelves.hpp"
 
 namespace troupe {
 namespace {
 
 constexpr int64_t kSlabBytes = 4096;  // blocks of class 0 come by the page
 constexpr int64_t kSlabBlocks = kSlabBytes / size_class::kLine;
-constexpr int kSpins = 100;  // then the holder is likely not running: let it
 
-class SpinLock {
- public:
-  void lock() {
-    for (int i = 0; taken_.exchange(true, std::memory_order_acquire); ++i) {
-      while (taken_.load(std::memory_order_relaxed) && i < kSpins) {
-        __builtin_ia32_pause();
-        ++i;
-      }
-      if (i >= kSpins) sched_yield();
-    }
-  }
-  void unlock() { taken_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool> taken_{false};
-};
-
-Buffer*& next(Buffer* buffer) { return *reinterpret_cast<Buffer**>(buffer + 1); }
+Buffer*& next(Buffer* buffer) { return next_in_list(buffer); }
 
 // Where the block of a buffer begins. Requires: not of class 0.
 void* block_of(Buffer* buffer) { return reinterpret_cast<char*>(buffer + 1) - size_class::kLine; }
@@ -90,10 +70,10 @@ class PoolMemory::Core final : public BufferOwner {
   Buffer* allocate(int64_t bytes) {
     if (bytes < 0 || bytes > size_class::kBytesMax) return nullptr;
     const int c = size_class::of(bytes);
-    Buffer* buffer = c < kShelfClasses ? take(shelf_here(), c) : nullptr;
+    Buffer* buffer = c < PoolShelves::kClasses ? shelves_.take(c) : nullptr;
     if (!buffer) {
       buffer = pop(c);
-      if (!buffer && c < kShelfClasses) buffer = take_from_others(c);
+      if (!buffer && c < PoolShelves::kClasses) buffer = take_from_others(c);
       if (!buffer && c >= kLargeFrom) buffer = pop_above(c);
       if (!buffer) buffer = c == 0 ? new_slab() : new_block(c);
       if (!buffer) return nullptr;
@@ -114,7 +94,7 @@ class PoolMemory::Core final : public BufferOwner {
   void release(Buffer* buffer) noexcept override {
     if (static_cast<int>(buffer->tag) >= kLargeFrom)
       large_block(buffer)->bytes.store(0, std::memory_order_relaxed);
-    if (buffer->tag >= kShelfClasses || !put(shelf_here(), buffer)) give_back(buffer);
+    if (buffer->tag >= PoolShelves::kClasses || !shelves_.put(buffer)) give_back(buffer);
   }
 
   void orphan() noexcept {
@@ -195,16 +175,6 @@ class PoolMemory::Core final : public BufferOwner {
     SpinLock lock;
     Buffer* head = nullptr;
   };
-  // What a thread gave back last, for it to take again: so threads that pass a few numbers on with
-  // each run, as the value of a loss, write nothing that others do.
-  static constexpr int kShelfClasses = 5;
-  static constexpr int64_t kShelfBytesMax = 4096;
-  struct alignas(size_class::kLine) Shelf {
-    SpinLock lock;
-    bool closed = false;  // the pool has gone
-    Buffer* heads[kShelfClasses] = {};
-    std::atomic<int64_t> bytes{0};  // written with the lock
-  };
   struct Slab {
     char* begin;
     int64_t free_blocks = 0;  // only while trimming
@@ -244,74 +214,19 @@ class PoolMemory::Core final : public BufferOwner {
     give_up(bytes);
   }
 
-  Shelf& shelf_here() noexcept {
-    const int slot = thread_slot();
-    int seen = shelves_.load(std::memory_order_relaxed);
-    while (slot >= seen &&
-           !shelves_.compare_exchange_weak(seen, slot + 1, std::memory_order_relaxed)) {
-    }
-    return shelf_[static_cast<size_t>(slot)];
-  }
-
-  static Buffer* take(Shelf& shelf, int c) noexcept {
-    if (shelf.bytes.load(std::memory_order_relaxed) == 0) return nullptr;
-    shelf.lock.lock();
-    Buffer* const buffer = shelf.heads[c];
-    if (buffer) {
-      shelf.heads[c] = next(buffer);
-      shelf.bytes.store(shelf.bytes.load(std::memory_order_relaxed) - size_class::block_bytes(c),
-                        std::memory_order_relaxed);
-    }
-    shelf.lock.unlock();
+  // Before memory is asked of the system. What it returns is not counted any more.
+  Buffer* take_from_others(int c) noexcept {
+    Buffer* buffer = shelves_.take_from_others(c);
+    if (buffer) used_.fetch_sub(size_class::block_bytes(c), std::memory_order_relaxed);
     return buffer;
   }
 
-  static bool put(Shelf& shelf, Buffer* buffer) noexcept {
-    const int64_t bytes = size_class::block_bytes(static_cast<int>(buffer->tag));
-    shelf.lock.lock();
-    const int64_t now = shelf.bytes.load(std::memory_order_relaxed) + bytes;
-    const bool fits = now <= kShelfBytesMax && !shelf.closed;
-    if (fits) {
-      next(buffer) = shelf.heads[buffer->tag];
-      shelf.heads[buffer->tag] = buffer;
-      shelf.bytes.store(now, std::memory_order_relaxed);
-    }
-    shelf.lock.unlock();
-    return fits;
-  }
-
-  // Before memory is asked of the system. What it returns is not counted any more.
-  Buffer* take_from_others(int c) noexcept {
-    for (int s = 0; s < shelves_.load(std::memory_order_relaxed); ++s)
-      if (Buffer* buffer = take(shelf_[static_cast<size_t>(s)], c)) {
-        used_.fetch_sub(size_class::block_bytes(c), std::memory_order_relaxed);
-        return buffer;
-      }
-    return nullptr;
-  }
-
   void clear_shelves(bool for_good) noexcept {
-    for (Shelf& shelf : shelf_) {
-      Buffer* heads[kShelfClasses];
-      shelf.lock.lock();
-      for (int c = 0; c < kShelfClasses; ++c) heads[c] = std::exchange(shelf.heads[c], nullptr);
-      shelf.bytes.store(0, std::memory_order_relaxed);
-      shelf.closed |= for_good;
-      shelf.lock.unlock();
-      for (Buffer* head : heads)
-        while (head) give_back(std::exchange(head, next(head)));
-    }
-  }
-
-  int64_t shelved() const {
-    int64_t bytes = 0;
-    for (int s = 0; s < shelves_.load(std::memory_order_relaxed); ++s)
-      bytes += shelf_[static_cast<size_t>(s)].bytes.load(std::memory_order_relaxed);
-    return bytes;
+    shelves_.clear(for_good, [this](Buffer* buffer) { give_back(buffer); });
   }
 
   int64_t in_use() const {
-    return std::max<int64_t>(used_.load(std::memory_order_relaxed) - shelved(), 0);
+    return std::max<int64_t>(used_.load(std::memory_order_relaxed) - shelves_.bytes(), 0);
   }
 
   // `used_` is no less than what is in use: mostly a look at it is enough.
@@ -431,8 +346,7 @@ class PoolMemory::Core final : public BufferOwner {
   }
 
   std::array<List, size_class::kCount> lists_;
-  std::array<Shelf, kThreadSlots> shelf_;
-  std::atomic<int> shelves_{0};  // the first so many have been used
+  PoolShelves shelves_;
   alignas(size_class::kLine) std::atomic<int64_t> used_{kPoolAlive};
   std::atomic<int64_t> peak_{0};          // since take_peak()
   std::atomic<int64_t> earlier_peak_{0};  // before that
