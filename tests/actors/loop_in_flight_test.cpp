@@ -96,16 +96,21 @@ void early(KernelContext& ctx) {
   pace->early(x);
   *ctx.output(0).mutable_data<int64_t>() = x + 1;
 }
+// factor * x + a modulo 2^64: many iterations pass int64.
+int64_t wrapped(int64_t factor, int64_t x, int64_t a) {
+  return static_cast<int64_t>(static_cast<uint64_t>(factor) * static_cast<uint64_t>(x) +
+                              static_cast<uint64_t>(a));
+}
 // y = 3 * x + a, where a is what Early made.
 void late(KernelContext& ctx) {
   const int64_t x = ctx.input(0).item<int64_t>(), a = ctx.input(1).item<int64_t>();
   pace->late(a - 1);
-  *ctx.output(0).mutable_data<int64_t>() = 3 * x + a;
+  *ctx.output(0).mutable_data<int64_t>() = wrapped(3, x, a);
 }
 // y = 5 * x + a
 void later(KernelContext& ctx) {
   const int64_t x = ctx.input(0).item<int64_t>(), a = ctx.input(1).item<int64_t>();
-  *ctx.output(0).mutable_data<int64_t>() = 5 * x + a;
+  *ctx.output(0).mutable_data<int64_t>() = wrapped(5, x, a);
 }
 
 std::shared_ptr<const Registry> paced_ops() {
@@ -148,7 +153,7 @@ struct Program {
   }
   static int64_t value(int64_t n, int64_t changed_at = 1'000'000) {
     int64_t b = 1;
-    for (int64_t i = 0; i < n; ++i) b = (i < changed_at ? 3 : 5) * b + i + 1;
+    for (int64_t i = 0; i < n; ++i) b = wrapped(i < changed_at ? 3 : 5, b, i + 1);
     return b;
   }
   Callable prepare(Session& session) {

@@ -94,9 +94,10 @@ TEST_CASE("NaN is the extreme of its row, wherever it stands, and the first one 
     for (const DType dtype : {DType::f32, DType::f64}) {
       Graph graph;
       const Output in = constant(graph, converted(x, dtype));
-      for (const Output& y : {reduce_max(in, {.axes = {1}}), reduce_min(in, {.axes = {1}})})
-        for (const double value : converted(evaluate(y), DType::f64).values<double>())
-          CHECK(std::isnan(value));
+      for (const Output& y : {reduce_max(in, {.axes = {1}}), reduce_min(in, {.axes = {1}})}) {
+        const Tensor extremes = converted(evaluate(y), DType::f64);
+        for (const double value : extremes.values<double>()) CHECK(std::isnan(value));
+      }
       CHECK(of_row(evaluate(argmax(in, 1))) == places);
       CHECK(of_row(evaluate(argmin(in, 1))) == places);
     }
