@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/loss_scale.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/parameter_nodes.hpp"
 
@@ -76,18 +77,24 @@ const Node* function_of(const Graph& graph, const Node& copy) {
   return nullptr;
 }
 
-Error pushed_twice(const Graph& graph, const Node& first, const Node& second) {
+std::string remedy(const Graph& graph, const Node& first, const Node& second) {
+  if (second.attr<std::string>("parameter") == kLossScaleParameter)
+    return "each is the moving scale of a loss (scaled_gradients(), minimize_scaled()), and all "
+           "losses share it: scale the sum of the losses, give all but one a LossScale whose "
+           "growth_interval is 0, which stays, or fetch one of the two in a run";
   const Node* function = function_of(graph, second);
-  const std::string remedy =
-      function && function_of(graph, first) == function
-          ? detail::concat("both are of calls of the function ", function->name,
-                           ", whose body pushes: let it return the gradient, and push the sum of "
-                           "what its calls return, once")
-          : "push the sum of the gradients, or fetch one of the two in a run";
+  if (function && function_of(graph, first) == function)
+    return detail::concat("both are of calls of the function ", function->name,
+                          ", whose body pushes: let it return the gradient, and push the sum of "
+                          "what its calls return, once");
+  return "push the sum of the gradients, or fetch one of the two in a run";
+}
+
+Error pushed_twice(const Graph& graph, const Node& first, const Node& second) {
   return Error(Errc::invalid_argument, "parameter ", second.attr<std::string>("parameter"),
                " is pushed to twice in a step of slot ", second.attr<int64_t>("slot"), ", by the ",
                describe(first), " and by the ", describe(second),
-               ", but its shards count one push a step; ", remedy);
+               ", but its shards count one push a step; ", remedy(graph, first, second));
 }
 
 }  // namespace

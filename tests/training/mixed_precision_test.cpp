@@ -220,6 +220,37 @@ TEST_CASE("a training that is resumed in another dtype says so, and goes on wher
                        Error);
 }
 
+TEST_CASE("two losses with moving scales are refused in one step, and work if one of them stays") {
+  const auto trained = [](const LossScale& second) {
+    Graph graph;
+    std::vector<Output> weights, losses, updates;
+    {
+      const auto mixed = mixed_precision(graph, DType::f16);
+      for (const char* name : {"u", "v"}) {
+        weights.push_back(parameter(name, fill(graph, {1, 1}, 1)));
+        losses.push_back(reduce_sum(matmul(fill(graph, {1, 1}, 1), weights.back())));
+      }
+    }
+    for (size_t i = 0; i < 2; ++i)
+      updates.push_back(minimize_scaled(losses[i], sgd(0.25), i == 0 ? LossScale{1024, 2} : second,
+                                        {weights[i]}));
+    Session session = Session::local(graph);
+    train(session, {{0, losses[0], group(graph, updates), {}, {}}}, steps(1));
+    return parameter_values(session);
+  };
+  const Refusal refusal = refusal_of([&] { trained({1024, 2}); });
+  CHECK(refusal.code == Errc::invalid_argument);
+  has(refusal.text, "parameter loss_scale is pushed to twice in a step of slot 0, by the ");
+  has(refusal.text, "each is the moving scale of a loss");
+  has(refusal.text,
+      "scale the sum of the losses, give all but one a LossScale whose "
+      "growth_interval is 0");
+  const auto after = trained({1024, 0});
+  CHECK(value(after, "u") == 0.75);
+  CHECK(value(after, "v") == 0.75);
+  CHECK(value(after, "loss_scale", 1) == 1);
+}
+
 TEST_CASE("a scale that cannot be is refused with the caller's line") {
   Low low(1);
   CHECK_THROWS_WITH_AS(minimize_scaled(low.loss, sgd(1), {3, 0}),
