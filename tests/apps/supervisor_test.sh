@@ -65,6 +65,7 @@ done
 # A program hears of the signal that stops its supervisor, and both end by it.
 declare -A codes=([INT]=130 [HUP]=129 [TERM]=143)
 for signal in INT HUP TERM; do
+  : >"$out/log"  # as above
   "$build/actor-node" up --threads 1 "$build/train_digits" --digits "$data" --steps 100000 --out "$out/by-$signal" >"$out/log" 2>&1 &
   up=$!
   wait_for 30 grep -q '^sync step [1-9]' "$out/log" || { kill $up; fail "SIG$signal: the training did not begin"; }
