@@ -1,6 +1,6 @@
 // MasterState: what the master knows and decides, without actors, clocks or sockets. Events go in
-// as calls, decisions come out as orders that the actor around it (master.cpp) carries out. It can
-// be written down and read back.
+// as calls, decisions come out as orders that the master's calls (calls.cpp) carry out. It can be
+// written down and read back.
 //
 // An executable is a prepared call: what is fetched and fed, and where each node runs. It is
 // installed on all its tasks in two rounds: first every task makes its op actors and says which of
@@ -46,7 +46,7 @@ struct ExecutableState {
   friend bool operator==(const ExecutableState&, const ExecutableState&) = default;
 };
 
-// What the actor is to do next.
+// What is to be done next.
 struct MasterOrder {
   enum Kind : uint8_t {
     install,    // make `executable` on `task`

@@ -30,7 +30,7 @@
 
 namespace troupe {
 
-// A run without progress for this long is reported: who waits for whom, since when.
+// A run that has not ended after this long is reported: who waits for whom, since when.
 inline constexpr std::chrono::seconds kStallReport{5};
 // Runs under way in one session; more are refused, so that nothing queues without bound.
 inline constexpr size_t kRunsMax = 4096;
@@ -56,7 +56,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   void finish_part(int64_t run, const std::string& task, Errc code, const std::string& text,
                    std::vector<Tensor> kept);
   void member_down(const std::string& task, const std::string& reason);
-  // Looks at deadlines. Returns the runs that have not got on for kStallReport, once each.
+  // Looks at deadlines. Returns the runs that have not ended after kStallReport, once each.
   std::vector<Stall> tick();
   // The runs that began at least so long ago, and what they wait for in this process. Any thread.
   std::vector<Stall> under_way(std::chrono::milliseconds at_least);

@@ -277,11 +277,7 @@ std::vector<Tensor> Session::run(const std::vector<Output>& fetches, const Feeds
   return value_or_throw(master->run(call, values, options));
 }
 
-int64_t Session::call_of(const Callable& callable) {
-  if (callable.state_) return callable.state_->call;
-  throw Error(Errc::invalid_argument,
-              "this Callable was never prepared; take one from Session::prepare()");
-}
+int64_t Session::call_of(const Callable& callable) { return prepared(callable.state_.get()).call; }
 
 std::vector<PlacedNode> Session::placement(const Callable& callable) const {
   return state_->open()->placement(call_of(callable));

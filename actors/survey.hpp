@@ -22,15 +22,15 @@ using Agents = std::map<std::string, caf::actor>;
 // All agents are asked at once. One that is lost is left out at once, and one that has not answered
 // by then is, too: a line says so.
 inline constexpr std::chrono::seconds kSurveyTimeout{5};
-// The report of a stall does not wait long for those who may be the reason for it.
-// A process asks its shards, and gives them half of that.
+// The report of a stall does not wait long for those who may be the reason for it. A process that
+// is asked gives its shards half of that.
 inline constexpr std::chrono::milliseconds kStallAnswer{1000};
 
 void add(std::map<int32_t, EdgeCount>& sum, const std::map<int32_t, EdgeCount>& counts);
 std::map<int32_t, EdgeCount> from_message(const EdgeCounts& message);
 EdgeCounts to_message(const std::map<int32_t, EdgeCount>& counts);
 
-// The next three ask through `asker` (ask.hpp), and block, for kSurveyTimeout at most; not on an
+// The next four ask through `asker` (ask.hpp), and block, for kSurveyTimeout at most; not on an
 // actor's thread.
 //
 // What `executable` has sent so far from the processes of `agents`; without what one that is left
@@ -38,19 +38,19 @@ EdgeCounts to_message(const std::map<int32_t, EdgeCount>& counts);
 std::map<int32_t, EdgeCount> survey_edges(Process& process, const caf::actor& asker,
                                           const Agents& agents, uint64_t session,
                                           uint32_t executable);
-// Makes every process record, and returns when all do.
 // What a run waits for in the other processes, by task.
 std::map<std::string, std::vector<std::string>> survey_waits(Process& process,
                                                              const caf::actor& asker,
                                                              const Agents& agents,
                                                              const AskWaits& question);
+// Makes every process record, and returns when all do.
 void begin_trace(Process& process, const caf::actor& asker, const Agents& agents);
 // Ends that and returns one Chrome trace, without the events of a process that is left out. Its
 // times count from the moment this process began to record; clocks of other hosts are corrected by
 // what they show now.
 std::string end_trace(Process& process, const caf::actor& asker, const Agents& agents);
 
-// A run that does not get on.
+// A run that takes long, and perhaps does not get on.
 struct Stall {
   int64_t run = 0;
   uint32_t executable = 0;

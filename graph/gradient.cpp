@@ -48,7 +48,7 @@ Graph& check_call(const std::vector<Output>& ys, const std::vector<Output>& xs,
     check(ys[i], "y", i);
     if (!is_floating(ys[i].dtype()))
       throw bad_call(at, "y ", i, " (", ys[i].name(), ") is ", ys[i].dtype(),
-                     "; only f32 and f64 have gradients, so cast it");
+                     "; only floating-point numbers have gradients, so cast it");
   }
   for (size_t i = 0; i < xs.size(); ++i) check(xs[i], "x", i);
   for (size_t i = 0; i < y_gradients.size(); ++i) {

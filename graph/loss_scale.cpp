@@ -2,6 +2,7 @@
 // needs nothing of shards and trainers.
 #include <cmath>
 
+#include "graph/loss_scale.hpp"
 #include "graph/refuse.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/row_sparse.hpp"
@@ -10,7 +11,6 @@
 namespace troupe {
 namespace {
 
-constexpr const char* kParameter = "loss_scale";
 constexpr double kExponentMax = 24;
 
 // The elements of a gradient that are not 0 for sure: its rows, if it has such, else all.
@@ -31,7 +31,8 @@ class ScaleState {
   ScaleState(Graph& graph, const LossScale& scale, Origin at)
       : at_(at), every_(scale.growth_interval) {
     const float begin[] = {static_cast<float>(std::log2(scale.initial)), 0};
-    value_ = parameter(kParameter, constant(graph, Tensor::of<float>(begin, Shape{2}), "", at), at);
+    value_ = parameter(kLossScaleParameter,
+                       constant(graph, Tensor::of<float>(begin, Shape{2}), "", at), at);
     // What several towers have moved by their mean need not be whole.
     exponent_ = clip(floor(element(0), at), 0, kExponentMax, at);
   }

@@ -7,6 +7,31 @@
 #include "troupe/train.hpp"
 
 namespace troupe {
+namespace {
+
+constexpr const char* kAverage = "/average";
+
+bool reads(const Node& node, const std::string& parameter, int64_t slot) {
+  return node.op->name == "Parameter" && node.attr<std::string>("parameter") == parameter &&
+         node.attr<int64_t>("slot") == slot;
+}
+
+// The push that counts the parameter's average already, in the open frame; nullptr: there is none.
+const Node* push_of_average(const Graph& graph, const Node& parameter) {
+  const auto& name = parameter.attr<std::string>("parameter");
+  const int64_t slot = parameter.attr<int64_t>("slot");
+  for (const auto& node : graph.nodes()) {
+    if (node->op->name != "PushGradient" || node->frame != graph.frame()) continue;
+    const Node& gradient = graph.node(node->inputs[0].node);
+    if (gradient.op->name == "Subtract" &&
+        reads(graph.node(gradient.inputs[0].node), name + kAverage, slot) &&
+        reads(graph.node(gradient.inputs[1].node), name, slot))
+      return node.get();
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 MovingAverage moving_average(Output parameter, double decay, Origin at) {
   if (!parameter.defined())
@@ -21,9 +46,19 @@ MovingAverage moving_average(Output parameter, double decay, Origin at) {
   // With the parameter: on its device, for its slot.
   const auto place = graph.scope({.device = ""});
   const auto with = graph.scope({.device = node.device, .slot = node.attr<int64_t>("slot")});
-  const Output value = troupe::parameter(node.attr<std::string>("parameter") + "/average",
+  const Output value = troupe::parameter(node.attr<std::string>("parameter") + kAverage,
                                          graph.output(node.attr<std::string>("initial")), at);
-  return {value, push_gradient(value, subtract(value, parameter, at), sgd(1 - decay), {}, at)};
+  const Optimizer optimizer = sgd(1 - decay);
+  const Node* const known = push_of_average(graph, node);
+  if (!known)
+    return {value, push_gradient(value, subtract(value, parameter, at), optimizer, {}, at)};
+  const auto& settings = known->attr<std::string>("optimizer");
+  if (settings != describe(optimizer))
+    throw refuse("moving_average", at, "parameter ", node.attr<std::string>("parameter"),
+                 " has an average of decay ", 1 - optimizer_from_text(settings).learning_rate,
+                 ", made at ", known->file, ":", known->line, ", got decay ", decay,
+                 "; a parameter has one average, so take that one, or its decay");
+  return {value, {&graph, known->id, 0}};
 }
 
 }  // namespace troupe

@@ -1,6 +1,5 @@
 // Equal: c = (a == b) as bool, element-wise and broadcasting. NaN equals nothing.
-#include "ops/elementwise.hpp"
-#include "ops/narrow.hpp"
+#include "ops/comparison.hpp"
 
 namespace troupe {
 namespace {
@@ -15,14 +14,7 @@ struct Equal {
 }  // namespace
 
 Op equal_op() {
-  return {.name = "Equal",
-          .inputs = {"a", "b"},
-          .outputs = {"c"},
-          .infer_dtypes = infer_comparison,
-          .infer_shapes = infer_broadcast,
-          .no_gradient = "a comparison is constant wherever it has a slope",
-          .kernels =
-              with_i8(comparison_kernels<Equal, float, double, int32_t, int64_t, uint8_t, bool>())};
+  return comparison_op<Equal, float, double, int32_t, int64_t, uint8_t, bool>("Equal");
 }
 
 Output equal(Output a, Output b, Origin at) {

@@ -1,6 +1,5 @@
 // Greater: c = (a > b) as bool, element-wise and broadcasting. NaN is greater than nothing.
-#include "ops/elementwise.hpp"
-#include "ops/narrow.hpp"
+#include "ops/comparison.hpp"
 
 namespace troupe {
 namespace {
@@ -15,14 +14,7 @@ struct Greater {
 }  // namespace
 
 Op greater_op() {
-  return {
-      .name = "Greater",
-      .inputs = {"a", "b"},
-      .outputs = {"c"},
-      .infer_dtypes = infer_comparison,
-      .infer_shapes = infer_broadcast,
-      .no_gradient = "a comparison is constant wherever it has a slope",
-      .kernels = with_i8(comparison_kernels<Greater, float, double, int32_t, int64_t, uint8_t>())};
+  return comparison_op<Greater, float, double, int32_t, int64_t, uint8_t>("Greater");
 }
 
 Output greater(Output a, Output b, Origin at) {

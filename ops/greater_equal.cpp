@@ -1,6 +1,5 @@
 // GreaterEqual: c = (a >= b) as bool, element-wise and broadcasting. False where either is NaN.
-#include "ops/elementwise.hpp"
-#include "ops/narrow.hpp"
+#include "ops/comparison.hpp"
 
 namespace troupe {
 namespace {
@@ -15,14 +14,7 @@ struct GreaterEqual {
 }  // namespace
 
 Op greater_equal_op() {
-  return {.name = "GreaterEqual",
-          .inputs = {"a", "b"},
-          .outputs = {"c"},
-          .infer_dtypes = infer_comparison,
-          .infer_shapes = infer_broadcast,
-          .no_gradient = "a comparison is constant wherever it has a slope",
-          .kernels = with_i8(
-              comparison_kernels<GreaterEqual, float, double, int32_t, int64_t, uint8_t>())};
+  return comparison_op<GreaterEqual, float, double, int32_t, int64_t, uint8_t>("GreaterEqual");
 }
 
 Output greater_equal(Output a, Output b, Origin at) {

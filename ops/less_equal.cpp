@@ -1,6 +1,5 @@
 // LessEqual: c = (a <= b) as bool, element-wise and broadcasting. False where either is NaN.
-#include "ops/elementwise.hpp"
-#include "ops/narrow.hpp"
+#include "ops/comparison.hpp"
 
 namespace troupe {
 namespace {
@@ -15,14 +14,7 @@ struct LessEqual {
 }  // namespace
 
 Op less_equal_op() {
-  return {.name = "LessEqual",
-          .inputs = {"a", "b"},
-          .outputs = {"c"},
-          .infer_dtypes = infer_comparison,
-          .infer_shapes = infer_broadcast,
-          .no_gradient = "a comparison is constant wherever it has a slope",
-          .kernels =
-              with_i8(comparison_kernels<LessEqual, float, double, int32_t, int64_t, uint8_t>())};
+  return comparison_op<LessEqual, float, double, int32_t, int64_t, uint8_t>("LessEqual");
 }
 
 Output less_equal(Output a, Output b, Origin at) {

@@ -257,7 +257,7 @@ CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::s
                 " bytes and ", kRoomToSpare, " to spare, ", free,
                 " are free; free some space or choose another directory");
   Sha256 sha;
-  AtomicFile file(disk, dir, name);
+  AtomicFile file(disk, dir, name, AtomicFile::IfThere::refuse);
   const auto add = [&](std::span<const std::byte> bytes) {
     sha.add(bytes);
     file.write(bytes);
@@ -275,7 +275,8 @@ void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manif
   const std::string text = to_text(manifest);
   manifest_from_text(text,
                      "the manifest to be written");  // what cannot be read back is not written
-  AtomicFile file(disk, dir, manifest_name(manifest.generation, manifest.step));
+  AtomicFile file(disk, dir, manifest_name(manifest.generation, manifest.step),
+                  AtomicFile::IfThere::refuse);
   file.write(text);
   file.commit();
 }

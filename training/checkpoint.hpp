@@ -7,7 +7,9 @@
 //
 // At every instant after the first commit some checkpoint is whole, whatever write is cut short
 // (I13): files are written aside, synced and renamed; the manifest comes last and names every file
-// with size and SHA-256; old checkpoints go manifest first, after the commit.
+// with size and SHA-256; old checkpoints go manifest first, after the commit. A process that froze
+// as it wrote a file, and goes on in the middle of a later run, changes none of that run: no file
+// is written twice, and what is written aside has a name of its own.
 //
 // Reading trusts nothing: every length is checked before memory is taken. A damaged file is an
 // Error(bad_data) with file, offset, what was expected and what was found; a checkpoint of another
@@ -56,11 +58,11 @@ std::string shard_file_name(int64_t generation, int64_t step, int32_t shard, int
 int64_t next_generation(Disk& disk, const std::string& dir);
 
 // Writes one shard's file and returns its row of the manifest. Refuses with Error(io) when the disk
-// has less room than it needs.
+// has less room than it needs, or the file is there.
 CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::string& name,
                                 const ShardImage& state);
 
-// Writes the manifest: from here on the checkpoint exists.
+// Writes the manifest: from here on the checkpoint exists. Refuses with Error(io) if it is there.
 void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manifest);
 
 // Removes all older than the newest `keep` (>= 1) checkpoints, and what cut-short attempts left.

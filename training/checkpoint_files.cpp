@@ -67,6 +67,9 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view name) {
   if (name.size() > temp.size() && name.substr(name.size() - temp.size()) == temp) {
     out.temp = true;
     name.remove_suffix(temp.size());
+    const size_t dot = name.rfind('.');
+    if (dot != name.npos && name.find_first_not_of("0123456789abcdef-", dot + 1) == name.npos)
+      name.remove_suffix(name.size() - dot);  // whose it is
   }
   int64_t shard = 0, count = 0;
   if (!read_number(name, out.generation) || !skip(name, "-step") || !read_number(name, out.step))

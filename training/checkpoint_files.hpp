@@ -19,7 +19,7 @@ struct CheckpointName {
 };
 
 // "000007-step12.manifest.json", "000007-step12.shard-0-of-2.safetensors", and the same with
-// ".temp"; others are not ours.
+// ".temp" or ".UNIQUE.temp" (Disk::unique()); others are not ours.
 std::optional<CheckpointName> parse_checkpoint_name(std::string_view name);
 
 // Those of manifests, newest first.

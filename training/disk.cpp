@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "troupe/error.hpp"
@@ -29,6 +31,8 @@ const char* remedy(int error) {
       return "; check owner and permissions, or choose another directory";
     case ENOENT:
       return "; check the path";
+    case EEXIST:
+      return "; another writer was first: does another run use the folder?";
     case ELOOP:
       return "; symbolic links are not followed here";
     case EISDIR:
@@ -156,6 +160,17 @@ class RealDisk final : public Disk {
     if (::rename(from.c_str(), to.c_str()) != 0) fail("rename", from + " to " + to);
   }
 
+  void rename_new(const std::string& from, const std::string& to) override {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
+    if (errno == EINVAL || errno == ENOSYS) {  // a file system without that, such as NFS
+      if (::link(from.c_str(), to.c_str()) == 0) return remove(from);
+      // One without links either: what is there is seen, but not what comes at the same moment.
+      if (errno != EEXIST && ::access(to.c_str(), F_OK) != 0) return rename(from, to);
+      errno = EEXIST;
+    }
+    fail("rename", from + " to " + to);
+  }
+
   void remove(const std::string& path) override {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail("remove", path);
   }
@@ -171,6 +186,14 @@ class RealDisk final : public Disk {
     struct statvfs s {};
     if (::statvfs(dir.c_str(), &s) != 0) fail("ask for the free space of", dir);
     return static_cast<int64_t>(s.f_bavail) * static_cast<int64_t>(s.f_frsize);
+  }
+
+  std::string unique() override {
+    std::random_device draw;
+    char text[40];
+    std::snprintf(text, sizeof text, "%lx-%08x%08x", static_cast<unsigned long>(::getpid()), draw(),
+                  draw());
+    return text;
   }
 };
 
@@ -189,17 +212,20 @@ FolderLock::FolderLock(const std::string& dir)
 
 FolderLock::~FolderLock() { ::close(fd_); }
 
-AtomicFile::AtomicFile(Disk& disk, std::string dir, std::string name)
+AtomicFile::AtomicFile(Disk& disk, std::string dir, std::string name, IfThere if_there)
     : disk_(disk),
       dir_(std::move(dir)),
       path_(dir_ + "/" + name),
-      file_(disk_.create(path_ + kTempSuffix)) {}
+      temp_(if_there == IfThere::replace ? path_ + kTempSuffix
+                                         : detail::concat(path_, ".", disk.unique(), kTempSuffix)),
+      if_there_(if_there),
+      file_(disk_.create(temp_)) {}
 
 AtomicFile::~AtomicFile() {
   if (committed_) return;
   file_.reset();
   try {
-    disk_.remove(path_ + kTempSuffix);
+    disk_.remove(temp_);
   } catch (const Error&) {
     // A destructor has nobody to tell; the next prune removes the file.
   }
@@ -210,7 +236,10 @@ void AtomicFile::write(std::span<const std::byte> bytes) { file_->write(bytes); 
 void AtomicFile::commit() {
   file_->sync();
   file_.reset();
-  disk_.rename(path_ + kTempSuffix, path_);
+  if (if_there_ == IfThere::refuse)
+    disk_.rename_new(temp_, path_);
+  else
+    disk_.rename(temp_, path_);
   committed_ = true;
   disk_.sync_dir(dir_);
 }

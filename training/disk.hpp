@@ -39,10 +39,14 @@ class Disk {
       const std::string& path) = 0;  // a regular file; follows no symbolic link
   virtual std::unique_ptr<WriteFile> create(
       const std::string& path) = 0;  // empties an existing one
-  virtual void rename(const std::string& from, const std::string& to) = 0;
+  virtual void rename(const std::string& from, const std::string& to) = 0;  // replaces `to`
+  // Throws, and `from` stays, if `to` is there.
+  virtual void rename_new(const std::string& from, const std::string& to) = 0;
   virtual void remove(const std::string& path) = 0;   // nothing to do if it is not there
   virtual void sync_dir(const std::string& dir) = 0;  // names in it survive a crash
   virtual int64_t free_bytes(const std::string& dir) = 0;
+  // Hexadecimal digits and dashes that no other call has got, of this process or of another one.
+  virtual std::string unique() = 0;
 };
 
 Disk& real_disk();
@@ -67,7 +71,14 @@ class FolderLock {
 // old file is untouched.
 class AtomicFile {
  public:
-  AtomicFile(Disk& disk, std::string dir, std::string name);
+  // replace: what one writer writes again and again. NAME.temp is its temp file, so that one that
+  // is killed leaves at most that.
+  // refuse: what is written once. Somebody may have frozen while it wrote a file of that name, and
+  // go on at any moment: so each has a temp file of its own, NAME.UNIQUE.temp, and commit() throws
+  // for whoever comes second.
+  enum class IfThere { replace, refuse };
+
+  AtomicFile(Disk& disk, std::string dir, std::string name, IfThere if_there);
   ~AtomicFile();  // removes the temp file unless commit() was reached
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -79,7 +90,8 @@ class AtomicFile {
 
  private:
   Disk& disk_;
-  std::string dir_, path_;
+  std::string dir_, path_, temp_;
+  IfThere if_there_;
   std::unique_ptr<WriteFile> file_;
   bool committed_ = false;
 };

@@ -113,7 +113,7 @@ void FitHistory::from_text(const std::string& text, const std::string& file) {
 }
 
 void FitHistory::save(Disk& disk, const std::string& dir) const {
-  AtomicFile file(disk, dir, kFile);
+  AtomicFile file(disk, dir, kFile, AtomicFile::IfThere::replace);
   file.write(to_text());
   file.commit();
 }

@@ -2,10 +2,8 @@
 #include "training/layout.hpp"
 
 #include <algorithm>
-#include <iomanip>
 #include <numeric>
 #include <set>
-#include <sstream>
 
 #include "training/optimizer.hpp"
 
@@ -80,38 +78,6 @@ std::vector<Slice> split_parameters(const std::vector<ParameterSpec>& parameters
     slices[i].shard = static_cast<int32_t>(emptiest - load.begin());
   }
   return slices;
-}
-
-std::string layout_table(const std::vector<Slice>& slices,
-                         const std::vector<std::string>& shard_names) {
-  const auto name = [&](int32_t shard) {
-    const auto i = static_cast<size_t>(shard);
-    return i < shard_names.size() ? shard_names[i] : detail::concat("shard ", shard);
-  };
-  std::vector<int64_t> load(shard_names.size());
-  size_t shard_width = 5, slice_width = 5;
-  for (const Slice& s : slices) {
-    load.resize(std::max(load.size(), static_cast<size_t>(s.shard) + 1));
-    load[static_cast<size_t>(s.shard)] += s.bytes();
-    shard_width = std::max(shard_width, name(s.shard).size());
-    slice_width = std::max(slice_width, describe(s).size());
-  }
-  std::ostringstream out;
-  const auto row = [&](const std::string& shard, const std::string& slice, const std::string& dtype,
-                       const std::string& elements, const std::string& bytes) {
-    out << std::left << std::setw(static_cast<int>(shard_width)) << shard << "  "
-        << std::setw(static_cast<int>(slice_width)) << slice << "  " << std::setw(5) << dtype
-        << std::right << std::setw(12) << elements << std::setw(14) << bytes << "\n";
-  };
-  row("shard", "slice", "dtype", "elements", "bytes");
-  for (size_t shard = 0; shard < load.size(); ++shard)
-    for (const Slice& s : slices)
-      if (s.shard == static_cast<int32_t>(shard))
-        row(name(s.shard), describe(s), to_string(s.dtype), std::to_string(s.size),
-            std::to_string(s.bytes()));
-  for (size_t shard = 0; shard < load.size(); ++shard)
-    row(name(static_cast<int32_t>(shard)), "all", "", "", std::to_string(load[shard]));
-  return out.str();
 }
 
 }  // namespace troupe

@@ -34,7 +34,7 @@ struct Slice {
   bool whole() const { return offset == 0 && size == shape.size(); }
 };
 
-// "fc1/w[0:500]", or "fc1/w" for a whole parameter; for messages and tables.
+// "fc1/w[0:500]", or "fc1/w" for a whole parameter; for messages.
 std::string describe(const Slice& slice);
 
 // A parameter is split into pieces of at least this many bytes, at most one per shard: smaller ones
@@ -48,10 +48,5 @@ inline constexpr int64_t kPieceBytesMin = 64 << 10;
 // not known, or a name given twice.
 std::vector<Slice> split_parameters(const std::vector<ParameterSpec>& parameters,
                                     int32_t shard_count, uint32_t first_slice = 0);
-
-// One line per slice: shard (by `shard_names`, or its number), slice, dtype, elements, bytes; then
-// one line of bytes per shard.
-std::string layout_table(const std::vector<Slice>& slices,
-                         const std::vector<std::string>& shard_names = {});
 
 }  // namespace troupe

@@ -3,8 +3,10 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "graph/loss_scale.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/parameter_nodes.hpp"
 
@@ -43,28 +45,56 @@ bool may_both_run(const Graph& graph, const Node& a, const Node& b) {
   return true;
 }
 
-// The function whose body the node is a copy from; nullptr if it is from none.
+// Without the numbers that tell nodes of one name apart.
+std::string_view unnumbered(std::string_view name) {
+  for (;;) {
+    const size_t end = name.find_last_not_of("0123456789");
+    if (end == name.npos || end + 1 == name.size() || name[end] != '_') return name;
+    name = name.substr(0, end);
+  }
+}
+
+// Whether the node is called as copies of `node`, of the body of `function`, are: by what it is
+// called in there, in the scope of a call.
+bool named_like_copy(const Node& copy, const Node& function, const Node& node) {
+  const std::string_view all = unnumbered(node.name), part = unnumbered(copy.name);
+  if (all.substr(0, function.name.size() + 1) != function.name + "/") return false;
+  const std::string wanted = function.name.substr(function.name.rfind('/') + 1) +
+                             std::string(all.substr(function.name.size()));
+  return part == wanted || part.ends_with("/" + wanted);
+}
+
+// The function whose body the node is a copy from; nullptr if it is from none. A line of the
+// program may have made nodes in several bodies and outside of any, which are told apart by name.
 const Node* function_of(const Graph& graph, const Node& copy) {
   for (const auto& node : graph.nodes()) {
     if (node->op != copy.op || node->line != copy.line || node->file != copy.file) continue;
     for (int32_t frame = node->frame; frame >= 0; frame = graph.node(frame).frame)
-      if (graph.node(frame).op->control == ControlKind::function) return &graph.node(frame);
+      if (const Node& function = graph.node(frame);
+          function.op->control == ControlKind::function && named_like_copy(copy, function, *node))
+        return &function;
   }
   return nullptr;
 }
 
-Error pushed_twice(const Graph& graph, const Node& first, const Node& second) {
+std::string remedy(const Graph& graph, const Node& first, const Node& second) {
+  if (second.attr<std::string>("parameter") == kLossScaleParameter)
+    return "each is the moving scale of a loss (scaled_gradients(), minimize_scaled()), and all "
+           "losses share it: scale the sum of the losses, give all but one a LossScale whose "
+           "growth_interval is 0, which stays, or fetch one of the two in a run";
   const Node* function = function_of(graph, second);
-  const std::string remedy =
-      function && function_of(graph, first) == function
-          ? detail::concat("both are of calls of the function ", function->name,
-                           ", whose body pushes: let it return the gradient, and push the sum of "
-                           "what its calls return, once")
-          : "push the sum of the gradients, or fetch one of the two in a run";
+  if (function && function_of(graph, first) == function)
+    return detail::concat("both are of calls of the function ", function->name,
+                          ", whose body pushes: let it return the gradient, and push the sum of "
+                          "what its calls return, once");
+  return "push the sum of the gradients, or fetch one of the two in a run";
+}
+
+Error pushed_twice(const Graph& graph, const Node& first, const Node& second) {
   return Error(Errc::invalid_argument, "parameter ", second.attr<std::string>("parameter"),
                " is pushed to twice in a step of slot ", second.attr<int64_t>("slot"), ", by the ",
                describe(first), " and by the ", describe(second),
-               ", but its shards count one push a step; ", remedy);
+               ", but its shards count one push a step; ", remedy(graph, first, second));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 
+#include "graph/passes.hpp"
 #include "training/checkpoint_folder.hpp"
 #include "training/digest.hpp"
 #include "training/patience.hpp"
@@ -71,24 +72,17 @@ void check_outputs(const Tower& tower) {
                 ", has no value; are Tower::loss and Tower::update exchanged?");
 }
 
-// In which dtype the products of the towers are: of the 16-bit ones if there are some, as all else
-// is in f32 beside them. More than one is joined by "+"; none: "f32".
+// In which dtype the products of the towers are, those in bodies of functions included: of the
+// 16-bit ones if there are some, as all else is in f32 beside them. More than one is joined by "+";
+// none: "f32".
 std::string compute_of(const std::vector<Tower>& towers) {
   std::set<std::string> wide, half;
   for (const Tower& tower : towers) {
-    std::vector<int32_t> open = {tower.loss.node, tower.update.node};
-    std::set<int32_t> seen(open.begin(), open.end());
-    while (!open.empty()) {
-      const Node& node = tower.loss.graph->node(open.back());
-      open.pop_back();
-      if (node.op->precision == Precision::low)
+    const Graph& graph = *tower.loss.graph;
+    for (const int32_t id : prune(graph, {tower.loss, tower.update}, tower.feeds))
+      if (const Node& node = graph.node(id); node.op->precision == Precision::low)
         for (const TensorType& type : node.outputs)
           (is_half(type.dtype) ? half : wide).insert(to_string(type.dtype));
-      std::vector<int32_t> before = node.control_inputs;
-      for (const Output& input : node.inputs) before.push_back(input.node);
-      for (const int32_t id : before)
-        if (seen.insert(id).second) open.push_back(id);
-    }
   }
   std::string out;
   for (const std::string& dtype : half.empty() ? wide : half)

@@ -14,16 +14,18 @@
 
 std::atomic<bool> stop_requested{false};
 std::atomic<int> stop_signal{0};
+std::atomic<bool> group_has_heard{false};
 
 namespace {
 
 int signal_pipe[2] = {-1, -1};
 
-void on_signal(int number) {
+void on_signal(int number, siginfo_t* info, void*) {
   const int saved = errno;
   if (number != SIGCHLD) {
     int none = 0;
-    stop_signal.compare_exchange_strong(none, number);
+    if (stop_signal.compare_exchange_strong(none, number))
+      group_has_heard = info->si_code == SI_KERNEL;  // kill() says SI_USER
     stop_requested = true;
   }
   const char byte = static_cast<char>(number);
@@ -37,8 +39,8 @@ void catch_signals(std::initializer_list<int> numbers) {
   if (pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
     throw troupe::Error(troupe::Errc::io, "no pipe: ", std::strerror(errno));
   struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
   for (int number : numbers) {
     struct sigaction before = {};
     sigaction(number, nullptr, &before);
@@ -65,7 +67,7 @@ void SignalsHeld::release() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 void SignalsHeld::release_as_child() {
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction action = {};
-    if (sigaction(number, nullptr, &action) == 0 && action.sa_handler == on_signal)
+    if (sigaction(number, nullptr, &action) == 0 && action.sa_sigaction == on_signal)
       signal(number, SIG_DFL);
   }
   release();

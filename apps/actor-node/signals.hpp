@@ -9,6 +9,8 @@
 
 extern std::atomic<bool> stop_requested;  // set by every caught signal but SIGCHLD
 extern std::atomic<int> stop_signal;      // the first of them; 0: none has come
+// It came of the terminal (Ctrl-C, or its end), which has sent it to our whole group of processes.
+extern std::atomic<bool> group_has_heard;
 
 // A SIGHUP that we were told to ignore (nohup) stays ignored. Throws: Error(io) when there is no
 // pipe to be had.

@@ -182,10 +182,12 @@ class Supervisor {
   // What PROGRAM is stopped with: by the signal that stops us, so that it can tell Ctrl-C and a
   // lost terminal from an order.
   static int signal_to_pass() { return stop_signal ? stop_signal.load() : SIGTERM; }
+  // A second Ctrl-C ends many programs at once; it is the person's to give, and not ours.
+  bool program_has_heard() const { return group_has_heard && getpgid(program_) == getpgrp(); }
   void stop() {
     stopping_ = true;
     stop_deadline_ = Time::now() + kStopPatience;
-    if (program_ >= 0) kill(program_, signal_to_pass());
+    if (program_ >= 0 && !program_has_heard()) kill(program_, signal_to_pass());
     cluster_.signal_all(SIGTERM);
     signal_all(SIGCONT);  // or a stopped process would not hear of it
   }

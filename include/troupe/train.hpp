@@ -194,8 +194,8 @@ Output l1_penalty(const std::vector<Output>& parameters, double scale, Origin at
 Output l2_penalty(const std::vector<Output>& parameters, double scale, Origin at = Origin::here());
 
 // The exponential moving average of a parameter, a = decay * a + (1 - decay) * w, as a parameter of
-// its own, NAME/average, that begins as w does. Each step that runs `update`, beside minimize()'s,
-// counts w as the step has read it. Requires: decay in [0, 1).
+// its own, NAME/average, that begins as w. A step that runs `update`, beside minimize()'s, counts w
+// as it has read it. A second call gives the same. Throws for another decay, or none in [0, 1).
 struct MovingAverage {
   Output value;
   Output update;

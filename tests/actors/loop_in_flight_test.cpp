@@ -170,6 +170,22 @@ struct Program {
 
 int64_t used_bytes(const Session& session) { return session.device_states()[0].used_bytes; }
 
+// A step of more iterations than could ever end is stopped by its options, and leaves nothing.
+template <class F>
+void check_stopped(Pace::What what, Errc code, const F& options) {
+  Program program(4);
+  Session session = Session::local(program.graph, {.threads = 2});
+  const Callable step = program.prepare(session);
+  const int64_t before = used_bytes(session);
+  pace->becomes(what);
+  CHECK(code_of([&] { step({Tensor::scalar(int64_t{1'000'000'000})}, options()); }) == code);
+  CHECK(pace->alone == 0);
+  CHECK(used_bytes(session) == before);
+  pace->becomes(Pace::meet, 10);
+  program.check(step, 10);
+  CHECK(pace->alone == 0);
+}
+
 }  // namespace
 
 TEST_CASE("an iteration begins while the one before runs, and each meets the next") {
@@ -253,35 +269,13 @@ TEST_CASE("an error in an iteration ends the step while the one before runs") {
 }
 
 TEST_CASE("a step that is cancelled with iterations in flight ends, and the next one runs") {
-  Program program(4);
-  Session session = Session::local(program.graph, {.threads = 2});
-  const Callable step = program.prepare(session);
-  const int64_t before = used_bytes(session);
-  pace->becomes(Pace::cancel);
-  const Refusal refused = refusal_of(
-      [&] { step({Tensor::scalar(int64_t{1'000'000'000})}, {.cancel = &pace->cancellation}); });
-  CHECK(refused.code == Errc::cancelled);
-  CHECK(pace->alone == 0);
-  CHECK(used_bytes(session) == before);
-  pace->becomes(Pace::meet, 10);
-  program.check(step, 10);
-  CHECK(pace->alone == 0);
+  check_stopped(Pace::cancel, Errc::cancelled,
+                [] { return RunOptions{.cancel = &pace->cancellation}; });
 }
 
 TEST_CASE("a step whose deadline passes with iterations in flight ends, and the next one runs") {
-  Program program(4);
-  Session session = Session::local(program.graph, {.threads = 2});
-  const Callable step = program.prepare(session);
-  const int64_t before = used_bytes(session);
-  pace->becomes(Pace::work);
-  CHECK(code_of([&] {
-          step({Tensor::scalar(int64_t{1'000'000'000})},
-               {.timeout = std::chrono::milliseconds(100)});
-        }) == Errc::timeout);
-  CHECK(used_bytes(session) == before);
-  pace->becomes(Pace::meet, 10);
-  program.check(step, 10);
-  CHECK(pace->alone == 0);
+  check_stopped(Pace::work, Errc::timeout,
+                [] { return RunOptions{.timeout = std::chrono::milliseconds(100)}; });
 }
 
 TEST_CASE("a kernel is replaced while iterations are in flight, for all of them at once") {

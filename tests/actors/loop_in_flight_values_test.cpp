@@ -66,6 +66,19 @@ void check_same_everywhere(const Make& make) {
 
 Output heavy(Output x) { return tanh(cumsum(x) * 0.01); }
 
+// v[0] = 0, the others are `first`; while (v[0] < n) v = {v[0] + 1, body(v)...};
+template <class Body>
+Values counted_loop(Output n, Values first, const WhileOptions& options, const Body& body) {
+  first.insert(first.begin(), whole(*n.graph, 0));
+  return while_loop([&](const Values& v) { return less(v[0], n); },
+                    [&](const Values& v) {
+                      Values next = body(v);
+                      next.insert(next.begin(), v[0] + 1);
+                      return next;
+                    },
+                    first, options);
+}
+
 // i = 0, a = x, b = 0 * x; while (i < n) { a = heavy(a + x); b = 0.5 b + heavy(a * w); ++i; }
 struct TwoChains {
   Output n, x, w, a, b;
@@ -73,13 +86,12 @@ struct TwoChains {
     n = placeholder(graph, DType::i64, {}, "n");
     x = placeholder(graph, DType::f32, {kSize}, "x");
     w = placeholder(graph, DType::f32, {kSize}, "w");
-    const std::vector<Output> end = while_loop(
-        [&](const std::vector<Output>& v) { return less(v[0], n); },
-        [&](const std::vector<Output>& v) {
-          const Output next = heavy(v[1] + x);
-          return std::vector<Output>{v[0] + 1, next, v[2] * 0.5 + heavy(next * w)};
-        },
-        {whole(graph, 0), x, x * 0.0}, {.iterations_in_flight = in_flight, .recompute = recompute});
+    const Values end =
+        counted_loop(n, {x, x * 0.0}, {.iterations_in_flight = in_flight, .recompute = recompute},
+                     [&](const Values& v) {
+                       const Output next = heavy(v[1] + x);
+                       return Values{next, v[2] * 0.5 + heavy(next * w)};
+                     });
     a = end[1];
     b = end[2];
   }
@@ -112,14 +124,11 @@ TEST_CASE("variables that change places, stay or are captured go through iterati
   check_same_everywhere([](Graph& graph, int64_t in_flight) {
     const Output n = placeholder(graph, DType::i64, {}, "n"),
                  x = placeholder(graph, DType::f32, {kSize}, "x");
-    const std::vector<Output> end = while_loop(
-        [&](const std::vector<Output>& v) { return less(v[0], n); },
-        [&](const std::vector<Output>& v) {
-          return std::vector<Output>{
-              v[0] + 1, v[2], v[1] + heavy(v[2]), v[3], x, v[4], fill(graph, {kSize}, 2) + v[5]};
-        },
-        {whole(graph, 0), x, x * 2.0, x * 3.0, x * 4.0, x * 5.0, x * 6.0},
-        {.iterations_in_flight = in_flight});
+    const Values end = counted_loop(
+        n, {x, x * 2.0, x * 3.0, x * 4.0, x * 5.0, x * 6.0}, {.iterations_in_flight = in_flight},
+        [&](const Values& v) {
+          return Values{v[2], v[1] + heavy(v[2]), v[3], x, v[4], fill(graph, {kSize}, 2) + v[5]};
+        });
     return Made{end, {{n, count(15)}, {x, wave(kSize, 0.1)}}};
   });
 }
@@ -128,15 +137,13 @@ TEST_CASE("branches in iterations in flight, and random numbers, stay what they 
   check_same_everywhere([](Graph& graph, int64_t in_flight) {
     const Output n = placeholder(graph, DType::i64, {}, "n"),
                  x = placeholder(graph, DType::f32, {kSize}, "x");
-    const std::vector<Output> end = while_loop(
-        [&](const std::vector<Output>& v) { return less(v[0], n); },
-        [&](const std::vector<Output>& v) {
+    const Values end =
+        counted_loop(n, {x, x * 0.0}, {.iterations_in_flight = in_flight}, [&](const Values& v) {
           const Output odd = equal(v[0] % 2, whole(graph, 1));
           const Output a = cond(
               odd, [&] { return heavy(v[1]); }, [&] { return dropout(v[1], 0.3, 5) + x; });
-          return std::vector<Output>{v[0] + 1, a, v[2] * 0.5 + heavy(dropout(a, 0.2, 7))};
-        },
-        {whole(graph, 0), x, x * 0.0}, {.iterations_in_flight = in_flight});
+          return Values{a, v[2] * 0.5 + heavy(dropout(a, 0.2, 7))};
+        });
     const std::vector<Output> d = gradients({reduce_sum(end[1] * end[2])}, {x});
     return Made{{end[1], end[2], d[0]}, {{n, count(9)}, {x, wave(kSize, 0.1)}}};
   });
@@ -146,18 +153,16 @@ TEST_CASE("loops with iterations in flight stand in loops, and scans are such lo
   check_same_everywhere([](Graph& graph, int64_t in_flight) {
     const Output n = placeholder(graph, DType::i64, {}, "n"),
                  x = placeholder(graph, DType::f32, {6, kSize}, "x");
-    const std::vector<Output> end = while_loop(
-        [&](const std::vector<Output>& v) { return less(v[0], n); },
-        [&](const std::vector<Output>& v) {
+    const Values end = counted_loop(
+        n, {x, fill(graph, {kSize}, 0)}, {.iterations_in_flight = in_flight}, [&](const Values& v) {
           const Scanned rows = scan(
               [&](const std::vector<Output>& carry, const std::vector<Output>& row) {
                 const Output a = heavy(row[0] + carry[0] * 0.1);
                 return Scanned{{carry[0] + row[0]}, {a}};
               },
               {v[2]}, {v[1]}, {.iterations_in_flight = in_flight, .name = "rows"});
-          return std::vector<Output>{v[0] + 1, rows.rows[0], rows.carry[0] * 0.01};
-        },
-        {whole(graph, 0), x, fill(graph, {kSize}, 0)}, {.iterations_in_flight = in_flight});
+          return Values{rows.rows[0], rows.carry[0] * 0.01};
+        });
     const Output loss = reduce_sum(end[1] * end[1]);
     return Made{{end[1], end[2], gradients({loss}, {x})[0]},
                 {{n, count(3)}, {x, wave(6 * kSize, 0.1).reshaped({6, kSize})}}};
@@ -174,14 +179,13 @@ TEST_CASE("functions that call themselves are called in iterations in flight") {
     });
     const Output n = placeholder(graph, DType::i64, {}, "n"),
                  x = placeholder(graph, DType::f32, {kSize}, "x");
-    const std::vector<Output> end = while_loop(
-        [&](const Values& v) { return less(v[0], n); },
-        [&](const Values& v) {
-          const Output sum = down({v[0] + 3})[0];
-          const Output a = heavy(v[1] + cast(sum, DType::f32) * 0.01);
-          return Values{v[0] + 1, a, v[2] + heavy(a * 2.0), v[3] + down({sum % 9})[0]};
-        },
-        {whole(graph, 0), x, x * 0.0, whole(graph, 0)}, {.iterations_in_flight = in_flight});
+    const Values end =
+        counted_loop(n, {x, x * 0.0, whole(graph, 0)}, {.iterations_in_flight = in_flight},
+                     [&](const Values& v) {
+                       const Output sum = down({v[0] + 3})[0];
+                       const Output a = heavy(v[1] + cast(sum, DType::f32) * 0.01);
+                       return Values{a, v[2] + heavy(a * 2.0), v[3] + down({sum % 9})[0]};
+                     });
     return Made{end, {{n, count(12)}, {x, wave(kSize, 0.1)}}};
   });
 }
@@ -196,20 +200,17 @@ TEST_CASE("effects of iterations in flight come in the order of iterations") {
     const Queue queue = make_queue(graph, {{DType::i64, {}}}, {.capacity = 4 * kTrips});
     // The first effect of an iteration needs nothing of what is slow, the second all of it, and the
     // third is in a branch that only each other iteration takes.
-    const std::vector<Output> end =
-        while_loop([&](const Values& v) { return less(v[0], n); },
-                   [&](const Values& v) {
-                     const Output first = enqueue(queue, {v[0] * 4}), a = heavy(v[1] + x);
-                     const Output slow = heavy(a * 2.0);
-                     const Output none = cast(reduce_sum(slow) * 0.0, DType::i64);
-                     const Output second = enqueue(queue, {v[0] * 4 + 1 + none});
-                     const Output third = cond(
-                         equal(v[0] % 2, whole(graph, 1)),
-                         [&] { return enqueue(queue, {v[0] * 4 + 2 + second * 0}); },
-                         [&] { return whole(graph, 0); });
-                     return Values{v[0] + 1, a, v[2] + slow, first + second + third};
-                   },
-                   {whole(graph, 0), x, x * 0.0, whole(graph, 0)});
+    const Values end = counted_loop(n, {x, x * 0.0, whole(graph, 0)}, {}, [&](const Values& v) {
+      const Output first = enqueue(queue, {v[0] * 4}), a = heavy(v[1] + x);
+      const Output slow = heavy(a * 2.0);
+      const Output none = cast(reduce_sum(slow) * 0.0, DType::i64);
+      const Output second = enqueue(queue, {v[0] * 4 + 1 + none});
+      const Output third = cond(
+          equal(v[0] % 2, whole(graph, 1)),
+          [&] { return enqueue(queue, {v[0] * 4 + 2 + second * 0}); },
+          [&] { return whole(graph, 0); });
+      return Values{a, v[2] + slow, first + second + third};
+    });
     const Output out = dequeue_many(queue, 2 * kTrips + kTrips / 2).at(0);
     Session session = Session::local(graph, {.threads = threads});
     for (int round = 0; round < 5; ++round) {

@@ -65,6 +65,7 @@ done
 # A program hears of the signal that stops its supervisor, and both end by it.
 declare -A codes=([INT]=130 [HUP]=129 [TERM]=143)
 for signal in INT HUP TERM; do
+  : >"$out/log"  # as above
   "$build/actor-node" up --threads 1 "$build/train_digits" --digits "$data" --steps 100000 --out "$out/by-$signal" >"$out/log" 2>&1 &
   up=$!
   wait_for 30 grep -q '^sync step [1-9]' "$out/log" || { kill $up; fail "SIG$signal: the training did not begin"; }
@@ -74,6 +75,31 @@ for signal in INT HUP TERM; do
   [ $code = "${codes[$signal]}" ] || fail "SIG$signal: exit code $code"
   grep -q "^stopped by SIG$signal; checkpoints" "$out/log" || fail "SIG$signal: the program did not name it"
 done
+# Ctrl-C at a terminal reaches a program once: by the terminal. The supervisor is stopped until the program has heard of it,
+# so that a second one would count, and signals the nodes last, whose end the program waits for.
+cat >"$out/counts" <<'PROGRAM'
+n=0
+trap 'n=$((n + 1)); echo >"$0.heard"' INT
+echo $PPID >"$0.ready"
+until [ $n -gt 0 ] && ! ls "$TROUPE_RUN_DIR"/*.pid; do read -rt 0.02 <> <(:); done
+exit $n
+PROGRAM
+mkfifo "$out/keys"
+timeout 60 script -qfc "trap : INT; $build/actor-node up --threads 1 --run-dir $out/terminal bash $out/counts; echo \$? >$out/code" \
+  /dev/null <"$out/keys" >"$out/log" 2>&1 &
+terminal=$!
+pids+=("$terminal")
+exec 3>"$out/keys"
+wait_for 20 [ -s "$out/counts.ready" ] || fail 'the program at a terminal did not begin'
+up=$(<"$out/counts.ready")
+kill -STOP "$up"
+wait_for 20 grep -q '^State:.T' "/proc/$up/status" || fail 'the supervisor at a terminal does not stop'
+printf '\x03' >&3
+wait_for 20 [ -e "$out/counts.heard" ] || fail 'the program did not hear of Ctrl-C'
+kill -CONT "$up"
+wait $terminal
+exec 3>&-
+[ "$(<"$out/code")" = 1 ] || fail "Ctrl-C at a terminal: the program heard of it $(<"$out/code") times"
 # Under nohup the end of a terminal is nothing, for the supervisor as for the program.
 (trap '' HUP && exec "$build/actor-node" up bash -c '
   for pid in $$ $PPID; do (($((0x$(sed -n "s/^SigIgn:\t//p" /proc/$pid/status))) & 1)) || exit 3; done') >"$out/log" 2>&1 ||

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/evaluate.hpp"
+#include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
 
@@ -164,6 +165,14 @@ TEST_CASE("a moving average is a parameter beside its own, for the same slot") {
   CHECK(push.attr<std::string>("optimizer") == "sgd(learning rate 0.25)");
   check_values(evaluate(push.inputs[0], {{w, vector({1, 5})}, {average.value, vector({3, 1})}}),
                {2, -4});
+  const size_t nodes = graph.nodes().size();
+  const MovingAverage again = moving_average(w, 0.75);
+  CHECK(again.value == average.value);
+  CHECK(again.update == average.update);
+  CHECK(graph.nodes().size() == nodes);
+  const std::string refused = refusal_of([&] { moving_average(w, 0.5); }).text;
+  CHECK(refused.find("parameter fc/w has an average of decay 0.75, made at ") != refused.npos);
+  CHECK(refused.find(", got decay 0.5; a parameter has one average") != refused.npos);
   CHECK_THROWS_WITH_AS(moving_average(w, 1), doctest::Contains("wants a decay in [0, 1), got 1"),
                        Error);
   CHECK_THROWS_WITH_AS(moving_average(push.inputs[0], 0.5), doctest::Contains("wants a parameter"),

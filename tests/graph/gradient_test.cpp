@@ -272,7 +272,7 @@ TEST_CASE("wrong calls of gradients are refused with the caller's line") {
         at + "x 0 is an undefined Output; pass the result of an op");
   CHECK(refusal([&](Graph& g) {
           gradients({source(g, "i", {2}, DType::i32)}, {source(g, "x")}, {}, line);
-        }) == at + "y 0 (i) is i32; only f32 and f64 have gradients, so cast it");
+        }) == at + "y 0 (i) is i32; only floating-point numbers have gradients, so cast it");
   CHECK(refusal([&](Graph& g) {
           const Output y = source(g, "y");
           gradients({y}, {y}, {y, y}, line);

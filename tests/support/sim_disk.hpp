@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "training/disk.hpp"
@@ -22,11 +23,13 @@ class SimDisk final : public Disk {
  public:
   // Every call counts, opening and reading excepted: they leave nothing behind.
   int64_t calls = 0;
-  int64_t crash_at = -1;   // this call never returns; a write may be torn, others have not happened
-  int64_t fail_at = -1;    // this call ends with Error(io)
-  int64_t bytes_max = -1;  // all files together; a write beyond it is cut short and fails
-  bool lie_on_sync = false;  // sync() keeps nothing
-  bool says_full = false;    // free_bytes() is 0
+  int64_t crash_at = -1;  // this call never returns; a write may be torn, others have not happened
+  int64_t fail_at = -1;   // this call ends with Error(io)
+  int64_t meanwhile_at = -1;
+  std::function<void()> meanwhile;  // what others do before that call, once
+  int64_t bytes_max = -1;           // all files together; a write beyond it is cut short and fails
+  bool lie_on_sync = false;         // sync() keeps nothing
+  bool says_full = false;           // free_bytes() is 0
 
   // What a restarted process finds: the names that were synced and some of the later changes, each
   // if `draw(2)` is 1 (a file system may write directories in any order); files with what was
@@ -68,6 +71,11 @@ class SimDisk final : public Disk {
     call("rename " + from);
     change({to, from, find(from)});
   }
+  void rename_new(const std::string& from, const std::string& to) override {
+    if (has(to))
+      throw Error(Errc::io, "cannot rename ", from, " to ", to, ": ", std::strerror(EEXIST));
+    rename(from, to);
+  }
   void remove(const std::string& path) override {
     if (crashed_) return;  // destructors of a process that is gone do nothing
     call("remove " + path);
@@ -80,6 +88,7 @@ class SimDisk final : public Disk {
     pending_.clear();
   }
   int64_t free_bytes(const std::string&) override { return says_full ? 0 : int64_t{1} << 40; }
+  std::string unique() override { return std::to_string(++uniques_); }
 
  private:
   struct File {
@@ -127,6 +136,7 @@ class SimDisk final : public Disk {
 
   void call(const std::string& what) {
     if (crashed_) throw SimCrash{};
+    if (calls == meanwhile_at && meanwhile) std::exchange(meanwhile, nullptr)();
     const int64_t number = calls++;
     if (number == crash_at) {
       crashed_ = true;
@@ -159,6 +169,7 @@ class SimDisk final : public Disk {
   Names now_, durable_;
   std::vector<Change> pending_;  // of names, since the last sync_dir()
   bool crashed_ = false;
+  int64_t uniques_ = 0;
 };
 
 }  // namespace troupe

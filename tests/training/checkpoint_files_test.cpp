@@ -133,6 +133,64 @@ TEST_CASE("a checkpoint that is discarded goes manifest first, and no other goes
   CHECK(newest(disk, dir) == 1);
 }
 
+TEST_CASE("who froze as it wrote a file and goes on in a later run changes no file of that run") {
+  const std::string dir = "run";
+  const auto aside = [&](Disk& disk) {
+    return std::make_unique<AtomicFile>(disk, dir, shard_file_name(1, 5, 0, 2),
+                                        AtomicFile::IfThere::refuse);
+  };
+  SimDisk probe;
+  write(probe, dir, 5);
+  int refused = 0;
+  // It goes on at each call of the later run that leaves something behind: before it had made its
+  // file, or with what it had made removed meanwhile.
+  for (int64_t at = 0; at <= probe.calls; ++at)
+    for (const bool made : {false, true}) {
+      CAPTURE(at);
+      CAPTURE(made);
+      SimDisk disk;
+      std::unique_ptr<AtomicFile> stale = made ? aside(disk) : nullptr;
+      if (made) CHECK(discard_checkpoint(disk, dir, 1) == Names{});
+      disk.meanwhile_at = disk.calls + at;
+      disk.meanwhile = [&] {
+        if (!made) stale = aside(disk);
+        stale->write("of the run before");
+        try {
+          stale->commit();
+        } catch (const Error&) {  // it came second, or what it had made is gone
+        }
+        stale.reset();
+      };
+      try {
+        write(disk, dir, 5);
+      } catch (const Error& e) {  // its name is taken: the next one is another one
+        ++refused;
+        CHECK(std::string(e.what()).find("File exists") != std::string::npos);
+        CHECK(discard_checkpoint(disk, dir, 1) == Names{});
+        write(disk, dir, 5);
+      }
+      if (disk.meanwhile) std::exchange(disk.meanwhile, nullptr)();
+      CHECK(newest(disk, dir) == 5);
+    }
+  CHECK(refused > 0);
+}
+
+TEST_CASE("a disk renames to a new name, and never over a file that is there") {
+  Folder folder("rename-new");
+  const std::string& dir = folder.path();
+  Disk& disk = real_disk();
+  disk.make_dirs(dir);
+  for (const std::string name : {"/a", "/b"})
+    disk.create(dir + name)->write(std::as_bytes(std::span(name)));
+  CHECK_THROWS_WITH_AS(disk.rename_new(dir + "/a", dir + "/b"),
+                       doctest::Contains("File exists; another writer was first"), Error);
+  CHECK(read_text(disk, dir + "/a", 10) == "/a");
+  CHECK(read_text(disk, dir + "/b", 10) == "/b");
+  disk.rename_new(dir + "/a", dir + "/c");
+  CHECK(names_in(dir) == Names{"b", "c"});
+  CHECK(disk.unique() != disk.unique());
+}
+
 TEST_CASE("what cannot be removed is named, and older checkpoints go all the same") {
   Folder folder("not-removed");
   const std::string& dir = folder.path();

@@ -81,16 +81,5 @@ TEST_CASE("parameters that cannot be placed are refused") {
                     "there are two parameters named w");
 }
 
-TEST_CASE("the table has a line per slice and one per shard") {
-  const std::vector<Slice> slices =
-      split_parameters({{"w", DType::f32, {3}}, {"v", DType::f64, {2}}}, 2);
-  CHECK(layout_table(slices, {"/job:ps/task:0", "/job:ps/task:1"}) ==
-        "shard           slice  dtype    elements         bytes\n"
-        "/job:ps/task:0  v      f64             2            16\n"
-        "/job:ps/task:1  w      f32             3            12\n"
-        "/job:ps/task:0  all                                 16\n"
-        "/job:ps/task:1  all                                 12\n");
-}
-
 }  // namespace
 }  // namespace troupe

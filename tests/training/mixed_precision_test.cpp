@@ -5,8 +5,11 @@
 #include <cmath>
 
 #include "tests/support/fit.hpp"
+#include "tests/support/recursion.hpp"
+#include "training/checkpoint.hpp"
 #include "troupe/nn.hpp"
 #include "troupe/op.hpp"
+#include "troupe/ops/control_flow.hpp"
 #include "troupe/training/fit.hpp"
 #include "troupe/training/mixed_precision.hpp"
 
@@ -218,6 +221,65 @@ TEST_CASE("a training that is resumed in another dtype says so, and goes on wher
                        doctest::Contains("the checkpoint of step 5, written in f32, is of another "
                                          "run: it has no parameter loss_scale"),
                        Error);
+}
+
+TEST_CASE("two losses with moving scales are refused in one step, and work if one of them stays") {
+  const auto trained = [](const LossScale& second) {
+    Graph graph;
+    std::vector<Output> weights, losses, updates;
+    {
+      const auto mixed = mixed_precision(graph, DType::f16);
+      for (const char* name : {"u", "v"}) {
+        weights.push_back(parameter(name, fill(graph, {1, 1}, 1)));
+        losses.push_back(reduce_sum(matmul(fill(graph, {1, 1}, 1), weights.back())));
+      }
+    }
+    for (size_t i = 0; i < 2; ++i)
+      updates.push_back(minimize_scaled(losses[i], sgd(0.25), i == 0 ? LossScale{1024, 2} : second,
+                                        {weights[i]}));
+    Session session = Session::local(graph);
+    train(session, {{0, losses[0], group(graph, updates), {}, {}}}, steps(1));
+    return parameter_values(session);
+  };
+  const Refusal refusal = refusal_of([&] { trained({1024, 2}); });
+  CHECK(refusal.code == Errc::invalid_argument);
+  has(refusal.text, "parameter loss_scale is pushed to twice in a step of slot 0, by the ");
+  has(refusal.text, "each is the moving scale of a loss");
+  has(refusal.text,
+      "scale the sum of the losses, give all but one a LossScale whose "
+      "growth_interval is 0");
+  const auto after = trained({1024, 0});
+  CHECK(value(after, "u") == 0.75);
+  CHECK(value(after, "v") == 0.75);
+  CHECK(value(after, "loss_scale", 1) == 1);
+}
+
+TEST_CASE("products in functions that call themselves count for the dtype of a checkpoint") {
+  Folder folder("dtype-of-functions");
+  Graph graph;
+  Output loss;
+  {
+    const auto mixed = mixed_precision(graph);
+    const TensorType one{DType::f32, {1, 1}};
+    const Output two = fill(graph, {1, 1}, 2);
+    Function power = declare_function(graph, "power", {kCount, one}, {one});
+    power.define([&](const Values& v) {
+      return Values{cond(
+          less_equal(v[0], whole(graph, 0)), [&] { return v[1]; },
+          [&] {
+            return power({v[0] - 1, cast(matmul(v[1], two), DType::f32)})[0];
+          })};
+    });
+    const Output w = parameter("w", fill(graph, {1, 1}, 1));
+    loss = reduce_sum(w * stop_gradient(power({whole(graph, 3), fill(graph, {1, 1}, 1)})[0]));
+  }
+  TrainOptions options = steps(1);
+  options.checkpoint_dir = folder.path();
+  Session session = Session::local(graph);
+  train(session, {{0, loss, minimize(loss, sgd(0.125)), {}, {}}}, options);
+  CHECK(value(parameter_values(session), "w") == 0);
+  std::vector<std::string> warnings;
+  CHECK(find_newest(real_disk(), folder.path(), warnings).value().compute == "bf16");
 }
 
 TEST_CASE("a scale that cannot be is refused with the caller's line") {

@@ -77,6 +77,27 @@ TEST_CASE("two pushes to one parameter are refused in one step without functions
   CHECK(value_of(session, p.w) == -2);
 }
 
+TEST_CASE("a function is named for pushes of its calls alone, whatever else its line has made") {
+  Graph graph;
+  const Output w = parameter("w", constant(graph, number(0))), one = constant(graph, number(1));
+  const auto line = [&](Output gradient) { return push_gradient(w, gradient, sgd(1)); };
+  const auto defined = [&](const char* name) {
+    return define_function(graph, name, {{DType::f64, Shape{}}},
+                           [&](const auto& g) { return std::vector<Output>{line(g[0])}; });
+  };
+  const Function f = defined("f"), g = defined("g");
+  Session session = Session::local(graph, {.threads = 1});
+  const auto text_of = [&](Output a, Output b) {
+    return refused([&] { session.prepare({a, b}); });
+  };
+  const Output in_f = f({one})[0], in_g = g({one})[0], outside = line(one);
+  has(text_of(g({one})[0], in_g), "both are of calls of the function g, ");
+  has(text_of(in_f, f({one})[0]), "both are of calls of the function f, ");
+  for (const auto& [a, b] : {std::pair(in_f, in_g), std::pair(in_g, outside),
+                             std::pair(line(one), outside), std::pair(in_f, outside)})
+    has(text_of(a, b), "but its shards count one push a step; push the sum of the gradients, or");
+}
+
 TEST_CASE(
     "each branch of a choice may push, and a step whose branch does not push passes without") {
   Pushes p;

@@ -73,9 +73,11 @@ class HeldDisk final : public Disk {
   std::unique_ptr<ReadFile> open(const std::string&) override { return hold(), nullptr; }
   std::unique_ptr<WriteFile> create(const std::string&) override { return hold(), nullptr; }
   void rename(const std::string&, const std::string&) override { hold(); }
+  void rename_new(const std::string&, const std::string&) override { hold(); }
   void remove(const std::string&) override { hold(); }
   void sync_dir(const std::string&) override { hold(); }
   int64_t free_bytes(const std::string&) override { return hold(), 0; }
+  std::string unique() override { return hold(), ""; }
 
  private:
   void hold() const {

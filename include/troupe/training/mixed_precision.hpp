@@ -58,7 +58,8 @@ struct ScaledGradients {
 // parameter_gradients() of the loss, through the scaled one. A scale that moves is a parameter,
 // loss_scale: the exponent of two and the number of finite steps since it moved, so it is in
 // checkpoints and survives a killed process as parameters do. Several towers share it: under the
-// synchronous rule it moves by the mean of what they say, rounded down to a power of two.
+// synchronous rule it moves by the mean of what they say, rounded down to a power of two. A step of
+// one slot moves it once: of two losses that it differentiates, one wants a scale that stays.
 // Throws: Error(invalid_argument) for a scale that is no power of two in [1, 2^24], a negative
 // interval, and as parameter_gradients().
 ScaledGradients scaled_gradients(Output loss, const LossScale& scale = {},
