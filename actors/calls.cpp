@@ -28,8 +28,9 @@ std::vector<int64_t> slots_of(const Graph& graph, const std::vector<int32_t>& no
   for (int32_t id : nodes) {
     const Node& node = graph.node(id);
     if (!node.op->stateful || !node.op->outputs.empty()) continue;
-    if (auto it = node.attrs.find("slot"); it != node.attrs.end())
-      slots.insert(std::get<int64_t>(it->second));
+    auto it = node.attrs.find("slot");
+    if (it == node.attrs.end()) continue;
+    if (const auto* slot = std::get_if<int64_t>(&it->second)) slots.insert(*slot);
   }
   return {slots.begin(), slots.end()};
 }
