@@ -36,20 +36,20 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
   std::vector<std::pair<uint64_t, Part>> again;
   {
     std::lock_guard lock(mutex_);
-    if (routes.epoch < routes_.epoch) return;  // an old message
-    const bool new_epoch = routes.epoch != routes_.epoch;
-    routes_ = std::move(routes);
+    if (routes.epoch < routes_->epoch) return;  // an old message
+    const bool new_epoch = routes.epoch != routes_->epoch;
+    routes_ = std::make_shared<const ParameterRoutes>(std::move(routes));
     if (new_epoch) cache_.clear();
     if (new_epoch) next_sequence_.clear();
     std::vector<std::shared_ptr<Request>> old;
     for (auto& [ticket, part] : parts_) {
-      auto it = routes_.parameters.find(part.request->parameter);
-      if (part.request->epoch != routes_.epoch || it == routes_.parameters.end()) {
+      auto it = routes_->parameters.find(part.request->parameter);
+      if (part.request->epoch != routes_->epoch || it == routes_->parameters.end()) {
         old.push_back(part.request);
         continue;
       }
-      const SliceRoute& route = it->second.slices.at(part.index);
-      const bool same = route.shard == part.route.shard;
+      const RoutePtr route(routes_, &it->second.slices.at(part.index));
+      const bool same = route->shard == part.route->shard;
       part.route = route;
       // A gradient that was given away is on its way to a shard of this process, where none is
       // lost; a message without it must not come first.
@@ -118,13 +118,13 @@ void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
     std::lock_guard lock(mutex_);
     refused = refusal(*request, gradient);
     if (refused.first == Errc::ok) room = room_for(*request);
-    request->epoch = routes_.epoch;
+    request->epoch = routes_->epoch;
   }
   if (refused.first != Errc::ok) return request->reply(refused.first, refused.second, {});
   if (room.dtype != DType::none) request->values = make_(room.dtype, room.shape);
   {
     std::lock_guard lock(mutex_);
-    if (request->epoch != routes_.epoch) {  // since then
+    if (request->epoch != routes_->epoch) {  // since then
       end(request, Errc::stale, kNewEpoch, replies);
     } else {
       parts = add_parts(request, std::move(gradient));
@@ -144,32 +144,32 @@ void ParameterClient::send(uint64_t ticket, Part part, bool here) {
     const auto open = parts_.find(ticket);
     if (open == parts_.end()) return;  // the answer to another part has ended the request
     Cached& offered = open->second.offered;
-    const auto cached = cache_.find(part.route.slice);
-    if (!request.sends() && !part.rows.defined() && !part.route.local &&
+    const auto cached = cache_.find(part.route->slice);
+    if (!request.sends() && !part.rows.defined() && !part.route->local &&
         !offered.values.defined() && cached != cache_.end())
       offered = cached->second;  // asked again, it offers the same: either answer may come
     have_version = offered.version;
   }
-  const caf::actor shard = part.route.shard;
-  const bool now = here && part.route.local && part.bytes <= kHereBytesMax;
+  const RoutePtr route = part.route;
+  const bool now = here && route->local && part.bytes <= kHereBytesMax;
   caf::message message = message_of(ticket, std::move(part), have_version);
-  if (now) return Here(system_).send(shard, door_, std::move(message));
-  shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
-                 std::move(message), nullptr);
+  if (now) return Here(system_).send(route->shard, door_, std::move(message));
+  route->shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
+                        std::move(message), nullptr);
 }
 
 caf::message ParameterClient::message_of(uint64_t ticket, Part part, int64_t have_version) const {
   const Request& request = *part.request;
   if (request.sends()) {
     RowPush m;
-    m.slice = part.route.slice;
+    m.slice = part.route->slice;
     m.slot = static_cast<int32_t>(request.at.slot);
     m.step = request.at.step;
     m.sequence = part.sequence;
     m.epoch = request.epoch;
     m.ticket = ticket;
     const bool loose = part.rows.defined();
-    m.gradient = loose && !part.route.local
+    m.gradient = loose && !part.route->local
                      ? pack_rows(part.gradient.dim(1), part.rows.values<int64_t>(),
                                  part.gradient.raw(), part.gradient.dtype())
                      : std::move(part.gradient);
@@ -179,12 +179,12 @@ caf::message ParameterClient::message_of(uint64_t ticket, Part part, int64_t hav
       m.write = write_code(request.write.kind);
       m.number = request.write.number;
     }
-    if (!loose || !part.route.local) return caf::make_message(static_cast<Push&&>(m));
+    if (!loose || !part.route->local) return caf::make_message(static_cast<Push&&>(m));
     m.rows = std::move(part.rows);
     return caf::make_message(std::move(m));
   }
   Pull m;
-  m.slice = part.route.slice;
+  m.slice = part.route->slice;
   m.slot = static_cast<int32_t>(request.at.slot);
   m.step = request.at.step;
   m.epoch = request.epoch;
@@ -201,7 +201,7 @@ void ParameterClient::trace(const Part& part, int64_t bytes) const {
   const Request& r = *part.request;
   tracer_->record({.category = name_of(r.kind),
                    .name = detail::concat(r.parameter, " slot ", r.at.slot, " step ", r.at.step,
-                                          r.sends() ? " to " : " from ", part.route.task),
+                                          r.sends() ? " to " : " from ", part.route->task),
                    .begin_ns = part.asked_ns,
                    .end_ns = Tracer::now_ns(),
                    .bytes = bytes});
@@ -216,7 +216,7 @@ void ParameterClient::end(const RequestPtr& request, Errc code, const std::strin
     }
     // A push that may not have arrived leaves no gap behind: its number is given again.
     if (request->sends()) {
-      int64_t& next = next_sequence_[{request->at.slot, it->second.route.slice}];
+      int64_t& next = next_sequence_[{request->at.slot, it->second.route->slice}];
       next = std::min(next, it->second.sequence);
     }
     it = parts_.erase(it);
@@ -240,23 +240,23 @@ void ParameterClient::on(Pulled m) {
     const std::shared_ptr<Request> request = part.request;
     const bool by_rows = part.rows.defined();
     trace(part, m.values.defined() ? m.values.byte_size() : 0);
-    auto route = routes_.parameters.find(request->parameter);
+    auto route = routes_->parameters.find(request->parameter);
     if (m.code != Errc::ok) {
       end(request, m.code, m.text, replies);
-    } else if (route == routes_.parameters.end()) {
+    } else if (route == routes_->parameters.end()) {
       end(request, Errc::stale, "the parameter is gone", replies);
     } else {
-      const int64_t wanted = by_rows ? part.rows.size() * part.row_size : part.route.size;
+      const int64_t wanted = by_rows ? part.rows.size() * part.row_size : part.route->size;
       Tensor values = std::move(m.values);
-      const bool keeps = !part.route.local && !by_rows;
+      const bool keeps = !part.route->local && !by_rows;
       if (!values.defined() && part.offered.version == m.version) values = part.offered.values;
       if (!values.defined() || values.dtype() != route->second.dtype || values.size() != wanted) {
         end(request, Errc::internal,
-            detail::concat("shard at ", part.route.task, " answered with other values than slice ",
-                           part.route.slice, " of ", request->parameter, " has"),
+            detail::concat("shard at ", part.route->task, " answered with other values than slice ",
+                           part.route->slice, " of ", request->parameter, " has"),
             replies);
       } else {
-        if (Cached* cached = keeps ? &cache_[part.route.slice] : nullptr;
+        if (Cached* cached = keeps ? &cache_[part.route->slice] : nullptr;
             cached && m.version >= cached->version)
           *cached = {m.version, values};
         pulled(request, part, route->second, values);
@@ -285,7 +285,8 @@ void ParameterClient::pulled(const RequestPtr& request, const Part& part,
   char* to = static_cast<char*>(request->values.mutable_raw());
   const char* from = static_cast<const char*>(values.raw());
   if (!part.rows.defined()) {
-    std::memcpy(to + part.route.offset * bytes, from, static_cast<size_t>(part.route.size * bytes));
+    std::memcpy(to + part.route->offset * bytes, from,
+                static_cast<size_t>(part.route->size * bytes));
     return;
   }
   const int64_t row = part.row_size * bytes;
@@ -319,7 +320,7 @@ void ParameterClient::peer_down(const std::string& task, const std::string& reas
     std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<Request>> hit;
     for (const auto& [ticket, part] : parts_) {
-      if (part.route.task != task) continue;
+      if (part.route->task != task) continue;
       hit.push_back(part.request);
     }
     for (const auto& request : hit)
@@ -346,7 +347,7 @@ void ParameterClient::retire(Errc code, const std::string& text) {
   fail_all(code, text);
   std::lock_guard lock(mutex_);
   cache_.clear();
-  routes_ = {};
+  routes_ = std::make_shared<const ParameterRoutes>();
   next_sequence_.clear();
 }
 
@@ -378,7 +379,7 @@ std::string ParameterClient::waiting_for() const {
   const Request& r = *oldest->request;
   const auto since = std::chrono::duration<double>(system_.clock().now() - r.started).count();
   return detail::concat(name_of(r.kind), " of ", r.parameter, " slot ", r.at.slot, " step ",
-                        r.at.step, " waits for ", oldest->route.task, " since ", since, " s");
+                        r.at.step, " waits for ", oldest->route->task, " since ", since, " s");
 }
 
 }  // namespace troupe

@@ -109,6 +109,7 @@ class ParameterClient final : public ParameterPort, public RowPort {
     bool sends() const { return kind == Kind::push || kind == Kind::write; }
   };
   using RequestPtr = std::shared_ptr<Request>;
+  using RoutePtr = std::shared_ptr<const SliceRoute>;  // in routes that were given together
   struct Cached {
     int64_t version = -1;
     Tensor values;
@@ -116,7 +117,7 @@ class ParameterClient final : public ParameterPort, public RowPort {
   struct Part {  // one slice of a request
     RequestPtr request;
     size_t index = 0;  // in the parameter's slices
-    SliceRoute route;
+    RoutePtr route;
     Tensor gradient;       // push, write: of this slice; undefined once it was given away
     int64_t bytes = 0;     // of it
     Tensor rows;           // those of this slice that are wanted, or of `gradient`; undefined: all
@@ -158,7 +159,7 @@ class ParameterClient final : public ParameterPort, public RowPort {
   Tracer* tracer_ = nullptr;
 
   mutable std::mutex mutex_;  // guards the rest
-  ParameterRoutes routes_;
+  std::shared_ptr<const ParameterRoutes> routes_ = std::make_shared<const ParameterRoutes>();
   std::map<uint64_t, Part> parts_;                                 // by ticket
   std::map<std::pair<int64_t, uint32_t>, int64_t> next_sequence_;  // by slot and slice
   std::map<uint32_t, Cached>

@@ -51,7 +51,7 @@ bool rows_suffice(const Tensor& indices, const ParameterRoute& route) {
 
 // What the answers of several slices are put into; nothing if there is one answer.
 TensorType ParameterClient::room_for(const Request& request) const {
-  const ParameterRoute& route = routes_.parameters.at(request.parameter);
+  const ParameterRoute& route = routes_->parameters.at(request.parameter);
   if (request.kind == Kind::rows && rows_suffice(request.indices, route)) {
     const int64_t n = request.indices.size();
     if (n == 0) return {route.dtype, rows_shape(request.indices.shape(), route.shape)};
@@ -64,8 +64,8 @@ TensorType ParameterClient::room_for(const Request& request) const {
 
 std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
                                                       const Tensor& gradient) const {
-  const auto it = routes_.parameters.find(request.parameter);
-  if (it == routes_.parameters.end())
+  const auto it = routes_->parameters.find(request.parameter);
+  if (it == routes_->parameters.end())
     return {Errc::stale, detail::concat("this process does not know where parameter ",
                                         request.parameter, " lives")};
   if (parts_.size() >= kPendingMax)
@@ -121,7 +121,7 @@ bool ParameterClient::cut_rows(const Request& request, const ParameterRoute& rou
 }
 
 ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Tensor gradient) {
-  const ParameterRoute& route = routes_.parameters.at(request->parameter);
+  const ParameterRoute& route = routes_->parameters.at(request->parameter);
   Parts parts;
   request->started = system_.clock().now();
   const bool by_rows = request->kind == Kind::rows && rows_suffice(request->indices, route);
@@ -135,13 +135,13 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
     Part part;
     part.request = request;
     part.index = i;
-    part.route = route.slices[i];
+    part.route = RoutePtr(routes_, &route.slices[i]);
     part.resend_at = request->started + kResendFirst;
     if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
-    if (by_rows && !cut_rows(*request, route, part.route, part)) continue;
+    if (by_rows && !cut_rows(*request, route, *part.route, part)) continue;
     if (request->sends()) {
-      part.sequence = next_sequence_[{request->at.slot, part.route.slice}]++;
-      const int64_t begin = part.route.offset, end = begin + part.route.size;
+      part.sequence = next_sequence_[{request->at.slot, part.route->slice}]++;
+      const int64_t begin = part.route->offset, end = begin + part.route->size;
       if (loose && route.slices.size() == 1) {
         part.gradient = gradient;
         part.rows = request->indices;
@@ -155,7 +155,7 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
     }
     const uint64_t ticket = next_ticket_++;
     Part& kept = parts_[ticket] = part;
-    if (request->kind == Kind::push && part.route.local && !packed && !loose &&
+    if (request->kind == Kind::push && part.route->local && !packed && !loose &&
         route.slices.size() == 1 && part.bytes >= kGivenFrom)
       kept.gradient.reset();
     parts.emplace_back(ticket, std::move(part));
