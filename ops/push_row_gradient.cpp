@@ -4,6 +4,7 @@
 //   indices: [k], i64, each once but for SGD   values: [k, row...], rows of the parameter's dtype
 //   and shape
 #include "ops/parameter_request.hpp"
+#include "troupe/ops/row_port.hpp"
 #include "troupe/ops/row_sparse.hpp"
 
 namespace troupe {
@@ -25,12 +26,14 @@ void start(std::shared_ptr<AsyncContext> ctx) {
   ParameterPort* port = port_of(*ctx);
   if (!port) return;
   const Tensor &indices = ctx->input(0), &values = ctx->input(1);
-  int64_t row_size = 1;
-  for (int d = 1; d < values.ndim(); ++d) row_size *= values.dim(d);
   if (indices.size() != values.dim(0))
     return ctx->fail(Errc::invalid_argument,
                      detail::concat(describe(ctx->node()), ": wants a row for each of ",
                                     indices.size(), " indices, got ", values.dim(0)));
+  if (auto* const rows = dynamic_cast<RowPort*>(port))
+    return rows->push_rows(parameter_of(*ctx), step_of(*ctx), indices, values, acknowledged(ctx));
+  int64_t row_size = 1;
+  for (int d = 1; d < values.ndim(); ++d) row_size *= values.dim(d);
   port->push(parameter_of(*ctx), step_of(*ctx),
              pack_rows(row_size, indices.values<int64_t>(), values.raw(), values.dtype()),
              acknowledged(ctx));

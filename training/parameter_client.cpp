@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "devices/memory.hpp"
 #include "training/here.hpp"
+#include "training/row_push.hpp"
 #include "training/row_slices.hpp"
 #include "training/write_kind.hpp"
 
@@ -17,28 +17,11 @@ constexpr const char* kNewEpoch = "the shards have a new epoch; do the step agai
 // A push of at most this much is applied in some ten us, which is less than a lane takes to wake.
 constexpr int64_t kHereBytesMax = int64_t{256} << 10;
 
-// From this size on a gradient is worth giving away, and those of a step are buffers of their own.
-constexpr int64_t kGivenFrom = Memory::kMarkedAbove + 1;
-
-// What is pushed or written: all elements, or some rows (troupe/ops/row_sparse.hpp).
-bool fits(const Tensor& gradient, const ParameterRoute& route, bool rows) {
-  if (rows) return are_packed_rows(gradient, route.dtype, route.shape.size());
-  return gradient.dtype() == route.dtype && gradient.shape() == route.shape;
-}
-
-int64_t row_size_of(const ParameterRoute& route) {
-  return route.shape.ndim() > 0 && route.shape[0] > 0 ? route.shape.size() / route.shape[0] : 0;
-}
-
-// Rows are pulled by themselves if that is at most half of what the slice holds, which another
-// process may have already.
-bool rows_suffice(const Tensor& indices, const ParameterRoute& route) {
-  const int64_t row = row_size_of(route);
-  const auto between_rows = [row](const SliceRoute& s) {
-    return s.offset % row == 0 && s.size % row == 0;
-  };
-  return row > 0 && indices.size() * row <= route.shape.size() / 2 &&
-         std::all_of(route.slices.begin(), route.slices.end(), between_rows);
+// [n, row...] as [n, elements of a row].
+Tensor as_rows(const Tensor& values) {
+  int64_t row = 1;
+  for (int d = 1; d < values.ndim(); ++d) row *= values.dim(d);
+  return values.reshaped(Shape{values.dim(0), row});
 }
 
 }  // namespace
@@ -53,20 +36,20 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
   std::vector<std::pair<uint64_t, Part>> again;
   {
     std::lock_guard lock(mutex_);
-    if (routes.epoch < routes_.epoch) return;  // an old message
-    const bool new_epoch = routes.epoch != routes_.epoch;
-    routes_ = std::move(routes);
+    if (routes.epoch < routes_->epoch) return;  // an old message
+    const bool new_epoch = routes.epoch != routes_->epoch;
+    routes_ = std::make_shared<const ParameterRoutes>(std::move(routes));
     if (new_epoch) cache_.clear();
     if (new_epoch) next_sequence_.clear();
     std::vector<std::shared_ptr<Request>> old;
     for (auto& [ticket, part] : parts_) {
-      auto it = routes_.parameters.find(part.request->parameter);
-      if (part.request->epoch != routes_.epoch || it == routes_.parameters.end()) {
+      auto it = routes_->parameters.find(part.request->parameter);
+      if (part.request->epoch != routes_->epoch || it == routes_->parameters.end()) {
         old.push_back(part.request);
         continue;
       }
-      const SliceRoute& route = it->second.slices.at(part.index);
-      const bool same = route.shard == part.route.shard;
+      const RoutePtr route(routes_, &it->second.slices.at(part.index));
+      const bool same = route->shard == part.route->shard;
       part.route = route;
       // A gradient that was given away is on its way to a shard of this process, where none is
       // lost; a message without it must not come first.
@@ -105,6 +88,13 @@ void ParameterClient::push(const std::string& parameter, const ParameterStep& at
   start(request(Kind::push, parameter, at, std::move(reply)), std::move(gradient));
 }
 
+void ParameterClient::push_rows(const std::string& parameter, const ParameterStep& at,
+                                Tensor indices, Tensor values, Reply reply) {
+  const RequestPtr wanted = request(Kind::push, parameter, at, std::move(reply));
+  wanted->indices = std::move(indices);
+  start(wanted, as_rows(values));
+}
+
 void ParameterClient::write(const std::string& parameter, const ParameterStep& at,
                             ParameterWrite change, Reply reply) {
   const RequestPtr wanted = request(Kind::write, parameter, at, std::move(reply));
@@ -128,13 +118,13 @@ void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
     std::lock_guard lock(mutex_);
     refused = refusal(*request, gradient);
     if (refused.first == Errc::ok) room = room_for(*request);
-    request->epoch = routes_.epoch;
+    request->epoch = routes_->epoch;
   }
   if (refused.first != Errc::ok) return request->reply(refused.first, refused.second, {});
   if (room.dtype != DType::none) request->values = make_(room.dtype, room.shape);
   {
     std::lock_guard lock(mutex_);
-    if (request->epoch != routes_.epoch) {  // since then
+    if (request->epoch != routes_->epoch) {  // since then
       end(request, Errc::stale, kNewEpoch, replies);
     } else {
       parts = add_parts(request, std::move(gradient));
@@ -143,108 +133,6 @@ void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
   }
   for (auto& [ticket, part] : parts) send(ticket, std::move(part), here_);
   run(replies);
-}
-
-// What the answers of several slices are put into; nothing if there is one answer.
-TensorType ParameterClient::room_for(const Request& request) const {
-  const ParameterRoute& route = routes_.parameters.at(request.parameter);
-  if (request.kind == Kind::rows && rows_suffice(request.indices, route)) {
-    const int64_t n = request.indices.size();
-    if (n == 0) return {route.dtype, rows_shape(request.indices.shape(), route.shape)};
-    if (route.slices.size() > 1) return {route.dtype, Shape{n, row_size_of(route)}};
-  } else if (!request.sends() && route.slices.size() > 1) {
-    return {route.dtype, route.shape};
-  }
-  return {};
-}
-
-std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
-                                                      const Tensor& gradient) const {
-  const auto it = routes_.parameters.find(request.parameter);
-  if (it == routes_.parameters.end())
-    return {Errc::stale, detail::concat("this process does not know where parameter ",
-                                        request.parameter, " lives")};
-  if (parts_.size() >= kPendingMax)
-    return {Errc::out_of_memory,
-            detail::concat("more than ", kPendingMax,
-                           " parameter requests under way; run fewer steps at once")};
-  const ParameterRoute& route = it->second;
-  const bool rows =
-      request.kind == Kind::write
-          ? writes_rows(request.write.kind)
-          : gradient.defined() && gradient.dtype() == DType::u8 && route.dtype != DType::u8;
-  // The shard of a parameter that is not cut looks at the rows itself.
-  const bool cut = route.slices.size() > 1;
-  if (request.sends() && (cut || !rows) && !fits(gradient, route, rows)) {
-    const std::string outside =
-        rows ? row_outside(gradient, route.shape.size(), request.parameter) : "";
-    if (!outside.empty()) return {Errc::invalid_argument, outside};
-    return {Errc::invalid_argument,
-            detail::concat(request.kind == Kind::push ? "the gradient of " : "what is written to ",
-                           request.parameter, " is ", rows ? "rows, in " : "", gradient.dtype(),
-                           gradient.shape(), "; the parameter is ", route.dtype, route.shape)};
-  }
-  if (request.kind != Kind::rows || (!cut && rows_suffice(request.indices, route)))
-    return {Errc::ok, {}};
-  const int64_t count = route.shape.ndim() > 0 ? route.shape[0] : 0;
-  const auto indices = request.indices.values<int64_t>();
-  if (are_rows(indices, count)) return {Errc::ok, {}};
-  return {Errc::invalid_argument, index_outside(indices, count, request.parameter)};
-}
-
-// What of the rows that are asked for is in this slice; false if nothing is.
-bool ParameterClient::cut_rows(const Request& request, const ParameterRoute& route,
-                               const SliceRoute& slice, Part& part) const {
-  part.row_size = row_size_of(route);
-  const std::span<const int64_t> indices = request.indices.values<int64_t>();
-  if (route.slices.size() == 1) {
-    part.rows = request.indices.reshaped(Shape{request.indices.size()});
-    return true;
-  }
-  const int64_t first = slice.offset / part.row_size, count = slice.size / part.row_size;
-  std::vector<int64_t> here;
-  for (size_t i = 0; i < indices.size(); ++i)
-    if (indices[i] >= first && indices[i] < first + count) {
-      here.push_back(indices[i] - first);
-      part.places.push_back(static_cast<int64_t>(i));
-    }
-  part.rows = Tensor::of<int64_t>(here, Shape{static_cast<int64_t>(here.size())});
-  return !here.empty();
-}
-
-ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Tensor gradient) {
-  const ParameterRoute& route = routes_.parameters.at(request->parameter);
-  Parts parts;
-  request->started = system_.clock().now();
-  const bool by_rows = request->kind == Kind::rows && rows_suffice(request->indices, route);
-  if (by_rows && request->indices.size() == 0) return parts;
-  const Tensor flat = request->sends() ? gradient.reshaped(Shape{gradient.size()}) : Tensor{};
-  const bool packed = request->kind == Kind::write ? writes_rows(request->write.kind)
-                                                   : flat.defined() && flat.dtype() != route.dtype;
-  for (size_t i = 0; i < route.slices.size(); ++i) {
-    Part part;
-    part.request = request;
-    part.index = i;
-    part.route = route.slices[i];
-    part.resend_at = request->started + kResendFirst;
-    if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
-    if (by_rows && !cut_rows(*request, route, part.route, part)) continue;
-    if (request->sends()) {
-      part.sequence = next_sequence_[{request->at.slot, part.route.slice}]++;
-      const int64_t begin = part.route.offset, end = begin + part.route.size;
-      part.gradient = packed ? rows_of_slice(flat, route.dtype, route.shape.size(), begin, end)
-                             : flat.rows(begin, end);
-      part.bytes = part.gradient.byte_size();
-    }
-    const uint64_t ticket = next_ticket_++;
-    Part& kept = parts_[ticket] = part;
-    if (request->kind == Kind::push && part.route.local && !packed && route.slices.size() == 1 &&
-        part.bytes >= kGivenFrom)
-      kept.gradient.reset();
-    parts.emplace_back(ticket, std::move(part));
-  }
-  request->open = parts.size();
-  return parts;
 }
 
 // Of the request it reads what does not change: an answer may come meanwhile.
@@ -256,41 +144,47 @@ void ParameterClient::send(uint64_t ticket, Part part, bool here) {
     const auto open = parts_.find(ticket);
     if (open == parts_.end()) return;  // the answer to another part has ended the request
     Cached& offered = open->second.offered;
-    const auto cached = cache_.find(part.route.slice);
-    if (!request.sends() && !part.rows.defined() && !part.route.local &&
+    const auto cached = cache_.find(part.route->slice);
+    if (!request.sends() && !part.rows.defined() && !part.route->local &&
         !offered.values.defined() && cached != cache_.end())
       offered = cached->second;  // asked again, it offers the same: either answer may come
     have_version = offered.version;
   }
-  const caf::actor shard = part.route.shard;
-  const bool now = here && part.route.local && part.bytes <= kHereBytesMax;
+  const RoutePtr route = part.route;
+  const bool now = here && route->local && part.bytes <= kHereBytesMax;
   caf::message message = message_of(ticket, std::move(part), have_version);
-  if (now) return Here(system_).send(shard, door_, std::move(message));
-  shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
-                 std::move(message), nullptr);
+  if (now) return Here(system_).send(route->shard, door_, std::move(message));
+  route->shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
+                        std::move(message), nullptr);
 }
 
 caf::message ParameterClient::message_of(uint64_t ticket, Part part, int64_t have_version) const {
   const Request& request = *part.request;
   if (request.sends()) {
-    Push m;
-    m.slice = part.route.slice;
+    RowPush m;
+    m.slice = part.route->slice;
     m.slot = static_cast<int32_t>(request.at.slot);
     m.step = request.at.step;
     m.sequence = part.sequence;
     m.epoch = request.epoch;
     m.ticket = ticket;
-    m.gradient = std::move(part.gradient);
+    const bool loose = part.rows.defined();
+    m.gradient = loose && !part.route->local
+                     ? pack_rows(part.gradient.dim(1), part.rows.values<int64_t>(),
+                                 part.gradient.raw(), part.gradient.dtype())
+                     : std::move(part.gradient);
     m.incarnation = incarnation_;
     m.first = request.at.first;
     if (request.kind == Kind::write) {
       m.write = write_code(request.write.kind);
       m.number = request.write.number;
     }
+    if (!loose || !part.route->local) return caf::make_message(static_cast<Push&&>(m));
+    m.rows = std::move(part.rows);
     return caf::make_message(std::move(m));
   }
   Pull m;
-  m.slice = part.route.slice;
+  m.slice = part.route->slice;
   m.slot = static_cast<int32_t>(request.at.slot);
   m.step = request.at.step;
   m.epoch = request.epoch;
@@ -307,7 +201,7 @@ void ParameterClient::trace(const Part& part, int64_t bytes) const {
   const Request& r = *part.request;
   tracer_->record({.category = name_of(r.kind),
                    .name = detail::concat(r.parameter, " slot ", r.at.slot, " step ", r.at.step,
-                                          r.sends() ? " to " : " from ", part.route.task),
+                                          r.sends() ? " to " : " from ", part.route->task),
                    .begin_ns = part.asked_ns,
                    .end_ns = Tracer::now_ns(),
                    .bytes = bytes});
@@ -322,7 +216,7 @@ void ParameterClient::end(const RequestPtr& request, Errc code, const std::strin
     }
     // A push that may not have arrived leaves no gap behind: its number is given again.
     if (request->sends()) {
-      int64_t& next = next_sequence_[{request->at.slot, it->second.route.slice}];
+      int64_t& next = next_sequence_[{request->at.slot, it->second.route->slice}];
       next = std::min(next, it->second.sequence);
     }
     it = parts_.erase(it);
@@ -346,23 +240,23 @@ void ParameterClient::on(Pulled m) {
     const std::shared_ptr<Request> request = part.request;
     const bool by_rows = part.rows.defined();
     trace(part, m.values.defined() ? m.values.byte_size() : 0);
-    auto route = routes_.parameters.find(request->parameter);
+    auto route = routes_->parameters.find(request->parameter);
     if (m.code != Errc::ok) {
       end(request, m.code, m.text, replies);
-    } else if (route == routes_.parameters.end()) {
+    } else if (route == routes_->parameters.end()) {
       end(request, Errc::stale, "the parameter is gone", replies);
     } else {
-      const int64_t wanted = by_rows ? part.rows.size() * part.row_size : part.route.size;
+      const int64_t wanted = by_rows ? part.rows.size() * part.row_size : part.route->size;
       Tensor values = std::move(m.values);
-      const bool keeps = !part.route.local && !by_rows;
+      const bool keeps = !part.route->local && !by_rows;
       if (!values.defined() && part.offered.version == m.version) values = part.offered.values;
       if (!values.defined() || values.dtype() != route->second.dtype || values.size() != wanted) {
         end(request, Errc::internal,
-            detail::concat("shard at ", part.route.task, " answered with other values than slice ",
-                           part.route.slice, " of ", request->parameter, " has"),
+            detail::concat("shard at ", part.route->task, " answered with other values than slice ",
+                           part.route->slice, " of ", request->parameter, " has"),
             replies);
       } else {
-        if (Cached* cached = keeps ? &cache_[part.route.slice] : nullptr;
+        if (Cached* cached = keeps ? &cache_[part.route->slice] : nullptr;
             cached && m.version >= cached->version)
           *cached = {m.version, values};
         pulled(request, part, route->second, values);
@@ -391,7 +285,8 @@ void ParameterClient::pulled(const RequestPtr& request, const Part& part,
   char* to = static_cast<char*>(request->values.mutable_raw());
   const char* from = static_cast<const char*>(values.raw());
   if (!part.rows.defined()) {
-    std::memcpy(to + part.route.offset * bytes, from, static_cast<size_t>(part.route.size * bytes));
+    std::memcpy(to + part.route->offset * bytes, from,
+                static_cast<size_t>(part.route->size * bytes));
     return;
   }
   const int64_t row = part.row_size * bytes;
@@ -425,7 +320,7 @@ void ParameterClient::peer_down(const std::string& task, const std::string& reas
     std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<Request>> hit;
     for (const auto& [ticket, part] : parts_) {
-      if (part.route.task != task) continue;
+      if (part.route->task != task) continue;
       hit.push_back(part.request);
     }
     for (const auto& request : hit)
@@ -452,7 +347,7 @@ void ParameterClient::retire(Errc code, const std::string& text) {
   fail_all(code, text);
   std::lock_guard lock(mutex_);
   cache_.clear();
-  routes_ = {};
+  routes_ = std::make_shared<const ParameterRoutes>();
   next_sequence_.clear();
 }
 
@@ -484,7 +379,7 @@ std::string ParameterClient::waiting_for() const {
   const Request& r = *oldest->request;
   const auto since = std::chrono::duration<double>(system_.clock().now() - r.started).count();
   return detail::concat(name_of(r.kind), " of ", r.parameter, " slot ", r.at.slot, " step ",
-                        r.at.step, " waits for ", oldest->route.task, " since ", since, " s");
+                        r.at.step, " waits for ", oldest->route->task, " since ", since, " s");
 }
 
 }  // namespace troupe

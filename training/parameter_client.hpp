@@ -25,6 +25,7 @@
 #include "actors/trace.hpp"
 #include "net/messages.hpp"
 #include "troupe/op.hpp"
+#include "troupe/ops/row_port.hpp"
 
 namespace troupe {
 
@@ -47,7 +48,7 @@ struct ParameterRoutes {
   std::map<std::string, ParameterRoute> parameters;
 };
 
-class ParameterClient final : public ParameterPort {
+class ParameterClient final : public ParameterPort, public RowPort {
  public:
   using Time = caf::actor_clock::time_point;
   // A request without an answer is sent again after this, then after twice as long, up to
@@ -74,6 +75,8 @@ class ParameterClient final : public ParameterPort {
                  Reply reply) override;
   void push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
             Reply reply) override;
+  void push_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
+                 Tensor values, Reply reply) override;
   void write(const std::string& parameter, const ParameterStep& at, ParameterWrite change,
              Reply reply) override;
 
@@ -99,13 +102,14 @@ class ParameterClient final : public ParameterPort {
     uint64_t epoch = 0;
     size_t open = 0;
     ParameterWrite write;  // its kind and number
-    Tensor indices;        // rows: which, as they were asked for
+    Tensor indices;        // rows: which, as they were asked for; push of rows: which they are
     Tensor values;         // pull, rows: what has come so far
     Reply reply;
     Time started;
     bool sends() const { return kind == Kind::push || kind == Kind::write; }
   };
   using RequestPtr = std::shared_ptr<Request>;
+  using RoutePtr = std::shared_ptr<const SliceRoute>;  // in routes that were given together
   struct Cached {
     int64_t version = -1;
     Tensor values;
@@ -113,11 +117,11 @@ class ParameterClient final : public ParameterPort {
   struct Part {  // one slice of a request
     RequestPtr request;
     size_t index = 0;  // in the parameter's slices
-    SliceRoute route;
-    Tensor gradient;              // push, write: of this slice; undefined once it was given away
-    int64_t bytes = 0;            // of it
-    Tensor rows;                  // those of this slice that are wanted; undefined: all
-    int64_t row_size = 0;         // elements; with `rows`
+    RoutePtr route;
+    Tensor gradient;       // push, write: of this slice; undefined once it was given away
+    int64_t bytes = 0;     // of it
+    Tensor rows;           // those of this slice that are wanted, or of `gradient`; undefined: all
+    int64_t row_size = 0;  // elements; with `rows`
     std::vector<int64_t> places;  // which of those asked for they are; empty: all, in their order
     Cached offered;               // pull: what the shard was told that we have
     int64_t sequence = 0;
@@ -155,7 +159,7 @@ class ParameterClient final : public ParameterPort {
   Tracer* tracer_ = nullptr;
 
   mutable std::mutex mutex_;  // guards the rest
-  ParameterRoutes routes_;
+  std::shared_ptr<const ParameterRoutes> routes_ = std::make_shared<const ParameterRoutes>();
   std::map<uint64_t, Part> parts_;                                 // by ticket
   std::map<std::pair<int64_t, uint32_t>, int64_t> next_sequence_;  // by slot and slice
   std::map<uint32_t, Cached>

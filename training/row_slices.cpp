@@ -30,11 +30,13 @@ Tensor rows_of_slice(const PackedRows& rows, DType dtype, int64_t begin, int64_t
   return pack_rows(whole ? row : 1, indices, found.data(), dtype);
 }
 
+// The last one first: whoever changes the same rows afterwards, in their order, begins with those
+// that are still near.
 template <class T>
 void copy_numbers(const void* x, std::span<const int64_t> indices, void* y) {
   const T* from = static_cast<const T*>(x);
   T* to = static_cast<T*>(y);
-  for (const int64_t index : indices) *to++ = from[index];
+  for (size_t i = indices.size(); i-- > 0;) to[i] = from[indices[i]];
 }
 
 void copy_rows(const Tensor& whole, const Tensor& indices, int64_t row_bytes, Tensor& out) {
@@ -75,7 +77,7 @@ template <class T>
 Tensor mean_by_rows(std::span<const Contribution> gradients) {
   std::vector<Tensor> kept;
   std::vector<PackedRows> all;
-  for (const Contribution& c : gradients) all.push_back(read_rows(c.gradient));
+  for (const Contribution& c : gradients) all.push_back(rows_in(c.gradient, c.rows));
   // Programs may be cut differently; then elements are what they have in common.
   const auto other = [&](const PackedRows& r) { return r.row_size != all[0].row_size; };
   if (std::any_of(all.begin(), all.end(), other))
@@ -126,9 +128,18 @@ bool are_packed_rows(const Tensor& packed, DType dtype, int64_t size) {
   return rows && are_rows(rows->indices, size / rows->row_size);
 }
 
-Tensor rows_of_slice(const Tensor& packed, DType dtype, int64_t size, int64_t begin, int64_t end) {
-  if (begin == 0 && end == size) return packed;
-  const PackedRows rows = read_rows(packed);
+bool are_like_rows(const Tensor& indices, const Tensor& values, DType dtype, int64_t size) {
+  if (indices.dtype() != DType::i64 || indices.ndim() != 1 || !indices.on_host()) return false;
+  if (values.dtype() != dtype || values.ndim() != 2 || !values.on_host()) return false;
+  return values.dim(0) == indices.size() && values.dim(1) > 0 && size % values.dim(1) == 0;
+}
+
+PackedRows rows_in(const Tensor& gradient, const Tensor& indices) {
+  if (!indices.defined()) return read_rows(gradient);
+  return {gradient.dim(1), indices.values<int64_t>(), gradient.raw()};
+}
+
+Tensor rows_of_slice(const PackedRows& rows, DType dtype, int64_t begin, int64_t end) {
   switch (size_of(dtype)) {
     case 1:
       return rows_of_slice<uint8_t>(rows, dtype, begin, end);
@@ -142,14 +153,25 @@ Tensor rows_of_slice(const Tensor& packed, DType dtype, int64_t size, int64_t be
   throw InternalError("no elements of ", dtype, " are cut");
 }
 
-Tensor with_all_rows(const Tensor& packed, DType dtype, int64_t size) {
-  const PackedRows rows = read_rows(packed);
+Tensor rows_of_slice(const Tensor& packed, DType dtype, int64_t size, int64_t begin, int64_t end) {
+  if (begin == 0 && end == size) return packed;
+  return rows_of_slice(read_rows(packed), dtype, begin, end);
+}
+
+Tensor with_all_rows(const PackedRows& rows, DType dtype, int64_t size) {
   return dtype == DType::f64 ? with_all_rows<double>(rows, size) : with_all_rows<float>(rows, size);
 }
 
-Tensor mean_by_rows(std::span<const Contribution> gradients, DType dtype) {
-  if (gradients.size() == 1) return gradients[0].gradient;
-  return dtype == DType::f64 ? mean_by_rows<double>(gradients) : mean_by_rows<float>(gradients);
+Tensor with_all_rows(const Tensor& packed, DType dtype, int64_t size) {
+  return with_all_rows(read_rows(packed), dtype, size);
+}
+
+Contribution mean_by_rows(std::span<const Contribution> gradients, DType dtype) {
+  if (gradients.size() == 1) return gradients[0];
+  Contribution mean;
+  mean.gradient =
+      dtype == DType::f64 ? mean_by_rows<double>(gradients) : mean_by_rows<float>(gradients);
+  return mean;
 }
 
 std::string index_outside(std::span<const int64_t> indices, int64_t count, const std::string& of) {

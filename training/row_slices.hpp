@@ -17,18 +17,26 @@ namespace troupe {
 bool are_rows(std::span<const int64_t> indices, int64_t count);
 // Whether unpack_rows() takes it.
 bool are_packed_rows(const Tensor& packed, DType dtype, int64_t size);
+// Whether `values`, [n, elements of a row], can be rows of a tensor of `size` elements; what
+// `indices` says is not looked at.
+bool are_like_rows(const Tensor& indices, const Tensor& values, DType dtype, int64_t size);
 
-// What of `packed`, rows of a tensor of `size` elements of any dtype, is in [begin, end), as rows
-// of that part; as rows of one element where the ends are not between rows. The rows keep their
-// order.
+// What a gradient holds that is by rows: packed, or with its indices. Requires: it was looked at.
+PackedRows rows_in(const Tensor& gradient, const Tensor& indices);
+
+// What of `rows`, rows of a tensor of any dtype, is in [begin, end), packed, as rows of that part;
+// as rows of one element where the ends are not between rows. The rows keep their order.
+Tensor rows_of_slice(const PackedRows& rows, DType dtype, int64_t begin, int64_t end);
+// The same of packed rows of a tensor of `size` elements.
 Tensor rows_of_slice(const Tensor& packed, DType dtype, int64_t size, int64_t begin, int64_t end);
 
 // The same gradient with all its elements, [size].
+Tensor with_all_rows(const PackedRows& rows, DType dtype, int64_t size);
 Tensor with_all_rows(const Tensor& packed, DType dtype, int64_t size);
 
-// The mean of gradients that are all by rows, by ascending rows if there are several: sums in the
-// order of `gradients`, divided by their number.
-Tensor mean_by_rows(std::span<const Contribution> gradients, DType dtype);
+// The mean of gradients that are all by rows: the only one as it is; several by ascending rows,
+// packed, summed in the order of `gradients` and divided by their number.
+Contribution mean_by_rows(std::span<const Contribution> gradients, DType dtype);
 
 // For messages: "index 9 (number 1 of 2) is not in [0, 4), the rows of table; ...", of the first
 // such index; empty if all are.

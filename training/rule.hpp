@@ -21,7 +21,8 @@ struct Contribution {
   int32_t slot = 0;
   int64_t step = 0;
   uint64_t incarnation = 0;
-  Tensor gradient;
+  Tensor gradient;   // all elements, or some rows: packed, or [n, elements of a row] with `rows`
+  Tensor rows = {};  // i64 [n]: which these are
 };
 
 // How far a slot has come with one slice; travels with snapshots, so that no push counts twice.

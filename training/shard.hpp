@@ -27,8 +27,8 @@
 #include <variant>
 #include <vector>
 
-#include "net/messages.hpp"
 #include "training/layout.hpp"
+#include "training/row_push.hpp"
 #include "training/rule.hpp"
 #include "troupe/trainer.hpp"
 
@@ -188,6 +188,7 @@ class Shard {
   // times. A push without a gradient asks for the answer to one that has brought it: who gives a
   // gradient away, so that its memory may become that of new values, cannot send it again.
   void push(Push push, uint64_t from, ShardActions& out);
+  void push(RowPush push, uint64_t from, ShardActions& out);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
   // Answers of this sender are not wanted any more.
   void forget(uint64_t from);

@@ -79,7 +79,8 @@ struct ShardActorState {
     if (n.forgotten != 0) shard->forget(n.forgotten);
     return n.number;
   }
-  void push(Push& m);  // takes its gradient
+  template <class M>
+  void push(M& m, int64_t bytes);  // a Push or a RowPush; takes its gradient
   void route(ShardActions& actions);
   void snapshot_done(SnapshotDone done);
   caf::result<ShardFile> write(const WriteShard& m);
@@ -88,6 +89,8 @@ struct ShardActorState {
   caf::result<caf::unit_t> set_initial(const SetInitial& m);
   ShardDescription describe() const;
 };
+
+int64_t bytes_of(const Tensor& tensor) { return tensor.defined() ? tensor.byte_size() : 0; }
 
 caf::error outcome_error(const Outcome& outcome) {
   return outcome ? caf::error{} : to_caf(outcome.code, outcome.text);
@@ -100,10 +103,10 @@ std::vector<SlotProgress> slots_at(const std::vector<int32_t>& slots, int64_t ne
   return out;
 }
 
-void ShardActorState::push(Push& m) {
+template <class M>
+void ShardActorState::push(M& m, int64_t bytes) {
   auto it = traffic.find(m.slice);
-  if (it != traffic.end() && m.gradient.defined())
-    it->second.pushed_bytes += m.gradient.byte_size();
+  if (it != traffic.end()) it->second.pushed_bytes += bytes;
   Tracer& tracer = process->tracer();
   const int64_t begin = tracer.on() ? Tracer::now_ns() : 0;
   ShardActions out;
@@ -282,7 +285,8 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
     if (const uint64_t gone = self->state.senders.gone(m.source)) self->state.shard->forget(gone);
   });
   return {
-      [self](Push& m) { self->state.push(m); },
+      [self](Push& m) { self->state.push(m, bytes_of(m.gradient)); },
+      [self](RowPush& m) { self->state.push(m, bytes_of(m.gradient) + bytes_of(m.rows)); },
       [self](const Pull& m) {
         ShardActions out;
         self->state.shard->pull(m, self->state.sender(), out);

@@ -20,7 +20,7 @@ struct Shard::Body {
     friend bool operator==(const Ticket&, const Ticket&) = default;
   };
   struct Parked {
-    Push push;
+    RowPush push;
     std::vector<Ticket> tickets;
   };
   struct Sequence {  // of one slot's pushes of one slice
@@ -90,9 +90,9 @@ struct Shard::Body {
   int64_t held_gradients() const;
 
   // shard_traffic.cpp
-  void push(Push&& push, uint64_t from, ShardActions& out);
+  void push(RowPush&& push, uint64_t from, ShardActions& out);
   void ask_again(Held& held, const Push& push, const Ticket& ticket, ShardActions& out);
-  void accept(Held& held, Push&& push, std::vector<Ticket> tickets, ShardActions& out);
+  void accept(Held& held, RowPush&& push, std::vector<Ticket> tickets, ShardActions& out);
   // Answers, or will, unless the rule would keep this gradient; then false.
   bool known(Held& held, const Push& push, const std::vector<Ticket>& tickets, ShardActions& out);
   void go_on(Held& held, int32_t slot, int64_t first, ShardActions& out);
@@ -101,6 +101,7 @@ struct Shard::Body {
   void update(Held& held, std::vector<Contribution>& gradients, ShardActions& out);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
   bool answer(Held& held, const Pull& pull, uint64_t from, ShardActions& out);  // false: it waits
+  void note_read(Held& held, const Pull& pull, const Pulled& answer) const;
   void answer_waiting(Held& held, ShardActions& out);
   void refuse(const Push& push, const std::vector<Ticket>& tickets, PushRefusal reason, Errc code,
               const std::string& text, ShardActions& out);

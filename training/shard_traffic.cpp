@@ -11,8 +11,14 @@ namespace troupe {
 
 namespace {
 
-bool takes(const Slice& slice, const Push& p) {
+// `read`: rows that were looked at already. Those of another step are looked at again, as a program
+// may have broken its promise not to write to what it has fed.
+bool takes(const Slice& slice, const RowPush& p, const RowsRead& read) {
   const Tensor& g = p.gradient;
+  if (p.rows.defined())
+    return p.write == 0 && are_like_rows(p.rows, g, slice.dtype, slice.size) &&
+           ((read.has(p.rows, g.dim(1)) && read.slot == p.slot && read.step == p.step) ||
+            are_rows(p.rows.values<int64_t>(), slice.size / g.dim(1)));
   const bool all = g.on_host() && g.dtype() == slice.dtype && g.size() == slice.size;
   const auto rows = [&] { return are_packed_rows(g, slice.dtype, slice.size); };
   switch (p.write) {
@@ -28,6 +34,13 @@ bool takes(const Slice& slice, const Push& p) {
       return rows() && slice.dtype != DType::boolean;
   }
   return false;
+}
+
+// Which of the rows of a push are not in the slice; empty if all are, or if it is no such push.
+std::string rows_outside(const Slice& slice, const RowPush& p) {
+  if (!p.rows.defined()) return row_outside(p.gradient, slice.size, describe(slice));
+  if (!are_like_rows(p.rows, p.gradient, slice.dtype, slice.size)) return {};
+  return index_outside(p.rows.values<int64_t>(), slice.size / p.gradient.dim(1), describe(slice));
 }
 
 // Whether the rows that a pull names are in the slice.
@@ -50,6 +63,9 @@ std::string no_rows(const Slice& slice, const Pull& p) {
 }  // namespace
 
 void Shard::push(Push push, uint64_t from, ShardActions& out) {
+  body_->push(RowPush{std::move(push)}, from, out);
+}
+void Shard::push(RowPush push, uint64_t from, ShardActions& out) {
   body_->push(std::move(push), from, out);
 }
 void Shard::pull(const Pull& pull, uint64_t from, ShardActions& out) {
@@ -77,7 +93,7 @@ void Shard::Body::refuse(const Pull& pull, uint64_t to, Errc code, const std::st
   out.push_back({to, Pulled{pull.ticket, pull.slice, code, text, 0, {}}});
 }
 
-void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
+void Shard::Body::push(RowPush&& p, uint64_t from, ShardActions& out) {
   ++counters.received;
   const auto no = [&](PushRefusal reason, Errc code, const std::string& text) {
     refuse(p, {{from, p.ticket}}, reason, code, text, out);
@@ -105,10 +121,9 @@ void Shard::Body::push(Push&& p, uint64_t from, ShardActions& out) {
                              "no gradient is pushed to"));
   if (!p.gradient.defined() && p.write == 0 && p.step >= 0 && p.sequence >= 0)
     return ask_again(held, p, {from, p.ticket}, out);
-  if (!takes(held.slice, p)) {
+  if (!takes(held.slice, p, held.state.read)) {
     const bool by_rows = p.write == 0 || writes_rows(write_kind(p.write));
-    const std::string outside =
-        by_rows ? row_outside(p.gradient, held.slice.size, describe(held.slice)) : "";
+    const std::string outside = by_rows ? rows_outside(held.slice, p) : "";
     if (!outside.empty()) return no(PushRefusal::type, Errc::invalid_argument, outside);
     return no(PushRefusal::type, Errc::invalid_argument,
               detail::concat(p.write == 0 ? "the gradient of " : "what is written to ",
@@ -200,11 +215,11 @@ void Shard::Body::ask_again(Held& held, const Push& p, const Ticket& ticket, Sha
       out);
 }
 
-void Shard::Body::accept(Held& held, Push&& p, std::vector<Ticket> tickets, ShardActions& out) {
+void Shard::Body::accept(Held& held, RowPush&& p, std::vector<Ticket> tickets, ShardActions& out) {
   if (p.write != 0) return write(held, p, tickets, out);
   go_on(held, p.slot, p.first, out);
   if (known(held, p, tickets, out)) return;
-  if (auto found = find_not_finite(p.gradient, held.slice.dtype, lanes))
+  if (auto found = find_not_finite(p.gradient, held.slice.dtype, lanes, p.rows))
     return refuse(
         p, tickets, PushRefusal::not_finite, Errc::bad_data,
         detail::concat("the gradient of ", held.slice.parameter, " by slot ", p.slot, " in step ",
@@ -213,7 +228,7 @@ void Shard::Body::accept(Held& held, Push&& p, std::vector<Ticket> tickets, Shar
                        "check_finite() to find the op"),
         out);
   held.unacknowledged[{p.slot, p.step}] = std::move(tickets);
-  held.rule->push({p.slot, p.step, p.incarnation, std::move(p.gradient)});
+  held.rule->push({p.slot, p.step, p.incarnation, std::move(p.gradient), std::move(p.rows)});
   settle(held, out);
 }
 
@@ -343,11 +358,22 @@ bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions&
                     : held.rule ? previous_values(held.state)
                                 : before_writes(held);
     if (p.rows.defined()) answer.values = take_rows(answer.values, p.rows, p.row_size);
+    note_read(held, p, answer);
   }
   if (p.step >= 0) held.sequence(p.slot).pulled_version = answer.version;
   ++counters.pulls_answered;
   out.push_back({from, std::move(answer)});
   return true;
+}
+
+// Whoever asks from this process holds the indices, too; what came from another one is the only
+// handle. The values serve where they are what an update has to keep.
+void Shard::Body::note_read(Held& held, const Pull& p, const Pulled& answer) const {
+  if (!held.rule || !p.rows.defined() || p.rows.unique()) return;
+  const bool kept =
+      kind == Aggregation::sync && incarnations.size() == 1 && answer.version == held.state.version;
+  held.state.read = {p.slot,        p.step, p.rows, p.row_size, kept ? answer.values : Tensor{},
+                     answer.version};
 }
 
 void Shard::Body::answer_waiting(Held& held, ShardActions& out) {

@@ -181,24 +181,29 @@ class RowBlocks {
   alignas(64) std::array<Block, kOptimizerSlotsMax + 1> rows_;
 };
 
-// SGD, one row after the other: the same one may come again. Rows are far apart, so they are asked
-// for before their turn.
-template <class T, int64_t kWidth>
+// SGD, one row after the other: the same one may come again.
+template <class T, int64_t kWidth, bool kKept>
 void descend(T rate, const PackedRows& rows, T* values, T* before) {
-  constexpr size_t kAhead = 24;
   const int64_t width = kWidth ? kWidth : rows.row_size;
   const T* gradient = static_cast<const T*>(rows.values);
-  const size_t count = rows.indices.size();
-  for (size_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) __builtin_prefetch(values + rows.indices[i + kAhead] * width, 1);
-    T* row = values + rows.indices[i] * width;
+  for (const int64_t index : rows.indices) {
+    T* row = values + index * width;
     for (int64_t j = 0; j < width; ++j) {
       const T x = row[j];
-      if (before) *before++ = x;
+      if (kKept) *before++ = x;
       row[j] = x - rate * gradient[j];
     }
     gradient += width;
   }
+}
+
+template <class T>
+void descend(T rate, const PackedRows& rows, T* values, T* before) {
+  if (rows.row_size == 1)
+    return before ? descend<T, 1, true>(rate, rows, values, before)
+                  : descend<T, 1, false>(rate, rows, values, before);
+  return before ? descend<T, 0, true>(rate, rows, values, before)
+                : descend<T, 0, false>(rate, rows, values, before);
 }
 
 // Updates rows of `values` in place. `before`: null, or room for these rows as they were.
@@ -207,8 +212,7 @@ void apply_rows(const Optimizer& optimizer, const PackedRows& rows, Tensor& valu
                 SliceValues& state, T* before) {
   if (optimizer.kind == "sgd") {
     const T rate = static_cast<T>(learning_rate_at(optimizer, state.version + 1));
-    const auto all_rows = rows.row_size == 1 ? descend<T, 1> : descend<T, 0>;
-    return all_rows(rate, rows, values.mutable_data<T>(), before);
+    return descend(rate, rows, values.mutable_data<T>(), before);
   }
   OptimizerArrays<T> all;
   all.values = values.mutable_data<T>();
@@ -232,12 +236,13 @@ void apply_rows(const Optimizer& optimizer, const PackedRows& rows, Tensor& valu
   }
 }
 
-// An update of the rows of `packed`. Values that somebody else holds are copied; of values that are
-// not, what has been is kept by rows.
+// An update of the rows of `gradient`. Values that somebody else holds are copied; of values that
+// are not, what has been is kept by rows. `read`: what the rows are, if that is known, or
+// undefined.
 template <class T>
-bool apply_by_rows(const Optimizer& optimizer, const Tensor& packed, bool keep_previous,
-                   SliceValues& state) {
-  const PackedRows rows = read_rows(packed);
+bool apply_by_rows(const Optimizer& optimizer, const Contribution& gradient, bool keep_previous,
+                   SliceValues& state, const Tensor& read) {
+  const PackedRows rows = rows_in(gradient.gradient, gradient.rows);
   const bool in_place = state.values.unique();
   if (!in_place) {
     Tensor from = state.values;
@@ -252,9 +257,14 @@ bool apply_by_rows(const Optimizer& optimizer, const Tensor& packed, bool keep_p
   } else if (keep_previous) {
     Tensor& before = state.previous_row_values;
     const Shape shape{static_cast<int64_t>(rows.indices.size()), rows.row_size};
-    if (!before.unique() || before.shape() != shape) before = Tensor::empty(dtype_of<T>, shape);
-    apply_rows<T>(optimizer, rows, state.values, state, before.mutable_data<T>());
-    state.previous_rows = packed;
+    if (read.defined()) {
+      before = read;
+    } else if (!before.unique() || before.shape() != shape) {
+      before = Tensor::empty(dtype_of<T>, shape);
+    }
+    apply_rows<T>(optimizer, rows, state.values, state,
+                  read.defined() ? nullptr : before.mutable_data<T>());
+    state.previous_rows = gradient.rows.defined() ? gradient.rows : gradient.gradient;
     state.previous.reset();
   } else {
     apply_rows<T>(optimizer, rows, state.values, state, nullptr);
@@ -266,12 +276,13 @@ bool apply_by_rows(const Optimizer& optimizer, const Tensor& packed, bool keep_p
 
 // The last ones first: what comes again was as it is there before that.
 template <class T>
-void put_back(const PackedRows& rows, const Tensor& before, Tensor& values) {
+void put_back(std::span<const int64_t> indices, const Tensor& before, Tensor& values) {
+  const int64_t width = before.dim(1);
   const T* from = before.data<T>() + before.size();
   T* to = values.mutable_data<T>();
-  for (size_t i = rows.indices.size(); i-- > 0;) {
-    from -= rows.row_size;
-    std::copy_n(from, rows.row_size, to + rows.indices[i] * rows.row_size);
+  for (size_t i = indices.size(); i-- > 0;) {
+    from -= width;
+    std::copy_n(from, width, to + indices[i] * width);
   }
 }
 
@@ -304,14 +315,15 @@ std::optional<int64_t> find_not_finite(const T* values, int64_t n, Lanes* lanes)
 }
 
 template <class T>
-std::optional<std::string> find_not_finite_of(const Tensor& gradient, Lanes* lanes) {
-  if (gradient.dtype() == dtype_of<T>) {
+std::optional<std::string> find_not_finite_of(const Tensor& gradient, const Tensor& indices,
+                                              Lanes* lanes) {
+  if (gradient.dtype() == dtype_of<T> && !indices.defined()) {
     const T* values = gradient.data<T>();
     if (const auto at = find_not_finite(values, gradient.size(), lanes))
       return detail::concat("element ", *at, " is ", values[*at]);
     return std::nullopt;
   }
-  const PackedRows rows = read_rows(gradient);
+  const PackedRows rows = rows_in(gradient, indices);
   const T* values = static_cast<const T*>(rows.values);
   const int64_t n = static_cast<int64_t>(rows.indices.size()) * rows.row_size;
   const auto at = find_not_finite(values, n, lanes);
@@ -330,6 +342,12 @@ std::vector<std::pair<std::string, Tensor>> zero_slots(const Optimizer& optimize
   return out;
 }
 
+// It holds on to them, so they are what they were.
+bool RowsRead::has(const Tensor& rows, int64_t size) const {
+  return indices.defined() && size == row_size && rows.raw() == indices.raw() &&
+         rows.size() == indices.size();
+}
+
 Tensor room_of(const Tensor& gradient, DType dtype, const BufferOwner* pool) {
   const int64_t bytes = gradient.byte_size();
   if (!pool || !gradient.unique() || gradient.dtype() != dtype || bytes <= Memory::kMarkedAbove)
@@ -345,18 +363,28 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   TROUPE_CHECK(!gradients.empty(), "an update wants gradients");
   for (auto& [name, slot] : state.optimizer_slots) make_writable(slot);
   const DType dtype = state.values.dtype();
-  const auto by_rows = [&](const Contribution& c) { return c.gradient.dtype() != dtype; };
+  const auto by_rows = [&](const Contribution& c) {
+    return c.rows.defined() || c.gradient.dtype() != dtype;
+  };
+  Tensor read = std::exchange(state.read.values, {});
+  if (state.read.version != state.version || gradients.size() != 1 ||
+      !gradients[0].rows.defined() ||
+      !state.read.has(gradients[0].rows, gradients[0].gradient.dim(1)))
+    read.reset();
   const bool rows_suffice = !wants_whole_parameter(optimizer);
   if (rows_suffice && std::all_of(gradients.begin(), gradients.end(), by_rows)) {
-    const Tensor mean = mean_by_rows(gradients, dtype);
-    return dtype == DType::f64 ? apply_by_rows<double>(optimizer, mean, keep_previous, state)
-                               : apply_by_rows<float>(optimizer, mean, keep_previous, state);
+    const Contribution mean = mean_by_rows(gradients, dtype);
+    return dtype == DType::f64 ? apply_by_rows<double>(optimizer, mean, keep_previous, state, read)
+                               : apply_by_rows<float>(optimizer, mean, keep_previous, state, read);
   }
   std::vector<Contribution> all;
   if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // others push all of it
     all.assign(gradients.begin(), gradients.end());
     for (Contribution& c : all)
-      if (by_rows(c)) c.gradient = with_all_rows(c.gradient, dtype, state.values.size());
+      if (by_rows(c)) {
+        c.gradient = with_all_rows(rows_in(c.gradient, c.rows), dtype, state.values.size());
+        c.rows.reset();
+      }
     gradients = all;
   }
   const bool in_place = !keep_previous && state.values.unique();
@@ -392,19 +420,24 @@ const Tensor& previous_values(SliceValues& state) {
   if (!state.previous_rows.defined()) return state.previous;
   Tensor old = Tensor::empty(state.values.dtype(), state.values.shape());
   std::memcpy(old.mutable_raw(), state.values.raw(), static_cast<size_t>(old.byte_size()));
-  const PackedRows rows = read_rows(state.previous_rows);
+  const Tensor& rows = state.previous_rows;
+  const auto indices =
+      rows.dtype() == DType::i64 ? rows.values<int64_t>() : read_rows(rows).indices;
+  TROUPE_CHECK(are_rows(indices, old.size() / state.previous_row_values.dim(1)),
+               "indices that were pushed have changed since; what was fed is not written to");
   if (old.dtype() == DType::f64)
-    put_back<double>(rows, state.previous_row_values, old);
+    put_back<double>(indices, state.previous_row_values, old);
   else
-    put_back<float>(rows, state.previous_row_values, old);
+    put_back<float>(indices, state.previous_row_values, old);
   state.previous = std::move(old);
   state.forget_rows();
   return state.previous;
 }
 
-std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype, Lanes* lanes) {
-  return dtype == DType::f64 ? find_not_finite_of<double>(gradient, lanes)
-                             : find_not_finite_of<float>(gradient, lanes);
+std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype, Lanes* lanes,
+                                           const Tensor& rows) {
+  return dtype == DType::f64 ? find_not_finite_of<double>(gradient, rows, lanes)
+                             : find_not_finite_of<float>(gradient, rows, lanes);
 }
 
 }  // namespace troupe

@@ -15,15 +15,31 @@ namespace troupe {
 
 class Lanes;
 
+// The last rows that were read of a slice, if whoever read them is in this process. A push of the
+// same rows in the same step is likely to be next: they are known to be there, and what was read is
+// what they were before it.
+struct RowsRead {
+  int32_t slot = -1;
+  int64_t step = -1;
+  Tensor indices;        // i64 [n], of rows that there are
+  int64_t row_size = 0;  // elements
+  Tensor values;         // [n, row size], of `version`, or undefined
+  int64_t version = -1;
+  // Whether these are the same rows, and no others could be in that memory meanwhile.
+  bool has(const Tensor& rows, int64_t size) const;
+};
+
 // What a shard holds of one slice.
 struct SliceValues {
   int64_t version = 0;
   Tensor values;    // [n]
   Tensor previous;  // [n], those of previous_version; its memory is used again when it is free
   int64_t previous_version = -1;
-  // Instead of `previous`, after an update of some rows in place: which (a packed gradient), and
-  // their values as each was when its turn came, [rows, row size].
+  // Instead of `previous`, after an update of some rows in place: which (a packed gradient, or
+  // indices), and their values as each was when its turn came, or before the first, [rows, row
+  // size].
   Tensor previous_rows, previous_row_values;
+  RowsRead read;
   std::vector<std::pair<std::string, Tensor>> optimizer_slots;  // by name, [n]
   void forget_rows() {
     previous_rows.reset();
@@ -60,8 +76,8 @@ void make_writable(Tensor& tensor);
 const Tensor& previous_values(SliceValues& state);
 
 // The first element that is NaN or infinite: "element 12 is nan", of a gradient of `size` elements
-// of `dtype`, or of rows of it. Requires: f32 or f64.
+// of `dtype`, or of rows of it: packed, or with their indices. Requires: f32 or f64.
 std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype,
-                                           Lanes* lanes = nullptr);
+                                           Lanes* lanes = nullptr, const Tensor& rows = {});
 
 }  // namespace troupe

@@ -1,0 +1,16 @@
+// RowPush: within one process, a Push of rows that are not packed: what a client and a shard share
+// they need not copy. To another process the same rows go packed, in a Push (net/messages.hpp).
+#pragma once
+
+#include "net/messages.hpp"
+
+namespace troupe {
+
+// A Push; with `rows`, i64 [n], `gradient` is [n, elements of a row], and these are its rows.
+struct RowPush : Push {
+  Tensor rows = {};
+};
+
+}  // namespace troupe
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RowPush)
