@@ -29,6 +29,11 @@ void RunTable::set_next_step(int64_t slot, int64_t step) {
   steps_.set_next(slot, step);
 }
 
+std::optional<int64_t> RunTable::next_step(int64_t slot) {
+  std::lock_guard lock(mutex_);
+  return steps_.next(slot);
+}
+
 Stall RunTable::now_at(Time t, const Run& run) {
   return {run.id,
           run.live->executable,

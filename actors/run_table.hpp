@@ -49,6 +49,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   void start(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options,
              std::function<void(RunResult)> done);
   void set_next_step(int64_t slot, int64_t step);
+  std::optional<int64_t> next_step(int64_t slot);  // nothing while one is under way
 
   void settled(int64_t call);  // it became ready, or failed: what waits for it goes on
   // Nobody keeps an installation of that call for its next run any more; `call` -1: of any.

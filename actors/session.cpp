@@ -314,7 +314,7 @@ namespace {
 
 // Throws: Error(invalid_argument) with the nearest name.
 const Node& node_of(const Graph& graph, const std::string& name) {
-  return graph.node(graph.output(name).node);
+  return graph.node(graph.output(name, Origin{}).node);  // the caller's line is not known
 }
 
 }  // namespace

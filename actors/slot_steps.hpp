@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,12 @@ class SlotSteps {
     return out;
   }
   void set_next(int64_t slot, int64_t step) { steps_[slot].next = step; }
+  // Nothing while a step of the slot is under way.
+  std::optional<int64_t> next(int64_t slot) const {
+    const auto it = steps_.find(slot);
+    if (it == steps_.end()) return 0;
+    return it->second.open.empty() ? std::optional(it->second.next) : std::nullopt;
+  }
 
  private:
   struct Steps {

@@ -42,7 +42,10 @@ template <class ByName>
 std::string no_node(std::string_view name, const ByName& by_name) {
   std::vector<std::string_view> names;
   for (const auto& [known, id] : by_name) names.push_back(known);
-  return detail::concat("the graph has no node \"", name, "\"", did_you_mean(name, names));
+  const std::string nearest = did_you_mean(name, names);
+  return detail::concat(
+      "the graph has no node \"", name, "\"",
+      nearest.empty() ? "; to_text() and troupe graph show those there are" : nearest);
 }
 
 std::string list_of(const std::vector<std::string>& names) {

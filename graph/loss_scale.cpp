@@ -70,10 +70,10 @@ void check(const LossScale& scale, Origin at) {
                  scale.growth_interval);
 }
 
-}  // namespace
-
-ScaledGradients scaled_gradients(Output loss, const LossScale& scale,
-                                 std::vector<Output> parameters, Origin at) {
+// scaled_gradients(); `zeroed`: in a step that is skipped they are zeros, for whoever looks at them
+// before apply_if_finite(), as clipping does.
+ScaledGradients scale_gradients(Output loss, const LossScale& scale, std::vector<Output> parameters,
+                                bool zeroed, Origin at) {
   check(scale, at);
   if (!loss.defined())
     throw refuse("scaled_gradients", at,
@@ -89,17 +89,30 @@ ScaledGradients scaled_gradients(Output loss, const LossScale& scale,
   };
   const Output scaled = multiply(loss, as(out.scale, loss.dtype()), at);
   out.gradients = parameter_gradients(scaled, std::move(parameters), at);
-  for (ParameterGradient& one : out.gradients) {
-    const Elements elements = elements_of(one, at);
+  std::vector<Elements> parts;
+  for (const ParameterGradient& one : out.gradients) {
+    Elements& part = parts.emplace_back(elements_of(one, at));
     // The scale is a power of two: nothing is rounded.
-    const Output values = divide(elements.values, as(out.scale, elements.values.dtype()), at);
-    const Output finite = all_finite(values, at);
+    part.values = divide(part.values, as(out.scale, part.values.dtype()), at);
+    const Output finite = all_finite(part.values, at);
     out.finite = out.finite.defined() ? logical_and(out.finite, finite, at) : finite;
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ParameterGradient& one = out.gradients[i];
+    Output values = parts[i].values;
+    if (zeroed) values = where(out.finite, values, fill(graph, {}, 0, values.dtype(), "", at), at);
     one.gradient =
-        elements.rows ? gather_gradient(values, elements.rows->indices, one.parameter, at) : values;
+        parts[i].rows ? gather_gradient(values, parts[i].rows->indices, one.parameter, at) : values;
   }
   if (state) out.update = state->push(out.finite);
   return out;
+}
+
+}  // namespace
+
+ScaledGradients scaled_gradients(Output loss, const LossScale& scale,
+                                 std::vector<Output> parameters, Origin at) {
+  return scale_gradients(loss, scale, std::move(parameters), /*zeroed=*/true, at);
 }
 
 Output apply_if_finite(const ScaledGradients& scaled, const Optimizer& optimizer, Origin at) {
@@ -129,7 +142,8 @@ Output apply_if_finite(const ScaledGradients& scaled, const Optimizer& optimizer
 
 Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale,
                        std::vector<Output> parameters, Origin at) {
-  return apply_if_finite(scaled_gradients(loss, scale, std::move(parameters), at), optimizer, at);
+  return apply_if_finite(scale_gradients(loss, scale, std::move(parameters), /*zeroed=*/false, at),
+                         optimizer, at);
 }
 
 }  // namespace troupe

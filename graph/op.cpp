@@ -110,7 +110,11 @@ const Op& Registry::get(std::string_view name) const {
   if (const Op* op = find(name)) return *op;
   std::vector<std::string_view> names;
   for (const auto& [known, op] : ops_) names.push_back(known);
-  throw Error(Errc::invalid_argument, "there is no op \"", name, "\"", did_you_mean(name, names));
+  const std::string nearest = did_you_mean(name, names);
+  throw Error(Errc::invalid_argument, "there is no op \"", name, "\"",
+              nearest.empty() ? "; troupe ops lists those that are built in, and others come with "
+                                "ops_with() or a plugin"
+                              : nearest);
 }
 
 std::vector<const Op*> Registry::all() const {

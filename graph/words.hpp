@@ -35,18 +35,19 @@ inline int edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// "; did you mean MatMul?", or an empty text if nothing is known. Ties go to the first.
+// "; did you mean MatMul?", or an empty text if half of the letters would have to change.
+// Ties go to the first.
 template <class Names>
 std::string did_you_mean(std::string_view wanted, const Names& known) {
   std::string_view nearest;
-  int distance = -1;
+  int distance = std::max(3, static_cast<int>(wanted.size()));  // one letter may be another one
   for (std::string_view name : known) {
     const int d = edit_distance(wanted, name);
-    if (distance >= 0 && d >= distance) continue;
+    if (d >= distance) continue;
     distance = d;
     nearest = name;
   }
-  return distance < 0 ? std::string() : "; did you mean " + std::string(nearest) + "?";
+  return nearest.empty() ? std::string() : "; did you mean " + std::string(nearest) + "?";
 }
 
 }  // namespace troupe

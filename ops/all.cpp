@@ -51,6 +51,7 @@ namespace troupe {
   OP(categorical)                        \
   OP(cbrt)                               \
   OP(ceil)                               \
+  OP(check)                              \
   OP(check_finite)                       \
   OP(cholesky)                           \
   OP(clip)                               \

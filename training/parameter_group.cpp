@@ -399,8 +399,9 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
 
 void ParameterGroup::snapshot(Snapshot what, std::function<void()> captured, Done done) {
   post([this, what = std::move(what), captured = std::move(captured),
-        done = calls_.add(std::move(done))] {
-    checkpoints_.take(what, parameters(), captured, done);
+        done = calls_.add(std::move(done))]() mutable {
+    what.rule = table_.rule;  // that of the epoch, whoever asks
+    checkpoints_.take(std::move(what), parameters(), captured, done);
   });
 }
 

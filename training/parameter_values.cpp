@@ -1,16 +1,18 @@
 // The parameters of a session as include/troupe/trainer.hpp gives them to programs: their values,
-// where they live, and those of a checkpoint.
+// where they live, and those of a checkpoint, to and fro.
 #include <memory>
+#include <optional>
 
 #include "training/checkpoint_folder.hpp"
 #include "training/parameter_group.hpp"
 #include "training/patience.hpp"
 #include "troupe/trainer.hpp"
+#include "troupe/training/save_parameters.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr std::chrono::seconds kPullTimeout{60};
+constexpr std::chrono::seconds kPullTimeout{60}, kSaveTimeout{60};
 
 }  // namespace
 
@@ -64,6 +66,24 @@ void load_now(ParameterVisit& group, const std::vector<int32_t>& nodes,
   start.slots = group->slots_in_graph();
   start.next_step = found.manifest->step;
   group->wait([&](ParameterGroup::Done done) { group->establish(start, std::move(done)); });
+  // A loop of the program's own goes on behind the checkpoint.
+  for (const int32_t slot : start.slots) group->master().set_next_step(slot, start.next_step);
+}
+
+// How many steps all slots have done.
+int64_t steps_done(ParameterVisit& group) {
+  std::optional<int64_t> done;
+  for (const int32_t slot : group->slots_in_graph()) {
+    const std::optional<int64_t> next = group->master().next_step(slot);
+    if (!next)
+      throw Error(Errc::invalid_argument, "save_parameters(): a training step of slot ", slot,
+                  " is under way; wait until it has ended");
+    if (done && *done != *next)
+      throw Error(Errc::invalid_argument, "save_parameters(): slots have done ", *done, " and ",
+                  *next, " steps; save when all have done the same number");
+    done = next;
+  }
+  return done.value_or(0);
 }
 
 }  // namespace
@@ -84,6 +104,38 @@ void load_parameters(Session& session, const std::string& checkpoint_dir,
                                               e.what());
         return true;
       });
+}
+
+std::string save_parameters(Session& session, const std::string& checkpoint_dir, int keep) {
+  ParameterVisit group(session);
+  if (keep < 1)
+    throw Error(Errc::invalid_argument, "save_parameters() keeps at least 1 checkpoint, got ",
+                keep);
+  if (group->parameters().empty())
+    throw Error(Errc::invalid_argument,
+                "save_parameters(): the session has used no parameters yet; run a step first");
+  if (!group->owner())
+    throw Error(Errc::invalid_argument,
+                "the parameters are another session's, which alone takes checkpoints");
+  CheckpointFolder folder(checkpoint_dir);
+  ParameterGroup::Snapshot what;
+  what.directory = folder.path();
+  what.lock = folder.claim();
+  what.step = steps_done(group);
+  what.keep = keep;
+  what.slots = group->slots_in_graph();
+  const auto path = std::make_shared<std::string>();
+  group->wait(
+      [&](ParameterGroup::Done done) {
+        group->snapshot(
+            std::move(what), [] {},
+            [path, done](Errc code, const std::string& text) {
+              *path = text;
+              done(code, text);
+            });
+      },
+      kSaveTimeout);
+  return *path;
 }
 
 std::vector<ParameterSlice> parameter_slices(Session& session) {

@@ -65,7 +65,7 @@ std::vector<std::string> ends_of(const Graph& graph) {
 
 std::vector<Output> outputs_of(const Graph& graph, const std::vector<std::string>& names) {
   std::vector<Output> out;
-  for (const std::string& name : names) out.push_back(graph.output(name));
+  for (const std::string& name : names) out.push_back(graph.output(name, Origin{}));
   return out;
 }
 

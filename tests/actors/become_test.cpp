@@ -293,6 +293,8 @@ TEST_CASE("what does not fit a node is refused, and the node stays as it was") {
       return refusal.text;
     };
     has(refused("f/Exq", "Square"), "did you mean f/Exp");
+    has(refused("nowhere/at/all", "Square"), "the graph has no node");
+    CHECK(refused("nowhere/at/all", "Square").find("called at") == std::string::npos);
     has(refused(p.name(), "Squore"), "did you mean Square");
     has(refused(p.name(), "Add"), "2 inputs and 1 outputs instead of 1 and 1");
     has(refused(p.name(), "Cast"), "other attributes");

@@ -61,7 +61,7 @@ expect 74 'nowhere.txt: No such file' "$build/troupe" graph "$out/nowhere.txt"
 expect 74 'it is a folder' "$build/troupe" graph "$out"
 expect 74 'it is a device' "$build/troupe" graph /dev/zero
 expect 65 'line 2' "$build/troupe" graph - <<<$'troupe graph 1\ny = NoSuchOp(x)'
-expect 64 'did you mean' "$build/troupe" graph --fetch z "$out/small.txt"
+expect 64 'troupe graph: the graph has no node "z"; did you mean' "$build/troupe" graph --fetch z "$out/small.txt"
 expect 64 '--format wants text, dot or svg, got "png"' "$build/troupe" graph --format png "$out/small.txt"
 expect 64 'leave out --format' "$build/troupe" graph --passes --format dot "$out/small.txt"
 expect 64 'wants one FILE, or -- and a PROGRAM' "$build/troupe" graph

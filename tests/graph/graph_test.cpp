@@ -126,6 +126,17 @@ TEST_CASE("an unknown op is refused with the nearest name") {
         "node fc1 made at train.cpp:42: there is no op \"Matmul\"; did you mean MatMul?");
 }
 
+TEST_CASE("a name that none is near to is refused with where the names are") {
+  CHECK(refusal([](Graph& g) { apply(g, "Wombat", {}, "fc1"); }) ==
+        "node fc1 made at train.cpp:42: there is no op \"Wombat\"; troupe ops lists those that are "
+        "built in, and others come with ops_with() or a plugin");
+  CHECK(refusal([](Graph& g) {
+          (void)g.output("nowhere", {"train.cpp", 9});
+        }) ==
+        "output() called at train.cpp:9: the graph has no node \"nowhere\"; to_text() and troupe "
+        "graph show those there are");
+}
+
 TEST_CASE("a wrong number of inputs is refused with their names") {
   CHECK(refusal([](Graph& g) { apply(g, "Add", {g.output("x")}, "sum"); }) ==
         "Add node sum made at train.cpp:42: wants 2 inputs (a, b), got 1");

@@ -156,6 +156,44 @@ TEST_CASE("a scale halves after a step that overflows, which changes nothing els
   }
 }
 
+TEST_CASE("gradients of a scaled loss are clipped, also in a step that overflows and is skipped") {
+  for (const bool global : {false, true}) {
+    CAPTURE(global);
+    Low low(1);  // 2^16 overflows f16: skip, step
+    ScaledGradients scaled = scaled_gradients(low.loss, {65536, 2});
+    scaled.gradients =
+        global ? clip_by_global_norm(scaled.gradients, 0.25) : clip_by_norm(scaled.gradients, 0.25);
+    const auto after = low.after(apply_if_finite(scaled, sgd(1)), 2);
+    CHECK(value(after, "w") == 0.75);
+    CHECK(value(after, "loss_scale", 0) == 15);
+  }
+}
+
+TEST_CASE("rows of a scaled loss are clipped as rows, also in a step that overflows") {
+  for (const double scale : {65536.0, 1024.0}) {
+    CAPTURE(scale);
+    Graph graph;
+    Output loss;
+    {
+      const auto mixed = mixed_precision(graph, DType::f16);
+      const Output rows = parameter("rows", fill(graph, {3, 1}, 1));
+      const Output ids = constant(graph, Tensor::of<int64_t>({2}, {1}));
+      loss = reduce_sum(matmul(gather(rows, ids), fill(graph, {1, 1}, 1)));
+    }
+    ScaledGradients scaled = scaled_gradients(loss, {scale, 0});
+    scaled.gradients = clip_by_global_norm(scaled.gradients, 0.25);
+    const Output update = apply_if_finite(scaled, sgd(1));
+    bool by_rows = false;
+    for (const auto& node : graph.nodes()) by_rows |= node->op->name == "PushRowGradient";
+    CHECK(by_rows);
+    Session session = Session::local(graph);
+    train(session, {{0, loss, update, {}, {}}}, steps(1));
+    const Tensor after = parameter_values(session).at("rows");
+    CHECK(after.data<float>()[0] == 1);
+    CHECK(after.data<float>()[2] == (scale == 1024 ? 0.75f : 1.0f));
+  }
+}
+
 TEST_CASE("rows of an embedding are left alone by a step that overflows") {
   for (const double scale : {65536.0, 1024.0}) {
     Graph graph;

@@ -49,9 +49,9 @@ struct LossScale {
 
 // Gradients of the loss itself, what has become of them, and the scale's own update.
 struct ScaledGradients {
-  std::vector<ParameterGradient> gradients;
-  Output finite;  // bool: all of them are
-  Output scale;   // f32, that of this step
+  std::vector<ParameterGradient> gradients;  // zeros in a step where not all of them are finite
+  Output finite;                             // bool: all of them are
+  Output scale;                              // f32, that of this step
   Output update;  // a push of the next scale; undefined for a scale that stays
 };
 
@@ -66,7 +66,10 @@ ScaledGradients scaled_gradients(Output loss, const LossScale& scale = {},
                                  std::vector<Output> parameters = {}, Origin at = Origin::here());
 
 // apply_gradients() in steps whose gradients are all finite, and the scale's update in each.
-// `scaled.gradients` may have been clipped or changed otherwise.
+// `scaled.gradients` may have been clipped or changed otherwise:
+//   ScaledGradients scaled = scaled_gradients(loss);
+//   scaled.gradients = clip_by_global_norm(scaled.gradients, 1);
+//   const Output update = apply_if_finite(scaled, adam());
 // Throws: Error(invalid_argument) for no gradients, and as push_finite_gradient().
 Output apply_if_finite(const ScaledGradients& scaled, const Optimizer& optimizer,
                        Origin at = Origin::here());

@@ -1,0 +1,87 @@
+// Check: passes its first input on where the second one holds.
+#include "troupe/ops/check.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+namespace {
+
+OpCases cases() {
+  return {.values = {{.name = "all of a matrix holds",
+                      .op = "Check",
+                      .inputs = {matrix({{1, -2}, {0, 3}}), booleans(matrix({{1, 1}, {1, 1}}))},
+                      .expected = {matrix({{1, -2}, {0, 3}})}},
+                     {.name = "one condition for many elements",
+                      .op = "Check",
+                      .inputs = {vector({1, 2, 3}), booleans(scalar(1))},
+                      .expected = {vector({1, 2, 3})}},
+                     {.name = "many conditions for one element",
+                      .op = "Check",
+                      .inputs = {scalar(2), booleans(vector({1, 1, 1}))},
+                      .expected = {scalar(2)}},
+                     {.name = "no condition at all",
+                      .op = "Check",
+                      .inputs = {vector({5}), booleans(zeros({0}))},
+                      .expected = {vector({5})}},
+                     {.name = "empty",
+                      .op = "Check",
+                      .inputs = {zeros({0, 2}), booleans(scalar(1))},
+                      .expected = {zeros({0, 2})}},
+                     {.name = "extreme",
+                      .op = "Check",
+                      .inputs = {vector({INFINITY, -INFINITY, 1e300}), booleans(scalar(1))},
+                      .expected = {vector({INFINITY, -INFINITY, 1e300})},
+                      .smooth = false}},
+          .errors = {{.op = "Check",
+                      .inputs = {scalar(1), f32(scalar(1))},
+                      .message = "wants a bool condition, got f32; compare it with something"},
+                     {.op = "Check",
+                      .inputs = {scalar(1)},
+                      .message = "wants 2 inputs (x, condition), got 1"}}};
+}
+const ListedCases listed(cases);
+
+std::string failure(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    CHECK((error.code() == Errc::bad_data));
+    return error.what();
+  }
+  FAIL("nothing was thrown");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("Check passes on what its condition holds for") { check(cases()); }
+
+TEST_CASE("Check says what does not hold, how much of it, and where") {
+  Graph graph;
+  const Output x = constant(graph, i32(values({2, 3}, {1, 2, 3, 4, 9, 9})));
+  const Output y = check(x, less(x, constant(graph, i32(scalar(9)))), "ids are below 9");
+  const std::string text = failure([&] { evaluate(y, {}, {.step = 12}); });
+  CAPTURE(text);
+  CHECK(text.find("Check node Check made at ") == 0);
+  CHECK(text.find("ids are below 9: 2 of 6 elements do not hold, the first is at [1, 1] in step "
+                  "12") != text.npos);
+  // Outside a training there is no step to name.
+  CHECK(failure([&] { evaluate(y); }).find("at [1, 1]") != text.npos);
+  CHECK(failure([&] { evaluate(y); }).find("step") == text.npos);
+}
+
+TEST_CASE("what comes after a Check that did not hold does not run") {
+  Graph graph;
+  const Output x = constant(graph, f32(vector({1, -1, 2})));
+  const Output positive = check(x, greater(x, fill(graph, {}, 0)), "x is positive");
+  const std::string text = failure([&] { evaluate(sqrt(positive)); });
+  CHECK(text.find("x is positive: 1 of 3 elements do not hold, the first is at [1]") !=
+        std::string::npos);
+  const Output one = check(x, greater(reduce_sum(x), fill(graph, {}, 3)), "the sum is large");
+  CHECK(failure([&] { evaluate(one); }).find("1 of 1 element does not hold, the first is at []") !=
+        std::string::npos);
+}
+
+}  // namespace troupe
