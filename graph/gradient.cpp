@@ -13,7 +13,7 @@
 namespace troupe {
 namespace {
 
-Output ones_like(const Output& y) {
+Output seed_gradient(const Output& y) {
   Graph& graph = *y.graph;
   if (y.shape().is_known()) return fill(graph, y.shape(), 1, y.dtype(), "ones");
   return broadcast_like(fill(graph, Shape{}, 1, y.dtype(), "one"), y);
@@ -212,7 +212,7 @@ std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<O
     const bool given = !y_gradients.empty() && y_gradients[i].defined();
     const Node& y = graph.node(ys[i].node);
     const OnBehalf scope(graph, y, y.frame, {});
-    pass.contribute(ys[i], given ? y_gradients[i] : ones_like(ys[i]));
+    pass.contribute(ys[i], given ? y_gradients[i] : seed_gradient(ys[i]));
   }
   pass.run();
   std::vector<Output> result;

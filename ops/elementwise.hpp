@@ -338,8 +338,7 @@ std::vector<Kernel> comparison_kernels() {
   return {binary_kernel<F, Ts, bool>()...};
 }
 
-// A number as a constant of like's dtype, for gradients; zeros in like's shape.
+// A number as a constant of like's dtype, for gradients.
 Output constant_like(double number, Output like, Origin at = Origin::here());
-inline Output zeros_like(Output like) { return broadcast_like(constant_like(0, like), like); }
 
 }  // namespace troupe

@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "troupe/graph.hpp"
+#include "troupe/ops/along_axis.hpp"
 #include "troupe/ops/arrays.hpp"
+#include "troupe/ops/check.hpp"
 #include "troupe/ops/control_flow.hpp"
 #include "troupe/ops/convolutions.hpp"
 #include "troupe/ops/elementwise.hpp"

@@ -24,6 +24,10 @@ Output shape_of(Output x, Origin at = Origin::here());  // [number of dimensions
 
 // ---- copies ----
 
+// Zeros or ones in the shape and dtype of x, of any dtype.
+Output zeros_like(Output x, Origin at = Origin::here());
+Output ones_like(Output x, Origin at = Origin::here());
+
 // repeats[d] copies side by side along each dimension d.
 Output tile(Output x, std::vector<int64_t> repeats, Origin at = Origin::here());
 // Sums dy, of the shape of that tile, down to the shape of x_like.

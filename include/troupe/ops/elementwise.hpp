@@ -2,6 +2,8 @@
 // that troupe/ops.hpp says of its functions holds for these.
 #pragma once
 
+#include <optional>
+
 #include "troupe/graph.hpp"
 
 namespace troupe {
@@ -47,8 +49,17 @@ Output trigamma(Output x, Origin at = Origin::here());  // and that one's, which
 Output is_finite(Output x, Origin at = Origin::here());  // neither infinite nor NaN
 Output is_nan(Output x, Origin at = Origin::here());
 Output is_inf(Output x, Origin at = Origin::here());
+Output signbit(Output x, Origin at = Origin::here());      // of floats: below zero, or -0
 Output logical_not(Output x, Origin at = Origin::here());  // of bool
 Output bitwise_not(Output x, Origin at = Origin::here());  // of i32, i64 and u8; the op is Invert
+
+// x with these numbers in place of NaN and of what is infinite; without a number of its own, an
+// infinite element becomes the largest or the lowest number of x's dtype. The gradient is 0 there.
+struct NanToNum {
+  double nan = 0;
+  std::optional<double> positive, negative;
+};
+Output nan_to_num(Output x, const NanToNum& numbers = {}, Origin at = Origin::here());
 
 // ---- activations ----
 // Of floats; relu6 of signed numbers.
@@ -72,10 +83,16 @@ Output mish(Output x, Origin at = Origin::here());          // x * tanh(softplus
 // ---- two inputs ----
 
 // Of numbers. An integer that is divided by zero or raised to a negative power fails the step.
-Output minimum(Output a, Output b, Origin at = Origin::here());             // NaN if either is NaN
-Output pow(Output a, Output b, Origin at = Origin::here());                 // a^b
-Output mod(Output a, Output b, Origin at = Origin::here());                 // with the sign of b
-Output floor_divide(Output a, Output b, Origin at = Origin::here());        // floor(a / b)
+Output minimum(Output a, Output b, Origin at = Origin::here());       // NaN if either is NaN
+Output pow(Output a, Output b, Origin at = Origin::here());           // a^b
+Output mod(Output a, Output b, Origin at = Origin::here());           // with the sign of b
+Output floor_divide(Output a, Output b, Origin at = Origin::here());  // floor(a / b)
+Output fmod(Output a, Output b, Origin at = Origin::here());          // with the sign of a
+Output fmax(Output a, Output b, Origin at = Origin::here());          // b where a is NaN
+Output fmin(Output a, Output b, Origin at = Origin::here());          // b where a is NaN
+// 0 where x < 0, 1 where x > 0, `at_zero` where x = 0; NaN where x is NaN. Its gradient with
+// respect to x is zero.
+Output heaviside(Output x, Output at_zero, Origin at = Origin::here());
 Output squared_difference(Output a, Output b, Origin at = Origin::here());  // (a - b)^2
 // x moved into [low, high], numbers of its dtype or infinite. Of numbers.
 Output clip(Output x, double low, double high, Origin at = Origin::here());
@@ -96,9 +113,11 @@ Output bitwise_xor(Output a, Output b, Origin at = Origin::here());
 Output left_shift(Output a, Output b, Origin at = Origin::here());
 Output right_shift(Output a, Output b, Origin at = Origin::here());
 // Of floats.
-Output log_add_exp(Output a, Output b, Origin at = Origin::here());  // log(e^a + e^b)
-Output atan2(Output y, Output x, Origin at = Origin::here());        // the angle of (x, y)
-Output hypot(Output a, Output b, Origin at = Origin::here());        // sqrt(a^2 + b^2)
-Output xlogy(Output a, Output b, Origin at = Origin::here());        // a * log(b), 0 where a = 0
+Output log_add_exp(Output a, Output b, Origin at = Origin::here());   // log(e^a + e^b)
+Output log_add_exp2(Output a, Output b, Origin at = Origin::here());  // log2(2^a + 2^b)
+Output copysign(Output a, Output b, Origin at = Origin::here());      // |a| with the sign of b
+Output atan2(Output y, Output x, Origin at = Origin::here());         // the angle of (x, y)
+Output hypot(Output a, Output b, Origin at = Origin::here());         // sqrt(a^2 + b^2)
+Output xlogy(Output a, Output b, Origin at = Origin::here());         // a * log(b), 0 where a = 0
 
 }  // namespace troupe
