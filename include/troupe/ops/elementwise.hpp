@@ -88,8 +88,8 @@ Output pow(Output a, Output b, Origin at = Origin::here());           // a^b
 Output mod(Output a, Output b, Origin at = Origin::here());           // with the sign of b
 Output floor_divide(Output a, Output b, Origin at = Origin::here());  // floor(a / b)
 Output fmod(Output a, Output b, Origin at = Origin::here());          // with the sign of a
-Output fmax(Output a, Output b, Origin at = Origin::here());          // b where a is NaN
-Output fmin(Output a, Output b, Origin at = Origin::here());          // b where a is NaN
+Output fmax(Output a, Output b, Origin at = Origin::here());          // the other one if one is NaN
+Output fmin(Output a, Output b, Origin at = Origin::here());          // the other one if one is NaN
 // 0 where x < 0, 1 where x > 0, `at_zero` where x = 0; NaN where x is NaN. Its gradient with
 // respect to x is zero.
 Output heaviside(Output x, Output at_zero, Origin at = Origin::here());
