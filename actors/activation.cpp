@@ -16,19 +16,30 @@ Arrival* Activation::free_tag() {
 
 Activation::Activation(Stage& stage)
     : stage_(stage),
-      values_(stage.constants_),
-      missing_(stage.missing_.size()),
-      uses_(stage.uses_.size()),
-      ready_(stage.nodes_.size() + 1),
       received_(stage.receive_nodes_.size()),
       loops_(stage.loops_.size()),
       iteration_bytes_(stage.loops_.size()),
       saved_(stage.saves_),
       inbox_(nullptr),
       awaited_edges_(stage.receive_nodes_.size()) {
+  // With room for copies of loops: lanes read and write values while the owner makes more of them.
+  values_.reserve(stage.slots_max_);
+  uses_.reserve(stage.slots_max_);
+  missing_.reserve(stage.nodes_max_);
+  ready_.reserve(stage.nodes_max_ + 1);
+  values_ = stage.constants_;
+  grow(stage.own_nodes_, stage.constants_.size());
   if (auto* pool = dynamic_cast<PoolMemory*>(&stage.host_.device->memory());
       pool && stage.host_.device->on_host())
     cache_ = std::make_unique<PoolCache>(*pool);
+}
+
+void Activation::grow(size_t nodes, size_t slots) {
+  if (nodes <= missing_.size() && slots <= values_.size() && !ready_.empty()) return;
+  values_.resize(slots);
+  uses_.resize(slots);
+  missing_.resize(nodes);
+  ready_.resize(nodes + 1);
 }
 
 Activation::~Activation() {
@@ -150,16 +161,15 @@ void Activation::ends_on_lane(uint32_t node) {
 std::vector<std::string> Activation::waiting_for() {
   std::vector<std::string> out;
   std::lock_guard lock(mutex_);
-  for (auto& [i, firing] : async_) out.push_back(stage_.names_[i]);
+  for (auto& [i, firing] : async_) out.push_back(stage_.name_of(i));
   for (size_t e = 0; e < awaited_edges_.size(); ++e)
-    if (awaited_edges_[e]) out.push_back(stage_.names_[stage_.receive_nodes_[e].second]);
-  for (uint32_t i : on_lanes_) out.push_back(stage_.names_[i] + " (running)");
+    if (awaited_edges_[e]) out.push_back(stage_.name_of(stage_.receive_nodes_[e].second));
+  for (uint32_t i : on_lanes_) out.push_back(stage_.name_of(i) + " (running)");
   for (Activation* call : async_calls_)
     for (std::string& node : call->waiting_for()) out.push_back(std::move(node));
-  const uint32_t now = now_.load(std::memory_order_relaxed);
+  const uint32_t now = now_.load(std::memory_order_acquire);  // and what it is a copy of
   const bool owned = inbox_.load(std::memory_order_relaxed) != free_tag();
-  if ((owned || out.empty()) && now < stage_.names_.size())
-    out.push_back(stage_.names_[now] + " (running)");
+  if ((owned || out.empty()) && now != kNone) out.push_back(stage_.name_of(now) + " (running)");
   return out;
 }
 

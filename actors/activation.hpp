@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -53,6 +54,10 @@ enum class NodeKind : uint8_t {
 
 // What the firing loop reads of a node: one cache line. Nodes are numbered in firing order.
 struct alignas(64) FiringNode {
+  FiringNode() = default;
+  // Of one that other threads may fire meanwhile.
+  FiringNode(const FiringNode& other);
+
   // Once the kernel was replaced: KernelCall::run_newest().
   std::atomic<void (*)(KernelContext&)> run{nullptr};
   const NodeView* view = nullptr;
@@ -112,14 +117,17 @@ struct LoopState {
   int64_t first_in_flight = 0;      // iteration
   uint64_t open = 0;                // copies whose iteration has not ended
   uint64_t busy = 0;                // the same, and those of whose values some are not taken yet
+  uint32_t most = 0;                // iterations at a time: fewer, once memory was short
   uint32_t last = ~0u;              // the copy after whose iteration the loop ends
   std::vector<uint32_t> not_taken;  // by copy: variables that the iteration after has not taken
+  std::vector<size_t> saved;        // by save of the loop: values that it had when the loop began
 };
 
 // What one iteration of a loop was seen to need, in bytes, when it had begun with so many.
 struct IterationBytes {
   int64_t inputs = -1;  // not seen yet
   int64_t made = 0;
+  bool alone = false;  // beside others there was no memory for it
 };
 
 // The state of one step in one stage. Recycled; armed with copies of two arrays.
@@ -190,11 +198,22 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   bool comes_early(size_t edge_index, Arrival& arrival);
   std::string loops_under_way() const;
   // Several iterations at a time (activation_in_flight.cpp).
-  bool may_overlap(size_t loop) const;
+  bool may_overlap(size_t loop);
   void overlap(size_t loop);
+  void grow(size_t nodes, size_t slots);
   void arm_copy(size_t loop);
   void arm_next(size_t loop);
   bool has_room(size_t loop) const;
+  void note_beginning(size_t loop);
+  void note_iteration(size_t loop);
+  // What finds no memory while iterations are in flight (the same file).
+  bool put_off(uint32_t i);
+  void try_again();
+  void make_room();
+  void begin_again(size_t loop);
+  bool is_crowded(size_t loop) const { return std::popcount(loops_[loop].open) > 1; }
+  bool can_begin_again() const;
+  int64_t age_of(uint32_t i) const;
   void pass(uint32_t i);
   void goes_on(uint32_t i);
   void copy_ended(uint32_t i);
@@ -251,7 +270,11 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   std::vector<uint32_t> ready_;
   size_t top_ = 0;
   uint32_t next_ = kNone;
-  int64_t outstanding_ = 0;  // nodes fired but not settled, and values not received
+  int64_t outstanding_ = 0;        // nodes fired but not settled, and values not received
+  int64_t jobs_ = 0;               // of these on lanes
+  std::vector<uint32_t> put_off_;  // nodes that found no memory beside iterations in flight
+  uint32_t last_try_ = kNone;      // of these, one that is fired with nothing beside it
+  bool begins_again_ = false;      // it found none like that, either
   std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown
   int64_t armed_ = 0;                               // how often
   bool observe_ = false;                            // this step is timed or traced

@@ -53,7 +53,7 @@ bool Activation::own_calls(bool may_use_lanes) {
 }
 
 void Activation::call(uint32_t i) {
-  const Stage::CallTarget& target = stage_.calls_[stage_.role_of_[i]];
+  const Stage::CallTarget& target = stage_.calls_[stage_.role_of(i)];
   if (depth_ >= target.depth_max) {
     const Node& function = stage_.graph_->node(target.body->partition_.function);
     return stop(Errc::invalid_argument,
@@ -72,7 +72,7 @@ ActivationPtr Activation::begin_call(uint32_t i) {
   Failure failure{.code = Errc::cancelled};
   if (!stopped())
     failure = failure_of([&] {
-      const Stage::CallTarget& target = stage_.calls_[stage_.role_of_[i]];
+      const Stage::CallTarget& target = stage_.calls_[stage_.role_of(i)];
       call = target.body->begin(info_);
       const uint32_t* in = input_slots(stage_.nodes_[i]);
       for (const auto& [input, slot] : target.arguments) call->values_[slot] = values_[in[input]];

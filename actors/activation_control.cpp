@@ -30,10 +30,10 @@ void Activation::fire_control(uint32_t i, const FiringNode& node) {
     case NodeKind::gate:
       return settle_arrived(i, false);
     case NodeKind::save:
-      saved_[stage_.role_of_[i]].push_back(values_[*input_slots(node)]);
+      saved_[stage_.role_of(i)].push_back(values_[*input_slots(node)]);
       return settle_arrived(i, false);
     case NodeKind::restore: {
-      std::vector<Tensor>& values = saved_[stage_.role_of_[i]];
+      std::vector<Tensor>& values = saved_[stage_.role_of(i)];
       TROUPE_CHECK(!values.empty(), stage_.place_of(i), " takes more than was kept");
       values_[node.out] = std::move(values.back());
       values.pop_back();
@@ -62,7 +62,7 @@ void Activation::choose(uint32_t i, const FiringNode& node) {
   node.run.load(std::memory_order_relaxed)(call_.context);
   const bool alive = *taken.data<bool>();
   if (!alive) missing_[i] |= kDeadBit;
-  if (const uint32_t l = stage_.role_of_[i]; alive && l != Stage::kNoLoop) {
+  if (const uint32_t l = stage_.role_of(i); alive && l != Stage::kNoLoop) {
     if (stage_.is_copy(i))
       goes_on(i);
     else
@@ -106,7 +106,7 @@ void Activation::begin_loop(uint32_t driver) {
   state.in_flight = false;
   for (const auto& [from, to] : loop.captured) values_[to] = values_[from];
   for (const auto& [from, to] : loop.initial) next_values_.push_back(values_[from]);
-  if (loop.copies.count > 0) state.inputs = bytes_before(l);
+  if (loop.copies.count > 0) note_beginning(l);
   if (may_overlap(l))
     overlap(l);
   else
@@ -192,7 +192,7 @@ void Activation::turn(uint32_t i) {
   const size_t l = stage_.role_of_[i];
   const Stage::Loop& loop = stage_.loops_[l];
   const bool again = !(missing_[loop.again] & kDeadBit);
-  if (must_wait(l, again)) {
+  if (!loop.acks.empty() && must_wait(l, again)) {
     loops_[l].held = true;
     ++outstanding_;
     return;
@@ -207,7 +207,7 @@ void Activation::turn(uint32_t i) {
 void Activation::next_iteration(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   if (loop.home) {
-    check_next(l);
+    if (!loop.unsure.empty()) check_next(l);
     for (size_t v = 0; v < loop.next.size(); ++v) {
       const uint32_t slot = loop.next[v];
       const bool last = uses_[slot]-- == 1;
@@ -219,7 +219,7 @@ void Activation::next_iteration(size_t l) {
     }
   }
   if (sampled_ == l && loop.copies.count > 0) {
-    iteration_bytes_[l] = {loops_[l].inputs, made_bytes_};
+    note_iteration(l);
     if (may_overlap(l)) return overlap(l);
   }
   arm_iteration(l);
@@ -285,7 +285,7 @@ std::string Activation::loops_under_way() const {
     if (const LoopState& state = loops_[l]; state.running) {
       const int64_t newest = state.iteration - state.first;
       const int64_t oldest = state.in_flight ? oldest_open(l) - state.first : newest;
-      text += detail::concat("; the loop ", stage_.names_[stage_.loops_[l].driver], " was in ",
+      text += detail::concat("; the loop ", stage_.name_of(stage_.loops_[l].driver), " was in ",
                              oldest < newest ? detail::concat("iterations ", oldest, " to ", newest)
                                              : detail::concat("iteration ", newest));
     }

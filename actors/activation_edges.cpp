@@ -113,8 +113,8 @@ void Activation::received(Arrival& arrival) {
     --outstanding_;
     if (stage_.nodes_[i].n_out) values_[stage_.nodes_[i].out] = std::move(value);
     if (arrival.dead) missing_[i] |= kDeadBit;
-    if (!arrival.dead && stage_.role_of_[i] != Stage::kNoLoop)
-      release_variables(stage_.role_of_[i], 0);
+    if (!arrival.dead && stage_.role_of(i) != Stage::kNoLoop)
+      release_variables(stage_.role_of(i), 0);
     settle_arrived(i, arrival.dead);
   }
 }
@@ -157,6 +157,7 @@ void Activation::returned(Arrival& arrival) {
                                  "; declare what it is, -1 for sizes that differ"));
     values_[node.out + k] = std::move(arrival.outputs[k]);
   }
+  if (observe_) count_made(node);
   settle_arrived(i, false);
 }
 
@@ -166,11 +167,12 @@ void Activation::answered(Arrival& arrival) {
   const FiringNode& node = stage_.nodes_[i];
   --outstanding_;
   if (arrival.kind == Arrival::job) {
+    --jobs_;
     if (arrival.code == Errc::ok) {
       if (observe_) count_made(node);
       settle_arrived(i, false);
-    } else if (kernel_failed(i, arrival.code, arrival.text)) {
-      make_ready(i);
+    } else {
+      kernel_failed(i, arrival.code, arrival.text);
     }
     return;
   }
@@ -198,6 +200,7 @@ void Activation::answered(Arrival& arrival) {
            {node.view, static_cast<int>(k), stays ? kBetweenSteps : info_.run});
     }
   }
+  if (observe_) count_made(node);
   settle_arrived(i, false);
 }
 

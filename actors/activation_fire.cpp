@@ -12,7 +12,8 @@ const uint32_t* Activation::input_slots(const FiringNode& node) const {
   return node.n_in <= 4 ? node.in : stage_.more_.data() + node.in[0];
 }
 
-void Activation::bind(KernelCall& call, const FiringNode& node, Memory& memory) {
+[[gnu::always_inline]] inline void Activation::bind(KernelCall& call, const FiringNode& node,
+                                                    Memory& memory) {
   const uint32_t* in = input_slots(node);
   call.bind(*node.view, values_.data(), in, node.n_in, &values_[node.out], memory, info_,
             node.in_place && uses_[in[0]] == 1);
@@ -23,7 +24,7 @@ Memory& Activation::own_memory() {
 }
 
 Memory& Activation::memory_of(uint32_t i, const FiringNode& node, Memory& own) const {
-  return node.leaves ? *stage_.edge_memory_[i] : own;
+  return node.leaves ? *stage_.edge_memory_[stage_.original(i)] : own;
 }
 
 inline void Activation::settle(uint32_t i, bool dead) {
@@ -62,7 +63,7 @@ void Activation::drain(bool may_use_lanes) {
     }
     const FiringNode& node = nodes[i];
     __builtin_prefetch(&node + 16);
-    now_.store(i, std::memory_order_relaxed);
+    now_.store(i, std::memory_order_release);
     if (stop.load(std::memory_order_relaxed)) [[unlikely]]
       return;
     if (missing_[i] & kDeadBit) [[unlikely]] {
@@ -80,7 +81,7 @@ void Activation::drain(bool may_use_lanes) {
       while (next_sends(i));
       continue;
     }
-    bind(call_, node, memory_of(i, node, own));
+    bind(call_, node, node.leaves ? memory_of(i, node, own) : own);
     node.run.load(std::memory_order_relaxed)(call_.context);
     settle(i, false);
   }
@@ -125,6 +126,7 @@ void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_l
     // "In place" is decided here, by the owner: a lane reads no counts.
     const uint32_t* in = input_slots(node);
     ++outstanding_;
+    ++jobs_;
     batch_.emplace_back(
         new LaneJob(ActivationPtr{this}, i, node.in_place && uses_[in[0]] == 1, observe_));
     return;
@@ -173,33 +175,36 @@ void Activation::start_async(uint32_t i, const FiringNode& node) {
   if (started.code != Errc::ok) firing->fail(started.code, started.text);
 }
 
-// True if the kernel may run again; else the step is stopped with the node's name. A kernel that
-// refuses its inputs would refuse them again.
+// True if the kernel runs again, now or when there is memory; else the step is stopped with the
+// node's name. A kernel that refuses its inputs would refuse them again.
 bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& said) {
   const FiringNode& node = stage_.nodes_[i];
   const std::string text = node.view ? failed_in(*node.view->node, said) : said;
   for (uint32_t k = 0; k < node.n_out; ++k) values_[node.out + k].reset();
   if (code == Errc::invalid_argument || code == Errc::bad_data) {
-    stop(code, detail::concat("node ", stage_.names_[i], " on ", stage_.device(), ": ", text));
+    stop(code, detail::concat(stage_.place_of(i), ": ", text));
     return false;
+  }
+  if (code == Errc::out_of_memory) {
+    Stage::free_idle(stage_.host_.device);
+    if (put_off(i)) return true;
   }
   const uint32_t counted = stage_.original(i);
   auto restarts = std::find_if(restarts_.begin(), restarts_.end(),
                                [&](const auto& r) { return r.first == counted; });
   if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {counted, 0});
-  if (code == Errc::out_of_memory) Stage::free_idle(stage_.host_.device);
   if (++restarts->second <= kKernelRestartsMax) {
     stage_.kernel_restarts_.fetch_add(1, std::memory_order_relaxed);
     if (stage_.host_.warn)
-      stage_.host_.warn(detail::concat("kernel failed, run again: node=", stage_.names_[i],
+      stage_.host_.warn(detail::concat("kernel failed, run again: node=", stage_.name_of(i),
                                        " device=", stage_.device(), " run=", info_.run,
                                        " attempt=", restarts->second,
                                        " error=", text.substr(0, text.find('\n'))));
+    make_ready(i);
     return true;
   }
   stop(code == Errc::internal ? Errc::kernel_failed : code,
-       detail::concat("node ", stage_.names_[i], " on ", stage_.device(), " failed ",
-                      kKernelRestartsMax + 1, " times: ", text));
+       detail::concat(stage_.place_of(i), " failed ", kKernelRestartsMax + 1, " times: ", text));
   return false;
 }
 
@@ -220,14 +225,19 @@ bool Activation::go_on(bool may_use_lanes) {
       if (fired.code == Errc::ok) break;
       const uint32_t i = now_.load(std::memory_order_relaxed);
       if (!kernel_failed(i, fired.code, fired.text)) break;
-      make_ready(i);
     }
     if (stopped()) {
       top_ = 0;
       next_ = kNone;
       outstanding_ -= static_cast<int64_t>(batch_.size());
+      jobs_ -= static_cast<int64_t>(batch_.size());
       batch_.clear();
+      put_off_.clear();
       abandon();
+    }
+    if (jobs_ == 0 && !put_off_.empty()) {
+      make_room();
+      continue;
     }
     std::unique_ptr<LaneJob> kept = hand_out();
     if (outstanding_ == 0 && next_ == kNone && top_ == 0) {

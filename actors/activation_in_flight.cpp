@@ -6,6 +6,12 @@
 //
 // A loop is worth that if it has a node that goes to other lanes; all others run one iteration
 // after the other (activation_control.cpp).
+//
+// Where one iteration at a time has enough memory, several have: a node that finds none while
+// several are under way is put off until one of them has ended, and fewer are begun from then on.
+// If nothing else can run, the first of those put off is fired alone; if it still finds none, the
+// loop begins again, one iteration at a time: its driver holds what it began with until it ends.
+// Only a loop with effects, or one that takes what another has saved, cannot do that.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -20,13 +26,33 @@ constexpr uint64_t bit_of(uint32_t copy) { return uint64_t{1} << copy; }
 }  // namespace
 
 // A node of it is costly, and it was seen what an iteration needs.
-bool Activation::may_overlap(size_t l) const {
+bool Activation::may_overlap(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
-  if (loop.copies.count == 0 || iteration_bytes_[l].inputs != loops_[l].inputs) return false;
+  const IterationBytes& seen = iteration_bytes_[l];
+  if (loop.copies.count == 0 || seen.alone || seen.inputs != loops_[l].inputs) return false;
   const FiringNode* nodes = stage_.nodes_.data();
-  return std::any_of(nodes + loop.begin, nodes + loop.end, [](const FiringNode& node) {
+  const bool pays = std::any_of(nodes + loop.begin, nodes + loop.end, [](const FiringNode& node) {
     return node.kind == NodeKind::plain && node.costly.load(std::memory_order_relaxed);
   });
+  if (pays) stage_.make_copies(l);
+  return pays;
+}
+
+void Activation::note_beginning(size_t l) {
+  const Stage::Copies& copies = stage_.loops_[l].copies;
+  LoopState& state = loops_[l];
+  state.inputs = bytes_before(l);
+  if (!copies.repeatable) return;
+  state.saved.clear();
+  for (uint32_t save : copies.saves) state.saved.push_back(saved_[save].size());
+}
+
+// One was timed.
+void Activation::note_iteration(size_t l) {
+  IterationBytes& seen = iteration_bytes_[l];
+  seen.alone = seen.alone && seen.inputs == loops_[l].inputs;
+  seen.inputs = loops_[l].inputs;
+  seen.made = made_bytes_;
 }
 
 int64_t Activation::bytes_before(size_t l) const {
@@ -46,8 +72,11 @@ void Activation::overlap(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   const Stage::Copies& copies = loop.copies;
   LoopState& state = loops_[l];
+  grow(copies.begin + size_t{copies.count} * copies.stride,
+       copies.slot_begin + size_t{copies.count} * copies.slot_stride);
   state.in_flight = true;
   state.wanted = false;
+  state.most = copies.count;
   state.first_in_flight = state.iteration + 1;
   state.open = state.busy = 0;
   state.last = kNone;
@@ -59,8 +88,7 @@ void Activation::overlap(size_t l) {
   }
   next_values_.clear();
   for (uint32_t c = 0; c < copies.count; ++c)
-    std::copy_n(&stage_.missing_[copies.begin + c * copies.stride], copies.passes,
-                &missing_[copies.begin + c * copies.stride]);
+    std::copy_n(copies.missing.begin(), copies.passes, &missing_[copies.begin + c * copies.stride]);
   arm_copy(l);
 }
 
@@ -76,9 +104,9 @@ void Activation::arm_copy(size_t l) {
   state.not_taken[c] = static_cast<uint32_t>(loop.initial.size());
   const uint32_t first = copies.begin + c * copies.stride, nodes = first + copies.passes,
                  slots = loop.slot_begin + loop.slot_shift(c);
-  std::memcpy(&missing_[nodes], &stage_.missing_[nodes],
+  std::memcpy(&missing_[nodes], &copies.missing[copies.passes],
               (copies.stride - copies.passes) * sizeof(int32_t));
-  std::memcpy(uses_.data() + slots, stage_.uses_.data() + slots,
+  std::memcpy(uses_.data() + slots, stage_.uses_.data() + loop.slot_begin,
               copies.slot_stride * sizeof(int32_t));
   for (uint32_t slot : copies.shared) uses_[slot] = stage_.uses_[slot];
   const int64_t count = (state.iteration - state.first) % kSampleEvery;
@@ -103,7 +131,8 @@ void Activation::arm_next(size_t l) {
   if (!state.wanted) return;
   const int64_t next = state.iteration + 1 - state.first_in_flight;
   if (state.busy & bit_of(static_cast<uint32_t>(next % stage_.loops_[l].copies.count))) return;
-  if (state.open == 0 || has_room(l)) arm_copy(l);
+  const auto open = static_cast<uint32_t>(std::popcount(state.open));
+  if (open == 0 || (open < state.most && has_room(l))) arm_copy(l);
 }
 
 // Each may need what one was seen to make, and as much again for what kernels take beside.
@@ -115,7 +144,7 @@ bool Activation::has_room(size_t l) const {
 
 // An iteration takes a variable, or its turn in an order of effects, from the one before.
 void Activation::pass(uint32_t i) {
-  const size_t l = stage_.role_of_[i];
+  const size_t l = stage_.role_of(i);
   const Stage::Loop& loop = stage_.loops_[l];
   const uint32_t c = loop.copy_of(i), before = loop.before(c);
   const uint32_t v = (i - loop.copies.begin) % loop.copies.stride;
@@ -131,7 +160,7 @@ void Activation::pass(uint32_t i) {
     else
       to = from;
   }
-  missing_[i] = stage_.missing_[i];
+  missing_[i] = loop.copies.missing[v];
   settle_arrived(i, false);
   if (!takes || --loops_[l].not_taken[before] > 0 || (loops_[l].open & bit_of(before))) return;
   loops_[l].busy &= ~bit_of(before);
@@ -140,7 +169,7 @@ void Activation::pass(uint32_t i) {
 
 // The iteration's `again` says that there is another one.
 void Activation::goes_on(uint32_t again) {
-  const size_t l = stage_.role_of_[again];
+  const size_t l = stage_.role_of(again);
   const Stage::Loop& loop = stage_.loops_[l];
   release_variables(l, loop.slot_shift(loop.copy_of(again)));
   loops_[l].wanted = true;
@@ -149,11 +178,12 @@ void Activation::goes_on(uint32_t again) {
 
 // All of an iteration has fired.
 void Activation::copy_ended(uint32_t turn) {
-  const size_t l = stage_.role_of_[turn];
+  const size_t l = stage_.role_of(turn);
   const Stage::Loop& loop = stage_.loops_[l];
   const uint32_t c = loop.copy_of(turn);
   LoopState& state = loops_[l];
   state.open &= ~bit_of(c);
+  if (!put_off_.empty()) try_again();
   if (missing_[loop.node_in(c, loop.again)] & kDeadBit)
     state.last = c;
   else if (state.not_taken[c] == 0)
@@ -162,6 +192,90 @@ void Activation::copy_ended(uint32_t turn) {
     arm_next(l);
   else if (state.open == 0)
     end_loop(l);
+}
+
+// A node has found no memory. True: it is fired again when there may be more.
+bool Activation::put_off(uint32_t i) {
+  bool crowded = false;
+  for (size_t l = 0; l < loops_.size(); ++l) {
+    if (!is_crowded(l)) continue;
+    crowded = true;
+    LoopState& state = loops_[l];
+    const auto open = static_cast<uint32_t>(std::popcount(state.open));
+    if (open / 2 >= state.most) continue;
+    state.most = std::max(1U, open / 2);
+    if (stage_.host_.warn)
+      stage_.host_.warn(detail::concat("memory is short, fewer iterations at a time: loop=",
+                                       stage_.name_of(stage_.loops_[l].driver), " device=",
+                                       stage_.device(), " run=", info_.run, " most=", state.most));
+  }
+  if (!crowded) return false;
+  if (std::exchange(last_try_, kNone) == i) {  // nothing ran beside it
+    if (!can_begin_again()) return false;
+    begins_again_ = true;
+  }
+  put_off_.push_back(i);
+  return true;
+}
+
+bool Activation::can_begin_again() const {
+  for (size_t l = 0; l < loops_.size(); ++l)
+    if (is_crowded(l) && stage_.loops_[l].copies.repeatable) return true;
+  return false;
+}
+
+// By the iteration that it is in; what is in none comes first.
+int64_t Activation::age_of(uint32_t i) const {
+  for (size_t l = 0; l < loops_.size(); ++l)
+    if (const Stage::Loop& loop = stage_.loops_[l]; loops_[l].in_flight && loop.has_copy(i))
+      return iteration_in(l, loop.copy_of(i));
+  return -1;
+}
+
+// An iteration has ended: what was put off may find memory now, the oldest first.
+void Activation::try_again() {
+  std::sort(put_off_.begin(), put_off_.end(),
+            [this](uint32_t a, uint32_t b) { return age_of(a) > age_of(b); });
+  for (uint32_t i : put_off_) make_ready(i);
+  put_off_.clear();
+  last_try_ = kNone;
+  begins_again_ = false;
+}
+
+// Nothing of this step runs, or is to, but what was put off.
+void Activation::make_room() {
+  if (std::exchange(begins_again_, false)) {
+    for (size_t l = 0; l < loops_.size(); ++l)
+      if (is_crowded(l) && stage_.loops_[l].copies.repeatable) begin_again(l);
+    return try_again();
+  }
+  const auto oldest =
+      std::min_element(put_off_.begin(), put_off_.end(),
+                       [this](uint32_t a, uint32_t b) { return age_of(a) < age_of(b); });
+  last_try_ = *oldest;
+  put_off_.erase(oldest);
+  make_ready(last_try_);
+}
+
+// With its first iteration, and no other beside one from now on.
+void Activation::begin_again(size_t l) {
+  const Stage::Loop& loop = stage_.loops_[l];
+  const Stage::Copies& copies = loop.copies;
+  LoopState& state = loops_[l];
+  if (stage_.host_.warn)
+    stage_.host_.warn(detail::concat(
+        "no memory for several iterations, the loop begins again: loop=",
+        stage_.name_of(loop.driver), " device=", stage_.device(), " run=", info_.run));
+  std::erase_if(put_off_, [&](uint32_t i) { return loop.has_copy(i); });
+  const uint32_t slots = copies.count * copies.slot_stride;
+  for (uint32_t slot = copies.slot_begin; slot < copies.slot_begin + slots; ++slot) drop(slot);
+  for (size_t k = 0; k < copies.saves.size(); ++k) saved_[copies.saves[k]].resize(state.saved[k]);
+  iteration_bytes_[l].alone = true;
+  state.in_flight = state.wanted = false;
+  state.open = state.busy = 0;
+  state.iteration = state.first - 1;
+  for (const auto& [from, to] : loop.initial) next_values_.push_back(values_[from]);
+  arm_iteration(l);
 }
 
 int64_t Activation::iteration_in(size_t l, uint32_t c) const {

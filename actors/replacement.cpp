@@ -132,7 +132,7 @@ Replacement::Replacement(uint32_t index, const Node& replaced, const Kernel& rep
 
 std::unique_ptr<Replacement> Stage::replacement(const std::string& name,
                                                 const std::shared_ptr<const Op>& op) const {
-  for (uint32_t i = 0; i < nodes_.size(); ++i) {
+  for (uint32_t i = 0; i < own_nodes_; ++i) {
     const NodeView* view = nodes_[i].view;
     if (!view) continue;
     const Graph* program = program_of(*view);

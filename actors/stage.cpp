@@ -54,7 +54,7 @@ Stage::~Stage() {
 
 // With one lane nobody asks what a node costs.
 void Stage::adopt_costs() {
-  costs_.assign(nodes_.size(), nullptr);
+  costs_.assign(own_nodes_, nullptr);
   if (host_.lanes <= 1) return;
   for (uint32_t i = 0; i < own_nodes_; ++i) {
     if (nodes_[i].kind != NodeKind::plain) continue;
@@ -63,19 +63,18 @@ void Stage::adopt_costs() {
         host_.costs ? host_.costs->of(node, host_.device->kind()) : own_costs_.emplace_back(0);
     const int64_t known = cost.load(std::memory_order_relaxed);
     const bool costly = known ? known > kCostlyFrom.count() : known_flops(node) > kManyFlops;
-    for_all_copies(i, [&](uint32_t one) {
-      costs_[one] = &cost;
-      nodes_[one].costly.store(costly, std::memory_order_relaxed);
-    });
+    costs_[i] = &cost;
+    nodes_[i].costly.store(costly, std::memory_order_relaxed);
   }
 }
 
 void Stage::sampled(uint32_t i, int64_t took_ns) {
-  if (!costs_[i]) return;
+  NodeCosts::Cost* const cost = costs_[original(i)];
+  if (!cost) return;
   // A moving average over samples; the first one counts whole.
-  const int64_t old = costs_[i]->load(std::memory_order_relaxed);
+  const int64_t old = cost->load(std::memory_order_relaxed);
   const int64_t now = old == 0 ? took_ns : old + (took_ns - old) / 4;
-  costs_[i]->store(std::max<int64_t>(now, 1), std::memory_order_relaxed);
+  cost->store(std::max<int64_t>(now, 1), std::memory_order_relaxed);
   // What other threads read is written only when it changes.
   if (const bool is = now > kCostlyFrom.count();
       is != nodes_[i].costly.load(std::memory_order_relaxed))
@@ -113,7 +112,7 @@ void Stage::forgot(int64_t run) {
 }
 
 std::string Stage::place_of(uint32_t node) const {
-  return detail::concat("node ", names_[node], " on ", device());
+  return detail::concat("node ", name_of(node), " on ", device());
 }
 
 ActivationPtr Stage::acquire() {
@@ -140,12 +139,16 @@ ActivationPtr Stage::acquire() {
 ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation&)> on_end) {
   ActivationPtr step = acquire();
   Activation& a = *step;
-  std::copy_n(missing_.begin(), own_nodes_, a.missing_.begin());  // loops arm their copies
-  std::copy_n(uses_.begin(), own_slots_, a.uses_.begin());
+  std::copy(missing_.begin(), missing_.end(), a.missing_.begin());  // loops arm their copies
+  std::copy(uses_.begin(), uses_.end(), a.uses_.begin());
   std::copy(first_ready_.begin(), first_ready_.end(), a.ready_.begin());
   a.top_ = first_ready_.size();
   a.next_ = Activation::kNone;
   a.outstanding_ = receives_;
+  a.jobs_ = 0;
+  a.put_off_.clear();
+  a.last_try_ = Activation::kNone;
+  a.begins_again_ = false;
   a.restarts_.clear();
   a.fenced_ = false;
   a.info_ = info;
@@ -199,7 +202,7 @@ void Stage::release(ActivationPtr step) {
     for (uint32_t slot : kept_slots_) a.values_[slot].reset();
   } else {
     for (size_t slot = 0; slot < a.values_.size(); ++slot)
-      if (!constants_[slot].defined()) a.values_[slot].reset();
+      if (slot >= constants_.size() || !constants_[slot].defined()) a.values_[slot].reset();
     a.next_values_.clear();
     a.early_.clear();
   }
@@ -364,7 +367,7 @@ void Stage::trace(const char* category, uint32_t i, int64_t begin_ns, int64_t ru
   const NodeView* view = nodes_[i].view;
   const int64_t now = Tracer::now_ns();
   host_.tracer->record({.category = category,
-                        .name = names_[i],
+                        .name = name_of(i),
                         .begin_ns = begin_ns,
                         .end_ns = now,
                         .run = run,

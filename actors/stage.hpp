@@ -43,7 +43,8 @@ struct EdgeCount {
 };
 
 class Lanes;
-class CopyPlan;  // stage_in_flight.cpp
+class CopyPlan;      // stage_in_flight.cpp
+struct PartNumbers;  // stage_compile.cpp
 
 // What a stage needs of the process it is in. All of it outlives the stage.
 struct StageHost {
@@ -118,10 +119,11 @@ class Stage : public std::enable_shared_from_this<Stage> {
   uint32_t slot_of(int32_t node, int32_t output) const;
   uint32_t source_slot(int32_t node, int32_t output) const;
   size_t node_count() const { return own_nodes_; }
+  size_t copied_nodes() const;  // in copies for iterations in flight
   int64_t running() const { return running_.sum(); }
   // A step may wait for something from outside, or has no end in sight.
   bool waits() const { return receives_ > 0 || has_async_ || !loops_.empty() || !calls_.empty(); }
-  std::string name_of(uint32_t firing_index) const;
+  const std::string& name_of(uint32_t firing_index) const { return names_[original(firing_index)]; }
   const std::vector<std::shared_ptr<Stage>>& bodies() const { return bodies_; }  // of functions
   std::map<int32_t, EdgeCount> edge_counts() const;  // by edge that leaves this stage
   // What firing takes, in nanoseconds, by node of the graph, as far as it was measured.
@@ -152,15 +154,19 @@ class Stage : public std::enable_shared_from_this<Stage> {
   };
 
   // A loop's nodes, several times over: each copy runs one iteration, so that many may be under way
-  // (stage_in_flight.cpp). In a copy stand, in this order, a pass for each variable and for each
-  // order of effects, which an iteration takes from the one before; the nodes; a gate for each
-  // order, which has fired when the iteration's effects of it are over.
+  // (stage_in_flight.cpp). They are made when that first pays. In a copy stand, in this order, a
+  // pass for each variable and for each order of effects, which an iteration takes from the one
+  // before; the nodes; a gate for each order, which has fired when the iteration's effects of it
+  // are over.
   struct Copies {
     uint32_t count = 0;                        // 0: one iteration at a time
     uint32_t begin = 0, stride = 0;            // nodes: the first copy's first one; of each copy
     uint32_t slot_begin = 0, slot_stride = 0;  // values
     uint32_t passes = 0;                       // of these as many are variables as the loop has
-    std::vector<uint32_t> first_ready;         // nodes, counted from the copy's first
+    bool repeatable = false;                   // nothing outside an iteration sees that it ran
+    std::vector<uint32_t> saves;               // numbers of those in the loop
+    std::vector<int32_t> missing;              // by node, counted from the copy's first
+    std::vector<uint32_t> first_ready;         // the same
     std::vector<uint32_t> shared;              // slots that have one value in all iterations
   };
 
@@ -178,11 +184,13 @@ class Stage : public std::enable_shared_from_this<Stage> {
     std::vector<uint32_t> unsure;  // variables whose next shape only the step shows
     std::vector<std::string> variable_names;
     std::vector<uint32_t> first_ready;
-    std::vector<size_t> receives;  // edge indices
-    std::vector<uint32_t> acks;    // nodes
-    int32_t opener = -1;           // in the graph
+    std::vector<size_t> receives;                      // edge indices
+    std::vector<uint32_t> acks;                        // nodes
+    std::vector<std::pair<uint32_t, uint32_t>> after;  // variable -> node that runs after it
+    int32_t opener = -1;                               // in the graph
     Copies copies;
 
+    bool has_copy(uint32_t i) const { return i - copies.begin < copies.count * copies.stride; }
     // By node: which copy has it.
     uint32_t copy_of(uint32_t i) const { return (i - copies.begin) / copies.stride; }
     // What a copy has in place of the loop's own nodes and values.
@@ -204,6 +212,18 @@ class Stage : public std::enable_shared_from_this<Stage> {
 
   Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
         Partition partition, StageHost host);
+  // stage_compile.cpp
+  void number_parts(PartNumbers& numbers);
+  const Kernel& kernel_of(const Node& node) const;
+  bool preset(size_t part, PartNumbers& numbers) const;
+  void make_arrays(PartNumbers& numbers);
+  void keep_fetched(const PartNode& part, const PartNumbers& numbers);
+  void compile_node(size_t part, PartNumbers& numbers);
+  void compile_kind(uint32_t i, const PartNode& part, PartNumbers& numbers);
+  void compile_op(uint32_t i, const PartNode& part, PartNumbers& numbers);
+  void compile_send(uint32_t i, const PartNode& part, const PartNumbers& numbers);
+  void join_nodes(const PartNumbers& numbers);
+  uint32_t put_list(const std::vector<uint32_t>& list, uint32_t (&own)[4]);
   void make_for(int32_t edge, uint32_t from);
   NodeKind kind_of(const Node& node, const Kernel& kernel) const;
   std::string no_value(uint32_t kept_slot) const;  // why a fetch has none
@@ -212,14 +232,18 @@ class Stage : public std::enable_shared_from_this<Stage> {
   void make_bodies();
   void link_calls(const std::map<int32_t, Stage*>& bodies);
   CallTarget target_of(const Node& call, Stage& body) const;
+  // stage_loops.cpp
   void compile_loops(const std::vector<uint32_t>& fires, const std::vector<uint32_t>& first_slot);
+  void compile_variables(Loop& loop, const PartLoop& part, const std::vector<uint32_t>& fires,
+                         const std::vector<uint32_t>& first_slot) const;
+  void find_receives_in_loops();
   // stage_in_flight.cpp
-  void compile_copies(const std::vector<uint32_t>& fires);
+  void reserve_copies();
   void plan_copies(Loop& loop, size_t orders);
-  void grow(size_t nodes, size_t slots);
-  CopyPlan plan_of(uint32_t number, const std::vector<uint32_t>& fires,
-                   const std::vector<std::vector<uint32_t>>& orders) const;
-  void fill_copies(uint32_t number, CopyPlan plan);
+  void make_copies(size_t loop);  // if there are none. Any thread.
+  bool has_copies(size_t loop) const { return copied_[loop].load(std::memory_order_acquire); }
+  CopyPlan plan_of(const Loop& loop, const std::vector<std::vector<uint32_t>>& orders) const;
+  void fill_copy(Loop& loop, uint32_t copy, const CopyPlan& plan);
   void shift_slots(const Loop& loop, uint32_t shift, FiringNode& node);
   std::vector<std::vector<uint32_t>> orders_of(const Loop& loop) const;
   bool may_overlap(const Loop& loop) const;
@@ -235,6 +259,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   uint32_t original(uint32_t node) const {
     return is_copy(node) ? original_of_[node - own_nodes_] : node;
   }
+  uint32_t role_of(uint32_t node) const { return role_of_[original(node)]; }
   template <class F>
   void for_all_copies(uint32_t original, F&& f);
   ActivationPtr acquire();
@@ -267,12 +292,18 @@ class Stage : public std::enable_shared_from_this<Stage> {
   const Partition partition_;
   const StageHost host_;
 
-  // Compiled; not changed after connect().
-  std::vector<FiringNode> nodes_;  // the partition's, then copies for loops
-  size_t own_nodes_ = 0, own_slots_ = 0;
-  std::vector<uint32_t> original_of_;  // by copy
+  // Copies for loops. Appended to with mutex_, within what was reserved, so that nothing moves;
+  // who has seen has_copies() may read those of that loop.
+  std::vector<FiringNode> nodes_;         // the partition's come first
+  std::vector<uint32_t> original_of_;     // by copy
+  std::vector<uint32_t> more_;            // long input and reader lists, of all nodes
+  std::deque<std::atomic<bool>> copied_;  // by loop
+  size_t slots_made_ = 0;                 // guarded by mutex_; the partition's are the first
+
+  // Compiled; not changed after connect(). By firing index: of the partition's own nodes.
+  size_t own_nodes_ = 0;
+  size_t nodes_max_ = 0, slots_max_ = 0;  // with all copies
   std::vector<NodeView> views_;
-  std::vector<uint32_t> more_;     // long input and reader lists
   std::vector<Tensor> constants_;  // by slot; undefined where a node writes
   std::vector<int32_t> missing_;
   std::vector<int32_t> uses_;
@@ -328,9 +359,11 @@ class Stage : public std::enable_shared_from_this<Stage> {
 template <class F>
 void Stage::for_all_copies(uint32_t original, F&& f) {
   f(original);
-  for (const Loop& loop : loops_)
-    if (original >= loop.begin && original < loop.end)
-      for (uint32_t c = 0; c < loop.copies.count; ++c) f(loop.node_in(c, original));
+  for (size_t l = 0; l < loops_.size(); ++l) {
+    const Loop& loop = loops_[l];
+    if (original < loop.begin || original >= loop.end || !has_copies(l)) continue;
+    for (uint32_t c = 0; c < loop.copies.count; ++c) f(loop.node_in(c, original));
+  }
 }
 
 }  // namespace troupe

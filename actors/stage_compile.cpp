@@ -144,6 +144,32 @@ std::shared_ptr<Stage> Stage::make(uint64_t session, uint32_t executable,
   return stage;
 }
 
+// What the parts of a partition have become, while it is compiled.
+struct PartNumbers {
+  PartNumbers(const Graph& graph, const Partition& partition, const Device& device)
+      : fires(partition.nodes.size(), kNotFired),
+        first_slot(partition.nodes.size()),
+        preset(partition.nodes.size()),
+        transparent(graph, partition, device) {}
+
+  uint32_t slot_of(const PartInput& in) const {
+    return first_slot[static_cast<size_t>(in.node)] + static_cast<uint32_t>(in.output);
+  }
+  // The node that fires for what an input reads, or kNotFired.
+  uint32_t maker_of(const PartInput& in) const {
+    return fires[transparent.source(static_cast<size_t>(in.node))];
+  }
+
+  std::vector<uint32_t> fires;  // part -> firing index
+  std::vector<uint32_t> first_slot;
+  std::vector<std::vector<Tensor>> preset;  // computed once
+  const Transparent transparent;
+  uint64_t label = 0;  // of the graph
+  uint32_t fired = 0, slots = 0;
+  std::vector<std::set<uint32_t>> readers;
+  std::vector<std::pair<uint32_t, size_t>> restores;  // firing index -> part of its save
+};
+
 Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
              Partition partition, StageHost host)
     : session_(session),
@@ -151,194 +177,213 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
       graph_(std::move(graph)),
       partition_(std::move(partition)),
       host_(std::move(host)) {
-  const std::vector<PartNode>& parts = partition_.nodes;
-  std::vector<uint32_t> fires(parts.size(), kNotFired);  // part -> firing index
-  std::vector<uint32_t> first_slot(parts.size(), 0);
-  std::vector<std::vector<Tensor>> preset(parts.size());
-  uint32_t fired = 0, slots = 0;
-  const RunContext no_step{.run = kBetweenSteps};
-  const uint64_t label = label_graph(graph_);
-  const Transparent transparent(*graph_, partition_, *host_.device);
-  for (size_t p = 0; p < parts.size(); ++p) {
-    const PartNode& part = parts[p];
-    first_slot[p] = slots;
-    if (part.kind == PartKind::fetch) continue;
-    if (part.kind == PartKind::op) {
-      const Node& node = graph_->node(part.node);
-      const Kernel* kernel = host_.device->kernel_for(node);
-      if (!kernel)
-        throw Error(Errc::invalid_argument, "node ", node.name, " (", node.op->name, ", made at ",
-                    node.file, ":", node.line, ") has no kernel for ", dispatch_dtype(node), " on ",
-                    partition_.device, "; place it on a cpu device");
-      if (transparent.is(p) && !part.inputs.empty()) {
-        const PartInput& from = part.inputs[0];
-        first_slot[p] =
-            first_slot[static_cast<size_t>(from.node)] + static_cast<uint32_t>(from.output);
-        continue;
-      }
-      const bool fixed = part.inputs.empty() && (part.controls.empty() || transparent.is(p)) &&
-                         !node.op->stateful && kernel->run && host_.device->on_host();
-      if (fixed) {
-        NodeView view = NodeView::make(node, *kernel);
-        view.label = label + static_cast<uint64_t>(part.node) * kLabelStep;
-        preset[p] = run_kernel(view, {}, host_.device->memory(), no_step);
-      }
-      slots += static_cast<uint32_t>(node.outputs.size());
-      for (size_t k = 0; k < node.outputs.size(); ++k)
-        slots_[{part.node, static_cast<int32_t>(k)}] = first_slot[p] + static_cast<uint32_t>(k);
-      if (fixed) continue;
-    } else if (part.kind == PartKind::loop) {  // of the opener elsewhere: no outputs
-      const size_t outputs = graph_->node(part.node).outputs.size();
-      slots += static_cast<uint32_t>(outputs);
-      for (size_t k = 0; k < outputs; ++k)
-        slots_[{part.node, static_cast<int32_t>(k)}] = first_slot[p] + static_cast<uint32_t>(k);
-    } else if (part.kind != PartKind::send) {
-      ++slots;
-    }
-    if (part.kind == PartKind::enter) continue;
-    fires[p] = fired++;
-  }
-
-  nodes_ = std::vector<FiringNode>(fired);
-  views_.resize(fired);
-  names_.resize(fired);
-  send_of_.assign(fired, -1);
-  role_of_.assign(fired, kNoLoop);
-  edge_memory_.assign(fired, nullptr);
-  constants_.resize(slots);
-  missing_.assign(fired, 0);
-  uses_.assign(slots, 0);
-  std::vector<std::set<uint32_t>> readers(fired);
-  std::vector<std::pair<uint32_t, size_t>> restores;  // firing index -> part of its save
-
-  for (size_t p = 0; p < parts.size(); ++p) {
-    for (size_t k = 0; k < preset[p].size(); ++k) {
-      constants_[first_slot[p] + k] = std::move(preset[p][k]);
-      uses_[first_slot[p] + k] = kUncounted;
-    }
-  }
-  for (size_t p = 0; p < parts.size(); ++p) {
-    const PartNode& part = parts[p];
-    const auto slot_of_input = [&](const PartInput& in) {
-      return first_slot[static_cast<size_t>(in.node)] + static_cast<uint32_t>(in.output);
-    };
-    if (part.kind == PartKind::fetch) {
-      if (part.inputs.empty()) continue;
-      const uint32_t slot = slot_of_input(part.inputs[0]);
-      slots_[{part.node, part.output}] = slot;
-      if (uses_[slot] >= kUncounted) continue;
-      ++uses_[slot];
-      kept_slots_.push_back(slot);
-      continue;
-    }
-    const uint32_t i = fires[p];
-    if (i == kNotFired) continue;
-    FiringNode& node = nodes_[i];
-    names_[i] = part_name(*graph_, partition_, part);
-    std::vector<uint32_t> in;
-    for (const PartInput& input : part.inputs) {
-      const uint32_t slot = slot_of_input(input);
-      in.push_back(slot);
-      ++uses_[slot];
-      const size_t source = transparent.source(static_cast<size_t>(input.node));
-      if (const uint32_t from = fires[source]; from != kNotFired) readers[from].insert(i);
-    }
-    for (int32_t before : part.controls)
-      if (const uint32_t from = fires[static_cast<size_t>(before)]; from != kNotFired)
-        readers[from].insert(i);
-    for (int32_t opener : transparent.inherited(p))
-      readers[fires[static_cast<size_t>(opener)]].insert(i);
-    TROUPE_CHECK(in.size() < 65536, "node ", names_[i], " has ", in.size(), " inputs");
-    node.n_in = static_cast<uint16_t>(in.size());
-    if (in.size() <= 4) {
-      std::copy(in.begin(), in.end(), node.in);
-    } else {
-      node.in[0] = static_cast<uint32_t>(more_.size());
-      more_.insert(more_.end(), in.begin(), in.end());
-    }
-    node.out = first_slot[p];
-    switch (part.kind) {
-      case PartKind::loop:
-        node.n_out = static_cast<uint16_t>(graph_->node(part.node).outputs.size());
-        node.kind = NodeKind::loop;
-        break;
-      case PartKind::turn:
-        node.kind = NodeKind::turn;
-        break;
-      case PartKind::ack:
-        receive_nodes_.emplace_back(part.edge, i);
-        node.kind = NodeKind::source;
-        break;
-      case PartKind::enter:
-        break;
-      case PartKind::op: {
-        const Node& graph_node = graph_->node(part.node);
-        views_[i] = NodeView::make(graph_node, *host_.device->kernel_for(graph_node));
-        views_[i].lanes = host_.op_lanes;
-        views_[i].label = label + static_cast<uint64_t>(part.node) * kLabelStep;
-        node.view = &views_[i];
-        node.run.store(views_[i].kernel->run, std::memory_order_relaxed);
-        TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ",
-                     graph_node.outputs.size(), " outputs");
-        node.n_out = static_cast<uint16_t>(graph_node.outputs.size());
-        node.in_place = graph_node.op->in_place && node.n_in > 0;
-        node.kind = kind_of(graph_node, *views_[i].kernel);
-        if (node.kind == NodeKind::save) role_of_[i] = static_cast<uint32_t>(saves_++);
-        if (node.kind == NodeKind::restore)
-          restores.emplace_back(i, static_cast<size_t>(part.save));
-        has_async_ |= node.kind == NodeKind::async;
-        break;
-      }
-      case PartKind::send: {
-        auto port = std::make_unique<SendPort>();
-        port->edge = part.edge;
-        port->loop = part.loop < 0 ? kNoLoop : static_cast<uint32_t>(part.loop);
-        port->control = part.inputs.empty();
-        port->slot = part.inputs.empty() ? 0 : in[0];
-        send_of_[i] = static_cast<int32_t>(sends_.size());
-        sends_.push_back(std::move(port));
-        node.kind = NodeKind::send;
-        if (!part.inputs.empty())
-          make_for(part.edge, fires[transparent.source(static_cast<size_t>(part.inputs[0].node))]);
-        break;
-      }
-      case PartKind::receive: {
-        receive_nodes_.emplace_back(part.edge, i);
-        if (part.loop < 0) ++receives_;
-        node.n_out = edge_of(partition_, part.edge).control ? 0 : 1;
-        node.kind = NodeKind::source;
-        break;
-      }
-      case PartKind::feed:
-        node.n_out = 1;
-        node.kind = NodeKind::source;
-        source_slots_[{part.node, part.output}] = node.out;
-        slots_[{part.node, part.output}] = node.out;
-        break;
-      case PartKind::fetch:
-        break;
-    }
-  }
+  PartNumbers numbers(*graph_, partition_, *host_.device);
+  numbers.label = label_graph(graph_);
+  number_parts(numbers);
+  make_arrays(numbers);
+  for (size_t p = 0; p < partition_.nodes.size(); ++p)
+    if (partition_.nodes[p].kind == PartKind::fetch)
+      keep_fetched(partition_.nodes[p], numbers);
+    else if (numbers.fires[p] != kNotFired)
+      compile_node(p, numbers);
   std::sort(receive_nodes_.begin(), receive_nodes_.end());
   for (const auto& [edge, i] : receive_nodes_) receive_edges_.push_back(&edge_of(partition_, edge));
+  join_nodes(numbers);
+  for (const auto& [i, save] : numbers.restores) role_of_[i] = role_of_[numbers.fires[save]];
+  compile_loops(numbers.fires, numbers.first_slot);
+  find_first_ready(numbers.fires);
+  reserve_copies();
+  adopt_costs();
+}
 
-  for (uint32_t i = 0; i < fired; ++i) {
-    // Made ready from the highest number to the lowest, so that the lowest fires first.
-    std::vector<uint32_t> to(readers[i].rbegin(), readers[i].rend());
-    nodes_[i].n_to = static_cast<uint32_t>(to.size());
-    if (to.size() <= 4) {
-      std::copy(to.begin(), to.end(), nodes_[i].to);
-    } else {
-      nodes_[i].to[0] = static_cast<uint32_t>(more_.size());
-      more_.insert(more_.end(), to.begin(), to.end());
+// Firing indices and value slots.
+void Stage::number_parts(PartNumbers& numbers) {
+  for (size_t p = 0; p < partition_.nodes.size(); ++p) {
+    const PartNode& part = partition_.nodes[p];
+    numbers.first_slot[p] = numbers.slots;
+    if (part.kind == PartKind::fetch) continue;
+    size_t outputs = part.kind == PartKind::send ? 0 : 1;
+    bool fires = part.kind != PartKind::enter;
+    if (part.kind == PartKind::op) {
+      if (numbers.transparent.is(p) && !part.inputs.empty()) {
+        numbers.first_slot[p] = numbers.slot_of(part.inputs[0]);
+        kernel_of(graph_->node(part.node));
+        continue;
+      }
+      fires = !preset(p, numbers);
     }
+    // A loop is that of an opener elsewhere if it has no outputs.
+    if (part.kind == PartKind::op || part.kind == PartKind::loop) {
+      outputs = graph_->node(part.node).outputs.size();
+      for (size_t k = 0; k < outputs; ++k)
+        slots_[{part.node, static_cast<int32_t>(k)}] = numbers.slots + static_cast<uint32_t>(k);
+    }
+    numbers.slots += static_cast<uint32_t>(outputs);
+    if (fires) numbers.fires[p] = numbers.fired++;
+  }
+}
+
+const Kernel& Stage::kernel_of(const Node& node) const {
+  if (const Kernel* kernel = host_.device->kernel_for(node)) return *kernel;
+  throw Error(Errc::invalid_argument, "node ", node.name, " (", node.op->name, ", made at ",
+              node.file, ":", node.line, ") has no kernel for ", dispatch_dtype(node), " on ",
+              partition_.device, "; place it on a cpu device");
+}
+
+// Computes the node's values if they are the same in all steps. False: it fires.
+bool Stage::preset(size_t p, PartNumbers& numbers) const {
+  const PartNode& part = partition_.nodes[p];
+  const Node& node = graph_->node(part.node);
+  const Kernel& kernel = kernel_of(node);
+  const bool fixed = part.inputs.empty() && (part.controls.empty() || numbers.transparent.is(p)) &&
+                     !node.op->stateful && kernel.run && host_.device->on_host();
+  if (!fixed) return false;
+  NodeView view = NodeView::make(node, kernel);
+  view.label = numbers.label + static_cast<uint64_t>(part.node) * kLabelStep;
+  const RunContext no_step{.run = kBetweenSteps};
+  numbers.preset[p] = run_kernel(view, {}, host_.device->memory(), no_step);
+  return true;
+}
+
+void Stage::make_arrays(PartNumbers& numbers) {
+  nodes_ = std::vector<FiringNode>(numbers.fired);
+  views_.resize(numbers.fired);
+  names_.resize(numbers.fired);
+  send_of_.assign(numbers.fired, -1);
+  role_of_.assign(numbers.fired, kNoLoop);
+  edge_memory_.assign(numbers.fired, nullptr);
+  constants_.resize(numbers.slots);
+  missing_.assign(numbers.fired, 0);
+  uses_.assign(numbers.slots, 0);
+  numbers.readers.resize(numbers.fired);
+  for (size_t p = 0; p < numbers.preset.size(); ++p)
+    for (size_t k = 0; k < numbers.preset[p].size(); ++k) {
+      constants_[numbers.first_slot[p] + k] = std::move(numbers.preset[p][k]);
+      uses_[numbers.first_slot[p] + k] = kUncounted;
+    }
+}
+
+void Stage::keep_fetched(const PartNode& part, const PartNumbers& numbers) {
+  if (part.inputs.empty()) return;
+  const uint32_t slot = numbers.slot_of(part.inputs[0]);
+  slots_[{part.node, part.output}] = slot;
+  if (uses_[slot] >= kUncounted) return;
+  ++uses_[slot];
+  kept_slots_.push_back(slot);
+}
+
+// A list of a node: in it, or past four in the stage's table.
+uint32_t Stage::put_list(const std::vector<uint32_t>& list, uint32_t (&own)[4]) {
+  if (list.size() <= 4) {
+    std::copy(list.begin(), list.end(), own);
+  } else {
+    own[0] = static_cast<uint32_t>(more_.size());
+    more_.insert(more_.end(), list.begin(), list.end());
+  }
+  return static_cast<uint32_t>(list.size());
+}
+
+// What it reads and writes, and whom it fires after.
+void Stage::compile_node(size_t p, PartNumbers& numbers) {
+  const PartNode& part = partition_.nodes[p];
+  const uint32_t i = numbers.fires[p];
+  FiringNode& node = nodes_[i];
+  names_[i] = part_name(*graph_, partition_, part);
+  std::vector<uint32_t> in;
+  for (const PartInput& input : part.inputs) {
+    in.push_back(numbers.slot_of(input));
+    ++uses_[in.back()];
+    if (const uint32_t from = numbers.maker_of(input); from != kNotFired)
+      numbers.readers[from].insert(i);
+  }
+  for (int32_t before : part.controls)
+    if (const uint32_t from = numbers.fires[static_cast<size_t>(before)]; from != kNotFired)
+      numbers.readers[from].insert(i);
+  for (int32_t opener : numbers.transparent.inherited(p))
+    numbers.readers[numbers.fires[static_cast<size_t>(opener)]].insert(i);
+  TROUPE_CHECK(in.size() < 65536, "node ", names_[i], " has ", in.size(), " inputs");
+  node.n_in = static_cast<uint16_t>(put_list(in, node.in));
+  node.out = numbers.first_slot[p];
+  compile_kind(i, part, numbers);
+}
+
+void Stage::compile_kind(uint32_t i, const PartNode& part, PartNumbers& numbers) {
+  FiringNode& node = nodes_[i];
+  switch (part.kind) {
+    case PartKind::loop:
+      node.n_out = static_cast<uint16_t>(graph_->node(part.node).outputs.size());
+      node.kind = NodeKind::loop;
+      break;
+    case PartKind::turn:
+      node.kind = NodeKind::turn;
+      break;
+    case PartKind::ack:
+      receive_nodes_.emplace_back(part.edge, i);
+      node.kind = NodeKind::source;
+      break;
+    case PartKind::op:
+      compile_op(i, part, numbers);
+      break;
+    case PartKind::send:
+      compile_send(i, part, numbers);
+      break;
+    case PartKind::receive:
+      receive_nodes_.emplace_back(part.edge, i);
+      if (part.loop < 0) ++receives_;
+      node.n_out = edge_of(partition_, part.edge).control ? 0 : 1;
+      node.kind = NodeKind::source;
+      break;
+    case PartKind::feed:
+      node.n_out = 1;
+      node.kind = NodeKind::source;
+      source_slots_[{part.node, part.output}] = node.out;
+      slots_[{part.node, part.output}] = node.out;
+      break;
+    case PartKind::enter:
+    case PartKind::fetch:
+      break;
+  }
+}
+
+void Stage::compile_op(uint32_t i, const PartNode& part, PartNumbers& numbers) {
+  const Node& graph_node = graph_->node(part.node);
+  FiringNode& node = nodes_[i];
+  NodeView& view = views_[i];
+  view = NodeView::make(graph_node, kernel_of(graph_node));
+  view.lanes = host_.op_lanes;
+  view.label = numbers.label + static_cast<uint64_t>(part.node) * kLabelStep;
+  node.view = &view;
+  node.run.store(view.kernel->run, std::memory_order_relaxed);
+  TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ",
+               graph_node.outputs.size(), " outputs");
+  node.n_out = static_cast<uint16_t>(graph_node.outputs.size());
+  node.in_place = graph_node.op->in_place && node.n_in > 0;
+  node.kind = kind_of(graph_node, *view.kernel);
+  if (node.kind == NodeKind::save) role_of_[i] = static_cast<uint32_t>(saves_++);
+  if (node.kind == NodeKind::restore)
+    numbers.restores.emplace_back(i, static_cast<size_t>(part.save));
+  has_async_ |= node.kind == NodeKind::async;
+}
+
+void Stage::compile_send(uint32_t i, const PartNode& part, const PartNumbers& numbers) {
+  auto port = std::make_unique<SendPort>();
+  port->edge = part.edge;
+  port->loop = part.loop < 0 ? kNoLoop : static_cast<uint32_t>(part.loop);
+  port->control = part.inputs.empty();
+  port->slot = part.inputs.empty() ? 0 : numbers.slot_of(part.inputs[0]);
+  send_of_[i] = static_cast<int32_t>(sends_.size());
+  sends_.push_back(std::move(port));
+  nodes_[i].kind = NodeKind::send;
+  if (!part.inputs.empty()) make_for(part.edge, numbers.maker_of(part.inputs[0]));
+}
+
+void Stage::join_nodes(const PartNumbers& numbers) {
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
+    // Made ready from the highest number to the lowest, so that the lowest fires first.
+    const std::vector<uint32_t> to(numbers.readers[i].rbegin(), numbers.readers[i].rend());
+    nodes_[i].n_to = put_list(to, nodes_[i].to);
     for (uint32_t reader : to) ++missing_[reader];
   }
-  for (const auto& [i, save] : restores) role_of_[i] = role_of_[fires[save]];
-  compile_loops(fires, first_slot);
-  find_first_ready(fires);
-  compile_copies(fires);
-  adopt_costs();
 }
 
 // What is ready as soon as the step, or the iteration, is armed. What has come from elsewhere is
@@ -350,75 +395,6 @@ void Stage::find_first_ready(const std::vector<uint32_t>& fires) {
     if (part.kind == PartKind::receive || part.kind == PartKind::ack) continue;
     (part.loop < 0 ? first_ready_ : loops_[static_cast<size_t>(part.loop)].first_ready)
         .push_back(fires[p]);
-  }
-}
-
-void Stage::compile_loops(const std::vector<uint32_t>& fires,
-                          const std::vector<uint32_t>& first_slot) {
-  const std::vector<PartNode>& parts = partition_.nodes;
-  const auto slot_of_input = [&](const PartInput& in) {
-    return first_slot[static_cast<size_t>(in.node)] + static_cast<uint32_t>(in.output);
-  };
-  for (const PartLoop& part : partition_.loops) {
-    const auto driver = static_cast<size_t>(part.driver);
-    Loop loop;
-    loop.driver = fires[driver];
-    loop.turn = fires[static_cast<size_t>(part.turn)];
-    loop.again = fires[static_cast<size_t>(part.again)];
-    loop.begin = loop.turn;
-    for (auto p = static_cast<size_t>(part.begin); p < driver; ++p)
-      if (fires[p] != kNotFired) loop.begin = std::min(loop.begin, fires[p]);
-    loop.end = loop.driver;
-    loop.slot_begin = first_slot[static_cast<size_t>(part.begin)];
-    loop.slot_end = first_slot[driver];
-    loop.home = part.home;
-    loop.in_flight = part.in_flight;
-    loop.opener = part.opener;
-    const auto number = static_cast<uint32_t>(loops_.size());
-    role_of_[loop.driver] = role_of_[loop.turn] = number;
-    if (part.home) role_of_[loop.again] = number;
-    const auto entering = [&](const PartLoop::Entering& value) {
-      const uint32_t to = first_slot[static_cast<size_t>(value.node)];
-      return std::pair{slot_of_input(parts[driver].inputs[static_cast<size_t>(value.input)]), to};
-    };
-    for (const PartLoop::Entering& value : part.captured) {
-      loop.captured.push_back(entering(value));
-      uses_[loop.captured.back().second] = kUncounted;  // until the loop ends
-    }
-    for (const PartLoop::Entering& value : part.variables) {
-      loop.initial.push_back(entering(value));
-      const Node& node = graph_->node(parts[static_cast<size_t>(value.node)].node);
-      loop.types.push_back(node.outputs[0]);
-      loop.variable_names.push_back(node.name);
-    }
-    const auto fits = [](const Shape& wanted, const Shape& known) {
-      for (int d = 0; d < wanted.ndim(); ++d)
-        if (wanted[d] >= 0 && wanted[d] != known[d]) return false;
-      return true;
-    };
-    for (uint32_t v = 0; v < part.next.size(); ++v) {
-      const Node& repeat = graph_->node(parts[driver].node);
-      loop.next.push_back(slot_of_input(part.next[v]));
-      if (!fits(loop.types[v].shape, repeat.inputs[part.next.size() + v].shape()))
-        loop.unsure.push_back(v);
-    }
-    loop.direct = std::none_of(loop.next.begin(), loop.next.end(), [&](uint32_t slot) {
-      return std::any_of(loop.initial.begin(), loop.initial.end(),
-                         [&](const auto& variable) { return variable.second == slot; });
-    });
-    for (int32_t ack : part.acks) loop.acks.push_back(fires[static_cast<size_t>(ack)]);
-    loops_.push_back(std::move(loop));
-  }
-  receive_loops_.assign(receive_nodes_.size(), kNoLoop);
-  for (size_t e = 0; e < receive_nodes_.size(); ++e) {
-    const int32_t opener = receive_edges_[e]->loop;
-    if (opener < 0) continue;
-    const auto in = std::find_if(loops_.begin(), loops_.end(),
-                                 [&](const Loop& loop) { return loop.opener == opener; });
-    receive_loops_[e] = static_cast<uint32_t>(in - loops_.begin());
-    const bool ack =
-        std::find(in->acks.begin(), in->acks.end(), receive_nodes_[e].second) != in->acks.end();
-    if (!ack) in->receives.push_back(e);
   }
 }
 
@@ -455,7 +431,5 @@ uint32_t Stage::source_slot(int32_t node, int32_t output) const {
   auto it = source_slots_.find({node, output});
   return it == source_slots_.end() ? kNoSlot : it->second;
 }
-
-std::string Stage::name_of(uint32_t firing_index) const { return names_.at(firing_index); }
 
 }  // namespace troupe

@@ -1,6 +1,10 @@
 // Compiles loops for several iterations at a time: copies of their nodes behind those of the
 // partition (actors/stage.hpp: Copies). A copy is joined to the one that has the iteration after;
 // the last one to the first. What runs them is activation_in_flight.cpp.
+//
+// Most loops never overlap. So what a stage may need of copies is reserved when it is compiled,
+// which takes addresses but no memory, and a loop's copies are made when overlapping first pays,
+// while steps run: nothing that these read moves.
 #include <algorithm>
 #include <set>
 
@@ -39,58 +43,84 @@ namespace {
 constexpr int64_t kCopiesMax = 64;                     // a bit for each in LoopState
 constexpr int64_t kCopiedNodesMax = int64_t{1} << 16;  // of one loop, in all copies
 
-void copy_node(const FiringNode& from, FiringNode& to) {
-  to.run.store(from.run.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  to.view = from.view;
-  to.n_in = from.n_in;
-  to.n_out = from.n_out;
-  to.out = from.out;
-  std::copy(std::begin(from.in), std::end(from.in), to.in);
-  to.n_to = from.n_to;
-  std::copy(std::begin(from.to), std::end(from.to), to.to);
-  to.kind = from.kind;
-  to.in_place = from.in_place;
-  to.leaves = from.leaves;
-  to.costly.store(from.costly.load(std::memory_order_relaxed), std::memory_order_relaxed);
-}
-
-// A list of a node: in it, or past four in the stage's table.
-uint32_t put_list(const std::vector<uint32_t>& list, uint32_t (&own)[4],
-                  std::vector<uint32_t>& table) {
-  if (list.size() <= 4) {
-    std::copy(list.begin(), list.end(), own);
-  } else {
-    own[0] = static_cast<uint32_t>(table.size());
-    table.insert(table.end(), list.begin(), list.end());
-  }
-  return static_cast<uint32_t>(list.size());
+// What others may see, or the order of which they may. What is saved is the step's own.
+bool has_effect(const FiringNode& node) {
+  if (node.kind == NodeKind::save || node.kind == NodeKind::restore) return false;
+  return node.kind == NodeKind::async || node.kind == NodeKind::call ||
+         (node.view && node.view->node->op->stateful);
 }
 
 }  // namespace
 
+FiringNode::FiringNode(const FiringNode& other)
+    : run(other.run.load(std::memory_order_relaxed)),
+      view(other.view),
+      out(other.out),
+      n_to(other.n_to),
+      n_in(other.n_in),
+      n_out(other.n_out),
+      kind(other.kind),
+      in_place(other.in_place),
+      leaves(other.leaves),
+      costly(other.costly.load(std::memory_order_relaxed)) {
+  std::copy(std::begin(other.in), std::end(other.in), in);
+  std::copy(std::begin(other.to), std::end(other.to), to);
+}
+
 bool Stage::same_in_all(uint32_t slot) const { return uses_[slot] >= kUncounted; }
 
-void Stage::compile_copies(const std::vector<uint32_t>& fires) {
-  own_nodes_ = nodes_.size();
-  own_slots_ = uses_.size();
+void Stage::reserve_copies() {
+  own_nodes_ = nodes_max_ = nodes_.size();
+  slots_made_ = slots_max_ = uses_.size();
+  for (size_t l = 0; l < loops_.size(); ++l) copied_.emplace_back(false);
   // With one lane nothing runs beside anything else. Of a body there are as many activations as
   // calls.
   if (host_.lanes <= 1 || !host_.device->on_host() || is_body()) return;
-  std::vector<std::vector<std::vector<uint32_t>>> orders;
-  size_t nodes = own_nodes_, slots = own_slots_;
+  size_t listed = more_.size();
   for (Loop& loop : loops_) {
-    orders.push_back(orders_of(loop));
     if (!may_overlap(loop)) continue;
-    plan_copies(loop, orders.back().size());
-    loop.copies.begin = static_cast<uint32_t>(nodes);
-    loop.copies.slot_begin = static_cast<uint32_t>(slots);
-    nodes += size_t{loop.copies.count} * loop.copies.stride;
-    slots += size_t{loop.copies.count} * loop.copies.slot_stride;
+    const size_t orders = orders_of(loop).size();
+    plan_copies(loop, orders);
+    nodes_max_ += size_t{loop.copies.count} * loop.copies.stride;
+    slots_max_ += size_t{loop.copies.count} * loop.copies.slot_stride;
+    // At most: each node reads and is read as in the loop, a variable's pass is read by all who
+    // read it or run after it, and in each order a node reads a pass and is read by a gate.
+    size_t lists = loop.initial.size() + loop.after.size() + 3 * orders;
+    for (uint32_t i = loop.begin; i < loop.end; ++i)
+      lists += nodes_[i].n_to + 2 * size_t{nodes_[i].n_in} + 2 * orders;
+    listed += loop.copies.count * lists;
   }
-  if (nodes == own_nodes_) return;
-  grow(nodes, slots);
-  for (uint32_t l = 0; l < loops_.size(); ++l)
-    if (loops_[l].copies.count > 0) fill_copies(l, plan_of(l, fires, orders[l]));
+  if (nodes_max_ == own_nodes_) return;
+  nodes_.reserve(nodes_max_);
+  original_of_.reserve(nodes_max_ - own_nodes_);
+  more_.reserve(listed);
+}
+
+void Stage::make_copies(size_t l) {
+  if (has_copies(l)) return;
+  std::lock_guard lock(mutex_);
+  if (has_copies(l)) return;
+  Loop& loop = loops_[l];
+  Copies& copies = loop.copies;
+  const CopyPlan plan = plan_of(loop, orders_of(loop));
+  copies.begin = static_cast<uint32_t>(nodes_.size());
+  copies.slot_begin = static_cast<uint32_t>(slots_made_);
+  slots_made_ += size_t{copies.count} * copies.slot_stride;
+  copies.missing = plan.missing;
+  for (uint32_t p = copies.stride; p-- > copies.passes;)
+    if (plan.missing[p] == 0) copies.first_ready.push_back(p);
+  for (uint32_t p = 0; p < copies.passes; ++p) ++copies.missing[p];  // that it is armed
+  for (uint32_t slot = loop.slot_begin; slot < loop.slot_end; ++slot)
+    if (same_in_all(slot)) copies.shared.push_back(slot);
+  const std::pair before{nodes_.data(), more_.data()};
+  for (uint32_t c = 0; c < copies.count; ++c) fill_copy(loop, c, plan);
+  TROUPE_CHECK(before == std::pair(nodes_.data(), more_.data()), "copies have moved what is fired");
+  copied_[l].store(true, std::memory_order_release);
+}
+
+size_t Stage::copied_nodes() const {
+  std::lock_guard lock(mutex_);
+  return nodes_.size() - own_nodes_;
 }
 
 // It is all here, and has no loop inside it.
@@ -113,8 +143,7 @@ std::vector<std::vector<uint32_t>> Stage::orders_of(const Loop& loop) const {
       saves.push_back(i);
     else if (node.kind == NodeKind::restore)
       restores.push_back(i);
-    else if (node.kind == NodeKind::async || node.kind == NodeKind::call ||
-             (node.view && node.view->node->op->stateful))
+    else if (has_effect(node))
       effects.push_back(i);
   }
   std::vector<std::vector<uint32_t>> out;
@@ -131,26 +160,15 @@ void Stage::plan_copies(Loop& loop, size_t orders) {
   const int64_t count =
       std::min({loop.in_flight, kCopiesMax, kCopiedNodesMax / int64_t{copies.stride}});
   copies.count = count < 2 ? 0 : static_cast<uint32_t>(count);
-}
-
-void Stage::grow(size_t nodes, size_t slots) {
-  std::vector<FiringNode> more(nodes);
-  for (size_t i = 0; i < own_nodes_; ++i) copy_node(nodes_[i], more[i]);
-  nodes_ = std::move(more);
-  names_.resize(nodes);
-  send_of_.resize(nodes, -1);
-  role_of_.resize(nodes, kNoLoop);
-  edge_memory_.resize(nodes, nullptr);
-  missing_.resize(nodes, 0);
-  original_of_.resize(nodes - own_nodes_);
-  constants_.resize(slots);
-  uses_.resize(slots, 0);
+  copies.repeatable = std::none_of(
+      nodes_.begin() + loop.begin, nodes_.begin() + loop.end,
+      [](const FiringNode& node) { return node.kind == NodeKind::restore || has_effect(node); });
+  for (uint32_t i = loop.begin; i < loop.end; ++i)
+    if (nodes_[i].kind == NodeKind::save) copies.saves.push_back(role_of_[i]);
 }
 
 // Who fires after whom.
-CopyPlan Stage::plan_of(uint32_t number, const std::vector<uint32_t>& fires,
-                        const std::vector<std::vector<uint32_t>>& orders) const {
-  const Loop& loop = loops_[number];
+CopyPlan Stage::plan_of(const Loop& loop, const std::vector<std::vector<uint32_t>>& orders) const {
   const auto variables = static_cast<uint32_t>(loop.initial.size());
   const uint32_t gates = loop.place_in_copy(loop.end);
   CopyPlan plan(loop.copies.stride);
@@ -168,13 +186,7 @@ CopyPlan Stage::plan_of(uint32_t number, const std::vector<uint32_t>& fires,
       if (const auto by = made_by.find(inputs_of(nodes_[i])[p]);
           by != made_by.end() && by->second < variables)
         plan.add(by->second, loop.place_in_copy(i));
-  const PartLoop& part = partition_.loops[number];
-  for (auto p = static_cast<size_t>(part.begin); p < static_cast<size_t>(part.driver); ++p) {
-    const std::vector<int32_t>& after = partition_.nodes[p].controls;
-    for (uint32_t v = 0; v < variables && fires[p] < own_nodes_; ++v)
-      if (std::find(after.begin(), after.end(), part.variables[v].node) != after.end())
-        plan.add(v, loop.place_in_copy(fires[p]));
-  }
+  for (const auto& [v, i] : loop.after) plan.add(v, loop.place_in_copy(i));
   for (uint32_t v = 0; v < variables; ++v)
     if (const auto by = made_by.find(loop.next[v]); by != made_by.end())
       plan.add_next(by->second, v);
@@ -190,39 +202,24 @@ CopyPlan Stage::plan_of(uint32_t number, const std::vector<uint32_t>& fires,
   return plan;
 }
 
-void Stage::fill_copies(uint32_t number, CopyPlan plan) {
-  Loop& loop = loops_[number];
-  Copies& copies = loop.copies;
-  for (uint32_t p = copies.stride; p-- > copies.passes;)
-    if (plan.missing[p] == 0) copies.first_ready.push_back(p);
-  for (uint32_t p = 0; p < copies.passes; ++p) ++plan.missing[p];  // that it is armed
-  for (uint32_t slot = loop.slot_begin; slot < loop.slot_end; ++slot)
-    if (same_in_all(slot)) copies.shared.push_back(slot);
-  for (uint32_t c = 0; c < copies.count; ++c) {
-    const uint32_t first = copies.begin + c * copies.stride, shift = loop.slot_shift(c),
-                   next = copies.begin + (c + 1) % copies.count * copies.stride;
-    for (uint32_t slot = loop.slot_begin; slot < loop.slot_end; ++slot)
-      if (!same_in_all(slot)) uses_[slot + shift] = uses_[slot];
-    for (uint32_t p = 0; p < copies.stride; ++p) {
-      const bool copied = p >= copies.passes && p < loop.place_in_copy(loop.end);
-      const uint32_t i = first + p, from = copied ? loop.begin + (p - copies.passes) : loop.turn;
-      FiringNode& node = nodes_[i];
-      names_[i] = names_[from];
-      edge_memory_[i] = edge_memory_[from];
-      role_of_[i] = copied ? role_of_[from] : number;
-      original_of_[i - own_nodes_] = from;
-      missing_[i] = plan.missing[p];
-      if (copied) {
-        copy_node(nodes_[from], node);
-        shift_slots(loop, shift, node);
-      } else {
-        const bool variable = p < loop.initial.size();
-        node.kind = p < copies.passes ? NodeKind::pass : NodeKind::gate;
-        node.n_out = variable ? 1 : 0;
-        if (variable) node.out = loop.initial[p].second + shift;
-      }
-      node.n_to = put_list(plan.readers(p, first, next), node.to, more_);
+void Stage::fill_copy(Loop& loop, uint32_t c, const CopyPlan& plan) {
+  const Copies& copies = loop.copies;
+  const uint32_t first = copies.begin + c * copies.stride, shift = loop.slot_shift(c),
+                 next = copies.begin + (c + 1) % copies.count * copies.stride;
+  for (uint32_t p = 0; p < copies.stride; ++p) {
+    const bool copied = p >= copies.passes && p < loop.place_in_copy(loop.end);
+    const uint32_t from = copied ? loop.begin + (p - copies.passes) : loop.turn;
+    original_of_.push_back(from);
+    FiringNode& node = copied ? nodes_.emplace_back(nodes_[from]) : nodes_.emplace_back();
+    if (copied) {
+      shift_slots(loop, shift, node);
+    } else {
+      const bool variable = p < loop.initial.size();
+      node.kind = p < copies.passes ? NodeKind::pass : NodeKind::gate;
+      node.n_out = variable ? 1 : 0;
+      if (variable) node.out = loop.initial[p].second + shift;
     }
+    node.n_to = put_list(plan.readers(p, first, next), node.to);
   }
 }
 
@@ -231,7 +228,7 @@ void Stage::shift_slots(const Loop& loop, uint32_t shift, FiringNode& node) {
   std::vector<uint32_t> in(inputs_of(node), inputs_of(node) + node.n_in);
   for (uint32_t& slot : in)
     if (slot >= loop.slot_begin && slot < loop.slot_end && !same_in_all(slot)) slot += shift;
-  put_list(in, node.in, more_);
+  put_list(in, node.in);
 }
 
 }  // namespace troupe

@@ -1,0 +1,250 @@
+// Iterations of a loop in flight on one device, within a budget: what one iteration at a time has
+// memory for, several have, however sizes change on the way.
+#include <doctest/doctest.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+#include "tests/support/evaluate.hpp"
+#include "tests/support/refusal.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/ops/control_flow.hpp"
+#include "troupe/session.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::seconds kPatience{20};       // nobody waits that long for what does come
+constexpr std::chrono::milliseconds kNothing{100};  // for what does not come
+constexpr int64_t kTrips = 24;
+
+// What the kernels of a body take of the memory, by iteration, and what they did. Take begins an
+// iteration and makes what Give ends it with; Take of the next one needs nothing of Give.
+struct Script {
+  std::function<int64_t(int64_t)> made = [](int64_t) { return 100; };  // by Take, bytes
+  std::function<int64_t(int64_t)> beside = [](int64_t) { return 0; };  // by Give, while it runs
+  int64_t meets = -1;       // iteration the first Give of which waits until ...
+  int64_t takes_begun = 0;  // so many iterations have been begun, and
+  int64_t takes_made = 0;   // in so many Take has made something.
+  std::chrono::milliseconds patience = kPatience;
+
+  std::mutex mutex;  // guards the rest
+  std::condition_variable changed;
+  int64_t begun = 0, taken = 0, given = 0, first = 0;  // iterations; times that the first began
+  int64_t most = 0;                                    // in flight, at least
+  int late = 0;                                        // how often patience has come to its end
+
+  void take(KernelContext& ctx) {
+    const int64_t i = ctx.input(0).item<int64_t>();
+    {
+      std::lock_guard lock(mutex);
+      if (i == 0) {
+        ++first;
+        begun = taken = given = 0;
+      }
+      begun = std::max(begun, i + 1);
+      most = std::max(most, begun - given);
+      changed.notify_all();
+    }
+    spin();
+    Tensor& buffer = ctx.output(1, Shape{made(i) / 8});
+    std::fill_n(buffer.mutable_data<int64_t>(), buffer.size(), i);
+    *ctx.output(0).mutable_data<int64_t>() = i + 1;
+    std::lock_guard lock(mutex);
+    taken = std::max(taken, i + 1);
+    changed.notify_all();
+  }
+  void give(KernelContext& ctx) {
+    const int64_t i = ctx.input(2).data<int64_t>()[0];
+    {
+      std::unique_lock lock(mutex);
+      if (i == meets) {
+        meets = -1;
+        if (!changed.wait_for(lock, patience,
+                              [&] { return begun >= takes_begun && taken >= takes_made; }))
+          ++late;
+      }
+    }
+    spin();
+    ctx.scratch(DType::i64, Shape{beside(i) / 8});
+    const int64_t value = 3 * ctx.input(0).item<int64_t>() + ctx.input(1).item<int64_t>();
+    *ctx.output().mutable_data<int64_t>() = value;
+    std::lock_guard lock(mutex);
+    given = std::max(given, i + 1);
+  }
+  // Whatever else they do, they are costly.
+  static void spin() {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+  }
+};
+std::unique_ptr<Script> script;
+
+std::shared_ptr<const Registry> scripted_ops() {
+  static const std::shared_ptr<const Registry> all = [] {
+    auto r = std::make_shared<Registry>();
+    for (const Op* op : builtin_ops()->all()) r->add(*op);
+    r->add({.name = "Take",
+            .inputs = {"i"},
+            .outputs = {"next", "buffer"},
+            .infer_shapes =
+                [](const InferContext&) {
+                  return std::vector<Shape>{{}, {-1}};
+                },
+            .no_gradient = "whole numbers have none",
+            .kernels = {{DeviceKind::cpu, DType::i64, [](KernelContext& c) { script->take(c); }}},
+            .value_shapes = true});
+    r->add({.name = "Give",
+            .inputs = {"x", "next", "buffer"},
+            .outputs = {"y"},
+            .infer_shapes = [](const InferContext&) { return std::vector<Shape>{{}}; },
+            .no_gradient = "whole numbers have none",
+            .kernels = {{DeviceKind::cpu, DType::i64, [](KernelContext& c) { script->give(c); }}}});
+    // Of [n]: the same, on its own memory of another size, when it likes.
+    r->add({.name = "Widen",
+            .inputs = {"x"},
+            .outputs = {"y"},
+            .attrs = {{"size", AttrKind::integer}},
+            .infer_shapes =
+                [](const InferContext& ctx) {
+                  return std::vector<Shape>{Shape{ctx.attr<int64_t>("size")}};
+                },
+            .no_gradient = "whole numbers have none",
+            .kernels = {
+                {DeviceKind::cpu, DType::i64, nullptr, [](std::shared_ptr<AsyncContext> firing) {
+                   const auto size = firing->node().attr<int64_t>("size");
+                   Tensor y = Tensor::zeros(DType::i64, Shape{size});
+                   std::fill_n(y.mutable_data<int64_t>(), size,
+                               firing->input(0).data<int64_t>()[0]);
+                   firing->done({std::move(y)});
+                 }}}});
+    return r;
+  }();
+  return all;
+}
+
+// for (i = 0, k = 0, y = 1, w = 1; i < kTrips; ++i) {
+//   k, buffer = take(k); y = give(y, k, buffer); w = tanh(0.9 w); }
+// What the gradient of w needs is saved. `widened`: buffers come to Give by an asynchronous op.
+struct Program {
+  Graph graph{scripted_ops()};
+  std::vector<Output> fetches;
+  std::vector<std::string> warnings;
+  explicit Program(int64_t in_flight, int64_t widened = 0) {
+    script = std::make_unique<Script>();
+    const Output zero = fill(graph, {}, 0, DType::i64), one = fill(graph, {}, 1, DType::i64),
+                 w = fill(graph, {3}, 1);
+    const std::vector<Output> end = while_loop(
+        [&](const std::vector<Output>& v) {
+          return less(v[0], fill(graph, {}, kTrips, DType::i64));
+        },
+        [&](const std::vector<Output>& v) {
+          const Output take = graph.add({"Take", {v[1]}, {}, "take"}),
+                       made = {&graph, take.node, 1};
+          const Output buffer =
+              widened ? graph.add({"Widen", {made}, {{"size", widened}}, "widen"}) : made;
+          return std::vector<Output>{v[0] + 1, take,
+                                     graph.add({"Give", {v[2], take, buffer}, {}, "give"}),
+                                     tanh(v[3] * 0.9)};
+        },
+        {zero, zero, one, w}, {.iterations_in_flight = in_flight});
+    fetches = {end[2], gradients({reduce_sum(end[3])}, {w})[0]};
+  }
+  Session session(int64_t budget) {
+    ProcessOptions options{.threads = 2, .memory_budget_bytes = budget, .passes = false};
+    options.log = [this](LogLevel level, const std::string& line) {
+      if (level == LogLevel::warn) warnings.push_back(line);
+    };
+    return Session::local(graph, options);
+  }
+  bool warned(const std::string& what) const {
+    for (const std::string& line : warnings)
+      if (line.find(what) != std::string::npos) return true;
+    return false;
+  }
+};
+
+constexpr int64_t kMega = 1'000'000;
+
+// The values without a limit, one iteration after another.
+std::vector<Tensor> expected() {
+  Program program(1);
+  Session session = program.session(1'000 * kMega);
+  return session.run(program.fetches);
+}
+
+void check(Session& session, const Program& program, const std::vector<Tensor>& want) {
+  std::vector<Tensor> got;
+  const Refusal refused = refusal_of([&] { got = session.run(program.fetches); });
+  CHECK_MESSAGE(refused.code == Errc::ok, refused.text);
+  for (size_t k = 0; k < got.size(); ++k) CHECK(same_bits(got[k], want[k]));
+  CHECK(script->late == 0);
+}
+
+}  // namespace
+
+TEST_CASE("an iteration that finds no memory waits until the one before has ended") {
+  const std::vector<Tensor> want = expected();
+  for (int64_t in_flight : {1, 8}) {
+    CAPTURE(in_flight);
+    Program program(in_flight);
+    Session session = program.session(6 * kMega);
+    check(session, program, want);  // small ones
+    script->made = [](int64_t i) { return i < 10 ? 800 : 4 * kMega; };
+    if (in_flight > 1) {
+      script->meets = 10;
+      script->takes_begun = 12;  // the next one has no room
+    }
+    for (int round = 0; round < 3; ++round) check(session, program, want);
+    CHECK(program.warned("fewer iterations at a time: loop=while/While") == (in_flight > 1));
+    CHECK_FALSE(program.warned("begins again"));
+  }
+}
+
+TEST_CASE("a loop in which later iterations hold what an earlier one needs begins again, alone") {
+  const std::vector<Tensor> want = expected();
+  for (int64_t in_flight : {1, 8}) {
+    CAPTURE(in_flight);
+    Program program(in_flight);
+    Session session = program.session(7 * kMega);
+    check(session, program, want);
+    const int64_t used = session.device_states()[0].used_bytes;
+    script->made = [](int64_t i) { return i < 10 ? 800 : kMega; };
+    script->beside = [](int64_t i) { return i == 10 ? 5 * kMega : 0; };
+    script->first = 0;
+    if (in_flight > 1) {
+      script->meets = 10;
+      script->takes_made = 14;
+    }
+    check(session, program, want);
+    CHECK(script->first == (in_flight > 1 ? 2 : 1));
+    CHECK(program.warned("begins again: loop=while/While") == (in_flight > 1));
+    CHECK(session.device_states()[0].used_bytes == used);
+    script->most = script->first = 0;
+    for (int round = 0; round < 2; ++round) check(session, program, want);  // that is remembered
+    CHECK(script->first == 2);
+    CHECK(script->most == 1);
+  }
+}
+
+TEST_CASE("what asynchronous kernels make counts as what an iteration needs") {
+  const std::vector<Tensor> want = expected();
+  Program program(8, kMega / 8);
+  Session session = program.session(12 * kMega);
+  check(session, program, want);
+  for (int64_t trips : {1, 2}) {
+    CAPTURE(trips);
+    script->most = 0;
+    script->meets = 12;
+    script->takes_begun = 20;
+    script->patience = kNothing;
+    session.run(program.fetches);
+    CHECK(script->most >= 2);
+    CHECK(script->most <= 6);  // twice a megabyte for each
+    script->late = 0;
+  }
+}
+
+}  // namespace troupe
