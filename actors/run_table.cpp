@@ -200,9 +200,14 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     if (it == runs_.end() || !it->second->open.erase(task)) return;
     run = it->second;
     if (task == process_.task() && code == Errc::ok) run->result.values = std::move(kept);
-    // The first reason stays: what follows are its consequences.
+    // The first reason stays: what follows are its consequences. But where this process was, when
+    // it was told to stop for that reason, only its own part says.
     first_failure = code != Errc::ok && run->result.code == Errc::ok;
-    if (first_failure) run->result = {code, text, {}};
+    if (first_failure)
+      run->result = {code, text, {}};
+    else if (task == process_.task() && code == run->result.code &&
+             text.starts_with(run->result.text))
+      run->result.text = text;
     last = run->open.empty();
     if (last) {
       ++ending_;
