@@ -2,7 +2,7 @@
 // wins.
 //   x: [batch, ..., channels]   y: [batch, ..., channels]
 #include "ops/composition.hpp"
-#include "ops/pools.hpp"
+#include "ops/pool_pairs.hpp"
 
 namespace troupe {
 namespace {
@@ -76,9 +76,13 @@ void cpu(KernelContext& ctx) {
   T* y = ctx.output().template mutable_data<T>();
   const T* x = ctx.input(0).data<T>();
   const PoolSizes sizes = pool_sizes(ctx, ctx.input(0).shape());
-  const int64_t row = sizes.at[2].input * sizes.channels;
+  const bool pairs = is_of_pairs(sizes);
+  const int64_t row = pairs ? 0 : sizes.at[2].input * sizes.channels;
   in_pooled_images<T>(ctx, sizes, row, [&](int64_t first, int64_t last, T* scratch) {
-    in_isa<MaxLoop>(&sizes, x, y, scratch, first, last);
+    if (pairs)
+      in_isa<PairMaxLoop>(&sizes, x, y, first, last);
+    else
+      in_isa<MaxLoop>(&sizes, x, y, scratch, first, last);
     ctx.finish(first * sizes.y_image(), (last - first) * sizes.y_image());
   });
 }

@@ -1,7 +1,7 @@
 // MaxPoolGradient: dx = dL/dx of y = max_pool(x), from dy = dL/dy: every dy goes to the first
 // maximum of its window in row-major order; what meets there is summed in the order of y.
 //   dy: [batch, ..., channels]   x, dx: [batch, ..., channels]
-#include "ops/pools.hpp"
+#include "ops/pool_pairs.hpp"
 
 namespace troupe {
 namespace {
@@ -20,6 +20,7 @@ struct BackLoop {
     const int64_t channels = s->channels;
     if (!kApart || !cover(s->at))
       std::fill_n(dx + first * s->x_image(), (last - first) * s->x_image(), T{0});
+    if (kApart && is_of_pairs(*s)) return PairBackLoop::run(s, x, dy, dx, first, last);
     for_each_place(s->at, first, last, [=](int64_t out, const Place& place) {
       for (int64_t c = 0; c < channels; c += kChannels)
         give(x + c, dy + out * channels + c, dx + c, channels, std::min(kChannels, channels - c),
@@ -65,13 +66,6 @@ struct BackLoop {
             left[i] = slope;
           }
         });
-  }
-
-  // greater() as two choices: shorter vector code in this loop, though not in others.
-  template <class T>
-  static T greater_of(T m, T v) {
-    const T most = v > m ? v : m;
-    return v == v ? most : v;
   }
 
   // What is left of a slope goes to a pixel that is the maximum.

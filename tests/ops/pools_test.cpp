@@ -315,6 +315,9 @@ TEST_CASE(
       {{1, 4, 5, 6, 3}, {.size = {3}, .strides = {1, 2, 1}, .padding = Padding::same}},
       {{2, 7, 5, 4}, {.size = {2}, .strides = {3}}},
       {{2, 6, 6, 300}, {.size = {2}, .strides = {2}}},
+      {{5, 6, 8, 32}, {.size = {2}, .strides = {2}}},
+      {{3, 7, 9, 48}, {.size = {2}, .strides = {2}}},
+      {{2, 3, 5, 4, 16}, {.size = {1, 2, 2}, .strides = {1, 2, 2}}},
       {{1, 5, 5, 2}, {.size = {INT64_MAX}, .strides = {1}, .padding = Padding::same}}};
   for (const auto& [shape, window] : pools) {
     CAPTURE(shape);
@@ -330,6 +333,7 @@ TEST_CASE(
       const Tensor got =
           evaluate(max_pool_gradient(constant(g, converted(dy, dtype)), images, window));
       CHECK(same_bits(got, converted(slopes_of_maxima(dy, x, window), dtype)));
+      CHECK(same_bits(evaluate(y), evaluate(max_pool_select(images, images, window))));
     }
   }
 }
