@@ -20,7 +20,6 @@ struct BackLoop {
     const int64_t channels = s->channels;
     if (!kApart || !cover(s->at))
       std::fill_n(dx + first * s->x_image(), (last - first) * s->x_image(), T{0});
-    if (kApart && is_of_pairs(*s)) return PairBackLoop::run(s, x, dy, dx, first, last);
     for_each_place(s->at, first, last, [=](int64_t out, const Place& place) {
       for (int64_t c = 0; c < channels; c += kChannels)
         give(x + c, dy + out * channels + c, dx + c, channels, std::min(kChannels, channels - c),
@@ -84,11 +83,14 @@ void cpu(KernelContext& ctx) {
   const T *dy = ctx.input(0).data<T>(), *x = ctx.input(1).data<T>();
   const PoolSizes sizes = pool_sizes(ctx, ctx.input(1).shape());
   const int64_t size = sizes.x_image();
+  const bool pairs = is_of_pairs(sizes);
   const bool apart = std::all_of(sizes.at.begin(), sizes.at.end(),
                                  [](const Sliding& d) { return d.stride >= d.window; });
   in_pooled_images<char>(ctx, sizes, 0, [&](int64_t first, int64_t last, char*) {
     for (int64_t b = first; b < last; ++b) {  // one by one, as a cache holds it
-      if (apart)
+      if (pairs)
+        in_isa<PairBackLoop>(&sizes, x, dy, dx, b, b + 1);
+      else if (apart)
         in_isa<BackLoop<true>>(&sizes, x, dy, dx, b, b + 1);
       else
         in_isa<BackLoop<false>>(&sizes, x, dy, dx, b, b + 1);

@@ -10,8 +10,7 @@ namespace troupe {
 
 constexpr int kPairChannels = 16;  // that are one round of a loop, a constant number of vectors
 
-// Whether the loops below are for these sizes. Pixels that are in no window, at the end of odd rows
-// and columns, are left alone.
+// Whether the loops below are for these sizes. Odd rows and columns end with pixels in no window.
 inline bool is_of_pairs(const PoolSizes& s) {
   const auto apart = [](const Sliding& d, int64_t size) {
     return d.window == size && d.stride == size && d.before == 0 && d.output * size <= d.input;
@@ -64,6 +63,8 @@ struct PairBackLoop {
   template <class T>
   static void run(const PoolSizes* s, const T* x, const T* dy, T* dx, int64_t first, int64_t last) {
     const int64_t next = s->channels, below = s->at[2].input * next;
+    if (4 * outputs_of(s->at) < inputs_of(s->at))
+      std::fill_n(dx + first * s->x_image(), (last - first) * s->x_image(), T{0});
     for_each_pair(*s, first, last, [=](int64_t from, int64_t at) {
       const T* const top = x + from;
       const T* const low = top + below;
