@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
       {"train",
        {train,
         {"model", "threads", "steps", "contestant", "peers", "loaded", "rounds", "only", "trace",
-         "passes", "compute"}}},
+         "passes", "compute", "recompute"}}},
       {"push_pull", {push_pull, {"mib"}}},
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},

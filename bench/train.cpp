@@ -1,7 +1,8 @@
 // train --model M [--threads N] [--steps S]: training steps in one process; --peers and --loaded:
 // beside other programs that do the same (bench/compare.hpp). --trace FILE leaves a Chrome trace of
 // the last ten steps; --passes off runs the graph as it was made. bench/models.cpp says what the
-// models are; --compute bf16 or f16: in mixed precision.
+// models are; --compute bf16 or f16: in mixed precision; --recompute: blocks are computed again in
+// the backward half instead of kept.
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -26,10 +27,10 @@ double idle_rss_mib(int threads) {
 
 class Training {
  public:
-  Training(const std::string& name, int threads, bool passes, DType compute)
+  Training(const std::string& name, int threads, bool passes, DType compute, bool again = false)
       : idle_mib_(idle_rss_mib(threads)),
         mixed_(mixed_precision(graph_, compute)),
-        model_(make_model(graph_, name)),
+        model_(make_model(graph_, name, again)),
         session_(Session::local(graph_, {.threads = threads, .passes = passes})) {
     std::vector<Output> fed;
     for (const auto& [unused, output] : model_.fed) fed.push_back(output);
@@ -90,9 +91,10 @@ int train(const Options& options) {
   if (options.flag("contestant")) return contestant(name, static_cast<int>(threads));
   for (const char* const other : {"peers", "loaded", "rounds", "only"})
     if (options.flag(other)) return compare(options);
+  const bool again = options.flag("recompute");
 
   const DType compute = dtype_from_string(options.text("compute", "f32"));
-  Training training(name, static_cast<int>(threads), passes == "on", compute);
+  Training training(name, static_cast<int>(threads), passes == "on", compute, again);
   training.step();
   const double first = training.loss();
   for (int64_t i = 0; i < std::min<int64_t>(10, steps); ++i) training.step();
@@ -112,7 +114,7 @@ int train(const Options& options) {
   const Model& model = training.model();
   const auto say = [&](const std::string& metric, double value, const std::string& unit,
                        const std::string& statistic) {
-    report(options, "train", metric, value, unit,
+    report(options, "train", (again ? "recompute_" : "") + metric, value, unit,
            {{"model", "\"" + name + "\""},
             {"threads", std::to_string(threads)},
             {"batch", std::to_string(model.batch)},

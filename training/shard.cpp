@@ -122,6 +122,7 @@ void Shard::Body::set_slots(const std::vector<SlotProgress>& slots) {
     held.rule = std::move(rule);
     held.state.previous_version = -1;  // steps are counted anew, so it is no step's values now
     std::erase_if(held.sequences, [&](const auto& s) { return !incarnations.count(s.first); });
+    for (auto& [slot, sequence] : held.sequences) sequence.first = 0;
   }
 }
 

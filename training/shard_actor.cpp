@@ -13,6 +13,7 @@
 #include "devices/pool.hpp"
 #include "training/checkpoint.hpp"
 #include "training/disk_thread.hpp"
+#include "training/give_initial.hpp"
 #include "training/messages.hpp"
 #include "training/senders.hpp"
 #include "training/shard.hpp"
@@ -87,6 +88,7 @@ struct ShardActorState {
   caf::result<caf::unit_t> begin_epoch(const BeginEpoch& m);
   caf::error set_rule(const BeginEpoch& m);
   caf::result<caf::unit_t> set_initial(const SetInitial& m);
+  caf::result<caf::unit_t> give_initial(const GiveInitial& m);
   ShardDescription describe() const;
 };
 
@@ -249,6 +251,18 @@ caf::result<caf::unit_t> ShardActorState::set_initial(const SetInitial& m) {
   return caf::unit;
 }
 
+// Copied, as who made them may keep them; their memory is there for gradients if he does not.
+caf::result<caf::unit_t> ShardActorState::give_initial(const GiveInitial& m) {
+  Tensor values = process->cpu().memory().make(m.values.dtype(), m.values.shape());
+  std::memcpy(values.mutable_raw(), m.values.raw(), static_cast<size_t>(values.byte_size()));
+  ShardActions out;
+  const Outcome outcome = shard->set_initial(m.epoch, m.slice, std::move(values), out);
+  initial.erase(m.slice);
+  route(out);
+  if (!outcome) return outcome_error(outcome);
+  return caf::unit;
+}
+
 ShardDescription ShardActorState::describe() const {
   ShardDescription out;
   out.door = self->id();
@@ -310,6 +324,13 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
           return self->state.set_initial(m);
         } catch (const std::exception& e) {  // no memory: the sender's to know, not the shard's end
           self->state.initial.erase(m.slice);
+          return error_of(e);
+        }
+      },
+      [self](const GiveInitial& m) -> caf::result<caf::unit_t> {
+        try {
+          return self->state.give_initial(m);
+        } catch (const std::exception& e) {  // as above
           return error_of(e);
         }
       },

@@ -29,6 +29,7 @@ struct Shard::Body {
     int64_t next = 0;
     std::map<int64_t, Parked> parked;
     int64_t pulled_version = -1;
+    int64_t first = 0;  // the steps before it are over, and not done again
   };
   struct WaitingPull {
     Pull pull;
@@ -99,6 +100,7 @@ struct Shard::Body {
   bool skip(Held& held, ShardActions& out);  // an update that cannot be made; false: there is none
   void settle(Held& held, ShardActions& out);
   void update(Held& held, std::vector<Contribution>& gradients, ShardActions& out);
+  void let_previous_go(Held& held);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
   bool answer(Held& held, const Pull& pull, uint64_t from, ShardActions& out);  // false: it waits
   void note_read(Held& held, const Pull& pull, const Pulled& answer) const;

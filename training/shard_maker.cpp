@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "training/give_initial.hpp"
+
 namespace troupe {
 namespace {
 
@@ -32,6 +34,21 @@ std::string difference(const std::vector<Slice>& wanted, const std::vector<Slice
                             describe(wanted[i]), " there");
   }
   return {};
+}
+
+// First values to a shard of this process: no copies on the way.
+void give(ShardOrders& orders, const ShardTable& table, int32_t shard,
+          const std::map<std::string, Tensor>& values, Gather::Done done) {
+  const std::vector<Slice>& slices = table.shards.at(shard).slices;
+  auto gather = std::make_shared<Gather>(slices.size(), std::move(done));
+  for (const Slice& slice : slices) {
+    const Tensor& all = values.at(slice.parameter);
+    const int64_t end = slice.offset + slice.size;
+    orders.order(shard,
+                 GiveInitial{table.container, shard, slice.id, table.epoch,
+                             all.reshaped(Shape{all.size()}).rows(slice.offset, end)},
+                 part_of(gather));
+  }
 }
 
 }  // namespace
@@ -140,7 +157,12 @@ void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
 void ShardMaker::send_initial(const std::vector<int32_t>& shards, const FirstValues& values,
                               Done done) {
   auto gather = std::make_shared<Gather>(shards.size(), std::move(done));
-  for (int32_t shard : shards) send_pieces(shard, 0, 0, values, part_of(gather));
+  const std::string& here = master_.process().task();
+  for (int32_t shard : shards)
+    if (table_.shards.at(shard).task == here)
+      give(orders_, table_, shard, *values, part_of(gather));
+    else
+      send_pieces(shard, 0, 0, values, part_of(gather));
 }
 
 // The next piece when the one before is taken: a link that is slower than this process must not

@@ -7,6 +7,7 @@
 #include "actors/guard.hpp"
 #include "actors/process.hpp"
 #include "training/disk_thread.hpp"
+#include "training/give_initial.hpp"
 #include "training/messages.hpp"
 #include "training/shard_actor.hpp"
 
@@ -119,6 +120,7 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
         return promise;
       },
       [self](const SetInitial& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const GiveInitial& m) { return pass_on(self, m.container, m.shard, m); },
       [self](const BeginEpoch& m) { return pass_on(self, m.container, m.shard, m); },
       [self](const CaptureShard& m) { return pass_on(self, m.container, m.shard, m); },
       [self](const WriteShard& m) { return pass_on(self, m.container, m.shard, m); },

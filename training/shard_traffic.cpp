@@ -1,6 +1,7 @@
 // Implements training/shard.hpp: pushes, pulls, updates and their answers.
 #include <algorithm>
 
+#include "training/pool_block.hpp"
 #include "training/row_slices.hpp"
 #include "training/shard_body.hpp"
 #include "training/write_kind.hpp"
@@ -236,7 +237,22 @@ void Shard::Body::accept(Held& held, RowPush&& p, std::vector<Ticket> tickets, S
 void Shard::Body::go_on(Held& held, int32_t slot, int64_t first, ShardActions& out) {
   if (!held.rule || first <= 0) return;
   held.rule->go_on(slot, first);
+  Sequence& sequence = held.sequence(slot);
+  sequence.first = std::max(sequence.first, first);
   if (skip(held, out)) settle(held, out);
+  let_previous_go(held);
+}
+
+// The values before the newest update, once nobody will read them: their block is there for the
+// next gradient then. What is not the pool's stays, as the next update writes there.
+void Shard::Body::let_previous_go(Held& held) {
+  SliceValues& s = held.state;
+  if (kind != Aggregation::sync || !fills_block_of(pool, s.previous)) return;
+  const int64_t next = held.rule->next_step();
+  for (const auto& [slot, incarnation] : incarnations)
+    if (held.sequence(slot).first < next) return;
+  s.previous.reset();
+  s.previous_version = -1;
 }
 
 bool Shard::Body::skip(Held& held, ShardActions& out) {
@@ -267,6 +283,7 @@ void Shard::Body::settle(Held& held, ShardActions& out) {
     while (held.rule->take(gradients)) {
       update(held, gradients, out);
       gradients.clear();  // their memory is free before the answers go out
+      let_previous_go(held);
       answer_waiting(held, out);
       capture(held);
     }
@@ -342,7 +359,8 @@ bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions&
       held.state.previous_version != held.state.version - 1)
     verdict = {Verdict::gone,
                detail::concat("the values of step ", p.step, " of ", describe(held.slice),
-                              " are older than what the shard was restored from")};
+                              " are older than what the shard was restored from, or were let go "
+                              "as every slot has said that it is over")};
   if (verdict.kind == Verdict::wait) return false;
   if (verdict.kind == Verdict::gone) {
     refuse(p, from, Errc::stale, verdict.text, out);

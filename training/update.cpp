@@ -10,8 +10,8 @@
 
 #include "devices/isa.hpp"
 #include "devices/lanes.hpp"
-#include "devices/pool.hpp"
 #include "training/optimizer.hpp"
+#include "training/pool_block.hpp"
 #include "training/row_slices.hpp"
 
 namespace troupe {
@@ -349,13 +349,9 @@ bool RowsRead::has(const Tensor& rows, int64_t size) const {
 }
 
 Tensor room_of(const Tensor& gradient, DType dtype, const BufferOwner* pool) {
-  const int64_t bytes = gradient.byte_size();
-  if (!pool || !gradient.unique() || gradient.dtype() != dtype || bytes <= Memory::kMarkedAbove)
-    return {};
-  Buffer* const buffer = gradient.buffer();
-  const bool whole = buffer->owner == pool && buffer->data() == gradient.raw() &&
-                     static_cast<int>(buffer->tag) == size_class::of(bytes);
-  return whole ? gradient : Tensor{};
+  const bool ours =
+      gradient.unique() && gradient.dtype() == dtype && fills_block_of(pool, gradient);
+  return ours ? gradient : Tensor{};
 }
 
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,

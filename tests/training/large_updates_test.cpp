@@ -202,6 +202,43 @@ TEST_CASE("a large gradient that is refused leaves values and those before them 
   CHECK(same_bits(only<Pulled>(rig.s.pull(0, 0)).values, first));
 }
 
+TEST_CASE("values before an update are let go once every slot has left their step behind") {
+  Rig rig(Aggregation::sync, 2);
+  const auto step = [&](int64_t number) {
+    for (const int32_t slot : {0, 1}) {
+      Push p = rig.s.make_push(slot, number, copy_in(rig.memory, numbers<float>(kMany, slot)));
+      rig.s.shard.push(std::move(p), 1, rig.s.last);
+    }
+    rig.s.last.clear();
+  };
+  const auto begins = [&](int32_t slot, int64_t number, int64_t first) {
+    rig.s.last.clear();
+    rig.s.shard.pull({.slot = slot, .step = number, .epoch = 1, .ticket = 7, .first = first}, 1,
+                     rig.s.last);
+    return only<Pulled>(rig.s.last);
+  };
+  const auto used = [&] { return rig.memory.stats().used_bytes / (kMany * 4); };
+  step(0);
+  step(1);
+  REQUIRE(used() == 2);
+  CHECK(begins(0, 2, 2).version == 2);
+  CHECK(used() == 2);  // slot 1 may do step 1 again
+  Tensor before = begins(1, 1, 1).values;
+  CHECK(begins(1, 2, 2).version == 2);
+  CHECK(used() == 2);  // it has not let go of them
+  CHECK(before.data<float>()[0] == number(0, 1) - (number(0, 0) + number(0, 1)) / 2);
+  rig.s.last.clear();
+  before.reset();
+  CHECK(used() == 1);
+  const Pulled late = begins(1, 1, 1);
+  CHECK(late.code == Errc::stale);
+  CHECK_MESSAGE(late.text.find("every slot has said that it is over") != std::string::npos,
+                late.text);
+  step(2);
+  CHECK(begins(0, 3, -1).version == 3);
+  CHECK(begins(1, 2, -1).version == 2);  // who does not say what is over may come back
+}
+
 TEST_CASE("a push without its gradient asks for the answer to the one that had it") {
   Rig rig(Aggregation::sync, 2);
   CHECK(rig.push(0, 1).code == Errc::internal);  // no answer yet: the other slot's is missing
