@@ -272,6 +272,9 @@ OpCases cases() {
                       .inputs = {zeros({2, 2}), x, gamma},
                       .message = "wants dy in the shape of x, got [2, 2] and [2, 3]"},
                      {.op = "LayerNormGradient",
+                      .inputs = {dy, f32(x), gamma},
+                      .message = "wants inputs of one dtype, got f64 and f32; cast one of them"},
+                     {.op = "LayerNormGradient",
                       .inputs = {dy, x, vector({1})},
                       .message = "wants one gamma for each channel of ["},
                      {.op = "RmsNorm",
@@ -279,7 +282,10 @@ OpCases cases() {
                       .message = "wants one gamma for each channel of ["},
                      {.op = "RmsNormGradient",
                       .inputs = {zeros({3}), x, gamma},
-                      .message = "wants dy in the shape of x, got ["}}};
+                      .message = "wants dy in the shape of x, got ["},
+                     {.op = "RmsNormGradient",
+                      .inputs = {dy, x, f32(gamma)},
+                      .message = "wants inputs of one dtype, got f64 and f32"}}};
 }
 const ListedCases listed(cases);
 
