@@ -15,6 +15,16 @@ namespace {
 
 constexpr uint32_t kNotFired = ~0u;
 
+// One of the library's own kernels, which make what their ops say. What others have made is looked
+// at after each firing.
+bool is_trusted(const Graph& graph, const Op& op, const Kernel& kernel) {
+  const Registry& own = *builtin_ops();
+  if (&graph.registry() == &own) return true;
+  const Op* known = own.find(op.name);
+  return known && std::any_of(known->kernels.begin(), known->kernels.end(),
+                              [&](const Kernel& k) { return k.run == kernel.run; });
+}
+
 // They stand by their ids.
 const Edge& edge_of(const Partition& partition, int32_t id) {
   return *std::lower_bound(partition.edges.begin(), partition.edges.end(), id,
@@ -353,7 +363,9 @@ void Stage::compile_op(uint32_t i, const PartNode& part, PartNumbers& numbers) {
   view.lanes = host_.op_lanes;
   view.label = numbers.label + static_cast<uint64_t>(part.node) * kLabelStep;
   node.view = &view;
-  node.run.store(view.kernel->run, std::memory_order_relaxed);
+  node.run.store(is_trusted(*graph_, *graph_node.op, *view.kernel) ? view.kernel->run
+                                                                   : KernelCall::run_newest,
+                 std::memory_order_relaxed);
   TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ",
                graph_node.outputs.size(), " outputs");
   node.n_out = static_cast<uint16_t>(graph_node.outputs.size());

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "devices/checked_outputs.hpp"
 #include "devices/failure.hpp"
 #include "devices/held.hpp"
 #include "devices/lanes.hpp"
@@ -43,6 +44,12 @@ auto named(const Node& node, const F& work) {
     throw;
   } catch (const Error& e) {
     throw Error(e.code(), failed_in(node, e.what()));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(Errc::kernel_failed, failed_in(node, e.what()));
+  } catch (...) {
+    throw Error(Errc::kernel_failed, failed_in(node, "it threw what is no std::exception"));
   }
 }
 
@@ -90,10 +97,22 @@ std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& 
             memory, run,
             /*may_reuse_input0=*/false);
   named(*view.node, [&] { view.kernel->run(call.context); });
-  for (size_t i = 0; i < outputs.size(); ++i)
-    TROUPE_CHECK(outputs[i].defined(), "the kernel of ", describe(*view.node), " left output ", i,
-                 " undefined");
+  check_outputs(view, outputs.data());
   return outputs;
+}
+
+void check_outputs(const NodeView& view, const Tensor* outputs) {
+  for (size_t i = 0; i < view.outputs.size(); ++i) {
+    const Tensor& made = outputs[i];
+    const NodeView::Out& out = view.outputs[i];
+    if (!made.defined())
+      throw Error(Errc::kernel_failed, "the kernel of ", describe(*view.node), " left output ", i,
+                  " undefined; it must make all of them");
+    if (made.dtype() != out.dtype || !out.shape.accepts(made.shape()))
+      throw Error(Errc::kernel_failed, "the kernel of ", describe(*view.node), " gave ",
+                  made.dtype(), made.shape(), " as output ", i, ", which is to be ", out.dtype,
+                  out.shape);
+  }
 }
 
 void KernelCall::run_newest(KernelContext& context) {
@@ -101,6 +120,7 @@ void KernelCall::run_newest(KernelContext& context) {
   context.view_ = &view;
   context.state_ = view.state.get();
   view.kernel->run(context);
+  check_outputs(view, context.outputs_);
 }
 
 Tensor& KernelContext::make_output(int i) {

@@ -13,7 +13,7 @@
 #include <mutex>
 #include <optional>
 
-#include "devices/kernel_call.hpp"
+#include "devices/checked_outputs.hpp"
 #include "ops/element_program.hpp"
 #include "ops/elementwise.hpp"
 
@@ -370,9 +370,7 @@ void run_members(KernelContext& ctx, const FusedState& state) {
     call.bind_within(within, member.view, values.data(), member.inputs.data(),
                      static_cast<int32_t>(member.inputs.size()), outputs.data());
     member.view.kernel->run(call.context);
-    for (const Tensor& output : outputs)
-      TROUPE_CHECK(output.defined(), "the kernel of ", describe(member.node),
-                   " left an output undefined");
+    check_outputs(member.view, outputs.data());
     values[static_cast<size_t>(member.node.id)] = std::move(outputs[0]);
     values.insert(values.end(), std::make_move_iterator(outputs.begin() + 1),
                   std::make_move_iterator(outputs.end()));  // the producer's, behind the nodes

@@ -11,6 +11,7 @@
 #include "tests/support/refusal.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/own_op.hpp"
 
 namespace troupe {
 namespace {
@@ -280,6 +281,76 @@ TEST_CASE(
   const Tensor got = later.run({z}, {{x, kTwoThree}})[0];
   const double e2 = std::exp(2.0);
   CHECK(got.data<float>()[0] == doctest::Approx(4 * (e2 + 4)));
+}
+
+TEST_CASE("a kernel that does not make what its node says fails the step, and the next one runs") {
+  const std::pair<void (*)(KernelContext&), std::string> wrong[] = {
+      {[](KernelContext&) {}, "left output 0 undefined"},
+      {[](KernelContext& ctx) { ctx.set_output(0, Tensor::zeros(DType::f32, {1})); },
+       "gave f32[1] as output 0, which is to be f32[2]"},
+      {[](KernelContext& ctx) { ctx.set_output(0, Tensor::zeros(DType::i32, {2})); },
+       "gave i32[2] as output 0, which is to be f32[2]"}};
+  for (const bool passes : kPasses) {
+    Program p;
+    const Output sum = reduce_sum(p.f + p.x);
+    for (const Output& fetched : {p.f, p.y, sum}) {
+      Session session = Session::local(p.graph, {.threads = 2, .passes = passes});
+      const Callable step = session.prepare({fetched}, {p.x});
+      const Tensor first = step({kTwoThree})[0];
+      for (const auto& [kernel, text] : wrong) {
+        session.become(p.name(), {.dtype = DType::f32, .run = kernel});
+        const Refusal refused = refusal_of([&] { step({kTwoThree}); });
+        CHECK(refused.code == Errc::kernel_failed);
+        has(refused.text, text);
+        has(refused.text, p.name());
+        session.become(p.name(), "Exp");
+        CHECK(same_bits(step({kTwoThree})[0], first));
+      }
+    }
+  }
+}
+
+TEST_CASE("a kernel of one's own op that does not make what its op says fails the step") {
+  static Tensor made;
+  const auto ops = ops_with({{.name = "Lies",
+                              .inputs = {"x"},
+                              .outputs = {"y"},
+                              .infer_shapes = [](const InferContext& ctx) -> std::vector<Shape> {
+                                return {ctx.input(0)};
+                              },
+                              .no_gradient = "it is for a test",
+                              .kernels = {{.dtype = DType::f32, .run = [](KernelContext& ctx) {
+                                             ctx.set_output(0, made);
+                                           }}}}});
+  Graph graph(ops);
+  const Output x = placeholder(graph, DType::f32, {2}, "x");
+  const Output lies = graph.add({"Lies", {x}, {}, "lies"});
+  Session session = Session::local(graph, {.threads = 1});
+  const Callable step = session.prepare({reduce_sum(exp(lies))}, {x});
+  for (const Tensor& wrong :
+       {Tensor(), Tensor::of<float>({1}, {1}), Tensor::of<int32_t>({1, 2}, {2})}) {
+    made = wrong;
+    const Refusal refused = refusal_of([&] { step({kTwoThree}); });
+    CHECK(refused.code == Errc::kernel_failed);
+    has(refused.text, "the kernel of Lies node lies made at");
+  }
+  made = Tensor::of<float>({0, 0}, {2});
+  CHECK(step({kTwoThree})[0].item<float>() == 2);
+}
+
+TEST_CASE("what a kernel throws when it is prepared names the node") {
+  Program p;
+  Session session = Session::local(p.graph, {.threads = 1});
+  session.run({p.y}, {{p.x, kTwoThree}});
+  const Kernel unprepared = {.dtype = DType::f32,
+                             .run = tenfold,
+                             .prepare = [](const Node&) -> std::unique_ptr<KernelState> {
+                               throw std::runtime_error("no licence");
+                             }};
+  const Refusal refused = refusal_of([&] { session.become(p.name(), unprepared); });
+  CHECK(refused.code == Errc::kernel_failed);
+  has(refused.text, "Exp node " + p.name() + " made at");
+  has(refused.text, "no licence");
 }
 
 TEST_CASE("what does not fit a node is refused, and the node stays as it was") {
