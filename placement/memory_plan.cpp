@@ -19,6 +19,12 @@ namespace {
 constexpr const char* kDefaultDevice = "/job:local/task:0/device:cpu:0";
 constexpr size_t kArenaValuesMax = 20'000, kLargest = 10;
 constexpr int64_t kAlignment = 64;
+// What is larger counts as so much: no device has it, and sums of a million of them fit.
+constexpr int64_t kValueBytesMax = int64_t{1} << 42;
+
+int64_t bytes_of(const TensorType& type) {
+  return std::min(type.shape.size() * size_of(type.dtype), kValueBytesMax);
+}
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -113,7 +119,7 @@ class Follower {
         ++out_.unknown;
         continue;
       }
-      const int64_t bytes = types[k].shape.size() * size_of(types[k].dtype);
+      const int64_t bytes = bytes_of(types[k]);
       if (op && op->in_place && k == 0 && takes_over(part, bytes)) {
         piece = piece_[first_input];
         ++readers_[static_cast<size_t>(piece)];
@@ -248,7 +254,7 @@ int64_t place_in_arena(const std::vector<Lifetime>& pieces, std::vector<int64_t>
 
 std::string over_budget(const Graph& graph, const Partition& partition, int64_t budget_bytes) {
   const auto bytes = [](const TensorType& type) {
-    return type.shape.is_known() ? type.shape.size() * size_of(type.dtype) : 0;
+    return type.shape.is_known() ? bytes_of(type) : 0;
   };
   int64_t all = 0;  // of what there could be: most calls need no closer look
   for (const PartNode& part : partition.nodes)

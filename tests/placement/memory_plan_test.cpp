@@ -51,6 +51,16 @@ TEST_CASE("a value lives from its node to its last reader, and a view as long as
   has(text, "  4000 bytes: Cumsum:0 f32[1000], until Concat");
 }
 
+TEST_CASE("values that no memory could hold do not wrap the sums of a plan around") {
+  Graph g;
+  const Output n = placeholder(g, DType::f64, {}, "n");
+  const Output a = broadcast_to(n, {int64_t{1} << 59}), b = cumsum(a);  // 2^62 bytes each
+  const MemoryPlan plan = plan_of(g, {a, b}, {n});
+  CHECK(plan.peak_bytes > int64_t{1} << 42);
+  CHECK(plan.naive_bytes >= plan.peak_bytes);
+  CHECK(plan.arena_bytes >= plan.peak_bytes);
+}
+
 TEST_CASE("a node that may write over its input does so if nobody else reads it") {
   const auto in_place = [](bool read_twice) {
     Graph g;
