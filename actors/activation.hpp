@@ -209,6 +209,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   // What finds no memory while iterations are in flight (the same file).
   bool put_off(uint32_t i);
   void try_again();
+  void try_one_again();
   void make_room();
   void begin_again(size_t loop);
   bool is_crowded(size_t loop) const { return std::popcount(loops_[loop].open) > 1; }
@@ -272,7 +273,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   uint32_t next_ = kNone;
   int64_t outstanding_ = 0;        // nodes fired but not settled, and values not received
   int64_t jobs_ = 0;               // of these on lanes
-  std::vector<uint32_t> put_off_;  // nodes that found no memory beside iterations in flight
+  std::vector<uint32_t> put_off_;  // nodes that found no memory beside others of the step
   uint32_t last_try_ = kNone;      // of these, one that is fired with nothing beside it
   bool begins_again_ = false;      // it found none like that, either
   std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown

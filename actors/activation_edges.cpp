@@ -169,6 +169,7 @@ void Activation::answered(Arrival& arrival) {
   if (arrival.kind == Arrival::job) {
     --jobs_;
     if (arrival.code == Errc::ok) {
+      if (!put_off_.empty()) try_one_again();
       if (observe_) count_made(node);
       settle_arrived(i, false);
     } else {

@@ -186,6 +186,7 @@ bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& said) {
     return false;
   }
   if (code == Errc::out_of_memory) {
+    if (cache_) cache_->flush();  // a lane asks the pool, and knows nothing of what is kept here
     Stage::free_idle(stage_.host_.device);
     if (put_off(i)) return true;
   }

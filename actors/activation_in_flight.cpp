@@ -194,7 +194,8 @@ void Activation::copy_ended(uint32_t turn) {
     end_loop(l);
 }
 
-// A node has found no memory. True: it is fired again when there may be more.
+// A node has found no memory. True: it is fired again when there may be more, as iterations or
+// kernels on lanes hold some now.
 bool Activation::put_off(uint32_t i) {
   bool crowded = false;
   for (size_t l = 0; l < loops_.size(); ++l) {
@@ -209,8 +210,9 @@ bool Activation::put_off(uint32_t i) {
                                        stage_.name_of(stage_.loops_[l].driver), " device=",
                                        stage_.device(), " run=", info_.run, " most=", state.most));
   }
-  if (!crowded) return false;
-  if (std::exchange(last_try_, kNone) == i) {  // nothing ran beside it
+  const bool last_try = std::exchange(last_try_, kNone) == i;  // nothing ran beside it
+  if (stopped() || (!crowded && (last_try || jobs_ == 0))) return false;
+  if (crowded && last_try) {
     if (!can_begin_again()) return false;
     begins_again_ = true;
   }
@@ -240,6 +242,14 @@ void Activation::try_again() {
   put_off_.clear();
   last_try_ = kNone;
   begins_again_ = false;
+}
+
+// A kernel of the step has left its lane. Below what is ready by now: that may make room.
+void Activation::try_one_again() {
+  for (size_t l = 0; l < loops_.size(); ++l)
+    if (is_crowded(l)) return;  // an iteration has to end
+  make_ready(put_off_.back());
+  put_off_.pop_back();
 }
 
 // Nothing of this step runs, or is to, but what was put off.

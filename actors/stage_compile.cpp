@@ -363,9 +363,9 @@ void Stage::compile_op(uint32_t i, const PartNode& part, PartNumbers& numbers) {
   view.lanes = host_.op_lanes;
   view.label = numbers.label + static_cast<uint64_t>(part.node) * kLabelStep;
   node.view = &view;
-  node.run.store(is_trusted(*graph_, *graph_node.op, *view.kernel) ? view.kernel->run
-                                                                   : KernelCall::run_newest,
-                 std::memory_order_relaxed);
+  node.run.store(
+      is_trusted(*graph_, *graph_node.op, *view.kernel) ? view.kernel->run : KernelCall::run_newest,
+      std::memory_order_relaxed);
   TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", names_[i], " has ",
                graph_node.outputs.size(), " outputs");
   node.n_out = static_cast<uint16_t>(graph_node.outputs.size());
