@@ -164,6 +164,28 @@ TEST_CASE("what a step keeps of its small values makes room for what a lane asks
     CHECK(step(fed)[0].item<float>() == 0);  // from the third on, on lanes
 }
 
+TEST_CASE("a step that fits in the budget node by node fits on several lanes, too") {
+  Graph g;
+  std::vector<Output> most;
+  for (int i = 0; i < 16; ++i)  // each by way of 1 MB
+    most.push_back(expand_dims(reduce_max(cumsum(random_uniform(g, {250'000}, 0, 1, i))), 0));
+  const Output y = concat(most, 0);
+  std::vector<Tensor> want;
+  for (const int threads : {1, 2, 4}) {
+    CAPTURE(threads);
+    Session session =
+        Session::local(g, {.threads = threads, .memory_budget_bytes = 1'500'000, .passes = false});
+    const Callable step = session.prepare({y});
+    for (int64_t i = 0; i < 6; ++i) {  // from the third on, on lanes
+      const Tensor got = step({}, {.step = i})[0];
+      if (threads == 1)
+        want.push_back(got);
+      else
+        CHECK(same_bits(got, want[static_cast<size_t>(i)]));
+    }
+  }
+}
+
 TEST_CASE("what the steps of other calls keep for their next ones makes room for a step") {
   Graph g;
   const Output x = placeholder(g, DType::f32, {-1, 16}, "x");
