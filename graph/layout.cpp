@@ -357,10 +357,10 @@ Rewritten Groups::move(CallGraph call) const {
 Rewritten layout(CallGraph call) {
   constexpr int kRoundsMax = 64;  // each leaves fewer elements to transpose
   OutputMap moved(*call.graph);
-  const auto take = [&](Rewritten now) {
+  const auto taken = [&](Rewritten now) {
     for (Output& output : moved.all())
       if (output.graph) output = now.moved[output];
-    call = std::move(now.call);
+    return std::move(now.call);
   };
   const auto has_transposes = [&] {
     const auto& nodes = call.graph->nodes();
@@ -374,10 +374,10 @@ Rewritten layout(CallGraph call) {
       takes_others = false;
       continue;
     }
-    take(groups.move(std::move(call)));
+    call = taken(groups.move(std::move(call)));
     for (const auto pass : {simplify, merge_common}) {  // opposites that have met; equal ones
       Edits edits = pass(call);
-      take(apply(std::move(call), std::move(edits)));
+      call = taken(apply(std::move(call), std::move(edits)));
     }
     takes_others = true;
   }
