@@ -65,6 +65,7 @@ namespace troupe {
   OP(convolution_filter_gradient)        \
   OP(convolution_input_gradient)         \
   OP(convolution_transpose)              \
+  OP(copysign)                           \
   OP(cos)                                \
   OP(cosh)                               \
   OP(crop)                               \
@@ -100,6 +101,9 @@ namespace troupe {
   OP(fill)                               \
   OP(floor)                              \
   OP(floor_divide)                       \
+  OP(fmax)                               \
+  OP(fmin)                               \
+  OP(fmod)                               \
   OP(function)                           \
   OP(fused)                              \
   OP(gather)                             \
@@ -112,6 +116,7 @@ namespace troupe {
   OP(gru)                                \
   OP(gru_gradient)                       \
   OP(hard_sigmoid)                       \
+  OP(heaviside)                          \
   OP(hypot)                              \
   OP(identity)                           \
   OP(in_top_k)                           \
@@ -217,6 +222,7 @@ namespace troupe {
   OP(sigmoid)                            \
   OP(sigmoid_cross_entropy)              \
   OP(sign)                               \
+  OP(signbit)                            \
   OP(silu)                               \
   OP(sin)                                \
   OP(sinh)                               \

@@ -62,7 +62,7 @@ std::vector<Output> pow_row(const NodeCall& c) {
 std::vector<Output> mod_row(const NodeCall& c) {
   const Output a = c.input(0), b = c.input(1);
   if (c.integer("fmod", 0) == 0) return {mod(a, b)};
-  return {sign(a) * mod(abs(a), abs(b))};
+  return {fmod(a, b)};
 }
 
 std::vector<Output> is_inf_row(const NodeCall& c) {

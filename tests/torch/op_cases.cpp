@@ -89,6 +89,27 @@ std::vector<OpCase> element_wise() {
       binary("torch.atan2", atan2, 0.3, 2),
       binary("torch.hypot", hypot, 0.3, 2),
       binary("torch.xlogy", xlogy, 0.3, 2),
+      binary("torch.logaddexp2", log_add_exp2),
+      binary("torch.fmax", fmax),
+      binary("torch.fmin", fmin),
+      binary("torch.fmod", fmod),
+      {"torch.copysign",
+       "torch.copysign(x[0], x[1])",
+       {{{4, 6}}, {{6}, -2, 2, false}},
+       [](const Outputs& x) { return Outputs{copysign(x[0], x[1])}; }},
+      // PyTorch has no gradient of heaviside.
+      {"torch.heaviside",
+       "torch.heaviside(torch.round(x[0]).detach(), torch.round(x[1])) * x[0]",
+       {{{4, 6}, -1, 1}, {{4, 6}, -3, 3, false}},
+       [](const Outputs& x) { return Outputs{heaviside(round(x[0]), round(x[1])) * x[0]}; }},
+      // One of zeros of both signs is an infinity.
+      {"torch.nan_to_num",
+       "torch.nan_to_num(x[0] + 1 / torch.round(x[1]), 1, 3, -2)",
+       {{{4, 6}}, {{4, 6}, -1, 1, false}},
+       [](const Outputs& x) {
+         const Output sum = x[0] + 1 / round(x[1]);
+         return Outputs{nan_to_num(sum, {.nan = 1, .positive = 3, .negative = -2})};
+       }},
       {"leaky_relu",
        "F.leaky_relu(x[0], 0.1)",
        {{{3, 7}}},
