@@ -111,12 +111,14 @@ void ShardActorState::push(M& m, int64_t bytes) {
   if (it != traffic.end()) it->second.pushed_bytes += bytes;
   Tracer& tracer = process->tracer();
   const int64_t begin = tracer.on() ? Tracer::now_ns() : 0;
+  const int32_t slot = m.slot;
+  const int64_t step = m.step;
   ShardActions out;
   shard->push(std::move(m), sender(), out);
   if (begin)
     tracer.record({.category = "update",
                    .name = detail::concat(it == traffic.end() ? "unknown slice" : it->second.name,
-                                          " slot ", m.slot, " step ", m.step),
+                                          " slot ", slot, " step ", step),
                    .begin_ns = begin,
                    .end_ns = Tracer::now_ns()});
   route(out);

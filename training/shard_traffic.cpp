@@ -53,7 +53,7 @@ bool has_rows(const Slice& slice, const Pull& p) {
 
 std::string no_rows(const Slice& slice, const Pull& p) {
   if (p.rows.dtype() == DType::i64 && p.row_size > 0) {
-    const std::string outside =
+    std::string outside =
         index_outside(p.rows.values<int64_t>(), slice.size / p.row_size, describe(slice));
     if (!outside.empty()) return outside;
   }
