@@ -3,6 +3,7 @@
 //   x, y: any dtype and shape   condition: bool, any shape; an empty one holds
 #include <algorithm>
 
+#include "ops/element_place.hpp"
 #include "ops/node.hpp"
 #include "troupe/ops/check.hpp"
 
@@ -22,26 +23,15 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {is_floating(ctx.input(0).dtype()) ? ctx.output_gradient(0) : Output{}, Output{}};
 }
 
-Shape position(const Shape& shape, int64_t i) {
-  Shape at = shape;
-  for (int d = shape.ndim() - 1; d >= 0; --d) {
-    at.set(d, i % shape[d]);
-    i /= shape[d];
-  }
-  return at;
-}
-
 [[noreturn]] void refuse(const KernelContext& ctx, const Tensor& condition) {
   const bool* holds = condition.data<bool>();
   const int64_t n = condition.size();
   const int64_t first = std::find(holds, holds + n, false) - holds;
   const int64_t count = std::count(holds, holds + n, false);
   const auto& what = ctx.attr<std::string>("what");
-  const int64_t step = ctx.run().step;
   throw Error(Errc::bad_data, describe(ctx.node()), ": ", what.empty() ? "" : what + ": ", count,
               " of ", n, n == 1 ? " element does" : " elements do", " not hold, the first is at ",
-              position(condition.shape(), first),
-              step < 0 ? std::string() : detail::concat(" in step ", step));
+              place_of_element(condition.shape(), first), in_step(ctx));
 }
 
 void cpu(KernelContext& ctx) {

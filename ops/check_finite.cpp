@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "ops/element_place.hpp"
 #include "ops/node.hpp"
 #include "troupe/ops.hpp"
 
@@ -13,15 +14,6 @@ namespace {
 // Writing dy for dL/dy:  dx = dy.
 std::vector<Output> gradient(const GradientContext& ctx) { return {ctx.output_gradient(0)}; }
 
-Shape position(const Shape& shape, int64_t i) {
-  Shape at = shape;
-  for (int d = shape.ndim() - 1; d >= 0; --d) {
-    at.set(d, i % shape[d]);
-    i /= shape[d];
-  }
-  return at;
-}
-
 template <class T>
 [[noreturn]] void refuse(const KernelContext& ctx, const T* x, int64_t n) {
   int64_t count = 0, first = -1;
@@ -30,11 +22,9 @@ template <class T>
     if (count++ == 0) first = i;
   }
   const auto& what = ctx.attr<std::string>("what");
-  const int64_t step = ctx.run().step;
   throw Error(Errc::bad_data, describe(ctx.node()), ": ", what.empty() ? "" : what + ": ", count,
               " of ", n, count == 1 ? " element is" : " elements are", " not finite, the first is ",
-              x[first], " at ", position(ctx.input(0).shape(), first),
-              step < 0 ? std::string() : detail::concat(" in step ", step),
+              x[first], " at ", place_of_element(ctx.input(0).shape(), first), in_step(ctx),
               "; try a smaller learning rate, or look at the data");
 }
 

@@ -1,19 +1,15 @@
 // Fmax: c = max(a, b), element-wise and broadcasting; of a number and NaN, the number. (Maximum
 // gives NaN there.)
 //   a, b: shapes that broadcast to that of c.
-#include "ops/elementwise.hpp"
-#include "ops/narrow.hpp"
+#include "ops/choice.hpp"
 
 namespace troupe {
 namespace {
 
-// Writing dc for dL/dc:  da = dc where a is chosen, else 0;  db = dc - da. Of equals, and of two
-// NaN, a gets it all.
+// Of equals, and of two NaN, a is chosen.
 std::vector<Output> gradient(const GradientContext& ctx) {
-  const Output a = ctx.input(0), b = ctx.input(1), dc = ctx.output_gradient(0);
-  const Output b_wins = logical_and(logical_not(greater_equal(a, b)), equal(b, b));
-  const Output zero = constant_like(0, dc);
-  return {undo_broadcast(where(b_wins, zero, dc), a), undo_broadcast(where(b_wins, dc, zero), b)};
+  const Output a = ctx.input(0), b = ctx.input(1);
+  return gradient_of_choice(ctx, logical_and(logical_not(greater_equal(a, b)), equal(b, b)));
 }
 
 struct Fmax {
@@ -25,15 +21,7 @@ struct Fmax {
 
 }  // namespace
 
-Op fmax_op() {
-  return {.name = "Fmax",
-          .inputs = {"a", "b"},
-          .outputs = {"c"},
-          .infer_shapes = infer_broadcast,
-          .gradient = gradient,
-          .kernels = with_i8(binary_kernels<Fmax, float, double, int32_t, int64_t, uint8_t>()),
-          .in_place = true};
-}
+Op fmax_op() { return choice_op<Fmax>("Fmax", gradient); }
 
 Output fmax(Output a, Output b, Origin at) {
   return add_node({.op = "Fmax", .inputs = {a, b}}, at);
