@@ -7,6 +7,7 @@
 #include "ops/composition.hpp"
 #include "ops/convolutions.hpp"
 #include "ops/regroup.hpp"
+#include "ops/winograd.hpp"
 
 namespace troupe {
 namespace {
@@ -71,6 +72,10 @@ void cpu(KernelContext& ctx) {
   const Tensor &x = ctx.input(0), &filter = ctx.input(1);
   const auto sizes = convolution_sizes<T>(ctx, x.shape(), filter.shape());
   if (!sizes) return;
+  if (sizeof(T) == sizeof(float) && suits_winograd(*sizes, ConvolutionSizes::Pass::forward))
+    return ctx.state<ConvolutionState>()
+        .winograd_pass(*sizes, ConvolutionSizes::Pass::forward)
+        ->run_with_filter(ctx);
   if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::forward))
     return run_with_filter(
         ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::forward, compile),

@@ -4,6 +4,7 @@
 #include "ops/convolutions.hpp"
 #include "ops/layout_counts.hpp"
 #include "ops/sum_parts.hpp"
+#include "ops/winograd.hpp"
 
 namespace troupe {
 namespace {
@@ -123,6 +124,10 @@ void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const auto sizes = convolution_sizes<T>(ctx, ctx.input(1).shape(), ctx.input(2).shape());
   if (!sizes) return;
+  if (sizeof(T) == sizeof(float) && suits_winograd(*sizes, ConvolutionSizes::Pass::to_filter))
+    return ctx.state<ConvolutionState>()
+        .winograd_pass(*sizes, ConvolutionSizes::Pass::to_filter)
+        ->run_to_filter(ctx);
   if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::to_filter))
     run_pass(ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::to_filter,
                                                       compile));

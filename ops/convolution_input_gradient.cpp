@@ -3,6 +3,7 @@
 // Only the shape of x_like is read.
 #include "devices/isa.hpp"
 #include "ops/convolutions.hpp"
+#include "ops/winograd.hpp"
 
 namespace troupe {
 namespace {
@@ -86,6 +87,10 @@ void convolve_back(KernelContext& ctx, const Shape& x) {
   const Tensor &dy = ctx.input(0), &filter = ctx.input(1);
   const auto sizes = convolution_sizes<T>(ctx, x, filter.shape());
   if (!sizes) return;
+  if (sizeof(T) == sizeof(float) && suits_winograd(*sizes, ConvolutionSizes::Pass::to_input))
+    return ctx.state<ConvolutionState>()
+        .winograd_pass(*sizes, ConvolutionSizes::Pass::to_input)
+        ->run_with_filter(ctx);
   if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::to_input))
     return run_with_filter(
         ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::to_input, compile),

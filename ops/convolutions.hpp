@@ -136,9 +136,12 @@ struct ConvolutionPass {
   }
 };
 
+class WinogradPass;  // ops/winograd.hpp
+
 struct ConvolutionState final : KernelState {
   ConvolutionOptions options;
   ShapeCache<std::array<int64_t, 9>, ConvolutionPass> passes;
+  ShapeCache<std::array<int64_t, 9>, WinogradPass> winograd_passes;
 
   static std::unique_ptr<KernelState> make(const Node& node);
   std::shared_ptr<const ConvolutionPass> pass(const ConvolutionSizes& sizes,
@@ -147,6 +150,9 @@ struct ConvolutionState final : KernelState {
     return passes.get(sizes.key(),
                       [&] { return std::make_unique<ConvolutionPass>(sizes, kind, compile); });
   }
+  // Requires: suits_winograd(sizes, kind).
+  std::shared_ptr<const WinogradPass> winograd_pass(const ConvolutionSizes& sizes,
+                                                    ConvolutionSizes::Pass kind) const;
 };
 
 // Runs a pass that turns images and the filter, input 1, into images. Arguments: images, filter,
