@@ -15,6 +15,8 @@ constexpr int kSide = Grid::kSide, kPoints = Grid::kPoints;
 constexpr int kLanes = 16;  // channels that are one round of a loop, a constant number of vectors
 // Patches of a job, at least; elements of a block, 4 MiB: its share of a third-level cache.
 constexpr int64_t kPatchesLeast = 48, kBlockFloats = 1 << 20;
+// Elements of a filter's pixel that are a job: 20 us.
+constexpr int64_t kFilterJob = 1 << 13;
 // Fewer tiles than these do not repay what is done once for the filter. Elements of a filter's
 // pixel that are not too many: 36 MiB of numbers for a node, or 9 for each thread on the way to it.
 // Sizes with which nothing here overflows.
@@ -445,11 +447,15 @@ void WinogradPass::run_with_filter(KernelContext& ctx) const {
   const int64_t in = grid_.patched.channels, out = grid_.tiled.channels;
   Tensor points = ctx.scratch(DType::f32, Shape{kPoints * in * out});
   auto* const factors = points.mutable_data<float>();
-  ctx.parallel((to_input_ ? in : out) / kLanes, [&](int64_t job) {
-    if (to_input_)
-      by_window<TurnedFilterLoop>(grid_, filter, factors, out, in, job * kLanes);
-    else
-      by_window<FilterLoop>(grid_, filter, factors, in, out, job * kLanes);
+  const int64_t filter_in = to_input_ ? out : in, filter_out = to_input_ ? in : out;
+  const int64_t width = up_to_line(std::max<int64_t>(kFilterJob / filter_in, 1));
+  ctx.parallel((filter_out + width - 1) / width, [&](int64_t job) {
+    const int64_t end = std::min(filter_out, (job + 1) * width);
+    for (int64_t o = job * width; o < end; o += kLanes)
+      if (to_input_)
+        by_window<TurnedFilterLoop>(grid_, filter, factors, filter_in, filter_out, o);
+      else
+        by_window<FilterLoop>(grid_, filter, factors, filter_in, filter_out, o);
   });
   ctx.parallel(jobs(), [&](int64_t job) {
     const int64_t image = job * images_, count = std::min(images_, batch_ - image);
