@@ -116,8 +116,8 @@ struct MatmulOptions {
   bool transpose_a = false;  // a is [..., k, m]
   bool transpose_b = false;  // b is [..., n, k]
 };
-// [..., m, k] x [..., k, n] -> [..., m, n]; leading (batch) dimensions must agree, or one side has
-// none. Also of i32 and i64.
+// [..., m, k] x [..., k, n] -> [..., m, n]; leading (batch) dimensions broadcast, as those of
+// element-wise ops do. Also of i32 and i64.
 Output matmul(Output a, Output b, MatmulOptions options = {}, Origin at = Origin::here());
 // x [..., c] plus bias [c] in every row. Also of i32 and i64.
 Output bias_add(Output x, Output bias, Origin at = Origin::here());
