@@ -149,10 +149,10 @@ Output max_pool2d_gradient(Output dy, Output x, PoolOptions options = {},
 Output max_pool2d_select(Output values, Output x, PoolOptions options = {},
                          Origin at = Origin::here());
 Output softmax(Output logits, Origin at = Origin::here());  // over the last dimension
-// -log(softmax(logits)[i, labels[i]]): logits [batch, classes], labels [batch] i32 or i64 in
-// [0, classes) -> loss [batch].
+// -log(softmax(logits)[i, labels[i]]) of each row i: logits [..., classes], labels [...] i32 or i64
+// in [0, classes) -> loss [...].
 Output softmax_cross_entropy(Output logits, Output labels, Origin at = Origin::here());
-// dloss [batch] times (softmax(logits) - one_hot(labels)).
+// dloss [...] times (softmax(logits) - one_hot(labels)).
 Output softmax_cross_entropy_gradient(Output dloss, Output logits, Output labels,
                                       Origin at = Origin::here());
 // Keeps an element with probability 1 - rate, rate in [0, 1), and divides it by that (Srivastava et
