@@ -15,8 +15,8 @@ const uint32_t* Activation::input_slots(const FiringNode& node) const {
 [[gnu::always_inline]] inline void Activation::bind(KernelCall& call, const FiringNode& node,
                                                     Memory& memory) {
   const uint32_t* in = input_slots(node);
-  call.bind(*node.view, values_.data(), in, node.n_in, &values_[node.out], memory, info_,
-            node.in_place && uses_[in[0]] == 1);
+  call.bind(*node.view, values_.data(), in, node.n_in, &values_[node.out], node.n_out, memory,
+            info_, node.in_place && uses_[in[0]] == 1);
 }
 
 Memory& Activation::own_memory() {

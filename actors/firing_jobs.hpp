@@ -35,10 +35,10 @@ class AsyncFiring final : public AsyncContext, public AsyncInputs {
         inputs_(std::move(inputs)),
         begin_ns_(step_->trace_begin()) {}
 
-  const Tensor& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
+  const Tensor& input(int i) const override { return inputs_[checked(i)]; }
   // The thread that owns the step runs `start`, so it may look at its counts.
   Tensor take_input(int i) override {
-    const auto at = static_cast<size_t>(i);
+    const size_t at = checked(i);
     if (step_) {
       Activation& a = *step_;
       const uint32_t slot = a.input_slots(a.stage_.nodes_[firing_index_])[at];
@@ -63,6 +63,12 @@ class AsyncFiring final : public AsyncContext, public AsyncInputs {
   }
 
  private:
+  size_t checked(int i) const {
+    const auto at = static_cast<size_t>(i);
+    if (at >= inputs_.size()) [[unlikely]]
+      detail::refuse_index(*node_, "kernel", "input", i, inputs_.size());
+    return at;
+  }
   bool answer(Errc code, std::string text, std::vector<Tensor> outputs) {
     bool expected = false;
     if (!answered_.compare_exchange_strong(expected, true)) return false;
@@ -110,7 +116,8 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
     const Failure result = failure_of([&] {
       KernelCall call;
       call.bind(*node.view, a.values_.data(), a.input_slots(node), node.n_in, &a.values_[node.out],
-                a.memory_of(node_, node, a.stage_.host_.device->memory()), a.info_, may_reuse_);
+                node.n_out, a.memory_of(node_, node, a.stage_.host_.device->memory()), a.info_,
+                may_reuse_);
       if (wall) work.emplace(call);
       node.run.load(std::memory_order_relaxed)(call.context);
     });

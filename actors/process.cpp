@@ -376,6 +376,9 @@ void Process::make_devices(const ProcessOptions& options) {
   if (options.cpu_devices < 1)
     throw Error(Errc::bad_configuration, "cpu_devices is ", options.cpu_devices,
                 "; a process needs at least one");
+  if (options.memory_budget_bytes < 0)
+    throw Error(Errc::bad_configuration, "memory_budget_bytes is ", options.memory_budget_bytes,
+                "; a device has 0 bytes or more");
   for (int i = 0; i < options.cpu_devices; ++i)
     devices_.push_back(make_cpu_device(name("cpu", i), options.memory_budget_bytes));
   for (int i = 0; i < options.shadow_devices; ++i)

@@ -21,17 +21,23 @@ InferContext actual_types(const KernelContext& ctx) {
   return {ctx.node(), std::move(types)};
 }
 
+// Of what the shape rule gave when it was asked in a step. It may give fewer than while building.
+const Shape& inferred(const NodeView& view, const std::vector<Shape>& shapes, int index) {
+  if (shapes.size() == view.outputs.size()) return shapes[static_cast<size_t>(index)];
+  throw Error(Errc::invalid_argument, "infer_shapes of ", view.node->op->name, " gave ",
+              shapes.size(), " shapes for the ", describe(*view.node), ", which has ",
+              view.outputs.size(), " outputs; it must give one for each");
+}
+
 // The shape of output `index`, from the shapes that the inputs really have.
 Shape infer_output(const NodeView& view, const InferContext& inputs, int index) {
   const Op& op = *view.node->op;
   TROUPE_CHECK(op.infer_shapes, describe(*view.node), " has outputs but no shape rule");
-  const std::vector<Shape> shapes = op.infer_shapes(inputs);
-  TROUPE_CHECK(static_cast<size_t>(index) < shapes.size(), describe(*view.node), " has no output ",
-               index);
-  const Shape& shape = shapes[static_cast<size_t>(index)];
-  TROUPE_CHECK(shape.is_known(), "output ", index, " of ", describe(*view.node), " has shape ",
-               shape,
-               " even when the step runs; its kernel must say the shape with output(i, shape)");
+  const Shape shape = inferred(view, op.infer_shapes(inputs), index);
+  if (!shape.is_known())
+    throw Error(Errc::invalid_argument, "output ", index, " of the ", describe(*view.node),
+                " has shape ", shape,
+                " even when the step runs; its kernel must say the shape with output(i, shape)");
   return shape;
 }
 
@@ -73,6 +79,10 @@ NodeView NodeView::make(const Node& node, const Kernel& kernel) {
     view.bytes = out.shape.size() * size_of(out.dtype);
   }
   if (kernel.prepare) view.state = named(node, [&] { return kernel.prepare(node); });
+  if (kernel.prepare && !view.state)
+    throw Error(Errc::invalid_argument, "`prepare` of a kernel of ", node.op->name,
+                " returned no state for the ", describe(node),
+                "; return one, or leave `prepare` out");
   return view;
 }
 
@@ -133,6 +143,7 @@ Tensor& KernelContext::make_output(int i) {
 }
 
 Tensor& KernelContext::output_in_place() {
+  check_output(0);
   if (outputs_[0].defined()) return outputs_[0];
   if (!may_reuse_input0_) return make_output(0);
   // The owner of the step says that this node is the last reader of the slot, so its handle may go.
@@ -160,14 +171,18 @@ Tensor& KernelContext::output_in_place() {
 }
 
 Tensor& KernelContext::output(int i, const Shape& shape) {
+  check_output(i);
   const NodeView::Out& out = view_->outputs[static_cast<size_t>(i)];
-  TROUPE_CHECK(shape.is_known() && out.shape.accepts(shape), "the kernel of ", describe(node()),
-               " wants output ", i, " of shape ", shape, ", but the graph says ", out.shape);
-  if (const Op& op = *view_->node->op; !out.known && !op.value_shapes && op.infer_shapes) {
-    const Shape inferred = op.infer_shapes(actual_types(*this)).at(static_cast<size_t>(i));
-    TROUPE_CHECK(inferred.accepts(shape), "the kernel of ", describe(node()), " wants output ", i,
-                 " of shape ", shape, ", but by its inputs it has ", inferred);
-  }
+  const auto refused = [&](const char* why, const Shape& by) {
+    return Error(Errc::kernel_failed, "the kernel of the ", describe(node()), " wants output ", i,
+                 " of shape ", shape, why, by);
+  };
+  if (!shape.is_known() || !out.shape.accepts(shape))
+    throw refused(", but the graph says ", out.shape);
+  if (const Op& op = *view_->node->op; !out.known && !op.value_shapes && op.infer_shapes)
+    if (const Shape by = inferred(*view_, op.infer_shapes(actual_types(*this)), i);
+        !by.accepts(shape))
+      throw refused(", but by its inputs it has ", by);
   if (!outputs_[i].defined() || !(outputs_[i].shape() == shape))
     outputs_[i] = allocate_tensor(*memory_, {view_, i, run_->run, out.dtype, &shape});
   return outputs_[i];
@@ -203,6 +218,14 @@ void KernelContext::take_parts(int64_t begin, int64_t n, int64_t unit,
 }
 
 const Node& KernelContext::node() const { return *view_->node; }
+
+void KernelContext::refuse_input(int i) const {
+  detail::refuse_index(node(), "kernel", "input", i, static_cast<size_t>(input_count_));
+}
+
+void KernelContext::refuse_output(int i) const {
+  detail::refuse_index(node(), "kernel", "output", i, static_cast<size_t>(output_count_));
+}
 
 std::string KernelContext::where() const { return actual_types(*this).error("").what(); }
 

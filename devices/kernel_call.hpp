@@ -66,12 +66,20 @@ struct KernelCall {
   void bind(const NodeView& view, const Tensor* values, const uint32_t* input_slots,
             int32_t input_count, Tensor* outputs, Memory& memory, const RunContext& run,
             bool may_reuse_input0) {
+    bind(view, values, input_slots, input_count, outputs, static_cast<int32_t>(view.outputs.size()),
+         memory, run, may_reuse_input0);
+  }
+  // The same for who has the number of outputs at hand.
+  void bind(const NodeView& view, const Tensor* values, const uint32_t* input_slots,
+            int32_t input_count, Tensor* outputs, int32_t output_count, Memory& memory,
+            const RunContext& run, bool may_reuse_input0) {
     context.view_ = &view;
     context.state_ = view.state.get();
     context.values_ = values;
     context.input_slots_ = input_slots;
     context.input_count_ = input_count;
     context.outputs_ = outputs;
+    context.output_count_ = output_count;
     context.memory_ = &memory;
     context.run_ = &run;
     context.may_reuse_input0_ = may_reuse_input0;

@@ -153,8 +153,11 @@ void GradientPass::go_back(const Node& node) {
     return go_back_control(node, output_gradients);
   const std::vector<Output> gradients = ask(node, std::move(output_gradients));
   const std::vector<Output> targets = gradient_targets(graph_, node);
-  TROUPE_CHECK(gradients.size() == targets.size(), "the gradient of the ", describe(node), " has ",
-               gradients.size(), " parts for ", targets.size(), " inputs");
+  if (gradients.size() != targets.size())
+    throw Error(Errc::invalid_argument, "the gradient of the ", describe(node), " has ",
+                gradients.size(), " parts, but there are ", targets.size(),
+                " inputs; it must give one Output for each, undefined where there is nothing to "
+                "pass on");
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!gradients[i].defined() || !carries(targets[i])) continue;
     check(node, i, targets[i], gradients[i]);

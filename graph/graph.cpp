@@ -173,6 +173,24 @@ void check_size(const InferContext& ctx, const Shape& shape) {
   }
 }
 
+// An op's own rules must give what its schema lists.
+void check_rules(const InferContext& ctx, const std::vector<DType>& dtypes, size_t shapes) {
+  const Op& op = *ctx.node().op;
+  const std::vector<std::string>& names = op.outputs;
+  const bool none_or_more = !names.empty() && names.back().ends_with("...?");
+  const bool variadic = none_or_more || (!names.empty() && names.back().ends_with("..."));
+  const size_t least = names.size() - (none_or_more ? 1 : 0);
+  if (shapes < least || (shapes > least && !variadic))
+    throw ctx.error("infer_shapes of ", op.name, " gave ", shapes, " shapes, but the op lists ",
+                    variadic ? "at least " : "", least, " outputs; it must give one for each");
+  if (dtypes.size() != shapes)
+    throw ctx.error("infer_dtypes of ", op.name, " gave ", dtypes.size(),
+                    " dtypes, and infer_shapes ", shapes, " shapes; both give one for each output");
+  for (size_t i = 0; i < shapes; ++i)
+    if (dtypes[i] == DType::none)
+      throw ctx.error("infer_dtypes of ", op.name, " gave no dtype for output ", i);
+}
+
 void infer_outputs(Node& node) {
   std::vector<TensorType> types;
   for (const Output& input : node.inputs) types.push_back({input.dtype(), input.shape()});
@@ -183,10 +201,7 @@ void infer_outputs(Node& node) {
   const DType common = op.infer_dtypes || ctx.input_count() == 0 ? DType::none : common_dtype(ctx);
   const std::vector<Shape> shapes = op.infer_shapes ? op.infer_shapes(ctx) : std::vector<Shape>();
   if (!op.infer_dtypes) dtypes.assign(shapes.size(), common);
-  const bool variadic = !op.outputs.empty() && op.outputs.back().ends_with("...");
-  TROUPE_CHECK(dtypes.size() == shapes.size() && (variadic || shapes.size() == op.outputs.size()),
-               "op ", op.name, " lists ", op.outputs.size(), " outputs, its rules gave ",
-               dtypes.size(), " dtypes and ", shapes.size(), " shapes");
+  check_rules(ctx, dtypes, shapes.size());
   for (size_t i = 0; i < shapes.size(); ++i) {
     check_size(ctx, shapes[i]);
     node.outputs.push_back({dtypes[i], shapes[i]});

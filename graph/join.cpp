@@ -60,7 +60,7 @@ class Joining {
     const Op::Join& join = *backward.op->join;
     const Op* into = graph_.registry().find(join.into);
     const Node* forward = into ? forward_of(backward) : nullptr;
-    if (!forward) return;
+    if (!forward || static_cast<size_t>(join.like) >= forward->inputs.size()) return;
     const auto own = backward.inputs.end() - static_cast<std::ptrdiff_t>(forward->inputs.size());
     const Output like = forward->inputs[static_cast<size_t>(join.like)];
     if (like.shape() != forward->outputs[0].shape) return;

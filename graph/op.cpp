@@ -50,12 +50,36 @@ void check_attrs(const Op& op) {
   }
 }
 
+std::string named(const Kernel& kernel) {
+  return detail::concat("the kernel for ",
+                        kernel.dtype == DType::none ? "any dtype" : to_string(kernel.dtype), " on ",
+                        to_string(kernel.device));
+}
+
 void check_kernels(const Op& op) {
-  for (const Kernel& kernel : op.kernels)
-    if (!kernel.run == !kernel.start) throw bad_schema(op, "a kernel has either `run` or `start`");
+  std::set<std::pair<DeviceKind, DType>> seen;
+  for (const Kernel& kernel : op.kernels) {
+    if (!kernel.run == !kernel.start)
+      throw bad_schema(op, named(kernel) + " has " + (kernel.run ? "both" : "neither") +
+                               " of `run` and `start`; give it one of them");
+    if (!seen.insert({kernel.device, kernel.dtype}).second)
+      throw bad_schema(op, named(kernel) + " is listed twice");
+  }
   if (op.dispatch < -1 || (op.dispatch > 0 && op.dispatch >= static_cast<int>(op.inputs.size())))
     throw bad_schema(op,
                      detail::concat("dispatch names input ", op.dispatch, ", which there is not"));
+}
+
+// Whether it is, but for its kernels, the built-in op of its name.
+bool is_built_in(const Op& op) {
+  const Op* const known = builtin_ops()->find(op.name);
+  return known && known->control == op.control && known->inputs == op.inputs &&
+         known->outputs == op.outputs && known->infer_dtypes == op.infer_dtypes &&
+         known->infer_shapes == op.infer_shapes && known->attrs.size() == op.attrs.size() &&
+         std::equal(op.attrs.begin(), op.attrs.end(), known->attrs.begin(),
+                    [](const AttrSpec& a, const AttrSpec& b) {
+                      return a.name == b.name && a.kind == b.kind;
+                    });
 }
 
 // FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/
@@ -78,6 +102,18 @@ const char* to_string(DeviceKind kind) {
   return "unknown";
 }
 
+namespace detail {
+
+void refuse_index(const Node& node, const char* who, const char* what, int i, size_t count) {
+  const std::string have =
+      count == 0 ? concat("it has no ", what, "s")
+                 : concat("it has ", count, " ", what, count == 1 ? "" : "s", ", counted from 0");
+  throw Error(Errc::invalid_argument, describe(node), ": the ", who, " of ", node.op->name,
+              " asks for ", what, " ", i, ", but ", have);
+}
+
+}  // namespace detail
+
 std::string InferContext::where() const {
   std::string text = describe(node_);
   for (size_t i = 0; i < inputs_.size(); ++i)
@@ -87,6 +123,15 @@ std::string InferContext::where() const {
 }
 
 void Registry::add(Op op) {
+  if (op.control != ControlKind::none && !is_built_in(op))
+    throw bad_schema(op,
+                     "its `control` says that it opens, borders or calls a frame of control flow, "
+                     "which built-in ops alone can; leave `control` out, and build with cond(), "
+                     "while_loop() and define() (troupe/ops/control_flow.hpp)");
+  add_checked(std::move(op));
+}
+
+void Registry::add_checked(Op op) {
   if (!is_word(op.name)) throw bad_schema(op, "an op's name is letters, digits and _");
   if (ops_.count(op.name)) throw bad_schema(op, "there is already an op of this name");
   check_names(op, op.inputs, "input");
@@ -95,6 +140,10 @@ void Registry::add(Op op) {
   check_kernels(op);
   if (!op.outputs.empty() && !op.infer_shapes)
     throw bad_schema(op, "an op with outputs needs infer_shapes");
+  if (op.aliases && (op.inputs.empty() || op.outputs.empty()))
+    throw bad_schema(op, "it `aliases` its first input as its first output, but lacks one of them");
+  if (op.join && (op.inputs.empty() || op.join->like < 0))
+    throw bad_schema(op, "its `join` names no input that it shares with " + op.join->with);
   if (!op.outputs.empty() && op.inputs.empty() && !op.infer_dtypes)
     throw bad_schema(op, "an op with outputs and no inputs needs infer_dtypes");
   std::string name = op.name;

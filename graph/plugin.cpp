@@ -20,11 +20,11 @@ constexpr const char* kSymbol = "troupe_plugin";
 std::string text_of(const std::string& path) {
   if (std::filesystem::is_directory(path))
     throw Error(Errc::io, "cannot read the plugin ", path,
-                ": it is a folder; name the file in it that --plugin means");
+                ": it is a folder; name the shared library in it");
   if (std::error_code gone;
       std::filesystem::exists(path, gone) && !std::filesystem::is_regular_file(path, gone))
     throw Error(Errc::io, "cannot read the plugin ", path,
-                ": it is not a file; name the shared library that --plugin means");
+                ": it is not a file; name a shared library");
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   std::string text;
@@ -32,7 +32,7 @@ std::string text_of(const std::string& path) {
   if (!in.good() && !in.eof()) text.clear();
   if (text.empty())
     throw Error(Errc::io, "cannot read the plugin ", path, ": ",
-                errno ? std::strerror(errno) : "it is empty", "; check the path after --plugin");
+                errno ? std::strerror(errno) : "it is empty", "; check the path that was given");
   return text;
 }
 

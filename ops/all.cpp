@@ -291,7 +291,7 @@ std::shared_ptr<const Registry> builtin_ops() {
       add_cuda_kernels(op);
       add_bf16_convolution(op);
       add_narrow_kernels(op);
-      registry->add(std::move(op));
+      registry->add_checked(std::move(op));
     };
 #define TROUPE_ADD(name) add(name##_op());
     TROUPE_OPS(TROUPE_ADD)

@@ -1,6 +1,9 @@
-// What softmax_cross_entropy and its gradient share: rules about logits and labels.
-//   logits: [batch, classes], f32 or f64   labels: [batch], i32 or i64, each in [0, classes)
+// What softmax_cross_entropy, its gradient and in_top_k share: rules about logits and labels.
+//   logits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
+// A row is what one label is for; in messages they count through all leading dimensions.
 #pragma once
+
+#include <algorithm>
 
 #include "devices/isa.hpp"
 #include "ops/indices.hpp"
@@ -13,17 +16,28 @@ inline void require_label_dtype(const InferContext& ctx, int i) {
     throw ctx.error("wants labels of i32 or i64, got ", ctx.dtype(i), "; cast them");
 }
 
-inline void require_logits_and_labels(const InferContext& ctx, const Shape& logits,
-                                      const Shape& labels) {
-  if (logits.ndim() != 2 || labels.ndim() != 1)
-    throw ctx.error("wants logits [batch, classes] and labels [batch], got ", logits, " and ",
-                    labels);
-  if (logits[0] != labels[0] && logits[0] >= 0 && labels[0] >= 0)
-    throw ctx.error("the logits are ", logits[0], " rows and the labels ", labels[0], ": ", logits,
-                    " with ", labels);
+// Whether x, [...], has an element for each row of the logits.
+inline bool has_row_for_each(const Shape& logits, const Shape& x) {
+  bool fits = x.ndim() + 1 == logits.ndim();
+  for (int d = 0; fits && d < x.ndim(); ++d) fits = may_equal(x[d], logits[d]);
+  return fits;
 }
 
-// The same of dloss: [batch], of the dtype of the logits.
+inline void require_logits_and_labels(const InferContext& ctx, const Shape& logits,
+                                      const Shape& labels) {
+  if (!has_row_for_each(logits, labels))
+    throw ctx.error("wants logits [..., classes] and a label for each row, [...], got ", logits,
+                    " and ", labels);
+}
+
+// [...], as far as logits or labels know it.
+inline Shape shape_of_rows(const Shape& logits, const Shape& labels) {
+  Shape shape = labels;
+  for (int d = 0; d < shape.ndim(); ++d) shape.set(d, std::max(logits[d], labels[d]));
+  return shape;
+}
+
+// The same of dloss: [...], of the dtype of the logits.
 inline void require_loss_dtype(const InferContext& ctx, int logits, int dloss) {
   if (ctx.dtype(dloss) != ctx.dtype(logits))
     throw ctx.error("dloss and logits must have one dtype, got ", ctx.dtype(dloss), " and ",
@@ -32,9 +46,8 @@ inline void require_loss_dtype(const InferContext& ctx, int logits, int dloss) {
 
 inline void require_loss_gradient(const InferContext& ctx, const Shape& dloss,
                                   const Shape& logits) {
-  if (dloss.ndim() != 1 || (dloss[0] != logits[0] && dloss[0] >= 0 && logits[0] >= 0))
-    throw ctx.error("wants dloss [batch] and logits [batch, classes], got ", dloss, " and ",
-                    logits);
+  if (!has_row_for_each(logits, dloss))
+    throw ctx.error("wants dloss [...] and logits [..., classes], got ", dloss, " and ", logits);
 }
 
 // Throws: Error naming row and label, if one is out of range.

@@ -1,8 +1,8 @@
 // InTopK: y[i] = whether fewer than k classes have a greater logit than labels[i] has: equals at
 // the border are all among the k. NaN counts as greater than all numbers, and a label whose own
 // logit is NaN is never among them.
-//   logits: [batch, classes], f32 or f64   labels: [batch], i32 or i64, each in [0, classes)
-//   y: [batch], bool
+//   logits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
+//   y: [...], bool
 #include "ops/cross_entropy.hpp"
 #include "troupe/ops.hpp"
 
@@ -19,7 +19,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_logits_and_labels(ctx, ctx.input(0), ctx.input(1));
   const int64_t k = ctx.attr<int64_t>("k");
   if (k < 1) throw ctx.error("wants a k of at least 1, got ", k);
-  return {Shape{std::max(ctx.input(0)[0], ctx.input(1)[0])}};
+  return {shape_of_rows(ctx.input(0), ctx.input(1))};
 }
 
 // Not less than x is what is greater, and NaN.
@@ -33,7 +33,7 @@ int64_t count_greater(const T* logits, int64_t classes, T x) {
 template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
-  const int64_t rows = ctx.input(0).dim(0), classes = ctx.input(0).dim(1);
+  const int64_t rows = ctx.input(1).size(), classes = ctx.input(0).dim(ctx.input(0).ndim() - 1);
   const T* x = ctx.input(0).data<T>();
   const int64_t k = ctx.attr<int64_t>("k");
   with_indices(ctx.input(1), [&](const auto* labels) {

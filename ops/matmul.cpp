@@ -1,7 +1,7 @@
 // MatMul: c = a * b, the product of two matrices, or of as many as the leading dimensions say.
 //   a: [..., m, k], or [..., k, m] with transpose_a
 //   b: [..., k, n], or [..., n, k] with transpose_b
-//   c: [..., m, n]. Leading dimensions agree, or one side has none and stands for all.
+//   c: [..., m, n]. Leading dimensions broadcast.
 // f32 runs in oneDNN, and so does bf16, summed in f32, where the processor multiplies it (elsewhere
 // it is widened, as f16 is: ops/narrow.hpp); f64 and integers, which wrap around, in a loop of our
 // own.
@@ -10,24 +10,26 @@
 #include <map>
 #include <tuple>
 
-#include "ops/axes.hpp"
+#include "ops/broadcast.hpp"
 #include "ops/elementwise.hpp"
+#include "ops/matmul.hpp"
 #include "ops/onednn.hpp"
 
 namespace troupe {
 namespace {
 
-// Where one side's rows and columns stand.
-struct Side {
-  Shape shape;
-  bool transposed;
-  int leading() const { return shape.ndim() - 2; }
-  int64_t rows() const { return shape[leading() + (transposed ? 1 : 0)]; }
-  int64_t columns() const { return shape[leading() + (transposed ? 0 : 1)]; }
-};
+using Side = MatmulSide;
+using Products = MatmulProducts;
+using Sizes = Products::Sizes;
 
 std::string written(const Side& side) {
   return to_string(side.shape) + (side.transposed ? " transposed" : "");
+}
+
+Shape leading_shape(const Side& side) {
+  std::vector<int64_t> sizes;
+  for (int d = 0; d < side.leading(); ++d) sizes.push_back(side.shape[d]);
+  return Shape(sizes);
 }
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
@@ -39,15 +41,12 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (!may_equal(a.columns(), b.rows()))
     throw ctx.error("inner sizes differ: ", written(a), " times ", written(b),
                     "; transpose one, or correct its shape");
-  const Side& longer = a.leading() >= b.leading() ? a : b;
+  const auto leading = broadcast(leading_shape(a), leading_shape(b));
+  if (!leading)
+    throw ctx.error("leading dimensions do not broadcast: ", written(a), " times ", written(b),
+                    "; from the last one on, sizes must agree or one of them be 1");
   std::vector<int64_t> c;
-  for (int d = 0; d < longer.leading(); ++d) {
-    const bool both = a.leading() > 0 && b.leading() > 0;
-    if (both && (a.leading() != b.leading() || !may_equal(a.shape[d], b.shape[d])))
-      throw ctx.error("leading dimensions differ: ", written(a), " times ", written(b),
-                      "; make them equal, or leave them out on one side");
-    c.push_back(both ? std::max(a.shape[d], b.shape[d]) : longer.shape[d]);
-  }
+  for (int d = 0; d < leading->ndim(); ++d) c.push_back((*leading)[d]);
   c.push_back(a.rows());
   c.push_back(b.columns());
   return {Shape(c)};
@@ -59,11 +58,13 @@ std::vector<int64_t> leading_axes(Output x) {
   return axes;
 }
 
-// a * b for an input without leading dimensions: summed over those of the other side.
+// a * b for an input that may have been repeated: summed over the leading dimensions that it does
+// not have, or has as 1.
 Output summed_matmul(Output a, Output b, MatmulOptions options, Output input) {
   const auto width = [](Output x) { return x.shape()[x.shape().ndim() - 1]; };
   const bool has_leading = a.shape().ndim() > 2 || b.shape().ndim() > 2;
-  if (!has_leading || input.shape().ndim() > 2) return matmul(a, b, options);
+  if (!has_leading) return matmul(a, b, options);
+  if (input.shape().ndim() > 2) return undo_broadcast(matmul(a, b, options), input);
   // transpose(a) * b, summed: the same as one product of taller matrices.
   if (options.transpose_a && !options.transpose_b && width(a) > 0 && width(b) > 0 &&
       a.shape().ndim() == b.shape().ndim())
@@ -82,27 +83,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   const Output db = tb ? summed_matmul(dc, a, {.transpose_a = true, .transpose_b = ta}, b)
                        : summed_matmul(a, dc, {.transpose_a = !ta}, b);
   return {da, db};
-}
-
-// What a kernel does: `batch` products of m x k by k x n. A side of batch 1 stands for all.
-struct Sizes {
-  int64_t batch_a = 1, batch_b = 1, batch = 1, m = 0, k = 0, n = 0;
-};
-
-// Requires: there is something to write.
-Sizes sizes_of(const Side& a, const Side& b) {
-  Sizes s{size_between(a.shape, 0, a.leading()),
-          size_between(b.shape, 0, b.leading()),
-          1,
-          a.rows(),
-          a.columns(),
-          b.columns()};
-  if (b.leading() == 0 && !a.transposed) {  // one product of a taller matrix
-    s.m *= s.batch_a;
-    s.batch_a = 1;
-  }
-  s.batch = b.leading() == 0 ? s.batch_a : s.batch_b;
-  return s;
 }
 
 // A part of the result that one job makes: some rows and columns, or some of the products.
@@ -161,6 +141,10 @@ struct Cut {
     return std::min(size, jobs_along(n, kUnit) * kUnit);
   }
   static int64_t jobs_along(int64_t size, int64_t part) { return (size + part - 1) / part; }
+  // How many of all that it cuts make a job.
+  int64_t least_of_whole() const {
+    return at_least(static_cast<double>(s.batch) * work(s.m, s.k, s.n));
+  }
   int64_t jobs() const {
     return jobs_along(s.batch, batch) * jobs_along(s.m, rows) * jobs_along(s.n, columns);
   }
@@ -192,11 +176,6 @@ struct MatmulState final : KernelState {
   bool transpose_a = false, transpose_b = false;
   ShapeCache<std::array<int64_t, 5>, MatmulPlan> plans;
 };
-
-Sizes sizes_of(const KernelContext& ctx, const MatmulState& state) {
-  return sizes_of(Side{ctx.input(0).shape(), state.transpose_a},
-                  Side{ctx.input(1).shape(), state.transpose_b});
-}
 
 std::unique_ptr<OneDnnPrimitive> compile(const Sizes& s, const Block& block,
                                          const MatmulState& state) {
@@ -256,7 +235,7 @@ std::unique_ptr<KernelState> prepare_onednn(const Node& node) {
   const MatmulState& known = *state;
   const Shape &a = node.inputs[0].shape(), &b = node.inputs[1].shape();
   if (a.is_known() && b.is_known() && a.size() > 0 && b.size() > 0)
-    plan_for(known, sizes_of(Side{a, known.transpose_a}, Side{b, known.transpose_b}));
+    plan_for(known, products_of({a, known.transpose_a}, {b, known.transpose_b}).each);
   return state;
 }
 
@@ -274,30 +253,41 @@ void cpu_onednn(KernelContext& ctx) {
   Tensor& output = ctx.output();
   if (output.size() == 0) return;
   const auto& state = ctx.state<MatmulState>();
-  const Sizes s = sizes_of(ctx, state);
-  if (s.k == 0) {  // no products to sum
+  const Side of_a{ctx.input(0).shape(), state.transpose_a},
+      of_b{ctx.input(1).shape(), state.transpose_b};
+  if (of_a.columns() == 0) {  // no products to sum
     std::memset(output.mutable_raw(), 0, static_cast<size_t>(output.byte_size()));
     return ctx.finish(0, output.size());
   }
+  const Products products = products_of(of_a, of_b);
+  const Sizes& s = products.each;
   const auto plan = plan_for(state, s);
   const Cut& cut = plan->cut;
+  // Parts of the products in a row, of which a job makes some where one alone is too few.
+  const int64_t parts = products.count * cut.jobs();
+  const int64_t parts_of_job = products.count > 1 && cut.jobs() == 1 ? cut.least_of_whole() : 1;
+  const int64_t jobs = Cut::jobs_along(parts, parts_of_job);
   Tensor scratch;
-  if (plan->scratch_bytes > 0)
-    scratch = ctx.scratch(DType::u8, Shape{plan->scratch_bytes * cut.jobs()});
+  if (plan->scratch_bytes > 0) scratch = ctx.scratch(DType::u8, Shape{plan->scratch_bytes * jobs});
   uint8_t* const scratch_at = scratch.defined() ? scratch.mutable_data<uint8_t>() : nullptr;
   const T *a = ctx.input(0).data<T>(), *b = ctx.input(1).data<T>();
   T* c = output.mutable_data<T>();
-  ctx.parallel(cut.jobs(), [&](int64_t i) {
-    const Cut::Job job = cut.job(i);
-    const int64_t at_a = (s.batch_a > 1 ? job.first * s.m * s.k : 0) +
+  const auto make = [&](int64_t part, uint8_t* scratch_of_job) {
+    const int64_t number = part / cut.jobs();
+    const auto [from_a, from_b] = products.at(number);
+    const Cut::Job job = cut.job(part % cut.jobs());
+    const int64_t at_a = from_a + (s.batch_a > 1 ? job.first * s.m * s.k : 0) +
                          job.row * (state.transpose_a ? 1 : s.k),
-                  at_b = (s.batch_b > 1 ? job.first * s.k * s.n : 0) +
+                  at_b = from_b + (s.batch_b > 1 ? job.first * s.k * s.n : 0) +
                          job.column * (state.transpose_b ? s.k : 1),
-                  at_c = job.first * s.m * s.n + job.row * s.n + job.column;
-    plan->primitives.at(job.block)->execute(
-        ctx, {a + at_a, b + at_b, c + at_c},
-        scratch_at ? scratch_at + i * plan->scratch_bytes : nullptr);
+                  at_c = (number * s.batch + job.first) * s.m * s.n + job.row * s.n + job.column;
+    plan->primitives.at(job.block)->execute(ctx, {a + at_a, b + at_b, c + at_c}, scratch_of_job);
     finish(ctx, s, job, at_c);
+  };
+  ctx.parallel(jobs, [&](int64_t i) {
+    uint8_t* const own = scratch_at ? scratch_at + i * plan->scratch_bytes : nullptr;
+    const int64_t end = std::min(parts, (i + 1) * parts_of_job);
+    for (int64_t part = i * parts_of_job; part < end; ++part) make(part, own);
   });
 }
 
@@ -332,15 +322,20 @@ void cpu(KernelContext& ctx) {
   Tensor& output = ctx.output();
   if (output.size() == 0) return;
   const auto& state = ctx.state<MatmulState>();
-  const Sizes s = sizes_of(ctx, state);
-  const T *a = ctx.input(0).data<T>(), *b = ctx.input(1).data<T>();
+  const Side of_a{ctx.input(0).shape(), state.transpose_a},
+      of_b{ctx.input(1).shape(), state.transpose_b};
   T* c = output.mutable_data<T>();
   std::fill(c, c + output.size(), T{0});
+  if (of_a.columns() == 0) return ctx.finish(0, output.size());
+  const Products products = products_of(of_a, of_b);
+  const Sizes& s = products.each;
+  const T *a = ctx.input(0).data<T>(), *b = ctx.input(1).data<T>();
   Tensor rows_of_b;
   if (state.transpose_b) rows_of_b = ctx.scratch(dtype_of<T>, Shape{s.k, s.n});
-  for (int64_t i = 0; i < s.batch; ++i) {
-    const T* one_a = s.batch_a > 1 ? a + i * s.m * s.k : a;
-    const T* one_b = s.batch_b > 1 ? b + i * s.k * s.n : b;
+  for (int64_t i = 0; i < products.count * s.batch; ++i) {
+    const auto [from_a, from_b] = products.at(i / s.batch);
+    const T* one_a = a + from_a + (s.batch_a > 1 ? i % s.batch * s.m * s.k : 0);
+    const T* one_b = b + from_b + (s.batch_b > 1 ? i % s.batch * s.k * s.n : 0);
     if (state.transpose_b) {
       T* rows = rows_of_b.mutable_data<T>();
       transpose_into(one_b, rows, s.k, s.n);

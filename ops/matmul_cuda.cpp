@@ -7,27 +7,19 @@
 
 #include "devices/cuda.hpp"
 #include "ops/all_cuda.hpp"
+#include "ops/matmul.hpp"
 #include "ops/node.hpp"
 
 namespace troupe {
 namespace {
 
-// One input: `batch` matrices of rows x columns as they stand in memory, row-major.
-struct Side {
-  Side(const Tensor& x, bool transposed) : transposed(transposed) {
-    const Shape shape = x.shape();
-    const int leading = shape.ndim() - 2;
-    for (int d = 0; d < leading; ++d) batch *= shape[d];
-    rows = shape[leading];
-    columns = shape[leading + 1];
-    stride = leading > 0 ? rows * columns : 0;  // without leading dimensions it stands for all
-  }
-  cublasOperation_t operation() const { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; }
-  int leading_dimension() const { return std::max(1, static_cast<int>(columns)); }
-
-  bool transposed;
-  int64_t batch = 1, rows = 0, columns = 0, stride = 0;
-};
+cublasOperation_t operation(const MatmulSide& side) {
+  return side.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+// Of a matrix as it stands in memory, row-major.
+int leading_dimension(const MatmulSide& side) {
+  return std::max(1, static_cast<int>(side.transposed ? side.rows() : side.columns()));
+}
 
 int as_int(const KernelContext& ctx, int64_t size) {
   if (size > std::numeric_limits<int>::max())
@@ -40,12 +32,9 @@ template <class T>
 void cuda(KernelContext& ctx) {
   CudaContext& gpu = CudaContext::of(ctx);
   check_actual_shapes(ctx);
-  const Side a(ctx.input(0), ctx.attr<bool>("transpose_a")),
-      b(ctx.input(1), ctx.attr<bool>("transpose_b"));
-  const int m = as_int(ctx, a.transposed ? a.columns : a.rows);
-  const int k = as_int(ctx, a.transposed ? a.rows : a.columns);
-  const int n = as_int(ctx, b.transposed ? b.rows : b.columns);
-  const int batch = as_int(ctx, a.stride ? a.batch : b.batch);
+  const MatmulSide a{ctx.input(0).shape(), ctx.attr<bool>("transpose_a")},
+      b{ctx.input(1).shape(), ctx.attr<bool>("transpose_b")};
+  const int m = as_int(ctx, a.rows()), k = as_int(ctx, a.columns()), n = as_int(ctx, b.columns());
   Tensor& output = ctx.output();
   const int64_t bytes = output.byte_size();
   if (bytes == 0) return;
@@ -54,13 +43,22 @@ void cuda(KernelContext& ctx) {
     check_cuda(cudaMemsetAsync(c, 0, static_cast<size_t>(bytes), gpu.stream), "cudaMemsetAsync");
     return;
   }
+  const MatmulProducts products = products_of(a, b, /*taller=*/false);
+  const MatmulProducts::Sizes& s = products.each;
+  const int batch = as_int(ctx, s.batch);
+  const int64_t stride_a = s.batch_a > 1 ? s.m * s.k : 0, stride_b = s.batch_b > 1 ? s.k * s.n : 0,
+                stride_c = s.m * s.n;
   const T one = 1, zero = 0;
   const auto gemm = [&](auto function, const char* name) {
-    gpu.blas.check(function(gpu.handle, b.operation(), a.operation(), n, m, k, &one,
-                            static_cast<const T*>(ctx.input(1).raw()), b.leading_dimension(),
-                            b.stride, static_cast<const T*>(ctx.input(0).raw()),
-                            a.leading_dimension(), a.stride, &zero, c, n, int64_t{m} * n, batch),
-                   name);
+    for (int64_t i = 0; i < products.count; ++i) {
+      const auto [at_a, at_b] = products.at(i);
+      gpu.blas.check(
+          function(gpu.handle, operation(b), operation(a), n, m, k, &one,
+                   static_cast<const T*>(ctx.input(1).raw()) + at_b, leading_dimension(b), stride_b,
+                   static_cast<const T*>(ctx.input(0).raw()) + at_a, leading_dimension(a), stride_a,
+                   &zero, c + i * s.batch * stride_c, n, stride_c, batch),
+          name);
+    }
   };
   if constexpr (std::is_same_v<T, float>)
     gemm(gpu.blas.sgemm_strided_batched, "cublasSgemmStridedBatched");

@@ -1,7 +1,7 @@
 // SoftmaxCrossEntropy: loss[i] = log(sum over j of e^logits[i, j]) - logits[i, labels[i]], which is
-// -log(softmax(logits)[i, labels[i]]). Finite for all finite logits.
-//   logits: [batch, classes], f32 or f64   labels: [batch], i32 or i64, each in [0, classes)
-//   loss: [batch]
+// -log(softmax(logits)[i, labels[i]]), of each row i. Finite for all finite logits.
+//   logits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
+//   loss: [...]
 #include "ops/cross_entropy.hpp"
 #include "ops/row.hpp"
 
@@ -16,7 +16,7 @@ std::vector<DType> infer_dtypes(const InferContext& ctx) {
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   require_logits_and_labels(ctx, ctx.input(0), ctx.input(1));
-  return {Shape{std::max(ctx.input(0)[0], ctx.input(1)[0])}};
+  return {shape_of_rows(ctx.input(0), ctx.input(1))};
 }
 
 std::vector<Output> gradient(const GradientContext& ctx) {
@@ -38,7 +38,7 @@ template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const Tensor& logits = ctx.input(0);
-  const int64_t rows = logits.dim(0), classes = logits.dim(1);
+  const int64_t rows = ctx.input(1).size(), classes = logits.dim(logits.ndim() - 1);
   const T* x = logits.data<T>();
   with_indices(ctx.input(1), [&](const auto* labels) {
     check_labels(ctx, labels, rows, classes);

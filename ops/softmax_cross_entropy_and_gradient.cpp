@@ -1,8 +1,8 @@
 // SoftmaxCrossEntropyAndGradient: what SoftmaxCrossEntropy and SoftmaxCrossEntropyGradient compute,
 // with their bits, from one reading of the logits; dlogits may take over their memory. A pass makes
 // such nodes (graph/join.cpp).
-//   logits, dlogits: [batch, classes], f32 or f64   labels: [batch], i32 or i64, each in
-//   [0, classes)   dloss, loss: [batch]
+//   logits, dlogits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
+//   dloss, loss: [...]
 #include "ops/cross_entropy.hpp"
 #include "ops/row.hpp"
 
@@ -20,7 +20,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const Shape &logits = ctx.input(0), &labels = ctx.input(1);
   require_logits_and_labels(ctx, logits, labels);
   require_loss_gradient(ctx, ctx.input(2), logits);
-  return {logits, Shape{std::max(logits[0], labels[0])}};
+  return {logits, shape_of_rows(logits, labels)};
 }
 
 struct LossAndGradientLoop {
@@ -40,7 +40,7 @@ template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const Tensor& logits = ctx.input(0);
-  const int64_t rows = logits.dim(0), classes = logits.dim(1);
+  const int64_t rows = ctx.input(1).size(), classes = logits.dim(logits.ndim() - 1);
   const T *x = logits.data<T>(), *dloss = ctx.input(2).data<T>();
   with_indices(ctx.input(1), [&](const auto* labels) {
     check_labels(ctx, labels, rows, classes);

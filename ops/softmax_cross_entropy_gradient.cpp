@@ -1,8 +1,9 @@
 // SoftmaxCrossEntropyGradient: dlogits[i, j] = dloss[i] * (softmax(logits)[i, j] - (j ==
-// labels[i])), in one pass.
-//   dloss: [batch]   logits, dlogits: [batch, classes], f32 or f64   labels: [batch], i32 or i64,
-//   each in [0, classes)
+// labels[i])) of each row i, in one pass.
+//   dloss: [...]   logits, dlogits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in
+//   [0, classes)
 #include "ops/cross_entropy.hpp"
+#include "ops/regroup.hpp"
 #include "ops/row.hpp"
 
 namespace troupe {
@@ -31,7 +32,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   const Output ones = broadcast_like(constant_like(1, dloss), dloss);
   const Output p_minus_onehot = softmax_cross_entropy_gradient(ones, logits, labels);
   const Output p = softmax(logits);
-  const Output h = multiply(g, reshape(dloss, Shape{-1, 1}));
+  const Output h = multiply(g, with_axis(dloss, -1));
   const Output sum = reduce_sum(multiply(h, p), {.axes = {-1}, .keep_dims = true});
   return {reduce_sum(multiply(g, p_minus_onehot), {.axes = {-1}}), multiply(subtract(h, sum), p),
           Output{}};
@@ -52,7 +53,7 @@ template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const Tensor& logits = ctx.input(1);
-  const int64_t rows = logits.dim(0), classes = logits.dim(1);
+  const int64_t rows = ctx.input(2).size(), classes = logits.dim(logits.ndim() - 1);
   const T *dloss = ctx.input(0).data<T>(), *x = logits.data<T>();
   with_indices(ctx.input(2), [&](const auto* labels) {
     check_labels(ctx, labels, rows, classes);

@@ -1,5 +1,5 @@
-// Bleu of include/troupe/training/metrics.hpp: counts of runs of tokens, and the score of their
-// sums.
+// Bleu and bleu() of include/troupe/training/metrics.hpp: counts of runs of tokens, and the score
+// of their sums.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -35,7 +35,64 @@ int64_t nearest_length(int64_t length, std::span<const Sentence> references) {
   return nearest;
 }
 
+template <class... Parts>
+Error refused(const std::string& metric, const Parts&... parts) {
+  return Error(Errc::invalid_argument, metric, ": ", detail::concat(parts...));
+}
+
+void require_tokens(const std::string& metric, const char* what, const Tensor& x) {
+  if (!x.on_host() || (x.dtype() != DType::i32 && x.dtype() != DType::i64))
+    throw refused(metric, "wants ", what, " of i32 or i64 on the host, got ", x.dtype());
+}
+
+// Row `row` of tokens [..., most], up to the first `end`.
+Sentence sentence_at(const Tensor& tokens, int64_t row, int64_t end) {
+  const int64_t most = tokens.dim(tokens.ndim() - 1);
+  Sentence out;
+  for (int64_t i = row * most; i < (row + 1) * most; ++i) {
+    const int64_t token = tokens.dtype() == DType::i32 ? int64_t{tokens.data<int32_t>()[i]}
+                                                       : tokens.data<int64_t>()[i];
+    if (token == end) break;
+    out.push_back(token);
+  }
+  return out;
+}
+
+void add_sentences(Bleu& bleu, const std::string& metric, const Tensor& translations,
+                   const Tensor& labels, int64_t end) {
+  require_tokens(metric, "translations", translations);
+  require_tokens(metric, "references", labels);
+  if (translations.ndim() != 2 || (labels.ndim() != 2 && labels.ndim() != 3) ||
+      labels.dim(0) != translations.dim(0) || (labels.ndim() == 3 && labels.dim(1) == 0))
+    throw refused(metric,
+                  "wants translations [n, most] and references [n, most] or [n, references, "
+                  "most] as labels, got ",
+                  translations.shape(), " and ", labels.shape());
+  const int64_t of_each = labels.ndim() == 3 ? labels.dim(1) : 1;
+  for (int64_t row = 0; row < translations.dim(0); ++row) {
+    std::vector<Sentence> references;
+    for (int64_t r = 0; r < of_each; ++r) {
+      Sentence reference = sentence_at(labels, row * of_each + r, end);
+      if (!reference.empty()) references.push_back(std::move(reference));
+    }
+    if (references.empty()) references.emplace_back();
+    bleu.add(sentence_at(translations, row, end), references);
+  }
+}
+
 }  // namespace
+
+Metric bleu(int64_t end, size_t fetch, std::string name, bool smooth) {
+  return metric(
+      name, Bleu(smooth),
+      [name, fetch, end](Bleu& all, const std::vector<Tensor>& values, const Batch& batch) {
+        if (fetch >= values.size())
+          throw refused(name, "is of fetch ", fetch, ", but only ", values.size(),
+                        " are fetched; add it to Evaluation::fetches");
+        add_sentences(all, name, values[fetch], batch.labels, end);
+      },
+      [](const Bleu& all) { return all.value(); });
+}
 
 void Bleu::add(const Sentence& translation, std::span<const Sentence> references) {
   if (references.empty())

@@ -19,14 +19,22 @@ namespace troupe {
 enum class DeviceKind : uint8_t { cpu, shadow, cuda };
 const char* to_string(DeviceKind kind);
 
-// What a type rule and a gradient see of a node: attributes and the types of inputs.
+namespace detail {
+// Throws: Error(invalid_argument): the `who` ("kernel") of the op of `node` asks for `what`
+// ("input") i, of which there are `count`.
+[[noreturn]] void refuse_index(const Node& node, const char* who, const char* what, int i,
+                               size_t count);
+}  // namespace detail
+
+// What a type rule and a gradient see of a node: attributes and the types of inputs. An input that
+// the node does not have is an Error(invalid_argument) that says so, here and in what follows.
 class InferContext {
  public:
   InferContext(const Node& node, std::vector<TensorType> inputs)
       : node_(node), inputs_(std::move(inputs)) {}
   int input_count() const { return static_cast<int>(inputs_.size()); }
-  const Shape& input(int i) const { return inputs_[static_cast<size_t>(i)].shape; }
-  DType dtype(int i) const { return inputs_[static_cast<size_t>(i)].dtype; }
+  const Shape& input(int i) const { return type(i).shape; }
+  DType dtype(int i) const { return type(i).dtype; }
   template <class T>
   const T& attr(std::string_view name) const {
     return node_.attr<T>(name);
@@ -39,6 +47,11 @@ class InferContext {
   }
 
  private:
+  const TensorType& type(int i) const {
+    if (i < 0 || i >= input_count()) [[unlikely]]
+      detail::refuse_index(node_, "type rule", "input", i, inputs_.size());
+    return inputs_[static_cast<size_t>(i)];
+  }
   std::string where() const;
   const Node& node_;
   std::vector<TensorType> inputs_;
@@ -52,16 +65,29 @@ class GradientContext {
   Graph& graph() const { return graph_; }
   const Node& node() const { return node_; }
   int input_count() const { return static_cast<int>(node_.inputs.size()); }
-  Output input(int i) const { return node_.inputs[static_cast<size_t>(i)]; }
-  Output output(int i) const { return {&graph_, node_.id, i}; }
+  Output input(int i) const {
+    check(i, node_.inputs.size(), "input");
+    return node_.inputs[static_cast<size_t>(i)];
+  }
+  Output output(int i) const {
+    check(i, node_.outputs.size(), "output");
+    return {&graph_, node_.id, i};
+  }
   // dL/d(output i). Undefined if no y depends on that output.
-  Output output_gradient(int i) const { return output_gradients_[static_cast<size_t>(i)]; }
+  Output output_gradient(int i) const {
+    check(i, output_gradients_.size(), "output");
+    return output_gradients_[static_cast<size_t>(i)];
+  }
   template <class T>
   const T& attr(std::string_view name) const {
     return node_.attr<T>(name);
   }
 
  private:
+  void check(int i, size_t count, const char* what) const {
+    if (i < 0 || static_cast<size_t>(i) >= count) [[unlikely]]
+      detail::refuse_index(node_, "gradient", what, i, count);
+  }
   Graph& graph_;
   const Node& node_;
   std::vector<Output> output_gradients_;
@@ -129,22 +155,35 @@ class Memory;      // where outputs come from (devices/memory.hpp)
 struct NodeView;   // the node, compiled for firing (devices/kernel_call.hpp)
 struct Enclosing;  // the kernel of which this firing is a part (devices/kernel_call.hpp)
 
-// One firing of one plain kernel. Valid during the call.
+// One firing of one plain kernel. Valid during the call. An input or output that the node does not
+// have is an Error(invalid_argument) that names the node, which one was asked for, and how many
+// there are.
 class KernelContext {
  public:
   int input_count() const { return input_count_; }
-  const Tensor& input(int i) const { return values_[input_slots_[i]]; }
+  const Tensor& input(int i) const {
+    if (static_cast<uint32_t>(i) >= static_cast<uint32_t>(input_count_)) [[unlikely]]
+      refuse_input(i);
+    return values_[input_slots_[i]];
+  }
 
   // The i-th output, made on the first call with the inferred shape, elements not set. Check
   // everything before the first call: shapes as well, where they were not known to the graph.
-  Tensor& output(int i = 0) { return outputs_[i].defined() ? outputs_[i] : make_output(i); }
+  Tensor& output(int i = 0) {
+    check_output(i);
+    return outputs_[i].defined() ? outputs_[i] : make_output(i);
+  }
   // The same, but takes over input 0's memory when this node is its last reader and dtype and size
   // agree; for an op that declares `in_place`, else it is output(0). Elements of output(0) and
   // input(0) may then be the same ones.
   Tensor& output_in_place();
-  // For shapes that depend on values. Throws: InternalError for one that the graph excludes.
+  // For shapes that depend on values. Throws: Error(kernel_failed) for one that the graph excludes,
+  // or the op's shape rule.
   Tensor& output(int i, const Shape& shape);
-  void set_output(int i, Tensor value) { outputs_[i] = std::move(value); }  // passes a value on
+  void set_output(int i, Tensor value) {  // passes a value on
+    check_output(i);
+    outputs_[i] = std::move(value);
+  }
   Tensor scratch(DType dtype, const Shape& shape);  // from the same memory, gone with the handle
 
   // Calls f(job) for every job in [0, jobs), on this thread and on those that have nothing else to
@@ -200,6 +239,12 @@ class KernelContext {
 
  private:
   friend struct KernelCall;  // actors/ and tests fill one in
+  void check_output(int i) const {
+    if (static_cast<uint32_t>(i) >= static_cast<uint32_t>(output_count_)) [[unlikely]]
+      refuse_output(i);
+  }
+  [[noreturn]] void refuse_input(int i) const;
+  [[noreturn]] void refuse_output(int i) const;
   Tensor& make_output(int i);
   void run_jobs(int64_t jobs, void (*job)(const void*, int64_t), const void* context) const;
   void go_on(int64_t begin, int64_t n) const;
@@ -216,7 +261,7 @@ class KernelContext {
   const RunContext* run_ = nullptr;
   Memory* memory_ = nullptr;
   const Enclosing* enclosing_ = nullptr;
-  int32_t input_count_ = 0;
+  int32_t input_count_ = 0, output_count_ = 0;
   bool may_reuse_input0_ = false;
 };
 
@@ -270,7 +315,8 @@ struct AttrSpec {
 };
 
 // What a node is to the frames of a graph (Node::frame). The engine compiles it, and knows no op by
-// name; troupe/ops/control_flow.hpp has functions that build with these.
+// name; troupe/ops/control_flow.hpp has functions that build with these. Built-in ops alone are
+// other than none: the engine trusts their names and attributes.
 enum class ControlKind : int16_t {
   none,
   branch,    // opens a frame that runs if output 0, a bool scalar, is true; else its nodes are dead
@@ -350,7 +396,9 @@ struct Op {
 // All ops a graph may use. Immutable once shared.
 class Registry {
  public:
-  void add(Op op);  // Throws: Error(invalid_argument) for a second op of that name or a bad schema.
+  // Throws: Error(invalid_argument) for a second op of that name, a bad schema, and a `control` of
+  // an op that is not built in.
+  void add(Op op);
   const Op* find(std::string_view name) const;  // nullptr if there is none
   // Throws: Error(invalid_argument) naming the nearest known op.
   const Op& get(std::string_view name) const;
@@ -359,6 +407,8 @@ class Registry {
   uint64_t fingerprint() const;
 
  private:
+  friend std::shared_ptr<const Registry> builtin_ops();
+  void add_checked(Op op);  // of any control
   std::map<std::string, std::unique_ptr<Op>, std::less<>> ops_;
 };
 

@@ -116,8 +116,8 @@ struct MatmulOptions {
   bool transpose_a = false;  // a is [..., k, m]
   bool transpose_b = false;  // b is [..., n, k]
 };
-// [..., m, k] x [..., k, n] -> [..., m, n]; leading (batch) dimensions must agree, or one side has
-// none. Also of i32 and i64.
+// [..., m, k] x [..., k, n] -> [..., m, n]; leading (batch) dimensions broadcast, as those of
+// element-wise ops do. Also of i32 and i64.
 Output matmul(Output a, Output b, MatmulOptions options = {}, Origin at = Origin::here());
 // x [..., c] plus bias [c] in every row. Also of i32 and i64.
 Output bias_add(Output x, Output bias, Origin at = Origin::here());
@@ -149,10 +149,10 @@ Output max_pool2d_gradient(Output dy, Output x, PoolOptions options = {},
 Output max_pool2d_select(Output values, Output x, PoolOptions options = {},
                          Origin at = Origin::here());
 Output softmax(Output logits, Origin at = Origin::here());  // over the last dimension
-// -log(softmax(logits)[i, labels[i]]): logits [batch, classes], labels [batch] i32 or i64 in
-// [0, classes) -> loss [batch].
+// -log(softmax(logits)[i, labels[i]]) of each row i: logits [..., classes], labels [...] i32 or i64
+// in [0, classes) -> loss [...].
 Output softmax_cross_entropy(Output logits, Output labels, Origin at = Origin::here());
-// dloss [batch] times (softmax(logits) - one_hot(labels)).
+// dloss [...] times (softmax(logits) - one_hot(labels)).
 Output softmax_cross_entropy_gradient(Output dloss, Output logits, Output labels,
                                       Origin at = Origin::here());
 // Keeps an element with probability 1 - rate, rate in [0, 1), and divides it by that (Srivastava et

@@ -70,6 +70,7 @@ TEST_CASE("a plugin that is refused says why, and adds nothing") {
     CHECK(refusal.code == c.code);
     has(refusal.text, plugin(c.name));
     has(refusal.text, c.text);
+    CHECK(refusal.text.find("--") == std::string::npos);  // programs have no command line
     CHECK(registry.all().size() == 1);
   }
   CHECK(run_op("Cube").size() == 2);
@@ -96,7 +97,9 @@ TEST_CASE("a plugin that was cut off is refused, wherever it was cut") {
   CHECK(mapped > 0);
   CHECK(code_of([&] { load_plugin(registry, empty.path()); }) == Errc::io);
   CHECK(code_of([&] { load_plugin(registry, text.path()); }) == Errc::bad_data);
-  CHECK(code_of([&] { load_plugin(registry, TROUPE_BINARY_DIR); }) == Errc::io);
+  const Refusal folder = refusal_of([&] { load_plugin(registry, TROUPE_BINARY_DIR); });
+  CHECK(folder.code == Errc::io);
+  has(folder.text, "it is a folder; name the shared library in it");
 }
 
 TEST_CASE("one plugin twice is refused by the name of its op") {

@@ -120,7 +120,7 @@ TEST_CASE_FIXTURE(Fixture, "a kernel that fails is reported once, by the next do
 TEST_CASE_FIXTURE(Fixture, "a shape that depends on values is refused at launch") {
   const Tensor x = upload(kValues).value;
   LaunchedNode positive("Positive", Shape{6});
-  CHECK_THROWS_AS(positive.launch(*shadow, x), InternalError);
+  CHECK_THROWS_AS(positive.launch(*shadow, x), Error);
   CHECK(fence().code == Errc::ok);
 }
 

@@ -330,8 +330,10 @@ TEST_CASE("a registry refuses schemas that contradict themselves") {
         "op \"A\": the default of attribute n has another type than the attribute");
   CHECK(refused({.name = "A", .attrs = {{"a b", AttrKind::integer}}}) ==
         "op \"A\": the name of an attribute is letters, digits and _, not \"a b\"");
-  CHECK(refused({.name = "A", .kernels = {{DeviceKind::cpu}}}) ==
-        "op \"A\": a kernel has either `run` or `start`");
+  CHECK(
+      refused({.name = "A", .kernels = {{DeviceKind::cpu}}}) ==
+      "op \"A\": the kernel for any dtype on cpu has neither of `run` and `start`; give it one of "
+      "them");
   CHECK(refused({.name = "A", .dispatch = 1}) ==
         "op \"A\": dispatch names input 1, which there is not");
   Registry twice;

@@ -18,108 +18,156 @@ OpCases cases() {
   const Tensor at = matrix({{1, 4}, {2, 5}, {3, 6}}), bt = matrix({{1, 2, 0}, {0, -1, 3}});
   const Tensor c = matrix({{5, 7}, {14, 13}});
   const Tensor two_a = values({2, 1, 2}, {1, 2, 3, 4}), two_b = values({2, 2, 1}, {5, 6, 7, 8});
-  return {.values = {{.name = "2x3 by 3x1",
-                      .op = "MatMul",
-                      .inputs = {a, matrix({{1}, {0}, {-1}})},
-                      .expected = {matrix({{-2}, {-2}})}},
-                     {.name = "2x3 by 3x2", .op = "MatMul", .inputs = {a, b}, .expected = {c}},
-                     {.name = "a transposed",
-                      .op = "MatMul",
-                      .inputs = {at, b},
-                      .attrs = transposed(true, false),
-                      .expected = {c}},
-                     {.name = "b transposed",
-                      .op = "MatMul",
-                      .inputs = {a, bt},
-                      .attrs = transposed(false, true),
-                      .expected = {c}},
-                     {.name = "both transposed",
-                      .op = "MatMul",
-                      .inputs = {at, bt},
-                      .attrs = transposed(true, true),
-                      .expected = {c}},
-                     {.name = "size one",
-                      .op = "MatMul",
-                      .inputs = {matrix({{3}}), matrix({{-2}})},
-                      .expected = {matrix({{-6}})}},
-                     {.name = "one batch on both sides",
-                      .op = "MatMul",
-                      .inputs = {two_a, two_b},
-                      .expected = {values({2, 1, 1}, {17, 53})}},
-                     {.name = "a batch by one matrix",
-                      .op = "MatMul",
-                      .inputs = {two_a, matrix({{1, 0}, {10, 1}})},
-                      .expected = {values({2, 1, 2}, {21, 2, 43, 4})}},
-                     {.name = "one matrix by a batch",
-                      .op = "MatMul",
-                      .inputs = {matrix({{1, 10}, {0, 1}}), two_b},
-                      .expected = {values({2, 2, 1}, {65, 6, 87, 8})}},
-                     {.name = "a transposed batch by one matrix",
-                      .op = "MatMul",
-                      .inputs = {values({2, 2, 1}, {1, 2, 3, 4}), matrix({{1, 0}, {10, 1}})},
-                      .attrs = transposed(true, false),
-                      .expected = {values({2, 1, 2}, {21, 2, 43, 4})}},
-                     {.name = "a batch by one transposed matrix",
-                      .op = "MatMul",
-                      .inputs = {two_a, matrix({{1, 10}, {0, 1}})},
-                      .attrs = transposed(false, true),
-                      .expected = {values({2, 1, 2}, {21, 2, 43, 4})}},
-                     {.name = "one transposed matrix by a transposed batch",
-                      .op = "MatMul",
-                      .inputs = {matrix({{1, 0}, {10, 1}}), values({2, 1, 2}, {5, 6, 7, 8})},
-                      .attrs = transposed(true, true),
-                      .expected = {values({2, 2, 1}, {65, 6, 87, 8})}},
-                     {.name = "two leading dimensions",
-                      .op = "MatMul",
-                      .inputs = {values({2, 2, 1, 1}, {1, 2, 3, 4}),
-                                 values({2, 2, 1, 1}, {5, 6, 7, 8})},
-                      .expected = {values({2, 2, 1, 1}, {5, 12, 21, 32})}},
-                     {.name = "an empty inner dimension gives zeros",
-                      .op = "MatMul",
-                      .inputs = {zeros({2, 0}), zeros({0, 3})},
-                      .expected = {zeros({2, 3})}},
-                     {.name = "no rows",
-                      .op = "MatMul",
-                      .inputs = {zeros({0, 3}), zeros({3, 2})},
-                      .expected = {zeros({0, 2})}},
-                     {.name = "no batch",
-                      .op = "MatMul",
-                      .inputs = {zeros({0, 2, 3}), zeros({0, 3, 2})},
-                      .expected = {zeros({0, 2, 2})}},
-                     {.name = "infinity times zero",
-                      .op = "MatMul",
-                      .inputs = {matrix({{INFINITY, 1}}), matrix({{0}, {1}})},
-                      .expected = {matrix({{NAN}})},
-                      .smooth = false},
-                     {.name = "i32 wraps around",
-                      .op = "MatMul",
-                      .inputs = {i32(matrix({{2147483647, 1}})), i32(matrix({{1}, {1}}))},
-                      .expected = {i32(matrix({{-2147483648.0}}))},
-                      .as_written = true}},
-          .errors = {
-              {.op = "MatMul",
-               .inputs = {zeros({2, 3}), zeros({2, 3})},
-               .message = "inner sizes differ: [2, 3] times [2, 3]"},
-              {.op = "MatMul",
-               .inputs = {zeros({2, 3}), zeros({2, 3})},
-               .attrs = transposed(true, true),
-               .message = "inner sizes differ: [2, 3] transposed times [2, 3] transposed"},
-              {.op = "MatMul",
-               .inputs = {zeros({3}), zeros({3, 2})},
-               .message = "wants two matrices, got "},
-              {.op = "MatMul",
-               .inputs = {zeros({2, 1, 3}), zeros({3, 3, 1})},
-               .message = "leading dimensions differ: [2, 1, 3] times [3, 3, 1]; make them equal"},
-              {.op = "MatMul",
-               .inputs = {zeros({1, 2, 1, 3}), zeros({2, 3, 1})},
-               .message = "leading dimensions differ: "},
-              {.op = "MatMul",
-               .inputs = {zeros({2, 2}), zeros({2, 2}, DType::f32)},
-               .message = "inputs must have one dtype, got f64 and f32"},
-              {.op = "MatMul",
-               .inputs = {u8(zeros({2, 2})), u8(zeros({2, 2}))},
-               .message = "has no kernel for u8; cast to one of f32, f64, i32, i64"},
-          }};
+  return {
+      .values =
+          {{.name = "2x3 by 3x1",
+            .op = "MatMul",
+            .inputs = {a, matrix({{1}, {0}, {-1}})},
+            .expected = {matrix({{-2}, {-2}})}},
+           {.name = "2x3 by 3x2", .op = "MatMul", .inputs = {a, b}, .expected = {c}},
+           {.name = "a transposed",
+            .op = "MatMul",
+            .inputs = {at, b},
+            .attrs = transposed(true, false),
+            .expected = {c}},
+           {.name = "b transposed",
+            .op = "MatMul",
+            .inputs = {a, bt},
+            .attrs = transposed(false, true),
+            .expected = {c}},
+           {.name = "both transposed",
+            .op = "MatMul",
+            .inputs = {at, bt},
+            .attrs = transposed(true, true),
+            .expected = {c}},
+           {.name = "size one",
+            .op = "MatMul",
+            .inputs = {matrix({{3}}), matrix({{-2}})},
+            .expected = {matrix({{-6}})}},
+           {.name = "one batch on both sides",
+            .op = "MatMul",
+            .inputs = {two_a, two_b},
+            .expected = {values({2, 1, 1}, {17, 53})}},
+           {.name = "a batch by one matrix",
+            .op = "MatMul",
+            .inputs = {two_a, matrix({{1, 0}, {10, 1}})},
+            .expected = {values({2, 1, 2}, {21, 2, 43, 4})}},
+           {.name = "one matrix by a batch",
+            .op = "MatMul",
+            .inputs = {matrix({{1, 10}, {0, 1}}), two_b},
+            .expected = {values({2, 2, 1}, {65, 6, 87, 8})}},
+           {.name = "a transposed batch by one matrix",
+            .op = "MatMul",
+            .inputs = {values({2, 2, 1}, {1, 2, 3, 4}), matrix({{1, 0}, {10, 1}})},
+            .attrs = transposed(true, false),
+            .expected = {values({2, 1, 2}, {21, 2, 43, 4})}},
+           {.name = "a batch by one transposed matrix",
+            .op = "MatMul",
+            .inputs = {two_a, matrix({{1, 10}, {0, 1}})},
+            .attrs = transposed(false, true),
+            .expected = {values({2, 1, 2}, {21, 2, 43, 4})}},
+           {.name = "one transposed matrix by a transposed batch",
+            .op = "MatMul",
+            .inputs = {matrix({{1, 0}, {10, 1}}), values({2, 1, 2}, {5, 6, 7, 8})},
+            .attrs = transposed(true, true),
+            .expected = {values({2, 2, 1}, {65, 6, 87, 8})}},
+           {.name = "two leading dimensions",
+            .op = "MatMul",
+            .inputs = {values({2, 2, 1, 1}, {1, 2, 3, 4}), values({2, 2, 1, 1}, {5, 6, 7, 8})},
+            .expected = {values({2, 2, 1, 1}, {5, 12, 21, 32})}},
+           {.name = "a 1 beside several, on both sides",
+            .op = "MatMul",
+            .inputs = {values({2, 1, 1, 2}, {1, 2, 3, 4}),
+                       values({1, 3, 2, 1}, {1, 2, 3, 4, 5, 6})},
+            .expected = {values({2, 3, 1, 1}, {5, 11, 17, 11, 25, 39})}},
+           {.name = "a 1 beside several, both transposed",
+            .op = "MatMul",
+            .inputs = {values({2, 1, 2, 1}, {1, 2, 3, 4}), values({3, 1, 2}, {1, 2, 3, 4, 5, 6})},
+            .attrs = transposed(true, true),
+            .expected = {values({2, 3, 1, 1}, {5, 11, 17, 11, 25, 39})}},
+           {.name = "fewer leading dimensions than the other side",
+            .op = "MatMul",
+            .inputs = {values({2, 1, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}),
+                       values({3, 2, 2}, {-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8})},
+            .expected = {values({2, 3, 2, 2},
+                                {-5,  -2,  -13, -6,  7,  10, 15, 22, 19, 22, 43, 50,
+                                 -21, -10, -29, -14, 23, 34, 31, 46, 67, 78, 91, 106})}},
+           {.name = "one product by a batch",
+            .op = "MatMul",
+            .inputs = {values({1, 1, 2}, {1, 2}), values({3, 2, 1}, {1, 2, 3, 4, 5, 6})},
+            .expected = {values({3, 1, 1}, {5, 11, 17})}},
+           {.name = "a batch by a batch of one",
+            .op = "MatMul",
+            .inputs = {values({3, 1, 2}, {1, 2, 3, 4, 5, 6}), values({1, 2, 2}, {1, 0, 10, 1})},
+            .expected = {values({3, 1, 2}, {21, 2, 43, 4, 65, 6})}},
+           {.name = "one side has the outer, the other the inner dimension",
+            .op = "MatMul",
+            .inputs = {values({2, 1, 2, 1, 2}, {1, 2, 3, 4, 5, 6, 7, 8}),
+                       values({3, 1, 2, 1}, {1, 2, 3, 4, 5, 6})},
+            .expected = {values({2, 3, 2, 1, 1}, {5, 11, 11, 25, 17, 39, 17, 23, 39, 53, 61, 83})}},
+           {.name = "a 1 beside nothing",
+            .op = "MatMul",
+            .inputs = {zeros({0, 1, 2}), zeros({1, 2, 1})},
+            .expected = {zeros({0, 1, 1})}},
+           {.name = "an empty inner dimension of products that broadcast",
+            .op = "MatMul",
+            .inputs = {zeros({2, 1, 1, 0}), zeros({3, 0, 1})},
+            .expected = {zeros({2, 3, 1, 1})}},
+           {.name = "i32 of products that broadcast",
+            .op = "MatMul",
+            .inputs = {i32(values({2, 1, 1, 1}, {3, 4})), i32(values({2, 1, 1}, {5, 1073741824}))},
+            .expected = {i32(values({2, 2, 1, 1}, {15, -1073741824, 20, 0}))},
+            .as_written = true},
+           {.name = "an empty inner dimension gives zeros",
+            .op = "MatMul",
+            .inputs = {zeros({2, 0}), zeros({0, 3})},
+            .expected = {zeros({2, 3})}},
+           {.name = "no rows",
+            .op = "MatMul",
+            .inputs = {zeros({0, 3}), zeros({3, 2})},
+            .expected = {zeros({0, 2})}},
+           {.name = "no batch",
+            .op = "MatMul",
+            .inputs = {zeros({0, 2, 3}), zeros({0, 3, 2})},
+            .expected = {zeros({0, 2, 2})}},
+           {.name = "infinity times zero",
+            .op = "MatMul",
+            .inputs = {matrix({{INFINITY, 1}}), matrix({{0}, {1}})},
+            .expected = {matrix({{NAN}})},
+            .smooth = false},
+           {.name = "i32 wraps around",
+            .op = "MatMul",
+            .inputs = {i32(matrix({{2147483647, 1}})), i32(matrix({{1}, {1}}))},
+            .expected = {i32(matrix({{-2147483648.0}}))},
+            .as_written = true}},
+      .errors = {
+          {.op = "MatMul",
+           .inputs = {zeros({2, 3}), zeros({2, 3})},
+           .message = "inner sizes differ: [2, 3] times [2, 3]"},
+          {.op = "MatMul",
+           .inputs = {zeros({2, 3}), zeros({2, 3})},
+           .attrs = transposed(true, true),
+           .message = "inner sizes differ: [2, 3] transposed times [2, 3] transposed"},
+          {.op = "MatMul",
+           .inputs = {zeros({3}), zeros({3, 2})},
+           .message = "wants two matrices, got "},
+          {.op = "MatMul",
+           .inputs = {zeros({2, 1, 3}), zeros({3, 3, 1})},
+           .message = "leading dimensions do not broadcast: [2, 1, 3] times [3, 3, 1]; from the "
+                      "last one on, sizes must agree or one of them be 1"},
+          {.op = "MatMul",
+           .inputs = {zeros({2, 3, 1, 3}), zeros({2, 3, 1})},
+           .message = "leading dimensions do not broadcast: "},
+          {.op = "MatMul",
+           .inputs = {zeros({0, 1, 3}), zeros({2, 3, 1})},
+           .message = "leading dimensions do not broadcast: "},
+          {.op = "MatMul",
+           .inputs = {zeros({2, 2}), zeros({2, 2}, DType::f32)},
+           .message = "inputs must have one dtype, got f64 and f32"},
+          {.op = "MatMul",
+           .inputs = {u8(zeros({2, 2})), u8(zeros({2, 2}))},
+           .message = "has no kernel for u8; cast to one of f32, f64, i32, i64"},
+      }};
 }
 const ListedCases listed(cases);
 
@@ -128,14 +176,17 @@ const ListedCases listed(cases);
 TEST_CASE("MatMul multiplies matrices") { check(cases()); }
 
 TEST_CASE("oneDNN's product is the loop's product, for every transpose and batch") {
-  for (const auto& [batch_a, batch_b] : {std::pair{0, 0}, {3, 3}, {3, 0}, {0, 3}})
+  using Sizes = std::vector<int64_t>;
+  const std::pair<Sizes, Sizes> batches[] = {
+      {{}, {}},      {{3}, {3}},       {{3}, {}},        {{}, {3}},           {{2, 1}, {3}},
+      {{2, 3}, {3}}, {{3, 2}, {3, 1}}, {{1, 2}, {3, 1}}, {{2, 1, 2}, {3, 1}}, {{1, 1}, {2}},
+  };
+  for (const auto& [batch_a, batch_b] : batches)
     for (const auto& [m, k, n] :
          {std::array{1, 16, 16}, {5, 7, 3}, {33, 65, 17}, {64, 130, 530}, {1, 300, 1}})
       for (int transposes = 0; transposes < 4; ++transposes) {
         const bool ta = transposes & 1, tb = transposes & 2;
-        std::vector<int64_t> a, b;
-        if (batch_a) a.push_back(batch_a);
-        if (batch_b) b.push_back(batch_b);
+        Sizes a = batch_a, b = batch_b;
         a.insert(a.end(), {ta ? k : m, ta ? m : k});
         b.insert(b.end(), {tb ? n : k, tb ? k : n});
         Graph graph;
@@ -188,6 +239,33 @@ TEST_CASE("inner sizes that are not known while building are checked when the st
   CHECK_THROWS_WITH_AS(evaluate(c, feeds), refusal, Error);
   for (const auto& device : accelerators())
     CHECK_THROWS_WITH_AS(evaluate_on(*device, graph, {c}, feeds), refusal, Error);
+}
+
+TEST_CASE("leading sizes that are not known while building broadcast when the step runs") {
+  Graph graph;
+  const Output a = placeholder(graph, DType::f64, {-1, 2, 1, 2}),
+               b = placeholder(graph, DType::f64, {-1, 2, 1});
+  const Output c = matmul(a, b);
+  CHECK(c.shape() == Shape{-1, 2, 1, 1});
+  const Output unknown =
+      matmul(placeholder(graph, DType::f64, {-1, 1, 2}), placeholder(graph, DType::f64, {1, 2, 1}));
+  CHECK(unknown.shape() == Shape{-1, 1, 1});
+  const std::vector<Output> slopes = gradients({reduce_sum(c)}, {a, b});
+  const Tensor x = values({1, 2, 1, 2}, {1, 2, 3, 4}), one = values({1, 2, 1}, {5, 6}),
+               two = values({2, 2, 1}, {5, 6, 7, 8});
+  // As known shapes have it, and by hand: 1 * 5 + 2 * 6, 3 * 5 + 4 * 6; 1 * 5 + 2 * 6, 3 * 7 + 4
+  // * 8.
+  const auto is = [](const Tensor& got, const Tensor& expected) {
+    CHECK(difference(got, expected).value_or("") == "");
+  };
+  is(evaluate(c, {{a, x}, {b, one}}), values({1, 2, 1, 1}, {17, 39}));
+  is(evaluate(c, {{a, x}, {b, two}}), values({1, 2, 1, 1}, {17, 53}));
+  is(evaluate(slopes[0], {{a, x}, {b, one}}), values({1, 2, 1, 2}, {5, 6, 5, 6}));
+  is(evaluate(slopes[1], {{a, x}, {b, one}}), values({1, 2, 1}, {4, 6}));
+  is(evaluate(slopes[1], {{a, x}, {b, two}}), values({2, 2, 1}, {1, 2, 3, 4}));
+  CHECK_THROWS_WITH_AS(evaluate(c, {{a, x}, {b, zeros({3, 2, 1})}}),
+                       doctest::Contains("leading dimensions do not broadcast: [1, 2, 1, 2] times"),
+                       Error);
 }
 
 TEST_CASE("firings of one node on several threads, of several shapes, do not disturb each other") {

@@ -217,6 +217,57 @@ TEST_CASE("a metric of an accumulator begins anew for each evaluation") {
                        "loss: wants one number for a batch, got [3]", Error);
 }
 
+// Rows of one length, filled up with `end` and what is behind it.
+Tensor padded(const std::vector<Bleu::Sentence>& sentences, int64_t end, Shape shape) {
+  const int64_t most = shape[shape.ndim() - 1];
+  std::vector<int64_t> all;
+  for (const Bleu::Sentence& sentence : sentences) {
+    all.insert(all.end(), sentence.begin(), sentence.end());
+    for (int64_t i = static_cast<int64_t>(sentence.size()); i < most; ++i)
+      all.push_back(i == static_cast<int64_t>(sentence.size()) ? end : 9);
+  }
+  return Tensor::of<int64_t>(all, shape);
+}
+
+TEST_CASE("BLEU of an evaluation is that of its sentences, up to the tokens that end them") {
+  const Metric metric = bleu(-1, 1), smoothed = bleu(-1, 0, "smoothed", true);
+  CHECK(metric.name == "BLEU");
+  CHECK(metric.greater_is_better);
+  std::vector<Bleu::Sentence> references = kGuides;
+  references.insert(references.end(), {kBooks[0], {}, {}});
+  references.insert(references.end(), {kCats[0], {}, kCats[1]});
+  const Tensor said = padded({kGuide, kBook, kThe}, -1, {3, 18}),
+               right = padded(references, -1, {3, 3, 18});
+  const Metric::Tally plain = metric.begin(), smooth = smoothed.begin();
+  for (const auto& [begin, end] : {std::pair{0, 1}, {1, 3}}) {
+    const Batch batch{.features = said.rows(begin, end), .labels = right.rows(begin, end)};
+    plain.add({Tensor(), said.rows(begin, end)}, batch);
+    smooth.add({said.rows(begin, end)}, batch);
+  }
+  CHECK(plain.value() == doctest::Approx(0.4981976605824842).epsilon(1e-13));
+  CHECK(smooth.value() == doctest::Approx(0.5164819675081522).epsilon(1e-13));
+
+  const Metric::Tally one = bleu(-1).begin();  // one reference each, i32
+  const Tensor book = Tensor::of<int32_t>({16, 17, 9, 18, -1, 7}, {1, 6});
+  one.add({book}, Batch{.labels = padded({kBook}, -1, {1, 11})});
+  CHECK(one.value() == doctest::Approx(std::exp(1 - 11.0 / 4)).epsilon(1e-14));
+}
+
+TEST_CASE("BLEU of an evaluation refuses what are no sentences") {
+  const auto refused = [](const Tensor& said, const Tensor& right, const char* text) {
+    const Refusal r = refusal_of([&] { bleu(0).begin().add({said}, Batch{.labels = right}); });
+    CHECK(r.code == Errc::invalid_argument);
+    has(r.text, text);
+  };
+  const Tensor rows = Tensor::zeros(DType::i64, {2, 3});
+  refused(rows, Tensor::zeros(DType::i64, {2}), "BLEU: wants translations [n, most] and");
+  refused(rows, Tensor::zeros(DType::i64, {3, 3}), "got [2, 3] and [3, 3]");
+  refused(rows, Tensor::zeros(DType::i64, {2, 0, 3}), "got [2, 3] and [2, 0, 3]");
+  refused(Tensor::zeros(DType::f32, {2, 3}), rows, "BLEU: wants translations of i32 or i64");
+  CHECK_THROWS_WITH_AS(bleu(0, 2).begin().add({rows}, Batch{.labels = rows}),
+                       doctest::Contains("is of fetch 2, but only 1 are fetched"), Error);
+}
+
 TEST_CASE("copies of a metric, and two evaluations of one, count each for itself") {
   const Batch batch{Tensor::zeros(DType::f32, {1, 1}), labels({0}), {0}};
   const Metric first = mean_loss(), copy = first;

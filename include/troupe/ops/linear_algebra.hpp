@@ -40,7 +40,7 @@ Output tensordot(Output a, Output b, int64_t axes, Origin at = Origin::here());
 // diagonals, "...ij->...ji" transposes. One letter for each dimension, of one size wherever it
 // stands; "..." for any dimensions, which broadcast. Without "->", the result has the dimensions of
 // "..." and then the letters that stand once, sorted. Several operands are multiplied from left to
-// right. Also of i32 and i64.
+// right. Also of i32 and i64. A 1 that only the step sees beside another size is repeated.
 Output einsum(std::string_view equation, const std::vector<Output>& operands,
               Origin at = Origin::here());
 // x / sqrt(max(sum of x^2 over the axes, epsilon)); {}: all axes.

@@ -31,8 +31,8 @@ Output take_along_gradient(Output dy, Output indices, Output x_like, int64_t axi
 // Where `values` would be put, i64, into lines that are in rising order: before equals, or after
 // them if `right`. sorted [n] and values of any shape; or [..., n] and [..., m].
 Output search_sorted(Output sorted, Output values, bool right = false, Origin at = Origin::here());
-// Whether fewer than k logits of a row are greater than that of its label: logits, floats, [batch,
-// classes], labels [batch] i32 or i64 -> bool [batch].
+// Whether fewer than k logits of a row are greater than that of its label: logits, floats, [...,
+// classes], labels [...] i32 or i64 -> bool [...].
 Output in_top_k(Output logits, Output labels, int64_t k, Origin at = Origin::here());
 
 // ---- counts and segments ----

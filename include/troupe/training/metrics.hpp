@@ -161,5 +161,9 @@ Metric perplexity(size_t fetch = 0, std::string name = "perplexity");
 Metric accuracy(size_t fetch = 0, std::string name = "accuracy");
 Metric top_k_accuracy(int64_t k, size_t fetch = 0, std::string name = "top-k accuracy");
 Metric auc(size_t fetch = 0, std::string name = "auc");
+// BLEU of translations [n, most] against labels [n, most of them], or with several references for
+// each translation [n, references, most of them]. Tokens are i32 or i64; a sentence goes up to the
+// first `end`, or to the end of its row. Of several references those without a token do not count.
+Metric bleu(int64_t end, size_t fetch = 0, std::string name = "BLEU", bool smooth = false);
 
 }  // namespace troupe

@@ -1,0 +1,128 @@
+// Kernels of one's own that ask for what their node does not have: the run ends with an error that
+// says so, and the session goes on.
+#include <doctest/doctest.h>
+
+#include "tests/support/refusal.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/own_op.hpp"
+#include "troupe/session.hpp"
+
+namespace troupe {
+namespace {
+
+// y = x, where `asked` is 0; else the kernel asks for an input or output that is not there.
+int asked = 0;
+
+void passes_on(KernelContext& ctx) {
+  switch (asked) {
+    case 1:
+      return ctx.set_output(0, ctx.input(2));
+    case 2:
+      return ctx.set_output(0, ctx.input(-1));
+    case 3:
+      ctx.output(1);
+      return;
+    case 4:
+      return ctx.set_output(-1, ctx.input(0));
+    case 5:
+      ctx.output(7, Shape{2});
+      return;
+    case 6:
+      ctx.output(0, Shape{3});
+      return;
+    default:
+      return ctx.set_output(0, ctx.input(0));
+  }
+}
+
+void passes_on_later(std::shared_ptr<AsyncContext> ctx) { ctx->done({ctx->input(asked)}); }
+
+void writes(KernelContext& ctx) { (asked == 1 ? ctx.output_in_place() : ctx.output()).dtype(); }
+
+Op own_op(const char* name, Kernel kernel) {
+  return {.name = name,
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .infer_shapes = [](const InferContext& ctx) { return std::vector{ctx.input(0)}; },
+          .kernels = {kernel}};
+}
+
+struct Program {
+  Graph graph{ops_with(
+      {own_op("Mine", {.run = passes_on}),
+       own_op("Later", {.start = passes_on_later}),
+       {.name = "Effect", .inputs = {"x"}, .kernels = {{.run = writes}}, .stateful = true}})};
+  Output x = placeholder(graph, DType::f32, {2});
+  Tensor value = Tensor::of<float>({1, 2}, {2});
+
+  Output add(const char* op) {
+    return graph.add({.op = op, .inputs = {x}, .name = "theirs"}, {"mine.cpp", 7});
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a kernel that asks for an input or output that is not there is told how many there are") {
+  Program p;
+  const Output y = p.add("Mine");
+  Session session = Session::local(p.graph, {.threads = 1});
+  const char* const texts[] = {
+      "asks for input 2, but it has 1 input, counted from 0",
+      "asks for input -1, but it has 1 input, counted from 0",
+      "asks for output 1, but it has 1 output, counted from 0",
+      "asks for output -1, but it has 1 output, counted from 0",
+      "asks for output 7, but it has 1 output, counted from 0",
+      "wants output 0 of shape [3], but the graph says [2]",
+  };
+  for (asked = 1; asked <= 6; ++asked) {
+    CAPTURE(asked);
+    const Refusal refusal = refusal_of([&] { session.run({y}, {{p.x, p.value}}); });
+    CHECK(refusal.code == (asked < 6 ? Errc::invalid_argument : Errc::kernel_failed));
+    has(refusal.text, "Mine node theirs made at mine.cpp:7");
+    has(refusal.text, texts[asked - 1]);
+    CHECK(refusal.text.find("check failed") == std::string::npos);
+  }
+  asked = 0;
+  CHECK(same_bits(session.run({y}, {{p.x, p.value}})[0], p.value));
+}
+
+TEST_CASE("a kernel that finishes later is told the same") {
+  Program p;
+  const Output y = p.add("Later");
+  Session session = Session::local(p.graph, {.threads = 1});
+  asked = 1;
+  const Refusal refusal = refusal_of([&] { session.run({y}, {{p.x, p.value}}); });
+  CHECK(refusal.code == Errc::invalid_argument);
+  has(refusal.text, "Later node theirs made at mine.cpp:7");
+  has(refusal.text, "asks for input 1, but it has 1 input, counted from 0");
+  asked = 0;
+  CHECK(same_bits(session.run({y}, {{p.x, p.value}})[0], p.value));
+}
+
+TEST_CASE("a kernel of a node without outputs has none to write") {
+  Program p;
+  const int32_t node = p.add("Effect").node;
+  const auto scope = p.graph.scope({.control_inputs = {node}});
+  const Output y = identity(p.x);
+  Session session = Session::local(p.graph, {.threads = 1});
+  for (asked = 0; asked < 2; ++asked) {
+    CAPTURE(asked);
+    const Refusal refusal = refusal_of([&] { session.run({y}, {{p.x, p.value}}); });
+    CHECK(refusal.code == Errc::invalid_argument);
+    has(refusal.text, "the kernel of Effect asks for output 0, but it has no outputs");
+  }
+  asked = 0;
+}
+
+TEST_CASE("a device without memory is possible, one with less is refused") {
+  Program p;
+  const Refusal refusal =
+      refusal_of([&] { Session::local(p.graph, {.threads = 1, .memory_budget_bytes = -1}); });
+  CHECK(refusal.code == Errc::bad_configuration);
+  CHECK(refusal.text == "memory_budget_bytes is -1; a device has 0 bytes or more");
+  Session none = Session::local(p.graph, {.threads = 1, .memory_budget_bytes = 0});
+  CHECK(refusal_of([&] { none.run({p.x + 1}, {{p.x, p.value}}); }).code == Errc::out_of_memory);
+}
+
+}  // namespace troupe
