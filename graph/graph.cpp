@@ -163,13 +163,16 @@ DType common_dtype(const InferContext& ctx) {
   return ctx.dtype(0);
 }
 
-// Refuses what no memory could hold.
-void check_size(const InferContext& ctx, const Shape& shape) {
-  if (!shape.is_known()) return;
+// What `rule` gives. A shape that has no size of its own, or too large a one, does not know whose
+// it is: what it says is said of this node.
+template <class Rule>
+auto of_node(const InferContext& ctx, const Rule& rule) {
   try {
-    (void)shape.size();
-  } catch (const Error& e) {  // the shape does not know whose it is
-    throw ctx.error(e.what());
+    return rule();
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    if (e.code() != Errc::invalid_argument || text.starts_with(describe(ctx.node()))) throw;
+    throw ctx.error(text);
   }
 }
 
@@ -199,11 +202,12 @@ void infer_outputs(Node& node) {
   std::vector<DType> dtypes;
   if (op.infer_dtypes) dtypes = op.infer_dtypes(ctx);
   const DType common = op.infer_dtypes || ctx.input_count() == 0 ? DType::none : common_dtype(ctx);
-  const std::vector<Shape> shapes = op.infer_shapes ? op.infer_shapes(ctx) : std::vector<Shape>();
+  const std::vector<Shape> shapes =
+      of_node(ctx, [&] { return op.infer_shapes ? op.infer_shapes(ctx) : std::vector<Shape>(); });
   if (!op.infer_dtypes) dtypes.assign(shapes.size(), common);
   check_rules(ctx, dtypes, shapes.size());
   for (size_t i = 0; i < shapes.size(); ++i) {
-    check_size(ctx, shapes[i]);
+    if (shapes[i].is_known()) of_node(ctx, [&] { return shapes[i].size(); });
     node.outputs.push_back({dtypes[i], shapes[i]});
   }
 }

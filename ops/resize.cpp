@@ -11,7 +11,7 @@ namespace {
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (resize_options(ctx).interpolation == Interpolation::bilinear && !is_floating(ctx.dtype(0)))
-    throw ctx.error("interpolates f32 and f64, got ", ctx.dtype(0),
+    throw ctx.error("interpolates floats, got ", ctx.dtype(0),
                     "; cast it, or take the nearest pixels");
   return {resized_shape(ctx, ctx.input(0))};
 }
@@ -143,6 +143,14 @@ double position(PixelGrid grid, double i, double n, double resized) {
   return resized > 1 ? i * (n - 1) / (resized - 1) : 0;
 }
 
+// Each dtype by itself: to interpolate, 16 bits are widened (ops/narrow.hpp).
+std::vector<Kernel> resize_kernels() {
+  std::vector<Kernel> kernels;
+  for (const DType dtype : kDTypes)
+    if (!is_half(dtype)) kernels.push_back({DeviceKind::cpu, dtype, cpu});
+  return kernels;
+}
+
 }  // namespace
 
 std::vector<AttrSpec> resize_attrs() {
@@ -183,7 +191,7 @@ Op resize_op() {
           .attrs = resize_attrs(),
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
+          .kernels = resize_kernels()};
 }
 
 Output resize(Output x, int64_t height, int64_t width, ResizeOptions options, Origin at) {

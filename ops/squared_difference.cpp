@@ -1,6 +1,7 @@
 // SquaredDifference: c = (a - b)^2, element-wise and broadcasting.
 //   a, b: shapes that broadcast to that of c. Integers wrap around.
 #include "ops/elementwise.hpp"
+#include "ops/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -28,7 +29,8 @@ Op squared_difference_op() {
           .outputs = {"c"},
           .infer_shapes = infer_broadcast,
           .gradient = gradient,
-          .kernels = binary_kernels<SquaredDifference, float, double, int32_t, int64_t, uint8_t>(),
+          .kernels = with_i8(
+              binary_kernels<SquaredDifference, float, double, int32_t, int64_t, uint8_t>()),
           .in_place = true,
           .precision = Precision::wide};
 }

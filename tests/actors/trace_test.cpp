@@ -1,9 +1,14 @@
 // Traces: what steps leave in them, how clocks of several hosts become one.
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
 #include "tests/support/stage_graphs.hpp"
 #include "training/json.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/own_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -68,6 +73,55 @@ TEST_CASE("a node that does the work of several says whose, and counts what they
     ++found;
   }
   CHECK(found == 2);
+}
+
+namespace {
+
+// A kernel of two jobs that wait for each other, so that two threads do them.
+struct Pair {
+  static inline std::mutex mutex;
+  static inline std::condition_variable came;
+  static inline int inside = 0;
+  static void kernel(KernelContext& ctx) {
+    inside = 0;
+    ctx.parallel(2, [](int64_t) {
+      std::unique_lock lock(mutex);
+      ++inside;
+      came.notify_all();
+      came.wait_for(lock, std::chrono::seconds(20), [] { return inside == 2; });
+    });
+    ctx.set_output(0, ctx.input(0));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what other lanes do of a kernel, and what is copied from a device, has bars as well") {
+  Graph g(
+      ops_with({{.name = "Pair",
+                 .inputs = {"x"},
+                 .outputs = {"y"},
+                 .infer_shapes = [](const InferContext& ctx) { return std::vector{ctx.input(0)}; },
+                 .no_gradient = "it passes its input on",
+                 .kernels = {{DeviceKind::cpu, DType::none, Pair::kernel}}}}));
+  const Output x = placeholder(g, DType::f32, {3}, "x");
+  const Output pair = g.add({.op = "Pair", .inputs = {x}, .name = "pair"});
+  const auto there = g.scope({.device = "/device:shadow:0"});
+  const Output y = relu(pair);
+  Session session = Session::local(g, {.threads = 3, .shadow_devices = 1});
+  const Callable step = session.prepare({y}, {x});
+  std::vector<std::string> jobs, copies;
+  // Who has helped says so only after the step has gone on, and perhaps ended.
+  for (int tries = 0; jobs.empty() && tries < 100; ++tries) {
+    session.start_trace();
+    for (int i = 0; i < 4; ++i) step({Tensor::of<float>({1, -1, 2}, {3})});
+    const std::string trace = session.stop_trace();
+    jobs = names(trace, "job");
+    copies = names(trace, "copy");
+  }
+  REQUIRE_FALSE(jobs.empty());
+  CHECK(jobs[0] == "jobs of a kernel on another thread");
+  CHECK(copies.size() == 4);
 }
 
 TEST_CASE("a trace is valid JSON whatever nodes are called, with nanoseconds from its origin on") {

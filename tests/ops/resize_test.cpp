@@ -37,6 +37,10 @@ std::vector<OpCase> bilinear_cases() {
   const Shape larger{1, 3, 5, 1}, smaller{1, 1, 2, 1};
   OpCase single = of("of f32", to(1, 2), f32(values(smaller, {5.5, 13})));
   single.inputs = {f32(squares())};
+  OpCase brain = of("of bf16", to(1, 2), converted(values(smaller, {5.5, 13}), DType::bf16));
+  brain.inputs = {converted(squares(), DType::bf16)};
+  OpCase half = of("of f16", to(1, 2), converted(values(smaller, {5.5, 13}), DType::f16));
+  half.inputs = {converted(squares(), DType::f16)};
   OpCase channels = of("two images of two channels", to(1, 1), values({2, 1, 1, 2}, {1, 2, 5, 6}));
   channels.inputs = {iota({2, 1, 2, 2})};
   OpCase none = of("no images", to(2, 2), zeros({0, 2, 2, 1}));
@@ -57,6 +61,8 @@ std::vector<OpCase> bilinear_cases() {
           of("of the same size", to(2, 3), squares()),
           of("one pixel", to(1, 1), values({1, 1, 1, 1}, {8.5})),
           single,
+          brain,
+          half,
           channels,
           none,
           infinite};
@@ -101,39 +107,38 @@ std::vector<OpCase> gradient_cases() {
 
 OpCases cases() {
   OpCases all = {
-      .errors = {
-          {.op = "Resize",
-           .inputs = {zeros({2, 3, 1})},
-           .attrs = to(1, 1),
-           .message = "wants images [batch, height, width, channels], got ["},
-          {.op = "Resize",
-           .inputs = {squares()},
-           .attrs = to(0, 1),
-           .message = "wants a height and a width of at least 1"},
-          {.op = "Resize",
-           .inputs = {zeros({1, 0, 3, 1})},
-           .attrs = to(1, 1),
-           .message = "there are no pixels in [1, 0, 3, 1]"},
-          {.op = "Resize",
-           .inputs = {squares()},
-           .attrs = to(1, 1, "half"),
-           .message = "has grids half_pixel, align_corners and asymmetric, not \"half\""},
-          {.op = "Resize",
-           .inputs = {squares()},
-           .attrs = to(1, 1, "half_pixel", "cubic"),
-           .message = "interpolates nearest or bilinear, not \"cubic\""},
-          {.op = "Resize",
-           .inputs = {u8(squares())},
-           .attrs = to(1, 1),
-           .message = "interpolates f32 and f64, got u8; cast it, or take the nearest pixels"},
-          {.op = "ResizeGradient",
-           .inputs = {zeros({1, 2, 2, 1}), zeros({1, 3, 3, 1})},
-           .attrs = to(2, 1),
-           .message = "wants dy of shape [1, 2, 1, 1], that of [1, 3, 3, 1] resized"},
-          {.op = "ResizeGradient",
-           .inputs = {zeros({1, 2, 2}), zeros({1, 3, 3})},
-           .attrs = to(2, 2),
-           .message = "wants images [batch, height, width, channels], got ["}}};
+      .errors = {{.op = "Resize",
+                  .inputs = {zeros({2, 3, 1})},
+                  .attrs = to(1, 1),
+                  .message = "wants images [batch, height, width, channels], got ["},
+                 {.op = "Resize",
+                  .inputs = {squares()},
+                  .attrs = to(0, 1),
+                  .message = "wants a height and a width of at least 1"},
+                 {.op = "Resize",
+                  .inputs = {zeros({1, 0, 3, 1})},
+                  .attrs = to(1, 1),
+                  .message = "there are no pixels in [1, 0, 3, 1]"},
+                 {.op = "Resize",
+                  .inputs = {squares()},
+                  .attrs = to(1, 1, "half"),
+                  .message = "has grids half_pixel, align_corners and asymmetric, not \"half\""},
+                 {.op = "Resize",
+                  .inputs = {squares()},
+                  .attrs = to(1, 1, "half_pixel", "cubic"),
+                  .message = "interpolates nearest or bilinear, not \"cubic\""},
+                 {.op = "Resize",
+                  .inputs = {u8(squares())},
+                  .attrs = to(1, 1),
+                  .message = "interpolates floats, got u8; cast it, or take the nearest pixels"},
+                 {.op = "ResizeGradient",
+                  .inputs = {zeros({1, 2, 2, 1}), zeros({1, 3, 3, 1})},
+                  .attrs = to(2, 1),
+                  .message = "wants dy of shape [1, 2, 1, 1], that of [1, 3, 3, 1] resized"},
+                 {.op = "ResizeGradient",
+                  .inputs = {zeros({1, 2, 2}), zeros({1, 3, 3})},
+                  .attrs = to(2, 2),
+                  .message = "wants images [batch, height, width, channels], got ["}}};
   for (const auto& part : {bilinear_cases(), nearest_cases(), gradient_cases()})
     all.values.insert(all.values.end(), part.begin(), part.end());
   return all;
