@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "graph/row_indices.hpp"
+#include "troupe/op.hpp"
 
 namespace troupe {
 namespace {
@@ -27,6 +28,14 @@ Tensor pack_rows(int64_t row_size, std::span<const int64_t> indices, const void*
   if (value_bytes > 0)
     std::memcpy(to + sizeof head + index_bytes, values, static_cast<size_t>(value_bytes));
   return packed;
+}
+
+void ParameterPort::push_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
+                              Tensor values, Reply reply) {
+  int64_t row_size = 1;
+  for (int d = 1; d < values.ndim(); ++d) row_size *= values.dim(d);
+  push(parameter, at, pack_rows(row_size, indices.values<int64_t>(), values.raw(), values.dtype()),
+       std::move(reply));
 }
 
 std::optional<PackedRows> unpack_head(const Tensor& packed, DType dtype, int64_t size) {

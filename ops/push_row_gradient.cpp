@@ -4,7 +4,6 @@
 //   indices: [k], i64, each once but for SGD   values: [k, row...], rows of the parameter's dtype
 //   and shape
 #include "ops/parameter_request.hpp"
-#include "troupe/ops/row_port.hpp"
 #include "troupe/ops/row_sparse.hpp"
 
 namespace troupe {
@@ -30,13 +29,7 @@ void start(std::shared_ptr<AsyncContext> ctx) {
     return ctx->fail(Errc::invalid_argument,
                      detail::concat(describe(ctx->node()), ": wants a row for each of ",
                                     indices.size(), " indices, got ", values.dim(0)));
-  if (auto* const rows = dynamic_cast<RowPort*>(port))
-    return rows->push_rows(parameter_of(*ctx), step_of(*ctx), indices, values, acknowledged(ctx));
-  int64_t row_size = 1;
-  for (int d = 1; d < values.ndim(); ++d) row_size *= values.dim(d);
-  port->push(parameter_of(*ctx), step_of(*ctx),
-             pack_rows(row_size, indices.values<int64_t>(), values.raw(), values.dtype()),
-             acknowledged(ctx));
+  port->push_rows(parameter_of(*ctx), step_of(*ctx), indices, values, acknowledged(ctx));
 }
 
 }  // namespace

@@ -25,7 +25,6 @@
 #include "actors/trace.hpp"
 #include "net/messages.hpp"
 #include "troupe/op.hpp"
-#include "troupe/ops/row_port.hpp"
 
 namespace troupe {
 
@@ -48,7 +47,7 @@ struct ParameterRoutes {
   std::map<std::string, ParameterRoute> parameters;
 };
 
-class ParameterClient final : public ParameterPort, public RowPort {
+class ParameterClient final : public ParameterPort {
  public:
   using Time = caf::actor_clock::time_point;
   // A request without an answer is sent again after this, then after twice as long, up to
