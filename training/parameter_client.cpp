@@ -17,6 +17,12 @@ constexpr const char* kNewEpoch = "the shards have a new epoch; do the step agai
 // A push of at most this much is applied in some ten us, which is less than a lane takes to wake.
 constexpr int64_t kHereBytesMax = int64_t{256} << 10;
 
+// What the shard has to pass over. A row that is for several indices is worked on for each.
+int64_t bytes_at_work(const Tensor& gradient, const Tensor& rows, int64_t bytes) {
+  if (!gradient.defined() || !rows.defined() || gradient.dim(0) == rows.size()) return bytes;
+  return rows.byte_size() + rows.size() * gradient.dim(1) * size_of(gradient.dtype());
+}
+
 // [n, row...] as [n, elements of a row].
 Tensor as_rows(const Tensor& values) {
   int64_t row = 1;
@@ -151,7 +157,8 @@ void ParameterClient::send(uint64_t ticket, Part part, bool here) {
     have_version = offered.version;
   }
   const RoutePtr route = part.route;
-  const bool now = here && route->local && part.bytes <= kHereBytesMax;
+  const bool now =
+      here && route->local && bytes_at_work(part.gradient, part.rows, part.bytes) <= kHereBytesMax;
   caf::message message = message_of(ticket, std::move(part), have_version);
   if (now) return Here(system_).send(route->shard, door_, std::move(message));
   route->shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
@@ -169,10 +176,11 @@ caf::message ParameterClient::message_of(uint64_t ticket, Part part, int64_t hav
     m.epoch = request.epoch;
     m.ticket = ticket;
     const bool loose = part.rows.defined();
-    m.gradient = loose && !part.route->local
-                     ? pack_rows(part.gradient.dim(1), part.rows.values<int64_t>(),
-                                 part.gradient.raw(), part.gradient.dtype())
-                     : std::move(part.gradient);
+    m.gradient =
+        loose && !part.route->local
+            ? pack_rows(part.gradient.dim(1), part.rows.values<int64_t>(),
+                        spread_rows(part.gradient, part.rows.size()).raw(), part.gradient.dtype())
+            : std::move(part.gradient);
     m.incarnation = incarnation_;
     m.first = request.at.first;
     if (request.kind == Kind::write) {

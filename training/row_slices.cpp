@@ -7,6 +7,7 @@
 #include "devices/isa.hpp"
 #include "graph/packed_rows.hpp"
 #include "graph/row_indices.hpp"
+#include "troupe/ops/row_port.hpp"
 
 namespace troupe {
 namespace {
@@ -131,7 +132,8 @@ bool are_packed_rows(const Tensor& packed, DType dtype, int64_t size) {
 bool are_like_rows(const Tensor& indices, const Tensor& values, DType dtype, int64_t size) {
   if (indices.dtype() != DType::i64 || indices.ndim() != 1 || !indices.on_host()) return false;
   if (values.dtype() != dtype || values.ndim() != 2 || !values.on_host()) return false;
-  return values.dim(0) == indices.size() && values.dim(1) > 0 && size % values.dim(1) == 0;
+  return may_spread(values.dim(0), indices.size()) && values.dim(1) > 0 &&
+         size % values.dim(1) == 0;
 }
 
 PackedRows rows_in(const Tensor& gradient, const Tensor& indices) {
