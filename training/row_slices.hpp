@@ -51,7 +51,8 @@ Shape rows_shape(const Shape& indices, const Shape& whole);
 // Those rows of `whole`, in memory of `make`. Requires: indices, i64, in range.
 Tensor take_rows(const Tensor& whole, const Tensor& indices,
                  const std::function<Tensor(DType, const Shape&)>& make);
-// The same of a slice, [n, row_size], for rows that are `row_size` elements each.
+// The same of a slice, [n, row_size], for rows that are `row_size` elements each; undefined if an
+// index is out of range.
 Tensor take_rows(const Tensor& slice, const Tensor& indices, int64_t row_size);
 
 }  // namespace troupe
