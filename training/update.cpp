@@ -189,12 +189,13 @@ void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before)
   const int64_t width = kWidth ? kWidth : rows.row_size;
   const T* gradient = static_cast<const T*>(rows.values);
   for (auto left = rows.indices; !left.empty(); left = left.subspan(times)) {
+    const T change = rate * gradient[0];  // once, as the compiler cannot tell values from gradient
     for (const int64_t index : left.first(times)) {
       T* row = values + index * width;
       for (int64_t j = 0; j < width; ++j) {
         const T x = row[j];
         if (kKept) *before++ = x;
-        row[j] = x - rate * gradient[j];
+        row[j] = x - (kWidth == 1 ? change : rate * gradient[j]);
       }
     }
     gradient += width;
