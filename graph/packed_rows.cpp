@@ -1,9 +1,11 @@
-// Gradients by rows as one tensor; troupe/ops/row_sparse.hpp says what it holds.
+// Gradients by rows as one tensor; troupe/ops/row_sparse.hpp says what it holds. And rows that are
+// each for several indices (graph/spread_rows.hpp).
 #include "graph/packed_rows.hpp"
 
 #include <cstring>
 
 #include "graph/row_indices.hpp"
+#include "graph/spread_rows.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -32,6 +34,7 @@ Tensor pack_rows(int64_t row_size, std::span<const int64_t> indices, const void*
 
 void ParameterPort::push_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
                               Tensor values, Reply reply) {
+  values = spread_rows(values, indices.size());
   int64_t row_size = 1;
   for (int d = 1; d < values.ndim(); ++d) row_size *= values.dim(d);
   push(parameter, at, pack_rows(row_size, indices.values<int64_t>(), values.raw(), values.dtype()),
@@ -64,6 +67,22 @@ std::optional<PackedRows> unpack_rows(const Tensor& packed, DType dtype, int64_t
   const auto last = static_cast<uint64_t>(size / found->row_size) - 1;
   if (!RowRangeLoop::run(found->indices.data(), rows, last)) return std::nullopt;
   return found;
+}
+
+Tensor spread_rows(const Tensor& values, int64_t n) {
+  const int64_t k = values.dim(0);
+  if (k == n) return values;
+  const Shape shape = values.shape();
+  std::vector<int64_t> sizes(shape.begin(), shape.end());
+  sizes[0] = n;
+  Tensor all = Tensor::empty(values.dtype(), Shape(sizes));
+  const auto row_bytes = static_cast<size_t>(values.byte_size() / k);
+  const char* from = static_cast<const char*>(values.raw());
+  char* to = static_cast<char*>(all.mutable_raw());
+  for (int64_t i = 0; i < n; ++i, to += row_bytes)
+    if (row_bytes > 0)
+      std::memcpy(to, from + static_cast<size_t>(i / (n / k)) * row_bytes, row_bytes);
+  return all;
 }
 
 PackedRows read_rows(const Tensor& packed) {

@@ -2,7 +2,8 @@
 // with all of it, and has run when they have acknowledged them. The rows that are not there have no
 // gradient. No outputs.
 //   indices: [k], i64, each once but for SGD   values: [k, row...], rows of the parameter's dtype
-//   and shape
+//   and shape; with `spread` s, k / s rows of `row_size` elements in any shape, each for s indices
+//   in a row (graph/pull_rows.cpp)
 #include "ops/parameter_request.hpp"
 #include "troupe/ops/row_sparse.hpp"
 
@@ -14,7 +15,12 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
     throw ctx.error("wants indices of i64 and values of f32 or f64, got ", ctx.dtype(0), " and ",
                     ctx.dtype(1));
   const Shape &indices = ctx.input(0), &values = ctx.input(1);
-  if (indices.ndim() != 1 || values.ndim() < 1 || !may_equal(indices[0], values[0]))
+  const int64_t spread = ctx.attr<int64_t>("spread"), row = ctx.attr<int64_t>("row_size");
+  if (spread < 1 || row < (spread > 1 ? 1 : 0))
+    throw ctx.error("wants rows of at least one element, each for at least one index, got rows of ",
+                    row, " for ", spread);
+  if (indices.ndim() != 1 ||
+      (spread == 1 && (values.ndim() < 1 || !may_equal(indices[0], values[0]))))
     throw ctx.error("wants indices [k] and values [k, row...], got ", indices, " and ", values);
   check_optimizer_text(ctx);
   return {};
@@ -24,18 +30,29 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 void start(std::shared_ptr<AsyncContext> ctx) {
   ParameterPort* port = port_of(*ctx);
   if (!port) return;
-  const Tensor &indices = ctx->input(0), &values = ctx->input(1);
-  if (indices.size() != values.dim(0))
-    return ctx->fail(Errc::invalid_argument,
-                     detail::concat(describe(ctx->node()), ": wants a row for each of ",
-                                    indices.size(), " indices, got ", values.dim(0)));
-  port->push_rows(parameter_of(*ctx), step_of(*ctx), indices, values, acknowledged(ctx));
+  const Tensor& indices = ctx->input(0);
+  Tensor values = ctx->input(1);
+  const int64_t spread = ctx->node().attr<int64_t>("spread");
+  if (spread > 1) {
+    const int64_t row = ctx->node().attr<int64_t>("row_size");
+    if (values.size() % row == 0) values = values.reshaped(Shape{values.size() / row, row});
+  }
+  if (values.ndim() < 1 || indices.size() != values.dim(0) * spread)
+    return ctx->fail(
+        Errc::invalid_argument,
+        detail::concat(describe(ctx->node()), ": wants a row for each ",
+                       spread > 1 ? detail::concat(spread, " ") : "", "of ", indices.size(),
+                       " indices, got ", values.ndim() > 0 ? values.dim(0) : 0));
+  port->push_rows(parameter_of(*ctx), step_of(*ctx), indices, std::move(values), acknowledged(ctx));
 }
 
 }  // namespace
 
 Op push_row_gradient_op() {
-  return request_op("PushRowGradient", {"indices", "values"}, push_attrs(), infer_shapes, start);
+  std::vector<AttrSpec> attrs = push_attrs();
+  attrs.push_back({"spread", AttrKind::integer, int64_t{1}});
+  attrs.push_back({"row_size", AttrKind::integer, int64_t{0}});
+  return request_op("PushRowGradient", {"indices", "values"}, attrs, infer_shapes, start);
 }
 
 Output push_row_gradient(Output parameter, RowSparse gradient, const Optimizer& optimizer,

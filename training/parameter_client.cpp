@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/spread_rows.hpp"
 #include "training/here.hpp"
 #include "training/row_push.hpp"
 #include "training/row_slices.hpp"
+#include "training/shard_here.hpp"
 #include "training/write_kind.hpp"
 
 namespace troupe {
@@ -16,6 +18,12 @@ constexpr const char* kNewEpoch = "the shards have a new epoch; do the step agai
 
 // A push of at most this much is applied in some ten us, which is less than a lane takes to wake.
 constexpr int64_t kHereBytesMax = int64_t{256} << 10;
+
+// What the shard has to pass over. A row that is for several indices is worked on for each.
+int64_t bytes_at_work(const Tensor& gradient, const Tensor& rows, int64_t bytes) {
+  if (!gradient.defined() || !rows.defined() || gradient.dim(0) == rows.size()) return bytes;
+  return rows.byte_size() + rows.size() * gradient.dim(1) * size_of(gradient.dtype());
+}
 
 // [n, row...] as [n, elements of a row].
 Tensor as_rows(const Tensor& values) {
@@ -137,52 +145,76 @@ void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
 
 // Of the request it reads what does not change: an answer may come meanwhile.
 void ParameterClient::send(uint64_t ticket, Part part, bool here) {
-  const Request& request = *part.request;
+  const RequestPtr request = part.request;
   int64_t have_version = -1;
   {
     std::lock_guard lock(mutex_);
     const auto open = parts_.find(ticket);
     if (open == parts_.end()) return;  // the answer to another part has ended the request
     Cached& offered = open->second.offered;
-    const auto cached = cache_.find(part.route->slice);
-    if (!request.sends() && !part.rows.defined() && !part.route->local &&
-        !offered.values.defined() && cached != cache_.end())
-      offered = cached->second;  // asked again, it offers the same: either answer may come
+    if (!request->sends() && !part.rows.defined() && !part.route->local &&
+        !offered.values.defined())
+      if (const auto cached = cache_.find(part.route->slice); cached != cache_.end())
+        offered = cached->second;  // asked again, it offers the same: either answer may come
     have_version = offered.version;
   }
   const RoutePtr route = part.route;
-  const bool now = here && route->local && part.bytes <= kHereBytesMax;
-  caf::message message = message_of(ticket, std::move(part), have_version);
+  const bool now =
+      here && route->local && bytes_at_work(part.gradient, part.rows, part.bytes) <= kHereBytesMax;
+  ShardHere* const shard = now ? route->here : nullptr;
+  const auto door = caf::actor_cast<caf::strong_actor_ptr>(door_);
+  ShardActions answers;
+  caf::message message;
+  if (request->sends()) {
+    RowPush push = push_of(ticket, std::move(part));
+    if (shard && shard->push(push, door, answers)) return take(answers);
+    message = push.rows.defined() ? caf::make_message(std::move(push))
+                                  : caf::make_message(static_cast<Push&&>(push));
+  } else {
+    Pull pull = pull_of(ticket, part, have_version);
+    if (shard && shard->pull(pull, door, answers)) return take(answers);
+    message = caf::make_message(std::move(pull));
+  }
   if (now) return Here(system_).send(route->shard, door_, std::move(message));
-  route->shard->enqueue(caf::actor_cast<caf::strong_actor_ptr>(door_), caf::make_message_id(),
-                        std::move(message), nullptr);
+  route->shard->enqueue(door, caf::make_message_id(), std::move(message), nullptr);
 }
 
-caf::message ParameterClient::message_of(uint64_t ticket, Part part, int64_t have_version) const {
+void ParameterClient::take(ShardActions& answers) {
+  for (ShardAction& answer : answers)
+    if (auto* pulled = std::get_if<Pulled>(&answer.message))
+      on(std::move(*pulled));
+    else
+      on(std::get<Acknowledged>(answer.message));
+}
+
+RowPush ParameterClient::push_of(uint64_t ticket, Part&& part) const {
   const Request& request = *part.request;
-  if (request.sends()) {
-    RowPush m;
-    m.slice = part.route->slice;
-    m.slot = static_cast<int32_t>(request.at.slot);
-    m.step = request.at.step;
-    m.sequence = part.sequence;
-    m.epoch = request.epoch;
-    m.ticket = ticket;
-    const bool loose = part.rows.defined();
-    m.gradient = loose && !part.route->local
-                     ? pack_rows(part.gradient.dim(1), part.rows.values<int64_t>(),
-                                 part.gradient.raw(), part.gradient.dtype())
-                     : std::move(part.gradient);
-    m.incarnation = incarnation_;
-    m.first = request.at.first;
-    if (request.kind == Kind::write) {
-      m.write = write_code(request.write.kind);
-      m.number = request.write.number;
-    }
-    if (!loose || !part.route->local) return caf::make_message(static_cast<Push&&>(m));
-    m.rows = std::move(part.rows);
-    return caf::make_message(std::move(m));
+  RowPush m;
+  m.slice = part.route->slice;
+  m.slot = static_cast<int32_t>(request.at.slot);
+  m.step = request.at.step;
+  m.sequence = part.sequence;
+  m.epoch = request.epoch;
+  m.ticket = ticket;
+  m.incarnation = incarnation_;
+  m.first = request.at.first;
+  if (request.kind == Kind::write) {
+    m.write = write_code(request.write.kind);
+    m.number = request.write.number;
   }
+  if (part.rows.defined() && !part.route->local) {
+    m.gradient =
+        pack_rows(part.gradient.dim(1), part.rows.values<int64_t>(),
+                  spread_rows(part.gradient, part.rows.size()).raw(), part.gradient.dtype());
+    return m;
+  }
+  m.gradient = std::move(part.gradient);
+  m.rows = std::move(part.rows);
+  return m;
+}
+
+Pull ParameterClient::pull_of(uint64_t ticket, const Part& part, int64_t have_version) {
+  const Request& request = *part.request;
   Pull m;
   m.slice = part.route->slice;
   m.slot = static_cast<int32_t>(request.at.slot);
@@ -193,7 +225,7 @@ caf::message ParameterClient::message_of(uint64_t ticket, Part part, int64_t hav
   m.first = request.at.first;
   m.row_size = part.row_size;
   m.rows = part.rows;
-  return caf::make_message(std::move(m));
+  return m;
 }
 
 void ParameterClient::trace(const Part& part, int64_t bytes) const {

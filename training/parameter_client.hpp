@@ -23,17 +23,21 @@
 #include <caf/all.hpp>
 
 #include "actors/trace.hpp"
-#include "net/messages.hpp"
+#include "training/row_push.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
+
+class ShardHere;
+struct ShardAction;
 
 struct SliceRoute {
   uint32_t slice = 0;
   int64_t offset = 0, size = 0;  // elements
   std::string task;
   caf::actor shard;
-  bool local = false;  // the shard is in this process
+  bool local = false;         // the shard is in this process
+  ShardHere* here = nullptr;  // then it may be called; lives as long as `shard`
 };
 
 struct ParameterRoute {
@@ -135,7 +139,9 @@ class ParameterClient final : public ParameterPort {
   RequestPtr request(Kind kind, const std::string& parameter, const ParameterStep& at, Reply reply);
   void start(const RequestPtr& request, Tensor gradient);
   void send(uint64_t ticket, Part part, bool here = false);
-  caf::message message_of(uint64_t ticket, Part part, int64_t have_version) const;
+  RowPush push_of(uint64_t ticket, Part&& part) const;
+  static Pull pull_of(uint64_t ticket, const Part& part, int64_t have_version);
+  void take(std::vector<ShardAction>& answers);  // of a shard that was called
   // All below: require mutex_.
   std::pair<Errc, std::string> refusal(const Request& request, const Tensor& gradient) const;
   TensorType room_for(const Request& request) const;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "devices/memory.hpp"
+#include "graph/spread_rows.hpp"
 #include "training/parameter_client.hpp"
 #include "training/row_slices.hpp"
 #include "training/write_kind.hpp"
@@ -129,6 +130,8 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
   const bool loose = request->kind == Kind::push && request->indices.defined();
   const Tensor flat =
       request->sends() && !loose ? gradient.reshaped(Shape{gradient.size()}) : Tensor{};
+  const bool whole = route.slices.size() == 1;
+  const Tensor all = loose && !whole ? spread_rows(gradient, request->indices.size()) : Tensor{};
   const bool packed = request->kind == Kind::write ? writes_rows(request->write.kind)
                                                    : flat.defined() && flat.dtype() != route.dtype;
   for (size_t i = 0; i < route.slices.size(); ++i) {
@@ -142,21 +145,21 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
     if (request->sends()) {
       part.sequence = next_sequence_[{request->at.slot, part.route->slice}]++;
       const int64_t begin = part.route->offset, end = begin + part.route->size;
-      if (loose && route.slices.size() == 1) {
+      if (loose && whole) {
         part.gradient = gradient;
         part.rows = request->indices;
       } else {
-        part.gradient =
-            loose    ? rows_of_slice(rows_in(gradient, request->indices), route.dtype, begin, end)
-            : packed ? rows_of_slice(flat, route.dtype, route.shape.size(), begin, end)
-                     : flat.rows(begin, end);
+        part.gradient = loose
+                            ? rows_of_slice(rows_in(all, request->indices), route.dtype, begin, end)
+                        : packed ? rows_of_slice(flat, route.dtype, route.shape.size(), begin, end)
+                                 : flat.rows(begin, end);
       }
       part.bytes = part.gradient.byte_size() + (part.rows.defined() ? part.rows.byte_size() : 0);
     }
     const uint64_t ticket = next_ticket_++;
     Part& kept = parts_[ticket] = part;
-    if (request->kind == Kind::push && part.route->local && !packed && !loose &&
-        route.slices.size() == 1 && part.bytes >= kGivenFrom)
+    if (request->kind == Kind::push && part.route->local && !packed && !loose && whole &&
+        part.bytes >= kGivenFrom)
       kept.gradient.reset();
     parts.emplace_back(ticket, std::move(part));
   }

@@ -7,6 +7,7 @@
 #include "devices/isa.hpp"
 #include "graph/packed_rows.hpp"
 #include "graph/row_indices.hpp"
+#include "graph/spread_rows.hpp"
 
 namespace troupe {
 namespace {
@@ -31,25 +32,37 @@ Tensor rows_of_slice(const PackedRows& rows, DType dtype, int64_t begin, int64_t
 }
 
 // The last one first: whoever changes the same rows afterwards, in their order, begins with those
-// that are still near.
+// that are still near. Where an index is outside, the first element is taken; false if one is.
 template <class T>
-void copy_numbers(const void* x, std::span<const int64_t> indices, void* y) {
+bool copy_numbers(const void* x, uint64_t count, std::span<const int64_t> indices, void* y) {
   const T* from = static_cast<const T*>(x);
   T* to = static_cast<T*>(y);
-  for (size_t i = indices.size(); i-- > 0;) to[i] = from[indices[i]];
+  uint64_t outside = 0;  // looked at on the way, which costs less than to read all indices twice
+  for (size_t i = indices.size(); i-- > 0;) {
+    const auto index = static_cast<uint64_t>(indices[i]);
+    const uint64_t at = index < count ? index : 0;
+    outside |= index ^ at;
+    to[i] = from[at];
+  }
+  return outside == 0;
 }
 
-void copy_rows(const Tensor& whole, const Tensor& indices, int64_t row_bytes, Tensor& out) {
-  if (out.size() == 0) return;
+// False if an index is outside of [0, count); then what is in `out` is of no use.
+bool copy_rows(const Tensor& whole, int64_t count, const Tensor& indices, int64_t row_bytes,
+               Tensor& out) {
   const std::span<const int64_t> list = indices.values<int64_t>();
+  if (count == 0 || out.size() == 0) return are_rows(list, count);
   const char* from = static_cast<const char*>(whole.raw());
   char* to = static_cast<char*>(out.mutable_raw());
-  if (row_bytes == 4) return copy_numbers<uint32_t>(from, list, to);
-  if (row_bytes == 8) return copy_numbers<uint64_t>(from, list, to);
+  const auto rows = static_cast<uint64_t>(count);
+  if (row_bytes == 4) return copy_numbers<uint32_t>(from, rows, list, to);
+  if (row_bytes == 8) return copy_numbers<uint64_t>(from, rows, list, to);
+  if (!are_rows(list, count)) return false;
   for (const int64_t index : list) {
     std::memcpy(to, from + index * row_bytes, static_cast<size_t>(row_bytes));
     to += row_bytes;
   }
+  return true;
 }
 
 template <class T>
@@ -131,7 +144,8 @@ bool are_packed_rows(const Tensor& packed, DType dtype, int64_t size) {
 bool are_like_rows(const Tensor& indices, const Tensor& values, DType dtype, int64_t size) {
   if (indices.dtype() != DType::i64 || indices.ndim() != 1 || !indices.on_host()) return false;
   if (values.dtype() != dtype || values.ndim() != 2 || !values.on_host()) return false;
-  return values.dim(0) == indices.size() && values.dim(1) > 0 && size % values.dim(1) == 0;
+  return may_spread(values.dim(0), indices.size()) && values.dim(1) > 0 &&
+         size % values.dim(1) == 0;
 }
 
 PackedRows rows_in(const Tensor& gradient, const Tensor& indices) {
@@ -207,14 +221,16 @@ Tensor take_rows(const Tensor& whole, const Tensor& indices,
                  const std::function<Tensor(DType, const Shape&)>& make) {
   Tensor out = make(whole.dtype(), rows_shape(indices.shape(), whole.shape()));
   const int64_t count = whole.dim(0);
-  copy_rows(whole, indices, count > 0 ? whole.byte_size() / count : 0, out);
+  const bool inside =
+      copy_rows(whole, count, indices, count > 0 ? whole.byte_size() / count : 0, out);
+  TROUPE_CHECK(inside, "indices that were looked at have changed since; they are not written to");
   return out;
 }
 
 Tensor take_rows(const Tensor& slice, const Tensor& indices, int64_t row_size) {
   Tensor out = Tensor::empty(slice.dtype(), Shape{indices.size(), row_size});
-  copy_rows(slice, indices, row_size * size_of(slice.dtype()), out);
-  return out;
+  const int64_t row_bytes = row_size * size_of(slice.dtype());
+  return copy_rows(slice, slice.size() / row_size, indices, row_bytes, out) ? out : Tensor{};
 }
 
 }  // namespace troupe

@@ -17,11 +17,12 @@ namespace troupe {
 bool are_rows(std::span<const int64_t> indices, int64_t count);
 // Whether unpack_rows() takes it.
 bool are_packed_rows(const Tensor& packed, DType dtype, int64_t size);
-// Whether `values`, [n, elements of a row], can be rows of a tensor of `size` elements; what
-// `indices` says is not looked at.
+// Whether `values`, [n, elements of a row] or to be spread over n, can be rows of a tensor of
+// `size` elements; what `indices` says is not looked at.
 bool are_like_rows(const Tensor& indices, const Tensor& values, DType dtype, int64_t size);
 
-// What a gradient holds that is by rows: packed, or with its indices. Requires: it was looked at.
+// What a gradient holds that is by rows: packed, or with its indices, of which each has a row.
+// Requires: it was looked at.
 PackedRows rows_in(const Tensor& gradient, const Tensor& indices);
 
 // What of `rows`, rows of a tensor of any dtype, is in [begin, end), packed, as rows of that part;
@@ -50,7 +51,8 @@ Shape rows_shape(const Shape& indices, const Shape& whole);
 // Those rows of `whole`, in memory of `make`. Requires: indices, i64, in range.
 Tensor take_rows(const Tensor& whole, const Tensor& indices,
                  const std::function<Tensor(DType, const Shape&)>& make);
-// The same of a slice, [n, row_size], for rows that are `row_size` elements each.
+// The same of a slice, [n, row_size], for rows that are `row_size` elements each; undefined if an
+// index is out of range.
 Tensor take_rows(const Tensor& slice, const Tensor& indices, int64_t row_size);
 
 }  // namespace troupe

@@ -22,7 +22,7 @@ struct Contribution {
   int64_t step = 0;
   uint64_t incarnation = 0;
   Tensor gradient;   // all elements, or some rows: packed, or [n, elements of a row] with `rows`
-  Tensor rows = {};  // i64 [n]: which these are
+  Tensor rows = {};  // i64 [n]: which these are; of [k, elements of a row] each n / k of them
 };
 
 // How far a slot has come with one slice; travels with snapshots, so that no push counts twice.

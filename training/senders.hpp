@@ -35,6 +35,18 @@ class Senders {
     doors_[next_] = {key, caf::actor_cast<caf::actor>(who), ++clock_};
     return {next_++, true, doors_.size() > kMax ? forget_silent() : 0};
   }
+  // That it was heard of again; false if it was forgotten.
+  bool again(uint64_t number) {
+    const auto it = doors_.find(number);
+    if (it == doors_.end()) return false;
+    it->second.used = ++clock_;
+    return true;
+  }
+  // Its number, or 0.
+  uint64_t known(const caf::strong_actor_ptr& who) const {
+    const auto it = numbers_.find({who->node(), who->id()});
+    return it == numbers_.end() ? 0 : it->second;
+  }
   // Null if it was forgotten.
   const caf::actor* find(uint64_t number) const {
     const auto it = doors_.find(number);

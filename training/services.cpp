@@ -10,6 +10,7 @@
 #include "actors/process.hpp"
 #include "training/messages.hpp"
 #include "training/parameter_client.hpp"
+#include "training/shard_here.hpp"
 #include "training/shard_service.hpp"
 
 namespace troupe {
@@ -60,6 +61,7 @@ ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
     slice.task = m.tasks.at(i);
     slice.local = slice.task == process.task();
     slice.shard = process.remote(slice.task, m.doors.at(i));
+    if (slice.local && slice.shard) slice.here = shard_here(slice.shard);
     if (!slice.shard)
       throw Error(Errc::peer_lost, "no link to ", slice.task, ", which holds ", spec.parameter);
     route.slices.push_back(std::move(slice));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
 
 #include "actors/guard.hpp"
 #include "actors/process.hpp"
@@ -16,7 +17,7 @@
 #include "training/give_initial.hpp"
 #include "training/messages.hpp"
 #include "training/senders.hpp"
-#include "training/shard.hpp"
+#include "training/shard_here.hpp"
 
 namespace troupe {
 
@@ -34,6 +35,12 @@ namespace {
 // A shard's initial values come in pieces below this; a length beyond is refused before memory is
 // taken.
 constexpr int64_t kSliceBytesMax = int64_t{1} << 34;
+
+// An answer that waits until the shard's turn is over.
+struct Outgoing {
+  caf::actor to;
+  caf::message message;
+};
 
 struct ShardActorState {
   const char* name = "shard";  // how CAF and our logs call this actor
@@ -60,7 +67,10 @@ struct ShardActorState {
   };
   std::map<uint32_t, FirstValues> initial;  // by slice, until they are whole
 
+  bool* open = nullptr;  // whether `shard` is there for calls
+
   ~ShardActorState() {
+    if (open) *open = false;
     for (auto& [number, promise] : owed)
       promise.deliver(to_caf(Errc::peer_lost, "the shard died before it had answered"));
   }
@@ -81,8 +91,16 @@ struct ShardActorState {
     return n.number;
   }
   template <class M>
-  void push(M& m, int64_t bytes);  // a Push or a RowPush; takes its gradient
+  void push(M& m, int64_t bytes) {
+    ShardActions out;
+    push(m, bytes, sender(), out);
+    route(out);
+  }
+  template <class M>
+  void push(M& m, int64_t bytes, uint64_t from, ShardActions& out);  // takes the gradient
   void route(ShardActions& actions);
+  std::vector<Outgoing> others(ShardActions& actions, uint64_t here);
+  void count(const Pulled& pulled);
   void snapshot_done(SnapshotDone done);
   caf::result<ShardFile> write(const WriteShard& m);
   caf::result<caf::unit_t> begin_epoch(const BeginEpoch& m);
@@ -105,23 +123,27 @@ std::vector<SlotProgress> slots_at(const std::vector<int32_t>& slots, int64_t ne
   return out;
 }
 
+// M: a Push or a RowPush.
 template <class M>
-void ShardActorState::push(M& m, int64_t bytes) {
+void ShardActorState::push(M& m, int64_t bytes, uint64_t from, ShardActions& out) {
   auto it = traffic.find(m.slice);
   if (it != traffic.end()) it->second.pushed_bytes += bytes;
   Tracer& tracer = process->tracer();
   const int64_t begin = tracer.on() ? Tracer::now_ns() : 0;
   const int32_t slot = m.slot;
   const int64_t step = m.step;
-  ShardActions out;
-  shard->push(std::move(m), sender(), out);
+  shard->push(std::move(m), from, out);
   if (begin)
     tracer.record({.category = "update",
                    .name = detail::concat(it == traffic.end() ? "unknown slice" : it->second.name,
                                           " slot ", slot, " step ", step),
                    .begin_ns = begin,
                    .end_ns = Tracer::now_ns()});
-  route(out);
+}
+
+void ShardActorState::count(const Pulled& pulled) {
+  if (auto it = traffic.find(pulled.slice); it != traffic.end() && pulled.values.defined())
+    it->second.pulled_bytes += pulled.values.byte_size();
 }
 
 void ShardActorState::route(ShardActions& actions) {
@@ -133,13 +155,30 @@ void ShardActorState::route(ShardActions& actions) {
     const caf::actor* to = senders.find(action.to);
     if (!to) continue;
     if (auto* pulled = std::get_if<Pulled>(&action.message)) {
-      if (auto it = traffic.find(pulled->slice); it != traffic.end() && pulled->values.defined())
-        it->second.pulled_bytes += pulled->values.byte_size();
+      count(*pulled);
       self->send(*to, std::move(*pulled));
     } else {
       self->send(*to, std::move(std::get<Acknowledged>(action.message)));
     }
   }
+}
+
+// Leaves in `actions` what is for `here`.
+std::vector<Outgoing> ShardActorState::others(ShardActions& actions, uint64_t here) {
+  std::vector<Outgoing> out;
+  std::erase_if(actions, [&](ShardAction& action) {
+    auto* const pulled = std::get_if<Pulled>(&action.message);
+    if (pulled) count(*pulled);
+    auto* const done = std::get_if<SnapshotDone>(&action.message);
+    if (done) snapshot_done(std::move(*done));
+    if (done || action.to == here) return done != nullptr;
+    if (const caf::actor* to = senders.find(action.to))
+      out.push_back(
+          {*to, pulled ? caf::make_message(std::move(*pulled))
+                       : caf::make_message(std::move(std::get<Acknowledged>(action.message)))});
+    return true;
+  });
+  return out;
 }
 
 void ShardActorState::snapshot_done(SnapshotDone done) {
@@ -287,6 +326,70 @@ ShardDescription ShardActorState::describe() const {
   return out;
 }
 
+class ShardActor final : public caf::stateful_actor<ShardActorState>, public ShardHere {
+ public:
+  ShardActor(caf::actor_config& config, Process* process, std::shared_ptr<DiskThread> disk,
+             Shard::Spec spec)
+      : stateful_actor(config), process_(process), disk_(std::move(disk)), spec_(std::move(spec)) {}
+
+  caf::behavior make_behavior() override;
+
+  // All that the actor does, it does in here.
+  resume_result resume(caf::execution_unit* unit, size_t max_throughput) override {
+    const std::lock_guard turn(turn_);
+    return stateful_actor::resume(unit, max_throughput);
+  }
+
+  bool push(RowPush& message, const caf::strong_actor_ptr& from, ShardActions& out) override {
+    return call(from, out, [&](uint64_t number) {
+      state.push(message, bytes_of(message.gradient) + bytes_of(message.rows), number, out);
+    });
+  }
+  bool pull(const Pull& message, const caf::strong_actor_ptr& from, ShardActions& out) override {
+    return call(from, out, [&](uint64_t number) { state.shard->pull(message, number, out); });
+  }
+
+ private:
+  uint64_t number_of(const caf::strong_actor_ptr& door) {
+    if (last_ == door && state.senders.again(last_number_)) return last_number_;
+    last_number_ = state.senders.known(door);
+    last_ = caf::actor_cast<caf::actor_addr>(door);
+    return last_number_ != 0 && state.senders.again(last_number_) ? last_number_ : 0;
+  }
+
+  template <class F>
+  bool call(const caf::strong_actor_ptr& from, ShardActions& out, F f) {
+    std::vector<Outgoing> others;
+    {
+      const std::unique_lock turn(turn_, std::try_to_lock);
+      const uint64_t number = turn && open_ ? number_of(from) : 0;
+      if (number == 0) return false;
+      context(nullptr);  // that of the last message may be gone
+      try {
+        f(number);
+        others = state.others(out, number);
+      } catch (...) {  // the actor dies of it, as it would of the message
+        open_ = false;
+        out.clear();
+        caf::anon_send<caf::message_priority::high>(
+            caf::actor_cast<caf::actor>(this),
+            FileWorkDone{[error = std::current_exception()] { std::rethrow_exception(error); }});
+      }
+    }
+    for (Outgoing& one : others)
+      one.to->enqueue(ctrl(), caf::make_message_id(), std::move(one.message), nullptr);
+    return true;
+  }
+
+  ShardTurn turn_;
+  bool open_ = false;     // in its turn; from the first message on, until it dies
+  caf::actor_addr last_;  // whoever called last, and its number
+  uint64_t last_number_ = 0;
+  Process* const process_;
+  const std::shared_ptr<DiskThread> disk_;
+  Shard::Spec spec_;
+};
+
 caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* process,
                         std::shared_ptr<DiskThread> disk, Shard::Spec spec) {
   ShardActorState& s = self->state;
@@ -352,7 +455,18 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
   };
 }
 
+caf::behavior ShardActor::make_behavior() {
+  caf::behavior behavior = run_shard(this, process_, disk_, std::move(spec_));
+  state.open = &open_;
+  open_ = true;
+  return behavior;
+}
+
 }  // namespace
+
+ShardHere* shard_here(const caf::actor& actor) {
+  return dynamic_cast<ShardActor*>(caf::actor_cast<caf::abstract_actor*>(actor));
+}
 
 caf::actor spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
                        const CreateShard& order) {
@@ -365,7 +479,7 @@ caf::actor spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
   const auto* const memory = dynamic_cast<const PoolMemory*>(&process.cpu().memory());
   if (memory) spec.pool = memory->owner();
   Shard checked(spec);  // what is wrong is the sender's to know, not the actor's end
-  return process.system().spawn(run_shard, &process, std::move(disk), std::move(spec));
+  return process.system().spawn<ShardActor>(&process, std::move(disk), std::move(spec));
 }
 
 }  // namespace troupe

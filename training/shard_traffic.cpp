@@ -44,10 +44,12 @@ std::string rows_outside(const Slice& slice, const RowPush& p) {
   return index_outside(p.rows.values<int64_t>(), slice.size / p.gradient.dim(1), describe(slice));
 }
 
-// Whether the rows that a pull names are in the slice.
-bool has_rows(const Slice& slice, const Pull& p) {
+// Whether a pull can name rows of the slice by these indices, and whether they are there.
+bool may_name_rows(const Slice& slice, const Pull& p) {
   if (!p.rows.on_host() || p.rows.dtype() != DType::i64 || p.rows.ndim() != 1) return false;
-  if (p.row_size < 1 || slice.size % p.row_size != 0) return false;
+  return p.row_size >= 1 && slice.size % p.row_size == 0;
+}
+bool has_rows(const Slice& slice, const Pull& p) {
   return are_rows(p.rows.values<int64_t>(), slice.size / p.row_size);
 }
 
@@ -334,10 +336,12 @@ void Shard::Body::pull(const Pull& p, uint64_t from, ShardActions& out) {
     return refuse(p, from, Errc::invalid_argument,
                   detail::concat("this shard knows no slot ", p.slot), out);
   Held& held = it->second;
-  if (p.rows.defined() && !has_rows(held.slice, p))
+  if (p.rows.defined() && !may_name_rows(held.slice, p))
     return refuse(p, from, Errc::invalid_argument, no_rows(held.slice, p), out);
   if (p.step >= 0) go_on(held, p.slot, p.first, out);
   if (answer(held, p, from, out)) return;
+  if (p.rows.defined() && !has_rows(held.slice, p))
+    return refuse(p, from, Errc::invalid_argument, no_rows(held.slice, p), out);
   for (WaitingPull& w : held.pulls)
     if (w.to == from && w.pull.ticket == p.ticket) {  // sent again; one answer is enough
       ++counters.pulls_refused;
@@ -376,6 +380,10 @@ bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions&
                     : held.rule ? previous_values(held.state)
                                 : before_writes(held);
     if (p.rows.defined()) answer.values = take_rows(answer.values, p.rows, p.row_size);
+    if (p.rows.defined() && !answer.values.defined()) {
+      refuse(p, from, Errc::invalid_argument, no_rows(held.slice, p), out);
+      return true;
+    }
     note_read(held, p, answer);
   }
   if (p.step >= 0) held.sequence(p.slot).pulled_version = answer.version;

@@ -10,6 +10,7 @@
 
 #include "devices/isa.hpp"
 #include "devices/lanes.hpp"
+#include "graph/spread_rows.hpp"
 #include "training/optimizer.hpp"
 #include "training/pool_block.hpp"
 #include "training/row_slices.hpp"
@@ -181,38 +182,43 @@ class RowBlocks {
   alignas(64) std::array<Block, kOptimizerSlotsMax + 1> rows_;
 };
 
-// SGD, one row after the other: the same one may come again.
+// SGD, one row after the other: the same one may come again. Each row of the gradient is for
+// `times` indices.
 template <class T, int64_t kWidth, bool kKept>
-void descend(T rate, const PackedRows& rows, T* values, T* before) {
+void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before) {
   const int64_t width = kWidth ? kWidth : rows.row_size;
   const T* gradient = static_cast<const T*>(rows.values);
-  for (const int64_t index : rows.indices) {
-    T* row = values + index * width;
-    for (int64_t j = 0; j < width; ++j) {
-      const T x = row[j];
-      if (kKept) *before++ = x;
-      row[j] = x - rate * gradient[j];
+  for (auto left = rows.indices; !left.empty(); left = left.subspan(times)) {
+    const T change = rate * gradient[0];  // once, as the compiler cannot tell values from gradient
+    for (const int64_t index : left.first(times)) {
+      T* row = values + index * width;
+      for (int64_t j = 0; j < width; ++j) {
+        const T x = row[j];
+        if (kKept) *before++ = x;
+        row[j] = x - (kWidth == 1 ? change : rate * gradient[j]);
+      }
     }
     gradient += width;
   }
 }
 
 template <class T>
-void descend(T rate, const PackedRows& rows, T* values, T* before) {
+void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before) {
   if (rows.row_size == 1)
-    return before ? descend<T, 1, true>(rate, rows, values, before)
-                  : descend<T, 1, false>(rate, rows, values, before);
-  return before ? descend<T, 0, true>(rate, rows, values, before)
-                : descend<T, 0, false>(rate, rows, values, before);
+    return before ? descend<T, 1, true>(rate, rows, times, values, before)
+                  : descend<T, 1, false>(rate, rows, times, values, before);
+  return before ? descend<T, 0, true>(rate, rows, times, values, before)
+                : descend<T, 0, false>(rate, rows, times, values, before);
 }
 
-// Updates rows of `values` in place. `before`: null, or room for these rows as they were.
+// Updates rows of `values` in place. `before`: null, or room for these rows as they were. `times`:
+// how many indices each row of the gradient is for; 1 but for SGD.
 template <class T>
-void apply_rows(const Optimizer& optimizer, const PackedRows& rows, Tensor& values,
+void apply_rows(const Optimizer& optimizer, const PackedRows& rows, size_t times, Tensor& values,
                 SliceValues& state, T* before) {
   if (optimizer.kind == "sgd") {
     const T rate = static_cast<T>(learning_rate_at(optimizer, state.version + 1));
-    return descend(rate, rows, values.mutable_data<T>(), before);
+    return descend(rate, rows, times, values.mutable_data<T>(), before);
   }
   OptimizerArrays<T> all;
   all.values = values.mutable_data<T>();
@@ -236,6 +242,12 @@ void apply_rows(const Optimizer& optimizer, const PackedRows& rows, Tensor& valu
   }
 }
 
+// How many indices each row of a gradient is for.
+size_t spread_of(const Contribution& c) {
+  if (!c.rows.defined() || c.rows.size() == 0) return 1;
+  return static_cast<size_t>(c.rows.size() / c.gradient.dim(0));
+}
+
 // An update of the rows of `gradient`. Values that somebody else holds are copied; of values that
 // are not, what has been is kept by rows. `read`: what the rows are, if that is known, or
 // undefined.
@@ -243,6 +255,7 @@ template <class T>
 bool apply_by_rows(const Optimizer& optimizer, const Contribution& gradient, bool keep_previous,
                    SliceValues& state, const Tensor& read) {
   const PackedRows rows = rows_in(gradient.gradient, gradient.rows);
+  const size_t times = spread_of(gradient);
   const bool in_place = state.values.unique();
   if (!in_place) {
     Tensor from = state.values;
@@ -250,7 +263,7 @@ bool apply_by_rows(const Optimizer& optimizer, const Contribution& gradient, boo
                     ? std::move(state.previous)
                     : Tensor::empty(from.dtype(), from.shape());
     std::memcpy(to.mutable_raw(), from.raw(), static_cast<size_t>(from.byte_size()));
-    apply_rows<T>(optimizer, rows, to, state, nullptr);
+    apply_rows<T>(optimizer, rows, times, to, state, nullptr);
     state.values = std::move(to);
     state.previous = std::move(from);
     state.forget_rows();
@@ -262,12 +275,12 @@ bool apply_by_rows(const Optimizer& optimizer, const Contribution& gradient, boo
     } else if (!before.unique() || before.shape() != shape) {
       before = Tensor::empty(dtype_of<T>, shape);
     }
-    apply_rows<T>(optimizer, rows, state.values, state,
+    apply_rows<T>(optimizer, rows, times, state.values, state,
                   read.defined() ? nullptr : before.mutable_data<T>());
     state.previous_rows = gradient.rows.defined() ? gradient.rows : gradient.gradient;
     state.previous.reset();
   } else {
-    apply_rows<T>(optimizer, rows, state.values, state, nullptr);
+    apply_rows<T>(optimizer, rows, times, state.values, state, nullptr);
   }
   if (!in_place || keep_previous) state.previous_version = state.version;
   ++state.version;
@@ -325,10 +338,11 @@ std::optional<std::string> find_not_finite_of(const Tensor& gradient, const Tens
   }
   const PackedRows rows = rows_in(gradient, indices);
   const T* values = static_cast<const T*>(rows.values);
-  const int64_t n = static_cast<int64_t>(rows.indices.size()) * rows.row_size;
-  const auto at = find_not_finite(values, n, lanes);
+  const auto count = static_cast<int64_t>(rows.indices.size());
+  const int64_t pushed = indices.defined() ? gradient.dim(0) : count;
+  const auto at = find_not_finite(values, pushed * rows.row_size, lanes);
   if (!at) return std::nullopt;
-  const int64_t row = rows.indices[static_cast<size_t>(*at / rows.row_size)];
+  const int64_t row = rows.indices[static_cast<size_t>(*at / rows.row_size * (count / pushed))];
   return detail::concat("element ", row * rows.row_size + *at % rows.row_size, " is ", values[*at]);
 }
 
@@ -367,15 +381,23 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
       !gradients[0].rows.defined() ||
       !state.read.has(gradients[0].rows, gradients[0].gradient.dim(1)))
     read.reset();
+  const auto is_spread = [](const Contribution& c) { return spread_of(c) > 1; };
+  std::vector<Contribution> all;
+  if ((gradients.size() > 1 || optimizer.kind != "sgd") &&
+      std::any_of(gradients.begin(), gradients.end(), is_spread)) {
+    all.assign(gradients.begin(), gradients.end());
+    for (Contribution& c : all)
+      if (is_spread(c)) c.gradient = spread_rows(c.gradient, c.rows.size());
+    gradients = all;
+  }
   const bool rows_suffice = !wants_whole_parameter(optimizer);
   if (rows_suffice && std::all_of(gradients.begin(), gradients.end(), by_rows)) {
     const Contribution mean = mean_by_rows(gradients, dtype);
     return dtype == DType::f64 ? apply_by_rows<double>(optimizer, mean, keep_previous, state, read)
                                : apply_by_rows<float>(optimizer, mean, keep_previous, state, read);
   }
-  std::vector<Contribution> all;
   if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // others push all of it
-    all.assign(gradients.begin(), gradients.end());
+    if (all.empty()) all.assign(gradients.begin(), gradients.end());
     for (Contribution& c : all)
       if (by_rows(c)) {
         c.gradient = with_all_rows(rows_in(c.gradient, c.rows), dtype, state.values.size());

@@ -124,9 +124,10 @@ class ParameterPort {
   // undefined.
   virtual void push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
                     Reply reply) = 0;
-  // The same of rows: `indices`, i64 [n], and `values`, [n, row...]. Left out, they are packed for
-  // push() (troupe/ops/row_sparse.hpp); a port that takes them as they are copies neither for a
-  // shard of this process that holds all of the parameter.
+  // The same of rows: `indices`, i64 [n], and `values`, [n, row...], or [k, row...] of which each
+  // is for n / k indices, one after the other. Left out, they are packed for push()
+  // (troupe/ops/row_sparse.hpp); a port that takes them as they are copies neither for a shard of
+  // this process that holds all of the parameter.
   virtual void push_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
                          Tensor values, Reply reply);
   // push() with a change of the values.

@@ -61,4 +61,49 @@ TEST_CASE("a parameter that something else reads, or that is fetched or fed, is 
   CHECK(after.call.graph->node(after.call.fetches[0].node).op->name == "Gather");
 }
 
+TEST_CASE("a row of a gradient that is spread over a sum is pushed once") {
+  struct Pushed {
+    std::string from;  // the op that makes the values
+    int64_t spread, row_size;
+  };
+  const auto pushed = [](const Shape& ids, int64_t width, ReduceOptions sum, bool mean, bool feed) {
+    Graph g;
+    const Shape shape = width > 0 ? Shape{9, width} : Shape{9};
+    const Output w = parameter("w", constant(g, Tensor::zeros(DType::f32, shape)));
+    const Output which = placeholder(g, DType::i64, ids, "ids");
+    const Output rows = gather(w, which);
+    const Output sums = mean ? reduce_mean(rows, sum) : reduce_sum(rows, sum);
+    const Output update = minimize(reduce_sum(square(sums)), sgd(1));
+    std::vector<Output> feeds = {which};
+    for (const auto& node : g.nodes())
+      if (feed && node->op->name == "ReduceGradient" && node->inputs[0].shape().ndim() > 0)
+        feeds.push_back({&g, node->id, 0});
+    const Rewritten after = rewrite(pull_rows, call_graph(g, {update}, feeds));
+    for (const auto& node : after.call.graph->nodes())
+      if (node->op->name == "PushRowGradient")
+        return Pushed{after.call.graph->node(node->inputs[1].node).op->name,
+                      node->attr<int64_t>("spread"), node->attr<int64_t>("row_size")};
+    return Pushed{};
+  };
+  const auto spreads = [](const Pushed& p, int64_t spread, int64_t row_size) {
+    CHECK(p.from == "Multiply");  // of the square
+    CHECK(p.spread == spread);
+    CHECK(p.row_size == row_size);
+  };
+  spreads(pushed({5, 4}, 0, {.axes = {1}}, false, false), 4, 1);
+  spreads(pushed({-1, 4}, 0, {.axes = {-1}, .keep_dims = true}, false, false), 4, 1);
+  spreads(pushed({5, 4}, 3, {.axes = {1}}, false, false), 4, 3);
+  spreads(pushed({-1, 2, 4}, 3, {.axes = {1, 2}}, false, false), 8, 3);
+  for (const Pushed& p :
+       {pushed({5, 4}, 3, {.axes = {0}}, false, false),  // not one after the other
+        pushed({5, 4}, 3, {.axes = {2}}, false, false),  // within rows
+        pushed({2, 5, 4}, 0, {.axes = {0, 2}}, false, false),
+        pushed({5, -1}, 0, {.axes = {1}}, false, false),  // how many is not known
+        pushed({5, 4}, 0, {.axes = {1}}, true, false),
+        pushed({5, 4}, 0, {.axes = {1}}, false, true)}) {
+    CHECK(p.from != "");
+    CHECK(p.spread == 1);
+  }
+}
+
 }  // namespace troupe

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "graph/spread_rows.hpp"
 #include "tests/support/shard_script.hpp"
 #include "training/parameter_client.hpp"
 #include "training/row_push.hpp"
@@ -91,6 +92,52 @@ TEST_CASE("rows with their indices make the values that packed ones make") {
           CHECK(same_bits(loose.shard.values(0), packed.shard.values(0)));
         }
       }
+}
+
+TEST_CASE("a row for several indices is what it is when it is pushed for each") {
+  for (const int64_t width : {1, 2})
+    for (const Optimizer& optimizer : {sgd(0.3), adam(0.1), lamb(0.1)})
+      for (const bool reads : {false, true}) {
+        CAPTURE(width);
+        CAPTURE(describe(optimizer));
+        CAPTURE(reads);
+        const auto copy = [&] { return Tensor::of<float>(kFirst.values<float>(), {4}); };
+        ShardScript each = ShardScript::serving(Aggregation::sync, 1, copy(), optimizer);
+        ShardScript once = ShardScript::serving(Aggregation::sync, 1, copy(), optimizer);
+        for (int64_t step = 0; step < 3; ++step) {
+          // By sgd alone a row may come twice.
+          const std::vector<int64_t> which = optimizer.kind != "sgd" ? std::vector<int64_t>{1, 0}
+                                             : width == 1 ? std::vector<int64_t>{3, 0, 3, 3, 1, 0}
+                                                          : std::vector<int64_t>{1, 0, 1, 1};
+          const auto n = static_cast<int64_t>(which.size());
+          SomeRows few(which, width, 0.1f * static_cast<float>(step)), all = few;
+          few.values = few.values.rows(0, n / 2);
+          all.values = spread_rows(few.values, n);
+          CHECK(all.values.data<float>()[width] == few.values.data<float>()[0]);
+          if (reads) pull_rows(once, step, few);
+          const Tensor before = only<Pulled>(each.pull(0, step)).values;
+          const Tensor kept = Tensor::of<float>(before.values<float>(), {4});
+          each.last.clear();
+          CHECK(push_rows(each, 0, step, all).version == step + 1);
+          CHECK(push_rows(once, 0, step, few).version == step + 1);
+          CHECK(same_bits(once.shard.values(0), each.shard.values(0)));
+          CHECK(same_bits(only<Pulled>(once.pull(0, step)).values, kept));
+          once.last.clear();
+        }
+      }
+  ShardScript s = ShardScript::serving(Aggregation::sync, 2);
+  SomeRows few({1, 2, 3, 1}, 1, 1);  // 2 for rows 1 and 2, 3 for 3 and 1
+  few.values = few.values.rows(0, 2);
+  s.last.clear();
+  s.shard.push(row_push(s, 0, 0, few), 1, s.last);
+  CHECK(s.last.empty());
+  s.push(1, 0, vector_of({2, 1, 0, 1}));
+  CHECK(same_bits(s.shard.values(0), vector_of({-1, -3, -1, -2})));
+  few.values.mutable_data<float>()[1] = NAN;
+  CHECK(push_rows(s, 0, 1, few).text.find("element 3 is nan") != std::string::npos);
+  few.values = Tensor::zeros(DType::f32, {3, 1});  // not as many for each
+  CHECK(push_rows(s, 0, 1, few).text.find("or rows of it") != std::string::npos);
+  CHECK(same_bits(s.shard.values(0), vector_of({-1, -3, -1, -2})));
 }
 
 TEST_CASE("what was read of rows is what they were, unless an update came between") {
@@ -208,6 +255,15 @@ TEST_CASE("rows go to a shard of the process as they are, and packed to any othe
   CHECK(same_bits(b.gradient, rows_of_slice(rows.packed(), DType::f32, 12, 6, 12)));
   client.on(Acknowledged{.ticket = a.ticket});
   client.on(Acknowledged{.ticket = b.ticket});
+  push(Tensor::of<int64_t>({4, 5, 0, 2, 1, 3}, {6}));  // each row for two of them
+  SomeRows six({4, 5, 0, 2, 1, 3}, 2, 0);
+  six.values = spread_rows(rows.values, 6);
+  const Push c = packed_at(near), d = packed_at(far);
+  CHECK(same_bits(c.gradient, rows_of_slice(six.packed(), DType::f32, 12, 0, 6)));
+  CHECK(same_bits(d.gradient, rows_of_slice(six.packed(), DType::f32, 12, 6, 12)));
+  client.on(Acknowledged{.ticket = c.ticket});
+  client.on(Acknowledged{.ticket = d.ticket});
+  ended.pop_back();
   push(Tensor::of<int64_t>({0, 6, 1}, {3}));  // there are six
   CHECK(ended == std::vector<Errc>{Errc::ok, Errc::ok, Errc::ok, Errc::invalid_argument});
   CHECK(client.pending() == 0);

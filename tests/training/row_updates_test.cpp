@@ -235,6 +235,33 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("a training of sums of rows ends with the same bits with passes and without") {
+  const auto trained = [](const Optimizer& optimizer, bool passes) {
+    Graph g;
+    const Output w = parameter("w", random_uniform(g, {50, 3}, -1, 1, 7));
+    const Output ids = placeholder(g, DType::i64, {-1, 4}, "ids");
+    const Output wanted = placeholder(g, DType::f32, {-1, 3}, "wanted");
+    const Output sums = reduce_sum(gather(w, ids), {.axes = {1}});
+    const Output loss = reduce_mean(square(sums - wanted));
+    Session session = Session::local(g, {.threads = 2, .passes = passes});
+    const Callable step = session.prepare({loss, minimize(loss, optimizer)}, {ids, wanted});
+    std::vector<float> losses;
+    for (int64_t s = 0; s < 8; ++s) {
+      const int64_t batch = 5 + s % 2;  // two, of different sizes, in turn
+      Tensor which = Tensor::empty(DType::i64, {batch, 4});
+      for (int64_t i = 0; i < which.size(); ++i)
+        which.mutable_data<int64_t>()[i] = (i * i + 7 * batch) % 50;  // some come twice
+      const Tensor zeros = Tensor::zeros(DType::f32, {batch, 3});
+      losses.push_back(step({which, zeros})[0].item<float>());
+    }
+    CHECK(losses[6] < losses[0]);
+    CHECK(losses[7] < losses[1]);
+    return losses;
+  };
+  for (const Optimizer& optimizer : {sgd(0.05), adagrad(0.05)})
+    CHECK(trained(optimizer, true) == trained(optimizer, false));
+}
+
 TEST_CASE("a training by rows is resumed, on any layout, to the same bits") {
   Folder folder("train-rows");
   const auto run = [](Session& session, Rows& model, TrainOptions options) {

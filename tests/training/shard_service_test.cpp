@@ -3,13 +3,16 @@
 #include <caf/all.hpp>
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <future>
+#include <thread>
 
 #include "actors/messages.hpp"
 #include "actors/process.hpp"
 #include "training/disk.hpp"
 #include "training/messages.hpp"
 #include "training/senders.hpp"
+#include "training/shard_here.hpp"
 
 namespace troupe {
 namespace {
@@ -119,6 +122,108 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
     written.receive([](const ShardFile&) { FAIL("it was written"); }, died);
     captured.receive([] { FAIL("it was captured"); }, died);
     disk.release();
+  }
+  process.stop();
+}
+
+// A shard that serves zeros, as a session of its process has it.
+struct ServingShard {
+  explicit ServingShard(Process& process) : session(process.system()) {
+    const caf::actor service = process.services().actor("shards");
+    actor = process.remote(process.task(), use_shard(session, service));
+    session
+        ->request(service, std::chrono::seconds(30),
+                  SetInitial{"shared", 0, 0, 1, 0, std::string(4 * sizeof(float), 0)})
+        .receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
+    door = caf::actor_cast<caf::strong_actor_ptr>(session);
+  }
+  // By a message, and by a call once it does nothing else.
+  Pulled sent(const Pull& pull) {
+    Pulled out;
+    session->send(actor, pull);
+    session->receive([&](const Pulled& m) { out = m; });
+    return out;
+  }
+  template <class F>
+  void called(const F& call) const {
+    while (!call()) std::this_thread::yield();
+  }
+  Acknowledged pushed(int64_t step, float gradient) const {
+    RowPush push;
+    push.step = push.sequence = step;
+    push.epoch = 1;
+    push.incarnation = 1;
+    push.gradient = Tensor::of<float>({gradient, gradient, gradient, gradient}, {4});
+    ShardActions out;
+    called([&] { return shard_here(actor)->push(push, door, out); });
+    if (out.empty()) return {.code = Errc::cancelled};
+    CHECK(out.size() == 1);
+    return std::get<Acknowledged>(out.at(0).message);
+  }
+  caf::scoped_actor session;
+  caf::actor actor;
+  caf::strong_actor_ptr door;
+};
+
+TEST_CASE("a shard of the process is called by who has sent it a message, while it lives") {
+  Process process("/job:local/task:0", {});
+  CHECK(shard_here(process.services().actor("shards")) == nullptr);
+  {
+    ServingShard shard(process);
+    const Pull first{.slice = 0, .slot = 0, .step = 0, .epoch = 1, .ticket = 7};
+    ShardActions out;
+    CHECK(!shard_here(shard.actor)->pull(first, shard.door, out));
+    CHECK(shard.sent(first).ticket == 7);
+    shard.called([&] { return shard_here(shard.actor)->pull(first, shard.door, out); });
+    REQUIRE(out.size() == 1);
+    CHECK(std::get<Pulled>(out[0].message).ticket == 7);
+    CHECK(shard.pushed(0, 1).version == 1);
+    CHECK(shard.pushed(1, INFINITY).code == Errc::bad_data);
+    const Pulled now = shard.sent({.slice = 0, .slot = 0, .step = 1, .epoch = 1});
+    CHECK(now.version == 1);
+    CHECK(now.values.data<float>()[3] == -0.1f);
+
+    caf::anon_send_exit(shard.actor, caf::exit_reason::kill);
+    CHECK(hears_of_loss(shard.session));
+    CHECK(!shard_here(shard.actor)->pull(first, shard.door, out));
+  }
+  process.stop();
+}
+
+TEST_CASE("calls of several threads and messages to a shard are done one after the other") {
+  Process process("/job:local/task:0", {.threads = 2});
+  {
+    ServingShard shard(process);
+    const Pull newest{.slice = 0, .slot = 0, .epoch = 1, .ticket = 1};
+    shard.sent(newest);
+    std::thread other([&] {
+      for (int i = 0; i < 300; ++i) {
+        ShardActions out;
+        shard.called([&] { return shard_here(shard.actor)->pull(newest, shard.door, out); });
+        const Tensor values = std::get<Pulled>(out.at(0).message).values;
+        for (const float x : values.values<float>()) CHECK(x == values.data<float>()[0]);
+      }
+    });
+    for (int64_t step = 0; step < 300; ++step) {
+      CHECK(shard.pushed(step, 1).version == step + 1);
+      CHECK(shard.sent(newest).version == step + 1);
+    }
+    other.join();
+  }
+  process.stop();
+}
+
+TEST_CASE("a shard dies of what is thrown in a call as of what is thrown in a message") {
+  ProcessSeams seams;
+  seams.on_shard = [](Shard& shard) {
+    shard.set_applied_log([](const Shard::Applied&) { throw Error(Errc::internal, "told to"); });
+  };
+  Process process("/job:ps/task:0", 1, {}, {}, std::move(seams));
+  {
+    ServingShard shard(process);
+    shard.sent({.slice = 0, .slot = 0, .epoch = 1});
+    CHECK(shard.pushed(0, 1).code == Errc::cancelled);  // no answer
+    CHECK(hears_of_loss(shard.session));
   }
   process.stop();
 }
