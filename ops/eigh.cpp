@@ -80,14 +80,12 @@ class Decomposition {
     for (int64_t i = 0; i < n_; ++i)
       for (int64_t j = 0; j <= i; ++j)
         a_[at(i, j)] = a_[at(j, i)] = static_cast<double>(a[i * n_ + j]);
-    const double scale = largest_magnitude(a_.data(), n_ * n_);
-    if (!std::isfinite(scale)) {
+    const double scale = scale_down(a_);
+    if (std::isnan(scale)) {
       std::fill(w.begin(), w.end(), std::nan(""));
       std::fill(v.begin(), v.end(), std::nan(""));
       return true;
     }
-    if (scale > 0)
-      for (double& x : a_) x /= scale;
     in_isa<TridiagonalLoop>(a_.data(), w.data(), beside_.data(), reflections_.data(), tau_.data(),
                             row_.data(), n_);
     Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver;
