@@ -10,8 +10,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.dtype(0), ctx.dtype(0)}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_square(ctx, 0);
   const Shape vectors = square_shape(ctx.input(0));
@@ -141,7 +139,6 @@ Op eigh_op() {
   return {.name = "Eigh",
           .inputs = {"a"},
           .outputs = {"values", "vectors"},
-          .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},

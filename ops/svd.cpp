@@ -11,10 +11,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) {
-  return {ctx.dtype(0), ctx.dtype(0), ctx.dtype(0)};
-}
-
 std::vector<Shape> shapes_of(const Shape& a) {
   const int64_t m = a[a.ndim() - 2], n = a[a.ndim() - 1];
   const int64_t k = m < 0 || n < 0 ? -1 : std::min(m, n);
@@ -162,7 +158,6 @@ Op svd_op() {
   return {.name = "Svd",
           .inputs = {"a"},
           .outputs = {"s", "u", "v"},
-          .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
