@@ -74,17 +74,12 @@ struct Became {
 struct FindService {
   std::string name;
 };
-// anybody -> worker: what the process is and does.
+// anybody -> worker: what the process has, and does for all sessions.
 struct Describe {};
 struct Description {
-  std::string task;
-  uint64_t incarnation = 0;
   std::vector<std::string> devices;
-  std::vector<int64_t> used_bytes;      // per device
-  std::vector<int64_t> reserved_bytes;  // per device
   int64_t stages = 0;
   int64_t running_steps = 0;
-  uint64_t agent_door = 0;  // the data-plane address of the worker actor
 };
 // master -> worker: what this executable has sent so far over edges that leave the process's
 // stages, by edge. Answered by EdgeCounts, without edges if it is not here.
@@ -120,10 +115,6 @@ struct SetTracing {
 };
 struct TraceEvents {
   std::string json;  // comma-separated Chrome trace events, without the brackets
-};
-// operator -> worker: leave the cluster and end the process with exit code 0.
-struct Leave {
-  std::string reason;
 };
 
 template <class I>
@@ -165,8 +156,7 @@ auto inspect(I&, Describe&) -> caf::error {
 }
 template <class I>
 auto inspect(I& f, Description& x) {
-  return f(x.task, x.incarnation, x.devices, x.used_bytes, x.reserved_bytes, x.stages,
-           x.running_steps, x.agent_door);
+  return f(x.devices, x.stages, x.running_steps);
 }
 template <class I>
 auto inspect(I& f, CountEdges& x) {
@@ -199,10 +189,6 @@ auto inspect(I& f, SetTracing& x) {
 template <class I>
 auto inspect(I& f, TraceEvents& x) {
   return f(x.json);
-}
-template <class I>
-auto inspect(I& f, Leave& x) {
-  return f(x.reason);
 }
 
 // Within one process: something for the master's actor to do, with itself as the one who asks and

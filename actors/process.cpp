@@ -283,10 +283,7 @@ void Process::make_actors() {
     track(caf::actor_cast<caf::actor>(device_actors_.back()));
   }
   services_ = make_services(*this);
-  agent_ = spawn_worker(*this, [this](const std::string& reason) {
-    log_->info("asked to leave: reason={}", reason);
-    if (on_leave) on_leave();
-  });
+  agent_ = spawn_worker(*this);
   track(agent_);
   // The process ends with its agent, whatever ended it.
   caf::actor_cast<caf::abstract_actor*>(agent_)->attach_functor([this](const caf::error& reason) {

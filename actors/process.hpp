@@ -96,9 +96,7 @@ class Process {
   // Makes an actor of ours reachable for data-plane messages of other members.
   void open_door(const caf::strong_actor_ptr& actor);
   void close_door(uint64_t actor_id);
-  // Set before start(), called on any thread: an operator asks the process to leave; the process
-  // cannot go on, as its agent has died.
-  std::function<void()> on_leave;
+  // Set before start(), called on any thread: the process cannot go on, as its agent has died.
   std::function<void(const std::string& reason)> on_failure;
   // Requests to a lost member end at once. Called by the listener given to start().
   void peer_down(const Member& member, const std::string& reason);

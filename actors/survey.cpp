@@ -189,7 +189,7 @@ void report_stall(caf::event_based_actor* self, Process& process, uint64_t sessi
   };
   auto report = std::make_shared<Report>();
   report->say = std::move(say);
-  report->head = detail::concat("no progress: run=", stall.run, " since=", stall.seconds,
+  report->head = detail::concat("still under way: run=", stall.run, " since=", stall.seconds,
                                 " s, not ended in ", joined(stall.open, ", "));
   for (const std::string& task : stall.open)
     if (task != process.task() && !agents.count(task)) report->waits[task] = "is not there";

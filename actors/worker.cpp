@@ -17,7 +17,6 @@ namespace {
 struct WorkerState {
   const char* name = "worker";  // how CAF and our logs call this actor
   Process* process = nullptr;
-  std::function<void(const std::string&)> on_leave;
   struct SessionParts {
     struct CallVersion {
       std::shared_ptr<const Graph> graph;
@@ -42,7 +41,7 @@ struct WorkerState {
   Installation* find(uint64_t session, uint32_t executable) const;  // nullptr if it is not here
   void start(const StartStep& m, const caf::actor& master);
   void cancel(const CancelStep& m);
-  Description describe(uint64_t door) const;
+  Description describe() const;
 };
 
 void WorkerState::install_graph(const InstallGraph& m) {
@@ -164,29 +163,19 @@ void WorkerState::cancel(const CancelStep& m) {
     installation->cancel(m.run, Errc::cancelled, "the master took the step back");
 }
 
-Description WorkerState::describe(uint64_t door) const {
+Description WorkerState::describe() const {
   Description out;
-  out.task = process->task();
-  out.incarnation = process->incarnation();
-  for (const auto& device : process->devices()) {
-    const MemoryStats stats = device->memory().stats();
-    out.devices.push_back(device->name());
-    out.used_bytes.push_back(stats.used_bytes);
-    out.reserved_bytes.push_back(stats.reserved_bytes);
-  }
+  for (const auto& device : process->devices()) out.devices.push_back(device->name());
   for (const auto& [id, session] : sessions)
     for (const auto& [executable, installation] : session.installations) {
       out.stages += static_cast<int64_t>(installation->stages().size());
       out.running_steps += installation->running();
     }
-  out.agent_door = door;
   return out;
 }
 
-caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* process,
-                         std::function<void(const std::string&)> on_leave) {
+caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* process) {
   self->state.process = process;
-  self->state.on_leave = std::move(on_leave);
   self->set_exception_handler(to_error);
   self->set_default_handler([process](caf::scheduled_actor*, caf::message_view&) {
     process->log()->warn("an unknown message came; run one version everywhere: task={}",
@@ -227,7 +216,7 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
                         self->state.process->task() + " offers no service " + m.name);
         return found;
       },
-      [self](const Describe&) { return self->state.describe(self->id()); },
+      [self](const Describe&) { return self->state.describe(); },
       [self](const AskWaits& m) {
         auto promise = self->make_response_promise<Waits>();
         const Installation* installation = self->state.find(m.session, m.executable);
@@ -248,16 +237,11 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
         tracer.stop();
         return TraceEvents{tracer.take(m.origin_ns)};
       },
-      [self](const Leave& m) {
-        if (self->state.on_leave) self->state.on_leave(m.reason);
-      },
   };
 }
 
 }  // namespace
 
-caf::actor spawn_worker(Process& process, std::function<void(const std::string&)> on_leave) {
-  return process.system().spawn(run_worker, &process, std::move(on_leave));
-}
+caf::actor spawn_worker(Process& process) { return process.system().spawn(run_worker, &process); }
 
 }  // namespace troupe

@@ -12,7 +12,6 @@ namespace troupe {
 
 class Process;
 
-// `on_leave` is called when an operator asks the process to leave the cluster.
-caf::actor spawn_worker(Process& process, std::function<void(const std::string& reason)> on_leave);
+caf::actor spawn_worker(Process& process);
 
 }  // namespace troupe

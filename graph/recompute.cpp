@@ -117,10 +117,14 @@ std::vector<int32_t> Recomputation::controls(const Node& node,
 
 namespace {
 
+// What is larger counts as so much: no device has it, and sums of a million of them fit.
+constexpr double kValueBytesMax = int64_t{1} << 42;
+
 int64_t bytes_of(const Output& value) {
-  int64_t bytes = size_of(value.dtype());
-  for (int64_t size : value.shape()) bytes *= std::max<int64_t>(1, size);
-  return bytes;
+  auto bytes = static_cast<double>(size_of(value.dtype()));  // exact as far as it counts
+  for (int64_t size : value.shape())
+    if (size >= 0) bytes *= static_cast<double>(size);
+  return static_cast<int64_t>(std::min(bytes, kValueBytesMax));
 }
 
 // What a call runs of copies, and who reads what.

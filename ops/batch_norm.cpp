@@ -92,7 +92,6 @@ Op batch_norm_op() {
           .inputs = {"x", "gamma", "beta"},
           .outputs = {"y", "mean", "variance"},
           .attrs = epsilon_attr(1e-5),
-          .infer_dtypes = infer_three_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{.dtype = DType::f32, .run = cpu<float>, .finishes = true},

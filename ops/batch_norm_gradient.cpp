@@ -135,7 +135,6 @@ Op batch_norm_gradient_op() {
           .inputs = {"dy", "x", "gamma", "mean", "variance"},
           .outputs = {"dx", "dgamma", "dbeta"},
           .attrs = epsilon_attr(1e-5),
-          .infer_dtypes = infer_three_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},

@@ -10,8 +10,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.dtype(0), ctx.dtype(0)}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_square(ctx, 0);
   const Shape vectors = square_shape(ctx.input(0));
@@ -80,14 +78,12 @@ class Decomposition {
     for (int64_t i = 0; i < n_; ++i)
       for (int64_t j = 0; j <= i; ++j)
         a_[at(i, j)] = a_[at(j, i)] = static_cast<double>(a[i * n_ + j]);
-    const double scale = largest_magnitude(a_.data(), n_ * n_);
-    if (!std::isfinite(scale)) {
+    const double scale = scale_down(a_);
+    if (std::isnan(scale)) {
       std::fill(w.begin(), w.end(), std::nan(""));
       std::fill(v.begin(), v.end(), std::nan(""));
       return true;
     }
-    if (scale > 0)
-      for (double& x : a_) x /= scale;
     in_isa<TridiagonalLoop>(a_.data(), w.data(), beside_.data(), reflections_.data(), tau_.data(),
                             row_.data(), n_);
     Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver;
@@ -143,7 +139,6 @@ Op eigh_op() {
   return {.name = "Eigh",
           .inputs = {"a"},
           .outputs = {"values", "vectors"},
-          .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},

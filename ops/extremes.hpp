@@ -2,6 +2,7 @@
 // NaN wins against all numbers. F is Maximum or Minimum.
 #pragma once
 
+#include "ops/narrow.hpp"
 #include "ops/reduce.hpp"
 
 namespace troupe {
@@ -170,7 +171,20 @@ void run_index_of_extreme(KernelContext& ctx) {
 
 template <class F, class... Ts>
 std::vector<Kernel> index_kernels() {
-  return {{DeviceKind::cpu, dtype_of<Ts>, run_index_of_extreme<F, Ts>}...};
+  return with_i8({{DeviceKind::cpu, dtype_of<Ts>, run_index_of_extreme<F, Ts>}...});
+}
+
+// ArgMax for Maximum, ArgMin for Minimum.
+template <class F>
+Op index_of_extreme_op(std::string name) {
+  return {.name = std::move(name),
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = {{"axis", AttrKind::integer, int64_t{-1}}},
+          .infer_dtypes = infer_index,
+          .infer_shapes = infer_index_of_extreme,
+          .no_gradient = "an index is constant wherever it has a slope",
+          .kernels = index_kernels<F, float, double, int32_t, int64_t, uint8_t>()};
 }
 
 }  // namespace troupe

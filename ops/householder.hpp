@@ -17,6 +17,18 @@ T largest_magnitude(const T* x, int64_t n) {
   return largest;
 }
 
+// Divides x by the power of two next to its largest magnitude, which changes no digit, so that no
+// sum of a few products of its elements runs over. Returns that power, or NaN, and leaves x, if an
+// element is not finite.
+inline double scale_down(std::vector<double>& x) {
+  const double largest = largest_magnitude(x.data(), static_cast<int64_t>(x.size()));
+  if (!std::isfinite(largest)) return std::nan("");
+  if (largest == 0) return 1;
+  const double scale = std::ldexp(1.0, std::ilogb(largest));
+  for (double& one : x) one /= scale;
+  return scale;
+}
+
 template <class T>
 struct Reflection {
   T tau, beta;  // h * x = [beta, 0, 0, ...]

@@ -27,7 +27,6 @@ Op layer_norm_gradient_op() {
           .inputs = {"dy", "x", "gamma"},
           .outputs = {"dx", "dgamma", "dbeta"},
           .attrs = epsilon_attr(1e-5),
-          .infer_dtypes = infer_three_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, run_row_norm_gradient<true, float>},

@@ -5,8 +5,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.dtype(0), ctx.dtype(0)}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_square(ctx, 0);
   const Shape shape = batch_shape(ctx.input(0), {});
@@ -51,7 +49,6 @@ Op log_det_op() {
   return {.name = "LogDet",
           .inputs = {"a"},
           .outputs = {"sign", "log"},
-          .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},

@@ -18,15 +18,11 @@ inline std::vector<AttrSpec> epsilon_attr(double epsilon) {
   return {{"epsilon", AttrKind::real, epsilon}};
 }
 
-// For inputs of one dtype, which is checked: number `x` is [..., c], those from `vectors` on are
-// [c], and those before have the shape of x. Throws: Error naming what does not fit. Returns the
+// Of the inputs, number `x` is [..., c], those from `vectors` on are [c], and those before have the
+// shape of x. Throws: Error naming what does not fit. Returns the
 // shape of x with what is known of c.
 inline Shape require_channels(const InferContext& ctx, int x, int vectors, int ndim_min) {
   require_kernel(ctx, ctx.dtype(0));
-  for (int i = 1; i < ctx.input_count(); ++i)
-    if (ctx.dtype(i) != ctx.dtype(0))
-      throw ctx.error("wants inputs of one dtype, got ", ctx.dtype(0), " and ", ctx.dtype(i),
-                      "; cast one of them");
   if (!(ctx.attr<double>("epsilon") >= 0))
     throw ctx.error("wants epsilon >= 0, got ", ctx.attr<double>("epsilon"));
   Shape shape = ctx.input(x);
@@ -45,10 +41,6 @@ inline Shape require_channels(const InferContext& ctx, int x, int vectors, int n
     if (shape[last] < 0) shape.set(last, one[0]);
   }
   return shape;
-}
-
-inline std::vector<DType> infer_three_dtypes(const InferContext& ctx) {
-  return {ctx.dtype(0), ctx.dtype(0), ctx.dtype(0)};
 }
 
 inline std::vector<int64_t> leading_axes(Output x) {

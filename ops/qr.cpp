@@ -6,8 +6,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.dtype(0), ctx.dtype(0)}; }
-
 std::vector<Shape> shapes_of(const Shape& a) {
   const int64_t m = a[a.ndim() - 2], n = a[a.ndim() - 1];
   const int64_t k = m < 0 || n < 0 ? -1 : std::min(m, n);
@@ -98,7 +96,6 @@ Op qr_op() {
   return {.name = "Qr",
           .inputs = {"a"},
           .outputs = {"q", "r"},
-          .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},

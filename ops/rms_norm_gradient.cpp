@@ -9,8 +9,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.dtype(0), ctx.dtype(0)}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const Shape shape = require_channels(ctx, 1, 2, 1);
   return {shape, Shape{shape[shape.ndim() - 1]}};
@@ -29,7 +27,6 @@ Op rms_norm_gradient_op() {
           .inputs = {"dy", "x", "gamma"},
           .outputs = {"dx", "dgamma"},
           .attrs = epsilon_attr(1e-6),
-          .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, run_row_norm_gradient<false, float>},

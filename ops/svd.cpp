@@ -11,10 +11,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) {
-  return {ctx.dtype(0), ctx.dtype(0), ctx.dtype(0)};
-}
-
 std::vector<Shape> shapes_of(const Shape& a) {
   const int64_t m = a[a.ndim() - 2], n = a[a.ndim() - 1];
   const int64_t k = m < 0 || n < 0 ? -1 : std::min(m, n);
@@ -90,7 +86,8 @@ class Decomposition {
     for (int64_t i = 0; i < m_; ++i)
       for (int64_t j = 0; j < k_; ++j)
         a_[at(i, j)] = static_cast<double>(is_wide_ ? a[j * m_ + i] : a[i * k_ + j]);
-    if (!std::isfinite(largest_magnitude(a_.data(), m_ * k_))) {
+    const double scale = scale_down(a_);
+    if (std::isnan(scale)) {
       for (std::vector<double>* part : {&s_, &tall_, &square_})
         std::fill(part->begin(), part->end(), std::nan(""));
       return;
@@ -103,7 +100,7 @@ class Decomposition {
         r, Eigen::ComputeFullU | Eigen::ComputeFullV);
     std::fill(tall_.begin(), tall_.end(), 0.0);
     for (int64_t i = 0; i < k_; ++i) {
-      s_[static_cast<size_t>(i)] = svd.singularValues()[i];
+      s_[static_cast<size_t>(i)] = scale * svd.singularValues()[i];
       for (int64_t j = 0; j < k_; ++j) {
         tall_[at(i, j)] = svd.matrixU()(i, j);
         square_[at(i, j)] = svd.matrixV()(i, j);
@@ -161,7 +158,6 @@ Op svd_op() {
   return {.name = "Svd",
           .inputs = {"a"},
           .outputs = {"s", "u", "v"},
-          .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},

@@ -20,6 +20,8 @@ constexpr int64_t kManifestBytesMax = int64_t{16} << 20;  // about 200 bytes a p
 constexpr int64_t kChunk = int64_t{1} << 20;              // of files that are hashed
 constexpr int64_t kRoomToSpare = int64_t{1}
                                  << 20;  // for the manifest and the file system's own needs
+// Of versions and steps: no training counts so far, and there is room to count on.
+constexpr int64_t kCountMax = INT64_MAX / 2;
 constexpr const char* kShardFormat = "troupe-shard";
 constexpr int kShardVersion = 2, kShardVersionOldest = 1;  // 1: only the kind of each optimizer
 
@@ -92,14 +94,14 @@ SliceState slice_of(const JsonReader& r) {
   }
   s.slice.offset = r.i64("offset", 0, size);
   s.slice.size = r.i64("size", 0, size - s.slice.offset);
-  s.version = r.i64("version", 0);
-  s.next_step = r.i64("next_step", 0);
+  s.version = r.i64("version", 0, kCountMax);
+  s.next_step = r.i64("next_step", 0, kCountMax);
   for (const JsonReader& name : r.array("optimizer_slots"))
     s.optimizer_slots.emplace_back(name.as_string(), Tensor{});
   for (const JsonReader& p : r.array("progress")) {
     p.only({"slot", "next_step", "counted"});
-    s.progress.push_back({static_cast<int32_t>(p.i64("slot", 0, INT32_MAX)), p.i64("next_step", 0),
-                          p.u64("counted")});
+    s.progress.push_back({static_cast<int32_t>(p.i64("slot", 0, INT32_MAX)),
+                          p.i64("next_step", 0, kCountMax), p.u64("counted")});
   }
   return s;
 }

@@ -16,14 +16,13 @@ namespace {
 constexpr std::chrono::milliseconds kStopPoll{
     50};  // a signal handler cannot wake a condition variable
 
-// Why a node ends that nobody asked to stop. Told from any thread.
+// Why a node ends that nobody asked to stop: the first reason. Told from any thread.
 class Ending {
  public:
   void tell(Errc code, const std::string& text) {
     std::lock_guard lock(mutex_);
     if (!told_) told_ = {code, text};
   }
-  // Errc::ok: an operator asked.
   std::optional<std::pair<Errc, std::string>> told() const {
     std::lock_guard lock(mutex_);
     return told_;
@@ -113,7 +112,6 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   NetThread& net = *seams.net;  // the process keeps it until it has stopped
   Ending ending;
   Process process(name, Process::draw_incarnation(), options.process, cluster, std::move(seams));
-  process.on_leave = [&] { ending.tell(Errc::ok, ""); };
   process.on_failure = [&](const std::string& reason) {
     ending.tell(Errc::internal, name + " lost its agent: " + reason);
   };
@@ -134,9 +132,8 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
     never.wait_for(lock, kStopPoll);
     word.look(process);
   }
-  const auto told = ending.told();
-  if (told && told->first != Errc::ok) throw Error(told->first, told->second);
-  process.log()->info("leaving: reason={}", told ? "asked by an operator" : "asked by a signal");
+  if (const auto told = ending.told()) throw Error(told->first, told->second);
+  process.log()->info("leaving: reason={}", "asked to stop");
 }
 
 int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {

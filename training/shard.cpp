@@ -46,10 +46,9 @@ Outcome check_values(const Slice& slice, const Tensor& values, const char* what)
 }
 
 // Where each of the shard's slots continues: at its own progress, or with the slowest.
-std::vector<SlotProgress> progress_of(const SliceState& state,
-                                      const std::map<int32_t, uint64_t>& slots) {
+std::vector<SlotProgress> progress_of(const SliceState& state, const std::set<int32_t>& slots) {
   std::vector<SlotProgress> out;
-  for (const auto& [slot, incarnation] : slots) {
+  for (const int32_t slot : slots) {
     SlotProgress mine{.slot = slot, .next_step = state.next_step};
     for (const SlotProgress& p : state.progress)
       if (p.slot == mine.slot) mine = p;
@@ -111,17 +110,13 @@ void Shard::Body::set_slots(const std::vector<SlotProgress>& slots) {
   std::map<uint32_t, std::unique_ptr<AggregationRule>> rules;  // all or none
   for (const auto& [id, held] : slices)
     if (held.slice.optimizer) rules[id] = make_rule(kind, slots);
-  std::map<int32_t, uint64_t> kept;
-  for (const SlotProgress& s : slots) {
-    auto it = incarnations.find(s.slot);
-    kept[s.slot] = it == incarnations.end() ? 0 : it->second;
-  }
-  incarnations = std::move(kept);
+  slot_numbers.clear();
+  for (const SlotProgress& s : slots) slot_numbers.insert(s.slot);
   for (auto& [id, rule] : rules) {
     Held& held = slices.at(id);
     held.rule = std::move(rule);
     held.state.previous_version = -1;  // steps are counted anew, so it is no step's values now
-    std::erase_if(held.sequences, [&](const auto& s) { return !incarnations.count(s.first); });
+    std::erase_if(held.sequences, [&](const auto& s) { return !slot_numbers.count(s.first); });
     for (auto& [slot, sequence] : held.sequences) sequence.first = 0;
   }
 }
@@ -255,7 +250,7 @@ Outcome Shard::restore(uint64_t epoch, std::vector<SliceState> states, ShardActi
             tensor = flat(std::move(given));
           }
       try {
-        r.rule = make_rule(b.kind, progress_of(s, b.incarnations));
+        r.rule = make_rule(b.kind, progress_of(s, b.slot_numbers));
       } catch (const Error& e) {
         return {e.code(), e.what()};
       }
@@ -309,31 +304,6 @@ void Shard::Body::renew(Held& held, int32_t slot, uint64_t incarnation, ShardAct
   refuse_parked(held, slot, PushRefusal::incarnation,
                 detail::concat("slot ", slot, " has a newer incarnation, ", incarnation), out);
   held.sequences[slot] = {.incarnation = incarnation};
-}
-
-void Shard::slot_lost(int32_t slot, ShardActions& out) {
-  Body& b = *body_;
-  for (auto& [id, held] : b.slices) {
-    b.refuse_parked(held, slot, PushRefusal::incarnation,
-                    detail::concat("the process of slot ", slot, " is gone"), out);
-    for (auto& [key, tickets] : held.unacknowledged)
-      if (key.first == slot) tickets.clear();
-  }
-}
-
-Outcome Shard::slot_joined(uint64_t epoch, int32_t slot, uint64_t incarnation, ShardActions& out) {
-  Body& b = *body_;
-  if (Outcome o = b.fence(epoch, "a slot"); !o) return o;
-  auto it = b.incarnations.find(slot);
-  if (it == b.incarnations.end())
-    return {Errc::invalid_argument, detail::concat("this shard knows no slot ", slot)};
-  if (incarnation < it->second)
-    return {Errc::stale, detail::concat("incarnation ", incarnation, " of slot ", slot,
-                                        " is older than ", it->second)};
-  it->second = incarnation;
-  for (auto& [id, held] : b.slices)
-    if (held.sequence(slot).incarnation < incarnation) b.renew(held, slot, incarnation, out);
-  return {};
 }
 
 SliceState Shard::Body::image(const Held& held) const {
@@ -419,7 +389,7 @@ Aggregation Shard::rule() const { return body_->kind; }
 
 std::vector<SlotProgress> Shard::slots() const {
   std::vector<SlotProgress> out;
-  for (const auto& [slot, incarnation] : body_->incarnations) {
+  for (const int32_t slot : body_->slot_numbers) {
     SlotProgress least{.slot = slot, .next_step = -1};
     for (const auto& [id, held] : body_->slices) {
       if (!held.rule) continue;

@@ -172,21 +172,17 @@ class Shard {
   // Another rule or other slots. Refused with Errc::invalid_argument unless every slot of every
   // trained slice is at a boundary, with nothing waiting. Values and versions stay.
   Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<SlotProgress> slots);
-  // A slot's process is gone: its parked pushes are refused and nobody waits for its
-  // acknowledgements. Its gradients in an open round stay: a step done again has the same bits.
-  void slot_lost(int32_t slot, ShardActions& out);
-  // A slot has a new process; older incarnations are fenced from now on. A push with a newer
-  // incarnation does the same for its slice, as one slot may push its slices from several
-  // processes.
-  Outcome slot_joined(uint64_t epoch, int32_t slot, uint64_t incarnation, ShardActions& out);
   // The state when every slice is exactly at `step`; under the asynchronous rule at once. Answered
   // to `from` with a SnapshotDone of this id: stale if a slice is past the step, or when the epoch
   // changes.
   void snapshot(uint64_t epoch, int64_t step, uint64_t id, uint64_t from, ShardActions& out);
 
   // From workers. `from` names the sender for the answer; the same message may come any number of
-  // times. A push without a gradient asks for the answer to one that has brought it: who gives a
-  // gradient away, so that its memory may become that of new values, cannot send it again.
+  // times. A push of a newer incarnation of its slot fences the older ones of this slice, as one
+  // slot may push its slices from several processes; what it finds in an open round stays, as a
+  // step done again has the same bits. A push without a gradient asks for the answer to one that
+  // has brought it: who gives a gradient away, so that its memory may become that of new values,
+  // cannot send it again.
   void push(Push push, uint64_t from, ShardActions& out);
   void push(RowPush push, uint64_t from, ShardActions& out);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);

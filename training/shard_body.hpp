@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,7 +70,7 @@ struct Shard::Body {
   State state = State::empty;
   Aggregation kind = Aggregation::sync;
   std::map<uint32_t, Held> slices;
-  std::map<int32_t, uint64_t> incarnations;  // of every slot: the oldest that counts
+  std::set<int32_t> slot_numbers;  // whose gradients make an update
   std::vector<PendingSnapshot> snapshots;
   int64_t waiting_pulls = 0;
   ShardCounters counters;

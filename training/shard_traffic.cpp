@@ -110,8 +110,7 @@ void Shard::Body::push(RowPush&& p, uint64_t from, ShardActions& out) {
     return no(PushRefusal::unknown, Errc::invalid_argument,
               detail::concat("this shard has no slice ", p.slice));
   Held& held = it->second;
-  auto known = incarnations.find(p.slot);
-  if (known == incarnations.end())
+  if (!slot_numbers.count(p.slot))
     return no(PushRefusal::unknown, Errc::invalid_argument,
               detail::concat("this shard knows no slot ", p.slot));
   if (!held.rule && p.write == 0)
@@ -139,10 +138,10 @@ void Shard::Body::push(RowPush&& p, uint64_t from, ShardActions& out) {
         PushRefusal::not_serving, Errc::stale,
         detail::concat("the shard is ", to_string(state), "; do the step again when it serves"));
   Sequence& sequence = held.sequence(p.slot);
-  if (const uint64_t least = std::max(known->second, sequence.incarnation); p.incarnation < least)
+  if (p.incarnation < sequence.incarnation)
     return no(PushRefusal::incarnation, Errc::stale,
               detail::concat("incarnation ", p.incarnation, " of slot ", p.slot,
-                             " was replaced by ", least));
+                             " was replaced by ", sequence.incarnation));
   if (p.incarnation > sequence.incarnation) renew(held, p.slot, p.incarnation, out);
   if (p.step < 0 || p.sequence < 0)
     return no(PushRefusal::step, Errc::invalid_argument,
@@ -251,7 +250,7 @@ void Shard::Body::let_previous_go(Held& held) {
   SliceValues& s = held.state;
   if (kind != Aggregation::sync || !fills_block_of(pool, s.previous)) return;
   const int64_t next = held.rule->next_step();
-  for (const auto& [slot, incarnation] : incarnations)
+  for (const int32_t slot : slot_numbers)
     if (held.sequence(slot).first < next) return;
   s.previous.reset();
   s.previous_version = -1;
@@ -332,7 +331,7 @@ void Shard::Body::pull(const Pull& p, uint64_t from, ShardActions& out) {
   if (it == slices.end())
     return refuse(p, from, Errc::invalid_argument,
                   detail::concat("this shard has no slice ", p.slice), out);
-  if (p.step >= 0 && !incarnations.count(p.slot))
+  if (p.step >= 0 && !slot_numbers.count(p.slot))
     return refuse(p, from, Errc::invalid_argument,
                   detail::concat("this shard knows no slot ", p.slot), out);
   Held& held = it->second;
@@ -397,7 +396,7 @@ bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions&
 void Shard::Body::note_read(Held& held, const Pull& p, const Pulled& answer) const {
   if (!held.rule || !p.rows.defined() || p.rows.unique()) return;
   const bool kept =
-      kind == Aggregation::sync && incarnations.size() == 1 && answer.version == held.state.version;
+      kind == Aggregation::sync && slot_numbers.size() == 1 && answer.version == held.state.version;
   held.state.read = {p.slot,        p.step, p.rows, p.row_size, kept ? answer.values : Tensor{},
                      answer.version};
 }

@@ -43,7 +43,6 @@ caf::actor play_worker(caf::actor_system& system, Told& told, Errc uninstall = E
     return {
         [](const Describe&) {
           Description d;
-          d.task = kWorker;
           d.devices = {detail::concat(kWorker, "/device:cpu:0")};
           return d;
         },

@@ -163,6 +163,20 @@ TEST_CASE("a scope says what it costs and saves") {
   CHECK(recomputed(g, {loss}, {x}).empty());
 }
 
+TEST_CASE("what a scope saves is a number for sizes that no memory has, too") {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {-1, int64_t{1} << 40, int64_t{1} << 40}, "x");
+  Output y;
+  {
+    const auto scope = recompute(g, "block");
+    y = exp(tanh(x));
+  }
+  const Output dx = gradients({reduce_sum(square(y))}, {x})[0];
+  const std::vector<RecomputedScope> costs = recomputed(g, {dx}, {x});
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0].freed_bytes == 2 * (int64_t{1} << 42));  // tanh and exp, as much as counts
+}
+
 TEST_CASE("a deep chain takes the memory of its scopes and one of them, not of all its values") {
   constexpr int64_t kRows = 40'000, kBlocks = 8, kDeep = 8;
   const auto peak = [&](bool again) {

@@ -63,7 +63,7 @@ Errc end_of(std::future<Errc> asked) {
 TEST_CASE("a request that is under way ends when whoever was asked is lost") {
   Rig rig;
   std::future<Errc> first = rig.ask<Description>(Describe{});
-  std::future<Errc> second = rig.ask<caf::unit_t>(Leave{});
+  std::future<Errc> second = rig.ask<caf::unit_t>(InstallGraph{});
   // That one of them ends takes nothing from the others.
   CHECK(end_of(rig.ask<ClockReading>(ReadClock{})) == Errc::ok);
   rig.lose();

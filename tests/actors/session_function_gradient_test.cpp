@@ -79,11 +79,7 @@ void check_tree(Session& session, Tree& tree) {
     Session written_out = Session::local(plain.graph, {.threads = 1});
     const std::vector<Tensor> want = plain.run(written_out, depth, point());
     const std::vector<Tensor> got = tree.run(session, depth, point());
-    for (size_t i = 0; i < 4; ++i) {
-      REQUIRE(got[i].shape() == want[i].shape());
-      for (int64_t k = 0; k < got[i].size(); ++k)
-        CHECK(got[i].data<double>()[k] == doctest::Approx(want[i].data<double>()[k]).epsilon(1e-9));
-    }
+    for (size_t i = 0; i < 4; ++i) check_close(got[i], want[i]);
   }
 }
 

@@ -63,12 +63,6 @@ std::vector<Tensor> point() {
           Tensor::of<double>({0.05, 0.1, -0.2}, {1, 3})};
 }
 
-void check_close(const Tensor& got, const Tensor& want) {
-  REQUIRE(got.shape() == want.shape());
-  for (int64_t k = 0; k < got.size(); ++k)
-    CHECK(got.data<double>()[k] == doctest::Approx(want.data<double>()[k]).epsilon(1e-9));
-}
-
 void check_recurrent(Session& session, Recurrent& loop) {
   for (int64_t trips : {0, 1, 4}) {
     CAPTURE(trips);

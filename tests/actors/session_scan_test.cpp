@@ -1,6 +1,7 @@
 // scan and map_rows in a session: values, gradients, and what they refuse.
 #include <doctest/doctest.h>
 
+#include "tests/support/central_differences.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -56,12 +57,6 @@ struct Rnn {
   }
 };
 
-void check_close(const Tensor& got, const Tensor& want) {
-  REQUIRE(got.shape() == want.shape());
-  for (int64_t k = 0; k < got.size(); ++k)
-    CHECK(got.data<double>()[k] == doctest::Approx(want.data<double>()[k]).epsilon(1e-12));
-}
-
 }  // namespace
 
 TEST_CASE("scan gives the values and gradients of its steps written out") {
@@ -75,7 +70,7 @@ TEST_CASE("scan gives the values and gradients of its steps written out") {
         CAPTURE(passes);
         Rnn rnn(rows, recompute);
         const std::vector<Tensor> got = rnn.run({.threads = 2, .passes = passes});
-        for (size_t i = 0; i < want.size(); ++i) check_close(got[i], want[i]);
+        for (size_t i = 0; i < want.size(); ++i) check_close(got[i], want[i], 1e-12);
       }
 }
 

@@ -1,4 +1,4 @@
-// The line of the log that says who waits for whom, of runs that do not get on.
+// The line of the log that says who waits for whom, of runs that take long.
 #include <doctest/doctest.h>
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ class Stalls {
  public:
   void take(const std::string& line) {
     std::lock_guard lock(mutex_);
-    if (line.find("no progress: run=") == std::string::npos) return;
+    if (line.find("still under way: run=") == std::string::npos) return;
     lines_.push_back(line);
     more_.notify_all();
   }

@@ -273,7 +273,7 @@ OpCases cases() {
                       .message = "wants dy in the shape of x, got [2, 2] and [2, 3]"},
                      {.op = "LayerNormGradient",
                       .inputs = {dy, f32(x), gamma},
-                      .message = "wants inputs of one dtype, got f64 and f32; cast one of them"},
+                      .message = "inputs must have one dtype, got f64 and f32; cast one of them"},
                      {.op = "LayerNormGradient",
                       .inputs = {dy, x, vector({1})},
                       .message = "wants one gamma for each channel of ["},
@@ -285,7 +285,7 @@ OpCases cases() {
                       .message = "wants dy in the shape of x, got ["},
                      {.op = "RmsNormGradient",
                       .inputs = {dy, x, f32(gamma)},
-                      .message = "wants inputs of one dtype, got f64 and f32"}}};
+                      .message = "inputs must have one dtype, got f64 and f32"}}};
 }
 const ListedCases listed(cases);
 

@@ -66,7 +66,7 @@ class Stalled {
   std::vector<std::string> reports() const {
     std::vector<std::string> out;
     for (const std::string& line : lines_)
-      if (line.rfind("no progress", 0) == 0) out.push_back(line);
+      if (line.rfind("still under way", 0) == 0) out.push_back(line);
     return out;
   }
   // With the call under way.

@@ -1,4 +1,5 @@
-// Gradients against central differences of a loss that a session computes.
+// Values of f64 against others that were computed in another way, and gradients against central
+// differences of a loss that a session computes. Each element is an assertion.
 #pragma once
 
 #include <vector>
@@ -9,8 +10,13 @@
 
 namespace troupe {
 
-// `loss(values)` is f64; `got` are its derivatives at `at`, which are f64 as well. Each element is
-// an assertion.
+inline void check_close(const Tensor& got, const Tensor& want, double tolerance = 1e-9) {
+  REQUIRE(got.shape() == want.shape());
+  for (int64_t k = 0; k < got.size(); ++k)
+    CHECK(got.data<double>()[k] == doctest::Approx(want.data<double>()[k]).epsilon(tolerance));
+}
+
+// `loss(values)` is f64; `got` are its derivatives at `at`, which are f64 as well.
 template <class F>
 void check_slopes(const F& loss, const std::vector<Tensor>& at, const std::vector<Tensor>& got) {
   constexpr double kStep = 1e-6;

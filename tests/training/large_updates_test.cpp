@@ -271,8 +271,10 @@ TEST_CASE("a push without its gradient asks for the answer to the one that had i
     CHECK(std::get<Acknowledged>(done[1].message).ticket == 80);
   }
   SUBCASE("one of a process that was replaced is refused") {
-    ShardActions out;
-    CHECK(rig.s.shard.slot_joined(1, 0, 5, out));
+    Push newer = rig.s.make_push(0, 1, numbers<float>(kMany, 7));
+    newer.incarnation = 5;
+    newer.sequence = 0;
+    CHECK(rig.s.push(newer).empty());
     CHECK(only<Acknowledged>(rig.again(0, 0, 81)).code == Errc::stale);
   }
 }

@@ -62,7 +62,7 @@ TEST_CASE("no control message takes the memory that its sizes only claim") {
   caf::actor_system system{config};
   const int64_t before = peak_kib();
   read_all_hostile<InstallGraph, InstallParts, PartsInstalled, ConnectParts, FindService,
-                   Description, EdgeCounts, Waits, TraceEvents, Leave>(system);
+                   Description, EdgeCounts, Waits, TraceEvents>(system);
   read_all_hostile<CreateShard, DescribeShard, ShardDescription, SetInitial, BeginEpoch,
                    CaptureShard, WriteShard, ShardFile, DropContainer, RouteParameters, ShardLost>(
       system);

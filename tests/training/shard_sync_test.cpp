@@ -58,8 +58,6 @@ TEST_CASE("a slot that was lost reads the step before again, with the same bits"
   s.push(1, 0,
          vector_of({1, 1, 1,
                     1}));  // closes step 0; the acknowledgement to slot 1 is lost with its process
-  s.shard.slot_lost(1, s.last);
-  REQUIRE(s.shard.slot_joined(1, 1, 7, s.last));
   const auto again = only<Pulled>(s.pull(1, 0));
   CHECK(again.version == 0);
   CHECK(same_bits(again.values, first));

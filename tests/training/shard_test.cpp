@@ -307,13 +307,16 @@ TEST_CASE("one slot may push its slices from processes of different incarnations
 
 TEST_CASE("a push that waits is refused when its slot's process is replaced") {
   ShardScript s = ShardScript::serving(Aggregation::async, 1);
-  s.push(0, 1, vector_of({1, 1, 1, 1}));
-  ShardActions out;
-  REQUIRE(s.shard.slot_joined(1, 0, 2, out));
-  CHECK(only<Acknowledged>(out).text == "slot 0 has a newer incarnation, 2");
-  s.check_counters();
-  CHECK(s.shard.slot_joined(1, 0, 1, out).text == "incarnation 1 of slot 0 is older than 2");
-  CHECK(s.shard.slot_joined(1, 5, 1, out).text == "this shard knows no slot 5");
+  CHECK(s.push(0, 1, vector_of({1, 1, 1, 1})).empty());
+  s.incarnation = 2;
+  const ShardActions& out = s.push(0, 0, vector_of({1, 1, 1, 1}));
+  REQUIRE(out.size() == 2);
+  const auto& early = std::get<Acknowledged>(out[0].message);
+  CHECK(early.ticket == ShardScript::ticket_of(0, 1));
+  CHECK(early.code == Errc::stale);
+  CHECK(early.text == "slot 0 has a newer incarnation, 2");
+  CHECK(std::get<Acknowledged>(out[1].message).code == Errc::ok);
+  CHECK(s.shard.version(0) == 1);
 }
 
 }  // namespace
