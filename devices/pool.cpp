@@ -1,11 +1,10 @@
 // Implements devices/pool.hpp.
 //
-// Large blocks are in a list as well, from when they come from the system until they go back, so
-// that held() finds those that are in use; what they are for stands in the line of their header.
-// A block lies either with the system, in a free list, on a thread's shelf, or with whoever holds
-// its buffer. Lists have a lock each, held for a few instructions; the two sums are atomic, so that
-// the budget holds whatever happens at the same time. What lies on a shelf counts as used, but for
-// those who ask.
+// Large blocks are pieces of a heap (devices/pool_heap.hpp), which finds those that are in use;
+// what they are for stands in the line of their header. Any other block lies with the system, in
+// the free list of its class, on a thread's shelf, or with whoever holds its buffer. Lists have a
+// lock each, held for a few instructions; the two sums are atomic, so that the budget holds
+// whatever happens at the same time. What lies on a shelf counts as used, but for those who ask.
 #include "devices/pool.hpp"
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "devices/pool_heap.hpp"
 #include "devices/pool_shelves.hpp"
 
 namespace troupe {
@@ -26,23 +26,20 @@ Buffer*& next(Buffer* buffer) { return next_in_list(buffer); }
 // Where the block of a buffer begins. Requires: not of class 0.
 void* block_of(Buffer* buffer) { return reinterpret_cast<char*>(buffer + 1) - size_class::kLine; }
 
-// A large block begins with this, in the line that ends in the header of its buffer. The list is
-// guarded by Core::blocks_mutex_; the rest is written by who has the buffer and read by held().
-struct LargeBlock {
-  LargeBlock* before = nullptr;
-  LargeBlock* after = nullptr;
-  std::atomic<int64_t> bytes{0};  // 0: free
-  std::atomic<uint64_t> label{0};
-  std::atomic<int64_t> run{-1};
-};
-static_assert(sizeof(LargeBlock) <= size_class::kLine - sizeof(Buffer));
+using Piece = PoolHeap::Piece;  // a large block
 constexpr int kLargeFrom = size_class::of(Memory::kMarkedAbove) + 1;
-// A large request takes a free block of up to so many classes above its own, twice its size, before
-// more is asked of the system: what a step holds most of each size, it holds at different times.
-constexpr int kClassesAbove = 4;
+// From here on blocks have a heap of their own: few are as large as what a step passes on, most
+// that stay between steps, as parameters, are smaller, and would stand in the middle of what the
+// large ones leave to each other.
+constexpr int kHugeFrom = size_class::of(int64_t{1} << 20);
 static_assert(Memory::kMarkedAbove >= PoolCache::kBytesMax);  // what lies in a cache looks used
 
-LargeBlock* large_block(Buffer* buffer) { return static_cast<LargeBlock*>(block_of(buffer)); }
+bool is_large(const Buffer* buffer) { return static_cast<int>(buffer->tag) >= kLargeFrom; }
+Piece* piece_of(Buffer* buffer) { return static_cast<Piece*>(block_of(buffer)); }
+int64_t block_bytes(Buffer* buffer) {
+  return is_large(buffer) ? piece_of(buffer)->size
+                          : size_class::block_bytes(static_cast<int>(buffer->tag));
+}
 
 }  // namespace
 
@@ -60,7 +57,9 @@ Error out_of_memory(const std::string& device, int64_t bytes, const MemoryStats&
 class PoolMemory::Core final : public BufferOwner {
  public:
   Core(std::string device, int64_t budget_bytes)
-      : device(std::move(device)), budget(budget_bytes) {}
+      : device(std::move(device)),
+        budget(budget_bytes),
+        heaps_{PoolHeap(budget_bytes), PoolHeap(budget_bytes)} {}
   Core(const Core&) = delete;
   ~Core() {
     trim_to(kNothing);
@@ -70,30 +69,21 @@ class PoolMemory::Core final : public BufferOwner {
   Buffer* allocate(int64_t bytes) {
     if (bytes < 0 || bytes > size_class::kBytesMax) return nullptr;
     const int c = size_class::of(bytes);
+    if (c >= kLargeFrom) return new_piece(bytes, c);
     Buffer* buffer = c < PoolShelves::kClasses ? shelves_.take(c) : nullptr;
     if (!buffer) {
       buffer = pop(c);
       if (!buffer && c < PoolShelves::kClasses) buffer = take_from_others(c);
-      if (!buffer && c >= kLargeFrom) buffer = pop_above(c);
       if (!buffer) buffer = c == 0 ? new_slab() : new_block(c);
       if (!buffer) return nullptr;
-      used_.fetch_add(size_class::block_bytes(static_cast<int>(buffer->tag)),
-                      std::memory_order_relaxed);
+      used_.fetch_add(size_class::block_bytes(c), std::memory_order_relaxed);
     }
     note_peak();
     buffer->refs.store(1, std::memory_order_relaxed);
-    if (c >= kLargeFrom) {
-      LargeBlock& block = *large_block(buffer);
-      block.label.store(0, std::memory_order_relaxed);
-      block.run.store(-1, std::memory_order_relaxed);
-      block.bytes.store(bytes, std::memory_order_relaxed);
-    }
     return buffer;
   }
 
   void release(Buffer* buffer) noexcept override {
-    if (static_cast<int>(buffer->tag) >= kLargeFrom)
-      large_block(buffer)->bytes.store(0, std::memory_order_relaxed);
     if (buffer->tag >= PoolShelves::kClasses || !shelves_.put(buffer)) give_back(buffer);
   }
 
@@ -110,11 +100,17 @@ class PoolMemory::Core final : public BufferOwner {
   bool trim_to(int64_t reserved_max) noexcept {
     clear_shelves(/*for_good=*/false);
     bool found = false;
-    for (int c = size_class::kCount - 1; c > 0; --c)
+    if (const int64_t over = reserved_.load(std::memory_order_relaxed) - reserved_max; over > 0) {
+      int64_t given = heaps_[1].give_back(over);
+      if (given < over) given += heaps_[0].give_back(over - given);
+      reserved_.fetch_sub(given, std::memory_order_relaxed);
+      found = given > 0;
+    }
+    for (int c = kLargeFrom - 1; c > 0; --c)
       while (reserved_.load(std::memory_order_relaxed) > reserved_max) {
         Buffer* buffer = pop(c);
         if (!buffer) break;
-        free_block(buffer);
+        std::free(block_of(buffer));
         reserved_.fetch_sub(size_class::block_bytes(c), std::memory_order_relaxed);
         found = true;
       }
@@ -132,24 +128,23 @@ class PoolMemory::Core final : public BufferOwner {
   }
 
   void mark(Buffer* buffer, const HeldBuffer& use) noexcept {
-    if (buffer->owner != this || static_cast<int>(buffer->tag) < kLargeFrom) return;
-    LargeBlock& block = *large_block(buffer);
-    block.label.store(use.label, std::memory_order_relaxed);
-    block.run.store(use.run, std::memory_order_relaxed);
-    block.bytes.store(use.bytes, std::memory_order_relaxed);
+    if (buffer->owner != this || !is_large(buffer)) return;
+    Piece& piece = *piece_of(buffer);
+    piece.label.store(use.label, std::memory_order_relaxed);
+    piece.run.store(use.run, std::memory_order_relaxed);
+    piece.bytes.store(use.bytes, std::memory_order_relaxed);
   }
 
   Memory::Held held(size_t most) const {
     Memory::Held out;
-    std::lock_guard guard(blocks_mutex_);
-    for (const LargeBlock* block = blocks_; block; block = block->after) {
-      const int64_t bytes = block->bytes.load(std::memory_order_relaxed);
-      if (bytes == 0) continue;
-      ++out.count;
-      out.bytes += bytes;
-      out.largest.push_back({bytes, block->label.load(std::memory_order_relaxed),
-                             block->run.load(std::memory_order_relaxed)});
-    }
+    for (const PoolHeap& heap : heaps_)
+      heap.for_each_used([&](const Piece& piece) {
+        const int64_t bytes = piece.bytes.load(std::memory_order_relaxed);
+        ++out.count;
+        out.bytes += bytes;
+        out.largest.push_back({bytes, piece.label.load(std::memory_order_relaxed),
+                               piece.run.load(std::memory_order_relaxed)});
+      });
     std::stable_sort(out.largest.begin(), out.largest.end(),
                      [](const HeldBuffer& a, const HeldBuffer& b) { return a.bytes > b.bytes; });
     if (out.largest.size() > most) out.largest.resize(most);
@@ -188,26 +183,19 @@ class PoolMemory::Core final : public BufferOwner {
     }
   }
 
-  // Requires: not of class 0. Once the pool is gone nobody asks for its list.
-  void free_block(Buffer* buffer) noexcept {
-    if (static_cast<int>(buffer->tag) >= kLargeFrom && !orphaned_.load(std::memory_order_relaxed)) {
-      std::lock_guard guard(blocks_mutex_);
-      LargeBlock* block = large_block(buffer);
-      (block->before ? block->before->after : blocks_) = block->after;
-      if (block->after) block->after->before = block->before;
-    }
-    std::free(block_of(buffer));
-  }
-
   void give_up(int64_t bytes) noexcept {
     if (used_.fetch_sub(bytes, std::memory_order_acq_rel) == bytes) delete this;
   }
 
   void give_back(Buffer* buffer) noexcept {
-    const int c = static_cast<int>(buffer->tag);
-    const int64_t bytes = size_class::block_bytes(c);
-    if (c > 0 && orphaned_.load(std::memory_order_relaxed)) {
-      free_block(buffer);
+    const int64_t bytes = block_bytes(buffer);
+    const bool orphaned = orphaned_.load(std::memory_order_relaxed);
+    if (is_large(buffer)) {
+      PoolHeap& heap = heap_for(static_cast<int>(buffer->tag));
+      heap.give(piece_of(buffer));
+      if (orphaned) heap.give_back(size_class::kBytesMax);
+    } else if (buffer->tag > 0 && orphaned) {
+      std::free(block_of(buffer));
     } else {
       push(buffer);
     }
@@ -252,44 +240,46 @@ class PoolMemory::Core final : public BufferOwner {
     return buffer;
   }
 
-  // A free block that is larger than asked for; only while the budget has room for both, so that
-  // what is wasted here refuses nobody later.
-  Buffer* pop_above(int c) noexcept {
-    const int64_t left = budget - reserved_.load(std::memory_order_relaxed);
-    for (int above = c + 1; above <= c + kClassesAbove && above < size_class::kCount; ++above)
-      if (size_class::block_bytes(c) <= left - size_class::block_bytes(above))
-        if (Buffer* buffer = pop(above)) return buffer;
-    return nullptr;
+  PoolHeap& heap_for(int c) { return heaps_[c >= kHugeFrom ? 1 : 0]; }
+
+  Buffer* new_piece(int64_t bytes, int c) {
+    Piece* piece = nullptr;
+    for (int64_t missing = 0; !piece;) {
+      piece = heap_for(c).take(bytes, missing, [this](int64_t more) { return try_reserve(more); });
+      if (!piece && (missing == 0 || missing > budget || !trim_to(budget - missing)))
+        return nullptr;
+    }
+    used_.fetch_add(piece->size, std::memory_order_relaxed);
+    note_peak();
+    piece->label.store(0, std::memory_order_relaxed);
+    piece->run.store(-1, std::memory_order_relaxed);
+    piece->bytes.store(bytes, std::memory_order_relaxed);
+    char* const elements = reinterpret_cast<char*>(piece) + size_class::kLine;
+    return new (elements - sizeof(Buffer)) Buffer{{1}, static_cast<uint32_t>(c), this};
+  }
+
+  bool try_reserve(int64_t bytes) {
+    int64_t old = reserved_.load(std::memory_order_relaxed);
+    do {
+      if (old > budget - bytes) return false;
+    } while (!reserved_.compare_exchange_weak(old, old + bytes, std::memory_order_relaxed));
+    system_allocations_.fetch_add(1, std::memory_order_relaxed);
+    return true;
   }
 
   // Memory from the system within the budget; nullptr if there is none.
   char* reserve(int64_t bytes, int64_t alignment) {
-    int64_t old = reserved_.load(std::memory_order_relaxed);
-    do {
-      while (old > budget - bytes) {
-        if (!trim_to(budget - bytes)) return nullptr;
-        old = reserved_.load(std::memory_order_relaxed);
-      }
-    } while (!reserved_.compare_exchange_weak(old, old + bytes, std::memory_order_relaxed));
+    while (!try_reserve(bytes))
+      if (!trim_to(budget - bytes)) return nullptr;
     auto* block = static_cast<char*>(
         std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(bytes)));
-    if (block)
-      system_allocations_.fetch_add(1, std::memory_order_relaxed);
-    else
-      reserved_.fetch_sub(bytes, std::memory_order_relaxed);
+    if (!block) reserved_.fetch_sub(bytes, std::memory_order_relaxed);
     return block;
   }
 
   Buffer* new_block(int c) {
     char* block = reserve(size_class::block_bytes(c), size_class::kLine);
     if (!block) return nullptr;
-    if (c >= kLargeFrom) {
-      auto* large = new (block) LargeBlock;
-      std::lock_guard guard(blocks_mutex_);
-      large->after = blocks_;
-      if (blocks_) blocks_->before = large;
-      blocks_ = large;
-    }
     return new (block + size_class::kLine - sizeof(Buffer))
         Buffer{{1}, static_cast<uint32_t>(c), this};
   }
@@ -345,7 +335,7 @@ class PoolMemory::Core final : public BufferOwner {
     return count > 0;
   }
 
-  std::array<List, size_class::kCount> lists_;
+  std::array<List, kLargeFrom> lists_;
   PoolShelves shelves_;
   alignas(size_class::kLine) std::atomic<int64_t> used_{kPoolAlive};
   std::atomic<int64_t> peak_{0};          // since take_peak()
@@ -353,8 +343,7 @@ class PoolMemory::Core final : public BufferOwner {
   alignas(size_class::kLine) std::atomic<int64_t> reserved_{0};
   std::atomic<int64_t> system_allocations_{0};
   std::atomic<bool> orphaned_{false};
-  mutable std::mutex blocks_mutex_;  // guards the list that begins here
-  LargeBlock* blocks_ = nullptr;
+  PoolHeap heaps_[2];      // of large blocks, and of huge ones
   std::mutex slab_mutex_;  // taken before the lock of list 0; guards the next
   std::vector<Slab> slabs_;
 };

@@ -9,6 +9,7 @@
 #include "devices/kernel_call.hpp"
 #include "graph/layout.hpp"
 #include "graph/passes.hpp"
+#include "graph/spread.hpp"
 
 namespace troupe {
 namespace {
@@ -81,6 +82,7 @@ constexpr Pass kPasses[] = {
     {"layout", layout},
     {"pull_rows", edited<pull_rows>},
     {"join", edited<join>},
+    {"spread", spread},
     {"fuse", edited<fuse>},
 };
 

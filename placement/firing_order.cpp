@@ -6,17 +6,44 @@
 #include "placement/partition.hpp"
 
 namespace troupe {
+namespace {
 
-std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes) {
+using Readers = std::vector<std::vector<int32_t>>;  // by node
+
+// By node, how many nodes stand on the longest way from it to the end. Of nodes in a cycle any
+// number.
+std::vector<int32_t> ways_to_end(const Readers& readers, std::vector<int32_t> missing) {
+  std::vector<int32_t> order, way(readers.size());
+  for (size_t i = 0; i < readers.size(); ++i)
+    if (missing[i] == 0) order.push_back(static_cast<int32_t>(i));
+  for (size_t at = 0; at < order.size(); ++at)
+    for (int32_t to : readers[static_cast<size_t>(order[at])])
+      if (--missing[static_cast<size_t>(to)] == 0) order.push_back(to);
+  for (auto i = order.rbegin(); i != order.rend(); ++i)
+    for (int32_t to : readers[static_cast<size_t>(*i)])
+      way[static_cast<size_t>(*i)] =
+          std::max(way[static_cast<size_t>(*i)], way[static_cast<size_t>(to)] + 1);
+  return way;
+}
+
+}  // namespace
+
+std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes, FireFirst first) {
   const size_t count = nodes.size();
-  std::vector<std::vector<int32_t>> readers(
-      count);  // each once, in the order in which they should fire
+  Readers readers(count);  // each once, in the order in which they should fire
   std::vector<int32_t> missing(count);
   for (size_t i = 0; i < count; ++i) {
     std::set<int32_t> from(nodes[i].controls.begin(), nodes[i].controls.end());
     for (const PartInput& input : nodes[i].inputs) from.insert(input.node);
     missing[i] = static_cast<int32_t>(from.size());
     for (int32_t j : from) readers.at(static_cast<size_t>(j)).push_back(static_cast<int32_t>(i));
+  }
+  if (first == FireFirst::shortest) {
+    const std::vector<int32_t> way = ways_to_end(readers, missing);
+    for (auto& list : readers)
+      std::stable_sort(list.begin(), list.end(), [&](int32_t a, int32_t b) {
+        return way[static_cast<size_t>(a)] < way[static_cast<size_t>(b)];
+      });
   }
   // What others wait for goes out first.
   for (auto& list : readers)
@@ -44,8 +71,8 @@ namespace {
 
 class Ordering {
  public:
-  explicit Ordering(Partition& partition)
-      : partition_(partition), levels_(partition.loops.size() + 1) {
+  Ordering(Partition& partition, FireFirst first)
+      : partition_(partition), first_(first), levels_(partition.loops.size() + 1) {
     local_.resize(partition.nodes.size());
     for (size_t i = 0; i < partition.nodes.size(); ++i) {
       std::vector<size_t>& level = levels_[level_of(partition.nodes[i].loop)];
@@ -96,7 +123,7 @@ class Ordering {
       for (PartInput& input : nodes.back().inputs) input.node = local(input.node, number);
       for (int32_t& control : nodes.back().controls) control = local(control, number);
     }
-    for (int32_t at : firing_order(nodes)) {
+    for (int32_t at : firing_order(nodes, first_)) {
       const size_t i = level[static_cast<size_t>(at)];
       if (partition_.nodes[i].kind == PartKind::loop) {
         const auto inner = std::find_if(
@@ -116,6 +143,7 @@ class Ordering {
   }
 
   Partition& partition_;
+  const FireFirst first_;
   std::vector<std::vector<size_t>> levels_;  // by loop + 1: its nodes, where they stood
   std::vector<int32_t> local_;               // by node: where it stands in its level
   std::vector<size_t> order_;
@@ -123,6 +151,8 @@ class Ordering {
 
 }  // namespace
 
-void put_in_firing_order(Partition& partition) { Ordering(partition).run(); }
+void put_in_firing_order(Partition& partition, FireFirst first) {
+  Ordering(partition, first).run();
+}
 
 }  // namespace troupe

@@ -252,16 +252,32 @@ int64_t place_in_arena(const std::vector<Lifetime>& pieces, std::vector<int64_t>
   return all;
 }
 
-std::string over_budget(const Graph& graph, const Partition& partition, int64_t budget_bytes) {
+int64_t bytes_made(const Graph& graph, const Partition& partition) {
   const auto bytes = [](const TensorType& type) {
     return type.shape.is_known() ? bytes_of(type) : 0;
   };
-  int64_t all = 0;  // of what there could be: most calls need no closer look
+  int64_t all = 0;
   for (const PartNode& part : partition.nodes)
     if (part.kind == PartKind::op || part.kind == PartKind::loop)
       for (const TensorType& type : graph.node(part.node).outputs) all += bytes(type);
   for (const Edge& edge : partition.edges) all += bytes({edge.dtype, edge.shape});
-  if (all <= budget_bytes) return {};
+  return all;
+}
+
+int64_t peak_bytes(const Graph& graph, const Partition& partition) {
+  std::vector<Lifetime> pieces = lifetimes(graph, partition).pieces;
+  for (Lifetime& piece : pieces)
+    if (const PartNode& last = partition.nodes[static_cast<size_t>(piece.end)];
+        last.kind == PartKind::op && graph.node(last.node).outputs.empty())
+      piece.end = static_cast<int32_t>(partition.nodes.size()) - 1;
+  return most_at_once(pieces, partition.nodes.size(),
+                      [](const Lifetime& piece) { return piece.bytes; })
+      .first;
+}
+
+std::string over_budget(const Graph& graph, const Partition& partition, int64_t budget_bytes) {
+  // Most calls need no closer look.
+  if (bytes_made(graph, partition) <= budget_bytes) return {};
   const MemoryPlan plan = plan_without_arena(graph, partition, lifetimes(graph, partition));
   if (plan.peak_bytes <= budget_bytes) return {};
   std::string text = detail::concat("a step needs more memory than there is: device=", plan.device,

@@ -115,10 +115,16 @@ std::vector<Partition> partition(const Graph& graph, const std::vector<Output>& 
 // the lowest fires first; numbered in this order, nodes then fire in the order of their numbers,
 // and memory is read in a row. Sends come before other readers, fetches last. Throws: InternalError
 // for a cycle.
-std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes);
+//
+// Of the readers of a node fires first: the one of the lowest number; or the one from which the way
+// to the end is shortest, as from the gradient of a filter, so that the longest way, on which most
+// is made, begins when what the others read is no longer kept for them.
+enum class FireFirst : uint8_t { lowest, shortest };
+std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes,
+                                  FireFirst first = FireFirst::lowest);
 
 // Puts nodes in firing order: those of a loop in a row, right before its driver.
-void put_in_firing_order(Partition& partition);
+void put_in_firing_order(Partition& partition, FireFirst first = FireFirst::lowest);
 
 // For people and tests: a line for each node and edge.
 std::string to_text(const Graph& graph, const std::vector<Partition>& partitions);

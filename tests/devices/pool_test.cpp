@@ -126,25 +126,6 @@ TEST_CASE("free blocks of other sizes go back to the system before a request is 
   CHECK(pool.stats().used_bytes == 64 + 8192);
 }
 
-TEST_CASE("a large request takes a free block of up to twice its size before it asks the system") {
-  PoolMemory pool("cpu", 16 * kMiB);
-  const int64_t count = int64_t{256} << 10;  // 1 MiB
-  const void* block = nullptr;
-  { block = f32(pool, count).raw(); }
-  const MemoryStats before = pool.stats();
-  for (int64_t fewer : {count / 2 + 1, 3 * count / 4, count - 16}) {
-    const Tensor smaller = f32(pool, fewer);
-    CHECK(smaller.raw() == block);
-    CHECK(pool.stats().used_bytes == 64 + kMiB);
-  }
-  CHECK(pool.stats().system_allocations == before.system_allocations);
-  const Tensor much_smaller = f32(pool, count / 4), larger = f32(pool, count + 16);
-  CHECK(much_smaller.raw() != block);
-  CHECK(larger.raw() != block);
-  CHECK(pool.stats().system_allocations == before.system_allocations + 2);
-  CHECK(pool.stats().used_bytes < 2 * kMiB);  // each has a block of its own class
-}
-
 TEST_CASE("a slab of scalars stays while one of them is held") {
   PoolMemory pool("cpu", kMiB);
   std::vector<Tensor> scalars;

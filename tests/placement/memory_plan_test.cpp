@@ -77,6 +77,30 @@ TEST_CASE("a node that may write over its input does so if nobody else reads it"
   CHECK(in_place(true) == 1);
 }
 
+TEST_CASE("what ends soon fires first where less memory is in use at once then") {
+  const auto peak = [](int64_t rows) {
+    Graph g;
+    Output x = placeholder(g, DType::f32, {rows}, "x");
+    std::vector<Output> row = {x}, fetches;
+    for (int i = 0; i < 8; ++i) row.push_back(cumsum(cumsum(row.back())));
+    fetches.push_back(row.back());
+    for (const Output& value : row) fetches.push_back(reduce_max(value));
+    return plan_of(g, fetches, {x}).peak_bytes / (4 * rows);
+  };
+  CHECK(peak(kRows) == 8);        // all that the maxima are of: not worth a look
+  CHECK(peak(100 * kRows) == 1);  // each maximum before sums go over what it is of
+}
+
+TEST_CASE("what ends soon does not fire first where what it leaves would be in the way") {
+  constexpr int64_t kMany = 100 * kRows;
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {kMany}, "x");
+  const Output a = cumsum(x);
+  const Output longer = reduce_max(sin(cumsum(cumsum(a)))), soon = concat({a, a}, 0);
+  const MemoryPlan plan = plan_of(g, {longer, soon}, {x});
+  CHECK(plan.peak_bytes / (4 * kMany) == 3);
+}
+
 TEST_CASE("pieces of a plan that live at the same time do not meet in the block") {
   std::mt19937 random(1);
   for (int round = 0; round < 50; ++round) {

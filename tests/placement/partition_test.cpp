@@ -255,6 +255,22 @@ TEST_CASE("random graphs fire in the order of their numbers, and their cut is co
   }
 }
 
+TEST_CASE("of the readers of a node that with the shortest way to the end fires first if asked") {
+  // 0 -> 1 -> 2 -> 6, 0 -> 3, 0 -> 4 (a send), 0 -> 5 -> 6
+  const auto op = [](std::vector<PartInput> inputs) {
+    return PartNode{.kind = PartKind::op, .inputs = std::move(inputs)};
+  };
+  const std::vector<PartNode> nodes = {op({}),
+                                       op({{0, 0}}),
+                                       op({{1, 0}}),
+                                       op({{0, 0}}),
+                                       {.kind = PartKind::send, .inputs = {{0, 0}}},
+                                       op({{0, 0}}),
+                                       op({{2, 0}, {5, 0}})};
+  CHECK(firing_order(nodes) == std::vector<int32_t>{0, 4, 1, 2, 3, 5, 6});
+  CHECK(firing_order(nodes, FireFirst::shortest) == std::vector<int32_t>{0, 4, 3, 5, 1, 2, 6});
+}
+
 TEST_CASE("a cycle among partition nodes is a bug and is said to be one") {
   CHECK_THROWS_AS(firing_order({{.kind = PartKind::op, .inputs = {{1, 0}}},
                                 {.kind = PartKind::op, .inputs = {{0, 0}}}}),

@@ -1,0 +1,202 @@
+// Implements devices/pool_heap.hpp. A range is mapped without a right to touch it, which costs
+// nothing, and becomes writable as it is used from its beginning on. Neighbours are found by the
+// size of a piece and by the address of the one below, free pieces by size class.
+#include "devices/pool_heap.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+#include <tuple>
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kPage = 4096;
+constexpr int64_t kWritableStep = int64_t{2} << 20;
+// Ranges are a few times as long as the budget, so that there is room beside what is in the way.
+constexpr int64_t kRangeOfBudget = 4;
+constexpr int64_t kRangeMin = int64_t{64} << 20, kRangeMax = int64_t{1} << 40;
+
+int64_t up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// The pages that lie wholly in [begin, end) go back to the system, and are zeros when they come
+// again.
+void give_pages_back(char* begin, char* end) {
+  const auto from = up(reinterpret_cast<int64_t>(begin), kPage);
+  const int64_t bytes = reinterpret_cast<int64_t>(end) / kPage * kPage - from;
+  if (bytes > 0) madvise(reinterpret_cast<void*>(from), static_cast<size_t>(bytes), MADV_DONTNEED);
+}
+
+}  // namespace
+
+PoolHeap::~PoolHeap() {
+  for (const Range& range : ranges_) munmap(range.begin, static_cast<size_t>(range.size));
+}
+
+// The list that a free piece is in.
+PoolHeap::Piece*& PoolHeap::head(const Piece* piece) {
+  return piece->state == State::given_back
+             ? given_back_
+             : resident_[static_cast<size_t>(size_class::of(piece->size))];
+}
+
+void PoolHeap::link(Piece* piece, State state) noexcept {
+  piece->state = state;
+  Piece*& first = head(piece);
+  links(piece) = {nullptr, first};
+  if (first) links(first).before = piece;
+  first = piece;
+}
+
+void PoolHeap::unlink(Piece* piece) noexcept {
+  const Links at = links(piece);
+  (at.before ? links(at.before).after : head(piece)) = at.after;
+  if (at.after) links(at.after).before = at.before;
+}
+
+PoolHeap::Piece* PoolHeap::make(char* at, int64_t size, Piece* lower) {
+  Piece* piece = new (at) Piece;
+  piece->lower = lower;
+  piece->size = size;
+  upper(piece)->lower = piece;
+  return piece;
+}
+
+// The one above becomes a part of `piece`. Requires: it is in no list.
+void PoolHeap::join_upper(Piece* piece) noexcept {
+  piece->size += upper(piece)->size;
+  upper(piece)->lower = piece;
+}
+
+// Of those of the first size class that has one, the lowest: so what is free is rather at the end.
+PoolHeap::Piece* PoolHeap::best_resident(int64_t size) {
+  Piece* best = nullptr;
+  for (auto c = static_cast<size_t>(size_class::of(size)); c < resident_.size() && !best; ++c)
+    for (Piece* p = resident_[c]; p; p = links(p).after)
+      if (p->size >= size && (!best || p < best)) best = p;
+  if (best) unlink(best);
+  return best;
+}
+
+// Cuts off what is left above `size`. Requires: the piece is resident, and in no list.
+PoolHeap::Piece* PoolHeap::cut(Piece* piece, int64_t size) {
+  if (const int64_t rest = piece->size - size; rest >= kLeast) {
+    piece->size = size;
+    link(make(address(piece) + size, rest, piece), State::resident);
+  }
+  piece->state = State::used;
+  return piece;
+}
+
+PoolHeap::Growth PoolHeap::cheapest_growth(int64_t size) {
+  Growth best;
+  for (Piece* into = given_back_; into; into = links(into).after) {
+    Piece* below = into->lower && into->lower->state == State::resident ? into->lower : nullptr;
+    const int64_t missing = size - (below ? below->size : 0);
+    if (into->size < missing) continue;
+    const Growth growth{into, below, into->size - missing < kLeast ? into->size : missing};
+    const auto cost = [](const Growth& g) { return std::tuple(g.missing, g.into->size, g.into); };
+    if (!best.into || cost(growth) < cost(best)) best = growth;
+  }
+  return best;
+}
+
+PoolHeap::Piece* PoolHeap::grow(const Growth& growth, int64_t size) {
+  Piece* piece = growth.into;
+  unlink(piece);
+  if (const int64_t rest = piece->size - growth.missing; rest > 0) {
+    piece->size = growth.missing;
+    link(make(address(piece) + growth.missing, rest, piece), State::given_back);
+  }
+  if (growth.below) {
+    unlink(growth.below);
+    join_upper(growth.below);
+    piece = growth.below;
+  }
+  return cut(piece, size);
+}
+
+void PoolHeap::give(Piece* piece) noexcept {
+  std::lock_guard guard(mutex_);
+  piece->bytes.store(0, std::memory_order_relaxed);
+  if (Piece* above = upper(piece); above->state == State::resident) {
+    unlink(above);
+    join_upper(piece);
+  }
+  if (Piece* below = piece->lower; below && below->state == State::resident) {
+    unlink(below);
+    join_upper(below);
+    piece = below;
+  }
+  link(piece, State::resident);
+}
+
+int64_t PoolHeap::give_back(int64_t bytes) noexcept {
+  std::lock_guard guard(mutex_);
+  int64_t given = 0;
+  for (size_t c = resident_.size(); c-- > 0;)
+    while (resident_[c] && given < bytes) {
+      Piece* piece = resident_[c];
+      unlink(piece);
+      given += piece->size;
+      char* begin = address(piece) + size_class::kLine + static_cast<int64_t>(sizeof(Links));
+      char* end = address(upper(piece));
+      if (Piece* above = upper(piece); above->state == State::given_back) {
+        unlink(above);
+        join_upper(piece);
+        end = std::min(end + 2 * kPage, address(upper(piece)));
+      }
+      if (Piece* below = piece->lower; below && below->state == State::given_back) {
+        unlink(below);
+        join_upper(below);
+        begin = std::max(begin - 2 * kPage,
+                         address(below) + size_class::kLine + static_cast<int64_t>(sizeof(Links)));
+        piece = below;
+      }
+      give_pages_back(begin, end);
+      link(piece, State::given_back);
+    }
+  return given;
+}
+
+bool PoolHeap::add_range(int64_t size) {
+  const int64_t least = up(size + kLeast, kPage) + kPage;
+  int64_t bytes = std::clamp(std::min(budget_, kRangeMax) * kRangeOfBudget, kRangeMin, kRangeMax);
+  bytes = up(std::max(bytes, least), kPage);
+  void* begin = MAP_FAILED;
+  for (; begin == MAP_FAILED && bytes >= least; bytes = up(bytes / 2, kPage)) {
+    begin = mmap(nullptr, static_cast<size_t>(bytes), PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (begin != MAP_FAILED) break;
+  }
+  if (begin == MAP_FAILED) return false;
+  char* const at = static_cast<char*>(begin);
+  char* const last = at + bytes - kPage;
+  const int flags = PROT_READ | PROT_WRITE;
+  if (mprotect(last, kPage, flags) != 0 || mprotect(at, kPage, flags) != 0) {
+    munmap(begin, static_cast<size_t>(bytes));
+    return false;
+  }
+  ranges_.push_back({at, bytes, kPage});
+  new (last) Piece;
+  link(make(at, bytes - kPage, nullptr), State::given_back);
+  return true;
+}
+
+// So much of a piece, and what the rest of it begins with.
+bool PoolHeap::make_writable(const Piece* piece, int64_t size) {
+  const auto range = std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& r) {
+    return address(piece) >= r.begin && address(piece) < r.begin + r.size;
+  });
+  const int64_t end = address(piece) - range->begin + size + 2 * size_class::kLine;
+  if (end <= range->writable) return true;
+  const int64_t to = std::min(up(end, kWritableStep), range->size);
+  if (mprotect(range->begin + range->writable, static_cast<size_t>(to - range->writable),
+               PROT_READ | PROT_WRITE) != 0)
+    return false;
+  range->writable = to;
+  return true;
+}
+
+}  // namespace troupe
