@@ -1,6 +1,7 @@
-// PoolMemory: the memory of a device on the host. Blocks come from the system once and are then
-// passed around in free lists, one per size class. PoolCache: a few of them in the hands of one
-// thread, without a lock.
+// PoolMemory: the memory of a device on the host. Blocks of up to 64 KiB come from the system once
+// and are then passed around in free lists, one per size class; larger ones are cut from ranges of
+// addresses and join again (devices/pool_heap.hpp). PoolCache: a few of the small ones in the hands
+// of one thread, without a lock.
 //
 // Any thread may allocate from and release to a PoolMemory. A buffer may outlive its pool: the free
 // lists go when the pool dies, the rest with the last buffer.
