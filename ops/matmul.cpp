@@ -263,8 +263,10 @@ void cpu_onednn(KernelContext& ctx) {
   const Sizes& s = products.each;
   const auto plan = plan_for(state, s);
   const Cut& cut = plan->cut;
-  // Parts of the products in a row, of which a job makes some where one alone is too few.
-  const int64_t parts = products.count * cut.jobs();
+  // Parts of the products in a row, of which a job makes some where one alone is too few. Products
+  // that are cut come one after the other: their jobs suffice, and so does their scratch memory.
+  const int64_t at_once = cut.jobs() > 1 ? 1 : products.count;
+  const int64_t parts = at_once * cut.jobs();
   const int64_t parts_of_job = products.count > 1 && cut.jobs() == 1 ? cut.least_of_whole() : 1;
   const int64_t jobs = Cut::jobs_along(parts, parts_of_job);
   Tensor scratch;
@@ -284,11 +286,13 @@ void cpu_onednn(KernelContext& ctx) {
     plan->primitives.at(job.block)->execute(ctx, {a + at_a, b + at_b, c + at_c}, scratch_of_job);
     finish(ctx, s, job, at_c);
   };
-  ctx.parallel(jobs, [&](int64_t i) {
-    uint8_t* const own = scratch_at ? scratch_at + i * plan->scratch_bytes : nullptr;
-    const int64_t end = std::min(parts, (i + 1) * parts_of_job);
-    for (int64_t part = i * parts_of_job; part < end; ++part) make(part, own);
-  });
+  for (int64_t first = 0; first < products.count; first += at_once)
+    ctx.parallel(jobs, [&](int64_t i) {
+      uint8_t* const own = scratch_at ? scratch_at + i * plan->scratch_bytes : nullptr;
+      const int64_t end = std::min(parts, (i + 1) * parts_of_job);
+      for (int64_t part = i * parts_of_job; part < end; ++part)
+        make(first * cut.jobs() + part, own);
+    });
 }
 
 // c += a * b with rows of b in their order, so that the inner loop runs along rows of b and c.

@@ -12,15 +12,16 @@ namespace {
 
 using namespace winograd;
 
-// Patches of a job, at least; elements of a block, 4 MiB: its share of a third-level cache.
-constexpr int64_t kPatchesLeast = 48, kBlockFloats = 1 << 20;
-// Elements of a filter's pixel that are a job: 20 us.
-constexpr int64_t kFilterJob = 1 << 13;
-// Fewer tiles than these do not repay what is done once for the filter. Elements of a filter's
-// pixel that are not too many: 36 MiB of numbers for a node, or 9 for each thread on the way to it.
-// Channels with which a block is not too large, and sizes with which nothing overflows.
-constexpr int64_t kTilesLeast = 32, kMatrixMax = 1 << 18, kSumMax = 1 << 16, kChannelsMax = 1 << 10,
-                  kSizeMax = 1 << 20;
+constexpr int64_t kPatchesLeast = 48;      // of a job and of a block: with fewer, products are slow
+constexpr int64_t kBlockFloats = 1 << 19;  // of a block, if it has more patches than these
+constexpr int64_t kFilterJob = 1 << 13;    // elements of a filter's pixel: 20 us
+constexpr int64_t kTilesLeast = 32;        // fewer do not repay what is done once for the filter
+// Elements of a filter's pixel: 36 MiB of numbers for a node, or 9 for each thread on the way to
+// it.
+constexpr int64_t kMatrixMax = 1 << 18, kSumMax = 1 << 16;
+constexpr int64_t kChannelsMax = 1 << 10;  // with more, the least block takes too much memory
+constexpr int64_t kSizeMax = 1 << 20;      // products of these do not overflow
+
 // Loop<4> or Loop<2>; Loop<3> or Loop<5>.
 template <template <int> class Loop, class... Args>
 void by_tile(const Grid& g, Args... args) {
@@ -51,7 +52,9 @@ float* block_memory(int64_t floats) {
   return memory.get();
 }
 
-constexpr int64_t up_to_line(int64_t floats) { return (floats + kLanes - 1) / kLanes * kLanes; }
+constexpr int64_t up_to_line(int64_t floats) {
+  return (floats + kChannels - 1) / kChannels * kChannels;
+}
 
 }  // namespace
 
@@ -62,11 +65,12 @@ bool suits_winograd(const ConvolutionSizes& s, ConvolutionSizes::Pass pass) {
   };
   const Sliding &h = s.at[1], &w = s.at[2];
   if (s.dims != 2 || s.groups != 1 || !slides(h) || !slides(w) || h.window != w.window ||
-      (h.window != 3 && h.window != 5) || s.in % kLanes != 0 || s.out % kLanes != 0 ||
+      (h.window != 3 && h.window != 5) || s.in % kChannels != 0 || s.out % kChannels != 0 ||
       s.batch > kSizeMax || std::max(s.in, s.out) > kChannelsMax || s.in * s.out > kMatrixMax)
     return false;
   const int64_t matrix = s.in * s.out;
-  if (pass == ConvolutionSizes::Pass::to_filter && (matrix > kSumMax || matrix <= kLanes * kLanes))
+  if (pass == ConvolutionSizes::Pass::to_filter &&
+      (matrix > kSumMax || matrix <= kChannels * kChannels))
     return false;
   const Grid grid(s, pass == ConvolutionSizes::Pass::to_input);
   const int64_t tiles = s.batch * grid.tiles(), pixels = s.batch * outputs_of(s.at);
@@ -122,8 +126,9 @@ WinogradPass::WinogradPass(const ConvolutionSizes& sizes, ConvolutionSizes::Pass
       attr.set_post_ops(sum);
     }
     const dnnl::matmul::primitive_desc desc({a, b, c}, attr, onednn_engine());
-    scratch_floats_ = std::max(
-        scratch_floats_, up_to_line(static_cast<int64_t>(desc.scratchpad_desc().get_size() / 4)));
+    scratch_floats_ =
+        std::max(scratch_floats_,
+                 up_to_line(static_cast<int64_t>((desc.scratchpad_desc().get_size() + 3) / 4)));
     return std::make_unique<OneDnnPrimitive>(
         dnnl::matmul(desc), desc.scratchpad_desc(),
         std::vector<OneDnnPrimitive::Argument>{
@@ -144,7 +149,7 @@ void WinogradPass::run_with_filter(KernelContext& ctx) const {
   const int64_t width = up_to_line(std::max<int64_t>(kFilterJob / filter_in, 1));
   ctx.parallel((filter_out + width - 1) / width, [&](int64_t job) {
     const int64_t end = std::min(filter_out, (job + 1) * width);
-    for (int64_t o = job * width; o < end; o += kLanes)
+    for (int64_t o = job * width; o < end; o += kChannels)
       if (to_input_)
         by_window<TurnedFilterLoop>(grid_, filter, factors, filter_in, filter_out, o);
       else

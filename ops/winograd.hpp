@@ -5,7 +5,8 @@
 // A patch of 6x6 pixels of x becomes 36 numbers, linear in it, and the filter 36 others; their
 // products, summed over channels by 36 products of matrices, become a tile of 4x4 or 2x2 pixels of
 // y. Patches go through this in blocks that a cache holds. Rounding errors are some times those of
-// the sum that defines a convolution; what is not finite spreads over its tile.
+// the sum that defines a convolution; what is not finite spreads over its tile, and numbers of x
+// grow a hundredfold on the way, so those above 3e36 may overflow.
 #pragma once
 
 #include "ops/convolutions.hpp"

@@ -9,8 +9,8 @@ namespace troupe::winograd {
 
 using Grid = WinogradGrid;
 inline constexpr int kSide = Grid::kSide, kPoints = Grid::kPoints;
-inline constexpr int kLanes = 16;  // channels that are one round of a loop: whole vectors
-inline constexpr float kZeros[kLanes] = {};
+inline constexpr int kChannels = 16;  // channels that are one round of a loop: whole vectors
+inline constexpr float kZeros[kChannels] = {};
 
 using Line = const float* const (&)[kSide];  // vectors of channels
 using OpenLine = float* const (&)[kSide];
@@ -20,7 +20,7 @@ using OpenLine = float* const (&)[kSide];
 // Of a patch: B^T d.
 inline void patch_line(Line d, OpenLine to) {
   TROUPE_INDEPENDENT
-  for (int i = 0; i < kLanes; ++i) {
+  for (int i = 0; i < kChannels; ++i) {
     const float d0 = d[0][i], d1 = d[1][i], d2 = d[2][i], d3 = d[3][i], d4 = d[4][i], d5 = d[5][i];
     const float even = d4 - 4 * d2, odd = d3 - 4 * d1, far = d4 - d2, near = 2 * (d3 - d1);
     to[0][i] = 4 * d0 - 5 * d2 + d4;
@@ -36,7 +36,7 @@ inline void patch_line(Line d, OpenLine to) {
 template <int kTile>
 void tile_line(Line p, OpenLine to) {
   TROUPE_INDEPENDENT
-  for (int i = 0; i < kLanes; ++i) {
+  for (int i = 0; i < kChannels; ++i) {
     const float p0 = p[0][i], p1 = p[1][i], p2 = p[2][i], p3 = p[3][i], p4 = p[4][i], p5 = p[5][i];
     const float sum = p1 + p2, difference = p1 - p2, sum2 = p3 + p4, difference2 = p3 - p4;
     to[0][i] = p0 + sum + sum2;
@@ -54,7 +54,7 @@ void tile_line(Line p, OpenLine to) {
 template <int kTile>
 void slope_line(Line y, OpenLine to) {
   TROUPE_INDEPENDENT
-  for (int i = 0; i < kLanes; ++i) {
+  for (int i = 0; i < kChannels; ++i) {
     const float y0 = y[0][i], y1 = y[1][i];
     if constexpr (kTile == 4) {
       const float y2 = y[2][i], y3 = y[3][i];
@@ -80,7 +80,7 @@ void slope_line(Line y, OpenLine to) {
 template <int kWindow>
 void filter_line(const float* const (&f)[kWindow], OpenLine to) {
   TROUPE_INDEPENDENT
-  for (int i = 0; i < kLanes; ++i) {
+  for (int i = 0; i < kChannels; ++i) {
     float even = f[0][i] + f[2][i], odd = f[1][i], even2 = f[0][i] + 4 * f[2][i],
           odd2 = 2 * f[1][i];
     if constexpr (kWindow == 5) {
@@ -102,7 +102,7 @@ void filter_line(const float* const (&f)[kWindow], OpenLine to) {
 template <int kWindow>
 void filter_slope_line(Line s, float* const (&to)[kWindow]) {
   TROUPE_INDEPENDENT
-  for (int i = 0; i < kLanes; ++i) {
+  for (int i = 0; i < kChannels; ++i) {
     const float even = (s[1][i] + s[2][i]) * (-1.0f / 6), odd = (s[1][i] - s[2][i]) * (-1.0f / 6);
     const float even2 = (s[3][i] + s[4][i]) * (1.0f / 24), odd2 = (s[3][i] - s[4][i]) * (1.0f / 24);
     const float last = s[5][i];
@@ -148,8 +148,8 @@ struct PatchLoop {
       const bool inside =
           y >= 0 && left >= 0 && y + kSide <= g.patched.height && left + kSide <= g.patched.width;
       const int64_t line = g.patched.width * channels;
-      for (int64_t c = 0; c < channels; c += kLanes) {
-        alignas(64) float half[kSide][kSide][kLanes];  // [point][column]
+      for (int64_t c = 0; c < channels; c += kChannels) {
+        alignas(64) float half[kSide][kSide][kChannels];  // [point][column]
         const auto pixel = [&](int i, int j) {
           const bool there = inside || (y + i >= 0 && y + i < g.patched.height && left + j >= 0 &&
                                         left + j < g.patched.width);
@@ -182,8 +182,8 @@ struct TileLoop {
       const auto rows = static_cast<int>(std::min<int64_t>(kTile, g.tiled.height - top));
       const auto columns = static_cast<int>(std::min<int64_t>(kTile, g.tiled.width - left));
       float* const corner = y + image * g.tiled.size() + top * line + left * channels;
-      for (int64_t c = 0; c < channels; c += kLanes) {
-        alignas(64) float half[kSide][kSide][kLanes];  // [row][point]
+      for (int64_t c = 0; c < channels; c += kChannels) {
+        alignas(64) float half[kSide][kSide][kChannels];  // [row][point]
         const float* const from = products + t * channels + c;
         for (int j = 0; j < kSide; ++j) {
           const float* const p = from + j * plane;
@@ -191,7 +191,7 @@ struct TileLoop {
           tile_line<kTile>({p, p + next, p + 2 * next, p + 3 * next, p + 4 * next, p + 5 * next},
                            {half[0][j], half[1][j], half[2][j], half[3][j]});
         }
-        alignas(64) float out_of_it[kLanes];  // where pixels outside of y go
+        alignas(64) float out_of_it[kChannels];  // where pixels outside of y go
         for (int i = 0; i < rows; ++i) {
           const auto& h = half[i];
           float* const to = corner + i * line + c;
@@ -214,8 +214,8 @@ struct SlopeLoop {
     for_each_tile(g, first, last, [=](int64_t t, int64_t image, int64_t top, int64_t left) {
       const int64_t line = g.tiled.width * channels;
       const float* const corner = dy + image * g.tiled.size() + top * line + left * channels;
-      for (int64_t c = 0; c < channels; c += kLanes) {
-        alignas(64) float half[kSide][kTile][kLanes];  // [point][column]
+      for (int64_t c = 0; c < channels; c += kChannels) {
+        alignas(64) float half[kSide][kTile][kChannels];  // [point][column]
         const auto pixel = [&](int i, int j) {
           return i < kTile && top + i < g.tiled.height && left + j < g.tiled.width
                      ? corner + i * line + j * channels + c
@@ -240,7 +240,7 @@ struct SlopeLoop {
 // Window by window numbers, of which at(i, j) is a vector, to points: vectors `step` apart.
 template <int kWindow, class At>
 void filter_points(const At& at, float* to, int64_t step) {
-  alignas(64) float half[kSide][kWindow][kLanes];
+  alignas(64) float half[kSide][kWindow][kChannels];
   const auto line = [](const auto& v, OpenLine out) {
     if constexpr (kWindow == 3)
       filter_line<3>({v(0), v(1), v(2)}, out);
@@ -255,7 +255,7 @@ void filter_points(const At& at, float* to, int64_t step) {
          {to, to + step, to + 2 * step, to + 3 * step, to + 4 * step, to + 5 * step});
 }
 
-// The filter [window, window, in, out] to [p, in, out], for channels [first, first + kLanes) of
+// The filter [window, window, in, out] to [p, in, out], for channels [first, first + kChannels) of
 // out.
 template <int kWindow>
 struct FilterLoop {
@@ -274,14 +274,14 @@ template <int kWindow>
 struct TurnedFilterLoop {
   static void run(const float* filter, float* to, int64_t in, int64_t out, int64_t first) {
     constexpr int kTaps = kWindow * kWindow;
-    for (int64_t c = 0; c < in; c += kLanes) {
-      alignas(64) float taps[kTaps][kLanes][kLanes];  // [tap][out][in]
+    for (int64_t c = 0; c < in; c += kChannels) {
+      alignas(64) float taps[kTaps][kChannels][kChannels];  // [tap][out][in]
       for (int tap = 0; tap < kTaps; ++tap) {
         const float* const from = filter + ((kTaps - 1 - tap) * in + c) * out + first;
-        for (int o = 0; o < kLanes; ++o)
-          for (int i = 0; i < kLanes; ++i) taps[tap][o][i] = from[i * out + o];
+        for (int o = 0; o < kChannels; ++o)
+          for (int i = 0; i < kChannels; ++i) taps[tap][o][i] = from[i * out + o];
       }
-      for (int o = 0; o < kLanes; ++o)
+      for (int o = 0; o < kChannels; ++o)
         filter_points<kWindow>([&](int i, int j) { return &taps[i * kWindow + j][o][0]; },
                                to + (first + o) * in + c, in * out);
     }
@@ -293,8 +293,8 @@ struct TurnedFilterLoop {
 template <int kWindow>
 struct FilterSlopeLoop {
   static void run(const float* sums, float* dfilter, int64_t size) {
-    for (int64_t at = 0; at < size; at += kLanes) {
-      alignas(64) float half[kWindow][kSide][kLanes];  // [row of the window][point]
+    for (int64_t at = 0; at < size; at += kChannels) {
+      alignas(64) float half[kWindow][kSide][kChannels];  // [row of the window][point]
       const auto line = [](Line s, const auto& to) {
         if constexpr (kWindow == 3)
           filter_slope_line<3>(s, {to(0), to(1), to(2)});

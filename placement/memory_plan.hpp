@@ -30,8 +30,8 @@ int64_t place_in_arena(const std::vector<Lifetime>& pieces, std::vector<int64_t>
 // Of all values that its nodes make, as if no memory was used twice. What only a step knows is left
 // out, here and below; both take time in proportion to the nodes.
 int64_t bytes_made(const Graph& graph, const Partition& partition);
-// The most at once, with what is pushed kept until the end: it becomes a parameter, or waits for
-// its acknowledgement.
+// The most at once, with what nodes without outputs read kept until the end: what is pushed becomes
+// a parameter, or waits for its acknowledgement.
 int64_t peak_bytes(const Graph& graph, const Partition& partition);
 
 MemoryPlan plan_memory(const Graph& graph, const Partition& partition);
