@@ -94,10 +94,11 @@ class PoolMemory::Core final : public BufferOwner {
     give_up(kPoolAlive);
   }
 
-  // Frees blocks until at most so many bytes are reserved. Returns false if it found nothing to
-  // free.
+  // Frees blocks until at most so many bytes are reserved. Returns false if more are and it found
+  // nothing to free.
   static constexpr int64_t kNothing = -1;  // below 0, so that all that is free goes
   bool trim_to(int64_t reserved_max) noexcept {
+    std::lock_guard guard(trim_mutex_);
     clear_shelves(/*for_good=*/false);
     bool found = false;
     if (const int64_t over = reserved_.load(std::memory_order_relaxed) - reserved_max; over > 0) {
@@ -114,7 +115,7 @@ class PoolMemory::Core final : public BufferOwner {
         reserved_.fetch_sub(size_class::block_bytes(c), std::memory_order_relaxed);
         found = true;
       }
-    return (reserved_.load(std::memory_order_relaxed) > reserved_max && trim_slabs()) || found;
+    return reserved_.load(std::memory_order_relaxed) <= reserved_max || trim_slabs() || found;
   }
 
   MemoryStats stats() const {
@@ -176,6 +177,8 @@ class PoolMemory::Core final : public BufferOwner {
   };
   // In `used_`, beside multiples of kLine: the pool is there. At 0 nobody needs the core any more.
   static constexpr int64_t kPoolAlive = 1;
+  // How often a request makes room before it is refused, when others take that room each time.
+  static constexpr int kAttempts = 100;
 
   static void raise(std::atomic<int64_t>& most, int64_t now) noexcept {
     int64_t old = most.load(std::memory_order_relaxed);
@@ -193,6 +196,7 @@ class PoolMemory::Core final : public BufferOwner {
     if (is_large(buffer)) {
       PoolHeap& heap = heap_for(static_cast<int>(buffer->tag));
       heap.give(piece_of(buffer));
+      returned_.fetch_add(1, std::memory_order_relaxed);
       if (orphaned) heap.give_back(size_class::kBytesMax);
     } else if (buffer->tag > 0 && orphaned) {
       std::free(block_of(buffer));
@@ -244,9 +248,21 @@ class PoolMemory::Core final : public BufferOwner {
 
   Buffer* new_piece(int64_t bytes, int c) {
     Piece* piece = nullptr;
-    for (int64_t missing = 0; !piece;) {
-      piece = heap_for(c).take(bytes, missing, [this](int64_t more) { return try_reserve(more); });
-      if (!piece && (missing == 0 || missing > budget || !trim_to(budget - missing)))
+    for (int attempt = 0; !piece; ++attempt) {
+      const uint64_t returned = returned_.load(std::memory_order_relaxed);
+      int64_t missing = 0;
+      piece = heap_for(c).take(
+          bytes, missing, [this](int64_t more) { return try_reserve(more); },
+          [this](int64_t more) { reserved_.fetch_sub(more, std::memory_order_relaxed); });
+      if (piece) break;
+      if (attempt == kAttempts || missing > budget) return nullptr;
+      // What goes may be just the piece that was to grow: from the second time on there has to be
+      // room for all of the block. A system that has no more may have what is free, once joined.
+      const int64_t all = std::min(budget, bytes + PoolHeap::kMoreThanAsked);
+      const int64_t room = attempt == 0 ? missing : std::max(missing, all);
+      if (!trim_to(missing == 0 ? kNothing : budget - room) &&
+          (missing == 0 || reserved_.load(std::memory_order_relaxed) > budget - missing) &&
+          returned == returned_.load(std::memory_order_relaxed))
         return nullptr;
     }
     used_.fetch_add(piece->size, std::memory_order_relaxed);
@@ -269,8 +285,12 @@ class PoolMemory::Core final : public BufferOwner {
 
   // Memory from the system within the budget; nullptr if there is none.
   char* reserve(int64_t bytes, int64_t alignment) {
-    while (!try_reserve(bytes))
-      if (!trim_to(budget - bytes)) return nullptr;
+    for (int attempt = 0; !try_reserve(bytes); ++attempt) {
+      const uint64_t returned = returned_.load(std::memory_order_relaxed);
+      if (attempt == kAttempts || bytes > budget ||
+          (!trim_to(budget - bytes) && returned == returned_.load(std::memory_order_relaxed)))
+        return nullptr;
+    }
     auto* block = static_cast<char*>(
         std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(bytes)));
     if (!block) reserved_.fetch_sub(bytes, std::memory_order_relaxed);
@@ -287,9 +307,13 @@ class PoolMemory::Core final : public BufferOwner {
   Buffer* new_slab() {
     char* slab = reserve(kSlabBytes, kSlabBytes);
     if (!slab) return nullptr;
-    {
+    try {
       std::lock_guard guard(slab_mutex_);
       slabs_.push_back({slab});
+    } catch (const std::bad_alloc&) {
+      std::free(slab);
+      reserved_.fetch_sub(kSlabBytes, std::memory_order_relaxed);
+      return nullptr;
     }
     Buffer* first = nullptr;
     for (int64_t i = kSlabBlocks; i-- > 0;) {  // so that the list goes up through memory
@@ -342,8 +366,14 @@ class PoolMemory::Core final : public BufferOwner {
   std::atomic<int64_t> earlier_peak_{0};  // before that
   alignas(size_class::kLine) std::atomic<int64_t> reserved_{0};
   std::atomic<int64_t> system_allocations_{0};
+  // Large blocks that came back. Who found nothing to free looks again if one did meanwhile, as it
+  // may lie where it had looked before.
+  std::atomic<uint64_t> returned_{0};
   std::atomic<bool> orphaned_{false};
-  PoolHeap heaps_[2];      // of large blocks, and of huge ones
+  PoolHeap heaps_[2];  // of large blocks, and of huge ones
+  // Of who trims, taken before all others: what one has freed is not reserved any more when the
+  // next one looks.
+  std::mutex trim_mutex_;
   std::mutex slab_mutex_;  // taken before the lock of list 0; guards the next
   std::vector<Slab> slabs_;
 };

@@ -3,9 +3,14 @@
 // size of a piece and by the address of the one below, free pieces by size class.
 #include "devices/pool_heap.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 #include <new>
 #include <tuple>
 
@@ -20,12 +25,37 @@ constexpr int64_t kRangeMin = int64_t{64} << 20, kRangeMax = int64_t{1} << 40;
 
 int64_t up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// The pages that lie wholly in [begin, end) go back to the system, and are zeros when they come
-// again.
-void give_pages_back(char* begin, char* end) {
-  const auto from = up(reinterpret_cast<int64_t>(begin), kPage);
-  const int64_t bytes = reinterpret_cast<int64_t>(end) / kPage * kPage - from;
-  if (bytes > 0) madvise(reinterpret_cast<void*>(from), static_cast<size_t>(bytes), MADV_DONTNEED);
+int64_t down(int64_t bytes, int64_t unit) { return bytes / unit * unit; }
+int64_t number(const char* address) { return reinterpret_cast<int64_t>(address); }
+
+// The pages that lie wholly in [begin, end).
+struct Pages {
+  int64_t from, bytes;
+};
+Pages pages_in(const char* begin, const char* end) {
+  const int64_t from = up(number(begin), kPage);
+  return {from, std::max<int64_t>(down(number(end), kPage) - from, 0)};
+}
+
+// They go back to the system, and are zeros when they come again. False: not all of them did.
+bool give_pages_back(const Pages& pages) {
+  return pages.bytes == 0 || madvise(reinterpret_cast<void*>(pages.from),
+                                     static_cast<size_t>(pages.bytes), MADV_DONTNEED) == 0;
+}
+
+// How much more the process may map by its RLIMIT_AS.
+int64_t addresses_left() {
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(kNoLimit))
+    return kNoLimit;
+  char text[64] = {};
+  if (const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC); file >= 0) {
+    if (read(file, text, sizeof(text) - 1) < 0) text[0] = 0;
+    close(file);
+  }
+  const int64_t mapped = std::strtoll(text, nullptr, 10) * sysconf(_SC_PAGESIZE);
+  return std::max<int64_t>(static_cast<int64_t>(limit.rlim_cur) - mapped, 0);
 }
 
 }  // namespace
@@ -136,41 +166,79 @@ int64_t PoolHeap::give_back(int64_t bytes) noexcept {
   std::lock_guard guard(mutex_);
   int64_t given = 0;
   for (size_t c = resident_.size(); c-- > 0;)
-    while (resident_[c] && given < bytes) {
-      Piece* piece = resident_[c];
-      unlink(piece);
-      given += piece->size;
-      char* begin = address(piece) + size_class::kLine + static_cast<int64_t>(sizeof(Links));
-      char* end = address(upper(piece));
-      if (Piece* above = upper(piece); above->state == State::given_back) {
-        unlink(above);
-        join_upper(piece);
-        end = std::min(end + 2 * kPage, address(upper(piece)));
-      }
-      if (Piece* below = piece->lower; below && below->state == State::given_back) {
-        unlink(below);
-        join_upper(below);
-        begin = std::max(begin - 2 * kPage,
-                         address(below) + size_class::kLine + static_cast<int64_t>(sizeof(Links)));
-        piece = below;
-      }
-      give_pages_back(begin, end);
-      link(piece, State::given_back);
+    for (Piece *piece = resident_[c], *next; piece && given < bytes; piece = next) {
+      next = links(piece).after;
+      given += give_back_of(piece, bytes - given);
     }
   return given;
 }
 
-bool PoolHeap::add_range(int64_t size) {
+// So many bytes of whole pages at the upper end of a resident piece, or all of it. Nothing if it
+// has no whole page, nor a neighbour to share one with.
+int64_t PoolHeap::give_back_of(Piece* piece, int64_t bytes) noexcept {
+  char* at = address(piece);
+  char* const end = address(upper(piece));
+  const auto behind_links = [](char* begin) {
+    return begin + size_class::kLine + static_cast<int64_t>(sizeof(Links));
+  };
+  // The part begins two lines before a page, so that its links are all that stays.
+  static_assert(sizeof(Links) <= size_class::kLine);
+  if (const int64_t kept = down(down(number(end), kPage) - std::min(bytes, end - at), kPage) -
+                           2 * size_class::kLine - number(at);
+      kept >= kLeast)
+    at += kept;
+  Piece* const above = upper(piece)->state == State::given_back ? upper(piece) : nullptr;
+  Piece* const below =
+      at == address(piece) && piece->lower && piece->lower->state == State::given_back
+          ? piece->lower
+          : nullptr;
+  const Pages own = pages_in(behind_links(at), end);
+  if ((own.bytes == 0 && !above && !below) || !give_pages_back(own)) return 0;
+
+  unlink(piece);
+  Piece* part = piece;
+  if (at != address(piece)) {
+    piece->size = at - address(piece);
+    link(piece, State::resident);
+    part = make(at, end - at, piece);
+  }
+  if (above) {
+    unlink(above);
+    join_upper(part);
+  }
+  if (below) {
+    unlink(below);
+    join_upper(below);
+    part = below;
+  }
+  link(part, State::given_back);
+  // The pages that it shared with them. Where the system keeps one, it is one more of an end.
+  const auto give_seam_back = [&](char* seam) {
+    give_pages_back(pages_in(std::max(seam - kPage, behind_links(address(part))),
+                             std::min(seam + 2 * kPage, address(upper(part)))));
+  };
+  if (above) give_seam_back(end);
+  if (below) give_seam_back(at);
+  return end - at;
+}
+
+bool PoolHeap::add_range(int64_t size) noexcept {
+  try {
+    ranges_.reserve(ranges_.size() + 1);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   const int64_t least = up(size + kLeast, kPage) + kPage;
   int64_t bytes = std::clamp(std::min(budget_, kRangeMax) * kRangeOfBudget, kRangeMin, kRangeMax);
-  bytes = up(std::max(bytes, least), kPage);
+  // Where addresses are limited, stacks and the heap of the program need some, too.
+  bytes = std::max(up(std::min(bytes, addresses_left() / 4), kPage), least);
   void* begin = MAP_FAILED;
-  for (; begin == MAP_FAILED && bytes >= least; bytes = up(bytes / 2, kPage)) {
+  for (;; bytes = std::max(up(bytes / 2, kPage), least)) {
     begin = mmap(nullptr, static_cast<size_t>(bytes), PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (begin != MAP_FAILED) break;
+    if (bytes == least) return false;
   }
-  if (begin == MAP_FAILED) return false;
   char* const at = static_cast<char*>(begin);
   char* const last = at + bytes - kPage;
   const int flags = PROT_READ | PROT_WRITE;

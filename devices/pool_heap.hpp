@@ -1,11 +1,12 @@
 // The large blocks of a pool: pieces of a few long ranges of addresses, each cut from a free piece
 // of the size class that fits best, and joined with free neighbours when it comes back. So memory
 // that blocks of one size have left serves those of any other. A part of devices/pool.cpp, which
-// owns one.
+// owns two.
 //
 // A free piece is either resident, which counts as taken from the system, or has been given back:
-// so has all of a range that nobody has used yet. All may be called by any thread; there is one
-// lock, and nothing is asked of the heap of the program but for a new range.
+// so has all of a range that nobody has used yet. The pages at its two ends stay, and do not count.
+// All may be called by any thread; there is one lock, and only for a new range does the heap itself
+// ask the heap of the program for anything while it holds it.
 #pragma once
 
 #include <array>
@@ -33,30 +34,40 @@ class PoolHeap {
   };
   static_assert(sizeof(Piece) <= size_class::kLine - sizeof(Buffer));
 
+  // A piece, with its line, is less than so much larger than what was asked for.
+  static constexpr int64_t kMoreThanAsked = 2 * size_class::kLine + 4096;
+
   explicit PoolHeap(int64_t budget_bytes) : budget_(budget_bytes) {}
   ~PoolHeap();
   PoolHeap(const PoolHeap&) = delete;
 
   // A piece with room for `bytes` behind its line. Where `missing` bytes have to be taken from the
-  // system for it, they are if reserve(missing) is true. Null if not, or, with missing = 0, if the
-  // system has none.
-  template <class Reserve>
-  Piece* take(int64_t bytes, int64_t& missing, const Reserve& reserve) {
-    std::lock_guard guard(mutex_);
+  // system for it, they are if reserve(missing) is true. Null if not; with missing = 0, if the
+  // system has none, when what was reserved has been handed to unreserve(); with more missing than
+  // the budget, if no piece within it is so large.
+  template <class Reserve, class Unreserve>
+  Piece* take(int64_t bytes, int64_t& missing, const Reserve& reserve, const Unreserve& unreserve) {
     const int64_t size =
         (bytes + 2 * size_class::kLine - 1) / size_class::kLine * size_class::kLine;
+    missing = size;
+    if (size > budget_) return nullptr;
+    std::lock_guard guard(mutex_);
     missing = 0;
     if (Piece* piece = best_resident(size)) return cut(piece, size);
     Growth growth = cheapest_growth(size);
     if (!growth.into && add_range(size)) growth = cheapest_growth(size);
-    missing = growth.into ? growth.missing : 0;
-    if (!growth.into || !make_writable(growth.into, growth.missing) || !reserve(missing))
-      return nullptr;
-    return grow(growth, size);
+    if (!growth.into) return nullptr;
+    missing = growth.missing;
+    if (!reserve(missing)) return nullptr;
+    if (make_writable(growth.into, growth.missing)) return grow(growth, size);
+    unreserve(missing);
+    missing = 0;
+    return nullptr;
   }
   void give(Piece* piece) noexcept;
-  // Gives resident pieces back to the system, the largest first, until that are as many bytes or
-  // all; returns how many.
+  // Gives resident pieces back to the system, the largest first and of the last one the upper part,
+  // until that are as many bytes or all. Returns how many: those that the system refuses to take,
+  // as locked pages, are not among them and stay resident.
   int64_t give_back(int64_t bytes) noexcept;
 
   // f(piece) of each one that is somebody's.
@@ -84,7 +95,8 @@ class PoolHeap {
     Piece* below = nullptr;
     int64_t missing = 0;
   };
-  static constexpr int64_t kLeast = 4096;  // a smaller rest stays with the piece it was cut from
+  // A smaller rest stays with the piece it was cut from.
+  static constexpr int64_t kLeast = kMoreThanAsked - 2 * size_class::kLine;
 
   static Piece* piece_at(char* address) { return reinterpret_cast<Piece*>(address); }
   static char* address(const Piece* piece) {
@@ -103,8 +115,9 @@ class PoolHeap {
   Piece* best_resident(int64_t size);
   Growth cheapest_growth(int64_t size);
   Piece* cut(Piece* piece, int64_t size);
+  int64_t give_back_of(Piece* piece, int64_t bytes) noexcept;
   Piece* grow(const Growth& growth, int64_t size);
-  bool add_range(int64_t size);
+  bool add_range(int64_t size) noexcept;
   bool make_writable(const Piece* piece, int64_t size);
 
   const int64_t budget_;
