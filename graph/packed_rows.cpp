@@ -34,7 +34,12 @@ Tensor pack_rows(int64_t row_size, std::span<const int64_t> indices, const void*
 
 void ParameterPort::push_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
                               Tensor values, Reply reply) {
-  values = spread_rows(values, indices.size());
+  const int64_t n = indices.size();
+  if (values.ndim() < 1 || !may_spread(values.dim(0), n))
+    throw Error(Errc::invalid_argument, "the gradient of ", parameter, " is ", values.dtype(),
+                values.shape(), ", which is no row for each of ", n,
+                " indices, nor for as many of them that come after each other");
+  values = spread_rows(values, n);
   int64_t row_size = 1;
   for (int d = 1; d < values.ndim(); ++d) row_size *= values.dim(d);
   push(parameter, at, pack_rows(row_size, indices.values<int64_t>(), values.raw(), values.dtype()),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/passes.hpp"
+#include "graph/reduced_axes.hpp"
 #include "troupe/device_name.hpp"
 #include "troupe/op.hpp"
 
@@ -104,15 +105,17 @@ class PullRows {
   std::optional<Spread> spread_of(const Output& values, int32_t frame) const {
     const int64_t row = known_size(values.shape(), 1, values.shape().ndim());
     const Node* node = &graph_.node(values.node);
-    const auto passes = [&] { return !role(node->id).fed && node->frame == frame; };
+    const auto passes = [&] {  // nothing is lost if the push does not read it
+      return !role(node->id).fed && node->frame == frame && node->control_inputs.empty();
+    };
     while (node->op->name == "Reshape" && passes()) node = &graph_.node(node->inputs[0].node);
     if (node->op->name != "ReduceGradient" || !passes() || node->attr<bool>("mean")) return {};
     const Shape& all = node->outputs[0].shape;
-    std::set<int64_t> axes;
-    for (const int64_t axis : node->attr<std::vector<int64_t>>("axes"))
-      axes.insert(axis < 0 ? axis + all.ndim() : axis);
+    std::set<int> axes;
+    for (int d = 0; d < all.ndim(); ++d)
+      if (names_axis(*node, all.ndim(), d)) axes.insert(d);
     if (row < 1 || axes.empty()) return {};
-    const auto begin = static_cast<int>(*axes.begin()), end = static_cast<int>(*axes.rbegin()) + 1;
+    const int begin = *axes.begin(), end = *axes.rbegin() + 1;
     const int64_t times = known_size(all, begin, end);
     const bool behind_each_other = end - begin == static_cast<int>(axes.size());
     if (!behind_each_other || times < 2 || known_size(all, end, all.ndim()) != row) return {};

@@ -17,6 +17,7 @@
 #include <set>
 
 #include "graph/passes.hpp"
+#include "graph/reduced_axes.hpp"
 #include "troupe/device_name.hpp"
 
 namespace troupe {
@@ -24,12 +25,8 @@ namespace {
 
 constexpr int64_t kWorthIt = 1 << 14, kRunMin = 32;
 
-bool has_axis(const Node& reduction, int d) {
-  const auto& axes = reduction.attr<std::vector<int64_t>>("axes");
-  const int ndim = reduction.outputs[0].shape.ndim();
-  return axes.empty() || std::any_of(axes.begin(), axes.end(), [&](int64_t axis) {
-           return (axis < 0 ? axis + ndim : axis) == d;
-         });
+bool has_axis(const Node& spread, int d) {
+  return names_axis(spread, spread.outputs[0].shape.ndim(), d);
 }
 
 class Spreading {
@@ -106,6 +103,9 @@ class Spreading {
            std::none_of(node.inputs.begin() + 1, node.inputs.end(),
                         [&](const Output& part) { return spread_.count(part.node) > 0; });
   }
+  bool is_cut_of(const Node& node, const Node& whole) const {
+    return is_cut(node) && node.inputs[0].node == whole.id;
+  }
   static int axis_of(const Node& cut) {
     const auto axis = static_cast<int>(cut.attr<int64_t>("axis"));
     return axis < 0 ? axis + cut.outputs[0].shape.ndim() : axis;
@@ -116,7 +116,7 @@ class Spreading {
     const auto& readers = readers_[static_cast<size_t>(node.id)];
     return std::all_of(readers.begin(), readers.end(), [&](int32_t id) {
       const Node& reader = graph_.node(id);
-      return is_cut(reader) ? all_broadcast(reader) : broadcasts(reader, node);
+      return is_cut_of(reader, node) ? all_broadcast(reader) : broadcasts(reader, node);
     });
   }
 
@@ -146,7 +146,7 @@ class Spreading {
     const Output small = small_value(node);
     instead[value(id, 0)] = small;
     for (int32_t cut : readers_[static_cast<size_t>(id)]) {
-      if (!is_cut(graph_.node(cut))) continue;
+      if (!is_cut_of(graph_.node(cut), node)) continue;
       const auto axis = static_cast<size_t>(axis_of(graph_.node(cut)));
       int64_t from = 0;
       for (size_t i = 0; i < graph_.node(cut).outputs.size(); ++i) {

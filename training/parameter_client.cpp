@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* kNewEpoch = "the shards have a new epoch; do the step again";
 
-// A push of at most this much is applied in some ten us, which is less than a lane takes to wake.
+// A push of at most this much is applied in some ten us, which is less than a lane takes to wake;
+// so many bytes of rows are gathered as soon. All values are given out as they are.
 constexpr int64_t kHereBytesMax = int64_t{256} << 10;
 
 // What the shard has to pass over. A row that is for several indices is worked on for each.
@@ -159,7 +160,7 @@ void ParameterClient::send(uint64_t ticket, Part part, bool here) {
     have_version = offered.version;
   }
   const RoutePtr route = part.route;
-  const bool now =
+  bool now =
       here && route->local && bytes_at_work(part.gradient, part.rows, part.bytes) <= kHereBytesMax;
   ShardHere* const shard = now ? route->here : nullptr;
   const auto door = caf::actor_cast<caf::strong_actor_ptr>(door_);
@@ -174,6 +175,7 @@ void ParameterClient::send(uint64_t ticket, Part part, bool here) {
     Pull pull = pull_of(ticket, part, have_version);
     if (shard && shard->pull(pull, door, answers)) return take(answers);
     message = caf::make_message(std::move(pull));
+    now = now && !shard;  // it may be long work, which is for a lane
   }
   if (now) return Here(system_).send(route->shard, door_, std::move(message));
   route->shard->enqueue(door, caf::make_message_id(), std::move(message), nullptr);

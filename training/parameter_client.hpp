@@ -122,7 +122,7 @@ class ParameterClient final : public ParameterPort {
     size_t index = 0;  // in the parameter's slices
     RoutePtr route;
     Tensor gradient;       // push, write: of this slice; undefined once it was given away
-    int64_t bytes = 0;     // of it
+    int64_t bytes = 0;     // of it, with `rows`; of the rows that are pulled
     Tensor rows;           // those of this slice that are wanted, or of `gradient`; undefined: all
     int64_t row_size = 0;  // elements; with `rows`
     std::vector<int64_t> places;  // which of those asked for they are; empty: all, in their order

@@ -79,9 +79,10 @@ std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
                         ? writes_rows(request.write.kind)
                         : loose || (gradient.defined() && gradient.dtype() == DType::u8 &&
                                     route.dtype != DType::u8);
-  // The shard of a parameter that is not cut looks at the rows itself.
+  // The shard of a parameter that is not cut looks at the rows itself, where they may be packed.
   const bool cut = route.slices.size() > 1;
-  if (request.sends() && (cut || !rows) &&
+  const bool odd = loose && !may_spread(gradient.dim(0), request.indices.size());
+  if (request.sends() && (cut || !rows || odd) &&
       !(loose ? fits(request.indices, gradient, route) : fits(gradient, route, rows))) {
     const std::string outside =
         loose  ? rows_outside(request.indices, gradient, route, request.parameter)
@@ -142,6 +143,7 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
     part.resend_at = request->started + kResendFirst;
     if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
     if (by_rows && !cut_rows(*request, route, *part.route, part)) continue;
+    if (by_rows) part.bytes = part.rows.size() * part.row_size * size_of(route.dtype);
     if (request->sends()) {
       part.sequence = next_sequence_[{request->at.slot, part.route->slice}]++;
       const int64_t begin = part.route->offset, end = begin + part.route->size;

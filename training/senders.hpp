@@ -2,7 +2,8 @@
 // is gone is forgotten; so is the one that was silent for longest when there are more than kMax: if
 // it still waits for something, it asks again, as for any answer that did not come.
 //
-// Owner: the shard's actor, which monitors what number() says is new.
+// Owner: the shard's actor, which monitors what number() says is new. Who calls the shard instead
+// (training/shard_here.hpp) asks known() and again() in its turn, under the same lock.
 #pragma once
 
 #include <algorithm>

@@ -186,6 +186,8 @@ class Shard {
   void push(Push push, uint64_t from, ShardActions& out);
   void push(RowPush push, uint64_t from, ShardActions& out);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
+  // Whether what this asks for has to be made first, from the newest values: a copy of the slice.
+  bool puts_together(const Pull& pull) const;
   // Answers of this sender are not wanted any more.
   void forget(uint64_t from);
 

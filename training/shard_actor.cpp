@@ -17,7 +17,9 @@
 #include "training/give_initial.hpp"
 #include "training/messages.hpp"
 #include "training/senders.hpp"
+#include "training/shard_description.hpp"
 #include "training/shard_here.hpp"
+#include "training/shard_turn.hpp"
 
 namespace troupe {
 
@@ -67,14 +69,19 @@ struct ShardActorState {
   };
   std::map<uint32_t, FirstValues> initial;  // by slice, until they are whole
 
-  bool* open = nullptr;  // whether `shard` is there for calls
+  bool* open = nullptr;       // whether `shard` is there for calls
+  std::exception_ptr thrown;  // in a call, of which the actor is to die
 
   ~ShardActorState() {
     if (open) *open = false;
     for (auto& [number, promise] : owed)
       promise.deliver(to_caf(Errc::peer_lost, "the shard died before it had answered"));
   }
+  void check() const {  // half changed by a call that threw, the shard meets nothing more
+    if (thrown) std::rethrow_exception(thrown);
+  }
   uint64_t owe() {
+    check();
     owed[next_owed] = self->make_response_promise();
     return next_owed++;
   }
@@ -83,6 +90,7 @@ struct ShardActorState {
     owed.extract(number).mapped().deliver(std::forward<Answer>(answer));
   }
   uint64_t sender() {
+    check();
     const auto& who = self->current_sender();
     if (!who) return 0;
     const Senders::Number n = senders.number(who);
@@ -212,11 +220,13 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
 }
 
 caf::error ShardActorState::set_rule(const BeginEpoch& m) {
+  check();
   return outcome_error(
       shard->set_rule(m.epoch, static_cast<Aggregation>(m.rule), slots_at(m.slots, m.next_step)));
 }
 
 caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
+  check();
   if (m.epoch < shard->epoch())
     return to_caf(Errc::stale,
                   detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
@@ -305,24 +315,12 @@ caf::result<caf::unit_t> ShardActorState::give_initial(const GiveInitial& m) {
 }
 
 ShardDescription ShardActorState::describe() const {
-  ShardDescription out;
+  ShardDescription out = describe_shard(*shard);
   out.door = self->id();
-  out.epoch = shard->epoch();
-  out.serving = shard->state() == Shard::State::serving;
-  for (const SlotProgress& slot : shard->slots())
-    out.next_step = out.next_step < 0 ? slot.next_step : std::min(out.next_step, slot.next_step);
-  for (const Slice& slice : shard->slices()) {
-    out.slices.push_back(to_spec(slice));
-    out.versions.push_back(shard->version(slice.id));
-    out.pulled_bytes.push_back(traffic.at(slice.id).pulled_bytes);
-    out.pushed_bytes.push_back(traffic.at(slice.id).pushed_bytes);
+  for (const SliceSpec& slice : out.slices) {
+    out.pulled_bytes.push_back(traffic.at(slice.slice).pulled_bytes);
+    out.pushed_bytes.push_back(traffic.at(slice.slice).pushed_bytes);
   }
-  const ShardCounters counters = shard->counters();
-  out.received = counters.received;
-  out.applied = counters.applied;
-  out.merged = counters.merged;
-  out.duplicate = counters.duplicate;
-  for (int64_t n : counters.refused) out.refused += n;
   return out;
 }
 
@@ -334,7 +332,9 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Sha
 
   caf::behavior make_behavior() override;
 
-  // All that the actor does, it does in here.
+  // All that the actor does while somebody has a handle to it, it does in here, its end included.
+  // One that lives when the last handle goes ends as that goes, without a turn: who calls has a
+  // handle.
   resume_result resume(caf::execution_unit* unit, size_t max_throughput) override {
     const std::lock_guard turn(turn_);
     return stateful_actor::resume(unit, max_throughput);
@@ -343,10 +343,15 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Sha
   bool push(RowPush& message, const caf::strong_actor_ptr& from, ShardActions& out) override {
     return call(from, out, [&](uint64_t number) {
       state.push(message, bytes_of(message.gradient) + bytes_of(message.rows), number, out);
+      return true;
     });
   }
   bool pull(const Pull& message, const caf::strong_actor_ptr& from, ShardActions& out) override {
-    return call(from, out, [&](uint64_t number) { state.shard->pull(message, number, out); });
+    return call(from, out, [&](uint64_t number) {
+      const bool brief = !state.shard->puts_together(message);
+      if (brief) state.shard->pull(message, number, out);
+      return brief;
+    });
   }
 
  private:
@@ -355,6 +360,14 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Sha
     last_number_ = state.senders.known(door);
     last_ = caf::actor_cast<caf::actor_addr>(door);
     return last_number_ != 0 && state.senders.again(last_number_) ? last_number_ : 0;
+  }
+
+  // Without memory, but for a place in the queue of those that are to run: if there is none for
+  // that, the process ends, as the shard cannot.
+  void die() noexcept {
+    open_ = false;
+    state.thrown = std::current_exception();
+    enqueue(std::move(death_), nullptr);
   }
 
   template <class F>
@@ -366,14 +379,11 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Sha
       if (number == 0) return false;
       context(nullptr);  // that of the last message may be gone
       try {
-        f(number);
+        if (!f(number)) return false;
         others = state.others(out, number);
       } catch (...) {  // the actor dies of it, as it would of the message
-        open_ = false;
         out.clear();
-        caf::anon_send<caf::message_priority::high>(
-            caf::actor_cast<caf::actor>(this),
-            FileWorkDone{[error = std::current_exception()] { std::rethrow_exception(error); }});
+        die();
       }
     }
     for (Outgoing& one : others)
@@ -382,8 +392,9 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Sha
   }
 
   ShardTurn turn_;
-  bool open_ = false;     // in its turn; from the first message on, until it dies
-  caf::actor_addr last_;  // whoever called last, and its number
+  bool open_ = false;               // in its turn; from the first message on, until it dies
+  caf::mailbox_element_ptr death_;  // a message to itself, of which it dies
+  caf::actor_addr last_;            // whoever called last, and its number
   uint64_t last_number_ = 0;
   Process* const process_;
   const std::shared_ptr<DiskThread> disk_;
@@ -425,6 +436,7 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
         return text.empty() ? Waits{} : Waits{{text}};
       },
       [self](const SetInitial& m) -> caf::result<caf::unit_t> {
+        self->state.check();
         try {
           return self->state.set_initial(m);
         } catch (const std::exception& e) {  // no memory: the sender's to know, not the shard's end
@@ -433,6 +445,7 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
         }
       },
       [self](const GiveInitial& m) -> caf::result<caf::unit_t> {
+        self->state.check();
         try {
           return self->state.give_initial(m);
         } catch (const std::exception& e) {  // as above
@@ -458,6 +471,8 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
 caf::behavior ShardActor::make_behavior() {
   caf::behavior behavior = run_shard(this, process_, disk_, std::move(spec_));
   state.open = &open_;
+  death_ = caf::make_mailbox_element(nullptr, caf::make_message_id(caf::message_priority::high), {},
+                                     FileWorkDone{[this] { state.check(); }});
   open_ = true;
   return behavior;
 }

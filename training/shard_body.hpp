@@ -103,6 +103,8 @@ struct Shard::Body {
   void update(Held& held, std::vector<Contribution>& gradients, ShardActions& out);
   void let_previous_go(Held& held);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
+  bool puts_together(const Pull& pull) const;
+  AggregationRule::PullVerdict verdict(const Held& held, const Pull& pull) const;
   bool answer(Held& held, const Pull& pull, uint64_t from, ShardActions& out);  // false: it waits
   void note_read(Held& held, const Pull& pull, const Pulled& answer) const;
   void answer_waiting(Held& held, ShardActions& out);

@@ -75,6 +75,8 @@ void Shard::pull(const Pull& pull, uint64_t from, ShardActions& out) {
   body_->pull(pull, from, out);
 }
 
+bool Shard::puts_together(const Pull& pull) const { return body_->puts_together(pull); }
+
 void Shard::Body::add_ticket(std::vector<Ticket>& tickets, Ticket ticket) {
   if (std::find(tickets.begin(), tickets.end(), ticket) != tickets.end()) return;
   if (tickets.size() >= kTicketsMax) tickets.erase(tickets.begin());
@@ -353,11 +355,24 @@ void Shard::Body::pull(const Pull& p, uint64_t from, ShardActions& out) {
   ++waiting_pulls;
 }
 
+AggregationRule::PullVerdict Shard::Body::verdict(const Held& held, const Pull& p) const {
+  return held.rule ? held.rule->pull(p.slot, p.step) : pull_written(held, p.slot, p.step);
+}
+
+bool Shard::Body::puts_together(const Pull& p) const {
+  const auto it = slices.find(p.slice);
+  if (p.epoch != epoch || state != State::serving || it == slices.end() || p.step < 0 ||
+      !slot_numbers.count(p.slot))
+    return false;  // refused, or not answered yet
+  const Held& held = it->second;
+  if (held.rule ? !held.state.previous_rows.defined() : held.written.before.defined()) return false;
+  return verdict(held, p).kind == AggregationRule::PullVerdict::previous;
+}
+
 bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions& out) {
   if (state != State::serving) return false;
   using Verdict = AggregationRule::PullVerdict;
-  Verdict verdict =
-      held.rule ? held.rule->pull(p.slot, p.step) : pull_written(held, p.slot, p.step);
+  Verdict verdict = this->verdict(held, p);
   if (verdict.kind == Verdict::previous && held.rule &&
       held.state.previous_version != held.state.version - 1)
     verdict = {Verdict::gone,

@@ -94,6 +94,7 @@ TEST_CASE("a row of a gradient that is spread over a sum is pushed once") {
   spreads(pushed({-1, 4}, 0, {.axes = {-1}, .keep_dims = true}, false, false), 4, 1);
   spreads(pushed({5, 4}, 3, {.axes = {1}}, false, false), 4, 3);
   spreads(pushed({-1, 2, 4}, 3, {.axes = {1, 2}}, false, false), 8, 3);
+  spreads(pushed({5, 4}, 0, {}, false, false), 20, 1);  // over all axes
   for (const Pushed& p :
        {pushed({5, 4}, 3, {.axes = {0}}, false, false),  // not one after the other
         pushed({5, 4}, 3, {.axes = {2}}, false, false),  // within rows
@@ -104,6 +105,33 @@ TEST_CASE("a row of a gradient that is spread over a sum is pushed once") {
     CHECK(p.from != "");
     CHECK(p.spread == 1);
   }
+}
+
+TEST_CASE("a spread gradient that runs after another node is pushed as it is") {
+  const auto times = [](bool sum_waits, bool rows_wait) {
+    Graph g;
+    const Output w = parameter("w", constant(g, Tensor::zeros(DType::f32, {9})));
+    const Output ids = placeholder(g, DType::i64, {20}, "ids");
+    const Output like = placeholder(g, DType::f32, {5, 4}), dy = placeholder(g, DType::f32, {5});
+    const Output first = random_uniform(g, {});
+    const auto after = [&](bool waits) {
+      return waits ? std::vector<int32_t>{first.node} : std::vector<int32_t>{};
+    };
+    const Output all = g.add({.op = "ReduceGradient",
+                              .inputs = {dy, like},
+                              .attrs = {{"axes", std::vector<int64_t>{1}}},
+                              .control_inputs = after(sum_waits)});
+    const Output rows = g.add({.op = "Reshape",
+                               .inputs = {all},
+                               .attrs = {{"shape", Shape{20}}},
+                               .control_inputs = after(rows_wait)});
+    const Output push = push_row_gradient(w, {ids, rows}, sgd(1));
+    const Rewritten now = rewrite(pull_rows, call_graph(g, {push}, {ids, like, dy}));
+    return now.call.graph->node(now.call.fetches[0].node).attr<int64_t>("spread");
+  };
+  CHECK(times(false, false) == 4);
+  CHECK(times(true, false) == 1);
+  CHECK(times(false, true) == 1);
 }
 
 }  // namespace troupe

@@ -126,6 +126,39 @@ TEST_CASE("rows travel as one tensor, and come back") {
   CHECK(none->indices.empty());
 }
 
+TEST_CASE("rows that are not as many for each index are refused, with the parameter's name") {
+  struct Port final : ParameterPort {
+    void pull(const std::string&, const ParameterStep&, Reply) override {}
+    void pull_rows(const std::string&, const ParameterStep&, Tensor, Reply) override {}
+    void write(const std::string&, const ParameterStep&, ParameterWrite, Reply) override {}
+    void push(const std::string&, const ParameterStep&, Tensor gradient, Reply) override {
+      packed = std::move(gradient);
+    }
+    Tensor packed;
+  };
+  const auto pushed = [](int64_t n, const Shape& values) {
+    Port port;
+    port.push_rows("table/w", {}, Tensor::zeros(DType::i64, {n}), Tensor::zeros(DType::f64, values),
+                   nullptr);
+    return unpack_rows(port.packed, DType::f64, 24).value().indices.size();
+  };
+  CHECK(pushed(4, {2, 3}) == 4);
+  CHECK(pushed(3, {3}) == 3);
+  CHECK(pushed(0, {0, 3}) == 0);
+  const std::vector<std::pair<int64_t, Shape>> refused = {
+      {3, {2, 3}}, {3, {0, 3}}, {0, {2, 3}}, {2, {4, 3}}, {1, {}}};
+  for (const auto& [n, values] : refused) {
+    CAPTURE(values);
+    try {
+      pushed(n, values);
+      FAIL("it was packed");
+    } catch (const Error& e) {
+      CHECK(e.code() == Errc::invalid_argument);
+      CHECK(std::string(e.what()).find("table/w") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("what is not rows of that tensor is not read as such") {
   const std::vector<int64_t> indices = {7, 0};
   const std::vector<double> values(6);

@@ -30,8 +30,9 @@ std::string spread_text(const std::string& lines, const std::vector<std::string>
   return text_of(spread(call_of(*graph, fetches, feeds)).call);
 }
 
-void check_left(const std::string& lines, const std::vector<std::string>& fetches = {"z"}) {
-  CHECK(spread_text(lines, fetches, {"x", "g"}) == lines);
+void check_left(const std::string& lines, const std::vector<std::string>& fetches = {"z"},
+                const std::vector<std::string>& feeds = {"x", "g"}) {
+  CHECK(spread_text(lines, fetches, feeds) == lines);
 }
 
 // `lines` become `wanted`, and what is fetched keeps its bits.
@@ -100,6 +101,47 @@ TEST_CASE("a value stays spread for a reader that needs it whole, or does not kn
                  kMean +
                  "c = ConcatGradient(d, a, b) axis=1\ny = Multiply(a, c)\nz = Add(b, c:1)\n",
              {"y", "z"});
+}
+
+TEST_CASE("a part that another value is cut like stays as large as it is") {
+  check_left(kLikes +
+                 "a = Slice(x) begin={0, 0, 0, 0} size={4, 16, 16, 24}\n"
+                 "b = Slice(x) begin={0, 0, 0, 24} size={4, 16, 16, 40}\n" +
+                 kMean +
+                 "c = ConcatGradient(d, a, b) axis=-1\n"
+                 "y = Multiply(a, c)\n"
+                 "e = ReduceGradient(g, x) axes={1, 2} keep_dims=false mean=false\n"
+                 "s = Cumsum(e) axis=0 exclusive=false reverse=false\n"
+                 "f = ConcatGradient(e, c, b) axis=-1\n"
+                 "z = Add(b, f:1)\n",
+             {"y", "s", "z"});
+}
+
+TEST_CASE("what stands in an order or in another place stays spread") {
+  const std::string spread = kMean.substr(0, kMean.size() - 1);
+  const std::string read = "z = Multiply(x, d)\n";
+  const std::string first = "r = Square(g)\n";
+  check_left(kLikes + first + spread + " after r\n" + read, {"z", "r"});
+  check_left(kLikes + kMean + "y = Square(x) after d\n" + read, {"y", "z"});
+  check_left(kLikes + spread + " on \"/device:shadow:0\"\n" + read);
+  check_left(kLikes + kMean + "z = Multiply(x, d) on \"/device:shadow:0\"\n");
+}
+
+TEST_CASE("a reader that is fed does not run, and keeps nothing as large as it is") {
+  const std::string read = "y = Multiply(x, d)\n";
+  CHECK(spread_text(kLikes + kMean + read + "z = Add(y, x)\nv = Multiply(d, x)\n", {"z", "v"},
+                    {"x", "g", "y"}) ==
+        kLikes + kMean + read + "z = Add(y, x)\n" + kShare + "v = Multiply(d/share, x)\n");
+}
+
+TEST_CASE("a bias is read as it is, however large") {
+  check_left(
+      "x = Placeholder() dtype=f32 shape=[2, 16384]\n"
+      "l = Placeholder() dtype=f32 shape=[16384]\n"
+      "g = Placeholder() dtype=f32 shape=[]\n"
+      "d = ReduceGradient(g, l) axes={0} keep_dims=false mean=false\n"
+      "z = BiasAdd(x, d)\n",
+      {"z"}, {"x", "l", "g"});
 }
 
 TEST_CASE("small values, and those that would be read in short runs, stay spread") {

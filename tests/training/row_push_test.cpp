@@ -243,6 +243,9 @@ TEST_CASE("rows go to a shard of the process as they are, and packed to any othe
   const Push second = packed_at(far);
   CHECK(same_bits(second.gradient, rows.packed()));
   client.on(Acknowledged{.ticket = second.ticket});
+  push(Tensor::zeros(DType::i64, {4}));  // three rows cannot be those of four indices
+  CHECK(ended == std::vector<Errc>{Errc::ok, Errc::ok, Errc::invalid_argument});
+  ended.pop_back();
 
   SliceRoute low = here, high = there;
   low.size = high.offset = 6;

@@ -13,6 +13,7 @@
 #include "training/messages.hpp"
 #include "training/senders.hpp"
 #include "training/shard_here.hpp"
+#include "training/shard_turn.hpp"
 
 namespace troupe {
 namespace {
@@ -223,9 +224,28 @@ TEST_CASE("a shard dies of what is thrown in a call as of what is thrown in a me
     ServingShard shard(process);
     shard.sent({.slice = 0, .slot = 0, .epoch = 1});
     CHECK(shard.pushed(0, 1).code == Errc::cancelled);  // no answer
+    ShardActions out;                                   // of one that waits for its end
+    CHECK(!shard_here(shard.actor)->pull({.slice = 0, .slot = 0, .epoch = 1}, shard.door, out));
     CHECK(hears_of_loss(shard.session));
   }
   process.stop();
+}
+
+TEST_CASE("while its actor waits for a shard no caller gets it") {
+  ShardTurn turn;
+  REQUIRE(turn.try_lock());
+  CHECK(!turn.try_lock());
+  std::promise<void> checked;
+  std::thread actor([&] {
+    const std::lock_guard held(turn);
+    checked.get_future().wait();
+  });
+  while (!turn.waited_for()) std::this_thread::yield();
+  turn.unlock();
+  CHECK(!turn.try_lock());  // it is the actor's, whether that has noticed or not
+  checked.set_value();
+  actor.join();
+  CHECK(turn.try_lock());
 }
 
 TEST_CASE("the session that made a shard is told so each time it asks, others never") {
