@@ -133,7 +133,7 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
     word.look(process);
   }
   if (const auto told = ending.told()) throw Error(told->first, told->second);
-  process.log()->info("leaving, as asked to");
+  process.log()->info("leaving: reason={}", "asked to stop");
 }
 
 int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
