@@ -122,6 +122,9 @@ std::string refusal_of(const PluginDescription& plugin, Registry& ops) {
 }  // namespace
 
 Plugin load_plugin(Registry& registry, const std::string& path) {
+  if (path.empty())
+    throw Error(Errc::invalid_argument,
+                "the path of a plugin is empty; name a shared library, as in ./cube.so");
   Plugin out;
   out.path = std::filesystem::absolute(path).lexically_normal().string();
   const std::string text = text_of(out.path);

@@ -13,7 +13,9 @@ namespace troupe {
 // For infer_dtypes and infer_shapes; `i` is the number of the input.
 inline void require_label_dtype(const InferContext& ctx, int i) {
   if (ctx.dtype(i) != DType::i32 && ctx.dtype(i) != DType::i64)
-    throw ctx.error("wants labels of i32 or i64, got ", ctx.dtype(i), "; cast them");
+    throw ctx.error("wants labels of i32 or i64, got ", ctx.dtype(i),
+                    "; cast them, or with a probability for each class call "
+                    "softmax_cross_entropy_with_probabilities()");
 }
 
 // Whether x, [...], has an element for each row of the logits.

@@ -103,7 +103,7 @@ int trace(const std::vector<std::string>& arguments) {
   if (tables.peak_flops > 0)
     std::cout << "\n% of peak: of " << static_cast<int64_t>(tables.peak_flops / 1e8) / 10.0
               << " GFLOP/s a thread"
-              << (line.given.count("peak") ? "\n"
-                                           : ", a product of matrices of f32 here and now\n");
+              << (line.given.count("peak") ? "" : ", a product of matrices of f32 here and now")
+              << "; some convolutions need fewer than they are counted for, and go past it\n";
   return 0;
 }

@@ -96,6 +96,7 @@ TEST_CASE("a plugin that was cut off is refused, wherever it was cut") {
   }
   CHECK(mapped > 0);
   CHECK(code_of([&] { load_plugin(registry, empty.path()); }) == Errc::io);
+  CHECK(code_of([&] { load_plugin(registry, ""); }) == Errc::invalid_argument);
   CHECK(code_of([&] { load_plugin(registry, text.path()); }) == Errc::bad_data);
   const Refusal folder = refusal_of([&] { load_plugin(registry, TROUPE_BINARY_DIR); });
   CHECK(folder.code == Errc::io);
