@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "training/metric_values.hpp"
 #include "troupe/training/metrics.hpp"
 
 namespace troupe {
@@ -35,23 +36,12 @@ int64_t nearest_length(int64_t length, std::span<const Sentence> references) {
   return nearest;
 }
 
-template <class... Parts>
-Error refused(const std::string& metric, const Parts&... parts) {
-  return Error(Errc::invalid_argument, metric, ": ", detail::concat(parts...));
-}
-
-void require_tokens(const std::string& metric, const char* what, const Tensor& x) {
-  if (!x.on_host() || (x.dtype() != DType::i32 && x.dtype() != DType::i64))
-    throw refused(metric, "wants ", what, " of i32 or i64 on the host, got ", x.dtype());
-}
-
 // Row `row` of tokens [..., most], up to the first `end`.
 Sentence sentence_at(const Tensor& tokens, int64_t row, int64_t end) {
   const int64_t most = tokens.dim(tokens.ndim() - 1);
   Sentence out;
   for (int64_t i = row * most; i < (row + 1) * most; ++i) {
-    const int64_t token = tokens.dtype() == DType::i32 ? int64_t{tokens.data<int32_t>()[i]}
-                                                       : tokens.data<int64_t>()[i];
+    const int64_t token = integer_at(tokens, i);
     if (token == end) break;
     out.push_back(token);
   }
@@ -60,14 +50,14 @@ Sentence sentence_at(const Tensor& tokens, int64_t row, int64_t end) {
 
 void add_sentences(Bleu& bleu, const std::string& metric, const Tensor& translations,
                    const Tensor& labels, int64_t end) {
-  require_tokens(metric, "translations", translations);
-  require_tokens(metric, "references", labels);
+  require_integers(metric, "translations", translations);
+  require_integers(metric, "references", labels);
   if (translations.ndim() != 2 || (labels.ndim() != 2 && labels.ndim() != 3) ||
       labels.dim(0) != translations.dim(0) || (labels.ndim() == 3 && labels.dim(1) == 0))
-    throw refused(metric,
-                  "wants translations [n, most] and references [n, most] or [n, references, "
-                  "most] as labels, got ",
-                  translations.shape(), " and ", labels.shape());
+    throw refused_by(metric,
+                     "wants translations [n, most] and references [n, most] or [n, references, "
+                     "most] as labels, got ",
+                     translations.shape(), " and ", labels.shape());
   const int64_t of_each = labels.ndim() == 3 ? labels.dim(1) : 1;
   for (int64_t row = 0; row < translations.dim(0); ++row) {
     std::vector<Sentence> references;
@@ -87,8 +77,8 @@ Metric bleu(int64_t end, size_t fetch, std::string name, bool smooth) {
       name, Bleu(smooth),
       [name, fetch, end](Bleu& all, const std::vector<Tensor>& values, const Batch& batch) {
         if (fetch >= values.size())
-          throw refused(name, "is of fetch ", fetch, ", but only ", values.size(),
-                        " are fetched; add it to Evaluation::fetches");
+          throw refused_by(name, "is of fetch ", fetch, ", but only ", values.size(),
+                           " are fetched; add it to Evaluation::fetches");
         add_sentences(all, name, values[fetch], batch.labels, end);
       },
       [](const Bleu& all) { return all.value(); });

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "training/metric_values.hpp"
+
 namespace troupe {
 namespace {
 
@@ -14,28 +16,16 @@ double part(int64_t some, int64_t all) {
   return all > 0 ? static_cast<double>(some) / static_cast<double>(all) : kNothing;
 }
 
-template <class... Parts>
-Error refuse(const char* metric, const Parts&... parts) {
-  return Error(Errc::invalid_argument, metric, ": ", detail::concat(parts...));
-}
-
-void require_integers(const char* metric, const char* what, const Tensor& x) {
-  if (!x.on_host() || (x.dtype() != DType::i32 && x.dtype() != DType::i64))
-    throw refuse(metric, "wants ", what, " of i32 or i64 on the host, got ", x.dtype());
-}
 void require_scores(const char* metric, const Tensor& x) {
   if (!x.on_host() || !is_wide_float(x.dtype()))
-    throw refuse(metric, "wants scores of f32 or f64 on the host, got ", x.dtype());
+    throw refused_by(metric, "wants scores of f32 or f64 on the host, got ", x.dtype());
 }
 void require_same_shape(const char* metric, const Tensor& x, const Tensor& labels) {
   if (x.shape() != labels.shape())
-    throw refuse(metric, "wants one label for each prediction, got ", labels.shape(), " for ",
-                 x.shape());
+    throw refused_by(metric, "wants one label for each prediction, got ", labels.shape(), " for ",
+                     x.shape());
 }
 
-int64_t integer_at(const Tensor& x, int64_t i) {
-  return x.dtype() == DType::i32 ? int64_t{x.data<int32_t>()[i]} : x.data<int64_t>()[i];
-}
 double number_at(const Tensor& x, int64_t i) {
   return x.dtype() == DType::f32 ? double{x.data<float>()[i]} : x.data<double>()[i];
 }
@@ -43,7 +33,7 @@ double number_at(const Tensor& x, int64_t i) {
 }  // namespace
 
 void MeanMetric::add(double value, double weight) {
-  if (!(weight >= 0)) throw refuse("MeanMetric", "wants a weight from 0, got ", weight);
+  if (!(weight >= 0)) throw refused_by("MeanMetric", "wants a weight from 0, got ", weight);
   if (weight == 0) return;  // the mean of no records is NaN
   sum_ += value * weight;
   weight_ += weight;
@@ -67,20 +57,20 @@ void Accuracy::add(const Tensor& classes, const Tensor& labels) {
 double Accuracy::value() const { return part(right_, all_); }
 
 TopKAccuracy::TopKAccuracy(int64_t k) : k_(k) {
-  if (k < 1) throw refuse("TopKAccuracy", "wants k from 1, got ", k);
+  if (k < 1) throw refused_by("TopKAccuracy", "wants k from 1, got ", k);
 }
 
 void TopKAccuracy::add(const Tensor& scores, const Tensor& labels) {
   require_scores("TopKAccuracy", scores);
   require_integers("TopKAccuracy", "labels", labels);
   if (scores.ndim() != 2 || labels.ndim() != 1 || scores.dim(0) != labels.dim(0))
-    throw refuse("TopKAccuracy", "wants scores [n, classes] and labels [n], got ", scores.shape(),
-                 " and ", labels.shape());
+    throw refused_by("TopKAccuracy", "wants scores [n, classes] and labels [n], got ",
+                     scores.shape(), " and ", labels.shape());
   const int64_t classes = scores.dim(1);
   for (int64_t i = 0; i < labels.size(); ++i) {
     const int64_t label = integer_at(labels, i);
     if (label < 0 || label >= classes)
-      throw refuse("TopKAccuracy", "label ", label, " is none of ", classes, " classes");
+      throw refused_by("TopKAccuracy", "label ", label, " is none of ", classes, " classes");
     const double own = number_at(scores, i * classes + label);
     int64_t higher = 0;
     for (int64_t c = 0; c < classes; ++c) higher += number_at(scores, i * classes + c) > own;
@@ -98,8 +88,8 @@ void Auc::add(const Tensor& scores, const Tensor& labels) {
   for (int64_t i = 0; i < labels.size(); ++i) {
     const int64_t label = integer_at(labels, i);
     const double score = number_at(scores, i);
-    if (label != 0 && label != 1) throw refuse("Auc", "wants labels 0 and 1, got ", label);
-    if (std::isnan(score)) throw refuse("Auc", "got a score that is NaN, which has no order");
+    if (label != 0 && label != 1) throw refused_by("Auc", "wants labels 0 and 1, got ", label);
+    if (std::isnan(score)) throw refused_by("Auc", "got a score that is NaN, which has no order");
     records_.emplace_back(score, label == 1);
   }
 }
@@ -129,13 +119,13 @@ double Auc::value() const {
 ConfusionMatrix::ConfusionMatrix(int64_t classes) : classes_(classes) {
   constexpr int64_t kMost = 1 << 15;  // whose counts are 8 GiB
   if (classes < 1 || classes > kMost)
-    throw refuse("ConfusionMatrix", "wants classes from 1 to ", kMost, ", got ", classes);
+    throw refused_by("ConfusionMatrix", "wants classes from 1 to ", kMost, ", got ", classes);
   counts_.resize(static_cast<size_t>(classes * classes));
 }
 
 void ConfusionMatrix::check(int64_t of_class) const {
   if (of_class < 0 || of_class >= classes_)
-    throw refuse("ConfusionMatrix", of_class, " is none of ", classes_, " classes");
+    throw refused_by("ConfusionMatrix", of_class, " is none of ", classes_, " classes");
 }
 
 void ConfusionMatrix::add(const Tensor& predicted, const Tensor& labels) {
@@ -206,15 +196,16 @@ namespace {
 // The fetched value that a metric is about.
 const Tensor& fetched(const std::string& name, const std::vector<Tensor>& values, size_t fetch) {
   if (fetch >= values.size())
-    throw refuse(name.c_str(), "is of fetch ", fetch, ", but only ", values.size(),
-                 " are fetched; add it to Evaluation::fetches");
+    throw refused_by(name.c_str(), "is of fetch ", fetch, ", but only ", values.size(),
+                     " are fetched; add it to Evaluation::fetches");
   return values[fetch];
 }
 
 double scalar(const std::string& name, const std::vector<Tensor>& values, size_t fetch) {
   const Tensor& x = fetched(name, values, fetch);
   require_scores(name.c_str(), x);
-  if (x.size() != 1) throw refuse(name.c_str(), "wants one number for a batch, got ", x.shape());
+  if (x.size() != 1)
+    throw refused_by(name.c_str(), "wants one number for a batch, got ", x.shape());
   return number_at(x, 0);
 }
 
