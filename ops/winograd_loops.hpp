@@ -120,7 +120,7 @@ void filter_slope_line(Line s, float* const (&to)[kWindow]) {
 
 // ---- two dimensions ----
 
-// Calls f(number in the block, pixel above and left of the tile, image) for tiles [first, last).
+// Calls f(number in the block, image, first row, first column) for tiles [first, last).
 template <class F>
 void for_each_tile(const Grid& g, int64_t first, int64_t last, F f) {
   int64_t image = first / g.tiles(), row = first % g.tiles() / g.columns,
