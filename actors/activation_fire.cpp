@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "actors/firing_jobs.hpp"
+#include "devices/cores.hpp"
 #include "net/burst.hpp"
 
 namespace troupe {
@@ -216,6 +217,7 @@ bool Activation::own(bool may_use_lanes) {
 // Without the calls that it makes.
 bool Activation::go_on(bool may_use_lanes) {
   may_use_lanes = may_use_lanes && stage_.host_.lanes > 1;
+  Cores::Caller caller;
   for (;;) {
     for (Arrival* list = inbox_.exchange(nullptr, std::memory_order_acq_rel); list;) {
       std::unique_ptr<Arrival> arrival(std::exchange(list, list->next));
@@ -240,6 +242,7 @@ bool Activation::go_on(bool may_use_lanes) {
       make_room();
       continue;
     }
+    if (!batch_.empty() && stage_.host_.cores) caller.take(*stage_.host_.cores);
     std::unique_ptr<LaneJob> kept = hand_out();
     if (outstanding_ == 0 && next_ == kNone && top_ == 0) {
       if (fence()) continue;

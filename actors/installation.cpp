@@ -28,6 +28,7 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     host.tracer = &process.tracer();
     host.lanes = process.lanes();
     host.op_lanes = &process.op_lanes();
+    host.cores = process.cores();
     host.costs = costs;
     host.edge_memory = [&process](const Edge& edge) {
       Device* to = process.device(edge.destination);

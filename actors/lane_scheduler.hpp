@@ -3,13 +3,15 @@
 //
 // Two queues: actors with messages and steps without an owner first, op jobs second, so that a
 // control message never waits behind a row of kernels. An idle lane spins for a moment, for longer
-// after an op job, then sleeps; it is woken only when somebody sleeps.
+// after an op job, then sleeps; it is woken only when somebody sleeps. Op jobs wait while as many
+// lanes and callers compute as there are lanes (devices/cores.hpp).
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -17,6 +19,7 @@
 #include <caf/policy/unprofiled.hpp>
 #include <caf/scheduler/coordinator.hpp>
 
+#include "devices/cores.hpp"
 #include "net/burst.hpp"
 
 namespace troupe {
@@ -24,7 +27,23 @@ namespace troupe {
 class LanePolicy : public caf::policy::unprofiled {
  public:
   struct coordinator_data {  // names that CAF prescribes
-    explicit coordinator_data(caf::scheduler::abstract_coordinator*) {}
+    explicit coordinator_data(caf::scheduler::abstract_coordinator* self) : coordinator(self) {
+      cores->on_caller_leaves([this] {
+        bool wake = false;
+        {
+          std::lock_guard lock(mutex);
+          wake = sleepers > 0 && !jobs.empty();
+        }
+        if (wake) awake.notify_one();
+      });
+    }
+    int lanes() const { return static_cast<int>(coordinator->num_workers()); }
+    bool has_work() const {  // requires mutex
+      return !actors.empty() || (!jobs.empty() && cores->lane_may_compute(lanes()));
+    }
+
+    const caf::scheduler::abstract_coordinator* const coordinator;
+    const std::shared_ptr<Cores> cores = std::make_shared<Cores>();
     std::mutex mutex;  // guards the rest
     std::condition_variable awake;
     std::deque<caf::resumable*> actors;
@@ -45,7 +64,7 @@ class LanePolicy : public caf::policy::unprofiled {
       std::lock_guard lock(data.mutex);
       (job->subtype() == caf::resumable::function_object ? data.jobs : data.actors).push_back(job);
       data.waiting.fetch_add(1, std::memory_order_release);
-      wake = data.sleepers > 0;
+      wake = data.sleepers > 0 && data.has_work();
     }
     if (wake) data.awake.notify_one();
   }
@@ -68,22 +87,27 @@ class LanePolicy : public caf::policy::unprofiled {
     static thread_local const Burst lane;
     static thread_local int row = 0;
     static thread_local bool had_job = false;
+    static thread_local bool entered = false;
     auto& data = d(self->parent());
+    if (std::exchange(entered, true)) data.cores->lane_leaves();
     if (caf::resumable* actor = row < kRowMax ? next_actor(data) : nullptr) {
       ++row;
       return actor;
     }
     row = 0;
     Burst::finish();
-    spin(data, had_job, static_cast<int>(self->parent()->num_workers()));
+    spin(data, had_job);
     std::unique_lock lock(data.mutex);
-    while (data.actors.empty() && data.jobs.empty()) {
+    while (!data.has_work()) {
       ++data.sleepers;
       data.awake.wait(lock);
       --data.sleepers;
     }
     caf::resumable* const next = pop(data);
+    data.cores->lane_enters();
+    lock.unlock();
     had_job = next->subtype() == caf::resumable::function_object;
+    if (had_job) data.cores->part();
     return next;
   }
 
@@ -102,16 +126,21 @@ class LanePolicy : public caf::policy::unprofiled {
     std::lock_guard lock(data.mutex);
     if (data.actors.empty() || data.actors.front()->subtype() != caf::resumable::scheduled_actor)
       return nullptr;
+    data.cores->lane_enters();
     return pop(data);
   }
 
-  // Until there is something to do, or it has taken long enough. All lanes but one, and fewer than
-  // there are cores, may wait for longer: whoever runs the step wants a core, too.
-  static void spin(coordinator_data& data, bool had_job, int lanes) {
+  // Until there is something to do, others have taken the cores, or it has taken long enough. All
+  // lanes but one, and fewer than there are cores, may wait for longer: whoever runs the step wants
+  // a core, too.
+  static void spin(coordinator_data& data, bool had_job) {
+    const int lanes = data.lanes();
     const bool at_hand = had_job && data.at_hand.fetch_add(1, std::memory_order_relaxed) <
                                         std::min(lanes, cores()) - 1;
     const int spins = at_hand ? kSpinsAfterJob : kSpins;
-    for (int i = 0; i < spins && data.waiting.load(std::memory_order_acquire) == 0; ++i)
+    for (int i = 0; i < spins && data.waiting.load(std::memory_order_acquire) == 0 &&
+                    data.cores->lane_may_compute(lanes);
+         ++i)
       __builtin_ia32_pause();
     if (had_job) data.at_hand.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -144,6 +173,7 @@ class LaneScheduler : public caf::scheduler::coordinator<LanePolicy> {
   static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>) {
     return new LaneScheduler(system);
   }
+  const std::shared_ptr<Cores>& cores() { return data().cores; }
 };
 
 }  // namespace troupe

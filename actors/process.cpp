@@ -267,12 +267,14 @@ void Process::make_op_lanes() {
     caf::intrusive_ptr<IdleLane> helper;
   };
   const auto asked = std::make_shared<Asked>();
-  op_lanes_ = std::make_shared<Lanes>(lanes_ - 1, [asked, system = system_](int n) {
+  const auto ask = [asked, system = system_](int n) {
     for (int i = 0; i < n; ++i) {
       asked->helper->ref();  // the scheduler's
       system->scheduler().enqueue(asked->helper.get());
     }
-  });
+  };
+  cores_ = dynamic_cast<LaneScheduler&>(system_->scheduler()).cores();
+  op_lanes_ = std::make_shared<Lanes>(lanes_ - 1, ask, cores_);
   asked->helper = caf::make_counted<IdleLane>(op_lanes_, tracer_);
 }
 

@@ -24,6 +24,7 @@
 namespace troupe {
 
 class Disk;
+class Cores;
 class Lanes;
 class Shard;
 
@@ -79,7 +80,8 @@ class Process {
   const std::function<void(Shard&)>& on_shard() const { return on_shard_; }
   int lanes() const { return lanes_; }
   Lanes& op_lanes() const { return *op_lanes_; }
-  bool passes() const { return passes_; }  // ProcessOptions::passes
+  Cores* cores() const { return cores_.get(); }  // null: there is one lane
+  bool passes() const { return passes_; }        // ProcessOptions::passes
   Tracer& tracer() { return *tracer_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }
   ProcessServices& services() { return *services_; }
@@ -110,6 +112,7 @@ class Process {
   const uint64_t incarnation_;
   const std::shared_ptr<const Registry> ops_;
   int lanes_ = 1;
+  std::shared_ptr<Cores> cores_;
   std::shared_ptr<Lanes> op_lanes_;
   const bool passes_;
   std::shared_ptr<spdlog::logger> log_;

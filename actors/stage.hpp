@@ -42,6 +42,7 @@ struct EdgeCount {
   friend bool operator==(const EdgeCount&, const EdgeCount&) = default;
 };
 
+class Cores;
 class Lanes;
 class CopyPlan;      // stage_in_flight.cpp
 struct PartNumbers;  // stage_compile.cpp
@@ -53,6 +54,7 @@ struct StageHost {
   Tracer* tracer = nullptr;
   int lanes = 1;                     // threads that may run kernels side by side
   Lanes* op_lanes = nullptr;         // for the jobs of one kernel; null: its own thread does them
+  Cores* cores = nullptr;            // where lanes and callers compute; null: nobody looks
   std::shared_ptr<NodeCosts> costs;  // what others have measured; null: nothing is known
   // Where a value that leaves over that edge is made; nullptr: where all others are.
   std::function<Memory*(const Edge&)> edge_memory;

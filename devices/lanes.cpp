@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "devices/cores.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {
@@ -50,12 +51,7 @@ void Lanes::run(int64_t jobs, Job job, const void* context) {
     }
   }
   run->take();
-  for (int i = 0; run->done.load(std::memory_order_acquire) != jobs; ++i) {
-    if (i < kSpins)
-      __builtin_ia32_pause();
-    else
-      sched_yield();
-  }
+  await(*run, jobs);
   std::exception_ptr error;
   {
     std::lock_guard guard(run->error_mutex);
@@ -63,6 +59,24 @@ void Lanes::run(int64_t jobs, Job job, const void* context) {
   }
   run->busy.store(false, std::memory_order_release);
   if (error) std::rethrow_exception(error);
+}
+
+// Until the jobs that others have taken are done.
+void Lanes::await(const Run& run, int64_t jobs) const {
+  const auto done_after = [&](int spins) {
+    for (int i = 0; i < spins; ++i) {
+      if (run.done.load(std::memory_order_acquire) == jobs) return true;
+      __builtin_ia32_pause();
+    }
+    return run.done.load(std::memory_order_acquire) == jobs;
+  };
+  if (done_after(kSpins)) return;
+  if (cores_) {
+    const Cores::Watch watch(*cores_);
+    if (done_after(Cores::kWatchSpins)) return;
+    watch.bring();
+  }
+  while (run.done.load(std::memory_order_acquire) != jobs) sched_yield();
 }
 
 void Lanes::help() {

@@ -4,7 +4,8 @@
 // It has no threads: those that are idle are asked to help. Any number of threads may call run(),
 // and a job may, too. kCallersMax of them at a time share the helpers, who go from one that has no
 // more jobs to the next; further callers, and those of a Lanes without helpers, do their jobs
-// themselves.
+// themselves. A caller whose last jobs were taken by threads that get no time brings those to its
+// own core.
 #pragma once
 
 #include <array>
@@ -12,9 +13,12 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 
 namespace troupe {
+
+class Cores;
 
 class Lanes {
  public:
@@ -25,9 +29,10 @@ class Lanes {
 
   // `ask(n)` makes n other threads call help() soon, once each, and does not wait for them; of one
   // caller n is at most `helpers`, those included that were asked and have not come yet. Without
-  // helpers it may be empty.
-  explicit Lanes(int helpers = 0, std::function<void(int)> ask = {})
-      : helpers_(helpers), ask_(std::move(ask)) {}
+  // helpers it may be empty. Those that help have entered `cores`; null: they are not watched.
+  explicit Lanes(int helpers = 0, std::function<void(int)> ask = {},
+                 std::shared_ptr<const Cores> cores = nullptr)
+      : helpers_(helpers), ask_(std::move(ask)), cores_(std::move(cores)) {}
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
@@ -57,10 +62,12 @@ class Lanes {
     int64_t error_job = 0;
     std::exception_ptr error;
   };
+  void await(const Run& run, int64_t jobs) const;
   Run* claim();  // a run that nobody has; nullptr if all are taken
 
   const int helpers_;
   const std::function<void(int)> ask_;
+  const std::shared_ptr<const Cores> cores_;
   std::array<Run, kCallersMax> runs_;
   alignas(64) std::atomic<int> asked_{0};  // helpers that have not come yet
 };

@@ -1,0 +1,160 @@
+// Cores: how many lanes may compute, that a thread leaves the core of another, that one without
+// time is brought, and that all of them may use the same cores as before.
+#include "devices/cores.hpp"
+
+#include <doctest/doctest.h>
+#include <sched.h>
+
+#include <atomic>
+#include <latch>
+#include <thread>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+std::vector<int> usable_cores() {
+  cpu_set_t all;
+  REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+  std::vector<int> out;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &all)) out.push_back(core);
+  return out;
+}
+
+cpu_set_t set_of(const std::vector<int>& cores) {
+  cpu_set_t out;
+  CPU_ZERO(&out);
+  for (const int core : cores) CPU_SET(core, &out);
+  return out;
+}
+
+void use(const std::vector<int>& cores) {
+  const cpu_set_t set = set_of(cores);
+  REQUIRE(sched_setaffinity(0, sizeof set, &set) == 0);
+}
+
+bool may_use(const std::vector<int>& cores) {
+  cpu_set_t now;
+  const cpu_set_t wanted = set_of(cores);
+  return sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &wanted);
+}
+
+// A lane on one core, which computes until this ends, or sleeps.
+class Lane {
+ public:
+  Lane(Cores& cores, int core, bool computes)
+      : thread_([this, &cores, core, computes] {
+          use({core});
+          cores.lane_enters();
+          entered_.count_down();
+          while (computes && !end_.load()) rounds_.fetch_add(1);
+          end_.wait(false);
+          cores.lane_leaves();
+          may_still_ = may_use({core});
+        }) {
+    entered_.wait();
+  }
+  ~Lane() {
+    end_.store(true);
+    end_.notify_all();
+    thread_.join();
+    CHECK(may_still_);
+  }
+  Lane(const Lane&) = delete;
+  // Waits until it has had some time of a core.
+  void await_progress() const {
+    for (const int64_t before = rounds_.load(); rounds_.load() < before + 100'000;)
+      std::this_thread::yield();
+  }
+
+ private:
+  std::latch entered_{1};
+  std::atomic<bool> end_{false};
+  std::atomic<int64_t> rounds_{0};
+  bool may_still_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("as many lanes and callers compute as there are lanes, and at least one lane") {
+  Cores cores;
+  int woken = 0;
+  cores.on_caller_leaves([&] { ++woken; });
+  CHECK(cores.lane_may_compute(1));
+  {
+    Cores::Caller caller;
+    caller.take(cores);
+    caller.take(cores);
+    CHECK(cores.lane_may_compute(1));
+    const Lane first(cores, usable_cores()[0], false);
+    CHECK(!cores.lane_may_compute(2));
+    CHECK(cores.lane_may_compute(3));
+    const Lane second(cores, usable_cores()[0], false);
+    CHECK(!cores.lane_may_compute(3));
+    CHECK(woken == 0);
+  }
+  CHECK(woken == 1);
+  CHECK(cores.lane_may_compute(1));
+}
+
+TEST_CASE("a lane that calls is no caller beside itself") {
+  Cores cores;
+  cores.lane_enters();
+  Cores::Caller caller;
+  caller.take(cores);
+  CHECK(cores.lane_may_compute(2));
+  cores.lane_leaves();
+}
+
+TEST_CASE("a lane moves away from the core of another one") {
+  const std::vector<int> all = usable_cores();
+  if (all.size() < 2) {
+    MESSAGE("skipped: this needs two cores");
+    return;
+  }
+  Cores cores;
+  const Lane other(cores, all[0], true);
+  use({all[0]});  // and now there:
+  use(all);
+  cores.lane_enters();
+  CHECK(cores.part() != all[0]);
+  CHECK(may_use(all));
+  cores.lane_leaves();
+}
+
+TEST_CASE("a lane that may use one core stays beside another one") {
+  const std::vector<int> all = usable_cores();
+  Cores cores;
+  const Lane other(cores, all[0], true);
+  std::thread([&] {
+    use({all[0]});
+    cores.lane_enters();
+    CHECK(cores.part() == all[0]);
+    CHECK(may_use({all[0]}));
+    cores.lane_leaves();
+  }).join();
+}
+
+TEST_CASE("who gets no time is brought, and who computes is left alone") {
+  Cores cores;
+  CHECK(!Cores::Watch(cores).bring());
+  {
+    const Lane computes(cores, usable_cores().back(), true);
+    const Cores::Watch watch(cores);
+    computes.await_progress();
+    CHECK(!watch.bring());
+  }
+  const Lane waits(cores, usable_cores().back(), false);
+  // It has entered, and sleeps soon.
+  bool brought = false;
+  while (!brought) {
+    const Cores::Watch watch(cores);
+    for (int i = 0; i < Cores::kWatchSpins; ++i) std::this_thread::yield();
+    brought = watch.bring();
+  }
+  CHECK(brought);
+}
+
+}  // namespace troupe
