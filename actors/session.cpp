@@ -10,6 +10,7 @@
 
 #include "actors/handed_out.hpp"
 #include "actors/joined.hpp"
+#include "actors/option_range.hpp"
 #include "actors/replacement.hpp"
 #include "actors/session_state.hpp"
 #include "troupe/caf.hpp"
@@ -225,6 +226,8 @@ Session local_session(Graph& graph, caf::actor_system& system, ProcessOptions op
 }
 
 Session Session::connect(Graph& graph, const std::string& address, ConnectOptions options) {
+  want_range("ConnectOptions::slots", options.slots, 0, 65'536, "0 (those in the graph) to 65536");
+  want_least("ConnectOptions::timeout", options.timeout.count(), 0, "0 ms or more");
   ClusterOptions cluster;
   cluster.cluster = options.cluster;
   for (size_t begin = 0; begin <= address.size();) {  // several addresses may be given, with commas

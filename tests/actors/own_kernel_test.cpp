@@ -119,8 +119,8 @@ TEST_CASE("a device without memory is possible, one with less is refused") {
   Program p;
   const Refusal refusal =
       refusal_of([&] { Session::local(p.graph, {.threads = 1, .memory_budget_bytes = -1}); });
-  CHECK(refusal.code == Errc::bad_configuration);
-  CHECK(refusal.text == "memory_budget_bytes is -1; a device has 0 bytes or more");
+  CHECK(refusal.code == Errc::invalid_argument);
+  CHECK(refusal.text == "ProcessOptions::memory_budget_bytes is -1; wants 0 bytes or more");
   Session none = Session::local(p.graph, {.threads = 1, .memory_budget_bytes = 0});
   CHECK(refusal_of([&] { none.run({p.x + 1}, {{p.x, p.value}}); }).code == Errc::out_of_memory);
 }
