@@ -168,6 +168,9 @@ options::options_description graph_options() {
       "only what this node, or this output name:index, needs; may be given again")(
       "feed", options::value<Words>()->composing(),
       "an output that is given instead of computed; may be given again")(
+      "session", options::value<int>(),
+      "which of the sessions that PROGRAM makes and that prepare a call, counted from 1; without "
+      "it: the last one")(
       "passes",
       "what each pass takes away (-) and puts in (+), and the graph that runs in the end; "
       "of --fetch, else of the calls that the program prepared, else of all nodes outside of "
@@ -195,10 +198,12 @@ int graph(const std::vector<std::string>& arguments) {
     throw Error(Errc::invalid_argument,
                 "graph wants one FILE, or -- and a PROGRAM; see troupe graph --help");
   const auto ops = ops_with_plugins(plugins_for(line.given));
+  const int session = session_of(line.given, !program.empty());
   std::string text;
   if (!program.empty())
-    text = text_from_program(program, kGraphVariable,
-                             "does it prepare a call of a session, with this version of Troupe?");
+    text = texts_from_program(program, kGraphVariable,
+                              "does it prepare a call of a session, with this version of Troupe?")
+               .of("graph", session);
   else
     text = read_file(line.words[0], "file with a graph as text");
   const auto whole = graph_from_text(text, ops);

@@ -73,8 +73,18 @@ expect 0 'FILE is a graph as to_text' "$build/troupe" graph --help
 # Any program: the demo knows nothing of this.
 digits=("$build/train_digits" --digits "$data" --steps 8 --out "$out/run")
 expect 0 'Convolution(' "$build/troupe" graph -- "${digits[@]}"
+# It makes two sessions: the last one is shown, and how to see another is said.
+grep -q 'has made 2 sessions; this is the last one, and --session 1 to 1 shows another' "$out/log" || {
+  echo 'that there are several sessions is not said'
+  failures=$((failures + 1))
+}
+expect 0 'Convolution(' "$build/troupe" graph --session 1 -- "${digits[@]}"
+grep -q 'this is the last one' "$out/log" && { echo 'who chose a session is told to'; failures=$((failures + 1)); }
+expect 64 'session 3: .* has made 2 sessions that could be shown, counted from 1' "$build/troupe" trace --peak 0 --session 3 -- "${digits[@]}"
+expect 64 'session is 0; sessions count from 1' "$build/troupe" trace --session 0 -- true
+expect 64 'FILE is of one already' "$build/troupe" graph --session 1 "$out/small.txt"
 expect 0 'fetches .*loss' "$build/troupe" graph --passes -- "${digits[@]}"
-expect 0 'Kernels, by op' "$build/troupe" trace --peak 0 --out "$out/kept.json" -- "${digits[@]}"
+expect 0 'Kernels, by op' "$build/troupe" trace --peak 0 --session 1 --out "$out/kept.json" -- "${digits[@]}"
 expect 0 '^  ConvolutionFilterGradient ' "$build/troupe" trace --peak 100 "$out/kept.json"
 expect 0 'Kernels, by op' "$build/troupe" trace "$out/run/trace.json"
 grep -q 'a product of matrices of f32 here and now' "$out/log" || { echo 'the peak is not said'; failures=$((failures + 1)); }
