@@ -63,10 +63,12 @@ TopKAccuracy::TopKAccuracy(int64_t k) : k_(k) {
 void TopKAccuracy::add(const Tensor& scores, const Tensor& labels) {
   require_scores("TopKAccuracy", scores);
   require_integers("TopKAccuracy", "labels", labels);
-  if (scores.ndim() != 2 || labels.ndim() != 1 || scores.dim(0) != labels.dim(0))
-    throw refused_by("TopKAccuracy", "wants scores [n, classes] and labels [n], got ",
-                     scores.shape(), " and ", labels.shape());
-  const int64_t classes = scores.dim(1);
+  bool fits = scores.ndim() == labels.ndim() + 1;
+  for (int d = 0; fits && d < labels.ndim(); ++d) fits = scores.dim(d) == labels.dim(d);
+  if (!fits)
+    throw refused_by("TopKAccuracy", "wants scores [..., classes] and a label for each row, [...]",
+                     ", got ", scores.shape(), " and ", labels.shape());
+  const int64_t classes = scores.dim(labels.ndim());
   for (int64_t i = 0; i < labels.size(); ++i) {
     const int64_t label = integer_at(labels, i);
     if (label < 0 || label >= classes)
