@@ -184,7 +184,14 @@ TEST_CASE("metrics refuse what does not fit, with what would be right") {
   const Tensor scores = Tensor::of<float>({1, 2, 3, 4}, {2, 2});
   refused([&] { Accuracy().add(two, three); },
           "wants one label for each prediction, got [3] for [2]");
-  refused([&] { Accuracy().add(scores, scores); }, "Accuracy: wants classes of i32 or i64");
+  refused([&] { Accuracy().add(scores, two); },
+          "Accuracy: wants classes of i32 or i64, got f32[2, 2]; if these are scores or logits "
+          "[..., classes], fetch argmax() of them");
+  refused(
+      [&] {
+        Accuracy().add(two, two.reshaped({2, 1}));
+      },
+      "wants one label for each prediction, got [2, 1] for [2]; give one of them the shape of");
   refused([&] { TopKAccuracy(0); }, "wants k from 1, got 0");
   refused([&] { TopKAccuracy(1).add(scores, three); }, "got [2, 2] and [3]");
   refused(
