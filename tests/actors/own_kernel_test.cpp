@@ -2,6 +2,8 @@
 // says so, and the session goes on.
 #include <doctest/doctest.h>
 
+#include <stdexcept>
+
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/own_op.hpp"
@@ -168,6 +170,34 @@ TEST_CASE(
   }
   CHECK(result(rows, {1, 2, 3}).code == Errc::ok);
   CHECK(result(rows, {1, 3, 2}).code == Errc::kernel_failed);
+}
+
+TEST_CASE("a kernel that refuses its inputs runs once, one that throws anything else four times") {
+  static int runs = 0;
+  static bool refuses = false;
+  const Kernel kernel{.dtype = DType::f32, .run = [](KernelContext& ctx) {
+                        ++runs;
+                        if (refuses) throw ctx.error("no such record");
+                        throw std::runtime_error("the file is gone");
+                      }};
+  Graph graph(ops_with({own_op("Reads", kernel)}));
+  const Output x = placeholder(graph, DType::f32, {2});
+  const Output y = graph.add({.op = "Reads", .inputs = {x}, .name = "reads"});
+  Session session = Session::local(graph, {.threads = 1});
+  const auto refusal = [&] {
+    runs = 0;
+    return refusal_of([&] { session.run({y}, {{x, Tensor::zeros(DType::f32, {2})}}); });
+  };
+  const Refusal failed = refusal();
+  CHECK(runs == 4);
+  CHECK(failed.code == Errc::kernel_failed);
+  has(failed.text, "node reads on /job:local/task:0/device:cpu:0 failed 4 times: ");
+  has(failed.text, "the file is gone");
+  refuses = true;
+  const Refusal refused = refusal();
+  CHECK(runs == 1);
+  CHECK(refused.code == Errc::invalid_argument);
+  has(refused.text, "no such record");
 }
 
 TEST_CASE("a device without memory is possible, one with less is refused") {
