@@ -33,6 +33,22 @@ expect 0 '^/job:local/task:0/device:cpu:0: [0-9]* bytes at most, at y;' "$build/
 expect 64 '^.*--memory is shown as text; leave out --format' "$build/troupe" graph --memory --format dot "$out/small.txt"
 expect 64 'shown one at a time' "$build/troupe" graph --memory --passes "$out/small.txt"
 
+# Where a batch may have any size, what is open is said, and counted with --batch.
+cat >"$out/open.txt" <<'GRAPH'
+troupe graph 1
+x = Placeholder() dtype=f32 shape=[-1, 4]
+rows = Placeholder() dtype=f32 shape=[4, 8]
+y = MatMul(x, rows)
+flat = Reshape(y) shape=[-1]
+z = ReduceSum(flat)
+GRAPH
+expect 0 'open: of x f32\[-1, 4\]; --batch N counts with N for the first one of each$' "$build/troupe" graph --memory --fetch z --feed x --feed rows "$out/open.txt"
+grep -q ' bytes at least, at .* of unknown size not counted' "$out/log" || { echo 'what is open counts as nothing'; failures=$((failures + 1)); }
+expect 0 '^  16384 bytes: y:0 f32\[512, 8\]' "$build/troupe" graph --memory --batch 512 --fetch z --feed x --feed rows "$out/open.txt"
+grep -q 'unknown\|open' "$out/log" && { echo 'something is open with --batch'; failures=$((failures + 1)); }
+expect 64 'batch is for --memory' "$build/troupe" graph --batch 4 "$out/open.txt"
+expect 64 'batch wants 1 to 1073741824, got 0' "$build/troupe" graph --memory --batch 0 "$out/open.txt"
+
 # SVG is drawn by whatever is called dot; without one the remedy is said.
 mkdir "$out/bin"
 printf '#!/bin/sh\necho "<svg>$1 $(grep -c -- "->")</svg>"\n' >"$out/bin/dot"
