@@ -69,7 +69,8 @@ const ProcessOptions& checked(const ProcessOptions& o) {
   want_range("ProcessOptions::threads", o.threads, 0, 4096, "0 (one per core) to 4096");
   want_range("ProcessOptions::cpu_devices", o.cpu_devices, 1, 1024, "1 to 1024");
   want_range("ProcessOptions::shadow_devices", o.shadow_devices, 0, 1024, "0 to 1024");
-  want_least("ProcessOptions::memory_budget_bytes", o.memory_budget_bytes, 0, "0 bytes or more");
+  want_least("ProcessOptions::memory_budget_bytes", o.memory_budget_bytes, 1,
+             "at least 1 byte; for no limit give more than the machine has");
   want_range("ProcessOptions::parameter_shards", o.parameter_shards, 0, 65'536,
              "0 (one per task that holds any) to 65536");
   return o;
