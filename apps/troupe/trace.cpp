@@ -77,11 +77,13 @@ int trace(const std::vector<std::string>& arguments) {
   tables.nodes = line.given["nodes"].as<int>();
   tables.steps = line.given["steps"].as<int>();
   if (tables.nodes < 0 || tables.steps < 0)
-    throw Error(Errc::invalid_argument, "--nodes and --steps want 0 or more");
+    throw Error(Errc::invalid_argument, "--nodes and --steps want 0 or more, got ", tables.nodes,
+                " and ", tables.steps);
   if (line.given.count("peak")) {
     tables.peak_flops = line.given["peak"].as<double>() * 1e9;
     if (!(tables.peak_flops >= 0 && tables.peak_flops < 1e18))
-      throw Error(Errc::invalid_argument, "--peak wants GFLOP/s, 0 or more");
+      throw Error(Errc::invalid_argument, "--peak wants GFLOP/s, 0 or more, got ",
+                  line.given["peak"].as<double>());
   }
   if (line.given.count("out") && program.empty())
     throw Error(Errc::invalid_argument, "--out keeps the trace of a PROGRAM; FILE is one already");

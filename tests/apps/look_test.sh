@@ -113,8 +113,8 @@ expect 74 'nowhere.json: No such file' "$build/troupe" trace "$out/nowhere.json"
 expect 65 'this is no trace of Troupe' "$build/troupe" trace "$out/small.txt"
 head -c 2000 "$out/kept.json" >"$out/cut.json"
 expect 65 'line ' "$build/troupe" trace "$out/cut.json"
-expect 64 '--nodes and --steps want 0 or more' "$build/troupe" trace --nodes=-1 "$out/kept.json"
-expect 64 '--peak wants GFLOP/s' "$build/troupe" trace --peak=-1 "$out/kept.json"
+expect 64 '--nodes and --steps want 0 or more, got -1 and 10' "$build/troupe" trace --nodes -1 "$out/kept.json"
+expect 64 '--peak wants GFLOP/s, 0 or more, got -1' "$build/troupe" trace --peak -1 "$out/kept.json"
 expect 64 'FILE is one already' "$build/troupe" trace --out "$out/x.json" "$out/kept.json"
 expect 64 'has written nothing; does it close its session' "$build/troupe" trace -- true
 expect 64 'wants one FILE' "$build/troupe" trace
