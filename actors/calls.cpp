@@ -99,8 +99,9 @@ int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Out
 }
 
 void Calls::hand_out_graph() const {
-  const char* const path = graph_wanted();
-  if (!path) return;
+  if (!graph_wanted()) return;
+  const std::string path = path_of_session(graph_wanted(), session_);
+  if (path.empty()) return;
   std::string text = to_text(graph_);
   for (const auto& [asked, id] : ids_) text += call_line(asked.first, asked.second);
   if (const std::string error = hand_out(path, text); !error.empty())

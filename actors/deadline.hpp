@@ -17,11 +17,14 @@ inline std::chrono::steady_clock::time_point deadline_after(std::chrono::millise
   return deadline_after(std::chrono::steady_clock::now(), timeout);
 }
 
-// Throws: Error(invalid_argument) for a time that leaves a run none.
-inline void check_timeout(const RunOptions& options) {
+// Throws: Error(invalid_argument) for a time that leaves a run none, and a step that is none.
+inline void check_options(const RunOptions& options) {
   if (options.timeout.count() <= 0)
     throw Error(Errc::invalid_argument, "RunOptions::timeout is ", options.timeout.count(),
                 " ms; give a time above 0, or leave it out");
+  if (options.step < -1)
+    throw Error(Errc::invalid_argument, "RunOptions::step is ", options.step,
+                "; give a step from 0, or -1: then the session counts");
 }
 
 }  // namespace troupe

@@ -1,11 +1,14 @@
 // Implements actors/handed_out.hpp.
 #include "actors/handed_out.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -30,8 +33,19 @@ std::string call_line(const std::vector<Output>& fetches, const std::vector<Outp
   return "# call: fetches" + names(fetches) + "; feeds" + names(feeds) + "\n";
 }
 
-std::string hand_out(const char* path, const std::string& text) {
-  const std::string part = std::string(path) + ".part";
+std::string path_of_session(const std::string& path, uint64_t session) {
+  static std::mutex mutex;
+  static auto& asked = *new std::vector<uint64_t>;  // sessions may be closed after static objects
+  std::lock_guard lock(mutex);
+  const auto it = std::find(asked.begin(), asked.end(), session);
+  const auto number = it - asked.begin() + 1;
+  if (number > kHandingSessionsMax) return {};
+  if (it == asked.end()) asked.push_back(session);
+  return number == 1 ? path : detail::concat(path, ".", number);
+}
+
+std::string hand_out(const std::string& path, const std::string& text) {
+  const std::string part = path + ".part";
   std::error_code error;
   errno = 0;
   if (std::ofstream out(part, std::ios::binary); out << text && out.flush())

@@ -13,6 +13,7 @@
 
 #include "actors/lane_scheduler.hpp"
 #include "actors/messages.hpp"
+#include "actors/option_range.hpp"
 #include "actors/worker.hpp"
 #include "devices/lanes.hpp"
 #include "net/caf_bridge.hpp"
@@ -60,6 +61,19 @@ std::shared_ptr<spdlog::logger> make_log(const ProcessOptions& options, const st
                          : std::make_shared<spdlog::logger>(task);  // no sink: prints nothing
   log->set_level(static_cast<spdlog::level::level_enum>(options.log_level));
   return log;
+}
+
+// Throws: Error(invalid_argument) for a number that says nothing. The most are far above what
+// anybody has, and below what would take all of a machine's memory to write down.
+const ProcessOptions& checked(const ProcessOptions& o) {
+  want_range("ProcessOptions::threads", o.threads, 0, 4096, "0 (one per core) to 4096");
+  want_range("ProcessOptions::cpu_devices", o.cpu_devices, 1, 1024, "1 to 1024");
+  want_range("ProcessOptions::shadow_devices", o.shadow_devices, 0, 1024, "0 to 1024");
+  want_least("ProcessOptions::memory_budget_bytes", o.memory_budget_bytes, 1,
+             "at least 1 byte; for no limit give more than the machine has");
+  want_range("ProcessOptions::parameter_shards", o.parameter_shards, 0, 65'536,
+             "0 (one per task that holds any) to 65536");
+  return o;
 }
 
 int lanes_of(const ProcessOptions& options) {
@@ -173,7 +187,7 @@ uint64_t Process::draw_incarnation() {
 Process::Process(std::string task, ProcessOptions options)
     : task_(std::move(task)),
       incarnation_(draw_incarnation()),
-      ops_(ops_of(options)),
+      ops_(ops_of(checked(options))),
       lanes_(lanes_of(options)),
       passes_(options.passes),
       log_(make_log(options, task_)),
@@ -192,7 +206,7 @@ Process::Process(std::string task, ProcessOptions options)
 Process::Process(std::string task, ProcessOptions options, caf::actor_system& system)
     : task_(std::move(task)),
       incarnation_(draw_incarnation()),
-      ops_(ops_of(options)),
+      ops_(ops_of(checked(options))),
       lanes_(lanes_of(options)),
       passes_(options.passes),
       log_(make_log(options, task_)),
@@ -207,7 +221,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
                  ClusterOptions cluster, ProcessSeams seams)
     : task_(std::move(task)),
       incarnation_(incarnation),
-      ops_(ops_of(options)),
+      ops_(ops_of(checked(options))),
       lanes_(lanes_of(options)),
       passes_(options.passes),
       log_(make_log(options, task_)),
@@ -372,12 +386,6 @@ void Process::make_devices(const ProcessOptions& options) {
   const auto name = [&](const char* kind, int i) {
     return detail::concat(task_, "/device:", kind, ":", i);
   };
-  if (options.cpu_devices < 1)
-    throw Error(Errc::bad_configuration, "cpu_devices is ", options.cpu_devices,
-                "; a process needs at least one");
-  if (options.memory_budget_bytes < 0)
-    throw Error(Errc::bad_configuration, "memory_budget_bytes is ", options.memory_budget_bytes,
-                "; a device has 0 bytes or more");
   for (int i = 0; i < options.cpu_devices; ++i)
     devices_.push_back(make_cpu_device(name("cpu", i), options.memory_budget_bytes));
   for (int i = 0; i < options.shadow_devices; ++i)

@@ -60,7 +60,7 @@ std::vector<Stall> RunTable::under_way(std::chrono::milliseconds at_least) {
 
 void RunTable::start(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options,
                      std::function<void(RunResult)> done) {
-  check_timeout(options);
+  check_options(options);
   begin(calls_.standing(id), id, feeds, options, {}, std::move(done));
 }
 

@@ -292,7 +292,7 @@ RunResult RunTable::fire_kept(Seat& seat, std::unique_lock<std::mutex> lock, con
 }
 
 RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options) {
-  check_timeout(options);
+  check_options(options);
   const uint64_t as_of = calls_.changes();
   Seat* const seat = options.cancel ? nullptr : &seat_here();
   if (seat) {

@@ -10,6 +10,7 @@
 
 #include "actors/handed_out.hpp"
 #include "actors/joined.hpp"
+#include "actors/option_range.hpp"
 #include "actors/replacement.hpp"
 #include "actors/session_state.hpp"
 #include "troupe/caf.hpp"
@@ -97,12 +98,25 @@ void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options
 
 namespace {
 
+// For who watches the program from outside.
+void begin_to_hand_out(Master& master) {
+  const char* const trace = trace_wanted();
+  if (!trace && !graph_wanted()) return;
+  const std::string path = path_of_session(trace ? trace : graph_wanted(), master.session());
+  if (path.empty())
+    master.process().log()->warn("more sessions than are written down: sessions={}",
+                                 kHandingSessionsMax);
+  if (trace) master.start_trace();
+}
+
 // Ends the trace; whoever watches the program gets it, too.
 std::string handed_out(Master& master) {
   std::string text = master.stop_trace();
-  if (const char* const path = trace_wanted())
-    if (const std::string error = hand_out(path, text); !error.empty())
-      master.process().log()->warn("the trace could not be written: file={} error={}", path, error);
+  if (!trace_wanted()) return text;
+  const std::string path = path_of_session(trace_wanted(), master.session());
+  const std::string error = path.empty() ? "" : hand_out(path, text);
+  if (!error.empty())
+    master.process().log()->warn("the trace could not be written: file={} error={}", path, error);
   return text;
 }
 
@@ -212,7 +226,7 @@ Session SessionState::local(Graph& graph, ProcessOptions options, caf::actor_sys
       std::make_unique<Master>(*state->process, graph, draw_session(state->process->incarnation()));
   state->gate = state->master->gate();
   state->parameters = make_parameter_owner(*state->master, {.shards = shards});
-  if (trace_wanted()) state->master->start_trace();
+  begin_to_hand_out(*state->master);
   return Session(std::move(state));
 }
 
@@ -225,6 +239,8 @@ Session local_session(Graph& graph, caf::actor_system& system, ProcessOptions op
 }
 
 Session Session::connect(Graph& graph, const std::string& address, ConnectOptions options) {
+  want_range("ConnectOptions::slots", options.slots, 0, 65'536, "0 (those in the graph) to 65536");
+  want_least("ConnectOptions::timeout", options.timeout.count(), 0, "0 ms or more");
   ClusterOptions cluster;
   cluster.cluster = options.cluster;
   for (size_t begin = 0; begin <= address.size();) {  // several addresses may be given, with commas
@@ -250,7 +266,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   await_cluster(*state->master, address, seeds, options);
   state->parameters = make_parameter_owner(
       *state->master, {.container = options.container, .slots = options.slots, .shards = shards});
-  if (trace_wanted()) state->master->start_trace();
+  begin_to_hand_out(*state->master);
   return Session(std::move(state));
 }
 

@@ -157,7 +157,8 @@ Setting setting_of(const options::variables_map& given) {
   if (given.count("learning-rate")) s.learning_rate = given["learning-rate"].as<double>();
   if (s.steps < 2) throw Error(Errc::invalid_argument, "--steps wants at least 2, got ", s.steps);
   if (s.channels < 1 || s.hidden < 1)
-    throw Error(Errc::invalid_argument, "--channels and --hidden want at least 1");
+    throw Error(Errc::invalid_argument, "--channels and --hidden want at least 1, got ", s.channels,
+                " and ", s.hidden);
   if (!(s.dropout >= 0 && s.dropout < 1))
     throw Error(Errc::invalid_argument, "--dropout wants a part in [0, 1), got ", s.dropout);
   if (!(s.learning_rate > 0 && std::isfinite(s.learning_rate)))

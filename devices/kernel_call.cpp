@@ -3,6 +3,7 @@
 // the memory for a buffer.
 #include "devices/kernel_call.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "devices/checked_outputs.hpp"
@@ -106,12 +107,24 @@ std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& 
   call.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
             memory, run,
             /*may_reuse_input0=*/false);
+  const auto types = types_to_check(call.context, view);
   named(*view.node, [&] { view.kernel->run(call.context); });
-  check_outputs(view, outputs.data());
+  check_outputs(view, outputs.data(), types);
   return outputs;
 }
 
-void check_outputs(const NodeView& view, const Tensor* outputs) {
+std::optional<InferContext> types_to_check(const KernelContext& context, const NodeView& view) {
+  const Op& op = *view.node->op;
+  const bool open = std::any_of(view.outputs.begin(), view.outputs.end(),
+                                [](const NodeView::Out& out) { return !out.known; });
+  if (!open || op.value_shapes || !op.infer_shapes) return std::nullopt;
+  return actual_types(context);
+}
+
+void check_outputs(const NodeView& view, const Tensor* outputs,
+                   const std::optional<InferContext>& inputs) {
+  std::vector<Shape> by_inputs;
+  if (inputs) by_inputs = view.node->op->infer_shapes(*inputs);
   for (size_t i = 0; i < view.outputs.size(); ++i) {
     const Tensor& made = outputs[i];
     const NodeView::Out& out = view.outputs[i];
@@ -122,6 +135,11 @@ void check_outputs(const NodeView& view, const Tensor* outputs) {
       throw Error(Errc::kernel_failed, "the kernel of ", describe(*view.node), " gave ",
                   made.dtype(), made.shape(), " as output ", i, ", which is to be ", out.dtype,
                   out.shape);
+    if (!inputs) continue;
+    if (const Shape& by = inferred(view, by_inputs, static_cast<int>(i)); !by.accepts(made.shape()))
+      throw Error(Errc::kernel_failed, "the kernel of ", describe(*view.node), " gave ",
+                  made.dtype(), made.shape(), " as output ", i, ", which by its inputs is to be ",
+                  out.dtype, by);
   }
 }
 
@@ -129,8 +147,9 @@ void KernelCall::run_newest(KernelContext& context) {
   const NodeView& view = context.view_->newest();
   context.view_ = &view;
   context.state_ = view.state.get();
+  const auto types = types_to_check(context, view);
   view.kernel->run(context);
-  check_outputs(view, context.outputs_);
+  check_outputs(view, context.outputs_, types);
 }
 
 Tensor& KernelContext::make_output(int i) {

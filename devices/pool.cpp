@@ -53,6 +53,27 @@ Error out_of_memory(const std::string& device, int64_t bytes, const MemoryStats&
       "(ProcessOptions::memory_budget_bytes)");
 }
 
+namespace {
+
+enum class Lack : uint8_t { budget, memory, addresses };  // of what, if there is no block
+
+// The same where the budget would do, and the system has no more.
+Error out_of_system(const std::string& device, int64_t bytes, const MemoryStats& now, Lack lack) {
+  return Error(
+      Errc::out_of_memory, "device ", device, " has no room for a tensor of ", bytes,
+      " bytes: of its memory budget of ", now.budget_bytes, " bytes only ", now.used_bytes,
+      " are in use and ", now.reserved_bytes, " reserved, but ",
+      lack == Lack::addresses
+          ? "the address space of this process is used up, of which each device reserves a few "
+            "times its budget; have fewer sessions and devices in one process, give them smaller "
+            "budgets (ProcessOptions::memory_budget_bytes), or raise the limit (ulimit -v)"
+          : "the system gives this process no more; give devices budgets that fit into the "
+            "machine together (ProcessOptions::memory_budget_bytes), or raise the limits (ulimit "
+            "-v, the memory of a container)");
+}
+
+}  // namespace
+
 // What buffers point to. It lives until the pool is gone and every buffer has come back.
 class PoolMemory::Core final : public BufferOwner {
  public:
@@ -66,15 +87,17 @@ class PoolMemory::Core final : public BufferOwner {
     for (Slab slab : slabs_) std::free(slab.begin);
   }
 
-  Buffer* allocate(int64_t bytes) {
+  // Null if there is none, and then `lack` says of what.
+  Buffer* allocate(int64_t bytes, Lack& lack) {
+    lack = Lack::budget;
     if (bytes < 0 || bytes > size_class::kBytesMax) return nullptr;
     const int c = size_class::of(bytes);
-    if (c >= kLargeFrom) return new_piece(bytes, c);
+    if (c >= kLargeFrom) return new_piece(bytes, c, lack);
     Buffer* buffer = c < PoolShelves::kClasses ? shelves_.take(c) : nullptr;
     if (!buffer) {
       buffer = pop(c);
       if (!buffer && c < PoolShelves::kClasses) buffer = take_from_others(c);
-      if (!buffer) buffer = c == 0 ? new_slab() : new_block(c);
+      if (!buffer) buffer = c == 0 ? new_slab(lack) : new_block(c, lack);
       if (!buffer) return nullptr;
       used_.fetch_add(size_class::block_bytes(c), std::memory_order_relaxed);
     }
@@ -246,7 +269,7 @@ class PoolMemory::Core final : public BufferOwner {
 
   PoolHeap& heap_for(int c) { return heaps_[c >= kHugeFrom ? 1 : 0]; }
 
-  Buffer* new_piece(int64_t bytes, int c) {
+  Buffer* new_piece(int64_t bytes, int c, Lack& lack) {
     Piece* piece = nullptr;
     for (int attempt = 0; !piece; ++attempt) {
       const uint64_t returned = returned_.load(std::memory_order_relaxed);
@@ -255,6 +278,9 @@ class PoolMemory::Core final : public BufferOwner {
           bytes, missing, [this](int64_t more) { return try_reserve(more); },
           [this](int64_t more) { reserved_.fetch_sub(more, std::memory_order_relaxed); });
       if (piece) break;
+      lack = missing > 0                     ? Lack::budget
+             : heap_for(c).lacks_addresses() ? Lack::addresses
+                                             : Lack::memory;
       if (attempt == kAttempts || missing > budget) return nullptr;
       // What goes may be just the piece that was to grow: from the second time on there has to be
       // room for all of the block. A system that has no more may have what is free, once joined.
@@ -284,7 +310,7 @@ class PoolMemory::Core final : public BufferOwner {
   }
 
   // Memory from the system within the budget; nullptr if there is none.
-  char* reserve(int64_t bytes, int64_t alignment) {
+  char* reserve(int64_t bytes, int64_t alignment, Lack& lack) {
     for (int attempt = 0; !try_reserve(bytes); ++attempt) {
       const uint64_t returned = returned_.load(std::memory_order_relaxed);
       if (attempt == kAttempts || bytes > budget ||
@@ -293,24 +319,28 @@ class PoolMemory::Core final : public BufferOwner {
     }
     auto* block = static_cast<char*>(
         std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(bytes)));
-    if (!block) reserved_.fetch_sub(bytes, std::memory_order_relaxed);
+    if (!block) {
+      lack = Lack::memory;
+      reserved_.fetch_sub(bytes, std::memory_order_relaxed);
+    }
     return block;
   }
 
-  Buffer* new_block(int c) {
-    char* block = reserve(size_class::block_bytes(c), size_class::kLine);
+  Buffer* new_block(int c, Lack& lack) {
+    char* block = reserve(size_class::block_bytes(c), size_class::kLine, lack);
     if (!block) return nullptr;
     return new (block + size_class::kLine - sizeof(Buffer))
         Buffer{{1}, static_cast<uint32_t>(c), this};
   }
 
-  Buffer* new_slab() {
-    char* slab = reserve(kSlabBytes, kSlabBytes);
+  Buffer* new_slab(Lack& lack) {
+    char* slab = reserve(kSlabBytes, kSlabBytes, lack);
     if (!slab) return nullptr;
     try {
       std::lock_guard guard(slab_mutex_);
       slabs_.push_back({slab});
     } catch (const std::bad_alloc&) {
+      lack = Lack::memory;
       std::free(slab);
       reserved_.fetch_sub(kSlabBytes, std::memory_order_relaxed);
       return nullptr;
@@ -384,12 +414,16 @@ PoolMemory::PoolMemory(std::string device, int64_t budget_bytes)
 PoolMemory::~PoolMemory() { core_->orphan(); }
 
 Buffer* PoolMemory::allocate(int64_t bytes) {
-  Buffer* buffer = core_->allocate(bytes);
-  if (!buffer) throw out_of_memory(core_->device, bytes, stats());
-  return buffer;
+  Lack lack = Lack::budget;
+  if (Buffer* buffer = core_->allocate(bytes, lack)) return buffer;
+  if (lack == Lack::budget) throw out_of_memory(core_->device, bytes, stats());
+  throw out_of_system(core_->device, bytes, stats(), lack);
 }
 
-Buffer* PoolMemory::try_allocate(int64_t bytes) { return core_->allocate(bytes); }
+Buffer* PoolMemory::try_allocate(int64_t bytes) {
+  Lack lack = Lack::budget;
+  return core_->allocate(bytes, lack);
+}
 
 void PoolMemory::release(Buffer* buffer) noexcept { core_->release(buffer); }
 

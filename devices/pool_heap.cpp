@@ -237,8 +237,12 @@ bool PoolHeap::add_range(int64_t size) noexcept {
     begin = mmap(nullptr, static_cast<size_t>(bytes), PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (begin != MAP_FAILED) break;
-    if (bytes == least) return false;
+    if (bytes == least) {
+      lacks_addresses_.store(true, std::memory_order_relaxed);
+      return false;
+    }
   }
+  lacks_addresses_.store(false, std::memory_order_relaxed);
   char* const at = static_cast<char*>(begin);
   char* const last = at + bytes - kPage;
   const int flags = PROT_READ | PROT_WRITE;
@@ -261,8 +265,10 @@ bool PoolHeap::make_writable(const Piece* piece, int64_t size) {
   if (end <= range->writable) return true;
   const int64_t to = std::min(up(end, kWritableStep), range->size);
   if (mprotect(range->begin + range->writable, static_cast<size_t>(to - range->writable),
-               PROT_READ | PROT_WRITE) != 0)
+               PROT_READ | PROT_WRITE) != 0) {
+    lacks_addresses_.store(false, std::memory_order_relaxed);
     return false;
+  }
   range->writable = to;
   return true;
 }

@@ -64,6 +64,8 @@ class PoolHeap {
     missing = 0;
     return nullptr;
   }
+  // Why take() found the system to have none: the process has no addresses left for another range.
+  bool lacks_addresses() const { return lacks_addresses_.load(std::memory_order_relaxed); }
   void give(Piece* piece) noexcept;
   // Gives resident pieces back to the system, the largest first and of the last one the upper part,
   // until that are as many bytes or all. Returns how many: those that the system refuses to take,
@@ -121,6 +123,7 @@ class PoolHeap {
   bool make_writable(const Piece* piece, int64_t size);
 
   const int64_t budget_;
+  std::atomic<bool> lacks_addresses_{false};
   mutable std::mutex mutex_;  // guards the rest
   std::vector<Range> ranges_;
   std::array<Piece*, size_class::kCount> resident_{};  // by size class

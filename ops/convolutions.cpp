@@ -4,6 +4,40 @@
 #include "ops/layout_counts.hpp"
 
 namespace troupe {
+namespace {
+
+// What to say of a number of channels that does not fit, where it would if the channels of images
+// came second, or the out channels of filters first, as elsewhere.
+std::string order_hint(const Shape& x, const Shape& filter, int64_t groups) {
+  const int last = x.ndim() - 1;
+  const auto fits = [groups](int64_t in, int64_t of_group) {
+    return in > 0 && in % groups == 0 && in / groups == of_group;
+  };
+  // The pixels of a filter of the other order, in images whose height is dimension `first`.
+  const auto within = [&](int first) {
+    bool within = true;
+    for (int d = 2; d <= last; ++d)
+      within = within && (x[first + d - 2] < 0 || filter[d] <= x[first + d - 2]);
+    return within;
+  };
+  if (!fits(x[1], filter[last - 1]) && !(fits(x[1], filter[1]) && within(2)) &&
+      !(fits(x[last], filter[1]) && within(1)))
+    return "";
+  std::string images = "0", filters;
+  for (int d = 2; d <= last; ++d) {
+    images += detail::concat(", ", d);
+    filters += detail::concat(d, ", ");
+  }
+  return detail::concat(
+      "; channels are the last dimension of images here, and in and out channels the last two of "
+      "filters: give transpose(x, {",
+      images,
+      ", 1}) of images whose channels come second, and "
+      "transpose(filter, {",
+      filters, "1, 0}) of a filter whose out channels come first");
+}
+
+}  // namespace
 
 std::vector<AttrSpec> convolution_attrs() {
   std::vector<AttrSpec> specs = {{"strides", AttrKind::integers, std::vector<int64_t>{}},
@@ -63,7 +97,8 @@ ConvolutionOptions checked_convolution(const InferContext& ctx, const Shape& x,
   if (in >= 0 && filter[dims] >= 0 && in / groups != filter[dims])
     throw ctx.error("the images have ", in, " channels", groups > 1 ? " in " : "",
                     groups > 1 ? std::to_string(groups) + " groups" : "", ", but the filter takes ",
-                    filter[dims], groups > 1 ? " of a group" : "", ": ", x, " with ", filter);
+                    filter[dims], groups > 1 ? " of a group" : "", ": ", x, " with ", filter,
+                    order_hint(x, filter, groups));
   return options;
 }
 

@@ -29,7 +29,11 @@ inline void require_logits_and_labels(const InferContext& ctx, const Shape& logi
                                       const Shape& labels) {
   if (!has_row_for_each(logits, labels))
     throw ctx.error("wants logits [..., classes] and a label for each row, [...], got ", logits,
-                    " and ", labels);
+                    " and ", labels,
+                    labels.ndim() > 0 && labels.ndim() == logits.ndim() &&
+                            may_equal(labels[labels.ndim() - 1], 1)
+                        ? "; squeeze(labels, {-1}) takes a last dimension of 1 away"
+                        : "");
 }
 
 // [...], as far as logits or labels know it.

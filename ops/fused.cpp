@@ -369,8 +369,9 @@ void run_members(KernelContext& ctx, const FusedState& state) {
     KernelCall call;
     call.bind_within(within, member.view, values.data(), member.inputs.data(),
                      static_cast<int32_t>(member.inputs.size()), outputs.data());
+    const auto types = types_to_check(call.context, member.view);
     member.view.kernel->run(call.context);
-    check_outputs(member.view, outputs.data());
+    check_outputs(member.view, outputs.data(), types);
     values[static_cast<size_t>(member.node.id)] = std::move(outputs[0]);
     values.insert(values.end(), std::make_move_iterator(outputs.begin() + 1),
                   std::make_move_iterator(outputs.end()));  // the producer's, behind the nodes

@@ -45,8 +45,14 @@ float* block_memory(int64_t floats) {
   if (floats > size) {
     memory.reset();
     size = 0;
-    memory.reset(static_cast<float*>(
-        ::operator new (static_cast<size_t>(floats) * sizeof(float), std::align_val_t{64})));
+    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
+    memory.reset(static_cast<float*>(::operator new (bytes, std::align_val_t{64}, std::nothrow)));
+    if (!memory)
+      throw Error(Errc::out_of_memory, "a convolution wants ", bytes, " bytes for a block of ",
+                  "tiles, for each thread and beside the memory of the device, and the system ",
+                  "gives this process no more; use fewer threads, give devices smaller budgets ",
+                  "(ProcessOptions::memory_budget_bytes), or raise the limits (ulimit -v, the ",
+                  "memory of a container)");
     size = floats;
   }
   return memory.get();

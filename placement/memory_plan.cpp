@@ -318,7 +318,8 @@ std::vector<MemoryPlan> explain_memory(const Graph& graph, const std::vector<Out
 
 std::string to_text(const MemoryPlan& plan) {
   std::string out = detail::concat(
-      plan.device, ": ", plan.peak_bytes, " bytes at most, at ", plan.peak_at, "; ",
+      plan.device, ": ", plan.peak_bytes,
+      plan.unknown > 0 ? " bytes at least, at " : " bytes at most, at ", plan.peak_at, "; ",
       plan.naive_bytes, " without using any twice; ", plan.pool_bytes, " in blocks of the pool; ");
   if (plan.arena_bytes >= 0)
     out += detail::concat(plan.arena_bytes, " in one block with fixed places; ");

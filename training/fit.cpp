@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "actors/option_range.hpp"
 #include "training/fit_history.hpp"
 
 namespace troupe {
@@ -135,8 +136,13 @@ class Fit {
 void Fit::check_options() const {
   if (towers_.empty()) throw refuse("fit", "was given no towers");
   if (o_.epochs < 1) throw refuse("fit", "FitOptions::epochs is ", o_.epochs, "; wants at least 1");
-  if (o_.steps_per_epoch < 0 || o_.stop_after < 0 || !(o_.min_improvement >= 0))
-    throw refuse("fit", "steps_per_epoch, stop_after and min_improvement want numbers from 0");
+  want_least("fit: FitOptions::batch_size", o_.batch_size, 1, "at least 1 record");
+  want_least("fit: FitOptions::steps_per_epoch", o_.steps_per_epoch, 0,
+             "0 (as many as the data has batches) or more");
+  want_least("fit: FitOptions::stop_after", o_.stop_after, 0, "0 (never) or more epochs");
+  if (!(o_.min_improvement >= 0))
+    throw refuse("fit", "FitOptions::min_improvement is ", o_.min_improvement,
+                 "; wants 0 or more of the metric that is watched");
   if ((o_.keep_best || o_.return_best) && !is_kept())
     throw refuse("fit", "the best epoch is kept in checkpoint_dir; give one");
   if (o_.train.on_progress || o_.train.on_pause)

@@ -23,7 +23,8 @@ void require_scores(const char* metric, const Tensor& x) {
 void require_same_shape(const char* metric, const Tensor& x, const Tensor& labels) {
   if (x.shape() != labels.shape())
     throw refused_by(metric, "wants one label for each prediction, got ", labels.shape(), " for ",
-                     x.shape());
+                     x.shape(),
+                     labels.size() == x.size() ? "; give one of them the shape of the other" : "");
 }
 
 double number_at(const Tensor& x, int64_t i) {
@@ -46,6 +47,10 @@ void Perplexity::add(double mean_loss, double tokens) { mean_.add(mean_loss, tok
 double Perplexity::value() const { return std::exp(mean_.value()); }
 
 void Accuracy::add(const Tensor& classes, const Tensor& labels) {
+  if (is_wide_float(classes.dtype()) || is_half(classes.dtype()))
+    throw refused_by("Accuracy", "wants classes of i32 or i64, got ", classes.dtype(),
+                     classes.shape(), "; if these are scores or logits [..., classes], fetch ",
+                     "argmax() of them, the class with the highest one");
   require_integers("Accuracy", "classes", classes);
   require_integers("Accuracy", "labels", labels);
   require_same_shape("Accuracy", classes, labels);
@@ -63,10 +68,12 @@ TopKAccuracy::TopKAccuracy(int64_t k) : k_(k) {
 void TopKAccuracy::add(const Tensor& scores, const Tensor& labels) {
   require_scores("TopKAccuracy", scores);
   require_integers("TopKAccuracy", "labels", labels);
-  if (scores.ndim() != 2 || labels.ndim() != 1 || scores.dim(0) != labels.dim(0))
-    throw refused_by("TopKAccuracy", "wants scores [n, classes] and labels [n], got ",
-                     scores.shape(), " and ", labels.shape());
-  const int64_t classes = scores.dim(1);
+  bool fits = scores.ndim() == labels.ndim() + 1;
+  for (int d = 0; fits && d < labels.ndim(); ++d) fits = scores.dim(d) == labels.dim(d);
+  if (!fits)
+    throw refused_by("TopKAccuracy", "wants scores [..., classes] and a label for each row, [...]",
+                     ", got ", scores.shape(), " and ", labels.shape());
+  const int64_t classes = scores.dim(labels.ndim());
   for (int64_t i = 0; i < labels.size(); ++i) {
     const int64_t label = integer_at(labels, i);
     if (label < 0 || label >= classes)

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "actors/joined.hpp"
+#include "actors/option_range.hpp"
 #include "actors/process.hpp"
 #include "net/address.hpp"
 #include "net/own_ops.hpp"
@@ -101,6 +102,8 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   check_job(options.job);
   if (options.task < 0)
     throw Error(Errc::invalid_argument, "--task is ", options.task, "; tasks count from 0");
+  if (options.on_alive)
+    want_least("NodeOptions::alive_every", options.alive_every.count(), 1, "at least 1 ms");
   ClusterOptions cluster;
   cluster.cluster = options.cluster;
   cluster.listen = options.listen;

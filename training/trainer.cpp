@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 
+#include "actors/option_range.hpp"
 #include "graph/passes.hpp"
 #include "training/checkpoint_folder.hpp"
 #include "training/digest.hpp"
@@ -88,6 +89,17 @@ std::string compute_of(const std::vector<Tower>& towers) {
   for (const std::string& dtype : half.empty() ? wide : half)
     out += (out.empty() ? "" : "+") + dtype;
   return out.empty() ? "f32" : out;
+}
+
+// Before anything is prepared. Throws: Error(invalid_argument) naming the option.
+void check_numbers(const std::vector<Tower>& towers, const TrainOptions& o) {
+  want_least("TrainOptions::examples_per_step", o.examples_per_step, 0, "0 (not known) or more");
+  want_least("TrainOptions::checkpoint_every", o.checkpoint_every, 0,
+             "0 (only at the end) or more steps");
+  want_least("TrainOptions::checkpoint_keep", o.checkpoint_keep, 1, "at least 1 checkpoint");
+  want_least("TrainOptions::patience", o.patience.count(), 0, "0 ms or more");
+  for (const Tower& tower : towers)
+    want_range("Tower::slot", tower.slot, 0, INT32_MAX, "a number from 0");
 }
 
 class Trainer final : TrainLead {
@@ -425,6 +437,7 @@ void Trainer::progress() {
 }  // namespace
 
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options) {
+  check_numbers(towers, options);
   return Trainer(session, towers, options).run();
 }
 

@@ -109,13 +109,43 @@ std::string passes_text(const Graph& graph, const Call& call) {
   return out + "== the graph that runs\n" + before;
 }
 
-std::string memory_text(const Graph& graph, const Call& call) {
+// Names of placeholders of whose shape a size is open.
+std::vector<std::string> open_placeholders(const Graph& graph) {
+  std::vector<std::string> out;
+  for (const auto& node : graph.nodes())
+    if (node->op->name == "Placeholder" && !node->outputs[0].shape.is_known())
+      out.push_back(detail::concat(node->name, " ", node->outputs[0]));
+  return out;
+}
+
+// The text of a graph, with `batch` for the first size of placeholders where that is open.
+std::string with_batch(const Graph& graph, int64_t batch) {
+  std::string out;
+  for (std::string line : lines_of(to_text(graph))) {
+    static const std::string kOp = " = Placeholder() ", kShape = " shape=[-1";
+    const size_t op = line.find(kOp), shape = line.find(kShape, op);
+    if (op != line.npos && line.find(' ') == op && shape != line.npos)
+      line.replace(shape, kShape.size(), " shape=[" + std::to_string(batch));
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string memory_text(const Graph& graph, const Call& call, bool has_batch) {
   std::string out = "fetches " + joined(call.fetches) +
                     (call.feeds.empty() ? "" : "; feeds " + joined(call.feeds)) + "\n";
+  bool whole = true;
   for (const MemoryPlan& plan :
-       explain_memory(graph, outputs_of(graph, call.fetches), outputs_of(graph, call.feeds)))
+       explain_memory(graph, outputs_of(graph, call.fetches), outputs_of(graph, call.feeds))) {
     out += to_text(plan);
-  return out;
+    whole = whole && plan.unknown == 0;
+  }
+  const std::vector<std::string> open = open_placeholders(graph);
+  if (whole || open.empty()) return out;
+  std::string names;
+  for (const std::string& name : open) names += (names.empty() ? "" : ", ") + name;
+  return out + "what is not counted depends on sizes that are open: of " + names +
+         (has_batch ? "" : "; --batch N counts with N for the first one of each") + "\n";
 }
 
 bool in_path(const char* program) {
@@ -156,6 +186,17 @@ std::vector<std::string> all_of(const options::variables_map& given, const char*
                            : std::vector<std::string>();
 }
 
+// What --batch says, 0 without it.
+int64_t batch_of(const options::variables_map& given, bool memory) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  if (!given.count("batch")) return 0;
+  const int64_t batch = given["batch"].as<int64_t>();
+  if (!memory) throw Error(Errc::invalid_argument, "--batch is for --memory; give that, too");
+  if (batch < 1 || batch > kMost)
+    throw Error(Errc::invalid_argument, "--batch wants 1 to ", kMost, ", got ", batch);
+  return batch;
+}
+
 options::options_description graph_options() {
   using Words = std::vector<std::string>;
   options::options_description out(
@@ -168,15 +209,20 @@ options::options_description graph_options() {
       "only what this node, or this output name:index, needs; may be given again")(
       "feed", options::value<Words>()->composing(),
       "an output that is given instead of computed; may be given again")(
+      "session", options::value<int>(),
+      "which of the sessions that PROGRAM makes and that prepare a call, counted from 1; without "
+      "it: the last one")(
       "passes",
       "what each pass takes away (-) and puts in (+), and the graph that runs in the end; "
       "of --fetch, else of the calls that the program prepared, else of all nodes outside of "
       "branches and loops that nobody reads")(
       "memory",
       "what a step of these calls takes of each device's memory at most, and the ten largest "
-      "values then")("plugin", options::value<Words>()->composing(),
-                     "shared library with ops of the graph; may be given again")("help",
-                                                                                 "print this");
+      "values then")("batch", options::value<int64_t>(),
+                     "with --memory: what to count with where the first size of a placeholder is "
+                     "open")("plugin", options::value<Words>()->composing(),
+                             "shared library with ops of the graph; may be given again")(
+      "help", "print this");
   return out;
 }
 
@@ -195,15 +241,18 @@ int graph(const std::vector<std::string>& arguments) {
     throw Error(Errc::invalid_argument,
                 "graph wants one FILE, or -- and a PROGRAM; see troupe graph --help");
   const auto ops = ops_with_plugins(plugins_for(line.given));
+  const int session = session_of(line.given, !program.empty());
   std::string text;
   if (!program.empty())
-    text = text_from_program(program, kGraphVariable,
-                             "does it prepare a call of a session, with this version of Troupe?");
+    text = texts_from_program(program, kGraphVariable,
+                              "does it prepare a call of a session, with this version of Troupe?")
+               .of("graph", session);
   else
     text = read_file(line.words[0], "file with a graph as text");
   const auto whole = graph_from_text(text, ops);
   const Call asked{all_of(line.given, "fetch"), all_of(line.given, "feed")};
   const bool memory = line.given.count("memory") > 0;
+  const int64_t batch = batch_of(line.given, memory);
   if (memory || line.given.count("passes")) {
     if (format != "text")
       throw Error(Errc::invalid_argument, memory ? "--memory" : "--passes",
@@ -213,8 +262,10 @@ int graph(const std::vector<std::string>& arguments) {
     std::vector<Call> calls = {asked};
     if (asked.fetches.empty()) calls = calls_in(text);
     if (calls.empty()) calls = {{ends_of(*whole), asked.feeds}};
+    const auto sized = batch > 0 ? graph_from_text(with_batch(*whole, batch), ops) : nullptr;
     for (const Call& call : calls)
-      std::cout << (memory ? memory_text(*whole, call) : passes_text(*whole, call));
+      std::cout << (memory ? memory_text(sized ? *sized : *whole, call, batch > 0)
+                           : passes_text(*whole, call));
     return 0;
   }
   if (asked.fetches.empty()) {

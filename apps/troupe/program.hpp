@@ -14,22 +14,25 @@
 #include <string>
 #include <vector>
 
+#include <boost/program_options.hpp>
+
 #include "troupe/error.hpp"
 
-// A file of its own in the folder for temporary ones; gone with this object.
-class ScratchFile {
+// A folder of its own in the one for temporary files; gone with this object.
+class ScratchFolder {
  public:
-  ScratchFile() {
+  ScratchFolder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
-    const int fd = mkstemp(pattern.data());
-    if (fd < 0)
-      throw troupe::Error(troupe::Errc::io, "no temporary file ", pattern, ": ",
+    if (!mkdtemp(pattern.data()))
+      throw troupe::Error(troupe::Errc::io, "no temporary folder ", pattern, ": ",
                           std::strerror(errno), "; let TMPDIR name a folder to write into");
-    close(fd);
     path_ = pattern;
   }
-  ~ScratchFile() { std::remove(path_.c_str()); }
-  ScratchFile(const ScratchFile&) = delete;
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
   const std::string& path() const { return path_; }
 
  private:
@@ -68,21 +71,44 @@ inline std::string read_file(const std::string& path, const char* what) {
   return text;
 }
 
-// The text that `command` writes into the file that `variable` names to it; what it prints comes to
-// our standard error. Throws: Error(invalid_argument) if it cannot be run, has failed, or has
-// written nothing.
-inline std::string text_from_program(const std::vector<std::string>& command, const char* variable,
-                                     const std::string& remedy) {
+// What the sessions of one program have written for us, in the order of their making.
+struct ProgramTexts {
+  std::string program;
+  std::vector<std::string> sessions;  // at least one
+
+  // That of session `number`, counted from 1; 0: of the last one, and if there are several, that
+  // is said on standard error. Throws: Error(invalid_argument) for one that there is not.
+  const std::string& of(const char* verb, int number) const {
+    const auto count = static_cast<int>(sessions.size());
+    if (number < 0 || number > count)
+      throw troupe::Error(troupe::Errc::invalid_argument, "--session ", number, ": ", program,
+                          " has made ", count, count == 1 ? " session" : " sessions",
+                          " that could be shown, counted from 1");
+    if (number == 0 && count > 1)
+      std::cerr << "troupe " << verb << ": " << program << " has made " << count
+                << " sessions; this is the last one, and --session 1 to " << count - 1
+                << " shows another\n";
+    return sessions[static_cast<size_t>(number > 0 ? number : count) - 1];
+  }
+};
+
+// The texts that `command` writes into the file that `variable` names to it, and those beside it;
+// what it prints comes to our standard error. Throws: Error(invalid_argument) if it cannot be run,
+// has failed, or has written nothing.
+inline ProgramTexts texts_from_program(const std::vector<std::string>& command,
+                                       const char* variable, const std::string& remedy) {
   using troupe::Errc;
   using troupe::Error;
-  const ScratchFile file;
+  constexpr int kSessionsMax = 256;  // as many as a process hands out (actors/handed_out.hpp)
+  const ScratchFolder folder;
+  const std::string path = folder.path() + "/session";
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const pid_t pid = fork();
   if (pid < 0) throw Error(Errc::io, "cannot start ", command[0], ": ", std::strerror(errno));
   if (pid == 0) {
-    setenv(variable, file.path().c_str(), 1);
+    setenv(variable, path.c_str(), 1);
     dup2(2, 1);
     execvp(words[0], words.data());
     _exit(127);
@@ -93,9 +119,27 @@ inline std::string text_from_program(const std::vector<std::string>& command, co
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
     throw Error(Errc::invalid_argument, "cannot run ", command[0],
                 ": it is not there, or is no program");
-  std::string text = read_file(file.path(), "program");
-  if (!text.empty()) return text;
+  ProgramTexts out{command[0], {}};
+  for (int number = 1; number <= kSessionsMax; ++number)  // one may have written nothing
+    if (const std::string file = number == 1 ? path : path + "." + std::to_string(number);
+        std::filesystem::exists(file))
+      out.sessions.push_back(read_file(file, "program"));
+  if (!out.sessions.empty()) return out;
   throw Error(Errc::invalid_argument, command[0],
               WIFSIGNALED(status) ? " was ended by a signal" : " has ended",
               " and has written nothing; ", remedy);
+}
+
+// What --session says, 0 without it. Throws: Error(invalid_argument) where there is nothing to
+// choose from, and for a number that none has.
+inline int session_of(const boost::program_options::variables_map& given, bool of_program) {
+  if (!given.count("session")) return 0;
+  const int number = given["session"].as<int>();
+  if (!of_program)
+    throw troupe::Error(troupe::Errc::invalid_argument,
+                        "--session chooses one of a PROGRAM; FILE is of one already");
+  if (number < 1)
+    throw troupe::Error(troupe::Errc::invalid_argument, "--session is ", number,
+                        "; sessions count from 1, in the order of their making");
+  return number;
 }

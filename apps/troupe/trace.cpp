@@ -25,13 +25,15 @@ options::options_description trace_options() {
       "FILE is a trace of Session::stop_trace(), as train_digits writes one, - is standard input. "
       "A "
       "PROGRAM is run with "
-      "TROUPE_TRACE_OUT, so that its session is traced from beginning to end.");
+      "TROUPE_TRACE_OUT, so that its sessions are traced from beginning to end.");
   out.add_options()("nodes", options::value<int>()->default_value(20), "how many of the slowest")(
       "steps", options::value<int>()->default_value(10), "how many of the first")(
       "peak", options::value<double>(),
       "GFLOP/s of one thread that count as 100 %; without it: those of a product of two matrices "
       "of "
       "f32, measured here; 0: leave the share out")(
+      "session", options::value<int>(),
+      "which of the sessions that PROGRAM makes, counted from 1; without it: the last one")(
       "out", options::value<std::string>(),
       "keep the trace of PROGRAM in this file, for chrome://tracing or ui.perfetto.dev")(
       "help", "print this");
@@ -75,19 +77,23 @@ int trace(const std::vector<std::string>& arguments) {
   tables.nodes = line.given["nodes"].as<int>();
   tables.steps = line.given["steps"].as<int>();
   if (tables.nodes < 0 || tables.steps < 0)
-    throw Error(Errc::invalid_argument, "--nodes and --steps want 0 or more");
+    throw Error(Errc::invalid_argument, "--nodes and --steps want 0 or more, got ", tables.nodes,
+                " and ", tables.steps);
   if (line.given.count("peak")) {
     tables.peak_flops = line.given["peak"].as<double>() * 1e9;
     if (!(tables.peak_flops >= 0 && tables.peak_flops < 1e18))
-      throw Error(Errc::invalid_argument, "--peak wants GFLOP/s, 0 or more");
+      throw Error(Errc::invalid_argument, "--peak wants GFLOP/s, 0 or more, got ",
+                  line.given["peak"].as<double>());
   }
   if (line.given.count("out") && program.empty())
     throw Error(Errc::invalid_argument, "--out keeps the trace of a PROGRAM; FILE is one already");
+  const int session = session_of(line.given, !program.empty());
   const std::string text =
       program.empty()
           ? read_file(line.words[0], "file with a trace")
-          : text_from_program(program, kTraceVariable,
-                              "does it close its session, with this version of Troupe?");
+          : texts_from_program(program, kTraceVariable,
+                               "does it close its session, with this version of Troupe?")
+                .of("trace", session);
   if (line.given.count("out")) {
     const std::string path = line.given["out"].as<std::string>();
     errno = 0;

@@ -29,7 +29,7 @@ struct ProcessOptions {
   int cpu_devices = 1;                             // virtual CPU devices, each with its own memory
   int shadow_devices = 0;                          // shadow accelerators, for tests
   bool cuda = true;                                // use the GPUs this process can see
-  int64_t memory_budget_bytes = int64_t{8} << 30;  // per device, of any kind; 0 or more
+  int64_t memory_budget_bytes = int64_t{8} << 30;  // per device, of any kind; at least 1
   int parameter_shards =
       0;  // over which a session spreads its parameters; 0: one per task that holds any
   // Calls of this process's sessions are rewritten before they run (explain_passes() shows it): the

@@ -2,6 +2,8 @@
 // says so, and the session goes on.
 #include <doctest/doctest.h>
 
+#include <stdexcept>
+
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/own_op.hpp"
@@ -115,14 +117,99 @@ TEST_CASE("a kernel of a node without outputs has none to write") {
   asked = 0;
 }
 
-TEST_CASE("a device without memory is possible, one with less is refused") {
+TEST_CASE(
+    "what a kernel passes on has the shape that the rule gives it, also where sizes were open") {
+  static Shape made;
+  const auto makes = [](KernelContext& ctx) {
+    const int first = ctx.node().op->in_place ? 1 : 0;
+    if (first > 0) ctx.output_in_place();  // input 0 is gone
+    ctx.set_output(first, Tensor::zeros(DType::f32, made));
+  };
+  const Kernel kernel{.dtype = DType::f32, .run = makes};
+  // y: [b, n, 3] for x: [b, n]. Of Counted, how many rows there are depends on values.
+  const auto rule = [](const InferContext& ctx) {
+    return std::vector{Shape{ctx.input(0)[0], ctx.input(0)[1], 3}};
+  };
+  Op made_op = own_op("Made", kernel), counted = own_op("Counted", kernel);
+  made_op.infer_shapes = counted.infer_shapes = rule;
+  counted.value_shapes = true;
+  Op both = own_op("Both", kernel);  // and x itself, in place
+  both.outputs = {"x_again", "y"};
+  both.in_place = true;
+  both.infer_shapes = [](const InferContext& ctx) {
+    return std::vector{ctx.input(0), Shape{ctx.input(0)[0], ctx.input(0)[1], 3}};
+  };
+  Graph graph(ops_with({made_op, counted, both}));
+  const Output x = placeholder(graph, DType::f32, {-1, 2});
+  const Tensor value = Tensor::zeros(DType::f32, {4, 2});
+  Session session = Session::local(graph, {.threads = 1});
+  const auto result = [&](const Output& y, const Shape& shape) {
+    made = shape;
+    return refusal_of([&] {
+      const Tensor got = session.run({y}, {{x, value}})[0];
+      CHECK(got.shape() == shape);
+    });
+  };
+  const Output y = graph.add({.op = "Made", .inputs = {x}, .name = "made"});
+  const Output rows = graph.add({.op = "Counted", .inputs = {x}, .name = "counted"});
+  const Output second{&graph, graph.add({.op = "Both", .inputs = {x + 1}, .name = "both"}).node, 1};
+  for (const Output& of : {y, second}) {
+    CAPTURE(of.name());
+    CHECK(result(of, {4, 2, 3}).code == Errc::ok);
+    for (const Shape& wrong : {Shape{4, 2}, Shape{4, 3, 2}, Shape{4, 2, 3, 1}}) {
+      const Refusal refusal = result(of, wrong);
+      CHECK(refusal.code == Errc::kernel_failed);
+      has(refusal.text, "gave f32" + to_string(wrong) + " as output " + std::to_string(of.index) +
+                            ", which is to be f32[-1, 2, 3]");
+    }
+    const Refusal other = result(of, {5, 2, 3});
+    CHECK(other.code == Errc::kernel_failed);
+    has(other.text, "gave f32[5, 2, 3] as output " + std::to_string(of.index) +
+                        ", which by its inputs is to be f32[4, 2, 3]");
+    CHECK(result(of, {4, 2, 3}).code == Errc::ok);
+  }
+  CHECK(result(rows, {1, 2, 3}).code == Errc::ok);
+  CHECK(result(rows, {1, 3, 2}).code == Errc::kernel_failed);
+}
+
+TEST_CASE("a kernel that refuses its inputs runs once, one that throws anything else four times") {
+  static int runs = 0;
+  static bool refuses = false;
+  const Kernel kernel{.dtype = DType::f32, .run = [](KernelContext& ctx) {
+                        ++runs;
+                        if (refuses) throw ctx.error("no such record");
+                        throw std::runtime_error("the file is gone");
+                      }};
+  Graph graph(ops_with({own_op("Reads", kernel)}));
+  const Output x = placeholder(graph, DType::f32, {2});
+  const Output y = graph.add({.op = "Reads", .inputs = {x}, .name = "reads"});
+  Session session = Session::local(graph, {.threads = 1});
+  const auto refusal = [&] {
+    runs = 0;
+    return refusal_of([&] { session.run({y}, {{x, Tensor::zeros(DType::f32, {2})}}); });
+  };
+  const Refusal failed = refusal();
+  CHECK(runs == 4);
+  CHECK(failed.code == Errc::kernel_failed);
+  has(failed.text, "node reads on /job:local/task:0/device:cpu:0 failed 4 times: ");
+  has(failed.text, "the file is gone");
+  refuses = true;
+  const Refusal refused = refusal();
+  CHECK(runs == 1);
+  CHECK(refused.code == Errc::invalid_argument);
+  has(refused.text, "no such record");
+}
+
+TEST_CASE("a device has memory") {
   Program p;
-  const Refusal refusal =
-      refusal_of([&] { Session::local(p.graph, {.threads = 1, .memory_budget_bytes = -1}); });
-  CHECK(refusal.code == Errc::bad_configuration);
-  CHECK(refusal.text == "memory_budget_bytes is -1; a device has 0 bytes or more");
-  Session none = Session::local(p.graph, {.threads = 1, .memory_budget_bytes = 0});
-  CHECK(refusal_of([&] { none.run({p.x + 1}, {{p.x, p.value}}); }).code == Errc::out_of_memory);
+  for (const int64_t bytes : {-1, 0}) {
+    const Refusal refusal =
+        refusal_of([&] { Session::local(p.graph, {.threads = 1, .memory_budget_bytes = bytes}); });
+    CHECK(refusal.code == Errc::invalid_argument);
+    CHECK(refusal.text == detail::concat("ProcessOptions::memory_budget_bytes is ", bytes,
+                                         "; wants at least 1 byte; for no limit give more than the "
+                                         "machine has"));
+  }
 }
 
 }  // namespace troupe

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/support/local_cluster.hpp"
+#include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
 
@@ -97,6 +98,33 @@ TEST_CASE_FIXTURE(Started, "a timeout may be any time, up to for ever") {
     patient.timeout = std::chrono::milliseconds::max();
     CHECK(session.run({z}, {}, patient).at(0).data<float>()[1] == 3);
   }
+}
+
+TEST_CASE_FIXTURE(Started,
+                  "a number that says nothing is refused, naming its option and what is allowed") {
+  const auto refused = [&](const ProcessOptions& options, const std::string& text) {
+    const Refusal refusal = refusal_of([&] { Session::local(graph, options); });
+    CHECK(refusal.code == Errc::invalid_argument);
+    CHECK(refusal.text == "ProcessOptions::" + text);
+  };
+  refused({.threads = -1}, "threads is -1; wants 0 (one per core) to 4096");
+  refused({.threads = 1 << 30}, "threads is 1073741824; wants 0 (one per core) to 4096");
+  refused({.cpu_devices = 0}, "cpu_devices is 0; wants 1 to 1024");
+  refused({.shadow_devices = -3}, "shadow_devices is -3; wants 0 to 1024");
+  refused({.parameter_shards = -2},
+          "parameter_shards is -2; wants 0 (one per task that holds any) to 65536");
+  ConnectOptions connect;
+  connect.slots = -1;
+  CHECK(refusal_of([&] { Session::connect(graph, "127.0.0.1:1", connect); }).text ==
+        "ConnectOptions::slots is -1; wants 0 (those in the graph) to 65536");
+  connect.slots = 0;
+  connect.process.threads = -1;
+  CHECK(refusal_of([&] { Session::connect(graph, "127.0.0.1:1", connect); }).text ==
+        "ProcessOptions::threads is -1; wants 0 (one per core) to 4096");
+  Session session = Session::local(graph, {.threads = 1});
+  const Refusal step = refusal_of([&] { session.run({y}, {{x, value}}, {.step = -2}); });
+  CHECK(step.code == Errc::invalid_argument);
+  CHECK(step.text == "RunOptions::step is -2; give a step from 0, or -1: then the session counts");
 }
 
 }  // namespace

@@ -33,6 +33,22 @@ expect 0 '^/job:local/task:0/device:cpu:0: [0-9]* bytes at most, at y;' "$build/
 expect 64 '^.*--memory is shown as text; leave out --format' "$build/troupe" graph --memory --format dot "$out/small.txt"
 expect 64 'shown one at a time' "$build/troupe" graph --memory --passes "$out/small.txt"
 
+# Where a batch may have any size, what is open is said, and counted with --batch.
+cat >"$out/open.txt" <<'GRAPH'
+troupe graph 1
+x = Placeholder() dtype=f32 shape=[-1, 4]
+rows = Placeholder() dtype=f32 shape=[4, 8]
+y = MatMul(x, rows)
+flat = Reshape(y) shape=[-1]
+z = ReduceSum(flat)
+GRAPH
+expect 0 'open: of x f32\[-1, 4\]; --batch N counts with N for the first one of each$' "$build/troupe" graph --memory --fetch z --feed x --feed rows "$out/open.txt"
+grep -q ' bytes at least, at .* of unknown size not counted' "$out/log" || { echo 'what is open counts as nothing'; failures=$((failures + 1)); }
+expect 0 '^  16384 bytes: y:0 f32\[512, 8\]' "$build/troupe" graph --memory --batch 512 --fetch z --feed x --feed rows "$out/open.txt"
+grep -q 'unknown\|open' "$out/log" && { echo 'something is open with --batch'; failures=$((failures + 1)); }
+expect 64 'batch is for --memory' "$build/troupe" graph --batch 4 "$out/open.txt"
+expect 64 'batch wants 1 to 1073741824, got 0' "$build/troupe" graph --memory --batch 0 "$out/open.txt"
+
 # SVG is drawn by whatever is called dot; without one the remedy is said.
 mkdir "$out/bin"
 printf '#!/bin/sh\necho "<svg>$1 $(grep -c -- "->")</svg>"\n' >"$out/bin/dot"
@@ -73,8 +89,18 @@ expect 0 'FILE is a graph as to_text' "$build/troupe" graph --help
 # Any program: the demo knows nothing of this.
 digits=("$build/train_digits" --digits "$data" --steps 8 --out "$out/run")
 expect 0 'Convolution(' "$build/troupe" graph -- "${digits[@]}"
+# It makes two sessions: the last one is shown, and how to see another is said.
+grep -q 'has made 2 sessions; this is the last one, and --session 1 to 1 shows another' "$out/log" || {
+  echo 'that there are several sessions is not said'
+  failures=$((failures + 1))
+}
+expect 0 'Convolution(' "$build/troupe" graph --session 1 -- "${digits[@]}"
+grep -q 'this is the last one' "$out/log" && { echo 'who chose a session is told to'; failures=$((failures + 1)); }
+expect 64 'session 3: .* has made 2 sessions that could be shown, counted from 1' "$build/troupe" trace --peak 0 --session 3 -- "${digits[@]}"
+expect 64 'session is 0; sessions count from 1' "$build/troupe" trace --session 0 -- true
+expect 64 'FILE is of one already' "$build/troupe" graph --session 1 "$out/small.txt"
 expect 0 'fetches .*loss' "$build/troupe" graph --passes -- "${digits[@]}"
-expect 0 'Kernels, by op' "$build/troupe" trace --peak 0 --out "$out/kept.json" -- "${digits[@]}"
+expect 0 'Kernels, by op' "$build/troupe" trace --peak 0 --session 1 --out "$out/kept.json" -- "${digits[@]}"
 expect 0 '^  ConvolutionFilterGradient ' "$build/troupe" trace --peak 100 "$out/kept.json"
 expect 0 'Kernels, by op' "$build/troupe" trace "$out/run/trace.json"
 grep -q 'a product of matrices of f32 here and now' "$out/log" || { echo 'the peak is not said'; failures=$((failures + 1)); }
@@ -87,8 +113,8 @@ expect 74 'nowhere.json: No such file' "$build/troupe" trace "$out/nowhere.json"
 expect 65 'this is no trace of Troupe' "$build/troupe" trace "$out/small.txt"
 head -c 2000 "$out/kept.json" >"$out/cut.json"
 expect 65 'line ' "$build/troupe" trace "$out/cut.json"
-expect 64 '--nodes and --steps want 0 or more' "$build/troupe" trace --nodes=-1 "$out/kept.json"
-expect 64 '--peak wants GFLOP/s' "$build/troupe" trace --peak=-1 "$out/kept.json"
+expect 64 '--nodes and --steps want 0 or more, got -1 and 10' "$build/troupe" trace --nodes -1 "$out/kept.json"
+expect 64 '--peak wants GFLOP/s, 0 or more, got -1' "$build/troupe" trace --peak -1 "$out/kept.json"
 expect 64 'FILE is one already' "$build/troupe" trace --out "$out/x.json" "$out/kept.json"
 expect 64 'has written nothing; does it close its session' "$build/troupe" trace -- true
 expect 64 'wants one FILE' "$build/troupe" trace

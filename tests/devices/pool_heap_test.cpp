@@ -322,6 +322,15 @@ TEST_CASE("where addresses are limited a pool leaves most, and takes what a requ
     if (mapped_bytes() - before > room / 2) _exit(3);
     if (!pool.try_allocate(540 * kMiB)) _exit(4);  // nearly all that is left
     if (pool.try_allocate(room)) _exit(5);
+    try {
+      pool.allocate(room);
+      _exit(6);
+    } catch (const Error& e) {
+      const std::string text = e.what();
+      if (e.code() != Errc::out_of_memory) _exit(7);
+      if (text.find("but the address space of this process is used up") == text.npos) _exit(8);
+      if (text.find("or raise the budget") != text.npos) _exit(9);
+    }
     _exit(0);
   }
   int status = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs BUILD into an empty folder, then builds and runs against it, as a stranger would: the service of this folder, and the
-# programs of README.md and of docs/adding_an_op.md as they are written there.
+# programs of README.md, docs/service.md and docs/adding_an_op.md as they are written there.
 set -euo pipefail
 
 if (($# != 1)); then
@@ -44,6 +44,20 @@ tail -n 1 "$scratch/readme.log" | tr -d '{},' | awk '
   { wrong = NF != 6 || $1 != "f32[4" }
   { for (i = 3; i <= 6; ++i) wrong = wrong || ($i > 0.5) != (i == 4 || i == 5) }
   END { if (wrong) print "install: it should have printed f32[4, 1] and four numbers near 0, 1, 1, 0"; exit wrong }'
+
+say 'building and running the program of docs/service.md'
+guide=$here/../../docs/service.md
+mkdir "$scratch/guide"
+block "$guide" "A service that trains" cpp >"$scratch/guide/learns.cpp"
+sed 's/learn_xor/learns/g' "$scratch/readme/CMakeLists.txt" >"$scratch/guide/CMakeLists.txt"
+guided=${command//learn_xor/learns}
+(cd -- "$scratch/guide" && bash -ec "${guided//=PREFIX/=$scratch/prefix}") | tee "$scratch/guide.log"
+printed=$(sed -n 's/^Its last line is `\(.*\)`; the accuracies are above .*/\1/p' "$guide")
+if [[ -z $printed || $(tail -n 1 "$scratch/guide.log") != "$printed" ]] ||
+  ! awk '/^accuracy on new records: / { good = $NF > 0.9 } END { exit !good }' "$scratch/guide.log"; then
+  say "it should have printed \"$printed\", and an accuracy above 0.9"
+  exit 1
+fi
 
 say 'building and running the program of docs/adding_an_op.md'
 mkdir "$scratch/page"

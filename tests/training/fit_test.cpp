@@ -338,6 +338,19 @@ TEST_CASE("options that do not fit together are refused before training") {
     o.epochs = 0;
     refused("FitOptions::epochs is 0");
   }
+  SUBCASE("numbers that say nothing") {
+    o.stop_after = -1;
+    refused("fit: FitOptions::stop_after is -1; wants 0 (never) or more epochs");
+    o.stop_after = 0;
+    o.steps_per_epoch = -2;
+    refused("fit: FitOptions::steps_per_epoch is -2; wants 0 (as many as the data has batches)");
+    o.steps_per_epoch = 0;
+    o.batch_size = 0;
+    refused("fit: FitOptions::batch_size is 0; wants at least 1 record");
+    o.batch_size = 1;
+    o.min_improvement = -0.5;
+    refused("fit: FitOptions::min_improvement is -0.5; wants 0 or more of the metric");
+  }
   SUBCASE("no metric of that name") {
     o.watch = "aucc";
     refused("there is no metric \"aucc\" to watch; there are accuracy, loss");

@@ -99,6 +99,15 @@ TEST_CASE("top-k accuracy counts labels that few classes have a higher score tha
   const double wanted[] = {0.375, 0.375, 0.5, -1, 1};
   for (const int64_t k : {1, 2, 3, 5})
     CHECK(in_two(TopKAccuracy(k), scores, y, 3) == wanted[k - 1]);
+  for (const int64_t k : {1, 2, 3, 5}) {  // the same as rows of sequences, and one by one
+    CAPTURE(k);
+    const Tensor sequences = scores.reshaped({2, 4, 5}), words = y.reshaped({2, 4});
+    CHECK(in_two(TopKAccuracy(k), sequences, words, 1) == wanted[k - 1]);
+    TopKAccuracy single(k);
+    for (int64_t i = 0; i < 8; ++i)
+      single.add(scores.rows(i, i + 1).reshaped({5}), y.rows(i, i + 1).reshaped({}));
+    CHECK(single.value() == wanted[k - 1]);
+  }
   TopKAccuracy equals(1);  // both are the highest
   equals.add(Tensor::of<double>({0.5, 0.5, NAN, 1}, {2, 2}), labels({1, 0}));
   CHECK(equals.value() == 0.5);
@@ -175,9 +184,21 @@ TEST_CASE("metrics refuse what does not fit, with what would be right") {
   const Tensor scores = Tensor::of<float>({1, 2, 3, 4}, {2, 2});
   refused([&] { Accuracy().add(two, three); },
           "wants one label for each prediction, got [3] for [2]");
-  refused([&] { Accuracy().add(scores, scores); }, "Accuracy: wants classes of i32 or i64");
+  refused([&] { Accuracy().add(scores, two); },
+          "Accuracy: wants classes of i32 or i64, got f32[2, 2]; if these are scores or logits "
+          "[..., classes], fetch argmax() of them");
+  refused(
+      [&] {
+        Accuracy().add(two, two.reshaped({2, 1}));
+      },
+      "wants one label for each prediction, got [2, 1] for [2]; give one of them the shape of");
   refused([&] { TopKAccuracy(0); }, "wants k from 1, got 0");
   refused([&] { TopKAccuracy(1).add(scores, three); }, "got [2, 2] and [3]");
+  refused(
+      [&] {
+        TopKAccuracy(1).add(scores, two.reshaped({2, 1}));
+      },
+      "wants scores [..., classes] and a label for each row, [...], got [2, 2] and [2, 1]");
   refused([&] { TopKAccuracy(1).add(scores, labels({0, 2})); }, "label 2 is none of 2 classes");
   refused([&] { Auc().add(scores.reshaped({4}), labels({0, 1, 2, 0})); }, "labels 0 and 1, got 2");
   refused([&] { Auc().add(two, two); }, "Auc: wants scores of f32 or f64");

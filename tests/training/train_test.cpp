@@ -353,6 +353,34 @@ TEST_CASE("a tower that is put together wrongly is refused, naming what is wrong
   }
 }
 
+TEST_CASE("a number of TrainOptions that says nothing is refused, naming what is allowed") {
+  Fit fit;
+  Session session = Session::local(fit.graph);
+  TrainOptions options = steps(1);
+  std::string wanted;
+  SUBCASE("every") {
+    options.checkpoint_every = -5;
+    wanted = "TrainOptions::checkpoint_every is -5; wants 0 (only at the end) or more steps";
+  }
+  SUBCASE("keep") {
+    options.checkpoint_keep = 0;
+    wanted = "TrainOptions::checkpoint_keep is 0; wants at least 1 checkpoint";
+  }
+  SUBCASE("examples") {
+    options.examples_per_step = -1;
+    wanted = "TrainOptions::examples_per_step is -1; wants 0 (not known) or more";
+  }
+  SUBCASE("patience") {
+    options.patience = std::chrono::milliseconds(-1);
+    wanted = "TrainOptions::patience is -1; wants 0 ms or more";
+  }
+  SUBCASE("slot") {
+    fit.all[1].slot = -1;
+    wanted = "Tower::slot is -1; wants a number from 0";
+  }
+  CHECK(refusal(session, fit.all, options) == wanted);
+}
+
 TEST_CASE("progress is told once at first and once for each step") {
   Fit fit;
   Session session = Session::local(fit.graph);

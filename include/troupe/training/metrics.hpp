@@ -55,7 +55,7 @@ class Accuracy {
 class TopKAccuracy {
  public:
   explicit TopKAccuracy(int64_t k);
-  void add(const Tensor& scores, const Tensor& labels);  // [n, classes], [n]
+  void add(const Tensor& scores, const Tensor& labels);  // [..., classes], [...]
   double value() const;
 
  private:
@@ -154,7 +154,7 @@ Metric metric(std::string name, Accumulator fresh, Add add, Value value,
           }};
 }
 // Of the value that was fetched as number `fetch`: a mean over the records of its batch; the
-// classes, as argmax() gives them; scores [n, classes]; scores [n] of label 1.
+// classes, as argmax() gives them; scores [..., classes], labels [...]; scores [n] of label 1.
 Metric mean_loss(size_t fetch = 0, std::string name = "loss");
 // e to the mean of a loss for each of the labels of a batch, however many a record has.
 Metric perplexity(size_t fetch = 0, std::string name = "perplexity");
