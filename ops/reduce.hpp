@@ -88,7 +88,7 @@ void in_row_groups(const KernelContext& ctx, int64_t rows, int64_t width, const 
 // How elements of one dtype are joined. All addresses are those of such elements.
 struct Reduction {
   DType dtype = DType::none;
-  // y[i] = the leaf of elements [i * run, (i + 1) * run) of n. Requires: 1 <= run <= kRunMax.
+  // y[i] = leaf i of n elements, `run` each. Requires: 1 <= run <= kRunMax; n % run == 0 below 16.
   void (*leaves)(const void* x, int64_t n, int64_t run, void* y) = nullptr;
   // y[j] joined with element j of each of `rows` rows, one after the other, for j < columns.
   void (*rows)(const void* x, int64_t rows, int64_t stride, int64_t columns, void* y) = nullptr;

@@ -7,6 +7,9 @@ namespace {
 
 constexpr int64_t kWideColumns = 2048;  // of wide rows: runs that are long enough to be foreseen
 constexpr int64_t kWideRows = 128;      // of a job then, a whole subtree of the tree over rows
+constexpr int64_t kNarrow = 16;         // columns so few that calls count
+constexpr int64_t kNarrowLeavesMax =
+    4096;  // elements of what is reduced of them before it is joined
 constexpr int64_t kTakenColumnsMax = 2048;  // reduced together where they are made: long runs
 
 // Memory of a job, on its stack: elements of any dtype.
@@ -18,6 +21,7 @@ using Leaves = Elements<kReducedPerJob / kRunMax>;  // of one job
 // Of 16 * 2^k rows of a job at most k + 1 partial ones are kept at once; k >= 1, and half as many
 // rows have less than kReducedPerJob elements. Of wide rows, k is 3 and one of them is the result.
 using PartialRows = Elements<3 * kTakenColumnsMax>;
+static_assert(kNarrowLeavesMax + kRowsMax * kNarrow <= 3 * kTakenColumnsMax);
 static_assert(kWideColumns == kTakenColumnsMax && kWideRows == kRowsMax << 3);
 
 // A table, and places among elements of its dtype.
@@ -50,13 +54,23 @@ class Joiner {
     copy(leaves, 1, y);
   }
 
-  // y[j] = the reduction of column j of [rows, stride]. spare: a row of `columns` for each level of
-  // the tree above its leaves.
+  // y[j] = the reduction of column j of [rows, stride], rows <= kRowsMax.
+  void reduce_leaf(const void* x, int64_t rows, int64_t stride, int64_t columns, void* y) const {
+    copy(x, columns, y);
+    loops.rows(at(x, stride), rows - 1, stride, columns, y);
+  }
+  // The same of any number of rows. spare: a row of `columns` for each level of
+  // the tree above its leaves, or kNarrowLeavesMax elements behind those of the levels above.
   void reduce_columns(const void* x, int64_t rows, int64_t stride, int64_t columns, void* y,
                       void* spare) const {
-    if (rows <= kRowsMax) {
-      copy(x, columns, y);
-      return loops.rows(at(x, stride), rows - 1, stride, columns, y);
+    if (rows <= kRowsMax) return reduce_leaf(x, rows, stride, columns, y);
+    const int64_t leaves = ceil_div(rows, kRowsMax);
+    if (columns <= kNarrow && leaves * columns <= kNarrowLeavesMax) {  // all joined by one call
+      for (int64_t i = 0; i < leaves; ++i)
+        reduce_leaf(at(x, i * kRowsMax * stride), std::min(kRowsMax, rows - i * kRowsMax), stride,
+                    columns, at(spare, i * columns));
+      loops.parts(spare, leaves, columns);
+      return copy(spare, columns, y);
     }
     const int64_t half = split_point(rows, kRowsMax);
     reduce_columns(x, half, stride, columns, y, spare);

@@ -74,7 +74,15 @@ template <class R>
 struct LeavesLoop {
   template <class T>
   static void run(const T* x, int64_t n, int64_t length, T* y) {
-    for (int64_t i = 0; i < n; i += length) *y++ = reduce_leaf<R>(x + i, std::min(length, n - i));
+    if (length >= kLanes) {
+      for (int64_t i = 0; i < n; i += length) *y++ = reduce_leaf<R>(x + i, std::min(length, n - i));
+      return;
+    }
+    for (int64_t i = 0; i < n; i += length) {
+      T sum = x[i];
+      for (int64_t j = 1; j < length; ++j) sum = R::apply(sum, x[i + j]);
+      *y++ = sum;
+    }
   }
 };
 
