@@ -38,18 +38,12 @@ inline std::vector<Output> gradient_of_extreme(const GradientContext& ctx) {
   return {multiply(extreme, reduce_gradient(share, x, options))};
 }
 
-template <class F, class T>
+// The kernel of ReduceMax or ReduceMin.
+template <class F>
 void run_extreme(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
-  const uint32_t axes = reduced_axes(ctx, x.ndim());
-  require_choice(ctx, x.shape(), axes, word_for(F{}));
-  const ReduceView view = reduce_view(ctx, x, axes);
-  reduce_elements<F>(ctx, view, ctx.output().mutable_data<T>());
-}
-
-template <class F, class... Ts>
-std::vector<Kernel> extreme_kernels() {
-  return {reduce_kernel(dtype_of<Ts>, run_extreme<F, Ts>)...};
+  require_choice(ctx, x.shape(), reduced_axes(ctx, x.ndim()), word_for(F{}));
+  run_reduction<std::is_same_v<F, Maximum> ? greatest_reduction : least_reduction>(ctx);
 }
 
 // ---- its index, along one axis ----

@@ -28,7 +28,7 @@ struct ExpOfAnyDifference {
   }
 };
 
-// The sums have the trees of reduce_run and reduce_columns.
+// The sums have the trees of sum_reduction.
 
 template <class T>
 T sum_exp_run(const T* x, int64_t n, T max) {
@@ -38,7 +38,9 @@ T sum_exp_run(const T* x, int64_t n, T max) {
   }
   T powers[kRunMax];
   zip_elements<ExpOfAnyDifference, 1, 0>(x, &max, powers, n);
-  return reduce_run<Add>(powers, n);
+  T sum;
+  sum_reduction(dtype_of<T>).leaves(powers, n, kRunMax, &sum);
+  return sum;
 }
 
 template <class T>
@@ -89,7 +91,7 @@ void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
   T* y = ctx.output().mutable_data<T>();
-  reduce_or<Maximum>(ctx, -std::numeric_limits<T>::infinity(), view, y);
+  reduce_elements(ctx, greatest_reduction(dtype_of<T>), view, y);
   if (view.reduced == 0) return;
   const int64_t n = view.outer * view.inner;
   // Infinity minus itself is no number; without a maximum, the sum is infinite or 0 as well.

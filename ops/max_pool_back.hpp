@@ -1,6 +1,5 @@
 // The loop of MaxPoolGradient over windows of any form, in its two kinds: of windows that share
-// pixels, and of those that are apart, which is compiled in a file of its own, as each of the two
-// takes seconds.
+// pixels, and of those that are apart. Each is compiled in a file of its own, as it takes seconds.
 #pragma once
 
 #include "ops/pool_pairs.hpp"
@@ -72,7 +71,12 @@ struct MaxPoolBackLoop {
   }
 };
 
-// dx of images first to last, in windows that share no pixel (max_pool_gradient_apart.cpp).
+// dx of images first to last: in windows that share pixels (max_pool_gradient_shared.cpp), and in
+// windows that share none (max_pool_gradient_apart.cpp).
+void max_pool_back_shared(const PoolSizes* s, const float* x, const float* dy, float* dx,
+                          int64_t first, int64_t last);
+void max_pool_back_shared(const PoolSizes* s, const double* x, const double* dy, double* dx,
+                          int64_t first, int64_t last);
 void max_pool_back_apart(const PoolSizes* s, const float* x, const float* dy, float* dx,
                          int64_t first, int64_t last);
 void max_pool_back_apart(const PoolSizes* s, const double* x, const double* dy, double* dx,

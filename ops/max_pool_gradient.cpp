@@ -29,7 +29,7 @@ void cpu(KernelContext& ctx) {
       else if (apart)
         max_pool_back_apart(&sizes, x, dy, dx, b, b + 1);
       else
-        in_isa<MaxPoolBackLoop<false>>(&sizes, x, dy, dx, b, b + 1);
+        max_pool_back_shared(&sizes, x, dy, dx, b, b + 1);
       ctx.finish(b * size, size);
     }
   });

@@ -34,61 +34,21 @@ struct RecurrentShape {
 
 // What the inputs say of the sizes, `count` gates of `hidden` units each; input `lengths` is
 // [batch] or [0]. Throws: Error with `wanted` for inputs that do not fit each other.
-inline RecurrentShape require_recurrent(const InferContext& ctx, int count, int lengths,
-                                        const char* wanted,
-                                        std::initializer_list<RecurrentInput> inputs) {
-  require_kernel(ctx, ctx.dtype(0));
-  RecurrentShape of;
-  bool fits = true;
-  for (const RecurrentInput& one : inputs) {
-    const Shape& shape = ctx.input(one.input);
-    fits = fits && shape.ndim() == static_cast<int>(one.sizes.size());
-    for (int d = 0; fits && d < shape.ndim(); ++d) {
-      int64_t& size = of.at(one.sizes.begin()[d]);
-      fits = may_equal(size, shape[d]);
-      size = std::max(size, shape[d]);
-    }
-  }
-  if (of.hidden < 0 && of.gates >= 0 && of.gates % count == 0) of.hidden = of.gates / count;
-  if (of.gates < 0 && of.hidden >= 0) of.gates = of.hidden * count;
-  fits = fits && (of.gates < 0 || (of.gates % count == 0 && of.gates / count == of.hidden));
-  const Shape& given = ctx.input(lengths);
-  fits = fits && given.ndim() == 1 && (given[0] == 0 || may_equal(given[0], of.batch));
-  if (fits) return of;
-  std::string got;
-  for (int i = 0; i < ctx.input_count(); ++i) got += (i ? ", " : "") + detail::concat(ctx.input(i));
-  throw ctx.error("wants ", wanted, "; got ", got);
-}
+RecurrentShape require_recurrent(const InferContext& ctx, int count, int lengths,
+                                 const char* wanted, std::initializer_list<RecurrentInput> inputs);
 
 // infer_dtypes of an op with `outputs` outputs of input 0's dtype, which all inputs have but the
 // lengths, number `lengths`.
-inline std::vector<DType> recurrent_dtypes(const InferContext& ctx, int lengths, size_t outputs) {
-  require_index_dtype(ctx, lengths);
-  for (int i = 0; i < lengths; ++i)
-    if (ctx.dtype(i) != ctx.dtype(0))
-      throw ctx.error("wants inputs of one dtype, got ", ctx.dtype(0), " and ", ctx.dtype(i),
-                      "; cast one of them");
-  return std::vector<DType>(outputs, ctx.dtype(0));
-}
+std::vector<DType> recurrent_dtypes(const InferContext& ctx, int lengths, size_t outputs);
 
 // What lstm() and gru() give the op for lengths that were not said.
-inline Output lengths_or_none(Output lengths, Graph& graph) {
-  return lengths.defined() ? lengths : fill(graph, Shape{0}, 0, DType::i64, "all");
-}
+Output lengths_or_none(Output lengths, Graph& graph);
 
 // a [t, b, m], b [t, b, n] -> the sum of the outer products of their rows [m, n].
-inline Output summed_products(Output a, Output b) {
-  const int64_t m = a.shape()[2], n = b.shape()[2];
-  if (m <= 0 || n <= 0) return reduce_sum(matmul(a, b, {.transpose_a = true}), {.axes = {0}});
-  return matmul(reshape(a, Shape{-1, m}), reshape(b, Shape{-1, n}), {.transpose_a = true});
-}
+Output summed_products(Output a, Output b);
 
 // `gradient`, or zeros like y where nothing came back.
-inline Output or_zeros(Output gradient, Output y) {
-  if (gradient.defined()) return gradient;
-  if (y.shape().is_known()) return fill(*y.graph, y.shape(), 0, y.dtype(), "zeros");
-  return broadcast_like(fill(*y.graph, Shape{}, 0, y.dtype(), "zero"), y);
-}
+Output or_zeros(Output gradient, Output y);
 
 // ---- steps ----
 
@@ -175,21 +135,7 @@ std::unique_ptr<State> recurrent_state(const Node& node) {
 class RecurrentRun {
  public:
   // Checks the lengths, input number `lengths_input`.
-  RecurrentRun(KernelContext& ctx, const RecurrentSteps& steps, int lengths_input)
-      : ctx_(ctx), steps_(steps) {
-    lengths_ = ctx.scratch(DType::i64, Shape{steps.batch});
-    int64_t* to = lengths_.mutable_data<int64_t>();
-    const Tensor& given = ctx.input(lengths_input);
-    if (given.size() == 0) std::fill_n(to, steps.batch, steps.time);
-    with_indices(given, [&](const auto* lengths) {
-      for (int64_t i = 0; i < given.size(); ++i) {
-        if (lengths[i] < 0 || lengths[i] > steps.time)
-          throw ctx.error("length ", lengths[i], " (number ", i, " of ", given.size(),
-                          ") is not in [0, ", steps.time, "], the steps that there are");
-        to[i] = lengths[i];
-      }
-    });
-  }
+  RecurrentRun(KernelContext& ctx, const RecurrentSteps& steps, int lengths_input);
   const int64_t* lengths() const { return lengths_.data<int64_t>(); }
 
   // Packs the weights, and gives each job `job_bytes` before what its products need. Once, before
@@ -252,14 +198,20 @@ constexpr int kRecurrentBlock = 32;
 template <class T>
 using RecurrentBlock = T[kRecurrentBlock];
 
+// The last elements of a row. It stands alone: loops that are compiled for each instruction set
+// load at many places, and get here once a row.
 template <class T>
-void load(RecurrentBlock<T>& to, const T* from, int64_t n) {
-  if (n == kRecurrentBlock) {
-    std::copy_n(from, kRecurrentBlock, to);
-    return;
-  }
+[[gnu::noinline]] void load_rest(RecurrentBlock<T>& to, const T* from, int64_t n) {
   std::fill_n(to, kRecurrentBlock, T{0});
   std::copy_n(from, n, to);
+}
+
+template <class T>
+void load(RecurrentBlock<T>& to, const T* from, int64_t n) {
+  if (n == kRecurrentBlock)
+    std::copy_n(from, kRecurrentBlock, to);
+  else
+    load_rest(to, from, n);
 }
 template <class T>
 void store(const RecurrentBlock<T>& from, T* to, int64_t n) {

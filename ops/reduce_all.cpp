@@ -1,16 +1,17 @@
 // ReduceAll: y = whether all of x are true, over axes (all of them when none is named); true where
 // there is none.
 //   x: bool, any shape   y: x without the axes, or with size 1 there if keep_dims.
-#include "ops/reduce.hpp"
+#include "ops/reduction.hpp"
 
 namespace troupe {
 namespace {
 
-void cpu(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
-  reduce_or<LogicalAnd>(ctx, true, view, ctx.output().mutable_data<bool>());
-}
+struct All : LogicalAnd {
+  template <class T>
+  static constexpr T nothing = true;
+};
+
+const Reduction& reduction(DType dtype) { return find_reduction<All, bool>(dtype); }
 
 }  // namespace
 
@@ -21,7 +22,7 @@ Op reduce_all_op() {
           .attrs = reduce_attrs(),
           .infer_shapes = infer_reduced,
           .no_gradient = "its values are bool",
-          .kernels = {reduce_kernel(DType::boolean, cpu)}};
+          .kernels = reduce_kernels<run_reduction<reduction>, bool>()};
 }
 
 Output reduce_all(Output x, ReduceOptions options, Origin at) {

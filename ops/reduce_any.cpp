@@ -1,16 +1,17 @@
 // ReduceAny: y = whether any of x is true, over axes (all of them when none is named); false where
 // there is none.
 //   x: bool, any shape   y: x without the axes, or with size 1 there if keep_dims.
-#include "ops/reduce.hpp"
+#include "ops/reduction.hpp"
 
 namespace troupe {
 namespace {
 
-void cpu(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
-  reduce_or<LogicalOr>(ctx, false, view, ctx.output().mutable_data<bool>());
-}
+struct Any : LogicalOr {
+  template <class T>
+  static constexpr T nothing = false;
+};
+
+const Reduction& reduction(DType dtype) { return find_reduction<Any, bool>(dtype); }
 
 }  // namespace
 
@@ -21,7 +22,7 @@ Op reduce_any_op() {
           .attrs = reduce_attrs(),
           .infer_shapes = infer_reduced,
           .no_gradient = "its values are bool",
-          .kernels = {reduce_kernel(DType::boolean, cpu)}};
+          .kernels = reduce_kernels<run_reduction<reduction>, bool>()};
 }
 
 Output reduce_any(Output x, ReduceOptions options, Origin at) {

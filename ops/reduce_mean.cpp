@@ -18,7 +18,7 @@ void cpu(KernelContext& ctx) {
   const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
   Tensor& output = ctx.output();
   T* y = output.mutable_data<T>();
-  sum_all(ctx, view, y);
+  reduce_elements(ctx, sum_reduction(dtype_of<T>), view, y);
   const T count = static_cast<T>(view.reduced);
   const int64_t n = output.size();
   for (int64_t i = 0; i < n; ++i) y[i] /= count;
@@ -27,15 +27,15 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op reduce_mean_op() {
-  return {
-      .name = "ReduceMean",
-      .inputs = {"x"},
-      .outputs = {"y"},
-      .attrs = reduce_attrs(),
-      .infer_shapes = infer_reduced,
-      .gradient = gradient,
-      .kernels = {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>)},
-      .precision = Precision::wide};
+  return {.name = "ReduceMean",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = reduce_attrs(),
+          .infer_shapes = infer_reduced,
+          .gradient = gradient,
+          .kernels = {{.dtype = DType::f32, .run = cpu<float>, .takes = true},
+                      {.dtype = DType::f64, .run = cpu<double>, .takes = true}},
+          .precision = Precision::wide};
 }
 
 Output reduce_mean(Output x, ReduceOptions options, Origin at) {

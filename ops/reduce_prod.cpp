@@ -2,7 +2,7 @@
 // nothing to multiply.
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims. Integers wrap around.
 #include "ops/narrow.hpp"
-#include "ops/reduce.hpp"
+#include "ops/reduction.hpp"
 
 namespace troupe {
 namespace {
@@ -33,14 +33,16 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {multiply(dx, others)};
 }
 
-template <class T>
-void cpu(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
-  reduce_or<Multiply>(ctx, T{1}, view, ctx.output().mutable_data<T>());
-}
+struct Product : Multiply {
+  template <class T>
+  static constexpr T nothing = 1;
+};
 
 }  // namespace
+
+const Reduction& product_reduction(DType dtype) {
+  return find_reduction<Product, float, double, int32_t, int64_t>(dtype);
+}
 
 Op reduce_prod_op() {
   return {.name = "ReduceProd",
@@ -50,8 +52,7 @@ Op reduce_prod_op() {
           .infer_shapes = infer_reduced,
           .gradient = gradient,
           .kernels = with_i8(
-              {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>),
-               reduce_kernel(DType::i32, cpu<int32_t>), reduce_kernel(DType::i64, cpu<int64_t>)}),
+              reduce_kernels<run_reduction<product_reduction>, float, double, int32_t, int64_t>()),
           .precision = Precision::wide};
 }
 

@@ -2,7 +2,7 @@
 // to add.
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims. Integers wrap around.
 #include "ops/narrow.hpp"
-#include "ops/reduce.hpp"
+#include "ops/reduction.hpp"
 
 namespace troupe {
 namespace {
@@ -12,14 +12,16 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {reduce_gradient(ctx.output_gradient(0), ctx.input(0), reduce_options(ctx.node()))};
 }
 
-template <class T>
-void cpu(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
-  sum_all(ctx, view, ctx.output().mutable_data<T>());
-}
+struct Sum : Add {
+  template <class T>
+  static constexpr T nothing = 0;
+};
 
 }  // namespace
+
+const Reduction& sum_reduction(DType dtype) {
+  return find_reduction<Sum, float, double, int32_t, int64_t>(dtype);
+}
 
 Op reduce_sum_op() {
   return {.name = "ReduceSum",
@@ -29,8 +31,7 @@ Op reduce_sum_op() {
           .infer_shapes = infer_reduced,
           .gradient = gradient,
           .kernels = with_i8(
-              {reduce_kernel(DType::f32, cpu<float>), reduce_kernel(DType::f64, cpu<double>),
-               reduce_kernel(DType::i32, cpu<int32_t>), reduce_kernel(DType::i64, cpu<int64_t>)}),
+              reduce_kernels<run_reduction<sum_reduction>, float, double, int32_t, int64_t>()),
           .precision = Precision::wide};
 }
 

@@ -31,7 +31,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
           Output{}};
 }
 
-template <class T>
 void cpu(KernelContext& ctx) {
   const Tensor& dy = ctx.input(0);
   const Shape x = ctx.input(1).shape();
@@ -43,7 +42,7 @@ void cpu(KernelContext& ctx) {
   view.reduced = ctx.attr<int64_t>("count");
   view.inner = size_between(x, axis + 1, x.ndim());
   view.x = dy.raw();
-  sum_all(ctx, view, dx.mutable_data<T>());
+  reduce_elements(ctx, sum_reduction(dx.dtype()), view, dx.mutable_raw());
 }
 
 }  // namespace
@@ -55,8 +54,7 @@ Op repeat_gradient_op() {
           .attrs = {{"count", AttrKind::integer}, {"axis", AttrKind::integer}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu}, {DeviceKind::cpu, DType::f64, cpu}}};
 }
 
 Output repeat_gradient(Output dy, Output x_like, int64_t count, int64_t axis, Origin at) {

@@ -1,26 +1,12 @@
 // SegmentMin: y[s] = the least, element by element, of the rows of x whose id is s; NaN if there is
 // one; the greatest number, infinity for floats, where there is no row. ops/segments.hpp says what
 // x, ids and y are.
-#include <limits>
-
 #include "ops/segments.hpp"
 
 namespace troupe {
-namespace {
-
-struct Least : Minimum {
-  template <class T>
-  static T nothing() {
-    using Limits = std::numeric_limits<T>;
-    return Limits::has_infinity ? Limits::infinity() : Limits::max();
-  }
-};
-
-}  // namespace
 
 Op segment_min_op() {
-  return segment_op<Least, float, double, int32_t, int64_t>("SegmentMin", share_gradient,
-                                                            Precision::same);
+  return segment_op("SegmentMin", share_gradient, Precision::same, run_segments<least_reduction>);
 }
 
 Output segment_min(Output x, Output ids, int64_t segments, Origin at) {

@@ -5,17 +5,6 @@
 namespace troupe {
 namespace {
 
-struct Product {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(wrapping<T>(a) * wrapping<T>(b));
-  }
-  template <class T>
-  static T nothing() {
-    return T{1};
-  }
-};
-
 // Writing dy for dL/dy:  dx = dy times the product of the other rows of the segment. That is y / x;
 // for an only zero the product of the rest, beside one (or two) it is 0. Second derivatives are
 // right where a segment has at most one zero in a place; with two, that for the pair of them is
@@ -35,8 +24,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }  // namespace
 
 Op segment_prod_op() {
-  return segment_op<Product, float, double, int32_t, int64_t>("SegmentProd", gradient,
-                                                              Precision::wide);
+  return segment_op("SegmentProd", gradient, Precision::wide, run_segments<product_reduction>);
 }
 
 Output segment_prod(Output x, Output ids, int64_t segments, Origin at) {

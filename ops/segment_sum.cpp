@@ -10,17 +10,10 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {gather(ctx.output_gradient(0), ctx.input(1)), Output{}};
 }
 
-struct Sum : Add {
-  template <class T>
-  static T nothing() {
-    return T{0};
-  }
-};
-
 }  // namespace
 
 Op segment_sum_op() {
-  return segment_op<Sum, float, double, int32_t, int64_t>("SegmentSum", gradient, Precision::wide);
+  return segment_op("SegmentSum", gradient, Precision::wide, run_segments<sum_reduction>);
 }
 
 Output segment_sum(Output x, Output ids, int64_t segments, Origin at) {

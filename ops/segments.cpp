@@ -4,8 +4,18 @@
 
 #include <numeric>
 
+#include "ops/indices.hpp"
+#include "ops/rows.hpp"
+
 namespace troupe {
 namespace {
+
+// x, its rows in the order of their segments. Segment s is rows [starts[s], starts[s + 1]).
+struct SegmentRows {
+  int64_t segments = 0, width = 0;
+  Tensor starts, order;  // i64; order: the rows' old numbers, undefined if nothing moves
+  Shape y;
+};
 
 template <class Context>
 void check_segments(const Context& ctx, const Shape& x, const Shape& ids) {
@@ -24,6 +34,21 @@ Shape segment_shape(const Shape& x, const Shape& ids, int64_t segments) {
   std::vector<int64_t> y = {segments};
   y.insert(y.end(), x.begin() + ids.ndim(), x.end());
   return Shape(y);
+}
+
+std::vector<DType> infer_dtypes(const InferContext& ctx) {
+  require_index_dtype(ctx, 1);
+  return {ctx.dtype(0)};
+}
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  const int64_t segments = ctx.attr<int64_t>("segments");
+  if (segments < -1)
+    throw ctx.error(
+        "wants a number of segments of at least 0, or -1 for as many as there are, got ", segments);
+  check_segments(ctx, ctx.input(0), ctx.input(1));
+  return {segment_shape(ctx.input(0), ctx.input(1), segments)};
 }
 
 template <class I>
@@ -54,6 +79,27 @@ void order_rows(KernelContext& ctx, const I* ids, int64_t count, SegmentRows& ro
   for (int64_t i = 0; i < count; ++i) order[next[static_cast<size_t>(ids[i])]++] = i;
 }
 
+SegmentRows segment_rows(KernelContext& ctx) {
+  const Shape x = ctx.input(0).shape(), id_shape = ctx.input(1).shape();
+  check_segments(ctx, x, id_shape);
+  const int64_t count = id_shape.size();
+  SegmentRows rows;
+  rows.segments = ctx.attr<int64_t>("segments");
+  rows.width = size_between(x, id_shape.ndim(), x.ndim());
+  with_indices(ctx.input(1), [&](const auto* ids) {
+    if (rows.segments < 0) {
+      const int64_t most = count > 0 ? int64_t{*std::max_element(ids, ids + count)} : -1;
+      rows.segments = std::clamp<int64_t>(most, -1, std::numeric_limits<int64_t>::max() - 1) + 1;
+    }
+    check_indices(ctx, ids, count, rows.segments);
+    if (ctx.attr<bool>("sorted")) check_rising(ctx, ids, count);
+    rows.y = segment_shape(x, id_shape, rows.segments);
+    if (rows.y.size() == 0) rows.width = 0;  // other sizes may be too large to multiply
+    if (rows.width > 0) order_rows(ctx, ids, count, rows);
+  });
+  return rows;
+}
+
 std::vector<int64_t> ones_after(int64_t first, int count) {
   std::vector<int64_t> sizes(static_cast<size_t>(count) + 1, 1);
   sizes[0] = first;
@@ -77,40 +123,47 @@ Output mean_of(Output x, Output ids, int64_t segments, bool sorted, Origin at) {
 
 }  // namespace
 
-std::vector<DType> infer_segment_dtypes(const InferContext& ctx) {
-  require_index_dtype(ctx, 1);
-  return {ctx.dtype(0)};
+void reduce_segments(KernelContext& ctx, const Reduction& reduction) {
+  const SegmentRows rows = segment_rows(ctx);
+  const Tensor& input = ctx.input(0);
+  Tensor& output = ctx.output(0, rows.y);
+  if (rows.segments == 0 || rows.width == 0) return;
+  const int64_t* starts = rows.starts.data<int64_t>();
+  const int64_t row_bytes = rows.width * size_of(reduction.dtype);
+  const char* x = static_cast<const char*>(input.raw());
+  char* y = static_cast<char*>(output.mutable_raw());
+  Tensor copy;
+  if (rows.order.defined()) {
+    copy = ctx.scratch(reduction.dtype, Shape{rows.order.size(), rows.width});
+    const int64_t* order = rows.order.data<int64_t>();
+    copy_rows(
+        rows.order.size(), row_bytes, x, copy.mutable_raw(), [=](int64_t i) { return order[i]; },
+        same_row);
+    x = static_cast<const char*>(copy.raw());
+  }
+  for (int64_t s = 0; s < rows.segments; ++s, y += row_bytes)
+    reduce_elements(
+        ctx, reduction,
+        {.reduced = starts[s + 1] - starts[s], .inner = rows.width, .x = x + starts[s] * row_bytes},
+        y);
 }
 
-std::vector<Shape> infer_segments(const InferContext& ctx) {
-  require_kernel(ctx, ctx.dtype(0));
-  const int64_t segments = ctx.attr<int64_t>("segments");
-  if (segments < -1)
-    throw ctx.error(
-        "wants a number of segments of at least 0, or -1 for as many as there are, got ", segments);
-  check_segments(ctx, ctx.input(0), ctx.input(1));
-  return {segment_shape(ctx.input(0), ctx.input(1), segments)};
-}
-
-SegmentRows segment_rows(KernelContext& ctx) {
-  const Shape x = ctx.input(0).shape(), id_shape = ctx.input(1).shape();
-  check_segments(ctx, x, id_shape);
-  const int64_t count = id_shape.size();
-  SegmentRows rows;
-  rows.segments = ctx.attr<int64_t>("segments");
-  rows.width = size_between(x, id_shape.ndim(), x.ndim());
-  with_indices(ctx.input(1), [&](const auto* ids) {
-    if (rows.segments < 0) {
-      const int64_t most = count > 0 ? int64_t{*std::max_element(ids, ids + count)} : -1;
-      rows.segments = std::clamp<int64_t>(most, -1, std::numeric_limits<int64_t>::max() - 1) + 1;
-    }
-    check_indices(ctx, ids, count, rows.segments);
-    if (ctx.attr<bool>("sorted")) check_rising(ctx, ids, count);
-    rows.y = segment_shape(x, id_shape, rows.segments);
-    if (rows.y.size() == 0) rows.width = 0;  // other sizes may be too large to multiply
-    if (rows.width > 0) order_rows(ctx, ids, count, rows);
-  });
-  return rows;
+Op segment_op(std::string name, std::vector<Output> (*gradient)(const GradientContext&),
+              Precision precision, void (*run)(KernelContext&)) {
+  std::vector<Kernel> kernels;
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64})
+    kernels.push_back({.dtype = dtype, .run = run});
+  return {
+      .name = std::move(name),
+      .inputs = {"x", "ids"},
+      .outputs = {"y"},
+      .attrs = {{"segments", AttrKind::integer, int64_t{-1}}, {"sorted", AttrKind::boolean, true}},
+      .infer_dtypes = infer_dtypes,
+      .infer_shapes = infer_shapes,
+      .gradient = gradient,
+      .kernels = std::move(kernels),
+      .value_shapes = true,
+      .precision = precision};
 }
 
 Output add_segment_op(std::string_view op, Output x, Output ids, int64_t segments, bool sorted,

@@ -26,7 +26,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {broadcast_like(ctx.output_gradient(0), ctx.input(0)), Output{}};
 }
 
-template <class T>
 void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const Shape shape = x.shape(), like = ctx.input(1).shape();
@@ -37,7 +36,7 @@ void cpu(KernelContext& ctx) {
   for (int d = 0; d < shape.ndim(); ++d)
     if (d < missing || like[d - missing] != shape[d]) axes |= 1u << d;
   const ReduceView view = reduce_view(ctx, x, axes);
-  sum_all(ctx, view, ctx.output(0, like).template mutable_data<T>());
+  reduce_elements(ctx, sum_reduction(x.dtype()), view, ctx.output(0, like).mutable_raw());
 }
 
 }  // namespace
@@ -48,10 +47,10 @@ Op sum_to_like_op() {
           .outputs = {"y"},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu<float>},
-                              {DeviceKind::cpu, DType::f64, cpu<double>},
-                              {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                              {DeviceKind::cpu, DType::i64, cpu<int64_t>}}),
+          .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu},
+                              {DeviceKind::cpu, DType::f64, cpu},
+                              {DeviceKind::cpu, DType::i32, cpu},
+                              {DeviceKind::cpu, DType::i64, cpu}}),
           .precision = Precision::wide};
 }
 

@@ -25,7 +25,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 // One dimension after the other, outermost first, each as the sum of a fixed tree.
-template <class T>
 void cpu(KernelContext& ctx) {
   const Tensor& dy = ctx.input(0);
   const Shape x = ctx.input(1).shape();
@@ -34,10 +33,7 @@ void cpu(KernelContext& ctx) {
   Tensor& dx = ctx.output(0, x);
   const auto& repeats = ctx.attr<std::vector<int64_t>>("repeats");
   if (dx.size() == 0) return;
-  if (dy.size() == 0) {
-    std::fill_n(dx.mutable_data<T>(), dx.size(), T{0});
-    return;
-  }
+  if (dy.size() == 0) return sum_reduction(dx.dtype()).nothing(dx.mutable_raw(), dx.size());
   int last = x.ndim() - 1;
   while (repeats[static_cast<size_t>(last)] == 1) --last;
   Tensor from = dy;
@@ -51,7 +47,7 @@ void cpu(KernelContext& ctx) {
     view.inner = size_between(left, d, left.ndim());
     view.x = from.raw();
     Tensor to = d == last ? dx : ctx.scratch(dx.dtype(), left);
-    sum_all(ctx, view, to.mutable_data<T>());
+    reduce_elements(ctx, sum_reduction(dx.dtype()), view, to.mutable_raw());
     from = to;
   }
 }
@@ -65,8 +61,7 @@ Op tile_gradient_op() {
           .attrs = {{"repeats", AttrKind::integers}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu}, {DeviceKind::cpu, DType::f64, cpu}}};
 }
 
 Output tile_gradient(Output dy, Output x_like, std::vector<int64_t> repeats, Origin at) {
