@@ -3,6 +3,7 @@
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims. Integers wrap around.
 #include "ops/narrow.hpp"
 #include "ops/reduce.hpp"
+#include "ops/short_sums.hpp"
 
 namespace troupe {
 namespace {
@@ -16,7 +17,8 @@ template <class T>
 void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const ReduceView view = reduce_view(ctx, x, reduced_axes(ctx, x.ndim()));
-  sum_all(ctx, view, ctx.output().mutable_data<T>());
+  T* y = ctx.output().mutable_data<T>();
+  if (!sum_short_rows(ctx, view, y)) sum_all(ctx, view, y);
 }
 
 }  // namespace
