@@ -177,9 +177,10 @@ void Activation::answered(Arrival& arrival) {
     }
     return;
   }
-  {
+  // The owner alone changes what waits, under the lock, so it may look without.
+  if (const auto waited = async_.find(i); waited != async_.end()) {
     std::lock_guard lock(mutex_);
-    async_.erase(i);
+    async_.erase(waited);
   }
   if (arrival.code != Errc::ok) return stop(arrival.code, stage_.place_of(i) + ": " + arrival.text);
   for (size_t k = 0; k < node.n_out; ++k) {

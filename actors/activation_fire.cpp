@@ -167,13 +167,12 @@ void Activation::start_async(uint32_t i, const FiringNode& node) {
   inputs.reserve(node.n_in);
   for (uint32_t p = 0; p < node.n_in; ++p) inputs.push_back(values_[in[p]]);
   auto firing = std::make_shared<AsyncFiring>(ActivationPtr{this}, i, view.node, std::move(inputs));
-  {
-    std::lock_guard lock(mutex_);
-    async_[i] = firing;
-  }
   ++outstanding_;
   const Failure started = failure_of([&] { view.kernel->start(firing); });
   if (started.code != Errc::ok) firing->fail(started.code, started.text);
+  if (!firing->waits()) return;  // what has been answered nobody gives up or asks for
+  std::lock_guard lock(mutex_);
+  async_[i] = std::move(firing);
 }
 
 // True if the kernel runs again, now or when there is memory; else the step is stopped with the

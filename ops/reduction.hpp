@@ -6,10 +6,12 @@
 #pragma once
 
 #include "ops/reduce.hpp"
+#include "ops/short_sums.hpp"
 
 namespace troupe {
 
-constexpr int kLanes = 16;        // partial results of a short run
+constexpr int kLanes = 16;  // partial results of a short run
+static_assert(kLanes == 16, "ShortSums has two vectors of eight");
 constexpr int kLanesOfLong = 32;  // of a long one: two of its operations at a time
 constexpr int64_t kLong = 256;    // elements; a longer leaf is a long run
 
@@ -75,6 +77,13 @@ struct LeavesLoop {
   template <class T>
   static void run(const T* x, int64_t n, int64_t length, T* y) {
     if (length >= kLanes) {
+      if constexpr (std::is_base_of_v<Add, R> && std::is_same_v<T, float>)
+        if (length <= kLong) {
+          const int64_t rows = ShortSums::run(x, n / length, length, y);
+          x += rows * length;
+          n -= rows * length;
+          y += rows;
+        }
       for (int64_t i = 0; i < n; i += length) *y++ = reduce_leaf<R>(x + i, std::min(length, n - i));
       return;
     }

@@ -42,7 +42,7 @@ const char* ParameterClient::name_of(Kind kind) {
 
 void ParameterClient::set_routes(ParameterRoutes routes) {
   Replies replies;
-  std::vector<std::pair<uint64_t, Part>> again;
+  Parts again;
   {
     std::lock_guard lock(mutex_);
     if (routes.epoch < routes_->epoch) return;  // an old message
@@ -63,11 +63,13 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
       // A gradient that was given away is on its way to a shard of this process, where none is
       // lost; a message without it must not come first.
       const bool given = part.request->kind == Kind::push && !part.gradient.defined();
-      if (!(given && same)) again.emplace_back(ticket, part);
+      if (given && same) continue;
+      offer(part);
+      again.emplace_back(ticket, part);
     }
     for (const auto& request : old) end(request, Errc::stale, kNewEpoch, replies);
   }
-  for (auto& [ticket, part] : again) send(ticket, std::move(part));
+  send_again(again);
   run(replies);
 }
 
@@ -121,44 +123,54 @@ void ParameterClient::write(const std::string& parameter, const ParameterStep& a
 void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
   Replies replies;
   Parts parts;
-  std::pair<Errc, std::string> refused;
-  TensorType room;  // for what is put together; its memory is made without the lock
-  {
-    std::lock_guard lock(mutex_);
-    refused = refusal(*request, gradient);
-    if (refused.first == Errc::ok) room = room_for(*request);
-    request->epoch = routes_->epoch;
+  std::unique_lock lock(mutex_);
+  request->epoch = routes_->epoch;
+  if (auto refused = refusal(*request, gradient); refused.first != Errc::ok) {
+    lock.unlock();
+    return request->reply(refused.first, std::move(refused.second), {});
   }
-  if (refused.first != Errc::ok) return request->reply(refused.first, refused.second, {});
-  if (room.dtype != DType::none) request->values = make_(room.dtype, room.shape);
-  {
-    std::lock_guard lock(mutex_);
-    if (request->epoch != routes_->epoch) {  // since then
-      end(request, Errc::stale, kNewEpoch, replies);
-    } else {
-      parts = add_parts(request, std::move(gradient));
-      if (parts.empty()) end(request, Errc::ok, {}, replies);  // no rows
-    }
+  if (const TensorType room = room_for(*request); room.dtype != DType::none) {
+    lock.unlock();
+    request->values = make_(room.dtype, room.shape);
+    lock.lock();
   }
-  for (auto& [ticket, part] : parts) send(ticket, std::move(part), here_);
+  if (request->epoch != routes_->epoch) {  // since then
+    end(request, Errc::stale, kNewEpoch, replies);
+  } else {
+    parts = add_parts(request, std::move(gradient));
+    if (parts.empty()) end(request, Errc::ok, {}, replies);  // no rows
+  }
+  lock.unlock();
+  const bool alone = parts.size() == 1;
+  for (auto& [ticket, part] : parts)
+    if (alone || is_open(ticket)) send(ticket, std::move(part), here_);
   run(replies);
+}
+
+// False: the answer to another part has ended the request.
+bool ParameterClient::is_open(uint64_t ticket) const {
+  std::lock_guard lock(mutex_);
+  return parts_.count(ticket) > 0;
+}
+
+void ParameterClient::send_again(Parts& parts) {
+  for (auto& [ticket, part] : parts)
+    if (is_open(ticket)) send(ticket, std::move(part));
+}
+
+// What of a slice elsewhere is here already. Asked again, the part offers the same: either answer
+// may come.
+void ParameterClient::offer(Part& part) const {
+  if (part.route->local || part.rows.defined() || part.request->sends() ||
+      part.offered.values.defined())
+    return;
+  if (const auto cached = cache_.find(part.route->slice); cached != cache_.end())
+    part.offered = cached->second;
 }
 
 // Of the request it reads what does not change: an answer may come meanwhile.
 void ParameterClient::send(uint64_t ticket, Part part, bool here) {
   const RequestPtr request = part.request;
-  int64_t have_version = -1;
-  {
-    std::lock_guard lock(mutex_);
-    const auto open = parts_.find(ticket);
-    if (open == parts_.end()) return;  // the answer to another part has ended the request
-    Cached& offered = open->second.offered;
-    if (!request->sends() && !part.rows.defined() && !part.route->local &&
-        !offered.values.defined())
-      if (const auto cached = cache_.find(part.route->slice); cached != cache_.end())
-        offered = cached->second;  // asked again, it offers the same: either answer may come
-    have_version = offered.version;
-  }
   const RoutePtr route = part.route;
   bool now =
       here && route->local && bytes_at_work(part.gradient, part.rows, part.bytes) <= kHereBytesMax;
@@ -172,7 +184,7 @@ void ParameterClient::send(uint64_t ticket, Part part, bool here) {
     message = push.rows.defined() ? caf::make_message(std::move(push))
                                   : caf::make_message(static_cast<Push&&>(push));
   } else {
-    Pull pull = pull_of(ticket, part, have_version);
+    Pull pull = pull_of(ticket, part);
     if (shard && shard->pull(pull, door, answers)) return take(answers);
     message = caf::make_message(std::move(pull));
     now = now && !shard;  // it may be long work, which is for a lane
@@ -215,7 +227,7 @@ RowPush ParameterClient::push_of(uint64_t ticket, Part&& part) const {
   return m;
 }
 
-Pull ParameterClient::pull_of(uint64_t ticket, const Part& part, int64_t have_version) {
+Pull ParameterClient::pull_of(uint64_t ticket, const Part& part) {
   const Request& request = *part.request;
   Pull m;
   m.slice = part.route->slice;
@@ -223,7 +235,7 @@ Pull ParameterClient::pull_of(uint64_t ticket, const Part& part, int64_t have_ve
   m.step = request.at.step;
   m.epoch = request.epoch;
   m.ticket = ticket;
-  m.have_version = have_version;
+  m.have_version = part.offered.version;
   m.first = request.at.first;
   m.row_size = part.row_size;
   m.rows = part.rows;
@@ -258,9 +270,7 @@ void ParameterClient::end(const RequestPtr& request, Errc code, const std::strin
   if (!request->reply) return;
   Tensor value = code == Errc::ok && !request->sends() ? std::move(request->values) : Tensor{};
   request->values.reset();
-  out.push_back([reply = std::move(request->reply), code, text, value = std::move(value)] {
-    reply(code, text, value);
-  });
+  out.push_back({std::move(request->reply), code, text, std::move(value)});
   request->reply = nullptr;
 }
 
@@ -386,17 +396,18 @@ void ParameterClient::retire(Errc code, const std::string& text) {
 }
 
 void ParameterClient::resend(Time now) {
-  std::vector<std::pair<uint64_t, Part>> again;
+  Parts again;
   {
     std::lock_guard lock(mutex_);
     for (auto& [ticket, part] : parts_) {
       if (now < part.resend_at) continue;
+      offer(part);
       part.wait = std::min<std::chrono::seconds>(kResendMax, part.wait * 2);
       part.resend_at = now + part.wait;
       again.emplace_back(ticket, part);
     }
   }
-  for (auto& [ticket, part] : again) send(ticket, std::move(part));
+  send_again(again);
 }
 
 size_t ParameterClient::pending() const {

@@ -132,20 +132,28 @@ class ParameterClient final : public ParameterPort {
     Time resend_at;
     std::chrono::seconds wait{kResendFirst};
   };
-  using Replies = std::vector<std::function<void()>>;
-
+  struct Ended {  // what whoever asked is told without the lock
+    Reply reply;
+    Errc code = Errc::ok;
+    std::string text;
+    Tensor value;
+  };
+  using Replies = std::vector<Ended>;
   using Parts = std::vector<std::pair<uint64_t, Part>>;
 
   RequestPtr request(Kind kind, const std::string& parameter, const ParameterStep& at, Reply reply);
   void start(const RequestPtr& request, Tensor gradient);
   void send(uint64_t ticket, Part part, bool here = false);
+  void send_again(Parts& parts);
+  bool is_open(uint64_t ticket) const;
   RowPush push_of(uint64_t ticket, Part&& part) const;
-  static Pull pull_of(uint64_t ticket, const Part& part, int64_t have_version);
+  static Pull pull_of(uint64_t ticket, const Part& part);
   void take(std::vector<ShardAction>& answers);  // of a shard that was called
   // All below: require mutex_.
   std::pair<Errc, std::string> refusal(const Request& request, const Tensor& gradient) const;
   TensorType room_for(const Request& request) const;
   Parts add_parts(const RequestPtr& request, Tensor gradient);
+  void offer(Part& part) const;
   bool cut_rows(const Request& request, const ParameterRoute& route, const SliceRoute& slice,
                 Part& part) const;
   void pulled(const RequestPtr& request, const Part& part, const ParameterRoute& route,
@@ -153,7 +161,7 @@ class ParameterClient final : public ParameterPort {
   void trace(const Part& part, int64_t bytes) const;  // it is answered
   void end(const RequestPtr& request, Errc code, const std::string& text, Replies& out);
   static void run(Replies& replies) {
-    for (auto& r : replies) r();
+    for (Ended& r : replies) r.reply(r.code, std::move(r.text), std::move(r.value));
   }
 
   caf::actor_system& system_;

@@ -158,6 +158,7 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
       }
       part.bytes = part.gradient.byte_size() + (part.rows.defined() ? part.rows.byte_size() : 0);
     }
+    offer(part);
     const uint64_t ticket = next_ticket_++;
     Part& kept = parts_[ticket] = part;
     if (request->kind == Kind::push && part.route->local && !packed && !loose && whole &&

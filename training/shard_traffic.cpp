@@ -305,7 +305,7 @@ void Shard::Body::update(Held& held, std::vector<Contribution>& gradients, Shard
   Applied applied{
       .epoch = epoch, .slice = held.slice.id, .version = held.state.version, .from = {}};
   for (const Contribution& c : gradients) {
-    applied.from.push_back({c.slot, c.step, c.incarnation});
+    if (applied_log) applied.from.push_back({c.slot, c.step, c.incarnation});
     if (const int64_t pulled = held.sequence(c.slot).pulled_version; pulled >= 0) {
       const int64_t staleness = held.state.version - 1 - pulled;
       counters.staleness_sum += staleness;

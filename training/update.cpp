@@ -182,6 +182,20 @@ class RowBlocks {
   alignas(64) std::array<Block, kOptimizerSlotsMax + 1> rows_;
 };
 
+// values[i] - change of each of the indices, one after the other: the same one may come again.
+template <class T>
+void lower_each(T change, std::span<const int64_t> indices, T* values) {
+  const int64_t* at = indices.data();
+  size_t left = indices.size();
+  for (; left >= 4; left -= 4, at += 4) {  // the loop itself would cost as much as its body
+    values[at[0]] -= change;
+    values[at[1]] -= change;
+    values[at[2]] -= change;
+    values[at[3]] -= change;
+  }
+  for (; left > 0; --left, ++at) values[*at] -= change;
+}
+
 // SGD, one row after the other: the same one may come again. Each row of the gradient is for
 // `times` indices.
 template <class T, int64_t kWidth, bool kKept>
@@ -190,12 +204,16 @@ void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before)
   const T* gradient = static_cast<const T*>(rows.values);
   for (auto left = rows.indices; !left.empty(); left = left.subspan(times)) {
     const T change = rate * gradient[0];  // once, as the compiler cannot tell values from gradient
-    for (const int64_t index : left.first(times)) {
-      T* row = values + index * width;
-      for (int64_t j = 0; j < width; ++j) {
-        const T x = row[j];
-        if (kKept) *before++ = x;
-        row[j] = x - (kWidth == 1 ? change : rate * gradient[j]);
+    if constexpr (kWidth == 1 && !kKept) {
+      lower_each(change, left.first(times), values);
+    } else {
+      for (const int64_t index : left.first(times)) {
+        T* row = values + index * width;
+        for (int64_t j = 0; j < width; ++j) {
+          const T x = row[j];
+          if (kKept) *before++ = x;
+          row[j] = x - (kWidth == 1 ? change : rate * gradient[j]);
+        }
       }
     }
     gradient += width;

@@ -1,6 +1,10 @@
 // ReduceSum.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -105,9 +109,40 @@ OpCases cases() {
 }
 const ListedCases listed(cases);
 
+// The sum of 16 to 256 numbers as ops/reduce.hpp promises it: those 16 apart first, then these 16
+// partial results as a tree.
+float tree_sum(const float* x, int64_t n) {
+  float parts[16];
+  std::copy_n(x, 16, parts);
+  for (int64_t i = 16; i < n; ++i) parts[i % 16] += x[i];
+  for (int width = 8; width > 0; width /= 2)
+    for (int j = 0; j < width; ++j) parts[j] += parts[j + width];
+  return parts[0];
+}
+
 }  // namespace
 
 TEST_CASE("ReduceSum adds in a fixed order") { check(cases()); }
+
+TEST_CASE("a short row's sum has the bits of its tree, however many rows there are") {
+  for (const int64_t n : {16, 17, 23, 24, 25, 31, 32, 40, 47, 255, 256})
+    for (const int64_t rows : {1, 3, 4, 5, 8, 11}) {
+      std::vector<float> numbers(static_cast<size_t>(rows * n));
+      for (size_t i = 0; i < numbers.size(); ++i)
+        numbers[i] = std::sin(static_cast<float>(i * i)) * std::exp2(static_cast<float>(i % 13));
+      std::fill_n(numbers.end() - n, n, -0.0F);  // whose sum is -0
+      Graph graph;
+      const Output x = placeholder(graph, DType::f32, Shape{rows, n});
+      const Tensor sums =
+          evaluate(reduce_sum(x, {.axes = {1}}), {{x, Tensor::of<float>(numbers, {rows, n})}});
+      for (int64_t r = 0; r < rows; ++r) {
+        CAPTURE(n);
+        CAPTURE(r);
+        CHECK(std::bit_cast<uint32_t>(sums.data<float>()[r]) ==
+              std::bit_cast<uint32_t>(tree_sum(numbers.data() + r * n, n)));
+      }
+    }
+}
 
 TEST_CASE("an f32 sum of a million numbers keeps its digits") {
   Graph graph;
