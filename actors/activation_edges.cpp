@@ -168,6 +168,7 @@ void Activation::answered(Arrival& arrival) {
   --outstanding_;
   if (arrival.kind == Arrival::job) {
     --jobs_;
+    off_lane(i);
     if (arrival.code == Errc::ok) {
       if (!put_off_.empty()) try_one_again();
       if (observe_) count_made(node);

@@ -123,16 +123,10 @@ void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_l
     default:  // next_sends() gives no others
       throw InternalError("the ", stage_.place_of(i), " is of no kind that fires here");
   }
-  if (may_use_lanes && node.costly.load(std::memory_order_relaxed)) {
-    // "In place" is decided here, by the owner: a lane reads no counts.
-    const uint32_t* in = input_slots(node);
-    ++outstanding_;
-    ++jobs_;
-    batch_.emplace_back(
-        new LaneJob(ActivationPtr{this}, i, node.in_place && uses_[in[0]] == 1, observe_));
-    return;
-  }
-  observed_fire(i, node);
+  if (may_use_lanes && node.costly.load(std::memory_order_relaxed))
+    wait_for_turn(i, node);
+  else
+    observed_fire(i, node);
 }
 
 void Activation::launch(uint32_t i, const FiringNode& node) {
@@ -235,8 +229,10 @@ bool Activation::go_on(bool may_use_lanes) {
       jobs_ -= static_cast<int64_t>(batch_.size());
       batch_.clear();
       put_off_.clear();
+      waiting_.clear();
       abandon();
     }
+    if (!waiting_.empty()) take_turns();
     if (jobs_ == 0 && !put_off_.empty()) {
       make_room();
       continue;

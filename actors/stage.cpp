@@ -22,6 +22,14 @@ AllStages& all_stages() {
   return *all;
 }
 
+// What no kernel does that is cheap.
+bool writes_much(const Node& node) {
+  if (node.op->aliases) return false;
+  for (const TensorType& type : node.outputs)
+    if (type.shape.is_known() && type.shape.size() > kManyBytes / size_of(type.dtype)) return true;
+  return false;
+}
+
 }  // namespace
 
 void Stage::free_idle(const Device* device) {
@@ -62,7 +70,8 @@ void Stage::adopt_costs() {
     NodeCosts::Cost& cost =
         host_.costs ? host_.costs->of(node, host_.device->kind()) : own_costs_.emplace_back(0);
     const int64_t known = cost.load(std::memory_order_relaxed);
-    const bool costly = known ? known > kCostlyFrom.count() : known_flops(node) > kManyFlops;
+    const bool costly =
+        known ? known > kCostlyFrom.count() : known_flops(node) > kManyFlops || writes_much(node);
     costs_[i] = &cost;
     nodes_[i].costly.store(costly, std::memory_order_relaxed);
   }
@@ -146,6 +155,9 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.next_ = Activation::kNone;
   a.outstanding_ = receives_;
   a.jobs_ = 0;
+  a.waiting_.clear();
+  a.on_their_way_.clear();
+  a.ahead_ = Activation::kNone;
   a.put_off_.clear();
   a.last_try_ = Activation::kNone;
   a.begins_again_ = false;

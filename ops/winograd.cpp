@@ -4,6 +4,7 @@
 #include <new>
 
 #include "devices/isa.hpp"
+#include "devices/thread_slot.hpp"
 #include "ops/sum_parts.hpp"
 #include "ops/winograd_loops.hpp"
 
@@ -32,37 +33,68 @@ void by_window(const Grid& g, Args... args) {
   g.window == 3 ? in_isa<Loop<3>>(args...) : in_isa<Loop<5>>(args...);
 }
 
-// ---- memory of a block ----
-
-// Of this thread, for one job at a time. A job may not ask the device for memory, and one for each
-// job would be many times what the threads need; it stays for the next one.
-float* block_memory(int64_t floats) {
-  struct Free {
-    void operator()(float* p) const { ::operator delete (p, std::align_val_t{64}); }
-  };
-  thread_local std::unique_ptr<float, Free> memory;
-  thread_local int64_t size = 0;
-  if (floats > size) {
-    memory.reset();
-    size = 0;
-    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
-    memory.reset(static_cast<float*>(::operator new (bytes, std::align_val_t{64}, std::nothrow)));
-    if (!memory)
-      throw Error(Errc::out_of_memory, "a convolution wants ", bytes, " bytes for a block of ",
-                  "tiles, for each thread and beside the memory of the device, and the system ",
-                  "gives this process no more; use fewer threads, give devices smaller budgets ",
-                  "(ProcessOptions::memory_budget_bytes), or raise the limits (ulimit -v, the ",
-                  "memory of a container)");
-    size = floats;
-  }
-  return memory.get();
-}
-
 constexpr int64_t up_to_line(int64_t floats) {
   return (floats + kChannels - 1) / kChannels * kChannels;
 }
 
 }  // namespace
+
+// ---- memory of a job ----
+
+std::shared_ptr<WinogradMemory> WinogradMemory::shared() {
+  static std::mutex mutex;
+  static std::weak_ptr<WinogradMemory> now;
+  std::lock_guard lock(mutex);
+  std::shared_ptr<WinogradMemory> memory = now.lock();
+  if (!memory) now = memory = std::make_shared<WinogradMemory>();
+  return memory;
+}
+
+void WinogradMemory::will_lend(int64_t floats) {
+  std::lock_guard lock(mutex_);
+  floats_ = std::max(floats_, floats);
+}
+
+void WinogradMemory::Loan::Free::operator()(float* p) const {
+  ::operator delete (p, std::align_val_t{64});
+}
+
+WinogradMemory::Loan::Loan(WinogradMemory& from, int64_t floats) : from_(from) {
+  const int slot = thread_slot();
+  {
+    std::lock_guard lock(from.mutex_);
+    floats = std::max(floats, from.floats_);
+    auto best = from.free_.end();
+    for (auto at = from.free_.begin(); at != from.free_.end(); ++at)
+      if (best == from.free_.end() || best->slot != slot) best = at;
+    if (best != from.free_.end()) {
+      piece_ = std::move(*best);
+      *best = std::move(from.free_.back());
+      from.free_.pop_back();
+    } else {
+      from.free_.reserve(++from.pieces_);
+    }
+  }
+  piece_.slot = slot;
+  if (piece_.floats >= floats) return;
+  piece_.begin.reset();
+  piece_.floats = 0;
+  const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
+  piece_.begin.reset(
+      static_cast<float*>(::operator new (bytes, std::align_val_t{64}, std::nothrow)));
+  if (!piece_.begin)
+    throw Error(Errc::out_of_memory, "a convolution wants ", bytes, " bytes for a block of ",
+                "tiles, for each thread and beside the memory of the device, and the system ",
+                "gives this process no more; use fewer threads, give devices smaller budgets ",
+                "(ProcessOptions::memory_budget_bytes), or raise the limits (ulimit -v, the ",
+                "memory of a container)");
+  piece_.floats = floats;
+}
+
+WinogradMemory::Loan::~Loan() {
+  std::lock_guard lock(from_.mutex_);
+  from_.free_.push_back(std::move(piece_));
+}
 
 bool suits_winograd(const ConvolutionSizes& s, ConvolutionSizes::Pass pass) {
   const auto slides = [](const Sliding& d) {
@@ -142,6 +174,8 @@ WinogradPass::WinogradPass(const ConvolutionSizes& sizes, ConvolutionSizes::Pass
   };
   products_ = compile(false);
   if (to_filter && count > 1) more_products_ = compile(true);
+  job_floats_ = kPoints * (block_ * (in + out) + (to_filter ? in * out : 0)) + scratch_floats_;
+  memory_->will_lend(job_floats_);
 }
 
 void WinogradPass::run_with_filter(KernelContext& ctx) const {
@@ -164,7 +198,8 @@ void WinogradPass::run_with_filter(KernelContext& ctx) const {
   ctx.parallel(jobs(), [&](int64_t job) {
     const int64_t image = job * images_, count = std::min(images_, batch_ - image);
     const int64_t end = (image + count) * grid_.tiles();
-    float* const patches = block_memory(kPoints * block_ * (in + out) + scratch_floats_);
+    const WinogradMemory::Loan loan(*memory_, job_floats_);
+    float* const patches = loan.begin();
     float* const products = patches + kPoints * block_ * in;
     float* const scratch = products + kPoints * block_ * out;
     for (int64_t t = image * grid_.tiles(); t < end; t += block_) {
@@ -188,8 +223,8 @@ void WinogradPass::run_to_filter(KernelContext& ctx) const {
   ctx.parallel(jobs(), [&](int64_t job) {
     const int64_t image = job * images_, count = std::min(images_, batch_ - image);
     const int64_t end = (image + count) * grid_.tiles();
-    float* const patches =
-        block_memory(kPoints * (block_ * (in + out) + in * out) + scratch_floats_);
+    const WinogradMemory::Loan loan(*memory_, job_floats_);
+    float* const patches = loan.begin();
     float* const slopes = patches + kPoints * block_ * in;
     float* const products = slopes + kPoints * block_ * out;
     float* const scratch = products + kPoints * in * out;

@@ -9,6 +9,10 @@
 // grow a hundredfold on the way, so those above 3e36 may overflow.
 #pragma once
 
+#include <memory>
+#include <mutex>
+#include <vector>
+
 #include "ops/convolutions.hpp"
 
 namespace troupe {
@@ -33,6 +37,44 @@ struct WinogradGrid {
   int64_t tiles() const { return rows * columns; }
 };
 
+// Memory that jobs of all passes work in: a job may not ask the device for any, and one piece for
+// each job of a node would be many times what the threads need. There are as many pieces as there
+// were jobs under way at once, each as large as the largest of a pass that there is or was; they go
+// with the last pass. Any thread.
+class WinogradMemory {
+ public:
+  // The one that all passes share which are alive.
+  static std::shared_ptr<WinogradMemory> shared();
+  // Of so many floats at least, as long as it lives. The thread gets what it had last, if it can.
+  class Loan {
+   public:
+    Loan(WinogradMemory& from, int64_t floats);
+    ~Loan();
+    Loan(const Loan&) = delete;
+    float* begin() const { return piece_.begin.get(); }
+
+   private:
+    friend class WinogradMemory;
+    struct Free {
+      void operator()(float* p) const;
+    };
+    struct Piece {
+      std::unique_ptr<float, Free> begin = nullptr;
+      int64_t floats = 0;
+      int slot = -1;  // of the thread that had it last
+    };
+    WinogradMemory& from_;
+    Piece piece_;
+  };
+  void will_lend(int64_t floats);
+
+ private:
+  std::mutex mutex_;  // guards the rest
+  std::vector<Loan::Piece> free_;
+  size_t pieces_ = 0;  // that there are; there is room in the list for all
+  int64_t floats_ = 0;
+};
+
 // One direction of one convolution, compiled. Any thread.
 class WinogradPass {
  public:
@@ -55,6 +97,8 @@ class WinogradPass {
   // The 36 products of a block; those that add to what there is.
   std::unique_ptr<OneDnnPrimitive> products_, more_products_;
   int64_t scratch_floats_ = 0;  // what oneDNN wants for them
+  int64_t job_floats_ = 0;      // of what a job works in
+  std::shared_ptr<WinogradMemory> memory_ = WinogradMemory::shared();
 };
 
 }  // namespace troupe

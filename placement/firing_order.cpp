@@ -28,7 +28,8 @@ std::vector<int32_t> ways_to_end(const Readers& readers, std::vector<int32_t> mi
 
 }  // namespace
 
-std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes, FireFirst first) {
+std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes, FireFirst first,
+                                  const std::vector<bool>& late) {
   const size_t count = nodes.size();
   Readers readers(count);  // each once, in the order in which they should fire
   std::vector<int32_t> missing(count);
@@ -45,6 +46,10 @@ std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes, FireFirst 
         return way[static_cast<size_t>(a)] < way[static_cast<size_t>(b)];
       });
   }
+  if (!late.empty())
+    for (auto& list : readers)
+      std::stable_partition(list.begin(), list.end(),
+                            [&](int32_t i) { return !late[static_cast<size_t>(i)]; });
   // What others wait for goes out first.
   for (auto& list : readers)
     std::stable_partition(list.begin(), list.end(), [&](int32_t i) {
@@ -71,8 +76,8 @@ namespace {
 
 class Ordering {
  public:
-  Ordering(Partition& partition, FireFirst first)
-      : partition_(partition), first_(first), levels_(partition.loops.size() + 1) {
+  Ordering(Partition& partition, FireFirst first, const std::vector<bool>& late)
+      : partition_(partition), first_(first), late_(late), levels_(partition.loops.size() + 1) {
     local_.resize(partition.nodes.size());
     for (size_t i = 0; i < partition.nodes.size(); ++i) {
       std::vector<size_t>& level = levels_[level_of(partition.nodes[i].loop)];
@@ -118,12 +123,14 @@ class Ordering {
   void place(int32_t number) {
     const std::vector<size_t>& level = levels_[level_of(number)];
     std::vector<PartNode> nodes;
+    std::vector<bool> late;
     for (size_t i : level) {
+      if (!late_.empty()) late.push_back(late_[i]);
       nodes.push_back(partition_.nodes[i]);
       for (PartInput& input : nodes.back().inputs) input.node = local(input.node, number);
       for (int32_t& control : nodes.back().controls) control = local(control, number);
     }
-    for (int32_t at : firing_order(nodes, first_)) {
+    for (int32_t at : firing_order(nodes, first_, late)) {
       const size_t i = level[static_cast<size_t>(at)];
       if (partition_.nodes[i].kind == PartKind::loop) {
         const auto inner = std::find_if(
@@ -144,6 +151,7 @@ class Ordering {
 
   Partition& partition_;
   const FireFirst first_;
+  const std::vector<bool>& late_;            // by node, or empty
   std::vector<std::vector<size_t>> levels_;  // by loop + 1: its nodes, where they stood
   std::vector<int32_t> local_;               // by node: where it stands in its level
   std::vector<size_t> order_;
@@ -151,8 +159,8 @@ class Ordering {
 
 }  // namespace
 
-void put_in_firing_order(Partition& partition, FireFirst first) {
-  Ordering(partition, first).run();
+void put_in_firing_order(Partition& partition, FireFirst first, const std::vector<bool>& late) {
+  Ordering(partition, first, late).run();
 }
 
 }  // namespace troupe

@@ -165,23 +165,59 @@ std::string name_in(const Graph& graph, const Partition& partition, int32_t node
   return to_string(part.kind);
 }
 
+// The bytes while each node fires.
+template <class Bytes>
+std::vector<int64_t> at_once(const std::vector<Lifetime>& pieces, size_t nodes,
+                             const Bytes& bytes) {
+  std::vector<int64_t> now(nodes + 1);
+  for (const Lifetime& piece : pieces) {
+    now[static_cast<size_t>(piece.begin)] += bytes(piece);
+    now[static_cast<size_t>(piece.end) + 1] -= bytes(piece);
+  }
+  std::partial_sum(now.begin(), now.end(), now.begin());
+  now.resize(nodes);
+  return now;
+}
+
 // The most bytes at once, and where that is first.
 template <class Bytes>
 std::pair<int64_t, int32_t> most_at_once(const std::vector<Lifetime>& pieces, size_t nodes,
                                          const Bytes& bytes) {
-  std::vector<int64_t> change(nodes + 1);
-  for (const Lifetime& piece : pieces) {
-    change[static_cast<size_t>(piece.begin)] += bytes(piece);
-    change[static_cast<size_t>(piece.end) + 1] -= bytes(piece);
-  }
-  int64_t now = 0, most = 0;
-  int32_t at = 0;
-  for (size_t i = 0; i < nodes; ++i)
-    if ((now += change[i]) > most) {
-      most = now;
-      at = static_cast<int32_t>(i);
-    }
-  return {most, at};
+  const std::vector<int64_t> all = at_once(pieces, nodes, bytes);
+  const auto most = std::max_element(all.begin(), all.end());
+  if (most == all.end() || *most <= 0) return {0, 0};
+  return {*most, static_cast<int32_t>(most - all.begin())};
+}
+
+// What it reads becomes a parameter, or waits for its acknowledgement.
+bool keeps_inputs(const Graph& graph, const PartNode& part) {
+  return part.kind == PartKind::op && graph.node(part.node).outputs.empty();
+}
+
+std::vector<Lifetime> with_what_is_kept(const Graph& graph, const Partition& partition) {
+  std::vector<Lifetime> pieces = lifetimes(graph, partition).pieces;
+  for (Lifetime& piece : pieces)
+    if (keeps_inputs(graph, partition.nodes[static_cast<size_t>(piece.end)]))
+      piece.end = static_cast<int32_t>(partition.nodes.size()) - 1;
+  return pieces;
+}
+
+// As far as sizes are known, and the memory is its own.
+int64_t bytes_of_outputs(const Graph& graph, const PartNode& part) {
+  if (part.kind != PartKind::op || graph.node(part.node).op->aliases) return 0;
+  int64_t all = 0;
+  for (const TensorType& type : graph.node(part.node).outputs)
+    if (type.shape.is_known()) all += bytes_of(type);
+  return all;
+}
+
+// The same of what a node reads; 0 of what is not made in a step.
+int64_t bytes_of_input(const Graph& graph, const std::vector<PartNode>& parts,
+                       const PartInput& input) {
+  const PartNode& from = parts[static_cast<size_t>(input.node)];
+  if (from.kind != PartKind::op || graph.node(from.node).inputs.empty()) return 0;
+  const TensorType& type = graph.node(from.node).outputs[static_cast<size_t>(input.output)];
+  return type.shape.is_known() ? bytes_of(type) : 0;
 }
 
 // All but the places in one block, which take the longest.
@@ -265,14 +301,58 @@ int64_t bytes_made(const Graph& graph, const Partition& partition) {
 }
 
 int64_t peak_bytes(const Graph& graph, const Partition& partition) {
-  std::vector<Lifetime> pieces = lifetimes(graph, partition).pieces;
-  for (Lifetime& piece : pieces)
-    if (const PartNode& last = partition.nodes[static_cast<size_t>(piece.end)];
-        last.kind == PartKind::op && graph.node(last.node).outputs.empty())
-      piece.end = static_cast<int32_t>(partition.nodes.size()) - 1;
-  return most_at_once(pieces, partition.nodes.size(),
+  return most_at_once(with_what_is_kept(graph, partition), partition.nodes.size(),
                       [](const Lifetime& piece) { return piece.bytes; })
       .first;
+}
+
+std::vector<bool> leaves_more(const Graph& graph, const Partition& partition) {
+  // Past so much more than what it is made of, it is not that, only larger or smaller.
+  constexpr int64_t kLarger = 4;
+  const std::vector<PartNode>& parts = partition.nodes;
+  std::vector<int64_t> left(parts.size());  // of what a node makes; -1: it has other readers, too
+  std::vector<bool> out(parts.size());
+  for (size_t p = parts.size(); p-- > 0;) {
+    int64_t read = 0;
+    for (const PartInput& input : parts[p].inputs) read += bytes_of_input(graph, parts, input);
+    out[p] = left[p] > 0 && left[p] >= read;
+    const bool ends = keeps_inputs(graph, parts[p]);
+    for (const PartInput& input : parts[p].inputs) {
+      const int64_t bytes = bytes_of_input(graph, parts, input);
+      int64_t& of_maker = left[static_cast<size_t>(input.node)];
+      if (of_maker < 0) continue;
+      if (ends)
+        of_maker += bytes;
+      else
+        of_maker = out[p] && left[p] / kLarger <= bytes ? of_maker + left[p] : -1;
+    }
+  }
+  return out;
+}
+
+std::vector<int32_t> earliest_turns(const Graph& graph, const Partition& partition) {
+  constexpr int64_t kWorthAWait = int64_t{1} << 20, kShare = 32;
+  if (bytes_made(graph, partition) < kWorthAWait) return {};
+  const size_t nodes = partition.nodes.size();
+  const std::vector<int64_t> live = at_once(with_what_is_kept(graph, partition), nodes,
+                                            [](const Lifetime& p) { return p.bytes; });
+  const int64_t peak = *std::max_element(live.begin(), live.end());
+  std::vector<int32_t> out(nodes);
+  // Nodes before this one, each with less in use than all between it and the next in the list: the
+  // last one with more than some figure is the last of all that have more.
+  std::vector<size_t> falling;
+  for (size_t p = 0; p < nodes; ++p) {
+    const int64_t bytes = bytes_of_outputs(graph, partition.nodes[p]);
+    if (bytes > peak / kShare && partition.nodes[p].loop < 0) {
+      const auto after = std::partition_point(falling.begin(), falling.end(), [&](size_t before) {
+        return live[before] > peak - bytes;
+      });
+      if (after != falling.begin()) out[p] = static_cast<int32_t>(*(after - 1)) + 1;
+    }
+    while (!falling.empty() && live[falling.back()] <= live[p]) falling.pop_back();
+    falling.push_back(p);
+  }
+  return out;
 }
 
 std::string over_budget(const Graph& graph, const Partition& partition, int64_t budget_bytes) {

@@ -34,6 +34,17 @@ int64_t bytes_made(const Graph& graph, const Partition& partition);
 // a parameter, or waits for its acknowledgement.
 int64_t peak_bytes(const Graph& graph, const Partition& partition);
 
+// By node: all that it makes is kept until the end of the step, as it is or in what is made of it,
+// and is no less than what it reads. So is the gradient of a large matrix that is pushed: the later
+// such a node fires, the less is in use at once.
+std::vector<bool> leaves_more(const Graph& graph, const Partition& partition);
+
+// For nodes that several threads fire: result[i] says how early node i may, so that the step takes
+// no more than peak_bytes(): as soon as all nodes before that one have fired. 0: at any time, as
+// all nodes that make little may, those of loops, and, where the result is empty, all. Takes time
+// in proportion to the nodes, and a logarithm.
+std::vector<int32_t> earliest_turns(const Graph& graph, const Partition& partition);
+
 MemoryPlan plan_memory(const Graph& graph, const Partition& partition);
 
 // One line for a person if the plan takes more than a device has, with the largest values; empty if

@@ -118,13 +118,16 @@ std::vector<Partition> partition(const Graph& graph, const std::vector<Output>& 
 //
 // Of the readers of a node fires first: the one of the lowest number; or the one from which the way
 // to the end is shortest, as from the gradient of a filter, so that the longest way, on which most
-// is made, begins when what the others read is no longer kept for them.
+// is made, begins when what the others read is no longer kept for them. Those with late[i] fire
+// after the others, if it is not empty.
 enum class FireFirst : uint8_t { lowest, shortest };
 std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes,
-                                  FireFirst first = FireFirst::lowest);
+                                  FireFirst first = FireFirst::lowest,
+                                  const std::vector<bool>& late = {});
 
 // Puts nodes in firing order: those of a loop in a row, right before its driver.
-void put_in_firing_order(Partition& partition, FireFirst first = FireFirst::lowest);
+void put_in_firing_order(Partition& partition, FireFirst first = FireFirst::lowest,
+                         const std::vector<bool>& late = {});
 
 // For people and tests: a line for each node and edge.
 std::string to_text(const Graph& graph, const std::vector<Partition>& partitions);

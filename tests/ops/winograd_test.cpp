@@ -187,41 +187,29 @@ TEST_CASE("minimal filtering is for many tiles of squares that stand on every pi
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("a thread that has no memory for a block says how much it wants, and for what") {
-  const Images of{8, 28, 28, 128, 128, 3};
-  REQUIRE(of.suits(Pass::forward));
+TEST_CASE("a job that gets no memory for a block says how much it wants, and for what") {
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    Graph graph;
-    const Output y = convolution(placeholder(graph, DType::f32, of.x()),
-                                 placeholder(graph, DType::f32, of.filter()), of.options);
-    const Node& node = graph.node(y.node);
-    const NodeView view = NodeView::make(node, *find_kernel(node, DeviceKind::cpu));
-    const auto cpu = make_cpu_device("cpu", int64_t{256} << 20);
-    const std::vector<Tensor> inputs{uniform(of.x(), 1), uniform(of.filter(), 2)};
-    // Then what the device has for it is there; blocks are a thread's own.
-    std::thread([&] { run_kernel(view, inputs, cpu->memory(), {}); }).join();
-    std::thread([&] {
-      int64_t pages = 0;
-      std::ifstream("/proc/self/statm") >> pages;
-      const auto mapped = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE));
-      const rlimit none{mapped, mapped};
-      if (setrlimit(RLIMIT_AS, &none) != 0) _exit(1);
-      for (void* volatile taken = inputs[0].buffer(); taken;) taken = std::malloc(256 << 10);
-      try {
-        run_kernel(view, inputs, cpu->memory(), {});
-        _exit(2);
-      } catch (const Error& e) {
-        const std::string_view text = e.what();
-        if (e.code() != Errc::out_of_memory) _exit(3);
-        if (text.find("a convolution wants ") == text.npos) _exit(4);
-        if (text.find("bytes for a block of tiles, for each thread") == text.npos) _exit(5);
-      } catch (...) {
-        _exit(6);
-      }
-    }).join();
-    _exit(0);
+    const auto memory = WinogradMemory::shared();
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const auto mapped = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{16} << 20);
+    const rlimit little{mapped, mapped};
+    if (setrlimit(RLIMIT_AS, &little) != 0) _exit(1);
+    try {
+      const WinogradMemory::Loan loan(*memory, int64_t{16} << 20);
+      _exit(2);
+    } catch (const Error& e) {
+      const std::string_view text = e.what();
+      if (e.code() != Errc::out_of_memory) _exit(3);
+      if (text.find("a convolution wants 67108864 bytes for a block of tiles") == text.npos)
+        _exit(4);
+    } catch (...) {
+      _exit(5);
+    }
+    const WinogradMemory::Loan small(*memory, 64);  // usable afterwards
+    _exit(small.begin() ? 0 : 6);
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);

@@ -6,11 +6,13 @@
 
 #include <random>
 
+#include "graph/passes.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/graph/recompute.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
+#include "troupe/train.hpp"
 
 namespace troupe {
 namespace {
@@ -23,6 +25,36 @@ MemoryPlan plan_of(const Graph& graph, const std::vector<Output>& fetches,
   REQUIRE(plans.size() == 1);
   return plans[0];
 }
+
+constexpr const char* kHere = "/job:local/task:0/device:cpu:0";
+
+Partition part_of(const Graph& graph, const std::vector<Output>& fetches,
+                  const std::vector<Output>& feeds) {
+  std::map<int32_t, std::string> device_of;
+  for (int32_t id : prune(graph, fetches, feeds)) device_of[id] = kHere;
+  std::vector<Partition> parts = partition(graph, fetches, feeds, device_of, kHere);
+  REQUIRE(parts.size() == 1);
+  return std::move(parts[0]);
+}
+
+// Large images with a small parameter, means of them, and a product with a large matrix, the
+// gradient of which is scaled before it is pushed.
+struct TrainedGraph {
+  Graph graph;
+  Output x = placeholder(graph, DType::f32, {16, 1024, 64}, "x");  // 4 MiB
+  Output p = parameter("p", fill(graph, {64}, 1)), w = parameter("w", fill(graph, {1024, 512}, 1));
+  std::string half_gradient;
+  Partition part;
+  TrainedGraph() {
+    const Output h = tanh(multiply(tanh(multiply(x, p)), p));
+    const Output loss = reduce_sum(square(matmul(reduce_mean(h, {.axes = {2}}), w)));
+    const std::vector<Output> slopes = gradients({loss}, {p, w});
+    const Output half = multiply(slopes[1], fill(graph, {}, 0.5));
+    half_gradient = half.name();
+    const Output update = apply_gradients({{p, slopes[0]}, {w, half}}, sgd(0.1));
+    part = part_of(graph, {loss, update}, {x});
+  }
+};
 
 }  // namespace
 
@@ -99,6 +131,66 @@ TEST_CASE("what ends soon does not fire first where what it leaves would be in t
   const Output longer = reduce_max(sin(cumsum(cumsum(a)))), soon = concat({a, a}, 0);
   const MemoryPlan plan = plan_of(g, {longer, soon}, {x});
   CHECK(plan.peak_bytes / (4 * kMany) == 3);
+}
+
+TEST_CASE("what is pushed and larger than what it is made of leaves more, and nothing before it") {
+  const TrainedGraph model;
+  const std::vector<bool> leaving = leaves_more(model.graph, model.part);
+  const auto leaves = [&](const std::string& name) {
+    for (size_t p = 0; p < leaving.size(); ++p)
+      if (const PartNode& part = model.part.nodes[p];
+          part.kind == PartKind::op && model.graph.node(part.node).name == name)
+        return bool{leaving[p]};
+    FAIL("no node ", name);
+    return false;
+  };
+  for (size_t p = 0; p < leaving.size(); ++p) {
+    const PartNode& part = model.part.nodes[p];
+    if (!leaving[p]) continue;
+    REQUIRE(part.kind == PartKind::op);
+    const Node& node = model.graph.node(part.node);
+    CHECK(node.outputs.at(0).shape == Shape{1024, 512});
+  }
+  CHECK(std::count(leaving.begin(), leaving.end(), true) == 2);  // that of w, by two nodes
+  CHECK(leaves(model.half_gradient));
+}
+
+TEST_CASE("a node has its turn as soon as what it makes has room beside all until its place") {
+  const TrainedGraph model;
+  const std::vector<PartNode>& parts = model.part.nodes;
+  const std::vector<int32_t> turns = earliest_turns(model.graph, model.part);
+  REQUIRE(turns.size() == parts.size());
+  std::vector<int64_t> live(parts.size());
+  for (const Lifetime& piece : lifetimes(model.graph, model.part).pieces) {
+    const PartNode& last = parts[static_cast<size_t>(piece.end)];
+    const bool kept = last.kind == PartKind::op && model.graph.node(last.node).outputs.empty();
+    const size_t end = kept ? parts.size() - 1 : static_cast<size_t>(piece.end);
+    for (auto p = static_cast<size_t>(piece.begin); p <= end; ++p) live[p] += piece.bytes;
+  }
+  const int64_t peak = *std::max_element(live.begin(), live.end());
+  CHECK(peak == peak_bytes(model.graph, model.part));
+  int wait = 0;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (turns[p] == 0) continue;
+    ++wait;
+    CAPTURE(model.graph.node(parts[p].node).name);
+    int64_t made = 0;
+    for (const TensorType& type : model.graph.node(parts[p].node).outputs)
+      made += type.shape.size() * size_of(type.dtype);
+    const auto turn = static_cast<size_t>(turns[p]);
+    REQUIRE(turn <= p);
+    CHECK(live[turn - 1] + made > peak);
+    for (size_t before = turn; before < p; ++before) CHECK(live[before] + made <= peak);
+  }
+  CHECK(wait >= 3);
+}
+
+TEST_CASE("nodes of which all make little have no turns to wait for") {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {kRows}, "x");
+  Output y = x;
+  for (int i = 0; i < 8; ++i) y = concat({cumsum(y), x}, 0);
+  CHECK(earliest_turns(g, part_of(g, {y}, {x})).empty());
 }
 
 TEST_CASE("pieces of a plan that live at the same time do not meet in the block") {

@@ -269,6 +269,9 @@ TEST_CASE("of the readers of a node that with the shortest way to the end fires 
                                        op({{2, 0}, {5, 0}})};
   CHECK(firing_order(nodes) == std::vector<int32_t>{0, 4, 1, 2, 3, 5, 6});
   CHECK(firing_order(nodes, FireFirst::shortest) == std::vector<int32_t>{0, 4, 3, 5, 1, 2, 6});
+  // Of those the late ones after the others: 3 with what follows from it, but for the send.
+  CHECK(firing_order(nodes, FireFirst::shortest, {false, false, false, true, true, false, false}) ==
+        std::vector<int32_t>{0, 4, 5, 1, 2, 6, 3});
 }
 
 TEST_CASE("a cycle among partition nodes is a bug and is said to be one") {
