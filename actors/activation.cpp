@@ -17,8 +17,8 @@ Arrival* Activation::free_tag() {
 Activation::Activation(Stage& stage)
     : stage_(stage),
       received_(stage.receive_nodes_.size()),
-      loops_(stage.loops_.size()),
-      iteration_bytes_(stage.loops_.size()),
+      loops_(stage.own_loops_),
+      iteration_bytes_(stage.own_loops_),
       saved_(stage.saves_),
       inbox_(nullptr),
       awaited_edges_(stage.receive_nodes_.size()) {
@@ -27,6 +27,7 @@ Activation::Activation(Stage& stage)
   uses_.reserve(stage.slots_max_);
   missing_.reserve(stage.nodes_max_);
   ready_.reserve(stage.nodes_max_ + 1);
+  loops_.reserve(stage.loops_max_);
   values_ = stage.constants_;
   grow(stage.own_nodes_, stage.constants_.size());
   if (auto* pool = dynamic_cast<PoolMemory*>(&stage.host_.device->memory());

@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <caf/all.hpp>
@@ -110,6 +111,9 @@ struct LoopState {
   bool observed = false;      // what is around the loop is timed; its iterations decide anew
   std::vector<int64_t> acks;  // how many iterations each of them has ended
   int64_t inputs = 0;         // bytes that it has begun with
+  bool timed = false;         // the iteration under way is
+  bool weighed = false;       // and what it makes is counted, in all loops that are in it
+  int64_t made = 0;           // bytes that were, by nodes that are in no loop in it
   // Of several iterations at a time (activation_in_flight.cpp). Sets of copies of the body have a
   // bit for each.
   bool in_flight = false;
@@ -123,7 +127,7 @@ struct LoopState {
   std::vector<size_t> saved;        // by save of the loop: values that it had when the loop began
 };
 
-// What one iteration of a loop was seen to need, in bytes, when it had begun with so many.
+// What one iteration of a loop was seen to need, in bytes, when the loop had begun with so many.
 struct IterationBytes {
   int64_t inputs = -1;  // not seen yet
   int64_t made = 0;
@@ -199,6 +203,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   std::string loops_under_way() const;
   // Several iterations at a time (activation_in_flight.cpp).
   bool may_overlap(size_t loop);
+  bool has_costly(size_t loop) const;
   void overlap(size_t loop);
   void grow(size_t nodes, size_t slots);
   void arm_copy(size_t loop);
@@ -206,6 +211,10 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   bool has_room(size_t loop) const;
   void note_beginning(size_t loop);
   void note_iteration(size_t loop);
+  void time_iteration(size_t loop);
+  void stop_weighing(size_t loop) {
+    if (std::exchange(loops_[loop].weighed, false)) --weighing_;
+  }
   // What finds no memory while iterations are in flight (the same file).
   bool put_off(uint32_t i);
   void try_again();
@@ -214,12 +223,13 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void begin_again(size_t loop);
   bool is_crowded(size_t loop) const { return std::popcount(loops_[loop].open) > 1; }
   bool can_begin_again() const;
-  int64_t age_of(uint32_t i) const;
+  std::vector<int64_t> age_of(uint32_t i) const;
+  bool is_inside(uint32_t i, size_t loop) const;
   void pass(uint32_t i);
   void goes_on(uint32_t i);
   void copy_ended(uint32_t i);
   int64_t bytes_before(size_t loop) const;
-  void count_made(const FiringNode& node);
+  void count_made(uint32_t i);
   int64_t iteration_in(size_t loop, uint32_t copy) const;
   int64_t oldest_open(size_t loop) const;
   // Calls of functions (activation_calls.cpp). Each has an activation of its own, of the stage that
@@ -292,13 +302,11 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   bool fenced_ = false;
   bool registered_ = false;       // in the stage's table of runs: something may arrive for it
   std::vector<bool> received_;    // by edge index of the stage; true where nothing is awaited
-  std::vector<LoopState> loops_;  // by loop of the stage
-  std::vector<IterationBytes> iteration_bytes_;  // the same; of earlier steps, too
-  int64_t made_bytes_ = 0;                       // by the iteration that is timed
-  // Whose iteration that is, if no other loop has begun one since: then they may be less.
-  uint32_t sampled_ = kNone;
-  std::vector<std::vector<Tensor>> saved_;  // by save of the stage: values by iteration
-  std::vector<Tensor> next_values_;         // of variables, on their way to the next iteration
+  std::vector<LoopState> loops_;  // by loop of the stage; those in copies once they are needed
+  std::vector<IterationBytes> iteration_bytes_;  // by loop of the partition; of earlier steps, too
+  uint32_t weighing_ = 0;                        // loops of which an iteration is weighed
+  std::vector<std::vector<Tensor>> saved_;       // by save of the stage: values by iteration
+  std::vector<Tensor> next_values_;              // of variables, on their way to the next iteration
   std::map<std::pair<size_t, int64_t>, Arrival> early_;  // by edge index and iteration
   std::vector<std::unique_ptr<LaneJob>> batch_;
   KernelCall call_;

@@ -63,10 +63,10 @@ void Activation::choose(uint32_t i, const FiringNode& node) {
   const bool alive = *taken.data<bool>();
   if (!alive) missing_[i] |= kDeadBit;
   if (const uint32_t l = stage_.role_of(i); alive && l != Stage::kNoLoop) {
-    if (stage_.is_copy(i))
-      goes_on(i);
-    else
+    if (stage_.loops_[l].again == i)
       release_variables(l, 0);
+    else
+      goes_on(i);
   }
   settle_arrived(i, !alive);
 }
@@ -97,7 +97,7 @@ void Activation::merge(uint32_t i, const FiringNode& node) {
 }
 
 void Activation::begin_loop(uint32_t driver) {
-  const size_t l = stage_.role_of_[driver];
+  const size_t l = stage_.role_of(driver);
   const Stage::Loop& loop = stage_.loops_[l];
   LoopState& state = loops_[l];
   state.running = true;
@@ -118,19 +118,18 @@ void Activation::arm_iteration(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   LoopState& state = loops_[l];
   ++state.iteration;
-  std::memcpy(&missing_[loop.begin], &stage_.missing_[loop.begin],
+  std::memcpy(&missing_[loop.begin], &stage_.missing_[loop.origin_begin],
               (loop.end - loop.begin) * sizeof(int32_t));
-  std::memcpy(uses_.data() + loop.slot_begin, stage_.uses_.data() + loop.slot_begin,
+  std::memcpy(uses_.data() + loop.slot_begin, stage_.uses_.data() + loop.origin_slot_begin,
               (loop.slot_end - loop.slot_begin) * sizeof(int32_t));
+  if (l >= stage_.own_loops_)
+    for (const auto& [slot, origin] : loop.copies.shared) uses_[slot] = stage_.uses_[origin];
   if (!next_values_.empty()) {
     for (size_t v = 0; v < loop.initial.size(); ++v)
       values_[loop.initial[v].second].swap(next_values_[v]);
     next_values_.clear();
   }
-  if (stage_.host_.lanes > 1)
-    observe_ = armed_ns_ || (state.iteration - state.first) % kSampleEvery == 1;
-  if (observe_) made_bytes_ = 0;
-  sampled_ = observe_ ? static_cast<uint32_t>(l) : kNone;
+  if (stage_.host_.lanes > 1) time_iteration(l);
   for (uint32_t i : loop.first_ready) make_ready(i);
   if (loop.receives.empty()) return;
   outstanding_ += static_cast<int64_t>(loop.receives.size());
@@ -143,6 +142,23 @@ void Activation::arm_iteration(size_t l) {
     auto early = early_.extract({e, state.iteration});
     if (!early.empty()) received(early.mapped());
   }
+}
+
+// Of the iterations of a loop some are timed node by node, and the bytes that they make counted. If
+// there are loops in it, these are timed with it: once, and if a node says that it may pay.
+void Activation::time_iteration(size_t l) {
+  const Stage::Loop& loop = stage_.loops_[l];
+  LoopState& state = loops_[l];
+  stop_weighing(l);
+  state.timed = armed_ns_ || (state.iteration - state.first) % kSampleEvery == 1;
+  if (state.timed && loop.copies.count > 0 &&
+      (loop.inner.empty() ||
+       (iteration_bytes_[loop.origin].inputs != state.inputs && has_costly(l)))) {
+    state.weighed = true;
+    state.made = 0;
+    ++weighing_;
+  }
+  observe_ = state.timed || weighing_ > 0;
 }
 
 // What came over an edge of a loop: for an iteration that is not armed yet it waits; an old one is
@@ -188,9 +204,9 @@ bool Activation::must_wait(size_t l, bool again) const {
 }
 
 void Activation::turn(uint32_t i) {
-  if (stage_.is_copy(i)) return copy_ended(i);
-  const size_t l = stage_.role_of_[i];
+  const size_t l = stage_.role_of(i);
   const Stage::Loop& loop = stage_.loops_[l];
+  if (loop.turn != i) return copy_ended(i);
   const bool again = !(missing_[loop.again] & kDeadBit);
   if (!loop.acks.empty() && must_wait(l, again)) {
     loops_[l].held = true;
@@ -218,8 +234,8 @@ void Activation::next_iteration(size_t l) {
         to = values_[slot];
     }
   }
-  if (sampled_ == l && loop.copies.count > 0) {
-    note_iteration(l);
+  if (loops_[l].timed && loop.copies.count > 0) {
+    if (loops_[l].weighed) note_iteration(l);
     if (may_overlap(l)) return overlap(l);
   }
   arm_iteration(l);
@@ -231,7 +247,7 @@ void Activation::check_next(size_t l) const {
 }
 
 void Activation::check_next(size_t l, uint32_t v, const Tensor& next) const {
-  const Stage::Loop& loop = stage_.loops_[l];
+  const Stage::Loop& loop = stage_.loops_[stage_.loops_[l].origin];
   if (loop.types[v].shape.accepts(next.shape())) return;
   throw Error(Errc::invalid_argument, "the body made ", next.dtype(), next.shape(),
               " of its variable ", loop.variable_names[v], ", which is ", loop.types[v],
@@ -242,8 +258,8 @@ void Activation::end_loop(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   LoopState& state = loops_[l];
   state.running = false;
-  observe_ = state.observed;
-  sampled_ = kNone;
+  stop_weighing(l);
+  observe_ = state.observed || weighing_ > 0;
   const uint32_t shift = state.in_flight ? loop.slot_shift(state.last) : 0;
   for (const auto& [from, to] : loop.captured) drop(to);
   if (!loop.home) return settle_arrived(loop.driver, false);
@@ -280,15 +296,19 @@ void Activation::drop_variables(size_t l, uint32_t shift) {
 }
 
 std::string Activation::loops_under_way() const {
+  constexpr int kNamedMax = 8;
   std::string text;
+  int running = 0;
   for (size_t l = 0; l < loops_.size(); ++l)
-    if (const LoopState& state = loops_[l]; state.running) {
+    if (const LoopState& state = loops_[l]; state.running && ++running <= kNamedMax) {
       const int64_t newest = state.iteration - state.first;
       const int64_t oldest = state.in_flight ? oldest_open(l) - state.first : newest;
       text += detail::concat("; the loop ", stage_.name_of(stage_.loops_[l].driver), " was in ",
                              oldest < newest ? detail::concat("iterations ", oldest, " to ", newest)
                                              : detail::concat("iteration ", newest));
     }
+  if (running > kNamedMax)
+    text += detail::concat("; and ", running - kNamedMax, " more loops were");
   return text;
 }
 

@@ -157,7 +157,7 @@ void Activation::returned(Arrival& arrival) {
                                  "; declare what it is, -1 for sizes that differ"));
     values_[node.out + k] = std::move(arrival.outputs[k]);
   }
-  if (observe_) count_made(node);
+  if (observe_) count_made(i);
   settle_arrived(i, false);
 }
 
@@ -171,7 +171,7 @@ void Activation::answered(Arrival& arrival) {
     off_lane(i);
     if (arrival.code == Errc::ok) {
       if (!put_off_.empty()) try_one_again();
-      if (observe_) count_made(node);
+      if (observe_) count_made(i);
       settle_arrived(i, false);
     } else {
       kernel_failed(i, arrival.code, arrival.text);
@@ -203,7 +203,7 @@ void Activation::answered(Arrival& arrival) {
            {node.view, static_cast<int>(k), stays ? kBetweenSteps : info_.run});
     }
   }
-  if (observe_) count_made(node);
+  if (observe_) count_made(i);
   settle_arrived(i, false);
 }
 

@@ -150,7 +150,7 @@ void Activation::observed_fire(uint32_t i, const FiringNode& node) {
   const int64_t took = tick_ns() - begin;
   if (work) stage_.trace_kernel("kernel", i, wall, info_.run, *work, &values_[node.out]);
   stage_.sampled(i, took);
-  count_made(node);
+  count_made(i);
   settle(i, false);
 }
 

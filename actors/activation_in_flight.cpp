@@ -2,7 +2,9 @@
 // of the loop's nodes (Stage::Copies), and is armed as soon as the one before says that there is
 // another, if a copy is free and there is memory. What an iteration reads of the one before comes
 // to it one by one, through its passes; so it fires what has all of its inputs, while the one
-// before still runs. The loop ends when the last iteration and all before it have ended.
+// before still runs. The loop ends when the last iteration and all before it have ended. A loop in
+// the body is, in each copy, a loop of its own; it runs as any other, in its nodes there or in
+// copies of these.
 //
 // A loop is worth that if it has a node that goes to other lanes; all others run one iteration
 // after the other (activation_control.cpp).
@@ -28,31 +30,42 @@ constexpr uint64_t bit_of(uint32_t copy) { return uint64_t{1} << copy; }
 // A node of it is costly, and it was seen what an iteration needs.
 bool Activation::may_overlap(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
-  const IterationBytes& seen = iteration_bytes_[l];
-  if (loop.copies.count == 0 || seen.alone || seen.inputs != loops_[l].inputs) return false;
+  const IterationBytes& seen = iteration_bytes_[loop.origin];
+  if (loop.copies.count == 0 || seen.alone || seen.inputs != loops_[l].inputs || !has_costly(l))
+    return false;
+  stage_.make_copies(l);
+  return true;
+}
+
+bool Activation::has_costly(size_t l) const {
+  const Stage::Loop& loop = stage_.loops_[l];
   const FiringNode* nodes = stage_.nodes_.data();
-  const bool pays = std::any_of(nodes + loop.begin, nodes + loop.end, [](const FiringNode& node) {
+  return std::any_of(nodes + loop.begin, nodes + loop.end, [](const FiringNode& node) {
     return node.kind == NodeKind::plain && node.costly.load(std::memory_order_relaxed);
   });
-  if (pays) stage_.make_copies(l);
-  return pays;
 }
 
 void Activation::note_beginning(size_t l) {
   const Stage::Copies& copies = stage_.loops_[l].copies;
   LoopState& state = loops_[l];
   state.inputs = bytes_before(l);
+  state.made = 0;
   if (!copies.repeatable) return;
   state.saved.clear();
   for (uint32_t save : copies.saves) state.saved.push_back(saved_[save].size());
 }
 
-// One was timed.
+// One was weighed. Of a loop in it two iterations count: one reads what the one before has made.
 void Activation::note_iteration(size_t l) {
-  IterationBytes& seen = iteration_bytes_[l];
+  const Stage::Loop& loop = stage_.loops_[l];
+  IterationBytes& seen = iteration_bytes_[loop.origin];
   seen.alone = seen.alone && seen.inputs == loops_[l].inputs;
   seen.inputs = loops_[l].inputs;
-  seen.made = made_bytes_;
+  seen.made = loops_[l].made;
+  for (uint32_t k : loop.inner) {
+    const IterationBytes& inside = iteration_bytes_[stage_.loops_[k].origin];
+    seen.made += inside.inputs < 0 ? loops_[k].made : 2 * inside.made;
+  }
 }
 
 int64_t Activation::bytes_before(size_t l) const {
@@ -62,9 +75,13 @@ int64_t Activation::bytes_before(size_t l) const {
   return sum;
 }
 
-void Activation::count_made(const FiringNode& node) {
+void Activation::count_made(uint32_t i) {
+  const uint32_t l = stage_.loop_of(i);
+  if (l == Stage::kNoLoop) return;
+  const FiringNode& node = stage_.nodes_[i];
   for (uint32_t k = 0; k < node.n_out; ++k)
-    if (const Tensor& made = values_[node.out + k]; made.defined()) made_bytes_ += made.byte_size();
+    if (const Tensor& made = values_[node.out + k]; made.defined())
+      loops_[l].made += made.byte_size();
 }
 
 // From the next iteration on. The values of its variables are in their slots, or in next_values_.
@@ -74,6 +91,11 @@ void Activation::overlap(size_t l) {
   LoopState& state = loops_[l];
   grow(copies.begin + size_t{copies.count} * copies.stride,
        copies.slot_begin + size_t{copies.count} * copies.slot_stride);
+  if (const size_t loops = loop.loop_in(copies.count, 0);
+      !loop.inner.empty() && loops_.size() < loops)
+    loops_.resize(loops);
+  stop_weighing(l);
+  state.timed = false;
   state.in_flight = true;
   state.wanted = false;
   state.most = copies.count;
@@ -106,12 +128,11 @@ void Activation::arm_copy(size_t l) {
                  slots = loop.slot_begin + loop.slot_shift(c);
   std::memcpy(&missing_[nodes], &copies.missing[copies.passes],
               (copies.stride - copies.passes) * sizeof(int32_t));
-  std::memcpy(uses_.data() + slots, stage_.uses_.data() + loop.slot_begin,
+  std::memcpy(uses_.data() + slots, stage_.uses_.data() + loop.origin_slot_begin,
               copies.slot_stride * sizeof(int32_t));
-  for (uint32_t slot : copies.shared) uses_[slot] = stage_.uses_[slot];
+  for (const auto& [slot, origin] : copies.shared) uses_[slot] = stage_.uses_[origin];
   const int64_t count = (state.iteration - state.first) % kSampleEvery;
-  observe_ = armed_ns_ || (count >= 1 && count <= copies.count);
-  sampled_ = kNone;
+  observe_ = armed_ns_ || weighing_ > 0 || (count >= 1 && count <= copies.count);
   for (uint32_t ready : copies.first_ready) make_ready(first + ready);
   // The first one takes nothing from one before. Its passes are over before another node fires:
   // who counts them down next means those of the iteration that has the copy next.
@@ -135,11 +156,15 @@ void Activation::arm_next(size_t l) {
   if (open == 0 || (open < state.most && has_room(l))) arm_copy(l);
 }
 
-// Each may need what one was seen to make, and as much again for what kernels take beside.
+// Each may need what one was seen to make, and as much again for what kernels take beside. In
+// copies of a loop around it the same loop may run several times.
 bool Activation::has_room(size_t l) const {
   const MemoryStats now = stage_.host_.device->memory().stats();
-  const int64_t iterations = std::popcount(loops_[l].open) + 1;
-  return iteration_bytes_[l].made <= (now.budget_bytes - now.used_bytes) / (2 * iterations);
+  const uint32_t origin = stage_.loops_[l].origin;
+  int64_t iterations = 1;
+  for (size_t k = 0; k < loops_.size(); ++k)
+    if (stage_.loops_[k].origin == origin) iterations += std::popcount(loops_[k].open);
+  return iteration_bytes_[origin].made <= (now.budget_bytes - now.used_bytes) / (2 * iterations);
 }
 
 // An iteration takes a variable, or its turn in an order of effects, from the one before.
@@ -150,8 +175,7 @@ void Activation::pass(uint32_t i) {
   const uint32_t v = (i - loop.copies.begin) % loop.copies.stride;
   const bool takes = v < loop.initial.size();
   if (takes) {
-    const uint32_t next = loop.next[v];
-    Tensor& from = values_[stage_.same_in_all(next) ? next : next + loop.slot_shift(before)];
+    Tensor& from = values_[stage_.slot_in(loop, before, loop.next[v])];
     if (std::binary_search(loop.unsure.begin(), loop.unsure.end(), v)) check_next(l, v, from);
     const bool last = --uses_[static_cast<size_t>(&from - values_.data())] == 0;
     Tensor& to = values_[loop.initial[v].second + loop.slot_shift(c)];
@@ -226,12 +250,24 @@ bool Activation::can_begin_again() const {
   return false;
 }
 
-// By the iteration that it is in; what is in none comes first.
-int64_t Activation::age_of(uint32_t i) const {
-  for (size_t l = 0; l < loops_.size(); ++l)
-    if (const Stage::Loop& loop = stage_.loops_[l]; loops_[l].in_flight && loop.has_copy(i))
-      return iteration_in(l, loop.copy_of(i));
-  return -1;
+// By the iterations that it is in, the outermost first; what is in none comes first.
+std::vector<int64_t> Activation::age_of(uint32_t i) const {
+  std::vector<int64_t> age;
+  for (uint32_t l = stage_.loop_of(i); l != Stage::kNoLoop; l = stage_.loop_of(i)) {
+    const Stage::Loop& loop = stage_.loops_[l];
+    const LoopState& state = loops_[l];
+    const bool copied = state.in_flight && loop.has_copy(i);
+    age.push_back((copied ? iteration_in(l, loop.copy_of(i)) : state.iteration) - state.first);
+    i = loop.driver;
+  }
+  std::reverse(age.begin(), age.end());
+  return age;
+}
+
+bool Activation::is_inside(uint32_t i, size_t outer) const {
+  uint32_t l = stage_.loop_of(i);
+  while (l != Stage::kNoLoop && l != outer) l = stage_.loop_of(stage_.loops_[l].driver);
+  return l == outer;
 }
 
 // An iteration has ended: what was put off may find memory now, the oldest first.
@@ -272,15 +308,24 @@ void Activation::begin_again(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   const Stage::Copies& copies = loop.copies;
   LoopState& state = loops_[l];
+  const auto drop_copies = [this](const Stage::Copies& all) {
+    const uint32_t end = all.slot_begin + all.count * all.slot_stride;
+    for (uint32_t slot = all.slot_begin; slot < end; ++slot) drop(slot);
+  };
   if (stage_.host_.warn)
     stage_.host_.warn(detail::concat(
         "no memory for several iterations, the loop begins again: loop=",
         stage_.name_of(loop.driver), " device=", stage_.device(), " run=", info_.run));
-  std::erase_if(put_off_, [&](uint32_t i) { return loop.has_copy(i); });
-  const uint32_t slots = copies.count * copies.slot_stride;
-  for (uint32_t slot = copies.slot_begin; slot < copies.slot_begin + slots; ++slot) drop(slot);
+  std::erase_if(put_off_, [&](uint32_t i) { return is_inside(i, l); });
+  for (size_t k = stage_.own_loops_; k < loops_.size(); ++k) {  // what loops in its copies have
+    if (!loops_[k].running || !is_inside(stage_.loops_[k].driver, l)) continue;
+    if (loops_[k].in_flight) drop_copies(stage_.loops_[k].copies);
+    stop_weighing(k);
+    loops_[k] = {};
+  }
+  drop_copies(copies);
   for (size_t k = 0; k < copies.saves.size(); ++k) saved_[copies.saves[k]].resize(state.saved[k]);
-  iteration_bytes_[l].alone = true;
+  iteration_bytes_[loop.origin].alone = true;
   state.in_flight = state.wanted = false;
   state.open = state.busy = 0;
   state.iteration = state.first - 1;

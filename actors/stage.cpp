@@ -177,9 +177,10 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.observe_ = (host_.lanes > 1 && count % kSampleEvery == 1) || a.armed_ns_;
   if (a.armed_ns_) host_.tracer->record_memory(device(), host_.device->memory(), info.run);
   running_.add(1);
-  if (!loops_.empty()) {
+  if (own_loops_ > 0) {
     for (LoopState& loop : a.loops_) loop = {};
-    for (size_t l = 0; l < loops_.size(); ++l) a.loops_[l].acks.assign(loops_[l].acks.size(), 0);
+    for (size_t l = 0; l < own_loops_; ++l) a.loops_[l].acks.assign(loops_[l].acks.size(), 0);
+    a.weighing_ = 0;
     for (auto& values : a.saved_) values.clear();
     a.early_.clear();
   }

@@ -124,7 +124,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   size_t copied_nodes() const;  // in copies for iterations in flight
   int64_t running() const { return running_.sum(); }
   // A step may wait for something from outside, or has no end in sight.
-  bool waits() const { return receives_ > 0 || has_async_ || !loops_.empty() || !calls_.empty(); }
+  bool waits() const { return receives_ > 0 || has_async_ || own_loops_ > 0 || !calls_.empty(); }
   const std::string& name_of(uint32_t firing_index) const { return names_[original(firing_index)]; }
   const std::vector<std::shared_ptr<Stage>>& bodies() const { return bodies_; }  // of functions
   std::map<int32_t, EdgeCount> edge_counts() const;  // by edge that leaves this stage
@@ -159,23 +159,29 @@ class Stage : public std::enable_shared_from_this<Stage> {
   // (stage_in_flight.cpp). They are made when that first pays. In a copy stand, in this order, a
   // pass for each variable and for each order of effects, which an iteration takes from the one
   // before; the nodes; a gate for each order, which has fired when the iteration's effects of it
-  // are over.
+  // are over. A loop in the body is in each copy a loop of its own, which may have copies, too.
   struct Copies {
     uint32_t count = 0;                        // 0: one iteration at a time
     uint32_t begin = 0, stride = 0;            // nodes: the first copy's first one; of each copy
     uint32_t slot_begin = 0, slot_stride = 0;  // values
+    uint32_t loop_begin = 0;                   // in loops_: of the first copy
     uint32_t passes = 0;                       // of these as many are variables as the loop has
     bool repeatable = false;                   // nothing outside an iteration sees that it ran
     std::vector<uint32_t> saves;               // numbers of those in the loop
     std::vector<int32_t> missing;              // by node, counted from the copy's first
     std::vector<uint32_t> first_ready;         // the same
-    std::vector<uint32_t> shared;              // slots that have one value in all iterations
+    // Slots that have one value in all iterations, and which of the partition's they are.
+    std::vector<std::pair<uint32_t, uint32_t>> shared;
   };
 
-  // A loop of the partition, compiled. Slots are value slots, nodes firing indices.
+  // A loop of the partition, or what one is in a copy of a loop around it, compiled. Slots are
+  // value slots, nodes firing indices.
   struct Loop {
-    uint32_t begin = 0, end = 0;            // its nodes
-    uint32_t slot_begin = 0, slot_end = 0;  // their values
+    uint32_t origin = 0;                               // the partition's that it is, in loops_
+    uint32_t origin_begin = 0, origin_slot_begin = 0;  // of that one
+    std::vector<uint32_t> inner;                       // the loops in it, at any depth
+    uint32_t begin = 0, end = 0;                       // its nodes
+    uint32_t slot_begin = 0, slot_end = 0;             // their values
     uint32_t driver = 0, turn = 0, again = 0;
     bool home = false;
     int64_t in_flight = 1;
@@ -204,6 +210,22 @@ class Stage : public std::enable_shared_from_this<Stage> {
       return copies.slot_begin + copy * copies.slot_stride - slot_begin;
     }
     uint32_t before(uint32_t copy) const { return (copy ? copy : copies.count) - 1; }
+    // What a copy has in place of the one that stands there in `inner`.
+    uint32_t loop_in(uint32_t copy, size_t place) const {
+      return copies.loop_begin + copy * static_cast<uint32_t>(inner.size()) +
+             static_cast<uint32_t>(place);
+    }
+    bool has(uint32_t i) const { return i >= begin && i < end; }
+  };
+  // What may be needed for the copies of a loop, those of loops in them included.
+  struct Reserve {
+    size_t nodes = 0, slots = 0, loops = 0, listed = 0;
+    void add(const Reserve& other, size_t times) {
+      nodes += times * other.nodes;
+      slots += times * other.slots;
+      loops += times * other.loops;
+      listed += times * other.listed;
+    }
   };
   // A Call node, compiled: the function's body, and where in that the arguments go that it reads.
   struct CallTarget {
@@ -239,18 +261,25 @@ class Stage : public std::enable_shared_from_this<Stage> {
   void compile_loops(const std::vector<uint32_t>& fires, const std::vector<uint32_t>& first_slot);
   void compile_variables(Loop& loop, const PartLoop& part, const std::vector<uint32_t>& fires,
                          const std::vector<uint32_t>& first_slot) const;
+  void find_nested_loops();
   void find_receives_in_loops();
   // stage_in_flight.cpp
   void reserve_copies();
   void plan_copies(Loop& loop, size_t orders);
+  Reserve reserve_for(Loop& loop, const std::vector<Reserve>& inner);
   void make_copies(size_t loop);  // if there are none. Any thread.
   bool has_copies(size_t loop) const { return copied_[loop].load(std::memory_order_acquire); }
   CopyPlan plan_of(const Loop& loop, const std::vector<std::vector<uint32_t>>& orders) const;
-  void fill_copy(Loop& loop, uint32_t copy, const CopyPlan& plan);
-  void shift_slots(const Loop& loop, uint32_t shift, FiringNode& node);
+  void fill_copy(size_t loop, uint32_t copy, const CopyPlan& plan);
+  void shift_slots(const Loop& loop, uint32_t copy, FiringNode& node);
+  uint32_t counterpart(size_t loop, uint32_t copy, uint32_t inner) const;
+  Loop loop_in_copy(size_t around, uint32_t copy, const Loop& loop) const;
+  std::vector<std::pair<uint32_t, uint32_t>> shared_in(const Loop& loop) const;
   std::vector<std::vector<uint32_t>> orders_of(const Loop& loop) const;
   bool may_overlap(const Loop& loop) const;
-  bool same_in_all(uint32_t slot) const;
+  bool same_in_all(const Loop& loop, uint32_t slot) const;
+  uint32_t slot_in(const Loop& loop, uint32_t copy, uint32_t slot) const;
+  uint32_t stands_for(const Loop& loop, uint32_t i) const;
   const uint32_t* inputs_of(const FiringNode& node) const {
     return node.n_in <= 4 ? node.in : more_.data() + node.in[0];
   }
@@ -263,9 +292,12 @@ class Stage : public std::enable_shared_from_this<Stage> {
     return is_copy(node) ? original_of_[node - own_nodes_] : node;
   }
   uint32_t turn_of(uint32_t node) const { return node < turns_.size() ? turns_[node] : 0; }
-  uint32_t role_of(uint32_t node) const { return role_of_[original(node)]; }
+  uint32_t role_of(uint32_t node) const { return role_of_[node]; }
+  uint32_t loop_of(uint32_t node) const { return loop_of_.empty() ? kNoLoop : loop_of_[node]; }
   template <class F>
   void for_all_copies(uint32_t original, F&& f);
+  template <class F>
+  void for_copies_in(size_t loop, uint32_t node, F&& f);
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
   // The same of calls of a function, one inside the other; and what each of them keeps to itself.
@@ -300,13 +332,17 @@ class Stage : public std::enable_shared_from_this<Stage> {
   // who has seen has_copies() may read those of that loop.
   std::vector<FiringNode> nodes_;         // the partition's come first
   std::vector<uint32_t> original_of_;     // by copy
+  std::vector<uint32_t> role_of_;         // firing index -> loops_, calls_, or number of the save
+  std::vector<uint32_t> loop_of_;         // the innermost one; empty if there are no loops
+  std::vector<Loop> loops_;               // the partition's come first
   std::vector<uint32_t> more_;            // long input and reader lists, of all nodes
   std::deque<std::atomic<bool>> copied_;  // by loop
   size_t slots_made_ = 0;                 // guarded by mutex_; the partition's are the first
 
   // Compiled; not changed after connect(). By firing index: of the partition's own nodes.
-  size_t own_nodes_ = 0;
-  size_t nodes_max_ = 0, slots_max_ = 0;  // with all copies
+  size_t own_nodes_ = 0, own_loops_ = 0;
+  size_t nodes_max_ = 0, slots_max_ = 0, loops_max_ = 0;  // with all copies
+  std::vector<uint32_t> captured_by_;  // slot -> the loop that captured what is there, or kNoLoop
   std::vector<NodeView> views_;
   std::vector<Tensor> constants_;  // by slot; undefined where a node writes
   std::vector<int32_t> missing_;
@@ -320,8 +356,6 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<uint32_t> receive_loops_;                      // of the same places, or kNoLoop
   std::vector<std::unique_ptr<SendPort>> sends_;
   std::vector<int32_t> send_of_;  // firing index -> sends_, or -1
-  std::vector<Loop> loops_;
-  std::vector<uint32_t> role_of_;  // firing index -> loops_, calls_, or number of the save
   size_t saves_ = 0;
   std::vector<CallTarget> calls_;       // by role_of_
   std::vector<uint32_t> result_slots_;  // of a body: what it gives back
@@ -366,10 +400,18 @@ class Stage : public std::enable_shared_from_this<Stage> {
 template <class F>
 void Stage::for_all_copies(uint32_t original, F&& f) {
   f(original);
-  for (size_t l = 0; l < loops_.size(); ++l) {
-    const Loop& loop = loops_[l];
-    if (original < loop.begin || original >= loop.end || !has_copies(l)) continue;
-    for (uint32_t c = 0; c < loop.copies.count; ++c) f(loop.node_in(c, original));
+  for (size_t l = 0; l < own_loops_; ++l) for_copies_in(l, original, f);
+}
+
+// A copy in a copy is found through the outermost loop that it is a copy for.
+template <class F>
+void Stage::for_copies_in(size_t l, uint32_t node, F&& f) {
+  const Loop& loop = loops_[l];
+  if (!loop.has(node) || !has_copies(l)) return;
+  for (uint32_t c = 0; c < loop.copies.count; ++c) {
+    const uint32_t copy = loop.node_in(c, node);
+    f(copy);
+    for (size_t k = 0; k < loop.inner.size(); ++k) for_copies_in(loop.loop_in(c, k), copy, f);
   }
 }
 

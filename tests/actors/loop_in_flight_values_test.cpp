@@ -100,6 +100,28 @@ struct TwoChains {
   }
 };
 
+// From the least budget on with which `make` runs one iteration after another, it runs with several
+// in flight.
+void check_fits(const Make& make) {
+  const auto passes = [&](int64_t in_flight, int64_t budget, int rounds) {
+    Graph graph;
+    const Made made = make(graph, in_flight);
+    Session session =
+        Session::local(graph, {.threads = 2, .memory_budget_bytes = budget, .passes = false});
+    return code_of([&] {
+             for (int i = 0; i < rounds; ++i) run(session, made);
+           }) == Errc::ok;
+  };
+  constexpr int64_t kValue = kSize * 4;
+  int64_t budget = 3 * kValue;
+  while (!passes(1, budget, 4)) budget += kValue / 2;
+  CHECK(budget < 20 * kValue);
+  for (int64_t more : {0, 1, 2, 4, 8, 16, 32}) {
+    CAPTURE(more);
+    CHECK(passes(8, budget + more * kValue, 8));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("iterations in flight give the same bits on 1, 2 and 4 threads, however many fly") {
@@ -169,6 +191,77 @@ TEST_CASE("loops with iterations in flight stand in loops, and scans are such lo
   });
 }
 
+TEST_CASE("loops in iterations in flight give the same bits, three deep and of any trips") {
+  check_same_everywhere([](Graph& graph, int64_t in_flight) {
+    const Output n = placeholder(graph, DType::i64, {}, "n"),
+                 x = placeholder(graph, DType::f32, {kSize}, "x"),
+                 w = placeholder(graph, DType::f32, {kSize}, "w");
+    const WhileOptions options{.iterations_in_flight = in_flight};
+    const Values end = counted_loop(n, {x, x * 0.0, x}, options, [&](const Values& v) {
+      const Output a = v[1] * 0.5 + x;
+      // None, one or two times; what comes in changes places with what is captured.
+      const Values rows = counted_loop(v[0] % 3, {a, a * 2.0, w}, options, [&](const Values& u) {
+        const Values cells =
+            counted_loop(whole(graph, 2), {u[1], u[2]}, options, [&](const Values& t) {
+              return Values{t[1], heavy(t[1] * w + u[1]) + fill(graph, {kSize}, 1)};
+            });
+        return Values{a, u[1] + heavy(cells[1]), cells[2] * 0.5};
+      });
+      const Output more = counted_loop(whole(graph, 1), {a}, options, [&](const Values& u) {
+        return Values{heavy(u[1] + v[3])};
+      })[1];
+      return Values{a, v[2] * 0.5 + rows[2] + more, rows[3] + rows[1] * 0.1};
+    });
+    return Made{end, {{n, count(8)}, {x, wave(kSize, 0.1)}, {w, wave(kSize, 0.3)}}};
+  });
+}
+
+TEST_CASE("a body that goes back through its own loop does so in iterations in flight") {
+  for (bool recompute : {false, true}) {
+    CAPTURE(recompute);
+    check_same_everywhere([&](Graph& graph, int64_t in_flight) {
+      const Output n = placeholder(graph, DType::i64, {}, "n"),
+                   x = placeholder(graph, DType::f32, {kSize}, "x");
+      const WhileOptions options{.iterations_in_flight = in_flight, .recompute = recompute};
+      const Values end = counted_loop(n, {x, x * 0.0}, options, [&](const Values& v) {
+        const Output w = v[1] * 0.9 + 0.01;
+        const Output h = counted_loop(whole(graph, 3), {x}, options,
+                                      [&](const Values& u) { return Values{heavy(u[1] * w)}; })[1];
+        const Output d = gradients({reduce_sum(h * h)}, {w})[0];
+        return Values{w, v[2] * 0.5 + heavy(d * 0.01) + h};
+      });
+      return Made{{end[1], end[2]}, {{n, count(6)}, {x, wave(kSize, 0.01)}}};
+    });
+  }
+}
+
+TEST_CASE("branches and random numbers around and in loops in iterations in flight stay") {
+  check_same_everywhere([](Graph& graph, int64_t in_flight) {
+    const Output n = placeholder(graph, DType::i64, {}, "n"),
+                 x = placeholder(graph, DType::f32, {kSize}, "x");
+    const WhileOptions options{.iterations_in_flight = in_flight};
+    const Values end = counted_loop(n, {x, x * 0.0}, options, [&](const Values& v) {
+      const Output odd = equal(v[0] % 2, whole(graph, 1));
+      const Output a = cond(
+          odd,
+          [&] {
+            return counted_loop(whole(graph, 2), {x}, options, [&](const Values& u) {
+              const Output even = equal(u[0] % 2, whole(graph, 0));
+              return Values{cond(
+                  even, [&] { return heavy(u[1] + x * 0.1); }, [&] { return u[1] * 0.5; })};
+            })[1];
+          },
+          [&] { return heavy(x * 0.3); });
+      const Output b = counted_loop(whole(graph, 2), {a}, options, [&](const Values& u) {
+        return Values{heavy(dropout(u[1], 0.3, 5))};
+      })[1];
+      return Values{v[1] * 0.5 + x, v[2] * 0.5 + b};
+    });
+    const std::vector<Output> d = gradients({reduce_sum(end[1] * end[2])}, {x});
+    return Made{{end[1], end[2], d[0]}, {{n, count(6)}, {x, wave(kSize, 0.1)}}};
+  });
+}
+
 TEST_CASE("functions that call themselves are called in iterations in flight") {
   check_same_everywhere([](Graph& graph, int64_t in_flight) {
     Function down = declare_function(graph, "down", {kCount}, {kCount});
@@ -223,26 +316,51 @@ TEST_CASE("effects of iterations in flight come in the order of iterations") {
   }
 }
 
-TEST_CASE("a loop that has memory for one iteration at a time runs, however many may fly") {
-  constexpr int64_t kTrips = 12;
-  const auto passes = [&](int64_t in_flight, int64_t budget, int rounds) {
-    Graph graph;
-    const TwoChains loop(graph, in_flight);
-    Session session =
-        Session::local(graph, {.threads = 2, .memory_budget_bytes = budget, .passes = false});
-    const Feeds feeds = loop.feeds(kTrips);
-    return code_of([&] {
-             for (int i = 0; i < rounds; ++i) session.run({loop.a, loop.b}, feeds);
-           }) == Errc::ok;
-  };
-  constexpr int64_t kValue = kSize * 4;
-  int64_t budget = 3 * kValue;
-  while (!passes(1, budget, 4)) budget += kValue / 2;
-  CHECK(budget < 20 * kValue);
-  for (int64_t more : {0, 1, 2, 4, 8, 16, 32}) {
-    CAPTURE(more);
-    CHECK(passes(8, budget + more * kValue, 8));
+TEST_CASE("effects in loops in iterations in flight come in the order of iterations") {
+  Graph graph;
+  const Output n = placeholder(graph, DType::i64, {}, "n"),
+               x = placeholder(graph, DType::f32, {kSize}, "x");
+  constexpr int64_t kTrips = 12, kInner = 3;
+  const Queue queue = make_queue(graph, {{DType::i64, {}}}, {.capacity = 2 * kTrips * kInner});
+  const Values end = counted_loop(n, {x, whole(graph, 0)}, {}, [&](const Values& v) {
+    const Output a = heavy(x * 0.5 + cast(v[0], DType::f32));
+    const Values inner =
+        counted_loop(whole(graph, kInner), {a, whole(graph, 0)}, {}, [&](const Values& u) {
+          const Output slow = heavy(u[1]);
+          const Output none = cast(reduce_sum(slow) * 0.0, DType::i64);
+          const Output put = enqueue(queue, {v[0] * kInner + u[0] + none});
+          return Values{slow, u[2] + put};
+        });
+    return Values{v[1] * 0.5 + inner[1], v[2] + inner[2]};
+  });
+  const Output out = dequeue_many(queue, kTrips * kInner).at(0);
+  Session session = Session::local(graph, {.threads = 2});
+  for (int round = 0; round < 5; ++round) {
+    session.run({end[1], end[2]}, {{n, count(kTrips)}, {x, wave(kSize, 0.01)}});
+    const Tensor got = session.run({out})[0];
+    for (int64_t i = 0; i < kTrips * kInner; ++i) CHECK(got.data<int64_t>()[i] == i);
   }
+}
+
+TEST_CASE("a loop that has memory for one iteration at a time runs, however many may fly") {
+  check_fits([](Graph& graph, int64_t in_flight) {
+    const TwoChains loop(graph, in_flight);
+    return Made{{loop.a, loop.b}, loop.feeds(12)};
+  });
+  // The same, with the second chain in a loop in the loop.
+  check_fits([](Graph& graph, int64_t in_flight) {
+    const Output n = placeholder(graph, DType::i64, {}, "n"),
+                 x = placeholder(graph, DType::f32, {kSize}, "x");
+    const WhileOptions options{.iterations_in_flight = in_flight};
+    const Values end = counted_loop(n, {x, x * 0.0}, options, [&](const Values& v) {
+      const Output a = heavy(v[1] + x);
+      const Values inner = counted_loop(whole(graph, 2), {a, x}, options, [&](const Values& u) {
+        return Values{heavy(u[1] * 0.9), u[2] * 0.5 + heavy(u[1])};
+      });
+      return Values{a, v[2] * 0.5 + inner[2]};
+    });
+    return Made{{end[1], end[2]}, {{n, count(7)}, {x, wave(kSize, 0.1)}}};
+  });
 }
 
 }  // namespace troupe

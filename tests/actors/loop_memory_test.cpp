@@ -128,11 +128,12 @@ std::shared_ptr<const Registry> scripted_ops() {
 // for (i = 0, k = 0, y = 1, w = 1; i < kTrips; ++i) {
 //   k, buffer = take(k); y = give(y, k, buffer); w = tanh(0.9 w); }
 // What the gradient of w needs is saved. `widened`: buffers come to Give by an asynchronous op.
+// `nested`: give stands in a loop of its own, which it goes through once.
 struct Program {
   Graph graph{scripted_ops()};
   std::vector<Output> fetches;
   std::vector<std::string> warnings;
-  explicit Program(int64_t in_flight, int64_t widened = 0) {
+  explicit Program(int64_t in_flight, int64_t widened = 0, bool nested = false) {
     script = std::make_unique<Script>();
     const Output zero = fill(graph, {}, 0, DType::i64), one = fill(graph, {}, 1, DType::i64),
                  w = fill(graph, {3}, 1);
@@ -145,8 +146,20 @@ struct Program {
                        made = {&graph, take.node, 1};
           const Output buffer =
               widened ? graph.add({"Widen", {made}, {{"size", widened}}, "widen"}) : made;
-          return std::vector<Output>{v[0] + 1, take,
-                                     graph.add({"Give", {v[2], take, buffer}, {}, "give"}),
+          const auto give = [&](Output y) {
+            return graph.add({"Give", {y, take, buffer}, {}, "give"});
+          };
+          const auto in_a_loop = [&] {
+            return while_loop(
+                [&](const std::vector<Output>& w) {
+                  return less(w[0], fill(graph, {}, 1, DType::i64));
+                },
+                [&](const std::vector<Output>& w) {
+                  return std::vector<Output>{w[0] + 1, give(w[1])};
+                },
+                {zero, v[2]}, {.iterations_in_flight = in_flight, .name = "inner"})[1];
+          };
+          return std::vector<Output>{v[0] + 1, take, nested ? in_a_loop() : give(v[2]),
                                      tanh(v[3] * 0.9)};
         },
         {zero, zero, one, w}, {.iterations_in_flight = in_flight});
@@ -168,6 +181,10 @@ struct Program {
 
 constexpr int64_t kMega = 1'000'000;
 
+// Iterations in flight, and whether there is a loop in the loop.
+const std::vector<std::pair<int64_t, bool>> kSettings = {
+    {1, false}, {8, false}, {1, true}, {8, true}};
+
 // The values without a limit, one iteration after another.
 std::vector<Tensor> expected() {
   Program program(1);
@@ -187,9 +204,12 @@ void check(Session& session, const Program& program, const std::vector<Tensor>& 
 
 TEST_CASE("an iteration that finds no memory waits until the one before has ended") {
   const std::vector<Tensor> want = expected();
-  for (int64_t in_flight : {1, 8}) {
+  for (const auto& setting : kSettings) {
+    const int64_t in_flight = setting.first;
+    const bool nested = setting.second;
     CAPTURE(in_flight);
-    Program program(in_flight);
+    CAPTURE(nested);
+    Program program(in_flight, 0, nested);
     Session session = program.session(6 * kMega);
     check(session, program, want);  // small ones
     script->made = [](int64_t i) { return i < 10 ? 800 : 4 * kMega; };
@@ -205,9 +225,12 @@ TEST_CASE("an iteration that finds no memory waits until the one before has ende
 
 TEST_CASE("a loop in which later iterations hold what an earlier one needs begins again, alone") {
   const std::vector<Tensor> want = expected();
-  for (int64_t in_flight : {1, 8}) {
+  for (const auto& setting : kSettings) {
+    const int64_t in_flight = setting.first;
+    const bool nested = setting.second;
     CAPTURE(in_flight);
-    Program program(in_flight);
+    CAPTURE(nested);
+    Program program(in_flight, 0, nested);
     Session session = program.session(7 * kMega);
     check(session, program, want);
     const int64_t used = session.device_states()[0].used_bytes;

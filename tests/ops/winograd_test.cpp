@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <random>
-#include <thread>
 
 #include "devices/device.hpp"
 #include "devices/kernel_call.hpp"
