@@ -1,8 +1,9 @@
 // pull_rows: of a parameter that nothing but gathers on hosts read, these pull the rows that they
 // want, and nobody holds the rest. What ran after the parameter runs after all of them.
 //
-// And of a gradient by rows that is spread over what a sum took together, as that of a sum of
-// gathered rows is, every row is pushed once, for all the indices in a row that it belongs to.
+// And of a gradient by rows that a sum's gradient repeats for all that it took together, as that of
+// a sum of gathered rows is, every row is pushed once, for all the indices in a row that it belongs
+// to.
 #include <map>
 #include <optional>
 #include <set>
@@ -21,9 +22,9 @@ struct Uses {  // of one parameter
   bool others = false;
 };
 
-// What a gradient by rows is spread from.
-struct Spread {
-  Output from;
+// What a gradient by rows repeats.
+struct Repeated {
+  Output rows;
   int64_t times = 0, row_size = 0;
 };
 
@@ -92,17 +93,17 @@ class PullRows {
   }
 
   void push_once(const Node& push) {
-    if (push.attr<int64_t>("spread") != 1) return;
-    const std::optional<Spread> spread = spread_of(push.inputs[1], push.frame);
-    if (!spread) return;
+    if (push.attr<int64_t>("indices_per_row") != 1) return;
+    const std::optional<Repeated> repeated = repeated_in(push.inputs[1], push.frame);
+    if (!repeated) return;
     Attrs attrs = push.attrs;
-    attrs["spread"] = spread->times;
-    attrs["row_size"] = spread->row_size;
-    edits_.change(push, *push.op, {push.inputs[0], spread->from}, std::move(attrs));
+    attrs["indices_per_row"] = repeated->times;
+    attrs["row_size"] = repeated->row_size;
+    edits_.change(push, *push.op, {push.inputs[0], repeated->rows}, std::move(attrs));
   }
 
   // Of `values`, [n, row...].
-  std::optional<Spread> spread_of(const Output& values, int32_t frame) const {
+  std::optional<Repeated> repeated_in(const Output& values, int32_t frame) const {
     const int64_t row = known_size(values.shape(), 1, values.shape().ndim());
     const Node* node = &graph_.node(values.node);
     const auto passes = [&] {  // nothing is lost if the push does not read it
@@ -119,7 +120,7 @@ class PullRows {
     const int64_t times = known_size(all, begin, end);
     const bool behind_each_other = end - begin == static_cast<int>(axes.size());
     if (!behind_each_other || times < 2 || known_size(all, end, all.ndim()) != row) return {};
-    return Spread{node->inputs[0], times, row};
+    return Repeated{node->inputs[0], times, row};
   }
 
   const Graph& graph_;

@@ -7,9 +7,9 @@
 #include "devices/failure.hpp"
 #include "devices/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
+#include "graph/defer_broadcast.hpp"
 #include "graph/layout.hpp"
 #include "graph/passes.hpp"
-#include "graph/spread.hpp"
 
 namespace troupe {
 namespace {
@@ -76,14 +76,10 @@ Rewritten edited(CallGraph call) {
 Edits fold_here(const CallGraph& call) { return fold_constants(call, evaluate_here); }
 
 constexpr Pass kPasses[] = {
-    {"fold_constants", edited<fold_here>},
-    {"simplify", edited<simplify>},
-    {"merge_common", edited<merge_common>},
-    {"layout", layout},
-    {"pull_rows", edited<pull_rows>},
-    {"join", edited<join>},
-    {"spread", spread},
-    {"fuse", edited<fuse>},
+    {"fold_constants", edited<fold_here>},  {"simplify", edited<simplify>},
+    {"merge_common", edited<merge_common>}, {"layout", layout},
+    {"pull_rows", edited<pull_rows>},       {"join", edited<join>},
+    {"defer_broadcast", defer_broadcast},   {"fuse", edited<fuse>},
 };
 
 }  // namespace

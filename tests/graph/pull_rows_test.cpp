@@ -61,10 +61,10 @@ TEST_CASE("a parameter that something else reads, or that is fetched or fed, is 
   CHECK(after.call.graph->node(after.call.fetches[0].node).op->name == "Gather");
 }
 
-TEST_CASE("a row of a gradient that is spread over a sum is pushed once") {
+TEST_CASE("a row that the gradient of a sum repeats is pushed once") {
   struct Pushed {
     std::string from;  // the op that makes the values
-    int64_t spread, row_size;
+    int64_t indices_per_row, row_size;
   };
   const auto pushed = [](const Shape& ids, int64_t width, ReduceOptions sum, bool mean, bool feed) {
     Graph g;
@@ -82,19 +82,19 @@ TEST_CASE("a row of a gradient that is spread over a sum is pushed once") {
     for (const auto& node : after.call.graph->nodes())
       if (node->op->name == "PushRowGradient")
         return Pushed{after.call.graph->node(node->inputs[1].node).op->name,
-                      node->attr<int64_t>("spread"), node->attr<int64_t>("row_size")};
+                      node->attr<int64_t>("indices_per_row"), node->attr<int64_t>("row_size")};
     return Pushed{};
   };
-  const auto spreads = [](const Pushed& p, int64_t spread, int64_t row_size) {
+  const auto check = [](const Pushed& p, int64_t indices_per_row, int64_t row_size) {
     CHECK(p.from == "Multiply");  // of the square
-    CHECK(p.spread == spread);
+    CHECK(p.indices_per_row == indices_per_row);
     CHECK(p.row_size == row_size);
   };
-  spreads(pushed({5, 4}, 0, {.axes = {1}}, false, false), 4, 1);
-  spreads(pushed({-1, 4}, 0, {.axes = {-1}, .keep_dims = true}, false, false), 4, 1);
-  spreads(pushed({5, 4}, 3, {.axes = {1}}, false, false), 4, 3);
-  spreads(pushed({-1, 2, 4}, 3, {.axes = {1, 2}}, false, false), 8, 3);
-  spreads(pushed({5, 4}, 0, {}, false, false), 20, 1);  // over all axes
+  check(pushed({5, 4}, 0, {.axes = {1}}, false, false), 4, 1);
+  check(pushed({-1, 4}, 0, {.axes = {-1}, .keep_dims = true}, false, false), 4, 1);
+  check(pushed({5, 4}, 3, {.axes = {1}}, false, false), 4, 3);
+  check(pushed({-1, 2, 4}, 3, {.axes = {1, 2}}, false, false), 8, 3);
+  check(pushed({5, 4}, 0, {}, false, false), 20, 1);  // over all axes
   for (const Pushed& p :
        {pushed({5, 4}, 3, {.axes = {0}}, false, false),  // not one after the other
         pushed({5, 4}, 3, {.axes = {2}}, false, false),  // within rows
@@ -103,11 +103,11 @@ TEST_CASE("a row of a gradient that is spread over a sum is pushed once") {
         pushed({5, 4}, 0, {.axes = {1}}, true, false),
         pushed({5, 4}, 0, {.axes = {1}}, false, true)}) {
     CHECK(p.from != "");
-    CHECK(p.spread == 1);
+    CHECK(p.indices_per_row == 1);
   }
 }
 
-TEST_CASE("a spread gradient that runs after another node is pushed as it is") {
+TEST_CASE("a repeated row that runs after another node is pushed as often as it is there") {
   const auto times = [](bool sum_waits, bool rows_wait) {
     Graph g;
     const Output w = parameter("w", constant(g, Tensor::zeros(DType::f32, {9})));
@@ -127,7 +127,7 @@ TEST_CASE("a spread gradient that runs after another node is pushed as it is") {
                                .control_inputs = after(rows_wait)});
     const Output push = push_row_gradient(w, {ids, rows}, sgd(1));
     const Rewritten now = rewrite(pull_rows, call_graph(g, {push}, {ids, like, dy}));
-    return now.call.graph->node(now.call.fetches[0].node).attr<int64_t>("spread");
+    return now.call.graph->node(now.call.fetches[0].node).attr<int64_t>("indices_per_row");
   };
   CHECK(times(false, false) == 4);
   CHECK(times(true, false) == 1);

@@ -86,7 +86,7 @@ TEST_CASE("each pass is shown with its name, what it left, and the graph after i
   check(4, "layout", 3, 3);
   check(5, "pull_rows", 3, 3);
   check(6, "join", 3, 3);
-  check(7, "spread", 3, 3);
+  check(7, "defer_broadcast", 3, 3);
   check(8, "fuse", 3, 2);
   CHECK(results[1].graph ==
         "troupe graph 1\n"
