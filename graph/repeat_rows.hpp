@@ -1,5 +1,5 @@
 // Rows of a gradient that are each for several indices: those of a sum over rows
-// (graph/pull_rows.cpp). Implemented by graph/packed_rows.cpp.
+// (graph/push_rows_once.cpp). Implemented by graph/packed_rows.cpp.
 #pragma once
 
 #include <cstdint>

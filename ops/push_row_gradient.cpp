@@ -3,7 +3,7 @@
 // gradient. No outputs.
 //   indices: [k], i64, each once but for SGD   values: [k, row...], rows of the parameter's dtype
 //   and shape; with `indices_per_row` s, k / s rows of `row_size` elements in any shape, each for
-//   s indices that come after each other (graph/pull_rows.cpp)
+//   s indices that come after each other (graph/push_rows_once.cpp)
 #include "ops/parameter_request.hpp"
 #include "troupe/ops/row_sparse.hpp"
 

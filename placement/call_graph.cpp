@@ -76,10 +76,15 @@ Rewritten edited(CallGraph call) {
 Edits fold_here(const CallGraph& call) { return fold_constants(call, evaluate_here); }
 
 constexpr Pass kPasses[] = {
-    {"fold_constants", edited<fold_here>},  {"simplify", edited<simplify>},
-    {"merge_common", edited<merge_common>}, {"layout", layout},
-    {"pull_rows", edited<pull_rows>},       {"join", edited<join>},
-    {"defer_broadcast", defer_broadcast},   {"fuse", edited<fuse>},
+    {"fold_constants", edited<fold_here>},
+    {"simplify", edited<simplify>},
+    {"merge_common", edited<merge_common>},
+    {"layout", layout},
+    {"pull_rows", edited<pull_rows>},
+    {"push_rows_once", edited<push_rows_once>},
+    {"join", edited<join>},
+    {"defer_broadcast", defer_broadcast},
+    {"fuse", edited<fuse>},
 };
 
 }  // namespace
