@@ -76,8 +76,8 @@ class DeferBroadcast {
            parse_device_name(node.device).kind.value_or(DeviceKind::cpu) == DeviceKind::cpu;
   }
 
-  static Shape small_shape(const Node& broadcast) {
-    Shape shape = broadcast.outputs[0].shape;
+  // `shape`, of what is broadcast or of a part of it, before that.
+  static Shape small_shape(const Node& broadcast, Shape shape) {
     for (int d = 0; d < shape.ndim(); ++d)
       if (has_axis(broadcast, d)) shape.set(d, 1);
     return shape;
@@ -125,13 +125,28 @@ class DeferBroadcast {
         reader.outputs.size() != 1)
       return false;
     const Kernel* kernel = find_kernel(reader, DeviceKind::cpu);
-    const std::string& op = reader.op->name;
-    if (!kernel || !kernel->elements || op == "BiasAdd" || op == "BroadcastTo" ||
-        op == "BroadcastLike")
-      return false;
-    return std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](const Output& input) {
+    const auto has_its_size = [&](const Output& input) {
       return input.shape() == reader.outputs[0].shape && !comes_broadcast(input);
-    });
+    };
+    return kernel && kernel->elements &&
+           std::any_of(reader.inputs.begin(), reader.inputs.end(), has_its_size) &&
+           broadcasts(reader, from);
+  }
+
+  // Whether by the reader's own rule its output has the same shape if what it reads of `from` is
+  // small: not every op that goes through elements broadcasts each of its inputs.
+  bool broadcasts(const Node& reader, const Node& from) const {
+    const Node& whole = is_cut(from) ? graph_.node(from.inputs[0].node) : from;
+    std::vector<TensorType> types;
+    for (const Output& input : reader.inputs)
+      types.push_back({input.dtype(),
+                       input.node == from.id ? small_shape(whole, input.shape()) : input.shape()});
+    try {
+      return reader.op->infer_shapes(InferContext(reader, std::move(types))) ==
+             std::vector{reader.outputs[0].shape};
+    } catch (const std::exception&) {  // a rule refuses shapes by throwing, one's own op's anything
+      return false;
+    }
   }
   bool comes_broadcast(const Output& value) const {
     const Node& node = graph_.node(value.node);
@@ -165,7 +180,7 @@ class DeferBroadcast {
   // What is broadcast, with one element where all are to be the same.
   Output small_value(const Node& node) {
     const int32_t id = node.id;
-    const Shape shape = small_shape(node), all = node.outputs[0].shape;
+    const Shape all = node.outputs[0].shape, shape = small_shape(node, all);
     const bool mean = node.attr<bool>("mean");
     Output small = node.inputs[0];
     if (small.shape() != shape) small = add(id, "Reshape", {small}, {{"shape", shape}}, "small");

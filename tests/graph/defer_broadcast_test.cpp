@@ -6,6 +6,7 @@
 #include "tests/support/evaluate.hpp"
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/own_op.hpp"
 
 namespace troupe {
 namespace {
@@ -143,6 +144,34 @@ TEST_CASE("a bias is read as it is, however large") {
       "d = ReduceGradient(g, l) axes={0} keep_dims=false mean=false\n"
       "z = BiasAdd(x, d)\n",
       {"z"}, {"x", "l", "g"});
+}
+
+TEST_CASE("a broadcast like another value starts from the small one") {
+  check_deferred(kLikes + kMean + "z = BroadcastLike(d, x)\n",
+                 kLikes + kShare + "z = BroadcastLike(d/share, x)\n");
+}
+
+TEST_CASE("an op of one's own that broadcasts no input reads them as large as they are") {
+  Graph g(ops_with(
+      {{.name = "SameShape",
+        .inputs = {"x", "y"},
+        .outputs = {"z"},
+        .infer_shapes =
+            [](const InferContext& c) {
+              if (c.input(0) != c.input(1)) throw c.error("wants one shape");
+              return std::vector{c.input(0)};
+            },
+        .no_gradient = "nothing is computed",
+        .kernels = {{.run = [](KernelContext&) {}, .elements = [](const ElementRun&) {}}}}}));
+  const Output x = placeholder(g, DType::f32, {4, 16, 16, 64}, "x");
+  const Output dy = placeholder(g, DType::f32, {4, 64}, "g");
+  const Output d = reduce_gradient(dy, x, {.axes = {1, 2}});
+  const auto read_by = [&](const Output& reader) {
+    const CallGraph after = defer_broadcast(call_graph(g, {reader}, {x, dy})).call;
+    return after.graph->node(after.fetches[0].node).inputs[1].shape();
+  };
+  CHECK(read_by(multiply(x, d)) == Shape{4, 1, 1, 64});
+  CHECK(read_by(g.add({.op = "SameShape", .inputs = {x, d}})) == x.shape());
 }
 
 TEST_CASE("small values, and those that would be read in short runs, stay broadcast") {
