@@ -16,9 +16,9 @@
 #include <map>
 #include <set>
 
+#include "graph/on_cpu.hpp"
 #include "graph/passes.hpp"
 #include "graph/reduced_axes.hpp"
-#include "troupe/device_name.hpp"
 
 namespace troupe {
 namespace {
@@ -72,8 +72,7 @@ class DeferBroadcast {
 
   bool stands_free(const Node& node) const {
     return roles(node).runs && roles(node).free() && node.control_inputs.empty() &&
-           node.frame < 0 &&
-           parse_device_name(node.device).kind.value_or(DeviceKind::cpu) == DeviceKind::cpu;
+           node.frame < 0 && is_on_cpu(node);
   }
 
   // `shape`, of what is broadcast or of a part of it, before that.

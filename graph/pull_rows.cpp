@@ -3,8 +3,8 @@
 #include <map>
 #include <vector>
 
+#include "graph/on_cpu.hpp"
 #include "graph/passes.hpp"
-#include "troupe/device_name.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -35,8 +35,7 @@ class PullRows {
 
   bool takes_rows(const Node& node) const {
     return node.op->name == "Gather" && role(node.id).runs && !role(node.id).fed &&
-           node.frame < 0 && !is_parameter(node.inputs[1].node) &&
-           parse_device_name(node.device).kind.value_or(DeviceKind::cpu) == DeviceKind::cpu;
+           node.frame < 0 && !is_parameter(node.inputs[1].node) && is_on_cpu(node);
   }
 
   void note(const Node& node) {
