@@ -170,8 +170,6 @@ void RunTable::send_start(const Run& run, const RunContext& context, int64_t old
   m.step = context.step;
   m.first_step = context.first_step;
   m.oldest = oldest;
-  m.deadline_ms =
-      std::chrono::duration_cast<std::chrono::milliseconds>(run.deadline - now()).count();
   for (const auto& [task, worker] : run.live->remotes)
     worker->enqueue(caf::actor_cast<caf::strong_actor_ptr>(master_), caf::make_message_id(),
                     caf::make_message(m), nullptr);

@@ -8,8 +8,8 @@
 // is bounded, whatever it holds.
 #include <algorithm>
 
+#include "graph/on_cpu.hpp"
 #include "graph/passes.hpp"
-#include "troupe/device_name.hpp"
 
 namespace troupe {
 namespace {
@@ -69,7 +69,7 @@ class Folding {
                        [&](const Output& input) {
                          return values_[static_cast<size_t>(input.node)].defined();
                        }) &&
-           parse_device_name(node.device).kind.value_or(DeviceKind::cpu) == DeviceKind::cpu;
+           is_on_cpu(node);
   }
 
   int64_t credit(const Node& node) const {

@@ -19,8 +19,8 @@
 #include <set>
 
 #include "graph/attr_text.hpp"
+#include "graph/on_cpu.hpp"
 #include "graph/passes.hpp"
-#include "troupe/device_name.hpp"
 
 namespace troupe {
 namespace {
@@ -72,7 +72,7 @@ class Fusing {
     const NodeRoles& r = roles(node);
     const bool apart = !r.runs || r.fed || r.awaited || r.partner || !node.control_inputs.empty();
     if (apart || node.op->stateful || node.outputs.empty() || node.inputs.empty() ||
-        parse_device_name(node.device).kind.value_or(DeviceKind::cpu) != DeviceKind::cpu)
+        !is_on_cpu(node))
       return nullptr;
     return find_kernel(node, DeviceKind::cpu);
   }

@@ -13,8 +13,8 @@
 #include <map>
 #include <set>
 
+#include "graph/on_cpu.hpp"
 #include "graph/passes.hpp"
-#include "troupe/device_name.hpp"
 
 namespace troupe {
 namespace {
@@ -53,7 +53,7 @@ class Joining {
   bool may_join(const Node& node) const {
     const NodeRoles& r = roles(node);
     return r.runs && !r.fed && node.control_inputs.empty() && node.outputs.size() == 1 &&
-           parse_device_name(node.device).kind.value_or(DeviceKind::cpu) == DeviceKind::cpu;
+           is_on_cpu(node);
   }
 
   void visit(const Node& backward) {

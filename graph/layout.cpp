@@ -24,6 +24,7 @@
 #include <set>
 
 #include "graph/passes.hpp"
+#include "graph/transpose_order.hpp"
 
 namespace troupe {
 namespace {
@@ -31,17 +32,6 @@ namespace {
 using Order = std::vector<int64_t>;
 
 bool is_transpose(const Node& node) { return node.op->name == "Transpose"; }
-
-// Dimension i of a transpose is dimension [i] of what it reads.
-Order order_of(const Node& node) {
-  const auto ndim = static_cast<int64_t>(node.outputs[0].shape.ndim());
-  Order order = node.attr<std::vector<int64_t>>("permutation");
-  for (int64_t& axis : order) axis = axis < 0 ? axis + ndim : axis;
-  if (!order.empty()) return order;
-  order.resize(static_cast<size_t>(ndim));
-  std::iota(order.rbegin(), order.rend(), 0);
-  return order;
-}
 
 // Numbers by dimension of the transposed value, in the order of what it was made of.
 Order before(const Order& order, const std::vector<int64_t>& numbers) {

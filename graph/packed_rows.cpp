@@ -1,11 +1,11 @@
 // Gradients by rows as one tensor; troupe/ops/row_sparse.hpp says what it holds. And rows that are
-// each for several indices (graph/spread_rows.hpp).
+// each for several indices (graph/repeat_rows.hpp).
 #include "graph/packed_rows.hpp"
 
 #include <cstring>
 
 #include "graph/row_indices.hpp"
-#include "graph/spread_rows.hpp"
+#include "graph/repeat_rows.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -35,11 +35,11 @@ Tensor pack_rows(int64_t row_size, std::span<const int64_t> indices, const void*
 void ParameterPort::push_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
                               Tensor values, Reply reply) {
   const int64_t n = indices.size();
-  if (values.ndim() < 1 || !may_spread(values.dim(0), n))
+  if (values.ndim() < 1 || !may_repeat(values.dim(0), n))
     throw Error(Errc::invalid_argument, "the gradient of ", parameter, " is ", values.dtype(),
                 values.shape(), ", which is no row for each of ", n,
                 " indices, nor for as many of them that come after each other");
-  values = spread_rows(values, n);
+  values = repeat_rows(values, n);
   int64_t row_size = 1;
   for (int d = 1; d < values.ndim(); ++d) row_size *= values.dim(d);
   push(parameter, at, pack_rows(row_size, indices.values<int64_t>(), values.raw(), values.dtype()),
@@ -74,7 +74,7 @@ std::optional<PackedRows> unpack_rows(const Tensor& packed, DType dtype, int64_t
   return found;
 }
 
-Tensor spread_rows(const Tensor& values, int64_t n) {
+Tensor repeat_rows(const Tensor& values, int64_t n) {
   const int64_t k = values.dim(0);
   if (k == n) return values;
   const Shape shape = values.shape();

@@ -1,8 +1,9 @@
 // What is found out about a graph before it runs, and what a call's graph is changed to. Each pass
 // is one file, and a pure function: it reads the graph of a call (graph/rewrite.hpp) and says what
 // it wants changed. All leave every bit of what is fetched, and these alone:
-//   - nodes that run anew in every step (Op::stateful): parameters, but for pull_rows, pushes,
-//     random numbers, which are keyed by the node's name, and the program's placeholders,
+//   - nodes that run anew in every step (Op::stateful): parameters, but for pull_rows; pushes, but
+//     for push_rows_once; random numbers, which are keyed by the node's name; and the program's
+//     placeholders,
 //   - what is fed, which has the client's value; the name of what is fetched; the order that
 //     control edges ask for; the device of each node.
 #pragma once
@@ -35,6 +36,8 @@ Edits simplify(const CallGraph& call);
 Edits merge_common(const CallGraph& call);
 // Of a parameter that is only gathered from, the rows are pulled (graph/pull_rows.cpp).
 Edits pull_rows(const CallGraph& call);
+// A row that the gradient of a sum repeats is pushed once (graph/push_rows_once.cpp).
+Edits push_rows_once(const CallGraph& call);
 // A backward node becomes one with the forward node whose inputs it reads (graph/join.cpp).
 Edits join(const CallGraph& call);
 // Element-wise nodes become one node that passes over memory once (graph/fuse.cpp).

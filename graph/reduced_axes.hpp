@@ -1,4 +1,4 @@
-// Which dimensions a reduction takes together; of its gradient, those that it spreads over.
+// Which dimensions a reduction takes together; of its gradient, those that it broadcasts over.
 #pragma once
 
 #include <algorithm>

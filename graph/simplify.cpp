@@ -13,9 +13,9 @@
 #include <bit>
 #include <cstring>
 #include <map>
-#include <numeric>
 
 #include "graph/passes.hpp"
+#include "graph/transpose_order.hpp"
 
 namespace troupe {
 namespace {
@@ -130,17 +130,6 @@ bool reshape_twice(Rules& r, const Node& node) {
   if (!x.shape().is_known()) return false;
   if (!r.leave_out(node, x)) r.change(node, {x}, node.attrs);
   return true;
-}
-
-// Dimension i of the result is dimension [i] of x.
-std::vector<int64_t> order_of(const Node& node) {
-  const auto ndim = static_cast<int64_t>(node.outputs[0].shape.ndim());
-  std::vector<int64_t> order = node.attr<std::vector<int64_t>>("permutation");
-  for (int64_t& axis : order) axis = axis < 0 ? axis + ndim : axis;
-  if (!order.empty()) return order;
-  order.resize(static_cast<size_t>(ndim));
-  std::iota(order.rbegin(), order.rend(), 0);
-  return order;
 }
 
 bool transpose_twice(Rules& r, const Node& node) {

@@ -221,7 +221,7 @@ std::optional<PlaneMessage> refusal_of(const PlaneMessage& message, Errc code,
   if (const auto* m = std::get_if<Pull>(&message))
     return Pulled{m->ticket, m->slice, code, text, 0, {}};
   if (const auto* m = std::get_if<StartStep>(&message))
-    return FinishStep{m->session, m->executable, m->run, "", code, text, 0, 0};
+    return FinishStep{m->session, m->executable, m->run, "", code, text, 0};
   return std::nullopt;
 }
 

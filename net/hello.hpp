@@ -21,7 +21,7 @@
 namespace troupe {
 
 inline constexpr uint16_t kProtocolVersion =
-    6;  // grows with every change of hello, frames or messages
+    7;  // grows with every change of hello, frames or messages
 inline constexpr size_t kGreetingBytes = 768;
 inline constexpr size_t kGreetingPrefix = 256;
 inline constexpr size_t kNameMax = 63;  // cluster and job names

@@ -28,7 +28,6 @@ struct Key {
   int32_t frame = 0;
   int64_t iteration = 0;
   int32_t edge = 0;
-  uint64_t epoch = 0;
   friend bool operator==(const Key&, const Key&) = default;
 };
 
@@ -48,8 +47,6 @@ struct StartStep {
   uint32_t executable = 0;
   int64_t run = 0;
   int64_t step = 0;
-  uint64_t epoch = 0;
-  int64_t deadline_ms = 0;  // from now; 0: none
   int64_t oldest = 0;       // run of the session under way: those before it are over
   int64_t first_step = -1;  // RunContext::first_step
 };
@@ -62,8 +59,7 @@ struct FinishStep {
   std::string task;  // "/job:worker/task:1"
   Errc code = Errc::ok;
   std::string text;
-  int64_t busy_ns = 0;  // time in kernels, where it was measured
-  int64_t fired = 0;    // nodes; -1: the worker does not have the executable
+  int64_t fired = 0;  // -1: the worker does not have the executable
 };
 
 // master -> worker: end this run. Not answered; FinishStep says that it has ended.
@@ -130,18 +126,18 @@ template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, Deliver>
 void fields(V&& visit, M& m) {
   auto& k = m.key;
-  visit(k.session, k.executable, k.run, k.frame, k.iteration, k.edge, k.epoch, m.dead, m.error,
-        m.text, m.value);
+  visit(k.session, k.executable, k.run, k.frame, k.iteration, k.edge, m.dead, m.error, m.text,
+        m.value);
 }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, StartStep>
 void fields(V&& visit, M& m) {
-  visit(m.session, m.executable, m.run, m.step, m.epoch, m.deadline_ms, m.oldest, m.first_step);
+  visit(m.session, m.executable, m.run, m.step, m.oldest, m.first_step);
 }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, FinishStep>
 void fields(V&& visit, M& m) {
-  visit(m.session, m.executable, m.run, m.task, m.code, m.text, m.busy_ns, m.fired);
+  visit(m.session, m.executable, m.run, m.task, m.code, m.text, m.fired);
 }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, CancelStep>

@@ -12,7 +12,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {average_pool(ctx.output_gradient(0), pool_window(ctx.node())), Output{}};
 }
 
-struct SpreadLoop {
+struct ShareLoop {
   template <class T>
   static void run(const PoolSizes* s, const T* dy, T* dx, int64_t first, int64_t last) {
     const int64_t n = s->channels;
@@ -40,7 +40,7 @@ void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   T* dx = ctx.output().template mutable_data<T>();
   const PoolSizes sizes = pool_sizes(ctx, ctx.input(1).shape());
-  pool_images<SpreadLoop>(ctx, sizes, ctx.input(0).data<T>(), dx);
+  pool_images<ShareLoop>(ctx, sizes, ctx.input(0).data<T>(), dx);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ struct SumLoop {
 };
 
 // dx = scale * (dy - of_dy - (x - mean) * of_products), both of them means.
-struct SpreadLoop {
+struct InputGradientLoop {
   template <class T>
   static void run(const T* dy, const T* x, const T* mean, const T* scale, const T* of_dy,
                   const T* of_products, T* dx, int64_t rows, int64_t c) {
@@ -122,9 +122,9 @@ void cpu(KernelContext& ctx) {
   }
   if (rows == 0) return;
   in_row_groups(ctx, rows, c, [=](int64_t first, int64_t count) {
-    in_isa<SpreadLoop>(dy + first * c, x + first * c, mean, static_cast<const T*>(scale),
-                       static_cast<const T*>(sums), static_cast<const T*>(products), dx + first * c,
-                       count, c);
+    in_isa<InputGradientLoop>(dy + first * c, x + first * c, mean, static_cast<const T*>(scale),
+                              static_cast<const T*>(sums), static_cast<const T*>(products),
+                              dx + first * c, count, c);
   });
 }
 

@@ -2,8 +2,8 @@
 // with all of it, and has run when they have acknowledged them. The rows that are not there have no
 // gradient. No outputs.
 //   indices: [k], i64, each once but for SGD   values: [k, row...], rows of the parameter's dtype
-//   and shape; with `spread` s, k / s rows of `row_size` elements in any shape, each for s indices
-//   in a row (graph/pull_rows.cpp)
+//   and shape; with `indices_per_row` s, k / s rows of `row_size` elements in any shape, each for
+//   s indices that come after each other (graph/push_rows_once.cpp)
 #include "ops/parameter_request.hpp"
 #include "troupe/ops/row_sparse.hpp"
 
@@ -15,12 +15,12 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
     throw ctx.error("wants indices of i64 and values of f32 or f64, got ", ctx.dtype(0), " and ",
                     ctx.dtype(1));
   const Shape &indices = ctx.input(0), &values = ctx.input(1);
-  const int64_t spread = ctx.attr<int64_t>("spread"), row = ctx.attr<int64_t>("row_size");
-  if (spread < 1 || row < (spread > 1 ? 1 : 0))
+  const int64_t times = ctx.attr<int64_t>("indices_per_row"), row = ctx.attr<int64_t>("row_size");
+  if (times < 1 || row < (times > 1 ? 1 : 0))
     throw ctx.error("wants rows of at least one element, each for at least one index, got rows of ",
-                    row, " for ", spread);
+                    row, " for ", times);
   if (indices.ndim() != 1 ||
-      (spread == 1 && (values.ndim() < 1 || !may_equal(indices[0], values[0]))))
+      (times == 1 && (values.ndim() < 1 || !may_equal(indices[0], values[0]))))
     throw ctx.error("wants indices [k] and values [k, row...], got ", indices, " and ", values);
   check_optimizer_text(ctx);
   return {};
@@ -32,16 +32,16 @@ void start(std::shared_ptr<AsyncContext> ctx) {
   if (!port) return;
   const Tensor& indices = ctx->input(0);
   Tensor values = ctx->input(1);
-  const int64_t spread = ctx->node().attr<int64_t>("spread");
-  if (spread > 1) {
+  const int64_t times = ctx->node().attr<int64_t>("indices_per_row");
+  if (times > 1) {
     const int64_t row = ctx->node().attr<int64_t>("row_size");
     if (values.size() % row == 0) values = values.reshaped(Shape{values.size() / row, row});
   }
-  if (values.ndim() < 1 || indices.size() != values.dim(0) * spread)
+  if (values.ndim() < 1 || indices.size() != values.dim(0) * times)
     return ctx->fail(
         Errc::invalid_argument,
         detail::concat(describe(ctx->node()), ": wants a row for each ",
-                       spread > 1 ? detail::concat(spread, " ") : "", "of ", indices.size(),
+                       times > 1 ? detail::concat(times, " ") : "", "of ", indices.size(),
                        " indices, got ", values.ndim() > 0 ? values.dim(0) : 0));
   port->push_rows(parameter_of(*ctx), step_of(*ctx), indices, std::move(values), acknowledged(ctx));
 }
@@ -50,7 +50,7 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 
 Op push_row_gradient_op() {
   std::vector<AttrSpec> attrs = push_attrs();
-  attrs.push_back({"spread", AttrKind::integer, int64_t{1}});
+  attrs.push_back({"indices_per_row", AttrKind::integer, int64_t{1}});
   attrs.push_back({"row_size", AttrKind::integer, int64_t{0}});
   return request_op("PushRowGradient", {"indices", "values"}, attrs, infer_shapes, start);
 }

@@ -1,4 +1,4 @@
-// ReduceGradient: dx = dy spread over what a reduction took together; divided by its number of
+// ReduceGradient: dx = dy broadcast over what a reduction took together; divided by its number of
 // elements if `mean`.
 //   dy: x_like reduced over the axes   x_like: of any dtype, only its shape is used   dx: the shape
 //   of x_like.
@@ -20,7 +20,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   const Shape& x = ctx.input(1);
   if (ctx.attr<bool>("mean") && !is_floating(ctx.dtype(0)))
-    throw ctx.error("spreads means of f32 or f64, got ", ctx.dtype(0));
+    throw ctx.error("broadcasts means of f32 or f64, got ", ctx.dtype(0));
   check_reduced(ctx, ctx.input(0), x, reduced_axes(ctx, x.ndim()));
   return {x};
 }

@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// Writing dy for dL/dy:  dx = dy / n, spread over the n elements that were added.
+// Writing dy for dL/dy:  dx = dy / n, broadcast over the n elements that were added.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {reduce_gradient(ctx.output_gradient(0), ctx.input(0), reduce_options(ctx.node()),
                           /*mean=*/true)};

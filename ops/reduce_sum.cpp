@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// Writing dy for dL/dy:  dx = dy, spread over what was added.
+// Writing dy for dL/dy:  dx = dy, broadcast over what was added.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {reduce_gradient(ctx.output_gradient(0), ctx.input(0), reduce_options(ctx.node()))};
 }

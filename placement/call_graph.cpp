@@ -7,9 +7,9 @@
 #include "devices/failure.hpp"
 #include "devices/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
+#include "graph/defer_broadcast.hpp"
 #include "graph/layout.hpp"
 #include "graph/passes.hpp"
-#include "graph/spread.hpp"
 
 namespace troupe {
 namespace {
@@ -81,8 +81,9 @@ constexpr Pass kPasses[] = {
     {"merge_common", edited<merge_common>},
     {"layout", layout},
     {"pull_rows", edited<pull_rows>},
+    {"push_rows_once", edited<push_rows_once>},
     {"join", edited<join>},
-    {"spread", spread},
+    {"defer_broadcast", defer_broadcast},
     {"fuse", edited<fuse>},
 };
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "graph/spread_rows.hpp"
+#include "graph/repeat_rows.hpp"
 #include "training/here.hpp"
 #include "training/row_push.hpp"
 #include "training/row_slices.hpp"
@@ -219,7 +219,7 @@ RowPush ParameterClient::push_of(uint64_t ticket, Part&& part) const {
   if (part.rows.defined() && !part.route->local) {
     m.gradient =
         pack_rows(part.gradient.dim(1), part.rows.values<int64_t>(),
-                  spread_rows(part.gradient, part.rows.size()).raw(), part.gradient.dtype());
+                  repeat_rows(part.gradient, part.rows.size()).raw(), part.gradient.dtype());
     return m;
   }
   m.gradient = std::move(part.gradient);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "devices/memory.hpp"
-#include "graph/spread_rows.hpp"
+#include "graph/repeat_rows.hpp"
 #include "training/parameter_client.hpp"
 #include "training/row_slices.hpp"
 #include "training/write_kind.hpp"
@@ -81,7 +81,7 @@ std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
                                     route.dtype != DType::u8);
   // The shard of a parameter that is not cut looks at the rows itself, where they may be packed.
   const bool cut = route.slices.size() > 1;
-  const bool odd = loose && !may_spread(gradient.dim(0), request.indices.size());
+  const bool odd = loose && !may_repeat(gradient.dim(0), request.indices.size());
   if (request.sends() && (cut || !rows || odd) &&
       !(loose ? fits(request.indices, gradient, route) : fits(gradient, route, rows))) {
     const std::string outside =
@@ -132,7 +132,7 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
   const Tensor flat =
       request->sends() && !loose ? gradient.reshaped(Shape{gradient.size()}) : Tensor{};
   const bool whole = route.slices.size() == 1;
-  const Tensor all = loose && !whole ? spread_rows(gradient, request->indices.size()) : Tensor{};
+  const Tensor all = loose && !whole ? repeat_rows(gradient, request->indices.size()) : Tensor{};
   const bool packed = request->kind == Kind::write ? writes_rows(request->write.kind)
                                                    : flat.defined() && flat.dtype() != route.dtype;
   for (size_t i = 0; i < route.slices.size(); ++i) {

@@ -7,7 +7,7 @@
 namespace troupe {
 
 // A Push; with `rows`, i64 [n], `gradient` is [n, elements of a row], and these are its rows; or
-// [k, elements of a row], each for n / k of them, one after the other (graph/spread_rows.hpp).
+// [k, elements of a row], each for n / k of them, one after the other (graph/repeat_rows.hpp).
 struct RowPush : Push {
   Tensor rows = {};
 };

@@ -7,7 +7,7 @@
 #include "devices/isa.hpp"
 #include "graph/packed_rows.hpp"
 #include "graph/row_indices.hpp"
-#include "graph/spread_rows.hpp"
+#include "graph/repeat_rows.hpp"
 
 namespace troupe {
 namespace {
@@ -153,7 +153,7 @@ bool are_packed_rows(const Tensor& packed, DType dtype, int64_t size) {
 bool are_like_rows(const Tensor& indices, const Tensor& values, DType dtype, int64_t size) {
   if (indices.dtype() != DType::i64 || indices.ndim() != 1 || !indices.on_host()) return false;
   if (values.dtype() != dtype || values.ndim() != 2 || !values.on_host()) return false;
-  return may_spread(values.dim(0), indices.size()) && values.dim(1) > 0 &&
+  return may_repeat(values.dim(0), indices.size()) && values.dim(1) > 0 &&
          size % values.dim(1) == 0;
 }
 

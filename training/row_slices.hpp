@@ -17,8 +17,9 @@ namespace troupe {
 bool are_rows(std::span<const int64_t> indices, int64_t count);
 // Whether unpack_rows() takes it.
 bool are_packed_rows(const Tensor& packed, DType dtype, int64_t size);
-// Whether `values`, [n, elements of a row] or to be spread over n, can be rows of a tensor of
-// `size` elements; what `indices` says is not looked at.
+// Whether `values`, [n, elements of a row] or fewer that are each for several
+// (graph/repeat_rows.hpp), can be rows of a tensor of `size` elements; what `indices` says is not
+// looked at.
 bool are_like_rows(const Tensor& indices, const Tensor& values, DType dtype, int64_t size);
 
 // What a gradient holds that is by rows: packed, or with its indices, of which each has a row.

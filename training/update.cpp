@@ -10,7 +10,7 @@
 
 #include "devices/isa.hpp"
 #include "devices/lanes.hpp"
-#include "graph/spread_rows.hpp"
+#include "graph/repeat_rows.hpp"
 #include "training/optimizer.hpp"
 #include "training/pool_block.hpp"
 #include "training/row_slices.hpp"
@@ -261,7 +261,7 @@ void apply_rows(const Optimizer& optimizer, const PackedRows& rows, size_t times
 }
 
 // How many indices each row of a gradient is for.
-size_t spread_of(const Contribution& c) {
+size_t indices_per_row(const Contribution& c) {
   if (!c.rows.defined() || c.rows.size() == 0) return 1;
   return static_cast<size_t>(c.rows.size() / c.gradient.dim(0));
 }
@@ -273,7 +273,7 @@ template <class T>
 bool apply_by_rows(const Optimizer& optimizer, const Contribution& gradient, bool keep_previous,
                    SliceValues& state, const Tensor& read) {
   const PackedRows rows = rows_in(gradient.gradient, gradient.rows);
-  const size_t times = spread_of(gradient);
+  const size_t times = indices_per_row(gradient);
   const bool in_place = state.values.unique();
   if (!in_place) {
     Tensor from = state.values;
@@ -399,13 +399,13 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
       !gradients[0].rows.defined() ||
       !state.read.has(gradients[0].rows, gradients[0].gradient.dim(1)))
     read.reset();
-  const auto is_spread = [](const Contribution& c) { return spread_of(c) > 1; };
+  const auto repeats = [](const Contribution& c) { return indices_per_row(c) > 1; };
   std::vector<Contribution> all;
   if ((gradients.size() > 1 || optimizer.kind != "sgd") &&
-      std::any_of(gradients.begin(), gradients.end(), is_spread)) {
+      std::any_of(gradients.begin(), gradients.end(), repeats)) {
     all.assign(gradients.begin(), gradients.end());
     for (Contribution& c : all)
-      if (is_spread(c)) c.gradient = spread_rows(c.gradient, c.rows.size());
+      if (repeats(c)) c.gradient = repeat_rows(c.gradient, c.rows.size());
     gradients = all;
   }
   const bool rows_suffice = !wants_whole_parameter(optimizer);

@@ -17,7 +17,7 @@ std::string inputs(const std::string& batch) {
 const std::string kOne = "one = Placeholder() dtype=f32 shape=[]\n";
 const std::string kLoss = "l = SoftmaxCrossEntropy(x, t)\n";
 const std::string kMean = "m = ReduceMean(l) axes={} keep_dims=false\n";
-const std::string kSpread = "d = ReduceGradient(one, l) axes={} keep_dims=false mean=true\n";
+const std::string kShare = "d = ReduceGradient(one, l) axes={} keep_dims=false mean=true\n";
 const std::string kGradient = "dx = SoftmaxCrossEntropyGradient(d, x, t)\n";
 
 void check_left(const std::string& lines, const std::vector<std::string>& fetches,
@@ -29,7 +29,7 @@ void check_left(const std::string& lines, const std::vector<std::string>& fetche
 
 TEST_CASE("a loss and its gradient become one node, behind which the loss is read") {
   for (const std::string batch : {"4", "-1"})
-    CHECK(after(join, inputs(batch) + kOne + kLoss + kMean + kSpread + kGradient, {"m", "dx"}) ==
+    CHECK(after(join, inputs(batch) + kOne + kLoss + kMean + kShare + kGradient, {"m", "dx"}) ==
           inputs(batch) + kOne +
               "d = ReduceGradient(one, t) axes={} keep_dims=false mean=true\n"
               "dx = SoftmaxCrossEntropyAndGradient(x, t, d)\n"
@@ -72,7 +72,7 @@ TEST_CASE("a gradient that depends on the value of the loss waits for it") {
 }
 
 TEST_CASE("what is fetched or fed, has an order, another device or other logits is left alone") {
-  const std::string rest = kMean + kSpread + kGradient;
+  const std::string rest = kMean + kShare + kGradient;
   check_left(inputs("4") + kOne + kLoss + rest, {"l", "m", "dx"});
   check_left(inputs("4") + kOne + kLoss + rest, {"m", "dx"}, {"l"});
   check_left(inputs("4") + kOne + "l = SoftmaxCrossEntropy(x, t) after one\n" + rest, {"m", "dx"});

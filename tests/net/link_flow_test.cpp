@@ -184,7 +184,7 @@ TEST_CASE("dropped, doubled and reordered frames leave the others whole") {
   p.net.faults.drop = 0.2;
   p.net.faults.duplicate = 0.2;
   p.net.faults.reorder = 0.2;
-  for (int i = 0; i < 300; ++i) p.a.link->send(1, 1, StartStep{0, 0, i, 0, 0, 0, 0});
+  for (int i = 0; i < 300; ++i) p.a.link->send(1, 1, StartStep{0, 0, i, 0, 0, 0});
   p.net.run_for(1s);
   std::map<int64_t, int> times;
   bool in_order = true;
@@ -209,7 +209,7 @@ TEST_CASE("equal seeds give equal histories") {
     p.net.faults.piece_max = 100;
     p.connect();
     p.both_up();
-    for (int i = 0; i < 50; ++i) p.a.link->send(1, 1, StartStep{0, 0, i, 0, 0, 0, 0});
+    for (int i = 0; i < 50; ++i) p.a.link->send(1, 1, StartStep{0, 0, i, 0, 0, 0});
     p.net.run_for(1s);
     return p.net.trace();
   };

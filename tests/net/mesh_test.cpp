@@ -106,7 +106,7 @@ TEST_CASE(
       CHECK(down);
     }
     send_as(here, proxy, Push{1, 2, 3, 4, 5, 6, 77, Tensor::scalar<float>(1)});
-    send_as(here, proxy, StartStep{1, 2, 3, 4, 5, 6, 7});
+    send_as(here, proxy, StartStep{1, 2, 3, 4, 5, 6});
     REQUIRE(inbox(here).wait_for(2));
     CHECK(inbox(here).messages[0].get_as<Acknowledged>(0).code == Errc::peer_lost);
     CHECK(inbox(here).messages[0].get_as<Acknowledged>(0).ticket == 77);

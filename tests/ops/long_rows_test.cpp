@@ -222,7 +222,7 @@ TEST_CASE("a bias is added to each of many rows, as by a broadcast") {
   }
 }
 
-TEST_CASE("gradients of large reductions are spread in jobs, each element where it belongs") {
+TEST_CASE("gradients of large reductions are broadcast in jobs, each element where it belongs") {
   Graph graph;
   const Output like = constant(graph, f32(zeros({70, 40, 100})));
   for (const std::vector<int64_t>& axes :

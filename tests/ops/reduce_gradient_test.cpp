@@ -64,13 +64,13 @@ OpCases cases() {
           {.op = "ReduceGradient",
            .inputs = {i32(scalar(1)), i32(zeros({2}))},
            .attrs = {{"axes", std::vector<int64_t>{}}, {"keep_dims", false}, {"mean", true}},
-           .message = "spreads means of f32 or f64, got i32"},
+           .message = "broadcasts means of f32 or f64, got i32"},
       }};
 }
 const ListedCases listed(cases);
 
 }  // namespace
 
-TEST_CASE("ReduceGradient spreads gradients over what was reduced") { check(cases()); }
+TEST_CASE("ReduceGradient broadcasts gradients over what was reduced") { check(cases()); }
 
 }  // namespace troupe

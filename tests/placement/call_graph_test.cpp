@@ -73,7 +73,7 @@ TEST_CASE("each pass is shown with its name, what it left, and the graph after i
       "c = Square(a)\n"
       "y = Add(b, c)\n");
   const auto results = explain_passes(*graph, {graph->output("y")}, {graph->output("x")});
-  REQUIRE(results.size() == 9);
+  REQUIRE(results.size() == 10);
   const auto check = [&](size_t i, const std::string& pass, int64_t before, int64_t after) {
     CHECK(results[i].pass == pass);
     CHECK(results[i].nodes_before == before);
@@ -85,9 +85,10 @@ TEST_CASE("each pass is shown with its name, what it left, and the graph after i
   check(3, "merge_common", 4, 3);
   check(4, "layout", 3, 3);
   check(5, "pull_rows", 3, 3);
-  check(6, "join", 3, 3);
-  check(7, "spread", 3, 3);
-  check(8, "fuse", 3, 2);
+  check(6, "push_rows_once", 3, 3);
+  check(7, "join", 3, 3);
+  check(8, "defer_broadcast", 3, 3);
+  check(9, "fuse", 3, 2);
   CHECK(results[1].graph ==
         "troupe graph 1\n"
         "x = Placeholder() dtype=f32 shape=[2]\n"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "graph/spread_rows.hpp"
+#include "graph/repeat_rows.hpp"
 #include "tests/support/shard_script.hpp"
 #include "training/parameter_client.hpp"
 #include "training/row_push.hpp"
@@ -112,7 +112,7 @@ TEST_CASE("a row for several indices is what it is when it is pushed for each") 
           const auto n = static_cast<int64_t>(which.size());
           SomeRows few(which, width, 0.1f * static_cast<float>(step)), all = few;
           few.values = few.values.rows(0, n / 2);
-          all.values = spread_rows(few.values, n);
+          all.values = repeat_rows(few.values, n);
           CHECK(all.values.data<float>()[width] == few.values.data<float>()[0]);
           if (reads) pull_rows(once, step, few);
           const Tensor before = only<Pulled>(each.pull(0, step)).values;
@@ -260,7 +260,7 @@ TEST_CASE("rows go to a shard of the process as they are, and packed to any othe
   client.on(Acknowledged{.ticket = b.ticket});
   push(Tensor::of<int64_t>({4, 5, 0, 2, 1, 3}, {6}));  // each row for two of them
   SomeRows six({4, 5, 0, 2, 1, 3}, 2, 0);
-  six.values = spread_rows(rows.values, 6);
+  six.values = repeat_rows(rows.values, 6);
   const Push c = packed_at(near), d = packed_at(far);
   CHECK(same_bits(c.gradient, rows_of_slice(six.packed(), DType::f32, 12, 0, 6)));
   CHECK(same_bits(d.gradient, rows_of_slice(six.packed(), DType::f32, 12, 6, 12)));

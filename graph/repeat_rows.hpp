@@ -1,5 +1,5 @@
 // Rows of a gradient that are each for several indices: those of a sum over rows
-// (graph/pull_rows.cpp). Implemented by graph/packed_rows.cpp.
+// (graph/push_rows_once.cpp). Implemented by graph/packed_rows.cpp.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 namespace troupe {
 
 // Whether k rows can be those of n indices: each of one, or of as many that come after each other.
-inline bool may_spread(int64_t k, int64_t n) { return k == n || (k > 0 && n > 0 && n % k == 0); }
+inline bool may_repeat(int64_t k, int64_t n) { return k == n || (k > 0 && n > 0 && n % k == 0); }
 // [k, row...] as [n, row...]: each row n / k times. The same tensor if k is n. Requires:
-// may_spread(k, n).
-Tensor spread_rows(const Tensor& values, int64_t n);
+// may_repeat(k, n).
+Tensor repeat_rows(const Tensor& values, int64_t n);
 
 }  // namespace troupe

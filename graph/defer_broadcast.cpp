@@ -1,37 +1,37 @@
-// spread: what spreads a small value over a large one, as the gradient of a mean does over what the
-// mean was of, is left to those who read it, where all of them go through their elements one by one
-// and broadcast. They read the small value, so that the large one is never in memory. Cut along an
-// axis that the value was not spread over, as for the parts of a concatenation, the small value is
-// cut instead.
+// defer_broadcast: what broadcasts a small value to a large one, as the gradient of a mean does to
+// the shape of what the mean was of, is left to those who read it, where all of them go through
+// their elements one by one and broadcast. They read the small value, so that the large one is
+// never in memory. Cut along an axis that the value was not repeated along, as for the parts of a
+// concatenation, the small value is cut instead.
 //
-// The elements are the same ones: a share is divided before it is spread, as the op does itself.
+// The elements are the same ones: a share is divided before it is broadcast, as the op does itself.
 //
 // Left alone: values of fewer than kWorthIt elements, or that would be read in runs shorter than
 // kRunMin; of shapes that only a step knows; what is fetched, fed, awaited or a partner, or runs
 // after another node; frames; other devices than CPUs; a reader that has no other input of its
 // size.
-#include "graph/spread.hpp"
+#include "graph/defer_broadcast.hpp"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "graph/on_cpu.hpp"
 #include "graph/passes.hpp"
 #include "graph/reduced_axes.hpp"
-#include "troupe/device_name.hpp"
 
 namespace troupe {
 namespace {
 
 constexpr int64_t kWorthIt = 1 << 14, kRunMin = 32;
 
-bool has_axis(const Node& spread, int d) {
-  return names_axis(spread, spread.outputs[0].shape.ndim(), d);
+bool has_axis(const Node& broadcast, int d) {
+  return names_axis(broadcast, broadcast.outputs[0].shape.ndim(), d);
 }
 
-class Spreading {
+class DeferBroadcast {
  public:
-  explicit Spreading(CallGraph& call)
+  explicit DeferBroadcast(CallGraph& call)
       : call_(call), graph_(*call.graph), roles_(roles_of(call)), readers_(graph_.nodes().size()) {
     for (const auto& node : graph_.nodes())
       if (roles(*node).runs)
@@ -45,13 +45,13 @@ class Spreading {
     const auto count = static_cast<int32_t>(graph_.nodes().size());
     std::vector<int32_t> found;
     for (int32_t id = 0; id < count; ++id)
-      if (is_spread(graph_.node(id))) {
-        spread_.insert(id);
+      if (is_broadcast(graph_.node(id))) {
+        large_.insert(id);
         found.push_back(id);
       }
     std::map<Output, Output> instead;
     for (int32_t id : found)
-      if (all_broadcast(graph_.node(id))) replace(graph_.node(id), instead);
+      if (all_take_small(graph_.node(id))) replace(graph_.node(id), instead);
     Edits edits(call_);
     std::set<int32_t> changed;
     for (const auto& [large, small] : instead)
@@ -72,18 +72,17 @@ class Spreading {
 
   bool stands_free(const Node& node) const {
     return roles(node).runs && roles(node).free() && node.control_inputs.empty() &&
-           node.frame < 0 &&
-           parse_device_name(node.device).kind.value_or(DeviceKind::cpu) == DeviceKind::cpu;
+           node.frame < 0 && is_on_cpu(node);
   }
 
-  static Shape small_shape(const Node& spread) {
-    Shape shape = spread.outputs[0].shape;
+  // `shape`, of what is broadcast or of a part of it, before that.
+  static Shape small_shape(const Node& broadcast, Shape shape) {
     for (int d = 0; d < shape.ndim(); ++d)
-      if (has_axis(spread, d)) shape.set(d, 1);
+      if (has_axis(broadcast, d)) shape.set(d, 1);
     return shape;
   }
 
-  bool is_spread(const Node& node) const {
+  bool is_broadcast(const Node& node) const {
     if (node.op->name != "ReduceGradient" || !stands_free(node)) return false;
     const TensorType& type = node.outputs[0];
     if (!is_wide_float(type.dtype) || !type.shape.is_known() || type.shape.size() < kWorthIt)
@@ -95,13 +94,13 @@ class Spreading {
     return run >= kRunMin;
   }
 
-  // Cuts a spread value along an axis that it has not been spread over.
+  // Cuts a broadcast value along an axis that it is not repeated along.
   bool is_cut(const Node& node) const {
-    if (node.op->name != "ConcatGradient" || !spread_.count(node.inputs[0].node)) return false;
+    if (node.op->name != "ConcatGradient" || !large_.count(node.inputs[0].node)) return false;
     const Node& whole = graph_.node(node.inputs[0].node);
     return stands_free(node) && node.device == whole.device && !has_axis(whole, axis_of(node)) &&
            std::none_of(node.inputs.begin() + 1, node.inputs.end(),
-                        [&](const Output& part) { return spread_.count(part.node) > 0; });
+                        [&](const Output& part) { return large_.count(part.node) > 0; });
   }
   bool is_cut_of(const Node& node, const Node& whole) const {
     return is_cut(node) && node.inputs[0].node == whole.id;
@@ -112,30 +111,45 @@ class Spreading {
   }
 
   // Whether all that read the node do so element by element, and know their size without it.
-  bool all_broadcast(const Node& node) const {
+  bool all_take_small(const Node& node) const {
     const auto& readers = readers_[static_cast<size_t>(node.id)];
     return std::all_of(readers.begin(), readers.end(), [&](int32_t id) {
       const Node& reader = graph_.node(id);
-      return is_cut_of(reader, node) ? all_broadcast(reader) : broadcasts(reader, node);
+      return is_cut_of(reader, node) ? all_take_small(reader) : takes_small(reader, node);
     });
   }
 
-  bool broadcasts(const Node& reader, const Node& from) const {
+  bool takes_small(const Node& reader, const Node& from) const {
     if (roles(reader).fed || reader.frame >= 0 || reader.device != from.device ||
         reader.outputs.size() != 1)
       return false;
     const Kernel* kernel = find_kernel(reader, DeviceKind::cpu);
-    const std::string& op = reader.op->name;
-    if (!kernel || !kernel->elements || op == "BiasAdd" || op == "BroadcastTo" ||
-        op == "BroadcastLike")
-      return false;
-    return std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](const Output& input) {
-      return input.shape() == reader.outputs[0].shape && !comes_spread(input);
-    });
+    const auto has_its_size = [&](const Output& input) {
+      return input.shape() == reader.outputs[0].shape && !comes_broadcast(input);
+    };
+    return kernel && kernel->elements &&
+           std::any_of(reader.inputs.begin(), reader.inputs.end(), has_its_size) &&
+           broadcasts(reader, from);
   }
-  bool comes_spread(const Output& value) const {
+
+  // Whether by the reader's own rule its output has the same shape if what it reads of `from` is
+  // small: not every op that goes through elements broadcasts each of its inputs.
+  bool broadcasts(const Node& reader, const Node& from) const {
+    const Node& whole = is_cut(from) ? graph_.node(from.inputs[0].node) : from;
+    std::vector<TensorType> types;
+    for (const Output& input : reader.inputs)
+      types.push_back({input.dtype(),
+                       input.node == from.id ? small_shape(whole, input.shape()) : input.shape()});
+    try {
+      return reader.op->infer_shapes(InferContext(reader, std::move(types))) ==
+             std::vector{reader.outputs[0].shape};
+    } catch (const std::exception&) {  // a rule refuses shapes by throwing, one's own op's anything
+      return false;
+    }
+  }
+  bool comes_broadcast(const Output& value) const {
     const Node& node = graph_.node(value.node);
-    return spread_.count(node.id) || is_cut(node);
+    return large_.count(node.id) || is_cut(node);
   }
 
   void replace(const Node& node, std::map<Output, Output>& instead) {
@@ -162,10 +176,10 @@ class Spreading {
     }
   }
 
-  // What is spread, with one element where all are to be the same.
+  // What is broadcast, with one element where all are to be the same.
   Output small_value(const Node& node) {
     const int32_t id = node.id;
-    const Shape shape = small_shape(node), all = node.outputs[0].shape;
+    const Shape all = node.outputs[0].shape, shape = small_shape(node, all);
     const bool mean = node.attr<bool>("mean");
     Output small = node.inputs[0];
     if (small.shape() != shape) small = add(id, "Reshape", {small}, {{"shape", shape}}, "small");
@@ -197,13 +211,13 @@ class Spreading {
   Graph& graph_;
   const std::vector<NodeRoles> roles_;
   std::vector<std::vector<int32_t>> readers_;  // by node: each once
-  std::set<int32_t> spread_;                   // nodes that is_spread()
+  std::set<int32_t> large_;                    // nodes that is_broadcast()
 };
 
 }  // namespace
 
-Rewritten spread(CallGraph call) {
-  Edits edits = Spreading(call).run();
+Rewritten defer_broadcast(CallGraph call) {
+  Edits edits = DeferBroadcast(call).run();
   return apply(std::move(call), std::move(edits));
 }
 
