@@ -199,7 +199,7 @@ Output reduce_sum(Output x, ReduceOptions options = {}, Origin at = Origin::here
 Output reduce_mean(Output x, ReduceOptions options = {}, Origin at = Origin::here());
 // Of numbers; refuses to choose from nothing. The gradient is shared by all that are greatest.
 Output reduce_max(Output x, ReduceOptions options = {}, Origin at = Origin::here());
-// Spreads dy, the gradient of a reduce_sum (`mean`: reduce_mean) of x_like, over x_like's shape.
+// Broadcasts dy, the gradient of a reduce_sum (`mean`: reduce_mean) of x_like, over x_like's shape.
 Output reduce_gradient(Output dy, Output x_like, ReduceOptions options = {}, bool mean = false,
                        Origin at = Origin::here());
 // The index, i64, of the greatest number along the axis; the first of equals.
