@@ -21,7 +21,7 @@ std::string described(const Tensor& value) {
 void Activation::send(uint32_t i) {
   Stage::SendPort& port = *stage_.sends_[static_cast<size_t>(stage_.send_of_[i])];
   Deliver message;
-  message.key = {stage_.session_, stage_.executable_, info_.run, 0, 0, port.edge, 0};
+  message.key = {stage_.session_, stage_.executable_, info_.run, 0, 0, port.edge};
   if (port.loop != Stage::kNoLoop) {
     message.key.frame = stage_.loops_[port.loop].opener + 1;
     message.key.iteration = loops_[port.loop].iteration;

@@ -360,7 +360,7 @@ class StageRig {
 
   static Deliver deliver(int64_t run, int32_t edge, Tensor value) {
     Deliver message;
-    message.key = {kSession, kExecutable, run, 0, 0, edge, 0};
+    message.key = {kSession, kExecutable, run, 0, 0, edge};
     message.value = std::move(value);
     return message;
   }

@@ -38,8 +38,8 @@ std::vector<Output> switch_case(Output index, const std::vector<BranchBuilder>& 
                                 std::string_view name = "switch", Origin at = Origin::here());
 
 struct WhileOptions {
-  // So many are under way at most: between devices; and of a loop with slow nodes that is all on one
-  // CPU and in no called function, as of each loop in it. Effects keep the iterations' order.
+  // So many are under way at most: between devices; and of a loop with slow nodes that is all on
+  // one CPU and in no called function, as of each loop in it. Effects keep the iterations' order.
   int64_t iterations_in_flight = 8;
   // What a gradient needs of the iterations: kept (one value each iteration for each node that is
   // needed), or only the variables kept, and the rest computed again.
