@@ -250,10 +250,10 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   Memory& memory_of(uint32_t i, const FiringNode& node, Memory& own) const;
   bool kernel_failed(uint32_t i, Errc code, const std::string& text);
   std::unique_ptr<LaneJob> hand_out();
-  // Which costly nodes lanes get, and when (activation_turns.cpp).
+  // Which costly nodes lanes get, and when (activation_room.cpp).
   void to_lane(uint32_t i, const FiringNode& node);
-  void wait_for_turn(uint32_t i, const FiringNode& node);
-  void take_turns();
+  void wait_for_room(uint32_t i, const FiringNode& node);
+  void let_go();
   void off_lane(uint32_t i);
   bool fence();
   int64_t trace_begin() const { return armed_ns_ ? Tracer::now_ns() : 0; }
@@ -288,7 +288,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   uint32_t next_ = kNone;
   int64_t outstanding_ = 0;  // nodes fired but not settled, and values not received
   int64_t jobs_ = 0;         // of these on lanes
-  // In a stage that gives nodes turns (activation_turns.cpp): nodes that wait for theirs, the first
+  // In a stage that gives nodes turns (activation_room.cpp): nodes that wait for theirs, the first
   // one first; those on lanes, and one of them that is ahead of its own turn.
   std::vector<uint32_t> waiting_, on_their_way_;
   uint32_t ahead_ = kNone;

@@ -103,6 +103,7 @@ void Activation::begin_loop(uint32_t driver) {
   state.running = true;
   state.observed = observe_;
   state.first = state.iteration + 1;
+  state.made = 0;
   state.in_flight = false;
   for (const auto& [from, to] : loop.captured) values_[to] = values_[from];
   for (const auto& [from, to] : loop.initial) next_values_.push_back(values_[from]);

@@ -124,7 +124,7 @@ void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_l
       throw InternalError("the ", stage_.place_of(i), " is of no kind that fires here");
   }
   if (may_use_lanes && node.costly.load(std::memory_order_relaxed))
-    wait_for_turn(i, node);
+    wait_for_room(i, node);
   else
     observed_fire(i, node);
 }
@@ -232,7 +232,7 @@ bool Activation::go_on(bool may_use_lanes) {
       waiting_.clear();
       abandon();
     }
-    if (!waiting_.empty()) take_turns();
+    if (!waiting_.empty()) let_go();
     if (jobs_ == 0 && !put_off_.empty()) {
       make_room();
       continue;

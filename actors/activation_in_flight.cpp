@@ -64,7 +64,9 @@ void Activation::note_iteration(size_t l) {
   seen.made = loops_[l].made;
   for (uint32_t k : loop.inner) {
     const IterationBytes& inside = iteration_bytes_[stage_.loops_[k].origin];
-    seen.made += inside.inputs < 0 ? loops_[k].made : 2 * inside.made;
+    const LoopState& state = loops_[k];  // one that is never in flight is counted as a whole
+    const int64_t trips = std::max<int64_t>(state.iteration - state.first + 1, 1);
+    seen.made += 2 * (inside.inputs < 0 ? state.made / trips : inside.made);
   }
 }
 

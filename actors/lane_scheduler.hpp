@@ -4,11 +4,13 @@
 // Two queues: actors with messages and steps without an owner first, op jobs second, so that a
 // control message never waits behind a row of kernels. An idle lane spins for a moment, for longer
 // after an op job, then sleeps; it is woken only when somebody sleeps. Op jobs wait while as many
-// lanes and callers compute as there are lanes (devices/cores.hpp).
+// lanes and callers have something to do as there are lanes (devices/cores.hpp), unless no lane
+// has; and not for long.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -98,16 +100,20 @@ class LanePolicy : public caf::policy::unprofiled {
     Burst::finish();
     spin(data, had_job);
     std::unique_lock lock(data.mutex);
-    while (!data.has_work()) {
+    bool late = false;
+    while (!data.has_work() && !(late && !data.jobs.empty())) {
       ++data.sleepers;
-      data.awake.wait(lock);
+      if (data.jobs.empty())
+        data.awake.wait(lock);
+      else
+        late = data.awake.wait_for(lock, kJobWaitsMax) == std::cv_status::timeout;
       --data.sleepers;
     }
     caf::resumable* const next = pop(data);
     data.cores->lane_enters();
     lock.unlock();
     had_job = next->subtype() == caf::resumable::function_object;
-    if (had_job) data.cores->part();
+    if (had_job) data.cores->move_apart();
     return next;
   }
 
@@ -130,13 +136,16 @@ class LanePolicy : public caf::policy::unprofiled {
     return pop(data);
   }
 
+  // An op job, where threads that compute for so long leave it no lane: somebody may sleep on it.
+  static constexpr std::chrono::milliseconds kJobWaitsMax{10};
+
   // Until there is something to do, others have taken the cores, or it has taken long enough. All
   // lanes but one, and fewer than there are cores, may wait for longer: whoever runs the step wants
   // a core, too.
   static void spin(coordinator_data& data, bool had_job) {
     const int lanes = data.lanes();
     const bool at_hand = had_job && data.at_hand.fetch_add(1, std::memory_order_relaxed) <
-                                        std::min(lanes, cores()) - 1;
+                                        std::min(lanes, core_count()) - 1;
     const int spins = at_hand ? kSpinsAfterJob : kSpins;
     for (int i = 0; i < spins && data.waiting.load(std::memory_order_acquire) == 0 &&
                     data.cores->lane_may_compute(lanes);
@@ -145,7 +154,7 @@ class LanePolicy : public caf::policy::unprofiled {
     if (had_job) data.at_hand.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  static int cores() {
+  static int core_count() {
     static const int found = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     return found;
   }

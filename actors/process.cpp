@@ -287,7 +287,8 @@ void Process::make_op_lanes() {
       system->scheduler().enqueue(asked->helper.get());
     }
   };
-  cores_ = dynamic_cast<LaneScheduler&>(system_->scheduler()).cores();
+  // An actor system of somebody else has another scheduler.
+  if (auto* lanes = dynamic_cast<LaneScheduler*>(&system_->scheduler())) cores_ = lanes->cores();
   op_lanes_ = std::make_shared<Lanes>(lanes_ - 1, ask, cores_);
   asked->helper = caf::make_counted<IdleLane>(op_lanes_, tracer_);
 }

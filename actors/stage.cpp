@@ -178,6 +178,7 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   if (a.armed_ns_) host_.tracer->record_memory(device(), host_.device->memory(), info.run);
   running_.add(1);
   if (own_loops_ > 0) {
+    a.loops_.resize(own_loops_);  // those in copies come again when they are needed
     for (LoopState& loop : a.loops_) loop = {};
     for (size_t l = 0; l < own_loops_; ++l) a.loops_[l].acks.assign(loops_[l].acks.size(), 0);
     a.weighing_ = 0;

@@ -252,7 +252,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   NodeKind kind_of(const Node& node, const Kernel& kernel) const;
   std::string no_value(uint32_t kept_slot) const;  // why a fetch has none
   void find_first_ready(const std::vector<uint32_t>& fires);
-  void find_turns(const std::vector<uint32_t>& fires);
+  void find_earliest(const std::vector<uint32_t>& fires);
   // stage_calls.cpp. The bodies of functions, all of one device, by the nodes that open them.
   void make_bodies();
   void link_calls(const std::map<int32_t, Stage*>& bodies);
@@ -291,7 +291,9 @@ class Stage : public std::enable_shared_from_this<Stage> {
   uint32_t original(uint32_t node) const {
     return is_copy(node) ? original_of_[node - own_nodes_] : node;
   }
-  uint32_t turn_of(uint32_t node) const { return node < turns_.size() ? turns_[node] : 0; }
+  uint32_t earliest_of(uint32_t node) const {
+    return node < earliest_.size() ? earliest_[node] : 0;
+  }
   uint32_t role_of(uint32_t node) const { return role_of_[node]; }
   uint32_t loop_of(uint32_t node) const { return loop_of_.empty() ? kNoLoop : loop_of_[node]; }
   template <class F>
@@ -350,7 +352,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<uint32_t> first_ready_;
   // By firing index: the node goes to a lane when all before that one have settled. Empty if all
   // may at any time.
-  std::vector<uint32_t> turns_;
+  std::vector<uint32_t> earliest_;
   std::vector<std::pair<int32_t, uint32_t>> receive_nodes_;  // edge -> firing index, sorted
   std::vector<const Edge*> receive_edges_;                   // of the same places
   std::vector<uint32_t> receive_loops_;                      // of the same places, or kNoLoop

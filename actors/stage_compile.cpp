@@ -203,7 +203,7 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
   for (const auto& [i, save] : numbers.restores) role_of_[i] = role_of_[numbers.fires[save]];
   compile_loops(numbers.fires, numbers.first_slot);
   find_first_ready(numbers.fires);
-  find_turns(numbers.fires);
+  find_earliest(numbers.fires);
   reserve_copies();
   adopt_costs();
 }
@@ -414,19 +414,19 @@ void Stage::find_first_ready(const std::vector<uint32_t>& fires) {
 
 // Where several lanes fire nodes, how early each may, so that the step takes no more memory than on
 // one.
-void Stage::find_turns(const std::vector<uint32_t>& fires) {
+void Stage::find_earliest(const std::vector<uint32_t>& fires) {
   if (host_.lanes <= 1 || !host_.device->on_host() || is_body()) return;
-  const std::vector<int32_t> earliest = earliest_turns(*graph_, partition_);
+  const std::vector<int32_t> earliest = earliest_firings(*graph_, partition_);
   if (std::all_of(earliest.begin(), earliest.end(), [](int32_t turn) { return turn == 0; })) return;
   // By part: the first one that fires from there on.
   std::vector<uint32_t> from(fires.size());
   uint32_t next = static_cast<uint32_t>(nodes_.size());
   for (size_t p = fires.size(); p-- > 0; from[p] = next)
     if (fires[p] != kNotFired) next = fires[p];
-  turns_.assign(nodes_.size(), 0);
+  earliest_.assign(nodes_.size(), 0);
   for (size_t p = 0; p < fires.size(); ++p)
     if (fires[p] != kNotFired && earliest[p] > 0)
-      turns_[fires[p]] = from[static_cast<size_t>(earliest[p])];
+      earliest_[fires[p]] = from[static_cast<size_t>(earliest[p])];
 }
 
 NodeKind Stage::kind_of(const Node& node, const Kernel& kernel) const {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 
 namespace troupe {
@@ -43,7 +44,11 @@ int move_to(int thread, const cpu_set_t& to) {
       sched_setaffinity(thread, sizeof to, &to) != 0)
     return -1;
   const int core = sched_getcpu();
-  sched_setaffinity(thread, sizeof before, &before);
+  if (sched_setaffinity(thread, sizeof before, &before) != 0) {  // those cores have gone
+    cpu_set_t all;
+    std::memset(&all, 0xff, sizeof all);
+    sched_setaffinity(thread, sizeof all, &all);
+  }
   return core;
 }
 
@@ -91,7 +96,7 @@ Cores::Caller::~Caller() {
   if (cores_->wake_) cores_->wake_();
 }
 
-int Cores::part() {
+int Cores::move_apart() {
   Place& mine = places_[static_cast<size_t>(thread_slot())];
   int here = sched_getcpu();
   bool shared = false;

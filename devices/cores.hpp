@@ -1,12 +1,14 @@
 // Cores: which threads of a process compute now, and on which core each of them is. A process of N
-// threads has N lanes, and the callers of its steps compute, too: a lane that has done something
-// does not begin a costly kernel while N of them do.
+// threads has N lanes, and the callers of its steps compute, too: an idle lane begins no costly
+// kernel while N of them, callers and lanes together, have something to do. If no lane has, one
+// may; and none leaves a kernel alone for long (actors/lane_scheduler.hpp).
 //
 // Where other processes compute as well, the scheduler of the machine leaves several of these
 // threads on one core for many milliseconds, and one that is off its core may have what the others
-// wait for. So a lane that begins a kernel moves away from the core of another (part()), and a
-// thread that only waits brings one that gets no time to its own core (Watch). Which cores a thread
-// may use is the same afterwards. While each has a core for itself, neither does anything.
+// wait for. So a lane that begins a kernel moves away from the core of another (move_apart()), and
+// a thread that only waits brings one that gets no time to its own core (Watch). Which cores a
+// thread may use is the same afterwards, unless the program changes that at the same moment. While
+// each has a core for itself, neither does anything.
 //
 // Any thread. Owner: the process; lanes and callers enter.
 #pragma once
@@ -29,8 +31,8 @@ class Cores {
   // The calling thread is a lane that has something to do, until it leaves.
   void lane_enters();
   void lane_leaves();
-  // One more of `all` lanes may begin a costly kernel beside those that compute. One of them always
-  // may, however many callers there are.
+  // One more of `all` lanes may begin a costly kernel beside those that compute: there are fewer
+  // than `all`, or no lane has anything to do.
   bool lane_may_compute(int all) const {
     const int lanes = lanes_.load(std::memory_order_relaxed);
     return lanes == 0 || lanes + callers_.load(std::memory_order_relaxed) < all;
@@ -53,7 +55,7 @@ class Cores {
 
   // Moves the calling thread, which has entered, to a core that it may use and where no other one
   // computes, if one does on its own. Returns the core it is on then.
-  int part();
+  int move_apart();
 
   // Of a thread that waits for others: it makes one of these, spins for 20 us or more, and calls
   // bring().

@@ -13,8 +13,7 @@ class ShortSums {
   typedef float Eight __attribute__((vector_size(32)));
 
  public:
-  // y[r] = the sum of row r of [rows, n], of as many rows as it returns. Requires: kLanes <= n <=
-  // kLong.
+  // y[r] = the sum of row r of [rows, n], of as many rows as it returns. Requires: 16 <= n.
   static int64_t run(const float* x, int64_t rows, int64_t n, float* y) {
     int64_t r = 0;
     for (; r + 4 <= rows; r += 4) sum_four(x + r * n, n, y + r);

@@ -82,12 +82,17 @@ WinogradMemory::Loan::Loan(WinogradMemory& from, int64_t floats) : from_(from) {
   const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
   piece_.begin.reset(
       static_cast<float*>(::operator new (bytes, std::align_val_t{64}, std::nothrow)));
-  if (!piece_.begin)
+  if (!piece_.begin) {
+    {
+      std::lock_guard lock(from.mutex_);
+      --from.pieces_;
+    }
     throw Error(Errc::out_of_memory, "a convolution wants ", bytes, " bytes for a block of ",
                 "tiles, for each thread and beside the memory of the device, and the system ",
                 "gives this process no more; use fewer threads, give devices smaller budgets ",
                 "(ProcessOptions::memory_budget_bytes), or raise the limits (ulimit -v, the ",
                 "memory of a container)");
+  }
   piece_.floats = floats;
 }
 

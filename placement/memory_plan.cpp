@@ -330,7 +330,7 @@ std::vector<bool> leaves_more(const Graph& graph, const Partition& partition) {
   return out;
 }
 
-std::vector<int32_t> earliest_turns(const Graph& graph, const Partition& partition) {
+std::vector<int32_t> earliest_firings(const Graph& graph, const Partition& partition) {
   constexpr int64_t kWorthAWait = int64_t{1} << 20, kShare = 32;
   if (bytes_made(graph, partition) < kWorthAWait) return {};
   const size_t nodes = partition.nodes.size();

@@ -158,7 +158,7 @@ TEST_CASE("what is pushed and larger than what it is made of leaves more, and no
 TEST_CASE("a node has its turn as soon as what it makes has room beside all until its place") {
   const TrainedGraph model;
   const std::vector<PartNode>& parts = model.part.nodes;
-  const std::vector<int32_t> turns = earliest_turns(model.graph, model.part);
+  const std::vector<int32_t> turns = earliest_firings(model.graph, model.part);
   REQUIRE(turns.size() == parts.size());
   std::vector<int64_t> live(parts.size());
   for (const Lifetime& piece : lifetimes(model.graph, model.part).pieces) {
@@ -190,7 +190,7 @@ TEST_CASE("nodes of which all make little have no turns to wait for") {
   const Output x = placeholder(g, DType::f32, {kRows}, "x");
   Output y = x;
   for (int i = 0; i < 8; ++i) y = concat({cumsum(y), x}, 0);
-  CHECK(earliest_turns(g, part_of(g, {y}, {x})).empty());
+  CHECK(earliest_firings(g, part_of(g, {y}, {x})).empty());
 }
 
 TEST_CASE("pieces of a plan that live at the same time do not meet in the block") {
