@@ -4,8 +4,8 @@
 // It has no threads: those that are idle are asked to help. Any number of threads may call run(),
 // and a job may, too. kCallersMax of them at a time share the helpers, who go from one that has no
 // more jobs to the next; further callers, and those of a Lanes without helpers, do their jobs
-// themselves. A caller whose last jobs were taken by a thread that gets no time brings one such thread
-// to its own core.
+// themselves. A caller whose last jobs were taken by a thread that gets no time brings one such
+// thread to its own core.
 #pragma once
 
 #include <array>
