@@ -249,6 +249,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   // Where the outputs of a node come from: `own`, or the memory of the edge they leave by.
   Memory& memory_of(uint32_t i, const FiringNode& node, Memory& own) const;
   bool kernel_failed(uint32_t i, Errc code, const std::string& text);
+  bool give_back(const FiringNode& node);
   std::unique_ptr<LaneJob> hand_out();
   // Which costly nodes lanes get, and when (activation_room.cpp).
   void to_lane(uint32_t i, const FiringNode& node);

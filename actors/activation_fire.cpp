@@ -169,14 +169,30 @@ void Activation::start_async(uint32_t i, const FiringNode& node) {
   async_[i] = std::move(firing);
 }
 
+// What a kernel that failed had taken over comes back: it has written nothing (Op::in_place).
+// False: that is lost.
+bool Activation::give_back(const FiringNode& node) {
+  if (!node.in_place) return true;
+  Tensor& input = values_[*input_slots(node)];
+  Tensor& made = values_[node.out];
+  if (input.defined()) return true;
+  const Output& type = node.view->node->inputs[0];
+  if (!made.defined() || made.dtype() != type.dtype() || !type.shape().accepts(made.shape()))
+    return false;
+  input.swap(made);
+  return true;
+}
+
 // True if the kernel runs again, now or when there is memory; else the step is stopped with the
 // node's name. A kernel that refuses its inputs would refuse them again.
 bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& said) {
   const FiringNode& node = stage_.nodes_[i];
   const std::string text = node.view ? failed_in(*node.view->node, said) : said;
+  const bool whole = give_back(node);
   for (uint32_t k = 0; k < node.n_out; ++k) values_[node.out + k].reset();
-  if (code == Errc::invalid_argument || code == Errc::bad_data) {
-    stop(code, detail::concat(stage_.place_of(i), ": ", text));
+  if (!whole || code == Errc::invalid_argument || code == Errc::bad_data) {
+    stop(code == Errc::internal ? Errc::kernel_failed : code,
+         detail::concat(stage_.place_of(i), ": ", text));
     return false;
   }
   if (code == Errc::out_of_memory) {

@@ -44,11 +44,13 @@ int move_to(int thread, const cpu_set_t& to) {
       sched_setaffinity(thread, sizeof to, &to) != 0)
     return -1;
   const int core = sched_getcpu();
-  if (sched_setaffinity(thread, sizeof before, &before) != 0) {  // those cores have gone
-    cpu_set_t all;
-    std::memset(&all, 0xff, sizeof all);
-    sched_setaffinity(thread, sizeof all, &all);
-  }
+  // All that there are, if it might use those: a mask that is set is kept, even when the process is
+  // given more cores later.
+  cpu_set_t all, now;
+  std::memset(&all, 0xff, sizeof all);
+  if (sched_setaffinity(thread, sizeof all, &all) != 0 ||
+      sched_getaffinity(thread, sizeof now, &now) != 0 || !CPU_EQUAL(&now, &before))
+    sched_setaffinity(thread, sizeof before, &before);
   return core;
 }
 

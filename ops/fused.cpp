@@ -298,7 +298,8 @@ struct Firing {
     outputs[i] = output.mutable_raw();
   }
   void make_output0() {
-    if (state.known && state.over_input0)
+    // What takes a whole value asks for memory after it has been written.
+    if (state.known && state.over_input0 && (!state.text.taker || plan.hands_over()))
       outputs[0] = ctx.output_in_place().mutable_raw();
     else
       make_output(0);

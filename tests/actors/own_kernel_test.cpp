@@ -200,6 +200,38 @@ TEST_CASE("a kernel that refuses its inputs runs once, one that throws anything 
   has(refused.text, "no such record");
 }
 
+TEST_CASE("a kernel that has taken its input over and throws before it writes runs again with it") {
+  static int throws = 0;
+  const Op op{.name = "Twice",
+              .inputs = {"x"},
+              .outputs = {"y"},
+              .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
+              .no_gradient = "not wanted",
+              .kernels = {{.run =
+                               [](KernelContext& ctx) {
+                                 const float* x = ctx.input(0).data<float>();
+                                 const int64_t n = ctx.input(0).size();
+                                 float* y = ctx.output_in_place().mutable_data<float>();
+                                 if (throws > 0 && throws--)
+                                   throw std::runtime_error("a busy lock");
+                                 for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];
+                               }}},
+              .in_place = true};
+  for (const Shape& shape : {Shape{3}, Shape{-1}}) {
+    Graph graph(ops_with({op}));
+    const Output x = placeholder(graph, DType::f32, shape);
+    const Output y = graph.add({.op = "Twice", .inputs = {cumsum(x)}});
+    Session session = Session::local(graph, {.threads = 1});
+    for (const int times : {0, 1, 3}) {
+      throws = times;
+      const Tensor out = session.run({y}, {{x, Tensor::of<float>({1, 2, 3}, {3})}})[0];
+      CHECK(throws == 0);
+      CHECK(out.data<float>()[0] == 2);
+      CHECK(out.data<float>()[2] == 12);
+    }
+  }
+}
+
 TEST_CASE("a device has memory") {
   Program p;
   for (const int64_t bytes : {-1, 0}) {
