@@ -55,11 +55,12 @@ std::optional<Repeated> repeated_in(const Graph& graph, const Node& push,
 
 Edits push_rows_once(const CallGraph& call) {
   const Graph& graph = *call.graph;
-  const std::vector<NodeRoles> roles = roles_of(call);
+  std::vector<NodeRoles> roles;  // found once they are wanted: most graphs have no such node
   Edits edits(call);
   for (const auto& push : graph.nodes()) {
     if (push->op->name != "PushRowGradient" || push->attr<int64_t>("indices_per_row") != 1)
       continue;
+    if (roles.empty()) roles = roles_of(call);
     const std::optional<Repeated> repeated = repeated_in(graph, *push, roles);
     if (!repeated) continue;
     Attrs attrs = push->attrs;
