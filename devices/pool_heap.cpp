@@ -30,17 +30,18 @@ int64_t number(const char* address) { return reinterpret_cast<int64_t>(address);
 
 // The pages that lie wholly in [begin, end).
 struct Pages {
-  int64_t from, bytes;
+  char* from;
+  int64_t bytes;
 };
-Pages pages_in(const char* begin, const char* end) {
+Pages pages_in(char* begin, const char* end) {
   const int64_t from = up(number(begin), kPage);
-  return {from, std::max<int64_t>(down(number(end), kPage) - from, 0)};
+  return {begin + (from - number(begin)), std::max<int64_t>(down(number(end), kPage) - from, 0)};
 }
 
 // They go back to the system, and are zeros when they come again. False: not all of them did.
 bool give_pages_back(const Pages& pages) {
-  return pages.bytes == 0 || madvise(reinterpret_cast<void*>(pages.from),
-                                     static_cast<size_t>(pages.bytes), MADV_DONTNEED) == 0;
+  return pages.bytes == 0 ||
+         madvise(pages.from, static_cast<size_t>(pages.bytes), MADV_DONTNEED) == 0;
 }
 
 // How much more the process may map by its RLIMIT_AS.
