@@ -397,7 +397,9 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Sha
   caf::actor_addr last_;            // whoever called last, and its number
   uint64_t last_number_ = 0;
   Process* const process_;
-  const std::shared_ptr<DiskThread> disk_;
+  // For run_shard(). A job of the disk thread has a handle to this actor, so the actor has none to
+  // the thread once it is dead.
+  std::shared_ptr<DiskThread> disk_;
   Shard::Spec spec_;
 };
 
@@ -469,7 +471,7 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
 }
 
 caf::behavior ShardActor::make_behavior() {
-  caf::behavior behavior = run_shard(this, process_, disk_, std::move(spec_));
+  caf::behavior behavior = run_shard(this, process_, std::move(disk_), std::move(spec_));
   state.open = &open_;
   death_ = caf::make_mailbox_element(nullptr, caf::make_message_id(caf::message_priority::high), {},
                                      FileWorkDone{[this] { state.check(); }});

@@ -3,6 +3,7 @@
 #include <caf/all.hpp>
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cmath>
 #include <future>
 #include <thread>
@@ -66,10 +67,11 @@ TEST_CASE("every session that uses a shard hears of its death") {
   process.stop();
 }
 
-// A disk on which nothing gets on before release(), and then fails.
+// A disk on which nothing gets on before release(), and then fails after a while.
 class HeldDisk final : public Disk {
  public:
   void release() { held_.set_value(); }
+  int users() const { return users_; }
   void make_dirs(const std::string&) override { hold(); }
   std::vector<std::string> list(const std::string&) override {
     return hold(), std::vector<std::string>{};
@@ -84,20 +86,24 @@ class HeldDisk final : public Disk {
   std::string unique() override { return hold(), ""; }
 
  private:
-  void hold() const {
+  void hold() {
+    ++users_;
     released_.wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    --users_;
     throw Error(Errc::io, "the disk was held");
   }
+  std::atomic<int> users_ = 0;
   std::promise<void> held_;
   const std::shared_future<void> released_ = held_.get_future().share();
 };
 
 TEST_CASE("who waits for a shard when it dies is told at once, also while its file is written") {
   HeldDisk disk;
-  Process process("/job:ps/task:0", 1, {}, {}, {.disk = &disk});
-  const caf::actor service = process.services().actor("shards");
   constexpr std::chrono::seconds kSoon{20};
   {
+    Process process("/job:ps/task:0", 1, {}, {}, {.disk = &disk});
+    const caf::actor service = process.services().actor("shards");
     caf::scoped_actor session(process.system());
     use_shard(session, service);
     const auto done = [&](auto request) {
@@ -122,9 +128,10 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
     };
     written.receive([](const ShardFile&) { FAIL("it was written"); }, died);
     captured.receive([] { FAIL("it was captured"); }, died);
+    while (disk.users() == 0) std::this_thread::yield();
     disk.release();
   }
-  process.stop();
+  CHECK(disk.users() == 0);  // what has begun ends before the process does
 }
 
 // A shard that serves zeros, as a session of its process has it.
