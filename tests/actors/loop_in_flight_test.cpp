@@ -2,104 +2,53 @@
 // end. What they compute is in loop_in_flight_values_test.cpp.
 #include <doctest/doctest.h>
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
-
-#include "tests/support/refusal.hpp"
-#include "tests/support/stage_graphs.hpp"
+#include "tests/support/paced_loops.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/session.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};      // nobody waits that long for what does come
-constexpr std::chrono::milliseconds kNothing{30};  // for what does not come
+// Early begins an iteration, and Late ends it; Early of the next one needs nothing of Late.
+struct TwoPaces final : Pace {
+  int64_t late_begun = 0;  // iterations
 
-// What the two kernels of a body do and did. Early begins an iteration, and Late ends it; Early of
-// the next one needs nothing of Late.
-struct Pace {
-  enum What { work, meet, fill, fail, cancel };
-  std::mutex mutex;  // guards the rest
-  std::condition_variable changed;
-  What what = work;
-  int64_t begun = 0, late_begun = 0, ended = 0;  // iterations
-  int64_t most = 0;                              // in flight at once, at least
-  int64_t iterations = 0;
-  int64_t wanted = 0;  // fill: how many are to be in flight before one ends
-  int alone = 0;       // that nobody came to meet
-  bool failed = false;
-  Cancellation cancellation;
-
-  void becomes(What next, int64_t of = 0, int64_t want = 0) {
-    std::lock_guard lock(mutex);
-    what = next;
-    begun = late_begun = ended = most = alone = 0;
-    iterations = of;
-    wanted = want;
-    failed = false;
-  }
-  template <class F>
-  void wait_until(std::unique_lock<std::mutex>& lock, F&& f) {
-    if (!changed.wait_for(lock, kPatience, f)) ++alone;
-  }
   void early(int64_t iteration) {
-    std::unique_lock lock(mutex);
-    ++begun;
-    most = std::max(most, begun - ended);
-    changed.notify_all();
+    Lock lock(mutex);
+    begin(iteration);
     spin(lock);
-    if (what == meet && iteration > 0) wait_until(lock, [&] { return late_begun >= iteration; });
+    const auto before_runs = [&] { return late_begun >= iteration; };
+    if (what == meet && iteration > 0) wait_until(lock, before_runs);
     if (what == fail && iteration == 3) {
-      wait_until(lock, [&] { return late_begun >= iteration; });  // that of the one before runs
-      failed = true;
-      changed.notify_all();
-      throw Error(Errc::bad_data, "enough of iteration ", iteration);
+      wait_until(lock, before_runs);
+      throw_of(iteration);
     }
   }
   void late(int64_t iteration) {
-    std::unique_lock lock(mutex);
+    Lock lock(mutex);
     ++late_begun;
     changed.notify_all();
     spin(lock);
-    if (what == meet && iteration + 1 < iterations)
-      wait_until(lock, [&] { return begun > iteration + 1; });
-    if (what == fill && iteration == 0) {
-      wait_until(lock, [&] { return begun >= wanted; });
-      changed.wait_for(lock, kNothing, [&] { return begun > wanted; });
-    }
-    if (what == fail && iteration == 2) wait_until(lock, [&] { return failed; });
+    if (what == meet && iteration + 1 < iterations) meet_next(lock, iteration);
+    if (what == fill && iteration == 0) wait_until_full(lock);
+    if (what == fail && iteration == 2) wait_until_failed(lock);
     if (what == cancel && iteration == 2) {
-      wait_until(lock, [&] { return begun > iteration + 1; });
-      lock.unlock();
-      cancellation.cancel();
-      lock.lock();
+      meet_next(lock, iteration);
+      cancel_now(lock);
     }
-    ++ended;
+    ++ended;  // Late of the one before has run
   }
-  // Whatever else they do, they are costly.
-  static void spin(std::unique_lock<std::mutex>& lock) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(300);
-    lock.unlock();
-    while (std::chrono::steady_clock::now() < until) {
-    }
-    lock.lock();
-  }
+
+ private:
+  void clear() override { late_begun = 0; }
 };
-std::unique_ptr<Pace> pace;
+std::unique_ptr<TwoPaces> pace;
 
 // y = x + 1, where x is the number of the iteration.
 void early(KernelContext& ctx) {
   const int64_t x = ctx.input(0).item<int64_t>();
   pace->early(x);
   *ctx.output(0).mutable_data<int64_t>() = x + 1;
-}
-// factor * x + a modulo 2^64: many iterations pass int64.
-int64_t wrapped(int64_t factor, int64_t x, int64_t a) {
-  return static_cast<int64_t>(static_cast<uint64_t>(factor) * static_cast<uint64_t>(x) +
-                              static_cast<uint64_t>(a));
 }
 // y = 3 * x + a, where a is what Early made.
 void late(KernelContext& ctx) {
@@ -113,32 +62,12 @@ void later(KernelContext& ctx) {
   *ctx.output(0).mutable_data<int64_t>() = wrapped(5, x, a);
 }
 
-std::shared_ptr<const Registry> paced_ops() {
-  static const std::shared_ptr<const Registry> all = [] {
-    auto r = std::make_shared<Registry>();
-    for (const Op* op : builtin_ops()->all()) r->add(*op);
-    const auto same = [](const InferContext& ctx) { return std::vector<Shape>{ctx.input(0)}; };
-    r->add({.name = "Early",
-            .inputs = {"x"},
-            .outputs = {"y"},
-            .infer_shapes = same,
-            .kernels = {{DeviceKind::cpu, DType::i64, early}}});
-    r->add({.name = "Late",
-            .inputs = {"x", "a"},
-            .outputs = {"y"},
-            .infer_shapes = same,
-            .kernels = {{DeviceKind::cpu, DType::i64, late}}});
-    return r;
-  }();
-  return all;
-}
-
 // for (i = 0, a = 0, b = 1; i < n; ++i) { a = early(a); b = late(b, a); }
 struct Program {
-  Graph graph{paced_ops()};
+  Graph graph{builtin_ops_and({{"Early", {"x"}, early}, {"Late", {"x", "a"}, late}})};
   Output n, a, b;
   explicit Program(int64_t in_flight) {
-    pace = std::make_unique<Pace>();
+    pace = std::make_unique<TwoPaces>();
     n = placeholder(graph, DType::i64, {}, "n");
     const Output zero = fill(graph, {}, 0, DType::i64), one = fill(graph, {}, 1, DType::i64);
     const std::vector<Output> end = while_loop(
@@ -161,30 +90,12 @@ struct Program {
     check(step, 4);  // the second iteration is timed
     return step;
   }
-  void check(const Callable& step, int64_t trips) {
+  void check(const Callable& step, int64_t trips) const {
     const std::vector<Tensor> got = step({Tensor::scalar(trips)});
     CHECK(got[0].item<int64_t>() == trips);
     CHECK(got[1].item<int64_t>() == value(trips));
   }
 };
-
-int64_t used_bytes(const Session& session) { return session.device_states()[0].used_bytes; }
-
-// A step of more iterations than could ever end is stopped by its options, and leaves nothing.
-template <class F>
-void check_stopped(Pace::What what, Errc code, const F& options) {
-  Program program(4);
-  Session session = Session::local(program.graph, {.threads = 2});
-  const Callable step = program.prepare(session);
-  const int64_t before = used_bytes(session);
-  pace->becomes(what);
-  CHECK(code_of([&] { step({Tensor::scalar(int64_t{1'000'000'000})}, options()); }) == code);
-  CHECK(pace->alone == 0);
-  CHECK(used_bytes(session) == before);
-  pace->becomes(Pace::meet, 10);
-  program.check(step, 10);
-  CHECK(pace->alone == 0);
-}
 
 }  // namespace
 
@@ -249,33 +160,15 @@ TEST_CASE("with one iteration in flight, or one thread, they run one after anoth
 }
 
 TEST_CASE("an error in an iteration ends the step while the one before runs") {
-  Program program(8);
-  Session session = Session::local(program.graph, {.threads = 2});
-  const Callable step = program.prepare(session);
-  const int64_t before = used_bytes(session);
-  for (int round = 0; round < 8; ++round) {
-    pace->becomes(Pace::fail);
-    const Refusal refused = refusal_of([&] { step({Tensor::scalar(int64_t{50})}); });
-    CHECK(refused.code == Errc::bad_data);
-    has(refused.text, "enough of iteration 3");
-    has(refused.text, "while/body/early");
-    has(refused.text, "the loop while/While was in iterations ");
-    CHECK(pace->alone == 0);
-    CHECK(used_bytes(session) == before);
-    pace->becomes(Pace::meet, 10);
-    program.check(step, 10);
-    CHECK(pace->alone == 0);
-  }
+  check_failed<Program>(pace, {"enough of iteration 3", "while/body/early"});
 }
 
 TEST_CASE("a step that is cancelled with iterations in flight ends, and the next one runs") {
-  check_stopped(Pace::cancel, Errc::cancelled,
-                [] { return RunOptions{.cancel = &pace->cancellation}; });
+  check_cancelled<Program>(pace);
 }
 
 TEST_CASE("a step whose deadline passes with iterations in flight ends, and the next one runs") {
-  check_stopped(Pace::work, Errc::timeout,
-                [] { return RunOptions{.timeout = std::chrono::milliseconds(100)}; });
+  check_late<Program>(pace);
 }
 
 TEST_CASE("a kernel is replaced while iterations are in flight, for all of them at once") {
@@ -290,7 +183,7 @@ TEST_CASE("a kernel is replaced while iterations are in flight, for all of them 
     std::thread running([&] { got = step({Tensor::scalar(kTrips)})[1].item<int64_t>(); });
     {
       std::unique_lock lock(pace->mutex);
-      CHECK(pace->changed.wait_for(lock, kPatience, [] { return pace->begun > 5; }));
+      CHECK(pace->changed.wait_for(lock, Pace::kPatience, [] { return pace->begun > 5; }));
     }
     CHECK(session.become("while/body/late", Kernel{DeviceKind::cpu, DType::i64, later}) == 1);
     running.join();
@@ -321,74 +214,23 @@ struct SlowLoop : StageRig {
     build({end[1], end[2]}, {n, zero, x});
     knobs().work = 30'000;
   }
-  std::vector<Tensor> fed(int32_t trips) {
+  static std::vector<Tensor> fed(int32_t trips) {
     return {Tensor::scalar(trips), Tensor::scalar(int32_t{0}), ints({3, 7})};
   }
 };
 
 TEST_CASE_FIXTURE(SlowLoop, "op actors may be killed while iterations are in flight") {
-  const std::vector<Tensor> want = run(fed(12));
-  const int64_t before = used_bytes();
-  for (int i = 0; i < 40; ++i) {
-    Run step(*this, 100 + i, fed(12));
-    std::thread killing([&] {
-      for (uint32_t k = 0; k < client().node_count(); ++k)
-        caf::anon_send_exit(client().op_actor(k), caf::exit_reason::kill);
-    });
-    step.fire();
-    killing.join();
-    CHECK(step.finish().code == Errc::ok);
-    CHECK(same_bits(step.values[0], want[0]));
-    CHECK(same_bits(step.values[1], want[1]));
-  }
-  CHECK(used_bytes() == before);
+  check_survives_kills(*this, fed(12));
 }
 
 TEST_CASE_FIXTURE(SlowLoop,
                   "a kernel that throws in an iteration in flight runs again, in a step "
                   "as often as one that throws in any other") {
-  const std::vector<Tensor> want = run(fed(12));
-  const int64_t before = used_bytes();
-  for (int i = 0; i < 10; ++i) {
-    knobs().failures = kKernelRestartsMax;
-    const std::vector<Tensor> got = run(fed(12));
-    REQUIRE(last.code == Errc::ok);
-    CHECK(same_bits(got[0], want[0]));
-    CHECK(same_bits(got[1], want[1]));
-    knobs().failures = kKernelRestartsMax + 1;
-    run(fed(12));
-    CHECK(last.code == Errc::io);
-    CHECK_MESSAGE(contains(last.text, "node while/body/f on"), last.text);
-    knobs().failures = 0;
-  }
-  CHECK(used_bytes() == before);
+  check_survives_throws(*this, fed(12), "while/body/f");
 }
 
 TEST_CASE_FIXTURE(SlowLoop, "iterations in flight survive a cancel at any moment") {
-  const std::vector<Tensor> want = run(fed(12));
-  const int64_t before = used_bytes();
-  int cancelled = 0;
-  for (int i = 0; i < 100; ++i) {
-    const int64_t number = 1'000 + i;
-    std::atomic<bool> armed{false};
-    std::thread cancelling([&] {
-      while (!armed) std::this_thread::yield();
-      for (int spin = 0; spin < 2'000 * i; ++spin) armed.load();
-      client().cancel(number, Errc::cancelled, "enough");
-    });
-    Run step(*this, number, fed(12));
-    armed = true;
-    step.fire();
-    const StepResult result = step.finish();
-    cancelling.join();
-    if (result.code == Errc::ok)
-      CHECK(same_bits(step.values[1], want[1]));
-    else
-      ++cancelled;
-    CHECK((result.code == Errc::ok || result.code == Errc::cancelled));
-  }
-  CHECK(cancelled > 0);
-  CHECK(used_bytes() == before);
+  check_survives_cancels(*this, fed(12));
 }
 
 }  // namespace troupe

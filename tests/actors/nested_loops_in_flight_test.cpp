@@ -3,103 +3,57 @@
 // memory is short in loop_memory_test.cpp.
 #include <doctest/doctest.h>
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
-
-#include "tests/support/refusal.hpp"
-#include "tests/support/stage_graphs.hpp"
+#include "tests/support/paced_loops.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/session.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};      // nobody waits that long for what does come
-constexpr std::chrono::milliseconds kNothing{30};  // for what does not come
-constexpr int64_t kInner = 3;                      // trips of the loop in the loop
+constexpr int64_t kInner = 3;  // trips of the loop in the loop
 
-// What the kernels do and did. Visit begins an iteration of the inner loop and needs nothing of the
-// one before, Collect ends it and does; Leave ends one of the outer loop.
-struct Pace {
-  enum What { work, meet, meet_inside, fill, fail, cancel };
-  std::mutex mutex;  // guards the rest
-  std::condition_variable changed;
-  What what = work;
-  int64_t begun = 0, ended = 0;  // outer iterations
-  int64_t most = 0;              // of these, in flight at once, at least
+// Visit begins an iteration of the inner loop and needs nothing of the one before, Collect ends it
+// and does; Leave ends one of the outer loop and needs nothing of the one before that.
+struct NestedPace final : Pace {
   std::vector<int64_t> visited;  // by outer iteration: inner ones that have begun
-  int64_t iterations = 0;        // outer ones that there will be
-  int64_t wanted = 0;            // fill: how many are to be in flight before one ends
-  int alone = 0;                 // that nobody came to meet
-  bool failed = false;
-  Cancellation cancellation;
+  std::vector<bool> left;        // by outer iteration
 
-  void becomes(What next, int64_t of = 0, int64_t want = 0) {
-    std::lock_guard lock(mutex);
-    what = next;
-    begun = ended = most = alone = 0;
-    visited.clear();
-    iterations = of;
-    wanted = want;
-    failed = false;
-  }
-  template <class F>
-  void wait_until(std::unique_lock<std::mutex>& lock, F&& f) {
-    if (!changed.wait_for(lock, kPatience, f)) ++alone;
-  }
   void visit(int64_t i, int64_t j) {
-    std::unique_lock lock(mutex);
-    begun = std::max(begun, i + 1);
-    most = std::max(most, begun - ended);
+    Lock lock(mutex);
+    begin(i);
     visited.resize(std::max(visited.size(), static_cast<size_t>(i + 1)));
     visited[static_cast<size_t>(i)] = std::max(visited[static_cast<size_t>(i)], j + 1);
-    changed.notify_all();
     spin(lock);
-    if (what == meet && j == 0 && i + 1 < iterations)
-      wait_until(lock, [&] { return begun > i + 1; });
-    if (what == fill && i == 0 && j == 0) {
-      wait_until(lock, [&] { return begun >= wanted; });
-      changed.wait_for(lock, kNothing, [&] { return begun > wanted; });
-    }
-    if (what == fail && i == 2 && j == 0) wait_until(lock, [&] { return failed; });
-    if (what == fail && i == 3 && j == 1) {
-      failed = true;
-      changed.notify_all();
-      throw Error(Errc::bad_data, "enough of iteration ", i, ", ", j);
-    }
+    if (what == meet && j == 0 && i + 1 < iterations) meet_next(lock, i);
+    if (what == fill && i == 0 && j == 0) wait_until_full(lock);
+    if (what == fail && i == 2 && j == 0) wait_until_failed(lock);
+    if (what == fail && i == 3 && j == 1) throw_of(i, ", ", j);
     if (what == cancel && i == 2 && j == 1) {
-      wait_until(lock, [&] { return begun > i + 1; });
-      lock.unlock();
-      cancellation.cancel();
+      meet_next(lock, i);
+      cancel_now(lock);
     }
   }
   void collect(int64_t i, int64_t j) {
-    std::unique_lock lock(mutex);
+    Lock lock(mutex);
     spin(lock);
     if (what == meet_inside && j + 1 < kInner)
       wait_until(lock, [&] { return visited[static_cast<size_t>(i)] > j + 1; });
   }
-  void leave() {
+  void leave(int64_t i) {
     std::lock_guard lock(mutex);
-    ++ended;
+    left.resize(std::max(left.size(), static_cast<size_t>(i + 1)));
+    left[static_cast<size_t>(i)] = true;
+    while (static_cast<size_t>(ended) < left.size() && left[static_cast<size_t>(ended)]) ++ended;
   }
-  // Whatever else they do, they are costly.
-  static void spin(std::unique_lock<std::mutex>& lock) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(200);
-    lock.unlock();
-    while (std::chrono::steady_clock::now() < until) {
-    }
-    lock.lock();
+
+ private:
+  void clear() override {
+    visited.clear();
+    left.clear();
   }
 };
-std::unique_ptr<Pace> pace;
+std::unique_ptr<NestedPace> pace;
 
-int64_t wrapped(int64_t factor, int64_t x, int64_t a) {  // factor * x + a modulo 2^64
-  return static_cast<int64_t>(static_cast<uint64_t>(factor) * static_cast<uint64_t>(x) +
-                              static_cast<uint64_t>(a));
-}
 int64_t in(KernelContext& ctx, int k) { return ctx.input(k).item<int64_t>(); }
 void out(KernelContext& ctx, int64_t y) { *ctx.output(0).mutable_data<int64_t>() = y; }
 
@@ -114,39 +68,20 @@ void collect(KernelContext& ctx) {
 }
 void collect_otherwise(KernelContext& ctx) { out(ctx, wrapped(5, in(ctx, 0), in(ctx, 1))); }
 void leave(KernelContext& ctx) {
-  pace->leave();
-  out(ctx, in(ctx, 0));
-}
-
-std::shared_ptr<const Registry> paced_ops() {
-  static const std::shared_ptr<const Registry> all = [] {
-    auto r = std::make_shared<Registry>();
-    for (const Op* op : builtin_ops()->all()) r->add(*op);
-    const auto add = [&](const char* name, std::vector<std::string> inputs,
-                         void (*kernel)(KernelContext&)) {
-      r->add({.name = name,
-              .inputs = std::move(inputs),
-              .outputs = {"y"},
-              .infer_shapes = [](const InferContext&) { return std::vector<Shape>{{}}; },
-              .no_gradient = "whole numbers have none",
-              .kernels = {{DeviceKind::cpu, DType::i64, kernel}}});
-    };
-    add("Visit", {"i", "j"}, visit);
-    add("Collect", {"x", "e"}, collect);
-    add("Leave", {"x"}, leave);
-    return r;
-  }();
-  return all;
+  pace->leave(in(ctx, 0));
+  out(ctx, in(ctx, 1));
 }
 
 // for (i = 0, a = 1; i < n; ++i) {
 //   for (j = 0, x = i; j < kInner; ++j) x = collect(x, visit(i, j));
-//   a = 7 a + leave(x); }
+//   a = 7 a + leave(i, x); }
 struct Program {
-  Graph graph{paced_ops()};
+  Graph graph{builtin_ops_and({{"Visit", {"i", "j"}, visit},
+                               {"Collect", {"x", "e"}, collect},
+                               {"Leave", {"i", "x"}, leave}})};
   Output n, a;
   explicit Program(int64_t in_flight, int64_t inside = 8) {
-    pace = std::make_unique<Pace>();
+    pace = std::make_unique<NestedPace>();
     n = placeholder(graph, DType::i64, {}, "n");
     const Output zero = fill(graph, {}, 0, DType::i64), one = fill(graph, {}, 1, DType::i64);
     using Values = std::vector<Output>;
@@ -160,7 +95,7 @@ struct Program {
                 return Values{w[0] + 1, graph.add({"Collect", {w[1], e}, {}, "collect"})};
               },
               {zero, v[0]}, {.iterations_in_flight = inside, .name = "inner"})[1];
-          return Values{v[0] + 1, v[1] * 7 + graph.add({"Leave", {x}, {}, "leave"})};
+          return Values{v[0] + 1, v[1] * 7 + graph.add({"Leave", {v[0], x}, {}, "leave"})};
         },
         {zero, one}, {.iterations_in_flight = in_flight})[1];
   }
@@ -178,30 +113,10 @@ struct Program {
     check(step, 4);  // the second iteration of each loop is timed
     return step;
   }
-  void check(const Callable& step, int64_t trips) {
+  void check(const Callable& step, int64_t trips) const {
     CHECK(step({Tensor::scalar(trips)})[0].item<int64_t>() == value(trips));
   }
 };
-
-int64_t used_bytes(const Session& session) { return session.device_states()[0].used_bytes; }
-
-// A step of more iterations than could ever end is stopped by its options, and leaves nothing.
-template <class F>
-void check_stopped(Pace::What what, Errc code, const F& options) {
-  Program program(4);
-  Session session = Session::local(program.graph, {.threads = 2});
-  const Callable step = program.prepare(session);
-  const int64_t before = used_bytes(session);
-  for (int round = 0; round < 3; ++round) {
-    pace->becomes(what);
-    CHECK(code_of([&] { step({Tensor::scalar(int64_t{1'000'000'000})}, options()); }) == code);
-    CHECK(pace->alone == 0);
-    CHECK(used_bytes(session) == before);
-    pace->becomes(Pace::meet, 10);
-    program.check(step, 10);
-    CHECK(pace->alone == 0);
-  }
-}
 
 }  // namespace
 
@@ -254,8 +169,7 @@ TEST_CASE("as many iterations around a loop are in flight as were asked for, and
       pace->becomes(Pace::fill, 45, in_flight);
       program.check(step, 45);
       CHECK(pace->alone == 0);
-      // `wanted` had begun while the first one ran.
-      CHECK(pace->most <= in_flight);
+      CHECK(pace->most == in_flight);
     }
   }
 }
@@ -271,33 +185,15 @@ TEST_CASE("on one thread iterations around a loop run one after another") {
 }
 
 TEST_CASE("an error in a loop in an iteration ends the step while the iteration before runs") {
-  Program program(8);
-  Session session = Session::local(program.graph, {.threads = 2});
-  const Callable step = program.prepare(session);
-  const int64_t before = used_bytes(session);
-  for (int round = 0; round < 8; ++round) {
-    pace->becomes(Pace::fail);
-    const Refusal refused = refusal_of([&] { step({Tensor::scalar(int64_t{50})}); });
-    CHECK(refused.code == Errc::bad_data);
-    has(refused.text, "enough of iteration 3, 1");
-    has(refused.text, "inner/body/visit");
-    has(refused.text, "the loop while/While was in iterations ");
-    CHECK(pace->alone == 0);
-    CHECK(used_bytes(session) == before);
-    pace->becomes(Pace::meet, 10);
-    program.check(step, 10);
-    CHECK(pace->alone == 0);
-  }
+  check_failed<Program>(pace, {"enough of iteration 3, 1", "inner/body/visit"});
 }
 
 TEST_CASE("a step that is cancelled with iterations around a loop in flight ends") {
-  check_stopped(Pace::cancel, Errc::cancelled,
-                [] { return RunOptions{.cancel = &pace->cancellation}; });
+  check_cancelled<Program>(pace);
 }
 
 TEST_CASE("a step whose deadline passes with iterations around a loop in flight ends") {
-  check_stopped(Pace::work, Errc::timeout,
-                [] { return RunOptions{.timeout = std::chrono::milliseconds(60)}; });
+  check_late<Program>(pace);
 }
 
 TEST_CASE("a kernel in a loop is replaced in all copies of copies") {
@@ -353,71 +249,16 @@ struct SlowLoops : StageRig {
 }  // namespace
 
 TEST_CASE_FIXTURE(SlowLoops, "op actors may be killed while iterations around a loop fly") {
-  const std::vector<Tensor> want = run(fed(8));
-  run(fed(8));
-  const int64_t before = used_bytes();
-  const size_t copied = client().copied_nodes();
-  CHECK(copied > 0);
-  for (int i = 0; i < 40; ++i) {
-    Run step(*this, 100 + i, fed(8));
-    std::thread killing([&] {
-      for (uint32_t k = 0; k < client().node_count(); ++k)
-        caf::anon_send_exit(client().op_actor(k), caf::exit_reason::kill);
-    });
-    step.fire();
-    killing.join();
-    CHECK(step.finish().code == Errc::ok);
-    CHECK(same_bits(step.values[0], want[0]));
-    CHECK(same_bits(step.values[1], want[1]));
-  }
-  CHECK(used_bytes() == before);
+  check_survives_kills(*this, fed(8));
 }
 
 TEST_CASE_FIXTURE(SlowLoops,
                   "a kernel that throws in a loop in an iteration in flight runs again") {
-  const std::vector<Tensor> want = run(fed(8));
-  const int64_t before = used_bytes();
-  for (int i = 0; i < 10; ++i) {
-    knobs().failures = kKernelRestartsMax;
-    const std::vector<Tensor> got = run(fed(8));
-    REQUIRE(last.code == Errc::ok);
-    CHECK(same_bits(got[0], want[0]));
-    CHECK(same_bits(got[1], want[1]));
-    knobs().failures = kKernelRestartsMax + 1;
-    run(fed(8));
-    CHECK(last.code == Errc::io);
-    CHECK_MESSAGE(contains(last.text, "inner/body/f on"), last.text);
-    knobs().failures = 0;
-  }
-  CHECK(used_bytes() == before);
+  check_survives_throws(*this, fed(8), "while/body/inner/body/f");
 }
 
 TEST_CASE_FIXTURE(SlowLoops, "iterations around a loop survive a cancel at any moment") {
-  const std::vector<Tensor> want = run(fed(8));
-  run(fed(8));
-  const int64_t before = used_bytes();
-  int cancelled = 0;
-  for (int i = 0; i < 100; ++i) {
-    const int64_t number = 1'000 + i;
-    std::atomic<bool> armed{false};
-    std::thread cancelling([&] {
-      while (!armed) std::this_thread::yield();
-      for (int spin = 0; spin < 2'000 * i; ++spin) armed.load();
-      client().cancel(number, Errc::cancelled, "enough");
-    });
-    Run step(*this, number, fed(8));
-    armed = true;
-    step.fire();
-    const StepResult result = step.finish();
-    cancelling.join();
-    if (result.code == Errc::ok)
-      CHECK(same_bits(step.values[1], want[1]));
-    else
-      ++cancelled;
-    CHECK((result.code == Errc::ok || result.code == Errc::cancelled));
-  }
-  CHECK(cancelled > 0);
-  CHECK(used_bytes() == before);
+  check_survives_cancels(*this, fed(8));
 }
 
 }  // namespace troupe
