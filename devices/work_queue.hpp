@@ -1,5 +1,5 @@
-// WorkQueue: a thread that does one thing after the other, for devices whose work ends later. Owned
-// by its device; the destructor finishes what is in the queue.
+// WorkQueue: a thread that does one thing after the other, for devices whose work ends later, and
+// for files. The destructor finishes what is in the queue.
 #pragma once
 
 #include <condition_variable>

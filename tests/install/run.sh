@@ -10,6 +10,7 @@ fi
 build=$(readlink -f -- "$1")
 here=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
 readme=$here/../../README.md
+guide=$here/../../docs/service.md
 page=$here/../../docs/adding_an_op.md
 scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
@@ -19,6 +20,24 @@ say() { printf '%s\n' "install: $*"; }
 block() {  # FILE HEADLINE LANGUAGE: the first block of that language below the headline
   awk -v headline="## $2" -v fence='```'"$3" '/^## / { inside = $0 == headline } inside && $0 == fence { on = 1; next }
     on && $0 == "```" { exit } on' "$1"
+}
+
+# Builds the program of a page and runs it, by the command of README.md. What it prints is in
+# NAME.log, too.
+program() {  # NAME PAGE HEADLINE
+  local command
+  say "building and running the program of ${2##*/}"
+  mkdir "$scratch/$1"
+  block "$2" "$3" cpp >"$scratch/$1/$1.cpp"
+  block "$readme" "A program" cmake | sed "s/learn_xor/$1/g" >"$scratch/$1/CMakeLists.txt"
+  command=$(grep -m 1 '^cmake -S .*learn_xor' "$readme")
+  command=${command//learn_xor/$1}
+  (cd -- "$scratch/$1" && bash -ec "${command//=PREFIX/=$scratch/prefix}") | tee "$scratch/$1.log"
+}
+
+# The program of this name has printed the last line that its page promises.
+promised() {  # NAME LINE
+  [[ -n $2 && $(tail -n 1 "$scratch/$1.log") == "$2" ]] || { say "it should have printed \"$2\""; return 1; }
 }
 
 say 'installing'
@@ -31,46 +50,22 @@ cmake -S "$scratch/service" -B "$scratch/service-build" -G Ninja -DCMAKE_PREFIX_
 cmake --build "$scratch/service-build"
 "$scratch/service-build/service"
 
-say 'building and running the program of README.md'
-mkdir "$scratch/readme"
-block "$readme" "A program" cpp >"$scratch/readme/learn_xor.cpp"
-block "$readme" "A program" cmake >"$scratch/readme/CMakeLists.txt"
-lines=$(grep -c . "$scratch/readme/learn_xor.cpp" || true)
+program learn_xor "$readme" "A program"
+lines=$(grep -c . "$scratch/learn_xor/learn_xor.cpp" || true)
 ((lines > 0 && lines <= 20)) || { say "README.md wants a program of at most 20 lines under \"## A program\""; exit 1; }
-# The command of README.md, with its word for a folder replaced.
-command=$(grep -m 1 '^cmake -S .*learn_xor' "$readme")
-(cd -- "$scratch/readme" && bash -ec "${command//=PREFIX/=$scratch/prefix}") | tee "$scratch/readme.log"
-tail -n 1 "$scratch/readme.log" | tr -d '{},' | awk '
+tail -n 1 "$scratch/learn_xor.log" | tr -d '{},' | awk '
   { wrong = NF != 6 || $1 != "f32[4" }
   { for (i = 3; i <= 6; ++i) wrong = wrong || ($i > 0.5) != (i == 4 || i == 5) }
   END { if (wrong) print "install: it should have printed f32[4, 1] and four numbers near 0, 1, 1, 0"; exit wrong }'
 
-say 'building and running the program of docs/service.md'
-guide=$here/../../docs/service.md
-mkdir "$scratch/guide"
-block "$guide" "A service that trains" cpp >"$scratch/guide/learns.cpp"
-sed 's/learn_xor/learns/g' "$scratch/readme/CMakeLists.txt" >"$scratch/guide/CMakeLists.txt"
-guided=${command//learn_xor/learns}
-(cd -- "$scratch/guide" && bash -ec "${guided//=PREFIX/=$scratch/prefix}") | tee "$scratch/guide.log"
-printed=$(sed -n 's/^Its last line is `\(.*\)`; the accuracies are above .*/\1/p' "$guide")
-if [[ -z $printed || $(tail -n 1 "$scratch/guide.log") != "$printed" ]] ||
-  ! awk '/^accuracy on new records: / { good = $NF > 0.9 } END { exit !good }' "$scratch/guide.log"; then
-  say "it should have printed \"$printed\", and an accuracy above 0.9"
-  exit 1
-fi
+program learns "$guide" "A service that trains"
+promised learns "$(sed -n 's/^Its last line is `\(.*\)`; the accuracies are above .*/\1/p' "$guide")"
+awk '/^accuracy on new records: / { good = $NF > 0.9 } END { exit !good }' "$scratch/learns.log" ||
+  { say 'the accuracy on new records should have been above 0.9'; exit 1; }
 
-say 'building and running the program of docs/adding_an_op.md'
-mkdir "$scratch/page"
-block "$page" "An op of your own, in a service" cpp >"$scratch/page/cube.cpp"
-sed 's/learn_xor/cube/g' "$scratch/readme/CMakeLists.txt" >"$scratch/page/CMakeLists.txt"
-command=${command//learn_xor/cube}
-(cd -- "$scratch/page" && bash -ec "${command//=PREFIX/=$scratch/prefix}") | tee "$scratch/page.log"
+program cube "$page" "An op of your own, in a service"
 # shellcheck disable=SC2016  # quotes of the page, not of the shell
-printed=$(sed -n 's/^It prints `\(f32.*\)`\.$/\1/p' "$page")
-if [[ -z $printed || $(tail -n 1 "$scratch/page.log") != "$printed" ]]; then
-  say "it should have printed \"$printed\""
-  exit 1
-fi
+promised cube "$(sed -n 's/^It prints `\(f32.*\)`\.$/\1/p' "$page")"
 
 say 'building the plugin of docs/adding_an_op.md, and running its op in a program of this folder and in the installed ones'
 mkdir "$scratch/plugin"
