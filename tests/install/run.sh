@@ -59,6 +59,7 @@ tail -n 1 "$scratch/learn_xor.log" | tr -d '{},' | awk '
   END { if (wrong) print "install: it should have printed f32[4, 1] and four numbers near 0, 1, 1, 0"; exit wrong }'
 
 program learns "$guide" "A service that trains"
+# shellcheck disable=SC2016  # quotes of the page, not of the shell
 promised learns "$(sed -n 's/^Its last line is `\(.*\)`; the accuracies are above .*/\1/p' "$guide")"
 awk '/^accuracy on new records: / { good = $NF > 0.9 } END { exit !good }' "$scratch/learns.log" ||
   { say 'the accuracy on new records should have been above 0.9'; exit 1; }
