@@ -38,12 +38,12 @@ inline std::vector<Output> gradient_of_extreme(const GradientContext& ctx) {
   return {multiply(extreme, reduce_gradient(share, x, options))};
 }
 
-// The kernel of ReduceMax or ReduceMin.
-template <class F>
+// The kernel of ReduceMax or ReduceMin, with its table.
+template <class F, const Reduction& (*table)(DType)>
 void run_extreme(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   require_choice(ctx, x.shape(), reduced_axes(ctx, x.ndim()), word_for(F{}));
-  run_reduction<std::is_same_v<F, Maximum> ? greatest_reduction : least_reduction>(ctx);
+  run_reduction<table>(ctx);
 }
 
 // ---- its index, along one axis ----

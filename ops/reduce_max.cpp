@@ -29,8 +29,8 @@ Op reduce_max_op() {
           .attrs = reduce_attrs(),
           .infer_shapes = infer_extreme<Maximum>,
           .gradient = gradient_of_extreme,
-          .kernels = with_i8(
-              reduce_kernels<run_extreme<Maximum>, float, double, int32_t, int64_t, uint8_t>())};
+          .kernels = with_i8(reduce_kernels<run_extreme<Maximum, greatest_reduction>, float, double,
+                                            int32_t, int64_t, uint8_t>())};
 }
 
 Output reduce_max(Output x, ReduceOptions options, Origin at) {

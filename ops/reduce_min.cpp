@@ -29,8 +29,8 @@ Op reduce_min_op() {
           .attrs = reduce_attrs(),
           .infer_shapes = infer_extreme<Minimum>,
           .gradient = gradient_of_extreme,
-          .kernels = with_i8(
-              reduce_kernels<run_extreme<Minimum>, float, double, int32_t, int64_t, uint8_t>())};
+          .kernels = with_i8(reduce_kernels<run_extreme<Minimum, least_reduction>, float, double,
+                                            int32_t, int64_t, uint8_t>())};
 }
 
 Output reduce_min(Output x, ReduceOptions options, Origin at) {

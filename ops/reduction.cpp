@@ -43,17 +43,6 @@ class Joiner {
     return ctx.scratch(loops.dtype, shape);
   }
 
-  // y = that of 1 <= n <= kReducedPerJob elements, one after the other.
-  void reduce_run(const void* x, int64_t n, void* y) const {
-    Leaves leaves;
-    loops.leaves(x, n, kRunMax, leaves.bytes);
-    join_leaves(leaves.bytes, n, y);
-  }
-  void join_leaves(void* leaves, int64_t n, void* y) const {
-    loops.parts(leaves, ceil_div(n, kRunMax), 1);
-    copy(leaves, 1, y);
-  }
-
   // y[j] = the reduction of column j of [rows, stride], rows <= kRowsMax.
   void reduce_leaf(const void* x, int64_t rows, int64_t stride, int64_t columns, void* y) const {
     copy(x, columns, y);
@@ -82,26 +71,50 @@ class Joiner {
   const int64_t bytes_;
 };
 
-// y [outer] of x [outer, reduced].
+// f(x, at, n): of the elements [begin, begin + count), parts of whole units one after the other.
+// All of them at once where they are in memory, otherwise as they are made.
+template <class F>
+void take(const KernelContext& ctx, const Joiner& join, const ReduceView& view, int64_t begin,
+          int64_t count, int64_t unit, const F& f) {
+  if (view.x)
+    f(join.at(view.x, begin), begin, count);
+  else
+    ctx.take<char>(begin, count, unit, f);
+}
+
+// y = that of elements [begin, begin + n), 1 <= n <= kReducedPerJob.
+void reduce_run(const KernelContext& ctx, const Joiner& join, const ReduceView& view, int64_t begin,
+                int64_t n, void* y) {
+  Leaves leaves;
+  take(ctx, join, view, begin, n, kRunMax, [&](const char* x, int64_t at, int64_t count) {
+    join.loops.leaves(x, count, kRunMax, join.at(leaves.bytes, (at - begin) / kRunMax));
+  });
+  join.loops.parts(leaves.bytes, ceil_div(n, kRunMax), 1);
+  join.copy(leaves.bytes, 1, y);
+}
+
+// y [outer] of [outer, reduced].
 void reduce_rows(KernelContext& ctx, const Joiner& join, const ReduceView& view, void* y) {
   const int64_t outer = view.outer, reduced = view.reduced;
-  const void* x = view.x;
   if (reduced <= kRunMax)
-    return in_row_groups(ctx, outer, reduced, [&, x, y](int64_t first, int64_t count) {
-      join.loops.leaves(join.at(x, first * reduced), count * reduced, reduced, join.at(y, first));
+    return in_row_groups(ctx, outer, reduced, [&, y](int64_t first, int64_t rows) {
+      take(ctx, join, view, first * reduced, rows * reduced, reduced,
+           [&, y](const char* x, int64_t at, int64_t count) {
+             join.loops.leaves(x, count, reduced, join.at(y, at / reduced));
+           });
     });
   if (reduced <= kReducedPerJob)
-    return in_row_groups(ctx, outer, reduced, [&, x, y](int64_t first, int64_t count) {
-      for (int64_t o = first; o < first + count; ++o)
-        join.reduce_run(join.at(x, o * reduced), reduced, join.at(y, o));
+    return in_row_groups(ctx, outer, reduced, [&, y](int64_t first, int64_t rows) {
+      for (int64_t o = first; o < first + rows; ++o)
+        reduce_run(ctx, join, view, o * reduced, reduced, join.at(y, o));
     });
   const int64_t parts = ceil_div(reduced, kReducedPerJob);
   Tensor scratch = view.sums.defined() ? view.sums : join.scratch(ctx, Shape{outer, parts});
   void* const sums = scratch.mutable_raw();
-  ctx.parallel(outer * parts, [&, x, sums](int64_t job) {
+  ctx.parallel(outer * parts, [&, sums](int64_t job) {
     const int64_t begin = job % parts * kReducedPerJob;
-    join.reduce_run(join.at(x, job / parts * reduced + begin),
-                    std::min(kReducedPerJob, reduced - begin), join.at(sums, job));
+    reduce_run(ctx, join, view, job / parts * reduced + begin,
+               std::min(kReducedPerJob, reduced - begin), join.at(sums, job));
   });
   for (int64_t o = 0; o < outer; ++o) {
     join.loops.parts(join.at(sums, o * parts), parts, 1);
@@ -150,46 +163,6 @@ void reduce_middle(KernelContext& ctx, const Joiner& join, const ReduceView& vie
                         std::min(rows, reduced - begin), inner, std::min(width, inner - j), to,
                         spare.bytes);
   });
-}
-
-// ---- the same of what is taken: other jobs, the same tree ----
-
-// y = that of elements [begin, begin + n) of the input, 1 <= n <= kReducedPerJob.
-void reduce_taken_run(const KernelContext& ctx, const Joiner& join, int64_t begin, int64_t n,
-                      void* y) {
-  Leaves leaves;
-  ctx.take<char>(begin, n, kRunMax, [&](const char* x, int64_t at, int64_t count) {
-    join.loops.leaves(x, count, kRunMax, join.at(leaves.bytes, (at - begin) / kRunMax));
-  });
-  join.join_leaves(leaves.bytes, n, y);
-}
-
-void reduce_taken_rows(KernelContext& ctx, const Joiner& join, const ReduceView& view, void* y) {
-  const int64_t outer = view.outer, reduced = view.reduced;
-  if (reduced <= kRunMax)
-    return in_row_groups(ctx, outer, reduced, [&, y](int64_t first, int64_t rows) {
-      ctx.take<char>(first * reduced, rows * reduced, reduced,
-                     [&, y](const char* x, int64_t at, int64_t count) {
-                       join.loops.leaves(x, count, reduced, join.at(y, at / reduced));
-                     });
-    });
-  if (reduced <= kReducedPerJob)
-    return in_row_groups(ctx, outer, reduced, [&, y](int64_t first, int64_t rows) {
-      for (int64_t o = first; o < first + rows; ++o)
-        reduce_taken_run(ctx, join, o * reduced, reduced, join.at(y, o));
-    });
-  const int64_t parts = ceil_div(reduced, kReducedPerJob);
-  Tensor scratch = join.scratch(ctx, Shape{outer, parts});
-  void* const sums = scratch.mutable_raw();
-  ctx.parallel(outer * parts, [&, sums](int64_t job) {
-    const int64_t begin = job % parts * kReducedPerJob;
-    reduce_taken_run(ctx, join, job / parts * reduced + begin,
-                     std::min(kReducedPerJob, reduced - begin), join.at(sums, job));
-  });
-  for (int64_t o = 0; o < outer; ++o) {
-    join.loops.parts(join.at(sums, o * parts), parts, 1);
-    join.copy(join.at(sums, o * parts), 1, join.at(y, o));
-  }
 }
 
 // The tree over rows of `width` columns that come one after the other: subtrees of 1, 2, 4 ...
@@ -246,6 +219,7 @@ class RowTree {
   PartialRows rows_;
 };
 
+// The same where elements are made: other jobs, the same tree.
 void reduce_taken_middle(KernelContext& ctx, const Joiner& join, const ReduceView& view, void* y) {
   const int64_t reduced = view.reduced, inner = view.inner;
   const int64_t width = std::min(kTakenColumnsMax, inner), rows = rows_per_job(width);
@@ -272,7 +246,7 @@ void reduce_elements(KernelContext& ctx, const Reduction& reduction, const Reduc
   if (view.reduced == 0) return reduction.nothing(y, view.outer * view.inner);
   const Joiner join(reduction);
   if (view.inner == 1)
-    view.x ? reduce_rows(ctx, join, view, y) : reduce_taken_rows(ctx, join, view, y);
+    reduce_rows(ctx, join, view, y);
   else
     view.x ? reduce_middle(ctx, join, view, y) : reduce_taken_middle(ctx, join, view, y);
 }
