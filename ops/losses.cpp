@@ -14,17 +14,20 @@ Output norm(Output x, const ReduceOptions& options) {
 
 Output mean_squared_error(Output predictions, Output labels, Origin at) {
   const auto scope = loss_scope(predictions, "mean_squared_error", at);
+  require_fitting(predictions, labels, "mean_squared_error", at);
   return reduce_mean(square(subtract(predictions, labels)));
 }
 
 Output mean_absolute_error(Output predictions, Output labels, Origin at) {
   const auto scope = loss_scope(predictions, "mean_absolute_error", at);
+  require_fitting(predictions, labels, "mean_absolute_error", at);
   return reduce_mean(abs(subtract(predictions, labels)));
 }
 
 // With c = min(d, delta): c^2 / 2 + delta * (d - c).
 Output huber_loss(Output predictions, Output labels, double delta, Origin at) {
   const auto scope = loss_scope(predictions, "huber_loss", at);
+  require_fitting(predictions, labels, "huber_loss", at);
   if (!(delta > 0))
     throw Error(Errc::invalid_argument, "huber_loss made at ", at.file, ":", at.line,
                 ": wants a delta above 0, got ", delta);
@@ -35,11 +38,13 @@ Output huber_loss(Output predictions, Output labels, double delta, Origin at) {
 
 Output hinge_loss(Output logits, Output labels, Origin at) {
   const auto scope = loss_scope(logits, "hinge_loss", at);
+  require_fitting(logits, labels, "hinge_loss", at);
   return relu(1 - logits * labels);
 }
 
 Output log_loss(Output predictions, Output labels, double epsilon, Origin at) {
   const auto scope = loss_scope(predictions, "log_loss", at);
+  require_fitting(predictions, labels, "log_loss", at);
   const Output p = predictions, z = labels;
   return -(z * log(p + epsilon) + (1 - z) * log(1 - p + epsilon));
 }

@@ -1,7 +1,9 @@
 // SigmoidCrossEntropy: loss = -z * log(sigmoid(x)) - (1 - z) * log(1 - sigmoid(x)), element-wise
 // and broadcasting, as max(x, 0) - x * z + log(1 + e^-|x|), which is finite for all finite x and z.
-//   logits x, labels z: f32 or f64, shapes that broadcast to that of the loss.
+//   logits x, labels z: f32 or f64, shapes that broadcast to that of the loss; the function wants
+//   that to be the shape of the logits.
 #include "ops/elementwise.hpp"
+#include "ops/losses.hpp"
 #include "ops/vector_math.hpp"
 
 namespace troupe {
@@ -37,6 +39,7 @@ Op sigmoid_cross_entropy_op() {
 }
 
 Output sigmoid_cross_entropy(Output logits, Output labels, Origin at) {
+  require_fitting(logits, labels, "sigmoid_cross_entropy", at);
   return add_node({.op = "SigmoidCrossEntropy", .inputs = {logits, labels}}, at);
 }
 

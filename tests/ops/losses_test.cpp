@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace troupe {
 namespace {
@@ -104,6 +105,36 @@ TEST_CASE("mean errors are over all elements") {
              refused({i32(zeros({2})), i32(zeros({2}))}, "is of f32 or f64, got i32; cast it",
                      absolute),
              refused({x, vector({1, 2, 3})}, "shapes do not broadcast", squared)}});
+}
+
+TEST_CASE("a label may serve several predictions, a prediction not several labels") {
+  using Loss = Output (*)(Output, Output);
+  const std::vector<Loss> losses = {[](Output p, Output z) { return sigmoid_cross_entropy(p, z); },
+                                    [](Output p, Output z) { return huber_loss(p, z); },
+                                    [](Output p, Output z) { return hinge_loss(p, z); },
+                                    [](Output p, Output z) { return log_loss(p, z); },
+                                    [](Output p, Output z) { return mean_squared_error(p, z); },
+                                    [](Output p, Output z) { return mean_absolute_error(p, z); }};
+  struct Case {
+    Shape predictions, labels;
+    bool fits;
+  };
+  const std::vector<Case> cases = {
+      {{5, 3}, {5, 3}, true},  {{5, 3}, {3}, true},    {{5, 3}, {5, 1}, true}, {{5, 3}, {}, true},
+      {{-1, 3}, {5, 3}, true}, {{5}, {-1}, true},      {{5}, {1, 5}, true},    {{5, 1}, {5}, false},
+      {{5}, {5, 1}, false},    {{-1, 1}, {-1}, false}, {{}, {5}, false},       {{1}, {-1}, false}};
+  for (size_t k = 0; k < losses.size(); ++k)
+    for (const Case& c : cases) {
+      CAPTURE(k);
+      CAPTURE(c.predictions);
+      CAPTURE(c.labels);
+      Graph graph;
+      const Output p = placeholder(graph, DType::f32, c.predictions);
+      const Output z = placeholder(graph, DType::f32, c.labels);
+      const Refusal refusal = refusal_of([&] { losses[k](p, z); });
+      CHECK((refusal.code == Errc::ok) == c.fits);
+      if (!c.fits) has(refusal.text, "give both the same shape, as by squeeze()");
+    }
 }
 
 TEST_CASE("the slope of an absolute error of 0 is 0") {
