@@ -204,9 +204,10 @@ ClusterSpec local_cluster_spec(int ps, int workers, int first_port) {
   if (ps < 0 || ps > kTasksMax || workers > kTasksMax)
     throw Error(Errc::bad_configuration, spec.origin, ": a job has from 0 to ", kTasksMax,
                 " tasks");
-  if (first_port < 0 || (first_port > 0 && first_port + ps + workers - 1 > 65535))
-    throw Error(Errc::bad_configuration, spec.origin, ": there are not that many ports from ",
-                first_port, " on");
+  const int last_first = 65536 - ps - workers;
+  if (first_port < 0 || first_port > last_first)
+    throw Error(Errc::bad_configuration, spec.origin, " --first-port ", first_port,
+                ": the first port is from 1 to ", last_first, ", or 0 for any free ones");
   int port = first_port;
   const auto next = [&] {
     return format_address("127.0.0.1", static_cast<uint16_t>(first_port ? port++ : 0));

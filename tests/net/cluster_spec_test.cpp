@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "net/address.hpp"
 
 namespace troupe {
@@ -82,7 +84,11 @@ TEST_CASE("flags make a local cluster") {
         std::vector<std::string>{"127.0.0.1:0", "127.0.0.1:0"});
   CHECK_THROWS_WITH_AS((void)local_cluster_spec(2, 0), doctest::Contains("at least one worker"),
                        Error);
-  CHECK_THROWS_AS((void)local_cluster_spec(1, 1, 65535), Error);
+  for (const int first : {-1, 65535, std::numeric_limits<int>::max()})
+    CHECK_THROWS_WITH_AS((void)local_cluster_spec(1, 1, first),
+                         doctest::Contains("the first port is from 1 to 65534, or 0 for any"),
+                         Error);
+  CHECK(local_cluster_spec(1, 1, 65534).addresses().back() == "127.0.0.1:65535");
 }
 
 TEST_CASE("addresses are written as they are read, and loopback is known") {
