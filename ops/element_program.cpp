@@ -77,7 +77,7 @@ void repeat(const void* from, int64_t period, char* to, int64_t bytes) {
 ElementPass::ElementPass(const Graph& program, int32_t first_step,
                          const std::vector<int32_t>& outputs, const Shape& shape,
                          const std::vector<Shape>& shapes, int32_t taken)
-    : shape_(shape), size_(shape.size()) {
+    : size_(shape.size()), shape_(shape) {
   if (size_ == 0) return;
   const std::vector<bool> wanted = needed(program, first_step, outputs, shapes, taken);
   for (const auto& node : program.nodes()) {
@@ -106,16 +106,16 @@ std::vector<bool> ElementPass::needed(const Graph& program, int32_t first_step,
 }
 
 void ElementPass::add_leaf(const Node& node, const Shape& shape) {
-  Leaf leaf{.value = node.id, .element_size = size_of(node.outputs[0].dtype)};
-  leaf.walk = walk_to(shape, shape_);
-  const auto& strides = leaf.walk.strides[0];
-  if (leaf.walk.ndim == 1) {
+  Leaf leaf{.value = node.id, .element_size = static_cast<int8_t>(size_of(node.outputs[0].dtype))};
+  const BroadcastWalk& walk = walks_.emplace_back(walk_to(shape, shape_));
+  const auto& strides = walk.strides[0];
+  if (walk.ndim == 1) {
     leaf.way = strides[0] == 0 ? Leaf::Way::once : Leaf::Way::whole;
-  } else if (leaf.walk.ndim == 2 && strides[0] == 0) {
-    leaf.period = leaf.walk.sizes[1];
+  } else if (walk.ndim == 2 && strides[0] == 0) {
+    leaf.period = walk.sizes[1];
     leaf.way = leaf.period < kLongRow ? Leaf::Way::short_rows : Leaf::Way::long_rows;
-  } else if (leaf.walk.ndim == 2 && strides[1] == 0 && leaf.walk.sizes[1] >= kLongRow) {
-    leaf.period = leaf.walk.sizes[1];
+  } else if (walk.ndim == 2 && strides[1] == 0 && walk.sizes[1] >= kLongRow) {
+    leaf.period = walk.sizes[1];
     leaf.way = Leaf::Way::once_a_row;
   } else {
     leaf.way = Leaf::Way::gathered;
@@ -127,6 +127,7 @@ void ElementPass::add_step(const Node& node, const std::vector<int32_t>& outputs
                            const std::vector<Shape>& shapes, int32_t taken) {
   Step step{.node = &node,
             .elements = find_kernel(node, DeviceKind::cpu)->elements,
+            .value = node.id,
             .arity = static_cast<int>(node.inputs.size()),
             .element_size = size_of(node.outputs[0].dtype)};
   for (int i = 0; i < step.arity; ++i) step.inputs[i] = node.inputs[static_cast<size_t>(i)].node;
@@ -166,7 +167,7 @@ int32_t ElementPass::assign_cells(size_t values) {
     }
     if (!step.has_place()) step.cell = cells++;
     free.insert(free.end(), read_last.begin(), read_last.end());
-    made_by[static_cast<size_t>(step.node->id)] = &step;
+    made_by[static_cast<size_t>(step.value)] = &step;
   }
   return cells;
 }
@@ -220,6 +221,9 @@ void ElementPass::run_parts(const void* const* given, void* const* outputs, int6
   const char* at[kElementValuesMax];
   bool once[kElementValuesMax] = {};
   const auto value = [&](const Leaf& leaf) { return static_cast<const char*>(given[leaf.value]); };
+  const auto walk_of = [&](const Leaf& leaf) -> const BroadcastWalk& {
+    return walks_[static_cast<size_t>(&leaf - leaves_.data())];
+  };
   for (const Leaf& leaf : leaves_) {
     at[leaf.value] = value(leaf);
     once[leaf.value] = leaf.way == Leaf::Way::once || leaf.way == Leaf::Way::once_a_row;
@@ -236,13 +240,13 @@ void ElementPass::run_parts(const void* const* given, void* const* outputs, int6
       if (leaf.way == Leaf::Way::whole) at[leaf.value] = value(leaf) + from * leaf.element_size;
       if (leaf.way == Leaf::Way::once_a_row)
         at[leaf.value] =
-            value(leaf) + from / leaf.period * leaf.walk.strides[0][0] * leaf.element_size;
+            value(leaf) + from / leaf.period * walk_of(leaf).strides[0][0] * leaf.element_size;
       if (leaf.way == Leaf::Way::long_rows)
         at[leaf.value] = value(leaf) + from % leaf.period * leaf.element_size;
       if (leaf.way == Leaf::Way::short_rows)
         at[leaf.value] = space + leaf.buffer + from % leaf.period * leaf.element_size;
       if (leaf.way == Leaf::Way::gathered) {
-        gather(leaf.walk, leaf.element_size, value(leaf), space + leaf.buffer, from, to - from);
+        gather(walk_of(leaf), leaf.element_size, value(leaf), space + leaf.buffer, from, to - from);
         at[leaf.value] = space + leaf.buffer;
       }
     }
@@ -258,12 +262,12 @@ void ElementPass::run_parts(const void* const* given, void* const* outputs, int6
       else if (step.kept)
         out += (from - part) * step.element_size;
       run.output = out;
-      at[step.node->id] = out;
+      at[step.value] = out;
       step.elements(run);
     }
     if (!taker || to < part_end) continue;
     const Step& taken = steps_[static_cast<size_t>(taken_)];
-    taker->part(taker->context, at[taken.node->id] - (from - part) * taken.element_size, part,
+    taker->part(taker->context, at[taken.value] - (from - part) * taken.element_size, part,
                 part_end - part);
     part = part_end;
     part_end = part_of(part, end, taker->unit);

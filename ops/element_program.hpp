@@ -61,14 +61,14 @@ class ElementPass {
     };
     int32_t value = -1;
     Way way = Way::whole;
-    int64_t element_size = 0;
+    int8_t element_size = 0;
     int64_t period = 0;  // elements of a row
     int64_t buffer = 0;  // offset in bytes
-    BroadcastWalk walk = {};
   };
   struct Step {
     const Node* node = nullptr;
     void (*elements)(const ElementRun&) = nullptr;
+    int32_t value = -1;  // its node's number
     int arity = 0;
     int32_t inputs[ElementRun::kInputsMax] = {};
     int64_t element_size = 0;
@@ -93,12 +93,15 @@ class ElementPass {
   void run_parts(const void* const* given, void* const* outputs, int64_t begin, int64_t n,
                  const Taker* taker) const;
 
-  Shape shape_;
+  // In the order in which a pass looks at them, close together: of thousands of small passes in a
+  // step, each finds its own far from a core.
   int64_t size_ = 0;
   int64_t length_ = 0;  // elements of a block, at most
   std::vector<Leaf> leaves_;
   std::vector<Step> steps_;
-  int taken_ = -1;  // among the steps
+  int taken_ = -1;                    // among the steps
+  std::vector<BroadcastWalk> walks_;  // of the leaves
+  Shape shape_;
 };
 
 }  // namespace troupe

@@ -139,12 +139,12 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 
 // What is worked out for one set of input shapes.
 struct Plan {
-  std::vector<Shape> inputs;
+  std::vector<ElementPass> passes;  // one for each shape of what they write
   std::vector<Shape> outputs;
+  std::vector<Shape> inputs;
   // What the passes write: the outputs, -1 for those of taker and producer, and what the taker
   // takes where that has to be in memory as a whole.
   std::vector<int32_t> written;
-  std::vector<ElementPass> passes;  // one for each shape of those
   Shape taken_shape;
   Tensor taken;  // its type alone: the taker gets it in parts
   // The steps may go on with parts of what the producer makes, in the memory of output 0.
@@ -204,12 +204,13 @@ struct Member {
 };
 
 struct FusedState final : KernelState {
+  std::shared_ptr<const Plan> known;  // if all shapes are
+  bool over_input0 = false;           // no step after that of output 0 reads it
+  bool passes_alone = false;          // by `known`, without a producer, a taker or members
   Program text;
-  std::shared_ptr<const Plan> known;     // if all shapes are
   std::optional<NodeView> producer;      // with its kernel's own state
   std::vector<int32_t> producer_inputs;  // which of ours they are
   std::optional<NodeView> taker;
-  bool over_input0 = false;  // no step after that of output 0 reads it
   // If one of them has been replaced, all of them, and what nobody reads after each.
   std::vector<std::unique_ptr<Member>> members;
   std::vector<std::vector<int32_t>> last_read;
@@ -281,6 +282,7 @@ std::unique_ptr<KernelState> prepare(const Node& node) {
   for (const TensorType& type : types) inputs.push_back(type.shape);
   if (std::all_of(inputs.begin(), inputs.end(), [](const Shape& s) { return s.is_known(); }))
     state->known = make_plan(program, std::move(inputs));
+  state->passes_alone = state->known && !program.producer && !program.taker;
   return state;
 }
 
@@ -382,8 +384,24 @@ void run_members(KernelContext& ctx, const FusedState& state) {
     ctx.set_output(static_cast<int>(i), values[static_cast<size_t>(state.text.outputs[i])]);
 }
 
+// What is small and often there, and of which little is looked at, therefore: see cpu() for the
+// rest.
+void run_passes_alone(KernelContext& ctx, const FusedState& state) {
+  const Plan& plan = *state.known;
+  const void* given[kElementValuesMax];
+  void* outputs[kElementValuesMax];
+  for (int i = 0; i < ctx.input_count(); ++i) given[i] = ctx.input(i).raw();
+  const auto count = static_cast<int>(plan.outputs.size());
+  for (int i = 1; i < count; ++i) outputs[i] = ctx.output(i).mutable_raw();
+  outputs[0] = (state.over_input0 ? ctx.output_in_place() : ctx.output()).mutable_raw();
+  for (const ElementPass& pass : plan.passes)
+    in_parts(ctx, pass.size(),
+             [&](int64_t begin, int64_t n) { pass.run(given, outputs, begin, n); });
+}
+
 void cpu(KernelContext& ctx) {
   const auto& state = ctx.state<FusedState>();
+  if (state.passes_alone) return run_passes_alone(ctx, state);
   if (!state.members.empty()) return run_members(ctx, state);
   const std::shared_ptr<const Plan> plan = state.plan(ctx);
   Firing firing{state, *plan, ctx};
