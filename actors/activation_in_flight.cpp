@@ -62,11 +62,15 @@ void Activation::note_iteration(size_t l) {
   seen.alone = seen.alone && seen.inputs == loops_[l].inputs;
   seen.inputs = loops_[l].inputs;
   seen.made = loops_[l].made;
+  const Stage::Loop* counted = nullptr;  // with the loops in it
   for (uint32_t k : loop.inner) {
+    if (counted && counted->has(stage_.loops_[k].driver)) continue;
     const IterationBytes& inside = iteration_bytes_[stage_.loops_[k].origin];
     const LoopState& state = loops_[k];  // one that is never in flight is counted as a whole
     const int64_t trips = std::max<int64_t>(state.iteration - state.first + 1, 1);
-    seen.made += 2 * (inside.inputs < 0 ? state.made / trips : inside.made);
+    const bool weighed = inside.inputs >= 0;
+    seen.made += 2 * (weighed ? inside.made : state.made / trips);
+    if (weighed) counted = &stage_.loops_[k];
   }
 }
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <caf/all.hpp>
 #include <caf/policy/unprofiled.hpp>
@@ -27,6 +28,8 @@
 namespace troupe {
 
 class LanePolicy : public caf::policy::unprofiled {
+  using Clock = std::chrono::steady_clock;
+
  public:
   struct coordinator_data {  // names that CAF prescribes
     explicit coordinator_data(caf::scheduler::abstract_coordinator* self) : coordinator(self) {
@@ -50,7 +53,9 @@ class LanePolicy : public caf::policy::unprofiled {
     std::condition_variable awake;
     std::deque<caf::resumable*> actors;
     std::deque<caf::resumable*> jobs;
+    Clock::time_point jobs_since;  // from when on the first one waits, or the last one was taken
     int sleepers = 0;
+    int watchers = 0;  // sleepers that look again when the first job has waited for long
     std::atomic<int64_t> waiting{0};  // in both queues; read without the mutex while spinning
     std::atomic<int> at_hand{0};      // lanes that have just done an op job, and spin
   };
@@ -64,9 +69,14 @@ class LanePolicy : public caf::policy::unprofiled {
     bool wake = false;
     {
       std::lock_guard lock(data.mutex);
-      (job->subtype() == caf::resumable::function_object ? data.jobs : data.actors).push_back(job);
+      if (job->subtype() == caf::resumable::function_object) {
+        if (data.jobs.empty()) data.jobs_since = Clock::now();
+        data.jobs.push_back(job);
+      } else {
+        data.actors.push_back(job);
+      }
       data.waiting.fetch_add(1, std::memory_order_release);
-      wake = data.sleepers > 0 && data.has_work();
+      wake = data.sleepers > 0 && (data.has_work() || data.watchers == 0);
     }
     if (wake) data.awake.notify_one();
   }
@@ -100,13 +110,17 @@ class LanePolicy : public caf::policy::unprofiled {
     Burst::finish();
     spin(data, had_job);
     std::unique_lock lock(data.mutex);
-    bool late = false;
-    while (!data.has_work() && !(late && !data.jobs.empty())) {
+    while (!data.has_work()) {
+      const bool watches = !data.jobs.empty();
+      const Clock::time_point late = data.jobs_since + kJobWaitsMax;
+      if (watches && Clock::now() >= late) break;
       ++data.sleepers;
-      if (data.jobs.empty())
-        data.awake.wait(lock);
+      data.watchers += watches ? 1 : 0;
+      if (watches)
+        data.awake.wait_until(lock, late);
       else
-        late = data.awake.wait_for(lock, kJobWaitsMax) == std::cv_status::timeout;
+        data.awake.wait(lock);
+      data.watchers -= watches ? 1 : 0;
       --data.sleepers;
     }
     caf::resumable* const next = pop(data);
@@ -169,6 +183,7 @@ class LanePolicy : public caf::policy::unprofiled {
     auto& queue = data.actors.empty() ? data.jobs : data.actors;
     caf::resumable* job = queue.front();
     queue.pop_front();
+    if (&queue == &data.jobs && !queue.empty()) data.jobs_since = Clock::now();
     data.waiting.fetch_sub(1, std::memory_order_release);
     return job;
   }

@@ -51,7 +51,8 @@ struct ProcessSeams {
 
 class Process {
  public:
-  // Alone: no mesh. Throws: Error(bad_configuration) for devices that are not there.
+  // Alone: no mesh. Throws: Error(invalid_argument) for numbers of threads or devices that cannot
+  // be; bad_configuration for what the system does not give.
   Process(std::string task, ProcessOptions options);
   // Alone, on the actor system of somebody else, which outlives us.
   Process(std::string task, ProcessOptions options, caf::actor_system& system);
@@ -80,7 +81,7 @@ class Process {
   const std::function<void(Shard&)>& on_shard() const { return on_shard_; }
   int lanes() const { return lanes_; }
   Lanes& op_lanes() const { return *op_lanes_; }
-  Cores* cores() const { return cores_.get(); }  // null: there is one lane
+  Cores* cores() const { return cores_.get(); }  // null: one lane, or not ours
   bool passes() const { return passes_; }        // ProcessOptions::passes
   Tracer& tracer() { return *tracer_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }

@@ -103,10 +103,14 @@ void begin_to_hand_out(Master& master) {
   const char* const trace = trace_wanted();
   if (!trace && !graph_wanted()) return;
   const std::string path = path_of_session(trace ? trace : graph_wanted(), master.session());
-  if (path.empty())
+  if (!path.empty()) {
+    if (trace) master.start_trace();
+    return;
+  }
+  static std::atomic_flag said;
+  if (!said.test_and_set())
     master.process().log()->warn("more sessions than are written down: sessions={}",
                                  kHandingSessionsMax);
-  if (trace) master.start_trace();
 }
 
 // Ends the trace; whoever watches the program gets it, too.
@@ -119,10 +123,6 @@ std::string handed_out(Master& master) {
     master.process().log()->warn("the trace could not be written: file={} error={}", path, error);
   return text;
 }
-
-}  // namespace
-
-namespace {
 
 // Whether the thread-local objects of this thread are gone: it is the program's first thread, at
 // its end. Known of threads that have called this before.

@@ -295,7 +295,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
     return node < earliest_.size() ? earliest_[node] : 0;
   }
   uint32_t role_of(uint32_t node) const { return role_of_[node]; }
-  uint32_t loop_of(uint32_t node) const { return loop_of_.empty() ? kNoLoop : loop_of_[node]; }
+  uint32_t loop_of(uint32_t node) const { return own_loops_ == 0 ? kNoLoop : loop_of_[node]; }
   template <class F>
   void for_all_copies(uint32_t original, F&& f);
   template <class F>
@@ -350,8 +350,8 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<int32_t> missing_;
   std::vector<int32_t> uses_;
   std::vector<uint32_t> first_ready_;
-  // By firing index: the node goes to a lane when all before that one have settled. Empty if all
-  // may at any time.
+  // By firing index: the node goes to a lane when all costly ones before that one have settled that
+  // were ready. Empty if all may at any time.
   std::vector<uint32_t> earliest_;
   std::vector<std::pair<int32_t, uint32_t>> receive_nodes_;  // edge -> firing index, sorted
   std::vector<const Edge*> receive_edges_;                   // of the same places

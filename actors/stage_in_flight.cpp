@@ -155,7 +155,10 @@ void Stage::make_copies(size_t l) {
         plan.missing[p] == 0 && (i >= loop.end || loop_of_[i] == l))
       copies.first_ready.push_back(p);
   for (uint32_t p = 0; p < copies.passes; ++p) ++copies.missing[p];  // that it is armed
-  const auto places = [this] { return std::tuple(nodes_.data(), more_.data(), loops_.data()); };
+  const auto places = [this] {
+    return std::tuple(nodes_.data(), more_.data(), loops_.data(), loop_of_.data(), role_of_.data(),
+                      original_of_.data());
+  };
   const auto before = places();
   for (uint32_t c = 0; c < copies.count; ++c) fill_copy(l, c, plan);
   TROUPE_CHECK(before == places(), "copies have moved what is fired");

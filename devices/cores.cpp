@@ -33,16 +33,16 @@ int64_t cpu_ns(int thread) {
 
 std::mutex moving;  // guards the masks of threads while one is changed for a moment
 
-// Makes a thread of this process (0: this one) go on on one of `to`, which it may leave again. Does
-// nothing while another one is moved, since a mask that is there for a moment would be taken for
-// the thread's own. Returns the core that this thread was on when the other had moved; -1: nothing
-// was.
-int move_to(int thread, const cpu_set_t& to) {
+// Makes a thread of this process (0: this one) go on on one of `to` that it may use, and which it
+// may leave again. Does nothing while another one is moved, since a mask that is there for a moment
+// would be taken for the thread's own. Returns the core that this thread was on when the other had
+// moved; -1: nothing was.
+int move_to(int thread, cpu_set_t to) {
   const std::unique_lock lock(moving, std::try_to_lock);
   cpu_set_t before;
-  if (!lock || sched_getaffinity(thread, sizeof before, &before) != 0 ||
-      sched_setaffinity(thread, sizeof to, &to) != 0)
-    return -1;
+  if (!lock || sched_getaffinity(thread, sizeof before, &before) != 0) return -1;
+  CPU_AND(&to, &to, &before);
+  if (CPU_COUNT(&to) == 0 || sched_setaffinity(thread, sizeof to, &to) != 0) return -1;
   const int core = sched_getcpu();
   // All that there are, if it might use those: a mask that is set is kept, even when the process is
   // given more cores later.

@@ -16,7 +16,8 @@ class WorkQueue {
   // steps' worth of kernels.
   static constexpr size_t kItemsMax = 1024;
 
-  WorkQueue() : thread_([this] { serve(); }) {}
+  explicit WorkQueue(size_t items_max = kItemsMax)
+      : items_max_(items_max), thread_([this] { serve(); }) {}
   ~WorkQueue() { finish(); }
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
@@ -26,7 +27,7 @@ class WorkQueue {
   void put(std::function<void()> work) {
     std::unique_lock lock(mutex_);
     if (std::this_thread::get_id() != thread_.get_id())
-      changed_.wait(lock, [this] { return items_.size() < kItemsMax; });
+      changed_.wait(lock, [this] { return items_.size() < items_max_; });
     items_.push_back(std::move(work));
     lock.unlock();
     changed_.notify_all();
@@ -61,6 +62,7 @@ class WorkQueue {
     }
   }
 
+  const size_t items_max_;
   std::mutex mutex_;  // guards the next two
   std::deque<std::function<void()>> items_;
   bool stopping_ = false;

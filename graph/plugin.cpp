@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <elf.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>

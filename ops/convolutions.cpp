@@ -15,10 +15,10 @@ std::string order_hint(const Shape& x, const Shape& filter, int64_t groups) {
   };
   // The pixels of a filter of the other order, in images whose height is dimension `first`.
   const auto within = [&](int first) {
-    bool within = true;
+    bool all = true;
     for (int d = 2; d <= last; ++d)
-      within = within && (x[first + d - 2] < 0 || filter[d] <= x[first + d - 2]);
-    return within;
+      all = all && (x[first + d - 2] < 0 || filter[d] <= x[first + d - 2]);
+    return all;
   };
   if (!fits(x[1], filter[last - 1]) && !(fits(x[1], filter[1]) && within(2)) &&
       !(fits(x[last], filter[1]) && within(1)))
@@ -30,11 +30,9 @@ std::string order_hint(const Shape& x, const Shape& filter, int64_t groups) {
   }
   return detail::concat(
       "; channels are the last dimension of images here, and in and out channels the last two of "
-      "filters: give transpose(x, {",
-      images,
-      ", 1}) of images whose channels come second, and "
-      "transpose(filter, {",
-      filters, "1, 0}) of a filter whose out channels come first");
+      "filters: if these images have their channels second, give transpose(x, {",
+      images, ", 1}), and if this filter has its out channels first, transpose(filter, {", filters,
+      "1, 0})");
 }
 
 }  // namespace

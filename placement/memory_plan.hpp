@@ -40,10 +40,10 @@ int64_t peak_bytes(const Graph& graph, const Partition& partition);
 std::vector<bool> leaves_more(const Graph& graph, const Partition& partition);
 
 // For nodes that several threads fire: result[i] says how early node i may, so that such nodes take
-// no more than peak_bytes(): as soon as all nodes before that one have fired. 0: at any time, as
-// all nodes that make little may, those of loops, and, where the result is empty, all. What many
-// small ones make at once is not bounded, nor what kernels take beside. Takes time in proportion to
-// the nodes, and a logarithm.
+// no more than peak_bytes(): as soon as all such nodes before that one have fired. 0: at any time,
+// as all nodes that make little may, those of loops, and, where the result is empty, all. What many
+// small ones make at once is not bounded, nor what comes late from elsewhere while others go on,
+// nor what kernels take beside. Takes time in proportion to the nodes, and a logarithm.
 std::vector<int32_t> earliest_firings(const Graph& graph, const Partition& partition);
 
 MemoryPlan plan_memory(const Graph& graph, const Partition& partition);

@@ -42,7 +42,7 @@ class NodeCosts {
 // No core does so many floating-point operations within 20 us: a node that does more is worth a
 // lane of its own before anybody has measured it.
 inline constexpr int64_t kManyFlops = 8'000'000;
-// Nor does one write so many bytes.
+// Few write so many bytes then.
 inline constexpr int64_t kManyBytes = int64_t{2} << 20;
 
 }  // namespace troupe

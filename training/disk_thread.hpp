@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 
 #include "actors/process.hpp"
@@ -15,7 +16,7 @@ class DiskThread {
  public:
   explicit DiskThread(const Process& process)
       : disk_(process.disk() ? *process.disk() : real_disk()) {
-    if (!process.simulated()) jobs_.emplace();
+    if (!process.simulated()) jobs_.emplace(std::numeric_limits<size_t>::max());
   }
   DiskThread(const DiskThread&) = delete;
 
@@ -30,7 +31,7 @@ class DiskThread {
 
  private:
   Disk& disk_;
-  std::optional<WorkQueue> jobs_;  // one per shard and checkpoint at most
+  std::optional<WorkQueue> jobs_;  // nobody waits: one per shard and checkpoint at most
 };
 
 }  // namespace troupe

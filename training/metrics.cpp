@@ -203,7 +203,7 @@ namespace {
 // The fetched value that a metric is about.
 const Tensor& fetched(const std::string& name, const std::vector<Tensor>& values, size_t fetch) {
   if (fetch >= values.size())
-    throw refused_by(name.c_str(), "is of fetch ", fetch, ", but only ", values.size(),
+    throw refused_by(name, "is of fetch ", fetch, ", but only ", values.size(),
                      " are fetched; add it to Evaluation::fetches");
   return values[fetch];
 }
@@ -211,8 +211,7 @@ const Tensor& fetched(const std::string& name, const std::vector<Tensor>& values
 double scalar(const std::string& name, const std::vector<Tensor>& values, size_t fetch) {
   const Tensor& x = fetched(name, values, fetch);
   require_scores(name.c_str(), x);
-  if (x.size() != 1)
-    throw refused_by(name.c_str(), "wants one number for a batch, got ", x.shape());
+  if (x.size() != 1) throw refused_by(name, "wants one number for a batch, got ", x.shape());
   return number_at(x, 0);
 }
 

@@ -33,7 +33,9 @@ options::options_description trace_options() {
       "of "
       "f32, measured here; 0: leave the share out")(
       "session", options::value<int>(),
-      "which of the sessions that PROGRAM makes, counted from 1; without it: the last one")(
+      "which of the sessions that PROGRAM closes, counted from 1 in the order in which it made "
+      "them; "
+      "without it: the last one")(
       "out", options::value<std::string>(),
       "keep the trace of PROGRAM in this file, for chrome://tracing or ui.perfetto.dev")(
       "help", "print this");

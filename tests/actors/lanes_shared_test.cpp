@@ -3,9 +3,11 @@
 // that is not ours, with another scheduler, runs costly steps, too.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -21,7 +23,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::chrono::seconds kNever{120};  // that long only where the test fails
+constexpr std::chrono::seconds kNever{20};  // that long only where the test fails
 
 // Kernels that are under way until they are let go.
 struct Held {
@@ -56,6 +58,18 @@ void work(KernelContext& ctx) {
   ctx.set_output(0, ctx.input(0));
 }
 
+// Two kernels that are to be under way at once.
+std::atomic<int> meeting = 0;
+std::atomic<bool> met = true;
+
+void meet(KernelContext& ctx) {
+  const auto until = std::chrono::steady_clock::now() + kNever;
+  ++meeting;
+  while (!met && meeting < 2 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  if (meeting >= 2) met = true;
+  work(ctx);
+}
+
 std::shared_ptr<const Registry> ops() {
   const auto op = [](const char* name, void (*kernel)(KernelContext&)) {
     return Op{.name = name,
@@ -65,7 +79,7 @@ std::shared_ptr<const Registry> ops() {
               .no_gradient = "nothing is computed",
               .kernels = {{DeviceKind::cpu, DType::f32, kernel}}};
   };
-  return ops_with({op("Work", work), op("Hold", [](KernelContext& ctx) {
+  return ops_with({op("Work", work), op("Meet", meet), op("Hold", [](KernelContext& ctx) {
                      held->stay();
                      work(ctx);
                    })});
@@ -81,32 +95,53 @@ void warm(const Callable& step) {
   for (int i = 0; i < 20; ++i) step({fed()});
 }
 
-}  // namespace
-
-TEST_CASE("a step gets a lane for its kernels while another lane and a caller never rest") {
+// Of a session with three threads two lanes, and a caller that gave one of them its kernel, are in
+// kernels that do not end, while `step` runs, which is y = f(x) + f(x), the f costly.
+template <class F>
+void beside_three_that_never_rest(const char* f, F&& check) {
   held = std::make_unique<Held>();
   held->open = true;
   Graph graph(ops());
   const Output x = placeholder(graph, DType::f32, {});
-  const Output holds = graph.add({.op = "Hold", .inputs = {x}});
-  const Output both =
-      graph.add({.op = "Work", .inputs = {x}}) + graph.add({.op = "Work", .inputs = {x}});
-  Session session = Session::local(graph, {.threads = 2, .passes = false});
-  const Callable hold = session.prepare({holds}, {x});
-  const Callable step = session.prepare({both}, {x});
-  warm(hold);
-  warm(step);
+  const auto twice = [&](const char* op) {
+    return graph.add({.op = op, .inputs = {x}}) + graph.add({.op = op, .inputs = {x}});
+  };
+  const Output one = graph.add({.op = "Hold", .inputs = {x}}), two = twice("Hold"), y = twice(f);
+  Session session = Session::local(graph, {.threads = 3, .passes = false});
+  const Callable hold_one = session.prepare({one}, {x}), hold_two = session.prepare({two}, {x});
+  const Callable step = session.prepare({y}, {x});
+  for (const Callable* call : {&hold_one, &hold_two, &step}) warm(*call);
   held->open = false;
   held->inside = 0;
+  std::thread caller([&] { hold_two({fed()}); });
+  bool busy = held->await(2);
   std::promise<void> started_ended;
-  hold.start({fed()}, {}, [&](RunResult) { started_ended.set_value(); });
-  std::thread caller([&] { hold({fed()}); });
-  const bool busy = held->await(2);
+  hold_one.start({fed()}, {}, [&](RunResult) { started_ended.set_value(); });
+  busy = busy && held->await(3);
   CHECK(busy);
-  if (busy) CHECK(step({fed()})[0].item<float>() == 2.0F);
+  if (busy) check(step);
   held->let_go();
   caller.join();
   started_ended.get_future().wait();
+}
+
+}  // namespace
+
+TEST_CASE("a step gets a lane for its kernels while other lanes and a caller never rest") {
+  beside_three_that_never_rest(
+      "Work", [](const Callable& step) { CHECK(step({fed()})[0].item<float>() == 2.0F); });
+}
+
+TEST_CASE("a kernel gets a lane while all others, and the caller that gave it away, never rest") {
+  beside_three_that_never_rest("Meet", [](const Callable& step) {
+    for (int round = 0; round < 3; ++round) {
+      meeting = 0;
+      met = false;
+      CHECK(step({fed()})[0].item<float>() == 2.0F);
+      CHECK(met);
+      met = true;
+    }
+  });
 }
 
 TEST_CASE("an actor system with another scheduler runs costly steps") {

@@ -1,7 +1,6 @@
 // Plugins: what is loaded runs as any op does, and what is refused leaves everything as it was.
 #include <doctest/doctest.h>
 
-#include <cstdio>
 #include <fstream>
 
 #include "tests/support/refusal.hpp"

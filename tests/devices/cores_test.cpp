@@ -47,18 +47,18 @@ bool may_use(const std::vector<int>& cores) {
   return sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &wanted);
 }
 
-// A lane on one core, which computes until this ends, or sleeps.
+// A lane on cores of its own, which computes until this ends, or sleeps.
 class Lane {
  public:
-  Lane(Cores& cores, int core, bool computes)
-      : thread_([this, &cores, core, computes] {
-          use({core});
+  Lane(Cores& cores, const std::vector<int>& mine, bool computes)
+      : thread_([this, &cores, mine, computes] {
+          use(mine);
           cores.lane_enters();
           entered_.count_down();
           while (computes && !end_.load()) rounds_.fetch_add(1);
           end_.wait(false);
           cores.lane_leaves();
-          may_still_ = may_use({core});
+          may_still_ = may_use(mine);
         }) {
     entered_.wait();
   }
@@ -96,10 +96,10 @@ TEST_CASE("as many lanes and callers compute as there are lanes, and at least on
     caller.take(cores);
     caller.take(cores);
     CHECK(cores.lane_may_compute(1));
-    const Lane first(cores, usable_cores()[0], false);
+    const Lane first(cores, {usable_cores()[0]}, false);
     CHECK(!cores.lane_may_compute(2));
     CHECK(cores.lane_may_compute(3));
-    const Lane second(cores, usable_cores()[0], false);
+    const Lane second(cores, {usable_cores()[0]}, false);
     CHECK(!cores.lane_may_compute(3));
     CHECK(woken == 0);
   }
@@ -124,7 +124,7 @@ TEST_CASE("a lane moves away from the core of another one") {
     return;
   }
   Cores cores;
-  const Lane other(cores, all[0], true);
+  const Lane other(cores, {all[0]}, true);
   use({all[0]});  // and now there:
   use(all);
   cores.lane_enters();
@@ -137,7 +137,7 @@ TEST_CASE("a lane that may use one core stays beside another one") {
   if (!may_choose_cores()) return;
   const std::vector<int> all = usable_cores();
   Cores cores;
-  const Lane other(cores, all[0], true);
+  const Lane other(cores, {all[0]}, true);
   std::thread([&] {
     use({all[0]});
     cores.lane_enters();
@@ -152,20 +152,38 @@ TEST_CASE("who gets no time is brought, and who computes is left alone") {
   Cores cores;
   CHECK(!Cores::Watch(cores).bring());
   {
-    const Lane computes(cores, usable_cores().back(), true);
+    const Lane computes(cores, {usable_cores().back()}, true);
     const Cores::Watch watch(cores);
     computes.await_progress();
     CHECK(!watch.bring());
   }
-  const Lane waits(cores, usable_cores().back(), false);
+  const Lane waits(cores, usable_cores(), false);
   // It has entered, and sleeps soon.
   bool brought = false;
-  while (!brought) {
+  for (int round = 0; round < 10'000 && !brought; ++round) {
     const Cores::Watch watch(cores);
     for (int i = 0; i < Cores::kWatchSpins; ++i) std::this_thread::yield();
     brought = watch.bring();
   }
   CHECK(brought);
+}
+
+TEST_CASE("who may not use the core of the one that waits for it is not brought there") {
+  if (!may_choose_cores()) return;
+  if (usable_cores().size() < 2) {
+    MESSAGE("skipped: there is one core");
+    return;
+  }
+  Cores cores;
+  const Lane waits(cores, {usable_cores().back()}, false);
+  std::thread([&] {
+    use({usable_cores().front()});
+    for (int round = 0; round < 20; ++round) {
+      const Cores::Watch watch(cores);
+      for (int i = 0; i < Cores::kWatchSpins; ++i) std::this_thread::yield();
+      CHECK(!watch.bring());
+    }
+  }).join();
 }
 
 }  // namespace troupe

@@ -200,12 +200,15 @@ std::vector<OpError> refusals() {
       // Images, a filter, or both in the order of other programs.
       refused({2, 3, 8, 9}, {5, 5, 3, 4}, {},
               "[5, 5, 3, 4]; channels are the last dimension of images here, and in and out "
-              "channels the last two of filters: give transpose(x, {0, 2, 3, 1}) of images whose "
-              "channels come second, and transpose(filter, {2, 3, 1, 0}) of a filter whose out"),
-      refused({2, 3, 8, 9}, {4, 3, 5, 5}, {}, "transpose(filter, {2, 3, 1, 0}) of a filter whose"),
-      refused({2, 8, 9, 3}, {4, 3, 5, 5}, {}, "transpose(filter, {2, 3, 1, 0}) of a filter whose"),
+              "channels the last two of filters: if these images have their channels second, give "
+              "transpose(x, {0, 2, 3, 1}), and if this filter has its out channels first, "
+              "transpose(filter, {2, 3, 1, 0})"),
+      refused({2, 3, 8, 9}, {4, 3, 5, 5}, {},
+              "has its out channels first, transpose(filter, {2, 3, 1, 0})"),
+      refused({2, 8, 9, 3}, {4, 3, 5, 5}, {},
+              "has its out channels first, transpose(filter, {2, 3, 1, 0})"),
       refused({2, 6, 9}, {5, 3, 4}, {.groups = 2}, "cannot cut the 9 channels of images"),
-      refused({2, 6, 8}, {5, 3, 4}, {.groups = 2}, "give transpose(x, {0, 2, 1}) of images whose"),
+      refused({2, 6, 8}, {5, 3, 4}, {.groups = 2}, "second, give transpose(x, {0, 2, 1}), and"),
       refused(x, f, {.padding = Padding::given, .before = {-1}},
               "wants padding before of at least 0, got -1"),
       refused(x, f, {.padding = Padding::valid, .after = {1}},

@@ -2,7 +2,6 @@
 // processes that die on the way.
 #include "troupe/training/fit.hpp"
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 

@@ -2,9 +2,6 @@
 // parameter has first values of its own.
 #include <doctest/doctest.h>
 
-#include <memory>
-#include <utility>
-
 #include "actors/session_state.hpp"
 #include "tests/support/local_cluster.hpp"
 #include "troupe/ops.hpp"

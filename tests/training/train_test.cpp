@@ -5,7 +5,6 @@
 #include <fcntl.h>
 
 #include <atomic>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
