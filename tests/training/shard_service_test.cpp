@@ -89,7 +89,7 @@ class HeldDisk final : public Disk {
   void hold() {
     ++users_;
     released_.wait();
-    for (int i = 0; i < 100'000; ++i) std::this_thread::yield();
+    for (int i = 0; i < 20'000; ++i) std::this_thread::yield();
     --users_;
     throw Error(Errc::io, "the disk was held");
   }

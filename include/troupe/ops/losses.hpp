@@ -1,12 +1,12 @@
-// Losses and other distances between predictions and labels. Everything that troupe/ops.hpp says of
-// its functions holds for these; all take floats.
+// Losses and other distances of predictions and labels, all of floats; see troupe/ops.hpp. Labels
+// broadcast to the predictions, never the other way: [n] beside [n, 1] is refused.
 #pragma once
 
 #include "troupe/ops/sorting.hpp"
 
 namespace troupe {
 
-// ---- element by element, broadcasting; reduce_mean() makes one number of them ----
+// ---- element by element; reduce_mean() makes one number of them ----
 
 // -z * log(sigmoid(x)) - (1 - z) * log(1 - sigmoid(x)), finite for all finite logits x and labels
 // z.
