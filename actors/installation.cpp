@@ -10,6 +10,7 @@ namespace troupe {
 
 Installation::Installation(Process& process, uint64_t session, uint32_t executable)
     : process_(process),
+      firing_(process),
       session_(session),
       executable_(executable),
       resources_(process.resources().of(session)) {}

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/process.hpp"
 #include "actors/stage.hpp"
 
 namespace troupe {
@@ -55,6 +56,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
   Installation(Process& process, uint64_t session, uint32_t executable);
 
   Process& process_;
+  const Process::Firing firing_;  // goes last
   const uint64_t session_;
   const uint32_t executable_;
   const std::shared_ptr<Resources> resources_;

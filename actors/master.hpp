@@ -55,6 +55,8 @@ class Master : public MeshListener {
                                     std::chrono::milliseconds timeout) {
     return members_.wait_for(tasks, timeout);
   }
+  // Members that others speak of and that are not there yet.
+  std::vector<std::string> heard_of() const { return members_.heard_of(); }
 
   // Calls.
   using Ensure = Calls::Ensure;

@@ -138,6 +138,10 @@ size_t Members::wait_for_count(size_t count, const std::string& but,
   return there();
 }
 
+std::vector<std::string> Members::heard_of() const {
+  return process_.mesh() ? process_.mesh()->heard_of() : std::vector<std::string>{};
+}
+
 std::vector<std::string> Members::wait_for(const std::vector<std::string>& tasks,
                                            std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);

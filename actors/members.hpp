@@ -57,6 +57,7 @@ class Members {
   // Up to `timeout` for `count` members whose job is not `but`. Returns how many there are.
   size_t wait_for_count(size_t count, const std::string& but, std::chrono::milliseconds timeout);
   // Up to `timeout` for all of `tasks`. Returns those still missing.
+  std::vector<std::string> heard_of() const;
   std::vector<std::string> wait_for(const std::vector<std::string>& tasks,
                                     std::chrono::milliseconds timeout);
   void stop();  // nobody is told any more, and no handle is kept

@@ -358,11 +358,31 @@ void Process::stop() {
     caf::scoped_actor self(*system_);
     for (const caf::actor& actor : tracked) self->wait_for(actor);
   }
+  await_firing();
   device_actors_.clear();
   services_.reset();
   mesh_.reset();
   net_.reset();         // CAF waits for threads that have called it
   doors_->close_all();  // actor handles must not outlive the system; lanes may still close theirs
+}
+
+// They use what goes next. Steps were cancelled when the actors that own them ended, so this waits
+// for the kernels that are under way; not for ever for one that does not end.
+void Process::await_firing() {
+  constexpr std::chrono::seconds kKernelsMax{30};
+  std::unique_lock lock(mutex_);
+  if (!none_fires_.wait_for(lock, kKernelsMax, [this] { return firing_ == 0; }))
+    log_->error("kernels do not end, and the process goes without them: graphs={}", firing_);
+}
+
+Process::Firing::Firing(Process& process) : process_(process) {
+  std::lock_guard lock(process_.mutex_);
+  ++process_.firing_;
+}
+
+Process::Firing::~Firing() {
+  std::lock_guard lock(process_.mutex_);
+  if (--process_.firing_ == 0) process_.none_fires_.notify_all();
 }
 
 caf::actor Process::remote(const std::string& task, uint64_t actor_id) {

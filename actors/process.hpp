@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -96,6 +97,17 @@ class Process {
   // An actor that uses this process: stop() ends it and waits for its end. Any thread.
   void track(const caf::actor& actor);
   size_t tracked() const;  // those, without most that have ended
+  // Something that fires nodes here on lanes, which are no actors: stop() waits for its end. Any
+  // thread.
+  class Firing {
+   public:
+    explicit Firing(Process& process);
+    ~Firing();
+    Firing(const Firing&) = delete;
+
+   private:
+    Process& process_;
+  };
   // Makes an actor of ours reachable for data-plane messages of other members.
   void open_door(const caf::strong_actor_ptr& actor);
   void close_door(uint64_t actor_id);
@@ -108,6 +120,7 @@ class Process {
   void make_devices(const ProcessOptions& options);
   void make_op_lanes();
   void make_actors();
+  void await_firing();
 
   const std::string task_;
   const uint64_t incarnation_;
@@ -132,8 +145,10 @@ class Process {
   caf::actor agent_;
   std::vector<DeviceActor> device_actors_;
   ResourceTable resources_;
-  mutable std::mutex mutex_;  // guards the next
+  mutable std::mutex mutex_;  // guards the next two
   std::vector<caf::actor> tracked_;
+  int64_t firing_ = 0;
+  std::condition_variable none_fires_;
   const bool simulated_ = false;
   Disk* const disk_ = nullptr;
   const std::function<void(Shard&)> on_shard_;

@@ -2,6 +2,7 @@
 #include "actors/run_table.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "actors/deadline.hpp"
 #include "actors/gate.hpp"
@@ -251,6 +252,7 @@ void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {
   std::set<std::string> open;
   std::shared_ptr<const LiveCall> live;
   bool waited = false;
+  std::optional<Ending> using_it;  // stop() waits for this: whoever cancels is not in the gate
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(run->cancelled, true)) return;
@@ -261,9 +263,15 @@ void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {
       waited = std::erase(it->second, run) > 0;
       waiting_count_ -= waited ? 1 : 0;
     }
+    if (!waited) {
+      const auto it = runs_.find(run->id);
+      // It is on its way to launch(), which looks, or has ended.
+      if (it == runs_.end() || it->second != run) return;
+      ++ending_;
+      using_it.emplace(*this);
+    }
   }
   if (waited) return end(run, {code, text, {}});
-  if (!live) return;  // on its way to launch(), which looks
   for (const auto& [task, worker] : live->remotes)
     if (open.count(task)) {
       CancelStep m;
@@ -334,7 +342,7 @@ std::vector<Stall> RunTable::tick() {
     for (const auto& [id, run] : runs_) {
       if (t >= run->deadline && !run->cancelled)
         expired.emplace_back(run, waited_for(now_at(t, *run)));
-      if (t >= run->deadline + kAgentTimeout)
+      if (t >= deadline_after(run->deadline, kAgentTimeout))
         for (const std::string& task : run->open)
           if (task != process_.task()) silent.emplace_back(id, task);
       if (!run->reported && t - run->started >= kStallReport) {

@@ -176,8 +176,11 @@ std::vector<std::string> tasks_of(const std::map<std::string, caf::actor>& agent
   return out;
 }
 
-// Until all nodes are there that `options` names, or as many as addresses were given. Throws:
-// Error, naming who is missing.
+// One that the others speak of may have died a moment ago.
+constexpr std::chrono::milliseconds kOthersWaitMax{2'000};
+
+// Until all nodes are there that `options` names, or as many as addresses were given and those that
+// they speak of. Throws: Error, naming who is missing.
 void await_cluster(Master& master, const std::string& address, size_t addresses,
                    const ConnectOptions& options) {
   const bool named = !options.wait_for.empty();
@@ -202,6 +205,12 @@ void await_cluster(Master& master, const std::string& address, size_t addresses,
                 " nodes at ", address, ", but only ", there, " came (",
                 joined(tasks_of(master.agents())),
                 "); start the others, or name those you need in ConnectOptions::wait_for");
+  if (named) return;
+  const std::vector<std::string> late =
+      master.wait_for(master.heard_of(), std::min(options.timeout, kOthersWaitMax));
+  if (!late.empty())
+    master.process().log()->warn("members of the cluster are not there yet: missing={}",
+                                 joined(late));
 }
 
 }  // namespace

@@ -311,6 +311,7 @@ int run(const options::variables_map& given) {
   std::filesystem::create_directories(out);
   const FolderClaim claim(out, "--out");
   say_when_stopped(out);
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow: its writer gets an error
   ProcessOptions process;
   process.ops = ops_with_plugins(plugins_for(given));
   process.log = console_log(given["log-format"].as<std::string>(), "train_digits");

@@ -25,7 +25,7 @@ struct Labels {
 };
 
 Labels& labels() {
-  static Labels all;
+  static Labels& all = *new Labels;  // stays: steps of static objects may end later
   return all;
 }
 

@@ -58,8 +58,10 @@ struct Copying {
   std::vector<std::string> by_dimension;
 };
 const Copying* copying(const Node& node) {
-  static const std::vector<Copying> ops = {
-      {"Pad", {"front", "back"}}, {"PadGradient", {"front", "back"}}, {"Slice", {"begin", "size"}}};
+  static const auto& ops = *new std::vector<Copying>{// stays: static objects may end later
+                                                     {"Pad", {"front", "back"}},
+                                                     {"PadGradient", {"front", "back"}},
+                                                     {"Slice", {"begin", "size"}}};
   const auto it =
       std::find_if(ops.begin(), ops.end(), [&](const Copying& c) { return c.op == node.op->name; });
   if (it == ops.end()) return nullptr;

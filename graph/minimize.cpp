@@ -28,7 +28,10 @@ void require_loss(Output loss, Origin at) {
   if (loss.shape().ndim() != 0 || !is_wide_float(loss.dtype()))
     throw refuse("minimize", at, "wants a scalar loss of f32 or f64, got ",
                  TensorType{loss.dtype(), loss.shape()}, " from the ",
-                 describe(loss.graph->node(loss.node)), "; reduce_mean() makes one number of many");
+                 describe(loss.graph->node(loss.node)),
+                 is_half(loss.dtype()) ? "; in mixed precision the loss belongs into its scope, or "
+                                         "cast() it to f32"
+                                       : "; reduce_mean() makes one number of many");
 }
 
 // The floating Parameter nodes that a gradient of `loss` may come back to, in the order in which

@@ -33,7 +33,7 @@ bool is_word(std::string_view text) {
 }
 
 void check_attrs(const Op& op) {
-  static const std::set<std::string> kWords = {"on", "in", "with", "after", "at"};
+  static const auto& kWords = *new std::set<std::string>{"on", "in", "with", "after", "at"};
   std::set<std::string> seen;
   for (const AttrSpec& attr : op.attrs) {
     if (!is_word(attr.name))

@@ -60,41 +60,49 @@ using O = Optimizer;
 using S = Schedule;
 
 // Beside the learning rate.
-const std::vector<Kind>& optimizer_kinds() {
-  static const auto momentum = setting<&O::momentum>("momentum", kFraction);
-  static const auto beta1 = setting<&O::beta1>("beta1", kFraction);
-  static const auto beta2 = setting<&O::beta2>("beta2", kFraction);
-  static const auto epsilon = setting<&O::epsilon>("epsilon", kPositive);
-  static const auto rho = setting<&O::rho>("rho", kFraction);
-  static const auto centered = setting<&O::centered>("centered", kFlag);
-  static const auto weight_decay = setting<&O::weight_decay>("weight decay", kRate);
-  static const auto beta = setting<&O::beta>("beta", kRate);
-  static const auto l1 = setting<&O::l1>("l1", kRate);
-  static const auto l2 = setting<&O::l2>("l2", kRate);
-  static const std::vector<Kind> all = {{"sgd", {}},
-                                        {"momentum", {momentum}},
-                                        {"nesterov", {momentum}},
-                                        {"adagrad", {epsilon}},
-                                        {"adadelta", {rho, epsilon}},
-                                        {"rmsprop", {rho, momentum, epsilon, centered}},
-                                        {"adam", {beta1, beta2, epsilon}},
-                                        {"adamw", {beta1, beta2, epsilon, weight_decay}},
-                                        {"lamb", {beta1, beta2, epsilon, weight_decay}},
-                                        {"ftrl", {l1, l2, beta}}};
-  return all;
+std::vector<Kind> make_optimizer_kinds() {
+  const auto momentum = setting<&O::momentum>("momentum", kFraction);
+  const auto beta1 = setting<&O::beta1>("beta1", kFraction);
+  const auto beta2 = setting<&O::beta2>("beta2", kFraction);
+  const auto epsilon = setting<&O::epsilon>("epsilon", kPositive);
+  const auto rho = setting<&O::rho>("rho", kFraction);
+  const auto centered = setting<&O::centered>("centered", kFlag);
+  const auto weight_decay = setting<&O::weight_decay>("weight decay", kRate);
+  const auto beta = setting<&O::beta>("beta", kRate);
+  const auto l1 = setting<&O::l1>("l1", kRate);
+  const auto l2 = setting<&O::l2>("l2", kRate);
+  return {{"sgd", {}},
+          {"momentum", {momentum}},
+          {"nesterov", {momentum}},
+          {"adagrad", {epsilon}},
+          {"adadelta", {rho, epsilon}},
+          {"rmsprop", {rho, momentum, epsilon, centered}},
+          {"adam", {beta1, beta2, epsilon}},
+          {"adamw", {beta1, beta2, epsilon, weight_decay}},
+          {"lamb", {beta1, beta2, epsilon, weight_decay}},
+          {"ftrl", {l1, l2, beta}}};
 }
 
 // Beside the warm-up.
+std::vector<Kind> make_schedule_kinds() {
+  const auto period = schedule_setting<&S::period>("period", kPeriod);
+  const auto factor = schedule_setting<&S::factor>("factor", kFactor);
+  const auto end = schedule_setting<&S::end>("end", kPart);
+  const auto power = schedule_setting<&S::power>("power", kPositive);
+  return {{"constant", {}},
+          {"step", {period, factor}},
+          {"exponential", {period, factor}},
+          {"polynomial", {period, end, power}},
+          {"cosine", {period, end}}};
+}
+
+// They stay: sessions in static objects may end after all that is made later.
+const std::vector<Kind>& optimizer_kinds() {
+  static const auto& all = *new std::vector<Kind>(make_optimizer_kinds());
+  return all;
+}
 const std::vector<Kind>& schedule_kinds() {
-  static const auto period = schedule_setting<&S::period>("period", kPeriod);
-  static const auto factor = schedule_setting<&S::factor>("factor", kFactor);
-  static const auto end = schedule_setting<&S::end>("end", kPart);
-  static const auto power = schedule_setting<&S::power>("power", kPositive);
-  static const std::vector<Kind> all = {{"constant", {}},
-                                        {"step", {period, factor}},
-                                        {"exponential", {period, factor}},
-                                        {"polynomial", {period, end, power}},
-                                        {"cosine", {period, end}}};
+  static const auto& all = *new std::vector<Kind>(make_schedule_kinds());
   return all;
 }
 
@@ -120,8 +128,8 @@ void require_kind(const std::vector<Kind>& kinds, const char* what, const std::s
 
 // All that count for this optimizer, in the order of its text.
 std::vector<Setting> settings_of(const Optimizer& o) {
-  static const auto rate = setting<&O::learning_rate>("learning rate", kRate);
-  static const auto warm_up = schedule_setting<&S::warm_up>("warm-up", kUpdates);
+  static const auto& rate = *new Setting(setting<&O::learning_rate>("learning rate", kRate));
+  static const auto& warm_up = *new Setting(schedule_setting<&S::warm_up>("warm-up", kUpdates));
   std::vector<Setting> all = {rate};
   if (const Kind* kind = find(schedule_kinds(), o.schedule.kind))
     all.insert(all.end(), kind->settings.begin(), kind->settings.end());

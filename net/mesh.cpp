@@ -206,6 +206,7 @@ std::vector<std::string> Mesh::waiting_for(const std::vector<std::string>& tasks
     if (!core_->is_up(task)) out.push_back(task);
   return out;
 }
+std::vector<std::string> Mesh::heard_of() const { return core_->heard_of(); }
 caf::strong_actor_ptr Mesh::proxy(const std::string& task, uint64_t actor_id) {
   return core_->proxy(task, actor_id);
 }

@@ -110,6 +110,9 @@ class Mesh {
 
   // Those of `tasks` that are not up. Any thread.
   std::vector<std::string> waiting_for(const std::vector<std::string>& tasks) const;
+  // The members that others have told us of and that are not up yet. What a member tells of others
+  // has come when it is up itself. Any thread.
+  std::vector<std::string> heard_of() const;
 
   // A handle to the actor of that id in the process of a member: null if the member is not up. It
   // equals the remote actor's own handle. Messages of net/messages.hpp travel on the data plane to

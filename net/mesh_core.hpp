@@ -9,6 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "net/caf_bridge.hpp"
 #include "net/link.hpp"
@@ -76,6 +77,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
 
   // Any thread.
   bool is_up(const std::string& task) const;
+  std::vector<std::string> heard_of() const;
   caf::strong_actor_ptr proxy(const std::string& task, uint64_t actor_id);
   std::map<std::string, PeerStats> stats() const;
   int64_t dropped() const { return dropped_->load(std::memory_order_relaxed); }
@@ -125,6 +127,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   mutable std::mutex mutex_;  // guards the rest; written on the net thread only
   Hello self_;
   std::map<std::string, Peer> peers_;  // by name
+  std::set<std::string> heard_of_;     // and not up since
 };
 
 }  // namespace troupe

@@ -182,6 +182,8 @@ void Mesh::Core::learn(Link& link, std::span<const std::byte> payload) {
         known != newest_.end() && m.incarnation < known->second.incarnation)
       continue;
     targets_.add(m.address, name, clock_.now(), self_.name() < name ? 0ms : kCourtesy);
+    std::lock_guard lock(mutex_);
+    if (heard_of_.size() < kMembersMax) heard_of_.insert(name);
   }
 }
 
@@ -193,6 +195,7 @@ void Mesh::Core::agent_known(const NodeId& node, const caf::actor& agent) {
       std::lock_guard lock(mutex_);
       peer.announced = true;
       peer.agent = agent;
+      heard_of_.erase(name);
     }
     log_->info("peer up: peer={} address={} incarnation={}", name, peer.member.address,
                peer.member.incarnation);

@@ -45,6 +45,11 @@ bool Mesh::Core::is_up(const std::string& task) const {
   return task == self_.name() || (it != peers_.end() && it->second.announced);
 }
 
+std::vector<std::string> Mesh::Core::heard_of() const {
+  std::lock_guard lock(mutex_);
+  return {heard_of_.begin(), heard_of_.end()};
+}
+
 caf::strong_actor_ptr Mesh::Core::proxy(const std::string& task, uint64_t actor_id) {
   std::shared_ptr<PeerPort> port;
   {

@@ -4,6 +4,7 @@
 #include "ops/all_cuda.hpp"
 #include "ops/convolution_bf16.hpp"
 #include "ops/narrow.hpp"
+#include "ops/onednn_cache.hpp"
 
 namespace troupe {
 
@@ -286,6 +287,7 @@ TROUPE_OPS(TROUPE_DECLARE)
 std::shared_ptr<const Registry> builtin_ops() {
   static const std::shared_ptr<const Registry> all = [] {
     isa();  // a name that is none is refused before there is a graph
+    make_onednn_cache();
     auto registry = std::make_shared<Registry>();
     const auto add = [&](Op op) {
       add_cuda_kernels(op);

@@ -99,7 +99,6 @@ Output parameter(std::string_view name, Output initial, Origin at) {
     throw bad_parameter(name, at,
                         "its initial value is an undefined Output; pass the result of an op");
   Graph& graph = *initial.graph;
-  require_independent(initial, name, at);
   const TensorType type{initial.dtype(), initial.shape()};
   const std::string device = graph.device();
   const auto outside = graph.open_frame(-1);  // read once a step, whatever branch or loop reads it
@@ -116,6 +115,7 @@ Output parameter(std::string_view name, Output initial, Origin at) {
   }
   if (initial_name.empty()) {
     require_outside(initial, name, at);
+    require_independent(initial, name, at);
     initial_name = output_name(initial);
   }
   return graph.add({.op = "Parameter",

@@ -56,7 +56,7 @@ bool NodeCosts::full() const {
 
 std::shared_ptr<NodeCosts> NodeCosts::of_process() {
   static std::mutex mutex;
-  static std::shared_ptr<NodeCosts> now;
+  static auto& now = *new std::shared_ptr<NodeCosts>;  // stays: static objects may end later
   std::lock_guard lock(mutex);
   if (!now || now->full()) now = std::make_shared<NodeCosts>();
   return now;

@@ -6,7 +6,11 @@
 namespace troupe {
 
 CheckpointFolder::CheckpointFolder(const std::string& dir)
-    : path_(std::filesystem::absolute(dir).string()) {}
+    : path_(std::filesystem::absolute(dir).string()) {
+  if (std::error_code none; std::filesystem::is_regular_file(path_, none))
+    throw Error(Errc::invalid_argument, path_, " is a file; give the folder of checkpoints, as ",
+                std::filesystem::path(path_).parent_path().string());
+}
 
 std::string CheckpointFolder::path_of(const Manifest& manifest) const {
   return path_ + "/" + manifest_name(manifest.generation, manifest.step);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 namespace troupe {
@@ -14,6 +15,9 @@ struct Sha256::Context {
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
+  // Sessions in static objects write checkpoints after what OpenSSL would clean up at exit.
+  static const int kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  TROUPE_CHECK(kept == 1, "OpenSSL cannot be used");
   context_->md = EVP_MD_CTX_new();
   TROUPE_CHECK(context_->md && EVP_DigestInit_ex(context_->md, EVP_sha256(), nullptr) == 1,
                "OpenSSL offers no SHA-256");

@@ -60,7 +60,8 @@ void ParameterGroup::end() {
     listener = std::exchange(listener_, {});
   }
   master_.remove_listener(this);
-  master_.set_ensure(nullptr);
+  master_.set_ensure(
+      [](const std::vector<int32_t>&, const Done& done) { done(Errc::cancelled, kSessionClosed); });
   // Processes drop the session's own container when the master tells them that it has ended.
   caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
   if (listener.closed) listener.closed();
@@ -336,6 +337,7 @@ void ParameterGroup::made(const std::shared_ptr<Batch>& batch, Errc code, const 
 // Epochs
 
 void ParameterGroup::establish(Start start, Done done) {
+  established_ = true;
   post([this, start = std::move(start), done = calls_.add(std::move(done))] {
     if (table_.numbers().empty())
       return done(Errc::invalid_argument,
@@ -360,6 +362,14 @@ void ParameterGroup::establish(Start start, Done done) {
   });
 }
 
+std::shared_ptr<const void> ParameterGroup::claim_training() {
+  std::lock_guard lock(mutex_);
+  if (!training_.expired()) return nullptr;
+  const std::shared_ptr<const void> out = std::make_shared<int>();
+  training_ = out;
+  return out;
+}
+
 void ParameterGroup::ask_epoch(std::function<void(bool is_new)> done) {
   auto is_new = std::make_shared<std::atomic<bool>>(false);
   post([this, is_new,
@@ -376,10 +386,12 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
   const std::vector<int32_t> all = table_.numbers();
   auto gather = std::make_shared<Gather>(
       all.size(), [this, all, start, done](Errc code, const std::string& text) {
-        if (code == Errc::ok && start.mode == BeginEpoch::reset)
-          maker_.set_initial(all, done);
-        else
+        if (code != Errc::ok || start.mode != BeginEpoch::reset)
           done(code, text);
+        else if (start.values)
+          maker_.send_initial(all, start.values, done);
+        else
+          maker_.set_initial(all, done);
       });
   for (int32_t shard : all) {
     BeginEpoch m;

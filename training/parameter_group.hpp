@@ -9,6 +9,7 @@
 // one stay.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -49,6 +50,7 @@ class ParameterGroup final : public MeshListener,
   struct Start {
     BeginEpoch::Mode mode = BeginEpoch::reset;
     std::string directory, manifest;  // restore
+    ShardMaker::FirstValues values;   // reset, of all parameters; null: those that they began with
     Aggregation rule = Aggregation::sync;
     std::vector<int32_t> slots;
     int64_t next_step = 0;
@@ -56,6 +58,10 @@ class ParameterGroup final : public MeshListener,
   // A new epoch on all shards. Fails with peer_lost, naming it, while a task is not there. Of
   // parameters that another session owns: waits for its epoch instead, whatever `start` says.
   void establish(Start start, Done done);
+  bool was_established() const { return established_; }  // any thread
+  // Somebody trains these parameters as long as the result lives; null: somebody does already. Any
+  // thread.
+  std::shared_ptr<const void> claim_training();
   // Of parameters that another session owns: whether it has begun an epoch since establish(). By
   // end(), false.
   void ask_epoch(std::function<void(bool is_new)> done);
@@ -119,8 +125,10 @@ class ParameterGroup final : public MeshListener,
   RouteSender routes_;
   CheckpointTaker checkpoints_;
 
-  OpenCalls calls_;           // of other threads
-  mutable std::mutex mutex_;  // guards the rest
+  std::atomic<bool> established_ = false;
+  std::weak_ptr<const void> training_;  // guarded by mutex_
+  OpenCalls calls_;                     // of other threads
+  mutable std::mutex mutex_;            // guards the rest
   std::map<std::string, Known> known_;
   std::vector<int32_t> slots_;
   Listener listener_;

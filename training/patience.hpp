@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "actors/deadline.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {
@@ -15,13 +16,13 @@ template <class What, class Again>
 void patiently(std::chrono::milliseconds patience, const What& what, const Again& again) {
   using Time = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kRetryFirst{20}, kRetryMax{1000};
-  const auto end = Time::now() + patience;
+  const auto end = deadline_after(patience);
   for (auto wait = kRetryFirst;; wait = std::min(2 * wait, kRetryMax)) {
     try {
       return what();
     } catch (const Error& e) {
       const bool passes = e.code() == Errc::peer_lost || e.code() == Errc::stale;
-      if (!passes || Time::now() + wait > end || !again(e)) throw;
+      if (!passes || end - Time::now() < wait || !again(e)) throw;
     }
     std::this_thread::sleep_for(wait);
   }

@@ -31,6 +31,9 @@ class ShardMaker {
   // Makes those of all shards that are gone; values are for the epoch that follows.
   void make_again(const std::vector<int32_t>& slots, Done done);
   void set_initial(const std::vector<int32_t>& shards, Done done);
+  // The same with given values instead of computed ones.
+  using FirstValues = std::shared_ptr<const std::map<std::string, Tensor>>;  // by parameter
+  void send_initial(const std::vector<int32_t>& shards, const FirstValues& values, Done done);
   // Until all of them have values in one epoch, `epoch` or a later one, or the owner of a shared
   // container has had its time. That epoch is then the table's.
   void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
@@ -45,8 +48,6 @@ class ShardMaker {
  private:
   void create(int32_t shard, const std::vector<int32_t>& slots, Done done);
   void catch_up(int32_t shard, const std::vector<int32_t>& slots, Done done);
-  using FirstValues = std::shared_ptr<const std::map<std::string, Tensor>>;  // by parameter
-  void send_initial(const std::vector<int32_t>& shards, const FirstValues& values, Done done);
   // The rest of them: from byte `at` of the shard's `index`-th slice on.
   void send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values, Done done);
   bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);

@@ -36,6 +36,7 @@ ParameterGroup::Start TrainLead::start_from(const std::optional<Manifest>& manif
         start.slots.push_back(slot);
   std::sort(start.slots.begin(), start.slots.end());
   start.mode = BeginEpoch::reset;
+  start.values = values_;
   if (manifest) {
     start.mode = BeginEpoch::restore;
     start.directory = checkpoints_.directory;

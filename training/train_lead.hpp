@@ -52,6 +52,8 @@ class TrainLead : public TrainHands {
   ParameterGroup::Snapshot checkpoints_;
   std::unique_ptr<TrainLoop> loop_;  // from begin() on
   std::string checkpoint_;           // path of the newest one's manifest
+  // What to begin with where there is no checkpoint; null: what the parameters began with.
+  ShardMaker::FirstValues values_;
 
  private:
   std::map<int64_t, int64_t> all_at(int64_t step) const;

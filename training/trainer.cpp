@@ -122,7 +122,12 @@ class Trainer final : TrainLead {
         session_(session),
         options_(options),
         group_(session),
+        claim_(group_->claim_training()),
         events_(events) {
+    if (!claim_)
+      throw Error(Errc::invalid_argument,
+                  "this session is being trained already: a training steps all of its parameters; "
+                  "wait until it has ended, or train in another session");
     group_->check_optimizers();
     for (const Tower& tower : towers) {
       if (!slots_.insert({tower.slot, towers_.size()}).second)
@@ -167,6 +172,7 @@ class Trainer final : TrainLead {
   Millis now() const override { return now_millis(); }
   std::optional<Manifest> newest() override;
   std::optional<Manifest> begin_with();
+  void keep_values();
   void lead(int64_t first);
   void start_step(int64_t slot, int64_t step) override;
   void pause(int64_t step) override;
@@ -188,6 +194,7 @@ class Trainer final : TrainLead {
   Session& session_;
   const TrainOptions& options_;
   const ParameterVisit group_;
+  const std::shared_ptr<const void> claim_;
   std::optional<CheckpointFolder> folder_;  // none: no checkpoints
   const std::shared_ptr<Events> events_;
   std::vector<Lane> towers_;
@@ -252,14 +259,34 @@ std::optional<Manifest> Trainer::begin_with() {
          detail::concat("training continues in ", checkpoints_.compute,
                         "; the checkpoint was written in ", manifest->compute));
   if (manifest && manifest->step > options_.steps)
-    throw Error(Errc::invalid_argument, "the checkpoint in ", folder_->path(), " is of step ",
-                manifest->step, ", TrainOptions::steps is ", options_.steps,
-                "; ask for at least as many, or begin anew in another folder");
+    throw Error(
+        Errc::invalid_argument, "the checkpoint in ", folder_->path(), " is of step ",
+        manifest->step, ", TrainOptions::steps is ", options_.steps,
+        "; ask for at least as many (fit(): epochs times batches), or begin anew in another "
+        "folder");
   return manifest;
+}
+
+// So that what was loaded or trained before is trained on.
+void Trainer::keep_values() {
+  if (!group_->owner()) return;
+  try {
+    const std::vector<ParameterSlice> slices = parameter_slices(session_);
+    if (group_->was_established() ||
+        std::any_of(slices.begin(), slices.end(), [](const auto& s) { return s.version > 0; }))
+      values_ = std::make_shared<const std::map<std::string, Tensor>>(parameter_values(session_));
+  } catch (const Error& e) {
+    if (!TrainLoop::passes(e.code())) throw;
+    tell(TrainEvent::warning,
+         detail::concat("the values that the parameters had are gone, and training begins with "
+                        "their first ones: ",
+                        e.what()));
+  }
 }
 
 TrainResult Trainer::run() {
   const std::optional<Manifest> manifest = begin_with();
+  if (!manifest && !options_.anew) keep_values();
   listen();
   patiently([&] {
     group_->wait([&](ParameterGroup::Done done) {

@@ -202,7 +202,7 @@ options::options_description graph_options() {
   options::options_description out(
       "troupe graph [options] FILE, or troupe graph [options] -- PROGRAM [ARGS...]\n"
       "FILE is a graph as to_text() writes it, - is standard input. A PROGRAM is run with "
-      "TROUPE_GRAPH_OUT, so that its sessions write their graph when they prepare a call.");
+      "TROUPE_GRAPH_OUT, so that its sessions write their graph when they prepare a call");
   out.add_options()("format", options::value<std::string>()->default_value("text"),
                     "text, dot, or svg, which Graphviz draws")(
       "fetch", options::value<Words>()->composing(),

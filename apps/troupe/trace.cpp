@@ -23,9 +23,8 @@ options::options_description trace_options() {
   options::options_description out(
       "troupe trace [options] FILE, or troupe trace [options] -- PROGRAM [ARGS...]\n"
       "FILE is a trace of Session::stop_trace(), as train_digits writes one, - is standard input. "
-      "A "
-      "PROGRAM is run with "
-      "TROUPE_TRACE_OUT, so that its sessions are traced from beginning to end.");
+      "A PROGRAM is run with TROUPE_TRACE_OUT, so that its sessions are traced from beginning to "
+      "end");
   out.add_options()("nodes", options::value<int>()->default_value(20), "how many of the slowest")(
       "steps", options::value<int>()->default_value(10), "how many of the first")(
       "peak", options::value<double>(),

@@ -79,7 +79,11 @@ struct TrainOptions {
   int64_t checkpoint_every = 0;
   int checkpoint_keep = 3;  // the newest ones; at least 1
   bool resume = false;      // from the newest valid checkpoint in checkpoint_dir
-  uint64_t data_seed = 0;   // goes into the checkpoint; a resumed run must agree
+  // With the first values of the parameters, whatever they have got since. Without it training
+  // begins with the values that they have, as load_parameters(), updates or another training of
+  // this session left them; steps count from 0 and optimizers begin anew.
+  bool anew = false;
+  uint64_t data_seed = 0;  // goes into the checkpoint; a resumed run must agree
   // Steps; 0: never. After each so many (counted from step 0), and before a checkpoint of that
   // step, towers stop and on_pause is called from the thread that called train(): it may run the
   // session, to evaluate, say. If it returns false, training ends as if `steps` were this step.
@@ -107,25 +111,26 @@ struct TrainResult {
   std::string checkpoint;  // path of the newest manifest, or of the one resumed from; empty: none
 };
 
-// Trains until every slot has done `options.steps`, from the first values of the parameters or from
-// a checkpoint. Throws, before any step: Error(invalid_argument) for towers and options that do not
-// fit together, a checkpoint_dir with checkpoints and no `resume`, one that another training uses,
-// a checkpoint of a later step than `steps` or of other optimizers; Error(bad_configuration) for a
-// checkpoint of other parameters or another data seed; Error(bad_data) if all are damaged. Throws,
-// after all towers have stopped: what `batch`, `on_progress`, `on_pause` or `on_event` threw, of
-// any type; Error(bad_data) for a loss or gradient that is not finite (naming parameter, slot and
-// step); Error(peer_lost) when patience ends (naming who is missing); Error(cancelled) when another
-// thread closes the session, the newest checkpoint being there then; Error(io) when all steps are
-// done and the last checkpoint cannot be written (the values are still in the session); and what a
-// step throws. The session can be used on.
+// Trains until every slot has done `options.steps`, from the values that the parameters have, their
+// first ones (TrainOptions::anew) or a checkpoint. Throws, before any step: Error(invalid_argument)
+// for towers and options that do not fit together, a checkpoint_dir with checkpoints and no
+// `resume`, one that another training uses, a checkpoint of a later step than `steps` or of other
+// optimizers; Error(bad_configuration) for a checkpoint of other parameters or another data seed;
+// Error(bad_data) if all are damaged. Throws, after all towers have stopped: what `batch`,
+// `on_progress`, `on_pause` or `on_event` threw, of any type; Error(bad_data) for a loss or
+// gradient that is not finite (naming parameter, slot and step); Error(peer_lost) when patience
+// ends (naming who is missing); Error(cancelled) when another thread closes the session, the newest
+// checkpoint being there then; Error(io) when all steps are done and the last checkpoint cannot be
+// written (the values are still in the session); and what a step throws. The session can be used
+// on.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);
 
 // Gives the parameters of the session's graph the values of the newest whole checkpoint that a
-// training left in `checkpoint_dir`, to compute with them; a train() without `resume` does not
-// begin with them. Processes that are lost are waited for up to `patience`: so a program goes on
-// that has lost parameters after its training. Throws: Error(peer_lost) when patience ends;
-// Error(invalid_argument) if there is no checkpoint, or if the parameters are another session's;
-// and what train() throws for one that does not fit or is damaged.
+// training left in `checkpoint_dir`, to compute with them, or to train from them. Processes that
+// are lost are waited for up to `patience`: so a program goes on that has lost parameters after its
+// training. Throws: Error(peer_lost) when patience ends; Error(invalid_argument) if there is no
+// checkpoint, or if the parameters are another session's; and what train() throws for one that does
+// not fit or is damaged.
 void load_parameters(Session& session, const std::string& checkpoint_dir,
                      std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 

@@ -11,6 +11,7 @@
 #include "tests/support/local_cluster.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/own_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -87,12 +88,25 @@ TEST_CASE_FIXTURE(Started, "a timeout may be any time, up to for ever") {
     Session session = Session::local(graph, {.threads = 1});
     all_works(session);
   }
-  SUBCASE("on a cluster") {
-    LocalCluster cluster({"/job:worker/task:0"});
+  SUBCASE("on a cluster, where a step is looked at several times") {
+    const auto ops =
+        ops_with({{.name = "Long",
+                   .inputs = {"x"},
+                   .outputs = {"y"},
+                   .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
+                   .no_gradient = "it passes time",
+                   .kernels = {{DeviceKind::cpu, DType::f32, [](KernelContext& ctx) {
+                                  using Clock = std::chrono::steady_clock;
+                                  const auto end = Clock::now() + std::chrono::milliseconds(200);
+                                  while (Clock::now() < end) {
+                                  }
+                                  ctx.set_output(0, ctx.input(0));
+                                }}}}});
+    LocalCluster cluster({"/job:worker/task:0"}, 1, ops);
     ConnectOptions options;
     options.timeout = std::chrono::milliseconds::max();
-    Graph plain;
-    const Output z = identity(fill(plain, {2}, 3.0, DType::f32));
+    Graph plain(ops);
+    const Output z = plain.add({.op = "Long", .inputs = {fill(plain, {2}, 3.0, DType::f32)}});
     Session session = cluster.connect(plain, {}, options);
     RunOptions patient;
     patient.timeout = std::chrono::milliseconds::max();

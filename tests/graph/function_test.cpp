@@ -143,6 +143,13 @@ TEST_CASE("a first value that is made in a body, a branch or a loop is refused w
                     "is inside the Function node f made at ", why});
   refused(in_branch, {"parameter w made at ", "is inside the Branch node cond/branch1", why});
   refused(in_loop, {"parameter w made at ", "is inside the ", why});
+  refused(
+      [&] {
+        cond(
+            yes, [&] { return parameter("v", constant(graph, Tensor::scalar(1.0))); },
+            [&] { return constant(graph, Tensor::scalar(2.0)); });
+      },
+      {"parameter v made at ", "is inside the Branch node", why});
   CHECK(nodes_of(graph, "Parameter") == 0);
   make();  // what has its first value already is found again, wherever that is
   in_body();

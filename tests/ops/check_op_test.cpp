@@ -51,6 +51,20 @@ bool says(const std::string& text, const std::string& part) {
 
 TEST_CASE("nothing is found in an op that is right") { CHECK(found(own_cube()) == ""); }
 
+TEST_CASE("a gradient without a kernel in f64 to compare it in is named with the remedy") {
+  Op op = own_cube();
+  op.kernels.pop_back();
+  OpCases cases = good();
+  for (OpCase& c : cases.values) {
+    for (Tensor& x : c.inputs) x = f32(x);
+    for (Tensor& y : c.expected) y = f32(y);
+  }
+  cases.errors.clear();
+  says(found(op, cases), "OwnCube has no kernel for f64 on the CPU, in which its gradient is");
+  for (OpCase& c : cases.values) c.smooth = false;
+  CHECK(found(op, cases) == "");
+}
+
 TEST_CASE("a wrong value is found with its case, dtype and place") {
   OpCases cases = good();
   cases.values[0].expected = {vector({1, -9})};

@@ -69,7 +69,9 @@ TEST_CASE("what the program's functions throw comes back when all towers have st
   CHECK(got == 7);
   CHECK(calls <= 1);
   // The session is as good as new.
-  CHECK(train(session, fit.all, steps(5)).weights_sha256 == undisturbed);
+  TrainOptions anew = steps(5);
+  anew.anew = true;
+  CHECK(train(session, fit.all, anew).weights_sha256 == undisturbed);
 }
 
 TEST_CASE("an error of a batch comes back as it was thrown") {

@@ -1,0 +1,10 @@
+// Implements ops/onednn_cache.hpp.
+#include "ops/onednn_cache.hpp"
+
+#include "ops/onednn.hpp"
+
+namespace troupe {
+
+void make_onednn_cache() { dnnl::get_primitive_cache_capacity(); }
+
+}  // namespace troupe
