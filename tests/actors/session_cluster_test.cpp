@@ -78,6 +78,25 @@ std::vector<TrainResult> train_parts(const std::vector<std::vector<int64_t>>& pa
 
 }  // namespace
 
+TEST_CASE("who connects to one member finds those that it speaks of") {
+  const std::string last = "/job:worker/task:1";
+  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0", last});
+  {
+    Graph graph;
+    const Session all_are_known = cluster.connect(graph);
+  }
+  for (int i = 0; i < 10; ++i) {
+    Graph graph;
+    const auto scope = graph.scope({.device = last});
+    const Output x = placeholder(graph, DType::f32, {}), y = x + x;
+    ConnectOptions options;
+    options.process.threads = 1;
+    options.process.cuda = false;
+    Session session = Session::connect(graph, cluster.address(0), options);
+    CHECK(session.run({y}, {{x, Tensor::scalar(1.0F)}})[0].item<float>() == 2.0F);
+  }
+}
+
 TEST_CASE("connect() waits for as many nodes as addresses are given, and says who came") {
   LocalCluster cluster({"/job:worker/task:0", "/job:worker/task:1"});
   Graph g;
