@@ -104,7 +104,11 @@ TEST_CASE("a concat of nothing is refused") {
 
 TEST_CASE("parts that are cut into jobs lie where they belong, and come back as they were") {
   // Many runs in a job, and runs of many jobs, along the first axis and along another.
-  for (const auto& [rows, axis] : {std::pair<int64_t, int64_t>{5003, 1}, {2, 1}, {3, 0}}) {
+  struct Case {
+    int64_t rows, axis;
+  };
+  for (const Case c : {Case{5003, 1}, {2, 1}, {3, 0}}) {
+    const int64_t rows = c.rows, axis = c.axis;
     CAPTURE(rows);
     CAPTURE(axis);
     std::vector<Tensor> parts;
