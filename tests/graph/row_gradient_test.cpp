@@ -147,8 +147,9 @@ TEST_CASE("rows that are not as many for each index are refused, with the parame
   CHECK(pushed(0, {0, 3}) == 0);
   const std::vector<std::pair<int64_t, Shape>> refused = {
       {3, {2, 3}}, {3, {0, 3}}, {0, {2, 3}}, {2, {4, 3}}, {1, {}}};
-  for (const auto& [n, values] : refused) {
-    CAPTURE(values);
+  for (const auto& one : refused) {
+    CAPTURE(one.second);
+    const auto& [n, values] = one;
     try {
       pushed(n, values);
       FAIL("it was packed");

@@ -319,8 +319,9 @@ TEST_CASE(
       {{3, 7, 9, 48}, {.size = {2}, .strides = {2}}},
       {{2, 3, 5, 4, 16}, {.size = {1, 2, 2}, .strides = {1, 2, 2}}},
       {{1, 5, 5, 2}, {.size = {INT64_MAX}, .strides = {1}, .padding = Padding::same}}};
-  for (const auto& [shape, window] : pools) {
-    CAPTURE(shape);
+  for (const auto& pool : pools) {
+    CAPTURE(pool.first);
+    const auto& [shape, window] = pool;
     Tensor x = small_numbers(shape, random);  // equal ones are among them
     for (const double special : {NAN, -INFINITY, INFINITY, NAN})
       x.mutable_data<double>()[random() % static_cast<uint64_t>(x.size())] = special;

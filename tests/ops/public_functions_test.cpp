@@ -68,9 +68,9 @@ TEST_CASE("functions that no other test calls make the nodes that their names sa
     const Node& node = graph.node(each.made.node);
     CHECK(node.op->name == each.op);
     CHECK(node.inputs == each.inputs);
-    for (const auto& [name, value] : each.attrs) {
-      CAPTURE(name);
-      CHECK(exact_text(node.attrs.at(name)) == exact_text(value));
+    for (const auto& attr : each.attrs) {
+      CAPTURE(attr.first);
+      CHECK(exact_text(node.attrs.at(attr.first)) == exact_text(attr.second));
     }
   }
 }

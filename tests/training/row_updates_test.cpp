@@ -35,10 +35,11 @@ SliceValues state_of(const Optimizer& optimizer, int64_t n) {
 TEST_CASE("a slice gets its rows, numbered from its begin; one that cuts rows gets elements") {
   const Tensor all = rows(2, {4, 0, 3}, {1, 2, 3, 4, 5, 6});
   const std::vector<float> whole = all_of(all, 10);
-  for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{
+  for (const auto& range : std::vector<std::pair<int64_t, int64_t>>{
            {0, 10}, {0, 6}, {6, 10}, {0, 7}, {7, 10}, {3, 4}, {2, 6}}) {
-    CAPTURE(begin);
-    CAPTURE(end);
+    CAPTURE(range.first);
+    CAPTURE(range.second);
+    const auto& [begin, end] = range;
     const Tensor part = rows_of_slice(all, DType::f32, 10, begin, end);
     REQUIRE(unpack_rows(part, DType::f32, end - begin));
     CHECK(all_of(part, end - begin) ==
