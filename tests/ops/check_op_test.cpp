@@ -59,10 +59,7 @@ TEST_CASE("a gradient without a kernel in f64 to compare it in is named with the
     for (Tensor& x : c.inputs) x = f32(x);
     for (Tensor& y : c.expected) y = f32(y);
   }
-  cases.errors.clear();
-  says(found(op, cases), "OwnCube has no kernel for f64 on the CPU, in which its gradient is");
-  for (OpCase& c : cases.values) c.smooth = false;
-  CHECK(found(op, cases) == "");
+  says(found(op, cases), "OwnCube has no kernel for f64, in which its gradient is");
 }
 
 TEST_CASE("a wrong value is found with its case, dtype and place") {
