@@ -365,7 +365,7 @@ void ParameterGroup::establish(Start start, Done done) {
 std::shared_ptr<const void> ParameterGroup::claim_training() {
   std::lock_guard lock(mutex_);
   if (!training_.expired()) return nullptr;
-  const std::shared_ptr<const void> out = std::make_shared<int>();
+  std::shared_ptr<const void> out = std::make_shared<int>();
   training_ = out;
   return out;
 }
