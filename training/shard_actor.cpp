@@ -397,9 +397,7 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Sha
   caf::actor_addr last_;            // whoever called last, and its number
   uint64_t last_number_ = 0;
   Process* const process_;
-  // For run_shard(). A job of the disk thread has a handle to this actor, so the actor has none to
-  // the thread once it is dead.
-  std::shared_ptr<DiskThread> disk_;
+  std::shared_ptr<DiskThread> disk_;  // until it runs: jobs of the thread have handles to us
   Shard::Spec spec_;
 };
 
