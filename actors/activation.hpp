@@ -131,7 +131,7 @@ struct LoopState {
 struct IterationBytes {
   int64_t inputs = -1;  // not seen yet
   int64_t made = 0;
-  bool alone = false;  // beside others there was no memory for it
+  int64_t alone = -1;  // inputs with which there was no memory for it beside others
 };
 
 // The state of one step in one stage. Recycled; armed with copies of two arrays.
@@ -219,11 +219,14 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   bool put_off(uint32_t i);
   void try_again();
   void try_one_again();
-  void make_room();
+  uint32_t first_put_off();
+  bool make_room();
   void begin_again(size_t loop);
   bool is_crowded(size_t loop) const { return std::popcount(loops_[loop].open) > 1; }
   bool can_begin_again() const;
   std::vector<int64_t> age_of(uint32_t i) const;
+  bool is_before(uint32_t i, uint32_t other) const;
+  bool is_oldest(uint32_t i) const;
   bool is_inside(uint32_t i, size_t loop) const;
   void pass(uint32_t i);
   void goes_on(uint32_t i);
@@ -289,13 +292,16 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   uint32_t next_ = kNone;
   int64_t outstanding_ = 0;  // nodes fired but not settled, and values not received
   int64_t jobs_ = 0;         // of these on lanes
+  int64_t calls_ = 0;        // and of functions that wait for nobody
   // In a stage that gives nodes turns (activation_room.cpp): nodes that wait for theirs, the first
   // one first; those on lanes, and one of them that is ahead of its own turn.
   std::vector<uint32_t> waiting_, on_their_way_;
   uint32_t ahead_ = kNone;
   std::vector<uint32_t> put_off_;  // nodes that found no memory beside others of the step
-  uint32_t last_try_ = kNone;      // of these, one that is fired with nothing beside it
-  bool begins_again_ = false;      // it found none like that, either
+  // Of these, one that is fired with nothing beside it. It may have found some when an iteration is
+  // armed: the same node fires for that one, too.
+  uint32_t last_try_ = kNone;
+  bool begins_again_ = false;                       // it found none like that, either
   std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown
   int64_t armed_ = 0;                               // how often
   bool observe_ = false;                            // this step is timed or traced

@@ -63,6 +63,7 @@ void Activation::call(uint32_t i) {
                                "does, raise FunctionOptions::depth_max"));
   }
   ++outstanding_;
+  if (!target.body->has_async_) ++calls_;
   CallRow::of_this_thread().begin(ActivationPtr{this}, i);
 }
 

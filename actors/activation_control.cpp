@@ -119,6 +119,7 @@ void Activation::arm_iteration(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   LoopState& state = loops_[l];
   ++state.iteration;
+  last_try_ = kNone;
   std::memcpy(&missing_[loop.begin], &stage_.missing_[loop.origin_begin],
               (loop.end - loop.begin) * sizeof(int32_t));
   std::memcpy(uses_.data() + loop.slot_begin, stage_.uses_.data() + loop.origin_slot_begin,
@@ -291,9 +292,13 @@ void Activation::end_loop(size_t l) {
   ++outstanding_;
 }
 
-// The last values of variables are the loop's outputs now.
+// The last values of variables are the loop's outputs now. What was made beside the condition for
+// an iteration that there is not is dropped, too.
 void Activation::drop_variables(size_t l, uint32_t shift) {
-  for (const auto& [from, to] : stage_.loops_[l].initial) drop(to + shift);
+  const Stage::Loop& loop = stage_.loops_[l];
+  for (const auto& [from, to] : loop.initial) drop(to + shift);
+  for (uint32_t slot : loop.next)
+    if (!stage_.same_in_all(loop, slot)) drop(slot + shift);
 }
 
 std::string Activation::loops_under_way() const {

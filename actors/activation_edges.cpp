@@ -143,6 +143,7 @@ void Activation::returned(Arrival& arrival) {
   const uint32_t i = arrival.node;
   const FiringNode& node = stage_.nodes_[i];
   --outstanding_;
+  if (!stage_.calls_[stage_.role_of(i)].body->has_async_) --calls_;
   if (arrival.code != Errc::ok) {
     if (!stopped()) stop(arrival.code, stage_.place_of(i) + ": " + arrival.text);
     return;

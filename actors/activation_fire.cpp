@@ -249,10 +249,7 @@ bool Activation::go_on(bool may_use_lanes) {
       abandon();
     }
     if (!waiting_.empty()) let_go();
-    if (jobs_ == 0 && !put_off_.empty()) {
-      make_room();
-      continue;
-    }
+    if (jobs_ == 0 && !put_off_.empty() && make_room()) continue;
     if (!batch_.empty() && stage_.host_.cores) caller.take(*stage_.host_.cores);
     std::unique_ptr<LaneJob> kept = hand_out();
     if (outstanding_ == 0 && next_ == kNone && top_ == 0) {

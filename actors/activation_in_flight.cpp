@@ -11,8 +11,9 @@
 //
 // Where one iteration at a time has enough memory, several have: a node that finds none while
 // several are under way is put off until one of them has ended, and fewer are begun from then on.
-// If nothing else can run, the first of those put off is fired alone; if it still finds none, the
-// loop begins again, one iteration at a time: its driver holds what it began with until it ends.
+// If nothing else can run, and no iteration before its own waits for others, the first of those put
+// off is fired alone; if it still finds none, the loop begins again, one iteration at a time: its
+// driver holds what it began with until it ends.
 // Only a loop with effects, or one that takes what another has saved, cannot do that.
 #include <algorithm>
 #include <bit>
@@ -31,7 +32,8 @@ constexpr uint64_t bit_of(uint32_t copy) { return uint64_t{1} << copy; }
 bool Activation::may_overlap(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   const IterationBytes& seen = iteration_bytes_[loop.origin];
-  if (loop.copies.count == 0 || seen.alone || seen.inputs != loops_[l].inputs || !has_costly(l))
+  const int64_t inputs = loops_[l].inputs;
+  if (loop.copies.count == 0 || seen.alone == inputs || seen.inputs != inputs || !has_costly(l))
     return false;
   stage_.make_copies(l);
   return true;
@@ -59,7 +61,6 @@ void Activation::note_beginning(size_t l) {
 void Activation::note_iteration(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   IterationBytes& seen = iteration_bytes_[loop.origin];
-  seen.alone = seen.alone && seen.inputs == loops_[l].inputs;
   seen.inputs = loops_[l].inputs;
   seen.made = loops_[l].made;
   const Stage::Loop* counted = nullptr;  // with the loops in it
@@ -125,6 +126,7 @@ void Activation::arm_copy(size_t l) {
   const Stage::Copies& copies = loop.copies;
   LoopState& state = loops_[l];
   ++state.iteration;
+  last_try_ = kNone;
   const auto c = static_cast<uint32_t>((state.iteration - state.first_in_flight) % copies.count);
   state.wanted = false;
   state.open |= bit_of(c);
@@ -241,7 +243,8 @@ bool Activation::put_off(uint32_t i) {
                                        stage_.device(), " run=", info_.run, " most=", state.most));
   }
   const bool last_try = std::exchange(last_try_, kNone) == i;  // nothing ran beside it
-  if (stopped() || (!crowded && (last_try || jobs_ == 0))) return false;
+  if (stopped()) return false;
+  if (!crowded && calls_ == 0 && (last_try || (jobs_ == 0 && put_off_.empty()))) return false;
   if (crowded && last_try) {
     if (!can_begin_again()) return false;
     begins_again_ = true;
@@ -270,6 +273,24 @@ std::vector<int64_t> Activation::age_of(uint32_t i) const {
   return age;
 }
 
+// The order in which one thread would fire them, one iteration after another.
+bool Activation::is_before(uint32_t i, uint32_t other) const {
+  return std::pair{age_of(i), stage_.original(i)} <
+         std::pair{age_of(other), stage_.original(other)};
+}
+
+// No iteration before those that it is in is under way.
+bool Activation::is_oldest(uint32_t i) const {
+  for (uint32_t l = stage_.loop_of(i); l != Stage::kNoLoop; l = stage_.loop_of(i)) {
+    const Stage::Loop& loop = stage_.loops_[l];
+    if (loops_[l].in_flight && loop.has_copy(i) &&
+        iteration_in(l, loop.copy_of(i)) > oldest_open(l))
+      return false;
+    i = loop.driver;
+  }
+  return true;
+}
+
 bool Activation::is_inside(uint32_t i, size_t outer) const {
   uint32_t l = stage_.loop_of(i);
   while (l != Stage::kNoLoop && l != outer) l = stage_.loop_of(stage_.loops_[l].driver);
@@ -279,7 +300,7 @@ bool Activation::is_inside(uint32_t i, size_t outer) const {
 // An iteration has ended: what was put off may find memory now, the oldest first.
 void Activation::try_again() {
   std::sort(put_off_.begin(), put_off_.end(),
-            [this](uint32_t a, uint32_t b) { return age_of(a) > age_of(b); });
+            [this](uint32_t a, uint32_t b) { return is_before(b, a); });
   for (uint32_t i : put_off_) make_ready(i);
   put_off_.clear();
   last_try_ = kNone;
@@ -290,23 +311,35 @@ void Activation::try_again() {
 void Activation::try_one_again() {
   for (size_t l = 0; l < loops_.size(); ++l)
     if (is_crowded(l)) return;  // an iteration has to end
-  make_ready(put_off_.back());
-  put_off_.pop_back();
+  make_ready(first_put_off());
 }
 
-// Nothing of this step runs, or is to, but what was put off.
-void Activation::make_room() {
+// It is not any more.
+uint32_t Activation::first_put_off() {
+  const auto at = std::min_element(put_off_.begin(), put_off_.end(),
+                                   [this](uint32_t a, uint32_t b) { return is_before(a, b); });
+  const uint32_t first = *at;
+  put_off_.erase(at);
+  return first;
+}
+
+// Nothing of this step runs here, or is to, but what was put off. False: there may be room when
+// what it waits for has come, calls or, for older iterations, anything.
+bool Activation::make_room() {
   if (std::exchange(begins_again_, false)) {
     for (size_t l = 0; l < loops_.size(); ++l)
       if (is_crowded(l) && stage_.loops_[l].copies.repeatable) begin_again(l);
-    return try_again();
+    try_again();
+    return true;
   }
-  const auto oldest =
-      std::min_element(put_off_.begin(), put_off_.end(),
-                       [this](uint32_t a, uint32_t b) { return age_of(a) < age_of(b); });
-  last_try_ = *oldest;
-  put_off_.erase(oldest);
-  make_ready(last_try_);
+  const uint32_t first = first_put_off();
+  if (calls_ > 0 || (outstanding_ > 0 && !is_oldest(first))) {
+    put_off_.push_back(first);
+    return false;
+  }
+  last_try_ = first;
+  make_ready(first);
+  return true;
 }
 
 // With its first iteration, and no other beside one from now on.
@@ -331,7 +364,7 @@ void Activation::begin_again(size_t l) {
   }
   drop_copies(copies);
   for (size_t k = 0; k < copies.saves.size(); ++k) saved_[copies.saves[k]].resize(state.saved[k]);
-  iteration_bytes_[loop.origin].alone = true;
+  iteration_bytes_[loop.origin].alone = state.inputs;
   state.in_flight = state.wanted = false;
   state.open = state.busy = 0;
   state.iteration = state.first - 1;

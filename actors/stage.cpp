@@ -155,6 +155,7 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.next_ = Activation::kNone;
   a.outstanding_ = receives_;
   a.jobs_ = 0;
+  a.calls_ = 0;
   a.waiting_.clear();
   a.on_their_way_.clear();
   a.ahead_ = Activation::kNone;

@@ -24,9 +24,11 @@ constexpr int64_t kTrips = 24;
 struct Script {
   std::function<int64_t(int64_t)> made = [](int64_t) { return 100; };  // by Take, bytes
   std::function<int64_t(int64_t)> beside = [](int64_t) { return 0; };  // by Give, while it runs
-  int64_t meets = -1;       // iteration the first Give of which waits until ...
-  int64_t takes_begun = 0;  // so many iterations have been begun, and
-  int64_t takes_made = 0;   // in so many Take has made something.
+  std::vector<int64_t> finds_none;  // iterations in which Take says once that there is no memory
+  int64_t kept = -1;                // iteration of which Widen is not answered
+  int64_t meets = -1;               // iteration the first Give of which waits until ...
+  int64_t takes_begun = 0;          // so many iterations have been begun, and
+  int64_t takes_made = 0;           // in so many Take has made something.
   std::chrono::milliseconds patience = kPatience;
 
   std::mutex mutex;  // guards the rest
@@ -34,6 +36,8 @@ struct Script {
   int64_t begun = 0, taken = 0, given = 0, first = 0;  // iterations; times that the first began
   int64_t most = 0;                                    // in flight, at least
   int late = 0;                                        // how often patience has come to its end
+  int refused = 0;                                     // how often Take found no memory
+  std::shared_ptr<AsyncContext> widening;              // what was kept
 
   void take(KernelContext& ctx) {
     const int64_t i = ctx.input(0).item<int64_t>();
@@ -48,12 +52,36 @@ struct Script {
       changed.notify_all();
     }
     spin();
-    Tensor& buffer = ctx.output(1, Shape{made(i) / 8});
+    if (std::erase(finds_none, i) > 0) {
+      std::unique_lock lock(mutex);  // when nothing else runs
+      if (!changed.wait_for(lock, patience, [&] { return given >= i; })) ++late;
+      throw Error(Errc::out_of_memory, "none, says the script");
+    }
+    Tensor& buffer = made_for(ctx, i);
     std::fill_n(buffer.mutable_data<int64_t>(), buffer.size(), i);
     *ctx.output(0).mutable_data<int64_t>() = i + 1;
     std::lock_guard lock(mutex);
     taken = std::max(taken, i + 1);
     changed.notify_all();
+  }
+  Tensor& made_for(KernelContext& ctx, int64_t i) {
+    try {
+      return ctx.output(1, Shape{made(i) / 8});
+    } catch (const Error&) {
+      std::lock_guard lock(mutex);
+      ++refused;
+      changed.notify_all();
+      throw;
+    }
+  }
+  // True: the firing is kept.
+  bool widen(const std::shared_ptr<AsyncContext>& firing) {
+    std::lock_guard lock(mutex);
+    if (firing->input(0).data<int64_t>()[0] != kept) return false;
+    kept = -1;
+    widening = firing;
+    changed.notify_all();
+    return true;
   }
   void give(KernelContext& ctx) {
     const int64_t i = ctx.input(2).data<int64_t>()[0];
@@ -72,6 +100,7 @@ struct Script {
     *ctx.output().mutable_data<int64_t>() = value;
     std::lock_guard lock(mutex);
     given = std::max(given, i + 1);
+    changed.notify_all();
   }
   // Whatever else they do, they are costly.
   static void spin() {
@@ -114,6 +143,7 @@ std::shared_ptr<const Registry> scripted_ops() {
             .no_gradient = "whole numbers have none",
             .kernels = {
                 {DeviceKind::cpu, DType::i64, nullptr, [](std::shared_ptr<AsyncContext> firing) {
+                   if (script->widen(firing)) return;
                    const auto size = firing->node().attr<int64_t>("size");
                    Tensor y = Tensor::zeros(DType::i64, Shape{size});
                    std::fill_n(y.mutable_data<int64_t>(), size,
@@ -249,6 +279,89 @@ TEST_CASE("a loop in which later iterations hold what an earlier one needs begin
     for (int round = 0; round < 2; ++round) check(session, program, want);  // that is remembered
     CHECK(script->first == 2);
     CHECK(script->most == 1);
+  }
+}
+
+TEST_CASE("a node that found memory when it was alone waits again in a later iteration") {
+  const std::vector<Tensor> want = expected();
+  for (bool nested : {false, true}) {
+    CAPTURE(nested);
+    Program program(8, 0, nested);
+    Session session = program.session(1'000 * kMega);
+    constexpr int kRounds = 20;
+    script->first = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      // Both are in the same copy of the body.
+      script->finds_none = {11, 19};
+      check(session, program, want);
+      CHECK(script->finds_none.empty());
+    }
+    CHECK(script->first == kRounds);
+    CHECK(program.warned("fewer iterations at a time"));
+    CHECK_FALSE(program.warned("begins again"));
+  }
+}
+
+TEST_CASE("an iteration that finds no memory waits for what the one before has asked for") {
+  const std::vector<Tensor> want = expected();
+  constexpr int64_t kWidened = 800;
+  Program program(8, kWidened);
+  Session session = program.session(6 * kMega);
+  check(session, program, want);
+  script->made = [](int64_t i) { return i < 10 ? 800 : 4 * kMega; };
+  for (int round = 0; round < 2; ++round) {
+    script->refused = 0;
+    script->kept = 10;
+    bool again = true;
+    std::thread answers([&again] {
+      std::unique_lock lock(script->mutex);
+      const auto comes = [] { return script->widening && script->refused > 0; };
+      if (!script->changed.wait_for(lock, kPatience, comes)) ++script->late;
+      again = script->changed.wait_for(lock, kNothing, [] { return script->refused > 1; });
+      const std::shared_ptr<AsyncContext> firing = std::exchange(script->widening, nullptr);
+      lock.unlock();
+      if (!firing) return;
+      Tensor y = Tensor::zeros(DType::i64, Shape{kWidened});
+      std::fill_n(y.mutable_data<int64_t>(), kWidened, 10);
+      firing->done({std::move(y)});
+    });
+    check(session, program, want);
+    answers.join();
+    CHECK_FALSE(again);
+  }
+}
+
+TEST_CASE("what a loop made beside its condition for one iteration more is gone when it ends") {
+  for (int64_t in_flight : {1, 8}) {
+    CAPTURE(in_flight);
+    script = std::make_unique<Script>();
+    Graph graph{scripted_ops()};
+    const Output x = placeholder(graph, DType::i64, {-1}, "x"),
+                 trips = placeholder(graph, DType::i64, {}, "trips"),
+                 zero = fill(graph, {}, 0, DType::i64);
+    Output next;
+    const Output end = while_loop(
+        [&](const std::vector<Output>& v) {
+          const Output take = graph.add({"Take", {v[0]}, {}, "take"});
+          next = v[1] + reduce_sum(Output{&graph, take.node, 1}) * 0 + 1;
+          return less(v[0], trips);
+        },
+        [&](const std::vector<Output>& v) {
+          return std::vector<Output>{v[0] + 1, next};
+        },
+        {zero, x}, {.iterations_in_flight = in_flight})[1];
+    Session session = Session::local(graph, {.threads = 2, .passes = false});
+    const Callable step = session.prepare({end}, {x, trips});
+    const Tensor values = Tensor::zeros(DType::i64, Shape{100'000});
+    const auto run = [&](int64_t n) {
+      const Tensor got = step({values, Tensor::scalar(n)})[0];
+      CHECK(got.data<int64_t>()[99'999] == n);
+    };
+    for (int64_t n = 17; n < 20; ++n) run(n);
+    const int64_t used = session.device_states()[0].used_bytes;
+    CHECK(used < 100'000);
+    for (int64_t n = 20; n < 40; ++n) run(n);
+    CHECK(session.device_states()[0].used_bytes < 100'000);
   }
 }
 
