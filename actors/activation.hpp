@@ -198,7 +198,7 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void drop(uint32_t slot);
   void check_next(size_t loop) const;
   void check_next(size_t loop, uint32_t variable, const Tensor& next) const;
-  void acknowledged(size_t loop, uint32_t node);
+  void acknowledged(size_t loop, uint32_t node, int64_t iteration);
   bool comes_early(size_t edge_index, Arrival& arrival);
   std::string loops_under_way() const;
   // Several iterations at a time (activation_in_flight.cpp).

@@ -171,7 +171,7 @@ bool Activation::comes_early(size_t edge_index, Arrival& arrival) {
   const std::vector<uint32_t>& acks = stage_.loops_[l].acks;
   if (std::find(acks.begin(), acks.end(), i) != acks.end()) {
     if (arrival.code != Errc::ok) stop(arrival.code, arrival.text);
-    acknowledged(l, i);
+    acknowledged(l, i, arrival.iteration);
     return true;
   }
   if (arrival.code != Errc::ok && received_[edge_index]) stop(arrival.code, arrival.text);
@@ -185,11 +185,13 @@ bool Activation::comes_early(size_t edge_index, Arrival& arrival) {
   return true;
 }
 
-// A device that follows has ended an iteration.
-void Activation::acknowledged(size_t l, uint32_t node) {
+// A device that follows has ended an iteration. Said twice, that counts once.
+void Activation::acknowledged(size_t l, uint32_t node, int64_t iteration) {
   const std::vector<uint32_t>& acks = stage_.loops_[l].acks;
   LoopState& state = loops_[l];
-  ++state.acks[static_cast<size_t>(std::find(acks.begin(), acks.end(), node) - acks.begin())];
+  int64_t& ended =
+      state.acks[static_cast<size_t>(std::find(acks.begin(), acks.end(), node) - acks.begin())];
+  ended = std::max(ended, iteration + 1);
   const bool again = !(missing_[stage_.loops_[l].again] & kDeadBit);
   if (!state.held || must_wait(l, again)) return;
   state.held = false;

@@ -113,6 +113,30 @@ TEST_CASE("iterations over two stages give the same on 1, 2 and 4 threads, howev
       }
 }
 
+TEST_CASE("what stages tell each other of iterations may come twice") {
+  for (int64_t in_flight : {1, 2, 4}) {
+    CAPTURE(in_flight);
+    LoopRig rig(2);
+    rig.repeats = true;
+    knobs().work = 20'000;  // so the device that counts is ahead, as far as it may be
+    const std::vector<Output> end = while_loop(
+        [&](const std::vector<Output>& v) {
+          return rig.op("Less", {v[0], rig.n});
+        },
+        [&](const std::vector<Output>& v) {
+          const Output next = rig.op("AddOne", {v[0]});
+          const auto there = rig.on(StageRig::kOther);
+          return std::vector<Output>{next, rig.op("Slow", {v[1]})};
+        },
+        {rig.zero, rig.zero}, {.iterations_in_flight = in_flight});
+    rig.build({end[0], end[1]}, {rig.n, rig.zero});
+    for (int i = 0; i < 10; ++i) {
+      rig.run({number(40), number(0)});
+      CHECK_MESSAGE(rig.last.code == Errc::ok, rig.last.text);
+    }
+  }
+}
+
 TEST_CASE("a step that is cancelled in a loop ends, and the next one runs") {
   for (const char* device : {StageRig::kClient, StageRig::kOther}) {
     CAPTURE(device);

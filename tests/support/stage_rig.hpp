@@ -345,7 +345,8 @@ class StageRig {
     }
     for (const auto& stage : stages)
       for (const auto& [edge, receiver] : stage->receivers())
-        for (const auto& other : stages) other->connect(edge, receiver);
+        for (const auto& other : stages)
+          other->connect(edge, repeats ? repeating(receiver) : receiver);
   }
 
   Stage& client() { return *stages.at(0); }
@@ -470,8 +471,18 @@ class StageRig {
   StepResult last;
   int64_t next_run = 1;
   Tracer tracer{"rig", 1};
+  bool repeats = false;  // what goes from stage to stage comes twice; set before build()
 
  private:
+  // Hands on what it gets, twice.
+  caf::actor repeating(const caf::actor& receiver) {
+    return system_->spawn([receiver](caf::event_based_actor*) -> caf::behavior {
+      return {[receiver](const Deliver& message) {
+        for (int i = 0; i < 2; ++i) caf::anon_send(receiver, message);
+      }};
+    });
+  }
+
   const int lanes_;
   const std::shared_ptr<void> alive_ = std::make_shared<int>(0);  // what shares the graph
   std::mutex warnings_mutex_;                                     // guards the next two
