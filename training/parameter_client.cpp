@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "devices/failure.hpp"
 #include "graph/repeat_rows.hpp"
 #include "training/here.hpp"
 #include "training/row_push.hpp"
@@ -306,12 +307,14 @@ void ParameterClient::on(Pulled m) {
         pulled(request, part, route->second, values);
         parts_.erase(it);
         if (--request->open == 0) {
-          if (by_rows)
-            request->values =
-                request->values.reshaped(rows_shape(request->indices.shape(), route->second.shape));
-          else if (request->kind == Kind::rows)
-            request->values = take_rows(request->values, request->indices, make_);
-          end(request, Errc::ok, {}, replies);
+          const Failure failed = failure_of([&] {  // no memory: the asker's to know
+            if (by_rows)
+              request->values = request->values.reshaped(
+                  rows_shape(request->indices.shape(), route->second.shape));
+            else if (request->kind == Kind::rows)
+              request->values = take_rows(request->values, request->indices, make_);
+          });
+          end(request, failed.code, failed.text, replies);
         }
       }
     }

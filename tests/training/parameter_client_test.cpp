@@ -256,6 +256,50 @@ TEST_CASE("rows are asked of the slices that have them, and come back in their o
   CHECK(client.pending() == 0);
 }
 
+TEST_CASE("an answer that finds no memory for its rows is the asker's to know, and nobody else's") {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor shard{system};
+  bool room = false;
+  ParameterClient client(
+      system,
+      [&](DType dtype, const Shape& shape) {
+        if (!room) throw Error(Errc::out_of_memory, "the budget is spent");
+        return Tensor::zeros(dtype, shape);
+      },
+      1);
+  ParameterRoutes routes;
+  routes.epoch = 1;
+  routes.parameters["w"] = {
+      DType::f32,
+      Shape{2, 1},
+      {{.slice = 0, .offset = 0, .size = 2, .task = "/job:ps/task:0", .shard = shard}}};
+  client.set_routes(routes);
+  std::vector<Errc> ended;
+  std::string why;
+  Tensor got;
+  const auto ask = [&] {  // for more rows than half of them: all come, and are taken apart here
+    client.pull_rows("w", {0, 0}, Tensor::of<int64_t>({1, 0}, {2}),
+                     [&](Errc code, std::string text, Tensor value) {
+                       ended.push_back(code);
+                       why = std::move(text);
+                       got = std::move(value);
+                     });
+    uint64_t ticket = 0;
+    shard->receive([&](const Pull& m) { ticket = m.ticket; });
+    client.on(Pulled{.ticket = ticket, .version = 1, .values = Tensor::of<float>({5, 7}, {2})});
+  };
+  CHECK_NOTHROW(ask());
+  CHECK(ended == std::vector<Errc>{Errc::out_of_memory});
+  CHECK(why == "the budget is spent");
+  CHECK(!got.defined());
+  CHECK(client.pending() == 0);
+  room = true;
+  ask();
+  CHECK(ended == std::vector<Errc>{Errc::out_of_memory, Errc::ok});
+  CHECK(same_bits(got, Tensor::of<float>({7, 5}, {2, 1})));
+}
+
 TEST_CASE("an answer that nothing has changed means the values that its pull has offered") {
   ClientRig rig;
   std::vector<Tensor> got;
