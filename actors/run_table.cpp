@@ -249,10 +249,10 @@ void RunTable::end(const RunPtr& run, RunResult result) {
 }
 
 void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {
+  std::optional<Ending> using_it;  // stop() waits for this: whoever cancels is not in the gate
   std::set<std::string> open;
   std::shared_ptr<const LiveCall> live;
   bool waited = false;
-  std::optional<Ending> using_it;  // stop() waits for this: whoever cancels is not in the gate
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(run->cancelled, true)) return;
@@ -267,9 +267,9 @@ void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {
       const auto it = runs_.find(run->id);
       // It is on its way to launch(), which looks, or has ended.
       if (it == runs_.end() || it->second != run) return;
-      ++ending_;
-      using_it.emplace(*this);
     }
+    ++ending_;
+    using_it.emplace(*this);
   }
   if (waited) return end(run, {code, text, {}});
   for (const auto& [task, worker] : live->remotes)

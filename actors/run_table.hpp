@@ -158,7 +158,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   std::map<int64_t, RunPtr> runs_;                // begun, by number
   std::map<int64_t, std::list<RunPtr>> waiting_;  // not begun, by call
   size_t waiting_count_ = 0;
-  int ending_ = 0;  // runs whose `done` is being called
+  int ending_ = 0;  // runs whose `done` is being called, or that are being taken back
   std::list<Fired*> fired_;
   SlotSteps steps_;
 };

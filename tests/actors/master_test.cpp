@@ -2,8 +2,10 @@
 // Another process is an actor that answers as a worker does.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "actors/guard.hpp"
 #include "actors/master.hpp"
@@ -121,24 +123,57 @@ TEST_CASE("a call is installed again from the graph as it was prepared, while th
   CHECK(told.graphs(2) == std::vector<int64_t>{prepared, prepared});
 }
 
-TEST_CASE("a run that waits for a lost worker can be taken back") {
-  Local local;
+namespace {
+
+// A call of a worker that is gone: runs wait for it.
+struct Lost : Local {
   Told told;
-  caf::actor agent = play_worker(local.process.system(), told);
-  local.process.track(agent);
-  local.master.up(worker(1), agent);
-  REQUIRE(local.master.wait_for({kWorker}, kSoon).empty());
-  auto scope = local.graph.scope({.device = kWorker});
-  const Output y = identity(fill(local.graph, {1}, 3));
-  const int64_t call = local.master.prepare({y}, {});
-  told.graphs(1);
-  local.master.down(worker(1), "killed");
+  caf::actor agent = play_worker(process.system(), told);
+  int64_t call = 0;
+  Lost() {
+    process.track(agent);
+    master.up(worker(1), agent);
+    REQUIRE(master.wait_for({kWorker}, kSoon).empty());
+    const auto scope = graph.scope({.device = kWorker});
+    call = master.prepare({identity(fill(graph, {1}, 3))}, {});
+    told.graphs(1);
+    master.down(worker(1), "killed");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a run that waits for a lost worker can be taken back") {
+  Lost local;
   Cancellation cancel;
   RunResult result;
-  local.master.start(call, {}, {.cancel = &cancel}, [&](RunResult r) { result = std::move(r); });
+  local.master.start(local.call, {}, {.cancel = &cancel},
+                     [&](RunResult r) { result = std::move(r); });
   CHECK(result.code == Errc::ok);  // not called yet
   cancel.cancel();
   CHECK(result.code == Errc::cancelled);
+}
+
+TEST_CASE("a session that closes waits while a run that waited is told that it is taken back") {
+  Lost local;
+  Cancellation cancel;
+  std::atomic<bool> telling{false}, closing{false}, closed{false}, told_late{false};
+  local.master.start(local.call, {}, {.cancel = &cancel}, [&](const RunResult&) {
+    telling = true;
+    while (!closing) std::this_thread::yield();
+    // Who does not wait for this is through long before.
+    for (int i = 0; i < 20'000 && !closed; ++i) std::this_thread::yield();
+    told_late = closed.load();
+  });
+  // This one is ended by stop() itself.
+  local.master.start(local.call, {}, {}, [&](const RunResult&) { closing = true; });
+  std::thread cancelling([&] { cancel.cancel(); });
+  while (!telling) std::this_thread::yield();
+  local.master.stop();
+  closed = true;
+  cancelling.join();
+  CHECK(closing);
+  CHECK_FALSE(told_late);
 }
 
 TEST_CASE(
