@@ -8,6 +8,7 @@
 #include "actors/gate.hpp"
 #include "actors/joined.hpp"
 #include "actors/messages.hpp"
+#include "devices/failure.hpp"
 
 namespace troupe {
 namespace {
@@ -219,7 +220,9 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     if (first_failure) abort(run, code, text);
     return;
   }
-  go_on(behind);
+  const Ending until_told(*this);
+  // A step that is not told of it ends by its deadline.
+  static_cast<void>(failure_of([&] { go_on(behind); }));
   if (result.code != Errc::ok) result.values.clear();
   if (process_.tracer().on()) {
     const int64_t ended = Tracer::now_ns();
@@ -227,7 +230,6 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
         std::chrono::duration_cast<std::chrono::nanoseconds>(now() - run->started).count();
     process_.tracer().record({"step", detail::concat("run ", id), ended - took, ended, id});
   }
-  const Ending until_told(*this);
   end(run, std::move(result));
 }
 

@@ -123,6 +123,44 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("a run ends although there is no memory to say that to those behind it") {
+  Graph graph;
+  constexpr int64_t kElements = 65'536;  // each half is a slice of its own: a pull makes the whole
+  const Output x = placeholder(graph, DType::f32, {}, "x");
+  const Queue begun = make_queue(graph, {{DType::f32, Shape{}}}, {}, "begun");
+  const Queue never = make_queue(graph, {{DType::f32, Shape{kElements}}}, {}, "never");
+  const Output put = enqueue(begun, {x}), taken = check_finite(dequeue(begun)[0]);
+  const Output v = parameter("v", fill(graph, {}, 0));
+  const Output w = parameter("w", fill(graph, {kElements}, 0));
+  const Output fails = push_gradient(v, taken, sgd(1));
+  const Output waits = push_gradient(w, dequeue(never)[0], sgd(1));
+  Session session =
+      Session::local(graph, {.threads = 1, .memory_budget_bytes = 4 << 20, .parameter_shards = 2});
+  const Callable first = session.prepare({fails}), second = session.prepare({waits});
+  session.prepare({put}, {x});
+  REQUIRE(parameter_slices(session).size() == 3);
+  const auto started = [](const Callable& call) {
+    auto end = std::make_shared<std::promise<RunResult>>();
+    call.start({}, kBounded, [end](RunResult result) { end->set_value(std::move(result)); });
+    return end->get_future();
+  };
+  auto oldest = started(first), behind = started(second);
+  {
+    Memory& memory = session.state().process->cpu().memory();
+    std::vector<Tensor> hogs;
+    const Refusal full = refusal_of([&] {
+      for (;;) hogs.push_back(memory.make(DType::f32, Shape{kElements}));
+    });
+    REQUIRE(full.code == Errc::out_of_memory);
+    session.run({put}, {{x, Tensor::scalar(std::numeric_limits<float>::quiet_NaN())}}, kBounded);
+    REQUIRE(oldest.wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+  }
+  CHECK(oldest.get().code == Errc::bad_data);
+  session.close();
+  const RunResult end = behind.get();
+  CHECK_MESSAGE(end.code == Errc::cancelled, end.text);
+}
+
 TEST_CASE("a push without a read works, also as the first that is run, and many at once") {
   Graph graph;
   const Output w = parameter("w", constant(graph, number(0)));
