@@ -135,16 +135,22 @@ void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
     request->values = make_(room.dtype, room.shape);
     lock.lock();
   }
-  if (request->epoch != routes_->epoch) {  // since then
-    end(request, Errc::stale, kNewEpoch, replies);
-  } else {
-    parts = add_parts(request, std::move(gradient));
-    if (parts.empty()) end(request, Errc::ok, {}, replies);  // no rows
+  try {
+    if (request->epoch != routes_->epoch) {  // since then
+      end(request, Errc::stale, kNewEpoch, replies);
+    } else {
+      parts = add_parts(request, std::move(gradient));
+      if (parts.empty()) end(request, Errc::ok, {}, replies);  // no rows
+    }
+    lock.unlock();
+    const bool alone = parts.size() == 1;
+    for (auto& [ticket, part] : parts)
+      if (alone || is_open(ticket)) send(ticket, std::move(part), here_);
+  } catch (...) {  // who asked hears of it by this; nothing of it is sent again
+    if (!lock.owns_lock()) lock.lock();
+    end(request, Errc::internal, {}, replies);
+    throw;
   }
-  lock.unlock();
-  const bool alone = parts.size() == 1;
-  for (auto& [ticket, part] : parts)
-    if (alone || is_open(ticket)) send(ticket, std::move(part), here_);
   run(replies);
 }
 
@@ -155,8 +161,10 @@ bool ParameterClient::is_open(uint64_t ticket) const {
 }
 
 void ParameterClient::send_again(Parts& parts) {
+  // One that finds no memory to be packed waits for the next time.
   for (auto& [ticket, part] : parts)
-    if (is_open(ticket)) send(ticket, std::move(part));
+    if (is_open(ticket))
+      static_cast<void>(failure_of([&, t = ticket, &p = part] { send(t, std::move(p)); }));
 }
 
 // What of a slice elsewhere is here already. Asked again, the part offers the same: either answer

@@ -145,7 +145,6 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
     if (by_rows && !cut_rows(*request, route, *part.route, part)) continue;
     if (by_rows) part.bytes = part.rows.size() * part.row_size * size_of(route.dtype);
     if (request->sends()) {
-      part.sequence = next_sequence_[{request->at.slot, part.route->slice}]++;
       const int64_t begin = part.route->offset, end = begin + part.route->size;
       if (loose && whole) {
         part.gradient = gradient;
@@ -157,6 +156,8 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
                                  : flat.rows(begin, end);
       }
       part.bytes = part.gradient.byte_size() + (part.rows.defined() ? part.rows.byte_size() : 0);
+      // Drawn once there was memory: a number that nothing is sent with would be waited for.
+      part.sequence = next_sequence_[{request->at.slot, part.route->slice}]++;
     }
     offer(part);
     const uint64_t ticket = next_ticket_++;

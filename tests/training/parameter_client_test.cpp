@@ -300,6 +300,46 @@ TEST_CASE("an answer that finds no memory for its rows is the asker's to know, a
   CHECK(same_bits(got, Tensor::of<float>({7, 5}, {2, 1})));
 }
 
+TEST_CASE("a push that finds no memory to be packed leaves nothing behind, or is sent later") {
+  ClientRig rig;
+  constexpr int64_t kRow = 1 << 22, kRows = 1 << 23;  // one row for all: no heap has it repeated
+  const auto route = [&](uint64_t epoch, bool local) {
+    ParameterRoutes routes;
+    routes.epoch = epoch;
+    SliceRoute slice{.slice = 0, .offset = 0, .size = kRow, .task = "/job:ps/task:0"};
+    slice.local = local;
+    slice.shard = rig.shard;
+    routes.parameters["w"] = {DType::f32, Shape{1, kRow}, {slice}};
+    rig.client->set_routes(routes);
+  };
+  std::vector<Errc> ended;
+  const auto push = [&](int64_t rows) {
+    rig.client->push_rows(
+        "w", {0, 0}, Tensor::zeros(DType::i64, {rows}), Tensor::zeros(DType::f32, {1, kRow}),
+        [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+  };
+  const auto resend = [&] { rig.client->resend(rig.system.clock().now() + std::chrono::hours(1)); };
+  SUBCASE("the first time, its asker hears of it at once") {
+    route(1, false);
+    CHECK_THROWS_AS(push(kRows), Error);
+    CHECK(ended.empty());
+    CHECK(rig.client->pending() == 0);
+    CHECK_NOTHROW(resend());
+    push(1);  // and the number that it had is not missing
+    rig.shard->receive([](const Push& m) { CHECK(m.sequence == 0); });
+  }
+  SUBCASE("again, it waits for the next time") {
+    route(1, true);  // so it goes as it is
+    push(kRows);
+    CHECK_NOTHROW(route(1, false));
+    CHECK_NOTHROW(resend());
+    CHECK(rig.client->pending() == 1);
+    CHECK_NOTHROW(route(2, false));
+    CHECK(ended == std::vector<Errc>{Errc::stale});
+  }
+  rig.client->fail_all(Errc::cancelled, "over");
+}
+
 TEST_CASE("an answer that nothing has changed means the values that its pull has offered") {
   ClientRig rig;
   std::vector<Tensor> got;
