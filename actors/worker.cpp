@@ -23,13 +23,18 @@ struct WorkerState {
       int64_t version = 0;
     };
     std::map<int64_t, CallVersion> graphs;  // by call
-    std::map<uint32_t, std::shared_ptr<Installation>> installations;
+    struct Installed {
+      int64_t call = 0;
+      std::shared_ptr<Installation> parts;
+    };
+    std::map<uint32_t, Installed> installations;                // by executable
     std::map<std::string, std::shared_ptr<const Op>> replaced;  // by node
     // A step that runs keeps what it runs in: it is told to end.
     ~SessionParts() {
-      for (auto& [id, installation] : installations)
-        installation->cancel_all(Errc::cancelled, "the session has ended");
+      for (auto& [id, installed] : installations)
+        installed.parts->cancel_all(Errc::cancelled, "the session has ended");
     }
+    void drop_before(uint32_t executable, int64_t call);
   };
   std::map<uint64_t, SessionParts> sessions;
 
@@ -48,6 +53,16 @@ void WorkerState::install_graph(const InstallGraph& m) {
   auto& graphs = sessions[m.session].graphs;
   if (auto it = graphs.find(m.call); it != graphs.end() && it->second.version >= m.version) return;
   graphs[m.call] = {graph_from_proto(m.bytes, process->ops()), m.version};
+}
+
+// What the call had here. Its master takes that back itself, but not where the link was lost
+// meanwhile: what comes back then is a new process, or this one with all that it had.
+void WorkerState::SessionParts::drop_before(uint32_t executable, int64_t call) {
+  std::erase_if(installations, [&](const auto& entry) {
+    if (entry.first >= executable || entry.second.call != call) return false;
+    entry.second.parts->cancel_all(Errc::cancelled, "the executable has a successor");
+    return true;
+  });
 }
 
 PartsInstalled WorkerState::install(const InstallParts& m) {
@@ -70,6 +85,7 @@ PartsInstalled WorkerState::install(const InstallParts& m) {
   std::vector<Partition> mine;
   for (Partition& p : partition(*graph, fetches, feeds, placement, m.client_device))
     if (process->device(p.device)) mine.push_back(std::move(p));
+  parts.drop_before(m.executable, m.call);
   auto installation = Installation::make(m.session, m.executable, graph, std::move(mine), *process);
   for (const auto& [node, op] : parts.replaced) installation->become(node, op);
   PartsInstalled out;
@@ -77,7 +93,7 @@ PartsInstalled WorkerState::install(const InstallParts& m) {
     out.edges.push_back(edge);
     out.actors.push_back(actor);
   }
-  parts.installations[m.executable] = std::move(installation);
+  parts.installations[m.executable] = {m.call, std::move(installation)};
   return out;
 }
 
@@ -100,8 +116,8 @@ Became WorkerState::become(const Become& m) {
   const std::shared_ptr<const Op> op(ops, &ops->get(m.op));
   SessionParts& parts = sessions[m.session];
   Became out;
-  for (const auto& [id, installation] : parts.installations)
-    out.stages += installation->become(m.node, op);
+  for (const auto& [id, installed] : parts.installations)
+    out.stages += installed.parts->become(m.node, op);
   parts.replaced[m.node] = op;
   return out;
 }
@@ -110,7 +126,7 @@ Installation* WorkerState::find(uint64_t session, uint32_t executable) const {
   auto parts = sessions.find(session);
   if (parts == sessions.end()) return nullptr;
   auto it = parts->second.installations.find(executable);
-  return it == parts->second.installations.end() ? nullptr : it->second.get();
+  return it == parts->second.installations.end() ? nullptr : it->second.parts.get();
 }
 
 std::map<int32_t, EdgeCount> WorkerState::uninstall(const Uninstall& m) {
@@ -167,9 +183,9 @@ Description WorkerState::describe() const {
   Description out;
   for (const auto& device : process->devices()) out.devices.push_back(device->name());
   for (const auto& [id, session] : sessions)
-    for (const auto& [executable, installation] : session.installations) {
-      out.stages += static_cast<int64_t>(installation->stages().size());
-      out.running_steps += installation->running();
+    for (const auto& [executable, installed] : session.installations) {
+      out.stages += static_cast<int64_t>(installed.parts->stages().size());
+      out.running_steps += installed.parts->running();
     }
   return out;
 }
