@@ -13,30 +13,31 @@ Members::Members(Process& process, const caf::actor& asker, First first)
     : process_(process), asker_(asker), first_(std::move(first)) {}
 
 void Members::up(const Member& member, const caf::actor& agent) {
+  uint64_t link = 0;
   {
     std::lock_guard lock(mutex_);
-    coming_[member.name()] = member.incarnation;
+    link = coming_[member.name()] = ++links_;
   }
   // Its devices are asked for first: a call is placed on devices that exist.
-  ask<Description>(asker_, agent, kAgentTimeout, Describe{},
-                   [this, member, agent](Errc code, const std::string& text, const Description& d) {
-                     if (code == Errc::ok)
-                       described(member, agent, d.devices);
-                     else if (code != Errc::peer_lost)  // then it goes, and down() follows
-                       process_.log()->warn(
-                           "member does not describe itself; restart it: peer={} error={}",
-                           member.name(), text);
-                   });
+  ask<Description>(
+      asker_, agent, kAgentTimeout, Describe{},
+      [this, link, member, agent](Errc code, const std::string& text, const Description& d) {
+        if (code == Errc::ok)
+          described(link, member, agent, d.devices);
+        else if (code != Errc::peer_lost)  // then it goes, and down() follows
+          process_.log()->warn("member does not describe itself; restart it: peer={} error={}",
+                               member.name(), text);
+      });
 }
 
-void Members::described(const Member& member, const caf::actor& agent,
+void Members::described(uint64_t link, const Member& member, const caf::actor& agent,
                         std::vector<std::string> devices) {
   std::lock_guard telling(telling_);
   if (stopped_) return;
   {
     std::lock_guard lock(mutex_);
     auto coming = coming_.find(member.name());
-    if (coming == coming_.end() || coming->second != member.incarnation) return;  // gone again
+    if (coming == coming_.end() || coming->second != link) return;  // gone again
     coming_.erase(coming);
     devices_[member.name()] = devices;
     present_[member.name()] = {member, agent, std::move(devices)};

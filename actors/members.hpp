@@ -66,7 +66,8 @@ class Members {
   template <class There, class Missing>
   void wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout,
             const There& there, const Missing& missing);
-  void described(const Member& member, const caf::actor& agent, std::vector<std::string> devices);
+  void described(uint64_t link, const Member& member, const caf::actor& agent,
+                 std::vector<std::string> devices);
 
   Process& process_;
   const caf::actor& asker_;
@@ -78,7 +79,8 @@ class Members {
 
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  std::map<std::string, uint64_t> coming_;  // incarnations that have not described themselves yet
+  uint64_t links_ = 0;                      // that have come up so far
+  std::map<std::string, uint64_t> coming_;  // by task: the link of who has not described itself yet
   std::map<std::string, Present> present_;
   std::map<std::string, std::vector<std::string>> devices_;
   StepResult refusal_;

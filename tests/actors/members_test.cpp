@@ -42,6 +42,37 @@ struct SlowListener final : MeshListener {
   void down(const Member&, const std::string&) override { hear(); }
 };
 
+// Describes itself at once, on the thread of whoever asks. That one stays in here until go_on(), if
+// `holds`.
+class Agent final : public caf::monitorable_actor {
+ public:
+  Agent(caf::actor_config& config, bool holds) : monitorable_actor(config), held_(holds) {}
+  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
+    if (!message->content().match_elements<Describe>()) return;
+    message->sender->enqueue(nullptr, message->mid.response_id(), caf::make_message(Description{}),
+                             nullptr);
+    asked_ = true;
+    while (held_) std::this_thread::yield();
+  }
+  void await_question() const {
+    while (!asked_) std::this_thread::yield();
+  }
+  void go_on() { held_ = false; }
+
+  static caf::actor make(Process& process, bool holds) {
+    caf::actor_config config;
+    return caf::make_actor<Agent, caf::actor>(process.system().next_actor_id(),
+                                              process.system().node(), &process.system(), config,
+                                              holds);
+  }
+  static Agent& of(const caf::actor& agent) {
+    return *static_cast<Agent*>(caf::actor_cast<caf::abstract_actor*>(agent));
+  }
+
+ private:
+  std::atomic<bool> held_, asked_{false};
+};
+
 }  // namespace
 
 TEST_CASE("a removed listener is not in the middle of a call, and is never called again") {
@@ -74,6 +105,18 @@ TEST_CASE("who waits for members hears at once that the cluster refuses us") {
   CHECK(rig.members.wait_for_count(1, "client", std::chrono::seconds(20)) == 0);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
   CHECK(rig.members.refusal().text == "another cluster");
+}
+
+TEST_CASE("what came of an older link to the same process says nothing of the newer one") {
+  Rig rig;
+  const caf::actor first = Agent::make(rig.process, true), second = Agent::make(rig.process, false);
+  rig.members.up(member(1), first);
+  Agent::of(first).await_question();  // the answer waits for the asker
+  rig.members.down(member(1), "the link was cut");
+  rig.members.up(member(1), second);
+  Agent::of(first).go_on();
+  CHECK(rig.members.wait_for({"/job:worker/task:1"}, std::chrono::seconds(20)).empty());
+  CHECK(rig.members.find("/job:worker/task:1").agent.id() == second.id());
 }
 
 TEST_CASE("a late listener hears of members that are up already") {
