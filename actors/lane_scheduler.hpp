@@ -110,8 +110,9 @@ class LanePolicy : public caf::policy::unprofiled {
     Burst::finish();
     spin(data, had_job);
     std::unique_lock lock(data.mutex);
+    bool watches = false;
     while (!data.has_work()) {
-      const bool watches = !data.jobs.empty();
+      watches = !data.jobs.empty();
       const Clock::time_point late = data.jobs_since + kJobWaitsMax;
       if (watches && Clock::now() >= late) break;
       ++data.sleepers;
@@ -125,7 +126,10 @@ class LanePolicy : public caf::policy::unprofiled {
     }
     caf::resumable* const next = pop(data);
     data.cores->lane_enters();
+    // Jobs that came while this lane watched have woken nobody.
+    const bool hand_over = watches && !data.jobs.empty() && data.watchers == 0 && data.sleepers > 0;
     lock.unlock();
+    if (hand_over) data.awake.notify_one();
     had_job = next->subtype() == caf::resumable::function_object;
     if (had_job) data.cores->move_apart();
     return next;
