@@ -80,9 +80,12 @@ void Master::later(std::function<void()> work) {
 }
 
 void Master::failed(const FinishStep& m) {
-  // The worker has restarted, and we have not heard of it yet.
-  const bool missing = m.code == Errc::bad_configuration && m.fired < 0;
-  if (missing) calls_.missing(m.task, m.executable);
+  // The worker has restarted, and we have not heard of it yet; or it has lost a link.
+  const bool missing = m.fired < 0;
+  if (missing) {
+    runs_->installation_lost(m.executable, m.text);
+    calls_.missing(m.task, m.executable);
+  }
   runs_->finish_part(m.run, m.task, missing ? Errc::peer_lost : m.code, m.text, {});
 }
 

@@ -152,8 +152,11 @@ MasterOrders MasterState::install_failed(const std::string& task, uint32_t execu
 MasterOrders MasterState::missing(const std::string& task, uint32_t executable) {
   MasterOrders out;
   for (auto& [id, call] : calls_)
-    if (call.executable == executable && call.error.empty() && call.tasks.count(task))
+    if (call.executable == executable && call.error.empty() && call.tasks.count(task)) {
+      out.push_back({MasterOrder::broken, id, executable, task,
+                     detail::concat(task, " does not have the call any more")});
       reinstall(call, out);
+    }
   return out;
 }
 

@@ -87,7 +87,8 @@ class MasterState {
   // by retry().
   MasterOrders install_failed(const std::string& task, uint32_t executable, Errc code,
                               const std::string& text);
-  // The task does not know the executable (it restarted before we heard of it): installed anew.
+  // The task does not know the executable (it restarted before we heard of it), or has dropped it
+  // for a link that it lost: installed anew.
   MasterOrders missing(const std::string& task, uint32_t executable);
   // Installs anew what is not installed although all its tasks are up. To be called now and then:
   // an install that failed by a passing evil has nobody else to start it again.

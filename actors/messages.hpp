@@ -197,9 +197,15 @@ struct RemoteRequest {
   std::function<void(caf::event_based_actor*)> go;
 };
 
+// Within one process: the link to that task has ended; what was under way on it is lost.
+struct LinkLost {
+  std::string task, reason;
+};
+
 // Makes the control messages known to a CAF system, under their wire names.
 void add_control_messages(caf::actor_system_config& config);
 
 }  // namespace troupe
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RemoteRequest)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::LinkLost)

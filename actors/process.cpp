@@ -401,6 +401,7 @@ void Process::close_door(uint64_t actor_id) { doors_->close(actor_id); }
 
 void Process::peer_down(const Member& member, const std::string& reason) {
   services_->peer_down(member.name(), reason);
+  caf::anon_send(agent_, LinkLost{member.name(), reason});
 }
 
 void Process::make_devices(const ProcessOptions& options) {

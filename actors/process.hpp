@@ -113,7 +113,8 @@ class Process {
   void close_door(uint64_t actor_id);
   // Set before start(), called on any thread: the process cannot go on, as its agent has died.
   std::function<void(const std::string& reason)> on_failure;
-  // Requests to a lost member end at once. Called by the listener given to start().
+  // Requests to a lost member end at once, and so do steps with an edge from or to it. Called by
+  // the listener given to start().
   void peer_down(const Member& member, const std::string& reason);
 
  private:

@@ -311,6 +311,16 @@ void RunTable::member_down(const std::string& task, const std::string& reason) {
                 {});
 }
 
+void RunTable::installation_lost(uint32_t executable, const std::string& text) {
+  std::vector<RunPtr> hit;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, run] : runs_)
+      if (run->live->executable == executable) hit.push_back(run);
+  }
+  for (const RunPtr& run : hit) abort(run, Errc::peer_lost, text);
+}
+
 void RunTable::stop(std::chrono::milliseconds patience) {
   {
     std::lock_guard lock(mutex_);

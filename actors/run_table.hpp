@@ -57,6 +57,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   void finish_part(int64_t run, const std::string& task, Errc code, const std::string& text,
                    std::vector<Tensor> kept);
   void member_down(const std::string& task, const std::string& reason);
+  void installation_lost(uint32_t executable, const std::string& text);  // its runs: peer_lost
   // Looks at deadlines. Returns the runs that have not ended after kStallReport, once each.
   std::vector<Stall> tick();
   // The runs that began at least so long ago, and what they wait for in this process. Any thread.

@@ -5,6 +5,7 @@
 
 #include "actors/guard.hpp"
 #include "actors/installation.hpp"
+#include "actors/joined.hpp"
 #include "actors/messages.hpp"
 #include "actors/process.hpp"
 #include "actors/survey.hpp"
@@ -27,6 +28,7 @@ struct WorkerState {
       int64_t call = 0;
       std::shared_ptr<Installation> parts;
     };
+    caf::actor master;                                          // its door, once a step has begun
     std::map<uint32_t, Installed> installations;                // by executable
     std::map<std::string, std::shared_ptr<const Op>> replaced;  // by node
     // A step that runs keeps what it runs in: it is told to end.
@@ -46,6 +48,7 @@ struct WorkerState {
   Installation* find(uint64_t session, uint32_t executable) const;  // nullptr if it is not here
   void start(const StartStep& m, const caf::actor& master);
   void cancel(const CancelStep& m);
+  void link_lost(const LinkLost& m);
   Description describe() const;
 };
 
@@ -102,6 +105,11 @@ void WorkerState::connect(const ConnectParts& m) {
   if (!installation)
     throw Error(Errc::stale, "executable ", m.executable, " of session ", m.session,
                 " is not installed in ", process->task(), "; the master installs it again");
+  // To those who send, too: what a link loses before this process has it, link_lost() never tells.
+  const std::vector<std::string> peers(installation->peers().begin(), installation->peers().end());
+  const auto missing = process->mesh() ? process->mesh()->waiting_for(peers) : peers;
+  if (!missing.empty())
+    throw Error(Errc::peer_lost, "no link between ", process->task(), " and ", joined(missing));
   for (size_t i = 0; i < m.edges.size(); ++i) {
     caf::actor receiver = process->remote(m.tasks.at(i), m.actors.at(i));
     if (!receiver)
@@ -159,6 +167,7 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
     caf::anon_send(master, std::move(answer));
     return;
   }
+  sessions.at(m.session).master = master;
   installation->forget_before(m.oldest);
   RunContext info;
   info.run = m.run;
@@ -177,6 +186,33 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
 void WorkerState::cancel(const CancelStep& m) {
   if (Installation* installation = find(m.session, m.executable))
     installation->cancel(m.run, Errc::cancelled, "the master took the step back");
+}
+
+// Values of edges are not answered, so nobody knows which were lost, nor whether more will be. What
+// is installed here goes: its steps end, and the master, who is told, installs it anew when there
+// is a link.
+void WorkerState::link_lost(const LinkLost& m) {
+  for (auto& [session, parts] : sessions)
+    for (auto it = parts.installations.begin(); it != parts.installations.end();) {
+      if (!it->second.parts->peers().count(m.task)) {
+        ++it;
+        continue;
+      }
+      FinishStep word;
+      word.session = session;
+      word.executable = it->first;
+      word.run = -1;
+      word.task = process->task();
+      word.code = Errc::peer_lost;
+      word.text = detail::concat("the link between ", process->task(), " and ", m.task,
+                                 " is gone: ", m.reason,
+                                 "; run the call again: it waits until there is one");
+      word.fired = -1;
+      // Before the steps end: who does one again is to find that the call is being installed.
+      if (parts.master) caf::anon_send(parts.master, word);
+      it->second.parts->cancel_all(word.code, word.text);
+      it = parts.installations.erase(it);
+    }
 }
 
 Description WorkerState::describe() const {
@@ -224,6 +260,7 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
         self->state.start(m, caf::actor_cast<caf::actor>(self->current_sender()));
       },
       [self](const CancelStep& m) { self->state.cancel(m); },
+      [self](const LinkLost& m) { self->state.link_lost(m); },
       [self](const FindService& m) -> caf::result<caf::actor> {
         caf::actor found = self->state.process->services().actor(m.name);
         if (!found) found = self->state.process->device_actor(m.name);

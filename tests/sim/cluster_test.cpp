@@ -79,6 +79,11 @@ const sim::Scenario cluster_start_kill =
              {242, 5037});
 const sim::Scenario cluster_start_cut =
     scenario("cluster-start-cut", 5, [](sim::Draw&, SimClusterOptions& o) { o.start_cut = true; });
+const sim::Scenario cluster_edges =
+    scenario("cluster-edges", 10, [](sim::Draw& draw, SimClusterOptions& o) {
+      o.edges = true;
+      o.worker_cuts = static_cast<int>(draw.between(1, 2));
+    });
 const sim::Scenario cluster_async =
     scenario("cluster-async", 10, [](sim::Draw& draw, SimClusterOptions& o) {
       o.rule = Aggregation::async;
@@ -152,6 +157,10 @@ TEST_CASE("cluster-start-kill: a process killed before the first step is not wai
 
 TEST_CASE("cluster-start-cut: a worker that meets a ps late learns where parameters live") {
   cluster_start_cut.run();
+}
+
+TEST_CASE("cluster-edges: a link between two workers that is cut within a step changes no bit") {
+  cluster_edges.run();
 }
 
 TEST_CASE("cluster-async: under all faults every asynchronous gradient is applied once") {

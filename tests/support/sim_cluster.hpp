@@ -4,7 +4,8 @@
 // a client (sim_trainer.hpp) has to do.
 //
 // Faults: requests to shards and their answers are dropped, doubled and overtaken; processes are
-// killed within a step, or before the first one, and started again. The invariants are checked
+// killed within a step, or before the first one, and started again; two workers lose their link
+// within a step, and get it back. The invariants are checked
 // after every event (shard_ledger.hpp), that a training begins soon after all processes are there
 // (I16), and at the end that no request is open (I21).
 #pragma once
@@ -53,6 +54,9 @@ class SimCluster {
     for (size_t i = 0; i < peers_.size(); ++i) make(*peers_[i]);
     draw_kills(o_.worker_kills, kPs, kWorkers);
     draw_kills(o_.ps_kills, 0, kPs);
+    for (int i = 0; i < o_.worker_cuts; ++i)
+      cuts_.push_back({draw_.between(0, o_.steps - 1), draw_.between(0, 400),
+                       kPs + static_cast<int>(draw_.below(kWorkers))});
     if (o_.start_cut) {
       net_.cut(*peers_[draw_.below(kPs)]->host, *peers_[kPs + draw_.below(kWorkers)]->host);
       heal_at_ = net_.now() + std::chrono::seconds(5);
@@ -104,7 +108,7 @@ class SimCluster {
   struct Kill {
     int64_t step;    // when a slot begins it,
     int64_t events;  // and so many events have passed,
-    int peer;        // this one is killed
+    int peer;        // this one is killed, or cut from the worker after it
     bool armed = false;
   };
   // Keeps a shard among those that are looked at, for as long as the shard keeps this: one may end
@@ -176,7 +180,8 @@ class SimCluster {
     SimTrainerWorld world{
         .options = o_, .net = net_, .disk = disk_, .history = history_, .ledger = ledger_};
     world.begins = [this](int64_t step) {
-      for (Kill& k : kills_) k.armed = k.armed || k.step == step;
+      for (auto* faults : {&kills_, &cuts_})
+        for (Kill& k : *faults) k.armed = k.armed || k.step == step;
       // A program whose last step is done does not come back when its owner restores what it did.
       if (o_.clients > 1 && step + 1 == o_.steps)
         std::erase_if(kills_, [](const Kill& k) { return k.peer < kPs; });
@@ -208,6 +213,15 @@ class SimCluster {
     net_.kill(*peer.host);
     end(peer);
     peer.back_at = net_.now() + std::chrono::milliseconds(draw_.between(20, 800));
+  }
+
+  // From the worker after it, both ways or one.
+  void cut(const Peer& peer) {
+    const Peer& next = *peers_[static_cast<size_t>(kPs + (peer.index - kPs + 1) % kWorkers)];
+    const bool one_way = draw_.chance(0.3), turned = draw_.chance(0.5);
+    history_.note(detail::concat("cut ", peer.task, " and ", next.task));
+    net_.cut(turned ? *next.host : *peer.host, turned ? *peer.host : *next.host, one_way);
+    heal_at_ = net_.now() + std::chrono::milliseconds(draw_.between(500, 5000));
   }
 
   // What becomes of a frame of the data plane. Only what is sent again may be lost.
@@ -244,6 +258,8 @@ class SimCluster {
     for (Kill& k : kills_)
       if (k.armed && k.events-- == 0 && all(&SimTrainer::training))
         return kill(*peers_[static_cast<size_t>(k.peer)]);
+    for (Kill& k : cuts_)
+      if (k.armed && k.events-- == 0) return cut(*peers_[static_cast<size_t>(k.peer)]);
     if (o_.start_kill >= 0 && all(&SimTrainer::starting) && o_.start_kill-- == 0)
       return kill(*peers_[draw_.below(kPs + kWorkers)]);
     std::vector<Peer*> ready, hearing;
@@ -376,7 +392,7 @@ class SimCluster {
   ShardLedger ledger_;
   SimDisk disk_;                              // all processes see it
   std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, clients
-  std::vector<Kill> kills_;
+  std::vector<Kill> kills_, cuts_;
   int64_t events_ = 0;
   TimePoint tick_at_ = net_.now();
   TimePoint last_start_ = net_.now();  // of a process

@@ -24,6 +24,8 @@ struct SimClusterOptions {
   int64_t start_kill = -1;  // any process is killed so many events after the program began to
                             // prepare, if it has not begun to train by then; -1: none
   bool start_cut = false;   // a worker and a ps have no link to each other for the first 5 s
+  bool edges = false;       // a part of each tower is on the worker after its own
+  int worker_cuts = 0;      // within a step two workers have no link to each other for some seconds
   // Mistakes on purpose, to see that the checks find them.
   bool other_data_after_kill = false;  // a slot whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice
@@ -45,16 +47,17 @@ struct SimClusterOptions {
     o.worker_kills = o.ps_kills = 0;
     o.start_kill = -1;
     o.start_cut = false;
+    o.worker_cuts = 0;
     o.other_data_after_kill = o.doubled_apply = false;
     return o;
   }
   std::string describe() const {
-    return detail::concat("options clients=", clients, " rule=", to_string(rule), " steps=", steps,
-                          " checkpoint_every=", checkpoint_every, " pause_every=", pause_every,
-                          " hidden=", hidden, " optimizer=", optimizer, " drop=", drop,
-                          " duplicate=", duplicate, " overtake=", overtake,
-                          " worker_kills=", worker_kills, " ps_kills=", ps_kills,
-                          " start_kill=", start_kill, " start_cut=", start_cut);
+    return detail::concat(
+        "options clients=", clients, " rule=", to_string(rule), " steps=", steps,
+        " checkpoint_every=", checkpoint_every, " pause_every=", pause_every, " hidden=", hidden,
+        " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate, " overtake=", overtake,
+        " worker_kills=", worker_kills, " ps_kills=", ps_kills, " start_kill=", start_kill,
+        " start_cut=", start_cut, " edges=", edges, " worker_cuts=", worker_cuts);
   }
 };
 

@@ -123,12 +123,19 @@ class SimTrainer final : TrainLead {
       t.slot = slot;
       t.images = placeholder(graph_, DType::f32, {-1, 4}, "images");
       t.labels = placeholder(graph_, DType::i64, {-1}, "labels");
-      const Output h =
-          relu(bias_add(matmul(t.images, parameter("w1", first1)), parameter("b1", zeros)));
+      const Output sum =
+          bias_add(matmul(t.images, parameter("w1", first1)), parameter("b1", zeros));
+      const Output h = o_.edges ? relu_next_door(sum, slot) : relu(sum);
       t.loss = reduce_mean(softmax_cross_entropy(matmul(h, parameter("w2", first2)), t.labels));
       t.update = minimize(t.loss, optimizer);
       towers_.push_back(t);
     }
+  }
+
+  Output relu_next_door(Output x, int32_t slot) {
+    const int32_t next = (slot + 1) % SimClusterOptions::kWorkers;
+    const auto scope = graph_.scope({.device = detail::concat("/job:worker/task:", next)});
+    return relu(x);
   }
 
   // The data of a step: a pure function of it.
