@@ -298,17 +298,20 @@ void RunTable::cancel_all(Errc code, const std::string& text) {
 }
 
 void RunTable::member_down(const std::string& task, const std::string& reason) {
+  const std::string text = detail::concat(
+      task, " is gone: ", reason, "; run the call again: it waits until ", task, " is back");
   std::vector<int64_t> hit;
+  std::vector<RunPtr> starved;  // its part has ended, perhaps before its values were here
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, run] : runs_)
-      if (run->open.count(task)) hit.push_back(id);
+      if (run->open.count(task))
+        hit.push_back(id);
+      else if (run->open.count(process_.task()) && run->live->local->peers().count(task))
+        starved.push_back(run);
   }
-  for (int64_t id : hit)
-    finish_part(id, task, Errc::peer_lost,
-                detail::concat(task, " is gone: ", reason, "; run the call again: it waits until ",
-                               task, " is back"),
-                {});
+  for (int64_t id : hit) finish_part(id, task, Errc::peer_lost, text, {});
+  for (const RunPtr& run : starved) abort(run, Errc::peer_lost, text);
 }
 
 void RunTable::installation_lost(uint32_t executable, const std::string& text) {

@@ -221,6 +221,19 @@ TEST_CASE("a link that one worker has lost and the other one has not yet is not 
   }
 }
 
+TEST_CASE("a value that comes after the word that its sender has ended can still be lost") {
+  Three three(4);
+  three.prepare({kFirst});
+  const auto lost = three.start(16 << 20);  // the small FinishStep overtakes it
+  CHECK(three.answer(10s));
+  three.pass(2ms);
+  CHECK(!lost->ended);
+  three.cut(0, 2);
+  three.cut(2, 0);
+  CHECK(three.pass_until([&] { return lost->ended; }, 2s));
+  CHECK(lost->result.code == Errc::peer_lost);
+}
+
 TEST_CASE("a link between two workers that is lost between two steps costs none") {
   Three three(3);
   three.prepare({kFirst, kSecond});
