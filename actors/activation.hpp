@@ -219,13 +219,12 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   bool put_off(uint32_t i);
   void try_again();
   void try_one_again();
-  uint32_t first_put_off();
+  uint32_t take_put_off();
   bool make_room();
   void begin_again(size_t loop);
   bool is_crowded(size_t loop) const { return std::popcount(loops_[loop].open) > 1; }
   bool can_begin_again() const;
-  std::vector<int64_t> age_of(uint32_t i) const;
-  bool is_before(uint32_t i, uint32_t other) const;
+  std::vector<int64_t> order_of(uint32_t i) const;
   bool is_oldest(uint32_t i) const;
   bool is_inside(uint32_t i, size_t loop) const;
   void pass(uint32_t i);
@@ -298,8 +297,8 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   std::vector<uint32_t> waiting_, on_their_way_;
   uint32_t ahead_ = kNone;
   std::vector<uint32_t> put_off_;  // nodes that found no memory beside others of the step
-  // Of these, one that is fired with nothing beside it. It may have found some when an iteration is
-  // armed: the same node fires for that one, too.
+  // Of these, one that is fired with nothing beside it; forgotten when an iteration is armed, as
+  // the same node fires for that one, too.
   uint32_t last_try_ = kNone;
   bool begins_again_ = false;                       // it found none like that, either
   std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown

@@ -226,8 +226,8 @@ void Activation::copy_ended(uint32_t turn) {
     end_loop(l);
 }
 
-// A node has found no memory. True: it is fired again when there may be more, as iterations or
-// kernels on lanes hold some now.
+// A node has found no memory. True: it is fired again when there may be more, as iterations,
+// kernels on lanes or calls hold some now, or others go before it that were put off.
 bool Activation::put_off(uint32_t i) {
   bool crowded = false;
   for (size_t l = 0; l < loops_.size(); ++l) {
@@ -259,24 +259,20 @@ bool Activation::can_begin_again() const {
   return false;
 }
 
-// By the iterations that it is in, the outermost first; what is in none comes first.
-std::vector<int64_t> Activation::age_of(uint32_t i) const {
-  std::vector<int64_t> age;
+// By this one thread fires nodes: number, and before it those of the loops that the node is in,
+// each with the iteration, the outermost first.
+std::vector<int64_t> Activation::order_of(uint32_t i) const {
+  std::vector<int64_t> order = {stage_.original(i)};
   for (uint32_t l = stage_.loop_of(i); l != Stage::kNoLoop; l = stage_.loop_of(i)) {
     const Stage::Loop& loop = stage_.loops_[l];
     const LoopState& state = loops_[l];
     const bool copied = state.in_flight && loop.has_copy(i);
-    age.push_back((copied ? iteration_in(l, loop.copy_of(i)) : state.iteration) - state.first);
+    order.push_back((copied ? iteration_in(l, loop.copy_of(i)) : state.iteration) - state.first);
+    order.push_back(stage_.original(loop.driver));
     i = loop.driver;
   }
-  std::reverse(age.begin(), age.end());
-  return age;
-}
-
-// The order in which one thread would fire them, one iteration after another.
-bool Activation::is_before(uint32_t i, uint32_t other) const {
-  return std::pair{age_of(i), stage_.original(i)} <
-         std::pair{age_of(other), stage_.original(other)};
+  std::reverse(order.begin(), order.end());
+  return order;
 }
 
 // No iteration before those that it is in is under way.
@@ -300,7 +296,7 @@ bool Activation::is_inside(uint32_t i, size_t outer) const {
 // An iteration has ended: what was put off may find memory now, the oldest first.
 void Activation::try_again() {
   std::sort(put_off_.begin(), put_off_.end(),
-            [this](uint32_t a, uint32_t b) { return is_before(b, a); });
+            [this](uint32_t a, uint32_t b) { return order_of(a) > order_of(b); });
   for (uint32_t i : put_off_) make_ready(i);
   put_off_.clear();
   last_try_ = kNone;
@@ -311,16 +307,20 @@ void Activation::try_again() {
 void Activation::try_one_again() {
   for (size_t l = 0; l < loops_.size(); ++l)
     if (is_crowded(l)) return;  // an iteration has to end
-  make_ready(first_put_off());
+  if (const uint32_t first = take_put_off(); first != kNone) make_ready(first);
 }
 
-// It is not any more.
-uint32_t Activation::first_put_off() {
-  const auto at = std::min_element(put_off_.begin(), put_off_.end(),
-                                   [this](uint32_t a, uint32_t b) { return is_before(a, b); });
-  const uint32_t first = *at;
-  put_off_.erase(at);
-  return first;
+// The first one that waits for no iteration before its own. kNone: each does.
+uint32_t Activation::take_put_off() {
+  auto first = put_off_.end();
+  for (auto at = put_off_.begin(); at != put_off_.end(); ++at)
+    if ((outstanding_ == 0 || is_oldest(*at)) &&
+        (first == put_off_.end() || order_of(*at) < order_of(*first)))
+      first = at;
+  if (first == put_off_.end()) return kNone;
+  const uint32_t i = *first;
+  put_off_.erase(first);
+  return i;
 }
 
 // Nothing of this step runs here, or is to, but what was put off. False: there may be room when
@@ -332,13 +332,10 @@ bool Activation::make_room() {
     try_again();
     return true;
   }
-  const uint32_t first = first_put_off();
-  if (calls_ > 0 || (outstanding_ > 0 && !is_oldest(first))) {
-    put_off_.push_back(first);
-    return false;
-  }
-  last_try_ = first;
-  make_ready(first);
+  if (calls_ > 0) return false;
+  last_try_ = take_put_off();
+  if (last_try_ == kNone) return false;
+  make_ready(last_try_);
   return true;
 }
 

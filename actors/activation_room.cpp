@@ -32,8 +32,9 @@ void Activation::wait_for_room(uint32_t i, const FiringNode& node) {
 void Activation::let_go() {
   constexpr size_t kLookedAt = 16;  // of many that wait
   uint32_t first = waiting_.front();
-  for (const std::vector<uint32_t>* nodes : {&on_their_way_, &put_off_})
-    for (uint32_t i : *nodes) first = std::min(first, stage_.original(i));
+  for (uint32_t i : on_their_way_) first = std::min(first, stage_.original(i));
+  for (uint32_t i : put_off_)
+    if (is_oldest(i)) first = std::min(first, stage_.original(i));
   if (ahead_ != kNone && ahead_ <= first) ahead_ = kNone;
   const auto go = [this](size_t at) {
     const uint32_t i = waiting_[at];

@@ -367,7 +367,7 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::map<std::pair<int32_t, int32_t>, uint32_t> slots_;
   std::map<std::pair<int32_t, int32_t>, uint32_t> source_slots_;
   std::vector<uint32_t> kept_slots_;  // fetched: released by release()
-  bool has_async_ = false;
+  bool has_async_ = false;            // or what it calls has, in the body of a function
   std::vector<std::string> names_;
   int64_t receives_ = 0;
 

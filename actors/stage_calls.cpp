@@ -1,5 +1,7 @@
 // Implements the functions of actors/stage.hpp: each body is a stage of its own, which belongs to
 // the stage of its device; Call nodes are joined to the bodies that they run.
+#include <utility>
+
 #include "actors/stage.hpp"
 
 namespace troupe {
@@ -13,6 +15,10 @@ void Stage::make_bodies() {
   }
   link_calls(by_opener);
   for (const auto& body : bodies_) body->link_calls(by_opener);
+  for (bool more = true; std::exchange(more, false);)
+    for (const auto& body : bodies_)
+      for (const CallTarget& target : body->calls_)
+        if (target.body->has_async_ && !std::exchange(body->has_async_, true)) more = true;
 }
 
 void Stage::link_calls(const std::map<int32_t, Stage*>& bodies) {

@@ -10,6 +10,7 @@
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
+#include "troupe/ops/queues.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -328,6 +329,42 @@ TEST_CASE("an iteration that finds no memory waits for what the one before has a
     check(session, program, want);
     answers.join();
     CHECK_FALSE(again);
+  }
+}
+
+TEST_CASE("an iteration that waits for another loop's does not keep that from its turn") {
+  // One loop takes two values from a queue in each iteration, another one puts in one.
+  constexpr int64_t kTaken = 12, kPut = 2 * kTaken;
+  script = std::make_unique<Script>();
+  script->made = [](int64_t i) { return i < 6 ? kMega / 10 : 4 * kMega; };
+  Graph graph{scripted_ops()};
+  const Output zero = fill(graph, {}, 0, DType::i64);
+  const Queue queue = make_queue(graph, {{DType::i64, Shape{}}}, {.capacity = 64});
+  const auto loop = [&](int64_t trips, const auto& body) {
+    return while_loop(
+        [&](const std::vector<Output>& v) {
+          return less(v[0], fill(graph, {}, static_cast<double>(trips), DType::i64));
+        },
+        [&](const std::vector<Output>& v) {
+          const Output take = graph.add({"Take", {v[0]}, {}, "take"});
+          const Output i = reduce_max(Output{&graph, take.node, 1});
+          return std::vector<Output>{v[0] + 1, v[1] + body(i)};
+        },
+        {zero, zero});
+  };
+  const Output taken =
+      loop(kTaken, [&](Output i) { return i + reduce_sum(dequeue_many(queue, 2)[0]); })[1];
+  const Output put = loop(kPut, [&](Output i) { return enqueue(queue, {i}) * 0; })[0];
+  for (int round = 0; round < 20; ++round) {
+    CAPTURE(round);
+    Session session =
+        Session::local(graph, {.threads = 3, .memory_budget_bytes = 10 * kMega, .passes = false});
+    std::vector<Tensor> got;
+    const Refusal refused = refusal_of([&] {
+      got = session.run({taken, put}, {}, {.timeout = std::chrono::seconds(20)});
+    });
+    REQUIRE_MESSAGE(refused.code == Errc::ok, refused.text);
+    CHECK(got[0].item<int64_t>() == kTaken * (kTaken - 1) / 2 + kPut * (kPut - 1) / 2);
   }
 }
 
