@@ -187,6 +187,11 @@ std::string Calls::missing_tasks(int64_t id) const {
   return joined(state_.missing_tasks(id));
 }
 
+std::string Calls::broken_text(int64_t id) const {
+  std::lock_guard lock(mutex_);
+  return calls_.at(id).broken;
+}
+
 void Calls::wait_ready(int64_t id, std::chrono::milliseconds timeout) {
   {
     std::unique_lock lock(mutex_);
@@ -198,9 +203,12 @@ void Calls::wait_ready(int64_t id, std::chrono::milliseconds timeout) {
     if (call.code != Errc::ok) throw Error(call.code, call.error);
   }
   const std::string missing = missing_tasks(id);
-  if (missing.empty())
-    throw Error(Errc::timeout, "the call was not installed within ", timeout.count(),
-                " ms; its processes are busy or frozen: look at their logs, and prepare it again");
+  if (missing.empty()) {
+    const std::string why = broken_text(id);
+    throw Error(Errc::timeout, "the call was not installed within ", timeout.count(), " ms; ",
+                why.empty() ? "its processes are busy or frozen" : why,
+                ": look at their logs, and prepare it again");
+  }
   throw Error(Errc::peer_lost, "waited ", timeout.count(), " ms for ", missing,
               "; start it, or give more time");
 }
@@ -276,10 +284,15 @@ MasterOrders Calls::carry_out(const MasterOrder& order, Call& call, Later& later
       break;
     case MasterOrder::ready:
       call.live = make_live(call);
+      call.broken.clear();
       ++changes_;
       if (call.live) later.settled.push_back(order.call);  // else what waits goes on waiting
       break;
     case MasterOrder::broken:
+      if (call.broken != order.text)
+        process_.log()->warn("a call is to be installed anew: call={} reason={}", order.call,
+                             order.text);
+      call.broken = order.text;
       call.live = nullptr;
       ++changes_;
       break;

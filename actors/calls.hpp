@@ -85,10 +85,11 @@ class Calls {
   // stays true. Any thread; takes no lock.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
   std::string missing_tasks(int64_t call) const;  // those that are not up, with commas
+  std::string broken_text(int64_t call) const;    // why it was last installed anew
 
   void member_up(const Member& member);
   void member_down(const Member& member, const std::string& reason);
-  // The task does not know the executable: it restarted before we heard of it.
+  // The task does not have the executable: it restarted before we heard of it, or has lost a link.
   void missing(const std::string& task, uint32_t executable);
   void retry();  // installs that failed by a passing evil; now and then
 
@@ -116,6 +117,7 @@ class Calls {
     std::string error;
     std::shared_ptr<Installation> local;
     std::shared_ptr<const LiveCall> live;
+    std::string broken;                 // why it is not live any more, or not yet
     std::map<int32_t, EdgeCount> sent;  // by earlier installations, by edge
   };
   struct Later {  // what is done once the mutex is free

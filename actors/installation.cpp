@@ -37,10 +37,14 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     };
     host.warn = [log = process.log()](const std::string& line) { log->warn(line); };
     host.replaced = [&process](const caf::strong_actor_ptr& actor) { process.open_door(actor); };
-    for (const Edge& edge : partition.edges)
-      for (const std::string* device : {&edge.source, &edge.destination})
-        if (!process.device(*device))
-          out->peers_.insert(device->substr(0, device->find("/device:")));
+    const auto note = [&](const std::string& device, std::set<std::string>& tasks) {
+      if (!process.device(device)) tasks.insert(device.substr(0, device.find("/device:")));
+    };
+    for (const Edge& edge : partition.edges) {
+      note(edge.source, out->senders_);
+      note(edge.source, out->peers_);
+      note(edge.destination, out->peers_);
+    }
     const int64_t budget = host.device->memory().stats().budget_bytes;
     if (const std::string line = over_budget(*graph, partition, budget); !line.empty())
       host.warn(line);

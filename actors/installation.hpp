@@ -28,6 +28,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
 
   uint32_t executable() const { return executable_; }
   const std::set<std::string>& peers() const { return peers_; }  // tasks with edges from or to here
+  const std::set<std::string>& senders() const { return senders_; }  // of these, those to here
   std::map<int32_t, uint64_t> receivers()
       const;  // edge -> actor id, all edges that end in this process
   void connect(int32_t edge, const caf::actor& receiver);
@@ -62,7 +63,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
   const uint64_t session_;
   const uint32_t executable_;
   const std::shared_ptr<Resources> resources_;
-  std::set<std::string> peers_;
+  std::set<std::string> peers_, senders_;
   std::vector<std::shared_ptr<Stage>> stages_;
 };
 

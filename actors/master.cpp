@@ -83,8 +83,8 @@ void Master::failed(const FinishStep& m) {
   // The worker has restarted, and we have not heard of it yet; or it has lost a link.
   const bool missing = m.fired < 0;
   if (missing) {
+    calls_.missing(m.task, m.executable);  // first: who runs it again is to wait for the new one
     runs_->installation_lost(m.executable, m.text);
-    calls_.missing(m.task, m.executable);
   }
   runs_->finish_part(m.run, m.task, missing ? Errc::peer_lost : m.code, m.text, {});
 }

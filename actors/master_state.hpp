@@ -5,8 +5,8 @@
 // An executable is a prepared call: what is fetched and fed, and where each node runs. It is
 // installed on all its tasks in two rounds: first every task makes its op actors and says which of
 // them receive an edge, then every task learns where its Sends go. When a task of an executable
-// dies and comes back, the executable gets a new number and is installed anew everywhere, so that
-// nothing of the old one can reach the new one.
+// dies and comes back, or loses a link, the executable gets a new number and is installed anew, so
+// that nothing of the old one can reach the new one.
 #pragma once
 
 #include <cstdint>

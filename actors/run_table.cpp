@@ -8,7 +8,6 @@
 #include "actors/gate.hpp"
 #include "actors/joined.hpp"
 #include "actors/messages.hpp"
-#include "devices/failure.hpp"
 
 namespace troupe {
 namespace {
@@ -221,8 +220,7 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     return;
   }
   const Ending until_told(*this);
-  // A step that is not told of it ends by its deadline.
-  static_cast<void>(failure_of([&] { go_on(behind); }));
+  go_on(behind);
   if (result.code != Errc::ok) result.values.clear();
   if (process_.tracer().on()) {
     const int64_t ended = Tracer::now_ns();
@@ -307,7 +305,7 @@ void RunTable::member_down(const std::string& task, const std::string& reason) {
     for (const auto& [id, run] : runs_)
       if (run->open.count(task))
         hit.push_back(id);
-      else if (run->open.count(process_.task()) && run->live->local->peers().count(task))
+      else if (run->open.count(process_.task()) && run->live->local->senders().count(task))
         starved.push_back(run);
   }
   for (int64_t id : hit) finish_part(id, task, Errc::peer_lost, text, {});
@@ -384,9 +382,10 @@ std::vector<Stall> RunTable::tick() {
 
 std::string RunTable::late_text(int64_t call) const {
   const std::string missing = calls_.missing_tasks(call);
-  return missing.empty() ? "the call was not installed in time; give it more time with "
-                           "RunOptions::timeout"
-                         : "waited in vain for " + missing + "; start it again";
+  if (!missing.empty()) return "waited in vain for " + missing + "; start it again";
+  const std::string why = calls_.broken_text(call);
+  return detail::concat("the call was not installed in time", why.empty() ? "" : ": ", why,
+                        "; give it more time with RunOptions::timeout");
 }
 
 }  // namespace troupe

@@ -156,8 +156,7 @@ class RunTable::CountedStep {
       std::lock_guard lock(runs_.mutex_);
       behind = runs_.steps_.end(call_.slots, step_, call_.id, whole);
     }
-    // A step that is not told of it ends by its deadline.
-    static_cast<void>(failure_of([&] { runs_.go_on(behind); }));
+    runs_.go_on(behind);
   }
   CountedStep(const CountedStep&) = delete;
   bool whole = false;  // it has ended with all its pushes
@@ -186,8 +185,16 @@ void RunTable::go_on(const std::vector<SlotSteps::Behind>& behind) {
         if (number && text && *number == those.slot) names.insert(*text);
       }
     }
-    for (const std::string& name : names)
-      port->pull(name, {those.slot, those.first, those.first}, [](Errc, std::string, Tensor) {});
+    for (const std::string& name : names) {
+      const Failure failed = failure_of([&] {
+        port->pull(name, {those.slot, those.first, those.first}, [](Errc, std::string, Tensor) {});
+      });
+      if (failed.code != Errc::ok)
+        process_.log()->warn(
+            "shards are not told that steps are over, those behind may have to wait for their "
+            "deadline: parameter={} slot={} error={}",
+            name, those.slot, failed.text);
+    }
   }
 }
 

@@ -58,7 +58,7 @@ void WorkerState::install_graph(const InstallGraph& m) {
   graphs[m.call] = {graph_from_proto(m.bytes, process->ops()), m.version};
 }
 
-// What the call had here. Its master takes that back itself, but not where the link was lost
+// What the call had here. Its master takes that back itself, but not where the link to it was lost
 // meanwhile: what comes back then is a new process, or this one with all that it had.
 void WorkerState::SessionParts::drop_before(uint32_t executable, int64_t call) {
   std::erase_if(installations, [&](const auto& entry) {
@@ -88,6 +88,9 @@ PartsInstalled WorkerState::install(const InstallParts& m) {
   std::vector<Partition> mine;
   for (Partition& p : partition(*graph, fetches, feeds, placement, m.client_device))
     if (process->device(p.device)) mine.push_back(std::move(p));
+  for (const auto& [executable, installed] : parts.installations)
+    if (installed.call == m.call && executable > m.executable)
+      throw Error(Errc::stale, "executable ", m.executable, " has a successor here, ", executable);
   parts.drop_before(m.executable, m.call);
   auto installation = Installation::make(m.session, m.executable, graph, std::move(mine), *process);
   for (const auto& [node, op] : parts.replaced) installation->become(node, op);
@@ -105,7 +108,7 @@ void WorkerState::connect(const ConnectParts& m) {
   if (!installation)
     throw Error(Errc::stale, "executable ", m.executable, " of session ", m.session,
                 " is not installed in ", process->task(), "; the master installs it again");
-  // To those who send, too: what a link loses before this process has it, link_lost() never tells.
+  // To those who send, too: of a link that is not there yet link_lost() would not tell.
   const std::vector<std::string> peers(installation->peers().begin(), installation->peers().end());
   const auto missing = process->mesh() ? process->mesh()->waiting_for(peers) : peers;
   if (!missing.empty())

@@ -51,7 +51,7 @@ struct StartStep {
   int64_t first_step = -1;  // RunContext::first_step
 };
 
-// worker -> master: the step has ended in all stages of a process.
+// worker -> master: the step has ended in all stages of a process. Run -1: each one that it had.
 struct FinishStep {
   uint64_t session = 0;
   uint32_t executable = 0;
@@ -59,7 +59,7 @@ struct FinishStep {
   std::string task;  // "/job:worker/task:1"
   Errc code = Errc::ok;
   std::string text;
-  int64_t fired = 0;  // -1: the worker does not have the executable
+  int64_t fired = 0;  // -1: the worker does not have the executable, or has dropped it
 };
 
 // master -> worker: end this run. Not answered; FinishStep says that it has ended.
