@@ -5,15 +5,22 @@ set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 
+try() {  # ISA
+  local log=$out/$1.log
+  TROUPE_ISA=$1 "$build/troupe" doctor >"$log"
+  grep -q "our kernels use $1;" "$log" || fail "TROUPE_ISA=$1 is not what is used"
+  TROUPE_ISA=$1 "$build/tests/test_ops" >"$log" 2>&1 || fail "the ops fail with $1"
+  TROUPE_ISA=$1 "$build/tests/test_devices" --test-case='*loop*' >"$log" 2>&1 || fail "loops fail with $1"
+  TROUPE_ISA=$1 "$build/tests/test_training" --source-file='*optimizer_t*' >"$log" 2>&1 || fail "optimizers fail with $1"
+}
 tried=''
 for isa in $("$build/troupe" doctor | sed -n 's/.*there are \(.*\) (.*/\1/p' | tr -d ,); do
-  TROUPE_ISA=$isa "$build/troupe" doctor >"$out/log"
-  grep -q "our kernels use $isa;" "$out/log" || fail "TROUPE_ISA=$isa is not what is used"
-  TROUPE_ISA=$isa "$build/tests/test_ops" >"$out/log" 2>&1 || fail "the ops fail with $isa"
-  TROUPE_ISA=$isa "$build/tests/test_devices" --test-case='*loop*' >"$out/log" 2>&1 || fail "loops fail with $isa"
-  TROUPE_ISA=$isa "$build/tests/test_training" --source-file='*optimizer_t*' >"$out/log" 2>&1 || fail "optimizers fail with $isa"
+  try "$isa" &
+  pids+=($!)
   tried="$tried $isa"
 done
+for pid in "${pids[@]}"; do wait "$pid" || exit 1; done
+pids=()
 [ -n "$tried" ] || fail 'doctor names no instruction set'
 code=0
 TROUPE_ISA=mmx "$build/troupe" doctor >"$out/log" 2>&1 || code=$?
