@@ -289,7 +289,7 @@ MasterOrders Calls::carry_out(const MasterOrder& order, Call& call, Later& later
       if (call.live) later.settled.push_back(order.call);  // else what waits goes on waiting
       break;
     case MasterOrder::broken:
-      if (call.broken != order.text)
+      if (call.broken != order.text && state_.missing_tasks(order.call).empty())
         process_.log()->warn("a call is to be installed anew: call={} reason={}", order.call,
                              order.text);
       call.broken = order.text;
