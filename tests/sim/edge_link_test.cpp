@@ -116,9 +116,9 @@ class Three {
     bool ended = false;
     RunResult result;
   };
-  std::shared_ptr<Run> start(int64_t elements = 1) {
+  std::shared_ptr<Run> start(int64_t elements = 1, const RunOptions& options = {}) {
     auto run = std::make_shared<Run>();
-    master->start(call_, {ones(elements)}, {}, [run](RunResult result) {
+    master->start(call_, {ones(elements)}, options, [run](RunResult result) {
       run->result = std::move(result);
       run->ended = true;
     });
@@ -181,8 +181,12 @@ TEST_CASE("a value that is lost between two workers ends its step, and the next 
   CHECK(lost->result.code == Errc::peer_lost);
   for (const char* part : {"the link between", kFirst.c_str(), kSecond.c_str(), "silent"})
     CHECK_MESSAGE(lost->result.text.find(part) != std::string::npos, lost->result.text);
-  const auto next = three.start();
+  const auto next = three.start(), hurried = three.start(1, {.timeout = 3s});
   three.pass(5s);
+  CHECK(hurried->ended);
+  CHECK(hurried->result.code == Errc::peer_lost);
+  CHECK_MESSAGE(hurried->result.text.find("no link between") != std::string::npos,
+                hurried->result.text);
   CHECK_MESSAGE(!next->ended, next->result.text);
   CHECK(held.empty());
   three.heal();
