@@ -11,6 +11,7 @@
 #include "devices/failure.hpp"
 #include "graph/dot.hpp"
 #include "graph/passes.hpp"
+#include "graph/task_of.hpp"
 #include "placement/call_graph.hpp"
 #include "troupe/device_name.hpp"
 
@@ -18,8 +19,6 @@ namespace troupe {
 namespace {
 
 std::string label(const Output& output) { return detail::concat(output.name(), ":", output.index); }
-
-std::string task_of(const std::string& device) { return device.substr(0, device.find("/device:")); }
 
 // A node with state and no output is run for its effect: its call counts as a training step of its
 // slot.

@@ -4,6 +4,7 @@
 
 #include "actors/calls.hpp"
 #include "graph/passes.hpp"
+#include "graph/task_of.hpp"
 
 namespace troupe {
 
@@ -18,8 +19,7 @@ std::set<std::string> Calls::tasks_of_node(const std::string& node) const {
   for (const auto& [id, call] : calls_) {
     if (here(*call.prepared)) continue;
     for (const auto& [n, device] : call.prepared->placement.devices)
-      if (does_work_of(call.prepared->graph->node(n), node))
-        tasks.insert(device.substr(0, device.find("/device:")));
+      if (does_work_of(call.prepared->graph->node(n), node)) tasks.insert(task_of(device));
   }
   tasks.erase(process_.task());
   return tasks;

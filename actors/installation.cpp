@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "actors/process.hpp"
+#include "graph/task_of.hpp"
 #include "placement/memory_plan.hpp"
 
 namespace troupe {
@@ -38,7 +39,7 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     host.warn = [log = process.log()](const std::string& line) { log->warn(line); };
     host.replaced = [&process](const caf::strong_actor_ptr& actor) { process.open_door(actor); };
     const auto note = [&](const std::string& device, std::set<std::string>& tasks) {
-      if (!process.device(device)) tasks.insert(device.substr(0, device.find("/device:")));
+      if (!process.device(device)) tasks.insert(task_of(device));
     };
     for (const Edge& edge : partition.edges) {
       note(edge.source, out->senders_);

@@ -9,6 +9,7 @@
 
 #include "actors/gate.hpp"
 #include "actors/guard.hpp"
+#include "graph/task_of.hpp"
 #include "training/once_a_step.hpp"
 #include "training/optimizer.hpp"
 #include "troupe/ops/parameter_nodes.hpp"
@@ -288,7 +289,7 @@ void ParameterGroup::choose_tasks() {
   if (!table_.tasks.empty()) return;
   std::set<std::string> tasks;
   for (const std::string& device : master_.devices())
-    if (device.rfind("/job:ps/", 0) == 0) tasks.insert(device.substr(0, device.find("/device:")));
+    if (device.rfind("/job:ps/", 0) == 0) tasks.insert(task_of(device));
   if (tasks.empty())
     for (const auto& [task, agent] : master_.agents())
       if (task.rfind("/job:worker/", 0) == 0) tasks.insert(task);

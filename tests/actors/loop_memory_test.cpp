@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "tests/support/evaluate.hpp"
+#include "tests/support/more_ops.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -114,8 +115,7 @@ std::unique_ptr<Script> script;
 
 std::shared_ptr<const Registry> scripted_ops() {
   static const std::shared_ptr<const Registry> all = [] {
-    auto r = std::make_shared<Registry>();
-    for (const Op* op : builtin_ops()->all()) r->add(*op);
+    const std::shared_ptr<Registry> r = copy_of_builtin_ops();
     r->add({.name = "Take",
             .inputs = {"i"},
             .outputs = {"next", "buffer"},

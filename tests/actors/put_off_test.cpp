@@ -7,8 +7,8 @@
 #include <functional>
 #include <mutex>
 
+#include "tests/support/more_ops.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
 #include "troupe/ops/functions.hpp"
@@ -72,8 +72,7 @@ Piece& piece(Name name) { return script->pieces[name]; }
 
 std::shared_ptr<const Registry> scripted_ops() {
   static const std::shared_ptr<const Registry> all = [] {
-    auto r = std::make_shared<Registry>();
-    for (const Op* op : builtin_ops()->all()) r->add(*op);
+    const std::shared_ptr<Registry> r = copy_of_builtin_ops();
     r->add({.name = "Piece",
             .inputs = {"x..."},
             .outputs = {"y"},

@@ -4,13 +4,8 @@
 
 #include <deque>
 
-#include <caf/io/all.hpp>
-#include <caf/io/network/test_multiplexer.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
-
 #include "actors/master.hpp"
-#include "net/caf_bridge.hpp"
-#include "tests/support/sim_net.hpp"
+#include "tests/support/sim_process.hpp"
 
 namespace troupe {
 namespace {
@@ -23,19 +18,7 @@ const std::string kFirst = "/job:worker/task:0", kSecond = "/job:worker/task:1",
 std::deque<std::shared_ptr<AsyncContext>> held;  // by kernels of Hold, for the test to answer
 
 std::shared_ptr<const Registry> ops() {
-  auto out = std::make_shared<Registry>();
-  out->add({.name = "In",
-            .outputs = {"y"},
-            .infer_dtypes = [](const InferContext&) { return std::vector<DType>{DType::f32}; },
-            .infer_shapes = [](const InferContext&) { return std::vector<Shape>{Shape{-1}}; }});
-  out->add({.name = "Hold",
-            .inputs = {"x"},
-            .outputs = {"y"},
-            .infer_shapes = [](const InferContext& c) { return std::vector<Shape>{c.input(0)}; },
-            .kernels = {{.device = DeviceKind::cpu, .start = [](std::shared_ptr<AsyncContext> c) {
-                           held.push_back(std::move(c));
-                         }}}});
-  return out;
+  return held_ops([](std::shared_ptr<AsyncContext> c) { held.push_back(std::move(c)); });
 }
 
 Tensor ones(int64_t count) {
@@ -59,18 +42,9 @@ class Three {
       ClusterOptions cluster;
       cluster.listen = detail::concat("127.0.0.1:", port++);
       cluster.seeds = {"127.0.0.1:1000"};
-      ProcessSeams seams;
-      seams.configure = [&m](caf::actor_system_config& config) {
-        load_test_network(config, m.host->rng());
-        config.set("scheduler.policy", caf::atom("testing"));
-      };
-      seams.transport = m.host;
-      seams.clock = m.host;
-      seams.rng = &m.host->rng();
-      m.process = std::make_unique<Process>(task, 1, options, cluster, std::move(seams));
-      caf::actor_system& system = m.process->system();
-      m.jobs = &dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-      m.brokers = &dynamic_cast<caf::io::network::test_multiplexer&>(system.middleman().backend());
+      m.process = std::make_unique<Process>(task, 1, options, cluster, seams_of(*m.host));
+      m.jobs = &jobs_of(*m.process);
+      m.brokers = &brokers_of(*m.process);
       m.jobs->clock().current_time = net_.now();
       if (task == kClient) master = std::make_unique<Master>(*m.process, graph, 7);
       m.process->start(task == kClient ? static_cast<MeshListener*>(master.get()) : &m);

@@ -3,13 +3,8 @@
 
 #include <future>
 
-#include <caf/io/all.hpp>
-#include <caf/io/network/test_multiplexer.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
-
 #include "actors/master.hpp"
-#include "net/caf_bridge.hpp"
-#include "tests/support/sim_net.hpp"
+#include "tests/support/sim_process.hpp"
 
 namespace troupe {
 namespace {
@@ -17,19 +12,7 @@ namespace {
 std::promise<std::shared_ptr<AsyncContext>> held;  // by the kernel of Hold, for the test to answer
 
 std::shared_ptr<const Registry> ops() {
-  auto out = std::make_shared<Registry>();
-  out->add({.name = "In",
-            .outputs = {"y"},
-            .infer_dtypes = [](const InferContext&) { return std::vector<DType>{DType::f32}; },
-            .infer_shapes = [](const InferContext&) { return std::vector<Shape>{Shape{1}}; }});
-  out->add({.name = "Hold",
-            .inputs = {"x"},
-            .outputs = {"y"},
-            .infer_shapes = [](const InferContext& c) { return std::vector<Shape>{c.input(0)}; },
-            .kernels = {{.device = DeviceKind::cpu, .start = [](std::shared_ptr<AsyncContext> c) {
-                           held.set_value(std::move(c));
-                         }}}});
-  return out;
+  return held_ops([](std::shared_ptr<AsyncContext> c) { held.set_value(std::move(c)); });
 }
 
 constexpr const char* kClient = "/job:client/task:0";
@@ -93,17 +76,6 @@ class Stalled {
     options_.log = [this](LogLevel, const std::string& line) { lines_.push_back(line); };
     return options_;
   }
-  ProcessSeams seams() {
-    ProcessSeams out;
-    out.configure = [this](caf::actor_system_config& config) {
-      load_test_network(config, host_.rng());
-      config.set("scheduler.policy", caf::atom("testing"));
-    };
-    out.transport = &host_;
-    out.clock = &host_;
-    out.rng = &host_.rng();
-    return out;
-  }
   static ClusterOptions cluster() {
     ClusterOptions out;
     out.listen = "127.0.0.1:1000";
@@ -114,11 +86,9 @@ class Stalled {
   sim::SimHost& host_ = net_.add("client");
   std::vector<std::string> lines_;
   ProcessOptions options_;
-  Process process_{kClient, 1, process_options(), cluster(), seams()};
-  caf::scheduler::test_coordinator& jobs_ =
-      dynamic_cast<caf::scheduler::test_coordinator&>(process_.system().scheduler());
-  caf::io::network::test_multiplexer& brokers_ =
-      dynamic_cast<caf::io::network::test_multiplexer&>(process_.system().middleman().backend());
+  Process process_{kClient, 1, process_options(), cluster(), seams_of(host_)};
+  caf::scheduler::test_coordinator& jobs_ = jobs_of(process_);
+  caf::io::network::test_multiplexer& brokers_ = brokers_of(process_);
   std::unique_ptr<Graph> graph_;
 };
 

@@ -17,16 +17,12 @@
 #include <vector>
 
 #include <caf/all.hpp>
-#include <caf/io/all.hpp>
-#include <caf/io/network/test_multiplexer.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
 
 #include "actors/process.hpp"
-#include "net/caf_bridge.hpp"
 #include "net/codec.hpp"
 #include "tests/support/shard_ledger.hpp"
 #include "tests/support/sim_disk.hpp"
-#include "tests/support/sim_net.hpp"
+#include "tests/support/sim_process.hpp"
 #include "tests/support/sim_trainer.hpp"
 
 namespace troupe::sim {
@@ -145,14 +141,7 @@ class SimCluster {
     cluster.listen = address(peer.index);
     for (int i = 0; i < kPs + kWorkers; ++i)
       if (i != peer.index) cluster.seeds.push_back(address(i));
-    ProcessSeams seams;
-    seams.configure = [&peer](caf::actor_system_config& config) {
-      load_test_network(config, peer.host->rng());
-      config.set("scheduler.policy", caf::atom("testing"));
-    };
-    seams.transport = peer.host;
-    seams.clock = peer.host;
-    seams.rng = &peer.host->rng();
+    ProcessSeams seams = seams_of(*peer.host);
     seams.disk = &disk_;
     seams.on_shard = [this, &peer](Shard& shard) {
       shard.set_applied_log(
@@ -163,9 +152,8 @@ class SimCluster {
     };
     peer.process =
         std::make_unique<Process>(peer.task, peer.incarnation, options, cluster, std::move(seams));
-    caf::actor_system& system = peer.process->system();
-    peer.jobs = &dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-    peer.brokers = &dynamic_cast<caf::io::network::test_multiplexer&>(system.middleman().backend());
+    peer.jobs = &jobs_of(*peer.process);
+    peer.brokers = &brokers_of(*peer.process);
     peer.jobs->clock().current_time = net_.now();
     if (peer.index >= kPs + kWorkers) peer.trainer = make_trainer(peer);
     peer.process->start(peer.trainer ? peer.trainer->listener() : &peer);
