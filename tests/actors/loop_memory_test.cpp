@@ -313,12 +313,13 @@ TEST_CASE("an iteration that finds no memory waits for what the one before has a
   for (int round = 0; round < 2; ++round) {
     script->refused = 0;
     script->kept = 10;
-    bool again = true;
-    std::thread answers([&again] {
+    int tries = 1;
+    std::thread answers([&tries] {
       std::unique_lock lock(script->mutex);
       const auto comes = [] { return script->widening && script->refused > 0; };
       if (!script->changed.wait_for(lock, kPatience, comes)) ++script->late;
-      again = script->changed.wait_for(lock, kNothing, [] { return script->refused > 1; });
+      const auto again = [&tries] { return script->refused > tries; };
+      while (script->changed.wait_for(lock, kNothing, again)) tries = script->refused;
       const std::shared_ptr<AsyncContext> firing = std::exchange(script->widening, nullptr);
       lock.unlock();
       if (!firing) return;
@@ -328,7 +329,7 @@ TEST_CASE("an iteration that finds no memory waits for what the one before has a
     });
     check(session, program, want);
     answers.join();
-    CHECK_FALSE(again);
+    CHECK(tries <= 8);  // once more for each iteration that ended before the one that waits
   }
 }
 

@@ -191,13 +191,13 @@ TEST_CASE(
     CAPTURE(device);
     Graph graph;
     const Output yes = constant(graph, Tensor::scalar(true));
-    const std::vector<Output> results =
-        while_loop([&](const std::vector<Output>&) { return yes; },
-                   [&](const std::vector<Output>& v) {
-                     const auto scope = graph.scope({.device = std::string(device)});
-                     return std::vector<Output>{v[0] + 1};
-                   },
-                   {fill(graph, {}, 0, DType::i64)}, {.name = "endless"});
+    const std::vector<Output> results = while_loop(
+        [&](const std::vector<Output>&) { return yes; },
+        [&](const std::vector<Output>& v) {
+          const auto scope = graph.scope({.device = std::string(device)});
+          return std::vector<Output>{v[0] + 1};
+        },
+        {fill(graph, {}, 0, DType::i64)}, {.iterations_in_flight = 1, .name = "endless"});
     Session session = Session::local(graph, {.threads = 2, .cpu_devices = 2});
     Cancellation cancel;
     std::thread stopping([&] { cancel.cancel(); });
