@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 
+#include "devices/async_inputs.hpp"
 #include "tests/support/evaluate.hpp"
 #include "tests/support/more_ops.hpp"
 #include "tests/support/refusal.hpp"
@@ -39,7 +40,8 @@ struct Script {
   int64_t most = 0;                                    // in flight, at least
   int late = 0;                                        // how often patience has come to its end
   int refused = 0;                                     // how often Take found no memory
-  std::shared_ptr<AsyncContext> widening;              // what was kept
+  std::shared_ptr<AsyncContext> widening;              // what was kept, and
+  Tensor input;                                        // what it reads
 
   void take(KernelContext& ctx) {
     const int64_t i = ctx.input(0).item<int64_t>();
@@ -82,6 +84,8 @@ struct Script {
     if (firing->input(0).data<int64_t>()[0] != kept) return false;
     kept = -1;
     widening = firing;
+    input = dynamic_cast<AsyncInputs&>(*firing).take_input(
+        0);  // gone when the test says so, not with the handle
     changed.notify_all();
     return true;
   }
@@ -321,6 +325,7 @@ TEST_CASE("an iteration that finds no memory waits for what the one before has a
       const auto again = [&tries] { return script->refused > tries; };
       while (script->changed.wait_for(lock, kNothing, again)) tries = script->refused;
       const std::shared_ptr<AsyncContext> firing = std::exchange(script->widening, nullptr);
+      script->input = {};
       lock.unlock();
       if (!firing) return;
       Tensor y = Tensor::zeros(DType::i64, Shape{kWidened});
