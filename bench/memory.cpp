@@ -7,7 +7,7 @@
 #include <memory>
 #include <set>
 
-#include "actors/session_state.hpp"
+#include "actors/master/session_state.hpp"
 #include "bench/bench.hpp"
 #include "bench/models.hpp"
 #include "placement/call_graph.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/bench.hpp"
-#include "devices/isa.hpp"
+#include "devices/threads/isa.hpp"
 
 namespace troupe::bench {
 namespace {

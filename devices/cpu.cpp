@@ -1,7 +1,7 @@
 // The CPU as a device: kernels run on the thread that launches them, and a copy is the value
 // itself. Several may live in one process, each with a pool and a budget of its own.
 #include "devices/device.hpp"
-#include "devices/pool.hpp"
+#include "devices/memory/pool.hpp"
 
 namespace troupe {
 namespace {

@@ -10,7 +10,7 @@
 #include "devices/cuda_memory.hpp"
 #include "devices/device.hpp"
 #include "devices/failure.hpp"
-#include "devices/work_queue.hpp"
+#include "devices/threads/work_queue.hpp"
 
 namespace troupe {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "devices/memory.hpp"
-#include "devices/pool.hpp"
+#include "devices/memory/memory.hpp"
+#include "devices/memory/pool.hpp"
 
 namespace troupe {
 

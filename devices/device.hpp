@@ -1,5 +1,6 @@
 // Device: memory, a queue and copies of one CPU, GPU or shadow accelerator. It knows no op.
-// The process owns it; an actor with its name tells of its memory (actors/device_actor.hpp).
+// The process owns it; an actor with its name tells of its memory
+// (actors/cluster/device_actor.hpp).
 #pragma once
 
 #include <functional>
@@ -7,7 +8,7 @@
 #include <string>
 
 #include "devices/kernel_call.hpp"
-#include "devices/memory.hpp"
+#include "devices/memory/memory.hpp"
 
 namespace troupe {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "devices/kernel_call.hpp"
-#include "devices/memory.hpp"
+#include "devices/memory/memory.hpp"
 
 namespace troupe {
 

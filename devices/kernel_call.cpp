@@ -9,7 +9,7 @@
 #include "devices/checked_outputs.hpp"
 #include "devices/failure.hpp"
 #include "devices/held.hpp"
-#include "devices/lanes.hpp"
+#include "devices/threads/lanes.hpp"
 
 namespace troupe {
 namespace {

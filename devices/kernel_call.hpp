@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "devices/memory.hpp"
+#include "devices/memory/memory.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

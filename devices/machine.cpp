@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "devices/device.hpp"
-#include "devices/isa.hpp"
+#include "devices/threads/isa.hpp"
 
 namespace troupe {
 namespace {

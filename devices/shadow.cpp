@@ -13,8 +13,8 @@
 #include "devices/device.hpp"
 #include "devices/failure.hpp"
 #include "devices/held.hpp"
-#include "devices/pool.hpp"
-#include "devices/work_queue.hpp"
+#include "devices/memory/pool.hpp"
+#include "devices/threads/work_queue.hpp"
 
 namespace troupe {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "graph/words.hpp"
+#include "graph/base/words.hpp"
 
 namespace troupe {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "graph/words.hpp"
+#include "graph/base/words.hpp"
 
 namespace troupe {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "graph/attr_text.hpp"
 #include "graph/open_scope.hpp"
-#include "graph/words.hpp"
+#include "graph/base/words.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -263,7 +263,6 @@ const std::string& Output::name() const {
   return graph->node(node).name;
 }
 
-Graph::Graph() : Graph(builtin_ops()) {}
 Graph::Graph(std::shared_ptr<const Registry> registry) : registry_(std::move(registry)) {
   TROUPE_CHECK(registry_, "a graph needs a registry");
   scopes_.emplace_back();

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/words.hpp"
+#include "graph/base/words.hpp"
 
 namespace troupe {
 namespace {
@@ -72,10 +72,11 @@ void check_kernels(const Op& op) {
 
 // Whether it is, but for its kernels, the built-in op of its name.
 bool is_built_in(const Op& op) {
-  const Op* const known = builtin_ops()->find(op.name);
-  return known && known->control == op.control && known->inputs == op.inputs &&
-         known->outputs == op.outputs && known->infer_dtypes == op.infer_dtypes &&
-         known->infer_shapes == op.infer_shapes && known->attrs.size() == op.attrs.size() &&
+  const Op* const known = op.built_in;
+  return known && known->name == op.name && known->control == op.control &&
+         known->inputs == op.inputs && known->outputs == op.outputs &&
+         known->infer_dtypes == op.infer_dtypes && known->infer_shapes == op.infer_shapes &&
+         known->attrs.size() == op.attrs.size() &&
          std::equal(op.attrs.begin(), op.attrs.end(), known->attrs.begin(),
                     [](const AttrSpec& a, const AttrSpec& b) {
                       return a.name == b.name && a.kind == b.kind;
@@ -131,7 +132,12 @@ void Registry::add(Op op) {
   add_checked(std::move(op));
 }
 
-void Registry::add_checked(Op op) {
+void Registry::add_built_in(Op op) {
+  Op& added = add_checked(std::move(op));
+  added.built_in = &added;
+}
+
+Op& Registry::add_checked(Op op) {
   if (!is_word(op.name)) throw bad_schema(op, "an op's name is letters, digits and _");
   if (ops_.count(op.name)) throw bad_schema(op, "there is already an op of this name");
   check_names(op, op.inputs, "input");
@@ -147,7 +153,7 @@ void Registry::add_checked(Op op) {
   if (!op.outputs.empty() && op.inputs.empty() && !op.infer_dtypes)
     throw bad_schema(op, "an op with outputs and no inputs needs infer_dtypes");
   std::string name = op.name;
-  ops_.emplace(std::move(name), std::make_unique<Op>(std::move(op)));
+  return *ops_.emplace(std::move(name), std::make_unique<Op>(std::move(op))).first->second;
 }
 
 const Op* Registry::find(std::string_view name) const {

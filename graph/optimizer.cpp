@@ -1,5 +1,6 @@
 // Optimizers as settings: one table says which settings a kind has, what they may be, and what they
-// are called; texts, checks and messages follow from it. The loops are in training/optimizer.cpp.
+// are called; texts, checks and messages follow from it. The loops are in
+// training/rules/optimizer.cpp.
 #include <algorithm>
 #include <charconv>
 #include <cmath>

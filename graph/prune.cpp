@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "graph/passes.hpp"
+#include "graph/prune.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -108,6 +108,11 @@ std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetche
   for (size_t id = 0; id < needed.size(); ++id)
     if (needed[id]) ids.push_back(static_cast<int32_t>(id));
   return ids;
+}
+
+const std::vector<Output>& gradient_targets(const Graph& graph, const Node& node) {
+  const Graph::Backward* backward = graph.backward(node.id);
+  return backward ? backward->inputs : node.inputs;
 }
 
 }  // namespace troupe

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "graph/attr_text.hpp"
-#include "graph/words.hpp"
+#include "graph/base/words.hpp"
 #include "troupe/graph.hpp"
 #include "troupe/op.hpp"
 
@@ -263,7 +263,6 @@ std::string to_text(const Graph& graph) {
 
 std::unique_ptr<Graph> graph_from_text(const std::string& text,
                                        std::shared_ptr<const Registry> registry) {
-  if (!registry) registry = builtin_ops();
   const std::vector<Line> lines = parse_lines(text, *registry);
   auto graph = std::make_unique<Graph>(registry);
   for (size_t i = 0; i < lines.size(); ++i) add_line(*graph, lines, i);

@@ -1,10 +1,10 @@
 // builtin_ops: every op of the project, named once. A list and not a side effect: no linker drops
 // one, and everybody can read it.
-#include "devices/isa.hpp"
-#include "ops/all_cuda.hpp"
-#include "ops/convolution_bf16.hpp"
-#include "ops/narrow.hpp"
-#include "ops/onednn_cache.hpp"
+#include "devices/threads/isa.hpp"
+#include "ops/support/all_cuda.hpp"
+#include "ops/images/convolution_bf16.hpp"
+#include "ops/support/narrow.hpp"
+#include "ops/support/onednn_cache.hpp"
 
 namespace troupe {
 
@@ -293,7 +293,7 @@ std::shared_ptr<const Registry> builtin_ops() {
       add_cuda_kernels(op);
       add_bf16_convolution(op);
       add_narrow_kernels(op);
-      registry->add_checked(std::move(op));
+      registry->add_built_in(std::move(op));
     };
 #define TROUPE_ADD(name) add(name##_op());
     TROUPE_OPS(TROUPE_ADD)

@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "devices/failure.hpp"
-#include "devices/heap_memory.hpp"
+#include "devices/memory/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
-#include "graph/defer_broadcast.hpp"
-#include "graph/layout.hpp"
-#include "graph/passes.hpp"
+#include "placement/passes/defer_broadcast.hpp"
+#include "placement/passes/layout.hpp"
+#include "placement/passes/passes.hpp"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/rewrite.hpp"
+#include "placement/passes/rewrite.hpp"
 #include "placement/placement.hpp"
 
 namespace troupe {

@@ -1,14 +1,15 @@
 // Implements placement/memory_plan.hpp and troupe/graph/memory_plan.hpp: follows the firing loop of
-// actors/activation_fire.cpp with sizes instead of tensors. It counts who still reads a value, and
-// gives the memory of input 0 to a node that declares `in_place`, as that loop does.
+// actors/engine/activation_fire.cpp with sizes instead of tensors. It counts who still reads a
+// value, and gives the memory of input 0 to a node that declares `in_place`, as that loop does.
 #include "placement/memory_plan.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 
-#include "devices/pool.hpp"
-#include "graph/passes.hpp"
+#include "devices/memory/pool.hpp"
+#include "graph/prune.hpp"
+#include "placement/passes/passes.hpp"
 #include "placement/call_graph.hpp"
 #include "troupe/device_name.hpp"
 #include "troupe/op.hpp"

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "graph/passes.hpp"
+#include "graph/prune.hpp"
 #include "placement/memory_plan.hpp"
 #include "troupe/op.hpp"
 

@@ -98,7 +98,8 @@ inline ProgramTexts texts_from_program(const std::vector<std::string>& command,
                                        const char* variable, const std::string& remedy) {
   using troupe::Errc;
   using troupe::Error;
-  constexpr int kSessionsMax = 256;  // as many as a process hands out (actors/handed_out.hpp)
+  constexpr int kSessionsMax =
+      256;  // as many as a process hands out (actors/observe/handed_out.hpp)
   const ScratchFolder folder;
   const std::string path = folder.path() + "/session";
   std::vector<char*> words;

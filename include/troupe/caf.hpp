@@ -1,5 +1,5 @@
 // For services that run CAF themselves: a session on their own actor system. The only public header
-// that names CAF. Implemented in actors/session.cpp.
+// that names CAF. Implemented in actors/master/session.cpp.
 #pragma once
 
 #include <caf/actor_system.hpp>

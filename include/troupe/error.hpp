@@ -1,5 +1,5 @@
 // Errors: one enum, one exception, one check, and the line they name. Implemented in
-// graph/error.cpp.
+// graph/base/error.cpp.
 //
 // A caller's mistake is thrown as `Error` while the graph is built or prepared. A failure of the
 // world (a lost peer, a full disk) is a value inside the library and becomes an `Error` at the API.

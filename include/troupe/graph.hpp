@@ -1,6 +1,6 @@
 // Graph: what a program is. Nodes are added and never changed; nothing runs until a Session is
-// asked. Implemented in graph/graph.cpp, graph/text.cpp, graph/dot.cpp and graph/gradient.cpp. One
-// thread builds; once built, any thread may read.
+// asked. Implemented in graph/graph.cpp, graph/text.cpp, graph/dot.cpp and gradients/gradient.cpp.
+// One thread builds; once built, any thread may read.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,7 @@ namespace troupe {
 
 struct Op;
 class Registry;
+std::shared_ptr<const Registry> builtin_ops();  // troupe/op.hpp
 class Graph;
 
 // The value of an attribute of a node.
@@ -95,8 +96,7 @@ struct NodeSpec {
 
 class Graph {
  public:
-  Graph();  // with the ops of builtin_ops()
-  explicit Graph(std::shared_ptr<const Registry> registry);
+  explicit Graph(std::shared_ptr<const Registry> registry = builtin_ops());
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   ~Graph();
@@ -188,7 +188,7 @@ class Graph {
   void set_backward(int32_t node, Backward backward);
   const Backward* backward(int32_t node) const;  // nullptr if there is none
 
-  // ---- what gradients() computes again (graph/recompute.cpp) ----
+  // ---- what gradients() computes again (gradients/recompute.cpp) ----
   struct RecomputeScope {
     std::string name;            // what names in it begin with: "block1"
     int32_t parent = -1;         // the one it was opened in
@@ -202,7 +202,7 @@ class Graph {
   void set_original(int32_t copy, int32_t original);  // requires: an earlier node with its outputs
 
  private:
-  friend class GraphEditor;  // graph/rewrite.cpp: passes, on a copy of their own
+  friend class GraphEditor;  // placement/passes/rewrite.cpp: passes, on a copy of their own
   struct OpenScope;
   [[noreturn]] void refuse_node(int32_t id) const;
   std::string unique_name(std::string_view wanted);
@@ -227,18 +227,17 @@ class Graph {
 // called "gradients/n/...", within the open scope, and has n's device, slot, partner and origin
 // instead of that scope's. `y_gradients`: dL/dy for each y, ones when left out or undefined.
 // Throws: Error(invalid_argument) for an op on the way that has no gradient, naming it.
-// Implemented in graph/gradient.cpp.
+// Implemented in gradients/gradient.cpp.
 std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,
                               const std::vector<Output>& y_gradients = {},
                               Origin at = Origin::here());
 
 // The graph as text, one node a line (graph/text.cpp says how), and back: what to_text() wrote
 // reads back equal. Throws: Error(bad_data) with the line of a cycle, a missing input, an unknown
-// op, or whatever else is wrong, and for a text of another version. `registry`: left out,
-// builtin_ops().
+// op, or whatever else is wrong, and for a text of another version.
 std::string to_text(const Graph& graph);
 std::unique_ptr<Graph> graph_from_text(const std::string& text,
-                                       std::shared_ptr<const Registry> registry = nullptr);
+                                       std::shared_ptr<const Registry> registry = builtin_ops());
 
 // What one pass has made of the graph of a call.
 struct PassResult {

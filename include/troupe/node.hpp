@@ -1,6 +1,7 @@
 // A node of a cluster: one process that offers its devices to sessions and holds parameter shards;
 // and ClusterSpec, which tasks a cluster has and where they listen. Implemented in
-// training/node.cpp and net/cluster_spec.cpp. The program actor-node is a thin shell around this.
+// training/group/node.cpp and net/wire/cluster_spec.cpp. The program actor-node is a thin shell
+// around this.
 #pragma once
 
 #include <atomic>

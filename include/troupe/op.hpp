@@ -60,8 +60,15 @@ class InferContext {
 // The backward rule of one node: one Output per input, undefined where there is nothing to pass on.
 class GradientContext {
  public:
-  GradientContext(Graph& graph, const Node& node, std::vector<Output> output_gradients)
-      : graph_(graph), node_(node), output_gradients_(std::move(output_gradients)) {}
+  using Differentiate = std::vector<Output>(const std::vector<Output>& ys,
+                                            const std::vector<Output>& xs,
+                                            const std::vector<Output>& y_gradients);
+  GradientContext(Graph& graph, const Node& node, std::vector<Output> output_gradients,
+                  Differentiate* differentiate)
+      : graph_(graph),
+        node_(node),
+        output_gradients_(std::move(output_gradients)),
+        differentiate_(differentiate) {}
   Graph& graph() const { return graph_; }
   const Node& node() const { return node_; }
   int input_count() const { return static_cast<int>(node_.inputs.size()); }
@@ -82,6 +89,11 @@ class GradientContext {
   const T& attr(std::string_view name) const {
     return node_.attr<T>(name);
   }
+  // As gradients() of troupe/graph.hpp: for an op whose gradient is that of a graph of others.
+  std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,
+                                const std::vector<Output>& y_gradients) const {
+    return differentiate_(ys, xs, y_gradients);
+  }
 
  private:
   void check(int i, size_t count, const char* what) const {
@@ -91,6 +103,7 @@ class GradientContext {
   Graph& graph_;
   const Node& node_;
   std::vector<Output> output_gradients_;
+  Differentiate* differentiate_;
 };
 
 // In which training step a kernel asks for a parameter.
@@ -152,12 +165,12 @@ struct RunContext {
 class KernelState {
  public:
   virtual ~KernelState() = default;
-  // Of a node that does the work of several (ops/fused.cpp): these, behind one placeholder for each
-  // of its inputs. nullptr: it is what it is.
+  // Of a node that does the work of several (ops/elementwise/fused.cpp): these, behind one
+  // placeholder for each of its inputs. nullptr: it is what it is.
   virtual const Graph* program() const { return nullptr; }
 };
 
-class Memory;      // where outputs come from (devices/memory.hpp)
+class Memory;      // where outputs come from (devices/memory/memory.hpp)
 struct NodeView;   // the node, compiled for firing (devices/kernel_call.hpp)
 struct Enclosing;  // the kernel of which this firing is a part (devices/kernel_call.hpp)
 
@@ -306,7 +319,8 @@ struct Kernel {
   std::unique_ptr<KernelState> (*prepare)(const Node&) = nullptr;
   // Of an op that computes each element of its one output from the elements of its inputs that
   // broadcast to it, and refuses no values: some elements, with the bits that `run` gives them
-  // wherever they stand. So several such ops can be one pass over memory (graph/fuse.cpp).
+  // wherever they stand. So several such ops can be one pass over memory
+  // (placement/passes/fuse.cpp).
   void (*elements)(const ElementRun&) = nullptr;
   bool finishes = false;  // `run` tells KernelContext::finish() of all elements
   bool takes = false;     // `run` reads its one input by KernelContext::take()
@@ -380,7 +394,7 @@ struct Op {
   // Inputs of which nothing but the shape is used, and that may be of any dtype: bit i for input i.
   uint32_t shape_only = 0;
   // A backward op that reads what an earlier node reads: the two can be one node, so that it is
-  // read once (graph/join.cpp).
+  // read once (placement/passes/join.cpp).
   struct Join {
     // The op of the earlier node. Its inputs are this op's last ones; it has one output, of the
     // shape of its input `like`. Neither op has attributes.
@@ -390,13 +404,16 @@ struct Op {
   };
   std::optional<Join> join = {};
   // Of a node with a KernelState::program(): nodes of the program, by name, that do what another op
-  // does (actors/replacement.hpp).
+  // does (actors/engine/replacement.hpp).
   std::map<std::string, std::shared_ptr<const Op>> replaced = {};
   // How many floating-point numbers one firing multiplies and adds, each counted, for traces;
   // shapes are known. Left out: its time is memory's.
   int64_t (*flops)(const Node& node, const std::vector<Shape>& inputs,
                    const std::vector<Shape>& outputs) = nullptr;
   Precision precision = Precision::same;
+  // The op of builtin_ops() that this one is, or is a copy of; null for an op of a program or
+  // plugin.
+  const Op* built_in = nullptr;
 };
 
 // All ops a graph may use. Immutable once shared.
@@ -414,7 +431,8 @@ class Registry {
 
  private:
   friend std::shared_ptr<const Registry> builtin_ops();
-  void add_checked(Op op);  // of any control
+  Op& add_checked(Op op);  // of any control
+  void add_built_in(Op op);
   std::map<std::string, std::unique_ptr<Op>, std::less<>> ops_;
 };
 

@@ -1,6 +1,6 @@
 // What an op of one's own needs: its registration, ops_with(); a plugin, which brings it into a
 // program that runs, and check_op(), which tries it as the built-in ops are tried. Implemented in
-// graph/plugin.cpp and check/op_check.cpp; docs/adding_an_op.md shows both.
+// ops/plugin.cpp and ops/check/op_check.cpp; docs/adding_an_op.md shows both.
 //
 // A plugin is a shared library. It is built with these headers and links nothing of ours: it takes
 // what it needs from the program, which therefore exports its symbols

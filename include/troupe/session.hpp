@@ -1,5 +1,5 @@
 // Session: runs a graph, in this process or on a cluster, with the same results. Implemented in
-// actors/session.cpp.
+// actors/master/session.cpp.
 //
 //   Session session = Session::local(graph);
 //   Tensor y = session.run({out}, {{x, value}})[0];
@@ -23,6 +23,9 @@ enum class LogLevel : uint8_t { trace, debug, info, warn, error };
 // nothing.
 using LogSink = std::function<void(LogLevel, const std::string& line)>;
 
+class ServicesFactory;
+const ServicesFactory& training_services();  // implemented in training/group/services.cpp
+
 // What one process brings: threads, devices, memory.
 struct ProcessOptions {
   int threads = 0;                                 // lanes for kernels and actors; 0: one per core
@@ -40,6 +43,8 @@ struct ProcessOptions {
   // What graphs may consist of; empty: builtin_ops(), or the ops of the session's graph. All
   // members of a cluster must have the same ones.
   std::shared_ptr<const Registry> ops = {};
+  // The parameters of sessions, and the shards that hold them.
+  const ServicesFactory* services = &training_services();
 };
 
 struct ConnectOptions {
@@ -201,8 +206,8 @@ class Session {
   void start_trace();
   std::string stop_trace();
 
-  // What the session knows of its cluster, as text (actors/master_state.hpp): members, prepared
-  // calls with their placement, and which of their installations stand. For people.
+  // What the session knows of its cluster, as text (actors/master/master_state.hpp): members,
+  // prepared calls with their placement, and which of their installations stand. For people.
   std::string describe() const;
   // Runs and trainings under way end with Errc::cancelled; calls of other threads are waited for,
   // with what they call of the program, and members of the cluster drop what was this session's: up
@@ -223,7 +228,7 @@ class Session {
 // What a trace of stop_trace() says, as tables for people: time, bytes and floating-point
 // operations by op and by node, the share of `peak_flops` (per second and thread; 0: left out) that
 // an op reaches, each step with its time and the most memory in use. Throws: Error(bad_data) for a
-// text that is no such trace. Implemented in training/trace_table.cpp.
+// text that is no such trace. Implemented in actors/observe/trace_table.cpp.
 struct TraceTables {
   double peak_flops = 0;
   int nodes = 20;  // the slowest ones; 0: no table of nodes

@@ -1,5 +1,5 @@
 // Tensor: an immutable value of one dtype and shape in a shared buffer on one device. Implemented
-// in graph/tensor.cpp.
+// in graph/base/tensor.cpp.
 //
 // A Tensor is a 32-byte handle; copying it copies no elements. Elements are row-major and dense.
 // Whoever made a tensor may write it until the handle has been given away; from then on it is

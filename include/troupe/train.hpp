@@ -1,7 +1,7 @@
 // What a graph needs to be trained: optimizers, learning-rate schedules, minimize() and what may
 // stand between gradients and their pushes. The loop that runs it is in troupe/trainer.hpp.
 // Implemented in graph/optimizer.cpp, schedule.cpp, minimize.cpp, accumulate.cpp, clip.cpp,
-// penalty.cpp and moving_average.cpp, and ops/push_gradient.cpp.
+// penalty.cpp and moving_average.cpp, and ops/state/push_gradient.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Training loops: one tower (replica) per slot, parameters in shards, checkpoints, recovery.
-// Implemented in training/trainer.cpp, train_loop.cpp and parameter_values.cpp.
+// Implemented in training/loop/trainer.cpp, train_loop.cpp and parameter_values.cpp.
 //
 // A tower's loop is the same under every aggregation rule: pull, compute, push. Whether that is
 // synchronous or asynchronous SGD is decided by the shards alone.

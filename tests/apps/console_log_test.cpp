@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "training/json.hpp"
+#include "actors/observe/json.hpp"
 
 namespace troupe {
 namespace {

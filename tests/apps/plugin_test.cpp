@@ -8,12 +8,13 @@
 #include "troupe/ops.hpp"
 #include "troupe/own_op.hpp"
 #include "troupe/session.hpp"
+#include "tests/support/paths.hpp"
 
 namespace troupe {
 namespace {
 
 std::string plugin(const std::string& name) {
-  return std::string(TROUPE_BINARY_DIR) + "/tests/plugins/" + name + ".so";
+  return binary_dir() + "/tests/plugins/" + name + ".so";
 }
 
 // In a session of its own, with the ops of cube.so.
@@ -97,7 +98,7 @@ TEST_CASE("a plugin that was cut off is refused, wherever it was cut") {
   CHECK(code_of([&] { load_plugin(registry, empty.path()); }) == Errc::io);
   CHECK(code_of([&] { load_plugin(registry, ""); }) == Errc::invalid_argument);
   CHECK(code_of([&] { load_plugin(registry, text.path()); }) == Errc::bad_data);
-  const Refusal folder = refusal_of([&] { load_plugin(registry, TROUPE_BINARY_DIR); });
+  const Refusal folder = refusal_of([&] { load_plugin(registry, binary_dir()); });
   CHECK(folder.code == Errc::io);
   has(folder.text, "it is a folder; name the shared library in it");
 }

@@ -10,12 +10,13 @@
 #include <sstream>
 
 #include "tests/conformance/expectations.hpp"
+#include "tests/support/paths.hpp"
 
 namespace troupe {
 namespace {
 
 std::string text_of(const std::string& path) {
-  std::ifstream file(TROUPE_SOURCE_DIR "/" + path);
+  std::ifstream file(source_dir() + "/" + path);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();

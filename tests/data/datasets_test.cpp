@@ -9,12 +9,13 @@
 
 #include "tests/support/temp_file.hpp"
 #include "troupe/data.hpp"
+#include "tests/support/paths.hpp"
 
 namespace troupe {
 namespace {
 
 TEST_CASE("the digits are 1,797 images in [0, 1] with their labels") {
-  const Dataset digits = load_digits(TROUPE_SOURCE_DIR "/data/digits.csv.gz");
+  const Dataset digits = load_digits(source_dir() + "/data/digits.csv.gz");
   CHECK(digits.features.shape() == Shape{1797, 8, 8, 1});
   CHECK(digits.labels.shape() == Shape{1797});
   std::vector<int64_t> count(10);
@@ -58,7 +59,7 @@ TEST_CASE("MNIST's files are read from a folder") {
 }
 
 TEST_CASE("MNIST files that do not belong together are refused") {
-  const std::string dir = TROUPE_BINARY_DIR "/test-mnist";
+  const std::string dir = binary_dir() + "/test-mnist";
   ::mkdir(dir.c_str(), 0777);
   CHECK_THROWS_WITH_AS(
       load_mnist(dir),

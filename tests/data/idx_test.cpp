@@ -6,6 +6,7 @@
 
 #include "tests/support/temp_file.hpp"
 #include "troupe/data.hpp"
+#include "tests/support/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -116,7 +117,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a file that cannot be read is an I/O error with its path") {
-  for (const char* path : {"/nowhere/file.idx", TROUPE_BINARY_DIR}) {
+  for (const std::string& path : {std::string("/nowhere/file.idx"), binary_dir()}) {
     try {
       read_idx(path);
       FAIL_CHECK("read without complaint");

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "devices/device.hpp"
-#include "devices/pool.hpp"
-#include "tests/support/device_reply.hpp"
+#include "devices/memory/pool.hpp"
+#include "tests/support/engine/device_reply.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {

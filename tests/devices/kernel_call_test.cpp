@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "devices/pool.hpp"
-#include "tests/support/small_ops.hpp"
+#include "devices/memory/pool.hpp"
+#include "tests/support/engine/small_ops.hpp"
 
 namespace troupe {
 namespace {

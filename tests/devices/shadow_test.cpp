@@ -8,8 +8,8 @@
 #include <future>
 
 #include "devices/device.hpp"
-#include "tests/support/device_reply.hpp"
-#include "tests/support/small_ops.hpp"
+#include "tests/support/engine/device_reply.hpp"
+#include "tests/support/engine/small_ops.hpp"
 
 namespace troupe {
 namespace {

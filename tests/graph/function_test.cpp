@@ -1,10 +1,10 @@
 // Functions while a graph is built: what a call adds, what is refused with which text, and the text
-// form. What calls compute is in tests/actors/session_function_test.cpp.
+// form. What calls compute is in tests/actors/master/session_function_test.cpp.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "graph/passes.hpp"
+#include "graph/prune.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/nn.hpp"
 #include "troupe/op.hpp"

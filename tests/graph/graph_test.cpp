@@ -1,7 +1,7 @@
 // Graph::add: names, scopes, attributes, and the exact text of every refusal.
 #include <doctest/doctest.h>
 
-#include "tests/support/toy_ops.hpp"
+#include "tests/support/engine/toy_ops.hpp"
 #include "troupe/device_name.hpp"
 #include "troupe/graph.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/support/toy_ops.hpp"
+#include "tests/support/engine/toy_ops.hpp"
 #include "troupe/graph.hpp"
 
 using namespace troupe;

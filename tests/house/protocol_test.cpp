@@ -6,12 +6,13 @@
 #include <regex>
 #include <set>
 #include <string>
+#include "tests/support/paths.hpp"
 
 namespace troupe {
 namespace {
 
 std::string text_of(const std::string& path) {
-  std::ifstream in(TROUPE_SOURCE_DIR "/" + path);
+  std::ifstream in(source_dir() + "/" + path);
   REQUIRE(in.good());
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -29,18 +30,18 @@ std::set<std::string> names_in(const std::string& text, const std::regex& patter
 TEST_CASE("docs/protocol.md names every message that can leave a process") {
   const std::regex registered(R"re(add_message_type<\w+>\("(\w+)"\))re");
   std::set<std::string> messages;
-  for (const char* path : {"actors/messages.cpp", "training/messages.cpp"})
+  for (const char* path : {"actors/async/messages.cpp", "training/parameters/messages.cpp"})
     messages.merge(names_in(text_of(path), registered));
   CHECK(messages.count("InstallGraph") == 1);
   CHECK(messages.count("CreateShard") == 1);
 
-  const std::string plane = text_of("net/messages.hpp");
+  const std::string plane = text_of("net/wire/messages.hpp");
   std::smatch list;
   REQUIRE(std::regex_search(plane, list, std::regex(R"(PlaneMessage =\s*std::variant<([^>]*)>)")));
   messages.merge(names_in(list[1].str(), std::regex(R"((\w+))")));
   CHECK(messages.count("Deliver") == 1);
 
-  const std::string link = text_of("net/link.hpp");
+  const std::string link = text_of("net/link/link.hpp");
   REQUIRE(std::regex_search(link, list, std::regex(R"(enum class Control[^{]*\{([^}]*)\})")));
   for (const std::string& frame : names_in(list[1].str(), std::regex(R"(([a-z]+))")))
     messages.insert(frame);

@@ -51,9 +51,9 @@ compile() {  # FILE LIKE OBJECT: compiles FILE of scratch as the tree's LIKE is 
   say "compiling $1"
   (cd -- "$build" && bash -ec "${command/ -I/ -I"$scratch/include" -I}")
 }
-compile "$op" ops/square.cpp CMakeFiles/troupe_ops.dir/ops/square.cpp.o
+compile "$op" ops/elementwise/square.cpp CMakeFiles/troupe_ops.dir/ops/square.cpp.o
 compile ops/all.cpp ops/all.cpp CMakeFiles/troupe_ops.dir/ops/all.cpp.o
-compile "$test" tests/ops/square_test.cpp tests/CMakeFiles/test_ops.dir/ops/square_test.cpp.o
+compile "$test" tests/ops/elementwise/square_test.cpp tests/CMakeFiles/test_ops.dir/ops/square_test.cpp.o
 counting=tests/ops/completeness_test.cpp
 cp -- "$tree/$counting" "$scratch/$counting"
 compile "$counting" "$counting" tests/CMakeFiles/test_ops.dir/ops/completeness_test.cpp.o

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "net/address.hpp"
+#include "net/wire/address.hpp"
 
 namespace troupe {
 

@@ -10,41 +10,45 @@
 #include <sstream>
 
 #include "tests/support/op_cases.hpp"
+#include "tests/support/paths.hpp"
 
 namespace troupe {
 namespace {
 
 // Ops that no table can hold, and where they are tested instead.
 const std::map<std::string, std::string> kElsewhere = {
-    {"BarrierInsert", "waits between steps: tests/ops/barrier_test.cpp"},
-    {"BarrierTake", "waits between steps: tests/ops/barrier_test.cpp"},
-    {"CloseBarrier", "waits between steps: tests/ops/barrier_test.cpp"},
-    {"CloseQueue", "waits between steps: tests/ops/queue_test.cpp"},
-    {"Dequeue", "waits between steps: tests/ops/queue_test.cpp"},
-    {"Enqueue", "waits between steps: tests/ops/queue_test.cpp"},
-    {"Fused", "has a program: tests/ops/fused_test.cpp"},
-    {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
-    {"PushFiniteGradient", "pushes to a shard: tests/training/mixed_precision_test.cpp"},
-    {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
-    {"QueueSize", "waits between steps: tests/ops/queue_test.cpp"},
+    {"BarrierInsert", "waits between steps: tests/ops/state/barrier_test.cpp"},
+    {"BarrierTake", "waits between steps: tests/ops/state/barrier_test.cpp"},
+    {"CloseBarrier", "waits between steps: tests/ops/state/barrier_test.cpp"},
+    {"CloseQueue", "waits between steps: tests/ops/state/queue_test.cpp"},
+    {"Dequeue", "waits between steps: tests/ops/state/queue_test.cpp"},
+    {"Enqueue", "waits between steps: tests/ops/state/queue_test.cpp"},
+    {"Fused", "has a program: tests/ops/elementwise/fused_test.cpp"},
+    {"Parameter", "pulls from a shard: tests/ops/state/parameter_test.cpp"},
+    {"PushFiniteGradient", "pushes to a shard: tests/training/loop/mixed_precision_test.cpp"},
+    {"PushGradient", "pushes to a shard: tests/ops/state/parameter_test.cpp"},
+    {"QueueSize", "waits between steps: tests/ops/state/queue_test.cpp"},
     {"Argument", "stands in a function: tests/graph/function_test.cpp"},
-    {"Branch", "opens a frame: tests/ops/control_flow_test.cpp"},
+    {"Branch", "opens a frame: tests/ops/control_flow/control_flow_test.cpp"},
     {"Call", "runs a function: tests/graph/function_test.cpp"},
-    {"Capture", "stands in a frame: tests/ops/control_flow_test.cpp"},
+    {"Capture", "stands in a frame: tests/ops/control_flow/control_flow_test.cpp"},
     {"Function", "opens a frame: tests/graph/function_test.cpp"},
-    {"Loop", "opens a frame: tests/ops/control_flow_test.cpp"},
-    {"LoopVariable", "stands in a frame: tests/ops/control_flow_test.cpp"},
-    {"Merge", "joins frames: tests/ops/control_flow_test.cpp"},
-    {"Parameter", "pulls from a shard: tests/ops/parameter_test.cpp"},
-    {"PushGradient", "pushes to a shard: tests/ops/parameter_test.cpp"},
-    {"Restore", "stands in a frame: tests/ops/control_flow_test.cpp"},
+    {"Loop", "opens a frame: tests/ops/control_flow/control_flow_test.cpp"},
+    {"LoopVariable", "stands in a frame: tests/ops/control_flow/control_flow_test.cpp"},
+    {"Merge", "joins frames: tests/ops/control_flow/control_flow_test.cpp"},
+    {"Parameter", "pulls from a shard: tests/ops/state/parameter_test.cpp"},
+    {"PushGradient", "pushes to a shard: tests/ops/state/parameter_test.cpp"},
+    {"Restore", "stands in a frame: tests/ops/control_flow/control_flow_test.cpp"},
     {"Return", "stands in a function: tests/graph/function_test.cpp"},
-    {"Save", "stands in a frame: tests/ops/control_flow_test.cpp"},
-    {"PushRowGradient", "pushes to a shard: tests/ops/sum_rows_test.cpp, row_updates_test.cpp"},
-    {"ParameterRows", "pulls from a shard: tests/graph/pull_rows_test.cpp, row_updates_test.cpp"},
-    {"WriteParameter", "writes to a shard: tests/training/parameter_writes_test.cpp"},
-    {"WriteParameterRows", "writes to a shard: tests/training/parameter_writes_test.cpp"},
-    {"While", "reads a frame: tests/ops/control_flow_test.cpp"},
+    {"Save", "stands in a frame: tests/ops/control_flow/control_flow_test.cpp"},
+    {"PushRowGradient",
+     "pushes to a shard: tests/ops/state/sum_rows_test.cpp, row_updates_test.cpp"},
+    {"ParameterRows",
+     "pulls from a shard: tests/placement/passes/pull_rows_test.cpp, row_updates_test.cpp"},
+    {"WriteParameter", "writes to a shard: tests/training/parameters/parameter_writes_test.cpp"},
+    {"WriteParameterRows",
+     "writes to a shard: tests/training/parameters/parameter_writes_test.cpp"},
+    {"While", "reads a frame: tests/ops/control_flow/control_flow_test.cpp"},
 };
 
 struct Tested {
@@ -147,7 +151,7 @@ TEST_CASE("every op that a file of ops/ makes is listed in ops/all.cpp") {
     text << std::ifstream(path).rdbuf();
     return text.str();
   };
-  const std::string folder = TROUPE_SOURCE_DIR "/ops", list = read(folder + "/all.cpp");
+  const std::string folder = source_dir() + "/ops", list = read(folder + "/all.cpp");
   const std::regex made(R"(\nOp (\w+)_op\(\) \{)");
   size_t count = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {

@@ -1,6 +1,6 @@
 // Rows and columns of every length through the loops that take many elements at a time: extremes
 // and their places, sums, softmax and its losses, e^x below 0.
-#include "ops/exponential.hpp"
+#include "ops/support/exponential.hpp"
 
 #include <doctest/doctest.h>
 

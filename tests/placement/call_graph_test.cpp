@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <ctime>
 
-#include "graph/passes.hpp"
+#include "graph/prune.hpp"
+#include "placement/passes/passes.hpp"
 #include "tests/support/evaluate.hpp"
 #include "troupe/ops.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/rewrite.hpp"
+#include "placement/passes/rewrite.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"

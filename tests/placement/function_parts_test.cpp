@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/passes.hpp"
+#include "graph/prune.hpp"
 #include "placement/call_graph.hpp"
 #include "placement/partition.hpp"
 #include "tests/support/refusal.hpp"

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "graph/passes.hpp"
+#include "graph/prune.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/graph/recompute.hpp"
 #include "troupe/op.hpp"

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/passes.hpp"
+#include "graph/prune.hpp"
 #include "placement/partition.hpp"
-#include "tests/support/toy_ops.hpp"
+#include "tests/support/engine/toy_ops.hpp"
 
 using namespace troupe;
 

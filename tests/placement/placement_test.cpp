@@ -1,9 +1,9 @@
 // The explicit placer: wishes, colocation, kernels, and what it says when there is no way.
 #include <doctest/doctest.h>
 
-#include "graph/passes.hpp"
+#include "placement/passes/passes.hpp"
 #include "placement/placement.hpp"
-#include "tests/support/toy_ops.hpp"
+#include "tests/support/engine/toy_ops.hpp"
 #include "troupe/device_name.hpp"
 
 using namespace troupe;

@@ -2,7 +2,7 @@
 // lost and doubled pushes, with workers and ps that are killed and come back.
 #include <set>
 
-#include "tests/support/sim_cluster.hpp"
+#include "tests/support/simulation/sim_cluster.hpp"
 
 namespace troupe {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <deque>
 
-#include "actors/master.hpp"
-#include "tests/support/sim_process.hpp"
+#include "actors/master/master.hpp"
+#include "tests/support/simulation/sim_process.hpp"
 
 namespace troupe {
 namespace {

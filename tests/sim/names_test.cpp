@@ -1,7 +1,7 @@
 // What ./dev sim NAME may name.
 #include <algorithm>
 
-#include "tests/support/simulation.hpp"
+#include "tests/support/simulation/simulation.hpp"
 
 namespace troupe {
 

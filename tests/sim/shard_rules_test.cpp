@@ -3,7 +3,7 @@
 // that the checks find them.
 #include <set>
 
-#include "tests/support/sim_shards.hpp"
+#include "tests/support/simulation/sim_shards.hpp"
 
 namespace troupe {
 namespace {

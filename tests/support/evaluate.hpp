@@ -1,4 +1,4 @@
 // What a graph computes, kernel by kernel, under the name that tests know it by.
 #pragma once
 
-#include "check/evaluate.hpp"
+#include "ops/check/evaluate.hpp"

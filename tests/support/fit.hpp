@@ -10,6 +10,7 @@
 #include "troupe/ops.hpp"
 #include "troupe/train.hpp"
 #include "troupe/trainer.hpp"
+#include "tests/support/paths.hpp"
 
 namespace troupe {
 
@@ -33,8 +34,7 @@ struct Fit {
 
 class Folder {
  public:
-  explicit Folder(const std::string& name)
-      : path_(std::string(TROUPE_BINARY_DIR) + "/test-" + name) {
+  explicit Folder(const std::string& name) : path_(binary_dir() + "/test-" + name) {
     std::filesystem::remove_all(path_);
   }
   ~Folder() { std::filesystem::remove_all(path_); }

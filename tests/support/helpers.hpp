@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "devices/lanes.hpp"
+#include "devices/threads/lanes.hpp"
 
 namespace troupe {
 

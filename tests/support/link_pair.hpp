@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/sim_net.hpp"
+#include "tests/support/simulation/sim_net.hpp"
 
 namespace troupe {
 

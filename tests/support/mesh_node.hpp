@@ -13,9 +13,9 @@
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
 
-#include "net/caf_bridge.hpp"
-#include "net/mesh.hpp"
-#include "net/net_thread.hpp"
+#include "net/caf/caf_bridge.hpp"
+#include "net/mesh/mesh.hpp"
+#include "net/link/net_thread.hpp"
 
 namespace troupe {
 

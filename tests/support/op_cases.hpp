@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "check/op_check.hpp"
+#include "ops/check/op_check.hpp"
 #include "tests/support/evaluate.hpp"
 #include "troupe/graph.hpp"
 #include "troupe/op.hpp"

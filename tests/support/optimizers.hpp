@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "training/optimizer.hpp"
+#include "training/rules/optimizer.hpp"
 #include "troupe/train.hpp"
 
 namespace troupe {

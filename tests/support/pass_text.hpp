@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "devices/heap_memory.hpp"
+#include "devices/memory/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
-#include "graph/passes.hpp"
+#include "placement/passes/passes.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

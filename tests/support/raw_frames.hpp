@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "net/frame.hpp"
+#include "net/link/frame.hpp"
 
 namespace troupe {
 

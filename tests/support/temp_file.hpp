@@ -7,13 +7,14 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include "tests/support/paths.hpp"
 
 namespace troupe {
 
 class TempFile {
  public:
   TempFile(const std::string& name, const std::string& bytes)
-      : path_(std::string(TROUPE_BINARY_DIR) + "/test-" + name) {
+      : path_(binary_dir() + "/test-" + name) {
     std::ofstream(path_, std::ios::binary)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "training/train_hands.hpp"
+#include "training/loop/train_hands.hpp"
 
 namespace troupe {
 

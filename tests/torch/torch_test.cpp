@@ -12,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/torch/cases.hpp"
+#include "tests/support/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -72,9 +73,8 @@ void compare(const std::string& module, const std::string& library,
     file << "]\n";
     REQUIRE(file.flush());
   }
-  const Ran result =
-      ran(quoted(python) + " " + quoted(TROUPE_SOURCE_DIR "/tests/torch/compare.py") +
-          (module == "torch" ? " torch " : " keras ") + quoted(path) + " 2>&1");
+  const Ran result = ran(quoted(python) + " " + quoted(source_dir() + "/tests/torch/compare.py") +
+                         (module == "torch" ? " torch " : " keras ") + quoted(path) + " 2>&1");
   std::filesystem::remove(path);
   CHECK_MESSAGE(result.code == 0, result.text);
   CHECK(result.text.find(" compared, 0 differ") != std::string::npos);

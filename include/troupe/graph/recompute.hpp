@@ -1,7 +1,7 @@
 // recompute: memory for time. Of what is made in such a scope the backward half keeps nothing: it
 // has what it needs of it computed again, from what the scope reads, right before it goes back
 // through the scope (gradient checkpointing; Griewank and Walther 2000, Chen et al. 2016).
-// Implemented in graph/recompute.cpp.
+// Implemented in gradients/recompute.cpp.
 //
 //   {
 //     const auto scope = recompute(graph, "block1");

@@ -1,6 +1,6 @@
 // Functions along an axis of one's choice, made of ops that go along the first or the last one.
 // Everything that troupe/ops.hpp says of its functions holds for these; axes that are negative
-// count from the end. Implemented in ops/along_axis.cpp.
+// count from the end. Implemented in ops/indexing/along_axis.cpp.
 #pragma once
 
 #include <vector>

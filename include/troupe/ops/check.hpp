@@ -1,5 +1,5 @@
 // Check: a condition that must hold while a graph runs, as assertions of other frameworks are.
-// Implemented in ops/check.cpp. check_finite() is in troupe/ops.hpp.
+// Implemented in ops/control_flow/check.cpp. check_finite() is in troupe/ops.hpp.
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,7 @@
 // Conditions and loops as part of a graph. Their branches and bodies are nodes like others: in the
 // same graph, placed on any device, with gradients. Each is in a frame (Node::frame), and what it
-// reads of its surroundings is captured. Implemented in ops/control_flow.cpp, ops/while_loop.cpp
-// and ops/scan_rows.cpp.
+// reads of its surroundings is captured. Implemented in ops/control_flow/control_flow.cpp,
+// ops/control_flow/while_loop.cpp and ops/control_flow/scan_rows.cpp.
 //
 // A branch that is not taken does not run: neither its kernels nor its effects (random numbers,
 // pushes, checks). From outside nothing inside can be fetched, fed or read but what is returned; so

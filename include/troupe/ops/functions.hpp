@@ -1,5 +1,5 @@
 // Functions of a graph: defined once, called as often as wanted, by each other and by themselves.
-// Implemented in ops/functions.cpp and ops/function_copy.cpp.
+// Implemented in gradients/functions.cpp and gradients/function_copy.cpp.
 //
 //   Function area = define_function(graph, "area", {{DType::f32, Shape{}}},
 //       [&](const auto& x) { return std::vector<Output>{multiply(square(x[0]), pi)}; });

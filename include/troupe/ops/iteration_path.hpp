@@ -1,6 +1,6 @@
 // Which iteration of which loops, and which call of a function, nodes will run in: for ops whose
 // values are to differ from one to the next, as random numbers do. Implemented in
-// ops/iteration_path.cpp.
+// ops/control_flow/iteration_path.cpp.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // Values of parameters that a program changes itself, without gradients: assignments, sums, rows,
-// counters. Implemented in ops/write_parameter.cpp and ops/write_parameter_rows.cpp.
+// counters. Implemented in ops/state/write_parameter.cpp and ops/state/write_parameter_rows.cpp.
 //
 // Such a parameter is not trained: a graph that also pushes gradients to it is refused. Shards
 // apply a write when it comes, and it counts once however often its step is done again. Checkpoints

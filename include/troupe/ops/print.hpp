@@ -1,4 +1,4 @@
-// Print: a look at a value while a graph runs. Implemented in ops/print.cpp.
+// Print: a look at a value while a graph runs. Implemented in ops/control_flow/print.cpp.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // Queues: tuples of tensors that wait between steps, in the memory of one process. Implemented in
-// ops/queue.cpp and in one file for each op.
+// ops/state/queue.cpp and in one file for each op.
 //
 // A queue begins to exist when the first of its ops runs, and ends with the session or the process
 // that it is in: what it held is lost then. Waiting for an element, or for room, holds no thread. A

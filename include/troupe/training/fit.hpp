@@ -1,6 +1,6 @@
 // Training over epochs of a data set: evaluation with metrics, callbacks, early stopping, and the
 // best model kept. On top of train() of troupe/trainer.hpp, which recovers from lost processes.
-// Implemented in training/fit.cpp and fit_history.cpp.
+// Implemented in training/loop/fit.cpp and fit_history.cpp.
 //
 //   FitOptions options;
 //   options.epochs = 20;

@@ -1,7 +1,7 @@
 // Metrics: plain accumulators of what a model says and what is right, on the host. Each takes
 // values batch by batch, in any cut, and has one value of all of them; reset by making a new one.
 // NaN is the value of nothing (BLEU's is 0), or what a formula cannot say of what was added.
-// Implemented in training/metrics.cpp and training/bleu.cpp.
+// Implemented in training/metrics/metrics.cpp and training/metrics/bleu.cpp.
 //
 // add() throws Error(invalid_argument) for shapes and dtypes that do not fit. Labels and classes
 // are i32 or i64, scores f32 or f64, all of them on the host.

@@ -1,5 +1,5 @@
 // Mixed precision: products in bf16 or f16, everything that must be exact in f32. Implemented in
-// graph/mixed_precision.cpp and graph/loss_scale.cpp; what an op computes in it says itself, in
+// graph/mixed_precision.cpp and nn/loss_scale.cpp; what an op computes in it says itself, in
 // Op::precision; docs/mixed_precision.md has numbers.
 //
 //   const auto mixed = mixed_precision(graph);          // the switch: bf16 from here on

@@ -1,5 +1,5 @@
 // A checkpoint of a program that trains in a loop of its own, with Session::run(). Those of train()
-// are its own (troupe/trainer.hpp). Implemented in training/parameter_values.cpp.
+// are its own (troupe/trainer.hpp). Implemented in training/group/parameter_values.cpp.
 //
 //   for (int64_t step = 0; step < steps; ++step) {
 //     session.run({loss, update}, batch(step), {.step = step});

@@ -1,0 +1,100 @@
+// Gate: lets the program's threads into a master, and lets the one who closes it wait until they
+// have left. Prepared calls hold it, so it may outlive the master; then it is shut.
+//
+// Threads that come and go all the time write a cache line each: one count for all of them would
+// cost more than a short run.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "devices/threads/thread_slot.hpp"
+#include "troupe/error.hpp"
+
+namespace troupe {
+
+class Master;
+
+// What is refused from then on.
+inline constexpr char kSessionClosed[] = "the session is closed; make a new one";
+
+class Gate {
+ public:
+  explicit Gate(Master& master) : master_(master) {}
+  // Who comes in says so first and then looks whether it is shut; who shuts it looks for visitors
+  // afterwards. So one of them sees the other.
+  void shut() { shut_.store(true, std::memory_order_seq_cst); }
+  void wait_until_empty() {  // after shut()
+    std::unique_lock lock(mutex_);
+    left_.wait(lock, [this] { return inside_.sum(std::memory_order_seq_cst) == 0; });
+  }
+  // The calling thread is inside: it is in a function of the program that a call of the session
+  // calls, and would wait for itself.
+  bool visited_by_me() const;
+
+ private:
+  friend class Visit;
+
+  bool enter() {
+    inside_.add(1, std::memory_order_seq_cst);
+    if (!shut_.load(std::memory_order_seq_cst)) [[likely]]
+      return true;
+    leave();
+    return false;
+  }
+  void leave() {
+    inside_.add(-1, std::memory_order_seq_cst);
+    if (!shut_.load(std::memory_order_seq_cst)) [[likely]]
+      return;
+    std::lock_guard lock(mutex_);  // whoever waits has not looked yet, or sleeps
+    left_.notify_all();
+  }
+
+  Master& master_;
+  Tally inside_;
+  std::atomic<bool> shut_{false};
+  std::mutex mutex_;  // of left_
+  std::condition_variable left_;
+};
+
+// A thread is inside as long as this lives, which it makes and destroys.
+class Visit {
+ public:
+  // Throws: Error(cancelled) with `refusal` if the gate is shut.
+  Visit(std::shared_ptr<Gate> gate, const char* refusal) : Visit(*gate, refusal) {
+    kept_ = std::move(gate);
+  }
+  // Of a gate that somebody else keeps for as long.
+  Visit(Gate& gate, const char* refusal) : gate_(gate), outer_(innermost) {
+    if (!gate.enter()) throw Error(Errc::cancelled, refusal);
+    innermost = this;
+  }
+  ~Visit() {
+    for (const Visit** at = &innermost; *at; at = &(*at)->outer_)
+      if (*at == this) {
+        *at = outer_;
+        break;
+      }
+    gate_.leave();
+  }
+  Visit(const Visit&) = delete;
+  Master* operator->() const { return &gate_.master_; }
+
+ private:
+  friend class Gate;
+  static inline constinit thread_local const Visit* innermost = nullptr;  // of this thread's
+
+  Gate& gate_;
+  mutable const Visit* outer_;
+  std::shared_ptr<Gate> kept_;
+};
+
+inline bool Gate::visited_by_me() const {
+  for (const Visit* visit = Visit::innermost; visit; visit = visit->outer_)
+    if (&visit->gate_ == this) return true;
+  return false;
+}
+
+}  // namespace troupe

@@ -1,0 +1,211 @@
+// Every control message between the actors of one cluster. They travel as ordinary CAF messages,
+// inside our link. What is frequent or carries tensors is in net/wire/messages.hpp and travels on
+// the data plane. docs/protocol.md says who sends which.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <caf/all.hpp>
+
+#include "troupe/error.hpp"
+
+CAF_ERROR_CODE_ENUM(troupe::Errc, "troupe")
+
+namespace troupe {
+
+inline caf::error to_caf(Errc code, const std::string& text) { return caf::make_error(code, text); }
+// The code and text of an error that came as a reply; CAF's own codes become timeout or peer_lost.
+std::pair<Errc, std::string> from_caf(const caf::error& error);
+
+// master -> worker: the graph of a call, as the passes have left it.
+struct InstallGraph {
+  uint64_t session = 0;
+  int64_t call = 0;
+  int64_t version = 0;  // grows when the call is prepared again
+  std::string bytes;    // net/wire/graph_proto.hpp
+};
+// master -> worker: run these parts of the graph from now on. The worker cuts the graph itself:
+// cutting is deterministic.
+struct InstallParts {
+  uint64_t session = 0;
+  uint32_t executable = 0;
+  int64_t call = 0;
+  int64_t version = 0;               // of its graph
+  std::vector<std::string> fetches;  // "node:index"
+  std::vector<std::string> feeds;
+  std::vector<std::string> devices;  // of placed nodes: placement[i] indexes it
+  std::vector<int32_t> placed_nodes;
+  std::vector<int32_t> placement;
+  std::string client_device;
+};
+// worker -> master: its receiving op actors, by edge.
+struct PartsInstalled {
+  std::vector<int32_t> edges;
+  std::vector<uint64_t> actors;
+};
+// master -> worker: where the op actors live that this worker's Sends reach.
+struct ConnectParts {
+  uint64_t session = 0;
+  uint32_t executable = 0;
+  std::vector<int32_t> edges;
+  std::vector<std::string> tasks;  // "/job:ps/task:1", one per edge
+  std::vector<uint64_t> actors;
+};
+// master -> worker: the session ends (-1), or an executable is not needed any more. Answered by
+// EdgeCounts: what it has sent.
+struct Uninstall {
+  uint64_t session = 0;
+  int64_t executable = -1;
+};
+// master -> worker: from now on that node's kernel is that op's, in all executables of the session,
+// later ones included. Answered by Became.
+struct Become {
+  uint64_t session = 0;
+  std::string node, op;
+};
+struct Became {
+  int64_t stages = 0;  // in which it fires now
+};
+// anybody -> worker: the actor of that name in the process: a service of it ("shards",
+// "parameters"), or a device by its name.
+struct FindService {
+  std::string name;
+};
+// anybody -> worker: what the process has, and does for all sessions.
+struct Describe {};
+struct Description {
+  std::vector<std::string> devices;
+  int64_t stages = 0;
+  int64_t running_steps = 0;
+};
+// master -> worker: what this executable has sent so far over edges that leave the process's
+// stages, by edge. Answered by EdgeCounts, without edges if it is not here.
+struct CountEdges {
+  uint64_t session = 0;
+  uint32_t executable = 0;
+};
+struct EdgeCounts {
+  std::vector<int32_t> edges;
+  std::vector<int64_t> transfers;  // one per edge
+  std::vector<int64_t> bytes;      // one per edge
+};
+// master -> worker: what a run waits for here. Answered by Waits: nodes of the run, requests for
+// parameters, what the process's shards wait for.
+struct AskWaits {
+  uint64_t session = 0;
+  uint32_t executable = 0;
+  int64_t run = 0;
+};
+struct Waits {
+  std::vector<std::string> lines;
+};
+// master -> worker: what does the clock show? Answered by ClockReading.
+struct ReadClock {};
+struct ClockReading {
+  int64_t unix_ns = 0;
+};
+// master -> worker: record a Chrome trace from now on / stop and hand it over. Answered by
+// TraceEvents.
+struct SetTracing {
+  bool on = false;
+  int64_t origin_ns = 0;  // off: the worker's clock at the beginning of the time line
+};
+struct TraceEvents {
+  std::string json;  // comma-separated Chrome trace events, without the brackets
+};
+
+template <class I>
+auto inspect(I& f, InstallGraph& x) {
+  return f(x.session, x.call, x.version, x.bytes);
+}
+template <class I>
+auto inspect(I& f, InstallParts& x) {
+  return f(x.session, x.executable, x.call, x.version, x.fetches, x.feeds, x.devices,
+           x.placed_nodes, x.placement, x.client_device);
+}
+template <class I>
+auto inspect(I& f, PartsInstalled& x) {
+  return f(x.edges, x.actors);
+}
+template <class I>
+auto inspect(I& f, ConnectParts& x) {
+  return f(x.session, x.executable, x.edges, x.tasks, x.actors);
+}
+template <class I>
+auto inspect(I& f, Uninstall& x) {
+  return f(x.session, x.executable);
+}
+template <class I>
+auto inspect(I& f, Become& x) {
+  return f(x.session, x.node, x.op);
+}
+template <class I>
+auto inspect(I& f, Became& x) {
+  return f(x.stages);
+}
+template <class I>
+auto inspect(I& f, FindService& x) {
+  return f(x.name);
+}
+template <class I>
+auto inspect(I&, Describe&) -> caf::error {
+  return caf::none;
+}
+template <class I>
+auto inspect(I& f, Description& x) {
+  return f(x.devices, x.stages, x.running_steps);
+}
+template <class I>
+auto inspect(I& f, CountEdges& x) {
+  return f(x.session, x.executable);
+}
+template <class I>
+auto inspect(I& f, EdgeCounts& x) {
+  return f(x.edges, x.transfers, x.bytes);
+}
+template <class I>
+auto inspect(I& f, AskWaits& x) {
+  return f(x.session, x.executable, x.run);
+}
+template <class I>
+auto inspect(I& f, Waits& x) {
+  return f(x.lines);
+}
+template <class I>
+auto inspect(I&, ReadClock&) -> caf::error {
+  return caf::none;
+}
+template <class I>
+auto inspect(I& f, ClockReading& x) {
+  return f(x.unix_ns);
+}
+template <class I>
+auto inspect(I& f, SetTracing& x) {
+  return f(x.on, x.origin_ns);
+}
+template <class I>
+auto inspect(I& f, TraceEvents& x) {
+  return f(x.json);
+}
+
+// Within one process: something for the master's actor to do, with itself as the one who asks and
+// waits.
+struct RemoteRequest {
+  std::function<void(caf::event_based_actor*)> go;
+};
+
+// Within one process: the link to that task has ended; what was under way on it is lost.
+struct LinkLost {
+  std::string task, reason;
+};
+
+// Makes the control messages known to a CAF system, under their wire names.
+void add_control_messages(caf::actor_system_config& config);
+
+}  // namespace troupe
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RemoteRequest)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::LinkLost)

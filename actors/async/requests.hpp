@@ -1,0 +1,71 @@
+// Requests: those that one actor has under way. Each ends once: with the answer, at its deadline,
+// or with peer_lost as soon as whoever was asked has ended, or his process has gone; at once, if
+// that was so before he was asked. CAF alone would leave a lost process to the deadline.
+//
+// Owner: whoever owns the actor. Touched by the actor only, and outlives it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <caf/all.hpp>
+
+#include "actors/async/messages.hpp"
+
+namespace troupe {
+
+class Requests {
+ public:
+  // What becomes of a request; an Answer of caf::unit_t has no content.
+  template <class Answer>
+  using Then = std::function<void(Errc, const std::string& text, const Answer&)>;
+
+  // By the actor, when it begins. Its down messages are ours.
+  void attach(caf::event_based_actor* self);
+  template <class Answer, class Message>
+  void ask(const caf::actor& whom, std::chrono::milliseconds timeout, Message message,
+           Then<Answer> then);
+
+ private:
+  using Fail = std::function<void(const caf::error&)>;
+  uint64_t open(const caf::actor& whom, Fail fail);
+  bool close(const caf::actor& whom, uint64_t number);  // false: it has ended
+  void lost(const caf::actor_addr& whom, const caf::error& reason);
+
+  caf::event_based_actor* self_ = nullptr;
+  std::map<caf::actor_addr, std::map<uint64_t, Fail>> open_;  // by whom, and by number
+  uint64_t next_ = 0;
+};
+
+template <class Answer, class Message>
+void Requests::ask(const caf::actor& whom, std::chrono::milliseconds timeout, Message message,
+                   Then<Answer> then) {
+  const auto fail = [then](const caf::error& error) {
+    const auto [code, text] = from_caf(error);
+    then(code, text, Answer{});
+  };
+  const uint64_t number = open(whom, fail);
+  const auto failed = [this, whom, number, fail](const caf::error& error) {
+    if (close(whom, number)) fail(error);
+  };
+  auto asked = self_->request(whom, timeout, std::move(message));
+  if constexpr (std::is_same_v<Answer, caf::unit_t>)
+    asked.then(
+        [this, whom, number, then] {
+          if (close(whom, number)) then(Errc::ok, {}, Answer{});
+        },
+        failed);
+  else
+    asked.then(
+        [this, whom, number, then](const Answer& answer) {
+          if (close(whom, number)) then(Errc::ok, {}, answer);
+        },
+        failed);
+}
+
+}  // namespace troupe

@@ -1,0 +1,26 @@
+// Implements actors/cluster/device_actor.hpp.
+#include "actors/cluster/device_actor.hpp"
+
+namespace troupe {
+namespace {
+
+struct DeviceActorState {
+  const char* name = "device";  // how CAF and our logs call this actor
+};
+
+DeviceActor::behavior_type run_device(DeviceActor::stateful_pointer<DeviceActorState>,
+                                      Device* device) {
+  return {[device](const DescribeDevice&) {
+    const MemoryStats stats = device->memory().stats();
+    return DeviceDescription{device->name(),       to_string(device->kind()), stats.used_bytes,
+                             stats.reserved_bytes, stats.peak_bytes,          stats.budget_bytes};
+  }};
+}
+
+}  // namespace
+
+DeviceActor spawn_device(caf::actor_system& system, Device& device) {
+  return system.spawn(run_device, &device);
+}
+
+}  // namespace troupe

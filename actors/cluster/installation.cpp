@@ -1,0 +1,179 @@
+// Implements actors/cluster/installation.hpp.
+#include "actors/cluster/installation.hpp"
+
+#include <mutex>
+
+#include "actors/cluster/process.hpp"
+#include "graph/task_of.hpp"
+#include "placement/memory_plan.hpp"
+
+namespace troupe {
+
+Installation::Installation(Process& process, uint64_t session, uint32_t executable)
+    : process_(process),
+      firing_(process),
+      session_(session),
+      executable_(executable),
+      resources_(process.resources().of(session)) {}
+
+std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t executable,
+                                                 std::shared_ptr<const Graph> graph,
+                                                 std::vector<Partition> partitions,
+                                                 Process& process) {
+  std::shared_ptr<Installation> out(new Installation(process, session, executable));
+  const std::shared_ptr<NodeCosts> costs = NodeCosts::of_process();
+  for (Partition& partition : partitions) {
+    StageHost host;
+    host.system = &process.system();
+    host.device = process.device(partition.device);
+    TROUPE_CHECK(host.device, "device ", partition.device, " is not one of ", process.task());
+    host.tracer = &process.tracer();
+    host.lanes = process.lanes();
+    host.op_lanes = &process.op_lanes();
+    host.cores = process.cores();
+    host.costs = costs;
+    host.edge_memory = [&process](const Edge& edge) {
+      Device* to = process.device(edge.destination);
+      return to ? to->staging() : nullptr;
+    };
+    host.warn = [log = process.log()](const std::string& line) { log->warn(line); };
+    host.replaced = [&process](const caf::strong_actor_ptr& actor) { process.open_door(actor); };
+    const auto note = [&](const std::string& device, std::set<std::string>& tasks) {
+      if (!process.device(device)) tasks.insert(task_of(device));
+    };
+    for (const Edge& edge : partition.edges) {
+      note(edge.source, out->senders_);
+      note(edge.source, out->peers_);
+      note(edge.destination, out->peers_);
+    }
+    const int64_t budget = host.device->memory().stats().budget_bytes;
+    if (const std::string line = over_budget(*graph, partition, budget); !line.empty())
+      host.warn(line);
+    out->stages_.push_back(
+        Stage::make(session, executable, graph, std::move(partition), std::move(host)));
+  }
+  for (const auto& stage : out->stages_)
+    for (const auto& [edge, receiver] : stage->receivers()) {
+      process.open_door(caf::actor_cast<caf::strong_actor_ptr>(receiver));
+      out->connect(edge,
+                   receiver);  // from a stage of this process; the master connects those of others
+    }
+  return out;
+}
+
+Installation::~Installation() {
+  for (const auto& stage : stages_)
+    for (const auto& [edge, receiver] : stage->receivers()) process_.close_door(receiver.id());
+}
+
+std::map<int32_t, uint64_t> Installation::receivers() const {
+  std::map<int32_t, uint64_t> out;
+  for (const auto& stage : stages_)
+    for (const auto& [edge, receiver] : stage->receivers()) out[edge] = receiver.id();
+  return out;
+}
+
+void Installation::connect(int32_t edge, const caf::actor& receiver) {
+  for (const auto& stage : stages_) stage->connect(edge, receiver);
+}
+
+Stage* Installation::stage_on(const std::string& device) const {
+  for (const auto& stage : stages_)
+    if (stage->device() == device) return stage.get();
+  return nullptr;
+}
+
+int64_t Installation::running() const {
+  int64_t out = 0;
+  for (const auto& stage : stages_) out += stage->running();
+  return out;
+}
+
+std::map<int32_t, EdgeCount> Installation::edge_counts() const {
+  std::map<int32_t, EdgeCount> out;
+  for (const auto& stage : stages_)
+    for (const auto& [edge, count] : stage->edge_counts()) out[edge] = count;  // one Send per edge
+  return out;
+}
+
+std::vector<std::string> Installation::waiting_for(int64_t run) const {
+  std::vector<std::string> out;
+  for (const auto& stage : stages_)
+    for (std::string& node : stage->waiting_for(run)) out.push_back(std::move(node));
+  return out;
+}
+
+void Installation::forget_before(int64_t run) {
+  for (const auto& stage : stages_) stage->forget_before(run);
+}
+
+void Installation::run(const RunContext& info, Stage* fed,
+                       const std::vector<std::pair<uint32_t, Tensor>>& sources,
+                       const std::vector<uint32_t>& keep, bool here, Done done) {
+  struct Ends {
+    std::mutex mutex;
+    size_t open = 0;
+    StepResult first;
+    std::vector<Tensor> kept;
+    Done done;
+    std::shared_ptr<Installation> self;
+  };
+  auto ends = std::make_shared<Ends>();
+  ends->open = stages_.size();
+  ends->done = std::move(done);
+  ends->self = shared_from_this();
+  if (stages_.empty()) {
+    ends->done({}, {});
+    return;
+  }
+  const auto on_end = [ends, keep, fed](Activation& step) {
+    Stage& stage = step.stage();
+    const StepResult result = step.result();
+    std::vector<Tensor> kept;
+    if (&stage == fed && result.code == Errc::ok)
+      for (uint32_t slot : keep)
+        kept.push_back(slot == Stage::kNoSlot ? Tensor{} : step.value(slot));
+    const int64_t run = step.info().run;
+    stage.release(ActivationPtr{&step});
+    bool last = false, first_failure = false;
+    std::shared_ptr<Installation> self;  // of our own: the last one lets go of theirs
+    {
+      std::lock_guard lock(ends->mutex);
+      if (&stage == fed) ends->kept = std::move(kept);
+      if (result.code != Errc::ok && ends->first.code == Errc::ok) {
+        ends->first = result;
+        first_failure = true;
+      }
+      last = --ends->open == 0;
+      self = last ? std::move(ends->self) : ends->self;
+    }
+    if (first_failure && !last)
+      self->cancel(run, Errc::cancelled, "another stage of the step failed: " + result.text);
+    if (last) {
+      Done done = std::move(ends->done);
+      done(ends->first, std::move(ends->kept));
+    }
+  };
+  // All are armed before the first one fires, so that a failure can cancel the others.
+  std::vector<ActivationPtr> steps;
+  RunContext context = info;
+  context.resources = resources();
+  for (const auto& stage : stages_) steps.push_back(stage->begin(context, on_end));
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (stages_[i].get() == fed)
+      for (const auto& [slot, value] : sources) steps[i]->set_source(slot, value);
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (!here || stages_[i].get() != fed) stages_[i]->schedule(steps[i]);
+  for (size_t i = 0; i < steps.size(); ++i)
+    if (here && stages_[i].get() == fed) steps[i]->own(true);
+}
+
+void Installation::cancel_all(Errc code, const std::string& text) {
+  for (const auto& stage : stages_) stage->cancel_all(code, text);
+}
+
+void Installation::cancel(int64_t run, Errc code, const std::string& text) {
+  for (const auto& stage : stages_) stage->cancel(run, code, text);
+}
+
+}  // namespace troupe

@@ -1,0 +1,303 @@
+// Implements actors/cluster/worker.hpp.
+#include "actors/cluster/worker.hpp"
+
+#include <map>
+
+#include "actors/async/guard.hpp"
+#include "actors/cluster/installation.hpp"
+#include "actors/async/joined.hpp"
+#include "actors/async/messages.hpp"
+#include "actors/cluster/process.hpp"
+#include "actors/cluster/survey.hpp"
+#include "net/wire/graph_proto.hpp"
+#include "placement/partition.hpp"
+
+namespace troupe {
+namespace {
+
+struct WorkerState {
+  const char* name = "worker";  // how CAF and our logs call this actor
+  Process* process = nullptr;
+  struct SessionParts {
+    struct CallVersion {
+      std::shared_ptr<const Graph> graph;
+      int64_t version = 0;
+    };
+    std::map<int64_t, CallVersion> graphs;  // by call
+    struct Installed {
+      int64_t call = 0;
+      std::shared_ptr<Installation> parts;
+    };
+    caf::actor master;                                          // its door, once a step has begun
+    std::map<uint32_t, Installed> installations;                // by executable
+    std::map<std::string, std::shared_ptr<const Op>> replaced;  // by node
+    // A step that runs keeps what it runs in: it is told to end.
+    ~SessionParts() {
+      for (auto& [id, installed] : installations)
+        installed.parts->cancel_all(Errc::cancelled, "the session has ended");
+    }
+    void drop_before(uint32_t executable, int64_t call);
+  };
+  std::map<uint64_t, SessionParts> sessions;
+
+  void install_graph(const InstallGraph& m);
+  PartsInstalled install(const InstallParts& m);
+  void connect(const ConnectParts& m);
+  Became become(const Become& m);
+  std::map<int32_t, EdgeCount> uninstall(const Uninstall& m);
+  Installation* find(uint64_t session, uint32_t executable) const;  // nullptr if it is not here
+  void start(const StartStep& m, const caf::actor& master);
+  void cancel(const CancelStep& m);
+  void link_lost(const LinkLost& m);
+  Description describe() const;
+};
+
+void WorkerState::install_graph(const InstallGraph& m) {
+  auto& graphs = sessions[m.session].graphs;
+  if (auto it = graphs.find(m.call); it != graphs.end() && it->second.version >= m.version) return;
+  graphs[m.call] = {graph_from_proto(m.bytes, process->ops()), m.version};
+}
+
+// What the call had here. Its master takes that back itself, but not where the link to it was lost
+// meanwhile: what comes back then is a new process, or this one with all that it had.
+void WorkerState::SessionParts::drop_before(uint32_t executable, int64_t call) {
+  std::erase_if(installations, [&](const auto& entry) {
+    if (entry.first >= executable || entry.second.call != call) return false;
+    entry.second.parts->cancel_all(Errc::cancelled, "the executable has a successor");
+    return true;
+  });
+}
+
+PartsInstalled WorkerState::install(const InstallParts& m) {
+  auto it = sessions.find(m.session);
+  const auto missing = [&] {
+    return Error(Errc::stale, "the graph of call ", m.call, " of session ", m.session,
+                 " is not here");
+  };
+  if (it == sessions.end()) throw missing();
+  SessionParts& parts = it->second;
+  const auto known = parts.graphs.find(m.call);
+  if (known == parts.graphs.end() || known->second.version != m.version) throw missing();
+  const std::shared_ptr<const Graph>& graph = known->second.graph;
+  std::map<int32_t, std::string> placement;
+  for (size_t i = 0; i < m.placed_nodes.size(); ++i)
+    placement[m.placed_nodes[i]] = m.devices.at(static_cast<size_t>(m.placement.at(i)));
+  std::vector<Output> fetches, feeds;
+  for (const std::string& name : m.fetches) fetches.push_back(graph->output(name));
+  for (const std::string& name : m.feeds) feeds.push_back(graph->output(name));
+  std::vector<Partition> mine;
+  for (Partition& p : partition(*graph, fetches, feeds, placement, m.client_device))
+    if (process->device(p.device)) mine.push_back(std::move(p));
+  for (const auto& [executable, installed] : parts.installations)
+    if (installed.call == m.call && executable > m.executable)
+      throw Error(Errc::stale, "executable ", m.executable, " has a successor here, ", executable);
+  parts.drop_before(m.executable, m.call);
+  auto installation = Installation::make(m.session, m.executable, graph, std::move(mine), *process);
+  for (const auto& [node, op] : parts.replaced) installation->become(node, op);
+  PartsInstalled out;
+  for (const auto& [edge, actor] : installation->receivers()) {
+    out.edges.push_back(edge);
+    out.actors.push_back(actor);
+  }
+  parts.installations[m.executable] = {m.call, std::move(installation)};
+  return out;
+}
+
+void WorkerState::connect(const ConnectParts& m) {
+  Installation* installation = find(m.session, m.executable);
+  if (!installation)
+    throw Error(Errc::stale, "executable ", m.executable, " of session ", m.session,
+                " is not installed in ", process->task(), "; the master installs it again");
+  // To those who send, too: of a link that is not there yet link_lost() would not tell.
+  const std::vector<std::string> peers(installation->peers().begin(), installation->peers().end());
+  const auto missing = process->mesh() ? process->mesh()->waiting_for(peers) : peers;
+  if (!missing.empty())
+    throw Error(Errc::peer_lost, "no link between ", process->task(), " and ", joined(missing));
+  for (size_t i = 0; i < m.edges.size(); ++i) {
+    caf::actor receiver = process->remote(m.tasks.at(i), m.actors.at(i));
+    if (!receiver)
+      throw Error(Errc::peer_lost, "no link to ", m.tasks.at(i), ", which receives edge ",
+                  m.edges[i]);
+    installation->connect(m.edges[i], receiver);
+  }
+}
+
+Became WorkerState::become(const Become& m) {
+  const auto ops = process->ops();
+  const std::shared_ptr<const Op> op(ops, &ops->get(m.op));
+  SessionParts& parts = sessions[m.session];
+  Became out;
+  for (const auto& [id, installed] : parts.installations)
+    out.stages += installed.parts->become(m.node, op);
+  parts.replaced[m.node] = op;
+  return out;
+}
+
+Installation* WorkerState::find(uint64_t session, uint32_t executable) const {
+  auto parts = sessions.find(session);
+  if (parts == sessions.end()) return nullptr;
+  auto it = parts->second.installations.find(executable);
+  return it == parts->second.installations.end() ? nullptr : it->second.parts.get();
+}
+
+std::map<int32_t, EdgeCount> WorkerState::uninstall(const Uninstall& m) {
+  if (m.executable >= 0) {
+    const auto executable = static_cast<uint32_t>(m.executable);
+    Installation* installation = find(m.session, executable);
+    if (!installation) return {};
+    installation->cancel_all(Errc::cancelled, "the executable was taken back");
+    auto sent = installation->edge_counts();
+    sessions.at(m.session).installations.erase(executable);
+    return sent;
+  }
+  sessions.erase(m.session);
+  process->services().forget(m.session);
+  process->resources().forget(m.session);
+  return {};
+}
+
+void WorkerState::start(const StartStep& m, const caf::actor& master) {
+  FinishStep answer;
+  answer.session = m.session;
+  answer.executable = m.executable;
+  answer.run = m.run;
+  answer.task = process->task();
+  Installation* installation = find(m.session, m.executable);
+  if (!installation) {
+    answer.code = Errc::bad_configuration;
+    answer.fired = -1;  // tells the master to install it again
+    answer.text = detail::concat(process->task(), " does not have executable ", m.executable);
+    caf::anon_send(master, std::move(answer));
+    return;
+  }
+  sessions.at(m.session).master = master;
+  installation->forget_before(m.oldest);
+  RunContext info;
+  info.run = m.run;
+  info.step = m.step;
+  info.first_step = m.first_step;
+  info.parameters = process->services().port(m.session);
+  installation->run(
+      info, nullptr, {}, {}, /*here=*/false,
+      [answer = std::move(answer), master](StepResult result, std::vector<Tensor>) mutable {
+        answer.code = result.code;
+        answer.text = std::move(result.text);
+        caf::anon_send(master, std::move(answer));
+      });
+}
+
+void WorkerState::cancel(const CancelStep& m) {
+  if (Installation* installation = find(m.session, m.executable))
+    installation->cancel(m.run, Errc::cancelled, "the master took the step back");
+}
+
+// Values of edges are not answered, so nobody knows which were lost, nor whether more will be. What
+// is installed here goes: its steps end, and the master, who is told, installs it anew when there
+// is a link.
+void WorkerState::link_lost(const LinkLost& m) {
+  for (auto& [session, parts] : sessions)
+    for (auto it = parts.installations.begin(); it != parts.installations.end();) {
+      if (!it->second.parts->peers().count(m.task)) {
+        ++it;
+        continue;
+      }
+      FinishStep word;
+      word.session = session;
+      word.executable = it->first;
+      word.run = -1;
+      word.task = process->task();
+      word.code = Errc::peer_lost;
+      word.text = detail::concat("the link between ", process->task(), " and ", m.task,
+                                 " is gone: ", m.reason,
+                                 "; run the call again: it waits until there is one");
+      word.fired = -1;
+      // Before the steps end: who does one again is to find that the call is being installed.
+      if (parts.master) caf::anon_send(parts.master, word);
+      it->second.parts->cancel_all(word.code, word.text);
+      it = parts.installations.erase(it);
+    }
+}
+
+Description WorkerState::describe() const {
+  Description out;
+  for (const auto& device : process->devices()) out.devices.push_back(device->name());
+  for (const auto& [id, session] : sessions)
+    for (const auto& [executable, installed] : session.installations) {
+      out.stages += static_cast<int64_t>(installed.parts->stages().size());
+      out.running_steps += installed.parts->running();
+    }
+  return out;
+}
+
+caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* process) {
+  self->state.process = process;
+  self->set_exception_handler(to_error);
+  self->set_default_handler([process](caf::scheduled_actor*, caf::message_view&) {
+    process->log()->warn("an unknown message came; run one version everywhere: task={}",
+                         process->task());
+    return caf::result<caf::message>(
+        to_caf(Errc::bad_configuration,
+               process->task() + " does not understand that message; run one version everywhere"));
+  });
+  return {
+      [self](const InstallGraph& m) {
+        return answer([&] {
+          self->state.install_graph(m);
+          return caf::unit;
+        });
+      },
+      [self](const InstallParts& m) { return answer([&] { return self->state.install(m); }); },
+      [self](const ConnectParts& m) {
+        return answer([&] {
+          self->state.connect(m);
+          return caf::unit;
+        });
+      },
+      [self](const Become& m) { return answer([&] { return self->state.become(m); }); },
+      [self](const Uninstall& m) { return to_message(self->state.uninstall(m)); },
+      [self](const CountEdges& m) {
+        const Installation* installation = self->state.find(m.session, m.executable);
+        return installation ? to_message(installation->edge_counts()) : EdgeCounts{};
+      },
+      [self](const StartStep& m) {
+        self->state.start(m, caf::actor_cast<caf::actor>(self->current_sender()));
+      },
+      [self](const CancelStep& m) { self->state.cancel(m); },
+      [self](const LinkLost& m) { self->state.link_lost(m); },
+      [self](const FindService& m) -> caf::result<caf::actor> {
+        caf::actor found = self->state.process->services().actor(m.name);
+        if (!found) found = self->state.process->device_actor(m.name);
+        if (!found)
+          return to_caf(Errc::bad_configuration,
+                        self->state.process->task() + " offers no service " + m.name);
+        return found;
+      },
+      [self](const Describe&) { return self->state.describe(); },
+      [self](const AskWaits& m) {
+        auto promise = self->make_response_promise<Waits>();
+        const Installation* installation = self->state.find(m.session, m.executable);
+        gather_waits(self, *self->state.process, m,
+                     installation ? installation->waiting_for(m.run) : std::vector<std::string>{},
+                     [promise](std::vector<std::string> lines) mutable {
+                       promise.deliver(Waits{std::move(lines)});
+                     });
+        return promise;
+      },
+      [](const ReadClock&) { return ClockReading{Tracer::now_ns()}; },
+      [self](const SetTracing& m) {
+        Tracer& tracer = self->state.process->tracer();
+        if (m.on) {
+          tracer.start();
+          return TraceEvents{};
+        }
+        tracer.stop();
+        return TraceEvents{tracer.take(m.origin_ns)};
+      },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_worker(Process& process) { return process.system().spawn(run_worker, &process); }
+
+}  // namespace troupe

@@ -1,0 +1,128 @@
+// Master: the actor behind a Session. It joins three rooms, each with its own state and lock:
+// Members (who is in the cluster), Calls (what is prepared and where it is installed) and RunTable
+// (what is under way); it has the actors that they need, and ends them in order.
+//
+// Owner: the session. Lost when it dies: the steps under way; workers and shards keep their state.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/master/calls.hpp"
+#include "actors/async/gate.hpp"
+#include "actors/master/members.hpp"
+#include "actors/master/run_table.hpp"
+#include "troupe/session.hpp"
+
+namespace troupe {
+
+// How often deadlines and stalls are looked at.
+inline constexpr std::chrono::milliseconds kMasterTick{50};
+// An install that failed while its tasks are up is tried again this often.
+inline constexpr std::chrono::milliseconds kInstallRetry{500};
+// A session that closes waits this long for the other processes: for the steps it cancels, then for
+// the word that they have dropped what was the session's.
+inline constexpr std::chrono::milliseconds kCloseTimeout{2000};
+
+class Master : public MeshListener {
+ public:
+  Master(Process& process, Graph& graph, uint64_t session);
+  ~Master() override;
+
+  // Where the program's threads come in. stop() shuts it, and waits until they have left.
+  const std::shared_ptr<Gate>& gate() const { return gate_; }
+
+  // Members.
+  void up(const Member& member, const caf::actor& agent) override { members_.up(member, agent); }
+  void down(const Member& member, const std::string& reason) override {
+    members_.down(member, reason);
+  }
+  void refused(Errc code, const std::string& reason) override { members_.refused(code, reason); }
+  StepResult refusal() const { return members_.refusal(); }
+  void add_listener(MeshListener* listener) { members_.add_listener(listener); }
+  void remove_listener(MeshListener* listener) { members_.remove_listener(listener); }
+  std::map<std::string, caf::actor> agents() const { return members_.agents(); }  // by task
+  std::vector<std::string> devices() const;  // ours, and those of all members there ever were
+  size_t wait_for_count(size_t count, const std::string& but, std::chrono::milliseconds timeout) {
+    return members_.wait_for_count(count, but, timeout);
+  }
+  std::vector<std::string> wait_for(const std::vector<std::string>& tasks,
+                                    std::chrono::milliseconds timeout) {
+    return members_.wait_for(tasks, timeout);
+  }
+  // Members that others speak of and that are not there yet.
+  std::vector<std::string> heard_of() const { return members_.heard_of(); }
+
+  // Calls.
+  using Ensure = Calls::Ensure;
+  void set_ensure(Ensure ensure) { calls_.set_ensure(std::move(ensure)); }
+  int64_t prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
+    return calls_.prepare(fetches, feeds);
+  }
+  void wait_ready(int64_t call, std::chrono::milliseconds timeout) {
+    calls_.wait_ready(call, timeout);
+  }
+  std::vector<PlacedNode> placement(int64_t call) const { return calls_.placement(call); }
+  std::vector<CutEdge> cut_edges(int64_t call) const { return calls_.cut_edges(call); }
+  std::string dot(int64_t call) const { return calls_.dot(call); }
+  std::string describe() const { return calls_.describe(); }
+  int64_t become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name) {
+    const std::lock_guard one_by_one(becoming_);
+    return calls_.become(node, op, by_name);
+  }
+
+  std::vector<caf::actor> op_actors(const std::string& node) const {
+    return calls_.op_actors(node);
+  }
+
+  // Runs.
+  RunResult run(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options) {
+    return runs_->run(call, feeds, options);
+  }
+  void start(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options,
+             std::function<void(RunResult)> done) {
+    runs_->start(call, feeds, options, std::move(done));
+  }
+  void cancel_all(Errc code, const std::string& text) { runs_->cancel_all(code, text); }
+  void set_next_step(int64_t slot, int64_t step) { runs_->set_next_step(slot, step); }
+  std::optional<int64_t> next_step(int64_t slot) { return runs_->next_step(slot); }
+
+  uint64_t session() const { return session_; }
+  Graph& graph() { return graph_; }
+  Process& process() { return process_; }
+  std::vector<RunUnderWay> under_way(std::chrono::milliseconds at_least);
+  void start_trace();
+  std::string stop_trace();
+  // Cancels all runs, waits until they and all visits have ended, and has the session's parts
+  // dropped everywhere.
+  void stop();
+
+ private:
+  class Door;
+
+  void finished(const FinishStep& message);
+  void failed(const FinishStep& message);
+  void later(std::function<void()> work);  // in the asker: the network thread may be here
+  void tick(caf::event_based_actor* self);
+  void take_back_parts();
+
+  Process& process_;
+  Graph& graph_;
+  const uint64_t session_;
+  caf::actor asker_, door_, clock_;  // asks agents; receives FinishStep; ticks
+  Members members_;
+  Calls calls_;
+  const std::shared_ptr<RunTable> runs_;
+  caf::actor_clock::time_point retry_at_{};  // the clock actor's own
+
+  const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>(*this);
+  std::atomic<bool> stopped_{false};
+  std::mutex becoming_;  // before those of the rooms
+};
+
+}  // namespace troupe

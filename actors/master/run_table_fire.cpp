@@ -1,0 +1,324 @@
+// Implements what of actors/master/run_table.hpp happens on the thread of a caller: it fires a call
+// that is one stage of this process itself.
+//
+// Most of what a short run would cost is what other threads write, too: locks, counts, lists. So a
+// thread has a seat, with the calls it ran last; the activation that its stage keeps for it, the
+// numbers of its runs and the gate (gate.hpp) lie apart as well. The seat's lock is nobody else's
+// but for a moment: of tick(), under_way() and who cancels.
+#include <algorithm>
+#include <future>
+#include <set>
+
+#include "actors/async/deadline.hpp"
+#include "actors/async/gate.hpp"
+#include "actors/async/joined.hpp"
+#include "actors/master/run_table.hpp"
+#include "devices/failure.hpp"
+
+namespace troupe {
+namespace {
+
+std::string late(Activation& step, std::chrono::milliseconds timeout) {
+  return detail::concat("the step did not end within ", timeout.count(), " ms; it waits for ",
+                        joined(step.waiting_for()), "; give it more time with RunOptions::timeout");
+}
+
+// Fires an armed step on this thread until it has ended.
+void fire_here(Stage& stage, Activation& step, std::chrono::milliseconds timeout) {
+  if (step.own(true) || stage.wait(step, deadline_after(timeout))) return;
+  step.interrupt(Errc::timeout, late(step, timeout));
+  stage.wait(step, std::chrono::steady_clock::time_point::max());
+}
+
+void feed(const LiveCall& call, const std::vector<Tensor>& feeds, Activation& step) {
+  for (size_t i = 0; i < feeds.size(); ++i)
+    if (call.feed_slots[i] != Stage::kNoSlot) step.set_source(call.feed_slots[i], feeds[i]);
+}
+
+RunResult result_of(const LiveCall& call, const Activation& step) {
+  RunResult result{step.result().code, step.result().text, {}};
+  if (result.code != Errc::ok) return result;
+  result.values.reserve(call.fetch_slots.size());
+  for (uint32_t slot : call.fetch_slots)
+    result.values.push_back(slot == Stage::kNoSlot ? Tensor{} : step.value(slot));
+  return result;
+}
+
+}  // namespace
+
+RunTable::~RunTable() {
+  for (auto& seat : seats_) delete seat.load(std::memory_order_acquire);
+}
+
+void RunTable::check_feeds(const PreparedCall& call, const std::vector<Tensor>& feeds) {
+  if (feeds.size() != call.feeds.size())
+    throw Error(Errc::invalid_argument, "the call wants ", call.feeds.size(), " feeds, got ",
+                feeds.size(), "; give one tensor for each, in the order of prepare()");
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    const Output& o = call.feeds[i];
+    const Node& node = call.graph->node(o.node);
+    if (!feeds[i].defined() || feeds[i].dtype() != o.dtype() ||
+        !o.shape().accepts(feeds[i].shape()))
+      throw Error(
+          Errc::invalid_argument, "feed ", node.name, ":", o.index, " (made at ", node.file, ":",
+          node.line, ") wants ", o.dtype(), o.shape(), ", got ",
+          feeds[i].defined() ? detail::concat(feeds[i].dtype(), feeds[i].shape()) : "nothing");
+    if (!feeds[i].on_host())
+      throw Error(Errc::invalid_argument, "feed ", node.name, ":", o.index,
+                  " is not in host memory; feed a host tensor");
+  }
+}
+
+void RunTable::Fired::interrupt(Errc code, const std::string& text) {
+  std::lock_guard lock(mutex);
+  if (step)
+    step->interrupt(code, text);
+  else if (stopped.code == Errc::ok)
+    stopped = {code, text};
+}
+
+// Short steps take less time than a look at a clock, so none looks when it begins: its time counts
+// from the first tick that sees it.
+std::optional<Stall> RunTable::Fired::look(Time now, const std::string& task) {
+  std::lock_guard lock(mutex);
+  if (!step) return std::nullopt;
+  if (!seen) seen = now;
+  if (now >= deadline_after(*seen, timeout))  // a loop that never lets its caller go
+    step->interrupt(Errc::timeout, late(*step, timeout));
+  if (reported) return std::nullopt;
+  if (now - *seen < kStallReport) return std::nullopt;
+  reported = true;
+  return now_at(now, task);
+}
+
+Stall RunTable::Fired::now_at(Time now, const std::string& task) const {
+  return {step->info().run,
+          step->stage().executable(),
+          seen ? std::chrono::duration<double>(now - *seen).count() : 0,
+          {task},
+          step->waiting_for()};
+}
+
+class RunTable::Firing {
+ public:
+  Firing(RunTable& runs, int64_t call, const RunOptions& options)
+      : runs_(runs), fired_(std::make_shared<Fired>()) {
+    fired_->timeout = options.timeout;
+    if (Cancellation* cancel = options.cancel) {
+      watching_ =
+          cancel->watch([fired = fired_] { fired->interrupt(Errc::cancelled, kTakenBack); });
+      if (!watching_) fired_->interrupt(Errc::cancelled, kTakenBack);
+    }
+    std::lock_guard lock(runs_.mutex_);
+    if (runs_.stopped_) fired_->interrupt(Errc::cancelled, kSessionClosed);
+    fired_->call = call;
+    fired_->run = runs_.next_run_++;
+    at_ = runs_.fired_.insert(runs_.fired_.end(), fired_.get());
+  }
+  ~Firing() {
+    std::lock_guard lock(runs_.mutex_);
+    runs_.fired_.erase(at_);
+  }
+  Firing(const Firing&) = delete;
+  int64_t run() const { return fired_->run; }
+  void begin(Activation& step) {
+    std::lock_guard lock(fired_->mutex);
+    fired_->step = &step;
+    if (fired_->stopped.code != Errc::ok) step.stop(fired_->stopped.code, fired_->stopped.text);
+  }
+  void end() {  // before the step is released: it may then be another one
+    std::lock_guard lock(fired_->mutex);
+    fired_->step = nullptr;
+  }
+
+ private:
+  RunTable& runs_;
+  const std::shared_ptr<Fired> fired_;
+  std::shared_ptr<void> watching_;
+  std::list<Fired*>::iterator at_;
+};
+
+// The training step of a run, from its number until it is over, however it ends: shards wait for
+// what is under way.
+class RunTable::CountedStep {
+ public:
+  CountedStep(RunTable& runs, const PreparedCall& call, int64_t wanted, RunContext& context)
+      : runs_(runs), call_(call) {
+    if (call.slots.empty()) return;
+    std::lock_guard lock(runs.mutex_);
+    runs.steps_.begin(call.slots, wanted, context, call.id);
+    step_ = context.step;
+  }
+  ~CountedStep() {
+    if (call_.slots.empty()) return;
+    std::vector<SlotSteps::Behind> behind;
+    {
+      std::lock_guard lock(runs_.mutex_);
+      behind = runs_.steps_.end(call_.slots, step_, call_.id, whole);
+    }
+    runs_.go_on(behind);
+  }
+  CountedStep(const CountedStep&) = delete;
+  bool whole = false;  // it has ended with all its pushes
+
+ private:
+  RunTable& runs_;
+  const PreparedCall& call_;
+  int64_t step_ = -1;
+};
+
+// Says again which steps are over: a run that waits for one of them told shards before that was so,
+// and there need not be another run that says it. Asking for what that run itself asks for does.
+void RunTable::go_on(const std::vector<SlotSteps::Behind>& behind) {
+  ParameterPort* const port = behind.empty() ? nullptr : process_.services().port(session_);
+  if (!port) return;
+  for (const SlotSteps::Behind& those : behind) {
+    std::set<std::string> names;
+    for (const int64_t id : those.calls) {
+      const std::shared_ptr<const PreparedCall> call = calls_.standing(id).prepared;
+      for (const int32_t n : call->nodes) {
+        const Node& node = call->graph->node(n);
+        const auto slot = node.attrs.find("slot"), name = node.attrs.find("parameter");
+        if (!node.op->stateful || slot == node.attrs.end() || name == node.attrs.end()) continue;
+        const auto* number = std::get_if<int64_t>(&slot->second);
+        const auto* text = std::get_if<std::string>(&name->second);
+        if (number && text && *number == those.slot) names.insert(*text);
+      }
+    }
+    for (const std::string& name : names) {
+      const Failure failed = failure_of([&] {
+        port->pull(name, {those.slot, those.first, those.first}, [](Errc, std::string, Tensor) {});
+      });
+      if (failed.code != Errc::ok)
+        process_.log()->warn(
+            "shards are not told that steps are over, those behind may have to wait for their "
+            "deadline: parameter={} slot={} error={}",
+            name, those.slot, failed.text);
+    }
+  }
+}
+
+RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>& feeds,
+                         const RunOptions& options) {
+  Firing firing(*this, call.prepared->id, options);
+  const LiveCall& live = *call.live;
+  Stage& stage = *live.client;
+  RunContext context;
+  context.run = firing.run();
+  context.step = options.step;
+  CountedStep counted(*this, *call.prepared, options.step, context);
+  context.parameters = process_.services().port(session_);
+  context.resources = live.local->resources();
+  ActivationPtr step = stage.begin(context);
+  feed(live, feeds, *step);
+  firing.begin(*step);
+  fire_here(stage, *step, options.timeout);
+  firing.end();
+  RunResult result = result_of(live, *step);
+  stage.release(std::move(step));
+  counted.whole = result.code == Errc::ok;
+  return result;
+}
+
+// Without what other threads write
+
+RunTable::Seat& RunTable::seat_here() {
+  std::atomic<Seat*>& mine = seats_[static_cast<size_t>(thread_slot())];
+  if (Seat* seat = mine.load(std::memory_order_acquire)) return *seat;
+  auto made = std::make_unique<Seat>();
+  Seat* other = nullptr;
+  return mine.compare_exchange_strong(other, made.get(), std::memory_order_acq_rel)
+             ? *made.release()
+             : *other;
+}
+
+// `as_of`: Calls::changes() before `call` was asked for.
+void RunTable::keep(Seat& seat, const Calls::Standing& call, int64_t id, uint64_t as_of) {
+  if (!call.prepared->slots.empty() || call.live->client->waits()) return;
+  Kept made{id, as_of, call.prepared, call.live, process_.services().port(session_)};
+  std::lock_guard lock(seat.mutex);
+  if (seat.step) return;  // we are in a function that a run of it calls
+  std::swap(made, seat.kept[static_cast<size_t>(id) % seat.kept.size()]);
+}  // what was there goes when the lock has
+
+void RunTable::forget(int64_t call) {
+  std::vector<Kept> old;  // go when the locks have
+  for (auto& at : seats_) {
+    Seat* const seat = at.load(std::memory_order_acquire);
+    if (!seat) continue;
+    std::lock_guard lock(seat->mutex);
+    for (Kept& kept : seat->kept) {
+      if (kept.call < 0 || (call >= 0 && kept.call != call)) continue;
+      if (seat->step)
+        seat->forgotten = true;
+      else
+        old.push_back(std::exchange(kept, {}));
+    }
+  }
+}
+
+RunResult RunTable::fire_kept(Seat& seat, std::unique_lock<std::mutex> lock, const Kept& call,
+                              const std::vector<Tensor>& feeds, const RunOptions& options) {
+  if (stopped_.load(std::memory_order_relaxed)) return {Errc::cancelled, kSessionClosed, {}};
+  check_feeds(*call.prepared, feeds);
+  if (seat.next_run == seat.runs_end) {
+    seat.next_run = next_run_.fetch_add(kRunsDrawn);
+    seat.runs_end = seat.next_run + kRunsDrawn;
+  }
+  const LiveCall& live = *call.live;
+  Stage& stage = *live.client;
+  RunContext context;
+  context.run = seat.next_run++;
+  context.step = options.step;
+  context.parameters = call.parameters;
+  context.resources = live.local->resources();
+  ActivationPtr step = stage.begin(context);
+  feed(live, feeds, *step);
+  seat.seen.reset();
+  seat.reported = false;
+  seat.timeout = options.timeout;
+  seat.step = step.get();
+  lock.unlock();
+  try {
+    fire_here(stage, *step, options.timeout);
+  } catch (...) {
+    lock.lock();
+    seat.step = nullptr;
+    throw;
+  }
+  lock.lock();
+  seat.step = nullptr;
+  RunResult result = result_of(live, *step);
+  stage.release(std::move(step));
+  if (seat.forgotten) [[unlikely]] {
+    seat.forgotten = false;
+    const auto old = std::exchange(seat.kept, {});
+    lock.unlock();
+  }
+  return result;
+}
+
+RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options) {
+  check_options(options);
+  const uint64_t as_of = calls_.changes();
+  Seat* const seat = options.cancel ? nullptr : &seat_here();
+  if (seat) {
+    std::unique_lock lock(seat->mutex);
+    const Kept& kept = seat->kept[static_cast<size_t>(id) % seat->kept.size()];
+    if (!seat->step && kept.call == id && kept.as_of == as_of) [[likely]]
+      return fire_kept(*seat, std::move(lock), kept, feeds, options);
+  }
+  const Calls::Standing call = calls_.standing(id);
+  if (call.live && call.live->one_local_stage()) {
+    check_feeds(*call.prepared, feeds);
+    if (seat) keep(*seat, call, id, as_of);
+    return fire(call, feeds, options);
+  }
+  std::promise<RunResult> promise;
+  std::future<RunResult> future = promise.get_future();
+  begin(call, id, feeds, options, std::this_thread::get_id(),
+        [&promise](RunResult result) { promise.set_value(std::move(result)); });
+  return future.get();  // it is always called: at the latest at the deadline
+}
+
+}  // namespace troupe

@@ -1,0 +1,125 @@
+// What threads gave back to a pool last, for them to take again: so threads that pass a few numbers
+// on with each run, as the value of a loss, write nothing that others do. A part of
+// devices/memory/pool.cpp, which owns one.
+#pragma once
+
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <utility>
+
+#include "devices/memory/pool.hpp"
+#include "devices/threads/thread_slot.hpp"
+
+namespace troupe {
+
+class SpinLock {
+ public:
+  void lock() {
+    for (int i = 0; taken_.exchange(true, std::memory_order_acquire); ++i) {
+      while (taken_.load(std::memory_order_relaxed) && i < kSpins) {
+        __builtin_ia32_pause();
+        ++i;
+      }
+      if (i >= kSpins) sched_yield();
+    }
+  }
+  void unlock() { taken_.store(false, std::memory_order_release); }
+
+ private:
+  static constexpr int kSpins = 100;  // then the holder is likely not running: let it
+  std::atomic<bool> taken_{false};
+};
+
+// Of a buffer that nobody holds: the next one in the list that it lies in.
+inline Buffer*& next_in_list(Buffer* buffer) { return *reinterpret_cast<Buffer**>(buffer + 1); }
+
+// A shelf for each thread slot. All may be called by any thread.
+class PoolShelves {
+ public:
+  static constexpr int kClasses = 5;  // the smallest
+
+  // A buffer of that class that lies on the caller's shelf; null if none does.
+  Buffer* take(int c) noexcept { return take(here(), c); }
+  // The same of anybody's shelf.
+  Buffer* take_from_others(int c) noexcept {
+    for (int s = 0; s < used_.load(std::memory_order_relaxed); ++s)
+      if (Buffer* buffer = take(shelves_[static_cast<size_t>(s)], c)) return buffer;
+    return nullptr;
+  }
+
+  // False if the caller's shelf has no room for it, or it is closed.
+  bool put(Buffer* buffer) noexcept {
+    Shelf& shelf = here();
+    const int64_t bytes = size_class::block_bytes(static_cast<int>(buffer->tag));
+    shelf.lock.lock();
+    const int64_t now = shelf.bytes.load(std::memory_order_relaxed) + bytes;
+    const bool fits = now <= kBytesMax && !shelf.closed;
+    if (fits) {
+      next_in_list(buffer) = shelf.heads[buffer->tag];
+      shelf.heads[buffer->tag] = buffer;
+      shelf.bytes.store(now, std::memory_order_relaxed);
+    }
+    shelf.lock.unlock();
+    return fits;
+  }
+
+  // Hands give() each buffer that lies here. `for_good`: the shelves are closed then.
+  template <class Give>
+  void clear(bool for_good, const Give& give) noexcept {
+    for (Shelf& shelf : shelves_) {
+      Buffer* heads[kClasses];
+      shelf.lock.lock();
+      for (int c = 0; c < kClasses; ++c) heads[c] = std::exchange(shelf.heads[c], nullptr);
+      shelf.bytes.store(0, std::memory_order_relaxed);
+      shelf.closed |= for_good;
+      shelf.lock.unlock();
+      for (Buffer* head : heads)
+        while (head) give(std::exchange(head, next_in_list(head)));
+    }
+  }
+
+  int64_t bytes() const {
+    int64_t sum = 0;
+    for (int s = 0; s < used_.load(std::memory_order_relaxed); ++s)
+      sum += shelves_[static_cast<size_t>(s)].bytes.load(std::memory_order_relaxed);
+    return sum;
+  }
+
+ private:
+  static constexpr int64_t kBytesMax = 4096;  // on each
+  struct alignas(size_class::kLine) Shelf {
+    SpinLock lock;
+    bool closed = false;  // the pool has gone
+    Buffer* heads[kClasses] = {};
+    std::atomic<int64_t> bytes{0};  // written with the lock
+  };
+
+  Shelf& here() noexcept {
+    const int slot = thread_slot();
+    int seen = used_.load(std::memory_order_relaxed);
+    while (slot >= seen &&
+           !used_.compare_exchange_weak(seen, slot + 1, std::memory_order_relaxed)) {
+    }
+    return shelves_[static_cast<size_t>(slot)];
+  }
+
+  static Buffer* take(Shelf& shelf, int c) noexcept {
+    if (shelf.bytes.load(std::memory_order_relaxed) == 0) return nullptr;
+    shelf.lock.lock();
+    Buffer* const buffer = shelf.heads[c];
+    if (buffer) {
+      shelf.heads[c] = next_in_list(buffer);
+      shelf.bytes.store(shelf.bytes.load(std::memory_order_relaxed) - size_class::block_bytes(c),
+                        std::memory_order_relaxed);
+    }
+    shelf.lock.unlock();
+    return buffer;
+  }
+
+  std::array<Shelf, kThreadSlots> shelves_;
+  std::atomic<int> used_{0};  // the first so many have been
+};
+
+}  // namespace troupe

@@ -1,0 +1,49 @@
+// Implements devices/threads/thread_slot.hpp.
+#include "devices/threads/thread_slot.hpp"
+
+#include <bit>
+#include <mutex>
+
+namespace troupe {
+namespace {
+
+static_assert(kThreadSlots == 64, "a bit each");
+
+std::mutex& slots_mutex() {
+  static auto* const mutex = new std::mutex;  // threads may end after static objects have
+  return *mutex;
+}
+uint64_t taken_slots = 0;   // requires slots_mutex()
+unsigned drawn_beyond = 0;  // the same: threads that found none free
+
+// Gives the number back when its thread ends.
+struct Holder {
+  int bit = 0;
+  bool ours = false;
+  Holder() {
+    std::lock_guard lock(slots_mutex());
+    ours = ~taken_slots != 0;
+    bit = ours ? std::countr_one(taken_slots) : static_cast<int>(drawn_beyond++ % kThreadSlots);
+    if (ours) taken_slots |= uint64_t{1} << bit;
+  }
+  // First every other one: a core that fetches a line may fetch its neighbour, too.
+  int slot() const { return bit * 2 % kThreadSlots + bit * 2 / kThreadSlots; }
+  ~Holder() {
+    detail::thread_slot_of_mine = 0;  // what ends after this shares one
+    if (!ours) return;
+    std::lock_guard lock(slots_mutex());
+    taken_slots &= ~(uint64_t{1} << bit);
+  }
+};
+
+}  // namespace
+
+namespace detail {
+
+int draw_thread_slot() {
+  static thread_local const Holder mine;
+  return thread_slot_of_mine = mine.slot();
+}
+
+}  // namespace detail
+}  // namespace troupe

@@ -1,0 +1,47 @@
+// The copies that gradients() reads instead of nodes in scopes that are computed again
+// (troupe/graph/recompute.hpp). Owned by a GradientPass; part of gradients/gradient_pass.hpp.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "troupe/graph.hpp"
+
+namespace troupe {
+
+class GradientPass;
+
+class Recomputation {
+ public:
+  Recomputation(Graph& graph, GradientPass& pass) : graph_(graph), pass_(pass) {}
+
+  // What the program ends with. Copies run after those of them that are where the copy is, since a
+  // gradient may be known before the forward half has run.
+  void set_ends(const std::vector<Output>& ys) { ends_ = ys; }
+  // `node` as its gradient is to read it: its copy, with copies of what it reads; itself if it is
+  // not computed again. The copies of a scope are made when the first gradient comes to it, and run
+  // after `arrived`.
+  const Node& again(const Node& node, const std::vector<Output>& arrived,
+                    const Graph::Route& route);
+
+ private:
+  using Copies = std::unordered_map<int32_t, int32_t>;  // node -> copy
+  bool repeats(const Node& node, int32_t scope) const;
+  const Copies& copies_of(int32_t scope, const std::vector<Output>& arrived,
+                          const Graph::Route& route);
+  void copy(const Node& node, int32_t scope, const std::vector<Output>& arrived,
+            const Graph::Route& route);
+  Output outside(const Output& value, const Node& reader, int32_t scope,
+                 const std::vector<Output>& arrived);
+  std::vector<int32_t> controls(const Node& node, const std::vector<Output>& arrived) const;
+
+  Graph& graph_;
+  GradientPass& pass_;
+  std::vector<Output> ends_;
+  std::map<int32_t, Copies> copies_;                    // by scope
+  std::map<std::pair<int32_t, Output>, Output> gates_;  // by scope and what it reads
+};
+
+}  // namespace troupe

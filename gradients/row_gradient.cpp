@@ -1,0 +1,60 @@
+// rows_of, gathered_rows_of: find the (indices, values) of a gradient that comes from gathers
+// alone.
+#include "graph/base/refuse.hpp"
+#include "troupe/op.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/ops/row_sparse.hpp"
+
+namespace troupe {
+namespace {
+
+// The GatherGradient nodes that are summed up to `gradient`, in the order of the sum; false if
+// there is anything else in it.
+bool collect(Output gradient, const Shape& like, std::vector<const Node*>& found) {
+  const Node& node = gradient.graph->node(gradient.node);
+  if (node.op->name == "Add")
+    return collect(node.inputs[0], like, found) && collect(node.inputs[1], like, found);
+  // A gather of something that was computed has the same form and another size.
+  if (node.op->name != "GatherGradient" || node.outputs[0].shape != like) return false;
+  found.push_back(&node);
+  return true;
+}
+
+}  // namespace
+
+std::optional<RowSparse> gathered_rows_of(Output gradient, Output like, Origin at) {
+  if (!gradient.defined() || !like.defined())
+    throw refuse("rows_of", at, "got an undefined Output; pass a gradient and what it is for");
+  const Shape& shape = like.shape();
+  std::vector<const Node*> found;
+  if (!shape.is_known() || shape.ndim() < 1 || !collect(gradient, shape, found))
+    return std::nullopt;
+  if (shape.size() == 0) return std::nullopt;  // nothing to push, whatever its form
+  std::vector<int64_t> flat(shape.begin(), shape.end());
+  flat[0] = -1;
+  std::vector<Output> indices, values;
+  for (const Node* node : found) {
+    Output one = node->inputs[1], rows = node->inputs[0];
+    if (one.dtype() != DType::i64) one = cast(one, DType::i64, at);
+    if (one.shape().ndim() != 1) {
+      one = reshape(one, Shape{-1}, at);
+      rows = reshape(rows, Shape(flat), at);
+    }
+    indices.push_back(one);
+    values.push_back(rows);
+  }
+  if (found.size() == 1) return RowSparse{indices[0], values[0]};
+  return RowSparse{concat(indices, 0, at), concat(values, 0, at)};
+}
+
+std::optional<RowSparse> rows_of(Output gradient, Output like, Origin at) {
+  const auto gathered = gathered_rows_of(gradient, like, at);
+  if (!gathered) return std::nullopt;
+  // What sum_rows() has made is used as it is.
+  const Output indices = gathered->indices;
+  if (gradient.graph->node(indices.node).op->name == "SumRows" && indices.index == 0)
+    return gathered;
+  return sum_rows(indices, gathered->values, like.shape()[0], at);
+}
+
+}  // namespace troupe

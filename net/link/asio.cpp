@@ -1,0 +1,357 @@
+// Implements net/link/net_thread.hpp: TCP on Boost.Asio, one thread.
+//
+// A connection writes on the thread of whoever sends, with one sendmsg, and reads with one readv
+// straight into the link's buffers. Asio only says when a socket is ready.
+#include "net/link/net_thread.hpp"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#if defined(__SANITIZE_THREAD__)
+#define BOOST_ASIO_DISABLE_FENCED_BLOCK  // g++ warns that it cannot follow fences; Asio's queues
+                                         // have mutexes
+#endif
+#include <boost/asio.hpp>
+
+#include "net/wire/address.hpp"
+#include "devices/threads/burst.hpp"
+
+namespace troupe {
+namespace {
+
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+
+constexpr int kReadsPerTurn = 16;      // of one socket, before others get their turn
+constexpr size_t kWriteSpansMax = 64;  // of one sendmsg
+
+class AsioConnection final : public Connection,
+                             public std::enable_shared_from_this<AsioConnection> {
+ public:
+  AsioConnection(asio::io_context& io, tcp::socket socket) : io_(io), socket_(std::move(socket)) {
+    boost::system::error_code ignored;
+    socket_.non_blocking(true, ignored);
+    socket_.set_option(tcp::no_delay(true), ignored);
+    const auto end = socket_.remote_endpoint(ignored);
+    peer_ = ignored ? "a stranger" : format_address(end.address().to_string(), end.port());
+  }
+
+  void start(ConnectionHandlers handlers) override {
+    handlers_ = std::make_shared<ConnectionHandlers>(std::move(handlers));
+    wait_read();
+  }
+
+  size_t write(std::span<const std::span<const std::byte>> parts) override {
+    std::lock_guard lock(mutex_);
+    size_t done = 0;
+    for (size_t at = 0; at < parts.size() && !closed_;) {
+      std::array<iovec, kWriteSpansMax> spans;
+      size_t count = 0, wanted = 0;
+      for (; count < spans.size() && at + count < parts.size(); ++count) {
+        const auto part = parts[at + count];
+        spans[count] = {const_cast<std::byte*>(part.data()), part.size()};
+        wanted += part.size();
+      }
+      msghdr message{};
+      message.msg_iov = spans.data();
+      message.msg_iovlen = count;
+      ssize_t n;
+      do {
+        n = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+      } while (n < 0 && errno == EINTR);
+      // Other errors show up on the reading side, which reports them.
+      if (n > 0) done += static_cast<size_t>(n);
+      if (n < 0 || static_cast<size_t>(n) < wanted) {
+        if (n >= 0 || errno == EAGAIN || errno == EWOULDBLOCK) wait_write();
+        return done;
+      }
+      at += count;
+    }
+    return done;
+  }
+
+  void close() override {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true)) return;
+    asio::post(io_, [self = shared_from_this()] { self->finish(); });
+  }
+
+  std::string peer_address() const override { return peer_; }
+
+ private:
+  // Net thread from here on, but for wait_write().
+
+  void finish() {
+    std::lock_guard lock(mutex_);
+    boost::system::error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    socket_.close(ignored);
+    handlers_.reset();
+  }
+
+  void wait_write() {
+    asio::post(io_, [self = shared_from_this()] {
+      if (!self->socket_.is_open()) return;
+      self->socket_.async_wait(
+          tcp::socket::wait_write, [self](const boost::system::error_code& error) {
+            if (const auto handlers = self->handlers_; handlers && !error && !self->is_closed())
+              handlers->on_drained();
+          });
+    });
+  }
+
+  void wait_read() {
+    socket_.async_wait(tcp::socket::wait_read,
+                       [self = shared_from_this()](const boost::system::error_code& error) {
+                         if (self->is_closed()) return;
+                         if (error) return self->fail(error.message());
+                         self->read_some();
+                       });
+  }
+
+  void read_some() {
+    for (int i = 0; i < kReadsPerTurn; ++i) {
+      const auto handlers = handlers_;
+      if (!handlers || is_closed()) return;
+      const ConnectionHandlers::Room room = handlers->room();
+      std::array<iovec, 2> spans = {iovec{room.first.data(), room.first.size()},
+                                    iovec{room.second.data(), room.second.size()}};
+      const ssize_t n = ::readv(socket_.native_handle(), spans.data(), room.second.empty() ? 1 : 2);
+      if (n > 0) {
+        {
+          const Burst burst;  // what came together is answered together
+          handlers->on_bytes(static_cast<size_t>(n));
+        }
+        if (static_cast<size_t>(n) < room.first.size() + room.second.size())
+          break;  // the socket is empty now
+        continue;
+      }
+      if (n == 0) return fail("closed by the peer");
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+      return fail(std::strerror(errno));
+    }
+    if (!is_closed()) wait_read();
+  }
+
+  void fail(const std::string& reason) {
+    const auto handlers = handlers_;
+    close();
+    if (handlers) handlers->on_closed(reason);
+  }
+
+  bool is_closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
+  }
+
+  asio::io_context& io_;
+  std::string peer_;
+  std::shared_ptr<ConnectionHandlers> handlers_;  // net thread
+  mutable std::mutex mutex_;  // guards the rest: a writer must not meet a closed descriptor
+  tcp::socket socket_;
+  bool closed_ = false;
+};
+
+class AsioListener final : public Listener {
+ public:
+  AsioListener(asio::io_context& io, tcp::acceptor acceptor,
+               std::function<void(ConnectionPtr)> on_accept)
+      : state_(std::make_shared<State>(State{io, std::move(acceptor), std::move(on_accept)})) {
+    accept(state_);
+  }
+  ~AsioListener() override {
+    boost::system::error_code ignored;
+    state_->acceptor.close(ignored);
+    state_->on_accept = nullptr;
+  }
+  std::string address() const override {
+    const auto end = state_->acceptor.local_endpoint();
+    return format_address(end.address().to_string(), end.port());
+  }
+
+ private:
+  struct State {
+    asio::io_context& io;
+    tcp::acceptor acceptor;
+    std::function<void(ConnectionPtr)> on_accept;
+  };
+  static void accept(const std::shared_ptr<State>& state) {
+    state->acceptor.async_accept([state](const boost::system::error_code& error,
+                                         tcp::socket socket) {
+      if (!state->acceptor.is_open() || !state->on_accept) return;
+      if (!error) state->on_accept(std::make_shared<AsioConnection>(state->io, std::move(socket)));
+      if (!error || error == asio::error::connection_aborted) return accept(state);
+      // Out of descriptors, say: without a pause this would spin.
+      auto pause = std::make_shared<asio::steady_timer>(state->io, std::chrono::milliseconds(100));
+      pause->async_wait([state, pause](const boost::system::error_code&) {
+        if (state->acceptor.is_open()) accept(state);
+      });
+    });
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+class AsioThread final : public NetThread, public Transport, public Clock {
+ public:
+  AsioThread() : work_(asio::make_work_guard(io_)), thread_([this] { io_.run(); }) {}
+  ~AsioThread() override {
+    work_.reset();
+    io_.stop();
+    thread_.join();
+  }
+  Transport& transport() override { return *this; }
+  Clock& clock() override { return *this; }
+
+  // Clock
+
+  TimePoint now() const override { return std::chrono::steady_clock::now(); }
+
+  TimerPtr after(std::chrono::nanoseconds delay, std::function<void()> fn) override {
+    auto state = std::make_shared<TimerState>(io_, std::move(fn));
+    asio::post(io_, [state, delay] {
+      if (!state->fn) return;
+      state->timer.expires_after(delay);
+      state->timer.async_wait([state](const boost::system::error_code&) {
+        if (const auto fn = std::exchange(state->fn, nullptr)) fn();
+      });
+    });
+    return std::make_unique<AsioTimer>(state);
+  }
+
+  // Transport
+
+  std::unique_ptr<Listener> listen(const std::string& address,
+                                   std::function<void(ConnectionPtr)> on_accept) override {
+    const HostPort where = parse_address(address);
+    std::unique_ptr<Listener> out;
+    boost::system::error_code error;
+    tcp::resolver resolver(io_);
+    const auto found =
+        resolver.resolve(where.host, std::to_string(where.port), tcp::resolver::passive, error);
+    if (error)
+      throw Error(Errc::bad_configuration, "cannot listen on ", address, ": ", error.message(),
+                  "; give an address of this machine, like 127.0.0.1:7000");
+    tcp::acceptor acceptor(io_);
+    const tcp::endpoint end = found.begin()->endpoint();
+    acceptor.open(end.protocol(), error);
+    if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+    if (!error) acceptor.bind(end, error);
+    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (error == asio::error::address_in_use)
+      throw Error(Errc::io, "cannot listen on ", address,
+                  ": the port is in use; stop the other process or choose another port "
+                  "(port 0: any free one)");
+    if (error) throw Error(Errc::io, "cannot listen on ", address, ": ", error.message());
+    run([&] {
+      out = std::make_unique<AsioListener>(io_, std::move(acceptor), std::move(on_accept));
+    });
+    return out;
+  }
+
+  void dial(const std::string& address, std::chrono::nanoseconds timeout,
+            std::function<void(ConnectionPtr, const std::string&)> on_done) override {
+    auto attempt = std::make_shared<Attempt>(io_, std::move(on_done));
+    HostPort where;
+    try {
+      where = parse_address(address);
+    } catch (const Error& e) {
+      return asio::post(
+          io_, [attempt, text = std::string(e.what())] { attempt->finish(nullptr, text); });
+    }
+    asio::post(io_, [this, attempt, where, timeout] {
+      attempt->deadline.expires_after(timeout);
+      attempt->deadline.async_wait([attempt](const boost::system::error_code& error) {
+        if (!error) attempt->finish(nullptr, "no answer in time");
+      });
+      attempt->resolver.async_resolve(
+          where.host, std::to_string(where.port),
+          [this, attempt](const boost::system::error_code& error,
+                          const tcp::resolver::results_type& found) {
+            if (error) return attempt->finish(nullptr, error.message());
+            asio::async_connect(
+                attempt->socket, found,
+                [this, attempt](const boost::system::error_code& e, const tcp::endpoint&) {
+                  if (e) return attempt->finish(nullptr, e.message());
+                  if (attempt->on_done)
+                    attempt->finish(
+                        std::make_shared<AsioConnection>(io_, std::move(attempt->socket)), "");
+                });
+          });
+    });
+  }
+
+  void post(std::function<void()> fn) override { asio::post(io_, std::move(fn)); }
+
+  void run(const std::function<void()>& fn) override {
+    if (std::this_thread::get_id() == thread_.get_id()) return fn();
+    std::promise<void> done;
+    auto future = done.get_future();
+    asio::post(io_, [&] {
+      try {
+        fn();
+        done.set_value();
+      } catch (...) {  // belongs to the caller's thread
+        done.set_exception(std::current_exception());
+      }
+    });
+    future.get();
+  }
+
+ private:
+  struct TimerState {
+    TimerState(asio::io_context& io, std::function<void()> f) : timer(io), fn(std::move(f)) {}
+    asio::steady_timer timer;
+    std::function<void()> fn;
+  };
+  struct AsioTimer final : Timer {
+    explicit AsioTimer(std::shared_ptr<TimerState> s) : state(std::move(s)) {}
+    ~AsioTimer() override {
+      state->fn = nullptr;
+      state->timer.cancel();
+    }
+    std::shared_ptr<TimerState> state;
+  };
+  struct Attempt {
+    Attempt(asio::io_context& io, std::function<void(ConnectionPtr, const std::string&)> done)
+        : resolver(io), socket(io), deadline(io), on_done(std::move(done)) {}
+    void finish(ConnectionPtr connection, const std::string& reason) {
+      deadline.cancel();
+      resolver.cancel();
+      boost::system::error_code ignored;
+      if (!connection) socket.close(ignored);
+      if (const auto done = std::exchange(on_done, nullptr)) done(std::move(connection), reason);
+    }
+    tcp::resolver resolver;
+    tcp::socket socket;
+    asio::steady_timer deadline;
+    std::function<void(ConnectionPtr, const std::string&)> on_done;
+  };
+
+  asio::io_context io_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<NetThread> make_net_thread() { return std::make_unique<AsioThread>(); }
+
+uint64_t SystemRng::next() {
+  uint64_t out = 0;
+  while (::getrandom(&out, sizeof out, 0) != sizeof out) {
+  }
+  return out;
+}
+
+}  // namespace troupe

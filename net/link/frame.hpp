@@ -1,0 +1,38 @@
+// The header of a frame, as it stands on the wire. Shared by the two halves of Link.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "net/wire/crc32c.hpp"
+#include "net/link/link.hpp"
+
+namespace troupe {
+
+struct HeaderBytes {
+  uint8_t channel;
+  uint8_t flags;
+  uint16_t type;
+  uint32_t length;
+  uint64_t target;
+  uint64_t sender;
+  uint32_t payload_crc;
+  uint32_t header_crc;  // of all before
+};
+static_assert(sizeof(HeaderBytes) == kFrameHeader);
+
+template <class T>
+std::span<const std::byte> as_bytes_of(const T& value) {
+  return {reinterpret_cast<const std::byte*>(&value), sizeof value};
+}
+
+inline uint32_t crc_of_header(const HeaderBytes& header) {
+  return crc32c(as_bytes_of(header).first(offsetof(HeaderBytes, header_crc)));
+}
+
+inline std::span<const std::byte> elements_of(const Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.raw()), static_cast<size_t>(tensor.byte_size())};
+}
+
+}  // namespace troupe

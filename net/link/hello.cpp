@@ -1,0 +1,184 @@
+// Implements net/link/hello.hpp.
+#include "net/link/hello.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "net/wire/crc32c.hpp"
+#include "net/wire/own_ops.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::string_view kMagic = "TROUPE\r\n";  // a line end, so that text protocols notice soon
+
+// Offsets in the packet. Up to 256 they hold for all versions.
+constexpr size_t kAtVersion = 8, kAtKind = 10, kAtRefusal = 11, kAtText = 16;
+constexpr size_t kAtCluster = 256, kAtJob = 320, kAtAddress = 384, kAtNumbers = 512, kAtOps = 576,
+                 kAtCrc = kGreetingBytes - 4;
+static_assert(kAtOps + kOwnOpsMax + 1 <= kAtCrc);
+
+using Packet = std::array<std::byte, kGreetingBytes>;
+
+void put_text(Packet& out, size_t at, size_t size, std::string_view text) {
+  std::memcpy(out.data() + at, text.data(), std::min(text.size(), size - 1));
+}
+
+// Up to the first zero; nothing if there is none within `size`.
+std::optional<std::string> get_text(std::span<const std::byte> in, size_t at, size_t size) {
+  const char* p = reinterpret_cast<const char*>(in.data() + at);
+  const void* end = std::memchr(p, 0, size);
+  if (!end) return std::nullopt;
+  return std::string(p, static_cast<const char*>(end));
+}
+
+template <class T>
+void put(Packet& out, size_t& at, const T& value) {
+  std::memcpy(out.data() + at, &value, sizeof value);
+  at += sizeof value;
+}
+template <class T>
+void get(std::span<const std::byte> in, size_t& at, T& value) {
+  std::memcpy(&value, in.data() + at, sizeof value);
+  at += sizeof value;
+}
+
+bool is_good_name(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
+
+bool is_printable(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+}
+
+}  // namespace
+
+std::string Hello::name() const { return detail::concat("/job:", job, "/task:", task); }
+
+const char* to_string(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::none:
+      return "none";
+    case Refusal::not_ours:
+      return "not_ours";
+    case Refusal::other_version:
+      return "other_version";
+    case Refusal::other_cluster:
+      return "other_cluster";
+    case Refusal::other_ops:
+      return "other_ops";
+    case Refusal::stale_incarnation:
+      return "stale_incarnation";
+    case Refusal::task_taken:
+      return "task_taken";
+    case Refusal::same_node:
+      return "same_node";
+    case Refusal::itself:
+      return "itself";
+    case Refusal::linked:
+      return "linked";
+    case Refusal::busy:
+      return "busy";
+    case Refusal::malformed:
+      return "malformed";
+  }
+  return "unknown";
+}
+
+Packet encode(const Greeting& greeting) {
+  Packet out{};
+  const Hello& h = greeting.hello;
+  TROUPE_CHECK(
+      h.cluster.size() <= kNameMax && h.job.size() <= kNameMax && h.address.size() <= kAddressMax,
+      "cluster ", h.cluster, ", job ", h.job, " or address ", h.address,
+      " is too long for a hello");
+  std::memcpy(out.data(), kMagic.data(), kMagic.size());
+  const uint16_t version = kProtocolVersion;
+  std::memcpy(out.data() + kAtVersion, &version, sizeof version);
+  out[kAtKind] = static_cast<std::byte>(greeting.kind);
+  out[kAtRefusal] = static_cast<std::byte>(greeting.refusal);
+  put_text(out, kAtText, kGreetingPrefix - kAtText, greeting.text);
+  put_text(out, kAtCluster, kNameMax + 1, h.cluster);
+  put_text(out, kAtJob, kNameMax + 1, h.job);
+  put_text(out, kAtAddress, kAddressMax + 1, h.address);
+  put_text(out, kAtOps, kOwnOpsMax + 1, h.ops);
+  size_t at = kAtNumbers;
+  put(out, at, h.task);
+  put(out, at, h.incarnation);
+  put(out, at, h.node.process);
+  put(out, at, h.node.host);
+  put(out, at, h.fingerprint);
+  put(out, at, h.machine);
+  const uint32_t crc = crc32c(std::span(out).first(kAtCrc));
+  std::memcpy(out.data() + kAtCrc, &crc, sizeof crc);
+  return out;
+}
+
+Refusal check_prefix(std::span<const std::byte> bytes) {
+  if (std::memcmp(bytes.data(), kMagic.data(), std::min(bytes.size(), kMagic.size())) != 0)
+    return Refusal::not_ours;
+  if (bytes.size() < kAtKind) return Refusal::none;
+  uint16_t version;
+  std::memcpy(&version, bytes.data() + kAtVersion, sizeof version);
+  return version == kProtocolVersion ? Refusal::none : Refusal::other_version;
+}
+
+std::optional<Greeting> decode_greeting(std::span<const std::byte> in) {
+  uint32_t crc;
+  std::memcpy(&crc, in.data() + kAtCrc, sizeof crc);
+  const auto kind = static_cast<uint8_t>(in[kAtKind]);
+  const auto refusal = static_cast<uint8_t>(in[kAtRefusal]);
+  if (crc != crc32c(in.first(kAtCrc)) || kind < 1 ||
+      kind > static_cast<uint8_t>(GreetingKind::redirect) ||
+      refusal > static_cast<uint8_t>(Refusal::malformed))
+    return std::nullopt;
+  Greeting out;
+  out.kind = static_cast<GreetingKind>(kind);
+  out.refusal = static_cast<Refusal>(refusal);
+  const auto text = get_text(in, kAtText, kGreetingPrefix - kAtText);
+  const auto cluster = get_text(in, kAtCluster, kNameMax + 1);
+  const auto job = get_text(in, kAtJob, kNameMax + 1);
+  const auto address = get_text(in, kAtAddress, kAddressMax + 1);
+  const auto ops = get_text(in, kAtOps, kOwnOpsMax + 1);
+  if (!text || !cluster || !job || !address || !ops || !is_good_name(*cluster) ||
+      !is_good_name(*job) || !is_printable(*ops))
+    return std::nullopt;
+  out.text = *text;
+  Hello& h = out.hello;
+  h.cluster = *cluster;
+  h.job = *job;
+  h.address = *address;
+  h.ops = *ops;
+  size_t at = kAtNumbers;
+  get(in, at, h.task);
+  get(in, at, h.incarnation);
+  get(in, at, h.node.process);
+  get(in, at, h.node.host);
+  get(in, at, h.fingerprint);
+  get(in, at, h.machine);
+  if (h.task < 0) return std::nullopt;
+  return out;
+}
+
+std::string refusal_text(std::span<const std::byte> prefix) {
+  if (prefix.size() < kGreetingPrefix ||
+      static_cast<uint8_t>(prefix[kAtKind]) != static_cast<uint8_t>(GreetingKind::refusal))
+    return {};
+  return get_text(prefix, kAtText, kGreetingPrefix - kAtText).value_or("");
+}
+
+uint64_t machine_bits() {
+  uint64_t bits = 0;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) bits |= 1;
+  if (__builtin_cpu_supports("fma")) bits |= 2;
+  if (__builtin_cpu_supports("avx512f")) bits |= 4;
+#endif
+  return bits;
+}
+
+}  // namespace troupe

@@ -1,0 +1,355 @@
+// Implements the receiving half of net/link/link.hpp: greetings, frames, messages.
+#include <algorithm>
+#include <cstring>
+
+#include "net/wire/crc32c.hpp"
+#include "net/link/frame.hpp"
+#include "net/link/link.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr size_t kReadAhead =
+    4096;  // read beyond the end of a chunk into the scratch buffer: the next header
+
+constexpr size_t kVersionAt = 8;  // in a greeting of any version
+
+// Who speaks which version, in the same words on both sides, and what else the other one has said.
+std::string other_version(std::span<const std::byte> prefix, bool dialled) {
+  uint16_t theirs;
+  std::memcpy(&theirs, prefix.data() + kVersionAt, sizeof theirs);
+  const uint16_t acceptors = dialled ? theirs : kProtocolVersion,
+                 diallers = dialled ? kProtocolVersion : theirs;
+  std::string text =
+      detail::concat("the node that was dialled speaks protocol version ", acceptors,
+                     ", the one that dialled ", diallers, "; install the same Troupe on both");
+  const std::string words = refusal_text(prefix);
+  if (!words.empty() && words != text) text += ". It said: " + words;
+  return text;
+}
+
+}  // namespace
+
+ConnectionHandlers::Room Link::room() {
+  in_tensor_ = 0;
+  if (begin_ == end_) begin_ = end_ = 0;
+  if (begin_ == end_ && incoming_.active && !incoming_.discard && incoming_.chunk_left > 0) {
+    in_tensor_ = incoming_.chunk_left;
+    auto* elements = static_cast<std::byte*>(incoming_.tensor.mutable_raw());
+    return {{elements + incoming_.offset, in_tensor_}, std::span(scratch_).first(kReadAhead)};
+  }
+  if (begin_ > 0 && scratch_.size() - end_ < scratch_.size() / 2) {
+    std::memmove(scratch_.data(), scratch_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  return {std::span(scratch_).subspan(end_), {}};
+}
+
+void Link::received(size_t count) {
+  const auto self = shared_from_this();  // a host may let go of us meanwhile
+  in_received_ = true;
+  if (in_tensor_ > 0) {
+    const size_t into = std::min(count, std::exchange(in_tensor_, 0));
+    auto* elements = static_cast<std::byte*>(incoming_.tensor.mutable_raw());
+    if (incoming_.decoded.claim.checked)
+      incoming_.crc = crc32c({elements + incoming_.offset, into}, incoming_.crc);
+    incoming_.offset += into;
+    incoming_.chunk_left -= into;
+    count -= into;
+    took_bulk(into);
+  }
+  end_ += count;
+  while (state_ != State::closed && (peer_.job.empty() ? parse_greeting() : parse_frame())) {
+  }
+}
+
+bool Link::parse_greeting() {
+  const auto bytes = std::span<const std::byte>(scratch_).subspan(begin_, end_ - begin_);
+  if (bytes.empty()) return false;
+  switch (check_prefix(bytes)) {
+    case Refusal::none:
+      break;
+    case Refusal::not_ours:
+      turned_away_ = true;
+      refuse(Refusal::not_ours,
+             role_ == Role::dialler
+                 ? "what listens there is no node of Troupe; look at the address"
+                 : "this port is a link of a Troupe cluster and speaks nothing else");
+      return false;
+    default:
+      if (role_ == Role::dialler && bytes.size() < kGreetingPrefix)
+        return false;  // the words are still to come
+      turned_away_ = true;
+      refuse(Refusal::other_version, other_version(bytes, role_ == Role::dialler));
+      return false;
+  }
+  if (bytes.size() < kGreetingBytes) return false;
+  const auto theirs = decode_greeting(bytes.first(kGreetingBytes));
+  if (!theirs) {
+    refuse(Refusal::malformed, "the greeting was damaged on the way or is not a greeting");
+    return false;
+  }
+  begin_ += kGreetingBytes;
+  peer_ = theirs->hello;
+  answer_greeting(*theirs);
+  return true;
+}
+
+void Link::answer_greeting(const Greeting& theirs) {
+  if (role_ == Role::dialler && theirs.kind == GreetingKind::refusal) {
+    turned_away_ = true;
+    return close_now(theirs.text, theirs.refusal);
+  }
+  const bool fits = role_ == Role::dialler ? theirs.kind != GreetingKind::ask_task
+                                           : theirs.kind == GreetingKind::hello ||
+                                                 theirs.kind == GreetingKind::ask_task;
+  if (!fits) return refuse(Refusal::malformed, "that greeting makes no sense here");
+  const Greeting answer = host_.judge(*this, theirs);
+  if (state_ == State::closed) return;
+  if (answer.kind != GreetingKind::hello || answer.refusal != Refusal::none)
+    return refuse(answer.refusal, answer.text, &answer);
+  if (role_ == Role::dialler) {
+    {
+      std::unique_lock lock(mutex_);
+      queue_control(
+          make_frame(Channel::control, static_cast<uint16_t>(Control::confirm), 0, 0, {}));
+      pump(lock, true);
+    }
+    go_up();
+  } else {
+    const auto packet = encode(answer);
+    state_ = State::provisional;
+    std::unique_lock lock(mutex_);
+    queue_control({{packet.begin(), packet.end()}, {}, {}});
+    pump(lock, true);
+  }
+}
+
+// Ends the link before it is up. An acceptor says why.
+void Link::refuse(Refusal refusal, const std::string& text, const Greeting* answer) {
+  if (role_ == Role::acceptor) {
+    Greeting out = answer ? *answer : hello_;
+    if (!answer) {
+      out.kind = GreetingKind::refusal;
+      out.refusal = refusal;
+      out.text = text;
+    }
+    const auto packet = encode(out);
+    std::unique_lock lock(mutex_);
+    queue_control({{packet.begin(), packet.end()}, {}, {}});
+    pump(lock, true);
+  }
+  close_now(text, refusal);
+}
+
+void Link::go_up() {
+  state_ = State::up;
+  scratch_.resize(kScratch);
+  host_.established(*this);
+}
+
+// Takes what is next off the scratch buffer. False: more bytes are needed.
+bool Link::parse_frame() {
+  const auto bytes = std::span<const std::byte>(scratch_).subspan(begin_, end_ - begin_);
+  if (incoming_.chunk_left > 0) {
+    if (bytes.empty()) return false;
+    const size_t size = std::min(bytes.size(), incoming_.chunk_left);
+    if (!incoming_.discard) {
+      auto* elements = static_cast<std::byte*>(incoming_.tensor.mutable_raw());
+      std::memcpy(elements + incoming_.offset, bytes.data(), size);
+      if (incoming_.decoded.claim.checked) incoming_.crc = crc32c(bytes.first(size), incoming_.crc);
+    }
+    begin_ += size;
+    incoming_.offset += size;
+    incoming_.chunk_left -= size;
+    took_bulk(size);
+    return true;
+  }
+  if (bytes.size() < kFrameHeader) return false;
+  HeaderBytes header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.header_crc != crc_of_header(header)) {
+    fail_protocol("a frame header was damaged on the way");
+    return false;
+  }
+  const bool chunk = header.channel == static_cast<uint8_t>(Channel::bulk) && header.flags == 1;
+  if (header.channel >= kChannels || (header.flags != 0 && !chunk) ||
+      header.length > (chunk ? kChunk : kFrameMax)) {
+    fail_protocol(detail::concat("a frame of channel ", int{header.channel}, ", flags ",
+                                 int{header.flags}, " and ", header.length,
+                                 " bytes is past all limits"));
+    return false;
+  }
+  if (state_ == State::provisional &&
+      (header.channel != 0 || header.type != static_cast<uint16_t>(Control::confirm))) {
+    fail_protocol("frames came before the greeting was confirmed");
+    return false;
+  }
+  if (chunk) {
+    const auto left = static_cast<size_t>(incoming_.decoded.claim.bytes) - incoming_.offset;
+    if (!incoming_.active || header.target != incoming_.id || header.length == 0 ||
+        header.length > left) {
+      fail_protocol("a chunk belongs to no tensor");
+      return false;
+    }
+    begin_ += kFrameHeader;
+    incoming_.chunk_left = header.length;
+    count_in(Channel::bulk, kFrameHeader + header.length);
+    return true;
+  }
+  if (bytes.size() < kFrameHeader + header.length) return false;
+  const auto payload = bytes.subspan(kFrameHeader, header.length);
+  if (header.payload_crc != crc32c(payload)) {
+    fail_protocol("a frame was damaged on the way");
+    return false;
+  }
+  begin_ += kFrameHeader + header.length;
+  const Frame frame{static_cast<Channel>(header.channel), header.type, header.target,
+                    header.sender};
+  count_in(frame.channel, kFrameHeader + header.length);
+  handle_frame(frame, payload);
+  return true;
+}
+
+void Link::count_in(Channel channel, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  stats_.bytes_in[static_cast<size_t>(channel)] += static_cast<int64_t>(bytes);
+}
+
+void Link::handle_frame(const Frame& frame, std::span<const std::byte> payload) {
+  switch (frame.channel) {
+    case Channel::control:
+      return handle_control(frame, payload);
+    case Channel::caf: {
+      // Bulk bytes are taken as they arrive, these when CAF comes to it.
+      std::unique_lock lock(mutex_);
+      caf_arrived_ += static_cast<int64_t>(payload.size());
+      const bool granted = caf_arrived_ <= kCafWindow;
+      lock.unlock();
+      if (!granted) return fail_protocol("it sends more control messages than it was granted");
+      return host_.caf_bytes(*this, payload);
+    }
+    case Channel::small: {
+      Reader reader(payload);
+      const auto size = reader.number<uint32_t>();
+      const auto rest = reader.rest();
+      if (!reader.good() || size > rest.size())
+        return fail_protocol("a message is shorter than it says");
+      const auto elements = rest.subspan(size);
+      if (!begin_message(frame, rest.first(size), elements.size())) return;
+      if (!incoming_.discard && !elements.empty())
+        std::memcpy(incoming_.tensor.mutable_raw(), elements.data(), elements.size());
+      incoming_.decoded.claim.checked = false;  // the frame has its own crc
+      return finish_message();
+    }
+    case Channel::bulk:
+      if (!begin_message(frame, payload)) return;
+      if (incoming_.decoded.claim.bytes == 0)
+        return fail_protocol("a large message has no elements");
+      incoming_.id = receive_id_++;
+      return;
+  }
+}
+
+void Link::handle_control(const Frame& frame, std::span<const std::byte> payload) {
+  switch (static_cast<Control>(frame.type)) {
+    case Control::confirm:
+      if (state_ == State::provisional) go_up();
+      return;
+    case Control::heartbeat:
+      return;
+    case Control::credit: {
+      Reader reader(payload);
+      const auto bulk = reader.number<int64_t>(), caf = reader.number<int64_t>();
+      std::unique_lock lock(mutex_);
+      if (!reader.good() || bulk < 0 || caf < 0 || bulk > kBulkWindow - bulk_credit_ ||
+          caf > kCafWindow - caf_credit_) {
+        lock.unlock();
+        return fail_protocol("it grants more credit than there is");
+      }
+      bulk_credit_ += bulk;
+      caf_credit_ += caf;
+      return pump(lock, true);
+    }
+    case Control::members:
+    case Control::leaving:
+      return host_.control(*this, static_cast<Control>(frame.type), payload);
+  }
+  fail_protocol(detail::concat("a control frame of type ", frame.type, " is not known"));
+}
+
+// Reads the header of a message and finds memory for its tensor. `element_bytes`: how many came
+// with it. False: the link has failed.
+bool Link::begin_message(const Frame& frame, std::span<const std::byte> header,
+                         std::optional<size_t> element_bytes) {
+  if (incoming_.active && frame.channel == Channel::bulk) {
+    fail_protocol("a tensor begins before the one before it has ended");
+    return false;
+  }
+  std::string why;
+  auto decoded = decode(frame.type, header, why);
+  if (!decoded) {
+    fail_protocol(why);
+    return false;
+  }
+  if (element_bytes && static_cast<int64_t>(*element_bytes) != decoded->claim.bytes) {
+    fail_protocol("a message has other elements than it says");
+    return false;
+  }
+  // A small message may come between the chunks of a large one.
+  if (frame.channel == Channel::small && incoming_.active) interrupted_ = std::move(incoming_);
+  incoming_ = {};
+  incoming_.active = true;
+  incoming_.target = frame.target;
+  incoming_.sender = frame.sender;
+  incoming_.decoded = std::move(*decoded);
+  const TensorClaim& claim = incoming_.decoded.claim;
+  if (!claim.defined) return true;
+  try {
+    incoming_.tensor = host_.allocate(claim.dtype, claim.shape);
+  } catch (const Error& e) {  // the message fails, the link lives
+    incoming_.discard = true;
+    incoming_.failure = detail::concat("no memory for ", claim.dtype, claim.shape, " from ",
+                                       label(), ": ", e.what());
+    incoming_.failure_code = e.code();
+  }
+  return true;
+}
+
+void Link::took_bulk(size_t bytes) {
+  {
+    std::unique_lock lock(mutex_);
+    bulk_taken_ += static_cast<int64_t>(bytes);
+    grant(bulk_taken_, 0);
+    pump(lock, true);
+  }
+  if (incoming_.chunk_left == 0 &&
+      static_cast<int64_t>(incoming_.offset) == incoming_.decoded.claim.bytes)
+    finish_message();
+}
+
+void Link::finish_message() {
+  Incoming done = std::exchange(incoming_, std::exchange(interrupted_, {}));
+  PlaneMessage& message = done.decoded.message;
+  if (done.decoded.claim.checked && !done.discard && done.crc != done.decoded.claim.crc)
+    return fail_protocol("the elements of a tensor were damaged on the way");
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.messages_in;
+  }
+  if (done.discard) {
+    if (auto failed = failed_form_of(message, done.failure_code, done.failure))
+      host_.message(*this, done.target, done.sender, std::move(*failed));
+    else if (auto refusal = refusal_of(message, done.failure_code, done.failure))
+      send_or_end(done.sender, done.target, *refusal);
+    return;
+  }
+  if (done.decoded.claim.defined) {
+    sanitize(done.tensor);
+    *tensor_of(message) = std::move(done.tensor);
+  }
+  host_.message(*this, done.target, done.sender, std::move(message));
+}
+
+}  // namespace troupe

@@ -1,0 +1,131 @@
+// Implements net/mesh/peer_port.hpp, and Doors of net/mesh/mesh.hpp.
+#include "net/mesh/peer_port.hpp"
+
+#include <caf/all.hpp>
+
+#include "devices/threads/burst.hpp"
+#include "net/caf/caf_bridge.hpp"
+#include "net/mesh/mesh.hpp"
+
+namespace troupe {
+namespace {
+
+template <size_t I = 0>
+std::optional<PlaneMessage> data_message_in(const caf::message_view& view) {
+  if constexpr (I < std::variant_size_v<PlaneMessage>) {
+    using M = std::variant_alternative_t<I, PlaneMessage>;
+    const auto& content = const_cast<caf::message_view&>(view).content();
+    if (content.match_elements<M>()) return content.get_as<M>(0);
+    return data_message_in<I + 1>(view);
+  }
+  return std::nullopt;
+}
+
+class PeerProxy final : public caf::monitorable_actor {
+ public:
+  PeerProxy(caf::actor_config& config, std::shared_ptr<PeerPort> port)
+      : monitorable_actor(config), port_(std::move(port)) {}
+
+  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
+    if (auto data = data_message_in(*message))
+      return port_->post(id(), message->sender, std::move(*data));
+    // There is no way for anything else: a request hears so, nobody else does.
+    bounce(message, caf::make_error(caf::sec::unexpected_message));
+  }
+  const char* name() const override { return "proxy"; }
+  void die() { cleanup(caf::make_error(caf::exit_reason::remote_link_unreachable), nullptr); }
+
+ private:
+  const std::shared_ptr<PeerPort> port_;
+};
+
+}  // namespace
+
+caf::message to_caf_message(PlaneMessage message) {
+  return std::visit([](auto& m) { return caf::make_message(std::move(m)); }, message);
+}
+
+// Doors
+
+void Doors::open(caf::strong_actor_ptr actor) {
+  if (!actor) return;
+  const uint64_t id = actor->id();
+  std::unique_lock lock(mutex_);
+  actors_[id].swap(actor);
+}
+void Doors::close(uint64_t actor_id) {
+  caf::strong_actor_ptr gone;  // released without the lock
+  std::unique_lock lock(mutex_);
+  if (auto it = actors_.find(actor_id); it != actors_.end()) {
+    gone = std::move(it->second);
+    actors_.erase(it);
+  }
+  lock.unlock();
+}
+caf::strong_actor_ptr Doors::find(uint64_t actor_id) const {
+  std::shared_lock lock(mutex_);
+  const auto it = actors_.find(actor_id);
+  return it == actors_.end() ? nullptr : it->second;
+}
+void Doors::close_all() {
+  std::unordered_map<uint64_t, caf::strong_actor_ptr> actors;  // let go of outside the lock
+  std::lock_guard lock(mutex_);
+  actors.swap(actors_);
+}
+
+caf::strong_actor_ptr PeerPort::proxy(uint64_t actor_id) {
+  std::lock_guard lock(mutex_);
+  if (!link_) return nullptr;
+  auto& entry = proxies_[actor_id];
+  if (!entry) {
+    caf::actor_config config;  // the remote actor's ids: the handles compare equal
+    entry = caf::make_actor<PeerProxy, caf::strong_actor_ptr>(actor_id, node_, &system_, config,
+                                                              shared_from_this());
+  }
+  caf::strong_actor_ptr out = entry;
+  if (proxies_.size() > kProxiesMax)
+    std::erase_if(proxies_, [](const auto& p) { return p.second->strong_refs == 1; });
+  return out;
+}
+
+void PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneMessage message) {
+  std::shared_ptr<Link> link;
+  {
+    std::lock_guard lock(mutex_);
+    link = link_;
+  }
+  // A sender of a third process cannot be named here.
+  const uint64_t from = sender && sender->node() == system_.node() ? sender->id() : 0;
+  const Errc code = link ? link->send(target, from, message, true) : Errc::peer_lost;
+  if (code == Errc::ok) return Burst::put_off(link.get(), [link] { link->flush(); });
+  dropped_->fetch_add(1, std::memory_order_relaxed);
+  const std::string text = code == Errc::peer_lost
+                               ? detail::concat("the link to ", name_, " is gone")
+                               : detail::concat("too much waits to be sent to ", name_);
+  auto answer = refusal_of(message, code, text);
+  if (code == Errc::out_of_memory && !answer)
+    link->send_or_end(target, from, failed_form_of(message, code, text).value_or(message));
+  if (!answer || !sender) return;
+  if (auto* finish = std::get_if<FinishStep>(&*answer)) finish->task = name_;
+  // From the net thread, as all answers: the sender may hold a mutex now.
+  transport_.post([sender, answer = std::move(*answer)]() mutable {
+    sender->enqueue(nullptr, caf::make_message_id(), to_caf_message(std::move(answer)), nullptr);
+  });
+}
+
+void PeerPort::shut() {
+  std::unordered_map<uint64_t, caf::strong_actor_ptr> proxies;
+  {
+    std::lock_guard lock(mutex_);
+    link_ = nullptr;
+    proxies.swap(proxies_);
+  }
+  for (const auto& [id, proxy] : proxies) static_cast<PeerProxy*>(proxy->get())->die();
+}
+
+void PeerPort::reopen(std::shared_ptr<Link> link) {
+  std::lock_guard lock(mutex_);
+  link_ = std::move(link);
+}
+
+}  // namespace troupe

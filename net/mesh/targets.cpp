@@ -1,0 +1,120 @@
+// Implements net/mesh/targets.hpp.
+#include "net/mesh/targets.hpp"
+
+#include <algorithm>
+
+#include "net/link/greetings.hpp"
+
+namespace troupe {
+
+void Targets::add_seed(const std::string& address, TimePoint now) {
+  Target& target = targets_[address];
+  target.seed = true;
+  target.next = target.told = now;
+}
+
+void Targets::add(const std::string& address, const std::string& name, TimePoint now,
+                  std::chrono::milliseconds delay) {
+  auto it = targets_.find(address);
+  if (it == targets_.end()) {
+    if (targets_.size() >= kTargetsMax) return;
+    it = targets_.emplace(address, Target{}).first;
+    it->second.since = now;
+  }
+  it->second.name = name;
+  it->second.backoff = kBackoffFirst;
+  it->second.next = now + delay;
+}
+
+std::vector<std::string> Targets::due(TimePoint now,
+                                      const std::function<bool(const std::string&)>& is_linked) {
+  std::vector<std::string> out;
+  for (auto it = targets_.begin(); it != targets_.end();) {
+    Target& target = it->second;
+    if (is_linked(target.name)) {
+      target.since = now;
+      target.backoff = kBackoffFirst;
+    } else if (!target.seed && now - target.since > kForgetAfter) {
+      it = targets_.erase(it);
+      continue;
+    } else if (!target.dialling && now >= target.next) {
+      target.dialling = true;
+      out.push_back(it->first);
+    }
+    ++it;
+  }
+  return out;
+}
+
+void Targets::connected(const std::string& address, const std::shared_ptr<Link>& link) {
+  if (const auto it = targets_.find(address); it != targets_.end()) it->second.link = link;
+}
+
+bool Targets::failed(const std::string& address, TimePoint now) {
+  const auto it = targets_.find(address);
+  if (it == targets_.end()) return false;
+  Target& target = it->second;
+  target.dialling = false;
+  retry(target, now);
+  if (!target.seed || now - target.told < kSeedReminder) return false;
+  target.told = now;
+  return true;
+}
+
+std::optional<std::string> Targets::ended(const Link& link, Refusal why, bool alone,
+                                          TimePoint now) {
+  const auto it = std::find_if(targets_.begin(), targets_.end(), [&](const auto& entry) {
+    return entry.second.link.lock().get() == &link;
+  });
+  if (it == targets_.end()) return std::nullopt;
+  Target& target = it->second;
+  target.link.reset();
+  target.dialling = false;
+  if (why == Refusal::itself) {
+    targets_.erase(it);
+    return std::nullopt;
+  }
+  if ((why == Refusal::linked || why == Refusal::none) && !link.peer().job.empty())
+    target.name = link.peer().name();
+  retry(target, now);
+  if (why != Refusal::task_taken)
+    target.taken_since.reset();
+  else if (!target.taken_since)
+    target.taken_since = now;
+  const bool taken_for_good = target.taken_since && now - *target.taken_since > kTakenPatience;
+  if (target.seed && alone && link.turned_away() && (is_final(why) || taken_for_good))
+    return it->first;
+  if (!target.seed && is_final(why)) targets_.erase(it);
+  return std::nullopt;
+}
+
+void Targets::met(const Link& link) {
+  for (auto& [address, target] : targets_)
+    if (target.link.lock().get() == &link || address == link.peer().address)
+      target.name = link.peer().name();
+}
+
+void Targets::lost(const std::string& name, bool left, TimePoint now) {
+  for (auto it = targets_.begin(); it != targets_.end();) {
+    Target& target = it->second;
+    if (target.name == name && left && !target.seed) {
+      it = targets_.erase(it);
+      continue;
+    }
+    if (target.name == name) {
+      target.since = now;
+      target.next = now + kBackoffFirst;
+    }
+    ++it;
+  }
+}
+
+void Targets::retry(Target& target, TimePoint now) {
+  // Between 0.75 and 1.25 of the backoff, so that processes that lost each other together do not
+  // come back together.
+  target.next = now + target.backoff * (768 + static_cast<int64_t>(rng_.next() % 512)) / 1024;
+  target.backoff = std::min<std::chrono::milliseconds>(2 * target.backoff,
+                                                       target.seed ? kBackoffSeedMax : kBackoffMax);
+}
+
+}  // namespace troupe

@@ -1,0 +1,134 @@
+// minimize(): from a loss to a node that trains one step, and its two halves. Plain calls of
+// gradients(), push_gradient() or push_row_gradient(), and group().
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph/prune.hpp"
+#include "placement/passes/passes.hpp"
+#include "graph/base/refuse.hpp"
+#include "troupe/op.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/ops/row_sparse.hpp"
+#include "troupe/train.hpp"
+
+namespace troupe {
+namespace {
+
+bool is_parameter(const Node& node) { return node.op->name == "Parameter"; }
+
+// What one push is for: all nodes that read this parameter for this slot.
+using Reader = std::pair<std::string, int64_t>;
+Reader reader(const Node& node) {
+  return {node.attr<std::string>("parameter"), node.attr<int64_t>("slot")};
+}
+
+void require_loss(Output loss, Origin at) {
+  if (!loss.defined())
+    throw refuse("minimize", at, "the loss is an undefined Output; pass the result of an op");
+  if (loss.shape().ndim() != 0 || !is_wide_float(loss.dtype()))
+    throw refuse("minimize", at, "wants a scalar loss of f32 or f64, got ",
+                 TensorType{loss.dtype(), loss.shape()}, " from the ",
+                 describe(loss.graph->node(loss.node)),
+                 is_half(loss.dtype()) ? "; in mixed precision the loss belongs into its scope, or "
+                                         "cast() it to f32"
+                                       : "; reduce_mean() makes one number of many");
+}
+
+// The floating Parameter nodes that a gradient of `loss` may come back to, in the order in which
+// they were made.
+std::vector<Output> reached_parameters(Output loss) {
+  Graph& graph = *loss.graph;
+  std::set<int32_t> seen = {loss.node};
+  std::vector<int32_t> open = {loss.node};
+  while (!open.empty()) {
+    const Node& node = graph.node(open.back());
+    open.pop_back();
+    for (const Output& target : gradient_targets(graph, node))
+      if (seen.insert(target.node).second) open.push_back(target.node);
+  }
+  std::vector<Output> found;
+  for (int32_t id : seen)
+    if (is_parameter(graph.node(id)) && is_wide_float(graph.node(id).outputs[0].dtype))
+      found.push_back({&graph, id, 0});
+  return found;
+}
+
+void require_parameters(const std::vector<Output>& parameters, Output loss, Origin at) {
+  for (const Output& parameter : parameters) {
+    if (!parameter.defined() || parameter.graph != loss.graph)
+      throw refuse("minimize", at,
+                   "a parameter is undefined or comes from another graph than the loss");
+    const Node& node = loss.graph->node(parameter.node);
+    if (!is_parameter(node))
+      throw refuse("minimize", at, "the ", describe(node),
+                   " is not a parameter; pass what parameter() returned");
+  }
+}
+
+std::vector<ParameterGradient> sum_by_reader(const std::vector<Output>& parameters,
+                                             const std::vector<Output>& gradients, Origin at) {
+  std::vector<ParameterGradient> updates;
+  std::map<Reader, size_t> places;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Node& node = parameters[i].graph->node(parameters[i].node);
+    const auto [place, is_new] = places.emplace(reader(node), updates.size());
+    if (is_new) updates.push_back({parameters[i], {}, {}});
+    ParameterGradient& update = updates[place->second];
+    update.reads.push_back(parameters[i].node);
+    if (!gradients[i].defined()) continue;
+    update.gradient =
+        update.gradient.defined() ? add(update.gradient, gradients[i], at) : gradients[i];
+  }
+  return updates;
+}
+
+}  // namespace
+
+std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Output> parameters,
+                                                   Origin at) {
+  require_loss(loss, at);
+  require_parameters(parameters, loss, at);
+  const bool all = parameters.empty();
+  if (all) parameters = reached_parameters(loss);
+  Graph& graph = *loss.graph;
+  const auto scope = graph.scope({.name = "minimize"});
+  const auto slopes =
+      parameters.empty() ? std::vector<Output>() : gradients({loss}, parameters, {}, at);
+  std::vector<ParameterGradient> found = sum_by_reader(parameters, slopes, at);
+  for (const ParameterGradient& one : found)
+    if (!all && !one.gradient.defined())
+      throw refuse("minimize", at, "the loss has no gradient with respect to the ",
+                   describe(graph.node(one.parameter.node)), "; does it depend on it?");
+  // What the loss depends on, but not smoothly: argmax, stop_gradient.
+  std::erase_if(found, [](const ParameterGradient& one) { return !one.gradient.defined(); });
+  if (found.empty())
+    throw refuse("minimize", at, "the loss, the ", describe(graph.node(loss.node)),
+                 ", has no gradient with respect to any parameter; make weights with parameter()");
+  return found;
+}
+
+Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Optimizer& optimizer,
+                       Origin at) {
+  if (gradients.empty() || !gradients[0].gradient.defined())
+    throw refuse("apply_gradients", at,
+                 "got no gradients; pass what parameter_gradients() returned");
+  Graph& graph = *gradients[0].gradient.graph;
+  const auto scope = graph.scope({.name = "minimize"});
+  std::vector<Output> pushes;
+  // SGD takes one row after the other; what keeps something beside a row wants it once.
+  const auto rows_for = optimizer.kind == "sgd" ? gathered_rows_of : rows_of;
+  for (const ParameterGradient& one : gradients)
+    if (const auto rows = rows_for(one.gradient, one.parameter, at))
+      pushes.push_back(push_row_gradient(one.parameter, *rows, optimizer, one.reads, at));
+    else
+      pushes.push_back(push_gradient(one.parameter, one.gradient, optimizer, one.reads, at));
+  return group(graph, pushes, "update", at);
+}
+
+Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> parameters,
+                Origin at) {
+  return apply_gradients(parameter_gradients(loss, std::move(parameters), at), optimizer, at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,149 @@
+// nn::Model: names, parameters, penalties and running averages of the layers of one model.
+#include <algorithm>
+
+#include "nn/nn_layers.hpp"
+#include "graph/base/refuse.hpp"
+#include "troupe/op.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/train.hpp"
+
+namespace troupe::nn {
+namespace {
+
+// troupe::parameter(), but for the name of the node: `node` within the open scopes, which say the
+// rest of `whole` already.
+Output read_parameter(const std::string& whole, std::string_view node, Output first, Origin at) {
+  Graph& graph = *first.graph;
+  const std::string device = graph.device();
+  std::string initial = detail::concat(first.name(), ":", first.index);
+  for (const auto& other : graph.nodes()) {
+    if (other->op->name != "Parameter" || other->attr<std::string>("parameter") != whole) continue;
+    const bool same_type = other->outputs[0] == TensorType{first.dtype(), first.shape()};
+    const bool same_place = other->device == device && other->attr<int64_t>("slot") == graph.slot();
+    if (!same_type || same_place) return troupe::parameter(whole, first, at);  // or refuses it
+    initial = other->attr<std::string>("initial");
+  }
+  return graph.add({.op = "Parameter",
+                    .attrs = {{"parameter", whole},
+                              {"dtype", first.dtype()},
+                              {"shape", first.shape()},
+                              {"initial", initial}},
+                    .name = node},
+                   at);
+}
+
+}  // namespace
+
+Model::Scope::Scope(Model* model, std::string name, size_t outer, Graph::Scope nodes)
+    : model_(model), name_(std::move(name)), outer_(outer), nodes_(std::move(nodes)) {}
+
+Model::Scope::Scope(Scope&& other) noexcept
+    : model_(std::exchange(other.model_, nullptr)),
+      name_(std::move(other.name_)),
+      outer_(other.outer_),
+      nodes_(std::move(other.nodes_)) {}
+
+Model::Scope::~Scope() {
+  if (model_) model_->prefix_.resize(outer_);
+}
+
+Model::Scope Model::scope(std::string_view name, Origin at) {
+  Graph::Scope nodes = graph_.scope({.name = std::string(name)}, at);  // refuses bad names
+  const size_t outer = prefix_.size();
+  prefix_ += name;
+  std::string whole = prefix_;
+  prefix_ += '/';
+  return {this, std::move(whole), outer, std::move(nodes)};
+}
+
+Model::Scope Model::layer(std::string_view name, std::string_view kind, Origin at) {
+  if (!name.empty()) return scope(name, at);
+  const int64_t number = count_[prefix_ + std::string(kind)]++;
+  return scope(number == 0 ? std::string(kind) : detail::concat(kind, "_", number), at);
+}
+
+void Model::rewind(Origin at) {
+  if (!prefix_.empty())
+    throw refuse("nn::Model::rewind", at, "the scope ", prefix_, " is open; close it first");
+  count_.clear();
+  ++pass_;
+}
+
+std::string Model::random_key() const {
+  return pass_ == 0 ? prefix_ : detail::concat(prefix_, pass_);
+}
+
+Output Model::parameter(std::string_view name, const Shape& shape, const Initializer& first,
+                        DType dtype, Regularizer regularizer, Origin at) {
+  const std::string whole = prefix_ + std::string(name);
+  const auto outside = graph_.open_frame(-1);  // read once a step, whatever branch or call reads it
+  if (is_half(dtype)) dtype = DType::f32;      // of what is computed; parameters are never rounded
+  const Output out = read_parameter(
+      whole, name, first_values(graph_, shape, first, options_.seed, whole, dtype, at), at);
+  if (std::find(parameters_.begin(), parameters_.end(), out) != parameters_.end()) return out;
+  parameters_.push_back(out);
+  for (const double scale : {regularizer.l1, regularizer.l2})
+    if (!(scale >= 0))
+      throw refuse("nn::Model::parameter", at, "the regularizer of ", whole,
+                   " wants numbers from 0, got ", scale);
+  if (regularizer.l1 > 0 || regularizer.l2 > 0) regularized_.push_back({out, regularizer});
+  return out;
+}
+
+Output Model::running_average(std::string_view name, const Shape& shape, double first, Output value,
+                              double decay, DType dtype, Origin at) {
+  if (!(decay >= 0 && decay < 1))
+    throw refuse("nn::Model::running_average", at, "wants a decay in [0, 1), got ", decay);
+  if (is_half(dtype)) dtype = DType::f32;
+  const std::string whole = prefix_ + std::string(name);
+  const Output begin =
+      first_values(graph_, shape, constant(first), options_.seed, whole, dtype, at);
+  const Output average = read_parameter(whole, name, begin, at);
+  if (options_.training && value.defined()) {
+    Running& running = running_[whole];
+    if (!running.values.empty() && running.decay != decay)
+      throw refuse("nn::Model::running_average", at, whole, " has the decay ", running.decay,
+                   " already, got ", decay);
+    running.average = average;
+    running.decay = decay;
+    running.values.push_back(stop_gradient(value, at));
+  }
+  return stop_gradient(average, at);
+}
+
+Output Model::with_penalties(Output loss, Origin at) const {
+  if (!loss.defined())
+    throw refuse("nn::Model::with_penalties", at, "the loss is an undefined Output");
+  for (const Regularized& one : regularized_) {
+    const auto add_up = [&](double scale, auto* penalty) {
+      if (scale == 0) return;
+      const Output more = penalty({one.parameter}, scale, at);
+      loss = add(loss, more.dtype() == loss.dtype() ? more : cast(more, loss.dtype(), at), at);
+    };
+    add_up(one.regularizer.l1, &l1_penalty);
+    add_up(one.regularizer.l2, &l2_penalty);
+  }
+  return loss;
+}
+
+// The gradient of an average is its distance from the value: SGD with rate 1 - decay then makes
+// a - (1 - decay) * (a - value).
+Output Model::with_updates(Output update, Origin at) {
+  if (!update.defined())
+    throw refuse("nn::Model::with_updates", at, "the update is an undefined Output");
+  std::vector<Output> all = {update};
+  const auto scope = graph_.scope({.name = "running_averages"});
+  for (const auto& [name, running] : running_) {
+    Output sum = running.values[0];
+    for (size_t i = 1; i < running.values.size(); ++i) sum = add(sum, running.values[i], at);
+    if (running.values.size() > 1) {
+      const double share = 1 / static_cast<double>(running.values.size());
+      sum = multiply(sum, fill(graph_, {}, share, sum.dtype(), "", at), at);
+    }
+    all.push_back(push_gradient(running.average, subtract(running.average, sum, at),
+                                sgd(1 - running.decay), {running.average.node}, at));
+  }
+  return all.size() == 1 ? update : group(graph_, all, "update", at);
+}
+
+}  // namespace troupe::nn

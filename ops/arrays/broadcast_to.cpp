@@ -1,0 +1,43 @@
+// BroadcastTo: y = x repeated up to `shape`.
+//   x: a shape that broadcasts to `shape`, which has no -1.
+#include "ops/support/broadcast.hpp"
+#include "ops/support/node.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  const Shape& shape = ctx.attr<Shape>("shape");
+  if (!shape.is_known())
+    throw ctx.error("wants a shape without -1, got ", shape,
+                    "; for the shape of another value use broadcast_like");
+  const auto both = broadcast(ctx.input(0), shape);
+  if (!both || !may_equal(*both, shape)) throw not_repeatable(ctx, ctx.input(0), shape);
+  return {shape};
+}
+
+// dx: dy summed over the repetitions.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  return {undo_broadcast(ctx.output_gradient(0), ctx.input(0))};
+}
+
+void cpu(KernelContext& ctx) { run_repeat(ctx, ctx.attr<Shape>("shape")); }
+
+}  // namespace
+
+Op broadcast_to_op() {
+  return {.name = "BroadcastTo",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = {{"shape", AttrKind::shape}},
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{.run = cpu, .elements = repeat_elements}}};
+}
+
+Output broadcast_to(Output x, Shape shape, Origin at) {
+  return add_node({.op = "BroadcastTo", .inputs = {x}, .attrs = {{"shape", shape}}}, at);
+}
+
+}  // namespace troupe

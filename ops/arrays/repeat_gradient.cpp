@@ -1,0 +1,66 @@
+// RepeatGradient: dx = the sums of each `count` slices in a row along an axis.
+//   dy: x_like repeated   x_like: only its shape is used   dx: the shape of x_like.
+#include "ops/reductions/reduce.hpp"
+#include "ops/support/repeats.hpp"
+
+namespace troupe {
+namespace {
+
+// The axis. Throws: Error if dy is not what x was repeated to.
+template <class Context>
+int checked_repeat(const Context& ctx, const Shape& dy, const Shape& x) {
+  const int axis = checked_axis(ctx, ctx.template attr<int64_t>("axis"), x.ndim());
+  const int64_t count = ctx.template attr<int64_t>("count");
+  Shape wanted = x;
+  wanted.set(axis, repeated_size(ctx, x[axis], count));
+  if (!may_equal(dy, wanted))
+    throw ctx.error("wants dy of shape ", wanted, ", ", x, " repeated ", count,
+                    " times along axis ", axis, ", got ", dy);
+  return axis;
+}
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  checked_repeat(ctx, ctx.input(0), ctx.input(1));
+  return {ctx.input(1)};
+}
+
+// Writing g for the gradient of dx:  that of dy is g, repeated.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  return {repeat(ctx.output_gradient(0), ctx.attr<int64_t>("count"), ctx.attr<int64_t>("axis")),
+          Output{}};
+}
+
+void cpu(KernelContext& ctx) {
+  const Tensor& dy = ctx.input(0);
+  const Shape x = ctx.input(1).shape();
+  const int axis = checked_repeat(ctx, dy.shape(), x);
+  Tensor& dx = ctx.output(0, x);
+  if (dx.size() == 0) return;
+  ReduceView view;
+  view.outer = size_between(x, 0, axis + 1);
+  view.reduced = ctx.attr<int64_t>("count");
+  view.inner = size_between(x, axis + 1, x.ndim());
+  view.x = dy.raw();
+  reduce_elements(ctx, sum_reduction(dx.dtype()), view, dx.mutable_raw());
+}
+
+}  // namespace
+
+Op repeat_gradient_op() {
+  return {.name = "RepeatGradient",
+          .inputs = {"dy", "x_like"},
+          .outputs = {"dx"},
+          .attrs = {{"count", AttrKind::integer}, {"axis", AttrKind::integer}},
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu}, {DeviceKind::cpu, DType::f64, cpu}}};
+}
+
+Output repeat_gradient(Output dy, Output x_like, int64_t count, int64_t axis, Origin at) {
+  return add_node(
+      {.op = "RepeatGradient", .inputs = {dy, x_like}, .attrs = {{"count", count}, {"axis", axis}}},
+      at);
+}
+
+}  // namespace troupe

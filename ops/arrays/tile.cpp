@@ -1,0 +1,73 @@
+// Tile: y = copies of x side by side, repeats[d] of them along dimension d.
+//   x: any shape   y[i...] = x[i[d] mod size of x in d, ...]
+#include "ops/support/axes.hpp"
+#include "ops/support/node.hpp"
+#include "ops/support/repeats.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  return {tiled_shape(ctx, ctx.input(0))};
+}
+
+// Writing dy for dL/dy:  dx = the sum of all copies in dy.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  return {tile_gradient(ctx.output_gradient(0), ctx.input(0),
+                        ctx.attr<std::vector<int64_t>>("repeats"))};
+}
+
+struct Tiling {
+  const Shape& x;
+  const std::vector<int64_t>& repeats;
+  int last;             // the last dimension that is repeated
+  int64_t block_bytes;  // of x from that dimension on
+
+  // Writes dimensions d and on, from where x stands, and advances x. Returns the end in y.
+  char* write(int d, const char*& from, char* y) const {
+    char* end = y;
+    if (d == last) {
+      std::memcpy(y, from, static_cast<size_t>(block_bytes));
+      from += block_bytes;
+      end += block_bytes;
+    } else {
+      for (int64_t i = 0; i < x[d]; ++i) end = write(d + 1, from, end);
+    }
+    const int64_t times = repeats[static_cast<size_t>(d)];
+    repeat_block(y, end - y, times);
+    return y + (end - y) * times;
+  }
+};
+
+void cpu(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  const Shape shape = x.shape(), y_shape = tiled_shape(ctx, shape);
+  if (shape == y_shape) return ctx.set_output(0, x);
+  Tensor& y = ctx.output(0, y_shape);
+  if (y_shape.size() == 0) return;
+  const auto& repeats = ctx.attr<std::vector<int64_t>>("repeats");
+  int last = shape.ndim() - 1;
+  while (repeats[static_cast<size_t>(last)] == 1) --last;
+  const int64_t block = size_between(shape, last, shape.ndim()) * size_of(x.dtype());
+  const char* from = static_cast<const char*>(x.raw());
+  Tiling{shape, repeats, last, block}.write(0, from, static_cast<char*>(y.mutable_raw()));
+}
+
+}  // namespace
+
+Op tile_op() {
+  return {.name = "Tile",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = {{"repeats", AttrKind::integers}},
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
+}
+
+Output tile(Output x, std::vector<int64_t> repeats, Origin at) {
+  return add_node({.op = "Tile", .inputs = {x}, .attrs = {{"repeats", std::move(repeats)}}}, at);
+}
+
+}  // namespace troupe

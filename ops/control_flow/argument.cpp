@@ -1,0 +1,33 @@
+// Argument: y = what the call of the function that the node is in was given as number `index`.
+#include "ops/support/node.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  if (ctx.attr<int64_t>("index") < 0)
+    throw ctx.error("wants the number of an argument, got ", ctx.attr<int64_t>("index"));
+  return {ctx.attr<Shape>("shape")};
+}
+
+// The engine brings the value in.
+void cpu(KernelContext& ctx) { throw ctx.error("has a value in a call alone"); }
+
+}  // namespace
+
+Op argument_op() {
+  return {.name = "Argument",
+          .outputs = {"y"},
+          .attrs = {{"index", AttrKind::integer},
+                    {"dtype", AttrKind::dtype},
+                    {"shape", AttrKind::shape}},
+          .infer_dtypes = infer_dtype_attr,
+          .infer_shapes = infer_shapes,
+          .no_gradient = "it has no inputs",
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .dispatch = -1,
+          .control = ControlKind::argument,
+          .stateful = true};
+}
+
+}  // namespace troupe

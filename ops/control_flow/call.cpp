@@ -1,0 +1,48 @@
+// Call: what the function that attribute `function` names makes of the inputs. `results` are the
+// types of that, "f32[2, -1] i64[]". The engine runs the function's body anew for each firing.
+// Gradient: a call of the function that goes back (gradients/function_gradient.cpp).
+#include "ops/support/node.hpp"
+#include "ops/elementwise/type_list.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<TensorType> results_of(const InferContext& ctx) {
+  auto types = types_of(ctx.attr<std::string>("results"));
+  if (!types || types->empty())
+    throw ctx.error("attribute results is no list of types: \"", ctx.attr<std::string>("results"),
+                    "\"; write \"f32[2, -1] i64[]\"");
+  return *types;
+}
+
+std::vector<DType> infer_dtypes(const InferContext& ctx) {
+  std::vector<DType> dtypes;
+  for (const TensorType& type : results_of(ctx)) dtypes.push_back(type.dtype);
+  return dtypes;
+}
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  std::vector<Shape> shapes;
+  for (const TensorType& type : results_of(ctx)) shapes.push_back(type.shape);
+  return shapes;
+}
+
+void cpu(KernelContext& ctx) { throw ctx.error("runs in a session alone"); }
+
+}  // namespace
+
+Op call_op() {
+  return {.name = "Call",
+          .inputs = {"arguments..."},
+          .outputs = {"results..."},
+          .attrs = {{"function", AttrKind::text}, {"results", AttrKind::text}},
+          .infer_dtypes = infer_dtypes,
+          .infer_shapes = infer_shapes,
+          .no_gradient = "gradients() goes back through it itself, by a call of another function",
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .control = ControlKind::call,
+          .stateful = true,  // the body may be
+          .precision = Precision::kept};
+}
+
+}  // namespace troupe

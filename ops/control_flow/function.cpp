@@ -1,0 +1,45 @@
+// Function: opens the frame that holds the body of a function (troupe/ops/functions.hpp). No
+// inputs, no outputs. `arguments` and `results` are lists of types, "f32[2, -1] i64[]"; no results:
+// not known before there is a body. What a program defines is a pattern, which never runs. `of`
+// names the pattern of which this one is a copy that runs, and which reads nothing of its
+// surroundings; `gradient_of` the function that this one goes back through. `path` is the number of
+// the argument that says which call it is (troupe/ops/iteration_path.hpp), or -1.
+#include "ops/support/node.hpp"
+#include "ops/elementwise/type_list.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kDepthMax = 1'000'000'000;
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  for (const char* list : {"arguments", "results"})
+    if (!types_of(ctx.attr<std::string>(list)))
+      throw ctx.error("attribute ", list, " is no list of types: \"", ctx.attr<std::string>(list),
+                      "\"; write \"f32[2, -1] i64[]\"");
+  const auto depth = ctx.attr<int64_t>("depth_max");
+  if (depth < 1 || depth > kDepthMax)
+    throw ctx.error("wants a depth_max from 1 to ", kDepthMax, ", got ", depth);
+  return {};
+}
+
+void cpu(KernelContext&) {}
+
+}  // namespace
+
+Op function_op() {
+  return {.name = "Function",
+          .attrs = {{"arguments", AttrKind::text},
+                    {"results", AttrKind::text, std::string()},
+                    {"depth_max", AttrKind::integer, int64_t{100'000}},
+                    {"of", AttrKind::text, std::string()},
+                    {"gradient_of", AttrKind::text, std::string()},
+                    {"path", AttrKind::integer, int64_t{-1}}},
+          .infer_shapes = infer_shapes,
+          .no_gradient = "it has no outputs",
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .dispatch = -1,
+          .control = ControlKind::function};
+}
+
+}  // namespace troupe

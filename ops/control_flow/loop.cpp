@@ -1,0 +1,34 @@
+// Loop: opens the frame that a loop's iterations run in. No inputs, no outputs: it has run when the
+// loop may begin.
+#include "ops/support/node.hpp"
+
+namespace troupe {
+namespace {
+
+// What a device that is ahead sends waits in the memory of those that follow.
+constexpr int64_t kInFlightMax = 1024;
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  const auto in_flight = ctx.attr<int64_t>("iterations_in_flight");
+  if (in_flight < 1 || in_flight > kInFlightMax)
+    throw ctx.error("wants 1 to ", kInFlightMax, " iterations in flight, got ", in_flight);
+  return {};
+}
+
+void cpu(KernelContext&) {}
+
+}  // namespace
+
+Op loop_op() {
+  return {.name = "Loop",
+          .attrs = {{"iterations_in_flight", AttrKind::integer, int64_t{1}},
+                    {"recompute", AttrKind::boolean, false}},
+          .infer_shapes = infer_shapes,
+          .no_gradient = "it has no outputs",
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .dispatch = -1,
+          .control = ControlKind::loop,
+          .precision = Precision::kept};
+}
+
+}  // namespace troupe

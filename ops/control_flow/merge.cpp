@@ -1,0 +1,39 @@
+// Merge: y = the one of its inputs that is alive, that of the branch that ran. They have one dtype
+// and number of dimensions; a size in which they differ is not known before the step runs.
+#include "ops/support/node.hpp"
+#include "troupe/ops/control_flow.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  Shape shape = ctx.input(0);
+  for (int i = 1; i < ctx.input_count(); ++i) {
+    const Shape& other = ctx.input(i);
+    if (other.ndim() != shape.ndim())
+      throw ctx.error("wants values with one number of dimensions, got ", ctx.input(0), " and ",
+                      other, "; reshape what one of the branches returns");
+    for (int d = 0; d < shape.ndim(); ++d)
+      if (other[d] != shape[d]) shape.set(d, -1);
+  }
+  return {shape};
+}
+
+// The engine takes the one that is alive. Where all are there, as in a plain evaluation, the first.
+void cpu(KernelContext& ctx) { ctx.set_output(0, ctx.input(0)); }
+
+}  // namespace
+
+Op merge_op() {
+  return {.name = "Merge",
+          .inputs = {"x..."},
+          .outputs = {"y"},
+          .infer_shapes = infer_shapes,
+          .no_gradient = "gradients() goes back through it itself, into each branch",
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .control = ControlKind::merge,
+          .aliases = true,
+          .precision = Precision::kept};
+}
+
+}  // namespace troupe

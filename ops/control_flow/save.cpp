@@ -1,0 +1,22 @@
+// Save: keeps x, in a loop once an iteration, for a Restore on the same device that runs after it:
+// what a loop that goes back needs of the one that went forward. No outputs. Any dtype.
+#include "ops/support/node.hpp"
+
+namespace troupe {
+namespace {
+
+void cpu(KernelContext&) {}  // the engine keeps it
+
+}  // namespace
+
+Op save_op() {
+  return {.name = "Save",
+          .inputs = {"x"},
+          .no_gradient = "it has no outputs",
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .control = ControlKind::save,
+          .stateful = true,
+          .precision = Precision::kept};
+}
+
+}  // namespace troupe

@@ -1,0 +1,165 @@
+// Convolution: y[b, i, o] = the sum over j and c of
+//   x[b, i * stride - before + j * dilation, g * in / groups + c] * filter[j, c, o],
+// g being o's group; pixels outside of x count as 0. (A cross-correlation, as everywhere in the
+// field.) i and j have one to three dimensions.
+//   x: [batch, ..., in]   filter: [..., in / groups, out]   y: [batch, ..., out]
+#include "devices/threads/isa.hpp"
+#include "ops/elementwise/composition.hpp"
+#include "ops/images/convolutions.hpp"
+#include "ops/support/regroup.hpp"
+#include "ops/images/winograd.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  return {convolution_output(ctx, ctx.input(0), ctx.input(1))};
+}
+
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const Output x = ctx.input(0), filter = ctx.input(1), dy = ctx.output_gradient(0);
+  const ConvolutionOptions options = convolution_options(ctx.node());
+  return {convolution_input_gradient(dy, filter, x, options),
+          convolution_filter_gradient(dy, x, filter, options)};
+}
+
+CompiledConvolution compile(const ConvolutionTypes& types) {
+  if (types.is_product)
+    return compile_product(types, {.rows = types.pixels, .inner = types.in, .columns = types.out});
+  const auto desc = types.forward();
+  const auto filter = desc.weights_desc();
+  return {std::make_unique<OneDnnPrimitive>(
+              dnnl::convolution_forward(desc), desc.scratchpad_desc(),
+              std::vector<OneDnnPrimitive::Argument>{
+                  {DNNL_ARG_SRC, types.x}, {DNNL_ARG_WEIGHTS, filter}, {DNNL_ARG_DST, types.y}}),
+          filter};
+}
+
+struct ForwardLoop {
+  template <class T>
+  static void run(const ConvolutionSizes* s, const T* x, const T* filter, T* y, int64_t first,
+                  int64_t last) {
+    const int64_t image = outputs_of(s->at) * s->out;
+    std::fill(y + first * image, y + last * image, T{0});
+    for_each_tap(*s, first, last, [=](int64_t ix, int64_t tap, int64_t iy) {
+      for_each_product(*s, [=](int64_t c, int64_t f, int64_t o, int64_t n) {
+        const T factor = x[ix + c];
+        TROUPE_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) y[iy + o + i] += factor * filter[tap + f + i];
+      });
+    });
+  }
+};
+
+struct DepthwiseLoop {
+  template <class T>
+  static void run(const ConvolutionSizes* s, const T* x, const T* filter, T* y, int64_t first,
+                  int64_t last) {
+    for_each_depthwise_block(*s, first, last, [=](int64_t iy, auto width, auto taps) {
+      T sums[kBlock] = {};
+      taps([&](int64_t ix, int64_t f) {
+        for (int i = 0; i < width; ++i) sums[i] += x[ix + i] * filter[f + i];
+      });
+      std::copy_n(sums, +width, y + iy);
+    });
+  }
+};
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  const Tensor &x = ctx.input(0), &filter = ctx.input(1);
+  const auto sizes = convolution_sizes<T>(ctx, x.shape(), filter.shape());
+  if (!sizes) return;
+  if (sizeof(T) == sizeof(float) && suits_winograd(*sizes, ConvolutionSizes::Pass::forward))
+    return ctx.state<ConvolutionState>()
+        .winograd_pass(*sizes, ConvolutionSizes::Pass::forward)
+        ->run_with_filter(ctx);
+  if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::forward))
+    return run_with_filter(
+        ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::forward, compile),
+        x);
+  const T *from = x.data<T>(), *factors = filter.data<T>();
+  T* y = ctx.output().template mutable_data<T>();
+  const int64_t image = outputs_of(sizes->at) * sizes->out;
+  in_images(ctx, sizes->batch, sizes->images(ConvolutionSizes::Pass::forward),
+            [&](int64_t first, int64_t last) {
+              if (sizes->is_depthwise())
+                in_isa<DepthwiseLoop>(&*sizes, from, factors, y, first, last);
+              else
+                in_isa<ForwardLoop>(&*sizes, from, factors, y, first, last);
+              ctx.finish(first * image, (last - first) * image);
+            });
+}
+
+// For a function of images of `dims` dimensions.
+void require_dims(const char* function, Origin at, Output x, Output filter, int dims) {
+  require_defined(function, at, {x, filter});
+  constexpr const char* kImages[] = {"[batch, width, channels]", "[batch, height, width, channels]",
+                                     "[batch, depth, height, width, channels]"};
+  if (x.shape().ndim() != dims + 2)
+    throw refused(function, at, "wants images ", kImages[dims - 1], ", got ", x.shape());
+}
+
+}  // namespace
+
+Op convolution_op() {
+  return {.name = "Convolution",
+          .inputs = {"x", "filter"},
+          .outputs = {"y"},
+          .attrs = convolution_attrs(),
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {convolution_kernel<float>(cpu<float>, true),
+                      convolution_kernel<double>(cpu<double>, true)},
+          .flops = [](const Node&, const std::vector<Shape>& in,
+                      const std::vector<Shape>& out) { return convolution_flops(out[0], in[1]); },
+          .precision = Precision::low};
+}
+
+Output convolution(Output x, Output filter, ConvolutionOptions options, Origin at) {
+  return add_node({.op = "Convolution", .inputs = {x, filter}, .attrs = convolution_attrs(options)},
+                  at);
+}
+
+Output conv1d(Output x, Output filter, ConvolutionOptions options, Origin at) {
+  require_dims("conv1d", at, x, filter, 1);
+  return convolution(x, filter, std::move(options), at);
+}
+
+Output conv2d(Output x, Output filter, Conv2dOptions options, Origin at) {
+  require_dims("conv2d", at, x, filter, 2);
+  return convolution(x, filter, to_convolution(options), at);
+}
+
+Output conv3d(Output x, Output filter, ConvolutionOptions options, Origin at) {
+  require_dims("conv3d", at, x, filter, 3);
+  return convolution(x, filter, std::move(options), at);
+}
+
+// A group for each channel: filter [..., c, m] as [..., 1, c * m].
+Output depthwise_convolution(Output x, Output filter, ConvolutionOptions options, Origin at) {
+  require_defined("depthwise_convolution", at, {x, filter});
+  const Shape &images = x.shape(), &f = filter.shape();
+  if (images.ndim() < 3 || images.ndim() > 5 || f.ndim() != images.ndim())
+    throw refused("depthwise_convolution", at, "wants images [batch, ..., c] with one to three ",
+                  "dimensions between and a filter [..., c, m] with as many, got ", images, " and ",
+                  f);
+  const int64_t of_x = images[images.ndim() - 1], of_filter = f[f.ndim() - 2];
+  const int64_t channels = of_x >= 0 ? of_x : of_filter;
+  if (channels < 0 || !may_equal(of_x, of_filter))
+    throw refused("depthwise_convolution", at, "wants the number of channels, the same in images ",
+                  "and filter, known, got ", images, " and ", f);
+  if (options.groups != 1)
+    throw refused("depthwise_convolution", at, "has a group for each channel; leave groups 1, not ",
+                  options.groups);
+  options.groups = std::max<int64_t>(channels, 1);
+  const auto scope = x.graph->scope({.origin = at});
+  std::string window;
+  for (int d = 0; d + 2 < f.ndim(); ++d) window += detail::concat("k", d, " ");
+  return convolution(x, regroup(filter, window + "c m -> " + window + "1 (c m)"),
+                     std::move(options), at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,140 @@
+// ConvolutionInputGradient: dx = dL/dx of y = convolution(x, filter), from dy = dL/dy.
+//   dy: [batch, ..., out]   filter: [..., in / groups, out]   x_like, dx: [batch, ..., in]
+// Only the shape of x_like is read.
+#include "devices/threads/isa.hpp"
+#include "ops/images/convolutions.hpp"
+#include "ops/images/winograd.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  require_convolution_gradient(ctx, ctx.input(0), ctx.input(2), ctx.input(1));
+  return {ctx.input(2)};
+}
+
+// Linear in dy and in the filter. Writing ddx for dL/d(dx):  ddy = convolution(ddx, filter)  and
+// dfilter = the filter gradient of that convolution of ddx.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const Output dy = ctx.input(0), filter = ctx.input(1), ddx = ctx.output_gradient(0);
+  const ConvolutionOptions options = convolution_options(ctx.node());
+  return {convolution(ddx, filter, options), convolution_filter_gradient(dy, ddx, filter, options),
+          Output{}};
+}
+
+CompiledConvolution compile(const ConvolutionTypes& types) {
+  if (types.is_product)
+    return compile_product(
+        types,
+        {.rows = types.pixels, .inner = types.out, .columns = types.in, .transpose_b = true});
+  const auto desc = types.backward<dnnl::convolution_backward_data>();
+  const auto filter = desc.weights_desc();
+  return {std::make_unique<OneDnnPrimitive>(
+              dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
+              std::vector<OneDnnPrimitive::Argument>{{DNNL_ARG_DIFF_DST, types.y},
+                                                     {DNNL_ARG_WEIGHTS, filter},
+                                                     {DNNL_ARG_DIFF_SRC, types.x}}),
+          filter};
+}
+
+struct BackLoop {
+  template <class T>
+  static void run(const ConvolutionSizes* s, const T* dy, const T* filter, T* dx, int64_t first,
+                  int64_t last) {
+    const int64_t image = inputs_of(s->at) * s->in;
+    std::fill(dx + first * image, dx + last * image, T{0});
+    for_each_tap(*s, first, last, [=](int64_t ix, int64_t tap, int64_t iy) {
+      for_each_product(*s, [=](int64_t c, int64_t f, int64_t o, int64_t n) {
+        T sum = dx[ix + c];
+        for (int64_t i = 0; i < n; ++i) sum += dy[iy + o + i] * filter[tap + f + i];
+        dx[ix + c] = sum;
+      });
+    });
+  }
+};
+
+struct DepthwiseLoop {
+  template <class T>
+  static void run(const ConvolutionSizes* s, const T* dy, const T* filter, T* dx, int64_t first,
+                  int64_t last) {
+    const int64_t image = inputs_of(s->at) * s->in;
+    for (int64_t b = first; b < last; ++b) {  // one by one, as a cache holds it
+      std::fill_n(dx + b * image, image, T{0});
+      for_each_depthwise_block(*s, b, b + 1, [=](int64_t iy, auto width, auto taps) {
+        T slopes[kBlock];
+        std::copy_n(dy + iy, +width, slopes);
+        taps([&](int64_t ix, int64_t f) {
+          T products[kBlock];
+          for (int i = 0; i < width; ++i) products[i] = slopes[i] * filter[f + i];
+          for (int i = 0; i < width; ++i) dx[ix + i] += products[i];
+        });
+      });
+    }
+  }
+};
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  convolve_back<T>(ctx, ctx.input(2).shape());
+}
+
+}  // namespace
+
+template <class T>
+void convolve_back(KernelContext& ctx, const Shape& x) {
+  const Tensor &dy = ctx.input(0), &filter = ctx.input(1);
+  const auto sizes = convolution_sizes<T>(ctx, x, filter.shape());
+  if (!sizes) return;
+  if (sizeof(T) == sizeof(float) && suits_winograd(*sizes, ConvolutionSizes::Pass::to_input))
+    return ctx.state<ConvolutionState>()
+        .winograd_pass(*sizes, ConvolutionSizes::Pass::to_input)
+        ->run_with_filter(ctx);
+  if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::to_input))
+    return run_with_filter(
+        ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::to_input, compile),
+        dy);
+  const T *from = dy.data<T>(), *factors = filter.data<T>();
+  T* dx = ctx.output().template mutable_data<T>();
+  const int64_t image = inputs_of(sizes->at) * sizes->in;
+  in_images(ctx, sizes->batch, sizes->images(ConvolutionSizes::Pass::to_input),
+            [&](int64_t first, int64_t last) {
+              if (sizes->is_depthwise())
+                in_isa<DepthwiseLoop>(&*sizes, from, factors, dx, first, last);
+              else
+                in_isa<BackLoop>(&*sizes, from, factors, dx, first, last);
+              ctx.finish(first * image, (last - first) * image);
+            });
+}
+template void convolve_back<float>(KernelContext& ctx, const Shape& x);
+template void convolve_back<double>(KernelContext& ctx, const Shape& x);
+
+Op convolution_input_gradient_op() {
+  return {.name = "ConvolutionInputGradient",
+          .inputs = {"dy", "filter", "x_like"},
+          .outputs = {"dx"},
+          .attrs = convolution_attrs(),
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {convolution_kernel<float>(cpu<float>, true),
+                      convolution_kernel<double>(cpu<double>, true)},
+          .flops = [](const Node&, const std::vector<Shape>& in,
+                      const std::vector<Shape>&) { return convolution_flops(in[0], in[1]); },
+          .precision = Precision::low};
+}
+
+Output convolution_input_gradient(Output dy, Output filter, Output x_like,
+                                  ConvolutionOptions options, Origin at) {
+  return add_node({.op = "ConvolutionInputGradient",
+                   .inputs = {dy, filter, x_like},
+                   .attrs = convolution_attrs(options)},
+                  at);
+}
+
+Output conv2d_input_gradient(Output dy, Output filter, Output x_like, Conv2dOptions options,
+                             Origin at) {
+  return convolution_input_gradient(dy, filter, x_like, to_convolution(options), at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,295 @@
+// What convolutions, their two gradients and transposes share.
+#include "ops/images/convolutions.hpp"
+
+#include "ops/support/layout_counts.hpp"
+
+namespace troupe {
+namespace {
+
+// What to say of a number of channels that does not fit, where it would if the channels of images
+// came second, or the out channels of filters first, as elsewhere.
+std::string order_hint(const Shape& x, const Shape& filter, int64_t groups) {
+  const int last = x.ndim() - 1;
+  const auto fits = [groups](int64_t in, int64_t of_group) {
+    return in > 0 && in % groups == 0 && in / groups == of_group;
+  };
+  // The pixels of a filter of the other order, in images whose height is dimension `first`.
+  const auto within = [&](int first) {
+    bool all = true;
+    for (int d = 2; d <= last; ++d)
+      all = all && (x[first + d - 2] < 0 || filter[d] <= x[first + d - 2]);
+    return all;
+  };
+  if (!fits(x[1], filter[last - 1]) && !(fits(x[1], filter[1]) && within(2)) &&
+      !(fits(x[last], filter[1]) && within(1)))
+    return "";
+  std::string images = "0", filters;
+  for (int d = 2; d <= last; ++d) {
+    images += detail::concat(", ", d);
+    filters += detail::concat(d, ", ");
+  }
+  return detail::concat(
+      "; channels are the last dimension of images here, and in and out channels the last two of "
+      "filters: if these images have their channels second, give transpose(x, {",
+      images, ", 1}), and if this filter has its out channels first, transpose(filter, {", filters,
+      "1, 0})");
+}
+
+}  // namespace
+
+std::vector<AttrSpec> convolution_attrs() {
+  std::vector<AttrSpec> specs = {{"strides", AttrKind::integers, std::vector<int64_t>{}},
+                                 {"dilations", AttrKind::integers, std::vector<int64_t>{}},
+                                 {"groups", AttrKind::integer, int64_t{1}}};
+  add_padding_attrs(specs, Padding::same);
+  return specs;
+}
+
+Attrs convolution_attrs(const ConvolutionOptions& options) {
+  Attrs attrs = {
+      {"strides", options.strides}, {"dilations", options.dilations}, {"groups", options.groups}};
+  add_padding_attrs(attrs, options.padding, options.before, options.after);
+  return attrs;
+}
+
+ConvolutionOptions convolution_options(const Node& node) {
+  return {.strides = node.attr<std::vector<int64_t>>("strides"),
+          .dilations = node.attr<std::vector<int64_t>>("dilations"),
+          .groups = node.attr<int64_t>("groups"),
+          .padding = padding_of(node),
+          .before = node.attr<std::vector<int64_t>>("front"),
+          .after = node.attr<std::vector<int64_t>>("back")};
+}
+
+WindowSpec window_spec(const ConvolutionOptions& options) {
+  return {.strides = options.strides,
+          .dilations = options.dilations,
+          .before = options.before,
+          .after = options.after,
+          .padding = options.padding};
+}
+
+ConvolutionOptions checked_convolution(const InferContext& ctx, const Shape& x,
+                                       const Shape& filter) {
+  padding_of(ctx);
+  ConvolutionOptions options = convolution_options(ctx.node());
+  const int dims = x.ndim() - 2;
+  if (dims < 1 || dims > kSpatialMax)
+    throw ctx.error("wants images [batch, width, channels], with height and depth before width if ",
+                    "there are any, got ", x);
+  if (filter.ndim() != x.ndim())
+    throw ctx.error("wants a filter [", dims == 3 ? "depth, " : "", dims > 1 ? "height, " : "",
+                    "width, in channels of a group, out channels] for images ", x, ", got ",
+                    filter);
+  check_windows(ctx, window_spec(options), dims);
+  for (int d = 0; d < dims; ++d)
+    if (filter[d] == 0) throw ctx.error("wants a filter of at least one pixel, got ", filter);
+  const int64_t groups = options.groups, in = x[dims + 1], out = filter[dims + 1];
+  if (groups < 1) throw ctx.error("wants groups of at least 1, got ", groups);
+  if (in > 0 && in % groups != 0)
+    throw ctx.error("cannot cut the ", in, " channels of images ", x, " into ", groups,
+                    " groups of equal size");
+  if (out > 0 && out % groups != 0)
+    throw ctx.error("cannot cut the ", out, " channels out of the filter ", filter, " into ",
+                    groups, " groups of equal size");
+  if (in >= 0 && filter[dims] >= 0 && in / groups != filter[dims])
+    throw ctx.error("the images have ", in, " channels", groups > 1 ? " in " : "",
+                    groups > 1 ? std::to_string(groups) + " groups" : "", ", but the filter takes ",
+                    filter[dims], groups > 1 ? " of a group" : "", ": ", x, " with ", filter,
+                    order_hint(x, filter, groups));
+  return options;
+}
+
+Shape convolution_output(const InferContext& ctx, const Shape& x, const Shape& filter) {
+  const ConvolutionOptions options = checked_convolution(ctx, x, filter);
+  const WindowSpec spec = window_spec(options);
+  const int dims = x.ndim() - 2;
+  Shape y = x;
+  y.set(dims + 1, filter[dims + 1]);
+  for (int d = 0; d < dims; ++d) {
+    // With same padding the window does not matter.
+    y.set(d + 1, -1);
+    if (x[d + 1] < 0 || (filter[d] < 0 && spec.padding != Padding::same)) continue;
+    const Sliding s = slide(x[d + 1], std::max<int64_t>(filter[d], 1), spec, d);
+    if (s.output < 0)
+      throw ctx.error("the filter ", filter, s.dilation > 1 ? ", with its dilations," : "",
+                      " is larger than the images ", x,
+                      spec.padding == Padding::given ? " with their padding" : "",
+                      "; use same padding or a smaller filter");
+    y.set(d + 1, s.output);
+  }
+  return y;
+}
+
+void require_convolution_gradient(const InferContext& ctx, const Shape& dy, const Shape& x,
+                                  const Shape& filter) {
+  const Shape y = convolution_output(ctx, x, filter);
+  if (!may_equal(dy, y))
+    throw ctx.error("dy ", dy, " does not fit: images ", x, " with the filter ", filter, " give ",
+                    y);
+}
+
+ConvolutionSizes::ConvolutionSizes(const Shape& x, const Shape& filter,
+                                   const ConvolutionOptions& options)
+    : dims(x.ndim() - 2),
+      batch(x[0]),
+      in(x[dims + 1]),
+      out(filter[dims + 1]),
+      groups(options.groups) {
+  const WindowSpec spec = window_spec(options);
+  for (int d = 0; d < dims; ++d)
+    at[static_cast<size_t>(kSpatialMax) - static_cast<size_t>(dims - d)] =
+        slide(x[d + 1], filter[d], spec, d);
+}
+
+bool ConvolutionSizes::is_empty() const {
+  return batch == 0 || in == 0 || out == 0 || has_no_pixels(at);
+}
+
+bool ConvolutionSizes::suits_onednn(Pass pass) const {
+  if (is_depthwise()) {
+    const bool dilated =
+        std::any_of(at.begin(), at.end(), [](const Sliding& s) { return s.dilation > 1; });
+    if (dims == 3 || (dilated && pass != Pass::forward) || (dims == 1 && pass == Pass::to_filter))
+      return false;
+  }
+  constexpr int64_t kMost = int64_t{1} << 30;
+  for (const Sliding& s : at)
+    for (const int64_t n : {s.input, s.window, s.stride, s.dilation, s.before, s.after, s.output})
+      if (n > kMost) return false;
+  return std::max({batch, in, out}) <= kMost;
+}
+
+// At least four images, and at least 2^21 multiplications, about 20 us. The partial sums of a large
+// filter cost as much as some images. Images that are made stay in the cache for who goes on with
+// them: fewer, then, of large ones.
+int64_t ConvolutionSizes::images(Pass pass) const {
+  const double filter =
+      static_cast<double>(taps()) * static_cast<double>(in_of_group()) * static_cast<double>(out);
+  const double pixels = static_cast<double>(outputs_of(at));
+  int64_t least = filter > 1 << 18 ? 8 : 4;
+  if (pass != Pass::to_filter) {
+    const double made = pass == Pass::forward
+                            ? pixels * static_cast<double>(out)
+                            : static_cast<double>(inputs_of(at)) * static_cast<double>(in);
+    constexpr double kMadeMax = 1 << 17;  // elements; in f32 512 KiB, half of a second-level cache
+    least = std::clamp<int64_t>(static_cast<int64_t>(kMadeMax / made), 1, 4);
+  }
+  return images_of_job(batch, filter * pixels, least, 1 << 21);
+}
+
+ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s) {
+  using dnnl::memory;
+  memory::dims x_dims{s.batch, s.in}, y_dims{s.batch, s.out};
+  // The order of oneDNN's dimensions is group, out, in, then those of the window.
+  memory::dims filter_dims{s.out_of_group(), s.in_of_group()}, filter_strides{1, s.out};
+  if (s.groups > 1) {
+    filter_dims.insert(filter_dims.begin(), s.groups);
+    filter_strides.insert(filter_strides.begin(), s.out_of_group());
+  }
+  const int dims = std::max(s.dims, 2);  // lines as images of height 1: oneDNN knows those better
+  const auto first = s.at.end() - dims;
+  for (auto d = first; d != s.at.end(); ++d) {
+    x_dims.push_back(d->input);
+    y_dims.push_back(d->output);
+    filter_dims.push_back(d->window);
+    strides.push_back(d->stride);
+    gaps.push_back(d->dilation - 1);
+    before.push_back(d->before);
+    after.push_back(d->after);
+    int64_t step = s.in_of_group() * s.out;
+    for (auto inner = d + 1; inner != s.at.end(); ++inner) step *= inner->window;
+    filter_strides.push_back(step);
+  }
+  const memory::format_tag tag = dims == 3 ? memory::format_tag::ndhwc : memory::format_tag::nhwc;
+  x = memory::desc(x_dims, memory::data_type::f32, tag);
+  y = memory::desc(y_dims, memory::data_type::f32, tag);
+  filter = memory::desc(filter_dims, memory::data_type::f32, filter_strides);
+  any_filter = memory::desc(filter_dims, memory::data_type::f32, memory::format_tag::any);
+  is_product = s.groups == 1 && std::all_of(s.at.begin(), s.at.end(), [](const Sliding& d) {
+                 return d.window == 1 && d.stride == 1 && d.output == d.input;
+               });
+  pixels = s.batch * outputs_of(s.at);
+  in = s.in;
+  out = s.out;
+}
+
+CompiledConvolution compile_product(const ConvolutionTypes& types, const MatrixProduct& product) {
+  using dnnl::memory;
+  const auto type = [](int64_t rows, int64_t columns, bool transposed) {
+    return memory::desc({rows, columns}, memory::data_type::f32,
+                        transposed ? memory::dims{1, rows} : memory::dims{columns, 1});
+  };
+  const auto a = type(product.rows, product.inner, product.transpose_a);
+  const auto b = type(product.inner, product.columns, product.transpose_b);
+  const auto c = type(product.rows, product.columns, false);
+  const dnnl::matmul::primitive_desc desc({a, b, c}, onednn_attr(), onednn_engine());
+  return {std::make_unique<OneDnnPrimitive>(
+              dnnl::matmul(desc), desc.scratchpad_desc(),
+              std::vector<OneDnnPrimitive::Argument>{
+                  {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}}),
+          types.filter};
+}
+
+dnnl::convolution_forward::primitive_desc ConvolutionTypes::forward() const {
+  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, x, any_filter, y,
+           strides, gaps, before, after},
+          onednn_attr(),
+          onednn_engine()};
+}
+
+std::unique_ptr<KernelState> ConvolutionState::make(const Node& node) {
+  auto state = std::make_unique<ConvolutionState>();
+  state->options = convolution_options(node);
+  return state;
+}
+
+ConvolutionPass::ConvolutionPass(const ConvolutionSizes& sizes, ConvolutionSizes::Pass pass,
+                                 CompileConvolution* compile)
+    : batch(sizes.batch), images(sizes.images(pass)) {
+  ConvolutionSizes part = sizes;
+  const auto compile_part = [&](int64_t n, const dnnl::memory::desc* filter) {
+    part.batch = n;
+    ConvolutionTypes types(part);
+    if (filter) types.any_filter = *filter;
+    CompiledConvolution out = compile(types);
+    scratch_bytes = std::max(scratch_bytes, (out.primitive->scratch_bytes() + 63) / 64 * 64);
+    return out;
+  };
+  CompiledConvolution compiled = compile_part(images, nullptr);
+  job = std::move(compiled.primitive);
+  if (const int64_t left = batch % images; left > 0)
+    rest = compile_part(left, &compiled.filter).primitive;
+  const ConvolutionTypes types(sizes);
+  pack = onednn_reorder(types.filter, compiled.filter);
+  unpack = onednn_reorder(compiled.filter, types.filter);
+  filter_bytes = static_cast<int64_t>(compiled.filter.get_size());
+}
+
+void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tensor& images) {
+  const void* filter = ctx.input(1).raw();
+  Tensor packed;
+  if (pass.pack) {
+    packed = ctx.scratch(DType::u8, Shape{pass.filter_bytes});
+    count_filter_reorder();
+    pass.pack->execute(ctx, {filter, packed.raw()});
+    filter = packed.raw();
+  }
+  Tensor& output = ctx.output();
+  const auto* from = images.data<float>();
+  auto* to = output.mutable_data<float>();
+  const int64_t image_in = images.size() / pass.batch, image_out = output.size() / pass.batch;
+  pass.run(
+      ctx,
+      [&](int64_t, int64_t first) {
+        return std::array<const void*, 3>{from + first * image_in, filter, to + first * image_out};
+      },
+      [&](int64_t first, int64_t count) { ctx.finish(first * image_out, count * image_out); });
+}
+
+int64_t convolution_flops(const Shape& y, const Shape& filter) {
+  const int64_t out = filter[filter.ndim() - 1];
+  return out == 0 ? 0 : 2 * (y.size() / out) * filter.size();
+}
+
+}  // namespace troupe

@@ -1,0 +1,97 @@
+// DynamicPartitionGradient: dx = the slices of the parts, back in the order that they had before a
+// dynamic partition: slice i is the next one of dys[partitions[i]].
+//   partitions: [i...], i32 or i64, each in [0, number of parts)   x_like: [i..., rest...], only
+//   its shape is used   dys: each [how many, rest...]   dx: the shape of x_like.
+#include <cstring>
+
+#include "ops/support/indices.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int kBefore = 2;  // inputs before the parts
+
+std::vector<DType> infer_dtypes(const InferContext& ctx) {
+  require_index_dtype(ctx, 0);
+  for (int i = kBefore; i < ctx.input_count(); ++i)
+    if (ctx.dtype(i) != ctx.dtype(1))
+      throw ctx.error("x_like and dys must have one dtype, got ", ctx.dtype(1), " and ",
+                      ctx.dtype(i), "; cast one of them");
+  return {ctx.dtype(1)};
+}
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  const Shape &partitions = ctx.input(0), &x = ctx.input(1);
+  const int outer = partitions.ndim();
+  bool fits = outer <= x.ndim();
+  for (int d = 0; fits && d < outer; ++d) fits = may_equal(partitions[d], x[d]);
+  for (int i = kBefore; fits && i < ctx.input_count(); ++i) {
+    const Shape& dy = ctx.input(i);
+    fits = dy.ndim() == x.ndim() - outer + 1;
+    for (int d = 1; fits && d < dy.ndim(); ++d) fits = may_equal(dy[d], x[outer + d - 1]);
+  }
+  if (!fits)
+    throw ctx.error("the parts are not what partitions ", partitions, " make of ", x,
+                    "; pass their gradients, all of them");
+  return {x};
+}
+
+// Linear in dys. Writing g for the gradient of dx:  those of dys are the partition of g.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  std::vector<Output> gradients =
+      dynamic_partition(ctx.output_gradient(0), ctx.input(0), ctx.input_count() - kBefore);
+  gradients.insert(gradients.begin(), kBefore, Output{});
+  return gradients;
+}
+
+template <class I>
+void cpu(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  const Tensor& partitions = ctx.input(0);
+  const I* numbers = partitions.data<I>();
+  const int64_t parts = ctx.input_count() - kBefore, count = partitions.size();
+  check_indices(ctx, numbers, count, parts);
+  std::vector<int64_t> sizes(static_cast<size_t>(parts), 0);
+  for (int64_t i = 0; i < count; ++i) ++sizes[static_cast<size_t>(numbers[i])];
+  std::vector<const char*> from;
+  for (int p = 0; p < parts; ++p) {
+    const Tensor& dy = ctx.input(kBefore + p);
+    const int64_t wanted = sizes[static_cast<size_t>(p)];
+    if (dy.dim(0) != wanted)
+      throw ctx.error("part ", p, " has ", dy.dim(0), " slices, but ", wanted, " of partition ", p,
+                      " were taken; pass the gradients of that partition");
+    from.push_back(static_cast<const char*>(dy.raw()));
+  }
+  Tensor& dx = ctx.output(0, ctx.input(1).shape());
+  if (dx.size() == 0) return;
+  const auto bytes = static_cast<size_t>(dx.byte_size() / count);
+  char* to = static_cast<char*>(dx.mutable_raw());
+  for (int64_t i = 0; i < count; ++i, to += bytes) {
+    const char*& dy = from[static_cast<size_t>(numbers[i])];
+    std::memcpy(to, dy, bytes);
+    dy += bytes;
+  }
+}
+
+}  // namespace
+
+Op dynamic_partition_gradient_op() {
+  return {.name = "DynamicPartitionGradient",
+          .inputs = {"partitions", "x_like", "dys..."},
+          .outputs = {"dx"},
+          .infer_dtypes = infer_dtypes,
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}}};
+}
+
+Output dynamic_partition_gradient(Output partitions, Output x_like, const std::vector<Output>& dys,
+                                  Origin at) {
+  std::vector<Output> inputs = {partitions, x_like};
+  inputs.insert(inputs.end(), dys.begin(), dys.end());
+  return add_node({.op = "DynamicPartitionGradient", .inputs = inputs}, at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,92 @@
+// Sort: y = x with the elements of each line along `axis` in rising order; falling, if
+// `descending`. Stable: equals (0 and -0) keep their order. NaN counts as greater than all numbers.
+//   x, y: any shape but a scalar.
+#include <algorithm>
+#include <vector>
+
+#include "ops/support/narrow.hpp"
+#include "ops/support/order.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  checked_axis(ctx, ctx.attr<int64_t>("axis"), ctx.input(0).ndim());
+  return {ctx.input(0)};
+}
+
+// Writing dy for dL/dy:  dx = dy, each element back where it came from.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const Output x = ctx.input(0);
+  const int64_t axis = ctx.attr<int64_t>("axis");
+  const Output from = argsort(x, {.axis = axis, .descending = ctx.attr<bool>("descending")});
+  return {take_along_gradient(ctx.output_gradient(0), from, x, axis)};
+}
+
+// Falling order is rising order read backwards; turned around before as well, equals keep theirs.
+template <class T>
+void sort_line(T* line, int64_t n, bool descending) {
+  if (descending) std::reverse(line, line + n);
+  if constexpr (std::is_floating_point_v<T>)
+    std::stable_sort(line, line + n, [](T a, T b) { return rises(a, b); });
+  else
+    std::sort(line, line + n);
+  if (descending) std::reverse(line, line + n);
+}
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  const Shape shape = x.shape();
+  const int axis = checked_axis(ctx, ctx.attr<int64_t>("axis"), shape.ndim());
+  const bool descending = ctx.attr<bool>("descending");
+  const T* from = x.data<T>();
+  const int64_t size = x.size();
+  T* y = ctx.output_in_place().template mutable_data<T>();
+  if (size == 0) return;
+  const Lines lines(shape, axis);
+  if (lines.inner == 1) {
+    if (y != from) std::copy_n(from, size, y);
+    for (T* line = y; line < y + size; line += lines.n) sort_line(line, lines.n, descending);
+    return;
+  }
+  std::vector<T> line(static_cast<size_t>(lines.n));
+  for (int64_t o = 0; o < lines.outer; ++o)
+    for (int64_t i = 0; i < lines.inner; ++i) {
+      const int64_t first = o * lines.n * lines.inner + i;
+      for (int64_t j = 0; j < lines.n; ++j)
+        line[static_cast<size_t>(j)] = from[first + j * lines.inner];
+      sort_line(line.data(), lines.n, descending);
+      for (int64_t j = 0; j < lines.n; ++j)
+        y[first + j * lines.inner] = line[static_cast<size_t>(j)];
+    }
+}
+
+}  // namespace
+
+Op sort_op() {
+  return {
+      .name = "Sort",
+      .inputs = {"x"},
+      .outputs = {"y"},
+      .attrs = {{"axis", AttrKind::integer, int64_t{-1}}, {"descending", AttrKind::boolean, false}},
+      .infer_shapes = infer_shapes,
+      .gradient = gradient,
+      .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu<float>},
+                          {DeviceKind::cpu, DType::f64, cpu<double>},
+                          {DeviceKind::cpu, DType::i32, cpu<int32_t>},
+                          {DeviceKind::cpu, DType::i64, cpu<int64_t>},
+                          {DeviceKind::cpu, DType::u8, cpu<uint8_t>}}),
+      .in_place = true};
+}
+
+Output sort(Output x, SortOptions options, Origin at) {
+  return add_node({.op = "Sort",
+                   .inputs = {x},
+                   .attrs = {{"axis", options.axis}, {"descending", options.descending}}},
+                  at);
+}
+
+}  // namespace troupe

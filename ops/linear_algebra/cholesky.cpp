@@ -1,0 +1,67 @@
+// Cholesky: the lower triangular l with l * transpose(l) = a.
+//   a, l: [..., n, n], f32 or f64. Only the lower triangle of a is read; above the diagonal, l is
+//   0.
+#include "ops/linear_algebra/matrices.hpp"
+
+namespace troupe {
+namespace {
+
+// Murray, Differentiation of the Cholesky decomposition, 2016, equation 10. Writing dl for dL/dl
+// and P for the lower triangle with half its diagonal:
+//   s = transpose(l)^-1 * P(transpose(l) * dl) * l^-1,
+// and da = the lower triangle of s + transpose(s), its diagonal halved, as only that of a is read.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const Output l = ctx.output(0), dl = ctx.output_gradient(0);
+  const Output p = halved_triangle(matmul(l, dl, {.transpose_a = true}));
+  const Output left = triangular_solve(l, p, {.transpose = true});
+  return {lower_gradient(triangular_solve(l, transposed(left), {.transpose = true}))};
+}
+
+// Row by row. Returns the first row where a is seen not to be positive definite, or -1.
+struct CholeskyLoop {
+  template <class T>
+  static int64_t run(const T* a, T* l, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      T* row = l + i * n;
+      for (int64_t j = 0; j < i; ++j)
+        row[j] = (a[i * n + j] - row_dot(row, l + j * n, j)) / l[j * n + j];
+      const T rest = a[i * n + i] - row_dot(row, row, i);
+      if (rest <= 0) return i;  // not NaN, which spreads
+      row[i] = std::sqrt(rest);
+      for (int64_t j = i + 1; j < n; ++j) row[j] = 0;
+    }
+    return -1;
+  }
+};
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  const Batch batch = batch_of(ctx.input(0));
+  const T* a = ctx.input(0).data<T>();
+  T* l = ctx.output().mutable_data<T>();
+  for (int64_t i = 0; i < batch.count; ++i) {
+    const int64_t row =
+        in_isa<CholeskyLoop>(a + i * batch.size(), l + i * batch.size(), batch.rows);
+    if (row >= 0)
+      throw ctx.error(which_matrix(i, batch.count), " is not positive definite: row ", row,
+                      " leaves no positive number on the diagonal; add a multiple of the identity");
+  }
+}
+
+}  // namespace
+
+Op cholesky_op() {
+  return {.name = "Cholesky",
+          .inputs = {"a"},
+          .outputs = {"l"},
+          .infer_shapes = infer_square,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
+}
+
+Output cholesky(Output a, Origin at) { return add_node({.op = "Cholesky", .inputs = {a}}, at); }
+
+}  // namespace troupe

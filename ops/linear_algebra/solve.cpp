@@ -1,0 +1,55 @@
+// Solve: the x with a * x = b, or transpose(a) * x = b, by LU with partial pivoting.
+//   a: [..., n, n]   b, x: [..., n, k], f32 or f64
+#include "ops/linear_algebra/lu.hpp"
+
+namespace troupe {
+namespace {
+
+// Giles, An extended collection of matrix derivative results, 2008, section 2.3.1. Writing dx for
+// dL/dx:  db = the solution for dx with a transposed  and  da = -db * transpose(x), or -x *
+// transpose(db) if a is transposed.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const Output a = ctx.input(0), x = ctx.output(0), dx = ctx.output_gradient(0);
+  const bool transpose = ctx.attr<bool>("transpose");
+  const Output db = solve(a, dx, !transpose);
+  const Output da =
+      transpose ? matmul(x, db, {.transpose_b = true}) : matmul(db, x, {.transpose_b = true});
+  return {negate(da), db};
+}
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  const bool transpose = ctx.attr<bool>("transpose");
+  const T *a = ctx.input(0).data<T>(), *b = ctx.input(1).data<T>();
+  const Batch batch = batch_of(ctx.input(1));
+  const int64_t n = batch.rows;
+  T* x = ctx.output().mutable_data<T>();
+  if (batch.count == 0) return;
+  Lu<T> lu(ctx, n);
+  for (int64_t i = 0; i < batch.count; ++i) {
+    lu.factorize(a + i * n * n);
+    lu.require_regular(ctx, i, batch.count);
+    lu.solve(b + i * batch.size(), transpose, x + i * batch.size(), batch.columns);
+  }
+}
+
+}  // namespace
+
+Op solve_op() {
+  return {.name = "Solve",
+          .inputs = {"a", "b"},
+          .outputs = {"x"},
+          .attrs = {{"transpose", AttrKind::boolean, false}},
+          .infer_shapes = infer_equations,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .precision = Precision::wide};
+}
+
+Output solve(Output a, Output b, bool transpose, Origin at) {
+  return add_node({.op = "Solve", .inputs = {a, b}, .attrs = {{"transpose", transpose}}}, at);
+}
+
+}  // namespace troupe

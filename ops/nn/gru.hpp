@@ -1,0 +1,64 @@
+// What Gru and GruGradient share: the node of the gradient, and which products a step has.
+#pragma once
+
+#include <optional>
+
+#include "ops/nn/recurrent.hpp"
+#include "troupe/ops/sequences.hpp"
+
+namespace troupe {
+
+// Of one Gru node: what comes back to its y and h, what it has saved, and its inputs.
+struct GruBackward {
+  Output dy, dh, gates, inner, y, h0, w_h, lengths;
+  bool reset_after = true, reverse = false;
+};
+struct GruGradients {
+  Output dprojected;  // [time, batch, 3h]: of x * w_x and of the bias
+  Output dh0;         // [batch, h]
+  Output h_before;    // [time, batch, h]: h as each step has found it
+  Output dinner;      // [time, batch, h]: of what the node saved as `inner`
+};
+GruGradients gru_gradient(const GruBackward& of);
+
+// The products of a step, or of its way back. With reset_after one makes all of them, else one is
+// for r and z, and a second one for n. Of the gates r, z, n of w_h [h, 3h] and rows of `steps`.
+template <class T>
+struct GruProducts {
+  StepProduct<T> first;
+  std::optional<StepProduct<T>> second;
+
+  int64_t hidden;
+
+  GruProducts(const RecurrentSteps& steps, bool reset_after, bool backward)
+      : first(gate_product(steps, reset_after ? 3 : 2, 3, backward)), hidden(steps.hidden) {
+    if (!reset_after) second.emplace(gate_product(steps, 1, 3, backward));
+  }
+  int64_t packed_bytes() const {
+    return first.packed_bytes() + (second ? second->packed_bytes() : 0);
+  }
+  int64_t scratch_bytes() const {
+    return std::max(first.scratch_bytes(), second ? second->scratch_bytes() : 0);
+  }
+  struct Packed {
+    const void *first, *second;
+  };
+  Packed pack(const KernelContext& ctx, const T* w, uint8_t* packed, uint8_t* scratch) const {
+    const void* one = first.pack(ctx, w, packed, scratch);
+    if (!second) return {one, nullptr};
+    return {one, second->pack(ctx, w + 2 * hidden, packed + first.packed_bytes(), scratch)};
+  }
+};
+
+template <class T>
+struct GruState final : RecurrentState<GruProducts<T>> {
+  bool reset_after = true;
+};
+template <class T>
+std::unique_ptr<KernelState> prepare_gru(const Node& node) {
+  auto state = recurrent_state<GruState<T>>(node);
+  state->reset_after = node.attr<bool>("reset_after");
+  return state;
+}
+
+}  // namespace troupe

@@ -1,0 +1,51 @@
+// RmsNorm: y = x / sqrt(mean(x^2) + epsilon) * gamma, the mean over the last dimension (Zhang and
+// Sennrich, Root Mean Square Layer Normalization, 2019).
+//   x, y: [..., c], f32 or f64   gamma: [c]
+#include "ops/nn/norm.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  return {require_channels(ctx, 0, 1, 1)};
+}
+
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const NormGradient d = rms_norm_gradient(ctx.output_gradient(0), ctx.input(0), ctx.input(1),
+                                           ctx.attr<double>("epsilon"));
+  return {d.dx, d.dgamma};
+}
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  const T *x = ctx.input(0).data<T>(), *gamma = ctx.input(1).data<T>();
+  const int64_t c = ctx.input(1).size(), rows = c > 0 ? ctx.input(0).size() / c : 0;
+  const T epsilon = static_cast<T>(ctx.attr<double>("epsilon"));
+  T* y = ctx.output_in_place().template mutable_data<T>();
+  in_rows(ctx, rows, c, [=](int64_t first, int64_t count) {
+    in_isa<RowNormLoop<false>>(x + first * c, gamma, static_cast<const T*>(nullptr), y + first * c,
+                               count, c, epsilon);
+  });
+}
+
+}  // namespace
+
+Op rms_norm_op() {
+  return {.name = "RmsNorm",
+          .inputs = {"x", "gamma"},
+          .outputs = {"y"},
+          .attrs = epsilon_attr(1e-6),
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .in_place = true,
+          .precision = Precision::wide};
+}
+
+Output rms_norm(Output x, Output gamma, double epsilon, Origin at) {
+  return add_node({.op = "RmsNorm", .inputs = {x, gamma}, .attrs = {{"epsilon", epsilon}}}, at);
+}
+
+}  // namespace troupe

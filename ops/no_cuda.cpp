@@ -1,8 +1,0 @@
-// Stands in for ops/all_cuda.cpp in a build without CUDA: no op has a kernel for GPUs.
-#include "ops/all_cuda.hpp"
-
-namespace troupe {
-
-void add_cuda_kernels(Op&) {}
-
-}  // namespace troupe

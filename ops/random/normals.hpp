@@ -1,0 +1,130 @@
+// What RandomNormal and TruncatedNormal share: y = mean + stddev * z, where z is drawn by attempts
+// until one is accepted, the same on every machine.
+//
+// Draw is a struct with a number that no |z| exceeds, kFarthest, and with
+//   static std::optional<double> attempt(const std::array<uint32_t, 4>& words);
+// z, unless these bits are not accepted. Attempt a of element i has block i + a * 2^40
+// (ops/random/philox.hpp says what a block is). Everything is computed in f64.
+//
+// A Draw that has, besides,
+//   static double proposed(low, high);         z by words 0 and 1, accepted or not
+//   static double gap(double z, low, high);    below 0 if words 2 and 3 accept it, up to kUnsure
+// is drawn many at a time; attempt() is asked only where the gap says too little. So the numbers
+// are those of attempt(), bit for bit.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "devices/threads/isa.hpp"
+#include "ops/random/random.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+
+constexpr int kAttemptShift = 40;  // so a tensor has at most 2^40 elements
+constexpr uint64_t kAttemptsMax = 255;
+
+template <class Draw>
+std::vector<Shape> infer_normal(const InferContext& ctx) {
+  const Shape& shape = drawn_shape(ctx);
+  if (shape.size() > int64_t{1} << kAttemptShift)
+    throw ctx.error("draws at most 2^40 numbers, got ", shape);
+  const double mean = ctx.attr<double>("mean"), stddev = ctx.attr<double>("stddev");
+  const double farthest = std::abs(mean) + Draw::kFarthest * stddev;
+  const DType dtype = ctx.attr<DType>("dtype");
+  if (!(stddev >= 0) || !(dtype == DType::f32 ? std::isfinite(static_cast<float>(farthest))
+                                              : std::isfinite(farthest)))
+    throw ctx.error("wants a mean and a stddev of at least 0 whose numbers, up to ", farthest,
+                    ", are finite as ", dtype, ", got ", mean, " and ", stddev);
+  return {shape};
+}
+
+// 0 if no attempt is accepted.
+template <class Draw>
+double draw_normal(const RandomStream& random, uint64_t i) {
+  for (uint64_t attempt = 0; attempt < kAttemptsMax; ++attempt)
+    if (const auto z = Draw::attempt(random.block(i + (attempt << kAttemptShift)))) return *z;
+  return 0;
+}
+
+template <class Draw>
+concept DrawsMany = requires(double z, uint32_t word) {
+  Draw::gap(z, word, word);
+};
+
+// z and gap of the attempts whose blocks are given.
+template <class Draw>
+struct ProposeLoop {
+  static void run(const RandomStream* random, const uint64_t* blocks, int64_t n, double* z,
+                  double* gap) {
+    const RandomStream stream = *random;
+    TROUPE_INDEPENDENT
+    for (int64_t i = 0; i < n; ++i) {
+      const std::array<uint32_t, 4> words = stream.block(blocks[i]);
+      z[i] = Draw::proposed(words[0], words[1]);
+      gap[i] = Draw::gap(z[i], words[2], words[3]);
+    }
+  }
+};
+
+// z of elements first to first + n, n at most kDrawn: those that an attempt does not accept are
+// gathered for the next one.
+constexpr int64_t kDrawn = 512;
+template <class Draw, class Write>
+void draw_many(const RandomStream& random, int64_t first, int64_t n, const Write& write) {
+  uint64_t blocks[kDrawn];
+  double z[kDrawn], gap[kDrawn];
+  for (int64_t i = 0; i < n; ++i) blocks[i] = static_cast<uint64_t>(first + i);
+  constexpr uint64_t kElement = (uint64_t{1} << kAttemptShift) - 1;
+  for (uint64_t attempt = 0; n > 0; ++attempt) {
+    in_isa<ProposeLoop<Draw>>(&random, static_cast<const uint64_t*>(blocks), n,
+                              static_cast<double*>(z), static_cast<double*>(gap));
+    int64_t left = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const uint64_t block = blocks[i];
+      bool accepted = gap[i] < 0;
+      if (std::abs(gap[i]) < Draw::kUnsure) [[unlikely]]
+        accepted = Draw::attempt(random.block(block)).has_value();
+      const bool last = attempt + 1 == kAttemptsMax;
+      if (accepted || last) write(static_cast<int64_t>(block & kElement), accepted ? z[i] : 0);
+      blocks[left] = block + (uint64_t{1} << kAttemptShift);
+      left += accepted || last ? 0 : 1;
+    }
+    n = left;
+  }
+}
+
+template <class Draw, class T>
+void run_normal(KernelContext& ctx) {
+  const RandomStream random = random_stream(ctx);
+  const double mean = ctx.attr<double>("mean"), stddev = ctx.attr<double>("stddev");
+  Tensor& output = ctx.output();
+  T* y = output.mutable_data<T>();
+  const int64_t n = output.size();
+  const auto write = [=](int64_t i, double z) { y[i] = static_cast<T>(mean + stddev * z); };
+  constexpr int64_t kJob = 8 * kDrawn;
+  ctx.parallel((n + kJob - 1) / kJob, [&](int64_t job) {
+    const int64_t end = std::min(n, (job + 1) * kJob);
+    for (int64_t i = job * kJob; i < end; i += kDrawn) {
+      const int64_t count = std::min(kDrawn, end - i);
+      if constexpr (DrawsMany<Draw>)
+        draw_many<Draw>(random, i, count, write);
+      else
+        for (int64_t k = i; k < i + count; ++k)
+          write(k, draw_normal<Draw>(random, static_cast<uint64_t>(k)));
+    }
+  });
+}
+
+template <class Draw>
+Op normal_op(std::string name) {
+  return drawing_op(std::move(name),
+                    {{"mean", AttrKind::real, 0.0}, {"stddev", AttrKind::real, 1.0}},
+                    infer_normal<Draw>, {DeviceKind::cpu, DType::f32, run_normal<Draw, float>},
+                    {DeviceKind::cpu, DType::f64, run_normal<Draw, double>});
+}
+
+}  // namespace troupe

@@ -1,0 +1,122 @@
+// What the random ops share: which numbers a node draws, by its attributes seed, key and slot, by
+// the training step, and by the iteration or call that it runs in, which is its last inputs; and
+// what ops without other inputs, which draw a whole tensor, have in common.
+#pragma once
+
+#include "ops/support/node.hpp"
+#include "ops/random/philox.hpp"
+#include "troupe/ops/iteration_path.hpp"
+
+namespace troupe {
+
+// `key` names the numbers: nodes with the same key, seed and slot draw the same ones in a step.
+// Empty: the node's name.
+inline std::vector<AttrSpec> with_random_attrs(std::vector<AttrSpec> attrs) {
+  attrs.push_back({"seed", AttrKind::integer, int64_t{0}});
+  attrs.push_back({"key", AttrKind::text, std::string()});
+  attrs.push_back({"slot", AttrKind::integer, int64_t{0}});
+  return attrs;
+}
+
+// The last of an op's input names: a function of troupe/ops/iteration_path.hpp gives the values.
+inline constexpr const char* kPathInput = "path...?";
+
+// How many inputs of a node whose op takes a path are not of that.
+inline size_t inputs_before_path(const Node& node) { return node.op->inputs.size() - 1; }
+
+// Adds a node to the graph of its inputs, or to `graph`, that draws other numbers in each iteration
+// and call.
+inline Output add_drawing(Graph& graph, NodeSpec spec, Origin at) {
+  for (const Output& value : iteration_path(graph)) spec.inputs.push_back(value);
+  return graph.add(std::move(spec), at);
+}
+inline Output add_drawing(NodeSpec spec, Origin at) {
+  for (const Output& input : spec.inputs)
+    if (input.defined()) return add_drawing(*input.graph, std::move(spec), at);
+  return add_node(std::move(spec), at);  // refuses it
+}
+
+inline const std::string& random_key(const Node& node) {
+  const auto& key = node.attr<std::string>("key");
+  return key.empty() ? node.name : key;
+}
+
+// For infer_shapes. Throws: Error for a path of anything but i64 scalars.
+inline void check_path(const InferContext& ctx) {
+  for (auto i = static_cast<int>(inputs_before_path(ctx.node())); i < ctx.input_count(); ++i)
+    if (ctx.dtype(i) != DType::i64 || ctx.input(i).ndim() != 0)
+      throw ctx.error("wants i64 scalars behind its other inputs, the iterations that it is in, ",
+                      "got ", ctx.dtype(i), ctx.input(i));
+}
+
+// For infer_shapes. Throws: the same, and for a slot that a counter cannot hold.
+inline void check_random_attrs(const InferContext& ctx) {
+  check_path(ctx);
+  const int64_t slot = ctx.attr<int64_t>("slot");
+  if (slot < 0 || slot >= RandomStream::kSlotsMax)
+    throw ctx.error("wants a slot from 0 to ", RandomStream::kSlotsMax - 1, ", got ", slot);
+}
+
+// infer_dtypes of an op that draws a value of the dtype of input 0.
+inline std::vector<DType> infer_dtype_of_first(const InferContext& ctx) { return {ctx.dtype(0)}; }
+
+// An op that draws y in attribute shape, of the dtype of one of two kernels by attribute dtype
+// (left out: the first one's); `attrs` says how y is distributed, and infer_shapes begins with
+// drawn_shape().
+inline Op drawing_op(std::string name, std::vector<AttrSpec> attrs,
+                     std::vector<Shape> (*infer_shapes)(const InferContext&), Kernel first,
+                     Kernel second) {
+  attrs.push_back({"shape", AttrKind::shape});
+  attrs.push_back({"dtype", AttrKind::dtype, first.dtype});
+  return {.name = std::move(name),
+          .inputs = {kPathInput},
+          .outputs = {"y"},
+          .attrs = with_random_attrs(std::move(attrs)),
+          .infer_dtypes = infer_dtype_attr,
+          .infer_shapes = infer_shapes,
+          .no_gradient = "what it draws depends on nothing that has a gradient",
+          .kernels = {first, second},
+          .dispatch = -1,
+          .stateful = true};
+}
+
+// Throws: Error from ctx for a dtype that cannot be drawn, a slot out of range, a shape with -1.
+inline const Shape& drawn_shape(const InferContext& ctx) {
+  require_kernel(ctx, ctx.attr<DType>("dtype"));
+  check_random_attrs(ctx);
+  const Shape& shape = ctx.attr<Shape>("shape");
+  if (!shape.is_known()) throw ctx.error("wants a shape without -1, got ", shape);
+  return shape;
+}
+
+inline RandomStream random_stream(const KernelContext& ctx) {
+  RandomStream stream(ctx.attr<int64_t>("seed"), random_key(ctx.node()), ctx.run().step,
+                      ctx.attr<int64_t>("slot"));
+  for (auto i = static_cast<int>(inputs_before_path(ctx.node())); i < ctx.input_count(); ++i)
+    stream.enter(ctx.input(i).item<int64_t>());
+  return stream;
+}
+
+// The numbers of a stream, two from each block. Number i is words 2 * (i % 2) (low) and
+// 2 * (i % 2) + 1 (high) of block i / 2.
+class RandomNumbers {
+ public:
+  explicit RandomNumbers(const RandomStream& random) : random_(random) {}
+  uint64_t bits(uint64_t i) {
+    if (i / 2 != block_) words_ = random_.block(block_ = i / 2);
+    return i % 2 ? uint64_t{words_[3]} << 32 | words_[2] : uint64_t{words_[1]} << 32 | words_[0];
+  }
+  // In [0, 1), of the 53 upper bits.
+  double unit(uint64_t i) { return static_cast<double>(bits(i) >> 11) * 0x1p-53; }
+  // In [0, n): the upper half of bits * n. No number's chance is off by more than 2^-64.
+  uint64_t below(uint64_t i, uint64_t n) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(bits(i)) * n >> 64);
+  }
+
+ private:
+  RandomStream random_;
+  uint64_t block_ = ~uint64_t{0};
+  std::array<uint32_t, 4> words_ = {};
+};
+
+}  // namespace troupe

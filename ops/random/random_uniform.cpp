@@ -1,0 +1,79 @@
+// RandomUniform: y = low + u * (high - low) with u uniform in [0, 1); y is in [low, high).
+//
+// Bits (ops/random/philox.hpp says what a block is): u of element i is, for f32, the 24 upper bits
+// of word i % 4 of block i / 4; for f64, the 53 upper bits of words 2 * (i % 2) (low) and 2 * (i %
+// 2) + 1 (high) of block i / 2. A y that rounding has brought up to `high` becomes the largest
+// number below it.
+#include <cmath>
+
+#include "ops/random/random.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+// Whether T can draw from it: both ends are finite and differ as T, and so is their distance.
+template <class T>
+bool is_range(double low, double high) {
+  const T from = static_cast<T>(low), to = static_cast<T>(high);
+  return std::isfinite(from) && from < to && std::isfinite(to - from);
+}
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  const Shape& shape = drawn_shape(ctx);
+  const double low = ctx.attr<double>("low"), high = ctx.attr<double>("high");
+  const DType dtype = ctx.attr<DType>("dtype");
+  if (!(dtype == DType::f32 ? is_range<float>(low, high) : is_range<double>(low, high)))
+    throw ctx.error("wants finite numbers low < high, which differ as ", dtype,
+                    " and whose distance is one, got ", low, " and ", high);
+  return {shape};
+}
+
+template <class T>
+T scaled(T u, T low, T high) {
+  const T y = low + u * (high - low);
+  return y < high ? y : std::nextafter(high, low);
+}
+
+void draw(const RandomStream& random, float low, float high, float* y, int64_t n) {
+  for (int64_t i = 0; i < n; i += 4) {
+    const auto words = random.block(static_cast<uint64_t>(i / 4));
+    for (int64_t j = 0; j < std::min<int64_t>(4, n - i); ++j)
+      y[i + j] = scaled(unit_float(words[static_cast<size_t>(j)]), low, high);
+  }
+}
+
+void draw(const RandomStream& random, double low, double high, double* y, int64_t n) {
+  for (int64_t i = 0; i < n; i += 2) {
+    const auto words = random.block(static_cast<uint64_t>(i / 2));
+    y[i] = scaled(unit_double(words[0], words[1]), low, high);
+    if (i + 1 < n) y[i + 1] = scaled(unit_double(words[2], words[3]), low, high);
+  }
+}
+
+template <class T>
+void cpu(KernelContext& ctx) {
+  Tensor& y = ctx.output();
+  draw(random_stream(ctx), static_cast<T>(ctx.attr<double>("low")),
+       static_cast<T>(ctx.attr<double>("high")), y.mutable_data<T>(), y.size());
+}
+
+}  // namespace
+
+Op random_uniform_op() {
+  return drawing_op("RandomUniform", {{"low", AttrKind::real, 0.0}, {"high", AttrKind::real, 1.0}},
+                    infer_shapes, {DeviceKind::cpu, DType::f32, cpu<float>},
+                    {DeviceKind::cpu, DType::f64, cpu<double>});
+}
+
+Output random_uniform(Graph& graph, Shape shape, double low, double high, int64_t seed, DType dtype,
+                      std::string_view name, Origin at) {
+  return add_drawing(
+      graph,
+      {.op = "RandomUniform",
+       .attrs = {{"shape", shape}, {"low", low}, {"high", high}, {"seed", seed}, {"dtype", dtype}},
+       .name = name},
+      at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,63 @@
+// ReduceProd: y = the product of x over axes (all of them when none is named); 1 where there is
+// nothing to multiply.
+//   x: any shape   y: x without the axes, or with size 1 there if keep_dims. Integers wrap around.
+#include "ops/support/narrow.hpp"
+#include "ops/reductions/reduction.hpp"
+
+namespace troupe {
+namespace {
+
+// The product of all others along an axis, without a division, so that zeros do no harm.
+Output product_of_others(Output x, int64_t axis) {
+  return multiply(cumprod(x, {.axis = axis, .exclusive = true}),
+                  cumprod(x, {.axis = axis, .exclusive = true, .reverse = true}));
+}
+
+// Writing dy for dL/dy:  dx = dy * the product of all other elements: of the others along the first
+// axis, of the products along that axis, those of the others along the second, and so on.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  const Output x = ctx.input(0);
+  const ReduceOptions options = reduce_options(ctx.node());
+  std::vector<int64_t> axes = options.axes;
+  for (int64_t d = 0; options.axes.empty() && d < x.shape().ndim(); ++d) axes.push_back(d);
+  std::vector<Output> factors;
+  Output products = x;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (i > 0) products = reduce_prod(products, {.axes = {axes[i - 1]}, .keep_dims = true});
+    factors.push_back(product_of_others(products, axes[i]));
+  }
+  Output dx = reduce_gradient(ctx.output_gradient(0), x, options);
+  if (factors.empty()) return {dx};
+  Output others = factors.back();  // the smallest one
+  for (size_t i = factors.size() - 1; i > 0; --i) others = multiply(factors[i - 1], others);
+  return {multiply(dx, others)};
+}
+
+struct Product : Multiply {
+  template <class T>
+  static constexpr T nothing = 1;
+};
+
+}  // namespace
+
+const Reduction& product_reduction(DType dtype) {
+  return find_reduction<Product, float, double, int32_t, int64_t>(dtype);
+}
+
+Op reduce_prod_op() {
+  return {.name = "ReduceProd",
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = reduce_attrs(),
+          .infer_shapes = infer_reduced,
+          .gradient = gradient,
+          .kernels = with_i8(
+              reduce_kernels<run_reduction<product_reduction>, float, double, int32_t, int64_t>()),
+          .precision = Precision::wide};
+}
+
+Output reduce_prod(Output x, ReduceOptions options, Origin at) {
+  return add_node({.op = "ReduceProd", .inputs = {x}, .attrs = to_attrs(options)}, at);
+}
+
+}  // namespace troupe

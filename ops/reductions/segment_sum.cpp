@@ -1,0 +1,27 @@
+// SegmentSum: y[s] = the sum of the rows of x whose id is s; zeros where there is none.
+// ops/reductions/segments.hpp says what x, ids and y are.
+#include "ops/reductions/segments.hpp"
+
+namespace troupe {
+namespace {
+
+// Writing dy for dL/dy:  dx = for each row, the dy of its segment.
+std::vector<Output> gradient(const GradientContext& ctx) {
+  return {gather(ctx.output_gradient(0), ctx.input(1)), Output{}};
+}
+
+}  // namespace
+
+Op segment_sum_op() {
+  return segment_op("SegmentSum", gradient, Precision::wide, run_segments<sum_reduction>);
+}
+
+Output segment_sum(Output x, Output ids, int64_t segments, Origin at) {
+  return add_segment_op("SegmentSum", x, ids, segments, /*sorted=*/true, at);
+}
+
+Output unsorted_segment_sum(Output x, Output ids, int64_t segments, Origin at) {
+  return add_segment_op("SegmentSum", x, ids, segments, /*sorted=*/false, at);
+}
+
+}  // namespace troupe

@@ -1,0 +1,75 @@
+// What the barrier ops share: the barrier itself, and its description in a node's attributes. As in
+// ops/state/queue.hpp, a BarrierState decides, and is found by name.
+#pragma once
+
+#include <map>
+
+#include "ops/state/queue.hpp"
+
+namespace troupe {
+
+class BarrierState {
+ public:
+  explicit BarrierState(Barrier barrier) : barrier_(std::move(barrier)) {}
+
+  const Barrier& description() const { return barrier_; }
+  int64_t ready() const { return static_cast<int64_t>(ready_.size()); }
+  // Components `values` of the elements `keys`; all of them, or, if it fails, none.
+  void insert(size_t component, std::vector<int64_t> keys, std::vector<Tensor> values,
+              std::shared_ptr<QueueWaiter> who);
+  void take(int64_t count, std::shared_ptr<QueueWaiter> who);
+  void close(bool cancel_pending);
+  void end();
+
+ private:
+  struct Entry {
+    uint64_t number;  // in the order in which they were begun
+    size_t missing;
+    QueueElement parts;
+  };
+  struct Inserting {
+    size_t component;
+    std::vector<int64_t> keys;
+    std::vector<Tensor> values;
+    std::shared_ptr<QueueWaiter> who;
+    bool in_time;  // came before the barrier was closed
+  };
+  struct Taking {
+    int64_t count;
+    std::shared_ptr<QueueWaiter> who;
+  };
+  enum class Fit : uint8_t { now, later, never };
+
+  Fit fits(const Inserting& insert) const;  // never: `who` has been told why
+  bool needs_room(const Inserting& insert) const;
+  void put(Inserting insert);
+  void settle();
+  bool insert_waiting();
+  bool take_next();
+  bool may_complete() const { return !closed_ || !begun_.empty() || !inserting_.empty(); }
+
+  const Barrier barrier_;
+  std::map<int64_t, Entry> begun_;                              // by key
+  std::map<uint64_t, std::pair<int64_t, QueueElement>> ready_;  // by number: key, components
+  std::deque<Inserting> inserting_;                             // wait for room
+  std::deque<Taking> taking_;
+  uint64_t entered_ = 0;
+  bool closed_ = false;
+};
+
+std::vector<AttrSpec> barrier_attrs(std::vector<AttrSpec> more = {});
+Barrier barrier_of(const Node& node);  // Throws: InternalError for attributes that say nothing
+// Throws: Error from ctx for a description that make_barrier() would refuse.
+void check_barrier(const InferContext& ctx);
+void describe_in(Attrs& attrs, const Barrier& barrier);
+bool same_state(const Barrier& a, const Barrier& b);
+inline Output add_barrier_node(const Barrier& barrier, std::string_view op,
+                               std::vector<Output> inputs, Attrs attrs, Origin at) {
+  return add_node_of(barrier, "barrier", op, std::move(inputs), std::move(attrs), at);
+}
+template <class F>
+void with_barrier(const std::shared_ptr<AsyncContext>& ctx, const F& f) {
+  with_state_of<BarrierState>(ctx, "barrier", barrier_of(ctx->node()), f);
+}
+
+}  // namespace troupe

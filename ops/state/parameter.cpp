@@ -1,0 +1,130 @@
+// Parameter: y = the values of a trained tensor that this training step of this slot may read,
+// pulled from its shards.
+//
+// A parameter is its name: all nodes that give the same name read the same one, in every scope, on
+// every device and for every slot. `initial` names the output that is computed once, before the
+// first step, for its first values; nodes of the same name share that of the first one. In one
+// graph there is one node for each (name, device, slot).
+#include <set>
+
+#include "ops/state/parameter_request.hpp"
+#include "troupe/ops.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  if (ctx.attr<std::string>("parameter").empty()) throw ctx.error("a parameter needs a name");
+  const Shape& shape = ctx.attr<Shape>("shape");
+  if (!shape.is_known()) throw ctx.error("wants an initial value of known shape, got ", shape);
+  return {shape};
+}
+
+// Holds no thread while it waits: a pull of a synchronous step is answered when the step before has
+// been applied.
+void start(std::shared_ptr<AsyncContext> ctx) {
+  ParameterPort* port = port_of(*ctx);
+  if (!port) return;
+  port->pull(parameter_of(*ctx), step_of(*ctx), [ctx](Errc code, std::string text, Tensor value) {
+    const Node& node = ctx->node();
+    if (code != Errc::ok) return ctx->fail(code, describe(node) + ": " + text);
+    const TensorType got{value.dtype(), value.shape()};
+    if (got != node.outputs[0])
+      return ctx->fail(Errc::bad_configuration,
+                       detail::concat(describe(node), ": the shards hold ", got, ", not ",
+                                      node.outputs[0], "; is this another program's checkpoint?"));
+    ctx->done({std::move(value)});
+  });
+}
+
+std::string output_name(Output output) { return detail::concat(output.name(), ":", output.index); }
+
+template <class... Parts>
+Error bad_parameter(std::string_view name, Origin at, const Parts&... parts) {
+  return refused(detail::concat("parameter ", name), at, parts...);
+}
+
+// Throws for one in a body or a branch: before the first step no frame runs.
+void require_outside(Output initial, std::string_view name, Origin at) {
+  const Graph& graph = *initial.graph;
+  const Node& node = graph.node(initial.node);
+  if (node.frame < 0) return;
+  throw bad_parameter(
+      name, at, "its initial value, the ", describe(node), ", is inside the ",
+      describe(graph.node(node.frame)),
+      ", but it is computed once, before the first step; make the parameter outside, "
+      "before that, and read in there what parameter() returned");
+}
+
+// Throws if computing `initial` would take something that is not there before the first step.
+void require_independent(Output initial, std::string_view name, Origin at) {
+  const Graph& graph = *initial.graph;
+  std::set<int32_t> seen = {initial.node};
+  std::vector<int32_t> open = {initial.node};
+  while (!open.empty()) {
+    const Node& node = graph.node(open.back());
+    open.pop_back();
+    if (node.op->name == "Placeholder" || node.op->name == "Parameter")
+      throw bad_parameter(
+          name, at, "its initial value depends on the ", describe(node),
+          ", but it is computed before the first step; use constants and random numbers");
+    const auto visit = [&](int32_t id) {
+      if (seen.insert(id).second) open.push_back(id);
+    };
+    for (const Output& input : node.inputs) visit(input.node);
+    for (int32_t id : node.control_inputs) visit(id);
+  }
+}
+
+}  // namespace
+
+Op parameter_op() {
+  return {.name = "Parameter",
+          .outputs = {"y"},
+          .attrs = {{"parameter", AttrKind::text},
+                    {"dtype", AttrKind::dtype},
+                    {"shape", AttrKind::shape},
+                    {"initial", AttrKind::text},
+                    {"slot", AttrKind::integer, int64_t{0}}},
+          .infer_dtypes = infer_dtype_attr,
+          .infer_shapes = infer_shapes,
+          .no_gradient = "it has no inputs",
+          .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
+          .dispatch = -1,
+          .stateful = true};
+}
+
+Output parameter(std::string_view name, Output initial, Origin at) {
+  if (!initial.defined())
+    throw bad_parameter(name, at,
+                        "its initial value is an undefined Output; pass the result of an op");
+  Graph& graph = *initial.graph;
+  const TensorType type{initial.dtype(), initial.shape()};
+  const std::string device = graph.device();
+  const auto outside = graph.open_frame(-1);  // read once a step, whatever branch or loop reads it
+  std::string initial_name;
+  for (const auto& node : graph.nodes()) {
+    if (node->op->name != "Parameter" || node->attr<std::string>("parameter") != name) continue;
+    if (node->outputs[0] != type)
+      throw bad_parameter(name, at, "it is ", type, " here, but ", node->outputs[0], " as the ",
+                          describe(*node),
+                          "; give it the same initial shape and dtype, or another name");
+    if (node->device == device && node->attr<int64_t>("slot") == graph.slot())
+      return {&graph, node->id, 0};
+    initial_name = node->attr<std::string>("initial");
+  }
+  if (initial_name.empty()) {
+    require_outside(initial, name, at);
+    require_independent(initial, name, at);
+    initial_name = output_name(initial);
+  }
+  return graph.add({.op = "Parameter",
+                    .attrs = {{"parameter", std::string(name)},
+                              {"dtype", type.dtype},
+                              {"shape", type.shape},
+                              {"initial", initial_name}},
+                    .name = name},
+                   at);
+}
+
+}  // namespace troupe

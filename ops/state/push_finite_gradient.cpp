@@ -1,0 +1,48 @@
+// PushFiniteGradient: PushGradient where `finite` is true; where it is false, a push of no rows
+// (troupe/ops/row_sparse.hpp): it counts as this step's of its slot, and leaves the parameter and
+// the optimizer's slots as they are.
+//   gradient: f32 or f64, of the parameter's shape   finite: bool scalar
+#include "devices/async_inputs.hpp"
+#include "ops/state/parameter_request.hpp"
+#include "troupe/ops/row_sparse.hpp"
+#include "troupe/training/mixed_precision.hpp"
+
+namespace troupe {
+namespace {
+
+std::vector<Shape> infer_shapes(const InferContext& ctx) {
+  if (!is_wide_float(ctx.dtype(0)) || ctx.dtype(1) != DType::boolean || ctx.input(1).ndim() != 0)
+    throw ctx.error("wants a gradient of f32 or f64 and a bool scalar, got ",
+                    TensorType{ctx.dtype(0), ctx.input(0)}, " and ",
+                    TensorType{ctx.dtype(1), ctx.input(1)});
+  check_optimizer_text(ctx);
+  return {};
+}
+
+// Holds no thread while it waits, as PushGradient.
+void start(std::shared_ptr<AsyncContext> ctx) {
+  ParameterPort* port = port_of(*ctx);
+  if (!port) return;
+  const Tensor& gradient = ctx->input(0);
+  const bool push = ctx->input(1).item<bool>() || gradient.size() == 0;
+  Tensor sent = push ? take_input(*ctx, 0) : pack_rows(1, {}, nullptr, gradient.dtype());
+  port->push(parameter_of(*ctx), step_of(*ctx), std::move(sent), acknowledged(ctx));
+}
+
+}  // namespace
+
+Op push_finite_gradient_op() {
+  return request_op("PushFiniteGradient", {"gradient", "finite"}, push_attrs(), infer_shapes,
+                    start);
+}
+
+Output push_finite_gradient(Output parameter, Output gradient, Output finite,
+                            const Optimizer& optimizer, const std::vector<int32_t>& control_inputs,
+                            Origin at) {
+  const Node& node = trained_node("PushFiniteGradient", parameter, gradient, at);
+  if (!finite.defined())
+    throw refused("PushFiniteGradient", at, "`finite` is an undefined Output; pass a bool scalar");
+  return add_push("PushFiniteGradient", node, {gradient, finite}, optimizer, control_inputs, at);
+}
+
+}  // namespace troupe

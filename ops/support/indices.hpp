@@ -1,0 +1,32 @@
+// What gather, gather_gradient and one_hot share: rules about indices.
+#pragma once
+
+#include "ops/support/node.hpp"
+
+namespace troupe {
+
+inline void require_index_dtype(const InferContext& ctx, int i) {
+  if (ctx.dtype(i) != DType::i32 && ctx.dtype(i) != DType::i64)
+    throw ctx.error("wants indices of i32 or i64, got ", ctx.dtype(i), "; cast them");
+}
+
+// Throws: Error naming the first index that is not in [0, size), where it stands (in row-major
+// order), and the size.
+template <class I>
+void check_indices(const KernelContext& ctx, const I* indices, int64_t count, int64_t size) {
+  for (int64_t i = 0; i < count; ++i)
+    if (indices[i] < 0 || indices[i] >= size)
+      throw ctx.error("index ", indices[i], " (number ", i, " of ", count, ") is not in [0, ", size,
+                      "); indices count from 0");
+}
+
+// Calls f with a pointer to the indices, which are i32 or i64.
+template <class F>
+void with_indices(const Tensor& indices, F f) {
+  if (indices.dtype() == DType::i32)
+    f(indices.data<int32_t>());
+  else
+    f(indices.data<int64_t>());
+}
+
+}  // namespace troupe

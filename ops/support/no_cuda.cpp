@@ -1,0 +1,8 @@
+// Stands in for ops/support/all_cuda.cpp in a build without CUDA: no op has a kernel for GPUs.
+#include "ops/support/all_cuda.hpp"
+
+namespace troupe {
+
+void add_cuda_kernels(Op&) {}
+
+}  // namespace troupe

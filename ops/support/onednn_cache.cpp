@@ -1,0 +1,10 @@
+// Implements ops/support/onednn_cache.hpp.
+#include "ops/support/onednn_cache.hpp"
+
+#include "ops/support/onednn.hpp"
+
+namespace troupe {
+
+void make_onednn_cache() { dnnl::get_primitive_cache_capacity(); }
+
+}  // namespace troupe

@@ -1,0 +1,129 @@
+// Leaves over one row of numbers, for softmax and its loss. Sums have a fixed order, whatever the
+// address of the row; partial results let the compiler use vectors. Call them from a loop that
+// in_isa() (devices/threads/isa.hpp) compiles.
+#pragma once
+
+#include "ops/support/elementwise.hpp"
+#include "ops/support/exponential.hpp"
+#include "ops/support/row_groups.hpp"
+
+namespace troupe {
+
+constexpr int kRowParts = 16;
+
+// What `join` makes of all parts, as a tree.
+template <int kParts, class T, class Join>
+T join_row_parts(T (&part)[kParts], const Join& join) {
+  if constexpr (kParts > kRowParts) {  // vectors first
+    static_assert(kParts == 4 * kRowParts);
+    for (int j = 0; j < kRowParts; ++j)
+      part[j] = join(join(part[j], part[j + kRowParts]),
+                     join(part[j + 2 * kRowParts], part[j + 3 * kRowParts]));
+  }
+  for (int width = kRowParts / 2; width > 0; width /= 2)
+    for (int j = 0; j < width; ++j) part[j] = join(part[j], part[j + width]);
+  return part[0];
+}
+template <int kParts, class T>
+T sum_of_parts(T (&part)[kParts]) {
+  return join_row_parts(part, [](T a, T b) { return a + b; });
+}
+
+// Numbers i, i + 16, i + 32, ... first, then these 16 sums as a tree.
+template <class T>
+T row_sum(const T* x, int64_t n) {
+  T part[kRowParts] = {};
+  int64_t i = 0;
+  for (; i + kRowParts <= n; i += kRowParts)
+    for (int j = 0; j < kRowParts; ++j) part[j] += x[i + j];
+  for (int j = 0; i < n; ++i, ++j) part[j] += x[i];
+  return sum_of_parts(part);
+}
+
+// ---- softmax: rows of many classes ----
+
+constexpr int kClassParts = 64;  // four registers of AVX-512 hide what one of them waits for
+
+// The greatest of n numbers; -infinity of none. NaN does not count.
+template <class T>
+T row_max(const T* x, int64_t n) {
+  T part[kClassParts];
+  std::fill_n(part, kClassParts, -std::numeric_limits<T>::infinity());
+  int64_t i = 0;
+  for (; i + kClassParts <= n; i += kClassParts)
+    for (int j = 0; j < kClassParts; ++j) part[j] = x[i + j] > part[j] ? x[i + j] : part[j];
+  for (int j = 0; i < n; ++i, ++j) part[j] = x[i] > part[j] ? x[i] : part[j];
+  return join_row_parts(part, [](T a, T b) { return a > b ? a : b; });
+}
+
+// e^(x - max) of elements of which max is the greatest.
+struct ExpOfDifference {
+  static constexpr bool kWhole = true;
+  template <class T>
+  static T apply(T x, T max) {
+    return math::exp_of_negative(x - max);
+  }
+};
+
+// y[j] = e^(x[j] - max); part[j] += y[j], for all j < n <= kClassParts.
+template <class T>
+void add_exp_of_block(const T* x, T* y, int64_t n, T max, T (&part)[kClassParts]) {
+  static_assert(kClassParts == kWholeBlock);
+  if (n == kClassParts) {
+    TROUPE_INDEPENDENT
+    for (int j = 0; j < kClassParts; ++j) {
+      const T power = math::exp_of_negative(x[j] - max);
+      y[j] = power;
+      part[j] += power;
+    }
+    return;
+  }
+  ZipLoop<ExpOfDifference, 1, 0>::run(x, &max, y, n);
+  for (int64_t j = 0; j < n; ++j) part[j] += y[j];
+}
+
+// y = e^(x - max). Returns the sum of y. y may be x. Without `max`, e^800 would be infinite; the
+// result is the same.
+template <class T>
+T row_exp(const T* x, T* y, int64_t n, T max) {
+  T part[kClassParts] = {};
+  for (int64_t i = 0; i < n; i += kClassParts)
+    add_exp_of_block(x + i, y + i, std::min<int64_t>(kClassParts, n - i), max, part);
+  return sum_of_parts(part);
+}
+
+struct RowExpLoop {  // the same, for in_isa()
+  template <class T>
+  static T run(const T* x, T* y, int64_t n, T max) {
+    return row_exp(x, y, n, max);
+  }
+};
+
+// The same sum, bit for bit, of numbers that are written nowhere.
+template <class T>
+T row_exp_sum(const T* x, int64_t n, T max) {
+  T y[kClassParts], part[kClassParts] = {};
+  for (int64_t i = 0; i < n; i += kClassParts)
+    add_exp_of_block(x + i, static_cast<T*>(y), std::min<int64_t>(kClassParts, n - i), max, part);
+  return sum_of_parts(part);
+}
+
+// y = softmax(x). Returns the logarithm of the sum of e^x. y may be x.
+struct SoftmaxRowLoop {
+  template <class T>
+  static T run(const T* x, T* y, int64_t n) {
+    const T max = row_max(x, n), sum = row_exp(x, y, n, max), share = 1 / sum;
+    TROUPE_INDEPENDENT
+    for (int64_t j = 0; j < n; ++j) y[j] *= share;
+    return max + std::log(sum);
+  }
+};
+
+// Calls part(first, count) for groups of rows of `width` numbers that do not depend on each other,
+// in jobs of about 20 us of exponential functions.
+template <class Part>
+void in_rows(const KernelContext& ctx, int64_t rows, int64_t width, const Part& part) {
+  in_row_groups(ctx, rows, width, /*elements=*/1 << 14, part);
+}
+
+}  // namespace troupe

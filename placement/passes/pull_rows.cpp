@@ -1,0 +1,79 @@
+// pull_rows: of a parameter that nothing but gathers on hosts read, these pull the rows that they
+// want, and nobody holds the rest. What ran after the parameter runs after all of them.
+#include <map>
+#include <vector>
+
+#include "placement/passes/on_cpu.hpp"
+#include "placement/passes/passes.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+namespace {
+
+struct Uses {  // of one parameter
+  std::vector<int32_t> gathers, after;
+  bool others = false;
+};
+
+class PullRows {
+ public:
+  explicit PullRows(const CallGraph& call)
+      : graph_(*call.graph), roles_(roles_of(call)), edits_(call) {}
+
+  Edits run() && {
+    const Op* rows = graph_.registry().find("ParameterRows");
+    if (!rows) return std::move(edits_);
+    for (const auto& node : graph_.nodes()) note(*node);
+    for (const auto& [id, uses] : uses_)
+      if (!uses.others && !uses.gathers.empty()) change(graph_.node(id), uses, *rows);
+    return std::move(edits_);
+  }
+
+ private:
+  bool is_parameter(int32_t id) const { return graph_.node(id).op->name == "Parameter"; }
+  const NodeRoles& role(int32_t id) const { return roles_[static_cast<size_t>(id)]; }
+
+  bool takes_rows(const Node& node) const {
+    return node.op->name == "Gather" && role(node.id).runs && !role(node.id).fed &&
+           node.frame < 0 && !is_parameter(node.inputs[1].node) && is_on_cpu(node);
+  }
+
+  void note(const Node& node) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const int32_t from = node.inputs[i].node;
+      if (!is_parameter(from)) continue;
+      if (i == 0 && takes_rows(node))
+        uses_[from].gathers.push_back(node.id);
+      else
+        uses_[from].others = true;
+    }
+    for (const int32_t before : node.control_inputs)
+      if (is_parameter(before)) uses_[before].after.push_back(node.id);
+  }
+
+  void change(const Node& parameter, const Uses& uses, const Op& rows) {
+    const NodeRoles& mine = role(parameter.id);
+    if (mine.fetched || mine.fed || mine.partner || !parameter.control_inputs.empty()) return;
+    for (const int32_t id : uses.after)
+      if (id < uses.gathers.back()) return;  // a gather may read what comes after it
+    Attrs attrs = parameter.attrs;
+    attrs.erase("initial");
+    for (const int32_t id : uses.gathers) {
+      const Node& gather = graph_.node(id);
+      edits_.change(gather, rows, {gather.inputs[1]}, attrs);
+    }
+    for (const int32_t id : uses.after)
+      edits_.run_after(graph_.node(id), parameter.id, uses.gathers);
+  }
+
+  const Graph& graph_;
+  const std::vector<NodeRoles> roles_;
+  Edits edits_;
+  std::map<int32_t, Uses> uses_;
+};
+
+}  // namespace
+
+Edits pull_rows(const CallGraph& call) { return PullRows(call).run(); }
+
+}  // namespace troupe

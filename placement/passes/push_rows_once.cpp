@@ -1,0 +1,74 @@
+// push_rows_once: of a gradient by rows that the gradient of a sum repeats, as that of a sum of
+// gathered rows does, every row is pushed once, for all the indices behind each other that it
+// belongs to.
+#include <optional>
+#include <set>
+
+#include "placement/passes/passes.hpp"
+#include "placement/passes/reduced_axes.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+namespace {
+
+// What a gradient by rows repeats: each row so many times.
+struct Repeated {
+  Output rows;
+  int64_t times = 0, row_size = 0;
+};
+
+// Elements in dimensions [begin, end), or -1 if that is not known, or 0.
+int64_t known_size(const Shape& shape, int begin, int end) {
+  int64_t n = 1;
+  for (int d = begin; d < end; ++d) {
+    if (shape[d] < 1) return -1;
+    n *= shape[d];
+  }
+  return n;
+}
+
+// In the values of `push`, [n, row...].
+std::optional<Repeated> repeated_in(const Graph& graph, const Node& push,
+                                    const std::vector<NodeRoles>& roles) {
+  const Output& values = push.inputs[1];
+  const int64_t row = known_size(values.shape(), 1, values.shape().ndim());
+  const Node* node = &graph.node(values.node);
+  const auto passes = [&] {  // nothing is lost if the push does not read it
+    return !roles[static_cast<size_t>(node->id)].fed && node->frame == push.frame &&
+           node->control_inputs.empty();
+  };
+  while (node->op->name == "Reshape" && passes()) node = &graph.node(node->inputs[0].node);
+  if (node->op->name != "ReduceGradient" || !passes() || node->attr<bool>("mean")) return {};
+  const Shape& all = node->outputs[0].shape;
+  std::set<int> axes;
+  for (int d = 0; d < all.ndim(); ++d)
+    if (names_axis(*node, all.ndim(), d)) axes.insert(d);
+  if (row < 1 || axes.empty()) return {};
+  const int begin = *axes.begin(), end = *axes.rbegin() + 1;
+  const int64_t times = known_size(all, begin, end);
+  const bool behind_each_other = end - begin == static_cast<int>(axes.size());
+  if (!behind_each_other || times < 2 || known_size(all, end, all.ndim()) != row) return {};
+  return Repeated{node->inputs[0], times, row};
+}
+
+}  // namespace
+
+Edits push_rows_once(const CallGraph& call) {
+  const Graph& graph = *call.graph;
+  std::vector<NodeRoles> roles;  // found once they are wanted: most graphs have no such node
+  Edits edits(call);
+  for (const auto& push : graph.nodes()) {
+    if (push->op->name != "PushRowGradient" || push->attr<int64_t>("indices_per_row") != 1)
+      continue;
+    if (roles.empty()) roles = roles_of(call);
+    const std::optional<Repeated> repeated = repeated_in(graph, *push, roles);
+    if (!repeated) continue;
+    Attrs attrs = push->attrs;
+    attrs["indices_per_row"] = repeated->times;
+    attrs["row_size"] = repeated->row_size;
+    edits.change(*push, *push->op, {push->inputs[0], repeated->rows}, std::move(attrs));
+  }
+  return edits;
+}
+
+}  // namespace troupe

@@ -1,0 +1,37 @@
+// How long what fails for want of a process is done again.
+#include "actors/async/patience.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/refusal.hpp"
+
+namespace troupe {
+namespace {
+
+// Of something that fails so often: how often it was done, and how it ended.
+std::pair<int, Errc> done(std::chrono::milliseconds patience, int failures, Errc why) {
+  int tries = 0;
+  const Errc ended = code_of([&] {
+    patiently(
+        patience,
+        [&] {
+          if (tries++ < failures) throw Error(why, "it is not there");
+        },
+        [](const Error&) { return true; });
+  });
+  return {tries, ended};
+}
+
+TEST_CASE("what a lost process makes fail is done again, for ever if that was asked for") {
+  using std::chrono::milliseconds;
+  const std::pair ok(3, Errc::ok);
+  for (const Errc lost : {Errc::peer_lost, Errc::stale}) {
+    CHECK(done(milliseconds(20'000), 2, lost) == ok);
+    CHECK(done(milliseconds::max(), 2, lost) == ok);
+    CHECK(done(milliseconds(0), 2, lost) == std::pair(1, lost));
+  }
+  CHECK(done(milliseconds::max(), 2, Errc::bad_data) == std::pair(1, Errc::bad_data));
+}
+
+}  // namespace
+}  // namespace troupe

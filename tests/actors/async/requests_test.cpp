@@ -1,0 +1,91 @@
+// Requests to an actor that says nothing, as an actor of another process does that is gone.
+#include "actors/async/requests.hpp"
+
+#include <doctest/doctest.h>
+
+#include <future>
+
+#include "actors/async/ask.hpp"
+#include "actors/cluster/process.hpp"
+
+namespace troupe {
+namespace {
+
+// Answers ReadClock, drops the rest, and when it ends, tells those who monitor it and nobody else:
+// what CAF's proxy of a lost process does.
+class Proxy final : public caf::monitorable_actor {
+ public:
+  explicit Proxy(caf::actor_config& config) : monitorable_actor(config) {}
+  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
+    if (message->content().match_elements<ReadClock>())
+      message->sender->enqueue(nullptr, message->mid.response_id(),
+                               caf::make_message(ClockReading{7}), nullptr);
+  }
+  void lose() { cleanup(caf::make_error(caf::exit_reason::remote_link_unreachable), nullptr); }
+};
+
+struct Rig {
+  Process process{"/job:client/task:0", {.threads = 1}};
+  caf::actor asker = spawn_asker(process.system());
+  caf::actor whom = make_proxy();
+  Rig() { process.track(asker); }
+  ~Rig() {
+    lose();
+    process.stop();
+  }
+
+  caf::actor make_proxy() {
+    caf::actor_config config;
+    return caf::make_actor<Proxy, caf::actor>(process.system().next_actor_id(),
+                                              process.system().node(), &process.system(), config);
+  }
+  void lose() { static_cast<Proxy*>(caf::actor_cast<caf::abstract_actor*>(whom))->lose(); }
+  template <class Answer, class Message>
+  std::future<Errc> ask(Message message) {
+    auto told = std::make_shared<std::promise<Errc>>();
+    with_requests(asker, [told, message, to = whom](Requests& requests) {
+      requests.ask<Answer>(
+          to, std::chrono::hours(1), message,
+          [told](Errc code, const std::string&, const Answer&) { told->set_value(code); });
+    });
+    return told->get_future();
+  }
+};
+
+// Long before its deadline.
+Errc end_of(std::future<Errc> asked) {
+  if (asked.wait_for(std::chrono::seconds(20)) == std::future_status::ready) return asked.get();
+  return Errc::timeout;
+}
+
+}  // namespace
+
+TEST_CASE("a request that is under way ends when whoever was asked is lost") {
+  Rig rig;
+  std::future<Errc> first = rig.ask<Description>(Describe{});
+  std::future<Errc> second = rig.ask<caf::unit_t>(InstallGraph{});
+  // That one of them ends takes nothing from the others.
+  CHECK(end_of(rig.ask<ClockReading>(ReadClock{})) == Errc::ok);
+  rig.lose();
+  CHECK(end_of(std::move(first)) == Errc::peer_lost);
+  CHECK(end_of(std::move(second)) == Errc::peer_lost);
+}
+
+TEST_CASE("a request to one that was lost before ends at once") {
+  Rig rig;
+  rig.lose();
+  CHECK(end_of(rig.ask<Description>(Describe{})) == Errc::peer_lost);
+}
+
+TEST_CASE("a request to nobody ends at once") {
+  Rig rig;
+  std::promise<Errc> told;
+  with_requests(rig.asker, [&](Requests& requests) {
+    requests.ask<Description>(
+        {}, std::chrono::hours(1), Describe{},
+        [&](Errc code, const std::string&, const Description&) { told.set_value(code); });
+  });
+  CHECK(end_of(told.get_future()) == Errc::peer_lost);
+}
+
+}  // namespace troupe

@@ -1,0 +1,297 @@
+// Sessions on a cluster: what closing one leaves behind, what training makes of a shard's death,
+// and several sessions that train one set of parameters together. The members run in this process
+// and talk over loopback.
+#include <doctest/doctest.h>
+
+#include <future>
+#include <thread>
+
+#include "actors/master/session_state.hpp"
+#include "tests/support/fit.hpp"
+#include "tests/support/engine/local_cluster.hpp"
+#include "training/parameters/messages.hpp"
+#include "training/group/parameter_group.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/train.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe {
+namespace {
+
+const std::vector<std::string> kPs = {"/job:ps/task:0", "/job:ps/task:1"};
+constexpr int kSlots = 3;
+constexpr int64_t kSteps = 40;
+
+// The towers of `slots`, as part of a training with kSlots of them. Whoever builds which: nodes
+// have the same names, so that they draw the same random numbers.
+struct Towers {
+  Graph graph;
+  std::vector<Tower> towers;
+  explicit Towers(const std::vector<int64_t>& slots, const std::string& device = "") {
+    const Output w0 = truncated_normal(graph, Shape{4, 3}, 0, 0.5, 11);
+    const Output b0 = fill(graph, {3}, 0);
+    for (int64_t slot : slots) {
+      const auto scope =
+          graph.scope({.name = detail::concat("tower", slot), .device = device, .slot = slot});
+      const Output x = placeholder(graph, DType::f32, {-1, 4}, "x");
+      const Output y = placeholder(graph, DType::i64, {-1}, "y");
+      const Output h = dropout(x, 0.25, 5);
+      const Output logits = bias_add(matmul(h, parameter("w", w0)), parameter("b", b0));
+      const Output loss = reduce_mean(softmax_cross_entropy(logits, y));
+      towers.push_back({slot, loss, minimize(loss, momentum(0.1, 0.9)), {x, y}, [slot](int64_t s) {
+                          Tensor images = Tensor::empty(DType::f32, {8, 4});
+                          Tensor labels = Tensor::empty(DType::i64, {8});
+                          for (int64_t i = 0; i < 32; ++i)
+                            images.mutable_data<float>()[i] =
+                                static_cast<float>((i * 7 + s * 3 + slot * 5) % 11) * 0.1F;
+                          for (int64_t i = 0; i < 8; ++i)
+                            labels.mutable_data<int64_t>()[i] = (i + s + slot) % 3;
+                          return std::vector<Tensor>{images, labels};
+                        }});
+    }
+  }
+};
+
+TrainResult train_part(const LocalCluster& cluster, const std::vector<int64_t>& slots,
+                       const std::string& container, Aggregation rule) {
+  Towers part(slots);
+  ConnectOptions options;
+  options.container = container;
+  options.slots = kSlots;
+  Session session = cluster.connect(part.graph, {}, options);
+  return train(session, part.towers, {.rule = rule, .steps = kSteps});
+}
+
+// One session per entry of `parts`, each on its own thread, all at once.
+std::vector<TrainResult> train_parts(const std::vector<std::vector<int64_t>>& parts,
+                                     Aggregation rule) {
+  LocalCluster cluster(kPs);
+  std::vector<std::future<TrainResult>> running;
+  for (const auto& slots : parts)
+    running.push_back(std::async(std::launch::async, [&cluster, &slots, rule] {
+      return train_part(cluster, slots, "together", rule);
+    }));
+  std::vector<TrainResult> out;
+  for (auto& r : running) out.push_back(r.get());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("who connects to one member finds those that it speaks of") {
+  const std::string last = "/job:worker/task:1";
+  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0", last});
+  {
+    Graph graph;
+    const Session all_are_known = cluster.connect(graph);
+  }
+  for (int i = 0; i < 10; ++i) {
+    Graph graph;
+    const auto scope = graph.scope({.device = last});
+    const Output x = placeholder(graph, DType::f32, {}), y = x + x;
+    ConnectOptions options;
+    options.process.threads = 1;
+    options.process.cuda = false;
+    Session session = Session::connect(graph, cluster.address(0), options);
+    CHECK(session.run({y}, {{x, Tensor::scalar(1.0F)}})[0].item<float>() == 2.0F);
+  }
+}
+
+TEST_CASE("connect() waits for as many nodes as addresses are given, and says who came") {
+  LocalCluster cluster({"/job:worker/task:0", "/job:worker/task:1"});
+  Graph g;
+  std::vector<Output> everywhere;
+  for (const char* task : {"/job:worker/task:0", "/job:worker/task:1"}) {
+    const auto scope = g.scope({.device = task});
+    everywhere.push_back(fill(g, {2}, 3));
+  }
+  ConnectOptions options;
+  options.process.cuda = false;
+  options.process.threads = 1;
+  const std::string first = cluster.address(0);
+  Session both = Session::connect(g, first + "," + cluster.address(1), options);
+  CHECK(both.run(everywhere).size() == 2);  // no device is missing
+  options.timeout = std::chrono::milliseconds(300);
+  CHECK_THROWS_WITH_AS(Session::connect(g, first + "," + first + "," + first, options),
+                       doctest::Contains("for the 3 nodes at"), Error);
+}
+
+TEST_CASE("when close() returns, the members have dropped the session's graph and its parameters") {
+  LocalCluster cluster(kPs);
+  Towers all({0});
+  Session session = cluster.connect(all.graph);
+  train(session, all.towers, {.steps = 2});
+  const std::string container = own_container(session.state().master->session());
+  session.close();
+  for (size_t i = 0; i < kPs.size(); ++i) {
+    Process& ps = cluster.process(i);
+    caf::scoped_actor self(ps.system());
+    int64_t stages = -1;
+    bool found = true;
+    self->request(ps.agent(), std::chrono::seconds(60), Describe{})
+        .receive([&](const Description& d) { stages = d.stages; }, [](const caf::error&) {});
+    self->request(ps.services().actor("shards"), std::chrono::seconds(60),
+                  DescribeShard{container, static_cast<int32_t>(i)})
+        .receive([](const ShardDescription&) {}, [&](const caf::error&) { found = false; });
+    CHECK(stages == 0);
+    CHECK_FALSE(found);
+  }
+}
+
+namespace {
+
+// The actor of the shard of that number, in the process that is the same one of the cluster.
+caf::actor shard_actor(const LocalCluster& cluster, int32_t shard, const std::string& container) {
+  Process& ps = cluster.process(static_cast<size_t>(shard));
+  caf::scoped_actor self(ps.system());
+  uint64_t id = 0;
+  self->request(ps.services().actor("shards"), std::chrono::seconds(60),
+                DescribeShard{container, shard})
+      .receive([&](const ShardDescription& d) { id = d.door; },
+               [](const caf::error& e) { FAIL("no shard: " << caf::to_string(e)); });
+  return ps.remote(ps.task(), id);
+}
+
+// Trains with two slots, and kills the actors of `dying` shards on the way, one every 8 steps.
+TrainResult train_with_dying_shards(const std::vector<int32_t>& dying, std::string& events) {
+  Folder folder("session-shard-dies");
+  LocalCluster cluster(kPs);
+  Towers all({0, 1});
+  Session session = cluster.connect(all.graph);
+  const std::string container = own_container(session.state().master->session());
+  size_t killed = 0;
+  TrainOptions options;
+  options.steps = kSteps;
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_every = 5;
+  options.patience = std::chrono::seconds(30);
+  options.on_event = [&](const TrainEvent& e) { events += e.text + "\n"; };
+  options.on_progress = [&](const TrainProgress& p) {
+    if (killed == dying.size() || p.step < 8 * static_cast<int64_t>(killed + 1)) return;
+    caf::anon_send_exit(shard_actor(cluster, dying[killed++], container), caf::exit_reason::kill);
+  };
+  TrainResult result = train(session, all.towers, options);
+  CHECK(killed == dying.size());
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("shards that die in processes that live are restored, and the weights are the same") {
+  std::string events;
+  const TrainResult undisturbed = train_with_dying_shards({}, events);
+  CHECK(undisturbed.recoveries == 0);
+  CHECK(events == "");
+  for (const auto& dying : std::vector<std::vector<int32_t>>{{0}, {1}, {1, 0, 1}}) {
+    events.clear();
+    const TrainResult result = train_with_dying_shards(dying, events);
+    CAPTURE(events);
+    CHECK(result.steps == kSteps);
+    CHECK(result.recoveries == static_cast<int64_t>(dying.size()));
+    for (int32_t shard : dying)
+      CHECK(events.find(detail::concat("shard ", shard, " of ")) != std::string::npos);
+    CHECK(result.weights_sha256 == undisturbed.weights_sha256);
+  }
+}
+
+TEST_CASE("synchronous sessions that share a container end with the bits of one with all slots") {
+  const std::string together = train_parts({{0, 1, 2}}, Aggregation::sync)[0].weights_sha256;
+  for (const auto& parts : std::vector<std::vector<std::vector<int64_t>>>{
+           {{0}, {1, 2}}, {{2}, {0, 1}}, {{0}, {1}, {2}}}) {
+    const std::vector<TrainResult> results = train_parts(parts, Aggregation::sync);
+    for (const TrainResult& r : results) {
+      CHECK(r.steps == kSteps);
+      CHECK(r.weights_sha256 == together);
+    }
+  }
+}
+
+TEST_CASE("asynchronous sessions share their parameters: every push of every session counts once") {
+  LocalCluster cluster(kPs);
+  std::vector<std::future<TrainResult>> running;
+  Towers watched({0});
+  ConnectOptions options;
+  options.container = "together";
+  options.slots = kSlots;
+  Session first = cluster.connect(watched.graph, {}, options);
+  const Callable prepared =
+      first.prepare({watched.towers[0].loss, watched.towers[0].update}, watched.towers[0].feeds);
+  for (int64_t slot : {1, 2})
+    running.push_back(std::async(std::launch::async, [&cluster, slot] {
+      return train_part(cluster, {slot}, "together", Aggregation::async);
+    }));
+  const TrainResult mine =
+      train(first, watched.towers, {.rule = Aggregation::async, .steps = kSteps});
+  CHECK(mine.steps == kSteps);
+  for (auto& r : running) CHECK(r.get().steps == kSteps);
+  for (const ParameterSlice& slice : parameter_slices(first))
+    CHECK(slice.version == kSlots * kSteps);
+}
+
+TEST_CASE("a session that follows another one sees when it has begun a new epoch, and only then") {
+  LocalCluster cluster(kPs);
+  const auto connect = [&](Towers& part) {
+    ConnectOptions options;
+    options.container = "together";
+    options.slots = 2;
+    return cluster.connect(part.graph, {}, options);
+  };
+  Towers ours({0}), theirs({1});
+  Session owner = connect(ours), follower = connect(theirs);
+  for (auto [session, part] : {std::pair(&owner, &ours), {&follower, &theirs}})
+    session->prepare({part->towers[0].loss, part->towers[0].update}, part->towers[0].feeds);
+  ParameterVisit owning(owner), following(follower);
+  const auto establish = [](const ParameterVisit& group) {
+    group->wait([&](ParameterGroup::Done done) {
+      group->establish({.mode = BeginEpoch::reset, .slots = {0, 1}}, std::move(done));
+    });
+  };
+  const auto has_new = [&] {
+    std::promise<bool> found;
+    following->ask_epoch([&](bool is_new) { found.set_value(is_new); });
+    return found.get_future().get();
+  };
+  establish(owning);
+  establish(following);
+  REQUIRE(owning->owner());
+  REQUIRE(!following->owner());
+  CHECK(!has_new());
+  establish(owning);
+  CHECK(has_new());
+  establish(following);
+  CHECK(!has_new());
+}
+
+TEST_CASE("a step that is stale in the same epoch is done again, and nothing is restored") {
+  const std::string worker = "/job:worker/task:0";
+  LocalCluster cluster({"/job:ps/task:0", worker});
+  Towers ours({0}), theirs({1}, worker);
+  ConnectOptions options;
+  options.container = "together";
+  options.slots = 2;
+  Session owner = cluster.connect(ours.graph, {}, options);
+  Session follower = cluster.connect(theirs.graph, {}, options);
+  // The worker forgets where parameters live, once, and is told again when a step has failed.
+  auto batch = std::exchange(theirs.towers[0].batch, nullptr);
+  bool forgotten = false;
+  theirs.towers[0].batch = [&](int64_t step) {
+    if (step == 7 && !std::exchange(forgotten, true))
+      cluster.process(1).services().forget(follower.state().master->session());
+    return batch(step);
+  };
+  std::string failed;
+  const auto tell_again = [&](const TrainEvent& event) {
+    if (event.kind == TrainEvent::recovering) failed += event.text;
+    ParameterVisit group(follower);
+    group->up({"worker", 0, 1, ""}, {});
+  };
+  auto leading =
+      std::async(std::launch::async, [&] { return train(owner, ours.towers, {.steps = kSteps}); });
+  const TrainResult followed =
+      train(follower, theirs.towers, {.steps = kSteps, .on_event = tell_again});
+  CHECK(failed.find("step 7 of slot 1") != std::string::npos);
+  CHECK(followed.recoveries == 0);
+  CHECK(followed.weights_sha256 == leading.get().weights_sha256);
+}
+
+}  // namespace troupe

@@ -1,0 +1,289 @@
+// Gradients of calls of functions: against closed forms, central differences, and the same written
+// out.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/support/central_differences.hpp"
+#include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/engine/recursion.hpp"
+#include "tests/support/refusal.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/ops/control_flow.hpp"
+#include "troupe/ops/functions.hpp"
+#include "troupe/session.hpp"
+
+namespace troupe {
+namespace {
+
+// power(x, n) = n <= 0 ? 1 : x * power(x, n - 1)
+Function make_power(Graph& graph) {
+  Function power = declare_function(graph, "power", {kNumber, kCount}, {kNumber});
+  power.define([&](const Values& v) {
+    return Values{cond(
+        less_equal(v[1], whole(graph, 0)), [&] { return fill(graph, {}, 1, DType::f64); },
+        [&] {
+          return v[0] * power({v[0], v[1] - 1})[0];
+        })};
+  });
+  return power;
+}
+
+// h(n) = n <= 0 ? h0 : tanh(h(n - 1) w + h(n - 2) * u), where w and u are around the function.
+struct Tree {
+  Graph graph;
+  Output n, h0, w, u, loss;
+  Values d;
+  explicit Tree(int64_t written_out, const std::string& device = "") {
+    n = placeholder(graph, DType::i64, {}, "n");
+    h0 = placeholder(graph, DType::f64, {1, 3}, "h0");
+    w = placeholder(graph, DType::f64, {3, 3}, "w");
+    u = placeholder(graph, DType::f64, {}, "u");
+    if (written_out >= 0) {
+      loss = reduce_sum(plain(written_out) * h0);
+    } else {
+      const TensorType row{DType::f64, Shape{1, 3}};
+      Function h = declare_function(graph, "h", {row, kCount}, {row});
+      h.define([&](const Values& v) {
+        return Values{cond(
+            less_equal(v[1], whole(graph, 0)), [&] { return v[0]; },
+            [&] {
+              return next(h({v[0], v[1] - 1})[0], h({v[0], v[1] - 2})[0]);
+            })};
+      });
+      const auto scope = graph.scope({.device = device});
+      loss = reduce_sum(h({h0, n})[0] * h0);
+    }
+    d = gradients({loss}, {h0, w, u});
+  }
+  Output next(const Output& before, const Output& earlier) {
+    return tanh(matmul(before, w) + earlier * u);
+  }
+  Output plain(int64_t k) { return k <= 0 ? h0 : next(plain(k - 1), plain(k - 2)); }
+  std::vector<Tensor> run(Session& session, int64_t depth, const std::vector<Tensor>& at) {
+    Values fetches = {loss};
+    for (const Output& gradient : d) fetches.push_back(gradient.defined() ? gradient : loss);
+    return session.run(fetches, {{n, count(depth)}, {h0, at[0]}, {w, at[1]}, {u, at[2]}});
+  }
+};
+
+std::vector<Tensor> point() {
+  return {Tensor::of<double>({0.1, -0.4, 0.3}, {1, 3}),
+          Tensor::of<double>({0.5, -0.2, 0.1, 0.3, 0.4, -0.6, 0.2, 0.1, 0.7}, {3, 3}), number(0.6)};
+}
+
+void check_tree(Session& session, Tree& tree) {
+  for (int64_t depth : {1, 2, 6}) {
+    CAPTURE(depth);
+    Tree plain(depth);
+    Session written_out = Session::local(plain.graph, {.threads = 1});
+    const std::vector<Tensor> want = plain.run(written_out, depth, point());
+    const std::vector<Tensor> got = tree.run(session, depth, point());
+    for (size_t i = 0; i < 4; ++i) check_close(got[i], want[i]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a function that calls itself has derivatives of any order") {
+  for (bool passes : {true, false})
+    for (int threads : {1, 2}) {
+      CAPTURE(passes);
+      CAPTURE(threads);
+      Graph graph;
+      const Output x = placeholder(graph, DType::f64, {}, "x");
+      const Output n = placeholder(graph, DType::i64, {}, "n");
+      const Output y = make_power(graph)({x, n})[0];
+      const Output d = gradients({y}, {x})[0];
+      const Output dd = gradients({d}, {x})[0];
+      const Output ddd = gradients({dd}, {x})[0];
+      Session session = Session::local(graph, {.threads = threads, .passes = passes});
+      Callable step = session.prepare({y, d, dd, ddd}, {x, n});
+      for (int64_t k : {0, 1, 2, 5}) {
+        CAPTURE(k);
+        const auto m = static_cast<double>(k);
+        const std::vector<Tensor> got = step({number(1.5), count(k)});
+        const double want[] = {1, m, m * (m - 1), m * (m - 1) * (m - 2)};
+        for (size_t i = 0; i < 4; ++i)
+          CHECK(got[i].item<double>() ==
+                doctest::Approx(want[i] * std::pow(1.5, m - static_cast<double>(i))));
+      }
+    }
+}
+
+TEST_CASE("the gradients of a recursive network are those of the network written out") {
+  for (int threads : {1, 4}) {
+    CAPTURE(threads);
+    Tree tree(-1);
+    Session session = Session::local(tree.graph, {.threads = threads});
+    check_tree(session, tree);
+  }
+  Tree elsewhere(-1, "/device:cpu:1");
+  Session two = Session::local(elsewhere.graph, {.threads = 2, .cpu_devices = 2});
+  check_tree(two, elsewhere);
+  LocalCluster cluster({"/job:worker/task:0", "/job:worker/task:1"});
+  Tree remote(-1, "/job:worker/task:1");
+  Session session = cluster.connect(remote.graph);
+  check_tree(session, remote);
+}
+
+TEST_CASE("the gradients of a recursive network agree with central differences") {
+  Tree tree(-1);
+  Session session = Session::local(tree.graph, {.threads = 1});
+  const std::vector<Tensor> at = point();
+  std::vector<Tensor> got = tree.run(session, 5, at);
+  got.erase(got.begin());  // the loss
+  check_slopes(
+      [&](const std::vector<Tensor>& x) { return tree.run(session, 5, x)[0].item<double>(); }, at,
+      got);
+}
+
+TEST_CASE("gradients go back through functions that call each other") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f64, {}, "x");
+  const Output n = placeholder(graph, DType::i64, {}, "n");
+  Function a = declare_function(graph, "a", {kNumber, kCount}, {kNumber});
+  Function b = declare_function(graph, "b", {kNumber, kCount}, {kNumber});
+  a.define([&](const Values& v) {
+    return Values{cond(
+        less_equal(v[1], whole(graph, 0)), [&] { return v[0]; },
+        [&] {
+          return sin(b({v[0], v[1] - 1})[0]);
+        })};
+  });
+  b.define([&](const Values& v) {
+    return Values{cond(
+        less_equal(v[1], whole(graph, 0)), [&] { return v[0] * v[0]; },
+        [&] {
+          return a({v[0], v[1] - 1})[0] * 2;
+        })};
+  });
+  const Output y = a({x, n})[0];
+  Session session = Session::local(graph, {.threads = 1});
+  Callable step = session.prepare({y, gradients({y}, {x})[0]}, {x, n});
+  const auto check = [&](int64_t k, double value, double derivative) {
+    const std::vector<Tensor> got = step({number(0.7), count(k)});
+    CHECK(got[0].item<double>() == doctest::Approx(value));
+    CHECK(got[1].item<double>() == doctest::Approx(derivative));
+  };
+  check(0, 0.7, 1);
+  check(1, std::sin(0.49), 2 * 0.7 * std::cos(0.49));
+  check(2, std::sin(1.4), 2 * std::cos(1.4));
+  const double inner = 2 * std::sin(0.49);  // a(3) = sin(2 sin(x * x))
+  check(3, std::sin(inner), std::cos(inner) * 2 * std::cos(0.49) * 1.4);
+}
+
+TEST_CASE("gradients pass through calls in loops, and through functions that take gradients") {
+  for (bool recompute : {false, true}) {
+    CAPTURE(recompute);
+    Graph graph;
+    const Output x = placeholder(graph, DType::f64, {}, "x");
+    const Output n = placeholder(graph, DType::i64, {}, "n");
+    const Function power = make_power(graph);
+    const Function slope = define_function(graph, "slope", {kNumber}, [&](const Values& v) {
+      return gradients(power({v[0], whole(graph, 3)}), {v[0]});  // 3 x^2
+    });
+    const Output looped =
+        while_loop([&](const Values& v) { return less(v[0], n); },
+                   [&](const Values& v) {
+                     return Values{v[0] + 1, power({v[1] * 0.5, whole(graph, 2)})[0]};
+                   },
+                   {whole(graph, 0), x}, {.recompute = recompute})[1];
+    const Output steep = slope({slope({x})[0]})[0];  // 27 x^4
+    const Output y = looped + steep;
+    Session session = Session::local(graph, {.threads = 2});
+    Callable step = session.prepare({looped, steep, gradients({y}, {x})[0]}, {x, n});
+    const std::vector<Tensor> got = step({number(1.2), count(3)});
+    // x -> x^2 / 4, three times: x^8 / 4^7
+    CHECK(got[0].item<double>() == doctest::Approx(std::pow(1.2, 8) / std::pow(4, 7)));
+    CHECK(got[1].item<double>() == doctest::Approx(27 * std::pow(1.2, 4)));
+    CHECK(got[2].item<double>() ==
+          doctest::Approx(8 * std::pow(1.2, 7) / std::pow(4, 7) + 108 * std::pow(1.2, 3)));
+  }
+}
+
+TEST_CASE("a loop in the body of a function that calls itself has a gradient") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f64, {}, "x");
+  const Output n = placeholder(graph, DType::i64, {}, "n");
+  Function f = declare_function(graph, "f", {kNumber, kCount}, {kNumber});
+  f.define([&](const Values& v) {  // n <= 0 ? x : f(x, n - 1) * x^n
+    return Values{cond(
+        less_equal(v[1], whole(graph, 0)), [&] { return v[0]; },
+        [&] {
+          return while_loop([&](const Values& l) { return less(l[0], v[1]); },
+                            [&](const Values& l) {
+                              return Values{l[0] + 1, l[1] * v[0]};
+                            },
+                            {whole(graph, 0), f({v[0], v[1] - 1})[0]})[1];
+        })};
+  });
+  const Output y = f({x, n})[0];
+  Session session = Session::local(graph, {.threads = 1});
+  Callable step = session.prepare({y, gradients({y}, {x})[0]}, {x, n});
+  const std::vector<Tensor> got = step({number(1.1), count(3)});  // x^7
+  CHECK(got[0].item<double>() == doctest::Approx(std::pow(1.1, 7)));
+  CHECK(got[1].item<double>() == doctest::Approx(7 * std::pow(1.1, 6)));
+}
+
+TEST_CASE("a body's own backward function goes with each copy of the body") {
+  for (bool recursive : {false, true}) {
+    CAPTURE(recursive);
+    Graph graph;
+    const Output x = placeholder(graph, DType::f64, {}, "x");
+    // y = x * 3, of which is said that its derivative is 10 x.
+    const auto odd_one = [&](const Output& v) {
+      return with_gradient(
+          {v}, v * 3, [](const Values& in, Output, Output dy) { return Values{dy * in[0] * 10}; });
+    };
+    Function f = declare_function(graph, "f", {kNumber, kCount}, {kNumber});
+    f.define([&](const Values& v) {
+      const Output y = odd_one(v[0]);
+      if (!recursive) return Values{y};
+      return Values{cond(
+          less_equal(v[1], whole(graph, 0)), [&] { return y; },
+          [&] {
+            return f({y, v[1] - 1})[0];
+          })};
+    });
+    const Output y = recursive ? f({x, whole(graph, 1)})[0]
+                               : f({f({x, whole(graph, 1)})[0], whole(graph, 0)})[0];
+    Session session = Session::local(graph, {.threads = 1});
+    const auto got = session.run({y, gradients({y}, {x})[0]}, {{x, number(2)}});
+    CHECK(got[0].item<double>() == 18);
+    CHECK(got[1].item<double>() == 20 * 60);
+  }
+}
+
+TEST_CASE("the gradient of a function that calls itself draws the numbers that the function drew") {
+  Graph graph;
+  const TensorType row{DType::f64, Shape{8}};
+  const Output x = placeholder(graph, row.dtype, row.shape, "x");
+  Function f = declare_function(graph, "f", {row, kCount}, {row});
+  f.define([&](const Values& v) {  // twice, of what is linear in x
+    return Values{cond(
+        less_equal(v[1], whole(graph, 0)), [&] { return v[0]; },
+        [&] {
+          const Output drawn = random_uniform(graph, {8}, 0, 1, 0, DType::f64);
+          return f({dropout(v[0], 0.5, 3) * drawn, v[1] - 1})[0];
+        })};
+  });
+  const Output y = f({x, whole(graph, 2)})[0];
+  const Tensor ones = Tensor::of<double>({1, 1, 1, 1, 1, 1, 1, 1}, Shape{8});
+  Session session = Session::local(graph, {.threads = 1});
+  const auto got = session.run({y, gradients({y}, {x})[0]}, {{x, ones}});
+  for (size_t i = 0; i < 8; ++i)
+    CHECK(got[1].values<double>()[i] == doctest::Approx(got[0].values<double>()[i]));
+}
+
+TEST_CASE("a gradient inside a body through that function's own call is refused") {
+  Graph graph;
+  Function f = declare_function(graph, "f", {kNumber}, {kNumber});
+  const Refusal refusal = refusal_of(
+      [&] { f.define([&](const Values& v) { return gradients({f({v[0] * v[0]})[0]}, {v[0]}); }); });
+  CHECK(refusal.code == Errc::invalid_argument);
+  has(refusal.text, "gradients() inside the body of f");
+  has(refusal.text, "differentiate what the function returns instead");
+}
+
+}  // namespace troupe

@@ -1,0 +1,479 @@
+// Meshes in one thread: CAF's deterministic scheduler and multiplexer, our transport and clock from
+// SimNet.
+#include "net/mesh/mesh.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#include <caf/io/network/test_multiplexer.hpp>
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include "net/caf/caf_bridge.hpp"
+#include "net/wire/crc32c.hpp"
+#include "net/link/frame.hpp"
+#include "net/link/greetings.hpp"
+#include "net/mesh/peer_port.hpp"
+#include "tests/support/link_pair.hpp"
+
+namespace troupe {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct SimConfig : caf::actor_system_config {
+  explicit SimConfig(Rng& rng) {
+    load_test_network(*this, rng);
+    set("scheduler.policy", caf::atom("testing"));
+  }
+};
+
+struct SimNode : MeshListener {
+  sim::SimHost& host;
+  SimConfig config;
+  caf::actor_system system;
+  caf::scheduler::test_coordinator& jobs;
+  caf::io::network::test_multiplexer& mpx;
+  Doors doors;
+  caf::actor agent;
+  std::unique_ptr<Mesh> mesh;
+  std::string address;
+  std::map<std::string, caf::actor> agents;
+  std::vector<std::string> history;
+  std::string refusal;
+  int asked = 0;
+
+  SimNode(sim::SimHost& h, const std::string& job, int task, std::vector<std::string> seeds,
+          uint64_t incarnation = 1, const std::string& listen = "127.0.0.1:0")
+      : host(h),
+        config(h.rng()),
+        system(config),
+        jobs(dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler())),
+        mpx(dynamic_cast<caf::io::network::test_multiplexer&>(system.middleman().backend())) {
+    jobs.clock().current_time += 1h;  // zero has a special meaning
+    system.await_actors_before_shutdown(false);
+    agent = system.spawn([this]() -> caf::behavior {
+      return {[this](int x) {
+        ++asked;
+        return x + 1;
+      }};
+    });
+    MeshOptions options;
+    options.job = job;
+    options.task = task;
+    options.incarnation = incarnation;
+    options.seeds = std::move(seeds);
+    options.listen = listen;
+    options.insecure = true;
+    mesh = std::make_unique<Mesh>(system, host, host, host.rng(), doors, options);
+    address = mesh->start(agent, this);
+  }
+  ~SimNode() override {
+    mesh->stop();
+    agents.clear();
+    caf::anon_send_exit(agent, caf::exit_reason::kill);
+    agent = nullptr;
+    while (run_one()) {
+    }
+  }
+  bool run_one() { return mpx.try_exec_runnable() || jobs.try_run_once(); }
+  void up(const Member& m, const caf::actor& a) override {
+    agents[m.name()] = a;
+    history.push_back("up " + m.name());
+  }
+  void down(const Member& m, const std::string&) override {
+    agents.erase(m.name());
+    history.push_back("down " + m.name());
+  }
+  void refused(Errc, const std::string& reason) override { refusal = reason; }
+};
+
+struct World {
+  sim::SimNet net;
+  std::vector<std::unique_ptr<SimNode>> nodes;
+  explicit World(uint64_t seed) : net(seed) {}
+  SimNode& add(const std::string& job, int task, std::vector<std::string> seeds,
+               uint64_t incarnation = 1, const std::string& listen = "127.0.0.1:0") {
+    sim::SimHost& host = net.add(job + std::to_string(task));
+    nodes.push_back(
+        std::make_unique<SimNode>(host, job, task, std::move(seeds), incarnation, listen));
+    return *nodes.back();
+  }
+  bool run_actors() {
+    bool any = false;
+    for (auto& n : nodes)
+      if (n->host.alive() && !n->host.frozen())
+        while (n->run_one()) any = true;
+    return any;
+  }
+  bool run_until(const std::function<bool()>& done, sim::ns limit) {
+    const TimePoint end = net.now() + limit;
+    for (;;) {
+      run_actors();
+      if (done()) return true;
+      if (net.next_due() > end || !net.step()) return done();
+    }
+  }
+  void run_for(sim::ns time) {
+    run_until([] { return false; }, time);
+  }
+};
+
+// Makes the checksums of a changed frame right again: damage that only who reads the content finds.
+void seal(std::vector<std::byte>& bytes) {
+  HeaderBytes header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  header.payload_crc = crc32c(std::span(bytes).subspan(kFrameHeader));
+  header.header_crc = crc_of_header(header);
+  std::memcpy(bytes.data(), &header, sizeof header);
+}
+
+}  // namespace
+
+TEST_CASE("members meet whoever comes first, and both dials at once make one link") {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    CAPTURE(seed);
+    World w(seed);
+    // Everybody has everybody as a seed and all start together.
+    const std::vector<std::string> seeds = {"127.0.0.1:1000", "127.0.0.1:1001", "127.0.0.1:1002",
+                                            "127.0.0.1:1003"};
+    w.add("ps", 0, seeds, 1, seeds[0]);
+    w.add("ps", 1, seeds, 1, seeds[1]);
+    w.add("worker", 0, seeds, 1, seeds[2]);
+    w.add("worker", 1, seeds, 1, seeds[3]);
+    const auto all_met = [&] {
+      return std::all_of(w.nodes.begin(), w.nodes.end(),
+                         [](auto& n) { return n->agents.size() == 3; });
+    };
+    const TimePoint begin = w.net.now();
+    REQUIRE(w.run_until(all_met, 30s));
+    CHECK(w.net.now() - begin < 70ms);  // no dial had to be repeated
+    w.run_for(30s);
+    CHECK(all_met());
+    for (auto& n : w.nodes) {
+      CHECK(n->history.size() == 3);  // nobody went down again
+      CHECK(n->refusal.empty());
+      CHECK(n->mesh->stats().size() == 3);
+    }
+    // CAF messages pass both ways.
+    for (auto& n : w.nodes)
+      for (auto& [name, agent] : n->agents) caf::anon_send(agent, 1);
+    CHECK(w.run_until(
+        [&] {
+          return std::all_of(w.nodes.begin(), w.nodes.end(), [](auto& n) { return n->asked == 3; });
+        },
+        5s));
+  }
+}
+
+TEST_CASE("a frozen member goes down within two seconds and comes back when it thaws") {
+  World w(7);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
+  w.run_for(60s);
+  CHECK(a.history.size() == 1);
+  w.net.freeze(b.host);
+  const TimePoint frozen = w.net.now();
+  REQUIRE(w.run_until([&] { return a.agents.empty(); }, 10s));
+  CHECK(w.net.now() - frozen <= 2s);
+  w.run_for(20s);
+  w.net.thaw(b.host);
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 60s));
+  const int before = b.asked;
+  caf::anon_send(a.agents.begin()->second, 1);  // the new handle works
+  CHECK(w.run_until([&] { return b.asked == before + 1; }, 5s));
+}
+
+TEST_CASE("a partition heals, and handles from before it are good again") {
+  World w(8);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  SimNode& c = w.add("worker", 1, {a.address});
+  const auto met = [&] {
+    return a.agents.size() == 2 && b.agents.size() == 2 && c.agents.size() == 2;
+  };
+  REQUIRE(w.run_until(met, 10s));
+  uint64_t got = 0;
+  caf::actor inbox = c.system.spawn(
+      [&got]() -> caf::behavior { return {[&got](const Acknowledged& m) { got = m.ticket; }}; });
+  c.doors.open(caf::actor_cast<caf::strong_actor_ptr>(inbox));
+  const auto handle = caf::actor_cast<caf::actor>(b.mesh->proxy("/job:worker/task:1", inbox.id()));
+  const auto arrives = [&](uint64_t ticket) {
+    caf::anon_send(handle, Acknowledged{ticket, 0, Errc::ok, "", 0});
+    return w.run_until([&] { return got == ticket; }, 1s);
+  };
+  CHECK(arrives(1));
+  w.net.cut(b.host, c.host);
+  REQUIRE(w.run_until([&] { return b.agents.size() == 1 && c.agents.size() == 1; }, 10s));
+  CHECK(a.agents.size() == 2);
+  w.run_for(10s);
+  CHECK(!arrives(2));
+  w.net.heal();
+  REQUIRE(w.run_until(met, 60s));
+  CHECK(arrives(3));
+  c.doors.close(inbox.id());
+  caf::anon_send_exit(inbox, caf::exit_reason::kill);
+}
+
+TEST_CASE("a connection that is reset is made again, in mid-traffic and again and again") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    CAPTURE(seed);
+    World w(seed);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
+    const auto met = [&] { return a.agents.size() == 1 && b.agents.size() == 1; };
+    for (int round = 0; round < 5; ++round) {
+      REQUIRE(w.run_until(met, 10s));
+      const auto proxy = a.mesh->proxy("/job:worker/task:0", 1);
+      const Tensor some = Tensor::empty(DType::u8, Shape{int64_t{4} << 20});
+      proxy->enqueue(nullptr, caf::make_message_id(), caf::make_message(Deliver{.value = some}),
+                     nullptr);
+      caf::anon_send(a.agents.begin()->second, 1);
+      w.run_for(sim::ns(static_cast<int64_t>(w.net.draw() % 2'000'000)));
+      w.net.reset(a.host, b.host);
+      REQUIRE(w.run_until([&] { return a.agents.empty() && b.agents.empty(); }, 1s));
+    }
+    REQUIRE(w.run_until(met, 10s));
+    CHECK(a.history.size() == 11);  // up, then down and up each time
+    const int before = b.asked;
+    caf::anon_send(a.agents.begin()->second, 1);
+    CHECK(w.run_until([&] { return b.asked > before; }, 5s));
+  }
+}
+
+TEST_CASE("a killed member goes down at once, and a newer incarnation takes its task") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    CAPTURE(seed);
+    World w(seed);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
+    REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
+    w.net.kill(b.host);
+    const TimePoint killed = w.net.now();
+    REQUIRE(w.run_until([&] { return a.agents.empty(); }, 10s));
+    CHECK(w.net.now() - killed <= 100ms);
+    SimNode& again = w.add("worker", 0, {a.address}, 2, "127.0.0.1:1001");
+    REQUIRE(w.run_until([&] { return a.agents.size() == 1 && again.agents.size() == 1; }, 10s));
+    CHECK(a.history == std::vector<std::string>{"up /job:worker/task:0", "down /job:worker/task:0",
+                                                "up /job:worker/task:0"});
+  }
+}
+
+TEST_CASE("a newer incarnation waits for a frozen older one to be given up, then takes its place") {
+  World w(9);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  w.net.freeze(b.host);
+  SimNode& newer = w.add("worker", 0, {a.address}, 2);
+  REQUIRE(w.run_until([&] { return newer.agents.size() == 1; }, 10s));
+  CHECK(newer.refusal.empty());
+  CHECK(a.history.back() == "up /job:worker/task:0");
+  CHECK(a.history.size() == 3);  // up, down, up
+  // The older one comes back, is told, and gives up.
+  w.net.thaw(b.host);
+  REQUIRE(w.run_until([&] { return !b.refusal.empty(); }, 60s));
+  CHECK(b.refusal.find("started anew") != b.refusal.npos);
+  CHECK(newer.agents.size() == 1);
+}
+
+TEST_CASE(
+    "a second process of a task is told where the first one runs, and the first one loses "
+    "nothing") {
+  World w(10);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  SimNode& twin = w.add("worker", 0, {a.address}, 2);
+  REQUIRE(w.run_until([&] { return !twin.refusal.empty(); }, 10s));
+  CHECK(twin.refusal.find("/job:worker/task:0 runs already, at " + b.address) != twin.refusal.npos);
+  CHECK(a.history == std::vector<std::string>{"up /job:worker/task:0"});
+  CHECK(b.refusal.empty());
+}
+
+TEST_CASE("a member that leaves is not dialled again, one that died is") {
+  World w(11);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  b.mesh->stop();
+  REQUIRE(w.run_until([&] { return a.agents.empty(); }, 1s));
+  int dialled = 0;
+  const auto listener = b.host.listen("127.0.0.1:1001", [&](ConnectionPtr) { ++dialled; });
+  w.run_for(60s);
+  CHECK(dialled == 0);
+
+  World v(12);
+  SimNode& c = v.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& d = v.add("worker", 0, {c.address}, 1, "127.0.0.1:1001");
+  REQUIRE(v.run_until([&] { return c.agents.size() == 1; }, 10s));
+  v.net.kill(d.host);
+  REQUIRE(v.run_until([&] { return c.agents.empty(); }, 1s));
+  const auto other = v.net.add("other").listen("127.0.0.1:1001", [&](ConnectionPtr) { ++dialled; });
+  v.run_for(60s);
+  CHECK(dialled > 0);
+}
+
+TEST_CASE("a stranger at the address of a member that died ends nobody, nor does a late seed") {
+  const auto bytes_of = [](const Greeting& greeting) {
+    const auto packet = encode(greeting);
+    return std::string(reinterpret_cast<const char*>(packet.data()), packet.size());
+  };
+  Hello other;
+  other.cluster = "other";
+  other.job = "web";
+  const std::string refuses = bytes_of(refusal(other, Refusal::other_cluster, "not this cluster"));
+  for (const std::string& words : {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), refuses}) {
+    World w(13);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    SimNode& b = w.add("worker", 0, {a.address, "127.0.0.1:2000"});
+    SimNode& c = w.add("worker", 1, {a.address}, 1, "127.0.0.1:1001");
+    REQUIRE(w.run_until([&] { return a.agents.size() == 2 && b.agents.size() == 2; }, 10s));
+    w.net.kill(c.host);
+    std::vector<std::unique_ptr<Stranger>> calls;
+    const auto answer = [&](ConnectionPtr connection) {
+      calls.push_back(std::make_unique<Stranger>(std::move(connection)));
+      calls.back()->say(words);
+    };
+    sim::SimHost& stranger = w.net.add("stranger");
+    const auto there = stranger.listen("127.0.0.1:1001", answer),
+               at_seed = stranger.listen("127.0.0.1:2000", answer);
+    w.run_for(60s);
+    CHECK(calls.size() > 3);
+    CHECK(a.refusal.empty());
+    CHECK(b.refusal.empty());
+    CHECK(a.agents.size() == 1);
+    CHECK(b.agents.size() == 1);
+    calls.clear();
+  }
+}
+
+TEST_CASE("what finds no room on a full link is answered here, or the link ends") {
+  const PlaneMessage kinds[] = {Push{}, Pull{}, StartStep{}, Deliver{}, FinishStep{}, CancelStep{}};
+  for (const PlaneMessage& last : kinds) {
+    CAPTURE(last.index());
+    World w(14);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    SimNode& b = w.add("worker", 0, {a.address});
+    REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
+    w.net.cut(a.host, b.host, /*one_way=*/true);  // a still hears b
+    const auto proxy = a.mesh->proxy("/job:worker/task:0", 1);
+    const auto send = [&](PlaneMessage m) {
+      proxy->enqueue(nullptr, caf::make_message_id(), to_caf_message(std::move(m)), nullptr);
+    };
+    const auto fill = [&](int64_t elements) {  // with what may be lost
+      const Tensor some = Tensor::empty(DType::u8, Shape{elements});
+      for (int64_t before = a.mesh->dropped(); a.mesh->dropped() == before;)
+        send(Push{.gradient = some});
+    };
+    fill(kInlineMax);
+    fill(0);
+    send(last);
+    w.run_for(200ms);  // before anybody is silent for too long
+    CHECK(a.agents.size() == (refusal_of(last, Errc::out_of_memory, "").has_value() ? 1 : 0));
+  }
+}
+
+TEST_CASE("who listens on loopback alone is dialled from its own machine only") {
+  World w(15);
+  SimNode& a = w.add("ps", 0, {}, 1, "10.0.0.1:1000");
+  a.host.ip = "10.0.0.1";
+  SimNode& far = w.add("client", 0, {a.address}, 1, "127.0.0.1:5000");
+  far.host.ip = "10.0.0.9";
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  SimNode& near = w.add("worker", 0, {a.address}, 1, "127.0.0.1:6000");
+  near.host.ip = "10.0.0.1";
+  const auto met = [&] { return far.agents.size() == 2 && near.agents.size() == 2; };
+  w.run_for(60s);
+  // Neither could be told where to dial the other.
+  CHECK(a.agents.size() == 2);
+  CHECK(!met());
+  SimNode& open = w.add("worker", 1, {a.address}, 1, "10.0.0.2:1000");
+  open.host.ip = "10.0.0.2";
+  REQUIRE(w.run_until([&] { return open.agents.size() == 3; }, 10s));
+  // Once it is gone, its port on other machines is somebody else's.
+  w.net.kill(far.host);
+  int dialled = 0;
+  const auto listener =
+      w.net.add("other").listen("127.0.0.1:5000", [&](ConnectionPtr) { ++dialled; });
+  w.run_for(60s);
+  CHECK(dialled == 0);
+}
+
+TEST_CASE("a task draw ends in time, whatever it talks to") {
+  for (const bool listens : {true, false})
+    for (const auto timeout : {300ms, 1000ms, 7000ms}) {
+      CAPTURE(timeout.count());
+      World w(16);
+      std::vector<ConnectionPtr> silent;
+      std::unique_ptr<Listener> listener;
+      if (listens)
+        listener = w.net.add("silent").listen("127.0.0.1:1000", [&](ConnectionPtr connection) {
+          silent.push_back(std::move(connection));
+        });
+      sim::SimHost& asker = w.net.add("asker");
+      Errc told = Errc::ok;
+      const TimePoint begin = w.net.now();
+      draw_task(asker, asker, asker.rng(), {"troupe", "worker", {"127.0.0.1:1000"}, 0, {}, timeout},
+                [&](Errc code, const std::string&, int32_t) { told = code; });
+      REQUIRE(w.run_until([&] { return told != Errc::ok; }, 60s));
+      CHECK(told == Errc::peer_lost);
+      CHECK(w.net.now() - begin <= timeout + 1ms);
+    }
+}
+
+TEST_CASE("equal seeds give equal clusters, event by event") {
+  const auto history = [](uint64_t seed) {
+    World w(seed);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    w.add("worker", 0, {a.address});
+    w.add("worker", 1, {a.address});
+    w.run_for(5s);
+    return w.net.trace();
+  };
+  CHECK(history(1) == history(1));
+  CHECK(history(1) != history(2));
+}
+
+// Control messages are CAF's; what it does with bytes that were never any is shown here.
+TEST_CASE("a peer with malformed control messages loses its link at most, and others still join") {
+  int ended = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    World w(seed);
+    std::mt19937_64 dice(seed);
+    SimNode& ps = w.add("ps", 0, {});
+    int spared = static_cast<int>(dice() % 6), spoiled = 0;  // frames
+    w.net.filter = [&](const sim::SimFrame& f) {
+      if (f.from != "worker0" || f.channel != Channel::caf || --spared >= 0)
+        return sim::Verdict::pass;
+      if (++spoiled > 3) return sim::Verdict::pass;
+      const auto payload = std::span(f.bytes).subspan(kFrameHeader);
+      // Some bytes, a whole header's numbers, or everything.
+      const size_t count = dice() % 4 == 0 ? payload.size() : 1 + dice() % 4;
+      for (size_t i = 0; i < count; ++i)
+        payload[dice() % payload.size()] = static_cast<std::byte>(dice() % 3 ? dice() : 0xff);
+      seal(f.bytes);
+      return sim::Verdict::pass;
+    };
+    SimNode& evil = w.add("worker", 0, {ps.address});
+    w.run_for(1s);
+    for (int i = 0; i < 4; ++i) {
+      if (evil.agents.count("/job:ps/task:0")) caf::anon_send(evil.agents.at("/job:ps/task:0"), i);
+      w.run_for(200ms);
+    }
+    ended += static_cast<int>(
+        std::count(ps.history.begin(), ps.history.end(), "down /job:worker/task:0"));
+    SimNode& good = w.add("worker", 1, {ps.address});
+    REQUIRE(w.run_until([&] { return good.agents.count("/job:ps/task:0") > 0; }, 10s));
+    const int before = ps.asked;
+    caf::anon_send(good.agents.at("/job:ps/task:0"), 1);
+    REQUIRE(w.run_until([&] { return ps.asked > before; }, 5s));
+  }
+  CHECK(ended > 10);  // the damage was felt
+}
+
+}  // namespace troupe

@@ -1,0 +1,64 @@
+// Philox against the published known answers, and the streams that nodes draw from it.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "ops/random/philox.hpp"
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+namespace {
+
+using Words = std::array<uint32_t, 4>;
+
+}  // namespace
+
+TEST_CASE("philox gives the known answers of Random123") {
+  CHECK(philox({0, 0, 0, 0}, {0, 0}) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}) ==
+        Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
+        Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("fnv1a64 gives the published answers") {
+  CHECK(fnv1a64("") == 0xcbf29ce484222325u);
+  CHECK(fnv1a64("a") == 0xaf63dc4c8601ec8cu);
+  CHECK(fnv1a64("foobar") == 0x85944171f73967e8u);
+}
+
+TEST_CASE("a stream depends on seed, name, step and slot, and on nothing else") {
+  const Words block = RandomStream(7, "w", 3, 2).block(5);
+  CHECK(RandomStream(7, "w", 3, 2).block(5) == block);
+  CHECK(RandomStream(8, "w", 3, 2).block(5) != block);
+  CHECK(RandomStream(7, "v", 3, 2).block(5) != block);
+  CHECK(RandomStream(7, "w", 4, 2).block(5) != block);
+  CHECK(RandomStream(7, "w", 3, 1).block(5) != block);
+  CHECK(RandomStream(7, "w", 3, 2).block(6) != block);
+  CHECK(RandomStream(7, "w", 3, 2).block(5 + (uint64_t{1} << 32)) != block);
+  CHECK(RandomStream(7, "w", -1, 2).block(5) == RandomStream(7, "w", 0, 2).block(5));
+}
+
+// Computed apart from this code, from the recipe in ops/random/philox.hpp.
+TEST_CASE("an iteration has a key of its own, and so have iterations inside it") {
+  CHECK(RandomStream::key_within(0, 0) == 0xcd0f6fa04d5189c1u);
+  CHECK(RandomStream::key_within(fnv1a64("w"), -1) == 0x6213f4b2d1417cf3u);
+  const auto block = [](std::initializer_list<int64_t> path) {
+    RandomStream stream(7, "w", 3, 2);
+    for (int64_t i : path) stream.enter(i);
+    return stream.block(5);
+  };
+  const std::set<Words> all = {block({}),     block({0}),    block({1}),    block({0, 0}),
+                               block({0, 1}), block({1, 0}), block({1, 1}), block({0, 0, 0})};
+  CHECK(all.size() == 8);
+  CHECK(block({}) == RandomStream(7, "w", 3, 2).block(5));
+}
+
+TEST_CASE("units are in [0, 1)") {
+  CHECK(unit_double(0, 0) == 0);
+  CHECK(unit_double(~0u, ~0u) == 1 - 0x1p-53);
+  CHECK(unit_float(0) == 0);
+  CHECK(unit_float(~0u) == 1 - 0x1p-24f);
+}
+
+}  // namespace troupe

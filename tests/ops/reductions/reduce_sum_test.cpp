@@ -1,0 +1,157 @@
+// ReduceSum.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "tests/support/op_cases.hpp"
+
+namespace troupe {
+namespace {
+
+OpCases cases() {
+  return {.values =
+              {
+                  {.name = "everything",
+                   .op = "ReduceSum",
+                   .inputs = {matrix({{1, 2, 3}, {4, 5, 6}})},
+                   .expected = {scalar(21)}},
+                  {.name = "rows",
+                   .op = "ReduceSum",
+                   .inputs = {matrix({{1, 2, 3}, {4, 5, 6}})},
+                   .attrs = {{"axes", std::vector<int64_t>{1}}, {"keep_dims", false}},
+                   .expected = {vector({6, 15})}},
+                  {.name = "columns",
+                   .op = "ReduceSum",
+                   .inputs = {matrix({{1, 2, 3}, {4, 5, 6}})},
+                   .attrs = {{"axes", std::vector<int64_t>{0}}, {"keep_dims", false}},
+                   .expected = {vector({5, 7, 9})}},
+                  {.name = "keeping dimensions",
+                   .op = "ReduceSum",
+                   .inputs = {matrix({{1, 2, 3}, {4, 5, 6}})},
+                   .attrs = {{"axes", std::vector<int64_t>{-1}}, {"keep_dims", true}},
+                   .expected = {matrix({{6}, {15}})}},
+                  {.name = "in the middle",
+                   .op = "ReduceSum",
+                   .inputs = {values({2, 3, 2}, {1, 5, 2, 6, 3, 4, 9, 0, 7, 8, 11, 10})},
+                   .attrs = {{"axes", std::vector<int64_t>{1}}, {"keep_dims", false}},
+                   .expected = {matrix({{6, 15}, {27, 18}})}},
+                  {.name = "first and last",
+                   .op = "ReduceSum",
+                   .inputs = {values({2, 3, 2}, {1, 5, 2, 6, 3, 4, 9, 0, 7, 8, 11, 10})},
+                   .attrs = {{"axes", std::vector<int64_t>{0, 2}}, {"keep_dims", false}},
+                   .expected = {vector({15, 23, 28})}},
+                  {.name = "first and last, keeping dimensions",
+                   .op = "ReduceSum",
+                   .inputs = {values({2, 3, 2}, {1, 5, 2, 6, 3, 4, 9, 0, 7, 8, 11, 10})},
+                   .attrs = {{"axes", std::vector<int64_t>{0, -1}}, {"keep_dims", true}},
+                   .expected = {values({1, 3, 1}, {15, 23, 28})}},
+                  {.name = "size one",
+                   .op = "ReduceSum",
+                   .inputs = {vector({1.5})},
+                   .attrs = {{"axes", std::vector<int64_t>{0}}, {"keep_dims", false}},
+                   .expected = {scalar(1.5)}},
+                  {.name = "a scalar",
+                   .op = "ReduceSum",
+                   .inputs = {scalar(2)},
+                   .expected = {scalar(2)}},
+                  {.name = "a long row",
+                   .op = "ReduceSum",
+                   .inputs = {full({5000}, 1)},
+                   .expected = {scalar(5000)},
+                   .smooth = false},
+                  {.name = "a long column",
+                   .op = "ReduceSum",
+                   .inputs = {full({100, 3}, 1)},
+                   .attrs = {{"axes", std::vector<int64_t>{0}}, {"keep_dims", false}},
+                   .expected = {full({3}, 100)},
+                   .twice = false},
+                  {.name = "nothing",
+                   .op = "ReduceSum",
+                   .inputs = {zeros({0})},
+                   .expected = {scalar(0)}},
+                  {.name = "rows of nothing",
+                   .op = "ReduceSum",
+                   .inputs = {zeros({2, 0})},
+                   .attrs = {{"axes", std::vector<int64_t>{1}}, {"keep_dims", false}},
+                   .expected = {zeros({2})}},
+                  {.name = "no rows",
+                   .op = "ReduceSum",
+                   .inputs = {zeros({0, 2})},
+                   .attrs = {{"axes", std::vector<int64_t>{1}}, {"keep_dims", false}},
+                   .expected = {zeros({0})}},
+                  {.name = "infinities",
+                   .op = "ReduceSum",
+                   .inputs = {vector({INFINITY, -INFINITY})},
+                   .expected = {scalar(NAN)},
+                   .smooth = false},
+                  {.name = "i32 wraps around",
+                   .op = "ReduceSum",
+                   .inputs = {i32(vector({2147483647, 1}))},
+                   .expected = {i32(scalar(-2147483648.0))},
+                   .as_written = true},
+              },
+          .errors = {
+              {.op = "ReduceSum",
+               .inputs = {zeros({2, 3})},
+               .attrs = {{"axes", std::vector<int64_t>{2}}, {"keep_dims", false}},
+               .message = "axis 2 is not there: with 2 dimensions, axes go from -2 to 1"},
+              {.op = "ReduceSum",
+               .inputs = {zeros({2, 3})},
+               .attrs = {{"axes", std::vector<int64_t>{1, -1}}, {"keep_dims", false}},
+               .message = "names axis -1 twice"},
+              {.op = "ReduceSum",
+               .inputs = {booleans(zeros({2}))},
+               .attrs = {{"axes", std::vector<int64_t>{}}, {"keep_dims", false}},
+               .message = "has no kernel for bool"},
+          }};
+}
+const ListedCases listed(cases);
+
+// The sum of 16 to 256 numbers as ops/reductions/reduce.hpp promises it: those 16 apart first, then
+// these 16 partial results as a tree.
+float tree_sum(const float* x, int64_t n) {
+  float parts[16];
+  std::copy_n(x, 16, parts);
+  for (int64_t i = 16; i < n; ++i) parts[i % 16] += x[i];
+  for (int width = 8; width > 0; width /= 2)
+    for (int j = 0; j < width; ++j) parts[j] += parts[j + width];
+  return parts[0];
+}
+
+}  // namespace
+
+TEST_CASE("ReduceSum adds in a fixed order") { check(cases()); }
+
+TEST_CASE("a short row's sum has the bits of its tree, however many rows there are") {
+  for (const int64_t n : {16, 17, 23, 24, 25, 31, 32, 40, 47, 255, 256})
+    for (const int64_t rows : {1, 3, 4, 5, 8, 11}) {
+      std::vector<float> numbers(static_cast<size_t>(rows * n));
+      for (size_t i = 0; i < numbers.size(); ++i)
+        numbers[i] = std::sin(static_cast<float>(i * i)) * std::exp2(static_cast<float>(i % 13));
+      std::fill_n(numbers.end() - n, n, -0.0F);  // whose sum is -0
+      Graph graph;
+      const Output x = placeholder(graph, DType::f32, Shape{rows, n});
+      const Tensor sums =
+          evaluate(reduce_sum(x, {.axes = {1}}), {{x, Tensor::of<float>(numbers, {rows, n})}});
+      for (int64_t r = 0; r < rows; ++r) {
+        CAPTURE(n);
+        CAPTURE(r);
+        CHECK(std::bit_cast<uint32_t>(sums.data<float>()[r]) ==
+              std::bit_cast<uint32_t>(tree_sum(numbers.data() + r * n, n)));
+      }
+    }
+}
+
+TEST_CASE("an f32 sum of a million numbers keeps its digits") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, Shape{1000, 1000});
+  const Tensor tenth = f32(full({1000, 1000}, 0.1));
+  CHECK(evaluate(reduce_sum(x), {{x, tenth}}).item<float>() ==
+        doctest::Approx(100000).epsilon(1e-6));
+  const Tensor columns = evaluate(reduce_sum(x, {.axes = {0}}), {{x, tenth}});
+  CHECK(columns.data<float>()[999] == doctest::Approx(100).epsilon(1e-6));
+}
+
+}  // namespace troupe

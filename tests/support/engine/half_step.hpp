@@ -1,0 +1,40 @@
+// HalfStep: a step that waits until it is taken back. It is of one of two synchronous slots, and
+// the other one never pushes.
+#pragma once
+
+#include <string>
+#include <thread>
+
+#include "actors/master/session_state.hpp"
+#include "tests/support/refusal.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/session.hpp"
+#include "troupe/train.hpp"
+
+namespace troupe {
+
+struct HalfStep {
+  Graph graph;
+  Output loss, update;
+  // `device`: of both towers; empty: the caller's.
+  explicit HalfStep(const std::string& device = "") {
+    for (int slot = 0; slot < 2; ++slot) {
+      auto scope =
+          graph.scope({.name = detail::concat("tower", slot), .device = device, .slot = slot});
+      Output w = parameter("w", fill(graph, {1}, 1));
+      Output of_slot = reduce_sum(square(w));
+      Output pushes = minimize(of_slot, sgd(0.1));
+      if (slot == 0) loss = of_slot, update = pushes;
+    }
+  }
+  // Runs it on a thread of its own, until it waits.
+  std::thread run(Session& session, Errc& code) const {
+    const Callable step = session.prepare({loss, update});  // ready: its caller fires it
+    std::thread thread([step, &code] { code = code_of([&] { step(); }); });
+    while (session.state().process->services().waiting_for().find("push") == std::string::npos)
+      std::this_thread::yield();
+    return thread;
+  }
+};
+
+}  // namespace troupe

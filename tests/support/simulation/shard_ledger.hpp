@@ -1,0 +1,182 @@
+// ShardLedger: what has become of every gradient of a training, kept apart from the shards it
+// checks. It hears of each update (Shard::set_applied_log) and looks at all shards after every
+// event of a simulation. Checked, each with the name of its invariant:
+//   I1   each (slot, step, slice) is applied 0 or 1 times in the present line of epochs, and 1 if
+//        it was acknowledged or lies before a restored checkpoint
+//   I3   versions go up by one per update, and back only under a new epoch
+//   I5   synchronous rule: the values of every version have the bits of a run without faults
+//   I6   synchronous rule: an update has the gradient of each slot, in slot order, all of one step,
+//        the one after the step before
+//   I21  every push and pull is accounted for; at the end none waits
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/simulation/simulation.hpp"
+#include "training/shards/shard.hpp"
+
+namespace troupe::sim {
+
+// Hash of each slice's values at each version.
+using HashChain = std::map<std::pair<uint32_t, int64_t>, uint64_t>;
+
+class ShardLedger {
+ public:
+  // `golden`: the chain of a run without faults, to be equal to; may be null.
+  ShardLedger(Aggregation rule, int32_t slots, int64_t steps, const HashChain* golden)
+      : rule_(rule), slots_(slots), steps_(steps), golden_(golden) {}
+
+  // Throws nothing, since a shard calls it; check() does.
+  void applied(const Shard::Applied& a) {
+    try {
+      count(a);
+    } catch (const Violation& v) {
+      if (found_.invariant.empty()) found_ = v;
+    }
+  }
+  void acknowledged(uint32_t slice, int32_t slot, int64_t step) {
+    book_of(slice).acknowledged[cell(slot, step)] = 1;
+  }
+  // The step has ended: all its gradients were acknowledged.
+  void step_done(int32_t slot, int64_t step) {
+    for (auto& [slice, book] : books_) book.acknowledged[cell(slot, step)] = 1;
+  }
+
+  // After every event, with each shard that is there.
+  void look(const Shard& shard) {
+    if (!found_.invariant.empty()) throw found_;
+    const ShardCounters c = shard.counters();
+    int64_t refused = 0;
+    for (int64_t n : c.refused) refused += n;
+    if (c.received != c.applied + c.merged + c.duplicate + refused + c.held)
+      throw Violation{"I21",
+                      detail::concat("a shard cannot account for its ", c.received, " pushes")};
+    if (c.pulls != c.pulls_answered + c.pulls_refused + c.pulls_waiting)
+      throw Violation{"I21", detail::concat("a shard cannot account for its ", c.pulls, " pulls")};
+    if (shard.state() != Shard::State::serving) return;
+    for (const Slice& slice : shard.slices()) look(slice, shard);
+  }
+  // And then once.
+  void check() {
+    for (auto& [slice, book] : books_) {
+      book.applied_now = 0;
+      for (size_t i = 0; i < book.applied.size(); ++i)
+        if (book.applied[i] > 1 || book.acknowledged[i] > book.applied[i])
+          throw Violation{"I1", describe(slice, i)};
+    }
+  }
+  // When the training has ended and nothing is under way.
+  void check_end(const Shard& shard) const {
+    const ShardCounters c = shard.counters();
+    if (c.held != 0 || c.pulls_waiting != 0 || !shard.waiting_for().empty())
+      throw Violation{"I21", detail::concat(c.held, " gradients are held and ", c.pulls_waiting,
+                                            " pulls wait; ", shard.waiting_for())};
+    for (const Slice& slice : shard.slices()) {
+      const int64_t want = rule_ == Aggregation::sync ? steps_ : steps_ * slots_;
+      if (shard.version(slice.id) != want)
+        throw Violation{"I1", detail::concat("slice ", slice.id, " ends at version ",
+                                             shard.version(slice.id), ", not ", want)};
+      const Book& book = books_.at(slice.id);
+      for (size_t i = 0; i < book.applied.size(); ++i)
+        if (book.applied[i] != 1) throw Violation{"I1", describe(slice.id, i)};
+    }
+  }
+  void check_end() const {
+    if (golden_ && *golden_ != chain_)
+      throw Violation{"I5", "the chain of values is not that of a run without faults"};
+  }
+  const HashChain& chain() const { return chain_; }
+
+ private:
+  struct Book {                              // of one slice
+    std::vector<int> applied, acknowledged;  // by step and slot
+    int64_t applied_now = 0;                 // in this event
+    uint64_t epoch = 0;                      // when it was last seen serving
+    int64_t version = -1;
+  };
+
+  void count(const Shard::Applied& a) {
+    Book& book = book_of(a.slice);
+    ++book.applied_now;
+    if (rule_ == Aggregation::sync) {
+      if (a.from.size() != static_cast<size_t>(slots_))
+        throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
+                                             " is made of ", a.from.size(), " gradients")};
+      for (size_t i = 0; i < a.from.size(); ++i)
+        if (a.from[i].slot != static_cast<int32_t>(i) || a.from[i].step != a.version - 1)
+          throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
+                                               " has step ", a.from[i].step, " of slot ",
+                                               a.from[i].slot, " as gradient ", i)};
+    }
+    for (const auto& from : a.from) {
+      const size_t i = cell(from.slot, from.step);
+      if (++book.applied[i] > 1) throw Violation{"I1", describe(a.slice, i)};
+    }
+  }
+  size_t cell(int32_t slot, int64_t step) const {
+    if (step < 0 || step >= steps_ || slot < 0 || slot >= slots_)
+      throw Violation{
+          "I1", detail::concat("step ", step, " of slot ", slot, " is no step of this training")};
+    return static_cast<size_t>(step) * static_cast<size_t>(slots_) + static_cast<size_t>(slot);
+  }
+  Book& book_of(uint32_t slice) {
+    Book& book = books_[slice];
+    book.applied.resize(static_cast<size_t>(steps_ * slots_));
+    book.acknowledged.resize(book.applied.size());
+    return book;
+  }
+  std::string describe(uint32_t slice, size_t i) const {
+    const auto slots = static_cast<size_t>(slots_);
+    const Book& book = books_.at(slice);
+    return detail::concat("step ", i / slots, " of slot ", i % slots, " of slice ", slice,
+                          " was applied ", book.applied[i], " times",
+                          book.acknowledged[i] ? " and acknowledged" : "");
+  }
+
+  void look(const Slice& slice, const Shard& shard) {
+    Book& book = book_of(slice.id);
+    const int64_t version = shard.version(slice.id);
+    if (shard.epoch() < book.epoch)
+      throw Violation{"I3", detail::concat("slice ", slice.id, " went from epoch ", book.epoch,
+                                           " to ", shard.epoch())};
+    if (shard.epoch() == book.epoch && version != book.version + book.applied_now)
+      throw Violation{"I3", detail::concat("slice ", slice.id, " went from version ", book.version,
+                                           " to ", version, " by ", book.applied_now, " updates")};
+    if (shard.epoch() > book.epoch) begin_epoch(slice.id, book, shard);
+    const bool changed = shard.epoch() != book.epoch || version != book.version;
+    book.epoch = shard.epoch();
+    book.version = version;
+    if (!changed || rule_ != Aggregation::sync) return;
+    const Tensor values = shard.values(slice.id);
+    const uint64_t hash = fnv(kFnvStart, values.raw(), static_cast<size_t>(values.byte_size()));
+    chain_[{slice.id, version}] = hash;
+    if (!golden_) return;
+    const auto want = golden_->find({slice.id, version});
+    if (want == golden_->end() || want->second != hash)
+      throw Violation{"I5", detail::concat("slice ", slice.id, " at version ", version,
+                                           " has other bits than without faults")};
+  }
+
+  // The slots go on from where the shard says; what came later is to be done again.
+  void begin_epoch(uint32_t slice, Book& book, const Shard& shard) {
+    for (const SlotProgress& p : shard.slots())
+      for (int64_t step = 0; step < steps_; ++step) {
+        const size_t i = cell(p.slot, step);
+        if (step >= p.next_step) book.applied[i] = book.acknowledged[i] = 0;
+        if (step < p.next_step && book.applied[i] != 1) throw Violation{"I1", describe(slice, i)};
+      }
+  }
+
+  const Aggregation rule_;
+  const int32_t slots_;
+  const int64_t steps_;
+  const HashChain* const golden_;
+  std::map<uint32_t, Book> books_;  // by slice
+  HashChain chain_;
+  Violation found_;
+};
+
+}  // namespace troupe::sim

@@ -1,0 +1,110 @@
+// ShardScript: drives one Shard call by call and keeps what it answered. For tests of
+// training/shards/shard.hpp.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "training/shards/shard.hpp"
+
+namespace troupe {
+
+inline Tensor vector_of(std::initializer_list<float> values) {
+  return Tensor::of<float>(values, Shape{static_cast<int64_t>(values.size())});
+}
+
+// One parameter "w" of four f32 elements, unless told otherwise.
+inline Slice slice_w(uint32_t id = 0,
+                     const Optimizer& optimizer = {.kind = "sgd", .learning_rate = 1}) {
+  return {.id = id,
+          .parameter = "w",
+          .dtype = DType::f32,
+          .shape = {4},
+          .offset = 0,
+          .size = 4,
+          .optimizer = optimizer};
+}
+
+struct ShardScript {
+  explicit ShardScript(Shard::Spec spec) : shard(std::move(spec)) {
+    shard.set_applied_log([this](const Shard::Applied& a) { applied.push_back(a); });
+  }
+  // Serving, with `values` in slice 0.
+  static ShardScript serving(Aggregation rule, int32_t slots,
+                             Tensor values = vector_of({0, 0, 0, 0}),
+                             const Optimizer& optimizer = {.kind = "sgd", .learning_rate = 1}) {
+    ShardScript s({.rule = rule, .slots = slots_at(slots, 0), .slices = {slice_w(0, optimizer)}});
+    REQUIRE(s.shard.set_initial(1, 0, std::move(values), s.last));
+    return s;
+  }
+  ShardScript(ShardScript&& other) noexcept : shard(std::move(other.shard)) {
+    shard.set_applied_log([this](const Shard::Applied& a) { applied.push_back(a); });
+  }
+
+  Push make_push(int32_t slot, int64_t step, Tensor gradient) const {
+    return {.slice = 0,
+            .slot = slot,
+            .incarnation = incarnation,
+            .step = step,
+            .sequence = step,
+            .epoch = shard.epoch(),
+            .ticket = ticket_of(slot, step),
+            .gradient = std::move(gradient)};
+  }
+  static uint64_t ticket_of(int32_t slot, int64_t step) {
+    return static_cast<uint64_t>(1000 * (step + 1) + slot);
+  }
+
+  // The actions of the call, also in `last`.
+  ShardActions& push(const Push& p, uint64_t from = 1) {
+    last.clear();
+    shard.push(p, from, last);
+    check_counters();
+    return last;
+  }
+  ShardActions& push(int32_t slot, int64_t step, Tensor gradient) {
+    return push(make_push(slot, step, std::move(gradient)));
+  }
+  ShardActions& pull(int32_t slot, int64_t step, int64_t have = -1) {
+    last.clear();
+    shard.pull({.slice = 0,
+                .slot = slot,
+                .step = step,
+                .have_version = have,
+                .epoch = shard.epoch(),
+                .ticket = ticket_of(slot, step)},
+               1, last);
+    check_counters();
+    return last;
+  }
+
+  // Every gradient is accounted for after every call.
+  void check_counters() const {
+    const ShardCounters c = shard.counters();
+    int64_t refused = 0;
+    for (int64_t n : c.refused) refused += n;
+    REQUIRE(c.received == c.applied + c.merged + c.duplicate + refused + c.held);
+    REQUIRE(c.pulls == c.pulls_answered + c.pulls_refused + c.pulls_waiting);
+  }
+  int64_t refused(PushRefusal reason) const {
+    return shard.counters().refused[static_cast<size_t>(reason)];
+  }
+
+  Shard shard;
+  ShardActions last;
+  std::vector<Shard::Applied> applied;
+  uint64_t incarnation = 0;
+};
+
+// The only action, as a T.
+template <class T>
+const T& only(const ShardActions& actions) {
+  REQUIRE(actions.size() == 1);
+  REQUIRE(std::holds_alternative<T>(actions[0].message));
+  return std::get<T>(actions[0].message);
+}
+
+}  // namespace troupe

@@ -1,0 +1,76 @@
+// What a ShardWorld (sim_shards.hpp) is made of, drawn from a seed, and the mistakes it can make.
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <string>
+
+#include "tests/support/simulation/simulation.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe::sim {
+
+// Mistakes that a scenario can make on purpose, to see that the checks find them.
+enum class Planted {
+  none,
+  fresh_step,      // after a lost acknowledgement a worker takes a fresh sequence, and step
+  doubled_apply,   // the log says some updates twice
+  same_epoch,      // a lost shard is brought back from its snapshot without a new epoch
+  swapped_sum,     // the log has the slots in another order
+  torn_gradient,   // a worker that comes back computes with another bit
+  no_resend,       // what is lost stays lost
+  outside_random,  // something that the seed does not decide
+};
+
+struct ShardWorldOptions {
+  Aggregation rule = Aggregation::sync;
+  int32_t slots = 2;
+  size_t shards = 1;
+  uint32_t slices_per_shard = 1;
+  int64_t slice_size = 3;
+  int64_t steps = 4;
+  int64_t checkpoint_every = 2;
+  std::string optimizer = "sgd";
+  double drop = 0, duplicate = 0;
+  int worker_kills = 0, shard_losses = 0;
+  int64_t faults_until = 0;  // events; afterwards nothing is lost any more
+  Planted planted = Planted::none;
+
+  static ShardWorldOptions draw(Draw& draw, Aggregation rule) {
+    ShardWorldOptions o;
+    o.rule = rule;
+    o.slots = static_cast<int32_t>(draw.between(2, 4));
+    o.shards = static_cast<size_t>(draw.between(1, 3));
+    o.slices_per_shard = static_cast<uint32_t>(draw.between(1, 2));
+    o.slice_size = draw.between(1, 5);
+    o.steps = draw.between(3, 7);
+    o.checkpoint_every = draw.between(1, 3);
+    const char* const optimizers[] = {"sgd",     "momentum", "nesterov", "adagrad", "adadelta",
+                                      "rmsprop", "adam",     "adamw",    "ftrl"};
+    o.optimizer = optimizers[draw.below(std::size(optimizers))];
+    o.drop = draw.chance(0.3) ? 0 : 0.3 * static_cast<double>(draw.below(100)) / 100;
+    o.duplicate = draw.chance(0.3) ? 0 : 0.3 * static_cast<double>(draw.below(100)) / 100;
+    o.worker_kills = static_cast<int>(draw.below(4));
+    o.shard_losses = static_cast<int>(draw.below(3));
+    o.faults_until = draw.between(200, 600);
+    return o;
+  }
+  ShardWorldOptions without_faults() const {
+    ShardWorldOptions o = *this;
+    o.drop = o.duplicate = 0;
+    o.worker_kills = o.shard_losses = 0;
+    o.planted = Planted::none;
+    return o;
+  }
+  size_t slice_count() const { return shards * slices_per_shard; }
+  size_t shard_of(uint32_t slice) const { return slice / slices_per_shard; }
+  std::string describe() const {
+    return detail::concat("options rule=", to_string(rule), " slots=", slots, " shards=", shards,
+                          " slices=", slices_per_shard, " size=", slice_size, " steps=", steps,
+                          " checkpoint_every=", checkpoint_every, " optimizer=", optimizer,
+                          " drop=", drop, " duplicate=", duplicate, " worker_kills=", worker_kills,
+                          " shard_losses=", shard_losses, " faults_until=", faults_until);
+  }
+};
+
+}  // namespace troupe::sim

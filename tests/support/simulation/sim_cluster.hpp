@@ -1,0 +1,393 @@
+// SimCluster: 2 ps, 3 workers and one or two clients as real processes in one thread: Process with
+// CAF's deterministic scheduler, over SimNet and under virtual time. The next event is drawn from
+// the seed: a job of any actor of any process, what is next on the network, or what the program of
+// a client (sim_trainer.hpp) has to do.
+//
+// Faults: requests to shards and their answers are dropped, doubled and overtaken; processes are
+// killed within a step, or before the first one, and started again; two workers lose their link
+// within a step, and get it back. The invariants are checked
+// after every event (shard_ledger.hpp), that a training begins soon after all processes are there
+// (I16), and at the end that no request is open (I21).
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <caf/all.hpp>
+
+#include "actors/cluster/process.hpp"
+#include "net/wire/codec.hpp"
+#include "tests/support/simulation/shard_ledger.hpp"
+#include "tests/support/simulation/sim_disk.hpp"
+#include "tests/support/simulation/sim_process.hpp"
+#include "tests/support/simulation/sim_trainer.hpp"
+#include "training/group/services.hpp"
+
+namespace troupe::sim {
+
+class SimCluster {
+ public:
+  static constexpr int32_t kPs = SimClusterOptions::kPs, kWorkers = SimClusterOptions::kWorkers;
+
+  SimCluster(const SimClusterOptions& options, uint64_t seed, const HashChain* golden,
+             History& history)
+      : o_(options),
+        net_(seed),
+        draw_(seed),
+        history_(history),
+        ledger_(options.rule, kWorkers, options.steps, golden) {
+    history_.note(o_.describe());
+    net_.filter = [this](const SimFrame& frame) { return verdict(frame); };
+    for (int i = 0; i < kPs + kWorkers + o_.clients; ++i) {
+      Peer& peer = *peers_.emplace_back(std::make_unique<Peer>());
+      peer.index = i;
+      peer.task = i < kPs              ? detail::concat("/job:ps/task:", i)
+                  : i < kPs + kWorkers ? detail::concat("/job:worker/task:", i - kPs)
+                                       : detail::concat("/job:client/task:", i - kPs - kWorkers);
+    }
+    for (size_t i = 0; i < peers_.size(); ++i) make(*peers_[i]);
+    draw_kills(o_.worker_kills, kPs, kWorkers);
+    draw_kills(o_.ps_kills, 0, kPs);
+    for (int i = 0; i < o_.worker_cuts; ++i)
+      cuts_.push_back({draw_.between(0, o_.steps - 1), draw_.between(0, 400),
+                       kPs + static_cast<int>(draw_.below(kWorkers))});
+    if (o_.start_cut) {
+      net_.cut(*peers_[draw_.below(kPs)]->host, *peers_[kPs + draw_.below(kWorkers)]->host);
+      heal_at_ = net_.now() + std::chrono::seconds(5);
+    }
+  }
+  ~SimCluster() {
+    for (const auto& peer : peers_)
+      if (peer->trainer) peer->trainer->stop();
+    for (const auto& peer : peers_) end(*peer);
+  }
+
+  // Throws: Violation.
+  void run() {
+    while (!all(&SimTrainer::ended)) {
+      if (++events_ > kEventsMax || net_.now() > TimePoint{} + std::chrono::hours(2))
+        throw Violation{"I21", "no end; " + pending()};
+      step();
+      check();
+      check_begun();
+    }
+    check_end();
+  }
+  const HashChain& chain() const { return ledger_.chain(); }
+  const std::string& weights() const { return peers_.back()->trainer->weights(); }
+  const std::map<int64_t, std::string>& looked() const { return peers_.back()->trainer->looked(); }
+
+ private:
+  static constexpr int64_t kEventsMax = 400'000;
+  // From the last start of a process to the first step: no deadline of a request is waited for.
+  static constexpr std::chrono::seconds kStartMax{5};
+
+  struct Peer final : MeshListener {
+    int index = 0;
+    std::string task;
+    uint64_t incarnation = 0;
+    SimHost* host = nullptr;
+    std::unique_ptr<TrainingServices> services;
+    std::unique_ptr<Process> process;     // null: killed
+    std::unique_ptr<SimTrainer> trainer;  // of a client
+    caf::scheduler::test_coordinator* jobs = nullptr;
+    caf::io::network::test_multiplexer* brokers = nullptr;
+    std::vector<const Shard*> shards;  // that live (Seen)
+    TimePoint back_at = TimePoint::max();
+
+    void up(const Member&, const caf::actor&) override {}
+    void down(const Member& member, const std::string& reason) override {
+      process->peer_down(member, reason);
+    }
+  };
+  struct Kill {
+    int64_t step;    // when a slot begins it,
+    int64_t events;  // and so many events have passed,
+    int peer;        // this one is killed, or cut from the worker after it
+    bool armed = false;
+  };
+  // Keeps a shard among those that are looked at, for as long as the shard keeps this: one may end
+  // in a process that lives, and one whose message is still queued when its process is killed
+  // begins and ends while that stops.
+  struct Seen {
+    Seen(Peer& peer, const Shard& shard) : of(peer), what(&shard) { of.shards.push_back(what); }
+    ~Seen() { std::erase(of.shards, what); }
+    Seen(const Seen&) = delete;
+    Peer& of;
+    const Shard* const what;
+  };
+  struct Timers : caf::detail::simple_actor_clock {  // its table of timers is protected
+    static auto& of(caf::detail::simple_actor_clock& clock) { return clock.*(&Timers::schedule_); }
+  };
+
+  static std::string address(int i) { return detail::concat("127.0.0.1:", 1000 + i); }
+  // Whether that is so for the program of every client.
+  bool all(bool (SimTrainer::*is)() const) const {
+    return std::all_of(peers_.begin() + kPs + kWorkers, peers_.end(),
+                       [is](const auto& peer) { return (*peer->trainer.*is)(); });
+  }
+
+  // Processes
+
+  void make(Peer& peer) {
+    peer.back_at = TimePoint::max();
+    ++peer.incarnation;
+    peer.host = &net_.add(detail::concat(peer.task, "#", peer.incarnation));
+    ProcessOptions options;
+    options.threads = 1;
+    options.cuda = false;
+    troupe::ClusterOptions cluster;
+    cluster.listen = address(peer.index);
+    for (int i = 0; i < kPs + kWorkers; ++i)
+      if (i != peer.index) cluster.seeds.push_back(address(i));
+    ProcessSeams seams = seams_of(*peer.host);
+    const auto on_shard = [this, &peer](Shard& shard) {
+      shard.set_applied_log(
+          [this, seen = std::make_shared<Seen>(peer, shard)](const Shard::Applied& a) {
+            ledger_.applied(a);
+            if (o_.doubled_apply && a.version == 2) ledger_.applied(a);
+          });
+    };
+    peer.services = std::make_unique<TrainingServices>(ShardSeams{&disk_, on_shard});
+    options.services = peer.services.get();
+    peer.process =
+        std::make_unique<Process>(peer.task, peer.incarnation, options, cluster, std::move(seams));
+    peer.jobs = &jobs_of(*peer.process);
+    peer.brokers = &brokers_of(*peer.process);
+    peer.jobs->clock().current_time = net_.now();
+    if (peer.index >= kPs + kWorkers) peer.trainer = make_trainer(peer);
+    peer.process->start(peer.trainer ? peer.trainer->listener() : &peer);
+    if (peer.trainer) peer.trainer->begin_group();
+  }
+
+  // Of two clients the first has one slot.
+  std::unique_ptr<SimTrainer> make_trainer(const Peer& peer) {
+    const int number = peer.index - kPs - kWorkers;
+    std::vector<int32_t> slots = {0, 1, 2};
+    if (o_.clients > 1) slots = number == 0 ? std::vector{0} : std::vector{1, 2};
+    SimTrainerWorld world{
+        .options = o_, .net = net_, .disk = disk_, .history = history_, .ledger = ledger_};
+    world.begins = [this](int64_t step) {
+      for (auto* faults : {&kills_, &cuts_})
+        for (Kill& k : *faults) k.armed = k.armed || k.step == step;
+      // A program whose last step is done does not come back when its owner restores what it did.
+      if (o_.clients > 1 && step + 1 == o_.steps)
+        std::erase_if(kills_, [](const Kill& k) { return k.peer < kPs; });
+    };
+    world.came_back = [this](int32_t slot) {
+      return peers_[static_cast<size_t>(kPs + slot)]->incarnation > 1;
+    };
+    return std::make_unique<SimTrainer>(std::move(world), *peer.process, number, slots);
+  }
+
+  void end(Peer& peer) {
+    if (!peer.process) return;
+    peer.process->stop();
+    while (peer.jobs->try_run_once() || peer.brokers->try_exec_runnable()) {
+    }
+    peer.trainer.reset();
+    peer.process.reset();
+  }
+
+  void draw_kills(int count, int first, int among) {
+    for (int i = 0; i < count; ++i)
+      kills_.push_back({draw_.between(0, o_.steps - 1), draw_.between(0, 400),
+                        first + static_cast<int>(draw_.below(static_cast<uint64_t>(among)))});
+  }
+
+  void kill(Peer& peer) {
+    if (!peer.process) return;
+    history_.note(detail::concat("kill ", peer.task));
+    net_.kill(*peer.host);
+    end(peer);
+    peer.back_at = net_.now() + std::chrono::milliseconds(draw_.between(20, 800));
+  }
+
+  // From the worker after it, both ways or one.
+  void cut(const Peer& peer) {
+    const Peer& next = *peers_[static_cast<size_t>(kPs + (peer.index - kPs + 1) % kWorkers)];
+    const bool one_way = draw_.chance(0.3), turned = draw_.chance(0.5);
+    history_.note(detail::concat("cut ", peer.task, " and ", next.task));
+    net_.cut(turned ? *next.host : *peer.host, turned ? *peer.host : *next.host, one_way);
+    heal_at_ = net_.now() + std::chrono::milliseconds(draw_.between(500, 5000));
+  }
+
+  // What becomes of a frame of the data plane. Only what is sent again may be lost.
+  Verdict verdict(const SimFrame& frame) {
+    if (frame.channel != Channel::small || !all(&SimTrainer::training)) return Verdict::pass;
+    static const uint16_t first = encode(Push{}).kind, last = encode(Pulled{}).kind;
+    if (frame.type < first || frame.type > last) return Verdict::pass;
+    const auto fate = [&](const char* what, Verdict verdict) {
+      history_.note(
+          detail::concat(what, " kind=", frame.type, " from=", frame.from, " to=", frame.to));
+      return verdict;
+    };
+    if (draw_.chance(o_.drop)) return fate("drop", Verdict::drop);
+    if (draw_.chance(o_.duplicate)) return fate("double", Verdict::duplicate);
+    if (draw_.chance(o_.overtake)) return fate("overtake", Verdict::hold_one);
+    return Verdict::pass;
+  }
+
+  // Events
+
+  TimePoint next_timer() const {
+    TimePoint out = std::min(tick_at_, heal_at_);
+    for (const auto& peer : peers_) {
+      if (peer->trainer) out = std::min(out, peer->trainer->next_timer());
+      out = std::min(out, peer->back_at);
+      if (!peer->process) continue;
+      const auto& timers = Timers::of(peer->jobs->clock());
+      if (!timers.empty()) out = std::min(out, timers.begin()->first);
+    }
+    return out;
+  }
+
+  void step() {
+    for (Kill& k : kills_)
+      if (k.armed && k.events-- == 0 && all(&SimTrainer::training))
+        return kill(*peers_[static_cast<size_t>(k.peer)]);
+    for (Kill& k : cuts_)
+      if (k.armed && k.events-- == 0) return cut(*peers_[static_cast<size_t>(k.peer)]);
+    if (o_.start_kill >= 0 && all(&SimTrainer::starting) && o_.start_kill-- == 0)
+      return kill(*peers_[draw_.below(kPs + kWorkers)]);
+    std::vector<Peer*> ready, hearing;
+    for (const auto& peer : peers_) {
+      if (peer->process && peer->jobs->has_job()) ready.push_back(peer.get());
+      if (peer->trainer && peer->trainer->has_event()) hearing.push_back(peer.get());
+    }
+    const TimePoint due = net_.next_due(), timer = next_timer();
+    // Jobs take time: what the network does meanwhile may come before them.
+    const bool network = due <= timer && due <= net_.now() + std::chrono::microseconds(50);
+    const size_t choices = ready.size() + (network ? 1 : 0) + hearing.size();
+    if (choices == 0) {
+      if (due <= timer) return step_network();
+      net_.advance_to(timer);
+      return pass_time();
+    }
+    const size_t choice = draw_.below(choices);
+    if (choice < ready.size()) return run_job(*ready[choice]);
+    if (network && choice == ready.size()) return step_network();
+    hearing[choice - ready.size() - (network ? 1 : 0)]->trainer->next_event();
+  }
+
+  void step_network() {
+    net_.step();
+    history_.note("network");
+    settle();
+    pass_time();
+  }
+
+  void run_job(Peer& peer) {
+    auto& jobs = peer.jobs->jobs;
+    std::swap(jobs.front(), jobs[draw_.below(jobs.size())]);
+    history_.note(detail::concat("job ", peer.task, " of ", jobs.size()));
+    peer.jobs->run_once();
+    settle();
+  }
+
+  // CAF's brokers carry bytes at once.
+  void settle() {
+    for (const auto& peer : peers_)
+      if (peer->process)
+        while (peer->brokers->try_exec_runnable()) {
+        }
+  }
+
+  void pass_time() {
+    for (const auto& peer : peers_) {
+      if (net_.now() >= peer->back_at) {
+        history_.note("start " + peer->task);
+        make(*peer);
+        last_start_ = net_.now();
+      }
+      if (!peer->process) continue;
+      auto& clock = peer->jobs->clock();
+      if (net_.now() > clock.current_time) clock.advance_time(net_.now() - clock.current_time);
+    }
+    if (net_.now() >= heal_at_) {
+      heal_at_ = TimePoint::max();
+      history_.note("heal");
+      net_.heal();
+    }
+    if (net_.now() >= tick_at_) {
+      tick_at_ = net_.now() + std::chrono::milliseconds(50);
+      for (const auto& peer : peers_)
+        if (peer->trainer) peer->trainer->tick();
+    }
+    for (const auto& peer : peers_)
+      if (peer->trainer) peer->trainer->pass_time();
+    settle();
+  }
+
+  // Checks
+
+  void check() {
+    for (const auto& peer : peers_)
+      for (const Shard* shard : peer->shards) ledger_.look(*shard);
+    ledger_.check();
+  }
+
+  void check_begun() {
+    const bool whole = std::all_of(peers_.begin(), peers_.end(),
+                                   [](const auto& peer) { return peer->process != nullptr; });
+    if (whole && all(&SimTrainer::starting) && net_.now() - last_start_ > kStartMax)
+      throw Violation{"I16", "all processes are there, and no training begins; " + pending()};
+  }
+
+  void check_end() {
+    // What is still under way may arrive: doubled messages, answers to those that were given up.
+    o_.drop = o_.duplicate = o_.overtake = 0;
+    for (const TimePoint until = net_.now() + std::chrono::seconds(20); net_.now() < until;) {
+      step();
+      check();
+    }
+    size_t shards = 0;
+    for (const auto& peer : peers_) {
+      shards += peer->shards.size();
+      for (const Shard* shard : peer->shards) ledger_.check_end(*shard);
+      if (peer->process && !peer->process->services().waiting_for().empty())
+        throw Violation{"I21", peer->task + ": " + peer->process->services().waiting_for()};
+    }
+    if (shards != kPs) throw Violation{"I21", detail::concat(shards, " shards at the end")};
+    for (const auto& peer : peers_) {
+      if (!peer->trainer) continue;
+      if (peer->trainer->open_steps() != 0) throw Violation{"I21", peer->trainer->pending()};
+      if (o_.rule == Aggregation::sync && peer->trainer->weights() != weights())
+        throw Violation{"I5", "the programs have read other weights"};
+    }
+    ledger_.check_end();
+    history_.note(detail::concat("end trace=", net_.trace()));
+  }
+
+  std::string pending() {
+    std::string out;
+    for (const auto& peer : peers_) {
+      out += " " + peer->task + ": ";
+      out += peer->process ? peer->process->services().waiting_for() : "is not there";
+      for (const Shard* shard : peer->shards)
+        out += detail::concat(", shard ", to_string(shard->state()), " ", shard->waiting_for());
+      out += ";";
+    }
+    for (const auto& peer : peers_)
+      if (peer->trainer) out += " " + peer->trainer->pending();
+    return out;
+  }
+
+  SimClusterOptions o_;
+  SimNet net_;
+  Draw draw_;
+  History& history_;
+  ShardLedger ledger_;
+  SimDisk disk_;                              // all processes see it
+  std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, clients
+  std::vector<Kill> kills_, cuts_;
+  int64_t events_ = 0;
+  TimePoint tick_at_ = net_.now();
+  TimePoint last_start_ = net_.now();  // of a process
+  TimePoint heal_at_ = TimePoint::max();
+};
+
+}  // namespace troupe::sim

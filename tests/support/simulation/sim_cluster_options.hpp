@@ -1,0 +1,64 @@
+// What is drawn for a SimCluster: its training, its faults, and mistakes on purpose.
+#pragma once
+
+#include <iterator>
+#include <string>
+
+#include "tests/support/simulation/simulation.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe::sim {
+
+struct SimClusterOptions {
+  static constexpr int32_t kPs = 2, kWorkers = 3;  // one slot per worker
+
+  int clients = 1;  // 2: they share the parameters, and have the slots of one or two workers
+  Aggregation rule = Aggregation::sync;
+  int64_t steps = 4;
+  int64_t checkpoint_every = 0;  // 0: no checkpoints
+  int64_t pause_every = 0;       // 0: the training never stands still to be looked at
+  int64_t hidden = 6;            // width; wide parameters are cut over both ps
+  std::string optimizer = "sgd";
+  double drop = 0, duplicate = 0, overtake = 0;
+  int worker_kills = 0, ps_kills = 0;  // within a step
+  int64_t start_kill = -1;  // any process is killed so many events after the program began to
+                            // prepare, if it has not begun to train by then; -1: none
+  bool start_cut = false;   // a worker and a ps have no link to each other for the first 5 s
+  bool edges = false;       // a part of each tower is on the worker after its own
+  int worker_cuts = 0;      // within a step two workers have no link to each other for some seconds
+  // Mistakes on purpose, to see that the checks find them.
+  bool other_data_after_kill = false;  // a slot whose worker came back is fed other records
+  bool doubled_apply = false;          // the log says some updates twice
+
+  static SimClusterOptions draw(Draw& draw) {
+    SimClusterOptions o;
+    o.steps = draw.between(3, 5);
+    o.hidden = draw.chance(0.2) ? 4200 : 6;
+    const char* const optimizers[] = {"sgd",     "momentum", "nesterov", "adagrad", "adadelta",
+                                      "rmsprop", "adam",     "adamw",    "ftrl"};
+    o.optimizer = optimizers[draw.below(std::size(optimizers))];
+    return o;
+  }
+  // What it is to be equal to.
+  SimClusterOptions without_faults() const {
+    SimClusterOptions o = *this;
+    o.clients = 1;
+    o.drop = o.duplicate = o.overtake = 0;
+    o.worker_kills = o.ps_kills = 0;
+    o.start_kill = -1;
+    o.start_cut = false;
+    o.worker_cuts = 0;
+    o.other_data_after_kill = o.doubled_apply = false;
+    return o;
+  }
+  std::string describe() const {
+    return detail::concat(
+        "options clients=", clients, " rule=", to_string(rule), " steps=", steps,
+        " checkpoint_every=", checkpoint_every, " pause_every=", pause_every, " hidden=", hidden,
+        " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate, " overtake=", overtake,
+        " worker_kills=", worker_kills, " ps_kills=", ps_kills, " start_kill=", start_kill,
+        " start_cut=", start_cut, " edges=", edges, " worker_cuts=", worker_cuts);
+  }
+};
+
+}  // namespace troupe::sim

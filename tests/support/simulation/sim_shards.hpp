@@ -1,0 +1,425 @@
+// ShardWorld: workers and shards as plain state machines, a TrainLoop that leads them, and a bag of
+// messages between them. The next event is drawn from the seed: any message of the bag (so they are
+// late and overtake each other), a repeated request, time. Lossy messages (pushes, pulls, answers)
+// may be dropped and doubled; workers are killed and come back with a higher incarnation; shards
+// are lost and restored with all others from the newest snapshot under a new epoch.
+//
+// The invariants of the parameter protocol are checked after every event (shard_ledger.hpp).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/simulation/shard_ledger.hpp"
+#include "tests/support/simulation/sim_workers.hpp"
+#include "training/shards/shard.hpp"
+#include "training/loop/train_hands.hpp"
+
+namespace troupe::sim {
+
+class ShardWorld final : TrainHands {
+ public:
+  // `golden`: the chain of a run without faults, to be equal to; may be null.
+  ShardWorld(const ShardWorldOptions& options, uint64_t seed, const HashChain* golden,
+             History& history)
+      : o_(options),
+        draw_(seed),
+        history_(history),
+        ledger_(options.rule, options.slots, options.steps, golden),
+        bag_(o_, draw_, history_),
+        workers_(o_, bag_, reach()) {
+    history_.note(o_.describe());
+    std::map<int64_t, int64_t> next_steps;
+    TrainLoop::Plan plan;
+    for (int32_t slot = 0; slot < o_.slots; ++slot) {
+      plan.slots.push_back(slot);
+      next_steps[slot] = 0;
+    }
+    plan.steps = o_.steps;
+    plan.checkpoint_every = o_.checkpoint_every;
+    plan.checkpoints = true;
+    loop_ = std::make_unique<TrainLoop>(plan, next_steps);
+    for (size_t m = 0; m < o_.shards; ++m) {
+      ShardProcess process;
+      for (uint32_t i = 0; i < o_.slices_per_shard; ++i) {
+        const auto id = static_cast<uint32_t>(m) * o_.slices_per_shard + i;
+        process.slices.push_back(
+            {.id = id,
+             .parameter = detail::concat("w", id),
+             .dtype = DType::f32,
+             .shape = {o_.slice_size},
+             .offset = 0,
+             .size = o_.slice_size,
+             .optimizer = Optimizer{.kind = o_.optimizer, .learning_rate = 0.1},
+             .shard = static_cast<int32_t>(m)});
+      }
+      shards_.push_back(std::move(process));
+    }
+    for (int i = 0; i < o_.worker_kills; ++i) fault_at_.emplace(draw_.below(faults_until()), true);
+    for (int i = 0; i < o_.shard_losses; ++i) fault_at_.emplace(draw_.below(faults_until()), false);
+  }
+
+  // Throws: Violation.
+  void run() {
+    restore();  // the first values come as they come after a loss
+    starting_ = true;
+    while (!(loop_->ended() && bag_.empty())) {
+      if (++events_ > kEventsMax)
+        throw Violation{"I21", detail::concat("no end after ", kEventsMax, " events; ", pending())};
+      if (events_ > o_.faults_until) bag_.heal();
+      step();
+      check();
+    }
+    check_end();
+  }
+  const HashChain& chain() const { return ledger_.chain(); }
+
+ private:
+  static constexpr int64_t kEventsMax = 30'000;
+
+  struct ShardProcess {
+    std::vector<Slice> slices;
+    std::unique_ptr<Shard> shard;  // null: not created, or lost
+    uint64_t generation = 0;
+    bool reachable = true;
+  };
+  struct SnapshotSet {
+    int64_t step = 0;
+    std::map<uint32_t, SliceState> slices;
+  };
+
+  uint64_t faults_until() const {
+    return static_cast<uint64_t>(std::max<int64_t>(o_.faults_until, 1));
+  }
+  TrainLoop::Millis now() const { return TrainLoop::Millis(time_); }
+
+  void step() {
+    time_ += 1;
+    if (auto fault = fault_at_.find(static_cast<uint64_t>(events_));
+        fault != fault_at_.end() && !starting_) {
+      const bool worker = fault->second;
+      fault_at_.erase(fault);
+      worker ? kill_worker() : lose_shard();
+      return;
+    }
+    if (bag_.empty() || draw_.chance(0.04)) return let_time_pass();
+    bag_.deliver_one();
+  }
+
+  void let_time_pass() {
+    time_ += 25;
+    history_.note("time");
+    workers_.resend();
+    carry_out(loop_->tick(now()));
+  }
+
+  // What workers reach
+
+  SimWorkers::Reach reach() {
+    return {.push =
+                [this](size_t m, uint64_t from, const Push& p) {
+                  if (!shards_[m].shard) return;
+                  requests_[{from, p.ticket}] = {p.slot, p.step};
+                  ShardActions out;
+                  shards_[m].shard->push(p, from, out);
+                  route(m, out);
+                },
+            .pull =
+                [this](size_t m, uint64_t from, const Pull& p) {
+                  if (!shards_[m].shard) return;
+                  ShardActions out;
+                  shards_[m].shard->pull(p, from, out);
+                  route(m, out);
+                },
+            .done =
+                [this](int32_t slot, int64_t run, int64_t step) {
+                  if (running_[slot] != run) return;
+                  running_[slot] = 0;
+                  carry_out(loop_->step_done(slot, step, 0.5, now()));
+                },
+            .failed = [this](int32_t slot, int64_t run, Errc code,
+                             const std::string& text) { fail_step(slot, run, code, text); },
+            .wanted = [this](int32_t slot, int64_t run) { return running_[slot] == run; }};
+  }
+  void fail_step(int32_t slot, int64_t run, Errc code, const std::string& text) {
+    if (running_[slot] != run || run == 0) return;
+    running_[slot] = 0;
+    carry_out(loop_->step_failed(slot, step_of_[slot], code, text, now()));
+  }
+  void tell_routes(int32_t slot, uint64_t epoch) {
+    bag_.reliable(detail::concat("routes to=", slot, " epoch=", epoch),
+                  [this, slot, epoch] { workers_.take_routes(slot, epoch); });
+  }
+
+  void kill_worker() {
+    const auto slot = static_cast<int32_t>(draw_.below(static_cast<uint64_t>(o_.slots)));
+    if (!workers_.alive(slot)) return;
+    history_.note(
+        detail::concat("kill worker ", slot, " incarnation=", workers_.incarnation(slot)));
+    const int64_t run = running_[slot];
+    workers_.kill(slot);
+    if (run != 0) fail_step(slot, run, Errc::peer_lost, "killed");
+    bag_.reliable(detail::concat("worker ", slot, " is back"), [this, slot] {
+      workers_.come_back(slot);
+      if (established_ != 0) tell_routes(slot, established_);
+    });
+  }
+
+  void route(size_t m, ShardActions& actions) {
+    for (ShardAction& action : actions) {
+      if (auto* done = std::get_if<SnapshotDone>(&action.message)) {
+        snapshot_part(m, std::move(*done));
+      } else if (auto* pulled = std::get_if<Pulled>(&action.message)) {
+        bag_.lossy(detail::concat("pulled to=", action.to, " slice=", pulled->slice, " version=",
+                                  pulled->version, " code=", static_cast<int>(pulled->code)),
+                   [this, to = action.to, p = *pulled] { workers_.on(to, p); });
+      } else {
+        const auto& ack = std::get<Acknowledged>(action.message);
+        if (ack.code == Errc::ok) {
+          const auto [slot, step] = requests_.at({action.to, ack.ticket});
+          ledger_.acknowledged(ack.slice, slot, step);
+        }
+        bag_.lossy(detail::concat("acknowledged to=", action.to, " slice=", ack.slice,
+                                  " version=", ack.version, " code=", static_cast<int>(ack.code)),
+                   [this, to = action.to, ack] { workers_.on(to, ack); });
+      }
+    }
+  }
+
+  // Shards
+
+  void lose_shard() {
+    const size_t m = draw_.below(shards_.size());
+    ShardProcess& p = shards_[m];
+    if (!p.reachable || !p.shard) return;
+    history_.note(detail::concat("lose shard ", m));
+    if (o_.planted == Planted::same_epoch && p.shard->state() == Shard::State::serving) {
+      const uint64_t epoch = p.shard->epoch();
+      create(m, epoch);
+      fill(m, epoch);
+      return;
+    }
+    p.shard.reset();
+    ++p.generation;
+    p.reachable = false;
+    bag_.reliable(detail::concat("shard process ", m, " is back"),
+                  [this, m] { shards_[m].reachable = true; });
+    if (snapshot_open_ > 0 || writing_) end_snapshot(Errc::peer_lost, "a shard is gone");
+    if (!starting_) carry_out(loop_->shards_lost("a shard is gone", now()));
+  }
+
+  void create(size_t m, uint64_t epoch) {
+    Shard::Spec spec;
+    spec.epoch = epoch;
+    spec.rule = o_.rule;
+    spec.slots = slots_at(o_.slots, 0);
+    spec.slices = shards_[m].slices;
+    shards_[m].shard = std::make_unique<Shard>(std::move(spec));
+    shards_[m].shard->set_applied_log([this](const Shard::Applied& a) { applied(a); });
+  }
+
+  Tensor initial(uint32_t slice) const {
+    Tensor t = Tensor::empty(DType::f32, Shape{o_.slice_size});
+    for (int64_t i = 0; i < o_.slice_size; ++i)
+      t.mutable_data<float>()[i] = 0.3F * static_cast<float>(i) - 0.7F * static_cast<float>(slice);
+    return t;
+  }
+
+  // From the newest snapshot, or the first values.
+  Outcome fill(size_t m, uint64_t epoch) {
+    Shard& shard = *shards_[m].shard;
+    ShardActions out;
+    Outcome outcome;
+    int64_t step = 0;
+    if (newest_) {
+      std::vector<SliceState> states;
+      for (const Slice& s : shards_[m].slices) states.push_back(newest_->slices.at(s.id));
+      step = newest_->step;
+      outcome = shard.restore(epoch, std::move(states), out);
+    } else {
+      if (shard.state() != Shard::State::empty)
+        outcome = shard.clear(epoch, slots_at(o_.slots, 0), out);
+      for (const Slice& s : shards_[m].slices)
+        if (outcome) outcome = shard.set_initial(epoch, s.id, initial(s.id), out);
+    }
+    if (outcome) outcome = shard.set_rule(epoch, o_.rule, slots_at(o_.slots, step));
+    route(m, out);
+    return outcome;
+  }
+
+  void restore() override {
+    const uint64_t epoch = ++epoch_;
+    established_ = 0;
+    const int64_t id = ++restore_id_;
+    restore_left_ = shards_.size();
+    for (size_t m = 0; m < shards_.size(); ++m)
+      bag_.reliable(
+          detail::concat("begin restore shard=", m, " epoch=", epoch), [this, m, epoch, id] {
+            ShardProcess& p = shards_[m];
+            if (!p.reachable)
+              return restore_part(id, m, {Errc::peer_lost, "the process is not there"});
+            if (!p.shard) create(m, epoch);
+            ShardActions out;
+            const Outcome begun = p.shard->begin_restore(epoch, out);
+            route(m, out);
+            if (!begun) return restore_part(id, m, begun);
+            bag_.reliable(detail::concat("restore shard=", m, " epoch=", epoch),
+                          [this, m, epoch, id, generation = p.generation] {
+                            if (shards_[m].generation != generation)
+                              return restore_part(id, m, {Errc::peer_lost, "the shard is gone"});
+                            restore_part(id, m, fill(m, epoch));
+                          });
+          });
+  }
+
+  void restore_part(int64_t id, size_t m, const Outcome& outcome) {
+    if (!outcome && outcome.code != Errc::peer_lost && outcome.code != Errc::stale)
+      throw Violation{"restore", detail::concat("shard ", m, ": ", outcome.text)};
+    if (id != restore_id_) return;
+    if (!outcome) restore_error_ = outcome;
+    if (--restore_left_ > 0) return;
+    const Outcome result = std::exchange(restore_error_, {});
+    if (starting_ && result) {
+      starting_ = false;
+      tell_routes();
+      carry_out(loop_->begin(now()));
+      return;
+    }
+    if (!result) return carry_out(loop_->restore_failed(result.code, result.text, now()));
+    tell_routes();
+    std::map<int64_t, int64_t> next;
+    for (int32_t slot = 0; slot < o_.slots; ++slot) next[slot] = newest_ ? newest_->step : 0;
+    carry_out(loop_->restored(next, now()));
+  }
+
+  void tell_routes() {
+    established_ = epoch_;
+    for (int32_t slot = 0; slot < o_.slots; ++slot) tell_routes(slot, epoch_);
+  }
+
+  void take_snapshot(int64_t step) override {
+    ++snapshot_id_;
+    snapshot_open_ = shards_.size();
+    taken_ = SnapshotSet{.step = step, .slices = {}};
+    for (size_t m = 0; m < shards_.size(); ++m)
+      bag_.reliable(detail::concat("snapshot shard=", m, " step=", step),
+                    [this, m, step, id = snapshot_id_, epoch = epoch_] {
+                      if (id != snapshot_id_ || snapshot_open_ == 0) return;
+                      if (!shards_[m].shard)
+                        return end_snapshot(Errc::peer_lost, "a shard is gone");
+                      ShardActions out;
+                      shards_[m].shard->snapshot(epoch, step, id, 0, out);
+                      route(m, out);
+                    });
+  }
+  void snapshot_part(size_t m, SnapshotDone done) {
+    bag_.reliable(detail::concat("snapshot of shard=", m, " code=", static_cast<int>(done.code)),
+                  [this, done = std::move(done)] {
+                    if (done.id != snapshot_id_ || snapshot_open_ == 0) return;
+                    if (done.code != Errc::ok) return end_snapshot(done.code, done.text);
+                    for (const SliceState& s : done.state.slices) taken_.slices[s.slice.id] = s;
+                    if (--snapshot_open_ > 0) return;
+                    writing_ = true;
+                    bag_.reliable(detail::concat("commit step=", taken_.step),
+                                  [this, id = done.id] { commit(id); });
+                    carry_out(loop_->snapshot_captured(now()));
+                  });
+  }
+  void commit(uint64_t id) {
+    if (id != snapshot_id_ || !writing_) return;
+    writing_ = false;
+    newest_ = std::move(taken_);
+    carry_out(loop_->snapshot_taken(Errc::ok, "", now()));
+  }
+  void end_snapshot(Errc code, const std::string& text) {
+    snapshot_open_ = 0;
+    writing_ = false;
+    ++snapshot_id_;
+    carry_out(loop_->snapshot_taken(code, text, now()));
+  }
+
+  // The leader
+
+  void start_step(int64_t at, int64_t step) override {
+    const auto slot = static_cast<int32_t>(at);
+    const int64_t run = running_[slot] = ++next_run_;
+    step_of_[slot] = step;
+    bag_.reliable(detail::concat("start slot=", slot, " step=", step),
+                  [this, slot, run, step] { workers_.start(slot, run, step); });
+  }
+  void cancel() override {
+    for (int32_t slot = 0; slot < o_.slots; ++slot)
+      if (const int64_t run = running_[slot]; run != 0)
+        bag_.reliable(detail::concat("cancel slot=", slot),
+                      [this, slot, run] { workers_.take_back(slot, run); });
+  }
+  void ask_epoch() override {}     // nobody follows here
+  void pause(int64_t) override {}  // nobody looks: the plan has none
+  void finish() override {}
+  void give_up(Errc, const std::string& text) override {
+    throw Violation{"I16", "the training gave up: " + text};
+  }
+  void tell(Errc, const std::string& text) override { history_.note(text); }
+
+  // Checks
+
+  void applied(Shard::Applied a) {
+    const bool third = a.version % 3 == 0;
+    if (o_.planted == Planted::swapped_sum && third) std::swap(a.from.front(), a.from.back());
+    ledger_.applied(a);
+    if (o_.planted == Planted::doubled_apply && third) ledger_.applied(a);
+  }
+
+  void check() {
+    for (const ShardProcess& p : shards_)
+      if (p.shard) ledger_.look(*p.shard);
+    ledger_.check();
+  }
+
+  std::string pending() const {
+    std::string out = detail::concat(bag_.size(), " messages;");
+    out += workers_.pending();
+    for (const ShardProcess& p : shards_)
+      if (p.shard) out += " " + p.shard->waiting_for() + ";";
+    return out;
+  }
+
+  // At the end nothing waits (I21), and every gradient is in the values once (I1).
+  void check_end() {
+    if (!workers_.idle()) throw Violation{"I21", pending()};
+    for (const ShardProcess& p : shards_) ledger_.check_end(*p.shard);
+    ledger_.check_end();
+    history_.note(detail::concat("end events=", events_));
+  }
+
+  const ShardWorldOptions o_;
+  Draw draw_;
+  History& history_;
+  ShardLedger ledger_;
+  int64_t time_ = 1000;  // ms
+  int64_t events_ = 0;
+  MessageBag bag_;
+  SimWorkers workers_;
+  std::multimap<uint64_t, bool> fault_at_;  // event -> whether a worker is hit, else a shard
+  std::vector<ShardProcess> shards_;
+  std::map<std::pair<uint64_t, uint64_t>, std::pair<int32_t, int64_t>>
+      requests_;  // (sender, ticket) -> slot, step
+
+  // The leader's.
+  std::unique_ptr<TrainLoop> loop_;
+  bool starting_ = false;
+  uint64_t epoch_ = 0, established_ = 0;
+  int64_t next_run_ = 0, restore_id_ = 0;
+  uint64_t snapshot_id_ = 0;
+  std::map<int32_t, int64_t> running_, step_of_;  // by slot; 0: idle
+  size_t restore_left_ = 0, snapshot_open_ = 0;
+  bool writing_ = false;  // what was captured is on its way to the disk
+  Outcome restore_error_;
+  SnapshotSet taken_;
+  std::optional<SnapshotSet> newest_;
+};
+
+}  // namespace troupe::sim

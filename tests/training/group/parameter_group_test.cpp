@@ -1,0 +1,134 @@
+// Parameters that cannot be made at once: preparing a call again tries them again.
+#include <atomic>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "actors/master/session_state.hpp"
+#include "training/group/parameter_group.hpp"
+#include "tests/support/engine/local_cluster.hpp"
+#include "troupe/op.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/train.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe {
+namespace {
+
+std::atomic<int> failures{0};  // the next kernels of Moody that throw
+
+// The ops of the project, and one whose value, 7, does not always come.
+std::shared_ptr<const Registry> with_moody() {
+  auto registry = std::make_shared<Registry>();
+  for (const Op* op : builtin_ops()->all()) registry->add(*op);
+  registry->add({.name = "Moody",
+                 .outputs = {"y"},
+                 .infer_dtypes = [](const InferContext&) { return std::vector<DType>{DType::f64}; },
+                 .infer_shapes =
+                     [](const InferContext&) {
+                       return std::vector<Shape>{Shape{1, 1}};
+                     },
+                 .no_gradient = "nobody asks",
+                 .kernels = {{DeviceKind::cpu, DType::f64,
+                              [](KernelContext& c) {
+                                if (failures > 0 && failures-- > 0) throw c.error("not today");
+                                c.output().mutable_data<double>()[0] = 7;
+                              }}},
+                 .stateful = true});  // no pass may run it
+  return registry;
+}
+
+Tower tower(Graph& graph, const std::string& name, Output initial) {
+  auto scope = graph.scope({.name = name, .slot = 0});
+  Output w = parameter(name, initial);
+  Output loss = reduce_mean(square(w - 3.0));
+  return {0, loss, minimize(loss, sgd(0.1)), {}, {}};
+}
+
+double value(Session& session, const std::string& name) {
+  return parameter_values(session).at(name).item<double>();
+}
+
+}  // namespace
+
+TEST_CASE("parameters whose first values failed are made when a call is prepared again") {
+  Graph graph(with_moody());
+  const Tower moody = tower(graph, "moody", graph.add({.op = "Moody"}));
+  const Tower calm = tower(graph, "calm", fill(graph, {1, 1}, 5, DType::f64));
+  Session session = Session::local(graph, {.threads = 1});
+  failures = 2;
+  for (int i = 0; i < 2; ++i) {
+    CHECK_THROWS_WITH_AS(session.prepare({moody.loss}, {}), doctest::Contains("not today"), Error);
+    CHECK(parameter_values(session).empty());
+  }
+  TrainOptions options;
+  options.steps = 1;
+  SUBCASE("at once") {}
+  SUBCASE("after another parameter was trained, in a later epoch") {
+    train(session, {calm}, options);
+    CHECK(value(session, "calm") == doctest::Approx(4.6));
+    CHECK(parameter_values(session).count("moody") == 0);
+  }
+  session.prepare({moody.loss}, {});
+  CHECK(value(session, "moody") == 7);
+  train(session, {moody}, options);
+  CHECK(value(session, "moody") == doctest::Approx(6.2));
+}
+
+TEST_CASE("programs that lay shared parameters out in different ways are told how they differ") {
+  LocalCluster cluster({"/job:ps/task:0"});
+  Graph graph_a, graph_b;
+  const Tower both_a = tower(graph_a, "a", fill(graph_a, {1, 1}, 5, DType::f64));
+  const Tower both_b = tower(graph_b, "b", fill(graph_b, {1, 1}, 6, DType::f64));
+  ConnectOptions shared;
+  shared.container = "shared";
+  Session a = cluster.connect(graph_a, {}, shared), b = cluster.connect(graph_b, {}, shared);
+  a.prepare({both_a.loss}, {});
+  try {
+    b.prepare({both_b.loss}, {});
+    FAIL_CHECK("b reads the values of a");
+  } catch (const Error& e) {
+    CHECK(e.code() == Errc::bad_configuration);
+    const std::string text = e.what();
+    for (const char* part : {"container shared", "/job:ps/task:0", "it has a", "wants b"})
+      CHECK_MESSAGE(text.find(part) != text.npos, text, " lacks ", part);
+  }
+  CHECK(value(a, "a") == 5);
+}
+
+TEST_CASE("whoever waits for parameters is told when what does the work has failed") {
+  Graph graph;
+  const Tower t = tower(graph, "w", fill(graph, {1, 1}, 5, DType::f64));
+  Session session = Session::local(graph, {.threads = 1});
+  session.prepare({t.loss}, {});
+  ParameterVisit group(session);
+  const auto slices = std::make_shared<std::vector<ParameterSlice>>();
+  group->describe(slices, [](Errc, const std::string&) { throw std::runtime_error("a bug"); });
+  for (int i = 0; i < 2; ++i) {
+    try {
+      group->wait([&](ParameterGroup::Done done) { group->describe(slices, std::move(done)); });
+      FAIL_CHECK("somebody has answered");
+    } catch (const Error& e) {
+      CHECK(e.code() == Errc::internal);
+      CHECK(std::string(e.what()).find("a bug") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a ps that is away while parameters are made is missed, not done without") {
+  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
+  Graph graph;
+  const Tower t = tower(graph, "w", fill(graph, {1, 1}, 5, DType::f64));
+  Session session = cluster.connect(graph);
+  cluster.process(0).stop();
+  while (session.state().master->agents().size() == 2) std::this_thread::yield();
+  try {
+    session.prepare({t.loss}, {});
+    FAIL_CHECK("the parameters were made elsewhere");
+  } catch (const Error& e) {
+    CHECK(e.code() == Errc::peer_lost);
+    CHECK(std::string(e.what()) == "/job:ps/task:0: it is not there");
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,330 @@
+// Updates of large slices: cut over lanes, written where the gradient was, and asked for again
+// when their gradient was given away. Bits, what a refused gradient leaves behind, and who may
+// still read what.
+#include <algorithm>
+#include <limits>
+
+#include "devices/memory/pool.hpp"
+#include "tests/support/helpers.hpp"
+#include "tests/support/optimizers.hpp"
+#include "tests/support/simulation/shard_script.hpp"
+#include "training/rules/update.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/session.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kMany = 400'003;  // three jobs of an update, and no whole number of vectors
+
+float number(int64_t i, int64_t salt) {
+  const auto h = static_cast<uint32_t>(i * 31 + salt * 7919) * 2654435761u;
+  return static_cast<float>(h >> 16) / 65536.0f - 0.5f;
+}
+template <class T>
+Tensor numbers(int64_t n, int64_t salt) {
+  Tensor t = Tensor::empty(dtype_of<T>, Shape{n});
+  for (int64_t i = 0; i < n; ++i) t.mutable_data<T>()[i] = static_cast<T>(number(i, salt));
+  return t;
+}
+Tensor copy_in(Memory& memory, const Tensor& from) {
+  Tensor to = memory.make(from.dtype(), from.shape());
+  std::memcpy(to.mutable_raw(), from.raw(), static_cast<size_t>(from.byte_size()));
+  return to;
+}
+template <class T>
+SliceValues state_of(const Optimizer& optimizer) {
+  return {.values = numbers<T>(kMany, 1),
+          .optimizer_slots = zero_slots(optimizer, dtype_of<T>, kMany)};
+}
+
+void check_same(const SliceValues& a, SliceValues& b) {
+  CHECK(same_bits(a.values, b.values));
+  for (size_t s = 0; s < a.optimizer_slots.size(); ++s)
+    CHECK(same_bits(a.optimizer_slots[s].second, b.optimizer_slots[s].second));
+}
+
+// Three updates of `count` gradients each: alone, and on lanes over the first gradient.
+template <class T>
+void compare(Helpers& helpers, Memory& memory, const Optimizer& optimizer, int64_t count) {
+  SliceValues plain = state_of<T>(optimizer), cut = state_of<T>(optimizer);
+  for (int64_t t = 0; t < 3; ++t) {
+    std::vector<Contribution> gradients, again;
+    for (int64_t slot = 0; slot < count; ++slot) {
+      gradients.push_back({.gradient = numbers<T>(kMany, 10 * t + slot)});
+      again.push_back({.gradient = copy_in(memory, gradients.back().gradient)});
+    }
+    const Tensor before = cut.values;
+    const void* const room = again[0].gradient.raw();
+    CHECK(!apply_mean(optimizer, gradients, true, plain));
+    CHECK(!apply_mean(optimizer, again, true, cut, {&helpers.lanes, again[0].gradient}));
+    CHECK(cut.values.raw() == room);
+    CHECK(cut.previous.raw() == before.raw());
+    check_same(plain, cut);
+    CHECK(same_bits(previous_values(plain), previous_values(cut)));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an update on lanes, over its gradient, has the bits of one alone, for every optimizer") {
+  Helpers helpers(3);
+  PoolMemory memory("cpu:0", int64_t{1} << 30);
+  for (const Optimizer& optimizer : every_optimizer(0.1)) {
+    CAPTURE(describe(optimizer));
+    compare<float>(helpers, memory, optimizer, 1);
+  }
+  for (const Optimizer& optimizer : {sgd(0.1), adam(0.1), lamb(0.1)}) {
+    CAPTURE(describe(optimizer));
+    compare<float>(helpers, memory, optimizer, 3);
+    compare<double>(helpers, memory, optimizer, 1);
+  }
+}
+
+TEST_CASE("an update in place on lanes has the bits of one alone") {
+  Helpers helpers(2);
+  SliceValues plain = state_of<float>(momentum(0.1)), cut = state_of<float>(momentum(0.1));
+  for (int64_t t = 0; t < 2; ++t) {
+    const Contribution one{.gradient = numbers<float>(kMany, t)};
+    CHECK(apply_mean(momentum(0.1), {&one, 1}, false, plain));
+    CHECK(apply_mean(momentum(0.1), {&one, 1}, false, cut, {.lanes = &helpers.lanes}));
+  }
+  check_same(plain, cut);
+}
+
+TEST_CASE("of several elements that are not finite the first one is named, with any lanes") {
+  Helpers helpers(3);
+  constexpr int64_t kLarge = int64_t{3} << 20;
+  Tensor g = numbers<float>(kLarge, 1);
+  CHECK(!find_not_finite(g, DType::f32, &helpers.lanes));
+  g.mutable_data<float>()[kLarge - 1] = std::numeric_limits<float>::infinity();
+  CHECK(find_not_finite(g, DType::f32, &helpers.lanes) == "element 3145727 is inf");
+  g.mutable_data<float>()[2'000'000] = -std::numeric_limits<float>::infinity();
+  g.mutable_data<float>()[70'001] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(find_not_finite(g, DType::f32, &helpers.lanes) == "element 70001 is nan");
+  CHECK(find_not_finite(g, DType::f32) == "element 70001 is nan");
+}
+
+TEST_CASE("a gradient makes room for values if nobody holds it and it fills a buffer of the pool") {
+  PoolMemory memory("cpu:0", int64_t{1} << 30), other("cpu:1", int64_t{1} << 30);
+  const BufferOwner* const pool = memory.owner();
+  const auto makes_room = [&](const Tensor& g) { return room_of(g, DType::f32, pool).defined(); };
+  CHECK(makes_room(memory.make(DType::f32, {100'000})));
+  CHECK(makes_room(memory.make(DType::f32, {200, 500})));
+  CHECK(!makes_room(memory.make(DType::f32, {100})));      // less than copying costs
+  CHECK(!makes_room(memory.make(DType::f64, {100'000})));  // rows, say: other elements
+  CHECK(!makes_room(other.make(DType::f32, {100'000})));   // memory of another device
+  CHECK(!makes_room(Tensor::zeros(DType::f32, {100'000})));
+  CHECK(!makes_room(memory.make(DType::f32, {4, 100'000}).rows(0, 1)));  // would keep the rest
+  CHECK(!makes_room(memory.make(DType::f32, {4, 100'000}).rows(1, 4)));
+  CHECK(!makes_room(Tensor{}));
+  const Tensor held = memory.make(DType::f32, {100'000});
+  const Tensor second = held;
+  CHECK(!makes_room(held));
+  CHECK(!room_of(memory.make(DType::f32, {100'000}), DType::f32, nullptr).defined());
+}
+
+namespace {
+
+// A shard of one slice of kMany elements that may keep gradients of `memory`.
+struct Rig {
+  explicit Rig(Aggregation rule, int32_t slots = 1)
+      : s({.rule = rule,
+           .slots = slots_at(slots, 0),
+           .slices = {slice()},
+           .lanes = &helpers.lanes,
+           .pool = memory.owner()}) {
+    REQUIRE(s.shard.set_initial(1, 0, numbers<float>(kMany, 1), s.last));
+  }
+  static Slice slice() {
+    Slice w = slice_w();
+    w.shape = Shape{kMany};
+    w.size = kMany;
+    return w;
+  }
+  // Its answer; nobody but the shard has the gradient.
+  Acknowledged push(int64_t step, int64_t salt) {
+    Push p = s.make_push(0, step, copy_in(memory, numbers<float>(kMany, salt)));
+    given = p.gradient.raw();
+    s.last.clear();
+    s.shard.push(std::move(p), 1, s.last);
+    s.check_counters();
+    return s.last.empty() ? Acknowledged{.code = Errc::internal} : only<Acknowledged>(s.last);
+  }
+  // The same without its gradient.
+  ShardActions& again(int32_t slot, int64_t step, uint64_t ticket) {
+    Push p = s.make_push(slot, step, {});
+    p.ticket = ticket;
+    return s.push(p);
+  }
+
+  PoolMemory memory{"cpu:0", int64_t{1} << 30};
+  Helpers helpers{1};
+  ShardScript s;
+  const void* given = nullptr;  // where the last gradient was
+};
+
+}  // namespace
+
+TEST_CASE("a shard writes new values over the gradient, and nothing that it gave away changes") {
+  for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
+    Rig rig(rule);
+    std::vector<Tensor> read, copies;  // of each version, as a slow reader holds them
+    for (int64_t step = 0; step < 5; ++step) {
+      read.push_back(only<Pulled>(rig.s.pull(0, step)).values);
+      copies.push_back(Tensor::of<float>(read.back().values<float>(), {kMany}));
+      rig.s.last.clear();
+      CHECK(rig.push(step, step).version == step + 1);
+      CHECK(rig.s.shard.values(0).raw() == rig.given);
+      const float *w = copies.back().data<float>(), *now = rig.s.shard.values(0).data<float>();
+      for (const int64_t i : {int64_t{0}, int64_t{1}, kMany - 1})
+        CHECK(now[i] == w[i] - number(i, step));
+    }
+    for (size_t i = 0; i < read.size(); ++i) CHECK(same_bits(read[i], copies[i]));
+    if (rule == Aggregation::sync)
+      CHECK(same_bits(only<Pulled>(rig.s.pull(0, 4)).values, copies[4]));  // that step, once more
+  }
+}
+
+TEST_CASE("a large gradient that is refused leaves values and those before them as they were") {
+  Rig rig(Aggregation::sync);
+  const Tensor first = only<Pulled>(rig.s.pull(0, 0)).values;
+  CHECK(rig.push(0, 1).code == Errc::ok);
+  const Tensor second = only<Pulled>(rig.s.pull(0, 1)).values;
+  const Tensor kept = Tensor::of<float>(second.values<float>(), {kMany});
+  Tensor bad = copy_in(rig.memory, numbers<float>(kMany, 2));
+  bad.mutable_data<float>()[kMany - 2] = std::numeric_limits<float>::quiet_NaN();
+  Push p = rig.s.make_push(0, 1, std::move(bad));
+  rig.s.last.clear();
+  rig.s.shard.push(std::move(p), 1, rig.s.last);
+  CHECK(only<Acknowledged>(rig.s.last).code == Errc::bad_data);
+  CHECK(same_bits(only<Pulled>(rig.s.pull(0, 1)).values, kept));
+  CHECK(same_bits(only<Pulled>(rig.s.pull(0, 0)).values, first));
+}
+
+TEST_CASE("values before an update are let go once every slot has left their step behind") {
+  Rig rig(Aggregation::sync, 2);
+  const auto step = [&](int64_t number) {
+    for (const int32_t slot : {0, 1}) {
+      Push p = rig.s.make_push(slot, number, copy_in(rig.memory, numbers<float>(kMany, slot)));
+      rig.s.shard.push(std::move(p), 1, rig.s.last);
+    }
+    rig.s.last.clear();
+  };
+  const auto begins = [&](int32_t slot, int64_t number, int64_t first) {
+    rig.s.last.clear();
+    rig.s.shard.pull({.slot = slot, .step = number, .epoch = 1, .ticket = 7, .first = first}, 1,
+                     rig.s.last);
+    return only<Pulled>(rig.s.last);
+  };
+  const auto used = [&] { return rig.memory.stats().used_bytes / (kMany * 4); };
+  step(0);
+  step(1);
+  REQUIRE(used() == 2);
+  CHECK(begins(0, 2, 2).version == 2);
+  CHECK(used() == 2);  // slot 1 may do step 1 again
+  Tensor before = begins(1, 1, 1).values;
+  CHECK(begins(1, 2, 2).version == 2);
+  CHECK(used() == 2);  // it has not let go of them
+  CHECK(before.data<float>()[0] == number(0, 1) - (number(0, 0) + number(0, 1)) / 2);
+  rig.s.last.clear();
+  before.reset();
+  CHECK(used() == 1);
+  const Pulled late = begins(1, 1, 1);
+  CHECK(late.code == Errc::stale);
+  CHECK_MESSAGE(late.text.find("every slot has said that it is over") != std::string::npos,
+                late.text);
+  step(2);
+  CHECK(begins(0, 3, -1).version == 3);
+  CHECK(begins(1, 2, -1).version == 2);  // who does not say what is over may come back
+}
+
+TEST_CASE("a push without its gradient asks for the answer to the one that had it") {
+  Rig rig(Aggregation::sync, 2);
+  CHECK(rig.push(0, 1).code == Errc::internal);  // no answer yet: the other slot's is missing
+  CHECK(rig.again(0, 0, 77).empty());
+  CHECK(rig.s.shard.counters().duplicate == 1);
+  ShardActions done = rig.s.push(1, 0, numbers<float>(kMany, 2));
+  REQUIRE(done.size() == 3);  // both tickets of slot 0, and slot 1
+  CHECK(std::get<Acknowledged>(done[1].message).ticket == 77);
+  const Acknowledged late = only<Acknowledged>(rig.again(0, 0, 78));
+  CHECK(late.code == Errc::ok);
+  CHECK(late.ticket == 78);
+  CHECK(late.version == 1);
+  SUBCASE("one that never came is to be done again, and its number stays free") {
+    const Acknowledged none = only<Acknowledged>(rig.again(0, 1, 79));
+    CHECK(none.code == Errc::stale);
+    CHECK(none.text ==
+          "the gradient of w by slot 0 in step 1 was given to the shard once and has not counted; "
+          "do the step again");
+    rig.push(1, 3);
+    CHECK(rig.s.push(1, 1, numbers<float>(kMany, 4)).size() == 2);
+  }
+  SUBCASE("one that waits for its turn is answered with it") {
+    Push early = rig.s.make_push(0, 2, numbers<float>(kMany, 5));
+    CHECK(rig.s.push(early).empty());
+    CHECK(rig.again(0, 2, 80).empty());
+    rig.push(1, 3);
+    rig.s.push(1, 1, numbers<float>(kMany, 4));
+    done = rig.s.push(1, 2, numbers<float>(kMany, 6));
+    REQUIRE(done.size() == 3);
+    CHECK(std::get<Acknowledged>(done[1].message).ticket == 80);
+  }
+  SUBCASE("one of a process that was replaced is refused") {
+    Push newer = rig.s.make_push(0, 1, numbers<float>(kMany, 7));
+    newer.incarnation = 5;
+    newer.sequence = 0;
+    CHECK(rig.s.push(newer).empty());
+    CHECK(only<Acknowledged>(rig.again(0, 0, 81)).code == Errc::stale);
+  }
+}
+
+namespace {
+
+// The values after some steps of a model whose parameters are large, and what was fetched in each.
+struct Trained {
+  std::map<std::string, Tensor> values;
+  std::vector<Tensor> gradients;
+};
+Trained train_large(int threads, const Optimizer& optimizer) {
+  Graph g;
+  const Output x = constant(g, numbers<float>(32 * 600, 3).reshaped({32, 600}));
+  const Output w = parameter("w", constant(g, numbers<float>(600 * 700, 4).reshaped({600, 700})));
+  const Output v = parameter("v", constant(g, numbers<float>(700 * 400, 5).reshaped({700, 400})));
+  const Output loss = reduce_mean(square(matmul(relu(matmul(x, w)), v)));
+  const std::vector<ParameterGradient> gradients = parameter_gradients(loss, {w, v});
+  const Output update = apply_gradients(gradients, optimizer);
+  const Output dw_of = gradients[0].gradient;
+  Session session = Session::local(g, {.threads = threads});
+  Trained out;
+  for (int step = 0; step < 4; ++step) {
+    const bool fetches = step % 2 == 1;  // then the gradient of w is not the shard's alone
+    const auto got = fetches ? session.run({loss, dw_of, update}) : session.run({loss, update});
+    if (!fetches) continue;
+    const Tensor& dw = got[1];
+    out.gradients.push_back(Tensor::of<float>(dw.values<float>(), dw.shape()));
+    session.run({loss, update});
+    CHECK(same_bits(dw, out.gradients.back()));  // nobody wrote to what the program holds
+  }
+  out.values = parameter_values(session);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("large parameters have the same bits with 1, 2 and 4 threads, fetched gradients or not") {
+  for (const Optimizer& optimizer : {sgd(0.05), momentum(0.05), adam(0.01)}) {
+    CAPTURE(describe(optimizer));
+    const Trained one = train_large(1, optimizer);
+    REQUIRE(one.values.size() == 2);
+    for (const int threads : {2, 4}) {
+      CAPTURE(threads);
+      const Trained more = train_large(threads, optimizer);
+      for (const auto& [name, value] : one.values) CHECK(same_bits(value, more.values.at(name)));
+      for (size_t i = 0; i < one.gradients.size(); ++i)
+        CHECK(same_bits(one.gradients[i], more.gradients[i]));
+    }
+  }
+}
+
+}  // namespace troupe

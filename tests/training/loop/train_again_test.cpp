@@ -1,0 +1,123 @@
+// What a training begins with: the values that the parameters have, or their first ones.
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/support/fit.hpp"
+#include "tests/support/engine/local_cluster.hpp"
+
+namespace troupe {
+namespace {
+
+// Batches come again after three steps, so that six steps are two times three.
+std::string trained(int64_t n) {
+  Fit fit;
+  Session session = Session::local(fit.graph);
+  return train(session, fit.all, steps(n)).weights_sha256;
+}
+
+TEST_CASE("a training goes on with what the one before has left, or begins anew") {
+  Fit fit;
+  Session session = Session::local(fit.graph);
+  CHECK(train(session, fit.all, steps(3)).weights_sha256 == trained(3));
+  CHECK(train(session, fit.all, steps(3)).weights_sha256 == trained(6));
+  TrainOptions options = steps(3);
+  options.anew = true;
+  CHECK(train(session, fit.all, options).weights_sha256 == trained(3));
+}
+
+TEST_CASE("a training goes on with what updates of the program's own have left") {
+  Fit fit(sgd(0.01), 1);
+  Fit once(sgd(0.01), 1);
+  Session session = Session::local(fit.graph), other = Session::local(once.graph);
+  const std::vector<Tensor> batch = fit.all[0].batch(0);
+  for (int i = 0; i < 3; ++i) session.run({fit.all[0].update}, {{fit.all[0].feeds[0], batch[0]}});
+  for (Fit* f : {&fit, &once}) f->all[0].batch = [batch](int64_t) { return batch; };
+  CHECK(train(session, fit.all, steps(4)).weights_sha256 ==
+        train(other, once.all, steps(7)).weights_sha256);
+}
+
+TEST_CASE("a training goes on with parameters that were loaded") {
+  Folder folder("train-again");
+  {
+    Fit fit;
+    Session session = Session::local(fit.graph);
+    TrainOptions options = steps(3);
+    options.checkpoint_dir = folder.path();
+    train(session, fit.all, options);
+  }
+  for (const bool anew : {false, true}) {
+    Fit fit;
+    Session session = Session::local(fit.graph);
+    load_parameters(session, folder.path());
+    TrainOptions options = steps(3);
+    options.anew = anew;
+    CHECK(train(session, fit.all, options).weights_sha256 == trained(anew ? 3 : 6));
+  }
+}
+
+TEST_CASE("shards that are lost get back what a training without checkpoints began with") {
+  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
+  Fit fit;
+  Session session = cluster.connect(fit.graph);
+  train(session, fit.all, steps(3));
+  TrainOptions options = steps(3);
+  options.pause_every = 2;
+  bool killed = false;
+  options.on_pause = [&](const TrainPause&) {
+    if (!std::exchange(killed, true)) {
+      cluster.process(0).stop();
+      cluster.restart(0);
+    }
+    parameter_values(session);
+    return true;
+  };
+  CHECK(train(session, fit.all, options).weights_sha256 == trained(6));
+  CHECK(killed);
+}
+
+TEST_CASE("a training says so where the values that it was to begin with are gone") {
+  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
+  Fit fit;
+  Session session = cluster.connect(fit.graph);
+  train(session, fit.all, steps(3));
+  cluster.process(0).stop();
+  cluster.restart(0);
+  std::string told;
+  TrainOptions options = steps(3);
+  options.on_event = [&](const TrainEvent& event) {
+    if (event.kind == TrainEvent::warning) told += event.text;
+  };
+  CHECK(train(session, fit.all, options).weights_sha256 == trained(3));
+  has(told, "the values that the parameters had are gone, and training begins with their first");
+}
+
+TEST_CASE("one session is trained by one training at a time") {
+  Fit fit;
+  Session session = Session::local(fit.graph);
+  TrainOptions options = steps(3);
+  Refusal refused;
+  options.on_progress = [&](const TrainProgress& p) {
+    if (p.step == 1) refused = refusal_of([&] { train(session, fit.all, steps(1)); });
+  };
+  CHECK(train(session, fit.all, options).weights_sha256 == trained(3));
+  CHECK(refused.code == Errc::invalid_argument);
+  has(refused.text, "this session is being trained already");
+  train(session, fit.all, steps(1));
+}
+
+TEST_CASE("a checkpoint's file is no folder of checkpoints") {
+  Folder folder("train-again-file");
+  Fit fit;
+  Session session = Session::local(fit.graph);
+  TrainOptions options = steps(1);
+  options.checkpoint_dir = folder.path();
+  const std::string file = train(session, fit.all, options).checkpoint;
+  const Refusal refused = refusal_of([&] { load_parameters(session, file); });
+  CHECK(refused.code == Errc::invalid_argument);
+  has(refused.text, file + " is a file; give the folder of checkpoints, as " + folder.path());
+}
+
+}  // namespace
+}  // namespace troupe

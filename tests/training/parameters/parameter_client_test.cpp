@@ -1,0 +1,417 @@
+// A process's side of pulls and pushes: what it sends to shards, and what becomes of its numbers.
+#include <doctest/doctest.h>
+
+#include <future>
+
+#include "training/parameters/parameter_client.hpp"
+#include "troupe/ops/row_sparse.hpp"
+
+namespace troupe {
+namespace {
+
+// A client whose one shard keeps what it is sent.
+struct ClientRig {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor shard{system};
+  std::shared_ptr<ParameterClient> client = std::make_shared<ParameterClient>(
+      system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
+  ClientRig() {
+    ParameterRoutes routes;
+    routes.epoch = 1;
+    routes.parameters["w"] = {
+        DType::f32,
+        Shape{2},
+        {{.slice = 0, .offset = 0, .size = 2, .task = "/job:ps/task:0", .shard = shard}}};
+    client->set_routes(routes);
+  }
+  Push push(int64_t step, std::vector<Errc>& ended) {
+    client->push("w", {0, step}, Tensor::zeros(DType::f32, {2}),
+                 [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+    Push got;
+    shard->receive([&](const Push& m) { got = m; });
+    return got;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a push that was not taken gives its number to the next, so that a shard sees no gap") {
+  ClientRig rig;
+  std::vector<Errc> ended;
+  const Push first = rig.push(0, ended);
+  CHECK(first.sequence == 0);
+  rig.client->on(Acknowledged{.ticket = first.ticket});
+  const Push second = rig.push(1, ended);
+  CHECK(second.sequence == 1);
+  SUBCASE("its own side answers: no link") {
+    rig.client->on(Acknowledged{.ticket = second.ticket, .code = Errc::peer_lost});
+    CHECK(ended == std::vector<Errc>{Errc::ok, Errc::peer_lost});
+  }
+  SUBCASE("its own side answers: no room") {
+    rig.client->on(Acknowledged{.ticket = second.ticket, .code = Errc::out_of_memory});
+    CHECK(ended == std::vector<Errc>{Errc::ok, Errc::out_of_memory});
+  }
+  SUBCASE("the shard's process is gone") {
+    rig.client->peer_down("/job:ps/task:0", "silent");
+    CHECK(ended == std::vector<Errc>{Errc::ok, Errc::peer_lost});
+  }
+  const Push again = rig.push(1, ended);
+  CHECK(again.sequence == 1);
+  rig.client->on(Acknowledged{.ticket = again.ticket});
+  CHECK(rig.push(2, ended).sequence == 2);
+}
+
+// A shard's door whose answer to each push comes at once, from within its sending.
+struct AnsweringShard final : caf::monitorable_actor {
+  explicit AnsweringShard(caf::actor_config& settings) : monitorable_actor(settings) {}
+  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
+    const auto& m = message->content().get_as<Push>(0);
+    gradients.push_back(m.gradient);
+    client->on(Acknowledged{.ticket = m.ticket, .code = answer});
+  }
+  const char* name() const override { return "AnsweringShard"; }
+  std::shared_ptr<ParameterClient> client;
+  Errc answer = Errc::ok;
+  std::vector<Tensor> gradients;
+};
+
+TEST_CASE("the parts of a push whose first part is answered while the second is sent are whole") {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::actor_config actor_config;
+  const auto shard = caf::make_actor<AnsweringShard, caf::actor>(
+      system.next_actor_id(), system.node(), &system, actor_config);
+  auto& door = *static_cast<AnsweringShard*>(caf::actor_cast<caf::abstract_actor*>(shard));
+  door.client = std::make_shared<ParameterClient>(
+      system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
+  ParameterRoutes routes;
+  routes.epoch = 1;
+  routes.parameters["w"] = {
+      DType::f32,
+      Shape{2, 2},
+      {{.slice = 0, .offset = 0, .size = 1, .task = "/job:ps/task:0", .shard = shard},
+       {.slice = 1, .offset = 1, .size = 3, .task = "/job:ps/task:1", .shard = shard}}};
+  door.client->set_routes(routes);
+  for (const Errc answer : {Errc::peer_lost, Errc::ok}) {
+    door.answer = answer;
+    door.gradients.clear();
+    std::vector<Errc> ended;
+    door.client->push(
+        "w", {0, 0}, Tensor::of<float>({1, 2, 3, 4}, {2, 2}),
+        [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+    CHECK(ended == std::vector<Errc>{answer});
+    CHECK(same_bits(door.gradients.at(0), Tensor::of<float>({1}, {1})));
+    if (answer == Errc::ok)
+      CHECK(same_bits(door.gradients.at(1), Tensor::of<float>({2, 3, 4}, {3})));
+    else
+      CHECK(door.gradients.size() == 1);  // the rest would be for nobody
+    CHECK(door.client->pending() == 0);
+  }
+  door.client = nullptr;
+}
+
+TEST_CASE("routes of the same epoch do not overtake a gradient that was given away") {
+  ClientRig rig;
+  ParameterRoutes routes;
+  routes.epoch = 1;
+  SliceRoute whole{.slice = 0, .offset = 0, .size = 30'000, .task = "/job:local/task:0"};
+  whole.local = true;
+  whole.shard = rig.shard;
+  routes.parameters["w"] = {DType::f32, Shape{30'000}, {whole}};
+  rig.client->set_routes(routes);
+  bool ended = false;
+  rig.client->push("w", {0, 0}, Tensor::zeros(DType::f32, {30'000}),
+                   [&ended](Errc, const std::string&, const Tensor&) { ended = true; });
+  rig.client->set_routes(routes);
+  std::vector<bool> with_gradient;
+  const auto take_all = [&] {
+    for (bool more = true; more;)
+      rig.shard->receive([&](const Push& m) { with_gradient.push_back(m.gradient.defined()); },
+                         caf::after(std::chrono::seconds(0)) >> [&] { more = false; });
+  };
+  take_all();
+  CHECK(with_gradient == std::vector<bool>{true});
+  CHECK_FALSE(ended);
+  rig.client->resend(rig.system.clock().now() + std::chrono::hours(1));
+  take_all();
+  CHECK(with_gradient == std::vector<bool>{true, false});
+}
+
+TEST_CASE("a shard of the process gets a large gradient for good, and is asked again without one") {
+  ClientRig rig;
+  const auto route_to = [&](std::vector<SliceRoute> slices) {
+    ParameterRoutes routes;
+    routes.epoch = 1;
+    for (SliceRoute& slice : slices) slice.shard = rig.shard;
+    routes.parameters["w"] = {DType::f32, Shape{30'000}, std::move(slices)};
+    rig.client->set_routes(routes);
+  };
+  std::vector<Errc> ended;
+  // What the shard got, and of the same push once more.
+  const auto push_twice = [&](Tensor gradient) {
+    rig.client->push(
+        "w", {0, 0}, std::move(gradient),
+        [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+    std::vector<Push> got(2);
+    rig.shard->receive([&](Push& m) { got[0] = std::move(m); });
+    rig.client->resend(rig.system.clock().now() + std::chrono::hours(1));
+    rig.shard->receive([&](Push& m) { got[1] = std::move(m); });
+    CHECK(got[1].ticket == got[0].ticket);
+    CHECK(got[1].sequence == got[0].sequence);
+    return got;
+  };
+  SliceRoute whole{.slice = 0, .offset = 0, .size = 30'000, .task = "/job:local/task:0"};
+  SUBCASE("of all of the parameter") {
+    whole.local = true;
+    route_to({whole});
+    const auto got = push_twice(Tensor::zeros(DType::f32, {30'000}));
+    CHECK(got[0].gradient.size() == 30'000);
+    CHECK(got[0].gradient.unique());
+    CHECK(!got[1].gradient.defined());
+    rig.client->on(Acknowledged{.ticket = got[0].ticket});
+    CHECK(ended == std::vector<Errc>{Errc::ok});
+  }
+  SUBCASE("not of another process") {
+    route_to({whole});
+    const auto got = push_twice(Tensor::zeros(DType::f32, {30'000}));
+    CHECK(!got[0].gradient.unique());
+    CHECK(got[1].gradient.size() == 30'000);
+  }
+  SUBCASE("not by rows") {
+    whole.local = true;
+    route_to({whole});
+    const std::vector<int64_t> indices(9'000, 3);
+    const std::vector<float> values(9'000, 1);
+    const auto got = push_twice(pack_rows(1, indices, values.data(), DType::f32));
+    CHECK(got[1].gradient.byte_size() > 9'000 * 12);
+  }
+}
+
+TEST_CASE("rows are asked of the slices that have them, and come back in their order") {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor shard{system};
+  ParameterClient client(
+      system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
+  ParameterRoutes routes;
+  routes.epoch = 1;
+  routes.parameters["w"] = {
+      DType::f32,
+      Shape{12, 2},
+      {{.slice = 0, .offset = 0, .size = 8, .task = "/job:ps/task:0", .shard = shard},
+       {.slice = 1, .offset = 8, .size = 8, .task = "/job:ps/task:1", .shard = shard},
+       {.slice = 2, .offset = 16, .size = 8, .task = "/job:ps/task:2", .shard = shard}}};
+  client.set_routes(routes);
+  Errc code = Errc::internal;
+  Tensor got;
+  const auto ask = [&](const Tensor& indices) {
+    code = Errc::internal;
+    client.pull_rows("w", {0, 7}, indices, [&](Errc c, const std::string&, const Tensor& value) {
+      code = c;
+      got = value;
+    });
+  };
+  const auto receive = [&] {
+    Pull sent;
+    shard->receive([&](const Pull& m) { sent = m; });
+    return sent;
+  };
+  ask(Tensor::of<int64_t>({9, 1, 11, 9}, {2, 2}));
+  const Pull first = receive(), last = receive();  // nothing is wanted of the one between
+  CHECK(first.slice == 0);
+  CHECK(last.slice == 2);
+  CHECK(first.row_size == 2);
+  CHECK(same_bits(first.rows, Tensor::of<int64_t>({1}, {1})));
+  CHECK(same_bits(last.rows, Tensor::of<int64_t>({1, 3, 1}, {3})));
+  client.on(Pulled{.ticket = last.ticket,
+                   .version = 3,
+                   .values = Tensor::of<float>({18, 19, 22, 23, 18, 19}, {3, 2})});
+  CHECK(code == Errc::internal);  // not yet
+  client.on(
+      Pulled{.ticket = first.ticket, .version = 3, .values = Tensor::of<float>({2, 3}, {1, 2})});
+  CHECK(code == Errc::ok);
+  CHECK(same_bits(got, Tensor::of<float>({18, 19, 2, 3, 22, 23, 18, 19}, {2, 2, 2})));
+  // More than half of it: all is asked for, which may be here already the next time.
+  std::vector<int64_t> many = {5, 4, 3, 2, 1, 0, 0};
+  ask(Tensor::of<int64_t>(many, {7}));
+  std::vector<float> all(24);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<float>(i);
+  for (int i = 0; i < 3; ++i) {
+    const Pull sent = receive();
+    CHECK(!sent.rows.defined());
+    client.on(Pulled{.ticket = sent.ticket,
+                     .version = 4,
+                     .values = Tensor::of<float>({all.data() + 8 * sent.slice, 8}, {8})});
+  }
+  CHECK(code == Errc::ok);
+  CHECK(same_bits(got, Tensor::of<float>({10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1, 0, 1}, {7, 2})));
+  ask(Tensor::of<int64_t>({}, {0, 3}));  // of none, nobody is asked
+  CHECK(code == Errc::ok);
+  CHECK(got.shape() == Shape{0, 3, 2});
+  for (const int64_t bad : {int64_t{12}, int64_t{-1}, INT64_MIN}) {
+    ask(Tensor::of<int64_t>({0, bad}, {2}));
+    CHECK(code == Errc::invalid_argument);
+  }
+  CHECK(client.pending() == 0);
+}
+
+TEST_CASE("an answer that finds no memory for its rows is the asker's to know, and nobody else's") {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor shard{system};
+  bool room = false;
+  ParameterClient client(
+      system,
+      [&](DType dtype, const Shape& shape) {
+        if (!room) throw Error(Errc::out_of_memory, "the budget is spent");
+        return Tensor::zeros(dtype, shape);
+      },
+      1);
+  ParameterRoutes routes;
+  routes.epoch = 1;
+  routes.parameters["w"] = {
+      DType::f32,
+      Shape{2, 1},
+      {{.slice = 0, .offset = 0, .size = 2, .task = "/job:ps/task:0", .shard = shard}}};
+  client.set_routes(routes);
+  std::vector<Errc> ended;
+  std::string why;
+  Tensor got;
+  const auto ask = [&] {  // for more rows than half of them: all come, and are taken apart here
+    client.pull_rows("w", {0, 0}, Tensor::of<int64_t>({1, 0}, {2}),
+                     [&](Errc code, std::string text, Tensor value) {
+                       ended.push_back(code);
+                       why = std::move(text);
+                       got = std::move(value);
+                     });
+    uint64_t ticket = 0;
+    shard->receive([&](const Pull& m) { ticket = m.ticket; });
+    client.on(Pulled{.ticket = ticket, .version = 1, .values = Tensor::of<float>({5, 7}, {2})});
+  };
+  CHECK_NOTHROW(ask());
+  CHECK(ended == std::vector<Errc>{Errc::out_of_memory});
+  CHECK(why == "the budget is spent");
+  CHECK(!got.defined());
+  CHECK(client.pending() == 0);
+  room = true;
+  ask();
+  CHECK(ended == std::vector<Errc>{Errc::out_of_memory, Errc::ok});
+  CHECK(same_bits(got, Tensor::of<float>({7, 5}, {2, 1})));
+}
+
+TEST_CASE("a push that finds no memory to be packed leaves nothing behind, or is sent later") {
+  ClientRig rig;
+  constexpr int64_t kRow = 1 << 22, kRows = 1 << 23;  // one row for all: no heap has it repeated
+  const auto route = [&](uint64_t epoch, bool local) {
+    ParameterRoutes routes;
+    routes.epoch = epoch;
+    SliceRoute slice{.slice = 0, .offset = 0, .size = kRow, .task = "/job:ps/task:0"};
+    slice.local = local;
+    slice.shard = rig.shard;
+    routes.parameters["w"] = {DType::f32, Shape{1, kRow}, {slice}};
+    rig.client->set_routes(routes);
+  };
+  std::vector<Errc> ended;
+  const auto push = [&](int64_t rows) {
+    rig.client->push_rows(
+        "w", {0, 0}, Tensor::zeros(DType::i64, {rows}), Tensor::zeros(DType::f32, {1, kRow}),
+        [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+  };
+  const auto resend = [&] { rig.client->resend(rig.system.clock().now() + std::chrono::hours(1)); };
+  SUBCASE("the first time, its asker hears of it at once") {
+    route(1, false);
+    CHECK_THROWS_AS(push(kRows), Error);
+    CHECK(ended.empty());
+    CHECK(rig.client->pending() == 0);
+    CHECK_NOTHROW(resend());
+    push(1);  // and the number that it had is not missing
+    rig.shard->receive([](const Push& m) { CHECK(m.sequence == 0); });
+  }
+  SUBCASE("again, it waits for the next time") {
+    route(1, true);  // so it goes as it is
+    push(kRows);
+    CHECK_NOTHROW(route(1, false));
+    CHECK_NOTHROW(resend());
+    CHECK(rig.client->pending() == 1);
+    CHECK_NOTHROW(route(2, false));
+    CHECK(ended == std::vector<Errc>{Errc::stale});
+  }
+  rig.client->fail_all(Errc::cancelled, "over");
+}
+
+TEST_CASE("an answer that nothing has changed means the values that its pull has offered") {
+  ClientRig rig;
+  std::vector<Tensor> got;
+  const auto pull = [&](int64_t slot) {
+    rig.client->pull("w", {slot, 3}, [&](Errc code, const std::string&, const Tensor& value) {
+      if (code == Errc::ok) got.push_back(value);
+    });
+    Pull sent;
+    rig.shard->receive([&](const Pull& m) { sent = m; });
+    return sent;
+  };
+  const auto values = [](float x) { return Tensor::of<float>({x, x}, {2}); };
+  rig.client->on(Pulled{.ticket = pull(0).ticket, .version = 7, .values = values(7)});
+  const Pull first = pull(0), second = pull(1);
+  CHECK(first.have_version == 7);
+  CHECK(second.have_version == 7);
+  rig.client->on(Pulled{.ticket = second.ticket, .version = 8, .values = values(8)});
+  rig.client->on(Pulled{.ticket = first.ticket, .version = 7});
+  REQUIRE(got.size() == 3);
+  CHECK(same_bits(got[1], values(8)));
+  CHECK(same_bits(got[2], values(7)));
+  CHECK(pull(0).have_version == 8);  // and what is newest stays so
+  rig.client->fail_all(Errc::cancelled, "over");
+}
+
+TEST_CASE("a request that begins while the routes change ends with the old epoch") {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor shard{system};
+  std::shared_ptr<ParameterClient> client;
+  const auto routes = [&](uint64_t epoch) {
+    ParameterRoutes out;
+    out.epoch = epoch;
+    out.parameters["w"] = {
+        DType::f32,
+        Shape{2},
+        {{.slice = 0, .offset = 0, .size = 1, .task = "/job:ps/task:0", .shard = shard},
+         {.slice = 1, .offset = 1, .size = 1, .task = "/job:ps/task:1", .shard = shard}}};
+    return out;
+  };
+  std::function<void()> meanwhile;  // between a pull's look at the routes and its first message
+  client = std::make_shared<ParameterClient>(
+      system,
+      [&](DType dtype, const Shape& shape) {
+        meanwhile();
+        return Tensor::zeros(dtype, shape);
+      },
+      1);
+  client->set_routes(routes(1));
+  std::vector<Errc> ended;
+  const auto pull = [&] {
+    client->pull("w", {0, 0},
+                 [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+  };
+  SUBCASE("a new epoch") {
+    meanwhile = [&] { client->set_routes(routes(2)); };
+    pull();
+    CHECK(ended == std::vector<Errc>{Errc::stale});
+  }
+  SUBCASE("the session ends") {
+    meanwhile = [&] { client->retire(Errc::cancelled, "over"); };
+    pull();
+    CHECK(ended == std::vector<Errc>{Errc::stale});
+  }
+  SUBCASE("the same epoch") {
+    meanwhile = [&] { client->set_routes(routes(1)); };
+    pull();
+    CHECK(ended.empty());
+    CHECK(client->pending() == 2);
+    client->fail_all(Errc::cancelled, "over");
+  }
+  CHECK(client->pending() == 0);
+}
+
+}  // namespace troupe

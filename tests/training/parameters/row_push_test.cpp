@@ -1,0 +1,275 @@
+// Rows of a gradient that stay as they are within a process: what a client sends, and what a shard
+// makes of them, is what it makes of packed ones.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "graph/base/repeat_rows.hpp"
+#include "tests/support/simulation/shard_script.hpp"
+#include "training/parameters/parameter_client.hpp"
+#include "training/parameters/row_push.hpp"
+#include "training/rules/row_slices.hpp"
+
+namespace troupe {
+namespace {
+
+// Rows of numbers that differ, one after the other.
+struct SomeRows {
+  SomeRows(std::vector<int64_t> which, int64_t width, float first)
+      : indices(Tensor::of<int64_t>(which, {static_cast<int64_t>(which.size())})),
+        values(Tensor::empty(DType::f32, {indices.size(), width})) {
+    float* to = values.mutable_data<float>();
+    for (int64_t i = 0; i < values.size(); ++i)
+      to[i] = first + std::ldexp(1.0f, static_cast<int>(i % 23));
+  }
+  Tensor packed() const {
+    return pack_rows(values.dim(1), indices.values<int64_t>(), values.raw(), DType::f32);
+  }
+  Tensor indices, values;
+};
+
+RowPush row_push(const ShardScript& s, int32_t slot, int64_t step, const SomeRows& rows) {
+  RowPush push{s.make_push(slot, step, rows.values)};
+  push.rows = rows.indices;
+  return push;
+}
+
+const Acknowledged& push_rows(ShardScript& s, int32_t slot, int64_t step, const SomeRows& rows) {
+  s.last.clear();
+  s.shard.push(row_push(s, slot, step, rows), 1, s.last);
+  s.check_counters();
+  return only<Acknowledged>(s.last);
+}
+
+Tensor pull_rows(ShardScript& s, int64_t step, const SomeRows& rows) {
+  ShardActions out;
+  s.shard.pull({.slice = 0,
+                .slot = 0,
+                .step = step,
+                .epoch = s.shard.epoch(),
+                .row_size = rows.values.dim(1),
+                .rows = rows.indices},
+               1, out);
+  return only<Pulled>(out).values;
+}
+
+const Tensor kFirst = vector_of({1, -2, 3, 0.1f});
+
+}  // namespace
+
+TEST_CASE("rows with their indices make the values that packed ones make") {
+  for (const Aggregation rule : {Aggregation::sync, Aggregation::async})
+    for (const Optimizer& optimizer : {sgd(0.3), adam(0.1), lamb(0.1)})
+      for (const bool reads : {false, true}) {
+        CAPTURE(describe(optimizer));
+        CAPTURE(reads);
+        const auto copy = [] { return Tensor::of<float>(kFirst.values<float>(), {4}); };
+        ShardScript packed = ShardScript::serving(rule, 1, copy(), optimizer);
+        ShardScript loose = ShardScript::serving(rule, 1, copy(), optimizer);
+        for (int64_t step = 0; step < 4; ++step) {
+          // A row that comes twice is updated twice by sgd, and is there once for the others.
+          const std::vector<int64_t> which = optimizer.kind == "sgd"
+                                                 ? std::vector<int64_t>{3, 0, 3, 3, 1, 0}
+                                                 : std::vector<int64_t>{3, 1};
+          const SomeRows rows(which, 1, 0.1f * static_cast<float>(step));
+          const Tensor before = only<Pulled>(packed.pull(0, step)).values;
+          const Tensor kept = Tensor::of<float>(before.values<float>(), {4});
+          packed.last.clear();  // lets go of the values, as whoever pulls rows does
+          if (reads) {
+            const Tensor read = pull_rows(loose, step, rows);
+            for (int64_t i = 0; i < read.size(); ++i)
+              CHECK(read.data<float>()[i] == kept.data<float>()[which[static_cast<size_t>(i)]]);
+          }
+          packed.push(0, step, rows.packed());
+          CHECK(push_rows(loose, 0, step, rows).version == step + 1);
+          CHECK(same_bits(loose.shard.values(0), packed.shard.values(0)));
+          // The step is done again: it reads what it has read, and counts once.
+          if (rule == Aggregation::sync) {
+            CHECK(same_bits(only<Pulled>(loose.pull(0, step)).values, kept));
+            loose.last.clear();
+          }
+          CHECK(push_rows(loose, 0, step, rows).version == step + 1);
+          CHECK(same_bits(loose.shard.values(0), packed.shard.values(0)));
+        }
+      }
+}
+
+TEST_CASE("a row for several indices is what it is when it is pushed for each") {
+  for (const int64_t width : {1, 2})
+    for (const Optimizer& optimizer : {sgd(0.3), adam(0.1), lamb(0.1)})
+      for (const bool reads : {false, true}) {
+        CAPTURE(width);
+        CAPTURE(describe(optimizer));
+        CAPTURE(reads);
+        const auto copy = [&] { return Tensor::of<float>(kFirst.values<float>(), {4}); };
+        ShardScript each = ShardScript::serving(Aggregation::sync, 1, copy(), optimizer);
+        ShardScript once = ShardScript::serving(Aggregation::sync, 1, copy(), optimizer);
+        for (int64_t step = 0; step < 3; ++step) {
+          // By sgd alone a row may come twice.
+          const std::vector<int64_t> which = optimizer.kind != "sgd" ? std::vector<int64_t>{1, 0}
+                                             : width == 1 ? std::vector<int64_t>{3, 0, 3, 3, 1, 0}
+                                                          : std::vector<int64_t>{1, 0, 1, 1};
+          const auto n = static_cast<int64_t>(which.size());
+          SomeRows few(which, width, 0.1f * static_cast<float>(step)), all = few;
+          few.values = few.values.rows(0, n / 2);
+          all.values = repeat_rows(few.values, n);
+          CHECK(all.values.data<float>()[width] == few.values.data<float>()[0]);
+          if (reads) pull_rows(once, step, few);
+          const Tensor before = only<Pulled>(each.pull(0, step)).values;
+          const Tensor kept = Tensor::of<float>(before.values<float>(), {4});
+          each.last.clear();
+          CHECK(push_rows(each, 0, step, all).version == step + 1);
+          CHECK(push_rows(once, 0, step, few).version == step + 1);
+          CHECK(same_bits(once.shard.values(0), each.shard.values(0)));
+          CHECK(same_bits(only<Pulled>(once.pull(0, step)).values, kept));
+          once.last.clear();
+        }
+      }
+  ShardScript s = ShardScript::serving(Aggregation::sync, 2);
+  SomeRows few({1, 2, 3, 1}, 1, 1);  // 2 for rows 1 and 2, 3 for 3 and 1
+  few.values = few.values.rows(0, 2);
+  s.last.clear();
+  s.shard.push(row_push(s, 0, 0, few), 1, s.last);
+  CHECK(s.last.empty());
+  s.push(1, 0, vector_of({2, 1, 0, 1}));
+  CHECK(same_bits(s.shard.values(0), vector_of({-1, -3, -1, -2})));
+  few.values.mutable_data<float>()[1] = NAN;
+  CHECK(push_rows(s, 0, 1, few).text.find("element 3 is nan") != std::string::npos);
+  few.values = Tensor::zeros(DType::f32, {3, 1});  // not as many for each
+  CHECK(push_rows(s, 0, 1, few).text.find("or rows of it") != std::string::npos);
+  CHECK(same_bits(s.shard.values(0), vector_of({-1, -3, -1, -2})));
+}
+
+TEST_CASE("what was read of rows is what they were, unless an update came between") {
+  ShardScript s = ShardScript::serving(Aggregation::sync, 1, vector_of({1, 2, 3, 4}));
+  const SomeRows rows({2, 0, 2}, 1, 0);  // gradients 1, 2, 4
+  const SomeRows others({1}, 1, 6);      // 7
+  CHECK(same_bits(pull_rows(s, 0, rows), Tensor::of<float>({3, 1, 3}, {3, 1})));
+  push_rows(s, 0, 0, others);
+  CHECK(same_bits(s.shard.values(0), vector_of({1, -5, 3, 4})));
+  push_rows(s, 0, 1, rows);  // they were not read in this step
+  CHECK(same_bits(s.shard.values(0), vector_of({-1, -5, -2, 4})));
+  CHECK(same_bits(only<Pulled>(s.pull(0, 1)).values, vector_of({1, -5, 3, 4})));
+  s.last.clear();
+  const Tensor read = pull_rows(s, 2, rows);
+  push_rows(s, 0, 2, rows);
+  CHECK(same_bits(s.shard.values(0), vector_of({-3, -5, -7, 4})));
+  CHECK(same_bits(only<Pulled>(s.pull(0, 2)).values, vector_of({-1, -5, -2, 4})));
+  CHECK(same_bits(read, Tensor::of<float>({-2, -1, -2}, {3, 1})));  // whoever holds it keeps it
+}
+
+TEST_CASE("rows of one slot are parked and joined with those of others, packed or not") {
+  ShardScript s = ShardScript::serving(Aggregation::sync, 2);
+  const SomeRows mine({1, 2}, 1, 1), later({0}, 1, 4);  // 2, 3; 5
+  s.last.clear();
+  s.shard.push(row_push(s, 0, 1, later), 1, s.last);  // before step 0
+  CHECK(s.last.empty());
+  s.shard.push(row_push(s, 0, 0, mine), 1, s.last);
+  CHECK(s.last.empty());
+  s.push(1, 0, SomeRows({2, 3}, 1, 6).packed());  // 7, 8
+  CHECK(same_bits(s.shard.values(0), vector_of({0, -1, -5, -4})));
+  s.push(1, 1, vector_of({1, 0, 0, 2}));
+  CHECK(same_bits(s.shard.values(0), vector_of({-3, -1, -5, -5})));
+}
+
+TEST_CASE("rows that are none of the slice change nothing, and are named") {
+  ShardScript s = ShardScript::serving(Aggregation::sync, 1);
+  const auto refusal = [&](const SomeRows& rows) {
+    const Acknowledged got = push_rows(s, 0, 0, rows);
+    CHECK(got.code != Errc::ok);
+    return got.text;
+  };
+  CHECK(refusal(SomeRows({0, 4}, 1, 0)).find("index 4 (number 1 of 2)") != std::string::npos);
+  CHECK(refusal(SomeRows({-1}, 1, 0)).find("index -1") != std::string::npos);
+  CHECK(refusal(SomeRows({2}, 2, 0)).find("index 2") != std::string::npos);
+  CHECK(refusal(SomeRows({0}, 3, 0)).find("or rows of it") != std::string::npos);
+  SomeRows wrong({0, 1}, 1, 0);
+  wrong.indices = Tensor::of<int64_t>({0, 1, 2}, {3});
+  CHECK(refusal(wrong).find("or rows of it") != std::string::npos);
+  CHECK(s.refused(PushRefusal::type) == 5);
+  SomeRows bad({3, 1}, 1, 0);
+  bad.values.mutable_data<float>()[1] = NAN;
+  CHECK(refusal(bad).find("element 1 is nan") != std::string::npos);
+  CHECK(s.refused(PushRefusal::not_finite) == 1);
+  CHECK(same_bits(s.shard.values(0), vector_of({0, 0, 0, 0})));
+  CHECK(push_rows(s, 0, 0, SomeRows({}, 1, 0)).version == 1);  // no rows, and a step
+}
+
+TEST_CASE("rows go to a shard of the process as they are, and packed to any other") {
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor near{system}, far{system};
+  ParameterClient client(
+      system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
+  const auto route_to = [&](std::vector<SliceRoute> slices) {
+    ParameterRoutes routes;
+    routes.epoch = 1;
+    routes.parameters["w"] = {DType::f32, Shape{6, 2}, std::move(slices)};
+    client.set_routes(routes);
+  };
+  std::vector<Errc> ended;
+  const SomeRows rows({5, 0, 5}, 2, 0);
+  const auto push = [&](const Tensor& indices) {
+    client.push_rows("w", {0, 0}, indices, rows.values,
+                     [&](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+  };
+  const auto packed_at = [](caf::scoped_actor& shard) {
+    Push got;
+    shard->receive([&](const Push& m) { got = m; });
+    return got;
+  };
+  const SliceRoute here{
+      .slice = 0, .offset = 0, .size = 12, .task = "/job:a/task:0", .shard = near, .local = true};
+  const SliceRoute there{
+      .slice = 0, .offset = 0, .size = 12, .task = "/job:b/task:0", .shard = far};
+
+  route_to({here});
+  push(rows.indices);
+  RowPush first;
+  near->receive([&](const RowPush& m) { first = m; });
+  CHECK(first.rows.raw() == rows.indices.raw());
+  CHECK(first.gradient.raw() == rows.values.raw());
+  CHECK(first.gradient.shape() == Shape{3, 2});
+
+  route_to({there});  // it moves before it has answered
+  const Push again = packed_at(far);
+  CHECK(again.ticket == first.ticket);
+  CHECK(again.sequence == first.sequence);
+  CHECK(same_bits(again.gradient, rows.packed()));
+  client.on(Acknowledged{.ticket = again.ticket});
+  CHECK(ended == std::vector<Errc>{Errc::ok});
+
+  push(rows.indices);
+  const Push second = packed_at(far);
+  CHECK(same_bits(second.gradient, rows.packed()));
+  client.on(Acknowledged{.ticket = second.ticket});
+  push(Tensor::zeros(DType::i64, {4}));  // three rows cannot be those of four indices
+  CHECK(ended == std::vector<Errc>{Errc::ok, Errc::ok, Errc::invalid_argument});
+  ended.pop_back();
+
+  SliceRoute low = here, high = there;
+  low.size = high.offset = 6;
+  high.size = 6;
+  high.slice = 1;
+  route_to({low, high});
+  push(rows.indices);
+  const Push a = packed_at(near), b = packed_at(far);
+  CHECK(same_bits(a.gradient, rows_of_slice(rows.packed(), DType::f32, 12, 0, 6)));
+  CHECK(same_bits(b.gradient, rows_of_slice(rows.packed(), DType::f32, 12, 6, 12)));
+  client.on(Acknowledged{.ticket = a.ticket});
+  client.on(Acknowledged{.ticket = b.ticket});
+  push(Tensor::of<int64_t>({4, 5, 0, 2, 1, 3}, {6}));  // each row for two of them
+  SomeRows six({4, 5, 0, 2, 1, 3}, 2, 0);
+  six.values = repeat_rows(rows.values, 6);
+  const Push c = packed_at(near), d = packed_at(far);
+  CHECK(same_bits(c.gradient, rows_of_slice(six.packed(), DType::f32, 12, 0, 6)));
+  CHECK(same_bits(d.gradient, rows_of_slice(six.packed(), DType::f32, 12, 6, 12)));
+  client.on(Acknowledged{.ticket = c.ticket});
+  client.on(Acknowledged{.ticket = d.ticket});
+  ended.pop_back();
+  push(Tensor::of<int64_t>({0, 6, 1}, {3}));  // there are six
+  CHECK(ended == std::vector<Errc>{Errc::ok, Errc::ok, Errc::ok, Errc::invalid_argument});
+  CHECK(client.pending() == 0);
+}
+
+}  // namespace troupe

@@ -1,0 +1,384 @@
+// The shards of a process as its sessions use them: who hears of a shard's death, and which senders
+// it remembers.
+#include <caf/all.hpp>
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cmath>
+#include <future>
+#include <thread>
+
+#include "actors/async/messages.hpp"
+#include "actors/cluster/process.hpp"
+#include "training/checkpoints/disk.hpp"
+#include "training/group/services.hpp"
+#include "training/parameters/messages.hpp"
+#include "training/shards/senders.hpp"
+#include "training/shards/shard_here.hpp"
+#include "training/shards/shard_turn.hpp"
+
+namespace troupe {
+namespace {
+
+CreateShard one_shard() {
+  SliceSpec slice;
+  slice.parameter = "w";
+  slice.dtype = static_cast<uint8_t>(DType::f32);
+  slice.shape = {4};
+  slice.size = 4;
+  slice.optimizer = "sgd(learning rate 0.1)";
+  CreateShard m;
+  m.container = "shared";
+  m.epoch = 1;
+  m.slots = {0};
+  m.slices = {slice};
+  return m;
+}
+
+uint64_t use_shard(caf::scoped_actor& session, const caf::actor& service) {
+  uint64_t door = 0;
+  session->request(service, std::chrono::seconds(30), one_shard())
+      .receive([&](const ShardDescription& d) { door = d.door; },
+               [](const caf::error& e) { FAIL("no shard: " << caf::to_string(e)); });
+  return door;
+}
+
+bool hears_of_loss(caf::scoped_actor& session) {
+  bool heard = false;
+  session->receive([&](const ShardLost& m) { heard = m.container == "shared" && m.shard == 0; },
+                   caf::after(std::chrono::seconds(30)) >> [] {});
+  return heard;
+}
+
+caf::actor stranger(caf::actor_system& system) {
+  return system.spawn([](caf::event_based_actor*) -> caf::behavior { return {[](int) {}}; });
+}
+
+TEST_CASE("every session that uses a shard hears of its death") {
+  Process process("/job:local/task:0", {});
+  const caf::actor service = process.services().actor("shards");
+  {
+    caf::scoped_actor first(process.system()), second(process.system());
+    const uint64_t door = use_shard(first, service);
+    CHECK(use_shard(second, service) == door);
+    caf::anon_send_exit(process.remote(process.task(), door), caf::exit_reason::kill);
+    CHECK(hears_of_loss(first));
+    CHECK(hears_of_loss(second));
+  }
+  process.stop();
+}
+
+// A disk on which nothing gets on before release(), and then fails after a while.
+class HeldDisk final : public Disk {
+ public:
+  void release() { held_.set_value(); }
+  int users() const { return users_; }
+  void make_dirs(const std::string&) override { hold(); }
+  std::vector<std::string> list(const std::string&) override {
+    return hold(), std::vector<std::string>{};
+  }
+  std::unique_ptr<ReadFile> open(const std::string&) override { return hold(), nullptr; }
+  std::unique_ptr<WriteFile> create(const std::string&) override { return hold(), nullptr; }
+  void rename(const std::string&, const std::string&) override { hold(); }
+  void rename_new(const std::string&, const std::string&) override { hold(); }
+  void remove(const std::string&) override { hold(); }
+  void sync_dir(const std::string&) override { hold(); }
+  int64_t free_bytes(const std::string&) override { return hold(), 0; }
+  std::string unique() override { return hold(), ""; }
+
+ private:
+  void hold() {
+    ++users_;
+    released_.wait();
+    for (int i = 0; i < 20'000; ++i) std::this_thread::yield();
+    --users_;
+    throw Error(Errc::io, "the disk was held");
+  }
+  std::atomic<int> users_ = 0;
+  std::promise<void> held_;
+  const std::shared_future<void> released_ = held_.get_future().share();
+};
+
+TEST_CASE("who waits for a shard when it dies is told at once, also while its file is written") {
+  HeldDisk disk;
+  constexpr std::chrono::seconds kSoon{20};
+  {
+    const TrainingServices services({.disk = &disk});
+    Process process("/job:ps/task:0", 1, {.services = &services}, {});
+    const caf::actor service = process.services().actor("shards");
+    caf::scoped_actor session(process.system());
+    use_shard(session, service);
+    const auto done = [&](auto request) {
+      request.receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
+    };
+    done(session->request(service, kSoon,
+                          SetInitial{"shared", 0, 0, 1, 0, std::string(4 * sizeof(float), 0)}));
+    done(session->request(service, kSoon, CaptureShard{"shared", 0, 1, 0, 1}));
+    WriteShard write;
+    write.container = "shared";
+    write.epoch = 1;
+    write.capture = 1;
+    write.directory = write.name = "held";
+    auto written = session->request(service, kSoon, write);
+    // Of a step that no slot has done yet.
+    auto captured = session->request(service, kSoon, CaptureShard{"shared", 0, 1, 5, 2});
+    const uint64_t door = use_shard(session, service);  // it has got both
+    caf::anon_send_exit(process.remote(process.task(), door), caf::exit_reason::kill);
+    const auto died = [](const caf::error& e) {
+      CHECK(from_caf(e) ==
+            std::pair<Errc, std::string>(Errc::peer_lost, "the shard died before it had answered"));
+    };
+    written.receive([](const ShardFile&) { FAIL("it was written"); }, died);
+    captured.receive([] { FAIL("it was captured"); }, died);
+    while (disk.users() == 0) std::this_thread::yield();
+    disk.release();
+  }
+  CHECK(disk.users() == 0);  // what has begun ends before the process does
+}
+
+// A shard that serves zeros, as a session of its process has it.
+struct ServingShard {
+  explicit ServingShard(Process& process) : session(process.system()) {
+    const caf::actor service = process.services().actor("shards");
+    actor = process.remote(process.task(), use_shard(session, service));
+    session
+        ->request(service, std::chrono::seconds(30),
+                  SetInitial{"shared", 0, 0, 1, 0, std::string(4 * sizeof(float), 0)})
+        .receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
+    door = caf::actor_cast<caf::strong_actor_ptr>(session);
+  }
+  // By a message, and by a call once it does nothing else.
+  Pulled sent(const Pull& pull) {
+    Pulled out;
+    session->send(actor, pull);
+    session->receive([&](const Pulled& m) { out = m; });
+    return out;
+  }
+  template <class F>
+  void called(const F& call) const {
+    while (!call()) std::this_thread::yield();
+  }
+  Acknowledged pushed(int64_t step, float gradient) const {
+    RowPush push;
+    push.step = push.sequence = step;
+    push.epoch = 1;
+    push.incarnation = 1;
+    push.gradient = Tensor::of<float>({gradient, gradient, gradient, gradient}, {4});
+    ShardActions out;
+    called([&] { return shard_here(actor)->push(push, door, out); });
+    if (out.empty()) return {.code = Errc::cancelled};
+    CHECK(out.size() == 1);
+    return std::get<Acknowledged>(out.at(0).message);
+  }
+  caf::scoped_actor session;
+  caf::actor actor;
+  caf::strong_actor_ptr door;
+};
+
+TEST_CASE("a shard of the process is called by who has sent it a message, while it lives") {
+  Process process("/job:local/task:0", {});
+  CHECK(shard_here(process.services().actor("shards")) == nullptr);
+  {
+    ServingShard shard(process);
+    const Pull first{.slice = 0, .slot = 0, .step = 0, .epoch = 1, .ticket = 7};
+    ShardActions out;
+    CHECK(!shard_here(shard.actor)->pull(first, shard.door, out));
+    CHECK(shard.sent(first).ticket == 7);
+    shard.called([&] { return shard_here(shard.actor)->pull(first, shard.door, out); });
+    REQUIRE(out.size() == 1);
+    CHECK(std::get<Pulled>(out[0].message).ticket == 7);
+    CHECK(shard.pushed(0, 1).version == 1);
+    CHECK(shard.pushed(1, INFINITY).code == Errc::bad_data);
+    const Pulled now = shard.sent({.slice = 0, .slot = 0, .step = 1, .epoch = 1});
+    CHECK(now.version == 1);
+    CHECK(now.values.data<float>()[3] == -0.1f);
+
+    caf::anon_send_exit(shard.actor, caf::exit_reason::kill);
+    CHECK(hears_of_loss(shard.session));
+    CHECK(!shard_here(shard.actor)->pull(first, shard.door, out));
+  }
+  process.stop();
+}
+
+TEST_CASE("calls of several threads and messages to a shard are done one after the other") {
+  Process process("/job:local/task:0", {.threads = 2});
+  {
+    ServingShard shard(process);
+    const Pull newest{.slice = 0, .slot = 0, .epoch = 1, .ticket = 1};
+    shard.sent(newest);
+    std::thread other([&] {
+      for (int i = 0; i < 300; ++i) {
+        ShardActions out;
+        shard.called([&] { return shard_here(shard.actor)->pull(newest, shard.door, out); });
+        const Tensor values = std::get<Pulled>(out.at(0).message).values;
+        for (const float x : values.values<float>()) CHECK(x == values.data<float>()[0]);
+      }
+    });
+    for (int64_t step = 0; step < 300; ++step) {
+      CHECK(shard.pushed(step, 1).version == step + 1);
+      CHECK(shard.sent(newest).version == step + 1);
+    }
+    other.join();
+  }
+  process.stop();
+}
+
+TEST_CASE("a shard dies of what is thrown in a call as of what is thrown in a message") {
+  const TrainingServices services({.on_shard = [](Shard& shard) {
+    shard.set_applied_log([](const Shard::Applied&) { throw Error(Errc::internal, "told to"); });
+  }});
+  Process process("/job:ps/task:0", 1, {.services = &services}, {});
+  {
+    ServingShard shard(process);
+    shard.sent({.slice = 0, .slot = 0, .epoch = 1});
+    CHECK(shard.pushed(0, 1).code == Errc::cancelled);  // no answer
+    ShardActions out;                                   // of one that waits for its end
+    CHECK(!shard_here(shard.actor)->pull({.slice = 0, .slot = 0, .epoch = 1}, shard.door, out));
+    CHECK(hears_of_loss(shard.session));
+  }
+  process.stop();
+}
+
+TEST_CASE("while its actor waits for a shard no caller gets it") {
+  ShardTurn turn;
+  REQUIRE(turn.try_lock());
+  CHECK(!turn.try_lock());
+  std::promise<void> checked;
+  std::thread actor([&] {
+    const std::lock_guard held(turn);
+    checked.get_future().wait();
+  });
+  while (!turn.waited_for()) std::this_thread::yield();
+  turn.unlock();
+  CHECK(!turn.try_lock());  // it is the actor's, whether that has noticed or not
+  checked.set_value();
+  actor.join();
+  CHECK(turn.try_lock());
+}
+
+TEST_CASE("the session that made a shard is told so each time it asks, others never") {
+  Process process("/job:local/task:0", {});
+  const caf::actor service = process.services().actor("shards");
+  {
+    caf::scoped_actor first(process.system()), second(process.system());
+    const auto created = [&](caf::scoped_actor& session) {
+      bool out = false;
+      session->request(service, std::chrono::seconds(30), one_shard())
+          .receive([&](const ShardDescription& d) { out = d.created; },
+                   [](const caf::error& e) { FAIL("no shard: " << caf::to_string(e)); });
+      return out;
+    };
+    CHECK(created(first));
+    CHECK(!created(second));
+    CHECK(created(first));  // its first answer may have been lost
+    CHECK(!created(second));
+  }
+  process.stop();
+}
+
+TEST_CASE("first values count when they have come whole and in order") {
+  Process process("/job:local/task:0", {});
+  const caf::actor service = process.services().actor("shards");
+  {
+    caf::scoped_actor session(process.system());
+    use_shard(session, service);
+    const auto piece = [&](int64_t offset, size_t bytes) {
+      SetInitial m;
+      m.container = "shared";
+      m.epoch = 1;
+      m.byte_offset = offset;
+      m.bytes.assign(bytes, 0);
+      Errc out = Errc::ok;
+      session->request(service, std::chrono::seconds(30), m)
+          .receive([] {}, [&](const caf::error& e) { out = from_caf(e).first; });
+      return out;
+    };
+    const auto serving = [&] {
+      bool out = false;
+      session->request(service, std::chrono::seconds(30), DescribeShard{"shared", 0})
+          .receive([&](const ShardDescription& d) { out = d.serving; },
+                   [](const caf::error& e) { FAIL(caf::to_string(e)); });
+      return out;
+    };
+    CHECK(piece(8, 8) == Errc::invalid_argument);  // its beginning was lost
+    CHECK(piece(0, 8) == Errc::ok);
+    CHECK(piece(12, 4) == Errc::invalid_argument);
+    CHECK(piece(8, 9) == Errc::invalid_argument);
+    CHECK(!serving());
+    CHECK(piece(0, 8) == Errc::ok);  // from the start again
+    CHECK(piece(8, 8) == Errc::ok);
+    CHECK(serving());
+  }
+  process.stop();
+}
+
+TEST_CASE("a process forgets actors that have ended") {
+  Process process("/job:local/task:0", {});
+  const size_t before = process.tracked();
+  {
+    caf::scoped_actor self(process.system());
+    for (int i = 0; i < 100; ++i) {
+      const caf::actor actor = stranger(process.system());
+      process.track(actor);
+      self->send_exit(actor, caf::exit_reason::user_shutdown);
+      self->wait_for(actor);
+    }
+  }
+  CHECK(process.tracked() <= before + 1);
+  process.stop();
+}
+
+TEST_CASE("a sender keeps its number until it is gone") {
+  Process process("/job:local/task:0", {});
+  {
+    const caf::actor a = stranger(process.system()), b = stranger(process.system());
+    const auto pointer = [](const caf::actor& x) {
+      return caf::actor_cast<caf::strong_actor_ptr>(x);
+    };
+    Senders senders;
+    const Senders::Number first = senders.number(pointer(a));
+    CHECK(first.fresh);
+    CHECK(first.number != 0);
+    CHECK(!senders.number(pointer(a)).fresh);
+    CHECK(senders.number(pointer(a)).number == first.number);
+    const uint64_t other = senders.number(pointer(b)).number;
+    CHECK(other != first.number);
+    CHECK(*senders.find(other) == b);
+    CHECK(senders.gone(a.address()) == first.number);
+    CHECK(senders.gone(a.address()) == 0);
+    CHECK(senders.find(first.number) == nullptr);
+    CHECK(senders.number(pointer(a)).number > other);  // never the old one again
+    for (const caf::actor& actor : {a, b})
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  }
+  process.stop();
+}
+
+TEST_CASE("of more senders than a shard remembers, the longest silent one is forgotten") {
+  Process process("/job:local/task:0", {});
+  {
+    std::vector<caf::actor> actors;
+    Senders senders;
+    const auto number = [&](const caf::actor& actor) {
+      return senders.number(caf::actor_cast<caf::strong_actor_ptr>(actor));
+    };
+    for (size_t i = 0; i < Senders::kMax; ++i) {
+      actors.push_back(stranger(process.system()));
+      CHECK(number(actors.back()).forgotten == 0);
+    }
+    const uint64_t second = number(actors[1]).number;
+    const uint64_t first = number(actors[0]).number;  // speaks again: the second is the silent one
+    for (size_t i = 2; i < actors.size(); ++i) number(actors[i]);
+    actors.push_back(stranger(process.system()));
+    CHECK(number(actors.back()).forgotten == second);
+    CHECK(senders.size() == Senders::kMax);
+    CHECK(senders.find(first) != nullptr);
+    CHECK(senders.find(second) == nullptr);
+    for (const caf::actor& actor : actors)
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  }
+  process.stop();
+}
+
+}  // namespace
+}  // namespace troupe

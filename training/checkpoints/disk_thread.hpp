@@ -1,0 +1,36 @@
+// DiskThread: where blocking file work of a process's actors is done, one job after the other. In a
+// simulation there is no thread, and jobs run at once.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "devices/threads/work_queue.hpp"
+#include "training/checkpoints/disk.hpp"
+
+namespace troupe {
+
+class DiskThread {
+ public:
+  // `disk`: null for the real one.
+  DiskThread(Disk* disk, bool simulated) : disk_(disk ? *disk : real_disk()) {
+    if (!simulated) jobs_.emplace(std::numeric_limits<size_t>::max());
+  }
+  DiskThread(const DiskThread&) = delete;
+
+  Disk& disk() { return disk_; }  // for jobs: the real one, or what a simulation has instead
+  // Requires: `job` does not throw.
+  void post(std::function<void()> job) {
+    if (jobs_)
+      jobs_->put(std::move(job));
+    else
+      job();
+  }
+
+ private:
+  Disk& disk_;
+  std::optional<WorkQueue> jobs_;  // nobody waits: one per shard and checkpoint at most
+};
+
+}  // namespace troupe

@@ -1,0 +1,58 @@
+// safetensors files (https://github.com/huggingface/safetensors): 8 bytes of header length, a JSON
+// header, the elements. Read from untrusted disks: every length is checked against the file before
+// memory is taken.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "training/checkpoints/disk.hpp"
+#include "troupe/tensor.hpp"
+
+namespace troupe {
+
+// Our own headers take about 300 bytes a slice; the format's own limit is 100 MB.
+inline constexpr int64_t kSafetensorsHeaderMax = int64_t{32} << 20;
+
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = DType::none;
+  Shape shape;
+  int64_t begin = 0, end = 0;  // bytes, from the start of the file
+};
+
+// The bytes before the elements of `tensors`, which follow in order without gaps.
+std::string safetensors_header(const std::vector<std::pair<std::string, Tensor>>& tensors,
+                               const std::map<std::string, std::string>& metadata);
+
+class SafetensorsReader {
+ public:
+  // Throws: Error(io) if the file cannot be read; Error(bad_data) with file, offset, expected and
+  // found: a header that is longer than the file or the limit, JSON that is broken, keys twice,
+  // unknown dtypes, shapes and offsets that disagree, tensors that overlap, leave holes or are out
+  // of order, bytes left over.
+  SafetensorsReader(Disk& disk, std::string path);
+
+  const std::string& path() const { return path_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }  // in file order
+  const SafetensorsEntry* find(const std::string& name) const;
+
+  // Elements [offset, offset + count) of an entry into `into`, of its dtype, from element `at` on.
+  // Requires: they fit.
+  void read(const SafetensorsEntry& entry, int64_t offset, int64_t count, Tensor& into,
+            int64_t at) const;
+
+ private:
+  void parse(const std::string& header, int64_t data_begin);
+
+  std::string path_;
+  std::unique_ptr<ReadFile> file_;
+  std::vector<SafetensorsEntry> entries_;
+  std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,177 @@
+// Implements include/troupe/node.hpp.
+#include "troupe/node.hpp"
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+
+#include "actors/async/joined.hpp"
+#include "actors/async/option_range.hpp"
+#include "actors/cluster/process.hpp"
+#include "net/wire/address.hpp"
+#include "net/wire/own_ops.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds kStopPoll{
+    50};  // a signal handler cannot wake a condition variable
+
+// Why a node ends that nobody asked to stop: the first reason. Told from any thread.
+class Ending {
+ public:
+  void tell(Errc code, const std::string& text) {
+    std::lock_guard lock(mutex_);
+    if (!told_) told_ = {code, text};
+  }
+  std::optional<std::pair<Errc, std::string>> told() const {
+    std::lock_guard lock(mutex_);
+    return told_;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards the next
+  std::optional<std::pair<Errc, std::string>> told_;
+};
+
+class NodeListener final : public MeshListener {
+ public:
+  NodeListener(Process& process, Ending& ending) : process_(process), ending_(ending) {}
+  void up(const Member&, const caf::actor&) override {}  // the mesh has logged both
+  void down(const Member& member, const std::string& reason) override {
+    process_.peer_down(member, reason);
+  }
+  void refused(Errc code, const std::string& reason) override {
+    ending_.tell(code, "the cluster refused " + process_.task() + ": " + reason);
+  }
+
+ private:
+  Process& process_;
+  Ending& ending_;
+};
+
+// Calls `beat` again and again on the network thread, until it is destroyed.
+class Pulse {
+ public:
+  Pulse(NetThread& net, std::chrono::milliseconds every, std::function<void()> beat)
+      : net_(net), every_(every), beat_(std::move(beat)) {
+    if (beat_) net_.transport().run([this] { tick(); });
+  }
+  ~Pulse() {
+    if (beat_) net_.transport().run([this] { timer_.reset(); });
+  }
+  Pulse(const Pulse&) = delete;
+
+ private:
+  void tick() {
+    beat_();
+    timer_ = net_.clock().after(every_, [this] { tick(); });
+  }
+
+  NetThread& net_;
+  const std::chrono::milliseconds every_;
+  const std::function<void()> beat_;
+  TimerPtr timer_;
+};
+
+// Says who is missing until all have been there.
+class MissingWord {
+ public:
+  explicit MissingWord(std::vector<std::string> tasks) : tasks_(std::move(tasks)) {}
+  void look(Process& process) {
+    const auto now = Clock::now();
+    if (tasks_.empty() || now < next_) return;
+    next_ = now + kWaitingWord;
+    const auto missing = process.mesh()->waiting_for(tasks_);
+    if (missing.empty())
+      tasks_.clear();
+    else
+      say_waiting(*process.log(), joined(missing, ","), now - begin_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::vector<std::string> tasks_;
+  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point next_ = begin_ + kWaitingWord;
+};
+
+}  // namespace
+
+void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
+  check_job(options.job);
+  if (options.task < 0)
+    throw Error(Errc::invalid_argument, "--task is ", options.task, "; tasks count from 0");
+  if (options.on_alive)
+    want_least("NodeOptions::alive_every", options.alive_every.count(), 1, "at least 1 ms");
+  ClusterOptions cluster;
+  cluster.cluster = options.cluster;
+  cluster.listen = options.listen;
+  cluster.seeds = options.seeds;
+  cluster.insecure = options.insecure;
+  const std::string name = detail::concat("/job:", options.job, "/task:", options.task);
+  ProcessSeams seams;
+  seams.net = make_net_thread();
+  NetThread& net = *seams.net;  // the process keeps it until it has stopped
+  Ending ending;
+  Process process(name, Process::draw_incarnation(), options.process, cluster, std::move(seams));
+  process.on_failure = [&](const std::string& reason) {
+    ending.tell(Errc::internal, name + " lost its agent: " + reason);
+  };
+  NodeListener listener(process, ending);
+  // Whatever way we leave, the process stops before what it calls is gone.
+  struct StopFirst {
+    Process& process;
+    ~StopFirst() { process.stop(); }
+  } stop_first{process};
+  const std::string address = process.start(&listener);
+  if (options.on_listening) options.on_listening(address);
+  const Pulse pulse(net, options.alive_every, options.on_alive);
+  std::mutex mutex;
+  std::condition_variable never;
+  std::unique_lock lock(mutex);
+  MissingWord word(options.wait_for);
+  while (!stop && !ending.told()) {
+    never.wait_for(lock, kStopPoll);
+    word.look(process);
+  }
+  if (const auto told = ending.told()) throw Error(told->first, told->second);
+  process.log()->info("leaving: reason={}", "asked to stop");
+}
+
+int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
+  check_job(options.job);
+  TaskRequest request;
+  request.cluster = options.cluster;
+  request.job = options.job;
+  request.seeds = options.seeds;
+  const auto ops = options.process.ops ? options.process.ops : builtin_ops();
+  request.fingerprint = ops->fingerprint();
+  request.ops = own_ops(*ops);
+  request.timeout = timeout;
+  struct Answer {
+    Errc code;
+    std::string text;
+    int32_t task;
+  };
+  for (const std::string& seed : options.seeds) (void)parse_address(seed);  // refused at once
+  std::promise<Answer> promise;
+  auto future = promise.get_future();
+  SystemRng rng;
+  const auto net = make_net_thread();
+  draw_task(net->transport(), net->clock(), rng, request,
+            [&promise](Errc code, const std::string& text, int32_t task) {
+              promise.set_value({code, text, task});
+            });
+  // It comes at the latest after `timeout`.
+  while (future.wait_for(kWaitingWord) == std::future_status::timeout)
+    if (options.process.log && options.process.log_level <= LogLevel::warn)
+      options.process.log(LogLevel::warn,
+                          "waiting for a member that knows which task is free: addresses=" +
+                              joined(options.seeds, ","));
+  const Answer answer = future.get();
+  if (answer.code != Errc::ok) throw Error(answer.code, answer.text);
+  return answer.task;
+}
+
+}  // namespace troupe

@@ -1,0 +1,484 @@
+// Implements training/group/parameter_group.hpp.
+#include "training/group/parameter_group.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <set>
+#include <tuple>
+
+#include "actors/async/gate.hpp"
+#include "actors/async/guard.hpp"
+#include "graph/task_of.hpp"
+#include "training/group/once_a_step.hpp"
+#include "training/rules/optimizer.hpp"
+#include "troupe/ops/parameter_nodes.hpp"
+
+namespace troupe {
+
+ParameterGroup::ParameterGroup(Master& master, ParameterOwnerOptions options, Disk* disk)
+    : master_(master),
+      options_(std::move(options)),
+      orders_(master, table_),
+      maker_(master, table_, orders_, !options_.container.empty()),
+      routes_(master, table_, orders_),
+      checkpoints_(master, table_, orders_, disk) {
+  table_.container = shared() ? options_.container : own_container(master.session());
+}
+
+void ParameterGroup::begin() {
+  Process& process = master_.process();
+  actor_ = process.system().spawn(
+      [group = shared_from_this()](caf::event_based_actor* self) -> caf::behavior {
+        self->set_exception_handler(to_error);
+        group->orders_.attach(self);
+        self->attach_functor([weak = group->weak_from_this()](const caf::error& reason) {
+          if (auto g = weak.lock()) g->actor_ended(reason);
+        });
+        return {[self](const RemoteRequest& work) { work.go(self); },
+                [group](const ShardLost& m) {
+                  group->tell(&Listener::lost,
+                              detail::concat("shard ", m.shard, " of ", m.container,
+                                             " died: ", m.reason, "; its service noticed"));
+                }};
+      });
+  orders_.set_actor(actor_);
+  process.track(actor_);
+  master_.set_ensure([weak = weak_from_this()](std::vector<int32_t> nodes, Done done) {
+    if (auto group = weak.lock())
+      group->ensure(nodes, std::move(done));
+    else
+      done(Errc::cancelled, "the session is closing");
+  });
+  master_.add_listener(this);
+}
+
+void ParameterGroup::end() {
+  Listener listener;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(ended_, true)) return;
+    listener = std::exchange(listener_, {});
+  }
+  master_.remove_listener(this);
+  master_.set_ensure(
+      [](const std::vector<int32_t>&, const Done& done) { done(Errc::cancelled, kSessionClosed); });
+  // Processes drop the session's own container when the master tells them that it has ended.
+  caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
+  if (listener.closed) listener.closed();
+  calls_.end(Errc::cancelled, kSessionClosed);
+}
+
+// Not by end(): something in here has failed. Whoever waits would wait for ever.
+void ParameterGroup::actor_ended(const caf::error& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (ended_) return;
+  }
+  const auto [code, text] = from_caf(reason);
+  master_.process().log()->error("parameters of the session failed: error={}", text);
+  calls_.end(code, detail::concat("the parameters of this session cannot be used any more: ", text,
+                                  "; close it, and begin anew from a checkpoint"));
+}
+
+std::vector<ParameterSpec> ParameterGroup::parameters() const {
+  std::lock_guard lock(mutex_);
+  std::vector<ParameterSpec> out;
+  for (const auto& [name, known] : known_)
+    if (known.made) out.push_back(known.spec);
+  return out;
+}
+std::vector<int32_t> ParameterGroup::slots_in_graph() const {
+  std::lock_guard lock(mutex_);
+  return slots_;
+}
+void ParameterGroup::listen(Listener listener) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!ended_) {
+      listener_ = std::move(listener);
+      return;
+    }
+  }
+  if (listener.closed) listener.closed();
+}
+void ParameterGroup::tell(const Told Listener::*whom, const std::string& text) const {
+  Told told;
+  {
+    std::lock_guard lock(mutex_);
+    told = listener_.*whom;
+  }
+  if (told) told(text);
+}
+
+// Members
+
+void ParameterGroup::up(const Member& member, const caf::actor&) {
+  post([this, task = member.name()] { routes_.came(task); });
+}
+
+void ParameterGroup::down(const Member& member, const std::string& reason) {
+  post([this, task = member.name(), reason] { lost_member(task, reason); });
+}
+
+void ParameterGroup::lost_member(const std::string& task, const std::string& reason) {
+  const std::string noticed =
+      detail::concat(" is gone (", reason, "); noticed by the master ", master_.process().task());
+  if (table_.lives_on(task)) {
+    routes_.stop();
+    tell(&Listener::lost,
+         detail::concat(task, ", which holds parameters,", noticed,
+                        "; all towers stop, and the shards are restored when it is back"));
+  } else {
+    tell(&Listener::gone,
+         detail::concat(task, noticed,
+                        "; steps that ran there are done again with the same data when it is "
+                        "back"));
+  }
+}
+
+// Parameters that a call needs
+
+// Parameters that are made together, and tried again together when that fails.
+struct ParameterGroup::Batch {
+  std::vector<ParameterSpec> parameters;  // by name
+  std::vector<Output> initial;            // their first values
+  // Touched by the actor only:
+  bool making = false;
+  std::vector<int32_t> shards;  // once they are laid out
+  std::vector<Done> behind;     // of all who want it, while it is being made
+};
+
+namespace {
+
+// The optimizer of each parameter that is pushed to, and the slots that push.
+struct Pushed {
+  std::map<std::string, Optimizer> optimizers;
+  std::set<int32_t> slots;
+  std::set<std::string> filled;  // parameters whose gradient is by rows, and pushed with all zeros
+};
+
+// Whether rows are among what a gradient is made of, element by element.
+bool has_rows(Output gradient) {
+  std::set<int32_t> seen;
+  std::vector<Output> open = {gradient};
+  while (!open.empty()) {
+    const Node& node = gradient.graph->node(open.back().node);
+    open.pop_back();
+    if (node.op->name == "GatherGradient") return true;
+    for (const Output& input : node.inputs)
+      if (input.shape() == gradient.shape() && seen.insert(input.node).second)
+        open.push_back(input);
+  }
+  return false;
+}
+
+Pushed pushed_in(const Graph& graph) {
+  Pushed out;
+  for (const auto& node : graph.nodes()) {
+    if (!pushes_gradient(*node) || in_function(graph, *node)) continue;
+    out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
+    const auto& name = node->attr<std::string>("parameter");
+    if (!names_rows(*node) && has_rows(node->inputs[0])) out.filled.insert(name);
+    const Optimizer found = optimizer_from_text(node->attr<std::string>("optimizer"));
+    const Optimizer& first = out.optimizers.try_emplace(name, found).first->second;
+    if (first != found)
+      throw Error(Errc::invalid_argument, "parameter ", name, " is trained with ", describe(first),
+                  " and, by ", describe(*node), ", with ", describe(found),
+                  "; give minimize() the same optimizer in all towers");
+  }
+  const bool trained = !out.slots.empty();
+  for (const auto& node : graph.nodes()) {
+    if (!writes_values(*node) || in_function(graph, *node)) continue;
+    const auto& name = node->attr<std::string>("parameter");
+    if (out.optimizers.count(name))
+      throw Error(Errc::invalid_argument, "parameter ", name, " is trained, and written by the ",
+                  describe(*node),
+                  "; gradients alone change what is trained: write to a parameter of its own");
+    if (!trained) out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
+  }
+  return out;
+}
+
+// The nodes that say what the parameters are that these nodes read, push or write to.
+std::set<int32_t> parameter_nodes(const Graph& graph, const std::vector<int32_t>& nodes) {
+  std::set<std::string> names;
+  for (int32_t id : nodes) {
+    const Node& node = graph.node(id);
+    if (node.op->name == "Parameter" || pushes_gradient(node) || writes_values(node))
+      names.insert(node.attr<std::string>("parameter"));
+  }
+  std::set<int32_t> out;
+  if (names.empty()) return out;
+  for (const auto& node : graph.nodes())
+    if (node->op->name == "Parameter" && names.erase(node->attr<std::string>("parameter")))
+      out.insert(node->id);
+  return out;
+}
+
+}  // namespace
+
+void ParameterGroup::check_optimizers() const { pushed_in(master_.graph()); }
+
+// The batches of the parameters among `nodes`; those in none yet are a new one.
+ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& nodes) {
+  const Graph& graph = master_.graph();
+  Pushed pushed = pushed_in(graph);
+  if (pushed.slots.empty()) pushed.slots.insert(0);
+  for (int32_t slot = 0; slot < options_.slots; ++slot) pushed.slots.insert(slot);
+  std::map<std::string, std::pair<ParameterSpec, Output>> wanted;
+  for (int32_t id : parameter_nodes(graph, nodes)) {
+    const Node& node = graph.node(id);
+    const auto& name = node.attr<std::string>("parameter");
+    ParameterSpec spec{name, node.outputs[0].dtype, node.outputs[0].shape, {}};
+    if (auto it = pushed.optimizers.find(name); it != pushed.optimizers.end())
+      spec.optimizer = it->second;
+    wanted.try_emplace(name, std::move(spec), graph.output(node.attr<std::string>("initial")));
+  }
+  auto fresh = std::make_shared<Batch>();
+  std::lock_guard lock(mutex_);
+  slots_.assign(pushed.slots.begin(), pushed.slots.end());
+  Batches out;
+  for (auto& [name, what] : wanted) {
+    const auto [it, added] = known_.try_emplace(name, Known{what.first, fresh});
+    const auto& batch = it->second.batch;
+    if (std::find(out.begin(), out.end(), batch) == out.end()) out.push_back(batch);
+    if (!added) continue;
+    if (pushed.filled.count(name))
+      master_.process().log()->warn(
+          "the rows that a gather leaves out of a gradient are pushed as zeros: parameter={}",
+          name);
+    fresh->parameters.push_back(std::move(what.first));
+    fresh->initial.push_back(what.second);
+  }
+  return out;
+}
+
+void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
+  std::vector<std::pair<std::shared_ptr<Batch>, int64_t>> wanted;  // with what computes the values
+  try {
+    check_once_a_step(master_.graph(), nodes);
+    for (const auto& batch : batches_of(nodes))
+      if (!made(*batch)) wanted.emplace_back(batch, master_.prepare(batch->initial, {}));
+  } catch (const Error& e) {
+    done(e.code(), e.what());
+    return;
+  }
+  post([this, wanted = std::move(wanted), done = calls_.add(std::move(done))] {
+    auto gather = std::make_shared<Gather>(wanted.size(), done);
+    for (const auto& [batch, call] : wanted) {
+      if (made(*batch)) {
+        gather->one(Errc::ok, {});
+        continue;
+      }
+      batch->behind.push_back(
+          [gather](Errc code, const std::string& text) { gather->one(code, text); });
+      if (!std::exchange(batch->making, true)) make(batch, call);
+    }
+  });
+}
+
+bool ParameterGroup::made(const Batch& batch) const {
+  std::lock_guard lock(mutex_);
+  return known_.at(batch.parameters.at(0).name).made;
+}
+
+// Where shards live: on all ps tasks, also on one that is away just now; else on the workers that
+// are there, else here.
+void ParameterGroup::choose_tasks() {
+  if (!table_.tasks.empty()) return;
+  std::set<std::string> tasks;
+  for (const std::string& device : master_.devices())
+    if (device.rfind("/job:ps/", 0) == 0) tasks.insert(task_of(device));
+  if (tasks.empty())
+    for (const auto& [task, agent] : master_.agents())
+      if (task.rfind("/job:worker/", 0) == 0) tasks.insert(task);
+  if (tasks.empty()) tasks.insert(master_.process().task());
+  table_.tasks.assign(tasks.begin(), tasks.end());
+}
+
+void ParameterGroup::make(const std::shared_ptr<Batch>& batch, int64_t call) {
+  if (batch->shards.empty()) {
+    choose_tasks();
+    try {
+      batch->shards = table_.add(batch->parameters, options_.shards);
+    } catch (const Error& e) {
+      return made(batch, e.code(), e.what());
+    }
+    std::vector<std::string> names;
+    for (const ParameterSpec& spec : batch->parameters) names.push_back(spec.name);
+    maker_.add_source(call, std::move(names));
+  }
+  const auto send_routes = [this, batch] {
+    routes_.send_all(
+        [this, batch](Errc code, const std::string& text) { made(batch, code, text); });
+  };
+  if (table_.usable(batch->shards)) return send_routes();  // only the routes were missing
+  maker_.make(
+      batch->shards, slots_in_graph(),
+      [this, batch, call, send_routes, epoch = table_.epoch](Errc code, const std::string& text) {
+        if (owner() && table_.epoch != epoch)
+          return make(batch, call);  // a training began meanwhile, without them
+        if (code != Errc::ok) return made(batch, code, text);
+        table_.use(batch->shards);
+        send_routes();
+      });
+}
+
+// It has been made; or was not, and whoever wants it next tries again.
+void ParameterGroup::made(const std::shared_ptr<Batch>& batch, Errc code, const std::string& text) {
+  batch->making = false;
+  if (code == Errc::ok) {
+    std::lock_guard lock(mutex_);
+    for (const ParameterSpec& spec : batch->parameters) known_.at(spec.name).made = true;
+  }
+  for (const Done& behind : std::exchange(batch->behind, {})) behind(code, text);
+}
+
+// Epochs
+
+void ParameterGroup::establish(Start start, Done done) {
+  established_ = true;
+  post([this, start = std::move(start), done = calls_.add(std::move(done))] {
+    if (table_.numbers().empty())
+      return done(Errc::invalid_argument,
+                  "the graph has no parameters; make some with parameter()");
+    table_.rule = start.rule;
+    const auto tell_all = [this, done](Errc code, const std::string& text) {
+      if (code != Errc::ok)
+        done(code, text);
+      else
+        routes_.send_all(done);
+    };
+    // Another session decides: follow it to its epoch. The first one is nobody's training.
+    if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
+    ++table_.epoch;
+    maker_.make_again(slots_in_graph(),
+                      [this, start, tell_all](Errc code, const std::string& text) {
+                        if (code != Errc::ok)
+                          tell_all(code, text);
+                        else
+                          begin_epoch(start, tell_all);
+                      });
+  });
+}
+
+std::shared_ptr<const void> ParameterGroup::claim_training() {
+  std::lock_guard lock(mutex_);
+  if (!training_.expired()) return nullptr;
+  std::shared_ptr<const void> out = std::make_shared<int>();
+  training_ = out;
+  return out;
+}
+
+void ParameterGroup::ask_epoch(std::function<void(bool is_new)> done) {
+  auto is_new = std::make_shared<std::atomic<bool>>(false);
+  post([this, is_new,
+        answer = calls_.add(
+            [is_new, done = std::move(done)](Errc, const std::string&) { done(*is_new); })] {
+    maker_.ask_epoch(table_.numbers(), [is_new, answer](bool found) {
+      *is_new = found;
+      answer(Errc::ok, {});
+    });
+  });
+}
+
+void ParameterGroup::begin_epoch(const Start& start, Done done) {
+  const std::vector<int32_t> all = table_.numbers();
+  auto gather = std::make_shared<Gather>(
+      all.size(), [this, all, start, done](Errc code, const std::string& text) {
+        if (code != Errc::ok || start.mode != BeginEpoch::reset)
+          done(code, text);
+        else if (start.values)
+          maker_.send_initial(all, start.values, done);
+        else
+          maker_.set_initial(all, done);
+      });
+  for (int32_t shard : all) {
+    BeginEpoch m;
+    m.container = table_.container;
+    m.shard = shard;
+    m.epoch = table_.epoch;
+    m.mode = start.mode;
+    m.directory = start.directory;
+    m.manifest = start.manifest;
+    m.rule = static_cast<uint8_t>(start.rule);
+    m.slots = start.slots;
+    m.next_step = start.next_step;
+    orders_.order(shard, std::move(m),
+                  [gather](Errc code, const std::string& text) { gather->one(code, text); });
+  }
+}
+
+void ParameterGroup::snapshot(Snapshot what, std::function<void()> captured, Done done) {
+  post([this, what = std::move(what), captured = std::move(captured),
+        done = calls_.add(std::move(done))]() mutable {
+    what.rule = table_.rule;  // that of the epoch, whoever asks
+    checkpoints_.take(std::move(what), parameters(), captured, done);
+  });
+}
+
+void ParameterGroup::describe(std::shared_ptr<std::vector<ParameterSlice>> out, Done done) {
+  post([this, out, done = calls_.add(std::move(done))] {
+    const std::vector<int32_t> shards = table_.numbers();
+    auto gather = std::make_shared<Gather>(shards.size(), [out, done](Errc, const std::string&) {
+      std::sort(out->begin(), out->end(), [](const ParameterSlice& a, const ParameterSlice& b) {
+        return std::tie(a.parameter, a.offset) < std::tie(b.parameter, b.offset);
+      });
+      done(Errc::ok, {});
+    });
+    for (int32_t shard : shards)
+      orders_.ask<ShardDescription>(
+          shard, DescribeShard{table_.container, shard},
+          [gather, out, task = table_.shards.at(shard).task](Errc code, const std::string& text,
+                                                             const ShardDescription& d) {
+            for (size_t i = 0; i < d.slices.size(); ++i) {
+              const Slice slice = from_spec(d.slices[i]);
+              out->push_back({slice.parameter, task, slice.offset, slice.size, slice.bytes(),
+                              d.versions.at(i), d.pulled_bytes.at(i), d.pushed_bytes.at(i)});
+            }
+            gather->one(code, text);
+          });
+  });
+}
+
+void ParameterGroup::wait(const std::function<void(Done)>& ask,
+                          std::optional<std::chrono::seconds> limit) {
+  const auto answer = std::make_shared<std::promise<std::pair<Errc, std::string>>>();
+  auto future = answer->get_future();
+  ask(calls_.add([answer](Errc code, const std::string& text) {
+    answer->set_value({code, text});
+  }));
+  if (limit && future.wait_for(*limit) != std::future_status::ready)
+    throw Error(Errc::timeout, "no answer within ", limit->count(), " s");
+  const auto [code, text] = future.get();
+  if (code != Errc::ok) throw Error(code, text);
+}
+
+// The session's end of it
+
+namespace {
+
+class OwnedGroup final : public ParameterOwner {
+ public:
+  explicit OwnedGroup(std::shared_ptr<ParameterGroup> group) : group(std::move(group)) {
+    this->group->begin();
+  }
+  ~OwnedGroup() override { group->end(); }
+  void end() override { group->end(); }
+  const std::shared_ptr<ParameterGroup> group;
+};
+
+}  // namespace
+
+std::unique_ptr<ParameterOwner> own_parameters(Master& master, ParameterOwnerOptions options,
+                                               Disk* disk) {
+  return std::make_unique<OwnedGroup>(
+      std::make_shared<ParameterGroup>(master, std::move(options), disk));
+}
+
+ParameterVisit::ParameterVisit(Session& session)
+    : visit_(session.state().open()),
+      group_(static_cast<OwnedGroup*>(session.state().parameters.get())->group.get()) {}
+
+}  // namespace troupe

@@ -1,0 +1,148 @@
+// The parameters of a session as include/troupe/trainer.hpp gives them to programs: their values,
+// where they live, and those of a checkpoint, to and fro.
+#include <memory>
+#include <optional>
+
+#include "training/checkpoints/checkpoint_folder.hpp"
+#include "training/group/parameter_group.hpp"
+#include "actors/async/patience.hpp"
+#include "troupe/trainer.hpp"
+#include "troupe/training/save_parameters.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::seconds kPullTimeout{60}, kSaveTimeout{60};
+
+}  // namespace
+
+std::map<std::string, Tensor> parameter_values(Session& session) {
+  const ParameterVisit group(session);
+  ParameterPort* port = group->master().process().services().port(group->master().session());
+  const std::vector<ParameterSpec> specs = group->parameters();
+  std::map<std::string, Tensor> out;
+  for (const ParameterSpec& spec : specs) {
+    const auto value = std::make_shared<Tensor>();
+    try {
+      group->wait(
+          [&](ParameterGroup::Done done) {
+            port->pull(spec.name, {}, [value, done](Errc code, std::string text, Tensor pulled) {
+              *value = std::move(pulled);
+              done(code, text);
+            });
+          },
+          kPullTimeout);
+    } catch (const Error& e) {
+      const std::string waits =
+          e.code() == Errc::timeout ? group->master().process().services().waiting_for() : "";
+      throw Error(e.code(), "parameter ", spec.name, ": ", e.what(), waits.empty() ? "" : "; ",
+                  waits);
+    }
+    out[spec.name] = std::move(*value);
+  }
+  return out;
+}
+
+namespace {
+
+void load_now(ParameterVisit& group, const std::vector<int32_t>& nodes,
+              const CheckpointFolder& folder) {
+  group->wait([&](ParameterGroup::Done done) { group->ensure(nodes, std::move(done)); });
+  if (!group->owner())
+    throw Error(Errc::invalid_argument,
+                "the parameters are another session's, which alone can set their values");
+  const CheckpointFolder::Found found = folder.newest(group->parameters(), std::nullopt);
+  for (const std::string& line : found.damaged)
+    group->master().process().log()->warn("a checkpoint is passed over: error={}", line);
+  if (!found.manifest && !found.damaged.empty()) refuse_damaged(folder, found.damaged.size());
+  if (!found.manifest)
+    throw Error(Errc::invalid_argument, "there is no checkpoint in ", folder.path(),
+                "; give the checkpoint_dir of a training");
+  ParameterGroup::Start start;
+  start.mode = BeginEpoch::restore;
+  start.directory = folder.path();
+  start.manifest = manifest_name(found.manifest->generation, found.manifest->step);
+  start.rule = found.manifest->rule;
+  start.slots = group->slots_in_graph();
+  start.next_step = found.manifest->step;
+  group->wait([&](ParameterGroup::Done done) { group->establish(start, std::move(done)); });
+  // A loop of the program's own goes on behind the checkpoint.
+  for (const int32_t slot : start.slots) group->master().set_next_step(slot, start.next_step);
+}
+
+// How many steps all slots have done.
+int64_t steps_done(ParameterVisit& group) {
+  std::optional<int64_t> done;
+  for (const int32_t slot : group->slots_in_graph()) {
+    const std::optional<int64_t> next = group->master().next_step(slot);
+    if (!next)
+      throw Error(Errc::invalid_argument, "save_parameters(): a training step of slot ", slot,
+                  " is under way; wait until it has ended");
+    if (done && *done != *next)
+      throw Error(Errc::invalid_argument, "save_parameters(): slots have done ", *done, " and ",
+                  *next, " steps; save when all have done the same number");
+    done = next;
+  }
+  return done.value_or(0);
+}
+
+}  // namespace
+
+void load_parameters(Session& session, const std::string& checkpoint_dir,
+                     std::chrono::milliseconds patience) {
+  ParameterVisit group(session);
+  std::vector<int32_t> nodes;
+  for (const auto& node : group->master().graph().nodes())
+    if (node->op->name == "Parameter") nodes.push_back(node->id);
+  if (nodes.empty())
+    throw Error(Errc::invalid_argument, "the graph has no parameters; make some with parameter()");
+  const CheckpointFolder folder(checkpoint_dir);
+  patiently(
+      patience, [&] { load_now(group, nodes, folder); },
+      [&](const Error& e) {
+        group->master().process().log()->warn("parameters not loaded yet, tried again: error={}",
+                                              e.what());
+        return true;
+      });
+}
+
+std::string save_parameters(Session& session, const std::string& checkpoint_dir, int keep) {
+  ParameterVisit group(session);
+  if (keep < 1)
+    throw Error(Errc::invalid_argument, "save_parameters() keeps at least 1 checkpoint, got ",
+                keep);
+  if (group->parameters().empty())
+    throw Error(Errc::invalid_argument,
+                "save_parameters(): the session has used no parameters yet; run a step first");
+  if (!group->owner())
+    throw Error(Errc::invalid_argument,
+                "the parameters are another session's, which alone takes checkpoints");
+  CheckpointFolder folder(checkpoint_dir);
+  ParameterGroup::Snapshot what;
+  what.directory = folder.path();
+  what.lock = folder.claim();
+  what.step = steps_done(group);
+  what.keep = keep;
+  what.slots = group->slots_in_graph();
+  const auto path = std::make_shared<std::string>();
+  group->wait(
+      [&](ParameterGroup::Done done) {
+        group->snapshot(
+            std::move(what), [] {},
+            [path, done](Errc code, const std::string& text) {
+              *path = text;
+              done(code, text);
+            });
+      },
+      kSaveTimeout);
+  return *path;
+}
+
+std::vector<ParameterSlice> parameter_slices(Session& session) {
+  const ParameterVisit group(session);
+  const auto out = std::make_shared<std::vector<ParameterSlice>>();
+  group->wait([&](ParameterGroup::Done done) { group->describe(out, std::move(done)); });
+  return std::move(*out);
+}
+
+}  // namespace troupe

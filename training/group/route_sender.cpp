@@ -1,0 +1,53 @@
+// Implements training/group/route_sender.hpp.
+#include "training/group/route_sender.hpp"
+
+namespace troupe {
+namespace {
+
+// A process that does not take routes by then is going, and must not hold the others up.
+constexpr std::chrono::seconds kRouteTimeout{2};
+// One that is on its way in may not have all its links yet: it is asked so often while it is waited
+// for, and less often afterwards, as long as it is there.
+constexpr std::chrono::milliseconds kRoutePause{20}, kRouteLater{500};
+constexpr int kRouteTries = 50;
+
+}  // namespace
+
+void RouteSender::send_all(Done done) {
+  current_ = true;
+  ++round_;
+  const auto agents = master_.agents();
+  auto gather = std::make_shared<Gather>(1 + agents.size(), std::move(done));
+  for (const auto& [task, agent] : agents)
+    send_patiently(task, round_, kRouteTries, [gather] { gather->one(Errc::ok, {}); });
+  send(master_.process().task(),
+       [gather](Errc code, const std::string& text) { gather->one(code, text); });
+}
+
+void RouteSender::came(const std::string& task) {
+  if (current_) send_patiently(task, round_, kRouteTries, [] {});
+}
+
+void RouteSender::send_patiently(const std::string& task, int64_t round, int tries,
+                                 std::function<void()> done) {
+  send(task, [this, task, round, tries, done](Errc code, const std::string& text) {
+    if (code == Errc::ok || round != round_ || !master_.agents().count(task)) return done();
+    if (tries > 0 && code != Errc::timeout)
+      return orders_.later(kRoutePause, [this, task, round, tries, done] {
+        send_patiently(task, round, tries - 1, done);
+      });
+    master_.process().log()->debug("routes not taken yet: peer={} error={}", task, text);
+    done();
+    orders_.later(kRouteLater, [this, task, round] { send_patiently(task, round, 0, [] {}); });
+  });
+}
+
+void RouteSender::send(const std::string& task, Done done) {
+  orders_.ask_service<caf::unit_t>(
+      task, "parameters", kRouteTimeout, table_.routes(master_.session()),
+      [done = std::move(done)](Errc code, const std::string& text, const caf::unit_t&) {
+        done(code, text);
+      });
+}
+
+}  // namespace troupe

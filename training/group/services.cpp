@@ -1,0 +1,211 @@
+// The services of a process: parameters as kernels see them, and the shards that live here.
+#include "training/group/services.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "actors/async/guard.hpp"
+#include "actors/async/messages.hpp"
+#include "actors/cluster/process.hpp"
+#include "training/parameters/messages.hpp"
+#include "training/group/parameter_group.hpp"
+#include "training/parameters/parameter_client.hpp"
+#include "training/shards/shard_here.hpp"
+
+namespace troupe {
+namespace {
+
+// Requests are looked at this often for sending again.
+constexpr std::chrono::milliseconds kResendTick{500};
+
+// Takes the answers of shards for one client. Only stores and signals.
+class ClientDoor final : public caf::monitorable_actor {
+ public:
+  ClientDoor(caf::actor_config& config, std::weak_ptr<ParameterClient> client)
+      : monitorable_actor(config), client_(std::move(client)) {}
+  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* unit) override {
+    auto& content = message->content();
+    const bool pulled = content.match_elements<Pulled>(),
+               acknowledged = content.match_elements<Acknowledged>();
+    if (pulled || acknowledged) {
+      auto client = client_.lock();
+      if (!client) return;
+      if (pulled)
+        client->on(content.get_as<Pulled>(0));
+      else
+        client->on(content.get_as<Acknowledged>(0));
+    } else if (!handle_system_message(*message, unit, false)) {
+      bounce(message, make_error(caf::sec::unexpected_message));
+    }
+  }
+  const char* name() const override { return "parameter door"; }
+  void retire() { cleanup(caf::error{}, nullptr); }
+
+ private:
+  const std::weak_ptr<ParameterClient> client_;
+};
+
+ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
+  ParameterRoutes out;
+  out.epoch = m.epoch;
+  for (size_t i = 0; i < m.slices.size(); ++i) {
+    const SliceSpec& spec = m.slices[i];
+    ParameterRoute& route = out.parameters[spec.parameter];
+    route.dtype = static_cast<DType>(spec.dtype);
+    route.shape = Shape(spec.shape);
+    SliceRoute slice;
+    slice.slice = spec.slice;
+    slice.offset = spec.offset;
+    slice.size = spec.size;
+    slice.task = m.tasks.at(i);
+    slice.local = slice.task == process.task();
+    slice.shard = process.remote(slice.task, m.doors.at(i));
+    if (slice.local && slice.shard) slice.here = shard_here(slice.shard);
+    if (!slice.shard)
+      throw Error(Errc::peer_lost, "no link to ", slice.task, ", which holds ", spec.parameter);
+    route.slices.push_back(std::move(slice));
+  }
+  return out;
+}
+
+class Services final : public ProcessServices {
+ public:
+  Services(Process& process, ShardSeams seams)
+      : process_(process), shards_(spawn_shard_service(process, std::move(seams))) {
+    parameters_ = process.system().spawn([this](caf::event_based_actor* self) -> caf::behavior {
+      self->set_exception_handler(to_error);
+      self->delayed_send(self, kResendTick, caf::tick_atom_v);
+      return {[this](const RouteParameters& m) {
+                return answer([&] {
+                  client(m.session)->set_routes(routes_of(m, process_));
+                  return caf::unit;
+                });
+              },
+              [self](const RemoteRequest& work) { work.go(self); },
+              [this, self](caf::tick_atom) {
+                for (const auto& c : clients()) c->resend(self->system().clock().now());
+                self->delayed_send(self, kResendTick, caf::tick_atom_v);
+              }};
+    });
+    process.track(shards_);
+    process.track(parameters_);
+  }
+  void stop() override {
+    for (const auto& c : clients()) c->fail_all(Errc::cancelled, "the process is ending");
+    {
+      std::lock_guard lock(mutex_);
+      for (auto& [session, entry] : clients_) retire(entry);
+    }
+    std::lock_guard lock(mutex_);
+    caf::anon_send_exit(parameters_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(shards_, caf::exit_reason::user_shutdown);
+    shards_ = nullptr;
+    parameters_ = nullptr;
+  }
+
+  ParameterPort* port(uint64_t session) override { return client(session).get(); }
+  void forget(uint64_t session) override {
+    // The session's own container ends with it; one with a name of its own is shared, and stays.
+    std::shared_ptr<ParameterClient> gone;
+    {
+      std::lock_guard lock(mutex_);
+      if (shards_) caf::anon_send(shards_, DropContainer{own_container(session)});
+      auto it = clients_.find(session);
+      if (it == clients_.end()) return;
+      gone = it->second.client;
+      retire(it->second);
+      // The client itself stays until the process ends: a kernel of a step that is ending may still
+      // hold its port.
+      retired_.push_back(std::move(it->second.client));
+      clients_.erase(it);
+    }
+    gone->retire(Errc::cancelled, "the session has ended");
+  }
+  caf::actor actor(const std::string& name) override {
+    std::lock_guard lock(mutex_);
+    if (name == "shards") return shards_;
+    if (name == "parameters") return parameters_;
+    return {};
+  }
+  // The caller may be the network thread, and what follows from an ended request is work.
+  void peer_down(const std::string& task, const std::string& reason) override {
+    std::lock_guard lock(mutex_);
+    if (parameters_)
+      caf::anon_send(parameters_, RemoteRequest{[this, task, reason](caf::event_based_actor*) {
+                       for (const auto& c : clients()) c->peer_down(task, reason);
+                     }});
+  }
+  std::string waiting_for() override {
+    std::string out;
+    for (const auto& c : clients())
+      if (const std::string text = c->waiting_for(); !text.empty())
+        out += (out.empty() ? "" : "; ") + text;
+    return out;
+  }
+
+ private:
+  struct Entry {
+    std::shared_ptr<ParameterClient> client;
+    caf::actor door;
+  };
+
+  std::shared_ptr<ParameterClient> client(uint64_t session) {
+    std::lock_guard lock(mutex_);
+    Entry& entry = clients_[session];
+    if (!entry.client) {
+      auto& system = process_.system();
+      entry.client = std::make_shared<ParameterClient>(
+          system,
+          [&device = process_.cpu()](DType dtype, const Shape& shape) {
+            return device.memory().make(dtype, shape);
+          },
+          process_.incarnation(), !process_.simulated());
+      entry.client->set_tracer(&process_.tracer());
+      caf::actor_config config;
+      entry.door = caf::make_actor<ClientDoor, caf::actor>(
+          system.next_actor_id(), system.node(), &system, config,
+          std::weak_ptr<ParameterClient>(entry.client));
+      entry.client->set_door(entry.door);
+      process_.open_door(caf::actor_cast<caf::strong_actor_ptr>(entry.door));
+    }
+    return entry.client;
+  }
+  std::vector<std::shared_ptr<ParameterClient>> clients() const {
+    std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<ParameterClient>> out;
+    for (const auto& [session, entry] : clients_) out.push_back(entry.client);
+    return out;
+  }
+  void retire(Entry& entry) {
+    process_.close_door(entry.door.id());
+    static_cast<ClientDoor*>(caf::actor_cast<caf::abstract_actor*>(entry.door))->retire();
+  }
+
+  Process& process_;
+  mutable std::mutex mutex_;  // guards the rest
+  caf::actor shards_, parameters_;
+  std::map<uint64_t, Entry> clients_;
+  std::vector<std::shared_ptr<ParameterClient>> retired_;
+};
+
+}  // namespace
+
+void TrainingServices::add_messages(caf::actor_system_config& config) const {
+  add_parameter_messages(config);
+}
+
+std::unique_ptr<ProcessServices> TrainingServices::make_services(Process& process) const {
+  return std::make_unique<Services>(process, seams_);
+}
+
+std::unique_ptr<ParameterOwner> TrainingServices::make_parameter_owner(
+    Master& master, ParameterOwnerOptions options) const {
+  return own_parameters(master, std::move(options), seams_.disk);
+}
+
+const ServicesFactory& training_services() {
+  static const TrainingServices services;
+  return services;
+}
+
+}  // namespace troupe

@@ -1,0 +1,24 @@
+// TrainingServices: the services that training/ adds to a process. Those of production are
+// training_services() (troupe/session.hpp); a simulation makes its own with seams.
+//
+// Owner: whoever makes it; it outlives the processes that name it. Thread: any.
+#pragma once
+
+#include "actors/cluster/services.hpp"
+#include "training/shards/shard_service.hpp"
+
+namespace troupe {
+
+class TrainingServices final : public ServicesFactory {
+ public:
+  explicit TrainingServices(ShardSeams seams = {}) : seams_(std::move(seams)) {}
+  void add_messages(caf::actor_system_config& config) const override;
+  std::unique_ptr<ProcessServices> make_services(Process& process) const override;
+  std::unique_ptr<ParameterOwner> make_parameter_owner(
+      Master& master, ParameterOwnerOptions options) const override;
+
+ private:
+  const ShardSeams seams_;
+};
+
+}  // namespace troupe

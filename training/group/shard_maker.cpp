@@ -1,0 +1,257 @@
+// Implements training/group/shard_maker.hpp.
+#include "training/group/shard_maker.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "training/parameters/give_initial.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kPieceBytes = int64_t{4} << 20;  // of first values; CAF messages stay small
+// Until the owner of shared parameters has set them.
+constexpr std::chrono::milliseconds kServingPoll{100};
+constexpr int kServingTries = 600;
+
+Gather::Done part_of(std::shared_ptr<Gather> gather) {
+  return
+      [gather = std::move(gather)](Errc code, const std::string& text) { gather->one(code, text); };
+}
+
+// How the slices of a shard differ from those that are wanted; empty if they do not. Their
+// optimizers are their owner's.
+std::string difference(const std::vector<Slice>& wanted, const std::vector<SliceSpec>& there) {
+  if (wanted.size() != there.size())
+    return detail::concat("it has ", there.size(), " slices, this program wants ", wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const SliceSpec want = to_spec(wanted[i]);
+    const SliceSpec& has = there[i];
+    if (std::tie(want.slice, want.parameter, want.dtype, want.shape, want.offset, want.size) !=
+        std::tie(has.slice, has.parameter, has.dtype, has.shape, has.offset, has.size))
+      return detail::concat("it has ", describe(from_spec(has)), ", this program wants ",
+                            describe(wanted[i]), " there");
+  }
+  return {};
+}
+
+// First values to a shard of this process: no copies on the way.
+void give(ShardOrders& orders, const ShardTable& table, int32_t shard,
+          const std::map<std::string, Tensor>& values, Gather::Done done) {
+  const std::vector<Slice>& slices = table.shards.at(shard).slices;
+  auto gather = std::make_shared<Gather>(slices.size(), std::move(done));
+  for (const Slice& slice : slices) {
+    const Tensor& all = values.at(slice.parameter);
+    const int64_t end = slice.offset + slice.size;
+    orders.order(shard,
+                 GiveInitial{table.container, shard, slice.id, table.epoch,
+                             all.reshaped(Shape{all.size()}).rows(slice.offset, end)},
+                 part_of(gather));
+  }
+}
+
+}  // namespace
+
+void ShardMaker::add_source(int64_t call, std::vector<std::string> parameters) {
+  sources_.emplace_back(call, std::move(parameters));
+}
+
+// Shard 0 first: whoever made it owns the container's values and recovery.
+void ShardMaker::make(const std::vector<int32_t>& shards, const std::vector<int32_t>& slots,
+                      Done done) {
+  create(shards.at(0), slots, [this, shards, slots, done](Errc code, const std::string& text) {
+    if (code != Errc::ok) return done(code, text);
+    const auto made = [this, shards, done](Errc c, const std::string& t) {
+      if (c != Errc::ok)
+        done(c, t);
+      else if (owner())
+        set_initial(shards, done);
+      else
+        wait_serving(shards, /*epoch=*/1, done);
+    };
+    auto gather = std::make_shared<Gather>(shards.size() - 1, made);
+    for (size_t i = 1; i < shards.size(); ++i) create(shards[i], slots, part_of(gather));
+  });
+}
+
+void ShardMaker::make_again(const std::vector<int32_t>& slots, Done done) {
+  const std::vector<int32_t> all = table_.numbers();
+  auto gather = std::make_shared<Gather>(all.size(), std::move(done));
+  for (int32_t shard : all) create(shard, slots, part_of(gather));
+}
+
+void ShardMaker::create(int32_t shard, const std::vector<int32_t>& slots, Done done) {
+  CreateShard m;
+  m.container = table_.container;
+  m.shard = shard;
+  m.epoch = table_.epoch;
+  m.rule = static_cast<uint8_t>(table_.rule);
+  m.slots = slots;
+  for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));
+  orders_.ask<ShardDescription>(
+      shard, std::move(m),
+      [this, shard, slots, done](Errc code, const std::string& text, const ShardDescription& d) {
+        if (code != Errc::ok) return done(code, text);
+        ShardTable::Entry& entry = table_.shards.at(shard);
+        if (const std::string other = difference(entry.slices, d.slices); !other.empty())
+          return done(Errc::bad_configuration,
+                      detail::concat("shard ", shard, " of container ", table_.container, " on ",
+                                     entry.task, " was laid out by another program: ", other,
+                                     "; programs that share parameters prepare the same ones in "
+                                     "the same order, with the same ps tasks"));
+        entry.door = d.door;
+        if (shard == 0 && !std::exchange(decided_, true) && !d.created && shared_) attached_ = true;
+        if (!owner()) table_.epoch = d.epoch;
+        if (!entry.usable && d.epoch < table_.epoch)
+          catch_up(shard, slots, done);
+        else
+          done(code, text);
+      });
+}
+
+// It was made for an epoch that has ended before it got values.
+void ShardMaker::catch_up(int32_t shard, const std::vector<int32_t>& slots, Done done) {
+  BeginEpoch m;
+  m.container = table_.container;
+  m.shard = shard;
+  m.epoch = table_.epoch;
+  m.mode = BeginEpoch::reset;
+  m.rule = static_cast<uint8_t>(table_.rule);
+  m.slots = slots;
+  orders_.order(shard, std::move(m), std::move(done));
+}
+
+void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
+  struct Values {
+    std::mutex mutex;  // guards the rest, and the gather: calls end on any thread
+    std::map<std::string, Tensor> by_name;
+  };
+  auto values = std::make_shared<Values>();
+  const auto computed = [this, post = orders_.poster(), shards, values, done](
+                            Errc code, const std::string& text) {
+    post([this, shards, values, done, code, text] {
+      if (code != Errc::ok)
+        done(code, "first values of the parameters: " + text);
+      else
+        send_initial(shards, std::make_shared<const std::map<std::string, Tensor>>(values->by_name),
+                     done);
+    });
+  };
+  std::set<std::string> wanted;
+  for (int32_t shard : shards)
+    for (const Slice& slice : table_.shards.at(shard).slices) wanted.insert(slice.parameter);
+  std::vector<std::pair<int64_t, std::vector<std::string>>> sources;
+  for (const auto& source : sources_)
+    if (wanted.count(source.second.at(0))) sources.push_back(source);
+  auto gather = std::make_shared<Gather>(sources.size(), computed);
+  for (const auto& [call, names] : sources)
+    master_.start(call, {}, RunOptions{}, [values, gather, names = names](const RunResult& result) {
+      std::lock_guard lock(values->mutex);
+      if (result.code == Errc::ok)
+        for (size_t i = 0; i < names.size(); ++i) values->by_name[names[i]] = result.values[i];
+      gather->one(result.code, result.text);
+    });
+}
+
+void ShardMaker::send_initial(const std::vector<int32_t>& shards, const FirstValues& values,
+                              Done done) {
+  auto gather = std::make_shared<Gather>(shards.size(), std::move(done));
+  const std::string& here = master_.process().task();
+  for (int32_t shard : shards)
+    if (table_.shards.at(shard).task == here)
+      give(orders_, table_, shard, *values, part_of(gather));
+    else
+      send_pieces(shard, 0, 0, values, part_of(gather));
+}
+
+// The next piece when the one before is taken: a link that is slower than this process must not
+// pile up a model.
+void ShardMaker::send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values,
+                             Done done) {
+  const std::vector<Slice>& slices = table_.shards.at(shard).slices;
+  if (index == slices.size()) return done(Errc::ok, {});
+  const Slice& slice = slices[index];
+  const int64_t total = slice.bytes(), n = std::min(kPieceBytes, total - at);
+  const char* bytes = static_cast<const char*>(values->at(slice.parameter).raw()) +
+                      slice.offset * size_of(slice.dtype);
+  SetInitial m;
+  m.container = table_.container;
+  m.shard = shard;
+  m.slice = slice.id;
+  m.epoch = table_.epoch;
+  m.byte_offset = at;
+  m.bytes.assign(bytes + at, bytes + at + n);
+  const bool last = at + n == total;
+  orders_.order(shard, std::move(m),
+                [this, shard, index = last ? index + 1 : index, at = last ? 0 : at + n,
+                 values = std::move(values), done](Errc code, const std::string& text) {
+                  if (code == Errc::ok)
+                    send_pieces(shard, index, at, values, done);
+                  else
+                    done(code, text);
+                });
+}
+
+void ShardMaker::wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done) {
+  poll_serving(shards, epoch, kServingTries, std::move(done));
+}
+
+void ShardMaker::poll_serving(const std::vector<int32_t>& shards, uint64_t epoch, int tries,
+                              Done done) {
+  auto told = std::make_shared<std::map<int32_t, ShardDescription>>();
+  const auto asked = [this, shards, epoch, tries, done, told](Errc code, const std::string& text) {
+    if (code == Errc::ok && follow(*told, epoch))
+      done(Errc::ok, {});
+    else if (tries > 0)
+      orders_.later(kServingPoll, [this, shards, epoch, tries, done] {
+        poll_serving(shards, epoch, tries - 1, done);
+      });
+    else
+      done(Errc::peer_lost,
+           text.empty()
+               ? "the session that owns the shared parameters has not set their values, or "
+                 "does not train; look whether it still runs"
+               : text);
+  };
+  auto gather = std::make_shared<Gather>(shards.size(), asked);
+  for (int32_t shard : shards)
+    orders_.ask<ShardDescription>(
+        shard, DescribeShard{table_.container, shard},
+        [shard, gather, told](Errc code, const std::string& text, const ShardDescription& d) {
+          if (code == Errc::ok) (*told)[shard] = d;
+          gather->one(code, text);
+        });
+}
+
+void ShardMaker::ask_epoch(const std::vector<int32_t>& shards,
+                           std::function<void(bool is_new)> done) {
+  auto is_new = std::make_shared<bool>(false);
+  auto gather = std::make_shared<Gather>(
+      shards.size(), [is_new, done = std::move(done)](Errc, const std::string&) { done(*is_new); });
+  for (int32_t shard : shards)
+    orders_.ask<ShardDescription>(
+        shard, DescribeShard{table_.container, shard},
+        [gather, is_new, epoch = table_.epoch](Errc code, const std::string& text,
+                                               const ShardDescription& d) {
+          if (code == Errc::ok && d.epoch > epoch) *is_new = true;
+          gather->one(code, text);
+        });
+}
+
+// False: they are not all in one epoch yet.
+bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch) {
+  const uint64_t now = shards.begin()->second.epoch;
+  int64_t next_step = -1;
+  for (const auto& [shard, d] : shards) {
+    if (!d.serving || d.epoch != now || now < epoch) return false;
+    if (d.next_step >= 0)
+      next_step = next_step < 0 ? d.next_step : std::min(next_step, d.next_step);
+  }
+  for (const auto& [shard, d] : shards) table_.shards.at(shard).door = d.door;
+  table_.epoch = now;
+  next_step_ = std::max<int64_t>(next_step, 0);
+  return true;
+}
+
+}  // namespace troupe

@@ -1,0 +1,66 @@
+// ShardMaker: makes the shards of a session and gives them their first values, or follows the
+// session that has made them first, when their container is shared.
+//
+// Owner: the group, whose actor alone uses it, but for owner().
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "training/group/shard_orders.hpp"
+
+namespace troupe {
+
+class ShardMaker {
+ public:
+  using Done = Gather::Done;
+  ShardMaker(Master& master, ShardTable& table, ShardOrders& orders, bool shared)
+      : master_(master), table_(table), orders_(orders), shared_(shared) {}
+
+  // A call that computes the first values of these parameters.
+  void add_source(int64_t call, std::vector<std::string> parameters);
+
+  // Makes these shards (bad_configuration if another session has laid them out otherwise), and sets
+  // their first values or waits until their owner has. After a failure it may be asked again: what
+  // is there already stays.
+  void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& slots, Done done);
+  // Makes those of all shards that are gone; values are for the epoch that follows.
+  void make_again(const std::vector<int32_t>& slots, Done done);
+  void set_initial(const std::vector<int32_t>& shards, Done done);
+  // The same with given values instead of computed ones.
+  using FirstValues = std::shared_ptr<const std::map<std::string, Tensor>>;  // by parameter
+  void send_initial(const std::vector<int32_t>& shards, const FirstValues& values, Done done);
+  // Until all of them have values in one epoch, `epoch` or a later one, or the owner of a shared
+  // container has had its time. That epoch is then the table's.
+  void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
+  // Whether one of them is in a later epoch than the table; false if none answers.
+  void ask_epoch(const std::vector<int32_t>& shards, std::function<void(bool is_new)> done);
+  // The step of the slowest slot when the last wait_serving() ended. Any thread.
+  int64_t next_step() const { return next_step_; }
+
+  // False: another session set the values, and recovers them. Any thread.
+  bool owner() const { return !attached_; }
+
+ private:
+  void create(int32_t shard, const std::vector<int32_t>& slots, Done done);
+  void catch_up(int32_t shard, const std::vector<int32_t>& slots, Done done);
+  // The rest of them: from byte `at` of the shard's `index`-th slice on.
+  void send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values, Done done);
+  bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);
+  void poll_serving(const std::vector<int32_t>& shards, uint64_t epoch, int tries, Done done);
+
+  Master& master_;
+  ShardTable& table_;
+  ShardOrders& orders_;
+  const bool shared_;
+  std::vector<std::pair<int64_t, std::vector<std::string>>> sources_;
+  bool decided_ = false;  // whether the container is ours, or another session's
+  std::atomic<bool> attached_{false};
+  std::atomic<int64_t> next_step_{0};
+};
+
+}  // namespace troupe

@@ -1,0 +1,35 @@
+// Implements training/group/shard_orders.hpp.
+#include "training/group/shard_orders.hpp"
+
+namespace troupe {
+
+ShardOrders::Poster ShardOrders::poster() const {
+  return [actor = actor_](std::function<void()> work) {
+    caf::anon_send(actor, RemoteRequest{[work = std::move(work)](auto*) { work(); }});
+  };
+}
+
+void ShardOrders::later(std::chrono::milliseconds pause, std::function<void()> work) const {
+  self_->delayed_send(self_, pause, RemoteRequest{[work = std::move(work)](auto*) { work(); }});
+}
+
+void ShardOrders::attach(caf::event_based_actor* self) {
+  self_ = self;
+  requests_.attach(self);
+}
+
+void ShardOrders::find_service(const std::string& task, const std::string& name,
+                               std::chrono::seconds timeout, Then<caf::actor> then) {
+  if (task == master_.process().task()) {
+    then(Errc::ok, {}, master_.process().services().actor(name));
+    return;
+  }
+  const auto agents = master_.agents();
+  auto it = agents.find(task);
+  if (it == agents.end())
+    then(Errc::peer_lost, "it is not there", {});
+  else
+    requests_.ask<caf::actor>(it->second, timeout, FindService{name}, std::move(then));
+}
+
+}  // namespace troupe

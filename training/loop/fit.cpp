@@ -1,0 +1,273 @@
+// Implements include/troupe/training/fit.hpp: epochs as pauses of train().
+#include "troupe/training/fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "actors/async/option_range.hpp"
+#include "training/loop/fit_history.hpp"
+
+namespace troupe {
+namespace {
+
+template <class... Parts>
+Error refuse(const char* function, const Parts&... parts) {
+  return Error(Errc::invalid_argument, function, ": ", detail::concat(parts...));
+}
+
+void check(const Evaluation& e) {
+  if (e.feeds.empty() || e.feeds.size() > 2)
+    throw refuse("evaluate",
+                 "Evaluation::feeds are of features, and of labels if there is a second one; got ",
+                 e.feeds.size());
+  if (e.fetches.empty() || e.metrics.empty())
+    throw refuse("evaluate", "Evaluation wants something to fetch, and metrics of it");
+  if (e.batch_size < 1)
+    throw refuse("evaluate", "Evaluation::batch_size is ", e.batch_size, "; wants at least 1");
+  std::set<std::string> names;
+  for (const Metric& m : e.metrics) {
+    if (!m.begin)
+      throw refuse("evaluate", "metric \"", m.name,
+                   "\" has no function `begin`; metric() makes one");
+    if (!names.insert(m.name).second)
+      throw refuse("evaluate", "two metrics are called \"", m.name, "\"; name one of them anew");
+  }
+}
+
+void check(const char* function, const Dataset& data) {
+  const auto rows = [](const Tensor& x) {
+    return x.defined() && x.ndim() > 0 ? x.dim(0) : int64_t{-1};
+  };
+  const auto told = [](const Tensor& x) {
+    return x.defined() ? to_string(x.shape()) : std::string("none");
+  };
+  if (rows(data.features) < 0 || rows(data.features) != rows(data.labels))
+    throw refuse(function, "wants a data set with a label for each record, got features ",
+                 told(data.features), " and labels ", told(data.labels));
+}
+
+// A prepared evaluation of one data set.
+Scores measure(const Callable& call, const Evaluation& e, const Dataset& data,
+               const RunOptions& run) {
+  std::vector<Metric::Tally> tallies;
+  for (const Metric& m : e.metrics) {
+    tallies.push_back(m.begin());
+    if (!tallies.back().add || !tallies.back().value)
+      throw refuse("evaluate", "metric \"", m.name, "\" begins without `add` or `value`");
+  }
+  for (int64_t begin = 0; begin < data.size(); begin += e.batch_size) {
+    const Dataset rows = data.rows(begin, std::min(data.size(), begin + e.batch_size));
+    Batch batch{rows.features, rows.labels, {}};
+    for (int64_t i = 0; i < rows.size(); ++i) batch.records.push_back(begin + i);
+    std::vector<Tensor> feeds = {batch.features};
+    if (e.feeds.size() > 1) feeds.push_back(batch.labels);
+    const std::vector<Tensor> values = call(feeds, run);
+    for (const Metric::Tally& tally : tallies) tally.add(values, batch);
+  }
+  Scores out;
+  for (size_t i = 0; i < tallies.size(); ++i) out[e.metrics[i].name] = tallies[i].value();
+  return out;
+}
+
+// The metric that decides; nothing without a validation.
+const Metric* watched(const FitOptions& o) {
+  if (o.validation.size() == 0) {
+    if (o.stop_after > 0 || o.keep_best || o.return_best || !o.watch.empty())
+      throw refuse("fit", "what is best is told by validation data; give FitOptions::validation");
+    return nullptr;
+  }
+  check(o.evaluation);
+  check("fit", o.validation);
+  if (o.watch.empty()) return &o.evaluation.metrics[0];
+  std::string names;
+  for (const Metric& m : o.evaluation.metrics) {
+    if (m.name == o.watch) return &m;
+    names += (names.empty() ? "" : ", ") + m.name;
+  }
+  throw refuse("fit", "there is no metric \"", o.watch, "\" to watch; there are ", names);
+}
+
+class Fit {
+ public:
+  Fit(Session& session, std::vector<Tower> towers, const Dataset& data, const FitOptions& options)
+      : session_(session),
+        o_(options),
+        towers_(std::move(towers)),
+        history_(policy(watched(options))) {
+    check_options();
+    feed_towers(data);
+  }
+  FitResult run();
+
+ private:
+  FitHistory::Policy policy(const Metric* metric) const {
+    if (!metric) return {};
+    return {metric->name, metric->greater_is_better, o_.min_improvement, o_.stop_after};
+  }
+  void check_options() const;
+  void feed_towers(const Dataset& data);
+  TrainOptions train_options();
+  void note_loss(const TrainProgress& p);
+  double mean_loss(int64_t step) const;
+  bool epoch_ended(const TrainPause& pause);
+  bool is_kept() const { return !o_.train.checkpoint_dir.empty(); }
+  std::string directory() const {
+    return std::filesystem::absolute(o_.train.checkpoint_dir).string();
+  }
+
+  Session& session_;
+  const FitOptions& o_;
+  std::vector<Tower> towers_;
+  std::vector<std::unique_ptr<Prefetch>> ahead_;  // of towers that are fed from the data
+  int64_t per_epoch_ = 0;
+  std::optional<Callable> evaluation_;  // from the first pause on
+  FitHistory history_;
+  int64_t last_step_ = -1;      // that was told; -1: none
+  std::vector<double> losses_;  // by step, NaN for those of an earlier program
+  bool stopped_ = false;
+};
+
+void Fit::check_options() const {
+  if (towers_.empty()) throw refuse("fit", "was given no towers");
+  if (o_.epochs < 1) throw refuse("fit", "FitOptions::epochs is ", o_.epochs, "; wants at least 1");
+  want_least("fit: FitOptions::batch_size", o_.batch_size, 1, "at least 1 record");
+  want_least("fit: FitOptions::steps_per_epoch", o_.steps_per_epoch, 0,
+             "0 (as many as the data has batches) or more");
+  want_least("fit: FitOptions::stop_after", o_.stop_after, 0, "0 (never) or more epochs");
+  if (!(o_.min_improvement >= 0))
+    throw refuse("fit", "FitOptions::min_improvement is ", o_.min_improvement,
+                 "; wants 0 or more of the metric that is watched");
+  if ((o_.keep_best || o_.return_best) && !is_kept())
+    throw refuse("fit", "the best epoch is kept in checkpoint_dir; give one");
+  if (o_.train.on_progress || o_.train.on_pause)
+    throw refuse("fit", "on_progress and on_pause are its own; use on_step and on_epoch");
+}
+
+// Batches of their own have all towers or none.
+void Fit::feed_towers(const Dataset& data) {
+  const auto count = static_cast<int64_t>(towers_.size());
+  const bool own = std::all_of(towers_.begin(), towers_.end(),
+                               [](const Tower& t) { return static_cast<bool>(t.batch); });
+  per_epoch_ = o_.steps_per_epoch;
+  if (own) {
+    if (per_epoch_ == 0)
+      throw refuse("fit", "towers with batches of their own want FitOptions::steps_per_epoch");
+    return;
+  }
+  const Batches batches(
+      data, {.batch_size = o_.batch_size, .slots = count, .seed = o_.seed, .shuffle = o_.shuffle});
+  if (per_epoch_ == 0) per_epoch_ = batches.steps_per_epoch();
+  for (int64_t i = 0; i < count; ++i) {
+    Tower& tower = towers_[static_cast<size_t>(i)];
+    if (tower.batch)
+      throw refuse("fit", "slot ", tower.slot, " has batches of its own, others have not");
+    if (tower.slot != i)
+      throw refuse("fit", "tower ", i, " has slot ", tower.slot, "; slots count from 0, in order");
+    if (tower.feeds.empty() || tower.feeds.size() > 2)
+      throw refuse("fit", "the feeds of slot ", i,
+                   " are features, and labels if there is a second one; got ", tower.feeds.size());
+    Prefetch& ahead = *ahead_.emplace_back(std::make_unique<Prefetch>(batches, i));
+    tower.batch = [&ahead, labels = tower.feeds.size() > 1](int64_t step) {
+      const Batch batch = ahead.at(step);
+      std::vector<Tensor> out = {batch.features};
+      if (labels) out.push_back(batch.labels);
+      return out;
+    };
+  }
+}
+
+TrainOptions Fit::train_options() {
+  TrainOptions t = o_.train;
+  t.steps = o_.epochs * per_epoch_;
+  // A training that was to stop does no more when it is resumed.
+  if (history_.wants_stop()) t.steps = std::min(t.steps, history_.epochs().back().step);
+  t.examples_per_step = o_.batch_size;
+  t.data_seed = o_.seed;
+  if (t.checkpoint_every == 0) t.checkpoint_every = per_epoch_;
+  t.pause_every = per_epoch_;
+  t.on_pause = [this](const TrainPause& pause) { return epoch_ended(pause); };
+  t.on_progress = [this](const TrainProgress& p) {
+    note_loss(p);
+    if (o_.on_step) o_.on_step(p);
+  };
+  return t;
+}
+
+// Of a step that has just been done; what is told first, and when steps are done again, is older.
+void Fit::note_loss(const TrainProgress& p) {
+  const int64_t before = std::exchange(last_step_, p.step);
+  if (before < 0 || p.step != before + 1) return;
+  const auto step = static_cast<size_t>(p.step - 1);
+  if (step >= losses_.size()) losses_.resize(step + 1, std::numeric_limits<double>::quiet_NaN());
+  losses_[step] = p.loss;
+}
+
+// Of the epoch that ends with this step.
+double Fit::mean_loss(int64_t step) const {
+  MeanMetric mean;
+  for (int64_t i = step - per_epoch_; i < step; ++i) {
+    const auto known = static_cast<size_t>(i);
+    if (known < losses_.size() && !std::isnan(losses_[known])) mean.add(losses_[known]);
+  }
+  return mean.value();
+}
+
+// What throws changes nothing: the pause comes again.
+bool Fit::epoch_ended(const TrainPause& pause) {
+  FitEpoch epoch;
+  epoch.epoch = pause.step / per_epoch_;
+  epoch.step = pause.step;
+  epoch.loss = mean_loss(pause.step);
+  if (o_.validation.size() > 0) {
+    if (!evaluation_) evaluation_ = session_.prepare(o_.evaluation.fetches, o_.evaluation.feeds);
+    RunOptions run;
+    run.timeout = o_.train.patience;
+    epoch.scores = measure(*evaluation_, o_.evaluation, o_.validation, run);
+  }
+  if ((o_.keep_best || o_.return_best) && history_.improves(history_.watched(epoch)))
+    pause.save(directory() + "/best");
+  history_.add(epoch);
+  if (is_kept()) history_.save(real_disk(), directory());
+  const bool asked = o_.on_epoch && !o_.on_epoch(epoch);
+  const bool stop = asked || history_.wants_stop();
+  stopped_ = stop && epoch.epoch < o_.epochs;
+  return !stop;
+}
+
+FitResult Fit::run() {
+  if (is_kept() && o_.train.resume) history_.load(real_disk(), directory());
+  const TrainOptions options = train_options();
+  stopped_ = options.steps < o_.epochs * per_epoch_;
+  FitResult out;
+  out.training = train(session_, towers_, options);
+  out.history = history_.epochs();
+  out.stopped = stopped_;
+  if (!history_.best()) return out;
+  out.best_epoch = history_.best()->epoch;
+  if (o_.keep_best || o_.return_best) out.best_checkpoint = directory() + "/best";
+  if (o_.return_best) load_parameters(session_, out.best_checkpoint, o_.train.patience);
+  return out;
+}
+
+}  // namespace
+
+Scores evaluate(Session& session, const Evaluation& evaluation, const Dataset& data,
+                const RunOptions& run) {
+  check(evaluation);
+  if (data.size() == 0) throw refuse("evaluate", "was given no records");
+  check("evaluate", data);
+  return measure(session.prepare(evaluation.fetches, evaluation.feeds), evaluation, data, run);
+}
+
+FitResult fit(Session& session, std::vector<Tower> towers, const Dataset& data,
+              const FitOptions& options) {
+  return Fit(session, std::move(towers), data, options).run();
+}
+
+}  // namespace troupe

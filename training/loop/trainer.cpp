@@ -1,0 +1,471 @@
+// Implements include/troupe/trainer.hpp: leads a training on the caller's thread, over checkpoints
+// in files and the program's own functions.
+#include "troupe/trainer.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <future>
+#include <mutex>
+#include <set>
+
+#include "actors/async/option_range.hpp"
+#include "graph/prune.hpp"
+#include "training/checkpoints/checkpoint_folder.hpp"
+#include "training/checkpoints/digest.hpp"
+#include "actors/async/patience.hpp"
+#include "training/loop/train_lead.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+const char* to_string(Aggregation rule) { return rule == Aggregation::sync ? "sync" : "async"; }
+
+Aggregation aggregation_from_string(const std::string& text) {
+  if (text == "sync") return Aggregation::sync;
+  if (text == "async") return Aggregation::async;
+  throw Error(Errc::invalid_argument, "unknown aggregation rule \"", text,
+              "\"; there are sync and async");
+}
+
+namespace {
+
+constexpr std::chrono::milliseconds kTick{50};
+
+using Millis = TrainLoop::Millis;
+Millis now_millis() {
+  return std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+// What other threads have to say to the training thread.
+class Events {
+ public:
+  void post(TrainLead::Event event) {
+    {
+      std::lock_guard lock(mutex_);
+      events_.push_back(std::move(event));
+    }
+    ready_.notify_one();
+  }
+  // The next one, or nothing after a tick.
+  TrainLead::Event next() {
+    std::unique_lock lock(mutex_);
+    if (!ready_.wait_for(lock, kTick, [&] { return !events_.empty(); })) return nullptr;
+    auto event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+
+ private:
+  std::mutex mutex_;  // guards the rest
+  std::condition_variable ready_;
+  std::deque<TrainLead::Event> events_;  // a few per slot
+};
+
+// A loss has a value, and both are nodes of the graph.
+void check_outputs(const Tower& tower) {
+  for (const auto& [output, what] : {std::pair(tower.loss, "loss"), {tower.update, "update"}})
+    if (!output.defined())
+      throw Error(Errc::invalid_argument, "Tower::", what, " of slot ", tower.slot, " is empty");
+  if (tower.loss.graph->node(tower.loss.node).outputs.empty())
+    throw Error(Errc::invalid_argument, "the loss of slot ", tower.slot, ", ", tower.loss.name(),
+                ", has no value; are Tower::loss and Tower::update exchanged?");
+}
+
+// In which dtype the products of the towers are, those in bodies of functions included: of the
+// 16-bit ones if there are some, as all else is in f32 beside them. More than one is joined by "+";
+// none: "f32".
+std::string compute_of(const std::vector<Tower>& towers) {
+  std::set<std::string> wide, half;
+  for (const Tower& tower : towers) {
+    const Graph& graph = *tower.loss.graph;
+    for (const int32_t id : prune(graph, {tower.loss, tower.update}, tower.feeds))
+      if (const Node& node = graph.node(id); node.op->precision == Precision::low)
+        for (const TensorType& type : node.outputs)
+          (is_half(type.dtype) ? half : wide).insert(to_string(type.dtype));
+  }
+  std::string out;
+  for (const std::string& dtype : half.empty() ? wide : half)
+    out += (out.empty() ? "" : "+") + dtype;
+  return out.empty() ? "f32" : out;
+}
+
+// Before anything is prepared. Throws: Error(invalid_argument) naming the option.
+void check_numbers(const std::vector<Tower>& towers, const TrainOptions& o) {
+  want_least("TrainOptions::examples_per_step", o.examples_per_step, 0, "0 (not known) or more");
+  want_least("TrainOptions::checkpoint_every", o.checkpoint_every, 0,
+             "0 (only at the end) or more steps");
+  want_least("TrainOptions::checkpoint_keep", o.checkpoint_keep, 1, "at least 1 checkpoint");
+  want_least("TrainOptions::patience", o.patience.count(), 0, "0 ms or more");
+  for (const Tower& tower : towers)
+    want_range("Tower::slot", tower.slot, 0, INT32_MAX, "a number from 0");
+}
+
+class Trainer final : TrainLead {
+ public:
+  Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options)
+      : Trainer(session, towers, options, std::make_shared<Events>()) {}
+  ~Trainer() override { group_->listen({}); }
+
+  TrainResult run();
+
+ private:
+  struct Lane {
+    const Tower* tower;
+    Callable step;
+  };
+
+  Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options,
+          std::shared_ptr<Events> events)
+      : TrainLead([events](Event event) { events->post(std::move(event)); }),
+        session_(session),
+        options_(options),
+        group_(session),
+        claim_(group_->claim_training()),
+        events_(events) {
+    if (!claim_)
+      throw Error(Errc::invalid_argument,
+                  "this session is being trained already: a training steps all of its parameters; "
+                  "wait until it has ended, or train in another session");
+    group_->check_optimizers();
+    for (const Tower& tower : towers) {
+      if (!slots_.insert({tower.slot, towers_.size()}).second)
+        throw Error(Errc::invalid_argument, "two towers have slot ", tower.slot,
+                    "; give each its own with Graph::scope({.slot = ...})");
+      check_outputs(tower);
+      if (!is_wide_float(tower.loss.dtype()) || tower.loss.shape().ndim() != 0)
+        throw Error(Errc::invalid_argument, "the loss of slot ", tower.slot, ", ",
+                    tower.loss.name(), ", is ", tower.loss.dtype(), tower.loss.shape(),
+                    "; wants one f32 or f64, as reduce_mean() makes it");
+      if (!tower.feeds.empty() && !tower.batch)
+        throw Error(Errc::invalid_argument, "Tower::batch of slot ", tower.slot,
+                    " is empty: give a function that makes the values of its ", tower.feeds.size(),
+                    " feeds for a step");
+      patiently([&] {
+        towers_.push_back({&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
+      });
+    }
+    if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
+    if (options.steps < 1)
+      throw Error(Errc::invalid_argument, "TrainOptions::steps is ", options.steps,
+                  "; say how many steps each tower does");
+    if (options.pause_every < 0 || (options.pause_every > 0 && !options.on_pause))
+      throw Error(Errc::invalid_argument, "TrainOptions::pause_every is ", options.pause_every,
+                  options.on_pause ? "; wants at least 0" : ", and on_pause is empty");
+    if (options.resume && options.checkpoint_dir.empty())
+      throw Error(Errc::invalid_argument, "resume wants a checkpoint_dir");
+    if (group_->parameters().empty())
+      throw Error(Errc::invalid_argument,
+                  "the towers train no parameter; make some with parameter()");
+    checkpoints_.keep = options.checkpoint_keep;
+    checkpoints_.data_seed = options.data_seed;
+    checkpoints_.rule = options.rule;
+    checkpoints_.compute = compute_of(towers);
+    for (const auto& [slot, index] : slots_)
+      checkpoints_.slots.push_back(static_cast<int32_t>(slot));
+    if (!options.checkpoint_dir.empty())
+      checkpoints_.directory = folder_.emplace(options.checkpoint_dir).path();
+  }
+
+  ParameterGroup& group() override { return *group_; }
+  Millis now() const override { return now_millis(); }
+  std::optional<Manifest> newest() override;
+  std::optional<Manifest> begin_with();
+  void keep_values();
+  void lead(int64_t first);
+  void start_step(int64_t slot, int64_t step) override;
+  void pause(int64_t step) override;
+  std::string save_into(const std::string& folder, int64_t step);
+  void cancel() override { std::exchange(cancel_, std::make_shared<Cancellation>())->cancel(); }
+  void finish() override { ended_ = true; }
+  void give_up(Errc code, const std::string& text) override;
+  void tell(Errc about, const std::string& text) override;
+  void tell(TrainEvent::Kind kind, const std::string& text);
+  void progress();
+  // Calls one of the program's own functions. What it throws ends training, and is thrown again
+  // when all towers have stopped; until then none is called any more.
+  template <class F>
+  void call_program(const F& call);
+  std::vector<std::pair<std::string, Tensor>> final_values(int64_t step);
+  template <class F>
+  void patiently(const F& what);
+
+  Session& session_;
+  const TrainOptions& options_;
+  const ParameterVisit group_;
+  const std::shared_ptr<const void> claim_;
+  std::optional<CheckpointFolder> folder_;  // none: no checkpoints
+  const std::shared_ptr<Events> events_;
+  std::vector<Lane> towers_;
+  std::map<int64_t, size_t> slots_;
+  std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
+  std::optional<Error> failure_;
+  bool ended_ = false;
+  std::exception_ptr thrown_;         // by the program
+  size_t damaged_ = 0;                // checkpoints that the last newest() could not use
+  std::vector<std::string> changed_;  // optimizers of the graph that differ from those of newest()
+  std::chrono::steady_clock::time_point begin_{};
+  int64_t begin_step_ = 0;
+  int64_t told_step_ = -1;  // by the last progress()
+};
+
+// Before the first step.
+template <class F>
+void Trainer::patiently(const F& what) {
+  troupe::patiently(options_.patience, what, [this](const Error& e) {
+    tell(TrainEvent::recovering, detail::concat("not begun yet, tried again: ", e.what()));
+    if (thrown_) std::rethrow_exception(thrown_);
+    return true;
+  });
+}
+
+std::optional<Manifest> Trainer::newest() {
+  if (!folder_) return std::nullopt;
+  const CheckpointFolder::Found found = folder_->newest(group_->parameters(), options_.data_seed);
+  for (const std::string& line : found.damaged) tell(TrainEvent::warning, line);
+  damaged_ = found.damaged.size();
+  changed_ = found.changed;
+  return found.manifest;
+}
+
+// The checkpoint to begin with; nothing: the first values.
+std::optional<Manifest> Trainer::begin_with() {
+  if (!folder_) return std::nullopt;
+  if (group_->shared())  // whether the parameters are ours is known when they are there
+    patiently([&] {
+      group_->wait([&](ParameterGroup::Done done) { group_->ensure({}, std::move(done)); });
+    });
+  if (!group_->owner()) return std::nullopt;  // its owner takes and restores checkpoints
+  checkpoints_.lock = folder_->claim();
+  if (!options_.resume) {
+    folder_->want_unused();
+    return std::nullopt;
+  }
+  std::optional<Manifest> manifest = newest();
+  if (thrown_) std::rethrow_exception(thrown_);
+  if (!manifest && damaged_ > 0) refuse_damaged(*folder_, damaged_);  // anew is not what was asked
+  if (!manifest)
+    tell(TrainEvent::warning,
+         "no checkpoint in " + options_.checkpoint_dir +
+             "; training from the start. Stop it and name the folder, if there is one elsewhere");
+  for (const std::string& line : changed_) tell(TrainEvent::warning, line);
+  if (manifest && manifest->rule != options_.rule)
+    tell(TrainEvent::warning,
+         detail::concat("the checkpoint was trained with the rule ", to_string(manifest->rule),
+                        "; training goes on with ", to_string(options_.rule)));
+  if (manifest && !manifest->compute.empty() && manifest->compute != checkpoints_.compute)
+    tell(TrainEvent::warning,
+         detail::concat("training continues in ", checkpoints_.compute,
+                        "; the checkpoint was written in ", manifest->compute));
+  if (manifest && manifest->step > options_.steps)
+    throw Error(
+        Errc::invalid_argument, "the checkpoint in ", folder_->path(), " is of step ",
+        manifest->step, ", TrainOptions::steps is ", options_.steps,
+        "; ask for at least as many (fit(): epochs times batches), or begin anew in another "
+        "folder");
+  return manifest;
+}
+
+// So that what was loaded or trained before is trained on.
+void Trainer::keep_values() {
+  if (!group_->owner()) return;
+  try {
+    const std::vector<ParameterSlice> slices = parameter_slices(session_);
+    if (group_->was_established() ||
+        std::any_of(slices.begin(), slices.end(), [](const auto& s) { return s.version > 0; }))
+      values_ = std::make_shared<const std::map<std::string, Tensor>>(parameter_values(session_));
+  } catch (const Error& e) {
+    if (!TrainLoop::passes(e.code())) throw;
+    tell(TrainEvent::warning,
+         detail::concat("the values that the parameters had are gone, and training begins with "
+                        "their first ones: ",
+                        e.what()));
+  }
+}
+
+TrainResult Trainer::run() {
+  const std::optional<Manifest> manifest = begin_with();
+  if (!manifest && !options_.anew) keep_values();
+  listen();
+  patiently([&] {
+    group_->wait([&](ParameterGroup::Done done) {
+      group_->establish(start_from(manifest), std::move(done));
+    });
+  });
+  const int64_t first = step_of(manifest);
+  if (manifest) {
+    checkpoint_ = folder_->path_of(*manifest);
+    tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ",
+                                             manifest_name(manifest->generation, manifest->step)));
+  }
+  if (thrown_) std::rethrow_exception(thrown_);
+  begin_ = std::chrono::steady_clock::now();
+  begin_step_ = first;
+  lead(first);
+  if (thrown_) std::rethrow_exception(thrown_);
+  if (failure_) throw *failure_;
+  TrainResult result;
+  result.steps = loop_->done_steps();
+  result.resumed_at = first;
+  result.loss = loop_->mean_loss();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  result.recoveries = loop_->recoveries();
+  result.checkpoint = checkpoint_;
+  result.weights_sha256 = weights_sha256(final_values(result.steps));
+  if (thrown_) std::rethrow_exception(thrown_);
+  return result;
+}
+
+// From the first order to the last: afterwards no tower runs.
+void Trainer::lead(int64_t first) {
+  TrainLoop::Plan plan;
+  plan.steps = options_.steps;
+  plan.checkpoint_every = options_.checkpoint_every;
+  plan.pause_every = options_.pause_every;
+  plan.patience = options_.patience;
+  carry_out(begin(plan, first));
+  while (!ended_) {
+    auto event = events_->next();
+    carry_out(event ? event() : loop_->tick(now_millis()));
+    progress();
+  }
+}
+
+std::vector<std::pair<std::string, Tensor>> Trainer::final_values(int64_t step) {
+  try {
+    const auto values = parameter_values(session_);
+    return {values.begin(), values.end()};
+  } catch (const Error& e) {
+    // A shard died after the last step: its values are in the checkpoint of that step.
+    const std::optional<Manifest> last =
+        e.code() == Errc::peer_lost || e.code() == Errc::stale ? newest() : std::nullopt;
+    if (!last || last->step != step) throw;
+    tell(TrainEvent::warning,
+         detail::concat("the final weights are read from the checkpoint: ", e.what()));
+    return read_parameters(real_disk(), folder_->path(), *last);
+  }
+}
+
+void Trainer::give_up(Errc code, const std::string& text) {
+  ended_ = true;
+  failure_.emplace(code == Errc::ok ? Errc::internal : code, text);
+}
+
+void Trainer::tell(Errc about, const std::string& text) {
+  tell(about == Errc::ok          ? TrainEvent::resumed
+       : about == Errc::peer_lost ? TrainEvent::lost
+       : about == Errc::io        ? TrainEvent::warning
+                                  : TrainEvent::recovering,
+       text);
+}
+
+template <class F>
+void Trainer::call_program(const F& call) {
+  if (thrown_) return;
+  try {
+    call();
+  } catch (...) {  // any type: it is the program's, and goes back to it
+    thrown_ = std::current_exception();
+    post_([this] {
+      return loop_
+                 ? loop_->abandon(Errc::cancelled, "a function of the program threw", now_millis())
+                 : TrainOrders{};
+    });
+  }
+}
+
+void Trainer::tell(TrainEvent::Kind kind, const std::string& text) {
+  if (options_.on_event) call_program([&] { options_.on_event({kind, text}); });
+}
+
+void Trainer::start_step(int64_t slot, int64_t step) {
+  const Lane& lane = towers_[slots_.at(slot)];
+  RunOptions run;
+  run.step = step;
+  run.timeout = options_.patience;  // a step that waits for a lost worker ends then, naming it
+  run.cancel = cancel_.get();
+  const auto report = [post = post_, this, slot, step, keep = cancel_](RunResult result) {
+    post([this, slot, step, result = std::move(result)] { return step_ended(slot, step, result); });
+  };
+  std::vector<Tensor> feeds;
+  if (lane.tower->batch) call_program([&] { feeds = lane.tower->batch(step); });
+  if (thrown_) return report({Errc::cancelled, "a function of the program threw", {}});
+  try {
+    lane.step.start(feeds, run, report);
+  } catch (const Error& e) {
+    report({e.code(), e.what(), {}});
+  }
+}
+
+// The loop waits for the answer, and no tower runs, so this thread is free to wait.
+void Trainer::pause(int64_t step) {
+  progress();
+  bool more = true;
+  std::optional<Error> lost;
+  call_program([&] {
+    try {
+      more = options_.on_pause({step, loop_->mean_loss(), [this, step](const std::string& folder) {
+                                  return save_into(folder, step);
+                                }});
+    } catch (const Error& e) {
+      if (!TrainLoop::passes(e.code())) throw;
+      lost = e;
+    }
+  });
+  post_([this, more, lost] {
+    return lost ? loop_->pause_failed(lost->code(), lost->what(), now_millis())
+                : loop_->pause_ended(more, now_millis());
+  });
+}
+
+std::string Trainer::save_into(const std::string& dir, int64_t step) {
+  if (!group_->owner())
+    throw Error(Errc::invalid_argument,
+                "the parameters are another session's, which alone takes checkpoints");
+  CheckpointFolder folder(dir);
+  if (folder.path() == checkpoints_.directory)
+    throw Error(Errc::invalid_argument, "a pause's checkpoint wants a folder of its own, got ", dir,
+                ", which is the training's checkpoint_dir");
+  ParameterGroup::Snapshot what = checkpoints_;
+  what.directory = folder.path();
+  what.lock = folder.claim();
+  what.step = step;
+  what.keep = 1;
+  const auto path = std::make_shared<std::string>();
+  group_->wait([&](ParameterGroup::Done done) {
+    group_->snapshot(
+        std::move(what), [] {},
+        [path, done](Errc code, const std::string& text) {
+          *path = text;
+          done(code, text);
+        });
+  });
+  return *path;
+}
+
+void Trainer::progress() {
+  if (!options_.on_progress) return;
+  TrainProgress p;
+  p.step = loop_->done_steps();
+  if (std::exchange(told_step_, p.step) == p.step) return;
+  p.steps = options_.steps;
+  p.loss = loop_->mean_loss();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  const double rate = seconds > 0 ? static_cast<double>(p.step - begin_step_) / seconds : 0;
+  p.examples_per_second =
+      rate * static_cast<double>(options_.examples_per_step) * static_cast<double>(towers_.size());
+  p.remaining =
+      std::chrono::duration<double>(rate > 0 ? static_cast<double>(p.steps - p.step) / rate : 0);
+  call_program([&] { options_.on_progress(p); });
+}
+
+}  // namespace
+
+TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options) {
+  check_numbers(towers, options);
+  return Trainer(session, towers, options).run();
+}
+
+}  // namespace troupe

@@ -1,0 +1,47 @@
+// Implements training/parameters/messages.hpp.
+#include "training/parameters/messages.hpp"
+
+namespace troupe {
+
+SliceSpec to_spec(const Slice& slice) {
+  SliceSpec out;
+  out.slice = slice.id;
+  out.parameter = slice.parameter;
+  out.dtype = static_cast<uint8_t>(slice.dtype);
+  out.shape.assign(slice.shape.begin(), slice.shape.end());
+  out.offset = slice.offset;
+  out.size = slice.size;
+  out.shard = slice.shard;
+  if (slice.optimizer) out.optimizer = describe(*slice.optimizer);
+  return out;
+}
+
+Slice from_spec(const SliceSpec& spec) {
+  Slice out;
+  out.id = spec.slice;
+  out.parameter = spec.parameter;
+  out.dtype = static_cast<DType>(spec.dtype);
+  out.shape = Shape(spec.shape);
+  out.offset = spec.offset;
+  out.size = spec.size;
+  out.shard = spec.shard;
+  if (!spec.optimizer.empty()) out.optimizer = optimizer_from_text(spec.optimizer);
+  return out;
+}
+
+void add_parameter_messages(caf::actor_system_config& config) {
+  config.add_message_type<SliceSpec>("SliceSpec")
+      .add_message_type<CreateShard>("CreateShard")
+      .add_message_type<DescribeShard>("DescribeShard")
+      .add_message_type<ShardDescription>("ShardDescription")
+      .add_message_type<SetInitial>("SetInitial")
+      .add_message_type<BeginEpoch>("BeginEpoch")
+      .add_message_type<CaptureShard>("CaptureShard")
+      .add_message_type<WriteShard>("WriteShard")
+      .add_message_type<ShardFile>("ShardFile")
+      .add_message_type<DropContainer>("DropContainer")
+      .add_message_type<RouteParameters>("RouteParameters")
+      .add_message_type<ShardLost>("ShardLost");
+}
+
+}  // namespace troupe

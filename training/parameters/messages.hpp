@@ -1,0 +1,178 @@
+// Control messages about parameters, between the session that owns them and the processes that hold
+// or use them. They travel as ordinary CAF messages inside our link; pushes, pulls and their
+// answers are in net/wire/messages.hpp. docs/protocol.md says who sends which.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <caf/all.hpp>
+
+#include "training/parameters/layout.hpp"
+
+namespace troupe {
+
+// A Slice (layout.hpp) on the wire. `optimizer` is the text that describe() makes of one; empty:
+// never trained.
+struct SliceSpec {
+  uint32_t slice = 0;
+  std::string parameter;
+  uint8_t dtype = 0;
+  std::vector<int64_t> shape;    // of the whole parameter
+  int64_t offset = 0, size = 0;  // elements
+  std::string optimizer;
+  int32_t shard = 0;
+};
+SliceSpec to_spec(const Slice& slice);
+// Throws: Error(invalid_argument) for a shape out of bounds, or an optimizer that is none.
+Slice from_spec(const SliceSpec& spec);
+
+// owner -> shards service: hold these slices. A shard of that container and number that is there
+// already is kept as it is, so several sessions can share parameters. Answered by ShardDescription.
+struct CreateShard {
+  std::string container;
+  int32_t shard = 0;
+  uint64_t epoch = 0;
+  uint8_t rule = 0;  // Aggregation
+  std::vector<int32_t> slots;
+  std::vector<SliceSpec> slices;
+};
+struct DescribeShard {
+  std::string container;
+  int32_t shard = 0;
+};
+struct ShardDescription {
+  uint64_t door = 0;  // the shard actor, for the data plane
+  uint64_t epoch = 0;
+  bool serving = false;    // its values are set
+  bool created = false;    // answer to a CreateShard: the first one was of the same sender
+  int64_t next_step = -1;  // of the slowest slot; -1: nothing here is trained
+  std::vector<SliceSpec> slices;
+  std::vector<int64_t> versions;                    // one per slice
+  std::vector<int64_t> pulled_bytes, pushed_bytes;  // one per slice, since the shard was made
+  int64_t applied = 0, merged = 0, duplicate = 0, refused = 0,
+          received = 0;  // pushes, ShardCounters
+};
+// owner -> shards service: initial values of a slice, in pieces; the last one makes them count.
+// Only for a shard that has none, and only in its epoch.
+struct SetInitial {
+  std::string container;
+  int32_t shard = 0;
+  uint32_t slice = 0;
+  uint64_t epoch = 0;
+  int64_t byte_offset = 0;
+  std::string bytes;
+};
+// owner -> shards service: a new epoch begins; what is of an older one is refused from now on.
+struct BeginEpoch {
+  enum Mode : uint8_t {
+    restore,  // they come from a checkpoint
+    reset,    // the shard is empty again, and waits for SetInitial
+  };
+  std::string container;
+  int32_t shard = 0;
+  uint64_t epoch = 0;
+  uint8_t mode = reset;
+  std::string directory, manifest;  // restore: where the checkpoint is
+  uint8_t rule = 0;
+  std::vector<int32_t> slots;
+  int64_t next_step = 0;  // of every slot
+};
+// owner -> shards service: hold the state at `step`, for a WriteShard that names this capture.
+// Answered when it is held; what was held before is let go.
+struct CaptureShard {
+  std::string container;
+  int32_t shard = 0;
+  uint64_t epoch = 0;
+  int64_t step = 0;
+  uint64_t capture = 0;
+};
+// owner -> shards service: write what was captured, once, as a checkpoint's shard file. Answered by
+// ShardFile once it is on disk.
+struct WriteShard {
+  std::string container;
+  int32_t shard = 0;
+  uint64_t epoch = 0;
+  uint64_t capture = 0;
+  std::string directory, name;
+};
+struct ShardFile {
+  std::string name;
+  int64_t bytes = 0;
+  std::string sha256;
+};
+inline std::string own_container(uint64_t session) { return detail::concat("session-", session); }
+struct DropContainer {
+  std::string container;
+};
+
+// owner -> parameters service of every process: where the slices live. Answered when it counts.
+struct RouteParameters {
+  uint64_t session = 0;
+  uint64_t epoch = 0;
+  std::vector<SliceSpec> slices;
+  std::vector<std::string> tasks;  // one per slice
+  std::vector<uint64_t> doors;     // one per slice
+};
+// a shards service -> every session that sent a CreateShard for it: a shard has died in a process
+// that lives.
+struct ShardLost {
+  std::string container;
+  int32_t shard = 0;
+  std::string reason;
+};
+
+template <class I>
+auto inspect(I& f, SliceSpec& x) {
+  return f(x.slice, x.parameter, x.dtype, x.shape, x.offset, x.size, x.optimizer, x.shard);
+}
+template <class I>
+auto inspect(I& f, CreateShard& x) {
+  return f(x.container, x.shard, x.epoch, x.rule, x.slots, x.slices);
+}
+template <class I>
+auto inspect(I& f, DescribeShard& x) {
+  return f(x.container, x.shard);
+}
+template <class I>
+auto inspect(I& f, ShardDescription& x) {
+  return f(x.door, x.epoch, x.serving, x.created, x.next_step, x.slices, x.versions, x.pulled_bytes,
+           x.pushed_bytes, x.applied, x.merged, x.duplicate, x.refused, x.received);
+}
+template <class I>
+auto inspect(I& f, SetInitial& x) {
+  return f(x.container, x.shard, x.slice, x.epoch, x.byte_offset, x.bytes);
+}
+template <class I>
+auto inspect(I& f, BeginEpoch& x) {
+  return f(x.container, x.shard, x.epoch, x.mode, x.directory, x.manifest, x.rule, x.slots,
+           x.next_step);
+}
+template <class I>
+auto inspect(I& f, CaptureShard& x) {
+  return f(x.container, x.shard, x.epoch, x.step, x.capture);
+}
+template <class I>
+auto inspect(I& f, WriteShard& x) {
+  return f(x.container, x.shard, x.epoch, x.capture, x.directory, x.name);
+}
+template <class I>
+auto inspect(I& f, ShardFile& x) {
+  return f(x.name, x.bytes, x.sha256);
+}
+template <class I>
+auto inspect(I& f, DropContainer& x) {
+  return f(x.container);
+}
+template <class I>
+auto inspect(I& f, RouteParameters& x) {
+  return f(x.session, x.epoch, x.slices, x.tasks, x.doors);
+}
+template <class I>
+auto inspect(I& f, ShardLost& x) {
+  return f(x.container, x.shard, x.reason);
+}
+
+void add_parameter_messages(caf::actor_system_config& config);
+
+}  // namespace troupe

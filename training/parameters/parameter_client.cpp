@@ -1,0 +1,441 @@
+// Implements training/parameters/parameter_client.hpp.
+#include "training/parameters/parameter_client.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "devices/failure.hpp"
+#include "graph/base/repeat_rows.hpp"
+#include "training/parameters/here.hpp"
+#include "training/parameters/row_push.hpp"
+#include "training/rules/row_slices.hpp"
+#include "training/shards/shard_here.hpp"
+#include "training/parameters/write_kind.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr const char* kNewEpoch = "the shards have a new epoch; do the step again";
+
+// A push of at most this much is applied in some ten us, which is less than a lane takes to wake;
+// so many bytes of rows are gathered as soon. All values are given out as they are.
+constexpr int64_t kHereBytesMax = int64_t{256} << 10;
+
+// What the shard has to pass over. A row that is for several indices is worked on for each.
+int64_t bytes_at_work(const Tensor& gradient, const Tensor& rows, int64_t bytes) {
+  if (!gradient.defined() || !rows.defined() || gradient.dim(0) == rows.size()) return bytes;
+  return rows.byte_size() + rows.size() * gradient.dim(1) * size_of(gradient.dtype());
+}
+
+// [n, row...] as [n, elements of a row].
+Tensor as_rows(const Tensor& values) {
+  int64_t row = 1;
+  for (int d = 1; d < values.ndim(); ++d) row *= values.dim(d);
+  return values.reshaped(Shape{values.dim(0), row});
+}
+
+}  // namespace
+
+const char* ParameterClient::name_of(Kind kind) {
+  static const char* const names[] = {"pull", "pull of rows", "push", "write"};
+  return names[static_cast<size_t>(kind)];
+}
+
+void ParameterClient::set_routes(ParameterRoutes routes) {
+  Replies replies;
+  Parts again;
+  {
+    std::lock_guard lock(mutex_);
+    if (routes.epoch < routes_->epoch) return;  // an old message
+    const bool new_epoch = routes.epoch != routes_->epoch;
+    routes_ = std::make_shared<const ParameterRoutes>(std::move(routes));
+    if (new_epoch) cache_.clear();
+    if (new_epoch) next_sequence_.clear();
+    std::vector<std::shared_ptr<Request>> old;
+    for (auto& [ticket, part] : parts_) {
+      auto it = routes_->parameters.find(part.request->parameter);
+      if (part.request->epoch != routes_->epoch || it == routes_->parameters.end()) {
+        old.push_back(part.request);
+        continue;
+      }
+      const RoutePtr route(routes_, &it->second.slices.at(part.index));
+      const bool same = route->shard == part.route->shard;
+      part.route = route;
+      // A gradient that was given away is on its way to a shard of this process, where none is
+      // lost; a message without it must not come first.
+      const bool given = part.request->kind == Kind::push && !part.gradient.defined();
+      if (given && same) continue;
+      offer(part);
+      again.emplace_back(ticket, part);
+    }
+    for (const auto& request : old) end(request, Errc::stale, kNewEpoch, replies);
+  }
+  send_again(again);
+  run(replies);
+}
+
+ParameterClient::RequestPtr ParameterClient::request(Kind kind, const std::string& parameter,
+                                                     const ParameterStep& at, Reply reply) {
+  auto request = std::make_shared<Request>();
+  request->kind = kind;
+  request->parameter = parameter;
+  request->at = at;
+  request->reply = std::move(reply);
+  return request;
+}
+
+void ParameterClient::pull(const std::string& parameter, const ParameterStep& at, Reply reply) {
+  start(request(Kind::pull, parameter, at, std::move(reply)), {});
+}
+
+void ParameterClient::pull_rows(const std::string& parameter, const ParameterStep& at,
+                                Tensor indices, Reply reply) {
+  const RequestPtr wanted = request(Kind::rows, parameter, at, std::move(reply));
+  wanted->indices = std::move(indices);
+  start(wanted, {});
+}
+
+void ParameterClient::push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
+                           Reply reply) {
+  start(request(Kind::push, parameter, at, std::move(reply)), std::move(gradient));
+}
+
+void ParameterClient::push_rows(const std::string& parameter, const ParameterStep& at,
+                                Tensor indices, Tensor values, Reply reply) {
+  const RequestPtr wanted = request(Kind::push, parameter, at, std::move(reply));
+  wanted->indices = std::move(indices);
+  start(wanted, as_rows(values));
+}
+
+void ParameterClient::write(const std::string& parameter, const ParameterStep& at,
+                            ParameterWrite change, Reply reply) {
+  const RequestPtr wanted = request(Kind::write, parameter, at, std::move(reply));
+  Tensor values = std::move(change.values);
+  if (writes_rows(change.kind)) {
+    const int64_t n = change.indices.size();
+    values = pack_rows(n > 0 ? values.size() / n : 1, change.indices.values<int64_t>(),
+                       values.raw(), values.dtype());
+    change.indices.reset();
+  }
+  wanted->write = std::move(change);
+  start(wanted, std::move(values));
+}
+
+void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
+  Replies replies;
+  Parts parts;
+  std::unique_lock lock(mutex_);
+  request->epoch = routes_->epoch;
+  if (auto refused = refusal(*request, gradient); refused.first != Errc::ok) {
+    lock.unlock();
+    return request->reply(refused.first, std::move(refused.second), {});
+  }
+  if (const TensorType room = room_for(*request); room.dtype != DType::none) {
+    lock.unlock();
+    request->values = make_(room.dtype, room.shape);
+    lock.lock();
+  }
+  try {
+    if (request->epoch != routes_->epoch) {  // since then
+      end(request, Errc::stale, kNewEpoch, replies);
+    } else {
+      parts = add_parts(request, std::move(gradient));
+      if (parts.empty()) end(request, Errc::ok, {}, replies);  // no rows
+    }
+    lock.unlock();
+    const bool alone = parts.size() == 1;
+    for (auto& [ticket, part] : parts)
+      if (alone || is_open(ticket)) send(ticket, std::move(part), here_);
+  } catch (...) {  // who asked hears of it by this; nothing of it is sent again
+    if (!lock.owns_lock()) lock.lock();
+    end(request, Errc::internal, {}, replies);
+    throw;
+  }
+  run(replies);
+}
+
+// False: the answer to another part has ended the request.
+bool ParameterClient::is_open(uint64_t ticket) const {
+  std::lock_guard lock(mutex_);
+  return parts_.count(ticket) > 0;
+}
+
+void ParameterClient::send_again(Parts& parts) {
+  // One that finds no memory to be packed waits for the next time.
+  for (auto& [ticket, part] : parts)
+    if (is_open(ticket))
+      static_cast<void>(failure_of([&, t = ticket, &p = part] { send(t, std::move(p)); }));
+}
+
+// What of a slice elsewhere is here already. Asked again, the part offers the same: either answer
+// may come.
+void ParameterClient::offer(Part& part) const {
+  if (part.route->local || part.rows.defined() || part.request->sends() ||
+      part.offered.values.defined())
+    return;
+  if (const auto cached = cache_.find(part.route->slice); cached != cache_.end())
+    part.offered = cached->second;
+}
+
+// Of the request it reads what does not change: an answer may come meanwhile.
+void ParameterClient::send(uint64_t ticket, Part part, bool here) {
+  const RequestPtr request = part.request;
+  const RoutePtr route = part.route;
+  bool now =
+      here && route->local && bytes_at_work(part.gradient, part.rows, part.bytes) <= kHereBytesMax;
+  ShardHere* const shard = now ? route->here : nullptr;
+  const auto door = caf::actor_cast<caf::strong_actor_ptr>(door_);
+  ShardActions answers;
+  caf::message message;
+  if (request->sends()) {
+    RowPush push = push_of(ticket, std::move(part));
+    if (shard && shard->push(push, door, answers)) return take(answers);
+    message = push.rows.defined() ? caf::make_message(std::move(push))
+                                  : caf::make_message(static_cast<Push&&>(push));
+  } else {
+    Pull pull = pull_of(ticket, part);
+    if (shard && shard->pull(pull, door, answers)) return take(answers);
+    message = caf::make_message(std::move(pull));
+    now = now && !shard;  // it may be long work, which is for a lane
+  }
+  if (now) return Here(system_).send(route->shard, door_, std::move(message));
+  route->shard->enqueue(door, caf::make_message_id(), std::move(message), nullptr);
+}
+
+void ParameterClient::take(ShardActions& answers) {
+  for (ShardAction& answer : answers)
+    if (auto* pulled = std::get_if<Pulled>(&answer.message))
+      on(std::move(*pulled));
+    else
+      on(std::get<Acknowledged>(answer.message));
+}
+
+RowPush ParameterClient::push_of(uint64_t ticket, Part&& part) const {
+  const Request& request = *part.request;
+  RowPush m;
+  m.slice = part.route->slice;
+  m.slot = static_cast<int32_t>(request.at.slot);
+  m.step = request.at.step;
+  m.sequence = part.sequence;
+  m.epoch = request.epoch;
+  m.ticket = ticket;
+  m.incarnation = incarnation_;
+  m.first = request.at.first;
+  if (request.kind == Kind::write) {
+    m.write = write_code(request.write.kind);
+    m.number = request.write.number;
+  }
+  if (part.rows.defined() && !part.route->local) {
+    m.gradient =
+        pack_rows(part.gradient.dim(1), part.rows.values<int64_t>(),
+                  repeat_rows(part.gradient, part.rows.size()).raw(), part.gradient.dtype());
+    return m;
+  }
+  m.gradient = std::move(part.gradient);
+  m.rows = std::move(part.rows);
+  return m;
+}
+
+Pull ParameterClient::pull_of(uint64_t ticket, const Part& part) {
+  const Request& request = *part.request;
+  Pull m;
+  m.slice = part.route->slice;
+  m.slot = static_cast<int32_t>(request.at.slot);
+  m.step = request.at.step;
+  m.epoch = request.epoch;
+  m.ticket = ticket;
+  m.have_version = part.offered.version;
+  m.first = request.at.first;
+  m.row_size = part.row_size;
+  m.rows = part.rows;
+  return m;
+}
+
+void ParameterClient::trace(const Part& part, int64_t bytes) const {
+  if (part.asked_ns == 0) return;
+  const Request& r = *part.request;
+  tracer_->record({.category = name_of(r.kind),
+                   .name = detail::concat(r.parameter, " slot ", r.at.slot, " step ", r.at.step,
+                                          r.sends() ? " to " : " from ", part.route->task),
+                   .begin_ns = part.asked_ns,
+                   .end_ns = Tracer::now_ns(),
+                   .bytes = bytes});
+}
+
+void ParameterClient::end(const RequestPtr& request, Errc code, const std::string& text,
+                          Replies& out) {
+  for (auto it = parts_.begin(); it != parts_.end();) {
+    if (it->second.request != request) {
+      ++it;
+      continue;
+    }
+    // A push that may not have arrived leaves no gap behind: its number is given again.
+    if (request->sends()) {
+      int64_t& next = next_sequence_[{request->at.slot, it->second.route->slice}];
+      next = std::min(next, it->second.sequence);
+    }
+    it = parts_.erase(it);
+  }
+  if (!request->reply) return;
+  Tensor value = code == Errc::ok && !request->sends() ? std::move(request->values) : Tensor{};
+  request->values.reset();
+  out.push_back({std::move(request->reply), code, text, std::move(value)});
+  request->reply = nullptr;
+}
+
+void ParameterClient::on(Pulled m) {
+  Replies replies;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = parts_.find(m.ticket);
+    if (it == parts_.end()) return;  // answered before, or not wanted any more
+    const Part& part = it->second;
+    const std::shared_ptr<Request> request = part.request;
+    const bool by_rows = part.rows.defined();
+    trace(part, m.values.defined() ? m.values.byte_size() : 0);
+    auto route = routes_->parameters.find(request->parameter);
+    if (m.code != Errc::ok) {
+      end(request, m.code, m.text, replies);
+    } else if (route == routes_->parameters.end()) {
+      end(request, Errc::stale, "the parameter is gone", replies);
+    } else {
+      const int64_t wanted = by_rows ? part.rows.size() * part.row_size : part.route->size;
+      Tensor values = std::move(m.values);
+      const bool keeps = !part.route->local && !by_rows;
+      if (!values.defined() && part.offered.version == m.version) values = part.offered.values;
+      if (!values.defined() || values.dtype() != route->second.dtype || values.size() != wanted) {
+        end(request, Errc::internal,
+            detail::concat("shard at ", part.route->task, " answered with other values than slice ",
+                           part.route->slice, " of ", request->parameter, " has"),
+            replies);
+      } else {
+        if (Cached* cached = keeps ? &cache_[part.route->slice] : nullptr;
+            cached && m.version >= cached->version)
+          *cached = {m.version, values};
+        pulled(request, part, route->second, values);
+        parts_.erase(it);
+        if (--request->open == 0) {
+          const Failure failed = failure_of([&] {  // no memory: the asker's to know
+            if (by_rows)
+              request->values = request->values.reshaped(
+                  rows_shape(request->indices.shape(), route->second.shape));
+            else if (request->kind == Kind::rows)
+              request->values = take_rows(request->values, request->indices, make_);
+          });
+          end(request, failed.code, failed.text, replies);
+        }
+      }
+    }
+  }
+  run(replies);
+}
+
+void ParameterClient::pulled(const RequestPtr& request, const Part& part,
+                             const ParameterRoute& route, const Tensor& values) const {
+  const auto bytes = size_of(route.dtype);
+  if (route.slices.size() == 1) {
+    request->values = part.rows.defined() ? values : values.reshaped(route.shape);
+    return;
+  }
+  char* to = static_cast<char*>(request->values.mutable_raw());
+  const char* from = static_cast<const char*>(values.raw());
+  if (!part.rows.defined()) {
+    std::memcpy(to + part.route->offset * bytes, from,
+                static_cast<size_t>(part.route->size * bytes));
+    return;
+  }
+  const int64_t row = part.row_size * bytes;
+  for (const int64_t place : part.places) {
+    std::memcpy(to + place * row, from, static_cast<size_t>(row));
+    from += row;
+  }
+}
+
+void ParameterClient::on(const Acknowledged& m) {
+  Replies replies;
+  {
+    std::lock_guard lock(mutex_);
+    auto it = parts_.find(m.ticket);
+    if (it == parts_.end()) return;
+    const std::shared_ptr<Request> request = it->second.request;
+    trace(it->second, it->second.bytes);
+    if (m.code != Errc::ok) {
+      end(request, m.code, m.text, replies);
+    } else {
+      parts_.erase(it);
+      if (--request->open == 0) end(request, Errc::ok, {}, replies);
+    }
+  }
+  run(replies);
+}
+
+void ParameterClient::peer_down(const std::string& task, const std::string& reason) {
+  Replies replies;
+  {
+    std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Request>> hit;
+    for (const auto& [ticket, part] : parts_) {
+      if (part.route->task != task) continue;
+      hit.push_back(part.request);
+    }
+    for (const auto& request : hit)
+      end(request, Errc::peer_lost,
+          detail::concat(task, ", which holds a part of ", request->parameter,
+                         ", is gone: ", reason),
+          replies);
+  }
+  run(replies);
+}
+
+void ParameterClient::fail_all(Errc code, const std::string& text) {
+  Replies replies;
+  {
+    std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Request>> all;
+    for (const auto& [ticket, part] : parts_) all.push_back(part.request);
+    for (const auto& request : all) end(request, code, text, replies);
+  }
+  run(replies);
+}
+
+void ParameterClient::retire(Errc code, const std::string& text) {
+  fail_all(code, text);
+  std::lock_guard lock(mutex_);
+  cache_.clear();
+  routes_ = std::make_shared<const ParameterRoutes>();
+  next_sequence_.clear();
+}
+
+void ParameterClient::resend(Time now) {
+  Parts again;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [ticket, part] : parts_) {
+      if (now < part.resend_at) continue;
+      offer(part);
+      part.wait = std::min<std::chrono::seconds>(kResendMax, part.wait * 2);
+      part.resend_at = now + part.wait;
+      again.emplace_back(ticket, part);
+    }
+  }
+  send_again(again);
+}
+
+size_t ParameterClient::pending() const {
+  std::lock_guard lock(mutex_);
+  return parts_.size();
+}
+
+std::string ParameterClient::waiting_for() const {
+  std::lock_guard lock(mutex_);
+  const Part* oldest = nullptr;
+  for (const auto& [ticket, part] : parts_)
+    if (!oldest || part.request->started < oldest->request->started) oldest = &part;
+  if (!oldest) return {};
+  const Request& r = *oldest->request;
+  const auto since = std::chrono::duration<double>(system_.clock().now() - r.started).count();
+  return detail::concat(name_of(r.kind), " of ", r.parameter, " slot ", r.at.slot, " step ",
+                        r.at.step, " waits for ", oldest->route->task, " since ", since, " s");
+}
+
+}  // namespace troupe

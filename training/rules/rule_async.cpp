@@ -1,0 +1,72 @@
+// The asynchronous rule: each gradient is an update, in the order of arrival (Dean et al. 2012);
+// pulls never wait.
+#include "training/rules/rule_async.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace troupe {
+namespace {
+
+class AsyncRule final : public AggregationRule {
+ public:
+  explicit AsyncRule(const std::vector<SlotProgress>& progress) {
+    for (const SlotProgress& p : progress) slots_[p.slot] = p;
+  }
+
+  Aggregation kind() const override { return Aggregation::async; }
+
+  PushVerdict look(int32_t slot, int64_t step) const override {
+    const SlotProgress& p = slots_.at(slot);
+    if (p.behind(step) >= SlotProgress::kWindow)
+      return {PushVerdict::refused,
+              detail::concat("step ", step, " is ", p.behind(step),
+                             " steps older than the newest one of slot ", slot, "; at most ",
+                             SlotProgress::kWindow - 1, " are remembered")};
+    if (!p.has(step)) return {};
+    return {next_ && next_->slot == slot && next_->step == step ? PushVerdict::waiting
+                                                                : PushVerdict::applied};
+  }
+
+  void push(Contribution c) override {
+    TROUPE_CHECK(!next_, "slot ", c.slot, " pushed step ", c.step,
+                 " before the last gradient was applied");
+    slots_.at(c.slot).count(c.step);
+    next_ = std::make_unique<Contribution>(std::move(c));
+  }
+
+  bool take(std::vector<Contribution>& out) override {
+    if (!next_) return false;
+    out.clear();
+    out.push_back(std::move(*next_));
+    next_.reset();
+    return true;
+  }
+
+  PullVerdict pull(int32_t, int64_t) const override { return {}; }
+  int compare_step(int64_t) const override { return 0; }
+  int64_t next_step() const override {
+    int64_t least = slots_.empty() ? 0 : slots_.begin()->second.next_step;
+    for (const auto& [slot, p] : slots_) least = std::min(least, p.next_step);
+    return least;
+  }
+  std::vector<SlotProgress> progress() const override {
+    std::vector<SlotProgress> out;
+    for (const auto& [slot, p] : slots_) out.push_back(p);
+    return out;
+  }
+  int64_t held() const override { return next_ ? 1 : 0; }
+  std::vector<int32_t> missing() const override { return {}; }
+
+ private:
+  std::map<int32_t, SlotProgress> slots_;
+  std::unique_ptr<Contribution> next_;
+};
+
+}  // namespace
+
+std::unique_ptr<AggregationRule> make_async_rule(const std::vector<SlotProgress>& progress) {
+  return std::make_unique<AsyncRule>(progress);
+}
+
+}  // namespace troupe

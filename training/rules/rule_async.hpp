@@ -1,0 +1,10 @@
+// The asynchronous aggregation rule; see rule.hpp.
+#pragma once
+
+#include "training/rules/rule.hpp"
+
+namespace troupe {
+
+std::unique_ptr<AggregationRule> make_async_rule(const std::vector<SlotProgress>& progress);
+
+}  // namespace troupe

@@ -1,0 +1,133 @@
+// The synchronous rule: step t ends when every slot has pushed its gradient of step t; one update
+// with their mean, summed in slot order, makes the values that step t + 1 reads (Chen et al. 2016).
+// Arrival order never changes a bit. A step that a slot has left behind without a gradient makes no
+// update: it is skipped, and what others have pushed of it is lost.
+#include "training/rules/rule_sync.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace troupe {
+namespace {
+
+// How far ahead of the open round a pull or a gradient may wait; a slot has no more steps in
+// flight.
+constexpr int64_t kAheadMax = 64;
+// Skipped steps that are remembered one by one.
+constexpr size_t kSkippedMax = 64;
+
+class SyncRule final : public AggregationRule {
+ public:
+  explicit SyncRule(const std::vector<SlotProgress>& progress) {
+    for (const SlotProgress& p : progress) first_[p.slot] = p.next_step;
+    if (!progress.empty()) step_ = progress.front().next_step;
+  }
+
+  Aggregation kind() const override { return Aggregation::sync; }
+
+  PushVerdict look(int32_t slot, int64_t step) const override {
+    if (skipped_.count(step)) return {PushVerdict::refused, skipped(step)};
+    if (step < step_) return {PushVerdict::applied};
+    if (step > step_ + kAheadMax)
+      return {PushVerdict::refused,
+              detail::concat("step ", step, " of slot ", slot, " is more than ", kAheadMax,
+                             " steps ahead: the round of step ", step_,
+                             " is open; run fewer steps of a slot at once, without a gap")};
+    const auto round = rounds_.find(step);
+    return {round != rounds_.end() && round->second.count(slot) ? PushVerdict::waiting
+                                                                : PushVerdict::kept};
+  }
+
+  void push(Contribution c) override { rounds_[c.step].emplace(c.slot, std::move(c)); }
+
+  bool take(std::vector<Contribution>& out) override {
+    const auto open = rounds_.find(step_);
+    if (open == rounds_.end() || open->second.size() < first_.size()) return false;
+    out.clear();
+    for (auto& [slot, contribution] : open->second) out.push_back(std::move(contribution));
+    rounds_.erase(open);
+    ++step_;
+    return true;
+  }
+
+  void go_on(int32_t slot, int64_t first) override {
+    const auto mine = first_.find(slot);
+    if (mine != first_.end()) mine->second = std::max(mine->second, first);
+  }
+
+  std::optional<int32_t> skip(std::vector<Contribution>& lost) override {
+    const auto open = rounds_.find(step_);
+    const auto left = std::find_if(first_.begin(), first_.end(), [&](const auto& slot) {
+      return slot.second > step_ && (open == rounds_.end() || !open->second.count(slot.first));
+    });
+    if (left == first_.end()) return std::nullopt;
+    if (open != rounds_.end()) {
+      for (auto& [slot, contribution] : open->second) lost.push_back(std::move(contribution));
+      rounds_.erase(open);
+    }
+    skipped_.insert(skipped_.end(), step_++);
+    if (skipped_.size() > kSkippedMax) skipped_.erase(skipped_.begin());
+    return left->first;
+  }
+
+  PullVerdict pull(int32_t, int64_t step) const override {
+    if (step < 0 || step == step_) return {};
+    if (skipped_.count(step)) return {PullVerdict::gone, skipped(step)};
+    if (step == step_ - 1) return {PullVerdict::previous};
+    if (step < step_)
+      return {PullVerdict::gone,
+              detail::concat("the values of step ", step, " are gone: the shard is at step ", step_,
+                             " and keeps one step back")};
+    if (step > step_ + kAheadMax)
+      return {PullVerdict::gone,
+              detail::concat("step ", step, " is more than ", kAheadMax,
+                             " steps ahead of the shard, which is at step ", step_)};
+    return {PullVerdict::wait};
+  }
+
+  int compare_step(int64_t step) const override {
+    return step == step_ ? 0 : step > step_ ? 1 : -1;
+  }
+  int64_t next_step() const override { return step_; }
+  std::vector<SlotProgress> progress() const override {
+    std::vector<SlotProgress> out;
+    for (const auto& [slot, first] : first_) out.push_back({.slot = slot, .next_step = step_});
+    return out;
+  }
+  int64_t held() const override {
+    int64_t n = 0;
+    for (const auto& [step, round] : rounds_) n += static_cast<int64_t>(round.size());
+    return n;
+  }
+  std::vector<int32_t> missing() const override {
+    std::vector<int32_t> out;
+    if (rounds_.empty()) return out;
+    const auto open = rounds_.find(step_);
+    for (const auto& [slot, first] : first_)
+      if (open == rounds_.end() || !open->second.count(slot)) out.push_back(slot);
+    return out;
+  }
+
+ private:
+  using Round = std::map<int32_t, Contribution>;  // by slot: the order of the sum
+
+  static std::string skipped(int64_t step) {
+    return detail::concat("step ", step,
+                          " was skipped: a slot went on without a gradient for it; run it again, "
+                          "as a step of a new number");
+  }
+
+  std::map<int32_t, int64_t> first_;  // by slot: the step before which nothing comes any more
+  int64_t step_ = 0;                  // the open round's
+  std::map<int64_t, Round> rounds_;   // by step: the open one and those ahead of it
+  std::set<int64_t> skipped_;         // the newest of them
+};
+
+}  // namespace
+
+std::unique_ptr<AggregationRule> make_sync_rule(const std::vector<SlotProgress>& progress) {
+  return std::make_unique<SyncRule>(progress);
+}
+
+}  // namespace troupe

@@ -1,0 +1,11 @@
+// The synchronous aggregation rule; see rule.hpp.
+#pragma once
+
+#include "training/rules/rule.hpp"
+
+namespace troupe {
+
+// Requires: all next_step agree.
+std::unique_ptr<AggregationRule> make_sync_rule(const std::vector<SlotProgress>& progress);
+
+}  // namespace troupe

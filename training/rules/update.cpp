@@ -1,0 +1,479 @@
+// Implements training/rules/update.hpp. Mean and optimizer pass over memory once, and twice for an
+// optimizer that wants norms first; a mean is made in blocks that stay in the first-level cache.
+#include "training/rules/update.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstring>
+
+#include "devices/threads/isa.hpp"
+#include "devices/threads/lanes.hpp"
+#include "graph/base/repeat_rows.hpp"
+#include "training/rules/optimizer.hpp"
+#include "training/rules/pool_block.hpp"
+#include "training/rules/row_slices.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int64_t kBlock = 1024;  // elements; in f64 four to six arrays of 8 KiB
+// What is worth a job of its own, in elements: some 20 us.
+constexpr int64_t kUpdateJob = int64_t{128} << 10, kLookJob = int64_t{512} << 10;
+
+// f(begin, end) of parts of [0, n) that are whole blocks but for the last: no more than there are
+// jobs of `least` elements.
+template <class F>
+void in_jobs(Lanes* lanes, int64_t n, int64_t least, const F& f) {
+  const int64_t jobs = n / least;
+  if (!lanes || jobs < 2) return f(int64_t{0}, n);
+  const int64_t part = ((n + jobs - 1) / jobs + kBlock - 1) / kBlock * kBlock;
+  const auto one = [&](int64_t job) {
+    if (job * part < n) f(job * part, std::min(n, (job + 1) * part));
+  };
+  const auto call = [](const void* context, int64_t job) {
+    (*static_cast<const decltype(one)*>(context))(job);
+  };
+  lanes->run(jobs, call, &one);
+}
+
+// Sum in the order of `gradients`, then one division.
+template <class T>
+const T* mean_block(std::span<const Contribution> gradients, int64_t begin, int64_t n,
+                    T* __restrict sum) {
+  if (gradients.size() == 1) return gradients[0].gradient.data<T>() + begin;
+  std::memcpy(sum, gradients[0].gradient.data<T>() + begin, static_cast<size_t>(n) * sizeof(T));
+  for (size_t k = 1; k < gradients.size(); ++k) {
+    const T* __restrict g = gradients[k].gradient.data<T>() + begin;
+    for (int64_t i = 0; i < n; ++i) sum[i] += g[i];
+  }
+  const T count = static_cast<T>(gradients.size());
+  for (int64_t i = 0; i < n; ++i) sum[i] /= count;
+  return sum;
+}
+
+// What one update reads and writes, and its blocks.
+template <class T>
+struct Update {
+  std::span<const Contribution> gradients;
+  const T* old_values;
+  T* values;
+  std::array<T*, kOptimizerSlotsMax> slots = {};
+  int64_t size;
+
+  Update(std::span<const Contribution> pushed, const Tensor& from, Tensor& to, SliceValues& state)
+      : gradients(pushed),
+        old_values(from.data<T>()),
+        values(to.mutable_data<T>()),
+        size(to.size()) {
+    for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
+      slots[s] = state.optimizer_slots[s].second.mutable_data<T>();
+  }
+
+  // f(elements, arrays) of each block of [begin, end) in order. The first pass is given the mean of
+  // the gradients.
+  template <class F>
+  void first_pass(int64_t begin, int64_t end, F f) const {
+    alignas(64) std::array<T, kBlock> sum;
+    blocks(begin, end, kBlock, [&](int64_t at, int64_t n, OptimizerArrays<T>& a) {
+      a.gradient = mean_block(gradients, at, n, sum.data());
+      f(n, a);
+    });
+  }
+  template <class F>
+  void second_pass(F f) const {
+    blocks(0, size, kBlock, [&](int64_t, int64_t n, OptimizerArrays<T>& a) { f(n, a); });
+  }
+  // For what knows nothing but the element: one gradient wants no blocks.
+  template <class F>
+  void only_pass(int64_t begin, int64_t end, F f) const {
+    if (gradients.size() > 1) return first_pass(begin, end, f);
+    blocks(begin, end, end - begin, [&](int64_t at, int64_t n, OptimizerArrays<T>& a) {
+      a.gradient = gradients[0].gradient.data<T>() + at;
+      f(n, a);
+    });
+  }
+
+ private:
+  template <class F>
+  void blocks(int64_t begin, int64_t end, int64_t block, F f) const {
+    for (; begin < end; begin += block) {
+      OptimizerArrays<T> a;
+      a.before = old_values + begin;
+      a.values = values + begin;
+      for (size_t s = 0; s < slots.size(); ++s) a.slots[s] = slots[s] ? slots[s] + begin : nullptr;
+      f(begin, std::min(block, end - begin), a);
+    }
+  }
+};
+
+template <class T>
+void apply_blocks(const Optimizer& optimizer, std::span<const Contribution> gradients,
+                  const Tensor& from, Tensor& to, SliceValues& state, Lanes* lanes) {
+  const Update<T> update(gradients, from, to, state);
+  const int64_t t = state.version + 1;
+  if (!wants_whole_parameter(optimizer)) {
+    const OptimizerUpdate<T> each(optimizer, t);
+    return in_jobs(lanes, update.size, kUpdateJob,
+                   [&](int64_t begin, int64_t end) { update.only_pass(begin, end, each); });
+  }
+  LambUpdate<T> lamb(optimizer, t);
+  update.first_pass(0, update.size,
+                    [&](int64_t n, const OptimizerArrays<T>& a) { lamb.moments(n, a); });
+  update.second_pass([&](int64_t n, const OptimizerArrays<T>& a) { lamb.step(n, a); });
+}
+
+// Rows of `width` elements, shorter than a block, among others: brought together in blocks, as
+// loops and their vectors want it. `before`: where the rows are kept as they were, or null.
+template <class T>
+class RowBlocks {
+ public:
+  RowBlocks(const OptimizerUpdate<T>& update, const OptimizerArrays<T>& arrays, size_t slots,
+            int64_t width)
+      : update_(update), arrays_(arrays), slots_(slots), width_(width) {}
+
+  void run(std::span<const int64_t> indices, const T* gradient, T* before) {
+    const int64_t most = std::max<int64_t>(1, kBlock / width_);
+    while (!indices.empty()) {
+      const auto now = indices.first(std::min(indices.size(), static_cast<size_t>(most)));
+      const int64_t n = static_cast<int64_t>(now.size()) * width_;
+      OptimizerArrays<T> block;
+      block.gradient = gradient;
+      block.values = fetch(now, arrays_.values, rows_[0]);
+      for (size_t s = 0; s < slots_; ++s)
+        block.slots[s] = fetch(now, arrays_.slots[s], rows_[s + 1]);
+      if (before) std::copy_n(block.values, n, before);
+      update_(n, block);
+      put(now, block.values, arrays_.values);
+      for (size_t s = 0; s < slots_; ++s) put(now, block.slots[s], arrays_.slots[s]);
+      indices = indices.subspan(now.size());
+      gradient += n;
+      if (before) before += n;
+    }
+  }
+
+ private:
+  using Block = std::array<T, kBlock>;
+  T* fetch(std::span<const int64_t> indices, const T* from, Block& to) const {
+    T* at = to.data();
+    if (width_ == 1) {
+      for (const int64_t index : indices) *at++ = from[index];
+    } else {
+      for (const int64_t index : indices) at = std::copy_n(from + index * width_, width_, at);
+    }
+    return to.data();
+  }
+  void put(std::span<const int64_t> indices, const T* from, T* to) const {
+    if (width_ == 1) {
+      for (const int64_t index : indices) to[index] = *from++;
+    } else {
+      for (const int64_t index : indices) {
+        std::copy_n(from, width_, to + index * width_);
+        from += width_;
+      }
+    }
+  }
+
+  const OptimizerUpdate<T>& update_;
+  const OptimizerArrays<T>& arrays_;
+  const size_t slots_;
+  const int64_t width_;
+  alignas(64) std::array<Block, kOptimizerSlotsMax + 1> rows_;
+};
+
+// values[i] - change of each of the indices, one after the other: the same one may come again.
+template <class T>
+void lower_each(T change, std::span<const int64_t> indices, T* values) {
+  const int64_t* at = indices.data();
+  size_t left = indices.size();
+  for (; left >= 4; left -= 4, at += 4) {  // the loop itself would cost as much as its body
+    values[at[0]] -= change;
+    values[at[1]] -= change;
+    values[at[2]] -= change;
+    values[at[3]] -= change;
+  }
+  for (; left > 0; --left, ++at) values[*at] -= change;
+}
+
+// SGD, one row after the other: the same one may come again. Each row of the gradient is for
+// `times` indices.
+template <class T, int64_t kWidth, bool kKept>
+void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before) {
+  const int64_t width = kWidth ? kWidth : rows.row_size;
+  const T* gradient = static_cast<const T*>(rows.values);
+  for (auto left = rows.indices; !left.empty(); left = left.subspan(times)) {
+    const T change = rate * gradient[0];  // once, as the compiler cannot tell values from gradient
+    if constexpr (kWidth == 1 && !kKept) {
+      lower_each(change, left.first(times), values);
+    } else {
+      for (const int64_t index : left.first(times)) {
+        T* row = values + index * width;
+        for (int64_t j = 0; j < width; ++j) {
+          const T x = row[j];
+          if (kKept) *before++ = x;
+          row[j] = x - (kWidth == 1 ? change : rate * gradient[j]);
+        }
+      }
+    }
+    gradient += width;
+  }
+}
+
+template <class T>
+void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before) {
+  if (rows.row_size == 1)
+    return before ? descend<T, 1, true>(rate, rows, times, values, before)
+                  : descend<T, 1, false>(rate, rows, times, values, before);
+  return before ? descend<T, 0, true>(rate, rows, times, values, before)
+                : descend<T, 0, false>(rate, rows, times, values, before);
+}
+
+// Updates rows of `values` in place. `before`: null, or room for these rows as they were. `times`:
+// how many indices each row of the gradient is for; 1 but for SGD.
+template <class T>
+void apply_rows(const Optimizer& optimizer, const PackedRows& rows, size_t times, Tensor& values,
+                SliceValues& state, T* before) {
+  if (optimizer.kind == "sgd") {
+    const T rate = static_cast<T>(learning_rate_at(optimizer, state.version + 1));
+    return descend(rate, rows, times, values.mutable_data<T>(), before);
+  }
+  OptimizerArrays<T> all;
+  all.values = values.mutable_data<T>();
+  for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
+    all.slots[s] = state.optimizer_slots[s].second.mutable_data<T>();
+  const OptimizerUpdate<T> update(optimizer, state.version + 1);
+  const T* gradient = static_cast<const T*>(rows.values);
+  const int64_t width = rows.row_size;
+  if (width < 64)
+    return RowBlocks<T>(update, all, state.optimizer_slots.size(), width)
+        .run(rows.indices, gradient, before);
+  for (const int64_t index : rows.indices) {
+    OptimizerArrays<T> row;
+    row.gradient = gradient;
+    row.values = all.values + index * width;
+    for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
+      row.slots[s] = all.slots[s] + index * width;
+    if (before) before = std::copy_n(row.values, width, before);
+    update(width, row);
+    gradient += width;
+  }
+}
+
+// How many indices each row of a gradient is for.
+size_t indices_per_row(const Contribution& c) {
+  if (!c.rows.defined() || c.rows.size() == 0) return 1;
+  return static_cast<size_t>(c.rows.size() / c.gradient.dim(0));
+}
+
+// An update of the rows of `gradient`. Values that somebody else holds are copied; of values that
+// are not, what has been is kept by rows. `read`: what the rows are, if that is known, or
+// undefined.
+template <class T>
+bool apply_by_rows(const Optimizer& optimizer, const Contribution& gradient, bool keep_previous,
+                   SliceValues& state, const Tensor& read) {
+  const PackedRows rows = rows_in(gradient.gradient, gradient.rows);
+  const size_t times = indices_per_row(gradient);
+  const bool in_place = state.values.unique();
+  if (!in_place) {
+    Tensor from = state.values;
+    Tensor to = state.previous.defined() && state.previous.unique()
+                    ? std::move(state.previous)
+                    : Tensor::empty(from.dtype(), from.shape());
+    std::memcpy(to.mutable_raw(), from.raw(), static_cast<size_t>(from.byte_size()));
+    apply_rows<T>(optimizer, rows, times, to, state, nullptr);
+    state.values = std::move(to);
+    state.previous = std::move(from);
+    state.forget_rows();
+  } else if (keep_previous) {
+    Tensor& before = state.previous_row_values;
+    const Shape shape{static_cast<int64_t>(rows.indices.size()), rows.row_size};
+    if (read.defined()) {
+      before = read;
+    } else if (!before.unique() || before.shape() != shape) {
+      before = Tensor::empty(dtype_of<T>, shape);
+    }
+    apply_rows<T>(optimizer, rows, times, state.values, state,
+                  read.defined() ? nullptr : before.mutable_data<T>());
+    state.previous_rows = gradient.rows.defined() ? gradient.rows : gradient.gradient;
+    state.previous.reset();
+  } else {
+    apply_rows<T>(optimizer, rows, times, state.values, state, nullptr);
+  }
+  if (!in_place || keep_previous) state.previous_version = state.version;
+  ++state.version;
+  return in_place;
+}
+
+// The last ones first: what comes again was as it is there before that.
+template <class T>
+void put_back(std::span<const int64_t> indices, const Tensor& before, Tensor& values) {
+  const int64_t width = before.dim(1);
+  const T* from = before.data<T>() + before.size();
+  T* to = values.mutable_data<T>();
+  for (size_t i = indices.size(); i-- > 0;) {
+    from -= width;
+    std::copy_n(from, width, to + indices[i] * width);
+  }
+}
+
+template <class T>
+bool is_finite(T x) {
+  if constexpr (sizeof(T) == 8)
+    return (std::bit_cast<uint64_t>(x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
+  else
+    return (std::bit_cast<uint32_t>(x) & 0x7f800000u) != 0x7f800000u;
+}
+
+struct LookLoop {
+  template <class T>
+  static bool run(const T* values, int64_t n) {
+    using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+    Bits bad = 0;  // without a branch in the loop, so that it is vectorised
+    for (int64_t i = 0; i < n; ++i) bad |= static_cast<Bits>(!is_finite(values[i]));
+    return bad != 0;
+  }
+};
+
+template <class T>
+std::optional<int64_t> find_not_finite(const T* values, int64_t n, Lanes* lanes) {
+  std::atomic<bool> bad{false};
+  in_jobs(lanes, n, kLookJob, [&](int64_t begin, int64_t end) {
+    if (in_isa<LookLoop>(values + begin, end - begin)) bad.store(true, std::memory_order_relaxed);
+  });
+  if (!bad.load(std::memory_order_relaxed)) return std::nullopt;
+  return std::find_if_not(values, values + n, is_finite<T>) - values;
+}
+
+template <class T>
+std::optional<std::string> find_not_finite_of(const Tensor& gradient, const Tensor& indices,
+                                              Lanes* lanes) {
+  if (gradient.dtype() == dtype_of<T> && !indices.defined()) {
+    const T* values = gradient.data<T>();
+    if (const auto at = find_not_finite(values, gradient.size(), lanes))
+      return detail::concat("element ", *at, " is ", values[*at]);
+    return std::nullopt;
+  }
+  const PackedRows rows = rows_in(gradient, indices);
+  const T* values = static_cast<const T*>(rows.values);
+  const auto count = static_cast<int64_t>(rows.indices.size());
+  const int64_t pushed = indices.defined() ? gradient.dim(0) : count;
+  const auto at = find_not_finite(values, pushed * rows.row_size, lanes);
+  if (!at) return std::nullopt;
+  const int64_t row = rows.indices[static_cast<size_t>(*at / rows.row_size * (count / pushed))];
+  return detail::concat("element ", row * rows.row_size + *at % rows.row_size, " is ", values[*at]);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Tensor>> zero_slots(const Optimizer& optimizer, DType dtype,
+                                                       int64_t n) {
+  std::vector<std::pair<std::string, Tensor>> out;
+  for (const std::string& name : optimizer_slots(optimizer))
+    out.emplace_back(name, Tensor::zeros(dtype, Shape{n}));
+  return out;
+}
+
+// It holds on to them, so they are what they were.
+bool RowsRead::has(const Tensor& rows, int64_t size) const {
+  return indices.defined() && size == row_size && rows.raw() == indices.raw() &&
+         rows.size() == indices.size();
+}
+
+Tensor room_of(const Tensor& gradient, DType dtype, const BufferOwner* pool) {
+  const bool ours =
+      gradient.unique() && gradient.dtype() == dtype && fills_block_of(pool, gradient);
+  return ours ? gradient : Tensor{};
+}
+
+bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
+                bool keep_previous, SliceValues& state, UpdateMeans means) {
+  TROUPE_CHECK(!gradients.empty(), "an update wants gradients");
+  for (auto& [name, slot] : state.optimizer_slots) make_writable(slot);
+  const DType dtype = state.values.dtype();
+  const auto by_rows = [&](const Contribution& c) {
+    return c.rows.defined() || c.gradient.dtype() != dtype;
+  };
+  Tensor read = std::exchange(state.read.values, {});
+  if (state.read.version != state.version || gradients.size() != 1 ||
+      !gradients[0].rows.defined() ||
+      !state.read.has(gradients[0].rows, gradients[0].gradient.dim(1)))
+    read.reset();
+  const auto repeats = [](const Contribution& c) { return indices_per_row(c) > 1; };
+  std::vector<Contribution> all;
+  if ((gradients.size() > 1 || optimizer.kind != "sgd") &&
+      std::any_of(gradients.begin(), gradients.end(), repeats)) {
+    all.assign(gradients.begin(), gradients.end());
+    for (Contribution& c : all)
+      if (repeats(c)) c.gradient = repeat_rows(c.gradient, c.rows.size());
+    gradients = all;
+  }
+  const bool rows_suffice = !wants_whole_parameter(optimizer);
+  if (rows_suffice && std::all_of(gradients.begin(), gradients.end(), by_rows)) {
+    const Contribution mean = mean_by_rows(gradients, dtype);
+    return dtype == DType::f64 ? apply_by_rows<double>(optimizer, mean, keep_previous, state, read)
+                               : apply_by_rows<float>(optimizer, mean, keep_previous, state, read);
+  }
+  if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // others push all of it
+    if (all.empty()) all.assign(gradients.begin(), gradients.end());
+    for (Contribution& c : all)
+      if (by_rows(c)) {
+        c.gradient = with_all_rows(rows_in(c.gradient, c.rows), dtype, state.values.size());
+        c.rows.reset();
+      }
+    gradients = all;
+  }
+  const bool in_place = !keep_previous && state.values.unique();
+  Tensor from = in_place ? Tensor{} : state.values;
+  Tensor to = in_place                  ? std::move(state.values)
+              : means.room.defined()    ? means.room.reshaped(from.shape())
+              : state.previous.unique() ? std::move(state.previous)
+                                        : Tensor::empty(from.dtype(), from.shape());
+  const Tensor& source = in_place ? to : from;
+  if (to.dtype() == DType::f64)
+    apply_blocks<double>(optimizer, gradients, source, to, state, means.lanes);
+  else
+    apply_blocks<float>(optimizer, gradients, source, to, state, means.lanes);
+  state.values = std::move(to);
+  if (!in_place) {
+    state.previous = std::move(from);
+    state.forget_rows();
+    state.previous_version = state.version;
+  }
+  ++state.version;
+  return in_place;
+}
+
+void make_writable(Tensor& tensor) {
+  if (tensor.unique()) return;
+  Tensor copy = Tensor::empty(tensor.dtype(), tensor.shape());
+  if (tensor.size() > 0)
+    std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<size_t>(tensor.byte_size()));
+  tensor = std::move(copy);
+}
+
+const Tensor& previous_values(SliceValues& state) {
+  if (!state.previous_rows.defined()) return state.previous;
+  Tensor old = Tensor::empty(state.values.dtype(), state.values.shape());
+  std::memcpy(old.mutable_raw(), state.values.raw(), static_cast<size_t>(old.byte_size()));
+  const Tensor& rows = state.previous_rows;
+  const auto indices =
+      rows.dtype() == DType::i64 ? rows.values<int64_t>() : read_rows(rows).indices;
+  TROUPE_CHECK(are_rows(indices, old.size() / state.previous_row_values.dim(1)),
+               "indices that were pushed have changed since; what was fed is not written to");
+  if (old.dtype() == DType::f64)
+    put_back<double>(indices, state.previous_row_values, old);
+  else
+    put_back<float>(indices, state.previous_row_values, old);
+  state.previous = std::move(old);
+  state.forget_rows();
+  return state.previous;
+}
+
+std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype, Lanes* lanes,
+                                           const Tensor& rows) {
+  return dtype == DType::f64 ? find_not_finite_of<double>(gradient, rows, lanes)
+                             : find_not_finite_of<float>(gradient, rows, lanes);
+}
+
+}  // namespace troupe

@@ -1,0 +1,213 @@
+// Shard: slices of parameters, the optimizer's slots beside them, and the rule that turns pushed
+// gradients into updates. A plain state machine: no actors, clocks or sockets; a test drives it
+// call by call. Answers are appended to `out`, in order; the actor around it (shard_actor.cpp) only
+// routes them.
+//
+// States: empty (pulls wait, pushes are refused) -> serving, when every slice has its initial
+// values;
+//   any -> restoring by begin_restore() -> serving by restore().
+// Fencing: a message of another epoch, or of an older incarnation of its slot, changes nothing and
+// is
+//   answered with Errc::stale and a text.
+// Exactly once: a gradient is known by (slot, step, slice); a repeated one is acknowledged again,
+// never applied
+//   again. Pushes of one slot, incarnation and slice are taken in the order of their sequence,
+//   which counts from 0 in every epoch and incarnation; up to kStepsInFlightMax that arrive early
+//   are parked, more are refused.
+// Copy on write: values given away are never written; an update writes in place only when nobody
+// else holds them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "training/parameters/layout.hpp"
+#include "training/parameters/row_push.hpp"
+#include "training/rules/rule.hpp"
+#include "troupe/trainer.hpp"
+
+namespace troupe {
+
+class Lanes;
+
+// One slice at one version. Tensors are shared with the shard, and frozen.
+struct SliceState {
+  Slice slice;
+  int64_t version = 0;  // updates applied since the initial values; never goes back within an epoch
+  int64_t next_step = 0;                                        // of the slowest slot
+  Tensor values;                                                // [slice.size]
+  std::vector<std::pair<std::string, Tensor>> optimizer_slots;  // by name, each [slice.size]
+  std::vector<SlotProgress> progress;  // by slot; empty for an untrained slice
+};
+
+// All slices of one shard, consistently at one step.
+struct ShardImage {
+  uint64_t epoch = 0;
+  int64_t step = 0;  // as asked for
+  Aggregation rule = Aggregation::sync;
+  std::vector<SliceState> slices;  // by slice id
+};
+
+// Answers. `to` is what the caller of push() or pull() said in `from`: who gets it.
+struct SnapshotDone {
+  uint64_t id = 0;
+  Errc code = Errc::ok;
+  std::string text;
+  ShardImage state;  // when ok
+};
+struct ShardAction {
+  uint64_t to = 0;
+  std::variant<Pulled, Acknowledged, SnapshotDone> message;
+};
+using ShardActions = std::vector<ShardAction>;
+
+// What became of an order; the world's failures are values.
+struct Outcome {
+  Errc code = Errc::ok;
+  std::string text = {};
+  explicit operator bool() const { return code == Errc::ok; }
+};
+
+// Why a push or a pull was refused.
+enum class PushRefusal : uint8_t {
+  epoch,        // another epoch
+  incarnation,  // an older incarnation of its slot, or replaced by a newer one while it waited
+  unknown,      // a slice or slot this shard does not have
+  not_serving,  // empty or restoring
+  type,         // another dtype or size than the slice, or a slice that is not trained
+  gap,          // too far ahead in sequence
+  step,         // too far ahead, or older than what is remembered
+  not_finite,   // NaN or infinity in a gradient
+  full,         // too many waiting
+  kCount,
+};
+const char* to_string(PushRefusal reason);
+
+// received == applied + merged + duplicate + the sum of refused + held, after every call.
+struct ShardCounters {
+  int64_t received = 0;   // pushes
+  int64_t applied = 0;    // made an update by themselves
+  int64_t merged = 0;     // made an update together with other slots' gradients
+  int64_t duplicate = 0;  // repeated; acknowledged again, or together with the first
+  int64_t held = 0;       // parked, or in an open round
+  std::array<int64_t, static_cast<size_t>(PushRefusal::kCount)> refused = {};
+
+  int64_t updates = 0;  // versions made
+  // pulls == pulls_answered + pulls_refused + pulls_waiting
+  int64_t pulls = 0, pulls_waiting = 0;
+  int64_t pulls_answered = 0, pulls_unchanged = 0;  // unchanged: answered without values
+  int64_t pulls_refused = 0;                        // or not wanted any more
+  int64_t staleness_sum = 0,
+          staleness_max = 0;  // versions between a slot's pull and its push being applied
+  int64_t copies = 0;         // updates that could not be made in place
+};
+
+class Shard {
+ public:
+  // A slot's pushes may be this far ahead of the next one in sequence.
+  static constexpr int64_t kStepsInFlightMax = 8;
+  // Pulls that wait; more are refused.
+  static constexpr int64_t kWaitingPullsMax = 65'536;
+  // Senders that wait for the acknowledgement of one gradient; the oldest is forgotten, as it has
+  // been replaced.
+  static constexpr size_t kTicketsMax = 8;
+
+  enum class State : uint8_t { empty, restoring, serving };
+
+  struct Spec {
+    uint64_t epoch = 1;
+    Aggregation rule = Aggregation::sync;
+    std::vector<SlotProgress> slots = {
+        {.slot = 0}};  // whose gradients make an update, and where each begins
+    std::vector<Slice> slices = {};
+    Lanes* lanes = nullptr;             // share large updates; null: the caller's thread makes them
+    const BufferOwner* pool = nullptr;  // whose buffers may change hands: from gradients to values
+  };
+  // Empty, or serving when there are no slices. Throws: Error(invalid_argument) for a bad spec.
+  explicit Shard(Spec spec);
+  Shard(Shard&&) noexcept;
+  Shard& operator=(Shard&&) noexcept;
+  ~Shard();
+
+  // What an update was made of; for invariant checkers and traces.
+  struct Applied {
+    uint64_t epoch = 0;
+    uint32_t slice = 0;
+    int64_t version = 0;  // after it
+    struct From {
+      int32_t slot;
+      int64_t step;
+      uint64_t incarnation;
+      friend bool operator==(const From&, const From&) = default;
+    };
+    std::vector<From> from;  // in the order of the sum
+  };
+  void set_applied_log(std::function<void(const Applied&)> log);
+
+  // From the master. Each is refused with Errc::stale for an epoch other than the shard's.
+  //
+  // Gives one slice its first values; the last one starts serving and answers the pulls that
+  // waited. Once: repeated with the same bits before any update it does nothing, otherwise it is
+  // refused.
+  Outcome set_initial(uint64_t epoch, uint32_t slice, Tensor values, ShardActions& out);
+  // A higher epoch: everything that waits is answered with Errc::stale, sequences count from 0
+  // again; values, versions and steps stay. The same epoch does nothing.
+  Outcome set_epoch(uint64_t epoch, ShardActions& out);
+  // Refuses pushes and lets pulls wait until restore() or clear(). As set_epoch() otherwise, and
+  // also allowed in the present epoch.
+  Outcome begin_restore(uint64_t epoch, ShardActions& out);
+  // Puts back the state of all slices and serves. `states`: one for each of the shard's slices, any
+  // order (checkpoint.hpp makes them, for any layout). A slot continues at its progress in the
+  // state, or where there is none at the slice's next_step.
+  Outcome restore(uint64_t epoch, std::vector<SliceState> states, ShardActions& out);
+  // Forgets all values: empty again, to be given initial values anew; slots begin where `slots`
+  // says.
+  Outcome clear(uint64_t epoch, std::vector<SlotProgress> slots, ShardActions& out);
+  // Another rule or other slots. Refused with Errc::invalid_argument unless every slot of every
+  // trained slice is at a boundary, with nothing waiting. Values and versions stay.
+  Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<SlotProgress> slots);
+  // The state when every slice is exactly at `step`; under the asynchronous rule at once. Answered
+  // to `from` with a SnapshotDone of this id: stale if a slice is past the step, or when the epoch
+  // changes.
+  void snapshot(uint64_t epoch, int64_t step, uint64_t id, uint64_t from, ShardActions& out);
+
+  // From workers. `from` names the sender for the answer; the same message may come any number of
+  // times. A push of a newer incarnation of its slot fences the older ones of this slice, as one
+  // slot may push its slices from several processes; what it finds in an open round stays, as a
+  // step done again has the same bits. A push without a gradient asks for the answer to one that
+  // has brought it: who gives a gradient away, so that its memory may become that of new values,
+  // cannot send it again.
+  void push(Push push, uint64_t from, ShardActions& out);
+  void push(RowPush push, uint64_t from, ShardActions& out);
+  void pull(const Pull& pull, uint64_t from, ShardActions& out);
+  // Whether what this asks for has to be made first, from the newest values: a copy of the slice.
+  bool puts_together(const Pull& pull) const;
+  // Answers of this sender are not wanted any more.
+  void forget(uint64_t from);
+
+  State state() const;
+  uint64_t epoch() const;
+  Aggregation rule() const;
+  std::vector<SlotProgress> slots() const;  // each at the least of its trained slices
+  ShardCounters counters() const;
+  std::vector<Slice> slices() const;
+  int64_t version(uint32_t slice) const;  // -1 for an unknown slice
+  Tensor values(uint32_t slice) const;    // undefined for an unknown or empty slice
+  int64_t bytes() const;                  // values and optimizer slots
+  // "slice fc1/w waits for the gradient of slot 1 for step 12", or empty: for stall reports.
+  std::string waiting_for() const;
+
+ private:
+  struct Body;
+  std::unique_ptr<Body> body_;
+};
+
+const char* to_string(Shard::State state);
+
+}  // namespace troupe

@@ -1,0 +1,31 @@
+// What a shard says of itself to who asks for a ShardDescription; its actor adds its door and what
+// has passed through it.
+#pragma once
+
+#include <algorithm>
+
+#include "training/parameters/messages.hpp"
+#include "training/shards/shard.hpp"
+
+namespace troupe {
+
+inline ShardDescription describe_shard(const Shard& shard) {
+  ShardDescription out;
+  out.epoch = shard.epoch();
+  out.serving = shard.state() == Shard::State::serving;
+  for (const SlotProgress& slot : shard.slots())
+    out.next_step = out.next_step < 0 ? slot.next_step : std::min(out.next_step, slot.next_step);
+  for (const Slice& slice : shard.slices()) {
+    out.slices.push_back(to_spec(slice));
+    out.versions.push_back(shard.version(slice.id));
+  }
+  const ShardCounters counters = shard.counters();
+  out.received = counters.received;
+  out.applied = counters.applied;
+  out.merged = counters.merged;
+  out.duplicate = counters.duplicate;
+  for (int64_t n : counters.refused) out.refused += n;
+  return out;
+}
+
+}  // namespace troupe

@@ -1,0 +1,152 @@
+// Implements training/shards/shard_service.hpp.
+#include "training/shards/shard_service.hpp"
+
+#include <map>
+#include <set>
+
+#include "actors/async/guard.hpp"
+#include "actors/cluster/process.hpp"
+#include "training/checkpoints/disk_thread.hpp"
+#include "training/parameters/give_initial.hpp"
+#include "training/parameters/messages.hpp"
+#include "training/shards/shard_actor.hpp"
+
+namespace troupe {
+namespace {
+
+// A shard that does not say what it waits for within this is busy, and said to be.
+constexpr std::chrono::milliseconds kShardAnswer{300};
+
+struct ShardServiceState {
+  const char* name = "shards";
+  Process* process = nullptr;
+  std::shared_ptr<DiskThread> disk;
+  std::function<void(Shard&)> on_shard;
+  struct Entry {
+    caf::actor actor;
+    std::set<caf::actor> users;  // sessions that asked for it, and are told when it dies
+  };
+  std::map<std::pair<std::string, int32_t>, Entry> shards;
+};
+
+caf::response_promise refuse(caf::event_based_actor* self, caf::error error) {
+  auto promise = self->make_response_promise();
+  promise.deliver(std::move(error));
+  return promise;
+}
+
+// Orders to a shard go to its service, so that their sender need not know where it is.
+template <class Message>
+caf::response_promise pass_on(caf::stateful_actor<ShardServiceState>* self,
+                              const std::string& container, int32_t shard, const Message& message) {
+  auto it = self->state.shards.find({container, shard});
+  if (it == self->state.shards.end())
+    return refuse(self,
+                  to_caf(Errc::stale, detail::concat(self->state.process->task(), " has no shard ",
+                                                     shard, " of ", container)));
+  auto promise = self->make_response_promise();
+  promise.delegate(it->second.actor, message);
+  return promise;
+}
+
+caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Process* process,
+                                const ShardSeams& seams) {
+  ShardServiceState& s = self->state;
+  s.process = process;
+  s.disk = std::make_shared<DiskThread>(seams.disk, process->simulated());
+  s.on_shard = seams.on_shard;
+  self->set_exception_handler(to_error);
+  self->set_down_handler([self](const caf::down_msg& m) {
+    for (auto it = self->state.shards.begin(); it != self->state.shards.end(); ++it) {
+      std::erase_if(it->second.users,
+                    [&](const caf::actor& user) { return user.address() == m.source; });
+      if (it->second.actor.address() != m.source) continue;
+      const std::string reason = from_caf(m.reason).second;
+      self->state.process->log()->error("shard died: container={} shard={} reason={}",
+                                        it->first.first, it->first.second, reason);
+      self->state.process->close_door(it->second.actor.id());
+      for (const caf::actor& user : it->second.users)
+        self->send(user, ShardLost{it->first.first, it->first.second, reason});
+      self->state.shards.erase(it);
+      return;
+    }
+  });
+  self->set_exit_handler([self](const caf::exit_msg& m) {
+    for (auto& [key, entry] : self->state.shards) {
+      self->demonitor(entry.actor);
+      self->state.process->close_door(entry.actor.id());
+      self->send_exit(entry.actor, m.reason);
+    }
+    self->state.shards.clear();
+    self->quit(m.reason);
+  });
+  return {
+      [self](const CreateShard& m) {
+        ShardServiceState& state = self->state;
+        auto [it, fresh] = state.shards.try_emplace({m.container, m.shard});
+        if (fresh) {
+          try {
+            it->second.actor = spawn_shard(*state.process, state.disk, m, state.on_shard);
+          } catch (const std::exception& e) {
+            state.shards.erase(it);
+            return refuse(self, error_of(e));
+          }
+          self->monitor(it->second.actor);
+          state.process->track(it->second.actor);
+          state.process->open_door(caf::actor_cast<caf::strong_actor_ptr>(it->second.actor));
+        }
+        auto user = caf::actor_cast<caf::actor>(self->current_sender());
+        if (user && it->second.users.insert(user).second) self->monitor(user);
+        return pass_on(self, m.container, m.shard, m);
+      },
+      [self](const DescribeShard& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const AskWaits& m) {
+        struct Gathered {
+          caf::typed_response_promise<Waits> promise;
+          Waits all;
+          ~Gathered() { promise.deliver(std::move(all)); }
+        };
+        auto gathered = std::make_shared<Gathered>();
+        gathered->promise = self->make_response_promise<Waits>();
+        auto promise = gathered->promise;
+        for (const auto& [key, entry] : self->state.shards)
+          self->request(entry.actor, kShardAnswer, m)
+              .then(
+                  [gathered](const Waits& one) {
+                    auto& all = gathered->all.lines;
+                    all.insert(all.end(), one.lines.begin(), one.lines.end());
+                  },
+                  [gathered, shard = key.second](const caf::error&) {
+                    gathered->all.lines.push_back(
+                        detail::concat("shard ", shard, ", which is busy"));
+                  });
+        return promise;
+      },
+      [self](const SetInitial& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const GiveInitial& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const BeginEpoch& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const CaptureShard& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const WriteShard& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const DropContainer& m) {
+        auto& shards = self->state.shards;
+        for (auto it = shards.begin(); it != shards.end();) {
+          if (it->first.first != m.container) {
+            ++it;
+            continue;
+          }
+          self->demonitor(it->second.actor);
+          self->state.process->close_door(it->second.actor.id());
+          self->send_exit(it->second.actor, caf::exit_reason::user_shutdown);
+          it = shards.erase(it);
+        }
+      },
+  };
+}
+
+}  // namespace
+
+caf::actor spawn_shard_service(Process& process, ShardSeams seams) {
+  return process.system().spawn(run_shard_service, &process, std::move(seams));
+}
+
+}  // namespace troupe
