@@ -318,7 +318,7 @@ int run(const options::variables_map& given) {
   process.log_level = log_level(given["log-level"].as<std::string>());
   const LogSink say = console_voice(given["log-format"].as<std::string>(), "train_digits");
 
-  const Batches batches(s.train, {.batch_size = s.batch, .slots = kTowers, .seed = kSeed});
+  const Batches batches(s.train, {.batch_size = s.batch, .replicas = kTowers, .seed = kSeed});
   Graph graph(process.ops);
   const Network net = build(graph, s, batches, cluster.workers);
   std::printf(

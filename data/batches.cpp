@@ -1,4 +1,5 @@
-// Batches of troupe/data.hpp: shuffles keyed by (seed, epoch), and the rows of each step and slot.
+// Batches of troupe/data.hpp: shuffles keyed by (seed, epoch), and the rows of each step and
+// replica.
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -61,7 +62,7 @@ struct Batches::State {
   Dataset dataset;
   Settings settings;
 
-  int64_t global_batch() const { return settings.batch_size * settings.slots; }
+  int64_t global_batch() const { return settings.batch_size * settings.replicas; }
   std::shared_ptr<const Order> order(int64_t epoch) const {
     {
       std::lock_guard lock(mutex);
@@ -79,10 +80,10 @@ struct Batches::State {
     orders[epoch] = made;
     return made;
   }
-  void check_slot(int64_t slot) const {
-    if (slot < 0 || slot >= settings.slots)
-      throw Error(Errc::invalid_argument, "there is no slot ", slot,
-                  "; the batches are for slots 0 to ", settings.slots - 1);
+  void check_replica(int64_t replica) const {
+    if (replica < 0 || replica >= settings.replicas)
+      throw Error(Errc::invalid_argument, "there is no replica ", replica,
+                  "; the batches are for replicas 0 to ", settings.replicas - 1);
   }
   Batch gather(std::vector<int64_t> rows) const {
     Batch out{gather_rows(dataset.features, rows), gather_rows(dataset.labels, rows), {}};
@@ -106,25 +107,26 @@ Batches::Batches(Dataset dataset, Settings settings) {
         dataset.labels.defined() ? to_string(dataset.labels.shape()) : std::string("not there"),
         "; give each record one label");
   constexpr int64_t most = int64_t{1} << 30;
-  if (settings.batch_size < 1 || settings.slots < 1 || settings.batch_size > most / settings.slots)
+  if (settings.batch_size < 1 || settings.replicas < 1 ||
+      settings.batch_size > most / settings.replicas)
     throw Error(Errc::invalid_argument,
-                "batches want at least one record and one slot, and at most ", most,
-                " records a step, got ", settings.batch_size, " records for ", settings.slots,
-                " slots; choose a batch_size and slots within that");
+                "batches want at least one record and one replica, and at most ", most,
+                " records a step, got ", settings.batch_size, " records for ", settings.replicas,
+                " replicas; choose a batch_size and replicas within that");
   auto state = std::make_shared<State>();
   state->dataset = std::move(dataset);
   state->settings = settings;
   state_ = std::move(state);
 }
 
-std::vector<int64_t> Batches::records_at(int64_t step, int64_t slot) const {
+std::vector<int64_t> Batches::records_at(int64_t step, int64_t replica) const {
   const State& s = *state_;
-  s.check_slot(slot);
+  s.check_replica(replica);
   const int64_t b = s.settings.batch_size, n = s.dataset.size();
   if (step < 0 || step > INT64_MAX / s.global_batch() - 1)
     throw Error(Errc::invalid_argument, "there is no step ", step, "; steps count from 0");
   std::vector<int64_t> rows;
-  int64_t at = step * s.global_batch() + slot * b;  // in the epochs strung together
+  int64_t at = step * s.global_batch() + replica * b;  // in the epochs strung together
   while (static_cast<int64_t>(rows.size()) < b) {
     const std::shared_ptr<const Order> order = s.order(at / n);
     const int64_t begin = at % n,
@@ -135,25 +137,25 @@ std::vector<int64_t> Batches::records_at(int64_t step, int64_t slot) const {
   return rows;
 }
 
-std::vector<int64_t> Batches::records(int64_t epoch, int64_t step, int64_t slot) const {
+std::vector<int64_t> Batches::records(int64_t epoch, int64_t step, int64_t replica) const {
   const State& s = *state_;
-  s.check_slot(slot);
+  s.check_replica(replica);
   if (epoch < 0 || step < 0 || step >= steps_per_epoch())
     throw Error(Errc::invalid_argument, "there is no step ", step, " in epoch ", epoch,
                 "; an epoch has ", steps_per_epoch(), " steps");
   const int64_t begin = step * s.global_batch(),
                 count = std::min(s.global_batch(), s.dataset.size() - begin);
-  const int64_t from = begin + count * slot / s.settings.slots,
-                to = begin + count * (slot + 1) / s.settings.slots;
+  const int64_t from = begin + count * replica / s.settings.replicas,
+                to = begin + count * (replica + 1) / s.settings.replicas;
   const std::shared_ptr<const Order> order = s.order(epoch);
   return {order->begin() + from, order->begin() + to};
 }
 
-Batch Batches::at(int64_t step, int64_t slot) const {
-  return state_->gather(records_at(step, slot));
+Batch Batches::at(int64_t step, int64_t replica) const {
+  return state_->gather(records_at(step, replica));
 }
-Batch Batches::batch(int64_t epoch, int64_t step, int64_t slot) const {
-  return state_->gather(records(epoch, step, slot));
+Batch Batches::batch(int64_t epoch, int64_t step, int64_t replica) const {
+  return state_->gather(records(epoch, step, replica));
 }
 
 int64_t Batches::steps_per_epoch() const {

@@ -1,4 +1,4 @@
-// Prefetch of troupe/data.hpp: one thread that makes the next batches of one slot.
+// Prefetch of troupe/data.hpp: one thread that makes the next batches of one replica.
 #include <condition_variable>
 #include <exception>
 #include <map>
@@ -12,7 +12,7 @@ namespace troupe {
 
 struct Prefetch::State {
   State(Batches b, int64_t s, int64_t first, int64_t d)
-      : batches(std::move(b)), slot(s), depth(d), next(first) {}
+      : batches(std::move(b)), replica(s), depth(d), next(first) {}
 
   void run() {
     std::unique_lock lock(mutex);
@@ -26,7 +26,7 @@ struct Prefetch::State {
       Batch batch;
       std::exception_ptr error;
       try {
-        batch = batches.at(step, slot);
+        batch = batches.at(step, replica);
       } catch (...) {  // handed to the caller, who asked for it
         error = std::current_exception();
       }
@@ -42,7 +42,7 @@ struct Prefetch::State {
   }
 
   const Batches batches;
-  const int64_t slot, depth;
+  const int64_t replica, depth;
 
   std::mutex mutex;  // guards the rest
   std::condition_variable wake, made;
@@ -55,11 +55,11 @@ struct Prefetch::State {
   std::thread thread;
 };
 
-Prefetch::Prefetch(Batches batches, int64_t slot, int64_t first_step, int64_t depth) {
+Prefetch::Prefetch(Batches batches, int64_t replica, int64_t first_step, int64_t depth) {
   if (depth < 1)
     throw Error(Errc::invalid_argument, "prefetching wants a depth of at least 1, got ", depth);
-  batches.records_at(first_step, slot);  // throws here for a slot or step that does not exist
-  state_ = std::make_unique<State>(std::move(batches), slot, first_step, depth);
+  batches.records_at(first_step, replica);  // throws here for a replica or step that does not exist
+  state_ = std::make_unique<State>(std::move(batches), replica, first_step, depth);
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 

@@ -152,7 +152,7 @@ class Copies {
     for (size_t id = static_cast<size_t>(pattern) + 1; id < graph_.nodes().size(); ++id) {
       const Node& node = *graph_.nodes()[id];
       if (node.op->control == ControlKind::function && node.attr<std::string>("of") == name &&
-          node.device == device && node.slot == graph_.slot() && return_of(graph_, node.id))
+          node.device == device && node.replica == graph_.replica() && return_of(graph_, node.id))
         return node.id;
     }
     return -1;

@@ -153,7 +153,7 @@ class BodyCopy {
     spec.origin = Origin{node.file.c_str(), node.line};
     if (rules_.one_device) return spec;
     if (node.device != opener_.device) spec.device = node.device;
-    if (node.slot != opener_.slot) spec.slot = node.slot;
+    if (node.replica != opener_.replica) spec.replica = node.replica;
     if (node.colocate_with == opener_.colocate_with) return spec;
     const Node* partner = graph_.find(node.colocate_with);
     const auto copied = partner ? nodes_.find(partner->id) : nodes_.end();
@@ -164,8 +164,9 @@ class BodyCopy {
 
   int32_t add(const Node& node, std::vector<Output> inputs) {
     Attrs attrs = node.attrs;
-    if (const auto found = attrs.find("slot"); found != attrs.end())
-      if (const auto* slot = std::get_if<int64_t>(&found->second); slot && *slot == opener_.slot)
+    if (const auto found = attrs.find("replica"); found != attrs.end())
+      if (const auto* replica = std::get_if<int64_t>(&found->second);
+          replica && *replica == opener_.replica)
         attrs.erase(found);  // that of the open scope
     std::vector<int32_t> after;
     for (int32_t id : node.control_inputs) {
@@ -174,11 +175,11 @@ class BodyCopy {
       after.push_back(copied == nodes_.end() ? id : copied->second);
     }
     if (writes_values(node)) {  // each copy is a write of its own
-      const auto slot = attrs.find("slot");
-      attrs["number"] =
-          place_write(graph_, node.op->name, node.attr<std::string>("parameter"),
-                      slot == attrs.end() ? graph_.slot() : std::get<int64_t>(slot->second), after,
-                      {node.file.c_str(), node.line});
+      const auto replica = attrs.find("replica");
+      attrs["number"] = place_write(
+          graph_, node.op->name, node.attr<std::string>("parameter"),
+          replica == attrs.end() ? graph_.replica() : std::get<int64_t>(replica->second), after,
+          {node.file.c_str(), node.line});
     }
     if (takes_path(node)) attrs["key"] = key_of(node);
     if (node.op->control == ControlKind::restore)  // the copy may know more than the pattern

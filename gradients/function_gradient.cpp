@@ -69,7 +69,7 @@ int32_t gradient_function(Graph& graph, int32_t opener) {
   const auto outside = graph.open_frame(-1);
   const auto anywhere = graph.scope({.device = ""});
   const auto like = graph.scope({.device = function.device,
-                                 .slot = function.slot,
+                                 .replica = function.replica,
                                  .colocate_with = function.name,
                                  .origin = Origin{function.file.c_str(), function.line}});
   const int32_t back = graph

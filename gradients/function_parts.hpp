@@ -1,6 +1,6 @@
 // What a function of a graph consists of, and how its body is copied: for the functions of
 // troupe/ops/functions.hpp. What a program defines is a pattern, which never runs: it is copied to
-// where it is called, or, if it calls itself, once for each device and slot to a function that
+// where it is called, or, if it calls itself, once for each device and replica to a function that
 // runs. That one reads nothing of its surroundings: what the pattern captured are arguments of it,
 // behind those that were declared.
 // Implemented in gradients/function_copy.cpp, function_call.cpp and function_gradient.cpp.

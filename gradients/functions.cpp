@@ -65,11 +65,11 @@ std::vector<TensorType> types_of(const std::vector<Output>& values) {
   return types;
 }
 
-// Of a parameter, what the slot of the call reads.
-Output for_this_slot(Output value, Origin at) {
+// Of a parameter, what the replica of the call reads.
+Output for_this_replica(Output value, Origin at) {
   Graph& graph = *value.graph;
   const Node& node = graph.node(value.node);
-  if (node.op->name != "Parameter" || node.slot == graph.slot()) return value;
+  if (node.op->name != "Parameter" || node.replica == graph.replica()) return value;
   return parameter(node.attr<std::string>("parameter"),
                    graph.output(node.attr<std::string>("initial")), at);
 }
@@ -92,7 +92,7 @@ void Function::define(const FunctionBody& body, Origin at) {
   const auto anywhere = graph.scope({.device = ""});
   const auto like = graph.scope({.name = last_part(opener.name),
                                  .device = opener.device,
-                                 .slot = opener.slot,
+                                 .replica = opener.replica,
                                  .colocate_with = opener.colocate_with},
                                 at);
   const auto frame = graph.open_frame(opener.id, {}, at);
@@ -131,7 +131,7 @@ std::vector<Output> Function::operator()(const std::vector<Output>& arguments, O
                            ? "); cast or reshape them, or declare -1 for sizes that differ"
                            : ")");
   return call_pattern(
-      graph, opener, arguments, [at](Output value) { return for_this_slot(value, at); }, at);
+      graph, opener, arguments, [at](Output value) { return for_this_replica(value, at); }, at);
 }
 
 Function declare_function(Graph& graph, std::string_view name, std::vector<TensorType> arguments,

@@ -71,7 +71,7 @@ OnBehalf::OnBehalf(Graph& graph, const Node& node, int32_t frame, const Graph::R
                             .recompute = false,
                             .compute = DType::none})),
       like_node_(graph.scope({.device = node.device,
-                              .slot = node.slot,
+                              .replica = node.replica,
                               .colocate_with = node.colocate_with,
                               .origin = Origin{node.file.c_str(), node.line}})),
       frame_(graph.open_frame(frame, route)) {}

@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-// What nodes made on behalf of `node` have in common: its device, slot, colocation and origin
+// What nodes made on behalf of `node` have in common: its device, replica, colocation and origin
 // instead of the open scope's. Their names begin with that scope's, and they run after what it
 // says.
 class OnBehalf {

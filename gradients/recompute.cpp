@@ -17,10 +17,10 @@
 namespace troupe {
 namespace {
 
-// Draws the numbers of attributes seed, key and slot, which a copy is given.
+// Draws the numbers of attributes seed, key and replica, which a copy is given.
 bool is_random(const Node& node) {
   return node.op->stateful && node.attrs.count("seed") && node.attrs.count("key") &&
-         node.attrs.count("slot");
+         node.attrs.count("replica");
 }
 
 bool is_constant(const Node& node) { return node.inputs.empty() && node.op->name == "Constant"; }
@@ -110,7 +110,8 @@ std::vector<int32_t> Recomputation::controls(const Node& node,
       out.push_back(gradient.node);
   for (const Output& end : ends_) {
     const Node& y = graph_.node(end.node);
-    if (y.device == node.device && y.slot == node.slot && graph_.encloses(y.frame, graph_.frame()))
+    if (y.device == node.device && y.replica == node.replica &&
+        graph_.encloses(y.frame, graph_.frame()))
       out.push_back(y.id);
   }
   return out;

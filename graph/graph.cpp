@@ -126,7 +126,7 @@ void check_attr(const Node& node, const AttrSpec& spec, Attr& value) {
                    " is no dtype; there are f32, f64, i32, i64, u8, bool, i8, f16 and bf16");
 }
 
-// Against the schema; what is left out gets its default, "slot" that of the node.
+// Against the schema; what is left out gets its default, "replica" that of the node.
 void check_attrs(Node& node) {
   const auto& specs = node.op->attrs;
   for (const auto& given : node.attrs) {
@@ -141,16 +141,16 @@ void check_attrs(Node& node) {
   }
   for (const AttrSpec& spec : specs) {
     auto it = node.attrs.find(spec.name);
-    if (it == node.attrs.end() && spec.name == "slot" && spec.kind == AttrKind::integer)
-      it = node.attrs.emplace(spec.name, node.slot).first;
+    if (it == node.attrs.end() && spec.name == "replica" && spec.kind == AttrKind::integer)
+      it = node.attrs.emplace(spec.name, node.replica).first;
     else if (it == node.attrs.end() && spec.default_value)
       it = node.attrs.emplace(spec.name, *spec.default_value).first;
     else if (it == node.attrs.end())
       throw bad_node(node, "needs attribute ", spec.name, ", ",
                      kind_name(static_cast<size_t>(spec.kind)));
     check_attr(node, spec, it->second);
-    if (spec.name == "slot" && spec.kind == AttrKind::integer)
-      node.slot = std::get<int64_t>(it->second);
+    if (spec.name == "replica" && spec.kind == AttrKind::integer)
+      node.replica = std::get<int64_t>(it->second);
   }
 }
 
@@ -296,7 +296,7 @@ Output Graph::add(NodeSpec spec, Origin at) {
   node->control_inputs = scope.control_inputs;
   append_once(node->control_inputs, spec.control_inputs);
   node->device = to_string(scope.device);
-  node->slot = scope.slot;
+  node->replica = scope.replica;
   node->colocate_with = scope.colocate_with;
   check_inputs(*this, *node);
   check_attrs(*node);
@@ -378,9 +378,9 @@ Graph::Scope Graph::scope(ScopeSpec spec, Origin at) {
       throw refuse(e.what());
     }
   }
-  if (spec.slot) {
-    if (*spec.slot < 0) throw refuse("a slot is a number from 0, got ", *spec.slot);
-    inner.slot = *spec.slot;
+  if (spec.replica) {
+    if (*spec.replica < 0) throw refuse("a replica is a number from 0, got ", *spec.replica);
+    inner.replica = *spec.replica;
   }
   if (spec.colocate_with) {
     if (!spec.colocate_with->empty() && !find(*spec.colocate_with))
@@ -418,7 +418,7 @@ Graph::Scope::~Scope() {
   if (graph_) graph_->scopes_.pop_back();
 }
 
-int64_t Graph::slot() const { return scopes_.back().slot; }
+int64_t Graph::replica() const { return scopes_.back().replica; }
 
 DType Graph::compute() const { return scopes_.back().compute; }
 

@@ -19,7 +19,7 @@ struct Graph::OpenScope {
 
   std::string prefix;  // "" or "tower0/fc1/"
   DeviceName device;
-  int64_t slot = 0;
+  int64_t replica = 0;
   std::string colocate_with;
   std::vector<int32_t> control_inputs;
   bool has_origin = false;

@@ -17,10 +17,10 @@ namespace {
 
 bool is_parameter(const Node& node) { return node.op->name == "Parameter"; }
 
-// What one push is for: all nodes that read this parameter for this slot.
+// What one push is for: all nodes that read this parameter for this replica.
 using Reader = std::pair<std::string, int64_t>;
 Reader reader(const Node& node) {
-  return {node.attr<std::string>("parameter"), node.attr<int64_t>("slot")};
+  return {node.attr<std::string>("parameter"), node.attr<int64_t>("replica")};
 }
 
 void require_loss(Output loss, Origin at) {

@@ -11,21 +11,21 @@ namespace {
 
 constexpr const char* kAverage = "/average";
 
-bool reads(const Node& node, const std::string& parameter, int64_t slot) {
+bool reads(const Node& node, const std::string& parameter, int64_t replica) {
   return node.op->name == "Parameter" && node.attr<std::string>("parameter") == parameter &&
-         node.attr<int64_t>("slot") == slot;
+         node.attr<int64_t>("replica") == replica;
 }
 
 // The push that counts the parameter's average already, in the open frame; nullptr: there is none.
 const Node* push_of_average(const Graph& graph, const Node& parameter) {
   const auto& name = parameter.attr<std::string>("parameter");
-  const int64_t slot = parameter.attr<int64_t>("slot");
+  const int64_t replica = parameter.attr<int64_t>("replica");
   for (const auto& node : graph.nodes()) {
     if (node->op->name != "PushGradient" || node->frame != graph.frame()) continue;
     const Node& gradient = graph.node(node->inputs[0].node);
     if (gradient.op->name == "Subtract" &&
-        reads(graph.node(gradient.inputs[0].node), name + kAverage, slot) &&
-        reads(graph.node(gradient.inputs[1].node), name, slot))
+        reads(graph.node(gradient.inputs[0].node), name + kAverage, replica) &&
+        reads(graph.node(gradient.inputs[1].node), name, replica))
       return node.get();
   }
   return nullptr;
@@ -43,9 +43,9 @@ MovingAverage moving_average(Output parameter, double decay, Origin at) {
     throw refuse("moving_average", at, "wants a parameter of f32 or f64, got the ", describe(node));
   if (!(decay >= 0 && decay < 1))
     throw refuse("moving_average", at, "wants a decay in [0, 1), got ", decay);
-  // With the parameter: on its device, for its slot.
+  // With the parameter: on its device, for its replica.
   const auto place = graph.scope({.device = ""});
-  const auto with = graph.scope({.device = node.device, .slot = node.attr<int64_t>("slot")});
+  const auto with = graph.scope({.device = node.device, .replica = node.attr<int64_t>("replica")});
   const Output value = troupe::parameter(node.attr<std::string>("parameter") + kAverage,
                                          graph.output(node.attr<std::string>("initial")), at);
   const Optimizer optimizer = sgd(1 - decay);

@@ -37,7 +37,7 @@ struct Draw {
                                 {second, second_value},
                                 {"seed", seed},
                                 {"key", key},
-                                {"slot", int64_t{0}},
+                                {"replica", int64_t{0}},
                                 {"dtype", dtype}},
                       .name = "first"},
                      at);

@@ -19,7 +19,8 @@ Output read_parameter(const std::string& whole, std::string_view node, Output fi
   for (const auto& other : graph.nodes()) {
     if (other->op->name != "Parameter" || other->attr<std::string>("parameter") != whole) continue;
     const bool same_type = other->outputs[0] == TensorType{first.dtype(), first.shape()};
-    const bool same_place = other->device == device && other->attr<int64_t>("slot") == graph.slot();
+    const bool same_place =
+        other->device == device && other->attr<int64_t>("replica") == graph.replica();
     if (!same_type || same_place) return troupe::parameter(whole, first, at);  // or refuses it
     initial = other->attr<std::string>("initial");
   }

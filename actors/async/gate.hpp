@@ -10,7 +10,7 @@
 #include <memory>
 #include <mutex>
 
-#include "devices/threads/thread_slot.hpp"
+#include "devices/threads/thread_index.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {

@@ -125,7 +125,7 @@ std::string Stage::place_of(uint32_t node) const {
 }
 
 ActivationPtr Stage::acquire() {
-  if (ActivationPtr mine = spares_[static_cast<size_t>(thread_slot())].take()) return mine;
+  if (ActivationPtr mine = spares_[static_cast<size_t>(thread_index())].take()) return mine;
   {
     std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
@@ -229,7 +229,7 @@ void Stage::release(ActivationPtr step) {
     if (a.cache_ && a.cache_->cached_bytes() > kIdleCallBytes) a.cache_->flush();
   } else {
     // The last one stays with this thread; the one that was there goes to all.
-    std::atomic<Activation*>& mine = spares_[static_cast<size_t>(thread_slot())].step;
+    std::atomic<Activation*>& mine = spares_[static_cast<size_t>(thread_index())].step;
     other = {mine.exchange(other.detach(), std::memory_order_acq_rel), /*add_ref=*/false};
     if (!other) return;
   }

@@ -27,7 +27,7 @@
 #include "actors/engine/replacement.hpp"
 #include "actors/observe/trace.hpp"
 #include "devices/device.hpp"
-#include "devices/threads/thread_slot.hpp"
+#include "devices/threads/thread_index.hpp"
 #include "devices/work.hpp"
 #include "net/wire/messages.hpp"
 #include "placement/node_costs.hpp"
@@ -378,14 +378,14 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::atomic<int64_t> op_restarts_{0};
   Tally running_;
 
-  // One that a thread gave back, for it to take again: see thread_slot(). Each holds a reference.
+  // One that a thread gave back, for it to take again: see thread_index(). Each holds a reference.
   struct alignas(kCacheLine) Spare {
     std::atomic<Activation*> step{nullptr};
     ActivationPtr take() {
       return {step.exchange(nullptr, std::memory_order_acq_rel), /*add_ref=*/false};
     }
   };
-  std::array<Spare, kThreadSlots> spares_;
+  std::array<Spare, kThreadIndices> spares_;
 
   mutable std::mutex mutex_;  // guards the rest
   std::vector<caf::strong_actor_ptr> actors_;

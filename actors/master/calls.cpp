@@ -22,17 +22,17 @@ namespace {
 std::string label(const Output& output) { return detail::concat(output.name(), ":", output.index); }
 
 // A node with state and no output is run for its effect: its call counts as a training step of its
-// slot.
-std::vector<int64_t> slots_of(const Graph& graph, const std::vector<int32_t>& nodes) {
-  std::set<int64_t> slots;
+// replica.
+std::vector<int64_t> replicas_of(const Graph& graph, const std::vector<int32_t>& nodes) {
+  std::set<int64_t> replicas;
   for (int32_t id : nodes) {
     const Node& node = graph.node(id);
     if (!node.op->stateful || !node.op->outputs.empty()) continue;
-    auto it = node.attrs.find("slot");
+    auto it = node.attrs.find("replica");
     if (it == node.attrs.end()) continue;
-    if (const auto* slot = std::get_if<int64_t>(&it->second)) slots.insert(*slot);
+    if (const auto* replica = std::get_if<int64_t>(&it->second)) replicas.insert(*replica);
   }
-  return {slots.begin(), slots.end()};
+  return {replicas.begin(), replicas.end()};
 }
 
 }  // namespace
@@ -133,7 +133,7 @@ PreparedCall Calls::make(const std::vector<Output>& fetches, const std::vector<O
   call.placement = placement_in(made, call.nodes, placement);
   call.partitions = partition(*made.graph, made.fetches, made.feeds, call.placement.devices,
                               process_.cpu().name());
-  call.slots = slots_of(*made.graph, call.nodes);
+  call.replicas = replicas_of(*made.graph, call.nodes);
   call.fetches = std::move(made.fetches);
   call.feeds = std::move(made.feeds);
   call.graph = std::move(made.graph);

@@ -36,7 +36,7 @@ struct PreparedCall {
   int64_t version = 0;  // unique in its session: of what the passes have made
   std::shared_ptr<const Graph> graph;
   std::vector<Output> fetches, feeds;  // of `graph`
-  std::vector<int64_t> slots;          // whose training steps it advances
+  std::vector<int64_t> replicas;       // whose training steps it advances
   std::vector<int32_t> nodes;          // those that run
   std::vector<int32_t> asked;          // of the program's graph: those it was made of
   Placement placement;

@@ -89,8 +89,8 @@ class Master : public MeshListener {
     runs_->start(call, feeds, options, std::move(done));
   }
   void cancel_all(Errc code, const std::string& text) { runs_->cancel_all(code, text); }
-  void set_next_step(int64_t slot, int64_t step) { runs_->set_next_step(slot, step); }
-  std::optional<int64_t> next_step(int64_t slot) { return runs_->next_step(slot); }
+  void set_next_step(int64_t replica, int64_t step) { runs_->set_next_step(replica, step); }
+  std::optional<int64_t> next_step(int64_t replica) { return runs_->next_step(replica); }
 
   uint64_t session() const { return session_; }
   Graph& graph() { return graph_; }

@@ -25,14 +25,14 @@ const char kClosing[] = "the session is closing";
 RunTable::RunTable(Process& process, Calls& calls, uint64_t session, const caf::actor& master)
     : process_(process), calls_(calls), session_(session), master_(master) {}
 
-void RunTable::set_next_step(int64_t slot, int64_t step) {
+void RunTable::set_next_step(int64_t replica, int64_t step) {
   std::lock_guard lock(mutex_);
-  steps_.set_next(slot, step);
+  steps_.set_next(replica, step);
 }
 
-std::optional<int64_t> RunTable::next_step(int64_t slot) {
+std::optional<int64_t> RunTable::next_step(int64_t replica) {
   std::lock_guard lock(mutex_);
-  return steps_.next(slot);
+  return steps_.next(replica);
 }
 
 Stall RunTable::now_at(Time t, const Run& run) {
@@ -135,7 +135,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       refusal = run->result;
     } else {
       run->id = context.run = next_run_++;
-      steps_.begin(call.prepared->slots, run->step, context, run->call);
+      steps_.begin(call.prepared->replicas, run->step, context, run->call);
       run->step = context.step;
       run->prepared = call.prepared;
       run->live = call.live;
@@ -192,7 +192,7 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
   RunPtr run;
   RunResult result;
   bool last = false, first_failure = false;
-  std::vector<SlotSteps::Behind> behind;
+  std::vector<TrainingSteps::Behind> behind;
   {
     std::lock_guard lock(mutex_);
     auto it = runs_.find(id);
@@ -210,7 +210,8 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     last = run->open.empty();
     if (last) {
       ++ending_;
-      behind = steps_.end(run->prepared->slots, run->step, run->call, run->result.code == Errc::ok);
+      behind =
+          steps_.end(run->prepared->replicas, run->step, run->call, run->result.code == Errc::ok);
       runs_.erase(it);
       result = std::move(run->result);
     }

@@ -24,9 +24,9 @@
 #include <vector>
 
 #include "actors/master/calls.hpp"
-#include "actors/master/slot_steps.hpp"
+#include "actors/master/training_steps.hpp"
 #include "actors/cluster/survey.hpp"
-#include "devices/threads/thread_slot.hpp"
+#include "devices/threads/thread_index.hpp"
 
 namespace troupe {
 
@@ -48,8 +48,8 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   // The same; `done` is called once, on any thread.
   void start(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options,
              std::function<void(RunResult)> done);
-  void set_next_step(int64_t slot, int64_t step);
-  std::optional<int64_t> next_step(int64_t slot);  // nothing while one is under way
+  void set_next_step(int64_t replica, int64_t step);
+  std::optional<int64_t> next_step(int64_t replica);  // nothing while one is under way
 
   void settled(int64_t call);  // it became ready, or failed: what waits for it goes on
   // Nobody keeps an installation of that call for its next run any more; `call` -1: of any.
@@ -122,7 +122,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
              const RunOptions& options, std::thread::id waiter,
              std::function<void(RunResult)> done);
   class CountedStep;
-  void go_on(const std::vector<SlotSteps::Behind>& behind);
+  void go_on(const std::vector<TrainingSteps::Behind>& behind);
   class Firing;  // makes one known to cancel_all() and to the caller's Cancellation
 
   Time now() const { return process_.system().clock().now(); }
@@ -151,8 +151,8 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   const uint64_t session_;
   const caf::actor& master_;
   std::atomic<int64_t> next_run_{0};
-  std::atomic<bool> stopped_{false};                         // set with mutex_
-  std::array<std::atomic<Seat*>, kThreadSlots> seats_ = {};  // by thread_slot(); stay
+  std::atomic<bool> stopped_{false};                           // set with mutex_
+  std::array<std::atomic<Seat*>, kThreadIndices> seats_ = {};  // by thread_index(); stay
 
   std::mutex mutex_;  // guards the rest; taken before that of a Fired
   std::condition_variable ended_;
@@ -161,7 +161,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   size_t waiting_count_ = 0;
   int ending_ = 0;  // runs whose `done` is being called, or that are being taken back
   std::list<Fired*> fired_;
-  SlotSteps steps_;
+  TrainingSteps steps_;
 };
 
 }  // namespace troupe

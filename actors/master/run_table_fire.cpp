@@ -144,17 +144,17 @@ class RunTable::CountedStep {
  public:
   CountedStep(RunTable& runs, const PreparedCall& call, int64_t wanted, RunContext& context)
       : runs_(runs), call_(call) {
-    if (call.slots.empty()) return;
+    if (call.replicas.empty()) return;
     std::lock_guard lock(runs.mutex_);
-    runs.steps_.begin(call.slots, wanted, context, call.id);
+    runs.steps_.begin(call.replicas, wanted, context, call.id);
     step_ = context.step;
   }
   ~CountedStep() {
-    if (call_.slots.empty()) return;
-    std::vector<SlotSteps::Behind> behind;
+    if (call_.replicas.empty()) return;
+    std::vector<TrainingSteps::Behind> behind;
     {
       std::lock_guard lock(runs_.mutex_);
-      behind = runs_.steps_.end(call_.slots, step_, call_.id, whole);
+      behind = runs_.steps_.end(call_.replicas, step_, call_.id, whole);
     }
     runs_.go_on(behind);
   }
@@ -169,31 +169,32 @@ class RunTable::CountedStep {
 
 // Says again which steps are over: a run that waits for one of them told shards before that was so,
 // and there need not be another run that says it. Asking for what that run itself asks for does.
-void RunTable::go_on(const std::vector<SlotSteps::Behind>& behind) {
+void RunTable::go_on(const std::vector<TrainingSteps::Behind>& behind) {
   ParameterPort* const port = behind.empty() ? nullptr : process_.services().port(session_);
   if (!port) return;
-  for (const SlotSteps::Behind& those : behind) {
+  for (const TrainingSteps::Behind& those : behind) {
     std::set<std::string> names;
     for (const int64_t id : those.calls) {
       const std::shared_ptr<const PreparedCall> call = calls_.standing(id).prepared;
       for (const int32_t n : call->nodes) {
         const Node& node = call->graph->node(n);
-        const auto slot = node.attrs.find("slot"), name = node.attrs.find("parameter");
-        if (!node.op->stateful || slot == node.attrs.end() || name == node.attrs.end()) continue;
-        const auto* number = std::get_if<int64_t>(&slot->second);
+        const auto replica = node.attrs.find("replica"), name = node.attrs.find("parameter");
+        if (!node.op->stateful || replica == node.attrs.end() || name == node.attrs.end()) continue;
+        const auto* number = std::get_if<int64_t>(&replica->second);
         const auto* text = std::get_if<std::string>(&name->second);
-        if (number && text && *number == those.slot) names.insert(*text);
+        if (number && text && *number == those.replica) names.insert(*text);
       }
     }
     for (const std::string& name : names) {
       const Failure failed = failure_of([&] {
-        port->pull(name, {those.slot, those.first, those.first}, [](Errc, std::string, Tensor) {});
+        port->pull(name, {those.replica, those.first, those.first},
+                   [](Errc, std::string, Tensor) {});
       });
       if (failed.code != Errc::ok)
         process_.log()->warn(
             "shards are not told that steps are over, those behind may have to wait for their "
-            "deadline: parameter={} slot={} error={}",
-            name, those.slot, failed.text);
+            "deadline: parameter={} replica={} error={}",
+            name, those.replica, failed.text);
     }
   }
 }
@@ -223,7 +224,7 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
 // Without what other threads write
 
 RunTable::Seat& RunTable::seat_here() {
-  std::atomic<Seat*>& mine = seats_[static_cast<size_t>(thread_slot())];
+  std::atomic<Seat*>& mine = seats_[static_cast<size_t>(thread_index())];
   if (Seat* seat = mine.load(std::memory_order_acquire)) return *seat;
   auto made = std::make_unique<Seat>();
   Seat* other = nullptr;
@@ -234,7 +235,7 @@ RunTable::Seat& RunTable::seat_here() {
 
 // `as_of`: Calls::changes() before `call` was asked for.
 void RunTable::keep(Seat& seat, const Calls::Standing& call, int64_t id, uint64_t as_of) {
-  if (!call.prepared->slots.empty() || call.live->client->waits()) return;
+  if (!call.prepared->replicas.empty() || call.live->client->waits()) return;
   Kept made{id, as_of, call.prepared, call.live, process_.services().port(session_)};
   std::lock_guard lock(seat.mutex);
   if (seat.step) return;  // we are in a function that a run of it calls

@@ -249,7 +249,8 @@ Session local_session(Graph& graph, caf::actor_system& system, ProcessOptions op
 }
 
 Session Session::connect(Graph& graph, const std::string& address, ConnectOptions options) {
-  want_range("ConnectOptions::slots", options.slots, 0, 65'536, "0 (those in the graph) to 65536");
+  want_range("ConnectOptions::replicas", options.replicas, 0, 65'536,
+             "0 (those in the graph) to 65536");
   want_least("ConnectOptions::timeout", options.timeout.count(), 0, "0 ms or more");
   ClusterOptions cluster;
   cluster.cluster = options.cluster;
@@ -275,7 +276,8 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   state->process->start(state->master.get());
   await_cluster(*state->master, address, seeds, options);
   state->parameters = state->process->services_factory().make_parameter_owner(
-      *state->master, {.container = options.container, .slots = options.slots, .shards = shards});
+      *state->master,
+      {.container = options.container, .replicas = options.replicas, .shards = shards});
   begin_to_hand_out(*state->master);
   return Session(std::move(state));
 }

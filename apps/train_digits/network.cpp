@@ -102,7 +102,7 @@ Network build(Graph& g, const Setting& s, const Batches& batches, int workers) {
   const auto mixed = mixed_precision(g, s.compute);
   for (int i = 0; i < kTowers; ++i) {
     const std::string device = workers > 0 ? detail::concat("/job:worker/task:", i % workers) : "";
-    auto scope = g.scope({.name = detail::concat("tower", i), .device = device, .slot = i});
+    auto scope = g.scope({.name = detail::concat("tower", i), .device = device, .replica = i});
     Output images = placeholder(g, DType::f32, {-1, s.side, s.side, 1}, "images");
     Output labels = placeholder(g, DType::i64, {-1}, "labels");
     Output loss = loss_of(g, logits_of(g, s, images, true), labels);

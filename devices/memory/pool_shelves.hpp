@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "devices/memory/pool.hpp"
-#include "devices/threads/thread_slot.hpp"
+#include "devices/threads/thread_index.hpp"
 
 namespace troupe {
 
@@ -97,7 +97,7 @@ class PoolShelves {
   };
 
   Shelf& here() noexcept {
-    const int slot = thread_slot();
+    const int slot = thread_index();
     int seen = used_.load(std::memory_order_relaxed);
     while (slot >= seen &&
            !used_.compare_exchange_weak(seen, slot + 1, std::memory_order_relaxed)) {
@@ -118,7 +118,7 @@ class PoolShelves {
     return buffer;
   }
 
-  std::array<Shelf, kThreadSlots> shelves_;
+  std::array<Shelf, kThreadIndices> shelves_;
   std::atomic<int> used_{0};  // the first so many have been
 };
 

@@ -57,7 +57,7 @@ int move_to(int thread, cpu_set_t to) {
 }  // namespace
 
 bool Cores::enter() {
-  const int slot = thread_slot();
+  const int slot = thread_index();
   Place& place = places_[static_cast<size_t>(slot)];
   int nobody = 0;
   if (!place.thread.compare_exchange_strong(nobody, this_thread(), std::memory_order_acq_rel))
@@ -70,7 +70,7 @@ bool Cores::enter() {
 }
 
 void Cores::leave() {
-  Place& place = places_[static_cast<size_t>(thread_slot())];
+  Place& place = places_[static_cast<size_t>(thread_index())];
   if (place.thread.load(std::memory_order_relaxed) == this_thread())
     place.thread.store(0, std::memory_order_release);
 }
@@ -99,7 +99,7 @@ Cores::Caller::~Caller() {
 }
 
 int Cores::move_apart() {
-  Place& mine = places_[static_cast<size_t>(thread_slot())];
+  Place& mine = places_[static_cast<size_t>(thread_index())];
   int here = sched_getcpu();
   bool shared = false;
   cpu_set_t away;
@@ -127,7 +127,7 @@ int Cores::move_apart() {
 }
 
 Cores::Watch::Watch(const Cores& cores) : cores_(cores) {
-  const int mine = thread_slot();
+  const int mine = thread_index();
   const int end = cores.places_end_.load(std::memory_order_relaxed);
   for (int i = 0; i < end && count_ < seen_.size(); ++i) {
     const int thread = cores.places_[static_cast<size_t>(i)].thread.load(std::memory_order_acquire);

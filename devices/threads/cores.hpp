@@ -19,7 +19,7 @@
 #include <functional>
 #include <utility>
 
-#include "devices/threads/thread_slot.hpp"
+#include "devices/threads/thread_index.hpp"
 
 namespace troupe {
 
@@ -90,8 +90,8 @@ class Cores {
   std::function<void()> wake_;
   alignas(kCacheLine) std::atomic<int> lanes_{0};
   std::atomic<int> callers_{0};
-  std::array<Place, kThreadSlots> places_;  // by thread_slot()
-  std::atomic<int> places_end_{0};          // none is taken from here on
+  std::array<Place, kThreadIndices> places_;  // by thread_index()
+  std::atomic<int> places_end_{0};            // none is taken from here on
 };
 
 }  // namespace troupe

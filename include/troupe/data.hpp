@@ -56,35 +56,36 @@ struct Batch {
   std::vector<int64_t> records;  // rows of the dataset, in order
 };
 
-// Seeded batches of a dataset for one or several slots. Every function is pure: the same arguments
-// give the same records, in any process and order, so a lost step can be done again. Any thread may
-// call.
+// Seeded batches of a dataset for one or several replicas. Every function is pure: the same
+// arguments give the same records, in any process and order, so a lost step can be done again. Any
+// thread may call.
 //
-// Epoch e is a shuffle of all records, keyed by (seed, e). A global batch is `slots * batch_size`
-// records of it, cut into one contiguous part per slot.
+// Epoch e is a shuffle of all records, keyed by (seed, e). A global batch is `replicas *
+// batch_size` records of it, cut into one contiguous part per replica.
 class Batches {
  public:
   struct Settings {
-    int64_t batch_size = 32;  // records per slot
-    int64_t slots = 1;
+    int64_t batch_size = 32;  // records per replica
+    int64_t replicas = 1;
     uint64_t seed = 0;
     bool shuffle = true;
   };
   // Throws: Error(invalid_argument) for an empty dataset, labels of another number than features,
-  // or no record or no slot. So do the functions below for a slot or a step that is not there.
+  // or no record or no replica. So do the functions below for a replica or a step that is not
+  // there.
   Batches(Dataset dataset, Settings settings);
 
-  // Batches of an endless run over epochs: step s takes the records [s, s + 1) * slots * batch_size
-  // of the epochs strung together. All batches are full; one that begins in what an epoch has left
-  // ends in the next, and each epoch still has every record exactly once.
-  Batch at(int64_t step, int64_t slot) const;
-  std::vector<int64_t> records_at(int64_t step, int64_t slot) const;
+  // Batches of an endless run over epochs: step s takes the records [s, s + 1) * replicas *
+  // batch_size of the epochs strung together. All batches are full; one that begins in what an
+  // epoch has left ends in the next, and each epoch still has every record exactly once.
+  Batch at(int64_t step, int64_t replica) const;
+  std::vector<int64_t> records_at(int64_t step, int64_t replica) const;
 
   // Batches that end with the epoch: `step` in [0, steps_per_epoch()). The last one holds what is
-  // left, shared evenly among the slots: some get one record less, and none where fewer are left
-  // than there are slots.
-  Batch batch(int64_t epoch, int64_t step, int64_t slot) const;
-  std::vector<int64_t> records(int64_t epoch, int64_t step, int64_t slot) const;
+  // left, shared evenly among the replicas: some get one record less, and none where fewer are left
+  // than there are replicas.
+  Batch batch(int64_t epoch, int64_t step, int64_t replica) const;
+  std::vector<int64_t> records(int64_t epoch, int64_t step, int64_t replica) const;
   int64_t steps_per_epoch() const;
 
   const Dataset& dataset() const;
@@ -95,18 +96,18 @@ class Batches {
   std::shared_ptr<const State> state_;
 };
 
-// Makes the batches Batches::at(step), step + 1, ... of one slot ahead, on one thread, at most
+// Makes the batches Batches::at(step), step + 1, ... of one replica ahead, on one thread, at most
 // `depth` of them. Destroying it stops the thread.
 class Prefetch {
  public:
-  // Throws: Error(invalid_argument) for a depth below 1, and a slot or step that is not there.
-  Prefetch(Batches batches, int64_t slot, int64_t first_step = 0, int64_t depth = 2);
+  // Throws: Error(invalid_argument) for a depth below 1, and a replica or step that is not there.
+  Prefetch(Batches batches, int64_t replica, int64_t first_step = 0, int64_t depth = 2);
   ~Prefetch();
   Prefetch(const Prefetch&) = delete;
   Prefetch& operator=(const Prefetch&) = delete;
 
-  // The same as Batches::at(step, slot), usually ready. After a jump, preparing goes on from there.
-  // One caller at a time.
+  // The same as Batches::at(step, replica), usually ready. After a jump, preparing goes on from
+  // there. One caller at a time.
   Batch at(int64_t step);
 
  private:

@@ -62,9 +62,9 @@ struct Node {
   std::vector<int32_t> control_inputs;  // nodes that must have run before
   Attrs attrs;
   std::string device;  // as requested: "/job:ps/task:1/device:cpu:0", in part, or empty
-  // Attribute "slot", else that of the scope: nodes made on behalf of this one have it, too. Text
-  // and wire forms hold the attribute alone.
-  int64_t slot = 0;
+  // Attribute "replica", else that of the scope: nodes made on behalf of this one have it, too.
+  // Text and wire forms hold the attribute alone.
+  int64_t replica = 0;
   std::string colocate_with;  // a node's name, or empty
   std::vector<TensorType> outputs;
   std::string file;  // origin, for messages
@@ -129,7 +129,7 @@ class Graph {
     std::string name = {};
     // "/job:worker/task:1"; missing parts come from the outer scope; "": any.
     std::optional<std::string> device = {};
-    std::optional<int64_t> slot = {};  // which replica reads, pushes and draws random numbers
+    std::optional<int64_t> replica = {};  // which replica reads, pushes and draws random numbers
     std::optional<std::string> colocate_with = {};  // a node's name; "": with nobody
     std::vector<int32_t> control_inputs = {};       // added to those of the outer scope
     // Said to be where the nodes were made, whatever add() is told.
@@ -155,7 +155,7 @@ class Graph {
     explicit Scope(Graph* graph) : graph_(graph) {}
     Graph* graph_;
   };
-  // Throws: Error(invalid_argument) for a bad name, device or slot, or a node there is not.
+  // Throws: Error(invalid_argument) for a bad name, device or replica, or a node there is not.
   [[nodiscard]] Scope scope(ScopeSpec spec, Origin at = Origin::here());
 
   // ---- frames ----
@@ -173,7 +173,7 @@ class Graph {
   Output captured(Output value, Origin at = Origin::here());
   bool encloses(int32_t outer, int32_t inner) const;  // or is the same
 
-  int64_t slot() const;        // of the innermost scope that names one, else 0
+  int64_t replica() const;     // of the innermost scope that names one, else 0
   std::string device() const;  // what the open scopes request for the next node; "": any
   DType compute() const;       // bf16 or f16 in a scope of mixed precision, else none
 
@@ -224,7 +224,7 @@ class Graph {
 // The outputs dy_i/dx_j summed over i: one for each of `xs`, with the shape of that x; an undefined
 // Output where no y depends on the x, or where it is not floating. The backward half is added to
 // the graph as ordinary nodes, so it can be differentiated again. What goes back through node n is
-// called "gradients/n/...", within the open scope, and has n's device, slot, partner and origin
+// called "gradients/n/...", within the open scope, and has n's device, replica, partner and origin
 // instead of that scope's. `y_gradients`: dL/dy for each y, ones when left out or undefined.
 // Throws: Error(invalid_argument) for an op on the way that has no gradient, naming it.
 // Implemented in gradients/gradient.cpp.

@@ -108,16 +108,16 @@ class GradientContext {
 
 // In which training step a kernel asks for a parameter.
 struct ParameterStep {
-  int64_t slot = 0;
+  int64_t replica = 0;
   int64_t step = -1;  // -1: outside of training
   int64_t first =
-      -1;  // steps of the slot before this one are over, and not done again; -1: unknown
+      -1;  // steps of the replica before this one are over, and not done again; -1: unknown
 };
 
 // A change of the values themselves, without an optimizer (troupe/ops/parameters.hpp).
 struct ParameterWrite {
   enum Kind : uint8_t { assign, add, assign_rows, add_rows } kind = assign;
-  int64_t number = 0;  // which one it is of those that a slot has of the parameter
+  int64_t number = 0;  // which one it is of those that a replica has of the parameter
   Tensor indices;      // of rows, i64
   Tensor values;
 };
@@ -155,7 +155,7 @@ struct RunContext {
   int64_t run = 0;  // unique in a session: names the activation
   // The training step, or -1 outside training. Random numbers and pushes are keyed by it.
   int64_t step = -1;
-  int64_t first_step = -1;  // ParameterStep::first, of all slots that the run pushes for
+  int64_t first_step = -1;  // ParameterStep::first, of all replicas that the run pushes for
   ParameterPort* parameters = nullptr;
   Resources* resources = nullptr;
 };

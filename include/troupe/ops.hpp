@@ -56,12 +56,12 @@ Output placeholder(Graph& graph, DType dtype, Shape shape, std::string_view name
                    Origin at = Origin::here());
 // Reads a trained tensor from its shard. `initial` is computed once, before the first step; it may
 // not depend on a placeholder or a parameter. Asking again for the same name reads the same
-// parameter (from the current device, for the current slot).
+// parameter (from the current device, for the current replica).
 Output parameter(std::string_view name, Output initial, Origin at = Origin::here());
 Output fill(Graph& graph, Shape shape, double value, DType dtype = DType::f32,
             std::string_view name = "", Origin at = Origin::here());
 // Random numbers, f32 or f64. Counter-based (Philox 4x32-10, Salmon et al. 2011), keyed by (seed,
-// node name, training step, slot): the same bits for the same key anywhere.
+// node name, training step, replica): the same bits for the same key anywhere.
 // Uniform in [low, high).
 Output random_uniform(Graph& graph, Shape shape, double low = 0, double high = 1, int64_t seed = 0,
                       DType dtype = DType::f32, std::string_view name = "",

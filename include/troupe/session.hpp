@@ -60,9 +60,9 @@ struct ConnectOptions {
   // checkpoints and restores lost shards; train() of the others waits for it and follows. They stay
   // when a session ends. Empty: this session's own.
   std::string container = {};
-  // Whose pushes make a synchronous update, over all sessions: slots 0 .. slots - 1, the same
+  // Whose pushes make a synchronous update, over all sessions: replicas 0 .. replicas - 1, the same
   // number in each. 0: those in the graph.
-  int slots = 0;
+  int replicas = 0;
 };
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
@@ -86,8 +86,8 @@ struct RunOptions {
   // Then the step ends with Errc::timeout on all workers. Above 0, else the run is refused.
   std::chrono::milliseconds timeout{600'000};
   // The training step, which parameters, pushes and random numbers are keyed by. -1: the session
-  // counts the runs that push or write, for each slot, also those that fail: shards do not wait for
-  // pushes of a step that is over.
+  // counts the runs that push or write, for each replica, also those that fail: shards do not wait
+  // for pushes of a step that is over.
   int64_t step = -1;
   Cancellation* cancel = nullptr;
 };

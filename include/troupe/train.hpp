@@ -38,7 +38,7 @@ Schedule exponential_decay(int64_t period, double factor, int64_t warm_up = 0);
 Schedule polynomial_decay(int64_t period, double end = 0, double power = 1, int64_t warm_up = 0);
 Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
 
-// How shards turn a gradient g into an update of a parameter w. Slots begin at zero; t counts
+// How shards turn a gradient g into an update of a parameter w. Replicas begin at zero; t counts
 // updates from 1; rate is learning_rate times the schedule's factor for t.
 //   sgd        w -= rate * g
 //   momentum   v = momentum * v + g                 (Polyak 1964)
@@ -71,7 +71,7 @@ Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
 //                  (sign(z) * l1 - z) / ((beta + sqrt(n)) / rate + l2)
 //              For weights that begin at 0: where all gradients were 0, w is. Takes no schedule.
 // Of a parameter that is only gathered from, the rows that were gathered are updated, with their
-// slots, and no others (troupe/ops/row_sparse.hpp).
+// replicas, and no others (troupe/ops/row_sparse.hpp).
 struct Optimizer {
   std::string kind = "sgd";
   double learning_rate = 0.01;
@@ -125,7 +125,7 @@ void check_optimizer(const Optimizer& optimizer);
 // Adds the gradients of `loss`, a floating scalar, a push of each to its parameter's shards, and a
 // node without outputs that has run when all pushes are acknowledged; run that to train one step.
 // `parameters` {}: all floating ones that the loss depends on. Nodes that read one parameter for
-// one slot on several devices are pushed to as their sum, once; a push waits for these reads, so
+// one replica on several devices are pushed to as their sum, once; a push waits for these reads, so
 // that no step reads its own update. Throws: Error(invalid_argument) for a loss that is no floating
 // scalar, naming its node; if no gradient reaches a parameter that was given, naming it; and if
 // none reaches any.
@@ -136,7 +136,7 @@ Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> par
 //   apply_gradients(clip_by_global_norm(parameter_gradients(loss), 1), sgd(0.1))
 struct ParameterGradient {
   Output parameter;
-  Output gradient;                  // the sum over the parameter's reads for this slot
+  Output gradient;                  // the sum over the parameter's reads for this replica
   std::vector<int32_t> reads = {};  // nodes that its push waits for
 };
 std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Output> parameters = {},
@@ -167,8 +167,8 @@ AccumulatedGradients accumulate_gradients(
     std::vector<Output> parameters = {}, Origin at = Origin::here());
 
 // ---- between gradients and their pushes ----
-// Each slot's gradients, before shards take the mean over slots. Nodes are made in the open scope,
-// so on its device.
+// Each replica's gradients, before shards take the mean over replicas. Nodes are made in the open
+// scope, so on its device.
 
 // x * norm / max(norm, the Euclidean norm of x): the same bits if that is at most `norm`. A norm
 // that is not finite fails the step with Errc::bad_data. Requires: norm > 0.

@@ -1,4 +1,4 @@
-// Training loops: one tower (replica) per slot, parameters in shards, checkpoints, recovery.
+// Training loops: one tower (replica) per replica, parameters in shards, checkpoints, recovery.
 // Implemented in training/loop/trainer.cpp, train_loop.cpp and parameter_values.cpp.
 //
 // A tower's loop is the same under every aggregation rule: pull, compute, push. Whether that is
@@ -18,16 +18,16 @@ namespace troupe {
 
 // When pushes become an update.
 enum class Aggregation : uint8_t {
-  sync,   // one push per slot and step, summed in slot order, then one update with their mean (Chen
-          // et al. 2016)
+  sync,  // one push per replica and step, summed in replica order, then one update with their mean
+         // (Chen et al. 2016)
   async,  // each push at once (Dean et al. 2012)
 };
 const char* to_string(Aggregation rule);
 Aggregation aggregation_from_string(const std::string& text);  // Throws: Error(invalid_argument).
 
-// One replica: its slot is the one its nodes were built under (Graph::scope).
+// One replica: its replica is the one its nodes were built under (Graph::scope).
 struct Tower {
-  int64_t slot = 0;
+  int64_t replica = 0;
   Output loss;    // scalar
   Output update;  // what minimize() returned
   std::vector<Output> feeds = {};
@@ -38,9 +38,9 @@ struct Tower {
 };
 
 struct TrainProgress {
-  int64_t step = 0;  // steps done by the slowest slot
+  int64_t step = 0;  // steps done by the slowest replica
   int64_t steps = 0;
-  double loss = 0;  // mean over the slots' newest steps
+  double loss = 0;  // mean over the replicas' newest steps
   double examples_per_second = 0;
   std::chrono::duration<double> remaining{0};  // estimate
 };
@@ -60,7 +60,7 @@ struct TrainEvent {
 // `step`, and no other.
 struct TrainPause {
   int64_t step = 0;
-  double loss = 0;  // mean over the slots' newest steps
+  double loss = 0;  // mean over the replicas' newest steps
   // Writes a checkpoint of this step into a folder of its own and removes older ones there; returns
   // the path of its manifest. Throws: Error(invalid_argument) for checkpoint_dir itself, a folder
   // that another training uses, or parameters that another session owns; Error(io);
@@ -70,8 +70,8 @@ struct TrainPause {
 
 struct TrainOptions {
   Aggregation rule = Aggregation::sync;
-  int64_t steps = 0;              // per slot
-  int64_t examples_per_step = 0;  // per slot, for the rate; 0: not known
+  int64_t steps = 0;              // per replica
+  int64_t examples_per_step = 0;  // per replica, for the rate; 0: not known
   // Empty: none. Of one training at a time; a folder that has checkpoints is for resuming only.
   std::string checkpoint_dir;
   // Steps; 0: only at the end. Towers stop until the shards hold their state, not until it is
@@ -96,13 +96,13 @@ struct TrainOptions {
   // this long without progress.
   std::chrono::milliseconds patience{120'000};
   // Called from the thread that called train(): on_progress once at first, then once for each step
-  // of the slowest slot.
+  // of the slowest replica.
   std::function<void(const TrainProgress&)> on_progress = {};
   std::function<void(const TrainEvent&)> on_event = {};
 };
 
 struct TrainResult {
-  int64_t steps = 0;  // per slot, those of earlier runs included
+  int64_t steps = 0;  // per replica, those of earlier runs included
   int64_t resumed_at = 0;
   double loss = 0;
   double seconds = 0;
@@ -111,18 +111,18 @@ struct TrainResult {
   std::string checkpoint;  // path of the newest manifest, or of the one resumed from; empty: none
 };
 
-// Trains until every slot has done `options.steps`, from the values that the parameters have, their
-// first ones (TrainOptions::anew) or a checkpoint. Throws, before any step: Error(invalid_argument)
-// for towers and options that do not fit together, a checkpoint_dir with checkpoints and no
-// `resume`, one that another training uses, a checkpoint of a later step than `steps` or of other
-// optimizers; Error(bad_configuration) for a checkpoint of other parameters or another data seed;
-// Error(bad_data) if all are damaged. Throws, after all towers have stopped: what `batch`,
-// `on_progress`, `on_pause` or `on_event` threw, of any type; Error(bad_data) for a loss or
-// gradient that is not finite (naming parameter, slot and step); Error(peer_lost) when patience
-// ends (naming who is missing); Error(cancelled) when another thread closes the session, the newest
-// checkpoint being there then; Error(io) when all steps are done and the last checkpoint cannot be
-// written (the values are still in the session); and what a step throws. The session can be used
-// on.
+// Trains until every replica has done `options.steps`, from the values that the parameters have,
+// their first ones (TrainOptions::anew) or a checkpoint. Throws, before any step:
+// Error(invalid_argument) for towers and options that do not fit together, a checkpoint_dir with
+// checkpoints and no `resume`, one that another training uses, a checkpoint of a later step than
+// `steps` or of other optimizers; Error(bad_configuration) for a checkpoint of other parameters or
+// another data seed; Error(bad_data) if all are damaged. Throws, after all towers have stopped:
+// what `batch`, `on_progress`, `on_pause` or `on_event` threw, of any type; Error(bad_data) for a
+// loss or gradient that is not finite (naming parameter, replica and step); Error(peer_lost) when
+// patience ends (naming who is missing); Error(cancelled) when another thread closes the session,
+// the newest checkpoint being there then; Error(io) when all steps are done and the last checkpoint
+// cannot be written (the values are still in the session); and what a step throws. The session can
+// be used on.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);
 
 // Gives the parameters of the session's graph the values of the newest whole checkpoint that a

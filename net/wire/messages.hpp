@@ -69,14 +69,14 @@ struct CancelStep {
   int64_t run = 0;
 };
 
-// worker -> shard: one slot's gradient of one parameter slice, or its change of the values.
+// worker -> shard: one replica's gradient of one parameter slice, or its change of the values.
 // Answered by Acknowledged with the same ticket.
 struct Push {
   uint32_t slice = 0;
-  int32_t slot = 0;
+  int32_t replica = 0;
   uint64_t incarnation = 0;
   int64_t step = 0;
-  int64_t sequence = 0;  // per slot and slice
+  int64_t sequence = 0;  // per replica and slice
   uint64_t epoch = 0;
   uint64_t ticket = 0;  // chosen by the sender
   Tensor gradient;      // the slice's layout, or rows of it (troupe/ops/row_sparse.hpp)
@@ -94,11 +94,11 @@ struct Acknowledged {
   int64_t version = 0;
 };
 
-// worker -> shard: the values that training step `step` of a slot may read. Answered by Pulled with
-// the same ticket.
+// worker -> shard: the values that training step `step` of a replica may read. Answered by Pulled
+// with the same ticket.
 struct Pull {
   uint32_t slice = 0;
-  int32_t slot = 0;
+  int32_t replica = 0;
   int64_t step = -1;          // -1: the newest, at once
   int64_t have_version = -1;  // nothing moves if this is what the answer would hold
   uint64_t epoch = 0;
@@ -145,8 +145,8 @@ void fields(V&& visit, M& m) { visit(m.session, m.executable, m.run); }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, Push>
 void fields(V&& visit, M& m) {
-  visit(m.slice, m.slot, m.incarnation, m.step, m.sequence, m.epoch, m.ticket, m.gradient, m.first,
-        m.write, m.number);
+  visit(m.slice, m.replica, m.incarnation, m.step, m.sequence, m.epoch, m.ticket, m.gradient,
+        m.first, m.write, m.number);
 }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, Acknowledged>
@@ -154,7 +154,7 @@ void fields(V&& visit, M& m) { visit(m.ticket, m.slice, m.code, m.text, m.versio
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, Pull>
 void fields(V&& visit, M& m) {
-  visit(m.slice, m.slot, m.step, m.have_version, m.epoch, m.ticket, m.first, m.row_size, m.rows);
+  visit(m.slice, m.replica, m.step, m.have_version, m.epoch, m.ticket, m.first, m.row_size, m.rows);
 }
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, Pulled>

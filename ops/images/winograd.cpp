@@ -4,7 +4,7 @@
 #include <new>
 
 #include "devices/threads/isa.hpp"
-#include "devices/threads/thread_slot.hpp"
+#include "devices/threads/thread_index.hpp"
 #include "ops/reductions/sum_parts.hpp"
 #include "ops/images/winograd_loops.hpp"
 
@@ -60,7 +60,7 @@ void WinogradMemory::Loan::Free::operator()(float* p) const {
 }
 
 WinogradMemory::Loan::Loan(WinogradMemory& from, int64_t floats) : from_(from) {
-  const int slot = thread_slot();
+  const int slot = thread_index();
   {
     std::lock_guard lock(from.mutex_);
     floats = std::max(floats, from.floats_);

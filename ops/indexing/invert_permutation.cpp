@@ -21,11 +21,11 @@ void cpu(KernelContext& ctx) {
   I* inverse = numbers.mutable_data<I>();
   std::fill_n(inverse, n, I{-1});
   for (int64_t i = 0; i < n; ++i) {
-    I& slot = inverse[x[i]];
-    if (slot >= 0)
-      throw ctx.error("index ", x[i], " is there twice, as numbers ", slot, " and ", i,
+    I& replica = inverse[x[i]];
+    if (replica >= 0)
+      throw ctx.error("index ", x[i], " is there twice, as numbers ", replica, " and ", i,
                       "; a permutation has each once");
-    slot = static_cast<I>(i);
+    replica = static_cast<I>(i);
   }
   std::copy_n(inverse, n, ctx.output().template mutable_data<I>());
 }

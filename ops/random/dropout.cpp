@@ -1,6 +1,6 @@
 // Dropout: y = x / (1 - rate) where an element is kept, else 0. Each is kept with probability 1 -
-// rate, on its own (Srivastava et al. 2014). The mask is a function of (seed, key, step, slot), the
-// iteration and the element's position alone, so nobody stores it: the gradient draws it again.
+// rate, on its own (Srivastava et al. 2014). The mask is a function of (seed, key, step, replica),
+// the iteration and the element's position alone, so nobody stores it: the gradient draws it again.
 //   x, y: any shape, f32 or f64.
 //
 // Bits (ops/random/philox.hpp says what a block is): element i is kept if word i % 4 of block i / 4
@@ -33,7 +33,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
                            .attrs = {{"rate", ctx.attr<double>("rate")},
                                      {"seed", ctx.attr<int64_t>("seed")},
                                      {"key", random_key(ctx.node())},
-                                     {"slot", ctx.attr<int64_t>("slot")}}},
+                                     {"replica", ctx.attr<int64_t>("replica")}}},
                           Origin::here());
   return gradients;
 }

@@ -31,22 +31,22 @@ inline uint64_t fnv1a64(std::string_view text) {
   return hash;
 }
 
-// What one node draws in one training step of one slot: 2^48 blocks of four words. Block b is
+// What one node draws in one training step of one replica: 2^48 blocks of four words. Block b is
 // philox(counter, key) with
 //   key     = fnv1a64(name) xor seed, low word first
-//   counter = {b bits 0-31, b bits 32-47 | slot << 16, step bits 0-31, step bits 32-63}
+//   counter = {b bits 0-31, b bits 32-47 | replica << 16, step bits 0-31, step bits 32-63}
 // In the iteration i of a loop, or in a call of a function, words 0 and 1 of
 //   philox({i bits 0-31, i bits 32-63, kWithin, 0}, key)
 // are the key instead; in loops inside each other, one after the other from the outermost on.
 class RandomStream {
  public:
-  static constexpr int64_t kSlotsMax = 1 << 16;
+  static constexpr int64_t kReplicasMax = 1 << 16;
 
-  // Requires: 0 <= slot < kSlotsMax. A step of -1 (outside training) counts as 0.
-  RandomStream(int64_t seed, std::string_view name, int64_t step, int64_t slot)
+  // Requires: 0 <= replica < kReplicasMax. A step of -1 (outside training) counts as 0.
+  RandomStream(int64_t seed, std::string_view name, int64_t step, int64_t replica)
       : key_(fnv1a64(name) ^ static_cast<uint64_t>(seed)),
         step_(step < 0 ? 0 : static_cast<uint64_t>(step)),
-        slot_(static_cast<uint32_t>(slot)) {}
+        replica_(static_cast<uint32_t>(replica)) {}
 
   void enter(int64_t iteration) { key_ = key_within(key_, iteration); }
   static uint64_t key_within(uint64_t key, int64_t iteration) {
@@ -59,7 +59,7 @@ class RandomStream {
   }
 
   std::array<uint32_t, 4> block(uint64_t b) const {
-    return philox({static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32) | slot_ << 16,
+    return philox({static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32) | replica_ << 16,
                    static_cast<uint32_t>(step_), static_cast<uint32_t>(step_ >> 32)},
                   {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
   }
@@ -67,7 +67,7 @@ class RandomStream {
  private:
   uint64_t key_;
   uint64_t step_;
-  uint32_t slot_;
+  uint32_t replica_;
 };
 
 // In [0, 1), of the 53 upper bits of two words.

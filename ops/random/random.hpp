@@ -1,5 +1,5 @@
-// What the random ops share: which numbers a node draws, by its attributes seed, key and slot, by
-// the training step, and by the iteration or call that it runs in, which is its last inputs; and
+// What the random ops share: which numbers a node draws, by its attributes seed, key and replica,
+// by the training step, and by the iteration or call that it runs in, which is its last inputs; and
 // what ops without other inputs, which draw a whole tensor, have in common.
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace troupe {
 
-// `key` names the numbers: nodes with the same key, seed and slot draw the same ones in a step.
+// `key` names the numbers: nodes with the same key, seed and replica draw the same ones in a step.
 // Empty: the node's name.
 inline std::vector<AttrSpec> with_random_attrs(std::vector<AttrSpec> attrs) {
   attrs.push_back({"seed", AttrKind::integer, int64_t{0}});
   attrs.push_back({"key", AttrKind::text, std::string()});
-  attrs.push_back({"slot", AttrKind::integer, int64_t{0}});
+  attrs.push_back({"replica", AttrKind::integer, int64_t{0}});
   return attrs;
 }
 
@@ -49,12 +49,13 @@ inline void check_path(const InferContext& ctx) {
                       "got ", ctx.dtype(i), ctx.input(i));
 }
 
-// For infer_shapes. Throws: the same, and for a slot that a counter cannot hold.
+// For infer_shapes. Throws: the same, and for a replica that a counter cannot hold.
 inline void check_random_attrs(const InferContext& ctx) {
   check_path(ctx);
-  const int64_t slot = ctx.attr<int64_t>("slot");
-  if (slot < 0 || slot >= RandomStream::kSlotsMax)
-    throw ctx.error("wants a slot from 0 to ", RandomStream::kSlotsMax - 1, ", got ", slot);
+  const int64_t replica = ctx.attr<int64_t>("replica");
+  if (replica < 0 || replica >= RandomStream::kReplicasMax)
+    throw ctx.error("wants a replica from 0 to ", RandomStream::kReplicasMax - 1, ", got ",
+                    replica);
 }
 
 // infer_dtypes of an op that draws a value of the dtype of input 0.
@@ -80,7 +81,7 @@ inline Op drawing_op(std::string name, std::vector<AttrSpec> attrs,
           .stateful = true};
 }
 
-// Throws: Error from ctx for a dtype that cannot be drawn, a slot out of range, a shape with -1.
+// Throws: Error from ctx for a dtype that cannot be drawn, a replica out of range, a shape with -1.
 inline const Shape& drawn_shape(const InferContext& ctx) {
   require_kernel(ctx, ctx.attr<DType>("dtype"));
   check_random_attrs(ctx);
@@ -91,7 +92,7 @@ inline const Shape& drawn_shape(const InferContext& ctx) {
 
 inline RandomStream random_stream(const KernelContext& ctx) {
   RandomStream stream(ctx.attr<int64_t>("seed"), random_key(ctx.node()), ctx.run().step,
-                      ctx.attr<int64_t>("slot"));
+                      ctx.attr<int64_t>("replica"));
   for (auto i = static_cast<int>(inputs_before_path(ctx.node())); i < ctx.input_count(); ++i)
     stream.enter(ctx.input(i).item<int64_t>());
   return stream;

@@ -1,10 +1,10 @@
-// Parameter: y = the values of a trained tensor that this training step of this slot may read,
+// Parameter: y = the values of a trained tensor that this training step of this replica may read,
 // pulled from its shards.
 //
 // A parameter is its name: all nodes that give the same name read the same one, in every scope, on
-// every device and for every slot. `initial` names the output that is computed once, before the
+// every device and for every replica. `initial` names the output that is computed once, before the
 // first step, for its first values; nodes of the same name share that of the first one. In one
-// graph there is one node for each (name, device, slot).
+// graph there is one node for each (name, device, replica).
 #include <set>
 
 #include "ops/state/parameter_request.hpp"
@@ -85,7 +85,7 @@ Op parameter_op() {
                     {"dtype", AttrKind::dtype},
                     {"shape", AttrKind::shape},
                     {"initial", AttrKind::text},
-                    {"slot", AttrKind::integer, int64_t{0}}},
+                    {"replica", AttrKind::integer, int64_t{0}}},
           .infer_dtypes = infer_dtype_attr,
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no inputs",
@@ -109,7 +109,7 @@ Output parameter(std::string_view name, Output initial, Origin at) {
       throw bad_parameter(name, at, "it is ", type, " here, but ", node->outputs[0], " as the ",
                           describe(*node),
                           "; give it the same initial shape and dtype, or another name");
-    if (node->device == device && node->attr<int64_t>("slot") == graph.slot())
+    if (node->device == device && node->attr<int64_t>("replica") == graph.replica())
       return {&graph, node->id, 0};
     initial_name = node->attr<std::string>("initial");
   }

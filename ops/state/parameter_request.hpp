@@ -28,7 +28,7 @@ inline const std::string& parameter_of(const AsyncContext& ctx) {
 }
 
 inline ParameterStep step_of(const AsyncContext& ctx) {
-  return {ctx.node().attr<int64_t>("slot"), ctx.run().step, ctx.run().first_step};
+  return {ctx.node().attr<int64_t>("replica"), ctx.run().step, ctx.run().first_step};
 }
 
 // For an op without outputs, which has run when shards have acknowledged what it sent.
@@ -81,7 +81,7 @@ inline void check_optimizer_text(const InferContext& ctx) {
 
 inline std::vector<AttrSpec> push_attrs() {
   return {{"parameter", AttrKind::text},
-          {"slot", AttrKind::integer, int64_t{0}},
+          {"replica", AttrKind::integer, int64_t{0}},
           {"optimizer", AttrKind::text, describe(Optimizer{})}};
 }
 
@@ -102,7 +102,7 @@ inline Output add_push(const char* op, const Node& parameter, std::vector<Output
   return add_node({.op = op,
                    .inputs = std::move(inputs),
                    .attrs = {{"parameter", parameter.attr<std::string>("parameter")},
-                             {"slot", parameter.attr<int64_t>("slot")},
+                             {"replica", parameter.attr<int64_t>("replica")},
                              {"optimizer", describe(optimizer)}},
                    .control_inputs = control_inputs},
                   at);

@@ -53,7 +53,7 @@ Op parameter_rows_op() {
           .attrs = {{"parameter", AttrKind::text},
                     {"dtype", AttrKind::dtype},
                     {"shape", AttrKind::shape},
-                    {"slot", AttrKind::integer, int64_t{0}}},
+                    {"replica", AttrKind::integer, int64_t{0}}},
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .no_gradient = "it stands in the graphs of calls, whose gradients are there",

@@ -14,15 +14,15 @@ namespace troupe {
 
 inline std::vector<AttrSpec> write_attrs() {
   return {{"parameter", AttrKind::text},
-          {"slot", AttrKind::integer, int64_t{0}},
+          {"replica", AttrKind::integer, int64_t{0}},
           {"add", AttrKind::boolean, false},  // to what is there, instead of in its place
-          {"number", AttrKind::integer}};     // among the writes of its parameter and slot
+          {"number", AttrKind::integer}};     // among the writes of its parameter and replica
 }
 
 // Puts a write to be made in the open frame after what it is to run after: reads of the parameter
-// for its slot, and earlier writes, where it may name them. Returns its number.
+// for its replica, and earlier writes, where it may name them. Returns its number.
 inline int64_t place_write(const Graph& graph, std::string_view op, const std::string& parameter,
-                           int64_t slot, std::vector<int32_t>& control_inputs, Origin at) {
+                           int64_t replica, std::vector<int32_t>& control_inputs, Origin at) {
   if (inside_loop(graph))
     throw refused(op, at, "it is inside a loop, but parameter ", parameter,
                   " is written once a step; let the loop return the value, and write it then");
@@ -33,7 +33,8 @@ inline int64_t place_write(const Graph& graph, std::string_view op, const std::s
   for (const auto& node : graph.nodes()) {
     const bool writes = writes_values(*node);
     if (!writes && node->op->name != "Parameter") continue;
-    if (node->attr<std::string>("parameter") != parameter || node->attr<int64_t>("slot") != slot)
+    if (node->attr<std::string>("parameter") != parameter ||
+        node->attr<int64_t>("replica") != replica)
       continue;
     number += writes ? 1 : 0;
     if (around.count(node->frame)) control_inputs.push_back(node->id);
@@ -45,12 +46,12 @@ inline Output add_write(const char* op, const Node& parameter, std::vector<Outpu
                         std::vector<int32_t> control_inputs, Origin at) {
   Graph& graph = *inputs.back().graph;
   const auto& name = parameter.attr<std::string>("parameter");
-  const int64_t slot = parameter.attr<int64_t>("slot");
-  const int64_t number = place_write(graph, op, name, slot, control_inputs, at);
+  const int64_t replica = parameter.attr<int64_t>("replica");
+  const int64_t number = place_write(graph, op, name, replica, control_inputs, at);
   return graph.add(
       {.op = op,
        .inputs = std::move(inputs),
-       .attrs = {{"parameter", name}, {"slot", slot}, {"add", add}, {"number", number}},
+       .attrs = {{"parameter", name}, {"replica", replica}, {"add", add}, {"number", number}},
        .control_inputs = std::move(control_inputs)},
       at);
 }

@@ -1,6 +1,6 @@
 // PushFiniteGradient: PushGradient where `finite` is true; where it is false, a push of no rows
-// (troupe/ops/row_sparse.hpp): it counts as this step's of its slot, and leaves the parameter and
-// the optimizer's slots as they are.
+// (troupe/ops/row_sparse.hpp): it counts as this step's of its replica, and leaves the parameter
+// and the optimizer's accumulators as they are.
 //   gradient: f32 or f64, of the parameter's shape   finite: bool scalar
 #include "devices/async_inputs.hpp"
 #include "ops/state/parameter_request.hpp"

@@ -16,7 +16,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {};
 }
 
-// Holds no thread while it waits: a synchronous round closes when all slots have pushed.
+// Holds no thread while it waits: a synchronous round closes when all replicas have pushed.
 void start(std::shared_ptr<AsyncContext> ctx) {
   if (ParameterPort* port = port_of(*ctx))
     port->push(parameter_of(*ctx), step_of(*ctx), take_input(*ctx, 0), acknowledged(ctx));

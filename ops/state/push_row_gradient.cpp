@@ -26,7 +26,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {};
 }
 
-// Holds no thread while it waits: a synchronous round closes when all slots have pushed.
+// Holds no thread while it waits: a synchronous round closes when all replicas have pushed.
 void start(std::shared_ptr<AsyncContext> ctx) {
   ParameterPort* port = port_of(*ctx);
   if (!port) return;

@@ -198,7 +198,7 @@ class DeferBroadcast {
              const std::string& part) {
     const Node& node = graph_.node(of);
     const auto scope = graph_.scope(
-        {.device = node.device, .slot = node.slot, .colocate_with = node.colocate_with});
+        {.device = node.device, .replica = node.replica, .colocate_with = node.colocate_with});
     call_.origins.push_back(call_.origins[static_cast<size_t>(of)]);
     return graph_.add({.op = op,
                        .inputs = std::move(inputs),

@@ -260,8 +260,8 @@ class Adding {
   Output add(const Node& of, std::string_view op, std::vector<Output> inputs, Attrs attrs,
              const std::string& part) {
     Graph& graph = *call_.graph;
-    const auto scope =
-        graph.scope({.device = of.device, .slot = of.slot, .colocate_with = of.colocate_with});
+    const auto scope = graph.scope(
+        {.device = of.device, .replica = of.replica, .colocate_with = of.colocate_with});
     call_.origins.push_back(call_.origins[static_cast<size_t>(of.id)]);
     return graph.add({.op = op,
                       .inputs = std::move(inputs),

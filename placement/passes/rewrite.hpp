@@ -1,6 +1,6 @@
 // How a pass changes the graph of a call. A pass reads the graph and says what it wants changed
-// (Edits); apply() makes the graph after it. A node that stays keeps its name, device, slot, origin
-// and types, so errors and traces speak of what the program made.
+// (Edits); apply() makes the graph after it. A node that stays keeps its name, device, replica,
+// origin and types, so errors and traces speak of what the program made.
 #pragma once
 
 #include <map>

@@ -80,15 +80,16 @@ std::string start_ps(Players& players, int task, const std::string& seed) {
   return players.back()->line();
 }
 
-// Weights at the end of each program. `slots`: "0", "1" or "0 1".
-std::vector<std::string> weights(const std::string& address, const std::vector<std::string>& slots,
+// Weights at the end of each program. `replicas`: "0", "1" or "0 1".
+std::vector<std::string> weights(const std::string& address,
+                                 const std::vector<std::string>& replicas,
                                  const std::string& rule) {
   Players programs;
-  for (const std::string& s : slots)
+  for (const std::string& s : replicas)
     programs.push_back(std::make_unique<Player>(
         "part: a program",
         std::vector<std::string>{"PART_SEED=" + address, "PART_SLOTS=" + s, "PART_RULE=" + rule,
-                                 detail::concat("PART_CONTAINER=", rule, slots.size())}));
+                                 detail::concat("PART_CONTAINER=", rule, replicas.size())}));
   std::vector<std::string> out;
   for (const auto& program : programs) out.push_back(program->line());
   return out;
@@ -111,13 +112,13 @@ TEST_CASE("part: a program" * doctest::skip()) {
   Graph graph;
   std::vector<Tower> towers;
   const Output first = truncated_normal(graph, Shape{4, 3}, 0, 0.5, 11);
-  std::istringstream slots(told("PART_SLOTS"));
-  for (int64_t slot; slots >> slot;) {
-    const auto scope = graph.scope({.name = detail::concat("tower", slot), .slot = slot});
+  std::istringstream replicas(told("PART_SLOTS"));
+  for (int64_t replica; replicas >> replica;) {
+    const auto scope = graph.scope({.name = detail::concat("tower", replica), .replica = replica});
     const Output x = placeholder(graph, DType::f32, {-1, 4}, "x");
     const Output loss = reduce_mean(square(matmul(x, parameter("w", first)) - 1.0));
-    towers.push_back({slot, loss, minimize(loss, sgd(0.1)), {x}, [slot](int64_t step) {
-                        const auto v = static_cast<float>((step * 3 + slot) % 7);
+    towers.push_back({replica, loss, minimize(loss, sgd(0.1)), {x}, [replica](int64_t step) {
+                        const auto v = static_cast<float>((step * 3 + replica) % 7);
                         return std::vector<Tensor>{Tensor::of<float>({v, 1, 2, 0.5F}, {1, 4})};
                       }});
   }
@@ -125,7 +126,7 @@ TEST_CASE("part: a program" * doctest::skip()) {
   options.process.threads = 1;
   options.wait_for = {"/job:ps/task:0", "/job:ps/task:1"};
   options.container = told("PART_CONTAINER");
-  options.slots = 2;
+  options.replicas = 2;
   Session session = Session::connect(graph, told("PART_SEED"), options);
   TrainOptions training;
   training.rule = aggregation_from_string(told("PART_RULE"));
@@ -134,7 +135,7 @@ TEST_CASE("part: a program" * doctest::skip()) {
   answer(result.weights_sha256);
 }
 
-TEST_CASE("two programs with a slot each train the parameters of one program with both") {
+TEST_CASE("two programs with a replica each train the parameters of one program with both") {
   Players nodes;
   const std::string address = start_ps(nodes, 0, "");
   REQUIRE(address != "");

@@ -25,7 +25,7 @@ wait_for 60 grep -q "^sync step" "$out/train.log" || fail "the training did not 
 kill -STOP "$worker"
 wait_for 15 grep -q "still under way: run=" "$out/train.log" || fail "nobody said that a run takes long"
 line=$(grep -m 1 'still under way: run=' "$out/train.log")
-for part in '/job:worker/task:1 waits: ' '/job:ps/task:0 waits: ' 'of slot 0' 'kill it'; do
+for part in '/job:worker/task:1 waits: ' '/job:ps/task:0 waits: ' 'of replica 0' 'kill it'; do
   case $line in *"$part"*) ;; *) fail "the line does not say \"$part\": $line" ;; esac
 done
 kill -CONT "$worker"

@@ -31,26 +31,27 @@ std::vector<int64_t> all(int64_t n) {
 }
 
 TEST_CASE(
-    "each epoch has every record exactly once over all steps and slots, whatever is left over") {
+    "each epoch has every record exactly once over all steps and replicas, whatever is left over") {
   for (int64_t n : {1, 7, 12, 100})
-    for (int64_t slots : {1, 3})
+    for (int64_t replicas : {1, 3})
       for (int64_t batch_size : {1, 4, 200}) {
         CAPTURE(n);
-        CAPTURE(slots);
+        CAPTURE(replicas);
         CAPTURE(batch_size);
-        const Batches batches(counting(n), {.batch_size = batch_size, .slots = slots, .seed = 5});
+        const Batches batches(counting(n),
+                              {.batch_size = batch_size, .replicas = replicas, .seed = 5});
         for (int64_t epoch = 0; epoch < 3; ++epoch) {
           std::vector<int64_t> seen;
           for (int64_t step = 0; step < batches.steps_per_epoch(); ++step)
-            for (int64_t slot = 0; slot < slots; ++slot)
-              for (int64_t r : batches.records(epoch, step, slot)) seen.push_back(r);
+            for (int64_t replica = 0; replica < replicas; ++replica)
+              for (int64_t r : batches.records(epoch, step, replica)) seen.push_back(r);
           CHECK(sorted(seen) == all(n));
         }
         // The endless run: cut the records of all steps where epochs end.
         std::vector<int64_t> run;
         for (int64_t step = 0; static_cast<int64_t>(run.size()) < 3 * n; ++step)
-          for (int64_t slot = 0; slot < slots; ++slot) {
-            const std::vector<int64_t> rows = batches.records_at(step, slot);
+          for (int64_t replica = 0; replica < replicas; ++replica) {
+            const std::vector<int64_t> rows = batches.records_at(step, replica);
             REQUIRE(static_cast<int64_t>(rows.size()) == batch_size);
             run.insert(run.end(), rows.begin(), rows.end());
           }
@@ -60,7 +61,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a batch is the rows its records name") {
-  const Batches batches(counting(10), {.batch_size = 4, .slots = 2, .seed = 1});
+  const Batches batches(counting(10), {.batch_size = 4, .replicas = 2, .seed = 1});
   const Batch b = batches.at(3, 1);
   REQUIRE(b.features.shape() == Shape{4, 2});
   for (size_t i = 0; i < 4; ++i) {
@@ -69,31 +70,32 @@ TEST_CASE("a batch is the rows its records name") {
   }
 }
 
-TEST_CASE("the last batch of an epoch is shared among the slots") {
-  const Batches batches(counting(11), {.batch_size = 3, .slots = 3, .seed = 1});
+TEST_CASE("the last batch of an epoch is shared among the replicas") {
+  const Batches batches(counting(11), {.batch_size = 3, .replicas = 3, .seed = 1});
   CHECK(batches.steps_per_epoch() == 2);
   std::vector<size_t> sizes;
-  for (int64_t slot = 0; slot < 3; ++slot) sizes.push_back(batches.records(0, 1, slot).size());
+  for (int64_t replica = 0; replica < 3; ++replica)
+    sizes.push_back(batches.records(0, 1, replica).size());
   CHECK(sizes == std::vector<size_t>{0, 1, 1});
   CHECK(batches.batch(0, 1, 0).features.shape() == Shape{0, 2});
 }
 
 TEST_CASE(
-    "the same seed, step and slot give the same records in any order of asking, another seed "
+    "the same seed, step and replica give the same records in any order of asking, another seed "
     "others") {
-  const Batches::Settings settings{.batch_size = 8, .slots = 2, .seed = 42};
+  const Batches::Settings settings{.batch_size = 8, .replicas = 2, .seed = 42};
   const Batches one(counting(100), settings), two(counting(100), settings);
   std::vector<std::vector<int64_t>> forward;
   for (int64_t step = 0; step < 60; ++step) forward.push_back(one.records_at(step, step % 2));
   for (int64_t step = 60; step-- > 0;)
     CHECK(two.records_at(step, step % 2) == forward[static_cast<size_t>(step)]);
-  const Batches other(counting(100), {.batch_size = 8, .slots = 2, .seed = 43});
+  const Batches other(counting(100), {.batch_size = 8, .replicas = 2, .seed = 43});
   CHECK(other.records_at(0, 0) != forward[0]);
   CHECK(one.records(0, 0, 0) != one.records(1, 0, 0));
 }
 
 TEST_CASE("without shuffling, records come in order") {
-  const Batches batches(counting(5), {.batch_size = 2, .slots = 1, .shuffle = false});
+  const Batches batches(counting(5), {.batch_size = 2, .replicas = 1, .shuffle = false});
   CHECK(batches.records_at(0, 0) == std::vector<int64_t>{0, 1});
   CHECK(batches.records_at(2, 0) == std::vector<int64_t>{4, 0});
 }
@@ -123,16 +125,16 @@ TEST_CASE("batches that cannot be are refused") {
                     "the dataset has 3 records, its labels are [4]; give each record one label");
   CHECK_THROWS_WITH(
       Batches(counting(3), {.batch_size = 0}),
-      "batches want at least one record and one slot, and at most 1073741824 records a "
-      "step, got 0 records for 1 slots; choose a batch_size and slots within that");
-  const Batches batches(counting(3), {.batch_size = 2, .slots = 2});
-  CHECK_THROWS_WITH(batches.at(0, 2), "there is no slot 2; the batches are for slots 0 to 1");
+      "batches want at least one record and one replica, and at most 1073741824 records a "
+      "step, got 0 records for 1 replicas; choose a batch_size and replicas within that");
+  const Batches batches(counting(3), {.batch_size = 2, .replicas = 2});
+  CHECK_THROWS_WITH(batches.at(0, 2), "there is no replica 2; the batches are for replicas 0 to 1");
   CHECK_THROWS_WITH(batches.at(-1, 0), "there is no step -1; steps count from 0");
   CHECK_THROWS_WITH(batches.batch(0, 1, 0), "there is no step 1 in epoch 0; an epoch has 1 steps");
 }
 
-TEST_CASE("a prefetcher gives the batches of its slot, forwards, after jumps and back again") {
-  const Batches batches(counting(50), {.batch_size = 4, .slots = 2, .seed = 3});
+TEST_CASE("a prefetcher gives the batches of its replica, forwards, after jumps and back again") {
+  const Batches batches(counting(50), {.batch_size = 4, .replicas = 2, .seed = 3});
   for (int64_t depth : {1, 2, 5}) {
     CAPTURE(depth);
     Prefetch prefetch(batches, 1, 0, depth);

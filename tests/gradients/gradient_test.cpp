@@ -196,7 +196,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "gradient nodes are named after the forward node and have its device, slot, partner and "
+    "gradient nodes are named after the forward node and have its device, replica, partner and "
     "origin") {
   Graph graph(toy_ops());
   const Output x = source(graph, "x"), dy = source(graph, "dy");
@@ -219,22 +219,22 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "what a backward function draws belongs to the slot of its node, whatever scope is open") {
+    "what a backward function draws belongs to the replica of its node, whatever scope is open") {
   Sheet s;
   Output y;
   {
-    const auto tower = s.graph.scope({.slot = 3});
+    const auto tower = s.graph.scope({.replica = 3});
     y = with_gradient({s.x}, square(s.x),
                       [](const std::vector<Output>&, Output, Output dy) -> std::vector<Output> {
                         return {dropout(dy, 0.5)};
                       });
   }
-  const auto other = s.graph.scope({.slot = 7});
+  const auto other = s.graph.scope({.replica = 7});
   const Output dx = gradients({y}, {s.x})[0];
   const Node& sum = s.graph.node(dx.node);
   const Node& drawn = sum.op->name == "Dropout" ? sum : s.graph.node(sum.inputs[0].node);
   REQUIRE(drawn.op->name == "Dropout");
-  CHECK(drawn.attr<int64_t>("slot") == 3);
+  CHECK(drawn.attr<int64_t>("replica") == 3);
 }
 
 TEST_CASE("the gradients of a chain of ten thousand nodes need no deep stack") {

@@ -57,14 +57,14 @@ TEST_CASE("a call of a function that does not call itself is its nodes, in the s
   const Output x = placeholder(graph, DType::f64, {}, "x");
   Output y;
   {
-    const auto scope = graph.scope({.name = "tower1", .device = "/device:cpu:1", .slot = 1});
+    const auto scope = graph.scope({.name = "tower1", .device = "/device:cpu:1", .replica = 1});
     y = square(square({x}))[0];
   }
   const Node& node = graph.node(y.node);
   CHECK(node.op->name == "Multiply");
   CHECK(node.name == "tower1/square/Multiply_1");
   CHECK(node.device == "/device:cpu:1");
-  CHECK(node.slot == 1);
+  CHECK(node.replica == 1);
   CHECK(node.frame == -1);
   CHECK(node.inputs[0].name() == "tower1/square/Multiply");
   CHECK(nodes_of(graph, "Call") == 0);
@@ -107,16 +107,16 @@ TEST_CASE("a layer in a body has its parameters, and their first values, outside
   CHECK(nodes_of(graph, "Parameter") == 2);
 }
 
-TEST_CASE("a slot's calls read the parameters of that slot") {
+TEST_CASE("a replica's calls read the parameters of that replica") {
   Graph graph;
   const Output w0 = fill(graph, {}, 1, DType::f64);
   const Function f = define_function(
       graph, "f", {kNumber}, [&](const Values& x) { return Values{x[0] * parameter("w", w0)}; });
   const Output x = placeholder(graph, DType::f64, {}, "x");
-  for (int64_t slot : {0, 1, 1}) {
-    const auto scope = graph.scope({.slot = slot});
+  for (int64_t replica : {0, 1, 1}) {
+    const auto scope = graph.scope({.replica = replica});
     const Output y = f({x})[0];
-    CHECK(graph.node(graph.node(y.node).inputs[1].node).attr<int64_t>("slot") == slot);
+    CHECK(graph.node(graph.node(y.node).inputs[1].node).attr<int64_t>("replica") == replica);
   }
   CHECK(nodes_of(graph, "Parameter") == 2);
 }

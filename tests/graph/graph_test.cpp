@@ -93,31 +93,30 @@ TEST_CASE("control inputs that are named twice count once, in their first order"
   CHECK(graph.node(y.node).control_inputs == all);
 }
 
-TEST_CASE("scopes give device, slot, colocation, control inputs and origin") {
+TEST_CASE("scopes give device, replica, colocation, control inputs and origin") {
   Graph graph(toy_ops());
   const Output a = source(graph, "a"), b = source(graph, "b");
   {
     const auto outer =
-        graph.scope({.device = "/job:worker/task:1", .slot = 3, .control_inputs = {a.node}});
+        graph.scope({.device = "/job:worker/task:1", .replica = 3, .control_inputs = {a.node}});
     const auto inner = graph.scope({.device = "/device:cpu:1",
                                     .colocate_with = "b",
                                     .control_inputs = {b.node, a.node},
                                     .origin = Origin{"user.cpp", 7}});
     const Node& node = graph.node(graph.add({.op = "Draw", .control_inputs = {b.node}}).node);
     CHECK(node.device == "/job:worker/task:1/device:cpu:1");
-    CHECK(node.attr<int64_t>("slot") == 3);
+    CHECK(node.attr<int64_t>("replica") == 3);
     CHECK(node.colocate_with == "b");
     CHECK(node.control_inputs == std::vector<int32_t>{a.node, b.node});
     CHECK(describe(node) == "Draw node Draw made at user.cpp:7");
-    CHECK(graph.slot() == 3);
+    CHECK(graph.replica() == 3);
     const auto innermost = graph.scope({.device = "", .colocate_with = ""});
     CHECK(graph.node(source(graph, "free").node).device.empty());
     CHECK(graph.node(source(graph, "free").node).colocate_with.empty());
-    CHECK(
-        graph.node(graph.add({.op = "Draw", .attrs = {{"slot", 9}}}).node).attr<int64_t>("slot") ==
-        9);
+    CHECK(graph.node(graph.add({.op = "Draw", .attrs = {{"replica", 9}}}).node)
+              .attr<int64_t>("replica") == 9);
   }
-  CHECK(graph.slot() == 0);
+  CHECK(graph.replica() == 0);
   CHECK(graph.node(source(graph, "after").node).control_inputs.empty());
 }
 
@@ -293,7 +292,7 @@ TEST_CASE("names that would not read back are refused") {
         "_");
 }
 
-TEST_CASE("scopes with wrong devices, slots and partners are refused") {
+TEST_CASE("scopes with wrong devices, replicas and partners are refused") {
   const auto refused = [](Graph::ScopeSpec spec) {
     const std::string at = "scope() called at train.cpp:9: ";
     const std::string text = refusal([&](Graph& g) { (void)g.scope(spec, {"train.cpp", 9}); });
@@ -303,7 +302,7 @@ TEST_CASE("scopes with wrong devices, slots and partners are refused") {
   CHECK(refused({.device = "cpu:0"}) ==
         "device name \"cpu:0\": begins without a slash; write it like "
         "/job:worker/task:0/device:cpu:0, in full or in part");
-  CHECK(refused({.slot = -1}) == "a slot is a number from 0, got -1");
+  CHECK(refused({.replica = -1}) == "a replica is a number from 0, got -1");
   CHECK(refused({.control_inputs = {9}}) ==
         "node number 9 is named as a control input, but the graph has 3 nodes");
   CHECK(refusal([](Graph& g) {

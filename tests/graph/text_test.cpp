@@ -25,7 +25,7 @@ TEST_CASE("a graph reads back as it was written") {
   Output y;
   {
     const auto scope = graph.scope(
-        {.name = "fc1", .device = "/job:worker/task:1", .slot = 2, .control_inputs = {x.node}});
+        {.name = "fc1", .device = "/job:worker/task:1", .replica = 2, .control_inputs = {x.node}});
     y = apply(graph, "Halves", {x});
     graph.add({.op = "Draw"}, {"a \"quoted\"\\path.cpp", 7});
   }
@@ -36,7 +36,7 @@ TEST_CASE("a graph reads back as it was written") {
         "troupe graph 1\n"
         "x = Source() dtype=f32 shape=[-1, 3] at \"train.cpp\":1\n"
         "fc1/Halves = Halves(x) on \"/job:worker/task:1\" after x at \"train.cpp\":42\n"
-        "fc1/Draw = Draw() slot=2 on \"/job:worker/task:1\" after x at \"a "
+        "fc1/Draw = Draw() replica=2 on \"/job:worker/task:1\" after x at \"a "
         "\\\"quoted\\\"\\\\path.cpp\":7\n"
         "sum = Add(fc1/Halves, fc1/Halves:1) with fc1/Halves at \"train.cpp\":42\n");
   CHECK(reread(text) == text);

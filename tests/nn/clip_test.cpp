@@ -152,14 +152,14 @@ TEST_CASE("what cannot be clipped or penalised is refused at the caller's line")
       "wants parameters of one floating dtype, got i64");
 }
 
-TEST_CASE("a moving average is a parameter beside its own, for the same slot") {
+TEST_CASE("a moving average is a parameter beside its own, for the same replica") {
   Graph graph;
-  const auto tower = graph.scope({.name = "tower1", .slot = 1});
+  const auto tower = graph.scope({.name = "tower1", .replica = 1});
   const Output w = parameter("fc/w", constant(graph, vector({1, 2})));
   const MovingAverage average = moving_average(w, 0.75);
   const Node& read = graph.node(average.value.node);
   CHECK(read.attr<std::string>("parameter") == "fc/w/average");
-  CHECK(read.attr<int64_t>("slot") == 1);
+  CHECK(read.attr<int64_t>("replica") == 1);
   CHECK(read.attr<std::string>("initial") == graph.node(w.node).attr<std::string>("initial"));
   const Node& push = graph.node(average.update.node);
   CHECK(push.attr<std::string>("optimizer") == "sgd(learning rate 0.25)");

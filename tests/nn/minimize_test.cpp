@@ -63,10 +63,10 @@ TEST_CASE("a push waits for the reads of its parameter, even where its gradient 
 }
 
 TEST_CASE(
-    "reads of one parameter on two devices are pushed to once, as their sum; slots are apart") {
+    "reads of one parameter on two devices are pushed to once, as their sum; replicas are apart") {
   Graph graph;
-  const auto read = [&](const std::string& device, int64_t slot) {
-    const auto scope = graph.scope({.device = device, .slot = slot});
+  const auto read = [&](const std::string& device, int64_t replica) {
+    const auto scope = graph.scope({.device = device, .replica = replica});
     return parameter("w", ones(graph));
   };
   const Output a = read("/job:worker/task:0", 0), b = read("/job:worker/task:1", 0);
@@ -74,10 +74,10 @@ TEST_CASE(
   const Output three = constant(graph, Tensor::scalar(3.0));
   const auto pushes = pushes_of(minimize(add(add(a, multiply(b, three)), other), sgd(0.1)));
   REQUIRE(pushes.size() == 2);
-  CHECK(pushes[0]->attr<int64_t>("slot") == 0);
+  CHECK(pushes[0]->attr<int64_t>("replica") == 0);
   CHECK(evaluate(pushes[0]->inputs[0]).item<double>() == 4);
   CHECK(pushes[0]->control_inputs == std::vector<int32_t>{a.node, b.node});
-  CHECK(pushes[1]->attr<int64_t>("slot") == 1);
+  CHECK(pushes[1]->attr<int64_t>("replica") == 1);
   CHECK(evaluate(pushes[1]->inputs[0]).item<double>() == 1);
 }
 

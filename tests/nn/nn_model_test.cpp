@@ -23,7 +23,7 @@ const nn::DenseOptions kBare = {.bias = false};
 
 TEST_CASE("parameters are called by the model's scopes, not by the graph's") {
   Graph graph;
-  const auto tower = graph.scope({.name = "tower0", .slot = 3});
+  const auto tower = graph.scope({.name = "tower0", .replica = 3});
   nn::Model model(graph);
   const Output x = placeholder(graph, DType::f32, {-1, 2}, "x");
   nn::dense(model, x, 2, kBare);
@@ -39,13 +39,13 @@ TEST_CASE("parameters are called by the model's scopes, not by the graph's") {
   CHECK(names(model) == Names{"dense/w", "encoder/dense/w", "encoder/top/last/w", "dense_1/w"});
   CHECK(y.name() == "tower0/dense_1/MatMul");
   CHECK(model.parameters()[2].name() == "tower0/encoder/top/last/w");
-  CHECK(graph.node(model.parameters()[0].node).attr<int64_t>("slot") == 3);
+  CHECK(graph.node(model.parameters()[0].node).attr<int64_t>("replica") == 3);
 }
 
 TEST_CASE("models that are built alike read the same parameters, tower by tower") {
   Graph graph;
-  const auto build = [&](int64_t slot, bool training) {
-    const auto tower = graph.scope({.name = detail::concat("tower", slot), .slot = slot});
+  const auto build = [&](int64_t replica, bool training) {
+    const auto tower = graph.scope({.name = detail::concat("tower", replica), .replica = replica});
     nn::Model model(graph, {.training = training});
     const Output x = placeholder(graph, DType::f32, {-1, 2}, "x");
     nn::dense(model, nn::batch_norm(model, nn::dense(model, x, 4)), 3);

@@ -111,7 +111,7 @@ const sim::Scenario cluster_pauses =
       o.checkpoint_every = draw.between(1, 3);
     });
 
-// Between-graph replication: two programs, each with its own graph and slots, one set of
+// Between-graph replication: two programs, each with its own graph and replicas, one set of
 // parameters.
 const sim::Scenario cluster_container =
     scenario("cluster-container", 10, [](sim::Draw& draw, SimClusterOptions& o) {

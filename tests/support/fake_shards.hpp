@@ -14,7 +14,7 @@ class FakeShards final : public ParameterPort {
  public:
   struct Push {
     std::string parameter;
-    int64_t slot, step;
+    int64_t replica, step;
     Tensor gradient;
   };
   std::map<std::string, Tensor> values;
@@ -22,13 +22,13 @@ class FakeShards final : public ParameterPort {
 
   struct Write {
     std::string parameter;
-    int64_t slot, step;
+    int64_t replica, step;
     ParameterWrite change;
   };
   std::vector<Write> writes;
 
   void pull(const std::string& parameter, const ParameterStep& at, Reply reply) override {
-    pulls.push_back({parameter, at.slot, at.step, {}});
+    pulls.push_back({parameter, at.replica, at.step, {}});
     const auto it = values.find(parameter);
     if (it == values.end()) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
     reply(Errc::ok, "", it->second);
@@ -36,20 +36,20 @@ class FakeShards final : public ParameterPort {
   // What values[parameter] holds is taken to be these rows.
   void pull_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
                  Reply reply) override {
-    pulls.push_back({parameter, at.slot, at.step, std::move(indices)});
+    pulls.push_back({parameter, at.replica, at.step, std::move(indices)});
     const auto it = values.find(parameter);
     if (it == values.end()) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
     reply(Errc::ok, "", it->second);
   }
   void push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
             Reply reply) override {
-    pushes.push_back({parameter, at.slot, at.step, gradient});
+    pushes.push_back({parameter, at.replica, at.step, gradient});
     if (!values.count(parameter)) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
     reply(Errc::ok, "", {});
   }
   void write(const std::string& parameter, const ParameterStep& at, ParameterWrite change,
              Reply reply) override {
-    writes.push_back({parameter, at.slot, at.step, std::move(change)});
+    writes.push_back({parameter, at.replica, at.step, std::move(change)});
     if (!values.count(parameter)) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
     reply(Errc::ok, "", {});
   }

@@ -18,7 +18,7 @@ namespace troupe {
 struct Fit {
   explicit Fit(const Optimizer& optimizer = sgd(0.01), int towers = 2) {
     for (int i = 0; i < towers; ++i) {
-      auto scope = graph.scope({.name = detail::concat("tower", i), .slot = i});
+      auto scope = graph.scope({.name = detail::concat("tower", i), .replica = i});
       Output x = placeholder(graph, DType::f64, {-1, 1}, "x");
       Output w = parameter("w", fill(graph, {1, 1}, 0, DType::f64));
       Output loss = reduce_mean(square(matmul(x, w) - x * 3.0));

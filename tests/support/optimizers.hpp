@@ -1,4 +1,4 @@
-// One optimizer of each kind, and of each set of slots, for tests that hold for all of them.
+// One optimizer of each kind, and of each set of replicas, for tests that hold for all of them.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// TrainWorld: a world of slots and shards around a TrainLoop. It carries orders out in thought,
+// TrainWorld: a world of replicas and shards around a TrainLoop. It carries orders out in thought,
 // checks that each makes sense, and gives the answers that a test wants.
 #pragma once
 
@@ -14,10 +14,10 @@ namespace troupe {
 
 using Millis = TrainLoop::Millis;
 
-inline TrainLoop::Plan plan_of(std::vector<int64_t> slots, int64_t steps, int64_t every = 0,
+inline TrainLoop::Plan plan_of(std::vector<int64_t> replicas, int64_t steps, int64_t every = 0,
                                bool checkpoints = true) {
   TrainLoop::Plan plan;
-  plan.slots = std::move(slots);
+  plan.replicas = std::move(replicas);
   plan.steps = steps;
   plan.checkpoint_every = every;
   plan.checkpoints = checkpoints;
@@ -28,7 +28,7 @@ inline TrainLoop::Plan plan_of(std::vector<int64_t> slots, int64_t steps, int64_
 struct TrainWorld final : TrainHands {
   explicit TrainWorld(TrainLoop::Plan p, std::map<int64_t, int64_t> from = {})
       : plan(std::move(p)), loop(plan, from) {
-    for (int64_t slot : plan.slots) next[slot] = from.count(slot) ? from[slot] : 0;
+    for (int64_t replica : plan.replicas) next[replica] = from.count(replica) ? from[replica] : 0;
     saved = next;
     take(loop.begin(now));
   }
@@ -42,17 +42,17 @@ struct TrainWorld final : TrainHands {
 
   // Answers to orders. While shards are lost, or once training is failing, a step that ends well
   // does not count.
-  void done(int64_t slot, double loss = 1.0) {
-    const int64_t step = running.at(slot);
-    running.erase(slot);
+  void done(int64_t replica, double loss = 1.0) {
+    const int64_t step = running.at(replica);
+    running.erase(replica);
     const bool counts = !lost && cancels == 0;
-    if (counts) next[slot] = step + 1;
-    take(loop.step_done(slot, step, loss, now));
+    if (counts) next[replica] = step + 1;
+    take(loop.step_done(replica, step, loss, now));
   }
-  void fail(int64_t slot, Errc errc, const std::string& why = "why") {
-    const int64_t step = running.at(slot);
-    running.erase(slot);
-    take(loop.step_failed(slot, step, errc, why, now));
+  void fail(int64_t replica, Errc errc, const std::string& why = "why") {
+    const int64_t step = running.at(replica);
+    running.erase(replica);
+    take(loop.step_failed(replica, step, errc, why, now));
   }
   void lose() {
     lost = true;
@@ -114,16 +114,16 @@ struct TrainWorld final : TrainHands {
   }
 
   // Orders.
-  void start_step(int64_t slot, int64_t step) override {
+  void start_step(int64_t replica, int64_t step) override {
     REQUIRE((!snapshotting || captured));
     REQUIRE(!restoring);
     REQUIRE(!pausing);
     REQUIRE(!ended());
     REQUIRE(!lost);  // a step on shards that are gone would be for nothing
-    REQUIRE(running.count(slot) == 0);
-    REQUIRE(step == next.at(slot));  // in order, none twice unless rolled back
+    REQUIRE(running.count(replica) == 0);
+    REQUIRE(step == next.at(replica));  // in order, none twice unless rolled back
     REQUIRE(step < plan.steps);
-    running[slot] = step;
+    running[replica] = step;
   }
   void cancel() override {
     REQUIRE((!running.empty() || snapshotting || pausing));
@@ -132,7 +132,7 @@ struct TrainWorld final : TrainHands {
   void take_snapshot(int64_t step) override {
     require_idle();
     REQUIRE(!lost);
-    for (const auto& [slot, its] : next) REQUIRE(its >= step);
+    for (const auto& [replica, its] : next) REQUIRE(its >= step);
     snapshotting = true;
     captured = false;
     snapshot_step = step;
@@ -141,7 +141,7 @@ struct TrainWorld final : TrainHands {
   void pause(int64_t step) override {
     require_idle();
     REQUIRE(!lost);
-    for (const auto& [slot, its] : next) REQUIRE(its == step);
+    for (const auto& [replica, its] : next) REQUIRE(its == step);
     pausing = true;
     pauses.push_back(step);
   }
@@ -159,7 +159,7 @@ struct TrainWorld final : TrainHands {
   }
   void finish() override {
     require_idle();
-    for (const auto& [slot, step] : next) REQUIRE(step == loop.done_steps());
+    for (const auto& [replica, step] : next) REQUIRE(step == loop.done_steps());
     finished = true;
   }
   void give_up(Errc why, const std::string& words) override {

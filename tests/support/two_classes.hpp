@@ -29,7 +29,7 @@ struct TwoClasses {
                       const char* device = "") {
     for (int i = 0; i < towers; ++i) {
       const auto scope =
-          graph.scope({.name = detail::concat("tower", i), .device = device, .slot = i});
+          graph.scope({.name = detail::concat("tower", i), .device = device, .replica = i});
       const Network net = network(true);
       const Output update = net.model->with_updates(minimize(net.loss, optimizer));
       all.push_back({i, net.loss, update, {net.x, net.labels}, {}});

@@ -29,8 +29,8 @@ constexpr int kShardVersion = 2, kShardVersionOldest = 1;  // 1: only the kind o
 // ---- the state of slices as metadata ----
 
 std::string values_name(const Slice& slice) { return describe(slice); }
-std::string slot_name(const Slice& slice, const std::string& slot) {
-  return slot + ":" + describe(slice);
+std::string replica_name(const Slice& slice, const std::string& replica) {
+  return replica + ":" + describe(slice);
 }
 
 std::string slices_text(const ShardImage& state) {
@@ -45,11 +45,11 @@ std::string slices_text(const ShardImage& state) {
         << ",\"version\":" << s.version << ",\"next_step\":" << s.next_step
         << ",\"optimizer\":" << json_quote(s.slice.optimizer ? describe(*s.slice.optimizer) : "")
         << ",\"optimizer_slots\":[";
-    for (size_t k = 0; k < s.optimizer_slots.size(); ++k)
-      out << (k ? "," : "") << json_quote(s.optimizer_slots[k].first);
+    for (size_t k = 0; k < s.optimizer_accumulators.size(); ++k)
+      out << (k ? "," : "") << json_quote(s.optimizer_accumulators[k].first);
     out << "],\"progress\":[";
     for (size_t k = 0; k < s.progress.size(); ++k)
-      out << (k ? "," : "") << "{\"slot\":" << s.progress[k].slot
+      out << (k ? "," : "") << "{\"slot\":" << s.progress[k].replica
           << ",\"next_step\":" << s.progress[k].next_step
           << ",\"counted\":" << s.progress[k].counted << "}";
     out << "]}";
@@ -98,7 +98,7 @@ SliceState slice_of(const JsonReader& r) {
   s.version = r.i64("version", 0, kCountMax);
   s.next_step = r.i64("next_step", 0, kCountMax);
   for (const JsonReader& name : r.array("optimizer_slots"))
-    s.optimizer_slots.emplace_back(name.as_string(), Tensor{});
+    s.optimizer_accumulators.emplace_back(name.as_string(), Tensor{});
   for (const JsonReader& p : r.array("progress")) {
     p.only({"slot", "next_step", "counted"});
     s.progress.push_back({static_cast<int32_t>(p.i64("slot", 0, INT32_MAX)),
@@ -132,8 +132,8 @@ std::vector<StoredSlice> stored_slices(const SafetensorsReader& file) {
   for (const JsonReader& r : JsonReader(json, file.path(), "slices").as_array()) {
     StoredSlice s{slice_of(r), &file};
     entry_of(file, values_name(s.state.slice), s.state.slice);
-    for (const auto& [name, tensor] : s.state.optimizer_slots)
-      entry_of(file, slot_name(s.state.slice, name), s.state.slice);
+    for (const auto& [name, tensor] : s.state.optimizer_accumulators)
+      entry_of(file, replica_name(s.state.slice, name), s.state.slice);
     out.push_back(std::move(s));
   }
   return out;
@@ -202,34 +202,35 @@ void merge(SliceState& into, const SliceState& s, bool first) {
   into.version = std::max(into.version, s.version);
   into.next_step = first ? s.next_step : std::min(into.next_step, s.next_step);
   if (first) into.progress = s.progress;
-  for (SlotProgress& mine : into.progress)
-    for (const SlotProgress& other : s.progress)
-      if (mine.slot == other.slot && other.next_step < mine.next_step) mine = other;
+  for (ReplicaProgress& mine : into.progress)
+    for (const ReplicaProgress& other : s.progress)
+      if (mine.replica == other.replica && other.next_step < mine.next_step) mine = other;
 }
 
 SliceState read_slice(const Slice& wanted, const std::vector<Part>& parts) {
   SliceState out;
   out.slice = wanted;
   out.values = Tensor::empty(wanted.dtype, Shape{wanted.size});
-  std::vector<std::string> slots;
-  if (wanted.optimizer) slots = optimizer_slots(*wanted.optimizer);
-  const auto has = [](const SliceState& s, const std::string& slot) {
-    return std::any_of(s.optimizer_slots.begin(), s.optimizer_slots.end(),
-                       [&](const auto& x) { return x.first == slot; });
+  std::vector<std::string> replicas;
+  if (wanted.optimizer) replicas = optimizer_accumulators(*wanted.optimizer);
+  const auto has = [](const SliceState& s, const std::string& replica) {
+    return std::any_of(s.optimizer_accumulators.begin(), s.optimizer_accumulators.end(),
+                       [&](const auto& x) { return x.first == replica; });
   };
-  std::erase_if(slots, [&](const std::string& slot) {
+  std::erase_if(replicas, [&](const std::string& replica) {
     return !std::all_of(parts.begin(), parts.end(),
-                        [&](const Part& p) { return has(p.stored->state, slot); });
+                        [&](const Part& p) { return has(p.stored->state, replica); });
   });
-  for (const std::string& slot : slots)
-    out.optimizer_slots.emplace_back(slot, Tensor::empty(wanted.dtype, Shape{wanted.size}));
+  for (const std::string& replica : replicas)
+    out.optimizer_accumulators.emplace_back(replica,
+                                            Tensor::empty(wanted.dtype, Shape{wanted.size}));
   for (const Part& p : parts) {
     const Slice& have = p.stored->state.slice;
     const SafetensorsReader& file = *p.stored->file;
     merge(out, p.stored->state, &p == parts.data());
     file.read(entry_of(file, values_name(have), have), p.from, p.count, out.values, p.to);
-    for (auto& [slot, tensor] : out.optimizer_slots)
-      file.read(entry_of(file, slot_name(have, slot), have), p.from, p.count, tensor, p.to);
+    for (auto& [replica, tensor] : out.optimizer_accumulators)
+      file.read(entry_of(file, replica_name(have, replica), have), p.from, p.count, tensor, p.to);
   }
   return out;
 }
@@ -242,8 +243,8 @@ CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::s
   for (const SliceState& s : state.slices) {
     tensors.emplace_back(values_name(s.slice),
                          s.slice.whole() ? s.values.reshaped(s.slice.shape) : s.values);
-    for (const auto& [slot, tensor] : s.optimizer_slots)
-      tensors.emplace_back(slot_name(s.slice, slot),
+    for (const auto& [replica, tensor] : s.optimizer_accumulators)
+      tensors.emplace_back(replica_name(s.slice, replica),
                            s.slice.whole() ? tensor.reshaped(s.slice.shape) : tensor);
   }
   const std::string header =

@@ -42,8 +42,9 @@ struct Manifest {
   int64_t step = 0;
   uint64_t epoch = 0;
   Aggregation rule = Aggregation::sync;
-  std::vector<std::pair<int64_t, int64_t>> next_steps;  // slot and the step it does next, by slot
-  uint64_t data_seed = 0;  // of the loader; its position is a function of seed, slot and step
+  std::vector<std::pair<int64_t, int64_t>>
+      next_steps;          // replica and the step it does next, by replica
+  uint64_t data_seed = 0;  // of the loader; its position is a function of seed, replica and step
   std::string graph_fingerprint;  // of the trained graph; empty: not known
   std::string compute;            // in which dtype its products were, "bf16"; empty: not known
   std::vector<ParameterSpec>
@@ -104,7 +105,7 @@ std::vector<std::string> check_optimizers(Disk& disk, const std::string& dir,
                                           const Manifest& manifest,
                                           const std::vector<ParameterSpec>& parameters);
 
-// The state of `wanted` slices, cut as they ask whatever the cut in the files is. Slots that an
+// The state of `wanted` slices, cut as they ask whatever the cut in the files is. Replicas that an
 // optimizer has and the file has not begin at zero. Reads, and checks the hashes of, the files that
 // hold a part of them.
 std::vector<SliceState> read_slices(Disk& disk, const std::string& dir, const Manifest& manifest,

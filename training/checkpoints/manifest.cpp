@@ -140,11 +140,12 @@ Manifest manifest_from_text(const std::string& text, const std::string& file) {
   m.step = top.i64("step", 0);
   m.epoch = top.u64("epoch");
   m.rule = rule_of(top.member("rule"));
-  std::set<int64_t> slots;
+  std::set<int64_t> replicas;
   for (const JsonReader& r : top.array("next_steps")) {
     r.only({"slot", "step"});
     m.next_steps.emplace_back(r.i64("slot", 0, INT32_MAX), r.i64("step", 0));
-    if (!slots.insert(m.next_steps.back().first).second) throw r.error("the slot stands twice");
+    if (!replicas.insert(m.next_steps.back().first).second)
+      throw r.error("the replica stands twice");
   }
   m.data_seed = top.u64("data_seed");
   m.graph_fingerprint = top.string("graph");

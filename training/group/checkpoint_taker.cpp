@@ -36,7 +36,8 @@ void CheckpointTaker::take(Wanted wanted, std::vector<ParameterSpec> parameters,
   order->manifest.data_seed = wanted.data_seed;
   order->manifest.compute = wanted.compute;
   order->manifest.parameters = std::move(parameters);
-  for (int32_t slot : wanted.slots) order->manifest.next_steps.emplace_back(slot, wanted.step);
+  for (int32_t replica : wanted.replicas)
+    order->manifest.next_steps.emplace_back(replica, wanted.step);
   order->wanted = std::move(wanted);
   order->captured = std::move(captured);
   order->done = std::move(done);

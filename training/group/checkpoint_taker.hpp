@@ -29,15 +29,15 @@ class CheckpointTaker {
     uint64_t data_seed = 0;
     std::string compute;  // as in a manifest
     Aggregation rule = Aggregation::sync;
-    std::vector<int32_t> slots;
+    std::vector<int32_t> replicas;
   };
 
   // `disk`: null for the real one.
   CheckpointTaker(Master& master, const ShardTable& table, ShardOrders& orders, Disk* disk)
       : master_(master), table_(table), orders_(orders), given_disk_(disk) {}
 
-  // Requires: all slots are at that step until `captured`. `done` gets the manifest's path as text
-  // when the checkpoint is on disk, or what went wrong, before or after `captured`; either is
+  // Requires: all replicas are at that step until `captured`. `done` gets the manifest's path as
+  // text when the checkpoint is on disk, or what went wrong, before or after `captured`; either is
   // called on any thread.
   void take(Wanted wanted, std::vector<ParameterSpec> parameters, std::function<void()> captured,
             Gather::Done done);

@@ -92,8 +92,8 @@ std::string remedy(const Graph& graph, const Node& first, const Node& second) {
 
 Error pushed_twice(const Graph& graph, const Node& first, const Node& second) {
   return Error(Errc::invalid_argument, "parameter ", second.attr<std::string>("parameter"),
-               " is pushed to twice in a step of slot ", second.attr<int64_t>("slot"), ", by the ",
-               describe(first), " and by the ", describe(second),
+               " is pushed to twice in a step of replica ", second.attr<int64_t>("replica"),
+               ", by the ", describe(first), " and by the ", describe(second),
                ", but its shards count one push a step; ", remedy(graph, first, second));
 }
 
@@ -104,7 +104,8 @@ bool in_function(const Graph& graph, const Node& node) {
 }
 
 void check_once_a_step(const Graph& graph, const std::vector<int32_t>& nodes) {
-  std::map<std::pair<std::string, int64_t>, std::vector<const Node*>> pushes;  // by name and slot
+  std::map<std::pair<std::string, int64_t>, std::vector<const Node*>>
+      pushes;  // by name and replica
   for (const int32_t id : nodes) {
     const Node& node = graph.node(id);
     if (!pushes_gradient(node) && !writes_values(node)) continue;
@@ -116,7 +117,7 @@ void check_once_a_step(const Graph& graph, const std::vector<int32_t>& nodes) {
                   " once a step; let the loop return the value, and ",
                   pushes_gradient(node) ? "push" : "write", " it then");
     if (!pushes_gradient(node)) continue;
-    auto& same = pushes[{name, node.attr<int64_t>("slot")}];
+    auto& same = pushes[{name, node.attr<int64_t>("replica")}];
     for (const Node* other : same)
       if (may_both_run(graph, *other, node)) throw pushed_twice(graph, *other, node);
     same.push_back(&node);

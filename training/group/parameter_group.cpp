@@ -88,9 +88,9 @@ std::vector<ParameterSpec> ParameterGroup::parameters() const {
     if (known.made) out.push_back(known.spec);
   return out;
 }
-std::vector<int32_t> ParameterGroup::slots_in_graph() const {
+std::vector<int32_t> ParameterGroup::replicas_in_graph() const {
   std::lock_guard lock(mutex_);
-  return slots_;
+  return replicas_;
 }
 void ParameterGroup::listen(Listener listener) {
   {
@@ -151,10 +151,10 @@ struct ParameterGroup::Batch {
 
 namespace {
 
-// The optimizer of each parameter that is pushed to, and the slots that push.
+// The optimizer of each parameter that is pushed to, and the replicas that push.
 struct Pushed {
   std::map<std::string, Optimizer> optimizers;
-  std::set<int32_t> slots;
+  std::set<int32_t> replicas;
   std::set<std::string> filled;  // parameters whose gradient is by rows, and pushed with all zeros
 };
 
@@ -177,7 +177,7 @@ Pushed pushed_in(const Graph& graph) {
   Pushed out;
   for (const auto& node : graph.nodes()) {
     if (!pushes_gradient(*node) || in_function(graph, *node)) continue;
-    out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
+    out.replicas.insert(static_cast<int32_t>(node->attr<int64_t>("replica")));
     const auto& name = node->attr<std::string>("parameter");
     if (!names_rows(*node) && has_rows(node->inputs[0])) out.filled.insert(name);
     const Optimizer found = optimizer_from_text(node->attr<std::string>("optimizer"));
@@ -187,7 +187,7 @@ Pushed pushed_in(const Graph& graph) {
                   " and, by ", describe(*node), ", with ", describe(found),
                   "; give minimize() the same optimizer in all towers");
   }
-  const bool trained = !out.slots.empty();
+  const bool trained = !out.replicas.empty();
   for (const auto& node : graph.nodes()) {
     if (!writes_values(*node) || in_function(graph, *node)) continue;
     const auto& name = node->attr<std::string>("parameter");
@@ -195,7 +195,7 @@ Pushed pushed_in(const Graph& graph) {
       throw Error(Errc::invalid_argument, "parameter ", name, " is trained, and written by the ",
                   describe(*node),
                   "; gradients alone change what is trained: write to a parameter of its own");
-    if (!trained) out.slots.insert(static_cast<int32_t>(node->attr<int64_t>("slot")));
+    if (!trained) out.replicas.insert(static_cast<int32_t>(node->attr<int64_t>("replica")));
   }
   return out;
 }
@@ -224,8 +224,8 @@ void ParameterGroup::check_optimizers() const { pushed_in(master_.graph()); }
 ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& nodes) {
   const Graph& graph = master_.graph();
   Pushed pushed = pushed_in(graph);
-  if (pushed.slots.empty()) pushed.slots.insert(0);
-  for (int32_t slot = 0; slot < options_.slots; ++slot) pushed.slots.insert(slot);
+  if (pushed.replicas.empty()) pushed.replicas.insert(0);
+  for (int32_t replica = 0; replica < options_.replicas; ++replica) pushed.replicas.insert(replica);
   std::map<std::string, std::pair<ParameterSpec, Output>> wanted;
   for (int32_t id : parameter_nodes(graph, nodes)) {
     const Node& node = graph.node(id);
@@ -237,7 +237,7 @@ ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& n
   }
   auto fresh = std::make_shared<Batch>();
   std::lock_guard lock(mutex_);
-  slots_.assign(pushed.slots.begin(), pushed.slots.end());
+  replicas_.assign(pushed.replicas.begin(), pushed.replicas.end());
   Batches out;
   for (auto& [name, what] : wanted) {
     const auto [it, added] = known_.try_emplace(name, Known{what.first, fresh});
@@ -315,7 +315,7 @@ void ParameterGroup::make(const std::shared_ptr<Batch>& batch, int64_t call) {
   };
   if (table_.usable(batch->shards)) return send_routes();  // only the routes were missing
   maker_.make(
-      batch->shards, slots_in_graph(),
+      batch->shards, replicas_in_graph(),
       [this, batch, call, send_routes, epoch = table_.epoch](Errc code, const std::string& text) {
         if (owner() && table_.epoch != epoch)
           return make(batch, call);  // a training began meanwhile, without them
@@ -353,7 +353,7 @@ void ParameterGroup::establish(Start start, Done done) {
     // Another session decides: follow it to its epoch. The first one is nobody's training.
     if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
     ++table_.epoch;
-    maker_.make_again(slots_in_graph(),
+    maker_.make_again(replicas_in_graph(),
                       [this, start, tell_all](Errc code, const std::string& text) {
                         if (code != Errc::ok)
                           tell_all(code, text);
@@ -403,7 +403,7 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
     m.directory = start.directory;
     m.manifest = start.manifest;
     m.rule = static_cast<uint8_t>(start.rule);
-    m.slots = start.slots;
+    m.replicas = start.replicas;
     m.next_step = start.next_step;
     orders_.order(shard, std::move(m),
                   [gather](Errc code, const std::string& text) { gather->one(code, text); });

@@ -52,7 +52,7 @@ class ParameterGroup final : public MeshListener,
     std::string directory, manifest;  // restore
     ShardMaker::FirstValues values;   // reset, of all parameters; null: those that they began with
     Aggregation rule = Aggregation::sync;
-    std::vector<int32_t> slots;
+    std::vector<int32_t> replicas;
     int64_t next_step = 0;
   };
   // A new epoch on all shards. Fails with peer_lost, naming it, while a task is not there. Of
@@ -83,11 +83,11 @@ class ParameterGroup final : public MeshListener,
   };
   void listen(Listener listener);
 
-  std::vector<ParameterSpec> parameters() const;  // made so far, by name. Any thread.
-  std::vector<int32_t> slots_in_graph() const;    // of the last ensure(). Any thread.
+  std::vector<ParameterSpec> parameters() const;   // made so far, by name. Any thread.
+  std::vector<int32_t> replicas_in_graph() const;  // of the last ensure(). Any thread.
   bool shared() const { return !options_.container.empty(); }
   bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
-  // Where the slots of a session that is not the owner go on, after establish().
+  // Where the replicas of a session that is not the owner go on, after establish().
   int64_t next_step() const { return maker_.next_step(); }
   Master& master() { return master_; }
 
@@ -130,7 +130,7 @@ class ParameterGroup final : public MeshListener,
   OpenCalls calls_;                     // of other threads
   mutable std::mutex mutex_;            // guards the rest
   std::map<std::string, Known> known_;
-  std::vector<int32_t> slots_;
+  std::vector<int32_t> replicas_;
   Listener listener_;
   bool ended_ = false;
 };

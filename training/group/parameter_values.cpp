@@ -63,23 +63,24 @@ void load_now(ParameterVisit& group, const std::vector<int32_t>& nodes,
   start.directory = folder.path();
   start.manifest = manifest_name(found.manifest->generation, found.manifest->step);
   start.rule = found.manifest->rule;
-  start.slots = group->slots_in_graph();
+  start.replicas = group->replicas_in_graph();
   start.next_step = found.manifest->step;
   group->wait([&](ParameterGroup::Done done) { group->establish(start, std::move(done)); });
   // A loop of the program's own goes on behind the checkpoint.
-  for (const int32_t slot : start.slots) group->master().set_next_step(slot, start.next_step);
+  for (const int32_t replica : start.replicas)
+    group->master().set_next_step(replica, start.next_step);
 }
 
-// How many steps all slots have done.
+// How many steps all replicas have done.
 int64_t steps_done(ParameterVisit& group) {
   std::optional<int64_t> done;
-  for (const int32_t slot : group->slots_in_graph()) {
-    const std::optional<int64_t> next = group->master().next_step(slot);
+  for (const int32_t replica : group->replicas_in_graph()) {
+    const std::optional<int64_t> next = group->master().next_step(replica);
     if (!next)
-      throw Error(Errc::invalid_argument, "save_parameters(): a training step of slot ", slot,
+      throw Error(Errc::invalid_argument, "save_parameters(): a training step of replica ", replica,
                   " is under way; wait until it has ended");
     if (done && *done != *next)
-      throw Error(Errc::invalid_argument, "save_parameters(): slots have done ", *done, " and ",
+      throw Error(Errc::invalid_argument, "save_parameters(): replicas have done ", *done, " and ",
                   *next, " steps; save when all have done the same number");
     done = next;
   }
@@ -123,7 +124,7 @@ std::string save_parameters(Session& session, const std::string& checkpoint_dir,
   what.lock = folder.claim();
   what.step = steps_done(group);
   what.keep = keep;
-  what.slots = group->slots_in_graph();
+  what.replicas = group->replicas_in_graph();
   const auto path = std::make_shared<std::string>();
   group->wait(
       [&](ParameterGroup::Done done) {

@@ -58,40 +58,41 @@ void ShardMaker::add_source(int64_t call, std::vector<std::string> parameters) {
 }
 
 // Shard 0 first: whoever made it owns the container's values and recovery.
-void ShardMaker::make(const std::vector<int32_t>& shards, const std::vector<int32_t>& slots,
+void ShardMaker::make(const std::vector<int32_t>& shards, const std::vector<int32_t>& replicas,
                       Done done) {
-  create(shards.at(0), slots, [this, shards, slots, done](Errc code, const std::string& text) {
-    if (code != Errc::ok) return done(code, text);
-    const auto made = [this, shards, done](Errc c, const std::string& t) {
-      if (c != Errc::ok)
-        done(c, t);
-      else if (owner())
-        set_initial(shards, done);
-      else
-        wait_serving(shards, /*epoch=*/1, done);
-    };
-    auto gather = std::make_shared<Gather>(shards.size() - 1, made);
-    for (size_t i = 1; i < shards.size(); ++i) create(shards[i], slots, part_of(gather));
-  });
+  create(shards.at(0), replicas,
+         [this, shards, replicas, done](Errc code, const std::string& text) {
+           if (code != Errc::ok) return done(code, text);
+           const auto made = [this, shards, done](Errc c, const std::string& t) {
+             if (c != Errc::ok)
+               done(c, t);
+             else if (owner())
+               set_initial(shards, done);
+             else
+               wait_serving(shards, /*epoch=*/1, done);
+           };
+           auto gather = std::make_shared<Gather>(shards.size() - 1, made);
+           for (size_t i = 1; i < shards.size(); ++i) create(shards[i], replicas, part_of(gather));
+         });
 }
 
-void ShardMaker::make_again(const std::vector<int32_t>& slots, Done done) {
+void ShardMaker::make_again(const std::vector<int32_t>& replicas, Done done) {
   const std::vector<int32_t> all = table_.numbers();
   auto gather = std::make_shared<Gather>(all.size(), std::move(done));
-  for (int32_t shard : all) create(shard, slots, part_of(gather));
+  for (int32_t shard : all) create(shard, replicas, part_of(gather));
 }
 
-void ShardMaker::create(int32_t shard, const std::vector<int32_t>& slots, Done done) {
+void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Done done) {
   CreateShard m;
   m.container = table_.container;
   m.shard = shard;
   m.epoch = table_.epoch;
   m.rule = static_cast<uint8_t>(table_.rule);
-  m.slots = slots;
+  m.replicas = replicas;
   for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));
   orders_.ask<ShardDescription>(
       shard, std::move(m),
-      [this, shard, slots, done](Errc code, const std::string& text, const ShardDescription& d) {
+      [this, shard, replicas, done](Errc code, const std::string& text, const ShardDescription& d) {
         if (code != Errc::ok) return done(code, text);
         ShardTable::Entry& entry = table_.shards.at(shard);
         if (const std::string other = difference(entry.slices, d.slices); !other.empty())
@@ -104,21 +105,21 @@ void ShardMaker::create(int32_t shard, const std::vector<int32_t>& slots, Done d
         if (shard == 0 && !std::exchange(decided_, true) && !d.created && shared_) attached_ = true;
         if (!owner()) table_.epoch = d.epoch;
         if (!entry.usable && d.epoch < table_.epoch)
-          catch_up(shard, slots, done);
+          catch_up(shard, replicas, done);
         else
           done(code, text);
       });
 }
 
 // It was made for an epoch that has ended before it got values.
-void ShardMaker::catch_up(int32_t shard, const std::vector<int32_t>& slots, Done done) {
+void ShardMaker::catch_up(int32_t shard, const std::vector<int32_t>& replicas, Done done) {
   BeginEpoch m;
   m.container = table_.container;
   m.shard = shard;
   m.epoch = table_.epoch;
   m.mode = BeginEpoch::reset;
   m.rule = static_cast<uint8_t>(table_.rule);
-  m.slots = slots;
+  m.replicas = replicas;
   orders_.order(shard, std::move(m), std::move(done));
 }
 

@@ -27,9 +27,9 @@ class ShardMaker {
   // Makes these shards (bad_configuration if another session has laid them out otherwise), and sets
   // their first values or waits until their owner has. After a failure it may be asked again: what
   // is there already stays.
-  void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& slots, Done done);
+  void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& replicas, Done done);
   // Makes those of all shards that are gone; values are for the epoch that follows.
-  void make_again(const std::vector<int32_t>& slots, Done done);
+  void make_again(const std::vector<int32_t>& replicas, Done done);
   void set_initial(const std::vector<int32_t>& shards, Done done);
   // The same with given values instead of computed ones.
   using FirstValues = std::shared_ptr<const std::map<std::string, Tensor>>;  // by parameter
@@ -39,15 +39,15 @@ class ShardMaker {
   void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
   // Whether one of them is in a later epoch than the table; false if none answers.
   void ask_epoch(const std::vector<int32_t>& shards, std::function<void(bool is_new)> done);
-  // The step of the slowest slot when the last wait_serving() ended. Any thread.
+  // The step of the slowest replica when the last wait_serving() ended. Any thread.
   int64_t next_step() const { return next_step_; }
 
   // False: another session set the values, and recovers them. Any thread.
   bool owner() const { return !attached_; }
 
  private:
-  void create(int32_t shard, const std::vector<int32_t>& slots, Done done);
-  void catch_up(int32_t shard, const std::vector<int32_t>& slots, Done done);
+  void create(int32_t shard, const std::vector<int32_t>& replicas, Done done);
+  void catch_up(int32_t shard, const std::vector<int32_t>& replicas, Done done);
   // The rest of them: from byte `at` of the shard's `index`-th slice on.
   void send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values, Done done);
   bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);

@@ -161,16 +161,18 @@ void Fit::feed_towers(const Dataset& data) {
     return;
   }
   const Batches batches(
-      data, {.batch_size = o_.batch_size, .slots = count, .seed = o_.seed, .shuffle = o_.shuffle});
+      data,
+      {.batch_size = o_.batch_size, .replicas = count, .seed = o_.seed, .shuffle = o_.shuffle});
   if (per_epoch_ == 0) per_epoch_ = batches.steps_per_epoch();
   for (int64_t i = 0; i < count; ++i) {
     Tower& tower = towers_[static_cast<size_t>(i)];
     if (tower.batch)
-      throw refuse("fit", "slot ", tower.slot, " has batches of its own, others have not");
-    if (tower.slot != i)
-      throw refuse("fit", "tower ", i, " has slot ", tower.slot, "; slots count from 0, in order");
+      throw refuse("fit", "replica ", tower.replica, " has batches of its own, others have not");
+    if (tower.replica != i)
+      throw refuse("fit", "tower ", i, " has replica ", tower.replica,
+                   "; replicas count from 0, in order");
     if (tower.feeds.empty() || tower.feeds.size() > 2)
-      throw refuse("fit", "the feeds of slot ", i,
+      throw refuse("fit", "the feeds of replica ", i,
                    " are features, and labels if there is a second one; got ", tower.feeds.size());
     Prefetch& ahead = *ahead_.emplace_back(std::make_unique<Prefetch>(batches, i));
     tower.batch = [&ahead, labels = tower.feeds.size() > 1](int64_t step) {

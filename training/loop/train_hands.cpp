@@ -6,7 +6,7 @@ namespace troupe {
 void TrainHands::carry_out(const TrainOrders& orders) {
   for (const TrainOrder& order : orders) switch (order.kind) {
       case TrainOrder::start:
-        start_step(order.slot, order.step);
+        start_step(order.replica, order.step);
         break;
       case TrainOrder::cancel:
         cancel();

@@ -15,7 +15,7 @@ class TrainHands {
   void carry_out(const TrainOrders& orders);
 
  protected:
-  virtual void start_step(int64_t slot, int64_t step) = 0;
+  virtual void start_step(int64_t replica, int64_t step) = 0;
   virtual void cancel() = 0;
   virtual void take_snapshot(int64_t step) = 0;
   virtual void pause(int64_t step) = 0;

@@ -29,12 +29,12 @@ void TrainLead::listen() {
 ParameterGroup::Start TrainLead::start_from(const std::optional<Manifest>& manifest) {
   ParameterGroup::Start start;
   start.rule = checkpoints_.rule;
-  start.slots = checkpoints_.slots;
-  if (group().shared())  // slots of other sessions count in synchronous updates
-    for (int32_t slot : group().slots_in_graph())
-      if (std::find(start.slots.begin(), start.slots.end(), slot) == start.slots.end())
-        start.slots.push_back(slot);
-  std::sort(start.slots.begin(), start.slots.end());
+  start.replicas = checkpoints_.replicas;
+  if (group().shared())  // replicas of other sessions count in synchronous updates
+    for (int32_t replica : group().replicas_in_graph())
+      if (std::find(start.replicas.begin(), start.replicas.end(), replica) == start.replicas.end())
+        start.replicas.push_back(replica);
+  std::sort(start.replicas.begin(), start.replicas.end());
   start.mode = BeginEpoch::reset;
   start.values = values_;
   if (manifest) {
@@ -53,29 +53,29 @@ int64_t TrainLead::step_of(const std::optional<Manifest>& manifest) {
 
 std::map<int64_t, int64_t> TrainLead::all_at(int64_t step) const {
   std::map<int64_t, int64_t> out;
-  for (int32_t slot : checkpoints_.slots) out[slot] = step;
+  for (int32_t replica : checkpoints_.replicas) out[replica] = step;
   return out;
 }
 
 TrainOrders TrainLead::begin(TrainLoop::Plan plan, int64_t first) {
-  plan.slots.assign(checkpoints_.slots.begin(), checkpoints_.slots.end());
+  plan.replicas.assign(checkpoints_.replicas.begin(), checkpoints_.replicas.end());
   plan.checkpoints = !checkpoints_.directory.empty() && group().owner();
   plan.follows = !group().owner();
   loop_ = std::make_unique<TrainLoop>(plan, all_at(first));
   return loop_->begin(now());
 }
 
-TrainOrders TrainLead::step_ended(int64_t slot, int64_t step, const RunResult& result) {
+TrainOrders TrainLead::step_ended(int64_t replica, int64_t step, const RunResult& result) {
   if (result.code != Errc::ok)
-    return loop_->step_failed(slot, step, result.code, result.text, now());
+    return loop_->step_failed(replica, step, result.code, result.text, now());
   const Tensor& loss = result.values.at(0);
   const double value = loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
   if (!std::isfinite(value))
     return loop_->step_failed(
-        slot, step, Errc::bad_data,
+        replica, step, Errc::bad_data,
         detail::concat("the loss is ", value, "; lower the learning rate, or look for bad records"),
         now());
-  return loop_->step_done(slot, step, value, now());
+  return loop_->step_done(replica, step, value, now());
 }
 
 void TrainLead::take_snapshot(int64_t step) {

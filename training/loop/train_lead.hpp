@@ -35,13 +35,13 @@ class TrainLead : public TrainHands {
 
   // What is lost from here on becomes an event.
   void listen();
-  // How the group's establish() begins with this checkpoint, and where slots go on afterwards.
+  // How the group's establish() begins with this checkpoint, and where replicas go on afterwards.
   ParameterGroup::Start start_from(const std::optional<Manifest>& manifest);
   int64_t step_of(const std::optional<Manifest>& manifest);
-  // The first orders. Which slots and shards are led, `plan` need not say.
+  // The first orders. Which replicas and shards are led, `plan` need not say.
   TrainOrders begin(TrainLoop::Plan plan, int64_t first);
   // A step's run has ended; its first value is the loss.
-  TrainOrders step_ended(int64_t slot, int64_t step, const RunResult& result);
+  TrainOrders step_ended(int64_t replica, int64_t step, const RunResult& result);
 
   void take_snapshot(int64_t step) override;
   void restore() override;

@@ -13,9 +13,9 @@ bool TrainLoop::passes(Errc code) {
 
 TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps)
     : plan_(std::move(plan)), end_(plan_.steps) {
-  for (int64_t slot : plan_.slots) {
-    auto it = next_steps.find(slot);
-    slots_[slot].next = it == next_steps.end() ? 0 : it->second;
+  for (int64_t replica : plan_.replicas) {
+    auto it = next_steps.find(replica);
+    replicas_[replica].next = it == next_steps.end() ? 0 : it->second;
   }
   farthest_ = done_steps();
   last_snapshot_ = kept_ = farthest_ > 0 ? farthest_ : -1;
@@ -24,21 +24,22 @@ TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps)
 
 int64_t TrainLoop::done_steps() const {
   int64_t out = end_;
-  for (const auto& [slot, s] : slots_) out = std::min(out, s.next);
+  for (const auto& [replica, s] : replicas_) out = std::min(out, s.next);
   return out;
 }
 
 double TrainLoop::mean_loss() const {
   double sum = 0;
   int n = 0;
-  for (const auto& [slot, s] : slots_)
+  for (const auto& [replica, s] : replicas_)
     if (s.has_loss) sum += s.loss, ++n;
   return n ? sum / n : 0;
 }
 
 bool TrainLoop::idle() const {
   return !snapshot_open_ && !pause_open_ &&
-         std::none_of(slots_.begin(), slots_.end(), [](const auto& s) { return s.second.running; });
+         std::none_of(replicas_.begin(), replicas_.end(),
+                      [](const auto& s) { return s.second.running; });
 }
 
 TrainLoop::Millis TrainLoop::backoff(int failures) {
@@ -85,10 +86,10 @@ void TrainLoop::go_on(Millis now, TrainOrders& out) {
   }
   if (phase_ != Phase::running) return;
   const int64_t stop = barrier();
-  for (auto& [slot, s] : slots_) {
+  for (auto& [replica, s] : replicas_) {
     if (s.running || s.next >= stop || now < s.retry_at) continue;
     s.running = true;
-    out.push_back({TrainOrder::start, slot, s.next});
+    out.push_back({TrainOrder::start, replica, s.next});
   }
   if (!idle() || done_steps() < stop) return;  // also: the files of the one before are written
   if (wants_pause(stop)) {
@@ -108,9 +109,9 @@ void TrainLoop::go_on(Millis now, TrainOrders& out) {
   }
 }
 
-TrainOrders TrainLoop::step_done(int64_t slot, int64_t step, double loss, Millis now) {
+TrainOrders TrainLoop::step_done(int64_t replica, int64_t step, double loss, Millis now) {
   TrainOrders out;
-  Slot& s = slots_.at(slot);
+  Replica& s = replicas_.at(replica);
   s.running = false;
   if (phase_ == Phase::running && s.next == step) {
     s.next = step + 1;
@@ -127,24 +128,24 @@ TrainOrders TrainLoop::step_done(int64_t slot, int64_t step, double loss, Millis
   return out;
 }
 
-TrainOrders TrainLoop::step_failed(int64_t slot, int64_t step, Errc code, const std::string& text,
-                                   Millis now) {
+TrainOrders TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
+                                   const std::string& text, Millis now) {
   TrainOrders out;
-  Slot& s = slots_.at(slot);
+  Replica& s = replicas_.at(replica);
   s.running = false;
   if (phase_ == Phase::running) {
     if (!passes(code)) {
-      give_up(code, detail::concat("step ", step, " of slot ", slot, ": ", text), out);
+      give_up(code, detail::concat("step ", step, " of replica ", replica, ": ", text), out);
     } else if (now - last_progress_ >= plan_.patience) {
       give_up(code,
               detail::concat("no progress for ", plan_.patience.count(), " ms; step ", step,
-                             " of slot ", slot, ": ", text),
+                             " of replica ", replica, ": ", text),
               out);
     } else {
       if (s.failures++ == 0)
         out.push_back(
-            {TrainOrder::tell, slot, step, code,
-             detail::concat("step ", step, " of slot ", slot,
+            {TrainOrder::tell, replica, step, code,
+             detail::concat("step ", step, " of replica ", replica,
                             " failed and will be done again with the same data: ", text)});
       s.retry_at = now + backoff(s.failures);
       if (code == Errc::stale && plan_.follows && !asked_at_) {
@@ -213,11 +214,11 @@ TrainOrders TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Mi
   failures_ = 0;
   retry_at_ = now;
   int64_t back = 0;
-  for (auto& [slot, s] : slots_) {
-    auto it = next_steps.find(slot);
+  for (auto& [replica, s] : replicas_) {
+    auto it = next_steps.find(replica);
     const int64_t next = it == next_steps.end() ? 0 : it->second;
     back = std::max(back, s.next - next);
-    s = Slot{.next = next, .loss = s.loss, .has_loss = s.has_loss};
+    s = Replica{.next = next, .loss = s.loss, .has_loss = s.has_loss};
   }
   last_snapshot_ = kept_ = done_steps() > 0 ? done_steps() : -1;
   last_pause_ = std::min(last_pause_, done_steps());

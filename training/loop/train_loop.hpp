@@ -1,17 +1,17 @@
-// TrainLoop: what a trainer decides, without threads, clocks or sessions: which slot runs which
+// TrainLoop: what a trainer decides, without threads, clocks or sessions: which replica runs which
 // step, when to take a checkpoint, what to do when a step fails or shards are lost. Time and events
 // come in, orders go out (train_hands.hpp: the trainer carries them out, and the simulator under
 // virtual time).
 //
-// Every slot runs its own steps. At a checkpoint's step all slots stop until the shards have
-// captured their state, so that shards and slots agree on what the checkpoint is of; under the
-// synchronous rule they are at the same step anyway. Its files are written while slots go on; the
-// next checkpoint waits for them. When shards are lost, every slot goes back to the restored
+// Every replica runs its own steps. At a checkpoint's step all replicas stop until the shards have
+// captured their state, so that shards and replicas agree on what the checkpoint is of; under the
+// synchronous rule they are at the same step anyway. Its files are written while replicas go on;
+// the next checkpoint waits for them. When shards are lost, every replica goes back to the restored
 // checkpoint's step, under a new epoch.
 //
-// At a pause's step all slots stop, too, until the program has looked at what it wants to. A pause
-// comes before the checkpoint of its step, so what is restored is never older than what was looked
-// at; it waits until the files of the checkpoint before are written.
+// At a pause's step all replicas stop, too, until the program has looked at what it wants to. A
+// pause comes before the checkpoint of its step, so what is restored is never older than what was
+// looked at; it waits until the files of the checkpoint before are written.
 //
 // Every order that wants an answer gets exactly one. There is one snapshot or restore at a time,
 // and no restore while a step or a snapshot is under way, so an answer never belongs to an older
@@ -38,17 +38,17 @@ namespace troupe {
 
 struct TrainOrder {
   enum Kind : uint8_t {
-    start,   // run `step` of `slot`
+    start,   // run `step` of `replica`
     cancel,  // end all running steps soon; each still reports, as do a snapshot and a pause in time
     snapshot,  // take a checkpoint at `step`; say snapshot_captured(), answer with snapshot_taken()
     pause,     // let the program look at `step`; answer with pause_ended() or pause_failed()
     restore,   // bring the shards back; answer with restored() or restore_failed()
     ask_epoch,  // whether the shards' owner has begun a new epoch; answer with epoch_found()
-    finish,     // all slots are done
-    fail,       // give up with `code` and `text`; all slots are idle
+    finish,     // all replicas are done
+    fail,       // give up with `code` and `text`; all replicas are idle
     tell,       // a person should know `text`; `code` says what kind of thing it is
   } kind;
-  int64_t slot = 0, step = 0;
+  int64_t replica = 0, step = 0;
   Errc code = Errc::ok;
   std::string text = {};
   friend bool operator==(const TrainOrder&, const TrainOrder&) = default;
@@ -59,7 +59,7 @@ class TrainLoop {
  public:
   using Millis = std::chrono::milliseconds;
   struct Plan {
-    std::vector<int64_t> slots;
+    std::vector<int64_t> replicas;
     int64_t steps = 0;
     int64_t checkpoint_every = 0;  // 0: only at the end
     int64_t pause_every = 0;       // 0: never
@@ -73,8 +73,8 @@ class TrainLoop {
   static bool passes(Errc code);
 
   TrainOrders begin(Millis now);
-  TrainOrders step_done(int64_t slot, int64_t step, double loss, Millis now);
-  TrainOrders step_failed(int64_t slot, int64_t step, Errc code, const std::string& text,
+  TrainOrders step_done(int64_t replica, int64_t step, double loss, Millis now);
+  TrainOrders step_failed(int64_t replica, int64_t step, Errc code, const std::string& text,
                           Millis now);
   // A shard is gone with its values. Steps end with errors meanwhile; they are not counted as
   // failures.
@@ -87,12 +87,12 @@ class TrainLoop {
   // Without `more`, training ends at this step.
   TrainOrders pause_ended(bool more, Millis now);
   TrainOrders pause_failed(Errc code, const std::string& text, Millis now);
-  // Somebody else's reason to end: fails with it when all slots are idle.
+  // Somebody else's reason to end: fails with it when all replicas are idle.
   TrainOrders abandon(Errc code, const std::string& text, Millis now);
   TrainOrders tick(Millis now);  // call at least every 50 ms while a retry may be due
 
   bool ended() const { return phase_ == Phase::finished || phase_ == Phase::failed; }
-  int64_t done_steps() const;  // by the slowest slot
+  int64_t done_steps() const;  // by the slowest replica
   double mean_loss() const;
   int64_t recoveries() const { return recoveries_; }
 
@@ -101,7 +101,7 @@ class TrainLoop {
   static constexpr int kLossesMax = 20;
   static constexpr Millis kWaitingWord{5'000};  // between words about a restore that does not come
   enum class Phase : uint8_t { running, snapshotting, stopping, restoring, finished, failed };
-  struct Slot {
+  struct Replica {
     int64_t next = 0;
     bool running = false;
     int failures = 0;  // of this step
@@ -115,13 +115,13 @@ class TrainLoop {
   // How long to wait after the `failures`-th failure in a row.
   static Millis backoff(int failures);
   bool idle() const;                        // no step, no snapshot and no pause is under way
-  int64_t barrier() const;                  // the step at which all slots stop next
+  int64_t barrier() const;                  // the step at which all replicas stop next
   bool wants_pause(int64_t step) const;     // before anything else happens there
   bool wants_snapshot(int64_t step) const;  // then
 
   const Plan plan_;
   Phase phase_ = Phase::running;
-  std::map<int64_t, Slot> slots_;
+  std::map<int64_t, Replica> replicas_;
   int64_t last_snapshot_ = -1;    // the newest captured one, or what training began with
   int64_t snapshot_step_ = -1;    // of the newest order
   int64_t snapshot_before_ = -1;  // last_snapshot_ before it

@@ -60,17 +60,18 @@ class Events {
  private:
   std::mutex mutex_;  // guards the rest
   std::condition_variable ready_;
-  std::deque<TrainLead::Event> events_;  // a few per slot
+  std::deque<TrainLead::Event> events_;  // a few per replica
 };
 
 // A loss has a value, and both are nodes of the graph.
 void check_outputs(const Tower& tower) {
   for (const auto& [output, what] : {std::pair(tower.loss, "loss"), {tower.update, "update"}})
     if (!output.defined())
-      throw Error(Errc::invalid_argument, "Tower::", what, " of slot ", tower.slot, " is empty");
+      throw Error(Errc::invalid_argument, "Tower::", what, " of replica ", tower.replica,
+                  " is empty");
   if (tower.loss.graph->node(tower.loss.node).outputs.empty())
-    throw Error(Errc::invalid_argument, "the loss of slot ", tower.slot, ", ", tower.loss.name(),
-                ", has no value; are Tower::loss and Tower::update exchanged?");
+    throw Error(Errc::invalid_argument, "the loss of replica ", tower.replica, ", ",
+                tower.loss.name(), ", has no value; are Tower::loss and Tower::update exchanged?");
 }
 
 // In which dtype the products of the towers are, those in bodies of functions included: of the
@@ -99,7 +100,7 @@ void check_numbers(const std::vector<Tower>& towers, const TrainOptions& o) {
   want_least("TrainOptions::checkpoint_keep", o.checkpoint_keep, 1, "at least 1 checkpoint");
   want_least("TrainOptions::patience", o.patience.count(), 0, "0 ms or more");
   for (const Tower& tower : towers)
-    want_range("Tower::slot", tower.slot, 0, INT32_MAX, "a number from 0");
+    want_range("Tower::replica", tower.replica, 0, INT32_MAX, "a number from 0");
 }
 
 class Trainer final : TrainLead {
@@ -130,16 +131,16 @@ class Trainer final : TrainLead {
                   "wait until it has ended, or train in another session");
     group_->check_optimizers();
     for (const Tower& tower : towers) {
-      if (!slots_.insert({tower.slot, towers_.size()}).second)
-        throw Error(Errc::invalid_argument, "two towers have slot ", tower.slot,
-                    "; give each its own with Graph::scope({.slot = ...})");
+      if (!replicas_.insert({tower.replica, towers_.size()}).second)
+        throw Error(Errc::invalid_argument, "two towers have replica ", tower.replica,
+                    "; give each its own with Graph::scope({.replica = ...})");
       check_outputs(tower);
       if (!is_wide_float(tower.loss.dtype()) || tower.loss.shape().ndim() != 0)
-        throw Error(Errc::invalid_argument, "the loss of slot ", tower.slot, ", ",
+        throw Error(Errc::invalid_argument, "the loss of replica ", tower.replica, ", ",
                     tower.loss.name(), ", is ", tower.loss.dtype(), tower.loss.shape(),
                     "; wants one f32 or f64, as reduce_mean() makes it");
       if (!tower.feeds.empty() && !tower.batch)
-        throw Error(Errc::invalid_argument, "Tower::batch of slot ", tower.slot,
+        throw Error(Errc::invalid_argument, "Tower::batch of replica ", tower.replica,
                     " is empty: give a function that makes the values of its ", tower.feeds.size(),
                     " feeds for a step");
       patiently([&] {
@@ -162,8 +163,8 @@ class Trainer final : TrainLead {
     checkpoints_.data_seed = options.data_seed;
     checkpoints_.rule = options.rule;
     checkpoints_.compute = compute_of(towers);
-    for (const auto& [slot, index] : slots_)
-      checkpoints_.slots.push_back(static_cast<int32_t>(slot));
+    for (const auto& [replica, index] : replicas_)
+      checkpoints_.replicas.push_back(static_cast<int32_t>(replica));
     if (!options.checkpoint_dir.empty())
       checkpoints_.directory = folder_.emplace(options.checkpoint_dir).path();
   }
@@ -174,7 +175,7 @@ class Trainer final : TrainLead {
   std::optional<Manifest> begin_with();
   void keep_values();
   void lead(int64_t first);
-  void start_step(int64_t slot, int64_t step) override;
+  void start_step(int64_t replica, int64_t step) override;
   void pause(int64_t step) override;
   std::string save_into(const std::string& folder, int64_t step);
   void cancel() override { std::exchange(cancel_, std::make_shared<Cancellation>())->cancel(); }
@@ -198,7 +199,7 @@ class Trainer final : TrainLead {
   std::optional<CheckpointFolder> folder_;  // none: no checkpoints
   const std::shared_ptr<Events> events_;
   std::vector<Lane> towers_;
-  std::map<int64_t, size_t> slots_;
+  std::map<int64_t, size_t> replicas_;
   std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
   std::optional<Error> failure_;
   bool ended_ = false;
@@ -379,14 +380,16 @@ void Trainer::tell(TrainEvent::Kind kind, const std::string& text) {
   if (options_.on_event) call_program([&] { options_.on_event({kind, text}); });
 }
 
-void Trainer::start_step(int64_t slot, int64_t step) {
-  const Lane& lane = towers_[slots_.at(slot)];
+void Trainer::start_step(int64_t replica, int64_t step) {
+  const Lane& lane = towers_[replicas_.at(replica)];
   RunOptions run;
   run.step = step;
   run.timeout = options_.patience;  // a step that waits for a lost worker ends then, naming it
   run.cancel = cancel_.get();
-  const auto report = [post = post_, this, slot, step, keep = cancel_](RunResult result) {
-    post([this, slot, step, result = std::move(result)] { return step_ended(slot, step, result); });
+  const auto report = [post = post_, this, replica, step, keep = cancel_](RunResult result) {
+    post([this, replica, step, result = std::move(result)] {
+      return step_ended(replica, step, result);
+    });
   };
   std::vector<Tensor> feeds;
   if (lane.tower->batch) call_program([&] { feeds = lane.tower->batch(step); });

@@ -34,7 +34,7 @@ struct CreateShard {
   int32_t shard = 0;
   uint64_t epoch = 0;
   uint8_t rule = 0;  // Aggregation
-  std::vector<int32_t> slots;
+  std::vector<int32_t> replicas;
   std::vector<SliceSpec> slices;
 };
 struct DescribeShard {
@@ -46,7 +46,7 @@ struct ShardDescription {
   uint64_t epoch = 0;
   bool serving = false;    // its values are set
   bool created = false;    // answer to a CreateShard: the first one was of the same sender
-  int64_t next_step = -1;  // of the slowest slot; -1: nothing here is trained
+  int64_t next_step = -1;  // of the slowest replica; -1: nothing here is trained
   std::vector<SliceSpec> slices;
   std::vector<int64_t> versions;                    // one per slice
   std::vector<int64_t> pulled_bytes, pushed_bytes;  // one per slice, since the shard was made
@@ -75,8 +75,8 @@ struct BeginEpoch {
   uint8_t mode = reset;
   std::string directory, manifest;  // restore: where the checkpoint is
   uint8_t rule = 0;
-  std::vector<int32_t> slots;
-  int64_t next_step = 0;  // of every slot
+  std::vector<int32_t> replicas;
+  int64_t next_step = 0;  // of every replica
 };
 // owner -> shards service: hold the state at `step`, for a WriteShard that names this capture.
 // Answered when it is held; what was held before is let go.
@@ -128,7 +128,7 @@ auto inspect(I& f, SliceSpec& x) {
 }
 template <class I>
 auto inspect(I& f, CreateShard& x) {
-  return f(x.container, x.shard, x.epoch, x.rule, x.slots, x.slices);
+  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, x.slices);
 }
 template <class I>
 auto inspect(I& f, DescribeShard& x) {
@@ -145,7 +145,7 @@ auto inspect(I& f, SetInitial& x) {
 }
 template <class I>
 auto inspect(I& f, BeginEpoch& x) {
-  return f(x.container, x.shard, x.epoch, x.mode, x.directory, x.manifest, x.rule, x.slots,
+  return f(x.container, x.shard, x.epoch, x.mode, x.directory, x.manifest, x.rule, x.replicas,
            x.next_step);
 }
 template <class I>

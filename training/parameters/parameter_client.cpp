@@ -214,7 +214,7 @@ RowPush ParameterClient::push_of(uint64_t ticket, Part&& part) const {
   const Request& request = *part.request;
   RowPush m;
   m.slice = part.route->slice;
-  m.slot = static_cast<int32_t>(request.at.slot);
+  m.replica = static_cast<int32_t>(request.at.replica);
   m.step = request.at.step;
   m.sequence = part.sequence;
   m.epoch = request.epoch;
@@ -240,7 +240,7 @@ Pull ParameterClient::pull_of(uint64_t ticket, const Part& part) {
   const Request& request = *part.request;
   Pull m;
   m.slice = part.route->slice;
-  m.slot = static_cast<int32_t>(request.at.slot);
+  m.replica = static_cast<int32_t>(request.at.replica);
   m.step = request.at.step;
   m.epoch = request.epoch;
   m.ticket = ticket;
@@ -254,12 +254,13 @@ Pull ParameterClient::pull_of(uint64_t ticket, const Part& part) {
 void ParameterClient::trace(const Part& part, int64_t bytes) const {
   if (part.asked_ns == 0) return;
   const Request& r = *part.request;
-  tracer_->record({.category = name_of(r.kind),
-                   .name = detail::concat(r.parameter, " slot ", r.at.slot, " step ", r.at.step,
-                                          r.sends() ? " to " : " from ", part.route->task),
-                   .begin_ns = part.asked_ns,
-                   .end_ns = Tracer::now_ns(),
-                   .bytes = bytes});
+  tracer_->record(
+      {.category = name_of(r.kind),
+       .name = detail::concat(r.parameter, " replica ", r.at.replica, " step ", r.at.step,
+                              r.sends() ? " to " : " from ", part.route->task),
+       .begin_ns = part.asked_ns,
+       .end_ns = Tracer::now_ns(),
+       .bytes = bytes});
 }
 
 void ParameterClient::end(const RequestPtr& request, Errc code, const std::string& text,
@@ -271,7 +272,7 @@ void ParameterClient::end(const RequestPtr& request, Errc code, const std::strin
     }
     // A push that may not have arrived leaves no gap behind: its number is given again.
     if (request->sends()) {
-      int64_t& next = next_sequence_[{request->at.slot, it->second.route->slice}];
+      int64_t& next = next_sequence_[{request->at.replica, it->second.route->slice}];
       next = std::min(next, it->second.sequence);
     }
     it = parts_.erase(it);
@@ -434,7 +435,7 @@ std::string ParameterClient::waiting_for() const {
   if (!oldest) return {};
   const Request& r = *oldest->request;
   const auto since = std::chrono::duration<double>(system_.clock().now() - r.started).count();
-  return detail::concat(name_of(r.kind), " of ", r.parameter, " slot ", r.at.slot, " step ",
+  return detail::concat(name_of(r.kind), " of ", r.parameter, " replica ", r.at.replica, " step ",
                         r.at.step, " waits for ", oldest->route->task, " since ", since, " s");
 }
 

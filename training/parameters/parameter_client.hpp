@@ -60,8 +60,8 @@ class ParameterClient final : public ParameterPort {
   static constexpr size_t kPendingMax = 65'536;
 
   // `make`: memory where pulled slices are put together. `incarnation`: of this process; a shard
-  // takes pushes of a slot from the newest one only. `here`: shards of this process may work on the
-  // thread that asks; not in a simulation, which says who runs when.
+  // takes pushes of a replica from the newest one only. `here`: shards of this process may work on
+  // the thread that asks; not in a simulation, which says who runs when.
   ParameterClient(caf::actor_system& system, std::function<Tensor(DType, const Shape&)> make,
                   uint64_t incarnation, bool here = false)
       : system_(system), make_(std::move(make)), incarnation_(incarnation), here_(here) {}
@@ -92,7 +92,7 @@ class ParameterClient final : public ParameterPort {
 
   size_t pending() const;
   std::string waiting_for()
-      const;  // "pull of fc1/w slot 1 step 12 from /job:ps/task:0", the oldest; empty if none
+      const;  // "pull of fc1/w replica 1 step 12 from /job:ps/task:0", the oldest; empty if none
 
  private:
   enum class Kind : uint8_t { pull, rows, push, write };
@@ -173,7 +173,7 @@ class ParameterClient final : public ParameterPort {
   mutable std::mutex mutex_;  // guards the rest
   std::shared_ptr<const ParameterRoutes> routes_ = std::make_shared<const ParameterRoutes>();
   std::map<uint64_t, Part> parts_;                                 // by ticket
-  std::map<std::pair<int64_t, uint32_t>, int64_t> next_sequence_;  // by slot and slice
+  std::map<std::pair<int64_t, uint32_t>, int64_t> next_sequence_;  // by replica and slice
   std::map<uint32_t, Cached>
       cache_;  // newest values of remote slices, so that an unchanged one need not travel
   uint64_t next_ticket_ = 1;

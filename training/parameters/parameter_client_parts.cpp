@@ -158,7 +158,7 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
       }
       part.bytes = part.gradient.byte_size() + (part.rows.defined() ? part.rows.byte_size() : 0);
       // Drawn once there was memory: a number that nothing is sent with would be waited for.
-      part.sequence = next_sequence_[{request->at.slot, part.route->slice}]++;
+      part.sequence = next_sequence_[{request->at.replica, part.route->slice}]++;
     }
     offer(part);
     const uint64_t ticket = next_ticket_++;

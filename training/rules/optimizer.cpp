@@ -14,7 +14,7 @@ template <class T>
 using Terms = OptimizerTerms<T>;
 
 struct Sgd {
-  static constexpr size_t slots = 0;
+  static constexpr size_t accumulators = 0;
   template <class T>
   static void apply(const Terms<T>& k, T g, T& w) {
     w -= k.rate * g;
@@ -22,7 +22,7 @@ struct Sgd {
 };
 
 struct Momentum {
-  static constexpr size_t slots = 1;
+  static constexpr size_t accumulators = 1;
   template <class T>
   static void apply(const Terms<T>& k, T g, T& w, T& v) {
     v = k.momentum * v + g;
@@ -31,7 +31,7 @@ struct Momentum {
 };
 
 struct Nesterov {
-  static constexpr size_t slots = 1;
+  static constexpr size_t accumulators = 1;
   template <class T>
   static void apply(const Terms<T>& k, T g, T& w, T& v) {
     v = k.momentum * v + g;
@@ -40,7 +40,7 @@ struct Nesterov {
 };
 
 struct Adagrad {
-  static constexpr size_t slots = 1;
+  static constexpr size_t accumulators = 1;
   template <class T>
   static void apply(const Terms<T>& k, T g, T& w, T& a) {
     a += g * g;
@@ -49,7 +49,7 @@ struct Adagrad {
 };
 
 struct Adadelta {
-  static constexpr size_t slots = 2;
+  static constexpr size_t accumulators = 2;
   template <class T>
   static void apply(const Terms<T>& k, T g, T& w, T& a, T& b) {
     a = k.keep1 * a + k.add1 * (g * g);
@@ -60,7 +60,7 @@ struct Adadelta {
 };
 
 struct Rmsprop {
-  static constexpr size_t slots = 1;
+  static constexpr size_t accumulators = 1;
   template <class T>
   static void apply(const Terms<T>& k, T g, T& w, T& a) {
     a = k.keep1 * a + k.add1 * (g * g);
@@ -69,7 +69,7 @@ struct Rmsprop {
 };
 
 struct RmspropMomentum {
-  static constexpr size_t slots = 2;
+  static constexpr size_t accumulators = 2;
   template <class T>
   static void apply(const Terms<T>& k, T g, T& w, T& a, T& v) {
     a = k.keep1 * a + k.add1 * (g * g);
@@ -79,7 +79,7 @@ struct RmspropMomentum {
 };
 
 struct RmspropCentered {
-  static constexpr size_t slots = 2;
+  static constexpr size_t accumulators = 2;
   template <class T>
   static T change(const Terms<T>& k, T g, T& a, T& m) {
     a = k.keep1 * a + k.add1 * (g * g);
@@ -94,7 +94,7 @@ struct RmspropCentered {
 };
 
 struct RmspropCenteredMomentum {
-  static constexpr size_t slots = 3;
+  static constexpr size_t accumulators = 3;
   template <class T>
   static void apply(const Terms<T>& k, T g, T& w, T& a, T& m, T& v) {
     v = k.momentum * v + RmspropCentered::change(k, g, a, m);
@@ -104,7 +104,7 @@ struct RmspropCenteredMomentum {
 
 // rate has been divided by 1 - beta1^t, which leaves one division and one square root per element.
 struct Adam {
-  static constexpr size_t slots = 2;
+  static constexpr size_t accumulators = 2;
   template <class T>
   static T change(const Terms<T>& k, T g, T& m, T& v) {
     m = k.keep1 * m + k.add1 * g;
@@ -118,7 +118,7 @@ struct Adam {
 };
 
 struct Adamw {
-  static constexpr size_t slots = 2;
+  static constexpr size_t accumulators = 2;
   template <class T>
   static void apply(const Terms<T>& k, T g, T& w, T& m, T& v) {
     w -= k.decay * w + Adam::change(k, g, m, v);
@@ -135,7 +135,7 @@ struct Lamb {
 
 // Both cases of w are computed and one is taken: no branch.
 struct Ftrl {
-  static constexpr size_t slots = 2;
+  static constexpr size_t accumulators = 2;
   template <class T>
   static void apply(const Terms<T>& k, T g, T& w, T& z, T& n) {
     const T before = std::sqrt(n);
@@ -150,12 +150,13 @@ struct Ftrl {
 // `to` may be `g` or `w`, so they are not __restrict.
 template <class Rule>
 struct Each {
-  template <class T, class... Slots>
-  static void run(Terms<T> k, int64_t n, const T* g, const T* w, T* to, Slots*... slots) {
+  template <class T, class... Accumulators>
+  static void run(Terms<T> k, int64_t n, const T* g, const T* w, T* to,
+                  Accumulators*... accumulators) {
     TROUPE_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) {
       T x = w[i];
-      Rule::apply(k, g[i], x, slots[i]...);
+      Rule::apply(k, g[i], x, accumulators[i]...);
       to[i] = x;
     }
   }
@@ -163,11 +164,12 @@ struct Each {
 
 template <class Rule, class T>
 void loop(Terms<T> k, int64_t n, const OptimizerArrays<T>& a) {
-  static_assert(Rule::slots <= kOptimizerSlotsMax);
+  static_assert(Rule::accumulators <= kOptimizerAccumulatorsMax);
   [&]<size_t... s>(std::index_sequence<s...>) {
-    in_isa<Each<Rule>>(k, n, a.gradient, a.before ? a.before : a.values, a.values, a.slots[s]...);
+    in_isa<Each<Rule>>(k, n, a.gradient, a.before ? a.before : a.values, a.values,
+                       a.accumulators[s]...);
   }
-  (std::make_index_sequence<Rule::slots>());
+  (std::make_index_sequence<Rule::accumulators>());
 }
 
 template <class T>
@@ -218,7 +220,7 @@ Terms<T> terms_of(const Optimizer& o, int64_t t) {
 
 }  // namespace
 
-std::vector<std::string> optimizer_slots(const Optimizer& o) {
+std::vector<std::string> optimizer_accumulators(const Optimizer& o) {
   if (o.kind == "sgd") return {};
   if (o.kind == "momentum" || o.kind == "nesterov") return {"momentum"};
   if (o.kind == "adagrad") return {"adagrad_a"};
@@ -227,10 +229,10 @@ std::vector<std::string> optimizer_slots(const Optimizer& o) {
   if (o.kind == "lamb") return {"lamb_m", "lamb_v"};
   if (o.kind == "ftrl") return {"ftrl_z", "ftrl_n"};
   if (o.kind != "rmsprop") check_optimizer(o);  // says which there are
-  std::vector<std::string> slots = {"rmsprop_a"};
-  if (o.centered) slots.push_back("rmsprop_m");
-  if (o.momentum > 0) slots.push_back("rmsprop_v");
-  return slots;
+  std::vector<std::string> accumulators = {"rmsprop_a"};
+  if (o.centered) accumulators.push_back("rmsprop_m");
+  if (o.momentum > 0) accumulators.push_back("rmsprop_v");
+  return accumulators;
 }
 
 template <class T>
@@ -246,8 +248,8 @@ void LambUpdate<T>::moments(int64_t n, const OptimizerArrays<T>& a) {
   constexpr int64_t kSums = 8;  // side by side, so that the loop is vectorised
   const T* __restrict g = a.gradient;
   const T* __restrict w = a.before ? a.before : a.values;
-  T* __restrict m = a.slots[0];
-  T* __restrict v = a.slots[1];
+  T* __restrict m = a.accumulators[0];
+  T* __restrict v = a.accumulators[1];
   std::array<double, kSums> w_squared = {}, u_squared = {};
   const auto one = [&](int64_t i, size_t sum) {
     m[i] = terms_.keep1 * m[i] + terms_.add1 * g[i];
@@ -272,8 +274,8 @@ void LambUpdate<T>::step(int64_t n, const OptimizerArrays<T>& a) const {
   const bool plain = values_squared_ == 0 || change_squared_ == 0;
   const T rate =
       static_cast<T>(plain ? rate_ : rate_ * std::sqrt(values_squared_ / change_squared_));
-  const T* __restrict m = a.slots[0];
-  const T* __restrict v = a.slots[1];
+  const T* __restrict m = a.accumulators[0];
+  const T* __restrict v = a.accumulators[1];
   const T* w = a.before ? a.before : a.values;
   T* to = a.values;
   TROUPE_INDEPENDENT

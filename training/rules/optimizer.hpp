@@ -1,6 +1,7 @@
 // Optimizers: how a shard turns a gradient into new values, one fused loop each over f32 or f64. No
-// state of its own: the shard owns the values and the optimizer's slots and says how many updates
-// there were. The same inputs give the same bits on every machine and with any split of the values.
+// state of its own: the shard owns the values and the optimizer's accumulators and says how many
+// updates there were. The same inputs give the same bits on every machine and with any split of the
+// values.
 #pragma once
 
 #include <array>
@@ -14,22 +15,23 @@ namespace troupe {
 // The names of the tensors an optimizer keeps beside each value: {} for sgd, {"momentum"}, or
 // {"adam_m", "adam_v"}. They begin at zero, in the values' dtype.
 // Throws: Error(invalid_argument) for an unknown kind.
-std::vector<std::string> optimizer_slots(const Optimizer& optimizer);
+std::vector<std::string> optimizer_accumulators(const Optimizer& optimizer);
 
-inline constexpr int kOptimizerSlotsMax = 3;
+inline constexpr int kOptimizerAccumulatorsMax = 3;
 
 // An update of this kind takes numbers of the whole parameter: it is one slice, and LambUpdate is
 // for it. All others know nothing but the element.
 inline bool wants_whole_parameter(const Optimizer& optimizer) { return optimizer.kind == "lamb"; }
 
-// Addresses of n elements each. Slots are read and written. Values are read at `before` and written
-// at `values`, which may be `before` or `gradient`; nothing else overlaps.
+// Addresses of n elements each. Accumulators are read and written. Values are read at `before` and
+// written at `values`, which may be `before` or `gradient`; nothing else overlaps.
 template <class T>
 struct OptimizerArrays {
   const T* gradient = nullptr;
   T* values = nullptr;
-  std::array<T*, kOptimizerSlotsMax> slots = {};  // as optimizer_slots() names them
-  const T* before = nullptr;                      // null: `values`
+  std::array<T*, kOptimizerAccumulatorsMax> accumulators =
+      {};                     // as optimizer_accumulators() names them
+  const T* before = nullptr;  // null: `values`
 };
 
 // What the loops read of the settings, in the values' dtype.
@@ -65,7 +67,8 @@ template <class T>
 class LambUpdate {
  public:
   LambUpdate(const Optimizer& optimizer, int64_t t);
-  void moments(int64_t n, const OptimizerArrays<T>& arrays);  // writes slots alone, reads `before`
+  void moments(int64_t n,
+               const OptimizerArrays<T>& arrays);  // writes accumulators alone, reads `before`
   // Requires: moments() of all pieces. Writes values alone, and does not read gradients.
   void step(int64_t n, const OptimizerArrays<T>& arrays) const;
 

@@ -117,7 +117,7 @@ Tensor mean_by_rows(std::span<const Contribution> gradients) {
     for (size_t i = 0; i < one.indices.size(); ++i)
       rows.push_back(
           {one.indices[i], static_cast<const T*>(one.values) + static_cast<int64_t>(i) * width});
-  // Of one row, the slots stay in their order.
+  // Of one row, the replicas stay in their order.
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.index < b.index; });
   std::vector<int64_t> indices;

@@ -6,14 +6,14 @@
 
 namespace troupe {
 
-std::vector<SlotProgress> slots_at(int32_t count, int64_t next_step) {
-  std::vector<SlotProgress> out;
-  for (int32_t slot = 0; slot < count; ++slot)
-    out.push_back({.slot = slot, .next_step = next_step});
+std::vector<ReplicaProgress> replicas_at(int32_t count, int64_t next_step) {
+  std::vector<ReplicaProgress> out;
+  for (int32_t replica = 0; replica < count; ++replica)
+    out.push_back({.replica = replica, .next_step = next_step});
   return out;
 }
 
-void SlotProgress::count(int64_t step) {
+void ReplicaProgress::count(int64_t step) {
   const int64_t ahead = -behind(step);
   if (ahead > 0) {
     counted = (ahead >= kWindow ? 0 : counted << ahead) | 1;
@@ -26,18 +26,20 @@ void SlotProgress::count(int64_t step) {
 void AggregationRule::go_on(int32_t, int64_t) {}
 std::optional<int32_t> AggregationRule::skip(std::vector<Contribution>&) { return std::nullopt; }
 
-std::unique_ptr<AggregationRule> make_rule(Aggregation kind, std::vector<SlotProgress> progress) {
+std::unique_ptr<AggregationRule> make_rule(Aggregation kind,
+                                           std::vector<ReplicaProgress> progress) {
   for (size_t i = 0; i < progress.size(); ++i) {
-    const SlotProgress& p = progress[i];
-    if (i > 0 && progress[i - 1].slot >= p.slot)
-      throw Error(Errc::invalid_argument, "slots must ascend, got ", progress[i - 1].slot,
-                  " before ", p.slot);
+    const ReplicaProgress& p = progress[i];
+    if (i > 0 && progress[i - 1].replica >= p.replica)
+      throw Error(Errc::invalid_argument, "replicas must ascend, got ", progress[i - 1].replica,
+                  " before ", p.replica);
     if (p.next_step < 0)
-      throw Error(Errc::invalid_argument, "slot ", p.slot, " cannot begin at step ", p.next_step);
+      throw Error(Errc::invalid_argument, "replica ", p.replica, " cannot begin at step ",
+                  p.next_step);
     if (kind == Aggregation::sync && p.next_step != progress[0].next_step)
-      throw Error(Errc::invalid_argument, "synchronous slots begin together, but slot ",
-                  progress[0].slot, " is at step ", progress[0].next_step, " and slot ", p.slot,
-                  " at step ", p.next_step);
+      throw Error(Errc::invalid_argument, "synchronous replicas begin together, but replica ",
+                  progress[0].replica, " is at step ", progress[0].next_step, " and replica ",
+                  p.replica, " at step ", p.next_step);
   }
   switch (kind) {
     case Aggregation::sync:

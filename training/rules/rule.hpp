@@ -16,24 +16,24 @@
 
 namespace troupe {
 
-// One slot's gradient for one step.
+// One replica's gradient for one step.
 struct Contribution {
-  int32_t slot = 0;
+  int32_t replica = 0;
   int64_t step = 0;
   uint64_t incarnation = 0;
   Tensor gradient;   // all elements, or some rows: packed, or [n, elements of a row] with `rows`
   Tensor rows = {};  // i64 [n]: which these are; of [k, elements of a row] each n / k of them
 };
 
-// How far a slot has come with one slice; travels with snapshots, so that no push counts twice.
-struct SlotProgress {
-  int32_t slot = 0;
+// How far a replica has come with one slice; travels with snapshots, so that no push counts twice.
+struct ReplicaProgress {
+  int32_t replica = 0;
   int64_t next_step =
       0;  // the smallest step the rule has not counted yet, or the one after the largest counted
-  // Bit i: step next_step - 1 - i was counted. Steps of one slot may overtake each other by less
+  // Bit i: step next_step - 1 - i was counted. Steps of one replica may overtake each other by less
   // than 64.
   uint64_t counted = ~uint64_t{0};
-  friend bool operator==(const SlotProgress&, const SlotProgress&) = default;
+  friend bool operator==(const ReplicaProgress&, const ReplicaProgress&) = default;
 
   static constexpr int64_t kWindow = 64;  // steps that are remembered one by one
   // How many steps older than the newest one it is that was counted; negative: newer than that.
@@ -68,33 +68,34 @@ class AggregationRule {
   virtual Aggregation kind() const = 0;
 
   // Whether push() would keep it; lets the shard check a gradient before it counts.
-  virtual PushVerdict look(int32_t slot, int64_t step) const = 0;
+  virtual PushVerdict look(int32_t replica, int64_t step) const = 0;
   virtual void push(Contribution contribution) = 0;  // Requires: look() said kept.
-  // Steps of the slot before `first` are over, and what has not come of them never will.
-  virtual void go_on(int32_t slot, int64_t first);
-  // Gives up the next update if a slot that it waits for has gone on, and says which; moves what
+  // Steps of the replica before `first` are over, and what has not come of them never will.
+  virtual void go_on(int32_t replica, int64_t first);
+  // Gives up the next update if a replica that it waits for has gone on, and says which; moves what
   // others have pushed for it into `lost`. Nothing: there is no such update.
   virtual std::optional<int32_t> skip(std::vector<Contribution>& lost);
-  // Moves the gradients of the next update into `out`, in slot order; their mean is to be applied.
-  // False: not yet.
+  // Moves the gradients of the next update into `out`, in replica order; their mean is to be
+  // applied. False: not yet.
   virtual bool take(std::vector<Contribution>& out) = 0;
 
-  virtual PullVerdict pull(int32_t slot, int64_t step) const = 0;  // step -1: the newest
+  virtual PullVerdict pull(int32_t replica, int64_t step) const = 0;  // step -1: the newest
 
   virtual int compare_step(
       int64_t step) const = 0;            // a snapshot "at step": 0 now, > 0 not yet, < 0 too late
-  virtual int64_t next_step() const = 0;  // of the slowest slot
-  virtual std::vector<SlotProgress> progress() const = 0;  // gradients that are held do not count
-  virtual int64_t held() const = 0;                        // gradients counted and not yet taken
+  virtual int64_t next_step() const = 0;  // of the slowest replica
+  virtual std::vector<ReplicaProgress> progress()
+      const = 0;                     // gradients that are held do not count
+  virtual int64_t held() const = 0;  // gradients counted and not yet taken
   virtual std::vector<int32_t> missing()
-      const = 0;  // slots that an update which has begun waits for
+      const = 0;  // replicas that an update which has begun waits for
 };
 
-// Slots 0 .. count - 1, all at `next_step`.
-std::vector<SlotProgress> slots_at(int32_t count, int64_t next_step);
+// Replicas 0 .. count - 1, all at `next_step`.
+std::vector<ReplicaProgress> replicas_at(int32_t count, int64_t next_step);
 
-// `progress`: one entry per slot, ascending by slot; their next_step must agree under the
+// `progress`: one entry per replica, ascending by replica; their next_step must agree under the
 // synchronous rule. Throws: Error(invalid_argument) otherwise.
-std::unique_ptr<AggregationRule> make_rule(Aggregation kind, std::vector<SlotProgress> progress);
+std::unique_ptr<AggregationRule> make_rule(Aggregation kind, std::vector<ReplicaProgress> progress);
 
 }  // namespace troupe

@@ -10,28 +10,28 @@ namespace {
 
 class AsyncRule final : public AggregationRule {
  public:
-  explicit AsyncRule(const std::vector<SlotProgress>& progress) {
-    for (const SlotProgress& p : progress) slots_[p.slot] = p;
+  explicit AsyncRule(const std::vector<ReplicaProgress>& progress) {
+    for (const ReplicaProgress& p : progress) replicas_[p.replica] = p;
   }
 
   Aggregation kind() const override { return Aggregation::async; }
 
-  PushVerdict look(int32_t slot, int64_t step) const override {
-    const SlotProgress& p = slots_.at(slot);
-    if (p.behind(step) >= SlotProgress::kWindow)
+  PushVerdict look(int32_t replica, int64_t step) const override {
+    const ReplicaProgress& p = replicas_.at(replica);
+    if (p.behind(step) >= ReplicaProgress::kWindow)
       return {PushVerdict::refused,
               detail::concat("step ", step, " is ", p.behind(step),
-                             " steps older than the newest one of slot ", slot, "; at most ",
-                             SlotProgress::kWindow - 1, " are remembered")};
+                             " steps older than the newest one of replica ", replica, "; at most ",
+                             ReplicaProgress::kWindow - 1, " are remembered")};
     if (!p.has(step)) return {};
-    return {next_ && next_->slot == slot && next_->step == step ? PushVerdict::waiting
-                                                                : PushVerdict::applied};
+    return {next_ && next_->replica == replica && next_->step == step ? PushVerdict::waiting
+                                                                      : PushVerdict::applied};
   }
 
   void push(Contribution c) override {
-    TROUPE_CHECK(!next_, "slot ", c.slot, " pushed step ", c.step,
+    TROUPE_CHECK(!next_, "replica ", c.replica, " pushed step ", c.step,
                  " before the last gradient was applied");
-    slots_.at(c.slot).count(c.step);
+    replicas_.at(c.replica).count(c.step);
     next_ = std::make_unique<Contribution>(std::move(c));
   }
 
@@ -46,26 +46,26 @@ class AsyncRule final : public AggregationRule {
   PullVerdict pull(int32_t, int64_t) const override { return {}; }
   int compare_step(int64_t) const override { return 0; }
   int64_t next_step() const override {
-    int64_t least = slots_.empty() ? 0 : slots_.begin()->second.next_step;
-    for (const auto& [slot, p] : slots_) least = std::min(least, p.next_step);
+    int64_t least = replicas_.empty() ? 0 : replicas_.begin()->second.next_step;
+    for (const auto& [replica, p] : replicas_) least = std::min(least, p.next_step);
     return least;
   }
-  std::vector<SlotProgress> progress() const override {
-    std::vector<SlotProgress> out;
-    for (const auto& [slot, p] : slots_) out.push_back(p);
+  std::vector<ReplicaProgress> progress() const override {
+    std::vector<ReplicaProgress> out;
+    for (const auto& [replica, p] : replicas_) out.push_back(p);
     return out;
   }
   int64_t held() const override { return next_ ? 1 : 0; }
   std::vector<int32_t> missing() const override { return {}; }
 
  private:
-  std::map<int32_t, SlotProgress> slots_;
+  std::map<int32_t, ReplicaProgress> replicas_;
   std::unique_ptr<Contribution> next_;
 };
 
 }  // namespace
 
-std::unique_ptr<AggregationRule> make_async_rule(const std::vector<SlotProgress>& progress) {
+std::unique_ptr<AggregationRule> make_async_rule(const std::vector<ReplicaProgress>& progress) {
   return std::make_unique<AsyncRule>(progress);
 }
 

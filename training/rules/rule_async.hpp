@@ -5,6 +5,6 @@
 
 namespace troupe {
 
-std::unique_ptr<AggregationRule> make_async_rule(const std::vector<SlotProgress>& progress);
+std::unique_ptr<AggregationRule> make_async_rule(const std::vector<ReplicaProgress>& progress);
 
 }  // namespace troupe

@@ -1,7 +1,7 @@
-// The synchronous rule: step t ends when every slot has pushed its gradient of step t; one update
-// with their mean, summed in slot order, makes the values that step t + 1 reads (Chen et al. 2016).
-// Arrival order never changes a bit. A step that a slot has left behind without a gradient makes no
-// update: it is skipped, and what others have pushed of it is lost.
+// The synchronous rule: step t ends when every replica has pushed its gradient of step t; one
+// update with their mean, summed in replica order, makes the values that step t + 1 reads (Chen et
+// al. 2016). Arrival order never changes a bit. A step that a replica has left behind without a
+// gradient makes no update: it is skipped, and what others have pushed of it is lost.
 #include "training/rules/rule_sync.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// How far ahead of the open round a pull or a gradient may wait; a slot has no more steps in
+// How far ahead of the open round a pull or a gradient may wait; a replica has no more steps in
 // flight.
 constexpr int64_t kAheadMax = 64;
 // Skipped steps that are remembered one by one.
@@ -19,51 +19,52 @@ constexpr size_t kSkippedMax = 64;
 
 class SyncRule final : public AggregationRule {
  public:
-  explicit SyncRule(const std::vector<SlotProgress>& progress) {
-    for (const SlotProgress& p : progress) first_[p.slot] = p.next_step;
+  explicit SyncRule(const std::vector<ReplicaProgress>& progress) {
+    for (const ReplicaProgress& p : progress) first_[p.replica] = p.next_step;
     if (!progress.empty()) step_ = progress.front().next_step;
   }
 
   Aggregation kind() const override { return Aggregation::sync; }
 
-  PushVerdict look(int32_t slot, int64_t step) const override {
+  PushVerdict look(int32_t replica, int64_t step) const override {
     if (skipped_.count(step)) return {PushVerdict::refused, skipped(step)};
     if (step < step_) return {PushVerdict::applied};
     if (step > step_ + kAheadMax)
       return {PushVerdict::refused,
-              detail::concat("step ", step, " of slot ", slot, " is more than ", kAheadMax,
+              detail::concat("step ", step, " of replica ", replica, " is more than ", kAheadMax,
                              " steps ahead: the round of step ", step_,
-                             " is open; run fewer steps of a slot at once, without a gap")};
+                             " is open; run fewer steps of a replica at once, without a gap")};
     const auto round = rounds_.find(step);
-    return {round != rounds_.end() && round->second.count(slot) ? PushVerdict::waiting
-                                                                : PushVerdict::kept};
+    return {round != rounds_.end() && round->second.count(replica) ? PushVerdict::waiting
+                                                                   : PushVerdict::kept};
   }
 
-  void push(Contribution c) override { rounds_[c.step].emplace(c.slot, std::move(c)); }
+  void push(Contribution c) override { rounds_[c.step].emplace(c.replica, std::move(c)); }
 
   bool take(std::vector<Contribution>& out) override {
     const auto open = rounds_.find(step_);
     if (open == rounds_.end() || open->second.size() < first_.size()) return false;
     out.clear();
-    for (auto& [slot, contribution] : open->second) out.push_back(std::move(contribution));
+    for (auto& [replica, contribution] : open->second) out.push_back(std::move(contribution));
     rounds_.erase(open);
     ++step_;
     return true;
   }
 
-  void go_on(int32_t slot, int64_t first) override {
-    const auto mine = first_.find(slot);
+  void go_on(int32_t replica, int64_t first) override {
+    const auto mine = first_.find(replica);
     if (mine != first_.end()) mine->second = std::max(mine->second, first);
   }
 
   std::optional<int32_t> skip(std::vector<Contribution>& lost) override {
     const auto open = rounds_.find(step_);
-    const auto left = std::find_if(first_.begin(), first_.end(), [&](const auto& slot) {
-      return slot.second > step_ && (open == rounds_.end() || !open->second.count(slot.first));
+    const auto left = std::find_if(first_.begin(), first_.end(), [&](const auto& replica) {
+      return replica.second > step_ &&
+             (open == rounds_.end() || !open->second.count(replica.first));
     });
     if (left == first_.end()) return std::nullopt;
     if (open != rounds_.end()) {
-      for (auto& [slot, contribution] : open->second) lost.push_back(std::move(contribution));
+      for (auto& [replica, contribution] : open->second) lost.push_back(std::move(contribution));
       rounds_.erase(open);
     }
     skipped_.insert(skipped_.end(), step_++);
@@ -90,9 +91,10 @@ class SyncRule final : public AggregationRule {
     return step == step_ ? 0 : step > step_ ? 1 : -1;
   }
   int64_t next_step() const override { return step_; }
-  std::vector<SlotProgress> progress() const override {
-    std::vector<SlotProgress> out;
-    for (const auto& [slot, first] : first_) out.push_back({.slot = slot, .next_step = step_});
+  std::vector<ReplicaProgress> progress() const override {
+    std::vector<ReplicaProgress> out;
+    for (const auto& [replica, first] : first_)
+      out.push_back({.replica = replica, .next_step = step_});
     return out;
   }
   int64_t held() const override {
@@ -104,21 +106,22 @@ class SyncRule final : public AggregationRule {
     std::vector<int32_t> out;
     if (rounds_.empty()) return out;
     const auto open = rounds_.find(step_);
-    for (const auto& [slot, first] : first_)
-      if (open == rounds_.end() || !open->second.count(slot)) out.push_back(slot);
+    for (const auto& [replica, first] : first_)
+      if (open == rounds_.end() || !open->second.count(replica)) out.push_back(replica);
     return out;
   }
 
  private:
-  using Round = std::map<int32_t, Contribution>;  // by slot: the order of the sum
+  using Round = std::map<int32_t, Contribution>;  // by replica: the order of the sum
 
   static std::string skipped(int64_t step) {
-    return detail::concat("step ", step,
-                          " was skipped: a slot went on without a gradient for it; run it again, "
-                          "as a step of a new number");
+    return detail::concat(
+        "step ", step,
+        " was skipped: a replica went on without a gradient for it; run it again, "
+        "as a step of a new number");
   }
 
-  std::map<int32_t, int64_t> first_;  // by slot: the step before which nothing comes any more
+  std::map<int32_t, int64_t> first_;  // by replica: the step before which nothing comes any more
   int64_t step_ = 0;                  // the open round's
   std::map<int64_t, Round> rounds_;   // by step: the open one and those ahead of it
   std::set<int64_t> skipped_;         // the newest of them
@@ -126,7 +129,7 @@ class SyncRule final : public AggregationRule {
 
 }  // namespace
 
-std::unique_ptr<AggregationRule> make_sync_rule(const std::vector<SlotProgress>& progress) {
+std::unique_ptr<AggregationRule> make_sync_rule(const std::vector<ReplicaProgress>& progress) {
   return std::make_unique<SyncRule>(progress);
 }
 

@@ -6,6 +6,6 @@
 namespace troupe {
 
 // Requires: all next_step agree.
-std::unique_ptr<AggregationRule> make_sync_rule(const std::vector<SlotProgress>& progress);
+std::unique_ptr<AggregationRule> make_sync_rule(const std::vector<ReplicaProgress>& progress);
 
 }  // namespace troupe

@@ -59,7 +59,7 @@ struct Update {
   std::span<const Contribution> gradients;
   const T* old_values;
   T* values;
-  std::array<T*, kOptimizerSlotsMax> slots = {};
+  std::array<T*, kOptimizerAccumulatorsMax> accumulators = {};
   int64_t size;
 
   Update(std::span<const Contribution> pushed, const Tensor& from, Tensor& to, SliceValues& state)
@@ -67,8 +67,8 @@ struct Update {
         old_values(from.data<T>()),
         values(to.mutable_data<T>()),
         size(to.size()) {
-    for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
-      slots[s] = state.optimizer_slots[s].second.mutable_data<T>();
+    for (size_t s = 0; s < state.optimizer_accumulators.size(); ++s)
+      accumulators[s] = state.optimizer_accumulators[s].second.mutable_data<T>();
   }
 
   // f(elements, arrays) of each block of [begin, end) in order. The first pass is given the mean of
@@ -102,7 +102,8 @@ struct Update {
       OptimizerArrays<T> a;
       a.before = old_values + begin;
       a.values = values + begin;
-      for (size_t s = 0; s < slots.size(); ++s) a.slots[s] = slots[s] ? slots[s] + begin : nullptr;
+      for (size_t s = 0; s < accumulators.size(); ++s)
+        a.accumulators[s] = accumulators[s] ? accumulators[s] + begin : nullptr;
       f(begin, std::min(block, end - begin), a);
     }
   }
@@ -129,9 +130,9 @@ void apply_blocks(const Optimizer& optimizer, std::span<const Contribution> grad
 template <class T>
 class RowBlocks {
  public:
-  RowBlocks(const OptimizerUpdate<T>& update, const OptimizerArrays<T>& arrays, size_t slots,
+  RowBlocks(const OptimizerUpdate<T>& update, const OptimizerArrays<T>& arrays, size_t accumulators,
             int64_t width)
-      : update_(update), arrays_(arrays), slots_(slots), width_(width) {}
+      : update_(update), arrays_(arrays), accumulators_(accumulators), width_(width) {}
 
   void run(std::span<const int64_t> indices, const T* gradient, T* before) {
     const int64_t most = std::max<int64_t>(1, kBlock / width_);
@@ -141,12 +142,13 @@ class RowBlocks {
       OptimizerArrays<T> block;
       block.gradient = gradient;
       block.values = fetch(now, arrays_.values, rows_[0]);
-      for (size_t s = 0; s < slots_; ++s)
-        block.slots[s] = fetch(now, arrays_.slots[s], rows_[s + 1]);
+      for (size_t s = 0; s < accumulators_; ++s)
+        block.accumulators[s] = fetch(now, arrays_.accumulators[s], rows_[s + 1]);
       if (before) std::copy_n(block.values, n, before);
       update_(n, block);
       put(now, block.values, arrays_.values);
-      for (size_t s = 0; s < slots_; ++s) put(now, block.slots[s], arrays_.slots[s]);
+      for (size_t s = 0; s < accumulators_; ++s)
+        put(now, block.accumulators[s], arrays_.accumulators[s]);
       indices = indices.subspan(now.size());
       gradient += n;
       if (before) before += n;
@@ -177,9 +179,9 @@ class RowBlocks {
 
   const OptimizerUpdate<T>& update_;
   const OptimizerArrays<T>& arrays_;
-  const size_t slots_;
+  const size_t accumulators_;
   const int64_t width_;
-  alignas(64) std::array<Block, kOptimizerSlotsMax + 1> rows_;
+  alignas(64) std::array<Block, kOptimizerAccumulatorsMax + 1> rows_;
 };
 
 // values[i] - change of each of the indices, one after the other: the same one may come again.
@@ -240,20 +242,20 @@ void apply_rows(const Optimizer& optimizer, const PackedRows& rows, size_t times
   }
   OptimizerArrays<T> all;
   all.values = values.mutable_data<T>();
-  for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
-    all.slots[s] = state.optimizer_slots[s].second.mutable_data<T>();
+  for (size_t s = 0; s < state.optimizer_accumulators.size(); ++s)
+    all.accumulators[s] = state.optimizer_accumulators[s].second.mutable_data<T>();
   const OptimizerUpdate<T> update(optimizer, state.version + 1);
   const T* gradient = static_cast<const T*>(rows.values);
   const int64_t width = rows.row_size;
   if (width < 64)
-    return RowBlocks<T>(update, all, state.optimizer_slots.size(), width)
+    return RowBlocks<T>(update, all, state.optimizer_accumulators.size(), width)
         .run(rows.indices, gradient, before);
   for (const int64_t index : rows.indices) {
     OptimizerArrays<T> row;
     row.gradient = gradient;
     row.values = all.values + index * width;
-    for (size_t s = 0; s < state.optimizer_slots.size(); ++s)
-      row.slots[s] = all.slots[s] + index * width;
+    for (size_t s = 0; s < state.optimizer_accumulators.size(); ++s)
+      row.accumulators[s] = all.accumulators[s] + index * width;
     if (before) before = std::copy_n(row.values, width, before);
     update(width, row);
     gradient += width;
@@ -366,10 +368,10 @@ std::optional<std::string> find_not_finite_of(const Tensor& gradient, const Tens
 
 }  // namespace
 
-std::vector<std::pair<std::string, Tensor>> zero_slots(const Optimizer& optimizer, DType dtype,
-                                                       int64_t n) {
+std::vector<std::pair<std::string, Tensor>> zero_accumulators(const Optimizer& optimizer,
+                                                              DType dtype, int64_t n) {
   std::vector<std::pair<std::string, Tensor>> out;
-  for (const std::string& name : optimizer_slots(optimizer))
+  for (const std::string& name : optimizer_accumulators(optimizer))
     out.emplace_back(name, Tensor::zeros(dtype, Shape{n}));
   return out;
 }
@@ -389,7 +391,7 @@ Tensor room_of(const Tensor& gradient, DType dtype, const BufferOwner* pool) {
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
                 bool keep_previous, SliceValues& state, UpdateMeans means) {
   TROUPE_CHECK(!gradients.empty(), "an update wants gradients");
-  for (auto& [name, slot] : state.optimizer_slots) make_writable(slot);
+  for (auto& [name, accumulator] : state.optimizer_accumulators) make_writable(accumulator);
   const DType dtype = state.values.dtype();
   const auto by_rows = [&](const Contribution& c) {
     return c.rows.defined() || c.gradient.dtype() != dtype;

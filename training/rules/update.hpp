@@ -19,7 +19,7 @@ class Lanes;
 // same rows in the same step is likely to be next: they are known to be there, and what was read is
 // what they were before it.
 struct RowsRead {
-  int32_t slot = -1;
+  int32_t accumulator = -1;
   int64_t step = -1;
   Tensor indices;        // i64 [n], of rows that there are
   int64_t row_size = 0;  // elements
@@ -40,16 +40,16 @@ struct SliceValues {
   // size].
   Tensor previous_rows, previous_row_values;
   RowsRead read;
-  std::vector<std::pair<std::string, Tensor>> optimizer_slots;  // by name, [n]
+  std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;  // by name, [n]
   void forget_rows() {
     previous_rows.reset();
     previous_row_values.reset();
   }
 };
 
-// Slots of zeros for `optimizer`. Throws: Error(invalid_argument) for an unknown optimizer.
-std::vector<std::pair<std::string, Tensor>> zero_slots(const Optimizer& optimizer, DType dtype,
-                                                       int64_t n);
+// Accumulators of zeros for `optimizer`. Throws: Error(invalid_argument) for an unknown optimizer.
+std::vector<std::pair<std::string, Tensor>> zero_accumulators(const Optimizer& optimizer,
+                                                              DType dtype, int64_t n);
 
 // What an update may use.
 struct UpdateMeans {

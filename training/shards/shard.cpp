@@ -1,4 +1,4 @@
-// Implements training/shards/shard.hpp: states, epochs, slots, snapshots.
+// Implements training/shards/shard.hpp: states, epochs, replicas, snapshots.
 #include "training/shards/shard.hpp"
 
 #include <algorithm>
@@ -13,10 +13,11 @@ namespace {
 // More snapshots that wait for a step than a trainer asks for at once.
 constexpr size_t kSnapshotsMax = 8;
 
-std::vector<SlotProgress> ascending(std::vector<SlotProgress> slots) {
-  std::sort(slots.begin(), slots.end(),
-            [](const SlotProgress& a, const SlotProgress& b) { return a.slot < b.slot; });
-  return slots;
+std::vector<ReplicaProgress> ascending(std::vector<ReplicaProgress> replicas) {
+  std::sort(
+      replicas.begin(), replicas.end(),
+      [](const ReplicaProgress& a, const ReplicaProgress& b) { return a.replica < b.replica; });
+  return replicas;
 }
 
 void check(const Slice& s) {
@@ -45,13 +46,14 @@ Outcome check_values(const Slice& slice, const Tensor& values, const char* what)
                          values.size(), " elements; wants ", slice.dtype, " of ", slice.size)};
 }
 
-// Where each of the shard's slots continues: at its own progress, or with the slowest.
-std::vector<SlotProgress> progress_of(const SliceState& state, const std::set<int32_t>& slots) {
-  std::vector<SlotProgress> out;
-  for (const int32_t slot : slots) {
-    SlotProgress mine{.slot = slot, .next_step = state.next_step};
-    for (const SlotProgress& p : state.progress)
-      if (p.slot == mine.slot) mine = p;
+// Where each of the shard's replicas continues: at its own progress, or with the slowest.
+std::vector<ReplicaProgress> progress_of(const SliceState& state,
+                                         const std::set<int32_t>& replicas) {
+  std::vector<ReplicaProgress> out;
+  for (const int32_t replica : replicas) {
+    ReplicaProgress mine{.replica = replica, .next_step = state.next_step};
+    for (const ReplicaProgress& p : state.progress)
+      if (p.replica == mine.replica) mine = p;
     out.push_back(mine);
   }
   return out;
@@ -89,7 +91,7 @@ Shard::Shard(Spec spec) : body_(std::make_unique<Body>()) {
     if (!body_->slices.emplace(id, std::move(held)).second)
       throw Error(Errc::invalid_argument, "slice ", id, " is given twice");
   }
-  body_->set_slots(ascending(std::move(spec.slots)));
+  body_->set_replicas(ascending(std::move(spec.replicas)));
   if (body_->slices.empty()) body_->state = State::serving;
 }
 Shard::Shard(Shard&&) noexcept = default;
@@ -106,18 +108,18 @@ Outcome Shard::Body::fence(uint64_t wanted, const char* what) const {
           detail::concat(what, " is for epoch ", wanted, ", the shard is in epoch ", epoch)};
 }
 
-void Shard::Body::set_slots(const std::vector<SlotProgress>& slots) {
+void Shard::Body::set_replicas(const std::vector<ReplicaProgress>& replicas) {
   std::map<uint32_t, std::unique_ptr<AggregationRule>> rules;  // all or none
   for (const auto& [id, held] : slices)
-    if (held.slice.optimizer) rules[id] = make_rule(kind, slots);
-  slot_numbers.clear();
-  for (const SlotProgress& s : slots) slot_numbers.insert(s.slot);
+    if (held.slice.optimizer) rules[id] = make_rule(kind, replicas);
+  replica_numbers.clear();
+  for (const ReplicaProgress& s : replicas) replica_numbers.insert(s.replica);
   for (auto& [id, rule] : rules) {
     Held& held = slices.at(id);
     held.rule = std::move(rule);
     held.state.previous_version = -1;  // steps are counted anew, so it is no step's values now
-    std::erase_if(held.sequences, [&](const auto& s) { return !slot_numbers.count(s.first); });
-    for (auto& [slot, sequence] : held.sequences) sequence.first = 0;
+    std::erase_if(held.sequences, [&](const auto& s) { return !replica_numbers.count(s.first); });
+    for (auto& [replica, sequence] : held.sequences) sequence.first = 0;
   }
 }
 
@@ -125,9 +127,10 @@ void Shard::Body::set_slots(const std::vector<SlotProgress>& slots) {
 // from 0 again.
 void Shard::Body::drop_waiting(const std::string& why, ShardActions& out) {
   for (auto& [id, held] : slices) {
-    for (auto& [slot, sequence] : held.sequences)
-      refuse_parked(held, slot, PushRefusal::epoch, why, out);
-    for (auto& [slot, sequence] : held.sequences) sequence = {.incarnation = sequence.incarnation};
+    for (auto& [replica, sequence] : held.sequences)
+      refuse_parked(held, replica, PushRefusal::epoch, why, out);
+    for (auto& [replica, sequence] : held.sequences)
+      sequence = {.incarnation = sequence.incarnation};
     if (held.rule) {
       counters.refused[static_cast<size_t>(PushRefusal::epoch)] += held.rule->held();
       held.rule = make_rule(kind, held.rule->progress());
@@ -168,8 +171,8 @@ Outcome Shard::set_initial(uint64_t epoch, uint32_t slice, Tensor values, ShardA
                                         "; only an empty one takes initial values")};
   held.state.values = flat(std::move(values));
   if (held.slice.optimizer)
-    held.state.optimizer_slots =
-        zero_slots(*held.slice.optimizer, held.slice.dtype, held.slice.size);
+    held.state.optimizer_accumulators =
+        zero_accumulators(*held.slice.optimizer, held.slice.dtype, held.slice.size);
   for (const auto& [id, other] : b.slices)
     if (!other.state.values.defined()) return {};
   b.serve(out);
@@ -196,16 +199,16 @@ Outcome Shard::begin_restore(uint64_t epoch, ShardActions& out) {
   return {};
 }
 
-Outcome Shard::clear(uint64_t epoch, std::vector<SlotProgress> slots, ShardActions& out) {
+Outcome Shard::clear(uint64_t epoch, std::vector<ReplicaProgress> replicas, ShardActions& out) {
   Body& b = *body_;
   if (Outcome o = begin_restore(epoch, out); !o) return o;
   try {
-    b.set_slots(ascending(slots));
+    b.set_replicas(ascending(replicas));
   } catch (const Error& e) {
     return {e.code(), e.what()};
   }
-  int64_t begins = slots.empty() ? 0 : slots[0].next_step;
-  for (const SlotProgress& slot : slots) begins = std::min(begins, slot.next_step);
+  int64_t begins = replicas.empty() ? 0 : replicas[0].next_step;
+  for (const ReplicaProgress& replica : replicas) begins = std::min(begins, replica.next_step);
   for (auto& [id, held] : b.slices) {
     held.state = {};
     held.written = {.begins = begins};
@@ -242,15 +245,16 @@ Outcome Shard::restore(uint64_t epoch, std::vector<SliceState> states, ShardActi
     r.begins = s.next_step;
     r.values.values = flat(std::move(s.values));
     if (slice.optimizer) {
-      r.values.optimizer_slots = zero_slots(*slice.optimizer, slice.dtype, slice.size);
-      for (auto& [name, tensor] : r.values.optimizer_slots)
-        for (auto& [given_name, given] : s.optimizer_slots)
+      r.values.optimizer_accumulators =
+          zero_accumulators(*slice.optimizer, slice.dtype, slice.size);
+      for (auto& [name, tensor] : r.values.optimizer_accumulators)
+        for (auto& [given_name, given] : s.optimizer_accumulators)
           if (name == given_name) {
             if (Outcome o = check_values(slice, given, name.c_str()); !o) return o;
             tensor = flat(std::move(given));
           }
       try {
-        r.rule = make_rule(b.kind, progress_of(s, b.slot_numbers));
+        r.rule = make_rule(b.kind, progress_of(s, b.replica_numbers));
       } catch (const Error& e) {
         return {e.code(), e.what()};
       }
@@ -270,7 +274,7 @@ Outcome Shard::restore(uint64_t epoch, std::vector<SliceState> states, ShardActi
   return {};
 }
 
-Outcome Shard::set_rule(uint64_t epoch, Aggregation rule, std::vector<SlotProgress> slots) {
+Outcome Shard::set_rule(uint64_t epoch, Aggregation rule, std::vector<ReplicaProgress> replicas) {
   Body& b = *body_;
   if (Outcome o = b.fence(epoch, "a rule"); !o) return o;
   for (const auto& [id, held] : b.slices) {
@@ -284,7 +288,7 @@ Outcome Shard::set_rule(uint64_t epoch, Aggregation rule, std::vector<SlotProgre
   }
   const Aggregation before = std::exchange(b.kind, rule);
   try {
-    b.set_slots(ascending(std::move(slots)));
+    b.set_replicas(ascending(std::move(replicas)));
   } catch (const Error& e) {
     b.kind = before;
     return {e.code(), e.what()};
@@ -292,18 +296,19 @@ Outcome Shard::set_rule(uint64_t epoch, Aggregation rule, std::vector<SlotProgre
   return {};
 }
 
-void Shard::Body::refuse_parked(Held& held, int32_t slot, PushRefusal reason,
+void Shard::Body::refuse_parked(Held& held, int32_t replica, PushRefusal reason,
                                 const std::string& why, ShardActions& out) {
-  auto it = held.sequences.find(slot);
+  auto it = held.sequences.find(replica);
   if (it == held.sequences.end()) return;
   for (auto& [number, parked] : std::exchange(it->second.parked, {}))
     refuse(parked.push, parked.tickets, reason, Errc::stale, why, out);
 }
 
-void Shard::Body::renew(Held& held, int32_t slot, uint64_t incarnation, ShardActions& out) {
-  refuse_parked(held, slot, PushRefusal::incarnation,
-                detail::concat("slot ", slot, " has a newer incarnation, ", incarnation), out);
-  held.sequences[slot] = {.incarnation = incarnation};
+void Shard::Body::renew(Held& held, int32_t replica, uint64_t incarnation, ShardActions& out) {
+  refuse_parked(held, replica, PushRefusal::incarnation,
+                detail::concat("replica ", replica, " has a newer incarnation, ", incarnation),
+                out);
+  held.sequences[replica] = {.incarnation = incarnation};
 }
 
 SliceState Shard::Body::image(const Held& held) const {
@@ -311,7 +316,7 @@ SliceState Shard::Body::image(const Held& held) const {
   s.slice = held.slice;
   s.version = held.state.version;
   s.values = held.state.values;
-  s.optimizer_slots = held.state.optimizer_slots;
+  s.optimizer_accumulators = held.state.optimizer_accumulators;
   if (held.rule) {
     s.next_step = held.rule->next_step();
     s.progress = held.rule->progress();
@@ -357,7 +362,7 @@ void Shard::Body::finish_snapshots(ShardActions& out) {
     SnapshotDone done{
         .id = s->id, .code = Errc::ok, .text = {}, .state = {epoch, s->step, kind, {}}};
     for (auto& [id, image] : s->captured) {
-      // A slot's own progress says more than the step that was asked for; untrained slices have
+      // A replica's own progress says more than the step that was asked for; untrained slices have
       // none.
       if (!image.slice.optimizer) image.next_step = s->step;
       done.state.slices.push_back(std::move(image));
@@ -377,7 +382,7 @@ void Shard::forget(uint64_t from) {
       std::erase_if(tickets, [&](const Body::Ticket& t) { return t.to == from; });
     };
     for (auto& [key, tickets] : held.unacknowledged) drop(tickets);
-    for (auto& [slot, sequence] : held.sequences)
+    for (auto& [replica, sequence] : held.sequences)
       for (auto& [number, parked] : sequence.parked) drop(parked.tickets);
   }
   std::erase_if(body_->snapshots, [&](const Body::PendingSnapshot& s) { return s.to == from; });
@@ -387,14 +392,15 @@ Shard::State Shard::state() const { return body_->state; }
 uint64_t Shard::epoch() const { return body_->epoch; }
 Aggregation Shard::rule() const { return body_->kind; }
 
-std::vector<SlotProgress> Shard::slots() const {
-  std::vector<SlotProgress> out;
-  for (const int32_t slot : body_->slot_numbers) {
-    SlotProgress least{.slot = slot, .next_step = -1};
+std::vector<ReplicaProgress> Shard::replicas() const {
+  std::vector<ReplicaProgress> out;
+  for (const int32_t replica : body_->replica_numbers) {
+    ReplicaProgress least{.replica = replica, .next_step = -1};
     for (const auto& [id, held] : body_->slices) {
       if (!held.rule) continue;
-      for (const SlotProgress& p : held.rule->progress())
-        if (p.slot == slot && (least.next_step < 0 || p.next_step < least.next_step)) least = p;
+      for (const ReplicaProgress& p : held.rule->progress())
+        if (p.replica == replica && (least.next_step < 0 || p.next_step < least.next_step))
+          least = p;
     }
     least.next_step = std::max<int64_t>(least.next_step, 0);
     out.push_back(least);
@@ -406,7 +412,7 @@ int64_t Shard::Body::held_gradients() const {
   int64_t n = 0;
   for (const auto& [id, held] : slices) {
     if (held.rule) n += held.rule->held();
-    for (const auto& [slot, sequence] : held.sequences)
+    for (const auto& [replica, sequence] : held.sequences)
       n += static_cast<int64_t>(sequence.parked.size());
   }
   return n;
@@ -440,7 +446,7 @@ int64_t Shard::bytes() const {
   for (const auto& [id, held] : body_->slices)
     n += held.slice.bytes() *
          static_cast<int64_t>(
-             1 + (held.slice.optimizer ? optimizer_slots(*held.slice.optimizer).size() : 0));
+             1 + (held.slice.optimizer ? optimizer_accumulators(*held.slice.optimizer).size() : 0));
   return n;
 }
 
@@ -453,12 +459,12 @@ std::string Shard::waiting_for() const {
       continue;
     }
     if (!held.rule) continue;
-    std::string slots;
-    for (int32_t slot : held.rule->missing())
-      slots += (slots.empty() ? "" : ", ") + std::to_string(slot);
-    if (!slots.empty())
+    std::string replicas;
+    for (int32_t replica : held.rule->missing())
+      replicas += (replicas.empty() ? "" : ", ") + std::to_string(replica);
+    if (!replicas.empty())
       return detail::concat(describe(held.slice), " waits for the gradient of step ",
-                            held.rule->next_step(), " of slot ", slots);
+                            held.rule->next_step(), " of replica ", replicas);
   }
   return {};
 }

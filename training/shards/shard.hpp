@@ -1,17 +1,17 @@
-// Shard: slices of parameters, the optimizer's slots beside them, and the rule that turns pushed
-// gradients into updates. A plain state machine: no actors, clocks or sockets; a test drives it
-// call by call. Answers are appended to `out`, in order; the actor around it (shard_actor.cpp) only
-// routes them.
+// Shard: slices of parameters, the optimizer's accumulators beside them, and the rule that turns
+// pushed gradients into updates. A plain state machine: no actors, clocks or sockets; a test drives
+// it call by call. Answers are appended to `out`, in order; the actor around it (shard_actor.cpp)
+// only routes them.
 //
 // States: empty (pulls wait, pushes are refused) -> serving, when every slice has its initial
 // values;
 //   any -> restoring by begin_restore() -> serving by restore().
-// Fencing: a message of another epoch, or of an older incarnation of its slot, changes nothing and
-// is
+// Fencing: a message of another epoch, or of an older incarnation of its replica, changes nothing
+// and is
 //   answered with Errc::stale and a text.
-// Exactly once: a gradient is known by (slot, step, slice); a repeated one is acknowledged again,
-// never applied
-//   again. Pushes of one slot, incarnation and slice are taken in the order of their sequence,
+// Exactly once: a gradient is known by (replica, step, slice); a repeated one is acknowledged
+// again, never applied
+//   again. Pushes of one replica, incarnation and slice are taken in the order of their sequence,
 //   which counts from 0 in every epoch and incarnation; up to kStepsInFlightMax that arrive early
 //   are parked, more are refused.
 // Copy on write: values given away are never written; an update writes in place only when nobody
@@ -40,10 +40,10 @@ class Lanes;
 struct SliceState {
   Slice slice;
   int64_t version = 0;  // updates applied since the initial values; never goes back within an epoch
-  int64_t next_step = 0;                                        // of the slowest slot
-  Tensor values;                                                // [slice.size]
-  std::vector<std::pair<std::string, Tensor>> optimizer_slots;  // by name, each [slice.size]
-  std::vector<SlotProgress> progress;  // by slot; empty for an untrained slice
+  int64_t next_step = 0;                                               // of the slowest replica
+  Tensor values;                                                       // [slice.size]
+  std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;  // by name, each [slice.size]
+  std::vector<ReplicaProgress> progress;  // by replica; empty for an untrained slice
 };
 
 // All slices of one shard, consistently at one step.
@@ -77,8 +77,8 @@ struct Outcome {
 // Why a push or a pull was refused.
 enum class PushRefusal : uint8_t {
   epoch,        // another epoch
-  incarnation,  // an older incarnation of its slot, or replaced by a newer one while it waited
-  unknown,      // a slice or slot this shard does not have
+  incarnation,  // an older incarnation of its replica, or replaced by a newer one while it waited
+  unknown,      // a slice or replica this shard does not have
   not_serving,  // empty or restoring
   type,         // another dtype or size than the slice, or a slice that is not trained
   gap,          // too far ahead in sequence
@@ -93,7 +93,7 @@ const char* to_string(PushRefusal reason);
 struct ShardCounters {
   int64_t received = 0;   // pushes
   int64_t applied = 0;    // made an update by themselves
-  int64_t merged = 0;     // made an update together with other slots' gradients
+  int64_t merged = 0;     // made an update together with other replicas' gradients
   int64_t duplicate = 0;  // repeated; acknowledged again, or together with the first
   int64_t held = 0;       // parked, or in an open round
   std::array<int64_t, static_cast<size_t>(PushRefusal::kCount)> refused = {};
@@ -104,13 +104,13 @@ struct ShardCounters {
   int64_t pulls_answered = 0, pulls_unchanged = 0;  // unchanged: answered without values
   int64_t pulls_refused = 0;                        // or not wanted any more
   int64_t staleness_sum = 0,
-          staleness_max = 0;  // versions between a slot's pull and its push being applied
+          staleness_max = 0;  // versions between a replica's pull and its push being applied
   int64_t copies = 0;         // updates that could not be made in place
 };
 
 class Shard {
  public:
-  // A slot's pushes may be this far ahead of the next one in sequence.
+  // A replica's pushes may be this far ahead of the next one in sequence.
   static constexpr int64_t kStepsInFlightMax = 8;
   // Pulls that wait; more are refused.
   static constexpr int64_t kWaitingPullsMax = 65'536;
@@ -123,8 +123,8 @@ class Shard {
   struct Spec {
     uint64_t epoch = 1;
     Aggregation rule = Aggregation::sync;
-    std::vector<SlotProgress> slots = {
-        {.slot = 0}};  // whose gradients make an update, and where each begins
+    std::vector<ReplicaProgress> replicas = {
+        {.replica = 0}};  // whose gradients make an update, and where each begins
     std::vector<Slice> slices = {};
     Lanes* lanes = nullptr;             // share large updates; null: the caller's thread makes them
     const BufferOwner* pool = nullptr;  // whose buffers may change hands: from gradients to values
@@ -141,7 +141,7 @@ class Shard {
     uint32_t slice = 0;
     int64_t version = 0;  // after it
     struct From {
-      int32_t slot;
+      int32_t replica;
       int64_t step;
       uint64_t incarnation;
       friend bool operator==(const From&, const From&) = default;
@@ -163,23 +163,23 @@ class Shard {
   // also allowed in the present epoch.
   Outcome begin_restore(uint64_t epoch, ShardActions& out);
   // Puts back the state of all slices and serves. `states`: one for each of the shard's slices, any
-  // order (checkpoint.hpp makes them, for any layout). A slot continues at its progress in the
+  // order (checkpoint.hpp makes them, for any layout). A replica continues at its progress in the
   // state, or where there is none at the slice's next_step.
   Outcome restore(uint64_t epoch, std::vector<SliceState> states, ShardActions& out);
-  // Forgets all values: empty again, to be given initial values anew; slots begin where `slots`
-  // says.
-  Outcome clear(uint64_t epoch, std::vector<SlotProgress> slots, ShardActions& out);
-  // Another rule or other slots. Refused with Errc::invalid_argument unless every slot of every
-  // trained slice is at a boundary, with nothing waiting. Values and versions stay.
-  Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<SlotProgress> slots);
+  // Forgets all values: empty again, to be given initial values anew; replicas begin where
+  // `replicas` says.
+  Outcome clear(uint64_t epoch, std::vector<ReplicaProgress> replicas, ShardActions& out);
+  // Another rule or other replicas. Refused with Errc::invalid_argument unless every replica of
+  // every trained slice is at a boundary, with nothing waiting. Values and versions stay.
+  Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<ReplicaProgress> replicas);
   // The state when every slice is exactly at `step`; under the asynchronous rule at once. Answered
   // to `from` with a SnapshotDone of this id: stale if a slice is past the step, or when the epoch
   // changes.
   void snapshot(uint64_t epoch, int64_t step, uint64_t id, uint64_t from, ShardActions& out);
 
   // From workers. `from` names the sender for the answer; the same message may come any number of
-  // times. A push of a newer incarnation of its slot fences the older ones of this slice, as one
-  // slot may push its slices from several processes; what it finds in an open round stays, as a
+  // times. A push of a newer incarnation of its replica fences the older ones of this slice, as one
+  // replica may push its slices from several processes; what it finds in an open round stays, as a
   // step done again has the same bits. A push without a gradient asks for the answer to one that
   // has brought it: who gives a gradient away, so that its memory may become that of new values,
   // cannot send it again.
@@ -194,13 +194,13 @@ class Shard {
   State state() const;
   uint64_t epoch() const;
   Aggregation rule() const;
-  std::vector<SlotProgress> slots() const;  // each at the least of its trained slices
+  std::vector<ReplicaProgress> replicas() const;  // each at the least of its trained slices
   ShardCounters counters() const;
   std::vector<Slice> slices() const;
   int64_t version(uint32_t slice) const;  // -1 for an unknown slice
   Tensor values(uint32_t slice) const;    // undefined for an unknown or empty slice
-  int64_t bytes() const;                  // values and optimizer slots
-  // "slice fc1/w waits for the gradient of slot 1 for step 12", or empty: for stall reports.
+  int64_t bytes() const;                  // values and optimizer accumulators
+  // "slice fc1/w waits for the gradient of replica 1 for step 12", or empty: for stall reports.
   std::string waiting_for() const;
 
  private:

@@ -1,7 +1,7 @@
 // Implements training/shards/shard_actor.hpp.
 //
-// Order: one slot's pushes are put in order by their sequence inside Shard; pushes of different
-// slots interleave in every way.
+// Order: one replica's pushes are put in order by their sequence inside Shard; pushes of different
+// replicas interleave in every way.
 #include "training/shards/shard_actor.hpp"
 
 #include <algorithm>
@@ -124,10 +124,11 @@ caf::error outcome_error(const Outcome& outcome) {
   return outcome ? caf::error{} : to_caf(outcome.code, outcome.text);
 }
 
-std::vector<SlotProgress> slots_at(const std::vector<int32_t>& slots, int64_t next_step) {
-  std::vector<SlotProgress> out;
-  for (int32_t slot : slots) out.push_back({.slot = slot, .next_step = next_step});
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.slot < b.slot; });
+std::vector<ReplicaProgress> replicas_at(const std::vector<int32_t>& replicas, int64_t next_step) {
+  std::vector<ReplicaProgress> out;
+  for (int32_t replica : replicas) out.push_back({.replica = replica, .next_step = next_step});
+  std::sort(out.begin(), out.end(),
+            [](const auto& a, const auto& b) { return a.replica < b.replica; });
   return out;
 }
 
@@ -138,13 +139,13 @@ void ShardActorState::push(M& m, int64_t bytes, uint64_t from, ShardActions& out
   if (it != traffic.end()) it->second.pushed_bytes += bytes;
   Tracer& tracer = process->tracer();
   const int64_t begin = tracer.on() ? Tracer::now_ns() : 0;
-  const int32_t slot = m.slot;
+  const int32_t replica = m.replica;
   const int64_t step = m.step;
   shard->push(std::move(m), from, out);
   if (begin)
     tracer.record({.category = "update",
                    .name = detail::concat(it == traffic.end() ? "unknown slice" : it->second.name,
-                                          " slot ", slot, " step ", step),
+                                          " replica ", replica, " step ", step),
                    .begin_ns = begin,
                    .end_ns = Tracer::now_ns()});
 }
@@ -221,8 +222,8 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
 
 caf::error ShardActorState::set_rule(const BeginEpoch& m) {
   check();
-  return outcome_error(
-      shard->set_rule(m.epoch, static_cast<Aggregation>(m.rule), slots_at(m.slots, m.next_step)));
+  return outcome_error(shard->set_rule(m.epoch, static_cast<Aggregation>(m.rule),
+                                       replicas_at(m.replicas, m.next_step)));
 }
 
 caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
@@ -234,7 +235,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   initial.clear();
   captured = nullptr;
   if (m.mode == BeginEpoch::reset) {
-    const Outcome outcome = shard->clear(m.epoch, slots_at(m.slots, m.next_step), out);
+    const Outcome outcome = shard->clear(m.epoch, replicas_at(m.replicas, m.next_step), out);
     route(out);
     if (!outcome) return outcome_error(outcome);
     if (caf::error error = set_rule(m)) return error;
@@ -494,7 +495,7 @@ caf::actor spawn_shard(Process& process, std::shared_ptr<DiskThread> disk, const
   Shard::Spec spec;
   spec.epoch = order.epoch;
   spec.rule = static_cast<Aggregation>(order.rule);
-  spec.slots = slots_at(order.slots, 0);
+  spec.replicas = replicas_at(order.replicas, 0);
   for (const SliceSpec& slice : order.slices) spec.slices.push_back(from_spec(slice));
   spec.lanes = &process.op_lanes();
   const auto* const memory = dynamic_cast<const PoolMemory*>(&process.cpu().memory());

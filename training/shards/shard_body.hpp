@@ -24,9 +24,9 @@ struct Shard::Body {
     RowPush push;
     std::vector<Ticket> tickets;
   };
-  struct Sequence {  // of one slot's pushes of one slice
+  struct Sequence {  // of one replica's pushes of one slice
     uint64_t incarnation =
-        0;  // the newest that pushed; a slot may push its slices from several processes
+        0;  // the newest that pushed; a replica may push its slices from several processes
     int64_t next = 0;
     std::map<int64_t, Parked> parked;
     int64_t pulled_version = -1;
@@ -39,10 +39,10 @@ struct Shard::Body {
   // What was written to a slice that is not trained. Under the synchronous rule a step that is done
   // again reads what it has read the first time, and its writes count once.
   struct Written {
-    int64_t begins = 0;  // writes of steps before it are in the values
-    int64_t step = -1;   // the newest that wrote
-    int32_t slot = -1;   // its slot
-    std::map<std::pair<int32_t, int64_t>, SlotProgress> done = {};  // by slot and number
+    int64_t begins = 0;    // writes of steps before it are in the values
+    int64_t step = -1;     // the newest that wrote
+    int32_t replica = -1;  // its replica
+    std::map<std::pair<int32_t, int64_t>, ReplicaProgress> done = {};  // by replica and number
     // The values before the writes of `step`: whole, or as rows to be put back, last ones first.
     int64_t before_version = 0;
     Tensor before = {};
@@ -52,13 +52,13 @@ struct Shard::Body {
     Slice slice;
     SliceValues state;
     std::unique_ptr<AggregationRule> rule;  // null: untrained
-    std::map<int32_t, Sequence> sequences;  // by slot
+    std::map<int32_t, Sequence> sequences;  // by replica
     std::map<std::pair<int32_t, int64_t>, std::vector<Ticket>>
-        unacknowledged;  // by slot and step, of what the rule holds
+        unacknowledged;  // by replica and step, of what the rule holds
     std::vector<WaitingPull> pulls;
     Written written;
 
-    Sequence& sequence(int32_t slot) { return sequences[slot]; }
+    Sequence& sequence(int32_t replica) { return sequences[replica]; }
   };
   struct PendingSnapshot {
     uint64_t id = 0, to = 0;
@@ -70,7 +70,7 @@ struct Shard::Body {
   State state = State::empty;
   Aggregation kind = Aggregation::sync;
   std::map<uint32_t, Held> slices;
-  std::set<int32_t> slot_numbers;  // whose gradients make an update
+  std::set<int32_t> replica_numbers;  // whose gradients make an update
   std::vector<PendingSnapshot> snapshots;
   int64_t waiting_pulls = 0;
   ShardCounters counters;
@@ -80,11 +80,11 @@ struct Shard::Body {
 
   // shard.cpp
   Outcome fence(uint64_t wanted, const char* what) const;
-  void set_slots(const std::vector<SlotProgress>& slots);  // Throws: Error, as make_rule()
+  void set_replicas(const std::vector<ReplicaProgress>& replicas);  // Throws: Error, as make_rule()
   void drop_waiting(const std::string& why, ShardActions& out);
   void serve(ShardActions& out);
-  void renew(Held& held, int32_t slot, uint64_t incarnation, ShardActions& out);
-  void refuse_parked(Held& held, int32_t slot, PushRefusal reason, const std::string& why,
+  void renew(Held& held, int32_t replica, uint64_t incarnation, ShardActions& out);
+  void refuse_parked(Held& held, int32_t replica, PushRefusal reason, const std::string& why,
                      ShardActions& out);
   SliceState image(const Held& held) const;
   void finish_snapshots(ShardActions& out);
@@ -97,7 +97,7 @@ struct Shard::Body {
   void accept(Held& held, RowPush&& push, std::vector<Ticket> tickets, ShardActions& out);
   // Answers, or will, unless the rule would keep this gradient; then false.
   bool known(Held& held, const Push& push, const std::vector<Ticket>& tickets, ShardActions& out);
-  void go_on(Held& held, int32_t slot, int64_t first, ShardActions& out);
+  void go_on(Held& held, int32_t replica, int64_t first, ShardActions& out);
   bool skip(Held& held, ShardActions& out);  // an update that cannot be made; false: there is none
   void settle(Held& held, ShardActions& out);
   void update(Held& held, std::vector<Contribution>& gradients, ShardActions& out);
@@ -115,7 +115,7 @@ struct Shard::Body {
 
   // shard_writes.cpp
   void write(Held& held, const Push& push, const std::vector<Ticket>& tickets, ShardActions& out);
-  AggregationRule::PullVerdict pull_written(const Held& held, int32_t slot, int64_t step) const;
+  AggregationRule::PullVerdict pull_written(const Held& held, int32_t replica, int64_t step) const;
   void keep_before(Held& held, const Push& push) const;
   static const Tensor& before_writes(Held& held);  // Requires: something is kept
 };

@@ -13,8 +13,9 @@ inline ShardDescription describe_shard(const Shard& shard) {
   ShardDescription out;
   out.epoch = shard.epoch();
   out.serving = shard.state() == Shard::State::serving;
-  for (const SlotProgress& slot : shard.slots())
-    out.next_step = out.next_step < 0 ? slot.next_step : std::min(out.next_step, slot.next_step);
+  for (const ReplicaProgress& replica : shard.replicas())
+    out.next_step =
+        out.next_step < 0 ? replica.next_step : std::min(out.next_step, replica.next_step);
   for (const Slice& slice : shard.slices()) {
     out.slices.push_back(to_spec(slice));
     out.versions.push_back(shard.version(slice.id));

@@ -18,7 +18,7 @@ bool takes(const Slice& slice, const RowPush& p, const RowsRead& read) {
   const Tensor& g = p.gradient;
   if (p.rows.defined())
     return p.write == 0 && are_like_rows(p.rows, g, slice.dtype, slice.size) &&
-           ((read.has(p.rows, g.dim(1)) && read.slot == p.slot && read.step == p.step) ||
+           ((read.has(p.rows, g.dim(1)) && read.replica == p.replica && read.step == p.step) ||
             are_rows(p.rows.values<int64_t>(), slice.size / g.dim(1)));
   const bool all = g.on_host() && g.dtype() == slice.dtype && g.size() == slice.size;
   const auto rows = [&] { return are_packed_rows(g, slice.dtype, slice.size); };
@@ -112,9 +112,9 @@ void Shard::Body::push(RowPush&& p, uint64_t from, ShardActions& out) {
     return no(PushRefusal::unknown, Errc::invalid_argument,
               detail::concat("this shard has no slice ", p.slice));
   Held& held = it->second;
-  if (!slot_numbers.count(p.slot))
+  if (!replica_numbers.count(p.replica))
     return no(PushRefusal::unknown, Errc::invalid_argument,
-              detail::concat("this shard knows no slot ", p.slot));
+              detail::concat("this shard knows no replica ", p.replica));
   if (!held.rule && p.write == 0)
     return no(PushRefusal::type, Errc::invalid_argument,
               detail::concat(describe(held.slice), " is not trained and takes no gradients"));
@@ -131,28 +131,28 @@ void Shard::Body::push(RowPush&& p, uint64_t from, ShardActions& out) {
     if (!outside.empty()) return no(PushRefusal::type, Errc::invalid_argument, outside);
     return no(PushRefusal::type, Errc::invalid_argument,
               detail::concat(p.write == 0 ? "the gradient of " : "what is written to ",
-                             describe(held.slice), " by slot ", p.slot, " is ", p.gradient.dtype(),
-                             " of ", p.gradient.size(), " elements; wants ", held.slice.dtype,
-                             " of ", held.slice.size, ", or rows of it"));
+                             describe(held.slice), " by replica ", p.replica, " is ",
+                             p.gradient.dtype(), " of ", p.gradient.size(), " elements; wants ",
+                             held.slice.dtype, " of ", held.slice.size, ", or rows of it"));
   }
   if (state != State::serving)
     return no(
         PushRefusal::not_serving, Errc::stale,
         detail::concat("the shard is ", to_string(state), "; do the step again when it serves"));
-  Sequence& sequence = held.sequence(p.slot);
+  Sequence& sequence = held.sequence(p.replica);
   if (p.incarnation < sequence.incarnation)
     return no(PushRefusal::incarnation, Errc::stale,
-              detail::concat("incarnation ", p.incarnation, " of slot ", p.slot,
+              detail::concat("incarnation ", p.incarnation, " of replica ", p.replica,
                              " was replaced by ", sequence.incarnation));
-  if (p.incarnation > sequence.incarnation) renew(held, p.slot, p.incarnation, out);
+  if (p.incarnation > sequence.incarnation) renew(held, p.replica, p.incarnation, out);
   if (p.step < 0 || p.sequence < 0)
     return no(PushRefusal::step, Errc::invalid_argument,
-              detail::concat("slot ", p.slot, " pushed step ", p.step, ", sequence ", p.sequence,
-                             "; both count from 0"));
+              detail::concat("replica ", p.replica, " pushed step ", p.step, ", sequence ",
+                             p.sequence, "; both count from 0"));
 
   if (p.sequence > sequence.next + kStepsInFlightMax)
     return no(PushRefusal::gap, Errc::stale,
-              detail::concat("sequence ", p.sequence, " of slot ", p.slot, " for ",
+              detail::concat("sequence ", p.sequence, " of replica ", p.replica, " for ",
                              describe(held.slice), " came before ", sequence.next, "; at most ",
                              kStepsInFlightMax, " may be under way"));
   if (p.sequence > sequence.next) {
@@ -183,7 +183,7 @@ void Shard::Body::push(RowPush&& p, uint64_t from, ShardActions& out) {
 
 bool Shard::Body::known(Held& held, const Push& p, const std::vector<Ticket>& tickets,
                         ShardActions& out) {
-  const AggregationRule::PushVerdict verdict = held.rule->look(p.slot, p.step);
+  const AggregationRule::PushVerdict verdict = held.rule->look(p.replica, p.step);
   switch (verdict.kind) {
     case AggregationRule::PushVerdict::refused:
       refuse(p, tickets, PushRefusal::step, Errc::stale, verdict.text, out);
@@ -195,7 +195,7 @@ bool Shard::Body::known(Held& held, const Push& p, const std::vector<Ticket>& ti
       return true;
     case AggregationRule::PushVerdict::waiting:
       ++counters.duplicate;
-      for (const Ticket& t : tickets) add_ticket(held.unacknowledged[{p.slot, p.step}], t);
+      for (const Ticket& t : tickets) add_ticket(held.unacknowledged[{p.replica, p.step}], t);
       return true;
     case AggregationRule::PushVerdict::kept:
       break;
@@ -204,7 +204,7 @@ bool Shard::Body::known(Held& held, const Push& p, const std::vector<Ticket>& ti
 }
 
 void Shard::Body::ask_again(Held& held, const Push& p, const Ticket& ticket, ShardActions& out) {
-  Sequence& sequence = held.sequence(p.slot);
+  Sequence& sequence = held.sequence(p.replica);
   if (state == State::serving && p.incarnation == sequence.incarnation) {
     if (const auto parked = sequence.parked.find(p.sequence); parked != sequence.parked.end()) {
       ++counters.duplicate;
@@ -212,35 +212,36 @@ void Shard::Body::ask_again(Held& held, const Push& p, const Ticket& ticket, Sha
     }
     if (p.sequence < sequence.next && known(held, p, {ticket}, out)) return;
   }
-  refuse(
-      p, {ticket}, PushRefusal::gap, Errc::stale,
-      detail::concat("the gradient of ", describe(held.slice), " by slot ", p.slot, " in step ",
-                     p.step, " was given to the shard once and has not counted; do the step again"),
-      out);
+  refuse(p, {ticket}, PushRefusal::gap, Errc::stale,
+         detail::concat("the gradient of ", describe(held.slice), " by replica ", p.replica,
+                        " in step ", p.step,
+                        " was given to the shard once and has not counted; do the step again"),
+         out);
 }
 
 void Shard::Body::accept(Held& held, RowPush&& p, std::vector<Ticket> tickets, ShardActions& out) {
   if (p.write != 0) return write(held, p, tickets, out);
-  go_on(held, p.slot, p.first, out);
+  go_on(held, p.replica, p.first, out);
   if (known(held, p, tickets, out)) return;
   if (auto found = find_not_finite(p.gradient, held.slice.dtype, lanes, p.rows))
-    return refuse(
-        p, tickets, PushRefusal::not_finite, Errc::bad_data,
-        detail::concat("the gradient of ", held.slice.parameter, " by slot ", p.slot, " in step ",
-                       p.step, " is not finite: ", *found, " of ", describe(held.slice),
-                       "; look at the data of that step, lower the learning rate, or add "
-                       "check_finite() to find the op"),
-        out);
-  held.unacknowledged[{p.slot, p.step}] = std::move(tickets);
-  held.rule->push({p.slot, p.step, p.incarnation, std::move(p.gradient), std::move(p.rows)});
+    return refuse(p, tickets, PushRefusal::not_finite, Errc::bad_data,
+                  detail::concat("the gradient of ", held.slice.parameter, " by replica ",
+                                 p.replica, " in step ", p.step, " is not finite: ", *found, " of ",
+                                 describe(held.slice),
+                                 "; look at the data of that step, lower the learning rate, or add "
+                                 "check_finite() to find the op"),
+                  out);
+  held.unacknowledged[{p.replica, p.step}] = std::move(tickets);
+  held.rule->push({p.replica, p.step, p.incarnation, std::move(p.gradient), std::move(p.rows)});
   settle(held, out);
 }
 
-// A slot will push nothing for steps before `first`: what waits for that in vain hears of it now.
-void Shard::Body::go_on(Held& held, int32_t slot, int64_t first, ShardActions& out) {
+// A replica will push nothing for steps before `first`: what waits for that in vain hears of it
+// now.
+void Shard::Body::go_on(Held& held, int32_t replica, int64_t first, ShardActions& out) {
   if (!held.rule || first <= 0) return;
-  held.rule->go_on(slot, first);
-  Sequence& sequence = held.sequence(slot);
+  held.rule->go_on(replica, first);
+  Sequence& sequence = held.sequence(replica);
   sequence.first = std::max(sequence.first, first);
   if (skip(held, out)) settle(held, out);
   let_previous_go(held);
@@ -252,8 +253,8 @@ void Shard::Body::let_previous_go(Held& held) {
   SliceValues& s = held.state;
   if (kind != Aggregation::sync || !fills_block_of(pool, s.previous)) return;
   const int64_t next = held.rule->next_step();
-  for (const int32_t slot : slot_numbers)
-    if (held.sequence(slot).first < next) return;
+  for (const int32_t replica : replica_numbers)
+    if (held.sequence(replica).first < next) return;
   s.previous.reset();
   s.previous_version = -1;
 }
@@ -264,13 +265,13 @@ bool Shard::Body::skip(Held& held, ShardActions& out) {
   if (!left) return false;
   for (const Contribution& c : lost) {
     ++counters.refused[static_cast<size_t>(PushRefusal::step)];
-    const auto tickets = held.unacknowledged.extract({c.slot, c.step});
+    const auto tickets = held.unacknowledged.extract({c.replica, c.step});
     if (tickets.empty()) continue;
     const std::string text = detail::concat(
-        "the gradient of ", describe(held.slice), " of slot ", c.slot, " for step ", c.step,
-        " waited for that of slot ", *left,
+        "the gradient of ", describe(held.slice), " of replica ", c.replica, " for step ", c.step,
+        " waited for that of replica ", *left,
         ", which has gone on without one: its run failed, or pushes other parameters; run the step "
-        "again in all slots, and push the same parameters in each");
+        "again in all replicas, and push the same parameters in each");
     for (const Ticket& t : tickets.mapped())
       out.push_back(
           {t.to, Acknowledged{t.ticket, held.slice.id, Errc::stale, text, held.state.version}});
@@ -305,8 +306,8 @@ void Shard::Body::update(Held& held, std::vector<Contribution>& gradients, Shard
   Applied applied{
       .epoch = epoch, .slice = held.slice.id, .version = held.state.version, .from = {}};
   for (const Contribution& c : gradients) {
-    if (applied_log) applied.from.push_back({c.slot, c.step, c.incarnation});
-    if (const int64_t pulled = held.sequence(c.slot).pulled_version; pulled >= 0) {
+    if (applied_log) applied.from.push_back({c.replica, c.step, c.incarnation});
+    if (const int64_t pulled = held.sequence(c.replica).pulled_version; pulled >= 0) {
       const int64_t staleness = held.state.version - 1 - pulled;
       counters.staleness_sum += staleness;
       counters.staleness_max = std::max(counters.staleness_max, staleness);
@@ -314,7 +315,7 @@ void Shard::Body::update(Held& held, std::vector<Contribution>& gradients, Shard
   }
   if (applied_log) applied_log(applied);
   for (const Contribution& c : gradients) {
-    auto node = held.unacknowledged.extract({c.slot, c.step});
+    auto node = held.unacknowledged.extract({c.replica, c.step});
     if (node.empty()) continue;
     for (const Ticket& t : node.mapped())
       out.push_back(
@@ -333,13 +334,13 @@ void Shard::Body::pull(const Pull& p, uint64_t from, ShardActions& out) {
   if (it == slices.end())
     return refuse(p, from, Errc::invalid_argument,
                   detail::concat("this shard has no slice ", p.slice), out);
-  if (p.step >= 0 && !slot_numbers.count(p.slot))
+  if (p.step >= 0 && !replica_numbers.count(p.replica))
     return refuse(p, from, Errc::invalid_argument,
-                  detail::concat("this shard knows no slot ", p.slot), out);
+                  detail::concat("this shard knows no replica ", p.replica), out);
   Held& held = it->second;
   if (p.rows.defined() && !may_name_rows(held.slice, p))
     return refuse(p, from, Errc::invalid_argument, no_rows(held.slice, p), out);
-  if (p.step >= 0) go_on(held, p.slot, p.first, out);
+  if (p.step >= 0) go_on(held, p.replica, p.first, out);
   if (answer(held, p, from, out)) return;
   if (p.rows.defined() && !has_rows(held.slice, p))
     return refuse(p, from, Errc::invalid_argument, no_rows(held.slice, p), out);
@@ -356,13 +357,13 @@ void Shard::Body::pull(const Pull& p, uint64_t from, ShardActions& out) {
 }
 
 AggregationRule::PullVerdict Shard::Body::verdict(const Held& held, const Pull& p) const {
-  return held.rule ? held.rule->pull(p.slot, p.step) : pull_written(held, p.slot, p.step);
+  return held.rule ? held.rule->pull(p.replica, p.step) : pull_written(held, p.replica, p.step);
 }
 
 bool Shard::Body::puts_together(const Pull& p) const {
   const auto it = slices.find(p.slice);
   if (p.epoch != epoch || state != State::serving || it == slices.end() || p.step < 0 ||
-      !slot_numbers.count(p.slot))
+      !replica_numbers.count(p.replica))
     return false;  // refused, or not answered yet
   const Held& held = it->second;
   if (held.rule ? !held.state.previous_rows.defined() : held.written.before.defined()) return false;
@@ -378,7 +379,7 @@ bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions&
     verdict = {Verdict::gone,
                detail::concat("the values of step ", p.step, " of ", describe(held.slice),
                               " are older than what the shard was restored from, or were let go "
-                              "as every slot has said that it is over")};
+                              "as every replica has said that it is over")};
   if (verdict.kind == Verdict::wait) return false;
   if (verdict.kind == Verdict::gone) {
     refuse(p, from, Errc::stale, verdict.text, out);
@@ -400,7 +401,7 @@ bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions&
     }
     note_read(held, p, answer);
   }
-  if (p.step >= 0) held.sequence(p.slot).pulled_version = answer.version;
+  if (p.step >= 0) held.sequence(p.replica).pulled_version = answer.version;
   ++counters.pulls_answered;
   out.push_back({from, std::move(answer)});
   return true;
@@ -410,9 +411,9 @@ bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions&
 // handle. The values serve where they are what an update has to keep.
 void Shard::Body::note_read(Held& held, const Pull& p, const Pulled& answer) const {
   if (!held.rule || !p.rows.defined() || p.rows.unique()) return;
-  const bool kept =
-      kind == Aggregation::sync && slot_numbers.size() == 1 && answer.version == held.state.version;
-  held.state.read = {p.slot,        p.step, p.rows, p.row_size, kept ? answer.values : Tensor{},
+  const bool kept = kind == Aggregation::sync && replica_numbers.size() == 1 &&
+                    answer.version == held.state.version;
+  held.state.read = {p.replica,     p.step, p.rows, p.row_size, kept ? answer.values : Tensor{},
                      answer.version};
 }
 

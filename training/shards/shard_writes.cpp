@@ -104,21 +104,21 @@ const Tensor& Shard::Body::before_writes(Held& held) {
   return written.before = std::move(before);
 }
 
-AggregationRule::PullVerdict Shard::Body::pull_written(const Held& held, int32_t slot,
+AggregationRule::PullVerdict Shard::Body::pull_written(const Held& held, int32_t replica,
                                                        int64_t step) const {
   const Written& written = held.written;
   if (kind != Aggregation::sync || step < 0 || step > written.step) return {};
   if (step == written.step) return {AggregationRule::PullVerdict::previous};
-  return {
-      AggregationRule::PullVerdict::gone,
-      detail::concat("the values of step ", step, " of ", describe(held.slice), " are gone: slot ",
-                     written.slot, " has written in step ", written.step,
-                     slot == written.slot
-                         ? detail::concat("; steps of a slot are run in their order: if you count "
-                                          "them (RunOptions::step), go on with ",
-                                          written.step + 1,
-                                          " or more; if the session does, run one after the other")
-                         : "; read them before the pushes of the step (control inputs)")};
+  return {AggregationRule::PullVerdict::gone,
+          detail::concat(
+              "the values of step ", step, " of ", describe(held.slice), " are gone: replica ",
+              written.replica, " has written in step ", written.step,
+              replica == written.replica
+                  ? detail::concat("; steps of a replica are run in their order: if you count "
+                                   "them (RunOptions::step), go on with ",
+                                   written.step + 1,
+                                   " or more; if the session does, run one after the other")
+                  : "; read them before the pushes of the step (control inputs)")};
 }
 
 // A step that is done again reads the values as they are before the first write of it.
@@ -126,7 +126,7 @@ void Shard::Body::keep_before(Held& held, const Push& p) const {
   Written& written = held.written;
   if (p.step > written.step) {
     written.step = p.step;
-    written.slot = p.slot;
+    written.replica = p.replica;
     written.before.reset();
     written.undo.clear();
     written.before_version = held.state.version;
@@ -145,19 +145,20 @@ void Shard::Body::write(Held& held, const Push& p, const std::vector<Ticket>& ti
     for (const Ticket& t : tickets)
       out.push_back({t.to, Acknowledged{t.ticket, p.slice, Errc::ok, {}, held.state.version}});
   };
-  if (kind == Aggregation::sync && written.slot >= 0 && written.slot != p.slot)
+  if (kind == Aggregation::sync && written.replica >= 0 && written.replica != p.replica)
     return refuse(p, tickets, PushRefusal::unknown, Errc::invalid_argument,
-                  detail::concat(describe(held.slice), " is written by slot ", written.slot,
-                                 " and by slot ", p.slot,
-                                 ": under the synchronous rule one slot alone writes to a "
+                  detail::concat(describe(held.slice), " is written by replica ", written.replica,
+                                 " and by replica ", p.replica,
+                                 ": under the synchronous rule one replica alone writes to a "
                                  "parameter, so that its values do not depend on who was first; "
-                                 "let slot 0 do it, or train asynchronously"),
+                                 "let replica 0 do it, or train asynchronously"),
                   out);
-  SlotProgress& done = written.done
-                           .try_emplace({p.slot, p.number},
-                                        SlotProgress{.slot = p.slot, .next_step = written.begins})
-                           .first->second;
-  if (done.behind(p.step) >= SlotProgress::kWindow || done.has(p.step)) {
+  ReplicaProgress& done =
+      written.done
+          .try_emplace({p.replica, p.number},
+                       ReplicaProgress{.replica = p.replica, .next_step = written.begins})
+          .first->second;
+  if (done.behind(p.step) >= ReplicaProgress::kWindow || done.has(p.step)) {
     ++counters.duplicate;
     return acknowledge();
   }

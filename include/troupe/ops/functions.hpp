@@ -17,13 +17,13 @@
 // gradients. What it reads of its surroundings, parameters above all, all calls share.
 //
 // Its body may push gradients and write parameters (troupe/ops/parameters.hpp): each call does. All
-// writes of a step count. Of pushes one counts for each parameter, slot and step, so a step in
+// writes of a step count. Of pushes one counts for each parameter, replica and step, so a step in
 // which two calls would push to one parameter is refused when it is prepared, unless they are in
 // different branches of one choice: return the gradients, and push the sum of what the calls
 // return. In a branch that is not taken nothing is pushed or written, and the step passes without;
-// under the synchronous rule the parameter is then not updated in this step, and what other slots
-// push to it fails as `stale`. In a loop, which would do it in each iteration, such a function is
-// not called. A parameter() in a body needs a first value that was made outside.
+// under the synchronous rule the parameter is then not updated in this step, and what other
+// replicas push to it fails as `stale`. In a loop, which would do it in each iteration, such a
+// function is not called. A parameter() in a body needs a first value that was made outside.
 //
 // A function that does call itself is a Call node, which runs the body on the one device where the
 // Call stands, a cpu: wishes for devices in the body count for nothing. Its activations are on the

@@ -2,8 +2,8 @@
 // troupe/ops.hpp says of its functions holds for these.
 //
 // Images are x [batch, height, width, channels], floats where nothing else is said. Random numbers
-// are drawn for each image, keyed like random_uniform: by (seed, node name, training step, slot);
-// the number of images must then be known while building.
+// are drawn for each image, keyed like random_uniform: by (seed, node name, training step,
+// replica); the number of images must then be known while building.
 #pragma once
 
 #include <string_view>

@@ -16,13 +16,13 @@ inline bool changes_parameter(const Node& node, std::string_view attribute) {
   const auto name = node.attrs.find("parameter");
   return node.op->outputs.empty() && name != node.attrs.end() &&
          std::holds_alternative<std::string>(name->second) && node.attrs.count(attribute) > 0 &&
-         node.attrs.count("slot") > 0;
+         node.attrs.count("replica") > 0;
 }
 
-// Hands the shards dL/d(parameter), all of it or rows of it. Its slot is in attribute "slot".
+// Hands the shards dL/d(parameter), all of it or rows of it. Its replica is in attribute "replica".
 inline bool pushes_gradient(const Node& node) { return changes_parameter(node, "optimizer"); }
 
-// Changes the values without an optimizer. Its slot is in attribute "slot".
+// Changes the values without an optimizer. Its replica is in attribute "replica".
 inline bool writes_values(const Node& node) { return changes_parameter(node, "number"); }
 
 // Of one of the two: what it hands over are rows, which its first input names.

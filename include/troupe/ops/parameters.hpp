@@ -5,20 +5,21 @@
 // apply a write when it comes, and it counts once however often its step is done again. Checkpoints
 // hold the values, and a restore goes back to those of its step.
 //
-// A write is of the slot that its parameter was read for, and belongs to the step of its run, as a
-// push does: a run with nothing but a write is a step of its own. In one step
-//   - it runs after all reads of the parameter for its slot that the graph had when it was added;
+// A write is of the replica that its parameter was read for, and belongs to the step of its run, as
+// a push does: a run with nothing but a write is a step of its own. In one step
+//   - it runs after all reads of the parameter for its replica that the graph had when it was
+//   added;
 //     so they see the values before it, and the step after this one sees those after it;
-//   - it runs after the writes to the parameter for its slot that were added before it; in a
+//   - it runs after the writes to the parameter for its replica that were added before it; in a
 //     branch, after those of the same frame and of the frames around it alone;
 //   - what else is to run before or after it is said with control inputs.
 // Under the synchronous rule a step that is done again, after the loss of a process, reads what it
-// has read the first time. One slot alone may write to a parameter, and another one is refused when
-// its write comes, as the values would depend on who was first. Another slot's reads see the writes
-// of the steps before if the writer's pushes run after its writes (ParameterGradient::reads), and
-// its own pushes after its reads; else they may see the newest, or fail as `stale`.
-// Under the asynchronous rule any slot may write, in the order of arrival, and reads see the newest
-// values.
+// has read the first time. One replica alone may write to a parameter, and another one is refused
+// when its write comes, as the values would depend on who was first. Another replica's reads see
+// the writes of the steps before if the writer's pushes run after its writes
+// (ParameterGradient::reads), and its own pushes after its reads; else they may see the newest, or
+// fail as `stale`. Under the asynchronous rule any replica may write, in the order of arrival, and
+// reads see the newest values.
 //
 // All throw: Error(invalid_argument) for what is no parameter, types that do not fit, and within a
 // loop, as a write happens once a step. None has outputs or a gradient.

@@ -6,13 +6,14 @@
 // add_weight_decay() look, and the node that would fill the other rows with zeros is left out. It
 // runs, and the gradient is as large as its parameter, only where another op reads it.
 //
-// Shards update the rows that were pushed and leave all others as they are, their slots, too: for
-// momentum, Adam and the others that is what TensorFlow calls a lazy or sparse update. t still
-// counts all updates of a slice. Rows that several slots push are summed in slot order, a slot
-// without a row counting as 0, and divided by the number of slots. sgd, adagrad and ftrl (with
-// weights of 0 at first) do what they would do with the zeros. LAMB, whose norms are of all rows,
-// gets the zeros. For sgd the rows are pushed as they were gathered, and one that was gathered
-// twice is updated twice, in their order; for all others rows that are equal are summed first.
+// Shards update the rows that were pushed and leave all others as they are, their replicas, too:
+// for momentum, Adam and the others that is what TensorFlow calls a lazy or sparse update. t still
+// counts all updates of a slice. Rows that several replicas push are summed in replica order, a
+// replica without a row counting as 0, and divided by the number of replicas. sgd, adagrad and ftrl
+// (with weights of 0 at first) do what they would do with the zeros. LAMB, whose norms are of all
+// rows, gets the zeros. For sgd the rows are pushed as they were gathered, and one that was
+// gathered twice is updated twice, in their order; for all others rows that are equal are summed
+// first.
 #pragma once
 
 #include <optional>

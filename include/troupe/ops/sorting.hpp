@@ -66,7 +66,7 @@ Output unsorted_segment_min(Output x, Output ids, int64_t segments, Origin at = 
 Output unsorted_segment_prod(Output x, Output ids, int64_t segments, Origin at = Origin::here());
 
 // ---- random samples ----
-// Keyed like random_uniform: by (seed, node name, training step, slot).
+// Keyed like random_uniform: by (seed, node name, training step, replica).
 
 Output random_normal(Graph& graph, Shape shape, double mean = 0, double stddev = 1,
                      int64_t seed = 0, DType dtype = DType::f32, std::string_view name = "",

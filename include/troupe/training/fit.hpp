@@ -90,7 +90,7 @@ struct FitResult {
   bool stopped = false;         // before all epochs were done, by stop_after or on_epoch
 };
 
-// Trains `towers` for options.epochs epochs of `data`. Their slots are 0, 1, ... in order; where
+// Trains `towers` for options.epochs epochs of `data`. Their replicas are 0, 1, ... in order; where
 // Tower::batch is empty, `feeds` are features, and labels if there is a second one, of this tower's
 // part of each batch of the data. Towers stand still when an epoch ends, so under both rules scores
 // are those of the epoch's parameters; with killed processes synchronous training ends with the

@@ -38,7 +38,7 @@ namespace troupe {
 // By what a loss is multiplied before it is differentiated, so that small gradients of f16 are not
 // lost (Micikevicius et al. 2018, section 3.2). Gradients are divided by it again before anything
 // else is done with them. A step with a gradient that is not finite changes no parameter and no
-// optimizer slot; it counts as an update of learning-rate schedules. (LAMB gets a gradient of 0,
+// optimizer replica; it counts as an update of learning-rate schedules. (LAMB gets a gradient of 0,
 // and so does the mean over towers from one whose gradients were not finite, if others' were.)
 struct LossScale {
   double initial = 65536;  // a power of two in [1, 2^24]
@@ -59,7 +59,7 @@ struct ScaledGradients {
 // loss_scale: the exponent of two and the number of finite steps since it moved, so it is in
 // checkpoints and survives a killed process as parameters do. Several towers share it: under the
 // synchronous rule it moves by the mean of what they say, rounded down to a power of two. A step of
-// one slot moves it once: of two losses that it differentiates, one wants a scale that stays.
+// one replica moves it once: of two losses that it differentiates, one wants a scale that stays.
 // Throws: Error(invalid_argument) for a scale that is no power of two in [1, 2^24], a negative
 // interval, and as parameter_gradients().
 ScaledGradients scaled_gradients(Output loss, const LossScale& scale = {},

@@ -19,7 +19,7 @@ namespace troupe {
 // Writes the values of all parameters that the session has used, with the optimizer's state beside
 // them, as a checkpoint into a folder, of which the newest `keep` stay; returns the path of its
 // manifest. Its step is the number of training steps that were done; load_parameters() goes on
-// behind it. Throws: Error(invalid_argument) while a training step is under way, for slots that
+// behind it. Throws: Error(invalid_argument) while a training step is under way, for replicas that
 // have done different numbers of steps, for no parameters or another session's, keep below 1, and a
 // folder that a training uses; Error(timeout) after 60 s, as when the last step has failed before
 // all had pushed: run another one first; Error(io); Error(peer_lost) and Error(stale) while a shard

@@ -33,7 +33,7 @@ struct Towers {
       const auto scope =
           graph.scope({.name = detail::concat("tower", i),
                        .device = remote ? detail::concat("/job:worker/task:", i) : "",
-                       .slot = i});
+                       .replica = i});
       const Output x = placeholder(graph, DType::f32, {4, 1}, "x");
       const Output w = parameter("w", fill(graph, {1, 1}, 0));
       const Output loss = reduce_mean(square(matmul(x, w) - x * 3.0));
@@ -236,9 +236,10 @@ TEST_CASE("the report of a stall says which node, which request and which shard 
   Session session = cluster.connect(t.graph);
   const std::string line =
       report_of_step_2(session, t, {"/job:worker/task:0", "/job:worker/task:7"});
-  for (const char* part : {"/job:worker/task:0 waits: ", "push of w slot 0 step 2",
-                           "/job:ps/task:0 waits: w waits for the", "gradient of step 2 of slot 1",
-                           "/job:worker/task:7 is not there", "since=5 s", "kill it"})
+  for (const char* part :
+       {"/job:worker/task:0 waits: ", "push of w replica 0 step 2",
+        "/job:ps/task:0 waits: w waits for the", "gradient of step 2 of replica 1",
+        "/job:worker/task:7 is not there", "since=5 s", "kill it"})
     CHECK_MESSAGE(contains(line, part), line);
 }
 
@@ -246,8 +247,8 @@ TEST_CASE("the report of a stall also says what the shards of the program itself
   Towers t(false);
   Session session = Session::local(t.graph);
   const std::string line = report_of_step_2(session, t, {"/job:local/task:0"});
-  for (const char* part : {"/job:local/task:0 waits: ", "push of w slot 0 step 2",
-                           "w waits for the gradient of step 2 of slot 1"})
+  for (const char* part : {"/job:local/task:0 waits: ", "push of w replica 0 step 2",
+                           "w waits for the gradient of step 2 of replica 1"})
     CHECK_MESSAGE(contains(line, part), line);
 }
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "actors/master/session_state.hpp"
-#include "devices/threads/thread_slot.hpp"
+#include "devices/threads/thread_index.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
@@ -111,7 +111,7 @@ TEST_CASE("more threads than have a place of their own run a call side by side")
   Program p;
   const Callable step = p.session.prepare({p.y}, {p.x});
   std::atomic<int> wrong{0}, there{0};
-  constexpr int kThreads = kThreadSlots + 20;
+  constexpr int kThreads = kThreadIndices + 20;
   on_threads(kThreads, [&](int t) {
     ++there;
     while (there < kThreads) std::this_thread::yield();
@@ -239,25 +239,25 @@ TEST_CASE("runs on the callers' threads and others of one call do not end each o
 }
 
 TEST_CASE("a thread has a number of its own as long as it lives, and a later one has it again") {
-  const int mine = thread_slot();
-  CHECK(thread_slot() == mine);
+  const int mine = thread_index();
+  CHECK(thread_index() == mine);
   int first = -1, second = -1;
-  std::thread([&] { first = thread_slot(); }).join();
-  std::thread([&] { second = thread_slot(); }).join();
+  std::thread([&] { first = thread_index(); }).join();
+  std::thread([&] { second = thread_index(); }).join();
   CHECK(first != mine);
   CHECK(first == second);
   std::mutex mutex;
-  std::set<int> slots;
+  std::set<int> replicas;
   std::atomic<int> there{0};
   on_threads(10, [&](int) {
     {
       std::lock_guard lock(mutex);
-      slots.insert(thread_slot());
+      replicas.insert(thread_index());
     }
     ++there;
     while (there < 10) std::this_thread::yield();
   });
-  CHECK(slots.size() == 10);
+  CHECK(replicas.size() == 10);
 }
 
 TEST_CASE("what many threads add is in the sum") {

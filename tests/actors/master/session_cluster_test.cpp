@@ -19,45 +19,46 @@ namespace troupe {
 namespace {
 
 const std::vector<std::string> kPs = {"/job:ps/task:0", "/job:ps/task:1"};
-constexpr int kSlots = 3;
+constexpr int kReplicas = 3;
 constexpr int64_t kSteps = 40;
 
-// The towers of `slots`, as part of a training with kSlots of them. Whoever builds which: nodes
-// have the same names, so that they draw the same random numbers.
+// The towers of `replicas`, as part of a training with kReplicas of them. Whoever builds which:
+// nodes have the same names, so that they draw the same random numbers.
 struct Towers {
   Graph graph;
   std::vector<Tower> towers;
-  explicit Towers(const std::vector<int64_t>& slots, const std::string& device = "") {
+  explicit Towers(const std::vector<int64_t>& replicas, const std::string& device = "") {
     const Output w0 = truncated_normal(graph, Shape{4, 3}, 0, 0.5, 11);
     const Output b0 = fill(graph, {3}, 0);
-    for (int64_t slot : slots) {
-      const auto scope =
-          graph.scope({.name = detail::concat("tower", slot), .device = device, .slot = slot});
+    for (int64_t replica : replicas) {
+      const auto scope = graph.scope(
+          {.name = detail::concat("tower", replica), .device = device, .replica = replica});
       const Output x = placeholder(graph, DType::f32, {-1, 4}, "x");
       const Output y = placeholder(graph, DType::i64, {-1}, "y");
       const Output h = dropout(x, 0.25, 5);
       const Output logits = bias_add(matmul(h, parameter("w", w0)), parameter("b", b0));
       const Output loss = reduce_mean(softmax_cross_entropy(logits, y));
-      towers.push_back({slot, loss, minimize(loss, momentum(0.1, 0.9)), {x, y}, [slot](int64_t s) {
-                          Tensor images = Tensor::empty(DType::f32, {8, 4});
-                          Tensor labels = Tensor::empty(DType::i64, {8});
-                          for (int64_t i = 0; i < 32; ++i)
-                            images.mutable_data<float>()[i] =
-                                static_cast<float>((i * 7 + s * 3 + slot * 5) % 11) * 0.1F;
-                          for (int64_t i = 0; i < 8; ++i)
-                            labels.mutable_data<int64_t>()[i] = (i + s + slot) % 3;
-                          return std::vector<Tensor>{images, labels};
-                        }});
+      towers.push_back(
+          {replica, loss, minimize(loss, momentum(0.1, 0.9)), {x, y}, [replica](int64_t s) {
+             Tensor images = Tensor::empty(DType::f32, {8, 4});
+             Tensor labels = Tensor::empty(DType::i64, {8});
+             for (int64_t i = 0; i < 32; ++i)
+               images.mutable_data<float>()[i] =
+                   static_cast<float>((i * 7 + s * 3 + replica * 5) % 11) * 0.1F;
+             for (int64_t i = 0; i < 8; ++i)
+               labels.mutable_data<int64_t>()[i] = (i + s + replica) % 3;
+             return std::vector<Tensor>{images, labels};
+           }});
     }
   }
 };
 
-TrainResult train_part(const LocalCluster& cluster, const std::vector<int64_t>& slots,
+TrainResult train_part(const LocalCluster& cluster, const std::vector<int64_t>& replicas,
                        const std::string& container, Aggregation rule) {
-  Towers part(slots);
+  Towers part(replicas);
   ConnectOptions options;
   options.container = container;
-  options.slots = kSlots;
+  options.replicas = kReplicas;
   Session session = cluster.connect(part.graph, {}, options);
   return train(session, part.towers, {.rule = rule, .steps = kSteps});
 }
@@ -67,9 +68,9 @@ std::vector<TrainResult> train_parts(const std::vector<std::vector<int64_t>>& pa
                                      Aggregation rule) {
   LocalCluster cluster(kPs);
   std::vector<std::future<TrainResult>> running;
-  for (const auto& slots : parts)
-    running.push_back(std::async(std::launch::async, [&cluster, &slots, rule] {
-      return train_part(cluster, slots, "together", rule);
+  for (const auto& replicas : parts)
+    running.push_back(std::async(std::launch::async, [&cluster, &replicas, rule] {
+      return train_part(cluster, replicas, "together", rule);
     }));
   std::vector<TrainResult> out;
   for (auto& r : running) out.push_back(r.get());
@@ -152,7 +153,7 @@ caf::actor shard_actor(const LocalCluster& cluster, int32_t shard, const std::st
   return ps.remote(ps.task(), id);
 }
 
-// Trains with two slots, and kills the actors of `dying` shards on the way, one every 8 steps.
+// Trains with two replicas, and kills the actors of `dying` shards on the way, one every 8 steps.
 TrainResult train_with_dying_shards(const std::vector<int32_t>& dying, std::string& events) {
   Folder folder("session-shard-dies");
   LocalCluster cluster(kPs);
@@ -194,7 +195,8 @@ TEST_CASE("shards that die in processes that live are restored, and the weights 
   }
 }
 
-TEST_CASE("synchronous sessions that share a container end with the bits of one with all slots") {
+TEST_CASE(
+    "synchronous sessions that share a container end with the bits of one with all replicas") {
   const std::string together = train_parts({{0, 1, 2}}, Aggregation::sync)[0].weights_sha256;
   for (const auto& parts : std::vector<std::vector<std::vector<int64_t>>>{
            {{0}, {1, 2}}, {{2}, {0, 1}}, {{0}, {1}, {2}}}) {
@@ -212,20 +214,20 @@ TEST_CASE("asynchronous sessions share their parameters: every push of every ses
   Towers watched({0});
   ConnectOptions options;
   options.container = "together";
-  options.slots = kSlots;
+  options.replicas = kReplicas;
   Session first = cluster.connect(watched.graph, {}, options);
   const Callable prepared =
       first.prepare({watched.towers[0].loss, watched.towers[0].update}, watched.towers[0].feeds);
-  for (int64_t slot : {1, 2})
-    running.push_back(std::async(std::launch::async, [&cluster, slot] {
-      return train_part(cluster, {slot}, "together", Aggregation::async);
+  for (int64_t replica : {1, 2})
+    running.push_back(std::async(std::launch::async, [&cluster, replica] {
+      return train_part(cluster, {replica}, "together", Aggregation::async);
     }));
   const TrainResult mine =
       train(first, watched.towers, {.rule = Aggregation::async, .steps = kSteps});
   CHECK(mine.steps == kSteps);
   for (auto& r : running) CHECK(r.get().steps == kSteps);
   for (const ParameterSlice& slice : parameter_slices(first))
-    CHECK(slice.version == kSlots * kSteps);
+    CHECK(slice.version == kReplicas * kSteps);
 }
 
 TEST_CASE("a session that follows another one sees when it has begun a new epoch, and only then") {
@@ -233,7 +235,7 @@ TEST_CASE("a session that follows another one sees when it has begun a new epoch
   const auto connect = [&](Towers& part) {
     ConnectOptions options;
     options.container = "together";
-    options.slots = 2;
+    options.replicas = 2;
     return cluster.connect(part.graph, {}, options);
   };
   Towers ours({0}), theirs({1});
@@ -243,7 +245,7 @@ TEST_CASE("a session that follows another one sees when it has begun a new epoch
   ParameterVisit owning(owner), following(follower);
   const auto establish = [](const ParameterVisit& group) {
     group->wait([&](ParameterGroup::Done done) {
-      group->establish({.mode = BeginEpoch::reset, .slots = {0, 1}}, std::move(done));
+      group->establish({.mode = BeginEpoch::reset, .replicas = {0, 1}}, std::move(done));
     });
   };
   const auto has_new = [&] {
@@ -268,7 +270,7 @@ TEST_CASE("a step that is stale in the same epoch is done again, and nothing is 
   Towers ours({0}), theirs({1}, worker);
   ConnectOptions options;
   options.container = "together";
-  options.slots = 2;
+  options.replicas = 2;
   Session owner = cluster.connect(ours.graph, {}, options);
   Session follower = cluster.connect(theirs.graph, {}, options);
   // The worker forgets where parameters live, once, and is told again when a step has failed.
@@ -289,7 +291,7 @@ TEST_CASE("a step that is stale in the same epoch is done again, and nothing is 
       std::async(std::launch::async, [&] { return train(owner, ours.towers, {.steps = kSteps}); });
   const TrainResult followed =
       train(follower, theirs.towers, {.steps = kSteps, .on_event = tell_again});
-  CHECK(failed.find("step 7 of slot 1") != std::string::npos);
+  CHECK(failed.find("step 7 of replica 1") != std::string::npos);
   CHECK(followed.recoveries == 0);
   CHECK(followed.weights_sha256 == leading.get().weights_sha256);
 }

@@ -21,9 +21,9 @@ struct Network {
     const Output w0 = truncated_normal(graph, Shape{4, 6}, 0, 0.5, 11);
     const Output v0 = truncated_normal(graph, Shape{6, 3}, 0, 0.5, 12);
     for (size_t i = 0; i < devices.size(); ++i) {
-      const auto slot = static_cast<int64_t>(i);
-      const auto scope =
-          graph.scope({.name = detail::concat("tower", i), .device = devices[i], .slot = slot});
+      const auto replica = static_cast<int64_t>(i);
+      const auto scope = graph.scope(
+          {.name = detail::concat("tower", i), .device = devices[i], .replica = replica});
       const Output x = placeholder(graph, DType::f32, {8, 4}, "x");
       const Output y = placeholder(graph, DType::i64, {8}, "y");
       const Output scale = constant(graph, Tensor::scalar(0.25F)) * 4.0;  // one
@@ -32,16 +32,17 @@ struct Network {
       const Output twice = add(relu(hidden), relu(hidden));
       const Output logits = matmul(reshape(reshape(twice, {48}), {8, 6}), parameter("v", v0));
       const Output loss = reduce_mean(softmax_cross_entropy(logits, y));
-      towers.push_back({slot, loss, minimize(loss, momentum(0.1, 0.9)), {x, y}, [slot](int64_t s) {
-                          Tensor images = Tensor::empty(DType::f32, {8, 4});
-                          Tensor labels = Tensor::empty(DType::i64, {8});
-                          for (int64_t k = 0; k < 32; ++k)
-                            images.mutable_data<float>()[k] =
-                                static_cast<float>((k * 7 + s * 3 + slot * 5) % 11) * 0.1F;
-                          for (int64_t k = 0; k < 8; ++k)
-                            labels.mutable_data<int64_t>()[k] = (k + s + slot) % 3;
-                          return std::vector<Tensor>{images, labels};
-                        }});
+      towers.push_back(
+          {replica, loss, minimize(loss, momentum(0.1, 0.9)), {x, y}, [replica](int64_t s) {
+             Tensor images = Tensor::empty(DType::f32, {8, 4});
+             Tensor labels = Tensor::empty(DType::i64, {8});
+             for (int64_t k = 0; k < 32; ++k)
+               images.mutable_data<float>()[k] =
+                   static_cast<float>((k * 7 + s * 3 + replica * 5) % 11) * 0.1F;
+             for (int64_t k = 0; k < 8; ++k)
+               labels.mutable_data<int64_t>()[k] = (k + s + replica) % 3;
+             return std::vector<Tensor>{images, labels};
+           }});
     }
   }
 };

@@ -128,10 +128,10 @@ TEST_CASE_FIXTURE(Started,
   refused({.parameter_shards = -2},
           "parameter_shards is -2; wants 0 (one per task that holds any) to 65536");
   ConnectOptions connect;
-  connect.slots = -1;
+  connect.replicas = -1;
   CHECK(refusal_of([&] { Session::connect(graph, "127.0.0.1:1", connect); }).text ==
-        "ConnectOptions::slots is -1; wants 0 (those in the graph) to 65536");
-  connect.slots = 0;
+        "ConnectOptions::replicas is -1; wants 0 (those in the graph) to 65536");
+  connect.replicas = 0;
   connect.process.threads = -1;
   CHECK(refusal_of([&] { Session::connect(graph, "127.0.0.1:1", connect); }).text ==
         "ProcessOptions::threads is -1; wants 0 (one per core) to 4096");

@@ -175,7 +175,7 @@ TEST_CASE(
     Graph g;
     std::vector<Tower> all;
     for (int i = 0; i < towers; ++i) {
-      auto scope = g.scope({.name = detail::concat("tower", i), .slot = i});
+      auto scope = g.scope({.name = detail::concat("tower", i), .replica = i});
       Output x = placeholder(g, DType::f64, {-1, 1}, "x");
       Output w = parameter("w", fill(g, {1, 1}, 0, DType::f64));
       Output loss = reduce_mean(square(matmul(x, w) - x * 3.0));
@@ -211,6 +211,6 @@ TEST_CASE("a loss that is not finite ends the training with the step's name") {
   options.steps = 3;
   const Refusal end = refusal_of([&] { train(session, {{0, loss, update}}, options); });
   CHECK(end.code == Errc::bad_data);
-  has(end.text, "step 0 of slot 0: the loss is ");  // nan, or -nan
+  has(end.text, "step 0 of replica 0: the loss is ");  // nan, or -nan
   has(end.text, "nan; lower the learning rate, or look for bad records");
 }

@@ -46,7 +46,7 @@ TEST_CASE("a run that waits for 5 s is said to, once, with its nodes and what th
   Session session = Session::local(half.graph, options);
   const Callable step = session.prepare({half.loss, half.update});
   Cancellation cancel;
-  // Of slot 1 nothing comes: the one waits for the other's round, on this thread or on none.
+  // Of replica 1 nothing comes: the one waits for the other's round, on this thread or on none.
   auto here = std::async(std::launch::async, [&] {
     return refusal_of([&] { step({}, {.step = 0, .cancel = &cancel}); }).code;
   });
@@ -62,9 +62,9 @@ TEST_CASE("a run that waits for 5 s is said to, once, with its nodes and what th
     CAPTURE(line);
     runs.insert(line.substr(line.find("run="), 6));
     has(line, " s, not ended in /job:local/task:0; /job:local/task:0 waits: tower0/");
-    has(line, " of w slot 0 step ");  // the oldest request: of a pull or a push
+    has(line, " of w replica 0 step ");  // the oldest request: of a pull or a push
     has(line, " waits for /job:local/task:0 since ");
-    has(line, "w waits for the gradient of step 0 of slot 1");
+    has(line, "w waits for the gradient of step 0 of replica 1");
     has(line, "if a process named here is stuck, kill it");
     has(line, "RunOptions::timeout bounds it");
   }

@@ -72,13 +72,13 @@ const ListedCases listed(cases);
 
 TEST_CASE("Dropout drops by its recipe and scales the rest") { check(cases()); }
 
-TEST_CASE("the gradient of dropout has the mask of its own node, in every step and slot") {
+TEST_CASE("the gradient of dropout has the mask of its own node, in every step and replica") {
   Graph graph;
-  const auto scope = graph.scope({.name = "tower", .slot = 5});
+  const auto scope = graph.scope({.name = "tower", .replica = 5});
   const Output x = placeholder(graph, DType::f32, {1000});
   const Output y = dropout(x, 0.3);
   const Output dx = gradients({y}, {x})[0];
-  CHECK(graph.node(y.node).attr<int64_t>("slot") == 5);
+  CHECK(graph.node(y.node).attr<int64_t>("replica") == 5);
   const Tensor ones = f32(full({1000}, 1));
   for (int64_t step : {-1, 0, 1, 100}) {
     const auto got = evaluate(graph, {y, dx}, {{x, ones}}, {.step = step});

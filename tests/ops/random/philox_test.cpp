@@ -27,7 +27,7 @@ TEST_CASE("fnv1a64 gives the published answers") {
   CHECK(fnv1a64("foobar") == 0x85944171f73967e8u);
 }
 
-TEST_CASE("a stream depends on seed, name, step and slot, and on nothing else") {
+TEST_CASE("a stream depends on seed, name, step and replica, and on nothing else") {
   const Words block = RandomStream(7, "w", 3, 2).block(5);
   CHECK(RandomStream(7, "w", 3, 2).block(5) == block);
   CHECK(RandomStream(8, "w", 3, 2).block(5) != block);

@@ -24,8 +24,8 @@ Attrs drawn(Shape shape, DType dtype, Attrs attrs) {
   return attrs;
 }
 
-Attrs slot(Attrs attrs, int64_t slot) {
-  attrs.insert_or_assign("slot", slot);
+Attrs replica(Attrs attrs, int64_t replica) {
+  attrs.insert_or_assign("replica", replica);
   return attrs;
 }
 
@@ -74,8 +74,8 @@ OpCases normal_cases() {
                       .attrs = normal({2}, DType::i32),
                       .message = "has no kernel for i32; cast to one of f32, f64"},
                      {.op = "RandomNormal",
-                      .attrs = slot(normal({2}, DType::f32), 65536),
-                      .message = "wants a slot from 0 to 65535, got 65536"}}};
+                      .attrs = replica(normal({2}, DType::f32), 65536),
+                      .message = "wants a replica from 0 to 65535, got 65536"}}};
 }
 const ListedCases listed_normal(normal_cases);
 
@@ -179,8 +179,8 @@ OpCases bernoulli_cases() {
                       .when_run = true},
                      {.op = "Bernoulli",
                       .inputs = {vector({1})},
-                      .attrs = slot({}, -1),
-                      .message = "wants a slot from 0 to 65535, got -1"}}};
+                      .attrs = replica({}, -1),
+                      .message = "wants a replica from 0 to 65535, got -1"}}};
 }
 const ListedCases listed_bernoulli(bernoulli_cases);
 
@@ -303,7 +303,7 @@ TEST_CASE("Bernoulli draws the bits its recipe says") { check(bernoulli_cases())
 TEST_CASE("Categorical draws the classes its recipe says") { check(categorical_cases()); }
 TEST_CASE("RandomGamma draws the bits its recipe says") { check(gamma_cases()); }
 
-TEST_CASE("random samples are the same for a step and a slot, and others for others") {
+TEST_CASE("random samples are the same for a step and a replica, and others for others") {
   using Build = Output (*)(Graph&);
   const std::map<std::string, Build> builds = {
       {"normal", [](Graph& g) { return random_normal(g, {8}); }},
@@ -326,15 +326,15 @@ TEST_CASE("random samples are the same for a step and a slot, and others for oth
     CAPTURE(name);
     Graph graph;
     const Output a = build(graph), b = build(graph);
-    const auto in_slot = [&] {
-      const auto scope = graph.scope({.slot = 2});
+    const auto in_replica = [&] {
+      const auto scope = graph.scope({.replica = 2});
       return build(graph);
     };
     const Tensor step5 = evaluate(a, {}, {.step = 5});
     CHECK(same_bits(step5, evaluate(a, {}, {.step = 5})));
     CHECK_FALSE(same_bits(step5, evaluate(a, {}, {.step = 6})));
     CHECK_FALSE(same_bits(step5, evaluate(b, {}, {.step = 5})));
-    CHECK_FALSE(same_bits(evaluate(b), evaluate(in_slot())));
+    CHECK_FALSE(same_bits(evaluate(b), evaluate(in_replica())));
     Graph again;
     CHECK(same_bits(step5, evaluate(build(again), {}, {.step = 5})));
   }

@@ -11,8 +11,8 @@ Attrs attrs(Shape shape, DType dtype, double low = 0, double high = 1) {
           {"high", high},   {"seed", int64_t{7}}, {"key", std::string("u")}};
 }
 
-Attrs with_slot(Attrs attrs, int64_t slot) {
-  attrs.insert_or_assign("slot", slot);
+Attrs with_replica(Attrs attrs, int64_t replica) {
+  attrs.insert_or_assign("replica", replica);
   return attrs;
 }
 
@@ -85,8 +85,8 @@ OpCases cases() {
                   .attrs = attrs({2}, DType::i32),
                   .message = "has no kernel for i32; cast to one of f32, f64"},
                  {.op = "RandomUniform",
-                  .attrs = with_slot(attrs({2}, DType::f32), 65536),
-                  .message = "wants a slot from 0 to 65535, got 65536"}}};
+                  .attrs = with_replica(attrs({2}, DType::f32), 65536),
+                  .message = "wants a replica from 0 to 65535, got 65536"}}};
 }
 const ListedCases listed(cases);
 
@@ -94,10 +94,11 @@ const ListedCases listed(cases);
 
 TEST_CASE("RandomUniform draws the bits its recipe says") { check(cases()); }
 
-TEST_CASE("another step or slot draws other numbers, the same ones again") {
+TEST_CASE("another step or replica draws other numbers, the same ones again") {
   Graph graph;
-  const auto node = [&](int64_t slot) {
-    return graph.add({.op = "RandomUniform", .attrs = with_slot(attrs({2}, DType::f32), slot)});
+  const auto node = [&](int64_t replica) {
+    return graph.add(
+        {.op = "RandomUniform", .attrs = with_replica(attrs({2}, DType::f32), replica)});
   };
   const Tensor step5 = evaluate(node(3), {}, {.step = 5});
   CHECK(same_bits(step5, f32(vector({0.5021250247955322, 0.22034883499145508}))));

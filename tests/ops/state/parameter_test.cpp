@@ -17,9 +17,9 @@ void check_text(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a parameter node pulls its name for its slot and step") {
+TEST_CASE("a parameter node pulls its name for its replica and step") {
   Graph graph;
-  const auto tower = graph.scope({.name = "tower1", .slot = 1});
+  const auto tower = graph.scope({.name = "tower1", .replica = 1});
   const Output w = parameter("w", constant(graph, vector({0, 0})));
   CHECK(w.name() == "tower1/w");
   FakeShards shards;
@@ -29,7 +29,7 @@ TEST_CASE("a parameter node pulls its name for its slot and step") {
   CHECK(same_bits(got.outputs.at(0), vector({3, 4})));
   REQUIRE(shards.pulls.size() == 1);
   CHECK(shards.pulls[0].parameter == "w");
-  CHECK(shards.pulls[0].slot == 1);
+  CHECK(shards.pulls[0].replica == 1);
   CHECK(shards.pulls[0].step == 7);
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("a pull that fails, finds no shards, or another tensor, fails with the
 }
 
 TEST_CASE(
-    "the same name, device and slot is the same node; else it is a node with the same initial "
+    "the same name, device and replica is the same node; else it is a node with the same initial "
     "value") {
   Graph graph;
   const Output first = constant(graph, zeros({2})), second = constant(graph, full({2}, 1));
@@ -64,12 +64,12 @@ TEST_CASE(
   CHECK(parameter("w", second) == w);
   CHECK(parameter("v", second) != w);
   {
-    const auto scope = graph.scope({.name = "tower1", .slot = 1});
-    const Output other_slot = parameter("w", second);
-    CHECK(other_slot != w);
-    CHECK(node_of(other_slot).attr<int64_t>("slot") == 1);
-    CHECK(node_of(other_slot).attr<std::string>("initial") == "Constant:0");
-    CHECK(parameter("w", second) == other_slot);
+    const auto scope = graph.scope({.name = "tower1", .replica = 1});
+    const Output other_replica = parameter("w", second);
+    CHECK(other_replica != w);
+    CHECK(node_of(other_replica).attr<int64_t>("replica") == 1);
+    CHECK(node_of(other_replica).attr<std::string>("initial") == "Constant:0");
+    CHECK(parameter("w", second) == other_replica);
   }
   const auto scope = graph.scope({.device = "/job:worker/task:1"});
   const Output other_device = parameter("w", second);
@@ -104,7 +104,7 @@ TEST_CASE("an initial value depends on nothing that comes with a step") {
 
 TEST_CASE("push_gradient hands the gradient over and waits for the acknowledgement") {
   Graph graph;
-  const auto tower = graph.scope({.slot = 2});
+  const auto tower = graph.scope({.replica = 2});
   const Output w = parameter("w", constant(graph, vector({0, 0})));
   const Output push = push_gradient(w, constant(graph, vector({1, 2})));
   CHECK(node_of(push).outputs.empty());
@@ -120,7 +120,7 @@ TEST_CASE("push_gradient hands the gradient over and waits for the acknowledgeme
   CHECK((got.code == Errc::ok));
   CHECK(got.outputs.empty());
   REQUIRE(shards.pushes.size() == 2);
-  CHECK(shards.pushes[1].slot == 2);
+  CHECK(shards.pushes[1].replica == 2);
   CHECK(shards.pushes[1].step == 9);
   CHECK(same_bits(shards.pushes[1].gradient, vector({5, 6})));
   const FakeFiring alone = fire(node_of(push), {vector({5, 6})}, {});

@@ -1,4 +1,4 @@
-// HalfStep: a step that waits until it is taken back. It is of one of two synchronous slots, and
+// HalfStep: a step that waits until it is taken back. It is of one of two synchronous replicas, and
 // the other one never pushes.
 #pragma once
 
@@ -18,13 +18,13 @@ struct HalfStep {
   Output loss, update;
   // `device`: of both towers; empty: the caller's.
   explicit HalfStep(const std::string& device = "") {
-    for (int slot = 0; slot < 2; ++slot) {
-      auto scope =
-          graph.scope({.name = detail::concat("tower", slot), .device = device, .slot = slot});
+    for (int replica = 0; replica < 2; ++replica) {
+      auto scope = graph.scope(
+          {.name = detail::concat("tower", replica), .device = device, .replica = replica});
       Output w = parameter("w", fill(graph, {1}, 1));
-      Output of_slot = reduce_sum(square(w));
-      Output pushes = minimize(of_slot, sgd(0.1));
-      if (slot == 0) loss = of_slot, update = pushes;
+      Output of_replica = reduce_sum(square(w));
+      Output pushes = minimize(of_replica, sgd(0.1));
+      if (replica == 0) loss = of_replica, update = pushes;
     }
   }
   // Runs it on a thread of its own, until it waits.

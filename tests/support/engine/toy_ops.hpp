@@ -100,9 +100,9 @@ inline std::shared_ptr<const Registry> toy_ops() {
                    .infer_shapes = toy::like_input,
                    .kernels = cpu});
     registry->add(
-        {.name = "Draw",  // reads the slot of its scope
+        {.name = "Draw",  // reads the replica of its scope
          .outputs = {"y"},
-         .attrs = {{"slot", AttrKind::integer, Attr(int64_t{0})}},
+         .attrs = {{"replica", AttrKind::integer, Attr(int64_t{0})}},
          .infer_dtypes = [](const InferContext&) { return std::vector<DType>{DType::f32}; },
          .infer_shapes = [](const InferContext&) { return std::vector<Shape>{Shape{2}}; },
          .kernels = cpu,

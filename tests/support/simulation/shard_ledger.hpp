@@ -1,11 +1,13 @@
 // ShardLedger: what has become of every gradient of a training, kept apart from the shards it
 // checks. It hears of each update (Shard::set_applied_log) and looks at all shards after every
 // event of a simulation. Checked, each with the name of its invariant:
-//   I1   each (slot, step, slice) is applied 0 or 1 times in the present line of epochs, and 1 if
+//   I1   each (replica, step, slice) is applied 0 or 1 times in the present line of epochs, and 1
+//   if
 //        it was acknowledged or lies before a restored checkpoint
 //   I3   versions go up by one per update, and back only under a new epoch
 //   I5   synchronous rule: the values of every version have the bits of a run without faults
-//   I6   synchronous rule: an update has the gradient of each slot, in slot order, all of one step,
+//   I6   synchronous rule: an update has the gradient of each replica, in replica order, all of one
+//   step,
 //        the one after the step before
 //   I21  every push and pull is accounted for; at the end none waits
 #pragma once
@@ -26,8 +28,8 @@ using HashChain = std::map<std::pair<uint32_t, int64_t>, uint64_t>;
 class ShardLedger {
  public:
   // `golden`: the chain of a run without faults, to be equal to; may be null.
-  ShardLedger(Aggregation rule, int32_t slots, int64_t steps, const HashChain* golden)
-      : rule_(rule), slots_(slots), steps_(steps), golden_(golden) {}
+  ShardLedger(Aggregation rule, int32_t replicas, int64_t steps, const HashChain* golden)
+      : rule_(rule), replicas_(replicas), steps_(steps), golden_(golden) {}
 
   // Throws nothing, since a shard calls it; check() does.
   void applied(const Shard::Applied& a) {
@@ -37,12 +39,12 @@ class ShardLedger {
       if (found_.invariant.empty()) found_ = v;
     }
   }
-  void acknowledged(uint32_t slice, int32_t slot, int64_t step) {
-    book_of(slice).acknowledged[cell(slot, step)] = 1;
+  void acknowledged(uint32_t slice, int32_t replica, int64_t step) {
+    book_of(slice).acknowledged[cell(replica, step)] = 1;
   }
   // The step has ended: all its gradients were acknowledged.
-  void step_done(int32_t slot, int64_t step) {
-    for (auto& [slice, book] : books_) book.acknowledged[cell(slot, step)] = 1;
+  void step_done(int32_t replica, int64_t step) {
+    for (auto& [slice, book] : books_) book.acknowledged[cell(replica, step)] = 1;
   }
 
   // After every event, with each shard that is there.
@@ -75,7 +77,7 @@ class ShardLedger {
       throw Violation{"I21", detail::concat(c.held, " gradients are held and ", c.pulls_waiting,
                                             " pulls wait; ", shard.waiting_for())};
     for (const Slice& slice : shard.slices()) {
-      const int64_t want = rule_ == Aggregation::sync ? steps_ : steps_ * slots_;
+      const int64_t want = rule_ == Aggregation::sync ? steps_ : steps_ * replicas_;
       if (shard.version(slice.id) != want)
         throw Violation{"I1", detail::concat("slice ", slice.id, " ends at version ",
                                              shard.version(slice.id), ", not ", want)};
@@ -92,7 +94,7 @@ class ShardLedger {
 
  private:
   struct Book {                              // of one slice
-    std::vector<int> applied, acknowledged;  // by step and slot
+    std::vector<int> applied, acknowledged;  // by step and replica
     int64_t applied_now = 0;                 // in this event
     uint64_t epoch = 0;                      // when it was last seen serving
     int64_t version = -1;
@@ -102,36 +104,37 @@ class ShardLedger {
     Book& book = book_of(a.slice);
     ++book.applied_now;
     if (rule_ == Aggregation::sync) {
-      if (a.from.size() != static_cast<size_t>(slots_))
+      if (a.from.size() != static_cast<size_t>(replicas_))
         throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
                                              " is made of ", a.from.size(), " gradients")};
       for (size_t i = 0; i < a.from.size(); ++i)
-        if (a.from[i].slot != static_cast<int32_t>(i) || a.from[i].step != a.version - 1)
+        if (a.from[i].replica != static_cast<int32_t>(i) || a.from[i].step != a.version - 1)
           throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
-                                               " has step ", a.from[i].step, " of slot ",
-                                               a.from[i].slot, " as gradient ", i)};
+                                               " has step ", a.from[i].step, " of replica ",
+                                               a.from[i].replica, " as gradient ", i)};
     }
     for (const auto& from : a.from) {
-      const size_t i = cell(from.slot, from.step);
+      const size_t i = cell(from.replica, from.step);
       if (++book.applied[i] > 1) throw Violation{"I1", describe(a.slice, i)};
     }
   }
-  size_t cell(int32_t slot, int64_t step) const {
-    if (step < 0 || step >= steps_ || slot < 0 || slot >= slots_)
-      throw Violation{
-          "I1", detail::concat("step ", step, " of slot ", slot, " is no step of this training")};
-    return static_cast<size_t>(step) * static_cast<size_t>(slots_) + static_cast<size_t>(slot);
+  size_t cell(int32_t replica, int64_t step) const {
+    if (step < 0 || step >= steps_ || replica < 0 || replica >= replicas_)
+      throw Violation{"I1", detail::concat("step ", step, " of replica ", replica,
+                                           " is no step of this training")};
+    return static_cast<size_t>(step) * static_cast<size_t>(replicas_) +
+           static_cast<size_t>(replica);
   }
   Book& book_of(uint32_t slice) {
     Book& book = books_[slice];
-    book.applied.resize(static_cast<size_t>(steps_ * slots_));
+    book.applied.resize(static_cast<size_t>(steps_ * replicas_));
     book.acknowledged.resize(book.applied.size());
     return book;
   }
   std::string describe(uint32_t slice, size_t i) const {
-    const auto slots = static_cast<size_t>(slots_);
+    const auto replicas = static_cast<size_t>(replicas_);
     const Book& book = books_.at(slice);
-    return detail::concat("step ", i / slots, " of slot ", i % slots, " of slice ", slice,
+    return detail::concat("step ", i / replicas, " of replica ", i % replicas, " of slice ", slice,
                           " was applied ", book.applied[i], " times",
                           book.acknowledged[i] ? " and acknowledged" : "");
   }
@@ -160,18 +163,18 @@ class ShardLedger {
                                            " has other bits than without faults")};
   }
 
-  // The slots go on from where the shard says; what came later is to be done again.
+  // The replicas go on from where the shard says; what came later is to be done again.
   void begin_epoch(uint32_t slice, Book& book, const Shard& shard) {
-    for (const SlotProgress& p : shard.slots())
+    for (const ReplicaProgress& p : shard.replicas())
       for (int64_t step = 0; step < steps_; ++step) {
-        const size_t i = cell(p.slot, step);
+        const size_t i = cell(p.replica, step);
         if (step >= p.next_step) book.applied[i] = book.acknowledged[i] = 0;
         if (step < p.next_step && book.applied[i] != 1) throw Violation{"I1", describe(slice, i)};
       }
   }
 
   const Aggregation rule_;
-  const int32_t slots_;
+  const int32_t replicas_;
   const int64_t steps_;
   const HashChain* const golden_;
   std::map<uint32_t, Book> books_;  // by slice

@@ -33,10 +33,11 @@ struct ShardScript {
     shard.set_applied_log([this](const Shard::Applied& a) { applied.push_back(a); });
   }
   // Serving, with `values` in slice 0.
-  static ShardScript serving(Aggregation rule, int32_t slots,
+  static ShardScript serving(Aggregation rule, int32_t replicas,
                              Tensor values = vector_of({0, 0, 0, 0}),
                              const Optimizer& optimizer = {.kind = "sgd", .learning_rate = 1}) {
-    ShardScript s({.rule = rule, .slots = slots_at(slots, 0), .slices = {slice_w(0, optimizer)}});
+    ShardScript s(
+        {.rule = rule, .replicas = replicas_at(replicas, 0), .slices = {slice_w(0, optimizer)}});
     REQUIRE(s.shard.set_initial(1, 0, std::move(values), s.last));
     return s;
   }
@@ -44,18 +45,18 @@ struct ShardScript {
     shard.set_applied_log([this](const Shard::Applied& a) { applied.push_back(a); });
   }
 
-  Push make_push(int32_t slot, int64_t step, Tensor gradient) const {
+  Push make_push(int32_t replica, int64_t step, Tensor gradient) const {
     return {.slice = 0,
-            .slot = slot,
+            .replica = replica,
             .incarnation = incarnation,
             .step = step,
             .sequence = step,
             .epoch = shard.epoch(),
-            .ticket = ticket_of(slot, step),
+            .ticket = ticket_of(replica, step),
             .gradient = std::move(gradient)};
   }
-  static uint64_t ticket_of(int32_t slot, int64_t step) {
-    return static_cast<uint64_t>(1000 * (step + 1) + slot);
+  static uint64_t ticket_of(int32_t replica, int64_t step) {
+    return static_cast<uint64_t>(1000 * (step + 1) + replica);
   }
 
   // The actions of the call, also in `last`.
@@ -65,17 +66,17 @@ struct ShardScript {
     check_counters();
     return last;
   }
-  ShardActions& push(int32_t slot, int64_t step, Tensor gradient) {
-    return push(make_push(slot, step, std::move(gradient)));
+  ShardActions& push(int32_t replica, int64_t step, Tensor gradient) {
+    return push(make_push(replica, step, std::move(gradient)));
   }
-  ShardActions& pull(int32_t slot, int64_t step, int64_t have = -1) {
+  ShardActions& pull(int32_t replica, int64_t step, int64_t have = -1) {
     last.clear();
     shard.pull({.slice = 0,
-                .slot = slot,
+                .replica = replica,
                 .step = step,
                 .have_version = have,
                 .epoch = shard.epoch(),
-                .ticket = ticket_of(slot, step)},
+                .ticket = ticket_of(replica, step)},
                1, last);
     check_counters();
     return last;

@@ -16,7 +16,7 @@ enum class Planted {
   fresh_step,      // after a lost acknowledgement a worker takes a fresh sequence, and step
   doubled_apply,   // the log says some updates twice
   same_epoch,      // a lost shard is brought back from its snapshot without a new epoch
-  swapped_sum,     // the log has the slots in another order
+  swapped_sum,     // the log has the replicas in another order
   torn_gradient,   // a worker that comes back computes with another bit
   no_resend,       // what is lost stays lost
   outside_random,  // something that the seed does not decide
@@ -24,7 +24,7 @@ enum class Planted {
 
 struct ShardWorldOptions {
   Aggregation rule = Aggregation::sync;
-  int32_t slots = 2;
+  int32_t replicas = 2;
   size_t shards = 1;
   uint32_t slices_per_shard = 1;
   int64_t slice_size = 3;
@@ -39,7 +39,7 @@ struct ShardWorldOptions {
   static ShardWorldOptions draw(Draw& draw, Aggregation rule) {
     ShardWorldOptions o;
     o.rule = rule;
-    o.slots = static_cast<int32_t>(draw.between(2, 4));
+    o.replicas = static_cast<int32_t>(draw.between(2, 4));
     o.shards = static_cast<size_t>(draw.between(1, 3));
     o.slices_per_shard = static_cast<uint32_t>(draw.between(1, 2));
     o.slice_size = draw.between(1, 5);
@@ -65,11 +65,12 @@ struct ShardWorldOptions {
   size_t slice_count() const { return shards * slices_per_shard; }
   size_t shard_of(uint32_t slice) const { return slice / slices_per_shard; }
   std::string describe() const {
-    return detail::concat("options rule=", to_string(rule), " slots=", slots, " shards=", shards,
-                          " slices=", slices_per_shard, " size=", slice_size, " steps=", steps,
-                          " checkpoint_every=", checkpoint_every, " optimizer=", optimizer,
-                          " drop=", drop, " duplicate=", duplicate, " worker_kills=", worker_kills,
-                          " shard_losses=", shard_losses, " faults_until=", faults_until);
+    return detail::concat("options rule=", to_string(rule), " replicas=", replicas,
+                          " shards=", shards, " slices=", slices_per_shard, " size=", slice_size,
+                          " steps=", steps, " checkpoint_every=", checkpoint_every,
+                          " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate,
+                          " worker_kills=", worker_kills, " shard_losses=", shard_losses,
+                          " faults_until=", faults_until);
   }
 };
 

@@ -104,7 +104,7 @@ class SimCluster {
     }
   };
   struct Kill {
-    int64_t step;    // when a slot begins it,
+    int64_t step;    // when a replica begins it,
     int64_t events;  // and so many events have passed,
     int peer;        // this one is killed, or cut from the worker after it
     bool armed = false;
@@ -163,11 +163,11 @@ class SimCluster {
     if (peer.trainer) peer.trainer->begin_group();
   }
 
-  // Of two clients the first has one slot.
+  // Of two clients the first has one replica.
   std::unique_ptr<SimTrainer> make_trainer(const Peer& peer) {
     const int number = peer.index - kPs - kWorkers;
-    std::vector<int32_t> slots = {0, 1, 2};
-    if (o_.clients > 1) slots = number == 0 ? std::vector{0} : std::vector{1, 2};
+    std::vector<int32_t> replicas = {0, 1, 2};
+    if (o_.clients > 1) replicas = number == 0 ? std::vector{0} : std::vector{1, 2};
     SimTrainerWorld world{
         .options = o_, .net = net_, .disk = disk_, .history = history_, .ledger = ledger_};
     world.begins = [this](int64_t step) {
@@ -177,10 +177,10 @@ class SimCluster {
       if (o_.clients > 1 && step + 1 == o_.steps)
         std::erase_if(kills_, [](const Kill& k) { return k.peer < kPs; });
     };
-    world.came_back = [this](int32_t slot) {
-      return peers_[static_cast<size_t>(kPs + slot)]->incarnation > 1;
+    world.came_back = [this](int32_t replica) {
+      return peers_[static_cast<size_t>(kPs + replica)]->incarnation > 1;
     };
-    return std::make_unique<SimTrainer>(std::move(world), *peer.process, number, slots);
+    return std::make_unique<SimTrainer>(std::move(world), *peer.process, number, replicas);
   }
 
   void end(Peer& peer) {

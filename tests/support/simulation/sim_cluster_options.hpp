@@ -10,9 +10,9 @@
 namespace troupe::sim {
 
 struct SimClusterOptions {
-  static constexpr int32_t kPs = 2, kWorkers = 3;  // one slot per worker
+  static constexpr int32_t kPs = 2, kWorkers = 3;  // one replica per worker
 
-  int clients = 1;  // 2: they share the parameters, and have the slots of one or two workers
+  int clients = 1;  // 2: they share the parameters, and have the replicas of one or two workers
   Aggregation rule = Aggregation::sync;
   int64_t steps = 4;
   int64_t checkpoint_every = 0;  // 0: no checkpoints
@@ -27,7 +27,7 @@ struct SimClusterOptions {
   bool edges = false;       // a part of each tower is on the worker after its own
   int worker_cuts = 0;      // within a step two workers have no link to each other for some seconds
   // Mistakes on purpose, to see that the checks find them.
-  bool other_data_after_kill = false;  // a slot whose worker came back is fed other records
+  bool other_data_after_kill = false;  // a replica whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice
 
   static SimClusterOptions draw(Draw& draw) {

@@ -28,15 +28,15 @@ class ShardWorld final : TrainHands {
       : o_(options),
         draw_(seed),
         history_(history),
-        ledger_(options.rule, options.slots, options.steps, golden),
+        ledger_(options.rule, options.replicas, options.steps, golden),
         bag_(o_, draw_, history_),
         workers_(o_, bag_, reach()) {
     history_.note(o_.describe());
     std::map<int64_t, int64_t> next_steps;
     TrainLoop::Plan plan;
-    for (int32_t slot = 0; slot < o_.slots; ++slot) {
-      plan.slots.push_back(slot);
-      next_steps[slot] = 0;
+    for (int32_t replica = 0; replica < o_.replicas; ++replica) {
+      plan.replicas.push_back(replica);
+      next_steps[replica] = 0;
     }
     plan.steps = o_.steps;
     plan.checkpoint_every = o_.checkpoint_every;
@@ -122,7 +122,7 @@ class ShardWorld final : TrainHands {
     return {.push =
                 [this](size_t m, uint64_t from, const Push& p) {
                   if (!shards_[m].shard) return;
-                  requests_[{from, p.ticket}] = {p.slot, p.step};
+                  requests_[{from, p.ticket}] = {p.replica, p.step};
                   ShardActions out;
                   shards_[m].shard->push(p, from, out);
                   route(m, out);
@@ -135,36 +135,36 @@ class ShardWorld final : TrainHands {
                   route(m, out);
                 },
             .done =
-                [this](int32_t slot, int64_t run, int64_t step) {
-                  if (running_[slot] != run) return;
-                  running_[slot] = 0;
-                  carry_out(loop_->step_done(slot, step, 0.5, now()));
+                [this](int32_t replica, int64_t run, int64_t step) {
+                  if (running_[replica] != run) return;
+                  running_[replica] = 0;
+                  carry_out(loop_->step_done(replica, step, 0.5, now()));
                 },
-            .failed = [this](int32_t slot, int64_t run, Errc code,
-                             const std::string& text) { fail_step(slot, run, code, text); },
-            .wanted = [this](int32_t slot, int64_t run) { return running_[slot] == run; }};
+            .failed = [this](int32_t replica, int64_t run, Errc code,
+                             const std::string& text) { fail_step(replica, run, code, text); },
+            .wanted = [this](int32_t replica, int64_t run) { return running_[replica] == run; }};
   }
-  void fail_step(int32_t slot, int64_t run, Errc code, const std::string& text) {
-    if (running_[slot] != run || run == 0) return;
-    running_[slot] = 0;
-    carry_out(loop_->step_failed(slot, step_of_[slot], code, text, now()));
+  void fail_step(int32_t replica, int64_t run, Errc code, const std::string& text) {
+    if (running_[replica] != run || run == 0) return;
+    running_[replica] = 0;
+    carry_out(loop_->step_failed(replica, step_of_[replica], code, text, now()));
   }
-  void tell_routes(int32_t slot, uint64_t epoch) {
-    bag_.reliable(detail::concat("routes to=", slot, " epoch=", epoch),
-                  [this, slot, epoch] { workers_.take_routes(slot, epoch); });
+  void tell_routes(int32_t replica, uint64_t epoch) {
+    bag_.reliable(detail::concat("routes to=", replica, " epoch=", epoch),
+                  [this, replica, epoch] { workers_.take_routes(replica, epoch); });
   }
 
   void kill_worker() {
-    const auto slot = static_cast<int32_t>(draw_.below(static_cast<uint64_t>(o_.slots)));
-    if (!workers_.alive(slot)) return;
+    const auto replica = static_cast<int32_t>(draw_.below(static_cast<uint64_t>(o_.replicas)));
+    if (!workers_.alive(replica)) return;
     history_.note(
-        detail::concat("kill worker ", slot, " incarnation=", workers_.incarnation(slot)));
-    const int64_t run = running_[slot];
-    workers_.kill(slot);
-    if (run != 0) fail_step(slot, run, Errc::peer_lost, "killed");
-    bag_.reliable(detail::concat("worker ", slot, " is back"), [this, slot] {
-      workers_.come_back(slot);
-      if (established_ != 0) tell_routes(slot, established_);
+        detail::concat("kill worker ", replica, " incarnation=", workers_.incarnation(replica)));
+    const int64_t run = running_[replica];
+    workers_.kill(replica);
+    if (run != 0) fail_step(replica, run, Errc::peer_lost, "killed");
+    bag_.reliable(detail::concat("worker ", replica, " is back"), [this, replica] {
+      workers_.come_back(replica);
+      if (established_ != 0) tell_routes(replica, established_);
     });
   }
 
@@ -179,8 +179,8 @@ class ShardWorld final : TrainHands {
       } else {
         const auto& ack = std::get<Acknowledged>(action.message);
         if (ack.code == Errc::ok) {
-          const auto [slot, step] = requests_.at({action.to, ack.ticket});
-          ledger_.acknowledged(ack.slice, slot, step);
+          const auto [replica, step] = requests_.at({action.to, ack.ticket});
+          ledger_.acknowledged(ack.slice, replica, step);
         }
         bag_.lossy(detail::concat("acknowledged to=", action.to, " slice=", ack.slice,
                                   " version=", ack.version, " code=", static_cast<int>(ack.code)),
@@ -215,7 +215,7 @@ class ShardWorld final : TrainHands {
     Shard::Spec spec;
     spec.epoch = epoch;
     spec.rule = o_.rule;
-    spec.slots = slots_at(o_.slots, 0);
+    spec.replicas = replicas_at(o_.replicas, 0);
     spec.slices = shards_[m].slices;
     shards_[m].shard = std::make_unique<Shard>(std::move(spec));
     shards_[m].shard->set_applied_log([this](const Shard::Applied& a) { applied(a); });
@@ -241,11 +241,11 @@ class ShardWorld final : TrainHands {
       outcome = shard.restore(epoch, std::move(states), out);
     } else {
       if (shard.state() != Shard::State::empty)
-        outcome = shard.clear(epoch, slots_at(o_.slots, 0), out);
+        outcome = shard.clear(epoch, replicas_at(o_.replicas, 0), out);
       for (const Slice& s : shards_[m].slices)
         if (outcome) outcome = shard.set_initial(epoch, s.id, initial(s.id), out);
     }
-    if (outcome) outcome = shard.set_rule(epoch, o_.rule, slots_at(o_.slots, step));
+    if (outcome) outcome = shard.set_rule(epoch, o_.rule, replicas_at(o_.replicas, step));
     route(m, out);
     return outcome;
   }
@@ -291,13 +291,14 @@ class ShardWorld final : TrainHands {
     if (!result) return carry_out(loop_->restore_failed(result.code, result.text, now()));
     tell_routes();
     std::map<int64_t, int64_t> next;
-    for (int32_t slot = 0; slot < o_.slots; ++slot) next[slot] = newest_ ? newest_->step : 0;
+    for (int32_t replica = 0; replica < o_.replicas; ++replica)
+      next[replica] = newest_ ? newest_->step : 0;
     carry_out(loop_->restored(next, now()));
   }
 
   void tell_routes() {
     established_ = epoch_;
-    for (int32_t slot = 0; slot < o_.slots; ++slot) tell_routes(slot, epoch_);
+    for (int32_t replica = 0; replica < o_.replicas; ++replica) tell_routes(replica, epoch_);
   }
 
   void take_snapshot(int64_t step) override {
@@ -344,17 +345,17 @@ class ShardWorld final : TrainHands {
   // The leader
 
   void start_step(int64_t at, int64_t step) override {
-    const auto slot = static_cast<int32_t>(at);
-    const int64_t run = running_[slot] = ++next_run_;
-    step_of_[slot] = step;
-    bag_.reliable(detail::concat("start slot=", slot, " step=", step),
-                  [this, slot, run, step] { workers_.start(slot, run, step); });
+    const auto replica = static_cast<int32_t>(at);
+    const int64_t run = running_[replica] = ++next_run_;
+    step_of_[replica] = step;
+    bag_.reliable(detail::concat("start replica=", replica, " step=", step),
+                  [this, replica, run, step] { workers_.start(replica, run, step); });
   }
   void cancel() override {
-    for (int32_t slot = 0; slot < o_.slots; ++slot)
-      if (const int64_t run = running_[slot]; run != 0)
-        bag_.reliable(detail::concat("cancel slot=", slot),
-                      [this, slot, run] { workers_.take_back(slot, run); });
+    for (int32_t replica = 0; replica < o_.replicas; ++replica)
+      if (const int64_t run = running_[replica]; run != 0)
+        bag_.reliable(detail::concat("cancel replica=", replica),
+                      [this, replica, run] { workers_.take_back(replica, run); });
   }
   void ask_epoch() override {}     // nobody follows here
   void pause(int64_t) override {}  // nobody looks: the plan has none
@@ -406,7 +407,7 @@ class ShardWorld final : TrainHands {
   std::multimap<uint64_t, bool> fault_at_;  // event -> whether a worker is hit, else a shard
   std::vector<ShardProcess> shards_;
   std::map<std::pair<uint64_t, uint64_t>, std::pair<int32_t, int64_t>>
-      requests_;  // (sender, ticket) -> slot, step
+      requests_;  // (sender, ticket) -> replica, step
 
   // The leader's.
   std::unique_ptr<TrainLoop> loop_;
@@ -414,7 +415,7 @@ class ShardWorld final : TrainHands {
   uint64_t epoch_ = 0, established_ = 0;
   int64_t next_run_ = 0, restore_id_ = 0;
   uint64_t snapshot_id_ = 0;
-  std::map<int32_t, int64_t> running_, step_of_;  // by slot; 0: idle
+  std::map<int32_t, int64_t> running_, step_of_;  // by replica; 0: idle
   size_t restore_left_ = 0, snapshot_open_ = 0;
   bool writing_ = false;  // what was captured is on its way to the disk
   Outcome restore_error_;

@@ -1,5 +1,5 @@
 // SimTrainer: the program of a client of a SimCluster. It builds a small network with a tower on
-// the worker of each of its slots, trains it, and reads the weights in the end, as train() does,
+// the worker of each of its replicas, trains it, and reads the weights in the end, as train() does,
 // but never waits: what it does next is an event that the cluster lets happen.
 #pragma once
 
@@ -31,20 +31,21 @@ struct SimTrainerWorld {
   SimDisk& disk;
   History& history;
   ShardLedger& ledger;
-  std::function<void(int64_t step)> begins;     // a slot begins this step
-  std::function<bool(int32_t slot)> came_back;  // its worker was killed, and is there again
+  std::function<void(int64_t step)> begins;        // a replica begins this step
+  std::function<bool(int32_t replica)> came_back;  // its worker was killed, and is there again
 };
 
 class SimTrainer final : TrainLead {
  public:
-  SimTrainer(SimTrainerWorld world, Process& process, int number, const std::vector<int32_t>& slots)
+  SimTrainer(SimTrainerWorld world, Process& process, int number,
+             const std::vector<int32_t>& replicas)
       : TrainLead([this](Event event) { events_.push_back(std::move(event)); }),
         world_(std::move(world)),
         o_(world_.options),
         process_(process),
         number_(number) {
     checkpoints_.rule = o_.rule;
-    checkpoints_.slots = slots;
+    checkpoints_.replicas = replicas;
     if (o_.checkpoint_every > 0) checkpoints_.directory = kFolder;
     build_graph();
     master_ = std::make_unique<Master>(process, graph_, 77 + static_cast<uint64_t>(number));
@@ -53,7 +54,8 @@ class SimTrainer final : TrainLead {
   MeshListener* listener() { return master_.get(); }
   void begin_group() {
     ParameterOwnerOptions options;
-    if (o_.clients > 1) options = {.container = "together", .slots = SimClusterOptions::kWorkers};
+    if (o_.clients > 1)
+      options = {.container = "together", .replicas = SimClusterOptions::kWorkers};
     group_ = std::make_shared<ParameterGroup>(*master_, options);
     group_->begin();
   }
@@ -103,7 +105,7 @@ class SimTrainer final : TrainLead {
  private:
   static constexpr const char* kFolder = "/checkpoints";
   struct Tower {
-    int32_t slot = 0;
+    int32_t replica = 0;
     Output loss, update, images, labels;
     int64_t call = 0;
   };
@@ -115,33 +117,33 @@ class SimTrainer final : TrainLead {
     const Output first1 = truncated_normal(graph_, Shape{4, o_.hidden}, 0, 0.5, 11);
     const Output first2 = truncated_normal(graph_, Shape{o_.hidden, 3}, 0, 0.5, 12);
     const Output zeros = fill(graph_, Shape{o_.hidden}, 0);
-    for (int32_t slot : checkpoints_.slots) {
-      auto scope = graph_.scope({.name = detail::concat("tower", slot),
-                                 .device = detail::concat("/job:worker/task:", slot),
-                                 .slot = slot});
+    for (int32_t replica : checkpoints_.replicas) {
+      auto scope = graph_.scope({.name = detail::concat("tower", replica),
+                                 .device = detail::concat("/job:worker/task:", replica),
+                                 .replica = replica});
       Tower t;
-      t.slot = slot;
+      t.replica = replica;
       t.images = placeholder(graph_, DType::f32, {-1, 4}, "images");
       t.labels = placeholder(graph_, DType::i64, {-1}, "labels");
       const Output sum =
           bias_add(matmul(t.images, parameter("w1", first1)), parameter("b1", zeros));
-      const Output h = o_.edges ? relu_next_door(sum, slot) : relu(sum);
+      const Output h = o_.edges ? relu_next_door(sum, replica) : relu(sum);
       t.loss = reduce_mean(softmax_cross_entropy(matmul(h, parameter("w2", first2)), t.labels));
       t.update = minimize(t.loss, optimizer);
       towers_.push_back(t);
     }
   }
 
-  Output relu_next_door(Output x, int32_t slot) {
-    const int32_t next = (slot + 1) % SimClusterOptions::kWorkers;
+  Output relu_next_door(Output x, int32_t replica) {
+    const int32_t next = (replica + 1) % SimClusterOptions::kWorkers;
     const auto scope = graph_.scope({.device = detail::concat("/job:worker/task:", next)});
     return relu(x);
   }
 
   // The data of a step: a pure function of it.
-  static std::vector<Tensor> batch(int64_t slot, int64_t step) {
+  static std::vector<Tensor> batch(int64_t replica, int64_t step) {
     Tensor x = Tensor::empty(DType::f32, Shape{5, 4}), y = Tensor::empty(DType::i64, Shape{5});
-    Draw draw(static_cast<uint64_t>(step * SimClusterOptions::kWorkers + slot));
+    Draw draw(static_cast<uint64_t>(step * SimClusterOptions::kWorkers + replica));
     for (int i = 0; i < 20; ++i)
       x.mutable_data<float>()[i] = static_cast<float>(draw.below(1000)) * 0.001F;
     for (int i = 0; i < 5; ++i) y.mutable_data<int64_t>()[i] = static_cast<int64_t>(draw.below(3));
@@ -236,27 +238,27 @@ class SimTrainer final : TrainLead {
   }
   void tell(Errc, const std::string& text) override { world_.history.note(text); }
 
-  void start_step(int64_t slot, int64_t step) override {
-    world_.history.note(detail::concat("start slot=", slot, " step=", step));
+  void start_step(int64_t replica, int64_t step) override {
+    world_.history.note(detail::concat("start replica=", replica, " step=", step));
     world_.begins(step);
     const auto tower = std::find_if(towers_.begin(), towers_.end(),
-                                    [slot](const Tower& t) { return t.slot == slot; });
+                                    [replica](const Tower& t) { return t.replica == replica; });
     RunOptions run;
     run.step = step;
     run.cancel = cancel_.get();
     ++open_steps_;
-    const auto report = [this, slot, step, keep = cancel_](RunResult result) {
-      post_([this, slot, step, result = std::move(result)] {
+    const auto report = [this, replica, step, keep = cancel_](RunResult result) {
+      post_([this, replica, step, result = std::move(result)] {
         --open_steps_;
-        world_.history.note(detail::concat("slot=", slot, " step=", step, " code=",
+        world_.history.note(detail::concat("replica=", replica, " step=", step, " code=",
                                            static_cast<int>(result.code), " ", result.text));
-        if (result.code == Errc::ok) world_.ledger.step_done(static_cast<int32_t>(slot), step);
-        return step_ended(slot, step, result);
+        if (result.code == Errc::ok) world_.ledger.step_done(static_cast<int32_t>(replica), step);
+        return step_ended(replica, step, result);
       });
     };
-    const bool other = o_.other_data_after_kill && world_.came_back(tower->slot);
+    const bool other = o_.other_data_after_kill && world_.came_back(tower->replica);
     try {
-      master_->start(tower->call, batch(slot, other ? step + 1 : step), run, report);
+      master_->start(tower->call, batch(replica, other ? step + 1 : step), run, report);
     } catch (const Error& e) {
       report({e.code(), e.what(), {}});
     }

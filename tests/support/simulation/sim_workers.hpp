@@ -1,6 +1,6 @@
-// SimWorkers: the worker processes of a ShardWorld (sim_shards.hpp), one per slot. A worker pulls
-// all slices for its step, computes gradients from them, pushes these, and has done the step when
-// all are acknowledged; what is not answered it sends again.
+// SimWorkers: the worker processes of a ShardWorld (sim_shards.hpp), one per replica. A worker
+// pulls all slices for its step, computes gradients from them, pushes these, and has done the step
+// when all are acknowledged; what is not answered it sends again.
 #pragma once
 
 #include <functional>
@@ -22,20 +22,21 @@ class SimWorkers {
   struct Reach {
     std::function<void(size_t shard, uint64_t from, const Push&)> push;
     std::function<void(size_t shard, uint64_t from, const Pull&)> pull;
-    std::function<void(int32_t slot, int64_t run, int64_t step)> done;
-    std::function<void(int32_t slot, int64_t run, Errc code, const std::string& text)> failed;
-    std::function<bool(int32_t slot, int64_t run)> wanted;  // not taken back meanwhile
+    std::function<void(int32_t replica, int64_t run, int64_t step)> done;
+    std::function<void(int32_t replica, int64_t run, Errc code, const std::string& text)> failed;
+    std::function<bool(int32_t replica, int64_t run)> wanted;  // not taken back meanwhile
   };
   SimWorkers(const ShardWorldOptions& options, MessageBag& bag, Reach reach)
       : o_(options), bag_(bag), reach_(std::move(reach)) {
-    for (int32_t slot = 0; slot < o_.slots; ++slot) workers_.push_back({.slot = slot});
+    for (int32_t replica = 0; replica < o_.replicas; ++replica)
+      workers_.push_back({.replica = replica});
   }
 
-  void start(int32_t slot, int64_t run, int64_t step) {
-    WorkerProcess& w = at(slot);
-    if (!w.alive) return reach_.failed(slot, run, Errc::peer_lost, "its process is gone");
-    if (!reach_.wanted(slot, run)) return;  // taken back meanwhile
-    if (w.epoch == 0) return reach_.failed(slot, run, Errc::stale, "no routes yet");
+  void start(int32_t replica, int64_t run, int64_t step) {
+    WorkerProcess& w = at(replica);
+    if (!w.alive) return reach_.failed(replica, run, Errc::peer_lost, "its process is gone");
+    if (!reach_.wanted(replica, run)) return;  // taken back meanwhile
+    if (w.epoch == 0) return reach_.failed(replica, run, Errc::stale, "no routes yet");
     w.run = run;
     w.step = step;
     w.values.clear();
@@ -45,7 +46,7 @@ class SimWorkers {
       Request request;
       request.shard = o_.shard_of(slice);
       request.pull = {.slice = slice,
-                      .slot = w.slot,
+                      .replica = w.replica,
                       .step = step,
                       .have_version = -1,
                       .epoch = w.epoch,
@@ -55,13 +56,13 @@ class SimWorkers {
     }
   }
 
-  void take_back(int32_t slot, int64_t run) {
-    WorkerProcess& w = at(slot);
+  void take_back(int32_t replica, int64_t run) {
+    WorkerProcess& w = at(replica);
     if (w.run == run) w.run = 0, w.open.clear();
-    reach_.failed(slot, run, Errc::cancelled, "taken back");
+    reach_.failed(replica, run, Errc::cancelled, "taken back");
   }
-  void take_routes(int32_t slot, uint64_t epoch) {
-    WorkerProcess& w = at(slot);
+  void take_routes(int32_t replica, uint64_t epoch) {
+    WorkerProcess& w = at(replica);
     if (!w.alive || epoch <= w.epoch) return;
     w.epoch = epoch;
     w.next_sequence.clear();
@@ -80,14 +81,14 @@ class SimWorkers {
         }
   }
 
-  bool alive(int32_t slot) const { return at(slot).alive; }
-  uint64_t incarnation(int32_t slot) const { return at(slot).incarnation; }
-  void kill(int32_t slot) {
-    WorkerProcess& w = at(slot);
+  bool alive(int32_t replica) const { return at(replica).alive; }
+  uint64_t incarnation(int32_t replica) const { return at(replica).incarnation; }
+  void kill(int32_t replica) {
+    WorkerProcess& w = at(replica);
     const uint64_t next = w.incarnation + 1;
-    w = WorkerProcess{.slot = slot, .incarnation = next, .alive = false};
+    w = WorkerProcess{.replica = replica, .incarnation = next, .alive = false};
   }
-  void come_back(int32_t slot) { at(slot).alive = true; }
+  void come_back(int32_t replica) { at(replica).alive = true; }
 
   // Answers of shards; `to` is what they had as `from`.
   void on(uint64_t to, const Pulled& m) {
@@ -95,11 +96,11 @@ class SimWorkers {
     if (!w) return;
     if (m.code != Errc::ok) return end_step(*w, m.code, m.text);
     if (o_.rule == Aggregation::sync && m.version != w->step)
-      throw Violation{"I6", detail::concat("slot ", w->slot, " begins step ", w->step,
+      throw Violation{"I6", detail::concat("replica ", w->replica, " begins step ", w->step,
                                            " with version ", m.version, " of slice ", m.slice)};
     int64_t& before = w->pulled_version[m.slice];
     if (m.version < before && o_.rule == Aggregation::async)
-      throw Violation{"I3", detail::concat("slot ", w->slot, " pulled version ", before,
+      throw Violation{"I3", detail::concat("replica ", w->replica, " pulled version ", before,
                                            " of slice ", m.slice, " and now ", m.version)};
     before = m.version;
     w->open.erase(m.ticket);
@@ -107,7 +108,7 @@ class SimWorkers {
     if (w->values.size() < o_.slice_count()) return;
     for (uint32_t slice = 0; slice < o_.slice_count(); ++slice) {
       Push p{.slice = slice,
-             .slot = w->slot,
+             .replica = w->replica,
              .incarnation = w->incarnation,
              .step = w->step,
              .sequence = w->next_sequence[slice]++,
@@ -129,8 +130,9 @@ class SimWorkers {
     w->open.erase(m.ticket);
     if (++w->acknowledged < o_.slice_count()) return;
     const int64_t run = std::exchange(w->run, 0);
-    bag_.reliable(detail::concat("done slot=", w->slot, " step=", w->step),
-                  [this, slot = w->slot, run, step = w->step] { reach_.done(slot, run, step); });
+    bag_.reliable(
+        detail::concat("done replica=", w->replica, " step=", w->step),
+        [this, replica = w->replica, run, step = w->step] { reach_.done(replica, run, step); });
   }
 
   bool idle() const {
@@ -141,7 +143,7 @@ class SimWorkers {
   std::string pending() const {
     std::string out;
     for (const WorkerProcess& w : workers_)
-      out += detail::concat(" worker ", w.slot, " step ", w.step, " has ", w.open.size(),
+      out += detail::concat(" worker ", w.replica, " step ", w.step, " has ", w.open.size(),
                             " requests;");
     return out;
   }
@@ -153,7 +155,7 @@ class SimWorkers {
     size_t shard = 0;
   };
   struct WorkerProcess {
-    int32_t slot = 0;
+    int32_t replica = 0;
     uint64_t incarnation = 1;
     bool alive = true;
     uint64_t epoch = 0;  // of the routes it has; 0: none
@@ -167,10 +169,10 @@ class SimWorkers {
     size_t acknowledged = 0;
   };
 
-  WorkerProcess& at(int32_t slot) { return workers_[static_cast<size_t>(slot)]; }
-  const WorkerProcess& at(int32_t slot) const { return workers_[static_cast<size_t>(slot)]; }
+  WorkerProcess& at(int32_t replica) { return workers_[static_cast<size_t>(replica)]; }
+  const WorkerProcess& at(int32_t replica) const { return workers_[static_cast<size_t>(replica)]; }
   static uint64_t address(const WorkerProcess& w) {
-    return static_cast<uint64_t>(w.slot) * 1000 + w.incarnation;
+    return static_cast<uint64_t>(w.replica) * 1000 + w.incarnation;
   }
 
   WorkerProcess* receiver(uint64_t to, uint64_t ticket) {
@@ -183,13 +185,13 @@ class SimWorkers {
     const size_t m = request.shard;
     if (request.push) {
       const Push& p = *request.push;
-      bag_.lossy(detail::concat("push slot=", p.slot, " step=", p.step, " slice=", p.slice,
+      bag_.lossy(detail::concat("push replica=", p.replica, " step=", p.step, " slice=", p.slice,
                                 " sequence=", p.sequence, " incarnation=", p.incarnation,
                                 " epoch=", p.epoch),
                  [this, m, from, p] { reach_.push(m, from, p); });
     } else {
       const Pull p = request.pull;
-      bag_.lossy(detail::concat("pull slot=", p.slot, " step=", p.step, " slice=", p.slice,
+      bag_.lossy(detail::concat("pull replica=", p.replica, " step=", p.step, " slice=", p.slice,
                                 " epoch=", p.epoch, " ticket=", ticket),
                  [this, m, from, p] { reach_.pull(m, from, p); });
     }
@@ -205,7 +207,7 @@ class SimWorkers {
     const Tensor& mine = w.values.at(slice);
     for (int64_t i = 0; i < o_.slice_size; ++i)
       out.mutable_data<float>()[i] =
-          mine.data<float>()[i] * 0.37F + sum * 0.071F + 0.1F * static_cast<float>(w.slot + 1) -
+          mine.data<float>()[i] * 0.37F + sum * 0.071F + 0.1F * static_cast<float>(w.replica + 1) -
           0.019F * static_cast<float>(w.step * (i + 1)) +
           (o_.planted == Planted::torn_gradient && w.incarnation > 1 ? 0.001F : 0.0F);
     return slice % 2 == 0 ? out : some_rows(out, w.step);
@@ -224,8 +226,9 @@ class SimWorkers {
   void end_step(WorkerProcess& w, Errc code, const std::string& text) {
     w.open.clear();
     const int64_t run = std::exchange(w.run, 0);
-    bag_.reliable(detail::concat("failed slot=", w.slot, " step=", w.step, ": ", text),
-                  [this, slot = w.slot, run, code, text] { reach_.failed(slot, run, code, text); });
+    bag_.reliable(
+        detail::concat("failed replica=", w.replica, " step=", w.step, ": ", text),
+        [this, replica = w.replica, run, code, text] { reach_.failed(replica, run, code, text); });
   }
 
   const ShardWorldOptions& o_;

@@ -53,7 +53,7 @@ TEST_CASE("a checkpoint with a count that leaves no room to count on is refused 
     forge(folder.path(), [](SliceState& s) { s.next_step = INT64_MAX; });
     name = "next_step";
   }
-  SUBCASE("the progress of a slot") {
+  SUBCASE("the progress of a replica") {
     forge(folder.path(), [](SliceState& s) { s.progress[1].next_step = INT64_MAX; });
     name = "next_step";
   }

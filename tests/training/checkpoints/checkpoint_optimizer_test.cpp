@@ -25,11 +25,11 @@ Manifest save(Disk& disk, const Optimizer& optimizer) {
                .version = 5,
                .next_step = 5,
                .values = Tensor::of<float>({1, 2, 3}, {3}),
-               .optimizer_slots = {},
-               .progress = slots_at(1, 5)};
-  for (const std::string& name : optimizer_slots(optimizer))
-    s.optimizer_slots.emplace_back(
-        name, Tensor::of<float>({4, 5, static_cast<float>(s.optimizer_slots.size())}, {3}));
+               .optimizer_accumulators = {},
+               .progress = replicas_at(1, 5)};
+  for (const std::string& name : optimizer_accumulators(optimizer))
+    s.optimizer_accumulators.emplace_back(
+        name, Tensor::of<float>({4, 5, static_cast<float>(s.optimizer_accumulators.size())}, {3}));
   ShardImage image;
   image.step = 5;
   image.slices = {s};
@@ -43,7 +43,7 @@ Manifest save(Disk& disk, const Optimizer& optimizer) {
   return m;
 }
 
-TEST_CASE("every optimizer's slots and version come back from a checkpoint, cut anew") {
+TEST_CASE("every optimizer's accumulators and version come back from a checkpoint, cut anew") {
   for (const Optimizer& optimizer : every_optimizer()) {
     CAPTURE(describe(optimizer));
     SimDisk disk;
@@ -57,11 +57,11 @@ TEST_CASE("every optimizer's slots and version come back from a checkpoint, cut 
                      .optimizer = optimizer};
     const SliceState s = read_slices(disk, kDir, m, {part}).at(0);
     CHECK(s.version == 5);
-    const std::vector<std::string> names = optimizer_slots(optimizer);
-    REQUIRE(s.optimizer_slots.size() == names.size());
+    const std::vector<std::string> names = optimizer_accumulators(optimizer);
+    REQUIRE(s.optimizer_accumulators.size() == names.size());
     for (size_t i = 0; i < names.size(); ++i) {
-      CHECK(s.optimizer_slots[i].first == names[i]);
-      CHECK(s.optimizer_slots[i].second.item<float>() == static_cast<float>(i));
+      CHECK(s.optimizer_accumulators[i].first == names[i]);
+      CHECK(s.optimizer_accumulators[i].second.item<float>() == static_cast<float>(i));
     }
   }
 }

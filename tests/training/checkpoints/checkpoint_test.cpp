@@ -56,8 +56,8 @@ std::vector<ShardImage> images(int32_t shards, int64_t step,
         .slice = slice, .version = step, .next_step = step, .values = values_of(slice, "", step)};
     if (slice.optimizer) {
       for (const char* name : {"adam_m", "adam_v"})
-        s.optimizer_slots.emplace_back(name, values_of(slice, name, step));
-      s.progress = slots_at(3, step);
+        s.optimizer_accumulators.emplace_back(name, values_of(slice, name, step));
+      s.progress = replicas_at(3, step);
     }
     out[static_cast<size_t>(slice.shard)].slices.push_back(std::move(s));
   }
@@ -98,10 +98,10 @@ void check_state(Disk& disk, const Manifest& m, int32_t shards,
     CHECK(s.version == m.step);
     CHECK(s.next_step == m.step);
     CHECK(same_bits(s.values, values_of(wanted[i], "", m.step)));
-    REQUIRE(s.optimizer_slots.size() == (wanted[i].optimizer ? 2 : 0));
-    for (const auto& [name, tensor] : s.optimizer_slots)
+    REQUIRE(s.optimizer_accumulators.size() == (wanted[i].optimizer ? 2 : 0));
+    for (const auto& [name, tensor] : s.optimizer_accumulators)
       CHECK(same_bits(tensor, values_of(wanted[i], name, m.step)));
-    if (wanted[i].optimizer) CHECK(s.progress == slots_at(3, m.step));
+    if (wanted[i].optimizer) CHECK(s.progress == replicas_at(3, m.step));
   }
 }
 
@@ -212,13 +212,13 @@ TEST_CASE("a damaged checkpoint is not counted as one of those that are kept") {
                                                     "000005-step5.shard-0-of-1.safetensors"});
 }
 
-TEST_CASE("slots of another optimizer begin at zero, and values are kept") {
+TEST_CASE("replicas of another optimizer begin at zero, and values are kept") {
   SimDisk disk;
   const Manifest m = save(disk, 1, 9);
   Slice slice = split_parameters(parameters(), 1)[0];
   slice.optimizer = Optimizer{.kind = "momentum"};
   const SliceState s = read_slices(disk, kDir, m, {slice})[0];
-  CHECK(s.optimizer_slots.empty());
+  CHECK(s.optimizer_accumulators.empty());
   CHECK(same_bits(s.values, values_of(slice, "", 9)));
 }
 

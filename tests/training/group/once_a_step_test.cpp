@@ -1,4 +1,4 @@
-// Pushes and writes count once in a step of each slot: what would be lost as a second one is
+// Pushes and writes count once in a step of each replica: what would be lost as a second one is
 // refused, in functions, loops and without them.
 #include <doctest/doctest.h>
 
@@ -56,7 +56,7 @@ TEST_CASE("two calls of a function that pushes are refused in one step, and work
     has_all(refused([&] {
               session.run({a, b}, {}, kBounded);
             }),
-            {"parameter w is pushed to twice in a step of slot 0", "push/PushGradient_1",
+            {"parameter w is pushed to twice in a step of replica 0", "push/PushGradient_1",
              "push/PushGradient_2", "both are of calls of the function push",
              "let it return the gradient, and push the sum"});
   session.run({a}, {}, kBounded);
@@ -153,17 +153,17 @@ TEST_CASE("a loop does not push, by itself, by a function, or as a graph that wa
           {"is inside a loop, but parameter w is pushed to once a step"});
 }
 
-TEST_CASE("a function that is called for one slot alone pushes for that slot alone") {
+TEST_CASE("a function that is called for one replica alone pushes for that replica alone") {
   Pushes p;
   Output step, w;
   {
-    const auto tower = p.graph.scope({.slot = 1});
+    const auto tower = p.graph.scope({.replica = 1});
     step = p.push({p.one})[0];
     w = parameter("w", constant(p.graph, number(0)));
   }
   Session session = Session::local(p.graph, {.threads = 1});
   for (int i = 1; i <= 3; ++i) {
-    session.run({step}, {}, kBounded);  // with no other slot there is nobody to wait for
+    session.run({step}, {}, kBounded);  // with no other replica there is nobody to wait for
     CHECK(value_of(session, w) == -i);
   }
 }

@@ -39,7 +39,7 @@ std::shared_ptr<const Registry> with_moody() {
 }
 
 Tower tower(Graph& graph, const std::string& name, Output initial) {
-  auto scope = graph.scope({.name = name, .slot = 0});
+  auto scope = graph.scope({.name = name, .replica = 0});
   Output w = parameter(name, initial);
   Output loss = reduce_mean(square(w - 3.0));
   return {0, loss, minimize(loss, sgd(0.1)), {}, {}};

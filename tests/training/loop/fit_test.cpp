@@ -98,10 +98,10 @@ TEST_CASE("fit is train() with batches of the data, to the bit") {
   TwoClasses net, other;
   Session session = Session::local(net.graph), plain = Session::local(other.graph);
   const FitResult result = fit(session, net.all, net.data, net.options(3));
-  const Batches batches(other.data, {.batch_size = 10, .slots = 2, .seed = 5});
+  const Batches batches(other.data, {.batch_size = 10, .replicas = 2, .seed = 5});
   for (Tower& tower : other.all)
-    tower.batch = [&batches, slot = tower.slot](int64_t step) {
-      const Batch b = batches.at(step, slot);
+    tower.batch = [&batches, replica = tower.replica](int64_t step) {
+      const Batch b = batches.at(step, replica);
       return std::vector<Tensor>{b.features, b.labels};
     };
   CHECK(train(plain, other.all, steps(15)).weights_sha256 == result.training.weights_sha256);
@@ -375,17 +375,17 @@ TEST_CASE("options that do not fit together are refused before training") {
     o.evaluation.metrics.clear();
     refused("something to fetch, and metrics of it");
   }
-  SUBCASE("slots with gaps") {
+  SUBCASE("replicas with gaps") {
     net.all.erase(net.all.begin());
-    refused("tower 0 has slot 1; slots count from 0, in order");
+    refused("tower 0 has replica 1; replicas count from 0, in order");
   }
   SUBCASE("some batches") {
     net.all[1].batch = [](int64_t) { return std::vector<Tensor>{}; };
-    refused("slot 1 has batches of its own, others have not");
+    refused("replica 1 has batches of its own, others have not");
   }
   SUBCASE("too many feeds") {
     net.all[0].feeds.push_back(net.all[0].feeds[0]);
-    refused("the feeds of slot 0 are features, and labels if there is a second one; got 3");
+    refused("the feeds of replica 0 are features, and labels if there is a second one; got 3");
   }
 }
 

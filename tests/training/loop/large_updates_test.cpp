@@ -35,13 +35,13 @@ Tensor copy_in(Memory& memory, const Tensor& from) {
 template <class T>
 SliceValues state_of(const Optimizer& optimizer) {
   return {.values = numbers<T>(kMany, 1),
-          .optimizer_slots = zero_slots(optimizer, dtype_of<T>, kMany)};
+          .optimizer_accumulators = zero_accumulators(optimizer, dtype_of<T>, kMany)};
 }
 
 void check_same(const SliceValues& a, SliceValues& b) {
   CHECK(same_bits(a.values, b.values));
-  for (size_t s = 0; s < a.optimizer_slots.size(); ++s)
-    CHECK(same_bits(a.optimizer_slots[s].second, b.optimizer_slots[s].second));
+  for (size_t s = 0; s < a.optimizer_accumulators.size(); ++s)
+    CHECK(same_bits(a.optimizer_accumulators[s].second, b.optimizer_accumulators[s].second));
 }
 
 // Three updates of `count` gradients each: alone, and on lanes over the first gradient.
@@ -50,8 +50,8 @@ void compare(Helpers& helpers, Memory& memory, const Optimizer& optimizer, int64
   SliceValues plain = state_of<T>(optimizer), cut = state_of<T>(optimizer);
   for (int64_t t = 0; t < 3; ++t) {
     std::vector<Contribution> gradients, again;
-    for (int64_t slot = 0; slot < count; ++slot) {
-      gradients.push_back({.gradient = numbers<T>(kMany, 10 * t + slot)});
+    for (int64_t replica = 0; replica < count; ++replica) {
+      gradients.push_back({.gradient = numbers<T>(kMany, 10 * t + replica)});
       again.push_back({.gradient = copy_in(memory, gradients.back().gradient)});
     }
     const Tensor before = cut.values;
@@ -128,9 +128,9 @@ namespace {
 
 // A shard of one slice of kMany elements that may keep gradients of `memory`.
 struct Rig {
-  explicit Rig(Aggregation rule, int32_t slots = 1)
+  explicit Rig(Aggregation rule, int32_t replicas = 1)
       : s({.rule = rule,
-           .slots = slots_at(slots, 0),
+           .replicas = replicas_at(replicas, 0),
            .slices = {slice()},
            .lanes = &helpers.lanes,
            .pool = memory.owner()}) {
@@ -152,8 +152,8 @@ struct Rig {
     return s.last.empty() ? Acknowledged{.code = Errc::internal} : only<Acknowledged>(s.last);
   }
   // The same without its gradient.
-  ShardActions& again(int32_t slot, int64_t step, uint64_t ticket) {
-    Push p = s.make_push(slot, step, {});
+  ShardActions& again(int32_t replica, int64_t step, uint64_t ticket) {
+    Push p = s.make_push(replica, step, {});
     p.ticket = ticket;
     return s.push(p);
   }
@@ -202,19 +202,20 @@ TEST_CASE("a large gradient that is refused leaves values and those before them 
   CHECK(same_bits(only<Pulled>(rig.s.pull(0, 0)).values, first));
 }
 
-TEST_CASE("values before an update are let go once every slot has left their step behind") {
+TEST_CASE("values before an update are let go once every replica has left their step behind") {
   Rig rig(Aggregation::sync, 2);
   const auto step = [&](int64_t number) {
-    for (const int32_t slot : {0, 1}) {
-      Push p = rig.s.make_push(slot, number, copy_in(rig.memory, numbers<float>(kMany, slot)));
+    for (const int32_t replica : {0, 1}) {
+      Push p =
+          rig.s.make_push(replica, number, copy_in(rig.memory, numbers<float>(kMany, replica)));
       rig.s.shard.push(std::move(p), 1, rig.s.last);
     }
     rig.s.last.clear();
   };
-  const auto begins = [&](int32_t slot, int64_t number, int64_t first) {
+  const auto begins = [&](int32_t replica, int64_t number, int64_t first) {
     rig.s.last.clear();
-    rig.s.shard.pull({.slot = slot, .step = number, .epoch = 1, .ticket = 7, .first = first}, 1,
-                     rig.s.last);
+    rig.s.shard.pull({.replica = replica, .step = number, .epoch = 1, .ticket = 7, .first = first},
+                     1, rig.s.last);
     return only<Pulled>(rig.s.last);
   };
   const auto used = [&] { return rig.memory.stats().used_bytes / (kMany * 4); };
@@ -222,7 +223,7 @@ TEST_CASE("values before an update are let go once every slot has left their ste
   step(1);
   REQUIRE(used() == 2);
   CHECK(begins(0, 2, 2).version == 2);
-  CHECK(used() == 2);  // slot 1 may do step 1 again
+  CHECK(used() == 2);  // replica 1 may do step 1 again
   Tensor before = begins(1, 1, 1).values;
   CHECK(begins(1, 2, 2).version == 2);
   CHECK(used() == 2);  // it has not let go of them
@@ -232,7 +233,7 @@ TEST_CASE("values before an update are let go once every slot has left their ste
   CHECK(used() == 1);
   const Pulled late = begins(1, 1, 1);
   CHECK(late.code == Errc::stale);
-  CHECK_MESSAGE(late.text.find("every slot has said that it is over") != std::string::npos,
+  CHECK_MESSAGE(late.text.find("every replica has said that it is over") != std::string::npos,
                 late.text);
   step(2);
   CHECK(begins(0, 3, -1).version == 3);
@@ -241,11 +242,11 @@ TEST_CASE("values before an update are let go once every slot has left their ste
 
 TEST_CASE("a push without its gradient asks for the answer to the one that had it") {
   Rig rig(Aggregation::sync, 2);
-  CHECK(rig.push(0, 1).code == Errc::internal);  // no answer yet: the other slot's is missing
+  CHECK(rig.push(0, 1).code == Errc::internal);  // no answer yet: the other replica's is missing
   CHECK(rig.again(0, 0, 77).empty());
   CHECK(rig.s.shard.counters().duplicate == 1);
   ShardActions done = rig.s.push(1, 0, numbers<float>(kMany, 2));
-  REQUIRE(done.size() == 3);  // both tickets of slot 0, and slot 1
+  REQUIRE(done.size() == 3);  // both tickets of replica 0, and replica 1
   CHECK(std::get<Acknowledged>(done[1].message).ticket == 77);
   const Acknowledged late = only<Acknowledged>(rig.again(0, 0, 78));
   CHECK(late.code == Errc::ok);
@@ -254,9 +255,10 @@ TEST_CASE("a push without its gradient asks for the answer to the one that had i
   SUBCASE("one that never came is to be done again, and its number stays free") {
     const Acknowledged none = only<Acknowledged>(rig.again(0, 1, 79));
     CHECK(none.code == Errc::stale);
-    CHECK(none.text ==
-          "the gradient of w by slot 0 in step 1 was given to the shard once and has not counted; "
-          "do the step again");
+    CHECK(
+        none.text ==
+        "the gradient of w by replica 0 in step 1 was given to the shard once and has not counted; "
+        "do the step again");
     rig.push(1, 3);
     CHECK(rig.s.push(1, 1, numbers<float>(kMany, 4)).size() == 2);
   }

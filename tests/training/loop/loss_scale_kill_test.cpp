@@ -21,16 +21,16 @@ constexpr int64_t kSteps = 14, kKillAt = 9;
 
 const Batches& digits() {
   static const Batches batches(load_digits(source_dir() + "/data/digits.csv.gz"),
-                               {.batch_size = 16, .slots = 2, .seed = 1});
+                               {.batch_size = 16, .replicas = 2, .seed = 1});
   return batches;
 }
 
 // 50 times as bright in some steps, so that gradients are more than f16 holds: in steps 3 and 6 of
 // both towers, in step 7 of one of them.
-std::vector<Tensor> images(int64_t step, int64_t slot) {
-  const Batch batch = digits().at(step, slot);
+std::vector<Tensor> images(int64_t step, int64_t replica) {
+  const Batch batch = digits().at(step, replica);
   Tensor features = Tensor::empty(DType::f32, batch.features.shape());
-  const float light = step == 3 || step == 6 || (step == 7 && slot == 1) ? 50.0F : 1.0F;
+  const float light = step == 3 || step == 6 || (step == 7 && replica == 1) ? 50.0F : 1.0F;
   for (int64_t i = 0; i < features.size(); ++i)
     features.mutable_data<float>()[i] = light * batch.features.data<float>()[i];
   return {features, batch.labels};
@@ -42,7 +42,7 @@ struct Digits {
       const auto scope =
           graph.scope({.name = detail::concat("tower", i),
                        .device = remote ? detail::concat("/job:worker/task:", i) : "",
-                       .slot = i});
+                       .replica = i});
       const auto mixed = mixed_precision(graph, DType::f16);
       nn::Model model(graph, {.seed = 5});
       const Output x = placeholder(graph, DType::f32, {-1, 8, 8, 1}, "images");
@@ -87,7 +87,7 @@ Course course(const LossScale& scale, LocalCluster* cluster) {
     return true;
   };
   options.on_event = [&](const TrainEvent& e) {
-    out.lost += e.text.find("step 9 of slot 0 failed and will be done again") == 0;
+    out.lost += e.text.find("step 9 of replica 0 failed and will be done again") == 0;
   };
   // The first tower's step runs when the second one's batch is asked for.
   bool killed = cluster == nullptr;

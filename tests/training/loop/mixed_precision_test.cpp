@@ -274,7 +274,7 @@ TEST_CASE("two losses with moving scales are refused in one step, and work if on
   };
   const Refusal refusal = refusal_of([&] { trained({1024, 2}); });
   CHECK(refusal.code == Errc::invalid_argument);
-  has(refusal.text, "parameter loss_scale is pushed to twice in a step of slot 0, by the ");
+  has(refusal.text, "parameter loss_scale is pushed to twice in a step of replica 0, by the ");
   has(refusal.text, "each is the moving scale of a loss");
   has(refusal.text,
       "scale the sum of the losses, give all but one a LossScale whose "

@@ -151,7 +151,7 @@ TEST_CASE("an embedding learns which words speak for which class") {
 struct Normed {
   explicit Normed(double decay, int64_t parts = 1) {
     for (int i = 0; i < 2; ++i) {
-      const auto scope = graph.scope({.name = detail::concat("tower", i), .slot = i});
+      const auto scope = graph.scope({.name = detail::concat("tower", i), .replica = i});
       nn::Model model(graph, {.training = true});
       const Output x = placeholder(graph, DType::f64, {-1, 1}, "x");
       const auto sum = accumulate_gradients({x}, parts, [&](const std::vector<Output>& part) {

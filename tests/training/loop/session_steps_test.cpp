@@ -180,11 +180,11 @@ TEST_CASE("a push without a read works, also as the first that is run, and many 
   });
 }
 
-TEST_CASE("a push that waits for a slot which went on without it fails at once, saying so") {
+TEST_CASE("a push that waits for a replica which went on without it fails at once, saying so") {
   Graph graph;
   std::vector<Output> both, alone;
-  for (int slot = 0; slot < 2; ++slot) {
-    const auto scope = graph.scope({.slot = slot});
+  for (int replica = 0; replica < 2; ++replica) {
+    const auto scope = graph.scope({.replica = replica});
     const Output w = parameter("w", constant(graph, number(0)));
     const Output v = parameter("v", constant(graph, number(0)));
     const Output one = constant(graph, number(1));
@@ -199,7 +199,7 @@ TEST_CASE("a push that waits for a slot which went on without it fails at once, 
     step.start({}, kBounded, [end](RunResult r) { end->set_value(std::move(r)); });
     return end->get_future();
   };
-  auto waits = start(both0);  // for w of slot 1, which pushes v alone
+  auto waits = start(both0);  // for w of replica 1, which pushes v alone
   start(alone1).get();
   auto next1 = start(both1);
   const RunResult end = waits.get();

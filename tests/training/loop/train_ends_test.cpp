@@ -60,7 +60,7 @@ TEST_CASE("closing a session ends its training while it waits for another sessio
   Fit fit(sgd(0.01), 1);
   ConnectOptions shared;
   shared.container = "shared";
-  shared.slots = 2;  // slot 1 is a session's that never comes
+  shared.replicas = 2;  // replica 1 is a session's that never comes
   std::atomic<bool> ready{false};
   std::atomic<int64_t> last_step{-1};
   fit.all[0].batch = [&, batch = fit.all[0].batch](int64_t step) {

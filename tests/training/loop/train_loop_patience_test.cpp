@@ -23,7 +23,7 @@ TEST_CASE("a failed step is run again after 20 ms, then 40, up to a second") {
   CHECK(world.told.size() == 2);
 }
 
-TEST_CASE("a failure that a retry cannot mend ends training when all slots are idle") {
+TEST_CASE("a failure that a retry cannot mend ends training when all replicas are idle") {
   for (const Errc errc : {Errc::invalid_argument, Errc::bad_data, Errc::kernel_failed,
                           Errc::internal, Errc::out_of_memory, Errc::io}) {
     TrainWorld world(plan_of({0, 1, 2}, 3, 0, false));
@@ -35,7 +35,7 @@ TEST_CASE("a failure that a retry cannot mend ends training when all slots are i
     world.fail(2, Errc::cancelled);
     CHECK(world.failed);
     CHECK(world.code == errc);
-    CHECK(world.text == "step 0 of slot 1: the data is bad");
+    CHECK(world.text == "step 0 of replica 1: the data is bad");
   }
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("training ends when steps have failed for longer than patience lasts")
 }
 
 TEST_CASE(
-    "patience does not run out while a step is running, nor while another slot makes progress") {
+    "patience does not run out while a step is running, nor while another replica makes progress") {
   TrainWorld world(plan_of({0, 1}, 100, 0, false));
   world.wait(Millis(60'000));
   CHECK(!world.ended());
@@ -194,7 +194,7 @@ TEST_CASE("shards that are lost again and again are restored later and later, th
   }
 }
 
-TEST_CASE("training that is abandoned ends with that reason when all slots are idle") {
+TEST_CASE("training that is abandoned ends with that reason when all replicas are idle") {
   TrainWorld world(plan_of({0, 1}, 4, 2));
   SUBCASE("while steps run") {
     world.take(world.loop.abandon(Errc::cancelled, "enough", world.now));

@@ -1,4 +1,4 @@
-// TrainLoop and pauses: when all slots stop to be looked at, how a pause ends training, and what
+// TrainLoop and pauses: when all replicas stop to be looked at, how a pause ends training, and what
 // becomes of one that fails or is under way when shards are lost.
 #include <doctest/doctest.h>
 
@@ -7,18 +7,18 @@
 namespace troupe {
 namespace {
 
-TrainLoop::Plan pausing(std::vector<int64_t> slots, int64_t steps, int64_t pause_every,
+TrainLoop::Plan pausing(std::vector<int64_t> replicas, int64_t steps, int64_t pause_every,
                         int64_t checkpoint_every = 0, bool checkpoints = false) {
-  TrainLoop::Plan plan = plan_of(std::move(slots), steps, checkpoint_every, checkpoints);
+  TrainLoop::Plan plan = plan_of(std::move(replicas), steps, checkpoint_every, checkpoints);
   plan.pause_every = pause_every;
   return plan;
 }
 
-TEST_CASE("all slots stop at a pause's step and go on when it has ended") {
+TEST_CASE("all replicas stop at a pause's step and go on when it has ended") {
   TrainWorld world(pausing({0, 1}, 5, 2));
   world.done(0);
   world.done(0);
-  CHECK(world.running == std::map<int64_t, int64_t>{{1, 0}});  // slot 0 waits at step 2
+  CHECK(world.running == std::map<int64_t, int64_t>{{1, 0}});  // replica 0 waits at step 2
   world.done(1);
   CHECK(!world.pausing);
   world.done(1);

@@ -1,4 +1,4 @@
-// TrainLoop when shards are lost: steps end, shards are restored, every slot goes back.
+// TrainLoop when shards are lost: steps end, shards are restored, every replica goes back.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-TEST_CASE("lost shards end running steps, and every slot goes back to the restored step") {
+TEST_CASE("lost shards end running steps, and every replica goes back to the restored step") {
   TrainWorld world(plan_of({0, 1}, 9, 2));
   for (int i = 0; i < 2; ++i) world.done(0);
   for (int i = 0; i < 2; ++i) world.done(1);
@@ -129,8 +129,8 @@ TEST_CASE("shards that are lost while files are written are restored when the wr
 
 // Shards that another session owns
 
-TrainLoop::Plan following(std::vector<int64_t> slots) {
-  TrainLoop::Plan plan = plan_of(std::move(slots), 9, 0, false);
+TrainLoop::Plan following(std::vector<int64_t> replicas) {
+  TrainLoop::Plan plan = plan_of(std::move(replicas), 9, 0, false);
   plan.follows = true;
   return plan;
 }
@@ -154,7 +154,7 @@ TEST_CASE("a stale step of a session that follows another is done again; the epo
     CHECK(world.finished);
     CHECK(world.loop.recoveries() == 0);
   }
-  SUBCASE("a new one: all slots go back to where its owner is") {
+  SUBCASE("a new one: all replicas go back to where its owner is") {
     world.epoch_found(true);
     CHECK(world.cancels == 1);
     world.fail(0, Errc::stale);
@@ -204,9 +204,9 @@ TEST_CASE(
     CAPTURE(seed);
     std::mt19937 random(seed);
     const auto chance = [&](uint32_t percent) { return random() % 100 < percent; };
-    std::vector<int64_t> slots;
-    for (uint32_t i = 0; i < 1 + random() % 4; ++i) slots.push_back(i);
-    TrainLoop::Plan plan = plan_of(slots, static_cast<int64_t>(random() % 12),
+    std::vector<int64_t> replicas;
+    for (uint32_t i = 0; i < 1 + random() % 4; ++i) replicas.push_back(i);
+    TrainLoop::Plan plan = plan_of(replicas, static_cast<int64_t>(random() % 12),
                                    static_cast<int64_t>(random() % 5), chance(80));
     plan.follows = !plan.checkpoints;
     TrainWorld world(plan);
@@ -234,13 +234,14 @@ TEST_CASE(
         const bool last = world.snapshot_step >= world.plan.steps;
         world.saved_it(chance(20) ? pass() : chance(10) && !last ? Errc::io : Errc::ok);
       } else if (!world.running.empty() && chance(85)) {
-        const int64_t slot = std::next(world.running.begin(),
-                                       static_cast<std::ptrdiff_t>(random() % world.running.size()))
-                                 ->first;
+        const int64_t replica =
+            std::next(world.running.begin(),
+                      static_cast<std::ptrdiff_t>(random() % world.running.size()))
+                ->first;
         if (chance(15))
-          world.fail(slot, hopeless && chance(5) ? Errc::kernel_failed : pass());
+          world.fail(replica, hopeless && chance(5) ? Errc::kernel_failed : pass());
         else
-          world.done(slot);
+          world.done(replica);
       } else {
         world.wait(Millis(random() % 100));
       }

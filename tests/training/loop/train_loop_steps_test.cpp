@@ -1,4 +1,4 @@
-// TrainLoop when all goes well, and when a checkpoint does not: which slot runs which step, when
+// TrainLoop when all goes well, and when a checkpoint does not: which replica runs which step, when
 // all stop for a checkpoint, when training is done.
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-TEST_CASE("every slot runs every step, and training finishes when all are done") {
+TEST_CASE("every replica runs every step, and training finishes when all are done") {
   TrainWorld world(plan_of({0, 1, 5}, 3, 0, false));
   CHECK(world.running == std::map<int64_t, int64_t>{{0, 0}, {1, 0}, {5, 0}});
   for (int i = 0; i < 3; ++i) world.done(0);
@@ -27,11 +27,11 @@ TEST_CASE("training of no steps finishes at once") {
   CHECK(TrainWorld(plan_of({0, 1}, 7, 0, false), {{0, 7}, {1, 7}}).finished);
 }
 
-TEST_CASE("all slots stop at a checkpoint's step and go on when it is taken") {
+TEST_CASE("all replicas stop at a checkpoint's step and go on when it is taken") {
   TrainWorld world(plan_of({0, 1}, 5, 2));
   world.done(0);
   world.done(0);
-  CHECK(world.running == std::map<int64_t, int64_t>{{1, 0}});  // slot 0 waits at step 2
+  CHECK(world.running == std::map<int64_t, int64_t>{{1, 0}});  // replica 0 waits at step 2
   world.done(1);
   CHECK(!world.snapshotting);
   world.done(1);
@@ -62,7 +62,7 @@ TEST_CASE("training that goes on from a checkpoint takes the next one at the nex
   CHECK(world.snapshot_step == 8);
 }
 
-TEST_CASE("the mean loss is that of the newest step of each slot") {
+TEST_CASE("the mean loss is that of the newest step of each replica") {
   TrainWorld world(plan_of({0, 1}, 5, 0, false));
   CHECK(world.loop.mean_loss() == 0);
   world.done(0, 3.0);
@@ -72,7 +72,7 @@ TEST_CASE("the mean loss is that of the newest step of each slot") {
   CHECK(world.loop.mean_loss() == 3.5);
 }
 
-TEST_CASE("slots go on as soon as the state is captured, while its files are written") {
+TEST_CASE("replicas go on as soon as the state is captured, while its files are written") {
   TrainWorld world(plan_of({0, 1}, 6, 2));
   for (int i = 0; i < 2; ++i) world.done(0);
   for (int i = 0; i < 2; ++i) world.done(1);

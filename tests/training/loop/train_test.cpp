@@ -345,12 +345,12 @@ TEST_CASE("a tower that is put together wrongly is refused, naming what is wrong
   }
   SUBCASE("no update") {
     fit.all[1].update = {};
-    has(refusal(session, fit.all, steps(1)), "Tower::update of slot 1 is empty");
+    has(refusal(session, fit.all, steps(1)), "Tower::update of replica 1 is empty");
   }
   SUBCASE("no batch") {
     fit.all[1].batch = nullptr;
     has(refusal(session, fit.all, steps(1)),
-        "Tower::batch of slot 1 is empty: give a function that makes the values of its 1 feeds");
+        "Tower::batch of replica 1 is empty: give a function that makes the values of its 1 feeds");
   }
 }
 
@@ -375,9 +375,9 @@ TEST_CASE("a number of TrainOptions that says nothing is refused, naming what is
     options.patience = std::chrono::milliseconds(-1);
     wanted = "TrainOptions::patience is -1; wants 0 ms or more";
   }
-  SUBCASE("slot") {
-    fit.all[1].slot = -1;
-    wanted = "Tower::slot is -1; wants a number from 0";
+  SUBCASE("replica") {
+    fit.all[1].replica = -1;
+    wanted = "Tower::replica is -1; wants a number from 0";
   }
   CHECK(refusal(session, fit.all, options) == wanted);
 }

@@ -343,8 +343,8 @@ TEST_CASE("a push that finds no memory to be packed leaves nothing behind, or is
 TEST_CASE("an answer that nothing has changed means the values that its pull has offered") {
   ClientRig rig;
   std::vector<Tensor> got;
-  const auto pull = [&](int64_t slot) {
-    rig.client->pull("w", {slot, 3}, [&](Errc code, const std::string&, const Tensor& value) {
+  const auto pull = [&](int64_t replica) {
+    rig.client->pull("w", {replica, 3}, [&](Errc code, const std::string&, const Tensor& value) {
       if (code == Errc::ok) got.push_back(value);
     });
     Pull sent;

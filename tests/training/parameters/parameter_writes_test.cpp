@@ -112,7 +112,7 @@ TEST_CASE("writes beside a training go on from a checkpoint, under both rules") 
     CAPTURE(to_string(rule));
     const auto model = [](Fit& fit) {
       Tower& tower = fit.all[0];
-      const auto scope = fit.graph.scope({.name = "beside", .slot = 0});
+      const auto scope = fit.graph.scope({.name = "beside", .replica = 0});
       const Counter runs = counter(fit.graph, "runs");
       const Output table = table_in(fit.graph);
       const Output rows = reshape(runs.value, {1}) % 4;
@@ -142,7 +142,8 @@ TEST_CASE("writes beside a training go on from a checkpoint, under both rules") 
   }
 }
 
-TEST_CASE("a parameter is either trained or written, and by one slot if updates are synchronous") {
+TEST_CASE(
+    "a parameter is either trained or written, and by one replica if updates are synchronous") {
   Graph graph;
   const Output w = parameter("w", constant(graph, number(0)));
   const Output push = push_gradient(w, constant(graph, number(1)));
@@ -155,14 +156,14 @@ TEST_CASE("a parameter is either trained or written, and by one slot if updates 
 
   Graph two;
   std::vector<Output> writes;
-  for (int slot = 0; slot < 2; ++slot) {
-    const auto scope = two.scope({.slot = slot});
+  for (int replica = 0; replica < 2; ++replica) {
+    const auto scope = two.scope({.replica = replica});
     writes.push_back(counter(two, "runs").update);
   }
   Session both = Session::local(two, {.threads = 1});
   both.run({writes[0]});
   CHECK_THROWS_WITH_AS(both.run({writes[1]}),
-                       doctest::Contains("runs is written by slot 0 and by slot 1"), Error);
+                       doctest::Contains("runs is written by replica 0 and by replica 1"), Error);
 }
 
 TEST_CASE("what cannot be written is refused while the graph is built") {
@@ -243,7 +244,7 @@ TEST_CASE("an index that is no row fails the step, naming the parameter") {
 
 TEST_CASE("a write hands over what it writes, and says so if there are no shards") {
   Graph graph;
-  const auto tower = graph.scope({.slot = 2});
+  const auto tower = graph.scope({.replica = 2});
   const Output table = table_in(graph), x = fill(graph, {4, 2}, 1, DType::f64);
   const Node& set = graph.node(assign(table, x).node);
   const Node& rows = graph.node(scatter_add(table, constant(graph, Tensor::of<int32_t>({1}, {1})),
@@ -262,7 +263,7 @@ TEST_CASE("a write hands over what it writes, and says so if there are no shards
   CHECK(same_bits(shards.writes[0].change.values, all));
   CHECK(shards.writes[1].change.kind == ParameterWrite::add_rows);
   CHECK(shards.writes[1].change.number == 1);
-  CHECK(shards.writes[1].slot == 2);
+  CHECK(shards.writes[1].replica == 2);
   CHECK(shards.writes[1].step == 9);
   CHECK(same_bits(shards.writes[1].change.indices, Tensor::of<int64_t>({1}, {1})));
   const FakeFiring torn = fire(rows, {Tensor::of<int32_t>({1, 2}, {2}), row}, run);

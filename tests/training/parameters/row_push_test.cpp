@@ -28,15 +28,15 @@ struct SomeRows {
   Tensor indices, values;
 };
 
-RowPush row_push(const ShardScript& s, int32_t slot, int64_t step, const SomeRows& rows) {
-  RowPush push{s.make_push(slot, step, rows.values)};
+RowPush row_push(const ShardScript& s, int32_t replica, int64_t step, const SomeRows& rows) {
+  RowPush push{s.make_push(replica, step, rows.values)};
   push.rows = rows.indices;
   return push;
 }
 
-const Acknowledged& push_rows(ShardScript& s, int32_t slot, int64_t step, const SomeRows& rows) {
+const Acknowledged& push_rows(ShardScript& s, int32_t replica, int64_t step, const SomeRows& rows) {
   s.last.clear();
-  s.shard.push(row_push(s, slot, step, rows), 1, s.last);
+  s.shard.push(row_push(s, replica, step, rows), 1, s.last);
   s.check_counters();
   return only<Acknowledged>(s.last);
 }
@@ -44,7 +44,7 @@ const Acknowledged& push_rows(ShardScript& s, int32_t slot, int64_t step, const 
 Tensor pull_rows(ShardScript& s, int64_t step, const SomeRows& rows) {
   ShardActions out;
   s.shard.pull({.slice = 0,
-                .slot = 0,
+                .replica = 0,
                 .step = step,
                 .epoch = s.shard.epoch(),
                 .row_size = rows.values.dim(1),
@@ -158,7 +158,7 @@ TEST_CASE("what was read of rows is what they were, unless an update came betwee
   CHECK(same_bits(read, Tensor::of<float>({-2, -1, -2}, {3, 1})));  // whoever holds it keeps it
 }
 
-TEST_CASE("rows of one slot are parked and joined with those of others, packed or not") {
+TEST_CASE("rows of one replica are parked and joined with those of others, packed or not") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 2);
   const SomeRows mine({1, 2}, 1, 1), later({0}, 1, 4);  // 2, 3; 5
   s.last.clear();

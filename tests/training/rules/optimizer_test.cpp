@@ -108,15 +108,15 @@ TEST_CASE("an update in pieces has the bits of an update in one") {
   }
 }
 
-TEST_CASE("slots are named after the formula's letters, and only those that are used") {
+TEST_CASE("replicas are named after the formula's letters, and only those that are used") {
   using Names = std::vector<std::string>;
-  CHECK(optimizer_slots(sgd(1)).empty());
-  CHECK(optimizer_slots(nesterov(1)) == Names{"momentum"});
-  CHECK(optimizer_slots(rmsprop()) == Names{"rmsprop_a"});
-  CHECK(optimizer_slots(rmsprop(0.1, 0.9, 0.5)) == Names{"rmsprop_a", "rmsprop_v"});
-  CHECK(optimizer_slots(rmsprop(0.1, 0.9, 0.5, 1e-7, true)) ==
+  CHECK(optimizer_accumulators(sgd(1)).empty());
+  CHECK(optimizer_accumulators(nesterov(1)) == Names{"momentum"});
+  CHECK(optimizer_accumulators(rmsprop()) == Names{"rmsprop_a"});
+  CHECK(optimizer_accumulators(rmsprop(0.1, 0.9, 0.5)) == Names{"rmsprop_a", "rmsprop_v"});
+  CHECK(optimizer_accumulators(rmsprop(0.1, 0.9, 0.5, 1e-7, true)) ==
         Names{"rmsprop_a", "rmsprop_m", "rmsprop_v"});
-  CHECK_THROWS_WITH_AS(optimizer_slots({.kind = "lion"}),
+  CHECK_THROWS_WITH_AS(optimizer_accumulators({.kind = "lion"}),
                        doctest::Contains("there is no optimizer 'lion'"), Error);
 }
 
@@ -178,14 +178,14 @@ TEST_CASE("an update of many blocks takes LAMB's norms of all of them") {
   constexpr int64_t kMany = 3001;
   const Optimizer optimizer = lamb(0.1, 0.2);
   SliceValues state{.values = Tensor::empty(DType::f64, {kMany}),
-                    .optimizer_slots = zero_slots(optimizer, DType::f64, kMany)};
+                    .optimizer_accumulators = zero_accumulators(optimizer, DType::f64, kMany)};
   std::vector<double> w, m(kMany), v(kMany);
   for (int64_t i = 0; i < kMany; ++i) w.push_back(value_of(i % 50));
   std::copy(w.begin(), w.end(), state.values.mutable_data<double>());
   for (int64_t t = 1; t <= 3; ++t) {
     std::vector<double> g;
     for (int64_t i = 0; i < kMany; ++i) g.push_back(gradient_of(t, i));
-    const Contribution pushed{.slot = 0, .step = t, .gradient = Tensor::of<double>(g, {kMany})};
+    const Contribution pushed{.replica = 0, .step = t, .gradient = Tensor::of<double>(g, {kMany})};
     CHECK(apply_mean(optimizer, std::span(&pushed, 1), t == 2, state) == (t != 2));
     update_once<double>(optimizer, t, kMany, {g.data(), w.data(), {m.data(), v.data()}});
     for (int64_t i = 0; i < kMany; ++i)

@@ -26,7 +26,7 @@ SliceValues state_of(const Optimizer& optimizer, int64_t n) {
   state.values = Tensor::empty(DType::f32, Shape{n});
   for (int64_t i = 0; i < n; ++i)
     state.values.mutable_data<float>()[i] = static_cast<float>(i % 7) - 3;
-  state.optimizer_slots = zero_slots(optimizer, DType::f32, n);
+  state.optimizer_accumulators = zero_accumulators(optimizer, DType::f32, n);
   return state;
 }
 
@@ -156,10 +156,10 @@ TEST_CASE("values that somebody holds are copied before rows of them are updated
   CHECK(same_bits(previous_values(state), held));
 }
 
-TEST_CASE("a shard takes the mean of rows in slot order, also beside a whole gradient") {
+TEST_CASE("a shard takes the mean of rows in replica order, also beside a whole gradient") {
   const auto run = [](std::vector<Tensor> gradients, std::vector<int32_t> order) {
     ShardScript s = ShardScript::serving(Aggregation::sync, 3, vector_of({0, 0, 0, 0}));
-    for (const int32_t slot : order) s.push(slot, 0, gradients[static_cast<size_t>(slot)]);
+    for (const int32_t replica : order) s.push(replica, 0, gradients[static_cast<size_t>(replica)]);
     REQUIRE(s.shard.version(0) == 1);
     return s.shard.values(0);
   };
@@ -199,7 +199,7 @@ namespace {
 struct Rows {
   Rows(const Optimizer& optimizer, int towers, bool whole, int64_t count = 20'000) {
     for (int i = 0; i < towers; ++i) {
-      const auto scope = graph.scope({.name = detail::concat("tower", i), .slot = i});
+      const auto scope = graph.scope({.name = detail::concat("tower", i), .replica = i});
       const Output ids = placeholder(graph, DType::i64, {3, 2}, "ids");
       const Output table = parameter("table", fill(graph, {count, 2}, 0.5, DType::f64));
       const Output loss =

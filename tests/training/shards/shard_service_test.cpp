@@ -30,7 +30,7 @@ CreateShard one_shard() {
   CreateShard m;
   m.container = "shared";
   m.epoch = 1;
-  m.slots = {0};
+  m.replicas = {0};
   m.slices = {slice};
   return m;
 }
@@ -120,7 +120,7 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
     write.capture = 1;
     write.directory = write.name = "held";
     auto written = session->request(service, kSoon, write);
-    // Of a step that no slot has done yet.
+    // Of a step that no replica has done yet.
     auto captured = session->request(service, kSoon, CaptureShard{"shared", 0, 1, 5, 2});
     const uint64_t door = use_shard(session, service);  // it has got both
     caf::anon_send_exit(process.remote(process.task(), door), caf::exit_reason::kill);
@@ -180,7 +180,7 @@ TEST_CASE("a shard of the process is called by who has sent it a message, while 
   CHECK(shard_here(process.services().actor("shards")) == nullptr);
   {
     ServingShard shard(process);
-    const Pull first{.slice = 0, .slot = 0, .step = 0, .epoch = 1, .ticket = 7};
+    const Pull first{.slice = 0, .replica = 0, .step = 0, .epoch = 1, .ticket = 7};
     ShardActions out;
     CHECK(!shard_here(shard.actor)->pull(first, shard.door, out));
     CHECK(shard.sent(first).ticket == 7);
@@ -189,7 +189,7 @@ TEST_CASE("a shard of the process is called by who has sent it a message, while 
     CHECK(std::get<Pulled>(out[0].message).ticket == 7);
     CHECK(shard.pushed(0, 1).version == 1);
     CHECK(shard.pushed(1, INFINITY).code == Errc::bad_data);
-    const Pulled now = shard.sent({.slice = 0, .slot = 0, .step = 1, .epoch = 1});
+    const Pulled now = shard.sent({.slice = 0, .replica = 0, .step = 1, .epoch = 1});
     CHECK(now.version == 1);
     CHECK(now.values.data<float>()[3] == -0.1f);
 
@@ -204,7 +204,7 @@ TEST_CASE("calls of several threads and messages to a shard are done one after t
   Process process("/job:local/task:0", {.threads = 2});
   {
     ServingShard shard(process);
-    const Pull newest{.slice = 0, .slot = 0, .epoch = 1, .ticket = 1};
+    const Pull newest{.slice = 0, .replica = 0, .epoch = 1, .ticket = 1};
     shard.sent(newest);
     std::thread other([&] {
       for (int i = 0; i < 300; ++i) {
@@ -230,10 +230,10 @@ TEST_CASE("a shard dies of what is thrown in a call as of what is thrown in a me
   Process process("/job:ps/task:0", 1, {.services = &services}, {});
   {
     ServingShard shard(process);
-    shard.sent({.slice = 0, .slot = 0, .epoch = 1});
+    shard.sent({.slice = 0, .replica = 0, .epoch = 1});
     CHECK(shard.pushed(0, 1).code == Errc::cancelled);  // no answer
     ShardActions out;                                   // of one that waits for its end
-    CHECK(!shard_here(shard.actor)->pull({.slice = 0, .slot = 0, .epoch = 1}, shard.door, out));
+    CHECK(!shard_here(shard.actor)->pull({.slice = 0, .replica = 0, .epoch = 1}, shard.door, out));
     CHECK(hears_of_loss(shard.session));
   }
   process.stop();

@@ -9,16 +9,16 @@
 namespace troupe {
 namespace {
 
-TEST_CASE("a round closes with the mean of all slots, and acknowledges them all") {
+TEST_CASE("a round closes with the mean of all replicas, and acknowledges them all") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 3, vector_of({10, 10, 10, 10}));
   CHECK(s.push(2, 0, vector_of({0, 3, 0, 1})).empty());
   CHECK(s.push(0, 0, vector_of({3, 0, 0, 1})).empty());
-  CHECK(s.shard.waiting_for() == "w waits for the gradient of step 0 of slot 1");
+  CHECK(s.shard.waiting_for() == "w waits for the gradient of step 0 of replica 1");
   const ShardActions& out = s.push(1, 0, vector_of({0, 0, 3, 1}));
   REQUIRE(out.size() == 3);
-  for (int32_t slot = 0; slot < 3; ++slot) {
-    const auto& ack = std::get<Acknowledged>(out[static_cast<size_t>(slot)].message);
-    CHECK(ack.ticket == ShardScript::ticket_of(slot, 0));
+  for (int32_t replica = 0; replica < 3; ++replica) {
+    const auto& ack = std::get<Acknowledged>(out[static_cast<size_t>(replica)].message);
+    CHECK(ack.ticket == ShardScript::ticket_of(replica, 0));
     CHECK(ack.code == Errc::ok);
     CHECK(ack.version == 1);
   }
@@ -29,7 +29,7 @@ TEST_CASE("a round closes with the mean of all slots, and acknowledges them all"
   CHECK(s.shard.waiting_for().empty());
 }
 
-TEST_CASE("gradients are summed in the order of slots, not of arrival") {
+TEST_CASE("gradients are summed in the order of replicas, not of arrival") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 3);
   const auto all = [](float x) { return vector_of({x, x, x, x}); };
   s.push(2, 0, all(3));
@@ -51,13 +51,14 @@ TEST_CASE("a pull of step t waits for version t and gets exactly it") {
   CHECK(same_bits(pulled.values, vector_of({-1, -1, -1, -1})));
 }
 
-TEST_CASE("a slot that was lost reads the step before again, with the same bits") {
+TEST_CASE("a replica that was lost reads the step before again, with the same bits") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 2, vector_of({1, 2, 3, 4}));
   const Tensor first = only<Pulled>(s.pull(0, 0)).values;
   s.push(0, 0, vector_of({1, 1, 1, 1}));
-  s.push(1, 0,
-         vector_of({1, 1, 1,
-                    1}));  // closes step 0; the acknowledgement to slot 1 is lost with its process
+  s.push(
+      1, 0,
+      vector_of({1, 1, 1,
+                 1}));  // closes step 0; the acknowledgement to replica 1 is lost with its process
   const auto again = only<Pulled>(s.pull(1, 0));
   CHECK(again.version == 0);
   CHECK(same_bits(again.values, first));
@@ -88,7 +89,7 @@ TEST_CASE("a gradient ahead of the open round waits for its own, and is refused 
   const auto ahead = only<Acknowledged>(s.push(far));
   CHECK(ahead.code == Errc::stale);
   CHECK_MESSAGE(
-      ahead.text.find("step 65 of slot 0 is more than 64 steps ahead") != std::string::npos,
+      ahead.text.find("step 65 of replica 0 is more than 64 steps ahead") != std::string::npos,
       ahead.text);
   CHECK(s.refused(PushRefusal::step) == 1);
   CHECK(s.shard.counters().held == 3);
@@ -99,20 +100,21 @@ TEST_CASE("a gradient ahead of the open round waits for its own, and is refused 
 
 namespace {
 
-// The push of a slot that says which of its steps are over.
-Push from_step(const ShardScript& s, int32_t slot, int64_t step, int64_t sequence, int64_t first) {
-  Push push = s.make_push(slot, step, vector_of({1, 0, 0, 0}));
+// The push of a replica that says which of its steps are over.
+Push from_step(const ShardScript& s, int32_t replica, int64_t step, int64_t sequence,
+               int64_t first) {
+  Push push = s.make_push(replica, step, vector_of({1, 0, 0, 0}));
   push.sequence = sequence;
   push.first = first;
   return push;
 }
-Pull pull_from(const ShardScript& s, int32_t slot, int64_t step) {
-  return {.slot = slot, .step = step, .epoch = s.shard.epoch(), .ticket = 7, .first = step};
+Pull pull_from(const ShardScript& s, int32_t replica, int64_t step) {
+  return {.replica = replica, .step = step, .epoch = s.shard.epoch(), .ticket = 7, .first = step};
 }
 
 }  // namespace
 
-TEST_CASE("steps that the only slot has left behind are skipped, and the next one is served") {
+TEST_CASE("steps that the only replica has left behind are skipped, and the next one is served") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 1);
   s.push(from_step(s, 0, 0, 0, 0));
   CHECK(s.pull(0, 3).empty());  // steps 1 and 2 may still come
@@ -130,19 +132,21 @@ TEST_CASE("steps that the only slot has left behind are skipped, and the next on
   CHECK(s.shard.version(0) == 3);
 }
 
-TEST_CASE("a gradient that waits for a slot that has gone on is refused at once, with its name") {
+TEST_CASE(
+    "a gradient that waits for a replica that has gone on is refused at once, with its name") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 2);
   CHECK(s.push(from_step(s, 0, 0, 0, 0)).empty());
   s.last.clear();
-  s.shard.pull(pull_from(s, 1, 1), 1, s.last);  // slot 1 did step 0 without a gradient
+  s.shard.pull(pull_from(s, 1, 1), 1, s.last);  // replica 1 did step 0 without a gradient
   s.check_counters();
   REQUIRE(s.last.size() == 2);
   const auto& lost = std::get<Acknowledged>(s.last[0].message);
   CHECK(lost.code == Errc::stale);
   CHECK(lost.ticket == ShardScript::ticket_of(0, 0));
   CHECK(lost.text ==
-        "the gradient of w of slot 0 for step 0 waited for that of slot 1, which has gone on "
-        "without one: its run failed, or pushes other parameters; run the step again in all slots, "
+        "the gradient of w of replica 0 for step 0 waited for that of replica 1, which has gone on "
+        "without one: its run failed, or pushes other parameters; run the step again in all "
+        "replicas, "
         "and push the same parameters in each");
   CHECK(std::get<Pulled>(s.last[1].message).version == 0);
   CHECK(s.refused(PushRefusal::step) == 1);
@@ -152,7 +156,7 @@ TEST_CASE("a gradient that waits for a slot that has gone on is refused at once,
   CHECK(s.shard.version(0) == 1);
 }
 
-TEST_CASE("a slot that has pushed a round and then gone on is not missed in it") {
+TEST_CASE("a replica that has pushed a round and then gone on is not missed in it") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 2);
   CHECK(s.push(from_step(s, 0, 0, 0, 0)).empty());
   CHECK(s.push(from_step(s, 0, 3, 1, 3)).empty());  // its run of step 0 ended before the round
@@ -168,7 +172,7 @@ TEST_CASE("a repeated push is answered with the first, or again, and never appli
   const Push first = s.make_push(0, 0, vector_of({2, 0, 0, 0}));
   CHECK(s.push(first).empty());
   CHECK(s.push(first).empty());
-  Push moved = first;  // the same gradient from the slot's next process
+  Push moved = first;  // the same gradient from the replica's next process
   moved.ticket = 5;
   CHECK(s.push(moved, 9).empty());
   const ShardActions& out = s.push(1, 0, vector_of({0, 0, 0, 0}));
@@ -191,7 +195,7 @@ TEST_CASE(
   CHECK(s.shard.values(0).raw() == before);
 }
 
-// The bits of two steps of three slots; order matters in the last place of each sum.
+// The bits of two steps of three replicas; order matters in the last place of each sum.
 const std::vector<Tensor>& gradients() {
   static const std::vector<Tensor> all = [] {
     std::vector<Tensor> out;
@@ -204,18 +208,19 @@ const std::vector<Tensor>& gradients() {
   }();
   return all;
 }
-const Tensor& gradient(int32_t slot, int64_t step) {
-  return gradients()[static_cast<size_t>(slot + 3 * step)];
+const Tensor& gradient(int32_t replica, int64_t step) {
+  return gradients()[static_cast<size_t>(replica + 3 * step)];
 }
 
 Tensor result_of(const Optimizer& optimizer) {
   ShardScript s = ShardScript::serving(Aggregation::sync, 3, vector_of({1, 2, 3, 4}), optimizer);
   for (int64_t step = 0; step < 2; ++step)
-    for (int32_t slot = 0; slot < 3; ++slot) s.push(slot, step, gradient(slot, step));
+    for (int32_t replica = 0; replica < 3; ++replica)
+      s.push(replica, step, gradient(replica, step));
   return s.shard.values(0);
 }
 
-TEST_CASE("every order of arrival of three slots' pushes of two steps gives the same bits") {
+TEST_CASE("every order of arrival of three replicas' pushes of two steps gives the same bits") {
   for (const Optimizer& optimizer : every_optimizer()) {
     CAPTURE(describe(optimizer));
     const Tensor expected = result_of(optimizer);
@@ -237,10 +242,11 @@ TEST_CASE("every order of arrival of three slots' pushes of two steps gives the 
   }
 }
 
-// Each slot pulls, pushes, pulls, pushes; slot 2 does its first step twice, as after the loss of
-// its process.
+// Each replica pulls, pushes, pulls, pushes; replica 2 does its first step twice, as after the loss
+// of its process.
 TEST_CASE(
-    "every interleaving of three slots' pulls and pushes, one slot restarting, gives the same "
+    "every interleaving of three replicas' pulls and pushes, one replica restarting, gives the "
+    "same "
     "bits") {
   const Tensor expected = result_of({.kind = "sgd", .learning_rate = 1});
   struct Call {
@@ -252,9 +258,9 @@ TEST_CASE(
   const std::vector<Call> restarted = {{true, 0, 0},  {false, 0, 0}, {true, 0, 1},
                                        {false, 0, 1}, {true, 1, 1},  {false, 1, 1}};
   const std::vector<const std::vector<Call>*> programs = {&plain, &plain, &restarted};
-  std::string schedule;  // which slot calls next
-  for (size_t slot = 0; slot < programs.size(); ++slot)
-    schedule += std::string(programs[slot]->size(), static_cast<char>('0' + slot));
+  std::string schedule;  // which replica calls next
+  for (size_t replica = 0; replica < programs.size(); ++replica)
+    schedule += std::string(programs[replica]->size(), static_cast<char>('0' + replica));
   int64_t finished = 0;
   std::vector<size_t> at(3);
   do {
@@ -262,13 +268,13 @@ TEST_CASE(
     at.assign(3, 0);
     bool possible = true;
     for (char c : schedule) {
-      const auto slot = static_cast<size_t>(c - '0');
-      const Call& call = (*programs[slot])[at[slot]++];
+      const auto replica = static_cast<size_t>(c - '0');
+      const Call& call = (*programs[replica])[at[replica]++];
       ShardActions out;
       if (call.pull) {
         s.shard.pull(
-            {.slot = static_cast<int32_t>(slot), .step = call.step, .epoch = 1, .ticket = 1}, 1,
-            out);
+            {.replica = static_cast<int32_t>(replica), .step = call.step, .epoch = 1, .ticket = 1},
+            1, out);
         // A worker without the values cannot compute; such a schedule is not one.
         if (out.empty()) {
           possible = false;
@@ -277,13 +283,13 @@ TEST_CASE(
         REQUIRE(only<Pulled>(out).code == Errc::ok);
         REQUIRE(only<Pulled>(out).version == call.step);
       } else {
-        Push push{.slot = static_cast<int32_t>(slot),
+        Push push{.replica = static_cast<int32_t>(replica),
                   .incarnation = call.incarnation,
                   .step = call.step,
                   .sequence = call.step,
                   .epoch = 1,
                   .ticket = 1,
-                  .gradient = gradient(static_cast<int32_t>(slot), call.step)};
+                  .gradient = gradient(static_cast<int32_t>(replica), call.step)};
         s.shard.push(push, 1, out);
         for (const ShardAction& a : out)
           REQUIRE(std::get<Acknowledged>(a.message).code == Errc::ok);
@@ -306,8 +312,8 @@ TEST_CASE("a snapshot at a step has the values of exactly that step, however the
   CHECK(out.empty());
   ShardImage image;
   for (int64_t step = 0; step < 4; ++step)
-    for (int32_t slot = 0; slot < 2; ++slot)
-      for (ShardAction& a : s.push(slot, step, vector_of({1, 1, 1, 1})))
+    for (int32_t replica = 0; replica < 2; ++replica)
+      for (ShardAction& a : s.push(replica, step, vector_of({1, 1, 1, 1})))
         if (auto* done = std::get_if<SnapshotDone>(&a.message)) {
           CHECK(done->id == 77);
           CHECK(a.to == 5);
@@ -320,7 +326,8 @@ TEST_CASE("a snapshot at a step has the values of exactly that step, however the
   CHECK(image.slices[0].next_step == 2);
   CHECK(same_bits(image.slices[0].values,
                   vector_of({8 - 1 - 1.9F, 8 - 1 - 1.9F, 8 - 1 - 1.9F, 8 - 1 - 1.9F})));
-  CHECK(same_bits(image.slices[0].optimizer_slots[0].second, vector_of({1.9F, 1.9F, 1.9F, 1.9F})));
+  CHECK(same_bits(image.slices[0].optimizer_accumulators[0].second,
+                  vector_of({1.9F, 1.9F, 1.9F, 1.9F})));
   out.clear();
   s.shard.snapshot(1, 2, 78, 5, out);
   CHECK(only<SnapshotDone>(out).code == Errc::stale);
@@ -338,16 +345,18 @@ TEST_CASE("a restored shard ends with the bits of one that was never interrupted
         whole.shard.snapshot(1, 3, 1, 1, out);
         image = only<SnapshotDone>(out).state;
       }
-      for (int32_t slot = 0; slot < 3; ++slot) whole.push(slot, step, gradient(slot, step % 2));
+      for (int32_t replica = 0; replica < 3; ++replica)
+        whole.push(replica, step, gradient(replica, step % 2));
     }
-    ShardScript other({.epoch = 2, .slots = slots_at(3, 0), .slices = {slice_w(0, optimizer)}});
+    ShardScript other(
+        {.epoch = 2, .replicas = replicas_at(3, 0), .slices = {slice_w(0, optimizer)}});
     ShardActions out;
     REQUIRE(other.shard.begin_restore(2, out));
     REQUIRE(other.shard.restore(2, image.slices, out));
     CHECK(other.shard.version(0) == 3);
     for (int64_t step = 3; step < 6; ++step)
-      for (int32_t slot = 0; slot < 3; ++slot) {
-        Push push = other.make_push(slot, step, gradient(slot, step % 2));
+      for (int32_t replica = 0; replica < 3; ++replica) {
+        Push push = other.make_push(replica, step, gradient(replica, step % 2));
         push.sequence = step - 3;
         other.push(push);
       }

@@ -47,7 +47,7 @@ TEST_CASE("asynchronous pushes are applied at once, each a version, and pulls ne
   CHECK(only<Pulled>(s.pull(0, 100)).version == 3);
   CHECK(same_bits(s.shard.values(0), vector_of({-2, -1, 0, 0})));
   CHECK(s.shard.counters().applied == 3);
-  CHECK(s.shard.counters().staleness_max == 2);  // slot 1 had read version 0 and met version 2
+  CHECK(s.shard.counters().staleness_max == 2);  // replica 1 had read version 0 and met version 2
 }
 
 TEST_CASE("asynchronous updates are made in place unless somebody holds the values") {
@@ -89,7 +89,7 @@ TEST_CASE("pushes that arrive early are parked and applied in sequence; a wide g
   const auto gap =
       only<Acknowledged>(s.push(0, 3 + Shard::kStepsInFlightMax + 1, vector_of({1, 0, 0, 0})));
   CHECK(gap.code == Errc::stale);
-  CHECK(gap.text == "sequence 12 of slot 0 for w came before 3; at most 8 may be under way");
+  CHECK(gap.text == "sequence 12 of replica 0 for w came before 3; at most 8 may be under way");
   CHECK(s.refused(PushRefusal::gap) == 1);
 }
 
@@ -106,10 +106,10 @@ TEST_CASE(
   CHECK(s.shard.counters().duplicate == 2);
   const auto old = only<Acknowledged>(s.push(s.make_push(0, 1, vector_of({1, 0, 0, 0}))));
   CHECK(old.code == Errc::stale);
-  CHECK(old.text == "incarnation 0 of slot 0 was replaced by 3");
+  CHECK(old.text == "incarnation 0 of replica 0 was replaced by 3");
 }
 
-TEST_CASE("steps of one slot may overtake each other; each counts once") {
+TEST_CASE("steps of one replica may overtake each other; each counts once") {
   ShardScript s = ShardScript::serving(Aggregation::async, 1);
   const auto push = [&](int64_t step, int64_t sequence) {
     Push p = s.make_push(0, step, vector_of({1, 0, 0, 0}));
@@ -123,7 +123,8 @@ TEST_CASE("steps of one slot may overtake each other; each counts once") {
   CHECK(s.shard.version(0) == 2);
   CHECK(push(200, 3) == Errc::ok);
   CHECK(push(100, 4) == Errc::stale);  // nobody knows any more whether it was applied
-  CHECK(s.shard.slots() == std::vector<SlotProgress>{{.slot = 0, .next_step = 201, .counted = 1}});
+  CHECK(s.shard.replicas() ==
+        std::vector<ReplicaProgress>{{.replica = 0, .next_step = 201, .counted = 1}});
 }
 
 TEST_CASE("what does not fit is refused with what would be right, and changes nothing") {
@@ -142,19 +143,20 @@ TEST_CASE("what does not fit is refused with what would be right, and changes no
        "a push of epoch 2 came to a shard in epoch 1; take the new routes and do the step again"},
       {"an unknown slice", [](Push& p) { p.slice = 9; }, Errc::invalid_argument,
        PushRefusal::unknown, "this shard has no slice 9"},
-      {"an unknown slot", [](Push& p) { p.slot = 2; }, Errc::invalid_argument, PushRefusal::unknown,
-       "this shard knows no slot 2"},
+      {"an unknown replica", [](Push& p) { p.replica = 2; }, Errc::invalid_argument,
+       PushRefusal::unknown, "this shard knows no replica 2"},
       {"another size", [](Push& p) { p.gradient = vector_of({1}); }, Errc::invalid_argument,
        PushRefusal::type,
-       "the gradient of w by slot 1 is f32 of 1 elements; wants f32 of 4, or rows of it"},
+       "the gradient of w by replica 1 is f32 of 1 elements; wants f32 of 4, or rows of it"},
       {"another dtype", [](Push& p) { p.gradient = Tensor::zeros(DType::f64, {4}); },
        Errc::invalid_argument, PushRefusal::type,
-       "the gradient of w by slot 1 is f64 of 4 elements; wants f32 of 4, or rows of it"},
+       "the gradient of w by replica 1 is f64 of 4 elements; wants f32 of 4, or rows of it"},
       {"no gradient", [](Push& p) { p.gradient = {}; }, Errc::stale, PushRefusal::gap,
-       "the gradient of w by slot 1 in step 0 was given to the shard once and has not counted; do "
+       "the gradient of w by replica 1 in step 0 was given to the shard once and has not counted; "
+       "do "
        "the step again"},
       {"a negative step", [](Push& p) { p.step = -1; }, Errc::invalid_argument, PushRefusal::step,
-       "slot 1 pushed step -1, sequence 0; both count from 0"},
+       "replica 1 pushed step -1, sequence 0; both count from 0"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.name);
@@ -179,7 +181,7 @@ TEST_CASE("a gradient that is not finite is refused loudly, every time, and the 
     for (int times = 0; times < 2; ++times) {
       const auto ack = only<Acknowledged>(s.push(0, 0, vector_of({1, 1, bad, 1})));
       CHECK(ack.code == Errc::bad_data);
-      CHECK(ack.text.rfind("the gradient of w by slot 0 in step 0 is not finite: element 2 is ",
+      CHECK(ack.text.rfind("the gradient of w by replica 0 in step 0 is not finite: element 2 is ",
                            0) == 0);
     }
     CHECK(s.refused(PushRefusal::not_finite) == 2);
@@ -238,7 +240,7 @@ TEST_CASE("a cleared shard takes initial values again") {
   ShardScript s = ShardScript::serving(Aggregation::async, 1);
   s.push(0, 0, vector_of({1, 1, 1, 1}));
   ShardActions out;
-  REQUIRE(s.shard.clear(2, slots_at(1, 0), out));
+  REQUIRE(s.shard.clear(2, replicas_at(1, 0), out));
   CHECK(s.shard.state() == Shard::State::empty);
   REQUIRE(s.shard.set_initial(2, 0, vector_of({3, 3, 3, 3}), out));
   CHECK(s.shard.version(0) == 0);
@@ -249,18 +251,18 @@ TEST_CASE("the rule changes between steps, and only there") {
   ShardScript s = ShardScript::serving(Aggregation::async, 2);
   s.push(0, 0, vector_of({1, 0, 0, 0}));
   s.push(1, 0, vector_of({1, 0, 0, 0}));
-  REQUIRE(s.shard.set_rule(1, Aggregation::sync, slots_at(2, 1)));
+  REQUIRE(s.shard.set_rule(1, Aggregation::sync, replicas_at(2, 1)));
   CHECK(s.push(0, 1, vector_of({2, 0, 0, 0})).empty());
-  CHECK(s.shard.set_rule(1, Aggregation::async, slots_at(2, 1)).text ==
+  CHECK(s.shard.set_rule(1, Aggregation::async, replicas_at(2, 1)).text ==
         "the rule changes only between steps, and w is within step 1");
   CHECK(s.push(1, 1, vector_of({2, 0, 0, 0})).size() == 2);
   CHECK(s.shard.version(0) == 3);
   CHECK(same_bits(s.shard.values(0), vector_of({-4, 0, 0, 0})));
   CHECK(s.shard
             .set_rule(1, Aggregation::sync,
-                      {{.slot = 0, .next_step = 2}, {.slot = 1, .next_step = 3}})
+                      {{.replica = 0, .next_step = 2}, {.replica = 1, .next_step = 3}})
             .text ==
-        "synchronous slots begin together, but slot 0 is at step 2 and slot 1 at step 3");
+        "synchronous replicas begin together, but replica 0 is at step 2 and replica 1 at step 3");
   CHECK(s.shard.rule() == Aggregation::sync);
 }
 
@@ -289,7 +291,7 @@ TEST_CASE("a sender that is forgotten gets no answers") {
   CHECK(s.push(s.make_push(1, 0, vector_of({1, 1, 1, 1})), 5).size() == 1);
 }
 
-TEST_CASE("one slot may push its slices from processes of different incarnations") {
+TEST_CASE("one replica may push its slices from processes of different incarnations") {
   Slice other = slice_w(1);
   other.parameter = std::string("other");
   ShardScript s({.rule = Aggregation::async, .slices = {slice_w(), other}});
@@ -305,7 +307,7 @@ TEST_CASE("one slot may push its slices from processes of different incarnations
     }
 }
 
-TEST_CASE("a push that waits is refused when its slot's process is replaced") {
+TEST_CASE("a push that waits is refused when its replica's process is replaced") {
   ShardScript s = ShardScript::serving(Aggregation::async, 1);
   CHECK(s.push(0, 1, vector_of({1, 1, 1, 1})).empty());
   s.incarnation = 2;
@@ -314,7 +316,7 @@ TEST_CASE("a push that waits is refused when its slot's process is replaced") {
   const auto& early = std::get<Acknowledged>(out[0].message);
   CHECK(early.ticket == ShardScript::ticket_of(0, 1));
   CHECK(early.code == Errc::stale);
-  CHECK(early.text == "slot 0 has a newer incarnation, 2");
+  CHECK(early.text == "replica 0 has a newer incarnation, 2");
   CHECK(std::get<Acknowledged>(out[1].message).code == Errc::ok);
   CHECK(s.shard.version(0) == 1);
 }

@@ -8,24 +8,24 @@ namespace troupe {
 namespace {
 
 // Serving, with `values` in slice 0, which is not trained.
-ShardScript untrained(Aggregation rule, int32_t slots, Tensor values) {
+ShardScript untrained(Aggregation rule, int32_t replicas, Tensor values) {
   Slice slice = slice_w();
   slice.dtype = values.dtype();
   slice.shape = values.shape();
   slice.size = values.size();
   slice.optimizer = std::nullopt;
-  ShardScript s({.rule = rule, .slots = slots_at(slots, 0), .slices = {slice}});
+  ShardScript s({.rule = rule, .replicas = replicas_at(replicas, 0), .slices = {slice}});
   REQUIRE(s.shard.set_initial(1, 0, std::move(values), s.last));
   return s;
 }
 
-struct Writer {  // one slot's writes, in their sequence
+struct Writer {  // one replica's writes, in their sequence
   ShardScript& s;
-  int32_t slot = 0;
+  int32_t replica = 0;
   int64_t sequence = 0;
 
   ShardActions& write(ParameterWrite::Kind kind, int64_t step, int64_t number, Tensor values) {
-    Push push = s.make_push(slot, step, std::move(values));
+    Push push = s.make_push(replica, step, std::move(values));
     push.sequence = sequence++;
     push.write = static_cast<uint8_t>(1 + kind);
     push.number = number;
@@ -37,15 +37,15 @@ Tensor rows(std::vector<int64_t> indices, std::vector<float> values) {
   return pack_rows(2, indices, values.data(), DType::f32);
 }
 
-Tensor read(ShardScript& s, int32_t slot, int64_t step) {
-  const auto pulled = only<Pulled>(s.pull(slot, step));
+Tensor read(ShardScript& s, int32_t replica, int64_t step) {
+  const auto pulled = only<Pulled>(s.pull(replica, step));
   CHECK(pulled.code == Errc::ok);
   return pulled.values;
 }
 
 }  // namespace
 
-TEST_CASE("a write counts once for its slot, step and number, under both rules") {
+TEST_CASE("a write counts once for its replica, step and number, under both rules") {
   for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
     ShardScript s = untrained(rule, 1, vector_of({1, 2, 3, 4}));
     Writer w{s};
@@ -81,19 +81,19 @@ TEST_CASE("under the synchronous rule a step done again reads what was there bef
   CHECK(same_bits(read(s, 0, -1), vector_of({5, 5, 5, 5})));  // outside of a step: the newest
   const auto gone = only<Pulled>(s.pull(1, 0));
   CHECK(gone.code == Errc::stale);
-  CHECK_MESSAGE(gone.text.find("slot 0 has written in step 1; read them before the pushes") !=
+  CHECK_MESSAGE(gone.text.find("replica 0 has written in step 1; read them before the pushes") !=
                     std::string::npos,
                 gone.text);
-  const auto own = only<Pulled>(s.pull(0, 0));  // of the slot that writes, another remedy
+  const auto own = only<Pulled>(s.pull(0, 0));  // of the replica that writes, another remedy
   CHECK(own.code == Errc::stale);
   CHECK_MESSAGE(
-      own.text.find("slot 0 has written in step 1; steps of a slot are run in their "
+      own.text.find("replica 0 has written in step 1; steps of a replica are run in their "
                     "order: if you count them (RunOptions::step), go on with 2 or more") !=
           std::string::npos,
       own.text);
 }
 
-TEST_CASE("under the asynchronous rule every slot writes, and reads see the newest") {
+TEST_CASE("under the asynchronous rule every replica writes, and reads see the newest") {
   ShardScript s = untrained(Aggregation::async, 2, vector_of({0, 0, 0, 0}));
   Writer a{s}, b{s, 1};
   a.write(ParameterWrite::add, 0, 0, vector_of({1, 0, 0, 0}));
@@ -108,7 +108,7 @@ TEST_CASE("what cannot be written is refused with the reason") {
   const auto second =
       only<Acknowledged>(b.write(ParameterWrite::add, 0, 0, vector_of({1, 0, 0, 0})));
   CHECK(second.code == Errc::invalid_argument);
-  CHECK_MESSAGE(second.text.find("w is written by slot 0 and by slot 1") != std::string::npos,
+  CHECK_MESSAGE(second.text.find("w is written by replica 0 and by replica 1") != std::string::npos,
                 second.text);
   CHECK(only<Acknowledged>(a.write(ParameterWrite::assign, 1, 0, vector_of({1, 0}))).code ==
         Errc::invalid_argument);

@@ -1,7 +1,7 @@
-// thread_slot(): a small number for each thread that is alive, so that what threads write often can
-// lie apart, a cache line each. Implemented in devices/threads/thread_slot.cpp.
+// thread_index(): a small number for each thread that is alive, so that what threads write often
+// can lie apart, a cache line each. Implemented in devices/threads/thread_index.cpp.
 //
-// Two threads have the same number only when more than kThreadSlots are alive. So whoever uses it
+// Two threads have the same number only when more than kThreadIndices are alive. So whoever uses it
 // stays correct then, and is slower.
 #pragma once
 
@@ -11,18 +11,18 @@
 
 namespace troupe {
 
-inline constexpr int kThreadSlots = 64;
+inline constexpr int kThreadIndices = 64;
 inline constexpr size_t kCacheLine = 64;
 
 namespace detail {
-inline constinit thread_local int thread_slot_of_mine = -1;  // -1: not drawn yet
-int draw_thread_slot();
+inline constinit thread_local int thread_index_of_mine = -1;  // -1: not drawn yet
+int draw_thread_index();
 }  // namespace detail
 
-// In [0, kThreadSlots). A number that a thread had is given to a later one.
-inline int thread_slot() {
-  const int mine = detail::thread_slot_of_mine;
-  return mine >= 0 ? mine : detail::draw_thread_slot();
+// In [0, kThreadIndices). A number that a thread had is given to a later one.
+inline int thread_index() {
+  const int mine = detail::thread_index_of_mine;
+  return mine >= 0 ? mine : detail::draw_thread_index();
 }
 
 // A sum to which many threads add at once.
@@ -30,7 +30,7 @@ class Tally {
  public:
   // Orders as one atomic number would that all threads add to, for each thread by itself.
   void add(int64_t n, std::memory_order order = std::memory_order_relaxed) {
-    parts_[static_cast<size_t>(thread_slot())].value.fetch_add(n, order);
+    parts_[static_cast<size_t>(thread_index())].value.fetch_add(n, order);
   }
   // Exact when nobody adds meanwhile.
   int64_t sum(std::memory_order order = std::memory_order_relaxed) const {
@@ -43,7 +43,7 @@ class Tally {
   struct alignas(kCacheLine) Part {
     std::atomic<int64_t> value{0};
   };
-  std::array<Part, kThreadSlots> parts_;
+  std::array<Part, kThreadIndices> parts_;
 };
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Implements devices/threads/thread_slot.hpp.
-#include "devices/threads/thread_slot.hpp"
+// Implements devices/threads/thread_index.hpp.
+#include "devices/threads/thread_index.hpp"
 
 #include <bit>
 #include <mutex>
@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-static_assert(kThreadSlots == 64, "a bit each");
+static_assert(kThreadIndices == 64, "a bit each");
 
 std::mutex& slots_mutex() {
   static auto* const mutex = new std::mutex;  // threads may end after static objects have
@@ -23,13 +23,13 @@ struct Holder {
   Holder() {
     std::lock_guard lock(slots_mutex());
     ours = ~taken_slots != 0;
-    bit = ours ? std::countr_one(taken_slots) : static_cast<int>(drawn_beyond++ % kThreadSlots);
+    bit = ours ? std::countr_one(taken_slots) : static_cast<int>(drawn_beyond++ % kThreadIndices);
     if (ours) taken_slots |= uint64_t{1} << bit;
   }
   // First every other one: a core that fetches a line may fetch its neighbour, too.
-  int slot() const { return bit * 2 % kThreadSlots + bit * 2 / kThreadSlots; }
+  int slot() const { return bit * 2 % kThreadIndices + bit * 2 / kThreadIndices; }
   ~Holder() {
-    detail::thread_slot_of_mine = 0;  // what ends after this shares one
+    detail::thread_index_of_mine = 0;  // what ends after this shares one
     if (!ours) return;
     std::lock_guard lock(slots_mutex());
     taken_slots &= ~(uint64_t{1} << bit);
@@ -40,9 +40,9 @@ struct Holder {
 
 namespace detail {
 
-int draw_thread_slot() {
+int draw_thread_index() {
   static thread_local const Holder mine;
-  return thread_slot_of_mine = mine.slot();
+  return thread_index_of_mine = mine.slot();
 }
 
 }  // namespace detail

@@ -1,5 +1,5 @@
-// SlotSteps: the training steps of one session, by slot: which number is the next one, and which
-// are under way. Plain; its owner has it behind a lock.
+// TrainingSteps: the training steps of one session, by replica: which number is the next one, and
+// which are under way. Plain; its owner has it behind a lock.
 #pragma once
 
 #include <algorithm>
@@ -13,28 +13,29 @@
 
 namespace troupe {
 
-class SlotSteps {
+class TrainingSteps {
  public:
   // Runs under way that were told of fewer steps that are over than there are by now: shards may
   // wait for pushes that never come.
   struct Behind {
-    int64_t slot = 0, first = 0;  // the steps before that are over
-    std::vector<int64_t> calls;   // of those runs
+    int64_t replica = 0, first = 0;  // the steps before that are over
+    std::vector<int64_t> calls;      // of those runs
   };
 
-  // A run of `call` that advances these slots, at the step its caller wants or, if that is
+  // A run of `call` that advances these replicas, at the step its caller wants or, if that is
   // negative, at the next one of all of them; sets `context`'s step. Who counts the steps himself
   // may do one again; of those that are counted here, the ones before all that are under way are
   // over.
-  void begin(const std::vector<int64_t>& slots, int64_t wanted, RunContext& context, int64_t call) {
+  void begin(const std::vector<int64_t>& replicas, int64_t wanted, RunContext& context,
+             int64_t call) {
     context.step = wanted;
-    if (slots.empty()) return;
+    if (replicas.empty()) return;
     if (wanted < 0)
-      for (int64_t slot : slots) context.step = std::max(context.step, steps_[slot].next);
+      for (int64_t replica : replicas) context.step = std::max(context.step, steps_[replica].next);
     context.step = std::max<int64_t>(context.step, 0);
     int64_t first = context.step;
-    for (int64_t slot : slots) {
-      Steps& steps = steps_[slot];
+    for (int64_t replica : replicas) {
+      Steps& steps = steps_[replica];
       if (steps.open.empty()) steps.by_hand = steps.gaps = false;
       steps.by_hand |= wanted >= 0;
       steps.gaps |= !steps.open.empty() && steps.open.begin()->second != call;
@@ -45,11 +46,11 @@ class SlotSteps {
     if (wanted < 0) context.first_step = first;
   }
   // It has ended in all its parts; `whole`: with all its pushes.
-  std::vector<Behind> end(const std::vector<int64_t>& slots, int64_t step, int64_t call,
+  std::vector<Behind> end(const std::vector<int64_t>& replicas, int64_t step, int64_t call,
                           bool whole) {
     std::vector<Behind> out;
-    for (int64_t slot : slots) {
-      Steps& steps = steps_[slot];
+    for (int64_t replica : replicas) {
+      Steps& steps = steps_[replica];
       const auto [from, to] = steps.open.equal_range(step);
       const auto it = std::find_if(from, to, [&](const auto& run) { return run.second == call; });
       if (it == to) continue;
@@ -57,16 +58,16 @@ class SlotSteps {
       steps.open.erase(it);
       steps.gaps |= !whole;
       if (!oldest || !steps.gaps || steps.by_hand || steps.open.empty()) continue;
-      Behind behind{slot, steps.open.begin()->first, {}};
+      Behind behind{replica, steps.open.begin()->first, {}};
       for (const auto& [open, of] : steps.open) behind.calls.push_back(of);
       out.push_back(std::move(behind));
     }
     return out;
   }
-  void set_next(int64_t slot, int64_t step) { steps_[slot].next = step; }
-  // Nothing while a step of the slot is under way.
-  std::optional<int64_t> next(int64_t slot) const {
-    const auto it = steps_.find(slot);
+  void set_next(int64_t replica, int64_t step) { steps_[replica].next = step; }
+  // Nothing while a step of the replica is under way.
+  std::optional<int64_t> next(int64_t replica) const {
+    const auto it = steps_.find(replica);
     if (it == steps_.end()) return 0;
     return it->second.open.empty() ? std::optional(it->second.next) : std::nullopt;
   }
@@ -78,7 +79,7 @@ class SlotSteps {
     bool by_hand = false;                  // some of those under way are counted by who runs them
     bool gaps = false;  // some since all were over have not pushed what others push
   };
-  std::map<int64_t, Steps> steps_;  // by slot
+  std::map<int64_t, Steps> steps_;  // by replica
 };
 
 }  // namespace troupe
