@@ -34,6 +34,3 @@ else()
   target_sources(troupe_devices PRIVATE devices/no_cuda.cpp)
   target_sources(troupe_ops PRIVATE ops/support/no_cuda.cpp)
 endif()
-
-# Square roots and choices between two quotients are vectorised only if they need not set errno or trap; the bits are the same.
-set_source_files_properties(training/rules/optimizer.cpp PROPERTIES COMPILE_OPTIONS "-fno-math-errno;-fno-trapping-math")

@@ -5,6 +5,7 @@
 // and gradients/loop_gradient.cpp.
 #include <algorithm>
 
+#include "gradients/function_parts.hpp"
 #include "gradients/gradient_pass.hpp"
 #include "graph/prune.hpp"
 #include "troupe/op.hpp"
@@ -165,9 +166,10 @@ void GradientPass::go_back(const Node& node) {
   }
 }
 
-// What GradientContext::gradients() calls.
-std::vector<Output> differentiate(const std::vector<Output>& ys, const std::vector<Output>& xs,
-                                  const std::vector<Output>& y_gradients) {
+// GradientContext::gradients() calls this.
+static std::vector<Output> differentiate(const std::vector<Output>& ys,
+                                         const std::vector<Output>& xs,
+                                         const std::vector<Output>& y_gradients) {
   return gradients(ys, xs, y_gradients);
 }
 
