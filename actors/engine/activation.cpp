@@ -16,31 +16,18 @@ Arrival* Activation::free_tag() {
 
 Activation::Activation(Stage& stage)
     : stage_(stage),
+      values_(stage.constants_),
+      missing_(stage.nodes_.size()),
+      uses_(stage.constants_.size()),
+      ready_(stage.nodes_.size() + 1),
       received_(stage.receive_nodes_.size()),
-      loops_(stage.own_loops_),
-      iteration_bytes_(stage.own_loops_),
+      loops_(stage.loops_.size()),
       saved_(stage.saves_),
       inbox_(nullptr),
       awaited_edges_(stage.receive_nodes_.size()) {
-  // With room for copies of loops: lanes read and write values while the owner makes more of them.
-  values_.reserve(stage.slots_max_);
-  uses_.reserve(stage.slots_max_);
-  missing_.reserve(stage.nodes_max_);
-  ready_.reserve(stage.nodes_max_ + 1);
-  loops_.reserve(stage.loops_max_);
-  values_ = stage.constants_;
-  grow(stage.own_nodes_, stage.constants_.size());
   if (auto* pool = dynamic_cast<PoolMemory*>(&stage.host_.device->memory());
       pool && stage.host_.device->on_host())
     cache_ = std::make_unique<PoolCache>(*pool);
-}
-
-void Activation::grow(size_t nodes, size_t slots) {
-  if (nodes <= missing_.size() && slots <= values_.size() && !ready_.empty()) return;
-  values_.resize(slots);
-  uses_.resize(slots);
-  missing_.resize(nodes);
-  ready_.resize(nodes + 1);
 }
 
 Activation::~Activation() {

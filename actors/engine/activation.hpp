@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -48,17 +47,11 @@ enum class NodeKind : uint8_t {
   turn,
   save,
   restore,
-  pass,  // activation_in_flight.cpp
-  gate,
   call,  // activation_calls.cpp
 };
 
 // What the firing loop reads of a node: one cache line. Nodes are numbered in firing order.
 struct alignas(64) FiringNode {
-  FiringNode() = default;
-  // Of one that other threads may fire meanwhile.
-  FiringNode(const FiringNode& other);
-
   // Once the kernel was replaced: KernelCall::run_newest().
   std::atomic<void (*)(KernelContext&)> run{nullptr};
   const NodeView* view = nullptr;
@@ -110,28 +103,6 @@ struct LoopState {
   bool held = false;          // its turn waits for those who follow
   bool observed = false;      // what is around the loop is timed; its iterations decide anew
   std::vector<int64_t> acks;  // how many iterations each of them has ended
-  int64_t inputs = 0;         // bytes that it has begun with
-  bool timed = false;         // the iteration under way is
-  bool weighed = false;       // and what it makes is counted, in all loops that are in it
-  int64_t made = 0;           // bytes that were, by nodes that are in no loop in it
-  // Of several iterations at a time (activation_in_flight.cpp). Sets of copies of the body have a
-  // bit for each.
-  bool in_flight = false;
-  bool wanted = false;              // there is another one, which waits for a copy or for memory
-  int64_t first_in_flight = 0;      // iteration
-  uint64_t open = 0;                // copies whose iteration has not ended
-  uint64_t busy = 0;                // the same, and those of whose values some are not taken yet
-  uint32_t most = 0;                // iterations at a time: fewer, once memory was short
-  uint32_t last = ~0u;              // the copy after whose iteration the loop ends
-  std::vector<uint32_t> not_taken;  // by copy: variables that the iteration after has not taken
-  std::vector<size_t> saved;        // by save of the loop: values that it had when the loop began
-};
-
-// What one iteration of a loop was seen to need, in bytes, when the loop had begun with so many.
-struct IterationBytes {
-  int64_t inputs = -1;  // not seen yet
-  int64_t made = 0;
-  int64_t alone = -1;  // inputs with which there was no memory for it beside others
 };
 
 // The state of one step in one stage. Recycled; armed with copies of two arrays.
@@ -193,47 +164,18 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   bool must_wait(size_t loop, bool again) const;
   void next_iteration(size_t loop);
   void end_loop(size_t loop);
-  void drop_variables(size_t loop, uint32_t shift);
-  void release_variables(size_t loop, uint32_t shift);
+  void drop_variables(size_t loop);
+  void release_variables(size_t loop);
   void drop(uint32_t slot);
   void check_next(size_t loop) const;
-  void check_next(size_t loop, uint32_t variable, const Tensor& next) const;
   void acknowledged(size_t loop, uint32_t node, int64_t iteration);
   bool comes_early(size_t edge_index, Arrival& arrival);
   std::string loops_under_way() const;
-  // Several iterations at a time (activation_in_flight.cpp).
-  bool may_overlap(size_t loop);
-  bool has_costly(size_t loop) const;
-  void overlap(size_t loop);
-  void grow(size_t nodes, size_t slots);
-  void arm_copy(size_t loop);
-  void arm_next(size_t loop);
-  bool has_room(size_t loop) const;
-  void note_beginning(size_t loop);
-  void note_iteration(size_t loop);
-  void time_iteration(size_t loop);
-  void stop_weighing(size_t loop) {
-    if (std::exchange(loops_[loop].weighed, false)) --weighing_;
-  }
-  // What finds no memory while iterations are in flight (the same file).
+  // A node that finds no memory while others of the step hold some (activation_room.cpp).
   bool put_off(uint32_t i);
-  void try_again();
   void try_one_again();
   uint32_t take_put_off();
   bool make_room();
-  void begin_again(size_t loop);
-  bool is_crowded(size_t loop) const { return std::popcount(loops_[loop].open) > 1; }
-  bool can_begin_again() const;
-  std::vector<int64_t> order_of(uint32_t i) const;
-  bool is_oldest(uint32_t i) const;
-  bool is_inside(uint32_t i, size_t loop) const;
-  void pass(uint32_t i);
-  void goes_on(uint32_t i);
-  void copy_ended(uint32_t i);
-  int64_t bytes_before(size_t loop) const;
-  void count_made(uint32_t i);
-  int64_t iteration_in(size_t loop, uint32_t copy) const;
-  int64_t oldest_open(size_t loop) const;
   // Calls of functions (activation_calls.cpp). Each has an activation of its own, of the stage that
   // is the function's body; the first one of them all says when they stop, and why.
   bool stopped() const { return root_->stop_.load(std::memory_order_acquire); }
@@ -300,7 +242,6 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   // Of these, one that is fired with nothing beside it; forgotten when an iteration is armed, as
   // the same node fires for that one, too.
   uint32_t last_try_ = kNone;
-  bool begins_again_ = false;                       // it found none like that, either
   std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown
   int64_t armed_ = 0;                               // how often
   bool observe_ = false;                            // this step is timed or traced
@@ -308,11 +249,9 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   bool fenced_ = false;
   bool registered_ = false;       // in the stage's table of runs: something may arrive for it
   std::vector<bool> received_;    // by edge index of the stage; true where nothing is awaited
-  std::vector<LoopState> loops_;  // by loop of the stage; those in copies once they are needed
-  std::vector<IterationBytes> iteration_bytes_;  // by loop of the partition; of earlier steps, too
-  uint32_t weighing_ = 0;                        // loops of which an iteration is weighed
-  std::vector<std::vector<Tensor>> saved_;       // by save of the stage: values by iteration
-  std::vector<Tensor> next_values_;              // of variables, on their way to the next iteration
+  std::vector<LoopState> loops_;  // by loop of the stage
+  std::vector<std::vector<Tensor>> saved_;  // by save of the stage: values by iteration
+  std::vector<Tensor> next_values_;         // of variables, on their way to the next iteration
   std::map<std::pair<size_t, int64_t>, Arrival> early_;  // by edge index and iteration
   std::vector<std::unique_ptr<LaneJob>> batch_;
   KernelCall call_;

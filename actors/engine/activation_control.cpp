@@ -3,9 +3,8 @@
 //
 // The nodes of a loop stand in a row, and so do their values. An iteration arms them anew, by
 // copies of two arrays, and has ended when its turn fires, the node that waits for all others. So
-// one iteration at a time is under way on one device, but where the body is worth more
-// (activation_in_flight.cpp); a device that has nothing to wait for may be a bounded number of
-// iterations ahead of those that follow it.
+// one iteration at a time is under way on one device; a device that has nothing to wait for may be
+// a bounded number of iterations ahead of those that follow it.
 #include <algorithm>
 #include <cstring>
 
@@ -25,10 +24,6 @@ void Activation::fire_control(uint32_t i, const FiringNode& node) {
       return turn(i);
     case NodeKind::call:
       return call(i);
-    case NodeKind::pass:
-      return pass(i);
-    case NodeKind::gate:
-      return settle_arrived(i, false);
     case NodeKind::save:
       saved_[stage_.role_of(i)].push_back(values_[*input_slots(node)]);
       return settle_arrived(i, false);
@@ -49,7 +44,6 @@ void Activation::fire_control(uint32_t i, const FiringNode& node) {
 void Activation::fire_dead(uint32_t i, const FiringNode& node) {
   if (node.kind == NodeKind::merge) return merge(i, node);
   if (node.kind == NodeKind::turn) return turn(i);
-  if (node.kind == NodeKind::gate) return settle_arrived(i, false);
   if (node.kind == NodeKind::send) send(i);
   settle_arrived(i, true);
 }
@@ -62,19 +56,14 @@ void Activation::choose(uint32_t i, const FiringNode& node) {
   node.run.load(std::memory_order_relaxed)(call_.context);
   const bool alive = *taken.data<bool>();
   if (!alive) missing_[i] |= kDeadBit;
-  if (const uint32_t l = stage_.role_of(i); alive && l != Stage::kNoLoop) {
-    if (stage_.loops_[l].again == i)
-      release_variables(l, 0);
-    else
-      goes_on(i);
-  }
+  if (const uint32_t l = stage_.role_of(i); alive && l != Stage::kNoLoop) release_variables(l);
   settle_arrived(i, !alive);
 }
 
 // The loop goes on, so it does not need the variables for its end: the body may write over them.
-void Activation::release_variables(size_t l, uint32_t shift) {
+void Activation::release_variables(size_t l) {
   for (const auto& [from, to] : stage_.loops_[l].initial)
-    if (--uses_[to + shift] == 0) drop(to + shift);
+    if (--uses_[to] == 0) drop(to);
 }
 
 // values_[slot].reset(), but what the step's cache may have goes there.
@@ -103,15 +92,9 @@ void Activation::begin_loop(uint32_t driver) {
   state.running = true;
   state.observed = observe_;
   state.first = state.iteration + 1;
-  state.made = 0;
-  state.in_flight = false;
   for (const auto& [from, to] : loop.captured) values_[to] = values_[from];
   for (const auto& [from, to] : loop.initial) next_values_.push_back(values_[from]);
-  if (loop.copies.count > 0) note_beginning(l);
-  if (may_overlap(l))
-    overlap(l);
-  else
-    arm_iteration(l);
+  arm_iteration(l);
 }
 
 // The values of variables are in their slots, or in next_values_.
@@ -120,18 +103,18 @@ void Activation::arm_iteration(size_t l) {
   LoopState& state = loops_[l];
   ++state.iteration;
   last_try_ = kNone;
-  std::memcpy(&missing_[loop.begin], &stage_.missing_[loop.origin_begin],
+  std::memcpy(&missing_[loop.begin], &stage_.missing_[loop.begin],
               (loop.end - loop.begin) * sizeof(int32_t));
-  std::memcpy(uses_.data() + loop.slot_begin, stage_.uses_.data() + loop.origin_slot_begin,
+  std::memcpy(uses_.data() + loop.slot_begin, stage_.uses_.data() + loop.slot_begin,
               (loop.slot_end - loop.slot_begin) * sizeof(int32_t));
-  if (l >= stage_.own_loops_)
-    for (const auto& [slot, origin] : loop.copies.shared) uses_[slot] = stage_.uses_[origin];
   if (!next_values_.empty()) {
     for (size_t v = 0; v < loop.initial.size(); ++v)
       values_[loop.initial[v].second].swap(next_values_[v]);
     next_values_.clear();
   }
-  if (stage_.host_.lanes > 1) time_iteration(l);
+  // Of the iterations of a loop some are timed node by node.
+  if (stage_.host_.lanes > 1)
+    observe_ = armed_ns_ || (state.iteration - state.first) % kSampleEvery == 1;
   for (uint32_t i : loop.first_ready) make_ready(i);
   if (loop.receives.empty()) return;
   outstanding_ += static_cast<int64_t>(loop.receives.size());
@@ -144,23 +127,6 @@ void Activation::arm_iteration(size_t l) {
     auto early = early_.extract({e, state.iteration});
     if (!early.empty()) received(early.mapped());
   }
-}
-
-// Of the iterations of a loop some are timed node by node, and the bytes that they make counted. If
-// there are loops in it, these are timed with it: once, and if a node says that it may pay.
-void Activation::time_iteration(size_t l) {
-  const Stage::Loop& loop = stage_.loops_[l];
-  LoopState& state = loops_[l];
-  stop_weighing(l);
-  state.timed = armed_ns_ || (state.iteration - state.first) % kSampleEvery == 1;
-  if (state.timed && loop.copies.count > 0 &&
-      (loop.inner.empty() ||
-       (iteration_bytes_[loop.origin].inputs != state.inputs && has_costly(l)))) {
-    state.weighed = true;
-    state.made = 0;
-    ++weighing_;
-  }
-  observe_ = state.timed || weighing_ > 0;
 }
 
 // What came over an edge of a loop: for an iteration that is not armed yet it waits; an old one is
@@ -210,7 +176,6 @@ bool Activation::must_wait(size_t l, bool again) const {
 void Activation::turn(uint32_t i) {
   const size_t l = stage_.role_of(i);
   const Stage::Loop& loop = stage_.loops_[l];
-  if (loop.turn != i) return copy_ended(i);
   const bool again = !(missing_[loop.again] & kDeadBit);
   if (!loop.acks.empty() && must_wait(l, again)) {
     loops_[l].held = true;
@@ -238,43 +203,35 @@ void Activation::next_iteration(size_t l) {
         to = values_[slot];
     }
   }
-  if (loops_[l].timed && loop.copies.count > 0) {
-    if (loops_[l].weighed) note_iteration(l);
-    if (may_overlap(l)) return overlap(l);
-  }
   arm_iteration(l);
 }
 
 void Activation::check_next(size_t l) const {
   const Stage::Loop& loop = stage_.loops_[l];
-  for (uint32_t v : loop.unsure) check_next(l, v, values_[loop.next[v]]);
-}
-
-void Activation::check_next(size_t l, uint32_t v, const Tensor& next) const {
-  const Stage::Loop& loop = stage_.loops_[stage_.loops_[l].origin];
-  if (loop.types[v].shape.accepts(next.shape())) return;
-  throw Error(Errc::invalid_argument, "the body made ", next.dtype(), next.shape(),
-              " of its variable ", loop.variable_names[v], ", which is ", loop.types[v],
-              "; say what may change with WhileOptions::shapes");
+  for (uint32_t v : loop.unsure) {
+    const Tensor& next = values_[loop.next[v]];
+    if (loop.types[v].shape.accepts(next.shape())) continue;
+    throw Error(Errc::invalid_argument, "the body made ", next.dtype(), next.shape(),
+                " of its variable ", loop.variable_names[v], ", which is ", loop.types[v],
+                "; say what may change with WhileOptions::shapes");
+  }
 }
 
 void Activation::end_loop(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
   LoopState& state = loops_[l];
   state.running = false;
-  stop_weighing(l);
-  observe_ = state.observed || weighing_ > 0;
-  const uint32_t shift = state.in_flight ? loop.slot_shift(state.last) : 0;
+  observe_ = state.observed;
   for (const auto& [from, to] : loop.captured) drop(to);
   if (!loop.home) return settle_arrived(loop.driver, false);
   std::vector<Tensor> outputs;
   // Not moved: what throws here is fired again.
-  for (const auto& [from, to] : loop.initial) outputs.push_back(values_[to + shift]);
+  for (const auto& [from, to] : loop.initial) outputs.push_back(values_[to]);
   const Tensor count = Tensor::scalar(state.iteration - state.first);
   if (stage_.host_.device->on_host()) {
     outputs.push_back(count);
     std::move(outputs.begin(), outputs.end(), &values_[stage_.nodes_[loop.driver].out]);
-    drop_variables(l, shift);
+    drop_variables(l);
     return settle_arrived(loop.driver, false);
   }
   // The node settles when the number of iterations is in the device's memory, too.
@@ -290,17 +247,18 @@ void Activation::end_loop(size_t l) {
         done->outputs.push_back(std::move(copy));
         step->post(std::move(done));
       });
-  drop_variables(l, shift);
+  drop_variables(l);
   ++outstanding_;
 }
 
 // The last values of variables are the loop's outputs now. What was made beside the condition for
 // an iteration that there is not is dropped, too.
-void Activation::drop_variables(size_t l, uint32_t shift) {
+void Activation::drop_variables(size_t l) {
   const Stage::Loop& loop = stage_.loops_[l];
-  for (const auto& [from, to] : loop.initial) drop(to + shift);
+  for (const auto& [from, to] : loop.initial) drop(to);
   for (uint32_t slot : loop.next)
-    if (!stage_.same_in_all(loop, slot)) drop(slot + shift);
+    if (slot >= loop.slot_begin && slot < loop.slot_end && stage_.uses_[slot] < Stage::kUncounted)
+      drop(slot);
 }
 
 std::string Activation::loops_under_way() const {
@@ -309,11 +267,8 @@ std::string Activation::loops_under_way() const {
   int running = 0;
   for (size_t l = 0; l < loops_.size(); ++l)
     if (const LoopState& state = loops_[l]; state.running && ++running <= kNamedMax) {
-      const int64_t newest = state.iteration - state.first;
-      const int64_t oldest = state.in_flight ? oldest_open(l) - state.first : newest;
-      text += detail::concat("; the loop ", stage_.name_of(stage_.loops_[l].driver), " was in ",
-                             oldest < newest ? detail::concat("iterations ", oldest, " to ", newest)
-                                             : detail::concat("iteration ", newest));
+      text += detail::concat("; the loop ", stage_.name_of(stage_.loops_[l].driver),
+                             " was in iteration ", state.iteration - state.first);
     }
   if (running > kNamedMax)
     text += detail::concat("; and ", running - kNamedMax, " more loops were");

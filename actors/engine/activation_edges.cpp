@@ -113,8 +113,7 @@ void Activation::received(Arrival& arrival) {
     --outstanding_;
     if (stage_.nodes_[i].n_out) values_[stage_.nodes_[i].out] = std::move(value);
     if (arrival.dead) missing_[i] |= kDeadBit;
-    if (!arrival.dead && stage_.role_of(i) != Stage::kNoLoop)
-      release_variables(stage_.role_of(i), 0);
+    if (!arrival.dead && stage_.role_of(i) != Stage::kNoLoop) release_variables(stage_.role_of(i));
     settle_arrived(i, arrival.dead);
   }
 }
@@ -158,7 +157,6 @@ void Activation::returned(Arrival& arrival) {
                                  "; declare what it is, -1 for sizes that differ"));
     values_[node.out + k] = std::move(arrival.outputs[k]);
   }
-  if (observe_) count_made(i);
   settle_arrived(i, false);
 }
 
@@ -172,7 +170,6 @@ void Activation::answered(Arrival& arrival) {
     off_lane(i);
     if (arrival.code == Errc::ok) {
       if (!put_off_.empty()) try_one_again();
-      if (observe_) count_made(i);
       settle_arrived(i, false);
     } else {
       kernel_failed(i, arrival.code, arrival.text);
@@ -204,7 +201,6 @@ void Activation::answered(Arrival& arrival) {
            {node.view, static_cast<int>(k), stays ? kBetweenSteps : info_.run});
     }
   }
-  if (observe_) count_made(i);
   settle_arrived(i, false);
 }
 

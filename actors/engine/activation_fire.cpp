@@ -25,7 +25,7 @@ Memory& Activation::own_memory() {
 }
 
 Memory& Activation::memory_of(uint32_t i, const FiringNode& node, Memory& own) const {
-  return node.leaves ? *stage_.edge_memory_[stage_.original(i)] : own;
+  return node.leaves ? *stage_.edge_memory_[i] : own;
 }
 
 inline void Activation::settle(uint32_t i, bool dead) {
@@ -150,7 +150,6 @@ void Activation::observed_fire(uint32_t i, const FiringNode& node) {
   const int64_t took = tick_ns() - begin;
   if (work) stage_.trace_kernel("kernel", i, wall, info_.run, *work, &values_[node.out]);
   stage_.sampled(i, took);
-  count_made(i);
   settle(i, false);
 }
 
@@ -200,10 +199,9 @@ bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& said) {
     Stage::free_idle(stage_.host_.device);
     if (put_off(i)) return true;
   }
-  const uint32_t counted = stage_.original(i);
-  auto restarts = std::find_if(restarts_.begin(), restarts_.end(),
-                               [&](const auto& r) { return r.first == counted; });
-  if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {counted, 0});
+  auto restarts =
+      std::find_if(restarts_.begin(), restarts_.end(), [&](const auto& r) { return r.first == i; });
+  if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {i, 0});
   if (++restarts->second <= kKernelRestartsMax) {
     stage_.kernel_restarts_.fetch_add(1, std::memory_order_relaxed);
     if (stage_.host_.warn)

@@ -3,6 +3,7 @@
 // order of their numbers (placement/memory_plan.hpp: earliest_firings()). A lane that finds nothing
 // to do meanwhile helps with the kernels that run.
 #include <algorithm>
+#include <utility>
 
 #include "actors/engine/firing_jobs.hpp"
 
@@ -32,9 +33,8 @@ void Activation::wait_for_room(uint32_t i, const FiringNode& node) {
 void Activation::let_go() {
   constexpr size_t kLookedAt = 16;  // of many that wait
   uint32_t first = waiting_.front();
-  for (uint32_t i : on_their_way_) first = std::min(first, stage_.original(i));
-  for (uint32_t i : put_off_)
-    if (is_oldest(i)) first = std::min(first, stage_.original(i));
+  for (uint32_t i : on_their_way_) first = std::min(first, i);
+  for (uint32_t i : put_off_) first = std::min(first, i);
   if (ahead_ != kNone && ahead_ <= first) ahead_ = kNone;
   const auto go = [this](size_t at) {
     const uint32_t i = waiting_[at];
@@ -54,6 +54,37 @@ void Activation::off_lane(uint32_t i) {
   if (at == on_their_way_.end()) return;
   *at = on_their_way_.back();
   on_their_way_.pop_back();
+}
+
+// A node has found no memory. True: it is fired again when there may be more, as kernels on lanes
+// or calls hold some now, or nodes before it were put off.
+bool Activation::put_off(uint32_t i) {
+  const bool last_try = std::exchange(last_try_, kNone) == i;  // nothing ran beside it
+  if (stopped()) return false;
+  if (calls_ == 0 && (last_try || (jobs_ == 0 && put_off_.empty()))) return false;
+  put_off_.push_back(i);
+  return true;
+}
+
+// The node that one thread would fire first.
+uint32_t Activation::take_put_off() {
+  const auto first = std::min_element(put_off_.begin(), put_off_.end());
+  const uint32_t i = *first;
+  put_off_.erase(first);
+  return i;
+}
+
+// A kernel of the step has left its lane. The node goes below what is ready by now: that may make
+// room.
+void Activation::try_one_again() { make_ready(take_put_off()); }
+
+// Nothing of this step runs here, or is to, but what was put off. False: there may be room when
+// the calls under way have ended.
+bool Activation::make_room() {
+  if (calls_ > 0) return false;
+  last_try_ = take_put_off();
+  make_ready(last_try_);
+  return true;
 }
 
 }  // namespace troupe

@@ -132,7 +132,7 @@ Replacement::Replacement(uint32_t index, const Node& replaced, const Kernel& rep
 
 std::unique_ptr<Replacement> Stage::replacement(const std::string& name,
                                                 const std::shared_ptr<const Op>& op) const {
-  for (uint32_t i = 0; i < own_nodes_; ++i) {
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
     const NodeView* view = nodes_[i].view;
     if (!view) continue;
     const Graph* program = program_of(*view);
@@ -166,9 +166,7 @@ void Stage::become(std::unique_ptr<Replacement> replacement) {
     node.view->replace_by(&(*known)->view);
   }
   if (node.kind == NodeKind::plain)
-    for_all_copies(node_index, [&](uint32_t one) {
-      nodes_[one].run.store(KernelCall::run_newest, std::memory_order_release);
-    });
+    node.run.store(KernelCall::run_newest, std::memory_order_release);
 }
 
 namespace {

@@ -62,9 +62,9 @@ Stage::~Stage() {
 
 // With one lane nobody asks what a node costs.
 void Stage::adopt_costs() {
-  costs_.assign(own_nodes_, nullptr);
+  costs_.assign(nodes_.size(), nullptr);
   if (host_.lanes <= 1) return;
-  for (uint32_t i = 0; i < own_nodes_; ++i) {
+  for (uint32_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i].kind != NodeKind::plain) continue;
     const Node& node = *views_[i].node;
     NodeCosts::Cost& cost =
@@ -78,7 +78,7 @@ void Stage::adopt_costs() {
 }
 
 void Stage::sampled(uint32_t i, int64_t took_ns) {
-  NodeCosts::Cost* const cost = costs_[original(i)];
+  NodeCosts::Cost* const cost = costs_[i];
   if (!cost) return;
   // A moving average over samples; the first one counts whole.
   const int64_t old = cost->load(std::memory_order_relaxed);
@@ -87,13 +87,12 @@ void Stage::sampled(uint32_t i, int64_t took_ns) {
   // What other threads read is written only when it changes.
   if (const bool is = now > kCostlyFrom.count();
       is != nodes_[i].costly.load(std::memory_order_relaxed))
-    for_all_copies(original(i),
-                   [&](uint32_t one) { nodes_[one].costly.store(is, std::memory_order_relaxed); });
+    nodes_[i].costly.store(is, std::memory_order_relaxed);
 }
 
 std::map<int32_t, int64_t> Stage::costs() const {
   std::map<int32_t, int64_t> out;
-  for (size_t i = 0; i < own_nodes_; ++i)
+  for (size_t i = 0; i < nodes_.size(); ++i)
     if (const int64_t ns = costs_[i] ? costs_[i]->load(std::memory_order_relaxed) : 0; ns > 0)
       out[views_[i].node->id] = ns;
   return out;
@@ -148,7 +147,7 @@ ActivationPtr Stage::acquire() {
 ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation&)> on_end) {
   ActivationPtr step = acquire();
   Activation& a = *step;
-  std::copy(missing_.begin(), missing_.end(), a.missing_.begin());  // loops arm their copies
+  std::copy(missing_.begin(), missing_.end(), a.missing_.begin());
   std::copy(uses_.begin(), uses_.end(), a.uses_.begin());
   std::copy(first_ready_.begin(), first_ready_.end(), a.ready_.begin());
   a.top_ = first_ready_.size();
@@ -161,7 +160,6 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.ahead_ = Activation::kNone;
   a.put_off_.clear();
   a.last_try_ = Activation::kNone;
-  a.begins_again_ = false;
   a.restarts_.clear();
   a.fenced_ = false;
   a.info_ = info;
@@ -178,11 +176,9 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.observe_ = (host_.lanes > 1 && count % kSampleEvery == 1) || a.armed_ns_;
   if (a.armed_ns_) host_.tracer->record_memory(device(), host_.device->memory(), info.run);
   running_.add(1);
-  if (own_loops_ > 0) {
-    a.loops_.resize(own_loops_);  // those in copies come again when they are needed
+  if (!loops_.empty()) {
     for (LoopState& loop : a.loops_) loop = {};
-    for (size_t l = 0; l < own_loops_; ++l) a.loops_[l].acks.assign(loops_[l].acks.size(), 0);
-    a.weighing_ = 0;
+    for (size_t l = 0; l < loops_.size(); ++l) a.loops_[l].acks.assign(loops_[l].acks.size(), 0);
     for (auto& values : a.saved_) values.clear();
     a.early_.clear();
   }

@@ -44,7 +44,6 @@ struct EdgeCount {
 
 class Cores;
 class Lanes;
-class CopyPlan;      // stage_in_flight.cpp
 struct PartNumbers;  // stage_compile.cpp
 
 // What a stage needs of the process it is in. All of it outlives the stage.
@@ -120,12 +119,11 @@ class Stage : public std::enable_shared_from_this<Stage> {
   static constexpr uint32_t kNoSlot = ~0u;
   uint32_t slot_of(int32_t node, int32_t output) const;
   uint32_t source_slot(int32_t node, int32_t output) const;
-  size_t node_count() const { return own_nodes_; }
-  size_t copied_nodes() const;  // in copies for iterations in flight
+  size_t node_count() const { return nodes_.size(); }
   int64_t running() const { return running_.sum(); }
   // A step may wait for something from outside, or has no end in sight.
-  bool waits() const { return receives_ > 0 || has_async_ || own_loops_ > 0 || !calls_.empty(); }
-  const std::string& name_of(uint32_t firing_index) const { return names_[original(firing_index)]; }
+  bool waits() const { return receives_ > 0 || has_async_ || !loops_.empty() || !calls_.empty(); }
+  const std::string& name_of(uint32_t firing_index) const { return names_[firing_index]; }
   const std::vector<std::shared_ptr<Stage>>& bodies() const { return bodies_; }  // of functions
   std::map<int32_t, EdgeCount> edge_counts() const;  // by edge that leaves this stage
   // What firing takes, in nanoseconds, by node of the graph, as far as it was measured.
@@ -155,33 +153,10 @@ class Stage : public std::enable_shared_from_this<Stage> {
     std::atomic<int64_t> transfers{0};
   };
 
-  // A loop's nodes, several times over: each copy runs one iteration, so that many may be under way
-  // (stage_in_flight.cpp). They are made when that first pays. In a copy stand, in this order, a
-  // pass for each variable and for each order of effects, which an iteration takes from the one
-  // before; the nodes; a gate for each order, which has fired when the iteration's effects of it
-  // are over. A loop in the body is in each copy a loop of its own, which may have copies, too.
-  struct Copies {
-    uint32_t count = 0;                        // 0: one iteration at a time
-    uint32_t begin = 0, stride = 0;            // nodes: the first copy's first one; of each copy
-    uint32_t slot_begin = 0, slot_stride = 0;  // values
-    uint32_t loop_begin = 0;                   // in loops_: of the first copy
-    uint32_t passes = 0;                       // of these as many are variables as the loop has
-    bool repeatable = false;                   // nothing outside an iteration sees that it ran
-    std::vector<uint32_t> saves;               // numbers of those in the loop
-    std::vector<int32_t> missing;              // by node, counted from the copy's first
-    std::vector<uint32_t> first_ready;         // the same
-    // Slots that have one value in all iterations, and which of the partition's they are.
-    std::vector<std::pair<uint32_t, uint32_t>> shared;
-  };
-
-  // A loop of the partition, or what one is in a copy of a loop around it, compiled. Slots are
-  // value slots, nodes firing indices.
+  // A loop of the partition, compiled. Slots are value slots, nodes firing indices.
   struct Loop {
-    uint32_t origin = 0;                               // the partition's that it is, in loops_
-    uint32_t origin_begin = 0, origin_slot_begin = 0;  // of that one
-    std::vector<uint32_t> inner;                       // the loops in it, at any depth
-    uint32_t begin = 0, end = 0;                       // its nodes
-    uint32_t slot_begin = 0, slot_end = 0;             // their values
+    uint32_t begin = 0, end = 0;            // its nodes
+    uint32_t slot_begin = 0, slot_end = 0;  // their values
     uint32_t driver = 0, turn = 0, again = 0;
     bool home = false;
     int64_t in_flight = 1;
@@ -192,40 +167,9 @@ class Stage : public std::enable_shared_from_this<Stage> {
     std::vector<uint32_t> unsure;  // variables whose next shape only the step shows
     std::vector<std::string> variable_names;
     std::vector<uint32_t> first_ready;
-    std::vector<size_t> receives;                      // edge indices
-    std::vector<uint32_t> acks;                        // nodes
-    std::vector<std::pair<uint32_t, uint32_t>> after;  // variable -> node that runs after it
-    int32_t opener = -1;                               // in the graph
-    Copies copies;
-
-    bool has_copy(uint32_t i) const { return i - copies.begin < copies.count * copies.stride; }
-    // By node: which copy has it.
-    uint32_t copy_of(uint32_t i) const { return (i - copies.begin) / copies.stride; }
-    // What a copy has in place of the loop's own nodes and values.
-    uint32_t place_in_copy(uint32_t i) const { return copies.passes + (i - begin); }
-    uint32_t node_in(uint32_t copy, uint32_t i) const {
-      return copies.begin + copy * copies.stride + place_in_copy(i);
-    }
-    uint32_t slot_shift(uint32_t copy) const {
-      return copies.slot_begin + copy * copies.slot_stride - slot_begin;
-    }
-    uint32_t before(uint32_t copy) const { return (copy ? copy : copies.count) - 1; }
-    // What a copy has in place of the one that stands there in `inner`.
-    uint32_t loop_in(uint32_t copy, size_t place) const {
-      return copies.loop_begin + copy * static_cast<uint32_t>(inner.size()) +
-             static_cast<uint32_t>(place);
-    }
-    bool has(uint32_t i) const { return i >= begin && i < end; }
-  };
-  // What may be needed for the copies of a loop, those of loops in them included.
-  struct Reserve {
-    size_t nodes = 0, slots = 0, loops = 0, listed = 0;
-    void add(const Reserve& other, size_t times) {
-      nodes += times * other.nodes;
-      slots += times * other.slots;
-      loops += times * other.loops;
-      listed += times * other.listed;
-    }
+    std::vector<size_t> receives;  // edge indices
+    std::vector<uint32_t> acks;    // nodes
+    int32_t opener = -1;           // in the graph
   };
   // A Call node, compiled: the function's body, and where in that the arguments go that it reads.
   struct CallTarget {
@@ -259,47 +203,19 @@ class Stage : public std::enable_shared_from_this<Stage> {
   CallTarget target_of(const Node& call, Stage& body) const;
   // stage_loops.cpp
   void compile_loops(const std::vector<uint32_t>& fires, const std::vector<uint32_t>& first_slot);
-  void compile_variables(Loop& loop, const PartLoop& part, const std::vector<uint32_t>& fires,
+  void compile_variables(Loop& loop, const PartLoop& part,
                          const std::vector<uint32_t>& first_slot) const;
-  void find_nested_loops();
   void find_receives_in_loops();
-  // stage_in_flight.cpp
-  void reserve_copies();
-  void plan_copies(Loop& loop, size_t orders);
-  Reserve reserve_for(Loop& loop, const std::vector<Reserve>& inner);
-  void make_copies(size_t loop);  // if there are none. Any thread.
-  bool has_copies(size_t loop) const { return copied_[loop].load(std::memory_order_acquire); }
-  CopyPlan plan_of(const Loop& loop, const std::vector<std::vector<uint32_t>>& orders) const;
-  void fill_copy(size_t loop, uint32_t copy, const CopyPlan& plan);
-  void shift_slots(const Loop& loop, uint32_t copy, FiringNode& node);
-  uint32_t counterpart(size_t loop, uint32_t copy, uint32_t inner) const;
-  Loop loop_in_copy(size_t around, uint32_t copy, const Loop& loop) const;
-  std::vector<std::pair<uint32_t, uint32_t>> shared_in(const Loop& loop) const;
-  std::vector<std::vector<uint32_t>> orders_of(const Loop& loop) const;
-  bool may_overlap(const Loop& loop) const;
-  bool same_in_all(const Loop& loop, uint32_t slot) const;
-  uint32_t slot_in(const Loop& loop, uint32_t copy, uint32_t slot) const;
-  uint32_t stands_for(const Loop& loop, uint32_t i) const;
   const uint32_t* inputs_of(const FiringNode& node) const {
     return node.n_in <= 4 ? node.in : more_.data() + node.in[0];
   }
   const uint32_t* readers_of(const FiringNode& node) const {
     return node.n_to <= 4 ? node.to : more_.data() + node.to[0];
   }
-  bool is_copy(uint32_t node) const { return node >= own_nodes_; }
-  // The node that it is a copy of, or itself; and, with that one, all that are the same.
-  uint32_t original(uint32_t node) const {
-    return is_copy(node) ? original_of_[node - own_nodes_] : node;
-  }
   uint32_t earliest_of(uint32_t node) const {
     return node < earliest_.size() ? earliest_[node] : 0;
   }
   uint32_t role_of(uint32_t node) const { return role_of_[node]; }
-  uint32_t loop_of(uint32_t node) const { return own_loops_ == 0 ? kNoLoop : loop_of_[node]; }
-  template <class F>
-  void for_all_copies(uint32_t original, F&& f);
-  template <class F>
-  void for_copies_in(size_t loop, uint32_t node, F&& f);
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
   // The same of calls of a function, one inside the other; and what each of them keeps to itself.
@@ -330,21 +246,11 @@ class Stage : public std::enable_shared_from_this<Stage> {
   const Partition partition_;
   const StageHost host_;
 
-  // Copies for loops. Appended to with mutex_, within what was reserved, so that nothing moves;
-  // who has seen has_copies() may read those of that loop.
-  std::vector<FiringNode> nodes_;         // the partition's come first
-  std::vector<uint32_t> original_of_;     // by copy
-  std::vector<uint32_t> role_of_;         // firing index -> loops_, calls_, or number of the save
-  std::vector<uint32_t> loop_of_;         // the innermost one; empty if there are no loops
-  std::vector<Loop> loops_;               // the partition's come first
-  std::vector<uint32_t> more_;            // long input and reader lists, of all nodes
-  std::deque<std::atomic<bool>> copied_;  // by loop
-  size_t slots_made_ = 0;                 // guarded by mutex_; the partition's are the first
-
-  // Compiled; not changed after connect(). By firing index: of the partition's own nodes.
-  size_t own_nodes_ = 0, own_loops_ = 0;
-  size_t nodes_max_ = 0, slots_max_ = 0, loops_max_ = 0;  // with all copies
-  std::vector<uint32_t> captured_by_;  // slot -> the loop that captured what is there, or kNoLoop
+  // Compiled; not changed after connect(). By firing index.
+  std::vector<FiringNode> nodes_;
+  std::vector<uint32_t> role_of_;  // loops_, calls_, or number of the save
+  std::vector<Loop> loops_;
+  std::vector<uint32_t> more_;  // long input and reader lists, of all nodes
   std::vector<NodeView> views_;
   std::vector<Tensor> constants_;  // by slot; undefined where a node writes
   std::vector<int32_t> missing_;
@@ -398,23 +304,5 @@ class Stage : public std::enable_shared_from_this<Stage> {
   std::vector<ActivationPtr> idle_;
   std::vector<std::unique_ptr<Replacement>> replacements_;  // all there ever were
 };
-
-template <class F>
-void Stage::for_all_copies(uint32_t original, F&& f) {
-  f(original);
-  for (size_t l = 0; l < own_loops_; ++l) for_copies_in(l, original, f);
-}
-
-// A copy in a copy is found through the outermost loop that it is a copy for.
-template <class F>
-void Stage::for_copies_in(size_t l, uint32_t node, F&& f) {
-  const Loop& loop = loops_[l];
-  if (!loop.has(node) || !has_copies(l)) return;
-  for (uint32_t c = 0; c < loop.copies.count; ++c) {
-    const uint32_t copy = loop.node_in(c, node);
-    f(copy);
-    for (size_t k = 0; k < loop.inner.size(); ++k) for_copies_in(loop.loop_in(c, k), copy, f);
-  }
-}
 
 }  // namespace troupe

@@ -23,7 +23,7 @@ void Stage::make_bodies() {
 
 void Stage::link_calls(const std::map<int32_t, Stage*>& bodies) {
   in_calls_ = true;
-  for (size_t i = 0; i < own_nodes_; ++i) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i].kind != NodeKind::call) continue;
     const Node& call = *nodes_[i].view->node;
     const Node* opener = graph_->find(call.attr<std::string>("function"));

@@ -149,7 +149,7 @@ std::shared_ptr<Stage> Stage::make(uint64_t session, uint32_t executable,
       new Stage(session, executable, std::move(graph), std::move(partition), std::move(host)));
   stage->make_bodies();
   std::lock_guard lock(stage->mutex_);
-  for (uint32_t i = 0; i < stage->own_nodes_; ++i)
+  for (uint32_t i = 0; i < stage->nodes_.size(); ++i)
     stage->actors_.push_back(make_op_actor(*stage->host_.system, 0, stage, i, stage->names_[i]));
   return stage;
 }
@@ -203,7 +203,6 @@ Stage::Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph>
   compile_loops(numbers.fires, numbers.first_slot);
   find_first_ready(numbers.fires);
   find_earliest(numbers.fires);
-  reserve_copies();
   adopt_costs();
 }
 

@@ -36,38 +36,17 @@ void Stage::compile_loops(const std::vector<uint32_t>& fires,
     loop.in_flight = part.in_flight;
     loop.opener = part.opener;
     const auto number = static_cast<uint32_t>(loops_.size());
-    loop.origin = number;
-    loop.origin_begin = loop.begin;
-    loop.origin_slot_begin = loop.slot_begin;
     role_of_[loop.driver] = role_of_[loop.turn] = number;
     if (part.home) role_of_[loop.again] = number;
-    compile_variables(loop, part, fires, first_slot);
-    captured_by_.resize(uses_.size(), kNoLoop);
-    for (const auto& [from, to] : loop.captured) {
-      uses_[to] = kUncounted;  // until the loop ends
-      captured_by_[to] = number;
-    }
+    compile_variables(loop, part, first_slot);
+    for (const auto& [from, to] : loop.captured) uses_[to] = kUncounted;  // until the loop ends
     for (int32_t ack : part.acks) loop.acks.push_back(fires[static_cast<size_t>(ack)]);
     loops_.push_back(std::move(loop));
   }
-  own_loops_ = loops_max_ = loops_.size();
-  find_nested_loops();
   find_receives_in_loops();
 }
 
-// A loop stands behind the one that it is in.
-void Stage::find_nested_loops() {
-  if (loops_.empty()) return;
-  loop_of_.assign(nodes_.size(), kNoLoop);
-  for (uint32_t l = 0; l < loops_.size(); ++l) {
-    const Loop& loop = loops_[l];
-    std::fill(loop_of_.begin() + loop.begin, loop_of_.begin() + loop.end, l);
-    for (uint32_t around = 0; around < l; ++around)
-      if (loops_[around].has(loop.driver)) loops_[around].inner.push_back(l);
-  }
-}
-
-void Stage::compile_variables(Loop& loop, const PartLoop& part, const std::vector<uint32_t>& fires,
+void Stage::compile_variables(Loop& loop, const PartLoop& part,
                               const std::vector<uint32_t>& first_slot) const {
   const std::vector<PartNode>& parts = partition_.nodes;
   const auto driver = static_cast<size_t>(part.driver);
@@ -95,10 +74,6 @@ void Stage::compile_variables(Loop& loop, const PartLoop& part, const std::vecto
     return std::any_of(loop.initial.begin(), loop.initial.end(),
                        [&](const auto& variable) { return variable.second == slot; });
   });
-  for (auto p = static_cast<size_t>(part.begin); p < driver; ++p)
-    for (int32_t before : parts[p].controls)
-      for (uint32_t v = 0; v < part.variables.size() && fires[p] != kNotFired; ++v)
-        if (part.variables[v].node == before) loop.after.emplace_back(v, fires[p]);
 }
 
 void Stage::find_receives_in_loops() {

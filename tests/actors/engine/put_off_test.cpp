@@ -1,5 +1,5 @@
 // Nodes that find no memory beside others of their step: in which order they are tried again, who
-// waits for them meanwhile, and for what they wait. In loops: loop_memory_test.cpp.
+// waits for them meanwhile, and for what they wait.
 #include <doctest/doctest.h>
 
 #include <array>

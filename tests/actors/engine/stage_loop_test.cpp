@@ -64,24 +64,6 @@ TEST_CASE("a loop waits for kernels that finish later, and runs again those that
   CHECK(rig.run({number(2), number(0)})[0].item<int32_t>() == 30);
 }
 
-TEST_CASE("a loop's body is copied when one of its nodes is costly, and not before") {
-  bool cheap_is_copied = true;  // unless another program has the processor each time
-  for (int attempt = 0; attempt < 10 && cheap_is_copied; ++attempt) {
-    LoopRig rig(2);
-    rig.loop(StageRig::kClient, "Slow", 8);
-    CHECK(rig.client().copied_nodes() == 0);
-    for (int i = 0; i < 3; ++i) CHECK(rig.run({number(100), number(0)})[0].item<int32_t>() == 100);
-    cheap_is_copied = rig.client().copied_nodes() > 0;
-    knobs().work = 400'000;
-    const int32_t want = rig.run({number(40), number(0)})[0].item<int32_t>();
-    CHECK(rig.client().copied_nodes() > 0);
-    const size_t copied = rig.client().copied_nodes();
-    for (int i = 0; i < 3; ++i) CHECK(rig.run({number(40), number(0)})[0].item<int32_t>() == want);
-    CHECK(rig.client().copied_nodes() == copied);
-  }
-  CHECK_FALSE(cheap_is_copied);
-}
-
 TEST_CASE("op actors may be killed while a loop runs over two stages") {
   LoopRig rig(2);
   rig.loop(StageRig::kOther, "AtOnce");

@@ -1,5 +1,5 @@
-// Several iterations of a loop at a time on one device compute what one after another do: the same
-// bits, gradients and effects in the same order, within the same memory.
+// Loops give the same bits, gradients and order of effects on any number of threads, with any
+// WhileOptions::iterations_in_flight, within the same memory.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -361,6 +361,30 @@ TEST_CASE("a loop that has memory for one iteration at a time runs, however many
     });
     return Made{{end[1], end[2]}, {{n, count(7)}, {x, wave(kSize, 0.1)}}};
   });
+}
+
+TEST_CASE("what a loop made beside its condition for one iteration more is gone when it ends") {
+  constexpr int64_t kValues = 100'000;
+  Graph graph;
+  const Output x = placeholder(graph, DType::i64, {-1}, "x"),
+               n = placeholder(graph, DType::i64, {}, "n");
+  Output next;
+  const Output end = while_loop(
+      [&](const Values& v) {
+        next = v[1] + 1;
+        return less(v[0] + reduce_min(next) * 0, n);
+      },
+      [&](const Values& v) {
+        return Values{v[0] + 1, next};
+      },
+      {whole(graph, 0), x})[1];
+  Session session = Session::local(graph, {.threads = 2, .passes = false});
+  const Callable step = session.prepare({end}, {x, n});
+  for (int64_t trips = 17; trips < 40; ++trips) {
+    const Tensor got = step({Tensor::zeros(DType::i64, Shape{kValues}), count(trips)})[0];
+    CHECK(got.data<int64_t>()[kValues - 1] == trips);
+    CHECK(session.device_states()[0].used_bytes < 2 * kValues * 8);
+  }
 }
 
 }  // namespace troupe
