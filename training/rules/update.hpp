@@ -19,7 +19,7 @@ class Lanes;
 // same rows in the same step is likely to be next: they are known to be there, and what was read is
 // what they were before it.
 struct RowsRead {
-  int32_t accumulator = -1;
+  int32_t replica = -1;
   int64_t step = -1;
   Tensor indices;        // i64 [n], of rows that there are
   int64_t row_size = 0;  // elements
