@@ -7,21 +7,28 @@ set(troupe_actors_headers ${troupe_values_headers} <chrono> <condition_variable>
     <caf/all.hpp> "${CMAKE_CURRENT_SOURCE_DIR}/include/troupe/session.hpp")
 set(troupe_tests_headers <doctest/doctest.h>)
 
-# Targets whose flags are the same share one.
+# Targets whose flags are the same share one, which an object library of its own owns: a target that another one's headers are
+# reused from is built as a whole before it. "tests": with the test framework. "apart": for a target with flags of its own.
 function(troupe_precompile target set)
   set(headers ${troupe_${set}_headers})
+  set(owner troupe_headers_${set})
   if("tests" IN_LIST ARGN)
     list(PREPEND headers ${troupe_tests_headers})
-    set(set tests_${set})
+    set(owner test_headers_${set})
   endif()
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)  # for ccache
-  get_property(first GLOBAL PROPERTY troupe_precompiled_${set})
-  if(first AND NOT "apart" IN_LIST ARGN)
-    target_precompile_headers(${target} REUSE_FROM ${first})
-  else()
+  if("apart" IN_LIST ARGN)
     target_precompile_headers(${target} PRIVATE ${headers})
-    if(NOT "apart" IN_LIST ARGN)
-      set_property(GLOBAL PROPERTY troupe_precompiled_${set} ${target})
-    endif()
+    return()
   endif()
+  if(NOT TARGET ${owner})
+    add_library(${owner} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp)
+    target_include_directories(${owner} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+    target_include_directories(${owner} SYSTEM PRIVATE ${DOCTEST_INCLUDE}
+      $<TARGET_PROPERTY:CAF::core,INTERFACE_INCLUDE_DIRECTORIES>)
+    target_link_libraries(${owner} PRIVATE troupe_flags spdlog::spdlog)
+    target_compile_options(${owner} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+    target_precompile_headers(${owner} PRIVATE ${headers})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${owner})
 endfunction()
