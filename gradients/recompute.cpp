@@ -11,7 +11,6 @@
 #include "graph/flops.hpp"
 #include "gradients/gradient_pass.hpp"
 #include "graph/prune.hpp"
-#include "placement/passes/passes.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "graph/prune.hpp"
-#include "placement/passes/passes.hpp"
 #include "graph/base/refuse.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
