@@ -1,8 +1,9 @@
 // Data: readers of files, and batches that any worker can recompute. Implemented in data/*.cpp.
 //
-// Readers throw Error(io) if a file cannot be read, and Error(bad_data) if it is not what it should
-// be: with file, offset or line, what was expected and what was found. They read plain and gzipped
-// files, told apart by content, and check every size before they take memory.
+// Readers throw Error(io) if a file cannot be read, and Error(bad_data) if its content is
+// malformed; the message names the file, the offset or line, what was expected and what was found.
+// They read plain and gzipped files, told apart by content, and check every size before they
+// allocate memory.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace troupe {
 
-// A file is refused past this many bytes, unpacked; larger sets are read in parts.
+// Larger files are refused (bytes, unpacked); read larger sets in parts.
 inline constexpr int64_t kDataBytesMax = int64_t{4} << 30;
 
 struct Dataset {
@@ -31,12 +32,12 @@ Tensor read_idx(const std::string& path, int64_t bytes_max = kDataBytesMax);
 
 struct CsvOptions {
   DType label_dtype = DType::i64;  // i64: whole numbers in [0, classes); f32: any finite number
-  int64_t classes = 0;             // i64 labels must be below; 0: any that is not negative
+  int64_t classes = 0;             // exclusive upper bound of i64 labels; 0: any non-negative label
   int64_t bytes_max = kDataBytesMax;
 };
 // A table: a header line, then one record a line, the label last. Features are f32 [n, columns -
 // 1]. Lines end with LF or CRLF; a field may stand in double quotes. Refuses ragged rows, empty
-// fields, what is not a finite number, and a file without records.
+// fields, values that are not finite numbers, and a file without records.
 Dataset read_csv(const std::string& path, const CsvOptions& options = {});
 
 // The 8 x 8 digits (UCI, Alpaydin and Kaynak 1998): features f32 [n, 8, 8, 1] in [0, 1], labels
@@ -57,10 +58,10 @@ struct Batch {
 };
 
 // Seeded batches of a dataset for one or several replicas. Every function is pure: the same
-// arguments give the same records, in any process and order, so a lost step can be done again. Any
+// arguments give the same records in any process and any order, so a lost step can be repeated. Any
 // thread may call.
 //
-// Epoch e is a shuffle of all records, keyed by (seed, e). A global batch is `replicas *
+// Data epoch e is a shuffle of all records, keyed by (seed, e). A global batch is `replicas *
 // batch_size` records of it, cut into one contiguous part per replica.
 class Batches {
  public:
@@ -70,20 +71,20 @@ class Batches {
     uint64_t seed = 0;
     bool shuffle = true;
   };
-  // Throws: Error(invalid_argument) for an empty dataset, labels of another number than features,
-  // or no record or no replica. So do the functions below for a replica or a step that is not
-  // there.
+  // Throws: Error(invalid_argument) for an empty dataset, for different numbers of features and
+  // labels, and for a batch size or number of replicas below 1. The functions below throw it for a
+  // replica or step out of range.
   Batches(Dataset dataset, Settings settings);
 
-  // Batches of an endless run over epochs: step s takes the records [s, s + 1) * replicas *
-  // batch_size of the epochs strung together. All batches are full; one that begins in what an
-  // epoch has left ends in the next, and each epoch still has every record exactly once.
+  // Batches of an endless run over data epochs: step s takes the records [s, s + 1) * replicas *
+  // batch_size of the concatenated epochs. All batches are full: one that begins at the end of an
+  // epoch continues in the next one, and each epoch still has every record exactly once.
   Batch at(int64_t step, int64_t replica) const;
   std::vector<int64_t> records_at(int64_t step, int64_t replica) const;
 
-  // Batches that end with the epoch: `step` in [0, steps_per_epoch()). The last one holds what is
-  // left, shared evenly among the replicas: some get one record less, and none where fewer are left
-  // than there are replicas.
+  // Batches that end with the data epoch: `step` in [0, steps_per_epoch()). The last batch holds
+  // the remaining records, shared evenly among the replicas: some get one record less, and some
+  // none if fewer records remain than there are replicas.
   Batch batch(int64_t epoch, int64_t step, int64_t replica) const;
   std::vector<int64_t> records(int64_t epoch, int64_t step, int64_t replica) const;
   int64_t steps_per_epoch() const;
@@ -96,18 +97,18 @@ class Batches {
   std::shared_ptr<const State> state_;
 };
 
-// Makes the batches Batches::at(step), step + 1, ... of one replica ahead, on one thread, at most
-// `depth` of them. Destroying it stops the thread.
+// Prepares the batches Batches::at(step), step + 1, ... of one replica ahead of their use, on one
+// thread, at most `depth` of them. Destroying it stops the thread.
 class Prefetch {
  public:
-  // Throws: Error(invalid_argument) for a depth below 1, and a replica or step that is not there.
+  // Throws: Error(invalid_argument) for a depth below 1 and a replica or step out of range.
   Prefetch(Batches batches, int64_t replica, int64_t first_step = 0, int64_t depth = 2);
   ~Prefetch();
   Prefetch(const Prefetch&) = delete;
   Prefetch& operator=(const Prefetch&) = delete;
 
-  // The same as Batches::at(step, replica), usually ready. After a jump, preparing goes on from
-  // there. One caller at a time.
+  // The same as Batches::at(step, replica), usually ready. After a jump it prepares from the new
+  // step on. One caller at a time.
   Batch at(int64_t step);
 
  private:

@@ -1,5 +1,5 @@
-// DeviceName: where a node runs, in full or in part: "/job:ps/task:1/device:cpu:0". Implemented in
-// graph/device_name.cpp.
+// DeviceName: the device of a node, complete or partial: "/job:ps/task:1/device:cpu:0". Implemented
+// in graph/device_name.cpp.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,25 @@
 
 namespace troupe {
 
-// A part that is left out means "any". The empty name is any device.
+// A field left out means "any". The empty name is any device.
 struct DeviceName {
   std::optional<std::string> job = {};
   std::optional<int64_t> task = {};
   std::optional<DeviceKind> kind = {};
   std::optional<int64_t> index = {};  // among the devices of this kind in the task
 
-  // Every part that is given here is the same in `full`.
+  // Every field that is set here has the same value in `full`.
   bool matches(const DeviceName& full) const;
   friend bool operator==(const DeviceName&, const DeviceName&) = default;
 };
 
-// Reads "/job:NAME", "/task:N", "/device:KIND:N" or "/device:KIND", each at most once and any of
-// them left out. KIND is cpu, shadow, or cuda (also written gpu), in any case. Throws:
-// Error(invalid_argument) naming the part and showing a right one.
+// Reads "/job:NAME", "/task:N", "/device:KIND:N" or "/device:KIND", each at most once and all of
+// them optional. KIND is cpu, shadow, or cuda (also written gpu), in any case. Throws:
+// Error(invalid_argument) naming the part and showing a correct one.
 DeviceName parse_device_name(std::string_view text);
 std::string to_string(const DeviceName& name);  // in the order above
-// The parts of `name`, and those of `fallback` where `name` has none. A task belongs to its job and
-// an index to its kind, so neither is taken from a fallback of another job or kind.
+// `name` with its missing fields taken from `fallback`. A task belongs to its job and an index to
+// its kind, so neither is taken from a fallback of another job or kind.
 DeviceName merge(const DeviceName& name, const DeviceName& fallback);
 
 }  // namespace troupe

@@ -1,9 +1,9 @@
-// Errors: one enum, one exception, one check, and the line they name. Implemented in
-// graph/base/error.cpp.
+// Errors: an error code, an exception, a check, and the source line that messages name. Implemented
+// in graph/base/error.cpp.
 //
-// A caller's mistake is thrown as `Error` while the graph is built or prepared. A failure of the
-// world (a lost peer, a full disk) is a value inside the library and becomes an `Error` at the API.
-// A bug of ours is an `InternalError`.
+// A caller's mistake is thrown as `Error` while the graph is built or prepared. An external failure
+// (a lost peer, a full disk) is a value inside the library and becomes an `Error` at the API. A bug
+// of the library is an `InternalError`.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@
 
 namespace troupe {
 
-// What went wrong, by what a person can do about it. The wire and the logs carry these; zero is no
-// error.
+// Error codes, grouped by what a person can do about the error. The wire and the logs carry them;
+// zero is no error.
 enum class Errc : uint8_t {
   ok = 0,
   invalid_argument,   // the call is wrong: shapes, dtypes, names, flags
-  bad_data,           // a file or record is not what it should be
+  bad_data,           // a file or record is malformed
   bad_configuration,  // cluster spec, versions, devices or a checkpoint that do not fit together
   peer_lost,          // a process that was needed died or cannot be reached
   timeout,            // a deadline passed
-  cancelled,          // the caller took the request back
+  cancelled,          // the caller cancelled the request
   out_of_memory,      // a device budget or a byte credit is used up
   stale,              // an old epoch, incarnation, step or sequence; the sender must catch up
   io,                 // the operating system refused a file or a socket
   kernel_failed,      // a kernel threw more often than its restart intensity allows
-  internal,           // a bug of ours
-  end_of_data,        // what is read from has ended: a closed queue has no more elements
+  internal,           // a bug of the library
+  end_of_data,        // the source has ended: a closed queue has no more elements
 };
 
 // The name used in logs and messages, e.g. "peer_lost".
@@ -61,7 +61,7 @@ std::string concat(const Parts&... parts) {
 }
 }  // namespace detail
 
-// The message says what, where and what would be right. Parts are streamed one after the other.
+// The message says what failed, where, and what would be right. The parts are concatenated.
 class Error : public std::runtime_error {
  public:
   template <class... Parts>
@@ -73,8 +73,8 @@ class Error : public std::runtime_error {
   Errc code_;
 };
 
-// The line of the user's program that made a node, a shape or a tensor: errors name it. As a
-// default argument it is the caller's.
+// The line of the user's program that made a node, a shape or a tensor; error messages name it. As
+// a default argument, here() gives the caller's line.
 struct Origin {
   const char* file = "";
   int line = 0;
@@ -92,7 +92,7 @@ class InternalError : public Error {
 
 }  // namespace troupe
 
-// On in release builds too. TROUPE_CHECK(n > 0, "wants a positive size, got ", n);
+// Checked in release builds, too. TROUPE_CHECK(n > 0, "wants a positive size, got ", n);
 #define TROUPE_CHECK(condition, ...)                                                             \
   do {                                                                                           \
     if (!(condition)) [[unlikely]]                                                               \

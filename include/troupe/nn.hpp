@@ -1,5 +1,5 @@
-// Layers of networks: functions that make parameters with their first values, and the nodes that
-// read them. Implemented in graph/nn_*.cpp.
+// Layers of networks: functions that make parameters with their initial values, and the nodes that
+// read them. Implemented in nn/nn_*.cpp.
 //
 //   nn::Model model(graph, {.training = true});
 //   Output x = relu(nn::conv2d(model, images, 32, 5));
@@ -9,12 +9,12 @@
 //       model.with_penalties(reduce_mean(softmax_cross_entropy(logits, labels)));
 //   const Output update = model.with_updates(minimize(loss, adam()));
 //
-// The same calls on another Model, for another tower or with .training = false, make layers that
-// read the same parameters: parameters are called by the model's scopes, not by the graph's.
+// The same calls on another Model, for another replica or with .training = false, make layers that
+// read the same parameters: parameters are named by the model's scopes, not by the graph's.
 //
 // All functions throw Error(invalid_argument) naming the caller's line for sizes and settings that
 // do not fit. Images are NHWC. Sizes that decide the shape of a parameter, such as the last
-// dimension of what a dense layer reads, must be known while building.
+// dimension of a dense layer's input, must be known while building.
 #pragma once
 
 #include <map>
@@ -28,32 +28,37 @@
 
 namespace troupe::nn {
 
-// ---- first values ----
+// ---- initial values ----
 
-// How a parameter begins. Random values are keyed by (the model's seed, the parameter's name): the
-// same in every tower, program and layout of shards. Of a matrix [in, out] and of filters [...,
-// in, out] fan_in is in, and fan_out is out, times the size of a filter's window; of a vector both
-// are its size.
+// The initial value of a parameter. Random values are keyed by (the model's seed, the parameter's
+// name): they are the same in every replica, program and layout of shards. For a matrix [in, out]
+// and for filters [..., in, out], fan_in is in and fan_out is out, each times the size of a
+// filter's window; for a vector both are its size.
 struct Initializer {
   enum Kind : uint8_t { constant, uniform, normal, truncated_normal, orthogonal } kind = constant;
-  enum Fan : uint8_t { none, in, average } fan = none;  // `spread` is divided by the root of it
-  double middle = 0;  // what a constant is, and what random numbers lie around
-  double spread = 0;  // half of the width of uniform, or the standard deviation, or the gain
+  enum Fan : uint8_t {
+    none,
+    in,
+    average
+  } fan = none;       // `spread` is divided by the square root of
+                      // it
+  double middle = 0;  // the value of a constant, or the centre of random numbers
+  double spread = 0;  // half the width of uniform, or the standard deviation, or the gain
 };
 Initializer constant(double value);
 Initializer zeros();
 Initializer ones();
 Initializer uniform(double low, double high);
 Initializer normal(double mean, double stddev);
-// Drawn again beyond two standard deviations.
+// Values beyond two standard deviations are drawn again.
 Initializer truncated_normal(double mean, double stddev);
-// Of variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
+// Variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
 Initializer glorot_uniform(double gain = 1);
 Initializer glorot_normal(double gain = 1);
-// Of variance 2 / fan_in, before a relu (He et al. 2015).
+// Variance 2 / fan_in, for weights before a relu (He et al. 2015).
 Initializer he_uniform();
 Initializer he_normal();
-// Of variance 1 / fan_in (LeCun et al. 1998).
+// Variance 1 / fan_in (LeCun et al. 1998).
 Initializer lecun_uniform();
 Initializer lecun_normal();
 // A matrix whose rows or columns, whichever are fewer, are orthogonal and of length `gain` (Saxe et
@@ -62,19 +67,19 @@ Initializer orthogonal(double gain = 1);
 
 // ---- models ----
 
-// What is added to the loss for the weights of a layer: l1 times the sum of |w|, and l2 / 2 times
-// the sum of w^2 (troupe/train.hpp). Biases, gamma and beta are left out.
+// The penalty that the weights of a layer add to the loss: l1 times the sum of |w|, and l2 / 2
+// times the sum of w^2 (troupe/train.hpp). Biases, gamma and beta are left out.
 struct Regularizer {
   double l1 = 0, l2 = 0;
 };
 
-// What the layers of one model share: names, whether it trains, and what they leave behind for
-// those who train it. Not copied; must not outlive the graph.
+// The state that the layers of one model share: names, the training mode, and what training needs
+// from them (parameters, penalties, running averages). Not copied; must not outlive the graph.
 class Model {
  public:
   struct Options {
     bool training = false;  // dropout drops, and batch_norm normalises by the batch
-    int64_t seed = 0;       // of first values and dropout
+    int64_t seed = 0;       // for initial values and dropout
   };
   explicit Model(Graph& graph) : Model(graph, Options{}) {}
   Model(Graph& graph, Options options) : graph_(graph), options_(options) {}
@@ -85,14 +90,14 @@ class Model {
   bool training() const { return options_.training; }
   int64_t seed() const { return options_.seed; }
 
-  // Layers made while this is open are called NAME/...: their parameters, and their nodes within
-  // the graph's own scopes. Scopes nest, and close in the reverse order.
+  // Layers made while this is open are called NAME/...; so are their parameters, and their nodes
+  // within the graph's own scopes. Scopes nest, and close in the reverse order.
   class Scope {
    public:
     Scope(Scope&& other) noexcept;
     Scope& operator=(Scope&&) = delete;
     ~Scope();
-    const std::string& name() const { return name_; }  // with those around it: "block1/conv"
+    const std::string& name() const { return name_; }  // with the enclosing scopes: "block1/conv"
 
    private:
     friend class Model;
@@ -103,38 +108,39 @@ class Model {
     Graph::Scope nodes_;
   };
   [[nodiscard]] Scope scope(std::string_view name, Origin at = Origin::here());
-  // For a layer: `name`, or if that is empty `kind`, then kind_1, kind_2, ... as layers of that
-  // kind come within the open scope. Two layers of one name share their parameters.
+  // The scope of a layer: `name`, or if that is empty `kind`, then kind_1, kind_2, ... for the
+  // further layers of that kind in the open scope. Two layers of one name share their parameters.
   [[nodiscard]] Scope layer(std::string_view name, std::string_view kind,
                             Origin at = Origin::here());
-  // What is built next has the names of what was built first, and so its parameters: for a model
-  // that is applied several times, as by accumulate_gradients(). No scope may be open. Dropout
-  // draws other numbers each time.
+  // Layers built from here on get the names of the first ones again, and so their parameters: for a
+  // model that is applied several times, as by accumulate_gradients(). No scope may be open.
+  // Dropout draws other numbers each time.
   void rewind(Origin at = Origin::here());
 
   // A parameter of the layer in whose scope it is made.
   Output parameter(std::string_view name, const Shape& shape, const Initializer& first,
                    DType dtype = DType::f32, Regularizer regularizer = {},
                    Origin at = Origin::here());
-  // Floating ones, in the order in which they were first made.
+  // The floating ones, in the order in which they were first made.
   const std::vector<Output>& parameters() const { return parameters_; }
 
-  // An average over the steps of training, as batch_norm keeps them: a parameter that moves from
-  // `first` by (1 - decay) * (value - average) in each step that runs with_updates(). It is state,
-  // not trained by gradient, but pushed to shards like one: counted once whatever is killed, part
-  // of checkpoints, under the synchronous rule the mean over towers, under the asynchronous one by
-  // each of them. A value that is given several times in one step, by a layer that is shared or a
-  // model that is rewound, counts with its mean. No gradient flows through it. Without training,
-  // `value` may be undefined, and nothing is left behind.
+  // An average over the training steps, as batch_norm keeps it: a parameter that moves from `first`
+  // by (1 - decay) * (value - average) in each step that runs with_updates(). It is state: not
+  // trained by gradients, but pushed to shards like one. So a lost process never makes it count
+  // twice, checkpoints hold it, and it moves by the mean over replicas under the synchronous rule
+  // and by each replica under the asynchronous one. If a step gives several values, by a shared
+  // layer or a rewound model, their mean counts. No gradient flows through it. Without training,
+  // `value` may be undefined and no update is made.
   Output running_average(std::string_view name, const Shape& shape, double first, Output value,
                          double decay, DType dtype = DType::f32, Origin at = Origin::here());
 
-  // The loss plus what the regularizers of all layers made so far ask for; or the loss itself.
+  // The loss plus the penalties of the regularizers of all layers made so far; without any, the
+  // loss itself.
   Output with_penalties(Output loss, Origin at = Origin::here()) const;
-  // `update` and those of all running averages, as one node to run: as Tower::update.
+  // `update` and the updates of all running averages as one node, for Tower::update.
   Output with_updates(Output update, Origin at = Origin::here());
 
-  // Key of a random op of the open scope, other ones in each rewind().
+  // Key of a random op in the open scope, different after each rewind().
   std::string random_key() const;
 
  private:
@@ -154,7 +160,7 @@ class Model {
   const Options options_;
   std::string prefix_;                    // of the open scopes: "block1/conv/"
   std::map<std::string, int64_t> count_;  // of layers without a name, by prefix and kind
-  int64_t pass_ = 0;                      // how often it was rewound
+  int64_t pass_ = 0;                      // number of calls of rewind()
   std::vector<Output> parameters_;
   std::vector<Regularized> regularized_;
   std::map<std::string, Running> running_;  // by name
@@ -184,21 +190,21 @@ struct ConvOptions {
 Output conv2d(Model& model, Output x, int64_t filters, int64_t window,
               const ConvOptions& options = {}, Origin at = Origin::here());
 
-// Of layers with filters, beside where their windows stand.
+// Options of layers with filters, besides the position of their windows.
 struct FilterOptions {
   bool bias = true;
   Initializer weights = glorot_uniform(), biases = zeros();
   Regularizer regularizer = {};
   std::string name = {};  // empty: convolution, depthwise_convolution, convolution_transpose, ...
 };
-// Images of one to three dimensions, x [b, ..., in] -> [b, ..., filters]; `window` is a filter's
-// size along each of them, or one size for all. Parameters w [window..., in / groups, filters], b
+// Images of one to three dimensions, x [b, ..., in] -> [b, ..., filters]. `window` is the filter's
+// size along each dimension, or one size for all. Parameters w [window..., in / groups, filters], b
 // [filters]. Initializers count the inputs and outputs of one group.
 Output convolution(Model& model, Output x, int64_t filters, const std::vector<int64_t>& window,
                    const ConvolutionOptions& where = {}, const FilterOptions& options = {},
                    Origin at = Origin::here());
-// Each channel by itself -> [b, ..., in * multiplier]. Parameters w [window..., in, multiplier], b
-// [in * multiplier].
+// A convolution of each channel by itself -> [b, ..., in * multiplier]. Parameters w [window...,
+// in, multiplier], b [in * multiplier].
 Output depthwise_convolution(Model& model, Output x, int64_t multiplier,
                              const std::vector<int64_t>& window,
                              const ConvolutionOptions& where = {},
@@ -221,25 +227,26 @@ struct EmbeddingOptions {
 Output embedding(Model& model, Output ids, int64_t rows, int64_t width,
                  const EmbeddingOptions& options = {}, Origin at = Origin::here());
 
-// In training, keeps an element with probability 1 - rate and divides it by that (Srivastava et al.
-// 2014); else x itself.
+// In training, keeps an element with probability 1 - rate and divides it by 1 - rate (Srivastava et
+// al. 2014); otherwise x itself.
 Output dropout(Model& model, Output x, double rate, Origin at = Origin::here());
 
-// x [b, ...] -> [b, the rest of the dimensions, which must be known, as one].
+// x [b, ...] -> [b, product of the other dimensions, which must be known].
 Output flatten(Output x, Origin at = Origin::here());
 
 // ---- norms ----
-// Parameters gamma, which begins as ones, and beta, zeros, of [c], the last dimension of x.
+// Parameters gamma, initially ones, and beta, initially zeros, of shape [c], the last dimension of
+// x.
 
 struct BatchNormOptions {
   double decay = 0.9;     // of the running averages, for each step
-  double epsilon = 1e-5;  // beside the variance
+  double epsilon = 1e-5;  // added to the variance
   std::string name = {};  // empty: batch_norm, batch_norm_1, ...
 };
-// x [..., c]. In training normalised by mean and variance of each channel of the batch, which also
-// move the running averages `mean` and `variance` [c], the variance with n / (n - 1) for n values a
-// channel; else by those (Ioffe and Szegedy 2015, algorithm 2). Training must run
-// Model::with_updates(), or the averages stay 0 and 1.
+// x [..., c]. Training normalises by the mean and variance of each channel of the batch, and moves
+// the running averages `mean` and `variance` [c] by them, the variance with n / (n - 1) for n
+// values a channel. Otherwise normalises by the running averages (Ioffe and Szegedy 2015, algorithm
+// 2). Training must run Model::with_updates(), or the averages stay 0 and 1.
 Output batch_norm(Model& model, Output x, const BatchNormOptions& options = {},
                   Origin at = Origin::here());
 
@@ -247,12 +254,12 @@ struct NormOptions {
   double epsilon = 1e-5;
   std::string name = {};  // empty: layer_norm, rms_norm, group_norm, and so on
 };
-// Over the last dimension (Ba et al. 2016; Zhang and Sennrich 2019, which has no beta).
+// Normalises over the last dimension (Ba et al. 2016; Zhang and Sennrich 2019, without beta).
 Output layer_norm(Model& model, Output x, const NormOptions& options = {},
                   Origin at = Origin::here());
 Output rms_norm(Model& model, Output x, const NormOptions& options = {},
                 Origin at = Origin::here());
-// Over groups of channels of each record, x [b, ..., c] (Wu and He 2018).
+// Normalises over groups of channels of each record, x [b, ..., c] (Wu and He 2018).
 Output group_norm(Model& model, Output x, int64_t groups, const NormOptions& options = {},
                   Origin at = Origin::here());
 
@@ -260,26 +267,26 @@ Output group_norm(Model& model, Output x, int64_t groups, const NormOptions& opt
 
 struct RecurrentOptions {
   int64_t layers = 1;
-  bool bidirectional = false;  // each layer reads both ways, and both results stand side by side
+  bool bidirectional = false;  // each layer reads in both directions and concatenates the results
   double dropout = 0;          // between layers, in training
-  // [batch], i32 or i64: how many first steps of each row there are; undefined: all.
+  // [batch], i32 or i64: the length of each row; undefined: all steps.
   Output lengths = {};
-  // First states, [batch, units], layer by layer and in each of them forward, backward; empty:
-  // zeros. c is lstm's alone.
+  // Initial states, [batch, units], by layer and within it forward, backward; empty: zeros. c is
+  // for lstm only.
   std::vector<Output> h = {}, c = {};
   Initializer weights = glorot_uniform(), recurrent = orthogonal(), biases = zeros();
-  double forget_bias = 1;   // of lstm (Jozefowicz et al. 2015)
-  bool reset_after = true;  // of gru, as cuDNN and Keras have it
+  double forget_bias = 1;   // for lstm (Jozefowicz et al. 2015)
+  bool reset_after = true;  // for gru, as in cuDNN and Keras
   Regularizer regularizer = {};
   std::string name = {};  // empty: lstm, gru, lstm_1, ...
 };
 struct Recurrent {
   Output y;                  // [time, batch, units, or 2 * units], of the last layer
-  std::vector<Output> h, c;  // last states, in the order of the first ones
+  std::vector<Output> h, c;  // last states, in the order of the initial ones
 };
 // x [time, batch, n], by the formulas of troupe/ops/sequences.hpp. Parameters of each layer and
-// direction, layer0/forward/w_x and so on: w_x [n, 4 * units], w_h [units, 4 * units], b; of gru
-// with 3 for 4, and recurrent_b.
+// direction are called layer0/forward/w_x and so on: w_x [n, 4 * units], w_h [units, 4 * units], b;
+// gru has 3 instead of 4, and recurrent_b.
 Recurrent lstm(Model& model, Output x, int64_t units, const RecurrentOptions& options = {},
                Origin at = Origin::here());
 Recurrent gru(Model& model, Output x, int64_t units, const RecurrentOptions& options = {},
@@ -290,8 +297,8 @@ Recurrent gru(Model& model, Output x, int64_t units, const RecurrentOptions& opt
 struct AttentionOptions {
   int64_t head_width = 0;  // of queries, keys and values; 0: width / heads
   bool causal = false;     // query i sees keys 0 to i
-  // bool, whether a query sees a key, as far as it broadcasts to [b, heads, queries, keys];
-  // undefined: all are seen.
+  // bool, true where a query sees a key; broadcast to [b, heads, queries, keys]. Undefined: all are
+  // seen.
   Output mask = {};
   double dropout = 0;  // of the weights, in training
   bool bias = true;
@@ -301,8 +308,8 @@ struct AttentionOptions {
 };
 // Multi-head attention (Vaswani et al. 2017, 3.2.2): for each head softmax(q k^T / sqrt(d)) v, and
 // a projection of all heads back to the width of the queries. queries [b, tq, width], memory [b,
-// tk, any] -> [b, tq, width]; for self-attention pass the same twice. The keys must not all be
-// masked. Parameters query/w, key/w, value/w [in, heads * d], output/w [heads * d, width], and
+// tk, any] -> [b, tq, width]; for self-attention pass the same value twice. The keys must not all
+// be masked. Parameters query/w, key/w, value/w [in, heads * d], output/w [heads * d, width], and
 // their b.
 Output attention(Model& model, Output queries, Output memory, int64_t heads,
                  const AttentionOptions& options = {}, Origin at = Origin::here());
@@ -314,9 +321,9 @@ struct ResidualOptions {
   Regularizer regularizer = {};
   std::string name = {};  // empty: residual, residual_1, ...
 };
-// relu(f(x) + x) with convolutions, batch norms and relus in f (He et al. 2016, figures 2 and 5):
-// x [b, h, w, c] -> [b, ceil(h / stride), ceil(w / stride), filters, or 4 * filters]. Where the
-// shapes differ, x passes through a 1 x 1 convolution and a batch norm of its own.
+// relu(f(x) + x), where f consists of convolutions, batch norms and relus (He et al. 2016, figures
+// 2 and 5): x [b, h, w, c] -> [b, ceil(h / stride), ceil(w / stride), filters, or 4 * filters]. If
+// the shapes differ, x passes through a 1 x 1 convolution and a batch norm of its own.
 Output residual_block(Model& model, Output x, int64_t filters, const ResidualOptions& options = {},
                       Origin at = Origin::here());
 
@@ -333,8 +340,8 @@ struct InceptionOptions {
   Regularizer regularizer = {};
   std::string name = {};  // empty: inception, inception_1, ...
 };
-// The four branches side by side, each convolution with a relu (Szegedy et al. 2015, figure 2b):
-// x [b, h, w, c] -> [b, h, w, one + three + five + pooled].
+// The four branches side by side, each convolution followed by a relu (Szegedy et al. 2015, figure
+// 2b): x [b, h, w, c] -> [b, h, w, one + three + five + pooled].
 Output inception_block(Model& model, Output x, const Inception& filters,
                        const InceptionOptions& options = {}, Origin at = Origin::here());
 

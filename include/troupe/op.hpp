@@ -1,5 +1,6 @@
-// Op: what an operation is: its names, type rule, gradient and kernels. One value in one file each;
-// ops/all.cpp lists them. Implemented in graph/op.cpp. docs/adding_an_op.md shows how to write one.
+// Op: an operation with its names, type rule, gradient and kernels. Each op is one value in a file
+// of its own; ops/all.cpp lists them. Implemented in graph/op.cpp. docs/adding_an_op.md shows how
+// to write one.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +22,14 @@ const char* to_string(DeviceKind kind);
 
 namespace detail {
 // Throws: Error(invalid_argument): the `who` ("kernel") of the op of `node` asks for `what`
-// ("input") i, of which there are `count`.
+// ("input") number i, but there are `count`.
 [[noreturn]] void refuse_index(const Node& node, const char* who, const char* what, int i,
                                size_t count);
 }  // namespace detail
 
-// What a type rule and a gradient see of a node: attributes and the types of inputs. An input that
-// the node does not have is an Error(invalid_argument) that says so, here and in what follows.
+// The view of a node that its type rule and its gradient get: attributes and the types of inputs.
+// Asking for an input that the node does not have is an Error(invalid_argument) that says so, here
+// and in the classes below.
 class InferContext {
  public:
   InferContext(const Node& node, std::vector<TensorType> inputs)
@@ -40,7 +42,8 @@ class InferContext {
     return node_.attr<T>(name);
   }
   const Node& node() const { return node_; }
-  // An Error(invalid_argument) whose text is: node, op, origin, input types, then these parts.
+  // Makes an Error(invalid_argument) whose text is: node, op, origin, input types, then these
+  // parts.
   template <class... Parts>
   Error error(const Parts&... parts) const {
     return Error(Errc::invalid_argument, where(), detail::concat(parts...));
@@ -57,7 +60,7 @@ class InferContext {
   std::vector<TensorType> inputs_;
 };
 
-// The backward rule of one node: one Output per input, undefined where there is nothing to pass on.
+// The backward rule of one node gives one Output per input, undefined where no gradient passes.
 class GradientContext {
  public:
   using Differentiate = std::vector<Output>(const std::vector<Output>& ys,
@@ -89,7 +92,7 @@ class GradientContext {
   const T& attr(std::string_view name) const {
     return node_.attr<T>(name);
   }
-  // As gradients() of troupe/graph.hpp: for an op whose gradient is that of a graph of others.
+  // As gradients() of troupe/graph.hpp: for an op whose gradient is that of a graph of other ops.
   std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,
                                 const std::vector<Output>& y_gradients) const {
     return differentiate_(ys, xs, y_gradients);
@@ -106,56 +109,56 @@ class GradientContext {
   Differentiate* differentiate_;
 };
 
-// In which training step a kernel asks for a parameter.
+// The training step for which a kernel asks for a parameter.
 struct ParameterStep {
   int64_t replica = 0;
   int64_t step = -1;  // -1: outside of training
   int64_t first =
-      -1;  // steps of the replica before this one are over, and not done again; -1: unknown
+      -1;  // steps of the replica before this one are over and will not be done again; -1: unknown
 };
 
 // A change of the values themselves, without an optimizer (troupe/ops/parameters.hpp).
 struct ParameterWrite {
   enum Kind : uint8_t { assign, add, assign_rows, add_rows } kind = assign;
-  int64_t number = 0;  // which one it is of those that a replica has of the parameter
-  Tensor indices;      // of rows, i64
+  int64_t number = 0;  // its number among the replica's writes to the parameter
+  Tensor indices;      // row numbers, i64
   Tensor values;
 };
 
-// Parameters as a kernel sees them: asked by name, answered later. The engine hands a kernel
-// whatever its worker was given.
+// Parameters as a kernel sees them: requested by name, answered later. The engine gives a kernel
+// the port that its worker was given.
 class ParameterPort {
  public:
   using Reply = std::function<void(Errc, std::string text, Tensor value)>;
   virtual ~ParameterPort() = default;
   // Asks for the values that this step may read; step -1 takes the newest at once.
   virtual void pull(const std::string& parameter, const ParameterStep& at, Reply reply) = 0;
-  // The same of some rows: `indices`, i64, any shape. The reply's value is [indices..., row...].
+  // The same for some rows: `indices`, i64, any shape. The reply's value is [indices..., row...].
   virtual void pull_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
                          Reply reply) = 0;
-  // Hands over dL/d(parameter). The reply comes when the shard has acknowledged it; its value is
+  // Sends dL/d(parameter). The reply comes when the shard has acknowledged it; its value is
   // undefined.
   virtual void push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
                     Reply reply) = 0;
-  // The same of rows: `indices`, i64 [n], and `values`, [n, row...], or [k, row...] of which each
-  // is for n / k indices, one after the other. Left out, they are packed for push()
-  // (troupe/ops/row_sparse.hpp); a port that takes them as they are copies neither for a shard of
-  // this process that holds all of the parameter.
+  // push() of rows: `indices` is i64 [n]; `values` is [n, row...], or [k, row...] where each row
+  // serves n / k consecutive indices. If not overridden, packs them for push()
+  // (troupe/ops/row_sparse.hpp); a port that overrides it copies neither tensor for a shard of this
+  // process that holds the whole parameter.
   virtual void push_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
                          Tensor values, Reply reply);
-  // push() with a change of the values.
+  // Like push(), but sends a change of the values.
   virtual void write(const std::string& parameter, const ParameterStep& at, ParameterWrite change,
                      Reply reply) = 0;
 };
 
-class Resources;  // what stateful ops keep between steps (devices/resources.hpp)
+class Resources;  // state that ops keep between steps (devices/resources.hpp)
 
-// What every firing of one run shares.
+// Data that all firings of one run share.
 struct RunContext {
   int64_t run = 0;  // unique in a session: names the activation
-  // The training step, or -1 outside training. Random numbers and pushes are keyed by it.
+  // The training step, or -1 outside training; random numbers and pushes are keyed by it.
   int64_t step = -1;
-  int64_t first_step = -1;  // ParameterStep::first, of all replicas that the run pushes for
+  int64_t first_step = -1;  // ParameterStep::first, for all replicas that the run pushes for
   ParameterPort* parameters = nullptr;
   Resources* resources = nullptr;
 };
@@ -165,18 +168,18 @@ struct RunContext {
 class KernelState {
  public:
   virtual ~KernelState() = default;
-  // Of a node that does the work of several (ops/elementwise/fused.cpp): these, behind one
-  // placeholder for each of its inputs. nullptr: it is what it is.
+  // For a node that does the work of several (ops/elementwise/fused.cpp): those nodes, as a graph
+  // with one placeholder for each input. nullptr: the node does only its own work.
   virtual const Graph* program() const { return nullptr; }
 };
 
-class Memory;      // where outputs come from (devices/memory/memory.hpp)
+class Memory;      // allocates outputs (devices/memory/memory.hpp)
 struct NodeView;   // the node, compiled for firing (devices/kernel_call.hpp)
 struct Enclosing;  // the kernel of which this firing is a part (devices/kernel_call.hpp)
 
-// One firing of one plain kernel. Valid during the call. An input or output that the node does not
-// have is an Error(invalid_argument) that names the node, which one was asked for, and how many
-// there are.
+// One firing of one plain kernel. Valid during the call. Asking for an input or output that the
+// node does not have is an Error(invalid_argument) that names the node, the index asked for, and
+// how many there are.
 class KernelContext {
  public:
   int input_count() const { return input_count_; }
@@ -187,46 +190,47 @@ class KernelContext {
   }
 
   // The i-th output, made on the first call with the inferred shape, elements not set. Check
-  // everything before the first call: shapes as well, where they were not known to the graph.
+  // everything before the first call, also shapes that were not known to the graph.
   Tensor& output(int i = 0) {
     check_output(i);
     return outputs_[i].defined() ? outputs_[i] : make_output(i);
   }
   // The same, but takes over input 0's memory when this node is its last reader and dtype and size
-  // agree; for an op that declares `in_place`, else it is output(0). Elements of output(0) and
-  // input(0) may then be the same ones.
+  // agree; for an op that declares `in_place`, otherwise it is output(0). The elements of output(0)
+  // and input(0) may then be the same memory.
   Tensor& output_in_place();
-  // For shapes that depend on values. Throws: Error(kernel_failed) for one that the graph excludes,
-  // or the op's shape rule.
+  // For shapes that depend on values. Throws: Error(kernel_failed) for a shape that the graph or
+  // the op's shape rule excludes.
   Tensor& output(int i, const Shape& shape);
   void set_output(int i, Tensor value) {  // passes a value on
     check_output(i);
     outputs_[i] = std::move(value);
   }
-  Tensor scratch(DType dtype, const Shape& shape);  // from the same memory, gone with the handle
+  Tensor scratch(DType dtype, const Shape& shape);  // from the same memory, freed with the handle
 
-  // Calls f(job) for every job in [0, jobs), on this thread and on those that have nothing else to
-  // do, in any order, and returns when all are done. Cut an op by its shapes alone, into jobs of 20
-  // us or more: then its bits are the same on any number of threads. Ask for outputs and scratch
-  // before. Throws: what the lowest job that failed has thrown.
+  // Calls f(job) for every job in [0, jobs), on this thread and on idle ones, in any order, and
+  // returns when all are done. Cut an op by its shapes alone, into jobs of 20 us or more: then its
+  // bits are the same on any number of threads. Ask for outputs and scratch before the call.
+  // Throws: the exception of the lowest job that failed.
   template <class F>
   void parallel(int64_t jobs, const F& f) const {
     run_jobs(
         jobs, [](const void* context, int64_t job) { (*static_cast<const F*>(context))(job); }, &f);
   }
 
-  // Elements [begin, begin + n) of output 0 are there and will not be touched again: whoever waits
-  // for them goes on with them, on this thread, before they leave its cache. A kernel that declares
-  // `finishes` says so once of each element, from its jobs.
+  // Elements [begin, begin + n) of output 0 are final: the enclosing kernel goes on with them on
+  // this thread, before they leave its cache. A kernel that declares `finishes` calls this once for
+  // each element, from its jobs.
   void finish(int64_t begin, int64_t n) const {
     if (enclosing_) go_on(begin, n);
   }
 
-  // The other way round: calls f(x, at, count) for parts of the elements [begin, begin + n) of
-  // input 0, in their order. The `count` elements from number `at` on stand in a row at `x` until f
-  // returns; count is a multiple of `unit` <= kTakeUnitMax but in the last part. A kernel that
-  // declares `takes` reads its input in no other way, but for its type, and takes each element
-  // once, from its jobs: so they may be made at that moment, and be nowhere but in its cache.
+  // The counterpart of finish() for input: calls f(x, at, count) for consecutive parts of the
+  // elements [begin, begin + n) of input 0. The `count` elements from number `at` on are contiguous
+  // at `x` until f returns; count is a multiple of `unit` <= kTakeUnitMax except in the last part.
+  // A kernel that declares `takes` reads its input in no other way, except for its type, and takes
+  // each element once, from its jobs: so elements may be made at that moment and exist only in its
+  // cache.
   template <class T, class F>
   void take(int64_t begin, int64_t n, int64_t unit, const F& f) const {
     take_parts(
@@ -237,20 +241,21 @@ class KernelContext {
         &f);
   }
   static constexpr int64_t kTakeUnitMax = 512;
-  // Input 0 is in memory as a whole, so that it need not be taken.
+  // Input 0 is in memory as a whole, so it need not be taken.
   bool input_is_whole() const;
 
   const Node& node() const;
   const RunContext& run() const { return *run_; }
   template <class S>
-  const S& state() const {  // what the kernel's `prepare` returned
+  const S& state() const {  // the result of the kernel's `prepare`
     return static_cast<const S&>(*state_);
   }
   template <class T>
-  const T& attr(std::string_view name) const {  // a search: keep what is needed often in the state
+  const T& attr(std::string_view name) const {  // a search: keep frequently used attributes in the
+                                                // state
     return node().attr<T>(name);
   }
-  // Error(invalid_argument) with node, op, origin and the parts.
+  // Makes an Error(invalid_argument) with node, op, origin and the parts.
   template <class... Parts>
   Error error(const Parts&... parts) const {
     return Error(Errc::invalid_argument, where(), detail::concat(parts...));
@@ -285,25 +290,25 @@ class KernelContext {
 };
 
 // One firing of a kernel that finishes later. It holds its inputs; `done` or `fail` is called once,
-// from any thread. Its step may end early, and does not wait for it any more then.
+// from any thread. The step may end earlier, and then no longer waits for this firing.
 class AsyncContext {
  public:
   virtual ~AsyncContext() = default;
   virtual const Tensor& input(int i) const = 0;
   virtual const Node& node() const = 0;
   virtual const RunContext& run() const = 0;
-  virtual bool waits() const = 0;  // false: whatever it is told has no effect
-  // False: the step had ended, so nobody has the outputs.
+  virtual bool waits() const = 0;  // false: done() and fail() have no effect any more
+  // Returns false if the step had ended; the outputs are then dropped.
   virtual bool done(std::vector<Tensor> outputs) = 0;
   virtual void fail(Errc code, std::string text) = 0;
 };
 
-// Elements that stand in a row, for Kernel::elements.
+// Contiguous elements, for Kernel::elements.
 struct ElementRun {
   static constexpr int kInputsMax = 3;
   const Node* node = nullptr;
   const void* inputs[kInputsMax] = {};  // the first element of each
-  bool once[kInputsMax] = {};           // there is but this one, for all elements of the output
+  bool once[kInputsMax] = {};           // one element that serves all elements of the output
   void* output = nullptr;  // may be an input with elements of the same size that is not `once`
   int64_t n = 0;           // elements of the output, at least 1
 };
@@ -315,14 +320,14 @@ struct Kernel {
   void (*run)(KernelContext&) = nullptr;
   // one that finishes later and holds no thread.
   void (*start)(std::shared_ptr<AsyncContext>) = nullptr;
-  // Once a node, when its partition is installed.
+  // Called once a node, when its partition is installed.
   std::unique_ptr<KernelState> (*prepare)(const Node&) = nullptr;
-  // Of an op that computes each element of its one output from the elements of its inputs that
-  // broadcast to it, and refuses no values: some elements, with the bits that `run` gives them
-  // wherever they stand. So several such ops can be one pass over memory
+  // For an op that computes each element of its one output from the elements of its inputs that
+  // broadcast to it, and refuses no values: computes some elements, with the bits that `run` gives
+  // them at any position. So several such ops can be one pass over memory
   // (placement/passes/fuse.cpp).
   void (*elements)(const ElementRun&) = nullptr;
-  bool finishes = false;  // `run` tells KernelContext::finish() of all elements
+  bool finishes = false;  // `run` calls KernelContext::finish() for all elements
   bool takes = false;     // `run` reads its one input by KernelContext::take()
 };
 
@@ -334,85 +339,87 @@ struct AttrSpec {
   std::optional<Attr> default_value = {};  // none: must be given
 };
 
-// What a node is to the frames of a graph (Node::frame). The engine compiles it, and knows no op by
-// name; troupe/ops/control_flow.hpp has functions that build with these. Built-in ops alone are
-// other than none: the engine trusts their names and attributes.
+// The role of a node in the frames of a graph (Node::frame). The engine compiles the role, and
+// knows no op by name; the functions of troupe/ops/control_flow.hpp build with these. Only built-in
+// ops may have another role than none: the engine trusts their names and attributes.
 enum class ControlKind : int16_t {
   none,
   branch,    // opens a frame that runs if output 0, a bool scalar, is true; else its nodes are dead
   capture,   // in a frame: a value of the frame around it, the same one in all iterations
   merge,     // passes on the one input that is alive; dead if none is
   loop,      // opens a frame that runs anew in each iteration
-  variable,  // in a loop's frame: first its input, then what the iteration before made of it
+  variable,  // in a loop's frame: first its input, then its value from the iteration before
   repeat,    // the loop as its surroundings see it. Inputs: its n variables, then n values of a
              // branch of its frame, which is dead after the last iteration; n outputs
   save,      // keeps its input, in the order of iterations
-  restore,   // takes what the save that it runs after kept last
-  function,  // opens a frame that runs anew in each call; it reads nothing of what is around it
+  restore,   // takes the value that the save it runs after kept last
+  function,  // opens a frame that runs anew in each call; it reads nothing from outside
   argument,  // in a function's frame: the input of the call that attribute "index" names
   result,    // in a function's frame: its inputs are the outputs of the call
-  call,      // runs the frame that the node of the name in attribute "function" opens
+  call,      // runs the frame that the node named in attribute "function" opens
 };
 
-// In which dtype a node computes that is added in a scope with a `compute` dtype
-// (Graph::ScopeSpec): f32 inputs, and those of that dtype, are cast to it. Other inputs stay.
+// The dtype in which a node computes that is added in a scope with a `compute` dtype
+// (Graph::ScopeSpec): its inputs of f32 and of the `compute` dtype are cast to it, other inputs
+// stay.
 enum class Precision : uint8_t {
-  same,  // that of its inputs; f32 where both meet
-  low,   // the scope's: products, whose sums are f32 inside
+  same,  // the dtype of its inputs; f32 if they have both
+  low,   // the scope's dtype: products, whose sums are f32 inside
   wide,  // f32: sums of many elements, exponentials, statistics, losses
   kept,  // inputs are taken as they are
 };
 
 struct Op {
   std::string name;
-  // Names; a last one that ends in "..." stands for one or more, in "...?" for none or more.
+  // Names; a last name that ends in "..." stands for one or more, in "...?" for none or more.
   std::vector<std::string> inputs = {};
-  std::vector<std::string> outputs = {};  // the same: the number is that of the inferred shapes
+  std::vector<std::string> outputs = {};  // the same; their number is that of the inferred shapes
   std::vector<AttrSpec> attrs = {};
-  // Dtypes of the outputs. Left out: all inputs must have one dtype, and the outputs have it, too.
+  // Dtypes of the outputs. Left out: all inputs must have one dtype, which the outputs get, too.
   std::vector<DType> (*infer_dtypes)(const InferContext&) = nullptr;
-  // Shapes of the outputs from shapes of the inputs, -1 for what is not known. Called again with
-  // known shapes when a step runs.
+  // Shapes of the outputs from shapes of the inputs; -1 for unknown sizes. Called again with known
+  // shapes when a step runs.
   std::vector<Shape> (*infer_shapes)(const InferContext&) = nullptr;
   // Left out: the op has no gradient, and `no_gradient` says why.
   std::vector<Output> (*gradient)(const GradientContext&) = nullptr;
   std::string no_gradient = {};
   std::vector<Kernel> kernels = {};
-  // Which input's dtype chooses the kernel; -1: output 0's (also when there are no inputs).
+  // The input whose dtype chooses the kernel; -1: output 0 (also when there are no inputs).
   int16_t dispatch = 0;
   ControlKind control = ControlKind::none;
   // Kernels may write output 0 over input 0, and cannot throw after their first write.
   bool in_place = false;
   // Runs anew in every step, whatever its inputs are: random numbers, parameters, placeholders.
-  // Without outputs it is run for its effect, and its call is a training step: pushes.
+  // Without outputs it runs for its effect, and its call is a training step: pushes.
   bool stateful = false;
   // Output 0 shares input 0's elements (identity, reshape): a device need not run a kernel.
   bool aliases = false;
-  // Sizes of outputs depend on values of inputs, so that they are not known before the kernel runs:
-  // it says them with output(i, shape), and runs on a host device.
+  // Sizes of outputs depend on values of inputs and are unknown before the kernel runs: the kernel
+  // calls output(i, shape), and runs on a host device.
   bool value_shapes = false;
-  // Inputs of which nothing but the shape is used, and that may be of any dtype: bit i for input i.
+  // Inputs whose shape alone is used, and which may have any dtype: bit i for input i.
   uint32_t shape_only = 0;
-  // A backward op that reads what an earlier node reads: the two can be one node, so that it is
-  // read once (placement/passes/join.cpp).
+  // For a backward op that reads an input of an earlier node: the two can become one node, so that
+  // the input is read once (placement/passes/join.cpp).
   struct Join {
-    // The op of the earlier node. Its inputs are this op's last ones; it has one output, of the
+    // The op of the earlier node. Its inputs are this op's last ones; it has one output, with the
     // shape of its input `like`. Neither op has attributes.
     std::string with;
     int like = 0;
-    std::string into;  // an op with this op's inputs and outputs, and behind them that of `with`
+    std::string into;  // an op with this op's inputs, and this op's outputs followed by that of
+                       // `with`
   };
   std::optional<Join> join = {};
-  // Of a node with a KernelState::program(): nodes of the program, by name, that do what another op
-  // does (actors/engine/replacement.hpp).
+  // For a node with a KernelState::program(): ops that replace those of nodes of the program, by
+  // node name (actors/engine/replacement.hpp).
   std::map<std::string, std::shared_ptr<const Op>> replaced = {};
-  // How many floating-point numbers one firing multiplies and adds, each counted, for traces;
-  // shapes are known. Left out: its time is memory's.
+  // The number of floating-point multiplications and additions in one firing, for traces; shapes
+  // are known. Left out: its time is that of memory.
   int64_t (*flops)(const Node& node, const std::vector<Shape>& inputs,
                    const std::vector<Shape>& outputs) = nullptr;
   Precision precision = Precision::same;
-  // The op of builtin_ops() that this one is, or is a copy of; null for an op of a program or
-  // plugin.
+  // The op of builtin_ops() that this one is, or is a copy of; null for an op that a program or
+  // plugin defines.
   const Op* built_in = nullptr;
 };
 
@@ -426,7 +433,7 @@ class Registry {
   // Throws: Error(invalid_argument) naming the nearest known op.
   const Op& get(std::string_view name) const;
   std::vector<const Op*> all() const;  // by name
-  // Of names, inputs, outputs and attributes: processes of one cluster must agree.
+  // Covers names, inputs, outputs and attributes; processes of one cluster must agree.
   uint64_t fingerprint() const;
 
  private:
@@ -439,8 +446,8 @@ class Registry {
 // Every op of the project, listed in ops/all.cpp. The same object each time.
 std::shared_ptr<const Registry> builtin_ops();
 
-// The kernel of `node` on a device kind: the one for its dispatch dtype, else the one for any.
-// nullptr if there is none.
+// The kernel of `node` on a device kind: the one for its dispatch dtype, else the one for any
+// dtype. nullptr if there is none.
 const Kernel* find_kernel(const Node& node, DeviceKind device);
 DType dispatch_dtype(const Node& node);
 

@@ -1,11 +1,12 @@
 // Free functions that add nodes to a graph, here and in troupe/ops/: one for each op, whose file in
-// ops/ implements it and gives its formula in full, and some that are made of other ops.
+// ops/ implements it and gives its formula in full, and some that combine other ops.
 //
 // All throw Error(invalid_argument) for shapes or dtypes that do not fit; the message names node,
-// op, the caller's line, the input types and what would be right. What only the values or sizes of
-// a step can show, such as an index out of range, fails that step with the same kind of message.
+// op, the caller's line, the input types and what would be right. A mistake that only the values or
+// sizes of a step can show, such as an index out of range, fails that step with the same kind of
+// message.
 //
-// Inputs of one node have one dtype unless said otherwise, and so has its result. Where nothing is
+// The inputs of one node have one dtype unless said otherwise, and so has its result. If nothing is
 // said of dtypes, any will do; "numbers" are f32, f64, i32, i64 and u8, "floats" f32 and f64.
 // Integers wrap around. Element-wise functions broadcast as NumPy does.
 #pragma once
@@ -38,7 +39,7 @@
 namespace troupe {
 
 // An argument of an operator: an Output, or a number that becomes a constant of the other side's
-// dtype. Its construction notes the caller's line, which an operator has no parameter for.
+// dtype. Its constructor records the caller's line, as an operator has no parameter for it.
 struct Operand {
   Operand(Output value, Origin at = Origin::here())
       : value(value), at(at) {}  // NOLINT: meant to convert
@@ -51,11 +52,11 @@ struct Operand {
 // ---- sources ----
 
 Output constant(Graph& graph, Tensor value, std::string_view name = "", Origin at = Origin::here());
-// Must be fed whenever it is needed. Sizes of `shape` may be -1: any.
+// Must be fed whenever it is needed. Sizes of -1 in `shape` match any size.
 Output placeholder(Graph& graph, DType dtype, Shape shape, std::string_view name = "",
                    Origin at = Origin::here());
 // Reads a trained tensor from its shard. `initial` is computed once, before the first step; it may
-// not depend on a placeholder or a parameter. Asking again for the same name reads the same
+// not depend on a placeholder or a parameter. A second call with the same name reads the same
 // parameter (from the current device, for the current replica).
 Output parameter(std::string_view name, Output initial, Origin at = Origin::here());
 Output fill(Graph& graph, Shape shape, double value, DType dtype = DType::f32,
@@ -66,14 +67,14 @@ Output fill(Graph& graph, Shape shape, double value, DType dtype = DType::f32,
 Output random_uniform(Graph& graph, Shape shape, double low = 0, double high = 1, int64_t seed = 0,
                       DType dtype = DType::f32, std::string_view name = "",
                       Origin at = Origin::here());
-// Normal, drawn again beyond two standard deviations.
+// Normal; values beyond two standard deviations are drawn again.
 Output truncated_normal(Graph& graph, Shape shape, double mean = 0, double stddev = 1,
                         int64_t seed = 0, DType dtype = DType::f32, std::string_view name = "",
                         Origin at = Origin::here());
 
 // ---- element-wise ----
 
-// Of numbers. An integer that is divided by zero fails the step; a quotient is cut towards zero.
+// For numbers. Division of an integer by zero fails the step; a quotient is truncated towards zero.
 Output add(Output a, Output b, Origin at = Origin::here());
 Output subtract(Output a, Output b, Origin at = Origin::here());
 Output multiply(Output a, Output b, Origin at = Origin::here());
@@ -82,19 +83,19 @@ Output maximum(Output a, Output b, Origin at = Origin::here());  // NaN if eithe
 Output square(Output x, Origin at = Origin::here());
 Output negate(Output x, Origin at = Origin::here());  // not of u8
 Output relu(Output x, Origin at = Origin::here());    // max(x, 0); not of u8
-// Of floats.
+// For floats.
 Output exp(Output x, Origin at = Origin::here());
 Output log(Output x, Origin at = Origin::here());  // natural
 Output sqrt(Output x, Origin at = Origin::here());
 Output tanh(Output x, Origin at = Origin::here());
 Output sigmoid(Output x, Origin at = Origin::here());  // 1 / (1 + e^-x)
-// The result is bool. Of numbers; `equal` of bool, too.
+// For numbers, `equal` also for bool. The result is bool.
 Output equal(Output a, Output b, Origin at = Origin::here());
 Output greater(Output a, Output b, Origin at = Origin::here());
-// a where the condition, which is bool, holds, else b; all three broadcast.
+// a where the bool condition is true, else b; all three broadcast.
 Output where(Output condition, Output a, Output b, Origin at = Origin::here());
-// From any dtype to any: floats to integers are cut towards zero, and to the nearest end of the
-// range; to bool: x != 0. A gradient passes between floats only.
+// From any dtype to any: floats become integers by truncation towards zero, limited to the range of
+// the dtype; to bool: x != 0. A gradient passes between floats only.
 Output cast(Output x, DType dtype, Origin at = Origin::here());
 Output identity(Output x, std::string_view name = "", Origin at = Origin::here());
 Output stop_gradient(Output x, Origin at = Origin::here());  // x, and no gradient flows back
@@ -109,28 +110,28 @@ Output operator^(Operand a, Operand b);
 Output operator-(Operand x);
 
 // ---- matrices and networks ----
-// Floats, where nothing else is said. Images are NHWC, [batch, height, width, channels]; filters
-// are [height, width, in, out].
+// For floats unless said otherwise. Images are NHWC, [batch, height, width, channels]; filters are
+// [height, width, in, out].
 
 struct MatmulOptions {
   bool transpose_a = false;  // a is [..., k, m]
   bool transpose_b = false;  // b is [..., n, k]
 };
-// [..., m, k] x [..., k, n] -> [..., m, n]; leading (batch) dimensions broadcast, as those of
-// element-wise ops do. Also of i32 and i64.
+// [..., m, k] x [..., k, n] -> [..., m, n]; leading (batch) dimensions broadcast as in element-wise
+// ops. Also for i32 and i64.
 Output matmul(Output a, Output b, MatmulOptions options = {}, Origin at = Origin::here());
-// x [..., c] plus bias [c] in every row. Also of i32 and i64.
+// x [..., c] plus bias [c] in every row. Also for i32 and i64.
 Output bias_add(Output x, Output bias, Origin at = Origin::here());
-// Where a window of size k stands: with same_padding at ceil(in / stride) places, the zeros around
-// the image split evenly, the odd one last; else at floor((in - k) / stride) + 1.
+// The positions of a window of size k: with same_padding ceil(in / stride) of them, the zeros
+// around the image split evenly, an odd one at the end; otherwise floor((in - k) / stride) + 1.
 struct Conv2dOptions {
   int64_t stride = 1;
   bool same_padding = true;
 };
 // x [b, h, w, in], filter [kh, kw, in, out] -> [b, h', w', out].
 Output conv2d(Output x, Output filter, Conv2dOptions options = {}, Origin at = Origin::here());
-// dL/dx and dL/dfilter of y = conv2d(x, filter), from dy = dL/dy. Of x_like and filter_like only
-// the shape is used.
+// dL/dx and dL/dfilter of y = conv2d(x, filter), from dy = dL/dy. Only the shapes of x_like and
+// filter_like are used.
 Output conv2d_input_gradient(Output dy, Output filter, Output x_like, Conv2dOptions options = {},
                              Origin at = Origin::here());
 Output conv2d_filter_gradient(Output dy, Output x, Output filter_like, Conv2dOptions options = {},
@@ -140,12 +141,12 @@ struct PoolOptions {
   int64_t stride = 2;
   bool same_padding = false;  // as in Conv2dOptions; padding never wins
 };
-// The greatest of each window: x [b, h, w, c] -> [b, h', w', c].
+// The maximum of each window: x [b, h, w, c] -> [b, h', w', c].
 Output max_pool2d(Output x, PoolOptions options = {}, Origin at = Origin::here());
-// dL/dx of y = max_pool2d(x), from dy = dL/dy; all of it goes to the first maximum of a window.
+// dL/dx of y = max_pool2d(x), from dy = dL/dy, which goes to the first maximum of each window.
 Output max_pool2d_gradient(Output dy, Output x, PoolOptions options = {},
                            Origin at = Origin::here());
-// The elements of `values`, which has x's shape, where max_pool2d(x) finds its maxima.
+// The elements of `values`, which has x's shape, at the positions of the maxima of max_pool2d(x).
 Output max_pool2d_select(Output values, Output x, PoolOptions options = {},
                          Origin at = Origin::here());
 Output softmax(Output logits, Origin at = Origin::here());  // over the last dimension
@@ -155,12 +156,12 @@ Output softmax_cross_entropy(Output logits, Output labels, Origin at = Origin::h
 // dloss [...] times (softmax(logits) - one_hot(labels)).
 Output softmax_cross_entropy_gradient(Output dloss, Output logits, Output labels,
                                       Origin at = Origin::here());
-// Keeps an element with probability 1 - rate, rate in [0, 1), and divides it by that (Srivastava et
-// al. 2014); keyed like the random numbers.
+// Keeps an element with probability 1 - rate, rate in [0, 1), and divides it by 1 - rate
+// (Srivastava et al. 2014); keyed like the random numbers.
 Output dropout(Output x, double rate, int64_t seed = 0, Origin at = Origin::here());
 
 // ---- shapes ----
-// Of `like` and `x_like` only the shape is used.
+// Only the shapes of `like` and `x_like` are used.
 
 Output reshape(Output x, Shape shape, Origin at = Origin::here());  // one size may be -1
 Output reshape_like(Output x, Output like, Origin at = Origin::here());
@@ -168,55 +169,55 @@ Output reshape_like(Output x, Output like, Origin at = Origin::here());
 Output transpose(Output x, std::vector<int64_t> permutation = {}, Origin at = Origin::here());
 // Negative axes count from the end.
 Output concat(const std::vector<Output>& parts, int64_t axis, Origin at = Origin::here());
-// dy cut where concat joined `parts`: one output like each of them.
+// dy cut where concat joined `parts`: one output for each part, of its shape.
 std::vector<Output> concat_gradient(Output dy, const std::vector<Output>& parts, int64_t axis,
                                     Origin at = Origin::here());
-// Equal parts, so their number must divide the size.
+// Equal parts, so `parts` must divide the size.
 std::vector<Output> split(Output x, int64_t parts, int64_t axis, Origin at = Origin::here());
 // x[begin[d], begin[d] + size[d]) in each dimension d; size -1: to the end.
 Output slice(Output x, std::vector<int64_t> begin, std::vector<int64_t> size,
              Origin at = Origin::here());
-// Zeros like x with dy where that slice was.
+// Zeros in the shape of x_like, with dy at the place of that slice.
 Output slice_gradient(Output dy, Output x_like, std::vector<int64_t> begin,
                       std::vector<int64_t> size, Origin at = Origin::here());
 // Rows of x: [rows, ...] by indices [i...], i32 or i64 in [0, rows) -> [i..., ...].
 Output gather(Output x, Output indices, Origin at = Origin::here());
-// Adds row after row of dy, floats, into zeros like x.
+// Adds the rows of dy, floats, one after the other into zeros in the shape of x_like.
 Output gather_gradient(Output dy, Output indices, Output x_like, Origin at = Origin::here());
 // indices [i...], i32 or i64 in [0, depth) -> [i..., depth].
 Output one_hot(Output indices, int64_t depth, DType dtype = DType::f32, Origin at = Origin::here());
 Output broadcast_to(Output x, Shape shape, Origin at = Origin::here());
 Output broadcast_like(Output x, Output like, Origin at = Origin::here());
-// Undoes a broadcast: sums x down to the shape of `like`. Not of u8 and bool.
+// Undoes a broadcast: sums x down to the shape of `like`. Not for u8 and bool.
 Output sum_to_like(Output x, Output like, Origin at = Origin::here());
 
 // ---- reductions ----
-// ReduceOptions, which axes to reduce over, is in troupe/ops/reductions.hpp.
+// ReduceOptions, which choose the axes, are in troupe/ops/reductions.hpp.
 
-// Of numbers but u8.
+// For numbers except u8.
 Output reduce_sum(Output x, ReduceOptions options = {}, Origin at = Origin::here());
-// Of floats; NaN for the mean of nothing.
+// For floats; the mean of no elements is NaN.
 Output reduce_mean(Output x, ReduceOptions options = {}, Origin at = Origin::here());
-// Of numbers; refuses to choose from nothing. The gradient is shared by all that are greatest.
+// For numbers; refuses an empty reduction. All elements that equal the maximum share the gradient.
 Output reduce_max(Output x, ReduceOptions options = {}, Origin at = Origin::here());
 // Broadcasts dy, the gradient of a reduce_sum (`mean`: reduce_mean) of x_like, over x_like's shape.
 Output reduce_gradient(Output dy, Output x_like, ReduceOptions options = {}, bool mean = false,
                        Origin at = Origin::here());
-// The index, i64, of the greatest number along the axis; the first of equals.
+// The index, i64, of the maximum along the axis; of equals the first.
 Output argmax(Output x, int64_t axis = -1, Origin at = Origin::here());
 
 // ---- order and state ----
 
-// x, floats; fails the step with Errc::bad_data for NaN or infinity, saying `what` that is.
+// x, floats; fails the step with Errc::bad_data for NaN or infinity, and calls the value `what`.
 Output check_finite(Output x, std::string_view what = "", Origin at = Origin::here());
-// Done when all outputs are; has no output itself.
+// Done when all outputs are done; has no output itself.
 Output group(Graph& graph, const std::vector<Output>& outputs, std::string_view name = "",
              Origin at = Origin::here());
 // Sends `gradient` to the shards of `parameter` (a Parameter node's output); has no output.
 // minimize() adds these.
 Output push_gradient(Output parameter, Output gradient, Origin at = Origin::here());
-// f(inputs) whose gradient is what `backward(inputs, output, output gradient)` builds, whatever f's
-// ops would give.
+// The value f(inputs) = `result`, with the gradient that `backward(inputs, output, output
+// gradient)` builds in place of the gradient of f's ops.
 Output with_gradient(
     const std::vector<Output>& inputs, Output result,
     std::function<std::vector<Output>(const std::vector<Output>&, Output, Output)> backward,

@@ -1,10 +1,10 @@
-// What an op of one's own needs: its registration, ops_with(); a plugin, which brings it into a
-// program that runs, and check_op(), which tries it as the built-in ops are tried. Implemented in
-// ops/plugin.cpp and ops/check/op_check.cpp; docs/adding_an_op.md shows both.
+// Ops that a program defines itself: ops_with() registers them, a plugin brings them into a running
+// program, and check_op() tests them as the built-in ops are tested. Implemented in ops/plugin.cpp
+// and ops/check/op_check.cpp; docs/adding_an_op.md shows both.
 //
-// A plugin is a shared library. It is built with these headers and links nothing of ours: it takes
-// what it needs from the program, which therefore exports its symbols
-// (troupe_enable_plugins() of the CMake package does that).
+// A plugin is a shared library. It is built with these headers and links nothing of the library: it
+// resolves its symbols in the program, which therefore exports them (troupe_enable_plugins() of the
+// CMake package does that).
 //
 //   void add_ops(troupe::Registry& ops) { ops.add(cube_op()); }
 //   TROUPE_PLUGIN(add_ops)
@@ -23,16 +23,16 @@
 
 namespace troupe {
 
-// Grows when a plugin that was built before would misunderstand the program, or be misunderstood,
-// though no type of the headers has another size.
+// Incremented when a plugin that was built before would misunderstand the program, or be
+// misunderstood, although no type of the headers has changed its size.
 inline constexpr uint32_t kPluginAbi = 1;
 
-// What a plugin says of itself. It is read from the file before any code of the library runs.
+// A plugin's description of itself. It is read from the file before any code of the library runs.
 struct PluginDescription {
-  std::array<char, 16> mark;  // finds it in the file
+  std::array<char, 16> mark;  // locates it in the file
   uint32_t abi;               // kPluginAbi of the headers it was built with
   uint32_t unused;
-  uint64_t layout;  // of their types
+  uint64_t layout;  // plugin_layout() of those headers
   void (*add_ops)(Registry&);
 };
 
@@ -42,7 +42,8 @@ constexpr std::array<char, 16> plugin_mark() {
   return {'T', 'r', 'o', 'u', 'p', 'e', ' ', 'p', 'l', 'u', 'g', 'i', 'n', ':', '\n', '\x1a'};
 }
 
-// Sizes of what crosses the border, and the compiler's own ABI, as one number (FNV-1a by words).
+// Sizes of the types that cross the border, and the compiler's ABI, as one number (FNV-1a by
+// words).
 constexpr uint64_t plugin_layout() {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const uint64_t n : {sizeof(Op),
@@ -70,7 +71,7 @@ constexpr uint64_t plugin_layout() {
 }
 }  // namespace detail
 
-// Once in a plugin, at namespace scope: `function`, a void(troupe::Registry&), adds its ops.
+// Use once in a plugin, at namespace scope: `function`, a void(troupe::Registry&), adds its ops.
 #define TROUPE_PLUGIN(function)                                                                    \
   extern "C" __attribute__((visibility("default")))                                                \
   const ::troupe::PluginDescription troupe_plugin;                                                 \
@@ -80,47 +81,46 @@ constexpr uint64_t plugin_layout() {
 
 struct Plugin {
   std::string path;              // absolute
-  std::vector<std::string> ops;  // that it added, by name
+  std::vector<std::string> ops;  // names of the ops that it added
 };
 
 // Adds the ops of the plugin at `path` to `registry`: all of them, or none when it throws. A plugin
-// stays loaded until the process ends. Throws, naming the file and what to do: Error(io) for one
-// that cannot be read; Error(bad_data) for one that is no plugin; Error(bad_configuration) for
-// another ABI, a symbol that this program does not have, an op whose name exists or whose schema is
-// wrong, and for whatever the plugin throws.
+// stays loaded until the process ends. Throws, naming the file and what to do: Error(io) if it
+// cannot be read; Error(bad_data) if it is no plugin; Error(bad_configuration) for another ABI, a
+// symbol that this program does not have, an op whose name exists or whose schema is wrong, and for
+// any exception of the plugin.
 Plugin load_plugin(Registry& registry, const std::string& path);
 
-// builtin_ops() and these, for Graph and ProcessOptions::ops. Throws: Error(invalid_argument) for a
+// builtin_ops() and `own`, for Graph and ProcessOptions::ops. Throws: Error(invalid_argument) for a
 // name that exists or a bad schema.
 std::shared_ptr<const Registry> ops_with(const std::vector<Op>& own);
 
-// builtin_ops() and those of the plugins, in this order: for Graph and ProcessOptions::ops. Without
-// plugins it is builtin_ops() itself. All processes of a cluster must load the same ones; what
-// differs is named when they meet. Throws: as load_plugin().
+// builtin_ops() and the ops of the plugins, in this order: for Graph and ProcessOptions::ops.
+// Without plugins it is builtin_ops() itself. All processes of a cluster must load the same
+// plugins; processes that differ name the differences when they meet. Throws: as load_plugin().
 std::shared_ptr<const Registry> ops_with_plugins(const std::vector<std::string>& paths);
 
-// The table of an op: what it gives, and what it refuses.
+// The test table of an op: expected values and expected errors.
 
-// A graph to check instead of a single node: the outputs it makes of the inputs.
+// Builds a graph to check instead of a single node; returns the outputs for the inputs.
 using BuildCase = std::function<std::vector<Output>(Graph&, const std::vector<Output>&)>;
 
 struct OpCase {
   std::string name;
-  std::string op = {};  // whose case it is, also when `build` makes the nodes
+  std::string op = {};  // the op under test, also when `build` makes the nodes
   std::vector<Tensor> inputs = {};
   Attrs attrs = {};
-  // Left out: what the op gives in one way is compared with what it gives in the others.
+  // Left out: the results of the different ways to run the op are compared with each other.
   std::vector<Tensor> expected = {};
-  // |got - expected| <= tolerance * max(1, |expected|); left out: by dtype (1e-5 for f32, 1e-12 for
-  // f64). At least 2^-7 for bf16 and 2^-10 for f16, a unit in the last place, also where it is
-  // given. Integers are exact.
+  // got - expected| <= tolerance * max(1, |expected|); left out: by dtype (1e-5 for f32, 1e-12 for
+  // f64). At least 2^-7 for bf16 and 2^-10 for f16, a unit in the last place, even if a smaller one
+  // is given. Integers are exact.
   std::optional<double> tolerance = {};
   BuildCase build = {};
-  // True: only with the dtypes as written. Else the case runs once for each kernel dtype of the op
-  // that can hold it: every tensor with the dtype of the dispatch input is converted.
+  // True: only with the dtypes as written. False: the case runs once for each kernel dtype of the
+  // op that can hold it, with every tensor of the dispatch input's dtype converted.
   bool as_written = false;
-  // False: not differentiable here, or so steep that differences say nothing. Has its value checked
-  // only.
+  // False: not differentiable here, or too steep for finite differences. Only its value is checked.
   bool smooth = true;
   bool twice = true;  // second derivatives are checked, too
   double gradient_tolerance = 1e-6;
@@ -130,7 +130,7 @@ struct OpError {
   std::string op = {};
   std::vector<Tensor> inputs = {};
   Attrs attrs = {};
-  std::string message;  // a part of the error's text
+  std::string message;  // a substring of the error's text
   BuildCase build = {};
   bool when_run = false;  // depends on values: thrown by the kernel, not while building
 };
@@ -140,17 +140,17 @@ struct OpCases {
   std::vector<OpError> errors = {};
 };
 
-// What is wrong with an op that is not built in, one sentence each; none: all is well. The cases
-// need not name it. Each value is tried in every dtype that has a kernel and can hold it, with
-// shapes known while building and not before the step, over the memory of input 0 if the op is
-// in_place, and on an accelerator (a shadow one, and a GPU where there is one); a smooth one in f64
-// also has its gradient, and that gradient's own, compared with central differences; each error is
-// to be refused as Error(invalid_argument) with that text. A table without a value, without a
-// refusal, or without a gradient that could be checked is told of, too. Nothing is thrown for what
-// the op does.
+// The faults of an op that is not built in, one sentence each; empty: none. The cases need not name
+// the op. Each value is tried in every dtype that has a kernel and can hold it, with shapes known
+// while building and with shapes known only in the step, over the memory of input 0 if the op is
+// in_place, and on an accelerator (a shadow one, and a GPU if there is one). A smooth value in f64
+// also has its gradient, and the gradient of that, compared with central differences. Each error
+// must be refused as Error(invalid_argument) with that text. A table without a value, without a
+// refusal, or without a gradient that could be checked is reported, too. Faults of the op are never
+// thrown.
 std::vector<std::string> check_op(const Op& op, const OpCases& cases);
 
-// The same of single cases, for ops of `registry`.
+// The same for single cases, with the ops of `registry`.
 [[nodiscard]] std::vector<std::string> check_value_of(
     const OpCase& c, const std::shared_ptr<const Registry>& registry);
 [[nodiscard]] std::vector<std::string> check_gradient_of(
@@ -158,11 +158,11 @@ std::vector<std::string> check_op(const Op& op, const OpCases& cases);
 [[nodiscard]] std::vector<std::string> check_refusal_of(
     const OpError& e, const std::shared_ptr<const Registry>& registry);
 
-// `tensor` in another dtype: floats to nearest, from and to bool as 0 and 1. Requires: integers
-// that fit.
+// `tensor` in another dtype: floats are rounded to nearest; bool is 0 and 1, both ways. Requires:
+// integers fit.
 Tensor converted(const Tensor& tensor, DType dtype);
-// Approximately equal, dtype and shape included; NaN equals NaN. Else a text that says where they
-// differ.
+// Empty if both are approximately equal, dtype and shape included; NaN equals NaN. Otherwise a text
+// that says where they differ.
 std::optional<std::string> difference(const Tensor& got, const Tensor& expected,
                                       std::optional<double> tolerance = {});
 

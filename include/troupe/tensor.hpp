@@ -2,7 +2,7 @@
 // in graph/base/tensor.cpp.
 //
 // A Tensor is a 32-byte handle; copying it copies no elements. Elements are row-major and dense.
-// Whoever made a tensor may write it until the handle has been given away; from then on it is
+// The maker of a tensor may write it until it gives the handle away; from then on the tensor is
 // frozen.
 #pragma once
 
@@ -24,12 +24,12 @@
 
 namespace troupe {
 
-// The numbers are in files and on the wire: new ones are appended.
+// The numbers are used in files and on the wire: append new ones.
 enum class DType : uint8_t { none = 0, f32, f64, i32, i64, u8, boolean, i8, f16, bf16 };
 // Every dtype but none, by number.
 inline constexpr DType kDTypes[] = {DType::f32,     DType::f64, DType::i32, DType::i64, DType::u8,
                                     DType::boolean, DType::i8,  DType::f16, DType::bf16};
-// Whether a number from outside is that of a dtype.
+// True if a number from outside is that of a dtype.
 inline constexpr bool is_dtype(int64_t number) {
   return number > 0 && number <= static_cast<int64_t>(std::size(kDTypes));
 }
@@ -42,12 +42,12 @@ inline constexpr int64_t size_of(DType d) {        // bytes an element
          : d == DType::f16 || d == DType::bf16 ? 2
                                                : 1;
 }
-// f16 and bf16: real numbers in 16 bits, which are computed as f32 (troupe/graph/half.hpp).
+// f16 and bf16: 16-bit real numbers, which are computed as f32 (troupe/graph/half.hpp).
 inline constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 inline constexpr bool is_floating(DType d) {  // f32, f64, f16, bf16
   return d == DType::f32 || d == DType::f64 || is_half(d);
 }
-// What parameters, their gradients and losses are kept in.
+// The dtypes that parameters, their gradients and losses are kept in.
 inline constexpr bool is_wide_float(DType d) { return d == DType::f32 || d == DType::f64; }
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
@@ -106,15 +106,15 @@ void with_type(DType dtype, F&& f) {
   throw InternalError("elements without a dtype");
 }
 
-// The sizes of the dimensions, outermost first. In a graph -1 means "not known before the step
+// The sizes of the dimensions, outermost first. In a graph, -1 means "unknown before the step
 // runs".
 class Shape {
  public:
-  // No model in the field uses more; it bounds every reader of files and frames.
+  // No common model uses more; it bounds every reader of files and frames.
   static constexpr int kNdimMax = 8;
 
   Shape() = default;  // a scalar
-  // Throws: Error(invalid_argument) past kNdimMax or for a size below -1, naming `at` if it has a
+  // Throws: Error(invalid_argument) past kNdimMax or for a size below -1, naming `at` if that has a
   // file.
   Shape(std::initializer_list<int64_t> dims, Origin at = Origin::here())
       : Shape(std::span(dims.begin(), dims.size()), at) {}
@@ -130,9 +130,9 @@ class Shape {
   const int64_t* end() const { return dims_ + ndim_; }
   bool is_known() const;  // no -1
   // Number of elements. Requires: is_known(). Throws: Error(invalid_argument) past 2^59 of them, so
-  // that a number of bytes always fits, too.
+  // that the number of bytes always fits, too.
   int64_t size() const;
-  bool accepts(const Shape& known) const;  // same ndim, and equal wherever this one is not -1
+  bool accepts(const Shape& known) const;  // same ndim, and equal sizes except where this one is -1
   friend bool operator==(const Shape& a, const Shape& b) {
     return a.ndim_ == b.ndim_ && std::equal(a.begin(), a.end(), b.begin());
   }
@@ -141,7 +141,7 @@ class Shape {
   int64_t dims_[kNdimMax] = {};
   int32_t ndim_ = 0;
 };
-// Whether two sizes, two shapes are equal, as far as both are known.
+// True if two sizes or shapes are equal as far as both are known.
 inline bool may_equal(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; }
 bool may_equal(const Shape& a, const Shape& b);
 std::string to_string(const Shape& shape);  // "[2, -1]"
@@ -149,7 +149,8 @@ std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
 struct Buffer;
 
-// Takes buffers back when their last reader is gone: a device's pool, the heap, a mapped segment.
+// Takes a buffer back when its last reference is dropped: a device's pool, the heap, a mapped
+// segment.
 class BufferOwner {
  public:
   virtual void release(Buffer* buffer) noexcept = 0;  // any thread
@@ -158,21 +159,21 @@ class BufferOwner {
   ~BufferOwner() = default;
 };
 
-// 16 bytes before the elements of a tensor, so that header and scalar share a cache line.
+// The 16 bytes before the elements of a tensor; header and a scalar share a cache line.
 struct Buffer {
-  // The elements are elsewhere; their address follows the header.
+  // The elements are elsewhere; their address follows this header.
   static constexpr uint32_t kForeign = 1u << 31;
-  // The address means nothing to host code.
+  // Host code must not dereference the address.
   static constexpr uint32_t kOffHost = 1u << 30;
 
   std::atomic<uint32_t> refs;
-  uint32_t tag;  // flags above; the rest belongs to the owner (a size class, say)
+  uint32_t tag;  // the flags above; the other bits belong to the owner (a size class, say)
   BufferOwner* owner;
 
   void* data() {
     return tag & kForeign ? *reinterpret_cast<void**>(this + 1) : static_cast<void*>(this + 1);
   }
-  // Who reads 1 is alone: no locked instruction.
+  // A count of 1 means that no other thread holds a reference: no locked instruction is needed.
   bool drop() {
     return refs.load(std::memory_order_acquire) == 1 ||
            refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
@@ -192,21 +193,21 @@ class Tensor {
   ~Tensor() { reset(); }
 
   // Takes over one reference to `buffer`, also when it throws. Requires: shape is known, and the
-  // buffer holds it.
+  // buffer is large enough.
   static Tensor adopt(Buffer* buffer, DType dtype, const Shape& shape);
-  // What only has a type: dtype and shape, no buffer, so defined() is false; for become().
-  // Undefined and without a dtype when the shape has more than four dimensions, or one that is not
-  // known or past 2^31.
+  // A type without a value: dtype and shape, no buffer, so defined() is false; for become().
+  // Undefined and without a dtype when the shape has more than four dimensions, or a size that is
+  // unknown or past 2^31.
   static Tensor type_of(DType dtype, const Shape& shape);
-  // What adopt() does, for those who make many tensors. Requires: !defined(), and `like` is of
+  // Like adopt(), for callers that make many tensors. Requires: !defined(), and `like` comes from
   // type_of() and has a dtype.
   Tensor& become(Buffer* buffer, const Tensor& like) {
     std::memcpy(static_cast<void*>(this), static_cast<const void*>(&like), sizeof(Tensor));
     buffer_ = buffer;
     return *this;
   }
-  // This is the only handle, from the first element on, of a whole host buffer, and has the type of
-  // `like` (see become).
+  // True if this is the only handle of a whole host buffer, from its first element on, and has the
+  // type of `like` (see become).
   bool can_become(const Tensor& like) const {
     const auto type = [](const Tensor& t) {
       return reinterpret_cast<const char*>(&t) + sizeof(Buffer*);
@@ -214,9 +215,9 @@ class Tensor {
     return std::memcmp(type(*this), type(like), sizeof(Tensor) - sizeof(Buffer*)) == 0 &&
            unique() && !(buffer_->tag & (Buffer::kForeign | Buffer::kOffHost));
   }
-  // On the heap, elements not set / zero. For values a program makes itself; kernels get theirs
-  // from a device. Throws: Error(invalid_argument) naming `at` for a shape with a size of -1 or too
-  // many elements, and for DType::none; Error(out_of_memory).
+  // On the heap, elements not set / zero. For values that a program makes itself; kernels get
+  // theirs from a device. Throws: Error(invalid_argument) naming `at` for a shape with a size of -1
+  // or too many elements, and for DType::none; Error(out_of_memory).
   static Tensor empty(DType dtype, const Shape& shape, Origin at = Origin::here());
   static Tensor zeros(DType dtype, const Shape& shape, Origin at = Origin::here());
   // Copies `values`. Throws: Error(invalid_argument) naming `at` if their number is not
@@ -263,7 +264,7 @@ class Tensor {
                  to_string(shape()));
     return *data<T>();
   }
-  // For whoever made the tensor and has not yet given it away.
+  // For the maker of the tensor, before it gives the handle away.
   template <class T>
   T* mutable_data() {
     check_access(dtype_of<T>);
@@ -272,11 +273,11 @@ class Tensor {
   const void* raw() const { return address(); }
   void* mutable_raw() { return address(); }
 
-  // The same elements under another shape; no copy. Requires: shape is known and of the same size.
+  // The same elements in another shape; no copy. Requires: shape is known and of the same size.
   // Throws: InternalError otherwise.
   Tensor reshaped(const Shape& shape) const;
   // Rows [begin, end) of the outermost dimension; no copy. Requires: ndim() >= 1, and the rows are
-  // there. Throws: InternalError otherwise.
+  // in range. Throws: InternalError otherwise.
   Tensor rows(int64_t begin, int64_t end) const;
 
   Buffer* buffer() const { return buffer_; }
@@ -300,7 +301,7 @@ class Tensor {
   }
 
  private:
-  // More than four dimensions, or one past 2^31: the sizes are out of line.
+  // More than four dimensions, or a size past 2^31: the sizes are out of line.
   static constexpr uint8_t kWide = 1;
   struct Wide {
     std::atomic<uint32_t> refs;
@@ -333,9 +334,9 @@ class Tensor {
 };
 static_assert(sizeof(Tensor) == 32);
 
-// Dtype, shape and every byte. Requires: both on the host.
+// Compares dtype, shape and every byte. Requires: both on the host.
 bool same_bits(const Tensor& a, const Tensor& b);
-// Dtype, shape and the first elements.
+// Prints dtype, shape and the first elements.
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace troupe

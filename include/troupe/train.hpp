@@ -1,7 +1,7 @@
-// What a graph needs to be trained: optimizers, learning-rate schedules, minimize() and what may
-// stand between gradients and their pushes. The loop that runs it is in troupe/trainer.hpp.
-// Implemented in graph/optimizer.cpp, schedule.cpp, minimize.cpp, accumulate.cpp, clip.cpp,
-// penalty.cpp and moving_average.cpp, and ops/state/push_gradient.cpp.
+// The parts of a graph that trains: optimizers, learning-rate schedules, minimize(), and functions
+// that change gradients before they are pushed. The loop that runs the graph is in
+// troupe/trainer.hpp. Implemented in graph/optimizer.cpp and schedule.cpp, in nn/minimize.cpp,
+// accumulate.cpp, clip.cpp, penalty.cpp and moving_average.cpp, and in ops/state/push_gradient.cpp.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace troupe {
 
-// How the learning rate changes: a factor of it, a pure function of the number of updates. With
-// `k` updates done since the warm-up, part = k / period and ended = min(part, 1):
+// How the learning rate changes: a factor of it, a pure function of the number of updates. With `k`
+// updates done since the warm-up, part = k / period and ended = min(part, 1):
 //   constant      1
 //   step          factor ^ floor(part)
 //   exponential   factor ^ part
 //   polynomial    end + (1 - end) * (1 - ended) ^ power
 //   cosine        end + (1 - end) * (1 + cos(pi * ended)) / 2  (Loshchilov and Hutter 2017, 1
 //   cycle)
-// In the warm-up it grows in even steps, from 1 / warm_up to 1 (Goyal et al. 2017).
+// In the warm-up the factor grows in even steps from 1 / warm_up to 1 (Goyal et al. 2017).
 struct Schedule {
   std::string kind = "constant";
   int64_t warm_up = 0;  // updates; 0: none
@@ -38,8 +38,8 @@ Schedule exponential_decay(int64_t period, double factor, int64_t warm_up = 0);
 Schedule polynomial_decay(int64_t period, double end = 0, double power = 1, int64_t warm_up = 0);
 Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
 
-// How shards turn a gradient g into an update of a parameter w. Replicas begin at zero; t counts
-// updates from 1; rate is learning_rate times the schedule's factor for t.
+// How shards turn a gradient g into an update of a parameter w. Accumulators begin at zero; t
+// counts updates from 1; rate is learning_rate times the schedule's factor for t.
 //   sgd        w -= rate * g
 //   momentum   v = momentum * v + g                 (Polyak 1964)
 //              w -= rate * v
@@ -70,8 +70,8 @@ Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
 //              w = 0 where |z| <= l1, else
 //                  (sign(z) * l1 - z) / ((beta + sqrt(n)) / rate + l2)
 //              For weights that begin at 0: where all gradients were 0, w is. Takes no schedule.
-// Of a parameter that is only gathered from, the rows that were gathered are updated, with their
-// replicas, and no others (troupe/ops/row_sparse.hpp).
+// If a parameter is read only by gathers, only the gathered rows are updated, with their
+// accumulators (troupe/ops/row_sparse.hpp).
 struct Optimizer {
   std::string kind = "sgd";
   double learning_rate = 0.01;
@@ -106,53 +106,54 @@ Optimizer lamb(double learning_rate = 0.001, double weight_decay = 0.01, double 
                double beta2 = 0.999, double epsilon = 1e-6);
 Optimizer ftrl(double learning_rate = 0.1, double l1 = 0, double l2 = 0, double beta = 1);
 
-// The rate of update number `t`, counted from 1. Shards ask this, so a training that is resumed
-// goes on with the rate it would have had.
+// The rate of update number `t`, counted from 1. Shards call this, so a resumed training goes on
+// with the rate it would have had.
 double learning_rate_at(const Optimizer& optimizer, int64_t t);
 
-// "sgd(learning rate 0.1, schedule step, period 100, factor 0.5, warm-up 10)": what counts for its
-// kind. Graphs, messages and checkpoints hold this text; it reads back with the same bits.
+// "sgd(learning rate 0.1, schedule step, period 100, factor 0.5, warm-up 10)": the settings that
+// matter for its kind. Graphs, messages and checkpoints hold this text; it reads back with the same
+// bits.
 std::string describe(const Optimizer& optimizer);
-// A setting that is left out has its default in Optimizer; "adam" alone will do. Throws:
-// Error(invalid_argument) for what check_optimizer() refuses, and for settings that are unknown,
-// given twice, or of another kind of optimizer.
+// A setting that is left out has its default in Optimizer; "adam" alone is valid. Throws:
+// Error(invalid_argument) for an optimizer that check_optimizer() refuses, and for settings that
+// are unknown, given twice, or of another kind of optimizer.
 Optimizer optimizer_from_text(std::string_view text);
 
-// Throws: Error(invalid_argument) for an unknown kind of optimizer or schedule, or a setting that
-// cannot work, saying what would.
+// Throws: Error(invalid_argument) for an unknown kind of optimizer or schedule, or an unusable
+// setting, saying what would be right.
 void check_optimizer(const Optimizer& optimizer);
 
-// Adds the gradients of `loss`, a floating scalar, a push of each to its parameter's shards, and a
-// node without outputs that has run when all pushes are acknowledged; run that to train one step.
-// `parameters` {}: all floating ones that the loss depends on. Nodes that read one parameter for
-// one replica on several devices are pushed to as their sum, once; a push waits for these reads, so
-// that no step reads its own update. Throws: Error(invalid_argument) for a loss that is no floating
-// scalar, naming its node; if no gradient reaches a parameter that was given, naming it; and if
-// none reaches any.
+// Adds the gradients of `loss`, a floating scalar; a push of each to its parameter's shards; and a
+// node without outputs that has run when all pushes are acknowledged: run that node to train one
+// step. `parameters` {}: all floating ones that the loss depends on. If several nodes read one
+// parameter for one replica on several devices, the sum of their gradients is pushed once; the push
+// waits for these reads, so that no step reads its own update. Throws: Error(invalid_argument) for
+// a loss that is no floating scalar, naming its node; if no gradient reaches a parameter that was
+// given, naming it; and if none reaches any.
 Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> parameters = {},
                 Origin at = Origin::here());
 
-// The two halves of minimize(), for what stands between them:
+// The two halves of minimize(), so that gradients can be changed in between:
 //   apply_gradients(clip_by_global_norm(parameter_gradients(loss), 1), sgd(0.1))
 struct ParameterGradient {
   Output parameter;
   Output gradient;                  // the sum over the parameter's reads for this replica
-  std::vector<int32_t> reads = {};  // nodes that its push waits for
+  std::vector<int32_t> reads = {};  // nodes that the push waits for
 };
 std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Output> parameters = {},
                                                    Origin at = Origin::here());
 Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Optimizer& optimizer,
                        Origin at = Origin::here());
 
-// Gradients of a batch that is worked off in parts, one after the other, so that the values of one
-// part at a time are in memory: each of `inputs` is cut into `parts` equal parts along its first
-// dimension, `loss_of` is called once for each part with its share of all of them, and what it
-// returns is differentiated. Loss and gradients are the means over the parts: where loss_of is a
-// mean over its records, those of the whole batch, but for rounding. There is one push for each
-// step, whatever the number of parts, so aggregation, recovery and learning-rate schedules see
-// nothing of it, under the synchronous as under the asynchronous rule. Throws:
-// Error(invalid_argument) for less than one part, no inputs or inputs without a first dimension,
-// and as parameter_gradients(). A step fails whose batch cannot be cut into so many equal parts.
+// Gradients of a batch that is processed in parts, one after the other, so that only the values of
+// one part are in memory. Each of `inputs` is cut into `parts` equal parts along its first
+// dimension, `loss_of` is called once for each part with that part of every input, and its result
+// is differentiated. Loss and gradients are the means over the parts: if loss_of is a mean over its
+// records, they are those of the whole batch, except for rounding. There is one push for each step,
+// whatever the number of parts, so aggregation, recovery and learning-rate schedules are
+// unaffected, under the synchronous as under the asynchronous rule. Throws: Error(invalid_argument)
+// for less than one part, no inputs or inputs without a first dimension, and as
+// parameter_gradients(). A step fails if its batch cannot be cut into that many equal parts.
 //
 //   AccumulatedGradients sum = accumulate_gradients({images, labels}, 4,
 //       [&](const std::vector<Output>& part) { return loss_of(part[0], part[1]); });
@@ -167,35 +168,36 @@ AccumulatedGradients accumulate_gradients(
     std::vector<Output> parameters = {}, Origin at = Origin::here());
 
 // ---- between gradients and their pushes ----
-// Each replica's gradients, before shards take the mean over replicas. Nodes are made in the open
-// scope, so on its device.
+// They change each replica's gradients, before shards take the mean over replicas. Nodes are made
+// in the open scope, and so on its device.
 
-// x * norm / max(norm, the Euclidean norm of x): the same bits if that is at most `norm`. A norm
-// that is not finite fails the step with Errc::bad_data. Requires: norm > 0.
+// x * norm / max(norm, the Euclidean norm of x): the same bits as x if that is at most `norm`. A
+// norm that is not finite fails the step with Errc::bad_data. Requires: norm > 0.
 Output clip_by_norm(Output x, double norm, Origin at = Origin::here());
-// For each gradient by itself, clip() and clip_by_norm(); and by one norm of all of them (Pascanu
-// et al. 2013).
+// clip() and clip_by_norm() for each gradient by itself, and clipping by one norm of all gradients
+// (Pascanu et al. 2013).
 std::vector<ParameterGradient> clip_by_value(std::vector<ParameterGradient> gradients, double low,
                                              double high, Origin at = Origin::here());
 std::vector<ParameterGradient> clip_by_norm(std::vector<ParameterGradient> gradients, double norm,
                                             Origin at = Origin::here());
 std::vector<ParameterGradient> clip_by_global_norm(std::vector<ParameterGradient> gradients,
                                                    double norm, Origin at = Origin::here());
-// gradient + decay * parameter; of a gradient by rows (troupe/ops/row_sparse.hpp), for these rows.
-// AdamW does it differently, beside its moments.
+// gradient + decay * parameter; for a gradient by rows (troupe/ops/row_sparse.hpp), only those
+// rows. AdamW decays differently, apart from its moments.
 std::vector<ParameterGradient> add_weight_decay(std::vector<ParameterGradient> gradients,
                                                 double decay, Origin at = Origin::here());
 
-// ---- beside the loss and the update ----
+// ---- besides the loss and the update ----
 
-// To be added to a loss: scale times the sum of |w|, and scale / 2 times the sum of w^2, over all
-// elements of all `parameters`, which have one dtype. The gradient of |w| at 0 is 0.
+// Add to a loss: scale times the sum of |w|, and scale / 2 times the sum of w^2, over all elements
+// of all `parameters`, which have one dtype. The gradient of |w| at 0 is 0.
 Output l1_penalty(const std::vector<Output>& parameters, double scale, Origin at = Origin::here());
 Output l2_penalty(const std::vector<Output>& parameters, double scale, Origin at = Origin::here());
 
 // The exponential moving average of a parameter, a = decay * a + (1 - decay) * w, as a parameter of
-// its own, NAME/average, that begins as w. A step that runs `update`, beside minimize()'s, counts w
-// as it has read it. A second call gives the same. Throws for another decay, or none in [0, 1).
+// its own, NAME/average, that begins as w. A step that runs `update`, besides minimize()'s, adds w
+// as it has read it. A second call returns the same average. Throws if it has another decay, or for
+// a decay outside [0, 1).
 struct MovingAverage {
   Output value;
   Output update;

@@ -1,8 +1,8 @@
-// Training loops: one tower (replica) per replica, parameters in shards, checkpoints, recovery.
-// Implemented in training/loop/trainer.cpp, train_loop.cpp and parameter_values.cpp.
+// Training loops: data-parallel replicas, parameters in shards, checkpoints, recovery. Implemented
+// in training/loop/trainer.cpp and train_loop.cpp, and training/group/parameter_values.cpp.
 //
-// A tower's loop is the same under every aggregation rule: pull, compute, push. Whether that is
-// synchronous or asynchronous SGD is decided by the shards alone.
+// A replica's loop is the same under every aggregation rule: pull, compute, push. The shards alone
+// decide between synchronous and asynchronous SGD.
 #pragma once
 
 #include <chrono>
@@ -16,24 +16,24 @@
 
 namespace troupe {
 
-// When pushes become an update.
+// How pushes become updates.
 enum class Aggregation : uint8_t {
-  sync,  // one push per replica and step, summed in replica order, then one update with their mean
-         // (Chen et al. 2016)
+  sync,   // one push per replica and step, summed in replica order, then one update with their mean
+          // (Chen et al. 2016)
   async,  // each push at once (Dean et al. 2012)
 };
 const char* to_string(Aggregation rule);
 Aggregation aggregation_from_string(const std::string& text);  // Throws: Error(invalid_argument).
 
-// One replica: its replica is the one its nodes were built under (Graph::scope).
+// One replica of the program. `replica` is the number its nodes were built under (Graph::scope).
 struct Tower {
   int64_t replica = 0;
   Output loss;    // scalar
-  Output update;  // what minimize() returned
+  Output update;  // the result of minimize()
   std::vector<Output> feeds = {};
-  // The values of `feeds` for a step; a pure function of it, so that a lost step can be done again.
-  // Called from the training thread, while steps of other towers run. If making a batch takes long,
-  // let a Prefetch of troupe/data.hpp make it ahead, on a thread of its own.
+  // The values of `feeds` for a step; a pure function of it, so that a lost step can be repeated.
+  // Called from the training thread, while steps of other replicas run. If making a batch takes
+  // long, let a Prefetch of troupe/data.hpp make it ahead, on a thread of its own.
   std::function<std::vector<Tensor>(int64_t step)> batch = {};
 };
 
@@ -45,26 +45,26 @@ struct TrainProgress {
   std::chrono::duration<double> remaining{0};  // estimate
 };
 
-// Something a person should know: who died, who noticed, what is done about it.
+// An event that a person should know of: which process died, which process noticed, what is done.
 struct TrainEvent {
   enum Kind : uint8_t {
     lost,        // a process or a shard is gone
-    recovering,  // a step or a checkpoint failed and is done again
+    recovering,  // a step or a checkpoint failed and is tried again
     resumed,     // training goes on, from this step
-    warning,     // it goes on, but worse: a checkpoint that cannot be written or read
+    warning,     // training goes on, degraded: a checkpoint that cannot be written or read
   } kind;
   std::string text;
 };
 
-// All towers stand still between two steps: the parameters have had all updates of the steps before
-// `step`, and no other.
+// All replicas stand still between two steps: the parameters have received all updates of the steps
+// before `step`, and no other.
 struct TrainPause {
   int64_t step = 0;
   double loss = 0;  // mean over the replicas' newest steps
   // Writes a checkpoint of this step into a folder of its own and removes older ones there; returns
   // the path of its manifest. Throws: Error(invalid_argument) for checkpoint_dir itself, a folder
   // that another training uses, or parameters that another session owns; Error(io);
-  // Error(peer_lost) and Error(stale) while a shard is lost, which on_pause may pass on.
+  // Error(peer_lost) and Error(stale) while a shard is lost, which on_pause need not catch.
   std::function<std::string(const std::string& folder)> save;
 };
 
@@ -72,31 +72,32 @@ struct TrainOptions {
   Aggregation rule = Aggregation::sync;
   int64_t steps = 0;              // per replica
   int64_t examples_per_step = 0;  // per replica, for the rate; 0: not known
-  // Empty: none. Of one training at a time; a folder that has checkpoints is for resuming only.
+  // Empty: no checkpoints. Used by one training at a time; a folder with checkpoints requires
+  // `resume`.
   std::string checkpoint_dir;
-  // Steps; 0: only at the end. Towers stop until the shards hold their state, not until it is
-  // written. One that cannot be written is a warning; the ones before are kept.
+  // In steps; 0: only at the end. Replicas stop until the shards have copied their state, not until
+  // it is written. A checkpoint that cannot be written is a warning; earlier ones are kept.
   int64_t checkpoint_every = 0;
   int checkpoint_keep = 3;  // the newest ones; at least 1
   bool resume = false;      // from the newest valid checkpoint in checkpoint_dir
-  // With the first values of the parameters, whatever they have got since. Without it training
-  // begins with the values that they have, as load_parameters(), updates or another training of
+  // Begin with the initial values of the parameters, whatever values they have now. Otherwise
+  // training begins with the present values, as load_parameters(), updates or another training of
   // this session left them; steps count from 0 and optimizers begin anew.
   bool anew = false;
-  uint64_t data_seed = 0;  // goes into the checkpoint; a resumed run must agree
-  // Steps; 0: never. After each so many (counted from step 0), and before a checkpoint of that
-  // step, towers stop and on_pause is called from the thread that called train(): it may run the
-  // session, to evaluate, say. If it returns false, training ends as if `steps` were this step.
-  // What it throws ends training, too, but for Error(peer_lost), (stale), (timeout) and
-  // (cancelled): then it is called again, when what was lost is back, and for each step that is
-  // done again until then.
+  uint64_t data_seed = 0;  // stored in the checkpoint; a resumed run must have the same
+  // In steps; 0: never. After each multiple (counted from step 0), and before a checkpoint of that
+  // step, replicas stop and on_pause is called from the thread that called train(): it may run the
+  // session, to evaluate, say. If it returns false, training ends as if `steps` were this step. An
+  // exception ends training, too, except for Error(peer_lost), (stale), (timeout) and (cancelled):
+  // then on_pause is called again when the lost process is back, and for each step that is repeated
+  // until then.
   int64_t pause_every = 0;
   std::function<bool(const TrainPause&)> on_pause = {};
   // A step that fails because a process is gone is tried again; training ends with the error after
   // this long without progress.
   std::chrono::milliseconds patience{120'000};
-  // Called from the thread that called train(): on_progress once at first, then once for each step
-  // of the slowest replica.
+  // Called from the thread that called train(): on_progress once at the start, then once for each
+  // step of the slowest replica.
   std::function<void(const TrainProgress&)> on_progress = {};
   std::function<void(const TrainEvent&)> on_event = {};
 };
@@ -111,37 +112,37 @@ struct TrainResult {
   std::string checkpoint;  // path of the newest manifest, or of the one resumed from; empty: none
 };
 
-// Trains until every replica has done `options.steps`, from the values that the parameters have,
-// their first ones (TrainOptions::anew) or a checkpoint. Throws, before any step:
-// Error(invalid_argument) for towers and options that do not fit together, a checkpoint_dir with
-// checkpoints and no `resume`, one that another training uses, a checkpoint of a later step than
-// `steps` or of other optimizers; Error(bad_configuration) for a checkpoint of other parameters or
-// another data seed; Error(bad_data) if all are damaged. Throws, after all towers have stopped:
-// what `batch`, `on_progress`, `on_pause` or `on_event` threw, of any type; Error(bad_data) for a
-// loss or gradient that is not finite (naming parameter, replica and step); Error(peer_lost) when
-// patience ends (naming who is missing); Error(cancelled) when another thread closes the session,
-// the newest checkpoint being there then; Error(io) when all steps are done and the last checkpoint
-// cannot be written (the values are still in the session); and what a step throws. The session can
-// be used on.
+// Trains until every replica has done `options.steps`, starting from the present values of the
+// parameters, their initial values (TrainOptions::anew) or a checkpoint. Throws, before any step:
+// Error(invalid_argument) for replicas and options that do not fit together, a checkpoint_dir with
+// checkpoints and no `resume`, a checkpoint_dir that another training uses, a checkpoint of a later
+// step than `steps` or of other optimizers; Error(bad_configuration) for a checkpoint of other
+// parameters or another data seed; Error(bad_data) if all are damaged. Throws, after all replicas
+// have stopped: any exception of `batch`, `on_progress`, `on_pause` or `on_event`, of any type;
+// Error(bad_data) for a loss or gradient that is not finite (naming parameter, replica and step);
+// Error(peer_lost) when patience ends (naming the missing process); Error(cancelled) when another
+// thread closes the session, after the newest checkpoint has been written; Error(io) when all steps
+// are done and the last checkpoint cannot be written (the values are still in the session); and the
+// error of a failed step. The session remains usable.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);
 
 // Gives the parameters of the session's graph the values of the newest whole checkpoint that a
-// training left in `checkpoint_dir`, to compute with them, or to train from them. Processes that
-// are lost are waited for up to `patience`: so a program goes on that has lost parameters after its
+// training left in `checkpoint_dir`, to compute with them, or to train from them. Waits up to
+// `patience` for lost processes, so that a program can go on that has lost parameters after its
 // training. Throws: Error(peer_lost) when patience ends; Error(invalid_argument) if there is no
-// checkpoint, or if the parameters are another session's; and what train() throws for one that does
+// checkpoint, or if the parameters are another session's; and as train() for a checkpoint that does
 // not fit or is damaged.
 void load_parameters(Session& session, const std::string& checkpoint_dir,
                      std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 
 // The present values of all parameters of the session's graph, by name. Throws: Error(peer_lost) or
-// Error(stale) while shards are lost, Error(timeout) after 60 s for a parameter,
-// Error(cancelled) when the session is closed.
+// Error(stale) while shards are lost, Error(timeout) after 60 s for a parameter, Error(cancelled)
+// when the session is closed.
 std::map<std::string, Tensor> parameter_values(Session& session);
 
-// Where each slice of each parameter lives, and what moved since its shard was made: values to
-// processes that did not have that version, gradients from all, those sent again included. Slices
-// of shards that do not answer are left out.
+// The home of each slice of each parameter, and the bytes moved since its shard was made: values to
+// processes that did not have that version, and gradients from all processes, resent ones included.
+// Slices of shards that do not answer are left out.
 struct ParameterSlice {
   std::string parameter, task;
   int64_t offset = 0, size = 0, bytes = 0, version = 0;  // offset and size in elements

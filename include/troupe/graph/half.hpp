@@ -2,10 +2,10 @@
 // precision: the upper half of a float) and Float16 (IEEE 754 binary16: 5 bits of exponent, 11 of
 // precision, at most 65504).
 //
-// They are stored, not computed with: each is a float as soon as it is an operand, and becomes 16
-// bits again by an explicit conversion, which rounds once, to nearest, ties to even. What is too
-// large becomes an infinity, what is small a subnormal number or zero; a NaN stays one, quiet, with
-// its sign and the upper bits of its payload. No processor flag changes that.
+// They are for storage, not arithmetic: each is a float as soon as it is an operand, and becomes 16
+// bits again by an explicit conversion, which rounds once, to nearest, ties to even. A number that
+// is too large becomes an infinity, a small one a subnormal number or zero; a NaN stays a quiet NaN
+// with its sign and the upper bits of its payload. No processor flag changes that.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ namespace troupe {
 
 namespace detail {
 
-// A float from which both 16-bit formats round as they would from the number itself: rounded to odd
+// A float from which both 16-bit formats round as they would from the double itself: rounded to odd
 // (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
 constexpr float to_odd_float(double number) {
   constexpr double kMax = std::numeric_limits<float>::max();
@@ -40,7 +40,8 @@ constexpr float to_odd_float(double number) {
   return std::bit_cast<float>(beyond ? bits - 1 : bits + 1);
 }
 
-// The same for any other number: integers past 2^53 keep a sign of what a double would drop.
+// The same for other types: an integer past 2^53 keeps a sticky bit for the digits a double would
+// drop.
 template <class T>
 constexpr float to_odd_float(T number) {
   if constexpr (std::is_same_v<T, float>) {
@@ -65,7 +66,7 @@ constexpr float bfloat16_value(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 
-// Each case is computed and one chosen, so that loops of it are vectors.
+// Computes every case and selects one, so that the compiler can vectorise loops of it.
 constexpr uint16_t float16_bits(float number) {
   const auto all = std::bit_cast<uint32_t>(number);
   const uint32_t bits = all & 0x7fffffffu, sign = all >> 16 & 0x8000u;
@@ -114,16 +115,17 @@ struct Float16 {
 static_assert(sizeof(BFloat16) == 2 && std::is_trivial_v<BFloat16>);
 static_assert(sizeof(Float16) == 2 && std::is_trivial_v<Float16>);
 
-// What is stored in 16 bits and computed as float.
+// The types that are stored in 16 bits and computed as float.
 template <class T>
 inline constexpr bool is_half_v = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
-// float, double and those.
+// float, double and the 16-bit types.
 template <class T>
 inline constexpr bool is_real_v = std::is_floating_point_v<T> || is_half_v<T>;
 
 }  // namespace troupe
 
-// As numbers; they are no arithmetic types, so only what the language computes with is.
+// Limits of these types as numbers; they are not arithmetic types, so only constants that
+// computations use are defined.
 template <>
 struct std::numeric_limits<troupe::BFloat16> {
   using T = troupe::BFloat16;

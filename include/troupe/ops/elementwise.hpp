@@ -1,5 +1,5 @@
-// Element-wise functions beyond those of troupe/ops.hpp. They broadcast as NumPy does. Everything
-// that troupe/ops.hpp says of its functions holds for these.
+// Element-wise functions besides those of troupe/ops.hpp. They broadcast as NumPy does. The
+// conventions of troupe/ops.hpp hold for these functions.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 namespace troupe {
 
 // ---- one input ----
-// Of floats, where nothing else is said; the result is NaN where the function has no value. What
-// the C library has is within 4 units in the last place.
+// For floats unless said otherwise; the result is NaN where the function is undefined. Functions
+// that the C library has are within 4 units in the last place.
 
 Output abs(Output x, Origin at = Origin::here());   // signed numbers
 Output sign(Output x, Origin at = Origin::here());  // -1, 0 or 1; signed numbers
@@ -44,17 +44,17 @@ Output erfc(Output x, Origin at = Origin::here());      // 1 - erf(x)
 Output erfinv(Output x, Origin at = Origin::here());    // the number whose erf is x
 Output lgamma(Output x, Origin at = Origin::here());    // log(|gamma(x)|)
 Output digamma(Output x, Origin at = Origin::here());   // its derivative
-Output trigamma(Output x, Origin at = Origin::here());  // and that one's, which has no gradient
-// The result is bool, but that of bitwise_not. These have no gradient.
+Output trigamma(Output x, Origin at = Origin::here());  // its derivative, which has no gradient
+// The result is bool, except for bitwise_not. These have no gradient.
 Output is_finite(Output x, Origin at = Origin::here());  // neither infinite nor NaN
 Output is_nan(Output x, Origin at = Origin::here());
 Output is_inf(Output x, Origin at = Origin::here());
-Output signbit(Output x, Origin at = Origin::here());      // of floats: below zero, or -0
-Output logical_not(Output x, Origin at = Origin::here());  // of bool
-Output bitwise_not(Output x, Origin at = Origin::here());  // of i32, i64 and u8; the op is Invert
+Output signbit(Output x, Origin at = Origin::here());      // for floats: below zero, or -0
+Output logical_not(Output x, Origin at = Origin::here());  // for bool
+Output bitwise_not(Output x, Origin at = Origin::here());  // for i32, i64 and u8; the op is Invert
 
-// x with these numbers in place of NaN and of what is infinite; without a number of its own, an
-// infinite element becomes the largest or the lowest number of x's dtype. The gradient is 0 there.
+// x with these numbers in place of NaN and infinities; without a number of its own, an infinite
+// element becomes the largest or the lowest number of x's dtype. The gradient is 0 there.
 struct NanToNum {
   double nan = 0;
   std::optional<double> positive, negative;
@@ -62,7 +62,7 @@ struct NanToNum {
 Output nan_to_num(Output x, const NanToNum& numbers = {}, Origin at = Origin::here());
 
 // ---- activations ----
-// Of floats; relu6 of signed numbers.
+// For floats; relu6 for signed numbers.
 
 Output relu6(Output x, Origin at = Origin::here());  // min(max(x, 0), 6)
 // x where x > 0, else alpha * x.
@@ -71,8 +71,8 @@ Output leaky_relu(Output x, double alpha = 0.2, Origin at = Origin::here());
 Output elu(Output x, double alpha = 1, Origin at = Origin::here());
 // elu with the scale and the alpha that keep mean 0 and variance 1 (Klambauer et al. 2017).
 Output selu(Output x, Origin at = Origin::here());
-// x times the chance that a standard normal number is below x; `approximate`: by its formula with
-// tanh, which differs by up to 5e-4.
+// x times the probability that a standard normal number is below x; `approximate`: by its formula
+// with tanh, which differs by up to 5e-4.
 Output gelu(Output x, bool approximate = false, Origin at = Origin::here());
 Output silu(Output x, Origin at = Origin::here());          // x * sigmoid(x)
 Output softplus(Output x, Origin at = Origin::here());      // log(1 + e^x)
@@ -82,7 +82,7 @@ Output mish(Output x, Origin at = Origin::here());          // x * tanh(softplus
 
 // ---- two inputs ----
 
-// Of numbers. An integer that is divided by zero or raised to a negative power fails the step.
+// For numbers. An integer that is divided by zero or raised to a negative power fails the step.
 Output minimum(Output a, Output b, Origin at = Origin::here());       // NaN if either is NaN
 Output pow(Output a, Output b, Origin at = Origin::here());           // a^b
 Output mod(Output a, Output b, Origin at = Origin::here());           // with the sign of b
@@ -94,25 +94,25 @@ Output fmin(Output a, Output b, Origin at = Origin::here());          // the oth
 // respect to x is zero.
 Output heaviside(Output x, Output at_zero, Origin at = Origin::here());
 Output squared_difference(Output a, Output b, Origin at = Origin::here());  // (a - b)^2
-// x moved into [low, high], numbers of its dtype or infinite. Of numbers.
+// x clamped to [low, high], numbers of its dtype or infinite. For numbers.
 Output clip(Output x, double low, double high, Origin at = Origin::here());
-// The result is bool. Of numbers; `not_equal` of bool, too.
+// For numbers, `not_equal` also for bool. The result is bool.
 Output not_equal(Output a, Output b, Origin at = Origin::here());
 Output less(Output a, Output b, Origin at = Origin::here());
 Output less_equal(Output a, Output b, Origin at = Origin::here());
 Output greater_equal(Output a, Output b, Origin at = Origin::here());
-// Of bool.
+// For bool.
 Output logical_and(Output a, Output b, Origin at = Origin::here());
 Output logical_or(Output a, Output b, Origin at = Origin::here());
 Output logical_xor(Output a, Output b, Origin at = Origin::here());
-// Of i32, i64, u8 and bool; also the operators & | ^.
+// For i32, i64, u8 and bool; also the operators & | ^.
 Output bitwise_and(Output a, Output b, Origin at = Origin::here());
 Output bitwise_or(Output a, Output b, Origin at = Origin::here());
 Output bitwise_xor(Output a, Output b, Origin at = Origin::here());
-// Of i32, i64 and u8: a * 2^b, and a / 2^b rounded down. A negative b fails the step.
+// For i32, i64 and u8: a * 2^b, and a / 2^b rounded down. A negative b fails the step.
 Output left_shift(Output a, Output b, Origin at = Origin::here());
 Output right_shift(Output a, Output b, Origin at = Origin::here());
-// Of floats.
+// For floats.
 Output log_add_exp(Output a, Output b, Origin at = Origin::here());   // log(e^a + e^b)
 Output log_add_exp2(Output a, Output b, Origin at = Origin::here());  // log2(2^a + 2^b)
 Output copysign(Output a, Output b, Origin at = Origin::here());      // |a| with the sign of b

@@ -1,5 +1,5 @@
-// Which iteration of which loops, and which call of a function, nodes will run in: for ops whose
-// values are to differ from one to the next, as random numbers do. Implemented in
+// The iteration of each loop, and the call of a function, that a node will run in: for ops whose
+// values must differ between iterations and calls, as random numbers do. Implemented in
 // ops/control_flow/iteration_path.cpp.
 #pragma once
 
@@ -9,11 +9,12 @@
 
 namespace troupe {
 
-// For a node that is added in the open frame: i64 scalars, of the outermost first. There is one for
-// each loop around it, the number of its iteration from 0 on, and before them one for the call, if
-// the node is in the body of a function that calls itself. Empty outside of both. In the body of a
-// function that is copied to its calls it stops at the body: the copies get what is around them.
-// An op takes them as its last inputs, with the name "path...?", which stands for none or more.
+// For a node that is added in the open frame: i64 scalars, the outermost first. There is one for
+// each loop around it, the number of its iteration from 0 on, preceded by one for the call if the
+// node is in the body of a function that calls itself. Empty outside of both. In the body of a
+// function that is copied to its calls the path stops at the body; the copies get the rest from
+// their surroundings. An op takes them as its last inputs, with the name "path...?", which stands
+// for none or more.
 std::vector<Output> iteration_path(Graph& graph);
 
 }  // namespace troupe

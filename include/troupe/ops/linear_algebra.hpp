@@ -1,9 +1,8 @@
-// Linear algebra over the last two dimensions. Everything that troupe/ops.hpp says of its functions
-// holds for these.
+// Linear algebra over the last two dimensions. The conventions of troupe/ops.hpp hold for these
+// functions.
 //
-// Matrices are floats [..., m, n]; leading dimensions count a batch, and where there are several
-// inputs theirs agree. NaN and infinity spread. An error names the first matrix of the batch that
-// something is wrong with.
+// Matrices are floats [..., m, n]; leading dimensions count a batch, and those of several inputs
+// must agree. NaN and infinity propagate. An error names the first bad matrix of the batch.
 #pragma once
 
 #include <string_view>
@@ -15,32 +14,33 @@ namespace troupe {
 
 // ---- products ----
 
-// a [m], b [n] -> a[i] * b[j], [m, n]. Of numbers.
+// a [m], b [n] -> a[i] * b[j], [m, n]. For numbers.
 Output outer(Output a, Output b, Origin at = Origin::here());
-// x[..., i, i + offset] over two axes of x, which the result has as its last dimension. Of any
-// dtype.
+// x[..., i, i + offset] over two axes of x; the diagonal is the last dimension of the result. For
+// any dtype.
 struct DiagonalOptions {
   int64_t offset = 0;
   int64_t axis1 = -2;
   int64_t axis2 = -1;
 };
 Output diagonal(Output x, DiagonalOptions options = {}, Origin at = Origin::here());
-// Zeros like x with dy where that diagonal was.
+// Zeros in the shape of x_like, with dy at the place of that diagonal.
 Output diagonal_gradient(Output dy, Output x_like, DiagonalOptions options = {},
                          Origin at = Origin::here());
-// The sum of x[..., i, i + offset]. Of numbers but u8; the matrices need not be square.
+// The sum of x[..., i, i + offset]. For numbers except u8; the matrices need not be square.
 Output trace(Output x, int64_t offset = 0, Origin at = Origin::here());
 // The sum of products over axes_a of a and axes_b of b, in pairs. The result has the other
-// dimensions of a, then those of b. Also of i32 and i64.
+// dimensions of a, then those of b. Also for i32 and i64.
 Output tensordot(Output a, Output b, const std::vector<int64_t>& axes_a,
                  const std::vector<int64_t>& axes_b, Origin at = Origin::here());
 // Over the last `axes` dimensions of a and the first of b.
 Output tensordot(Output a, Output b, int64_t axes, Origin at = Origin::here());
 // Sums of products in Einstein's notation: "ij,jk->ik" multiplies matrices, "bii->b" sums
-// diagonals, "...ij->...ji" transposes. One letter for each dimension, of one size wherever it
-// stands; "..." for any dimensions, which broadcast. Without "->", the result has the dimensions of
-// "..." and then the letters that stand once, sorted. Several operands are multiplied from left to
-// right. Also of i32 and i64. A 1 that only the step sees beside another size is repeated.
+// diagonals, "...ij->...ji" transposes. A letter stands for one dimension and has one size
+// everywhere; "..." stands for any dimensions, which broadcast. Without "->", the result has the
+// dimensions of "..." and then the letters that occur once, sorted. Several operands are multiplied
+// from left to right. Also for i32 and i64. A size of 1 known only in the step is repeated to match
+// another size.
 Output einsum(std::string_view equation, const std::vector<Output>& operands,
               Origin at = Origin::here());
 // x / sqrt(max(sum of x^2 over the axes, epsilon)); {}: all axes.
@@ -49,12 +49,12 @@ Output l2_normalize(Output x, std::vector<int64_t> axes = {-1}, double epsilon =
 
 // ---- equations ----
 
-// The lower triangular l with l * transpose(l) = a. Only the lower triangle of a is read, and only
-// that has a gradient: of a symmetric matrix, pass (a + transpose(a)) / 2. Fails the step for a
-// matrix that is not positive definite.
+// The lower triangular l with l * transpose(l) = a. Only the lower triangle of a is read and has a
+// gradient: for a symmetric matrix, pass (a + transpose(a)) / 2. Fails the step for a matrix that
+// is not positive definite.
 Output cholesky(Output a, Origin at = Origin::here());
 struct TriangularSolveOptions {
-  bool lower = true;       // which triangle of a is read
+  bool lower = true;       // the triangle of a that is read
   bool transpose = false;  // solve transpose(a) * x = b
 };
 // a [..., n, n], b [..., n, k] -> the x with a * x = b. Fails the step for a zero on the diagonal.
@@ -74,7 +74,7 @@ LogDet log_det(Output a, Origin at = Origin::here());
 
 // ---- decompositions ----
 
-// a [..., m, n] = q * r with k = min(m, n) columns in q, which are orthonormal, and r upper
+// a [..., m, n] = q * r, where the k = min(m, n) columns of q are orthonormal and r is upper
 // triangular; signs are those of LAPACK. A gradient for m < n needs both sizes known while
 // building.
 struct Qr {
@@ -82,15 +82,15 @@ struct Qr {
   Output r;  // [..., k, n]
 };
 Qr qr(Output a, Origin at = Origin::here());
-// a = v * diag(w) * transpose(v) of a symmetric a, of which only the lower triangle is read. Of the
-// elements of a vector, the greatest in magnitude (the first of equals) is positive.
+// a = v * diag(w) * transpose(v) for a symmetric a; only its lower triangle is read. The element of
+// greatest magnitude in each vector (the first of equals) is positive.
 struct Eigh {
   Output values;   // [..., n], ascending
   Output vectors;  // [..., n, n], in columns
 };
 Eigh eigh(Output a, Origin at = Origin::here());
-// a [..., m, n] = u * diag(s) * transpose(v), k = min(m, n). Of the elements of a column of u, the
-// greatest in magnitude (the first of equals) is positive. Takes seconds from some 500 columns on.
+// a [..., m, n] = u * diag(s) * transpose(v), k = min(m, n). The element of greatest magnitude in
+// each column of u (the first of equals) is positive. Takes seconds from some 500 columns on.
 struct Svd {
   Output s;  // [..., k], descending
   Output u;  // [..., m, k]

@@ -1,12 +1,12 @@
-// Losses and other distances of predictions and labels, all of floats; see troupe/ops.hpp. Labels
-// broadcast to the predictions, never the other way: [n] beside [n, 1] is refused.
+// Losses and other distances between predictions and labels, all for floats; see troupe/ops.hpp.
+// Labels broadcast to the predictions, never the other way: [n] beside [n, 1] is refused.
 #pragma once
 
 #include "troupe/ops/sorting.hpp"
 
 namespace troupe {
 
-// ---- element by element; reduce_mean() makes one number of them ----
+// ---- element by element; reduce_mean() reduces them to one number ----
 
 // -z * log(sigmoid(x)) - (1 - z) * log(1 - sigmoid(x)), finite for all finite logits x and labels
 // z.
@@ -16,7 +16,7 @@ Output sigmoid_cross_entropy(Output logits, Output labels, Origin at = Origin::h
 Output huber_loss(Output predictions, Output labels, double delta = 1, Origin at = Origin::here());
 // max(0, 1 - logits * labels); labels are -1 and 1.
 Output hinge_loss(Output logits, Output labels, Origin at = Origin::here());
-// -z * log(p + epsilon) - (1 - z) * log(1 - p + epsilon), of probabilities p and labels z in [0,
+// -z * log(p + epsilon) - (1 - z) * log(1 - p + epsilon), for probabilities p and labels z in [0,
 // 1].
 Output log_loss(Output predictions, Output labels, double epsilon = 1e-7,
                 Origin at = Origin::here());
@@ -36,11 +36,11 @@ Output softmax_cross_entropy_with_probabilities(Output logits, Output probabilit
                                                 double label_smoothing = 0,
                                                 Origin at = Origin::here());
 
-// ---- of few classes instead of all ----
+// ---- over few classes instead of all ----
 // logits = inputs [batch, n] times weights [classes, n] plus biases [classes], of the labels and of
-// candidates that were drawn with the labels as true_ids; less the logarithm of how often each was
-// to be expected. labels i32 or i64, [batch] or [batch, some]. One number a row. remove_hits:
-// candidates that are labels of a row do not count in it.
+// candidates that were drawn with the labels as true_ids, minus the logarithm of each class's
+// expected count. labels i32 or i64, [batch] or [batch, some]. One number a row. remove_hits: a
+// candidate that is a label of a row does not count in that row.
 
 // Noise-contrastive estimation (Gutmann and Hyvarinen 2010; Mnih and Teh 2012): logistic losses,
 // labels against candidates.
@@ -54,10 +54,10 @@ Output sampled_softmax_loss(Output weights, Output biases, Output inputs, Output
 // ---- sequences ----
 
 // Connectionist temporal classification (Graves et al. 2006): -log of the probability that
-// softmax(logits) says the labels, blanks and repetitions taken away. logits [time, batch,
-// classes], labels [batch, most], sizes [batch], all of i32 or i64: of row b, the first
-// label_sizes[b] labels and the first time_sizes[b] times count. Infinity, without a gradient, for
-// labels that do not fit into the time -> [batch].
+// softmax(logits) spells the labels after blanks and repetitions are removed. logits [time, batch,
+// classes], labels [batch, most], sizes [batch], all of i32 or i64: row b uses its first
+// label_sizes[b] labels and its first time_sizes[b] times. Infinity, without a gradient, for labels
+// that do not fit into the time -> [batch].
 Output ctc_loss(Output logits, Output labels, Output time_sizes, Output label_sizes,
                 int64_t blank = 0, Origin at = Origin::here());
 // dL/d(logits) from dloss [batch].

@@ -1,4 +1,4 @@
-// Print: a look at a value while a graph runs. Implemented in ops/control_flow/print.cpp.
+// Print: logs a value while a graph runs. Implemented in ops/control_flow/print.cpp.
 #pragma once
 
 #include <string_view>
@@ -8,11 +8,11 @@
 namespace troupe {
 
 struct PrintOptions {
-  int64_t every = 1;      // a line for the first of so many firings
-  int64_t most = -1;      // lines in the life of the node in a process; -1: no limit
-  int64_t elements = 10;  // how many elements are shown
+  int64_t every = 1;      // print one of this many firings, the first
+  int64_t most = -1;      // lines during the node's life in a process; -1: no limit
+  int64_t elements = 10;  // number of elements shown
 };
-// x itself; whoever reads the result makes it print a line on the stderr of the process it runs in:
+// x itself; a reader of the result makes it print a line on the stderr of the process it runs in:
 // "loss: node=Print run=7 step=3 type=f32[] values=[0.25]".
 Output print(Output x, std::string_view text, PrintOptions options = {},
              Origin at = Origin::here());

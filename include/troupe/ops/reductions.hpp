@@ -1,5 +1,5 @@
-// Reductions and scans beyond those of troupe/ops.hpp. Everything that troupe/ops.hpp says of its
-// functions holds for these.
+// Reductions and scans besides those of troupe/ops.hpp. The conventions of troupe/ops.hpp hold for
+// these functions.
 #pragma once
 
 #include <vector>
@@ -10,40 +10,40 @@ namespace troupe {
 
 struct ReduceOptions {
   std::vector<int64_t> axes = {};  // {}: all; negative ones count from the end
-  bool keep_dims = false;          // with size 1
+  bool keep_dims = false;          // keep the reduced axes, with size 1
 };
 
-// Of numbers; refuses to choose from nothing. The gradient is shared by all that are least.
+// For numbers; refuses an empty reduction. All elements that equal the minimum share the gradient.
 Output reduce_min(Output x, ReduceOptions options = {}, Origin at = Origin::here());
-// Of numbers but u8; 1 for the product of nothing.
+// For numbers except u8; the product of no elements is 1.
 Output reduce_prod(Output x, ReduceOptions options = {}, Origin at = Origin::here());
-// Of bool: whether any, whether all are true; false and true of nothing.
+// For bool: true if any, if all are true; for no elements false and true.
 Output reduce_any(Output x, ReduceOptions options = {}, Origin at = Origin::here());
 Output reduce_all(Output x, ReduceOptions options = {}, Origin at = Origin::here());
-// log(the sum of e^x), of floats; finite for finite x.
+// log(the sum of e^x), for floats; finite for finite x.
 Output log_sum_exp(Output x, ReduceOptions options = {}, Origin at = Origin::here());
-// Order 1: the sum of |x|; 2: sqrt(the sum of x^2), of floats; INFINITY: the greatest |x|.
+// Order 1: the sum of |x|; 2: sqrt(the sum of x^2), for floats; INFINITY: the greatest |x|.
 Output norm(Output x, double order = 2, ReduceOptions options = {}, Origin at = Origin::here());
 
 struct Moments {
   Output mean, variance;  // the mean of (x - mean)^2
 };
-// Of floats, in two passes.
+// For floats, in two passes.
 Moments moments(Output x, ReduceOptions options = {}, Origin at = Origin::here());
-// The index, i64, of the least number along the axis; the first of equals.
+// The index, i64, of the minimum along the axis; the first of equals.
 Output argmin(Output x, int64_t axis = -1, Origin at = Origin::here());
 
 // ---- scans ----
 
 struct ScanOptions {
   int64_t axis = -1;
-  bool exclusive = false;  // without the element itself: the first result is that of nothing
+  bool exclusive = false;  // without the element itself: the first result is that of no elements
   bool reverse = false;    // from the last element to the first
 };
-// Running sums and products, of numbers but u8.
+// Running sums and products, for numbers except u8.
 Output cumsum(Output x, ScanOptions options = {}, Origin at = Origin::here());
 Output cumprod(Output x, ScanOptions options = {}, Origin at = Origin::here());
-// y[0] = 0, y[i] = u[i - 1] + w[i - 1] * y[i - 1] along the axis; u and w have one shape. Of
+// y[0] = 0, y[i] = u[i - 1] + w[i - 1] * y[i - 1] along the axis; u and w have one shape. For
 // floats.
 Output linear_recurrence(Output u, Output w, int64_t axis = -1, bool reverse = false,
                          Origin at = Origin::here());

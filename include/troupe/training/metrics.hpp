@@ -1,6 +1,6 @@
-// Metrics: plain accumulators of what a model says and what is right, on the host. Each takes
-// values batch by batch, in any cut, and has one value of all of them; reset by making a new one.
-// NaN is the value of nothing (BLEU's is 0), or what a formula cannot say of what was added.
+// Metrics: plain accumulators on the host that compare a model's results with the labels. Each
+// takes values batch by batch, cut in any way, and has one value for all of them; make a new one to
+// reset. NaN is the value of no input (BLEU's is 0), and of input for which a formula is undefined.
 // Implemented in training/metrics/metrics.cpp and training/metrics/bleu.cpp.
 //
 // add() throws Error(invalid_argument) for shapes and dtypes that do not fit. Labels and classes
@@ -40,7 +40,7 @@ class Perplexity {
   MeanMetric mean_;
 };
 
-// The part of the records whose class is the label.
+// The share of the records whose class is the label.
 class Accuracy {
  public:
   void add(const Tensor& classes, const Tensor& labels);  // of one shape
@@ -50,7 +50,7 @@ class Accuracy {
   int64_t right_ = 0, all_ = 0;
 };
 
-// The part of the records of which fewer than k classes have a higher score than the label.
+// The share of the records in which fewer than k classes have a higher score than the label.
 // Requires: k >= 1.
 class TopKAccuracy {
  public:
@@ -74,7 +74,7 @@ class Auc {
   std::vector<std::pair<double, bool>> records_;
 };
 
-// How often a record of one class was taken for another. Requires: classes >= 1.
+// The number of records of each class that were predicted as each class. Requires: classes >= 1.
 class ConfusionMatrix {
  public:
   explicit ConfusionMatrix(int64_t classes);
@@ -82,13 +82,13 @@ class ConfusionMatrix {
   int64_t count(int64_t label, int64_t predicted) const;
   int64_t classes() const { return classes_; }
   double accuracy() const;
-  // Of the records that were taken for the class, the part that is of it; of those that are of it,
-  // the part that was taken for it; and 2 / (1 / precision + 1 / recall). 0 where there is nothing
-  // to divide by.
+  // precision: the share of the records predicted as the class that belong to it; recall: the share
+  // of the class's records that were predicted as it; f1: 2 / (1 / precision + 1 / recall). 0
+  // instead of a division by zero.
   double precision(int64_t of_class) const;
   double recall(int64_t of_class) const;
   double f1(int64_t of_class) const;
-  // The means over all classes, each counting once.
+  // The means over all classes, with equal weights.
   double mean_precision() const;
   double mean_recall() const;
   double mean_f1() const;
@@ -100,15 +100,15 @@ class ConfusionMatrix {
 };
 
 // BLEU of a whole set of translations (Papineni et al. 2002), in [0, 1]: the geometric mean of the
-// clipped precisions of 1 to 4 tokens in a row, times e^(1 - r / c) where the c tokens of all
+// clipped precisions of 1 to 4 tokens in a row, times e^(1 - r / c) if the c tokens of all
 // translations are fewer than the r of the references nearest in length (of equals the shorter
 // one).
 class Bleu {
  public:
   static constexpr int kOrder = 4;
   using Sentence = std::vector<int64_t>;
-  // `smooth`: 1 is added to both numbers of each precision but the first (Lin and Och 2004), so
-  // that short sets have a value; else one that has no match makes all 0.
+  // `smooth`: 1 is added to both numbers of each precision except the first (Lin and Och 2004), so
+  // that short sets have a value; otherwise a precision without a match makes the result 0.
   explicit Bleu(bool smooth = false) : smooth_(smooth) {}
   void add(const Sentence& translation, std::span<const Sentence> references);
   void add(const Sentence& translation, const Sentence& reference) {
@@ -124,21 +124,21 @@ class Bleu {
 
 // ---- metrics for evaluate() and fit() ----
 
-// One number of a whole data set: what is counted, and how. It holds no counts, so copies of it
-// have nothing in common.
+// One number for a whole data set, and how to compute it. It holds no counts, so its copies are
+// independent.
 struct Metric {
   // The counts of one evaluation.
   struct Tally {
-    // `values` are what evaluate() fetched for a batch.
+    // `values` are the results that evaluate() fetched for a batch.
     std::function<void(const std::vector<Tensor>& values, const Batch& batch)> add;
     std::function<double()> value;
   };
   std::string name;
   bool greater_is_better = true;
-  std::function<Tally()> begin;  // of nothing so far
+  std::function<Tally()> begin;  // an empty tally
 };
-// Of an accumulator: `fresh` is where each evaluation begins, add(accumulator, values, batch) is
-// called for each batch, value(accumulator) at the end.
+// A metric from an accumulator: each evaluation begins with a copy of `fresh`; add(accumulator,
+// values, batch) is called for each batch, value(accumulator) at the end.
 //   metric("recall of 1", ConfusionMatrix(2),
 //          [](auto& m, const auto& values, const Batch& b) { m.add(values[0], b.labels); },
 //          [](const auto& m) { return m.recall(1); })
@@ -153,17 +153,19 @@ Metric metric(std::string name, Accumulator fresh, Add add, Value value,
                                  [now, value] { return static_cast<double>(value(*now)); }};
           }};
 }
-// Of the value that was fetched as number `fetch`: a mean over the records of its batch; the
-// classes, as argmax() gives them; scores [..., classes], labels [...]; scores [n] of label 1.
+// Metrics of the value fetched as number `fetch`: mean_loss, a mean over the records of its batch;
+// accuracy, classes as argmax() gives them; top_k_accuracy, scores [..., classes] for labels [...];
+// auc, scores [n] of label 1.
 Metric mean_loss(size_t fetch = 0, std::string name = "loss");
-// e to the mean of a loss for each of the labels of a batch, however many a record has.
+// e to the mean of a loss for each label of a batch, however many a record has.
 Metric perplexity(size_t fetch = 0, std::string name = "perplexity");
 Metric accuracy(size_t fetch = 0, std::string name = "accuracy");
 Metric top_k_accuracy(int64_t k, size_t fetch = 0, std::string name = "top-k accuracy");
 Metric auc(size_t fetch = 0, std::string name = "auc");
 // BLEU of translations [n, most] against labels [n, most of them], or with several references for
-// each translation [n, references, most of them]. Tokens are i32 or i64; a sentence goes up to the
-// first `end`, or to the end of its row. Of several references those without a token do not count.
+// each translation [n, references, most of them]. Tokens are i32 or i64; a sentence ends before the
+// first `end`, or at the end of its row. If there are several references, those without a token do
+// not count.
 Metric bleu(int64_t end, size_t fetch = 0, std::string name = "BLEU", bool smooth = false);
 
 }  // namespace troupe
