@@ -1,5 +1,6 @@
-// Implements graph/attr_text.hpp. Numbers are the shortest decimals that read back exactly
-// (std::to_chars); a NaN other than the usual one carries its bits.
+// Writes attributes as text and reads them back. Numbers are the shortest decimals that read back
+// exactly (std::to_chars); a NaN with another payload than the default one is written with its
+// bits.
 #include "graph/attr_text.hpp"
 
 #include <bit>
@@ -15,7 +16,7 @@ namespace {
 template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 2, uint16_t,
                                   std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
-// What std::to_chars and std::from_chars know.
+// The type that std::to_chars and std::from_chars handle.
 template <class T>
 using Decimal = std::conditional_t<is_half_v<T>, float, T>;
 
@@ -126,7 +127,7 @@ bool LineReader::at_end() {
 bool LineReader::take(std::string_view word) {
   skip_blanks();
   if (!rest_.starts_with(word)) return false;
-  // A keyword ends where the letters end: "at" is not the begin of "attach".
+  // A keyword ends where its letters end: "at" is not the beginning of "attach".
   if (is_name_character(word.back()) && rest_.size() > word.size() &&
       is_name_character(rest_[word.size()]))
     return false;
@@ -222,7 +223,7 @@ DType LineReader::dtype() {
   const std::string word = name();
   try {
     return dtype_from_string(word);
-  } catch (const Error& e) {  // the same words, but the file is to blame
+  } catch (const Error& e) {  // the same message, but the file is to blame
     throw Error(Errc::bad_data, e.what());
   }
 }
@@ -262,7 +263,7 @@ Tensor LineReader::tensor() {
       } while (take(","));
       expect("}");
     }
-    // The number of values bounds the memory, not the shape that the text claims.
+    // The number of values bounds the memory; the shape that the text claims does not.
     if (static_cast<int64_t>(values.size()) != shape.size())
       throw Error(Errc::bad_data, "a tensor ", dtype, shape, " has ", shape.size(), " values, got ",
                   values.size());

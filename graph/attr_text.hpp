@@ -1,5 +1,5 @@
 // Attributes as text that reads back with the same bits: 1.5, "a\nb", f32, [2, -1], {1, 2}, f32[2]
-// {0.1, nan}.
+// {0.1, nan}. Implemented in graph/attr_text.cpp.
 #pragma once
 
 #include <string>
@@ -15,15 +15,15 @@ std::string quoted(
     std::string_view text);  // "...", with \" \\ \n \r \t and \xHH for other control characters
 
 // Reads a line from left to right. Each function skips blanks first. Throws: Error(bad_data) saying
-// what was expected and what stands there; whoever reads the file adds the line number.
+// what was expected and what was found; the caller adds the line number.
 class LineReader {
  public:
   explicit LineReader(std::string_view line) : rest_(line), begin_(line.data()) {}
 
   bool at_end();
-  bool take(std::string_view word);  // if `word` stands here
+  bool take(std::string_view word);  // true if `word` is next
   void expect(std::string_view word);
-  void expect_blank();  // between what was read and what stands here, unless there is nothing
+  void expect_blank();  // a blank must come next, or the end of the line
   std::string name();   // of a node, an op or an attribute
   std::string quoted_text();
   int64_t integer();

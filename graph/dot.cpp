@@ -1,5 +1,5 @@
-// Graphviz (https://graphviz.org/doc/info/lang.html): one cluster and colour per device, data edges
-// labelled with what they carry, control edges dashed.
+// to_dot(): Graphviz (https://graphviz.org/doc/info/lang.html) with one cluster and colour per
+// device, data edges labelled with their types, control edges dashed.
 #include "graph/dot.hpp"
 
 #include <set>
@@ -33,13 +33,13 @@ std::string to_dot(const Graph& graph, const std::map<int32_t, std::string>& dev
 
 std::string to_dot(const Graph& graph, const std::map<int32_t, std::string>& device_of,
                    const std::map<int32_t, std::string>& notes) {
-  // Light colours, so that black text stays readable; more devices than colours take turns.
+  // Light colours, so that black text stays readable; colours repeat if there are more devices.
   static constexpr const char* colours[] = {"#dbeafe", "#dcfce7", "#fef9c3", "#fee2e2",
                                             "#f3e8ff", "#ffedd5", "#e0f2fe", "#fce7f3"};
   std::map<std::string, std::vector<const Node*>> by_device;
   for (const auto& node : graph.nodes()) {
     const auto placed = device_of.find(node->id);
-    // Without a placement, the wishes are shown.
+    // Without a placement, the requested devices are shown.
     const std::string device = placed != device_of.end() ? placed->second
                                : device_of.empty()       ? node->device
                                                          : "";

@@ -1,4 +1,4 @@
-// to_dot() with a line more on some nodes: what somebody has measured, for instance.
+// to_dot() with an additional line on some nodes, such as a measured time.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// `notes`: by node. Else as the public one.
+// `notes`: by node. Otherwise as the public to_dot().
 std::string to_dot(const Graph& graph, const std::map<int32_t, std::string>& device_of,
                    const std::map<int32_t, std::string>& notes);
 

@@ -1,4 +1,4 @@
-// Implements graph/flops.hpp.
+// The lookup of an op's flops for a node whose shapes the graph knows.
 #include "graph/flops.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a node multiplies and adds, as its op says (Op::flops). Implemented in graph/flops.cpp.
+// The floating-point operations of a node, by its op (Op::flops). Implemented in graph/flops.cpp.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-// The flops of a firing whose shapes the graph knows; 0 where it does not, or the op does not say.
+// The flops of a firing if the graph knows its shapes and the op has a count; otherwise 0.
 int64_t known_flops(const Node& node);
 
 }  // namespace troupe

@@ -1,6 +1,5 @@
-// Frames of a graph: which one a node is in, and what crosses their borders. A value goes inwards
-// through a Capture node in each frame on its way; outwards it goes through a merge or a loop
-// alone.
+// Frames of a graph: the frame of each node, and the values that cross their borders. A value
+// enters through a Capture node in each frame on its way; it leaves only through a merge or a loop.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -16,7 +15,8 @@ Error bad_node(const Node& node, const Parts&... parts) {
   return Error(Errc::invalid_argument, describe(node), ": ", detail::concat(parts...));
 }
 
-// Of frames in each other: what the innermost one reads of outside is captured in each.
+// The limit of nested frames: a value that the innermost one reads from outside is captured in
+// each.
 constexpr int kDepthMax = 256;
 
 bool opens_frame(const Node& node) {
@@ -24,7 +24,7 @@ bool opens_frame(const Node& node) {
   return kind == ControlKind::branch || kind == ControlKind::loop || kind == ControlKind::function;
 }
 
-// What it takes is what its save has, and kernels trust its type.
+// A restore takes the values of its save, and kernels trust its type.
 void check_restore(const Graph& graph, const Node& node) {
   const Node* save = nullptr;
   for (int32_t id : node.control_inputs) {
@@ -66,7 +66,7 @@ Graph::Scope Graph::open_frame(int32_t opener, Route elsewhere, Origin at) {
                 depth - 1, " branches and loops, and the most is ", kDepthMax - 1,
                 "; write a loop instead of nesting them");
   OpenScope inner = scopes_.back();
-  // What was to run before all nodes of the scope runs before the opener of a frame in it.
+  // Nodes that must run before all nodes of the scope run before the opener of a frame in it.
   if (opener >= 0 && opener != inner.frame) inner.control_inputs.clear();
   std::erase_if(inner.control_inputs,
                 [&](int32_t id) { return !encloses(node(id).frame, opener); });
@@ -78,7 +78,7 @@ Graph::Scope Graph::open_frame(int32_t opener, Route elsewhere, Origin at) {
 }
 
 Output Graph::captured(Output value, Origin at) {
-  if (!value.defined() || value.graph != this) return value;  // whoever reads it refuses it
+  if (!value.defined() || value.graph != this) return value;  // its reader will refuse it
   Node reader;
   reader.name = "captured()";
   reader.file = at.file;
@@ -96,7 +96,7 @@ void Graph::check_reach(const Output& value, int32_t frame, const Node& reader) 
                  "call returns");
 }
 
-// `value` as it stands in `frame`.
+// `value` as nodes of `frame` read it.
 Output Graph::enter(Output value, int32_t frame, const Node& reader, Origin at) {
   const int32_t from = node(value.node).frame;
   if (from == frame) return value;
@@ -121,7 +121,7 @@ Output Graph::enter(Output value, int32_t frame, const Node& reader, Origin at) 
   return inside;
 }
 
-// Has a new node read what it reads inside its frame, and run after the opener if nothing else ties
+// Makes a new node read its inputs inside its frame, and run after the opener if nothing else ties
 // it to the frame.
 void Graph::enter_frame(Node& node, Origin at) {
   const ControlKind kind = node.op->control;
@@ -132,7 +132,7 @@ void Graph::enter_frame(Node& node, Origin at) {
     throw bad_node(node, "is in no frame; open one, where it brings its input to");
   const int32_t reads = enters ? this->node(node.frame).frame : node.frame;
   const size_t variables = node.inputs.size() / 2;
-  // What leaves a frame here; all else is read inside the node's own.
+  // Inputs that leave a frame here; all others are read inside the node's own.
   const auto leaves = [&](size_t i) {
     const int32_t from = frame_of(node.inputs[i]);
     if (kind == ControlKind::merge) return inside(from);
@@ -143,7 +143,7 @@ void Graph::enter_frame(Node& node, Origin at) {
         node, "its input ", i, ", the ", describe(this->node(node.inputs[i].node)),
         next ? ", is no value of a branch of its loop" : ", is no variable of a loop beside it");
   };
-  for (size_t i = 0; i < node.inputs.size(); ++i)  // all, before anything is captured
+  for (size_t i = 0; i < node.inputs.size(); ++i)  // checks all before anything is captured
     if (!leaves(i)) check_reach(node.inputs[i], reads, node);
   const bool free = kind == ControlKind::restore;  // it runs after a save of another frame
   if (free) check_restore(*this, node);

@@ -1,5 +1,5 @@
-// Graph::add and scopes: every mistake of a caller is found here, before anything runs, and the
-// message says what is right. A node that fails a check leaves the graph as it was.
+// Graph::add and scopes: all mistakes of a caller are found here, before anything runs, and the
+// message says what would be right. A node that fails a check leaves the graph unchanged.
 #include "troupe/graph.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace troupe {
 
 namespace {
 
-// Names stand in texts, "a:1" and paths, so they are kept simple.
+// Names appear in texts, "a:1" and paths, so they are kept simple.
 bool is_good_name(std::string_view name) {
   return !name.empty() && name.front() != '/' && name.front() != '-' && name.back() != '/' &&
          std::all_of(name.begin(), name.end(), is_name_character);
@@ -33,7 +33,7 @@ std::string bad_name(std::string_view name, const std::string& what) {
       "\"; a name is letters, digits and . _ - /, and begins with a letter, a digit, . or _");
 }
 
-// In front of what a caller got wrong; empty where nobody knows the line.
+// The prefix of a message about a caller's mistake; empty if the line is unknown.
 std::string called(const char* what, Origin at) {
   return *at.file ? detail::concat(what, "() called at ", at.file, ":", at.line, ": ") : "";
 }
@@ -110,7 +110,7 @@ void check_inputs(const Graph& graph, const Node& node) {
 }
 
 void check_attr(const Node& node, const AttrSpec& spec, Attr& value) {
-  // An integer is a good number: Attrs{{"value", 1}}.
+  // An integer is accepted as a real number: Attrs{{"value", 1}}.
   if (spec.kind == AttrKind::real && std::holds_alternative<int64_t>(value))
     value = static_cast<double>(std::get<int64_t>(value));
   if (value.index() != static_cast<size_t>(spec.kind))
@@ -126,7 +126,7 @@ void check_attr(const Node& node, const AttrSpec& spec, Attr& value) {
                    " is no dtype; there are f32, f64, i32, i64, u8, bool, i8, f16 and bf16");
 }
 
-// Against the schema; what is left out gets its default, "replica" that of the node.
+// Checks against the schema; a missing attribute gets its default, "replica" that of the node.
 void check_attrs(Node& node) {
   const auto& specs = node.op->attrs;
   for (const auto& given : node.attrs) {
@@ -154,7 +154,7 @@ void check_attrs(Node& node) {
   }
 }
 
-// Of all inputs; the rule of an op that has none of its own.
+// The dtype of all inputs: the rule of an op that has none of its own.
 DType common_dtype(const InferContext& ctx) {
   for (int i = 1; i < ctx.input_count(); ++i)
     if (ctx.dtype(i) != ctx.dtype(0))
@@ -163,8 +163,8 @@ DType common_dtype(const InferContext& ctx) {
   return ctx.dtype(0);
 }
 
-// What `rule` gives. A shape that has no size of its own, or too large a one, does not know whose
-// it is: what it says is said of this node.
+// The result of `rule`. A shape with a bad or too large size does not know its node, so its message
+// is completed with this node.
 template <class Rule>
 auto of_node(const InferContext& ctx, const Rule& rule) {
   try {
@@ -176,7 +176,7 @@ auto of_node(const InferContext& ctx, const Rule& rule) {
   }
 }
 
-// An op's own rules must give what its schema lists.
+// An op's rules must give the number of results that its schema lists.
 void check_rules(const InferContext& ctx, const std::vector<DType>& dtypes, size_t shapes) {
   const Op& op = *ctx.node().op;
   const std::vector<std::string>& names = op.outputs;
@@ -227,7 +227,7 @@ void append_once(std::vector<int32_t>& list, const std::vector<int32_t>& more) {
 }  // namespace
 
 std::string to_string(const Attr& attr) {
-  const auto* tensor = std::get_if<Tensor>(&attr);  // its first elements do
+  const auto* tensor = std::get_if<Tensor>(&attr);  // printed with its first elements only
   return tensor ? detail::concat(*tensor) : exact_text(attr);
 }
 
@@ -284,7 +284,7 @@ Output Graph::add(NodeSpec spec, Origin at) {
   node->name = scope.prefix + std::string(spec.name.empty() ? spec.op : spec.name);
   try {
     node->op = &registry_->get(spec.op);
-  } catch (const Error& e) {  // the registry does not know where the node was made
+  } catch (const Error& e) {  // the registry does not know the origin of the node
     throw bad_node(*node, e.what());
   }
   if (!spec.name.empty() && !is_good_name(spec.name))
@@ -353,7 +353,7 @@ Output Graph::output(std::string_view name_and_index, Origin at) const {
   }
   const Node* node = find(name);
   if (!node) throw Error(Errc::invalid_argument, called("output", at), no_node(name, by_name_));
-  // A node without outputs is named by index 0.
+  // Index 0 names a node without outputs.
   const int32_t count = static_cast<int32_t>(std::max<size_t>(1, node->outputs.size()));
   if (index < 0 || index >= count)
     throw Error(Errc::invalid_argument, called("output", at), "the ", describe(*node),
@@ -374,7 +374,7 @@ Graph::Scope Graph::scope(ScopeSpec spec, Origin at) {
     try {
       const DeviceName wish = parse_device_name(*spec.device);
       inner.device = spec.device->empty() ? wish : merge(wish, inner.device);
-    } catch (const Error& e) {  // the parser does not know where the scope was made
+    } catch (const Error& e) {  // the parser does not know the origin of the scope
       throw refuse(e.what());
     }
   }
@@ -428,7 +428,7 @@ void Graph::set_backward(int32_t node, Backward backward) {
   TROUPE_CHECK(node >= 0 && node < static_cast<int32_t>(nodes_.size()) &&
                    this->node(node).outputs.size() == 1,
                "node number ", node, " cannot have a backward function");
-  for (const Output& input : backward.inputs)  // gradients() visits nodes against their ids
+  for (const Output& input : backward.inputs)  // gradients() visits nodes in falling order of ids
     TROUPE_CHECK(input.graph == this && input.node < node,
                  "a backward function reaches back to earlier nodes only");
   backwards_[node] = std::move(backward);

@@ -1,10 +1,10 @@
-// What a scope of mixed precision does to a node: casts before its inputs, as its op's Precision
-// says (troupe/op.hpp). They are ordinary nodes, so a graph shows them, a gradient comes back
-// through them as f32, and those that are made twice of one value become one (merge_common). Which
-// op has which Precision follows Micikevicius et al., "Mixed Precision Training" (2018), and
-// PyTorch's autocast: products low, since they are most of the work and sum in f32 inside; what
-// sums many elements, or stretches them (powers, exponentials, logarithms, quotients), wide; all
-// others in the dtype of what they read.
+// Casts before the inputs of a node in a scope of mixed precision, as its op's Precision says
+// (troupe/op.hpp). They are ordinary nodes, so a graph shows them, a gradient comes back through
+// them as f32, and two casts of one value become one (merge_common). The Precision of the ops
+// follows Micikevicius et al., "Mixed Precision Training" (2018), and PyTorch's autocast: products
+// low, since they are most of the work and sum in f32 inside; ops that sum many elements, or
+// stretch them (powers, exponentials, logarithms, quotients), wide; all others in the dtype of
+// their inputs.
 #include <algorithm>
 
 #include "graph/open_scope.hpp"
@@ -14,7 +14,7 @@
 namespace troupe {
 namespace {
 
-// Not of an op that has a kernel for f32, and none for `low`: it would have nothing to run.
+// False for an op that has a kernel for f32 and none for `low`: it would have no kernel to run.
 bool computes_in(const Op& op, DType low) {
   const auto has = [&](DType dtype) {
     return std::any_of(op.kernels.begin(), op.kernels.end(),

@@ -1,5 +1,5 @@
-// Op and Registry: which ops there are, which of their kernels fits a node, and the text that names
-// a node in errors.
+// Op and Registry: the known ops, the choice of a kernel for a node, and the text that names a node
+// in errors.
 #include "troupe/op.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void check_names(const Op& op, const std::vector<std::string>& names, const char
   }
 }
 
-// Op and attribute names stand in the text form.
+// Op and attribute names appear in the text form.
 bool is_word(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_word_character);
 }
@@ -70,7 +70,7 @@ void check_kernels(const Op& op) {
                      detail::concat("dispatch names input ", op.dispatch, ", which there is not"));
 }
 
-// Whether it is, but for its kernels, the built-in op of its name.
+// True if `op` is the built-in op of its name, except for its kernels.
 bool is_built_in(const Op& op) {
   const Op* const known = op.built_in;
   return known && known->name == op.name && known->control == op.control &&
@@ -86,7 +86,7 @@ bool is_built_in(const Op& op) {
 // FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/
 uint64_t fnv1a(uint64_t hash, std::string_view text) {
   for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
-  return (hash ^ 0xffu) * 0x100000001b3u;  // 0xff ends a text: it is in none of them
+  return (hash ^ 0xffu) * 0x100000001b3u;  // 0xff ends a text, as it occurs in none
 }
 
 }  // namespace

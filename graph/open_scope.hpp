@@ -1,5 +1,5 @@
-// What the nodes made in a scope of a graph get; outer scopes are already merged in. Part of the
-// implementation of troupe/graph.hpp.
+// OpenScope: the properties that nodes made in a scope of a graph get; those of outer scopes are
+// merged in. Part of the implementation of troupe/graph.hpp.
 #pragma once
 
 #include <map>

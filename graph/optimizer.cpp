@@ -1,6 +1,5 @@
-// Optimizers as settings: one table says which settings a kind has, what they may be, and what they
-// are called; texts, checks and messages follow from it. The loops are in
-// training/rules/optimizer.cpp.
+// Optimizers as settings: one table lists the settings of each kind with their ranges and names;
+// texts, checks and messages are derived from it. The loops are in training/rules/optimizer.cpp.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -60,7 +59,7 @@ struct Kind {
 using O = Optimizer;
 using S = Schedule;
 
-// Beside the learning rate.
+// The settings besides the learning rate.
 std::vector<Kind> make_optimizer_kinds() {
   const auto momentum = setting<&O::momentum>("momentum", kFraction);
   const auto beta1 = setting<&O::beta1>("beta1", kFraction);
@@ -84,7 +83,7 @@ std::vector<Kind> make_optimizer_kinds() {
           {"ftrl", {l1, l2, beta}}};
 }
 
-// Beside the warm-up.
+// The settings besides the warm-up.
 std::vector<Kind> make_schedule_kinds() {
   const auto period = schedule_setting<&S::period>("period", kPeriod);
   const auto factor = schedule_setting<&S::factor>("factor", kFactor);
@@ -97,7 +96,7 @@ std::vector<Kind> make_schedule_kinds() {
           {"cosine", {period, end}}};
 }
 
-// They stay: sessions in static objects may end after all that is made later.
+// Never destroyed: sessions in static objects may end after any object that is made later.
 const std::vector<Kind>& optimizer_kinds() {
   static const auto& all = *new std::vector<Kind>(make_optimizer_kinds());
   return all;
@@ -127,7 +126,7 @@ void require_kind(const std::vector<Kind>& kinds, const char* what, const std::s
                 names_of(kinds));
 }
 
-// All that count for this optimizer, in the order of its text.
+// The settings that matter for this optimizer, in the order of its text.
 std::vector<Setting> settings_of(const Optimizer& o) {
   static const auto& rate = *new Setting(setting<&O::learning_rate>("learning rate", kRate));
   static const auto& warm_up = *new Setting(schedule_setting<&S::warm_up>("warm-up", kUpdates));

@@ -39,8 +39,8 @@ void check_output(const Graph& graph, const Output& output, const char* what, si
                 "; name what the cond, the loop or the call returns");
 }
 
-// Which nodes a call of a function needs besides its inputs: those that say what it gives back. The
-// function is known by name, since a body that calls it may stand before its own.
+// The nodes that a call of a function needs besides its inputs: the function's returns. The
+// function is looked up by name, since a body that calls it may come before its own.
 class Returns {
  public:
   explicit Returns(const Graph& graph) : graph_(graph) {}
@@ -74,7 +74,7 @@ class Returns {
 std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetches,
                            const std::vector<Output>& feeds) {
   std::set<Output> fed;
-  std::map<int32_t, size_t> fed_count;  // node -> how many of its outputs are fed
+  std::map<int32_t, size_t> fed_count;  // node -> number of its outputs that are fed
   for (size_t i = 0; i < feeds.size(); ++i) {
     check_output(graph, feeds[i], "feed", i, true);
     if (!fed.insert(feeds[i]).second)

@@ -8,15 +8,14 @@
 namespace troupe {
 
 // The nodes that `fetches` need, by id. Ids grow along every edge, so this is a topological order,
-// and the same one in every process. A fed output is not computed: nothing above it is needed
-// through it. A node all of whose outputs are fed does not run, and control edges from it are
-// satisfied. Throws: Error(invalid_argument) for a fetch or feed that is undefined, of another
-// graph, or fed twice.
+// the same in every process. A fed output is not computed: nothing above it is needed through it. A
+// node whose outputs are all fed does not run, and control edges from it are satisfied. Throws:
+// Error(invalid_argument) for a fetch or feed that is undefined, of another graph, or fed twice.
 std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetches,
                            const std::vector<Output>& feeds = {});
 
-// Where a gradient that arrives at `node` goes: to the inputs of its backward function if it has
-// one (Graph::set_backward), else to its own inputs.
+// The outputs that a gradient arriving at `node` goes to: the inputs of its backward function if it
+// has one (Graph::set_backward), else its own inputs.
 const std::vector<Output>& gradient_targets(const Graph& graph, const Node& node);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Learning-rate schedules of troupe/train.hpp: their factories, and the rate of an update.
+// Learning-rate schedules of troupe/train.hpp: their factories, and the rate for each update.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

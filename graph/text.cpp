@@ -1,4 +1,4 @@
-// The text form of a graph: a version line, then one node a line, each behind the nodes it reads.
+// The text form of a graph: a version line, then one node a line, each after the nodes it reads.
 // For people and for tests.
 //
 //   troupe graph 1
@@ -7,8 +7,8 @@
 //   after init at "train.cpp":14
 //   y = Capture(x) in cond/then after cond/then
 //
-// "in" names the node that opens the frame that the node is in.
-// "name:1" reads output 1. Blank lines and lines that begin with # are skipped.
+// "in" names the node that opens the frame of the node. "name:1" reads output 1. Blank lines and
+// lines that begin with # are skipped.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -32,7 +32,7 @@ struct Reference {
   int32_t index = 0;
 };
 
-// One line, not yet joined to the others.
+// One line, not yet connected to the others.
 struct Line {
   int number = 0;
   std::string name;
@@ -49,7 +49,7 @@ Error at_line(int number, const Parts&... parts) {
   return Error(Errc::bad_data, "graph text, line ", number, ": ", detail::concat(parts...));
 }
 
-// An integer of those that `what` can be.
+// An integer in the range of `what`.
 int32_t parse_small(LineReader& in, const char* what, int32_t least) {
   const int64_t value = in.integer();
   if (value < least || value > INT32_MAX)
@@ -144,7 +144,7 @@ std::vector<Line> parse_lines(std::string_view text, const Registry& registry) {
     if (!std::exchange(begun, true) || LineReader(line).at_end() || line.starts_with('#')) continue;
     try {
       lines.push_back(parse_line(line, number, registry));
-    } catch (const Error& e) {  // a reader of one line does not know its number
+    } catch (const Error& e) {  // the reader of a line does not know its number
       throw at_line(number, e.what());
     }
   }
@@ -152,7 +152,7 @@ std::vector<Line> parse_lines(std::string_view text, const Registry& registry) {
   return lines;
 }
 
-// Why `lines[from]` cannot read a node that does not stand above it.
+// Explains why `lines[from]` cannot read a node that does not stand above it.
 class ForwardReference {
  public:
   explicit ForwardReference(const std::vector<Line>& lines) : lines_(lines) {
@@ -176,10 +176,11 @@ class ForwardReference {
   }
 
  private:
-  // " reads b, which reads a": the shortest way from line `begin` to line `goal` along what nodes
-  // read, else empty.
+  // " reads b, which reads a": the shortest way from line `begin` to line `goal` along the inputs;
+  // empty if there is none.
   std::string way(size_t begin, size_t goal) const {
-    std::vector<size_t> reader(lines_.size(), lines_.size());  // by line: who was found to read it
+    std::vector<size_t> reader(lines_.size(), lines_.size());  // by line: the line that was found
+                                                               // to read it
     std::vector<size_t> open = {begin};
     reader[begin] = goal;
     for (size_t i = 0; i < open.size() && open[i] != goal; ++i) {
@@ -224,14 +225,14 @@ void add_line(Graph& graph, const std::vector<Line>& lines, size_t i) {
     throw at_line(line.number, line.name, " is to stand with ", line.colocate_with,
                   ", and there is no such node above it");
   try {
-    // The line of the text says where, so the scope need not.
+    // The text gives the origin in each line, so the scope need not.
     const auto scope =
         graph.scope({.device = line.device, .colocate_with = line.colocate_with}, Origin{});
     const auto frame = graph.open_frame(line.frame.empty() ? -1 : find(line.frame), {}, Origin{});
     graph.add(std::move(spec), {line.file.c_str(), line.origin_line});
-  } catch (const InternalError&) {  // not the text's fault
+  } catch (const InternalError&) {  // a bug, not a mistake in the text
     throw;
-  } catch (const Error& e) {  // Graph::add does not know the line
+  } catch (const Error& e) {  // Graph::add does not know the line of the text
     throw at_line(line.number, e.what());
   }
 }

@@ -1,4 +1,4 @@
-// Names and exit codes of errors. The names stand in logs and on the wire, so they never change.
+// Names and exit codes of errors. Logs and the wire use the names, so they never change.
 #include "troupe/error.hpp"
 
 #include <charconv>

@@ -1,5 +1,5 @@
-// Gradients by rows as one tensor; troupe/ops/row_sparse.hpp says what it holds. And rows that are
-// each for several indices (graph/base/repeat_rows.hpp).
+// Packs gradients by rows into one tensor (format: troupe/ops/row_sparse.hpp) and unpacks them.
+// Also repeats rows that serve several indices (graph/base/repeat_rows.hpp).
 #include "graph/base/packed_rows.hpp"
 
 #include <cstring>
@@ -54,7 +54,7 @@ std::optional<PackedRows> unpack_head(const Tensor& packed, DType dtype, int64_t
   const uint8_t* at = packed.data<uint8_t>();
   std::memcpy(head, at, sizeof head);
   const auto [row_size, count] = head;
-  // Each bound is checked before what is computed from it, so that nothing overflows.
+  // Each bound is checked before it is used in a computation, so that nothing overflows.
   const int64_t bytes = packed.size() - static_cast<int64_t>(sizeof head);
   if (row_size < 1 || row_size > size || size % row_size != 0 || count < 0 ||
       count > bytes / int64_t{sizeof(int64_t)})

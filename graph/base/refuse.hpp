@@ -1,4 +1,4 @@
-// What functions that are made of ops throw: Error(invalid_argument) with the function, the
+// The error of functions that are made of ops: Error(invalid_argument) with the function, the
 // caller's line and the parts.
 #pragma once
 

@@ -1,13 +1,14 @@
-// Whether indices name rows of a parameter: the loop, for whoever compiles it.
+// Checks that indices name rows of a parameter; a loop in a header, so that several files can
+// compile it for their instruction set.
 #pragma once
 
 #include <cstdint>
 
 namespace troupe {
 
-// All n indices are in [0, last]. An index has its highest bit, or its distance to the last row
-// has, if it is not; without comparisons, so that the loop is vectorised. Requires: last < 2^63
-// - 1.
+// True if all n indices are in [0, last]. For an index outside, the highest bit of the index or of
+// its distance to `last` is set; there are no comparisons, so that the loop is vectorised.
+// Requires: last < 2^63 - 1.
 struct RowRangeLoop {
   static bool run(const int64_t* indices, int64_t n, uint64_t last) {
     uint64_t outside = 0;

@@ -12,14 +12,15 @@ namespace troupe {
 namespace {
 
 constexpr int64_t kElementsMax = int64_t{1} << 59;   // times eight bytes: no overflow
-constexpr int64_t kHeapBytesMax = int64_t{1} << 46;  // no process of today's x86-64 has more
+constexpr int64_t kHeapBytesMax = int64_t{1} << 46;  // more than the address space of an x86-64
+                                                     // process
 constexpr int64_t kAlignment = 64;                   // a cache line, and the widest vector register
 
 // Owns the buffers of Tensor::empty(): no state, so it works before main and after it.
 class Heap final : public BufferOwner {
  public:
   Buffer* allocate(int64_t bytes) {
-    // The header ends where the first line of elements begins.
+    // The header ends where the first cache line of elements begins.
     void* block = nullptr;
     if (bytes <= kHeapBytesMax) {
       const int64_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -35,7 +36,8 @@ class Heap final : public BufferOwner {
   }
 };
 
-// Rows that begin past element 2^32 of a buffer: a header of their own that holds on to the whole.
+// Rows that begin past element 2^32 of a buffer: they have a header of their own, which holds a
+// reference to the whole buffer.
 struct FarRows {
   Buffer header;
   void* address;
@@ -54,7 +56,7 @@ class FarRowsOwner final : public BufferOwner {
 Heap heap;
 FarRowsOwner far_rows_owner;
 
-// What a program asks for and cannot have; an unknown `at` is left out.
+// The error for an impossible request of a program; an unknown `at` is left out.
 template <class... Parts>
 Error refused(const char* what, Origin at, const Parts&... parts) {
   const std::string made = *at.file ? detail::concat(" made at ", at.file, ":", at.line, ":") : "";
@@ -67,7 +69,7 @@ int64_t elements_of(const Shape& shape, Origin at) {
                   "; -1 is for placeholders, so give the number itself");
   try {
     return shape.size();
-  } catch (const Error&) {  // the shape does not know who asks
+  } catch (const Error&) {  // the shape does not know the caller
     throw refused("a tensor", at, "of shape ", shape, " would have more than 2^59 elements");
   }
 }
@@ -259,7 +261,7 @@ Tensor Tensor::rows(int64_t begin, int64_t end) const {
   } else {
     char* address = static_cast<char*>(buffer_->data()) + offset * size_of(dtype_);
     const uint32_t tag = Buffer::kForeign | (buffer_->tag & Buffer::kOffHost);
-    // The new header takes over the view's reference to the whole.
+    // The new header takes over the view's reference to the whole buffer.
     auto* far = new FarRows{{{1}, tag, &far_rows_owner}, address, view.buffer_};
     view.buffer_ = &far->header;
     view.offset_ = 0;
@@ -274,12 +276,12 @@ void Tensor::release() {
   std::memset(static_cast<void*>(this), 0, sizeof(Tensor));
 }
 
-// Replaces the sizes; those out of line may have other readers, so they are never written again.
+// Replaces the sizes. Sizes out of line may have other readers, so they are never written again.
 void Tensor::set_shape(const Shape& shape) {
   const bool wide = shape.ndim() > 4 || std::any_of(shape.begin(), shape.end(), [](int64_t size) {
                       return size > std::numeric_limits<int32_t>::max();
                     });
-  Wide* sizes = wide ? new Wide{{1}, {}} : nullptr;  // may throw, so before anything changes
+  Wide* sizes = wide ? new Wide{{1}, {}} : nullptr;  // may throw, so it comes before any change
   if (flags_ & kWide && wide_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete wide_;
   flags_ = static_cast<uint8_t>((flags_ & ~kWide) | (wide ? kWide : 0));
   ndim_ = static_cast<uint8_t>(shape.ndim());

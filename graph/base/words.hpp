@@ -1,4 +1,4 @@
-// Words: which characters they are made of, and which known name a misspelt one is nearest to.
+// Words: their characters, and the known name nearest to a misspelt one.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@ inline bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// Of the name of a node, with its scopes.
+// The characters of a node's name with its scopes.
 inline bool is_name_character(char c) {
   return is_word_character(c) || c == '.' || c == '-' || c == '/';
 }
 
-// The Levenshtein distance, where another case of a letter counts half. In half edits.
+// The Levenshtein distance in half edits: a change of a letter's case counts half an edit.
 inline int edit_distance(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
   std::vector<int> row(b.size() + 1);  // distances of the first i letters of a to the first j of b
@@ -35,12 +35,13 @@ inline int edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// "; did you mean MatMul?", or an empty text if half of the letters would have to change.
-// Ties go to the first.
+// "; did you mean MatMul?", or an empty text if half of the letters would have to change. The first
+// of equally near names wins.
 template <class Names>
 std::string did_you_mean(std::string_view wanted, const Names& known) {
   std::string_view nearest;
-  int distance = std::max(3, static_cast<int>(wanted.size()));  // one letter may be another one
+  int distance = std::max(3, static_cast<int>(wanted.size()));  // one letter may be replaced even
+                                                                // in a short word
   for (std::string_view name : known) {
     const int d = edit_distance(wanted, name);
     if (d >= distance) continue;
