@@ -1,6 +1,6 @@
-// How gradients pass through branches: into each of them from a Merge, and out of them through what
-// they captured. What leaves a branch is merged with zeros from a frame that runs when the branch
-// does not, so it can be added to what came another way.
+// Gradients through branches: they enter each branch at a Merge, and leave it at its captures. A
+// gradient that leaves a branch is merged with zeros from a frame that runs when the branch does
+// not, so it can be added to gradients from elsewhere.
 #include "gradients/gradient_pass.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
@@ -24,7 +24,8 @@ int32_t GradientPass::frame(int32_t forward) {
   return frames_[forward] = branch_like(forward, around, false);
 }
 
-// A branch in `frame` that is chosen as the one that `forward` opens was, or when it was not.
+// A branch in `frame` that is taken when the one that `forward` opens was taken, or when it was not
+// (`turned`).
 int32_t GradientPass::branch_like(int32_t forward, int32_t frame, bool turned) {
   const Node& opener = graph_.node(forward);
   const OnBehalf scope(graph_, opener, frame, route_);
@@ -44,8 +45,8 @@ int32_t GradientPass::otherwise(int32_t forward) {
   return known->second;
 }
 
-// `gradient`, which stands where gradients of what is in `from` do, as one of `target`, which is in
-// a frame around that.
+// Moves `gradient` from the frame for gradients of values in `from` to that for gradients of
+// `target`, which is in a frame around `from`.
 Output GradientPass::leave_frames(Output gradient, int32_t from, const Output& target) {
   const int32_t to = graph_.node(target.node).frame;
   while (from != to) {
@@ -76,7 +77,7 @@ void GradientPass::go_back_control(const Node& node, const std::vector<Output>& 
       return;
     case ControlKind::capture: {
       const int32_t opener = node.frame;
-      // What a loop captured is an x of the pass through its body.
+      // A value that a loop captured is an x of the pass through its body.
       if (graph_.node(opener).op->control == ControlKind::loop && frames_.count(opener)) return;
       const Output target = node.inputs[0];
       if (carries(target)) contribute(target, leave_frames(output_gradients[0], opener, target));

@@ -1,7 +1,7 @@
-// Calls of functions (gradients/function_parts.hpp). A pattern that leads back to itself
-// becomes a set of functions that run, copies of all the patterns that it calls. Each gets as
-// further arguments what its pattern reads of its surroundings, and what those that it calls read
-// of theirs (lambda lifting; Johnsson 1985).
+// Calls of functions (gradients/function_parts.hpp). A pattern that leads back to itself becomes a
+// set of functions that run, which are copies of all the patterns that it calls. Each copy has
+// additional arguments: the values that its pattern reads from outside, and those that the patterns
+// it calls read (lambda lifting; Johnsson 1985).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -29,9 +29,9 @@ std::set<int32_t> patterns_called_in(const Graph& graph, int32_t opener) {
   return called;
 }
 
-// Where the calls in the body of a pattern lead.
+// The patterns that the calls in a pattern's body lead to.
 struct Reach {
-  std::map<int32_t, std::set<int32_t>> called;  // by pattern, of all that have a body
+  std::map<int32_t, std::set<int32_t>> called;  // by pattern, for all that have a body
   bool all_defined = true;
   bool itself = false;
 };
@@ -54,7 +54,7 @@ Reach reach_of(const Graph& graph, int32_t pattern) {
   return reach;
 }
 
-// The patterns whose calls draw random numbers, others in each.
+// The patterns whose calls draw random numbers, different in each call.
 std::set<int32_t> drawing_patterns(const Graph& graph, const Reach& reach) {
   std::set<int32_t> drawing;
   for (const auto& [pattern, called] : reach.called)
@@ -69,7 +69,7 @@ std::set<int32_t> drawing_patterns(const Graph& graph, const Reach& reach) {
   return drawing;
 }
 
-// By pattern: what it reads of its surroundings, or those that it calls of what is around it, too.
+// By pattern: the values that it, or a pattern it calls, reads from outside.
 using FreeValues = std::map<int32_t, std::set<Output>>;
 
 FreeValues free_values(const Graph& graph, const Reach& reach) {
@@ -92,7 +92,7 @@ FreeValues free_values(const Graph& graph, const Reach& reach) {
   return free;
 }
 
-// What runs on its own, with nothing but arguments, cannot do these.
+// Throws if the body does something that a function that runs, with arguments only, cannot do.
 void check_runs_alone(const Graph& graph, int32_t pattern, Origin at) {
   const Node& opener = graph.node(pattern);
   for (int32_t id : body_of(graph, pattern)) {
@@ -109,7 +109,7 @@ void check_runs_alone(const Graph& graph, int32_t pattern, Origin at) {
   }
 }
 
-// Nor can what is copied into a loop.
+// Throws if a body that pushes or writes is copied into a loop.
 void check_runs_once(const Graph& graph, const Node& pattern, Origin at) {
   if (!inside_loop(graph)) return;
   for (int32_t id : body_of(graph, pattern.id))
@@ -129,7 +129,7 @@ class Copies {
     for (const auto& [pattern, called] : reach.called) patterns_.push_back(pattern);
   }
 
-  // The copy of `wanted` for the open scope. Those that are missing are made.
+  // The copy of `wanted` for the open scope. Missing copies are made.
   int32_t of(int32_t wanted) {
     for (int32_t pattern : patterns_)
       if (const int32_t known = find(pattern); known >= 0) copies_[pattern] = known;
@@ -138,7 +138,7 @@ class Copies {
     for (int32_t pattern : patterns_)
       if (!copies_.count(pattern)) missing.push_back(pattern);
     for (int32_t pattern : missing) check_runs_alone(graph_, pattern, at_);
-    const auto away = graph_.open_frame(wanted);  // the scope's control inputs are the call's
+    const auto away = graph_.open_frame(wanted);  // the scope's control inputs belong to the call
     const auto outside = graph_.open_frame(-1);
     for (int32_t pattern : missing) copies_[pattern] = open(pattern);
     for (int32_t pattern : missing) fill(pattern);
@@ -213,7 +213,7 @@ class Copies {
   std::map<int32_t, int32_t> copies_;  // by pattern
 };
 
-// The function for the open scope that does what the one that `opener` opens, which runs, does.
+// The counterpart for the open scope of the running function that `opener` opens.
 int32_t counterpart(Graph& graph, const Node& opener, Origin at) {
   const auto named = [&](const char* attribute) -> const Node& {
     const Node* node = opener_called(graph, opener.attr<std::string>(attribute));
@@ -301,7 +301,7 @@ std::vector<Output> call_pattern(Graph& graph, const Node& pattern,
       throw bad_function("called", pattern.name, at,
                          "it, or one that it calls, has no body yet; define() it "
                          "before it is called from outside of functions");
-    iteration_path(graph);  // what the call will draw, the loops around it must count for
+    iteration_path(graph);  // makes the loops around the call count, for its random numbers
     return add_call(graph, pattern.id, arguments, at);
   }
   if (reach.itself) {

@@ -1,5 +1,4 @@
-// Implements the first part of gradients/function_parts.hpp: the body of a function, and
-// copies of it.
+// The first part of gradients/function_parts.hpp: the body of a function, and copies of it.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -57,8 +56,8 @@ namespace {
 
 using Values = std::map<Output, Output>;
 
-// A backward function of the program speaks of what is in the pattern: the copies stand for that,
-// and copies of copies.
+// A backward function of the program reads values of the pattern. In a copy, the copied values
+// stand for them; in a copy of a copy, the values of that copy.
 struct BackwardOfCopy {
   Graph* graph;
   std::string function;
@@ -147,7 +146,8 @@ class BodyCopy {
     return path_around_.emplace(iteration_path(graph_));
   }
 
-  // What the node said itself; what its function said when it was defined, its caller says now.
+  // Fields that the node set itself come from the node; fields from the scope of the function's
+  // definition come from the caller's scope.
   Graph::ScopeSpec scope_of(const Node& node) const {
     Graph::ScopeSpec spec;
     spec.origin = Origin{node.file.c_str(), node.line};
@@ -167,14 +167,14 @@ class BodyCopy {
     if (const auto found = attrs.find("replica"); found != attrs.end())
       if (const auto* replica = std::get_if<int64_t>(&found->second);
           replica && *replica == opener_.replica)
-        attrs.erase(found);  // that of the open scope
+        attrs.erase(found);  // use that of the open scope
     std::vector<int32_t> after;
     for (int32_t id : node.control_inputs) {
       if (id == opener_.id) continue;
       const auto copied = nodes_.find(id);
       after.push_back(copied == nodes_.end() ? id : copied->second);
     }
-    if (writes_values(node)) {  // each copy is a write of its own
+    if (writes_values(node)) {  // each copy is a separate write
       const auto replica = attrs.find("replica");
       attrs["number"] = place_write(
           graph_, node.op->name, node.attr<std::string>("parameter"),
@@ -182,7 +182,8 @@ class BodyCopy {
           {node.file.c_str(), node.line});
     }
     if (takes_path(node)) attrs["key"] = key_of(node);
-    if (node.op->control == ControlKind::restore)  // the copy may know more than the pattern
+    if (node.op->control == ControlKind::restore)  // the copy may know more of the shape than the
+                                                   // pattern
       for (int32_t id : after)
         if (const Node& save = graph_.node(id); save.op->control == ControlKind::save)
           attrs["shape"] = save.inputs[0].shape();
@@ -198,8 +199,8 @@ class BodyCopy {
         .node;
   }
 
-  // By which the copy draws. What drew the same numbers as another node of the body, for a
-  // gradient, draws those of that one's copy.
+  // The random key of the copy. A node that drew with the key of another node of the body, for a
+  // gradient, draws with the key of that node's copy.
   std::string key_of(const Node& node) const {
     const std::string& key = random_key(node);
     if (rules_.same_draws) return key;
@@ -227,7 +228,7 @@ class BodyCopy {
   const int32_t frame_;
   const std::shared_ptr<Values> values_ = std::make_shared<Values>();
   std::map<int32_t, int32_t> nodes_;
-  std::optional<std::vector<Output>> path_around_;  // of the copy as a whole
+  std::optional<std::vector<Output>> path_around_;  // of the whole copy
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The gradient of a Call: a call of a function that takes the arguments and the gradients of the
-// results, computes the body again, and goes back through it. Where the body calls itself, so does
-// that one, as it is known by name before it has a body.
+// results, computes the body again, and goes back through it. If the body calls its function, the
+// gradient's body calls the gradient function, whose name is known before it has a body.
 #include "gradients/function_parts.hpp"
 #include "ops/elementwise/type_list.hpp"
 #include "troupe/ops.hpp"
@@ -29,7 +29,7 @@ int32_t find_gradient_function(const Graph& graph, const Node& function) {
   return -1;
 }
 
-// The body, in the frame of `back`.
+// Fills in the body, in the frame of `back`.
 void fill_in(Graph& graph, const Node& function, int32_t back) {
   const auto frame = graph.open_frame(back);
   const std::vector<TensorType> taken = types_in(function, "arguments");
@@ -65,7 +65,7 @@ int32_t gradient_function(Graph& graph, int32_t opener) {
   const std::vector<TensorType> results = floating_of(arguments);
   for (const TensorType& type : floating_of(types_in(function, "results")))
     arguments.push_back(type);
-  const auto away = graph.open_frame(opener);  // the scope's control inputs are the call's
+  const auto away = graph.open_frame(opener);  // the scope's control inputs belong to the call
   const auto outside = graph.open_frame(-1);
   const auto anywhere = graph.scope({.device = ""});
   const auto like = graph.scope({.device = function.device,

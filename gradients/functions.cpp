@@ -1,5 +1,5 @@
-// declare_function, define_function and find_function, and how a Function is given its body and
-// called. Each mistake is told with the function, the line, what was given and what would be right.
+// declare_function, define_function and find_function, and the definition and call of a Function.
+// An error names the function, the line, what was given and what would be right.
 #include "troupe/ops/functions.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ const Node& opener_of(const Function& function, const char* what, Origin at) {
   return opener;
 }
 
-// What the body returned, as values inside its frame.
+// The values that the body returned, as values inside its frame.
 std::vector<Output> values_of(Graph& graph, const Node& opener, std::vector<Output> returned,
                               Origin at) {
   if (returned.empty())
@@ -65,7 +65,7 @@ std::vector<TensorType> types_of(const std::vector<Output>& values) {
   return types;
 }
 
-// Of a parameter, what the replica of the call reads.
+// For a parameter: the read of it for the replica of the call.
 Output for_this_replica(Output value, Origin at) {
   Graph& graph = *value.graph;
   const Node& node = graph.node(value.node);

@@ -1,8 +1,8 @@
 // gradients: the pass that adds the backward half of a graph (reverse-mode accumulation; Griewank
-// and Walther, Evaluating Derivatives, 2008, chapter 3). Nodes are visited against their ids, so
-// every gradient is complete before it is passed on, and contributions are summed in the order of
-// falling reader ids: the same nodes each time. Branches and loops: gradients/control_gradient.cpp
-// and gradients/loop_gradient.cpp.
+// and Walther, Evaluating Derivatives, 2008, chapter 3). Nodes are visited in falling order of ids,
+// so every gradient is complete before it is passed on, and contributions are summed in falling
+// order of reader ids: the same nodes each time. For branches and loops see
+// gradients/control_gradient.cpp and gradients/loop_gradient.cpp.
 #include <algorithm>
 
 #include "gradients/function_parts.hpp"
@@ -83,7 +83,7 @@ GradientPass::GradientPass(Graph& graph, const std::vector<Output>& xs)
       depends_(graph.nodes().size()),
       again_(graph, *this),
       saved_(std::make_shared<SavedGradients>(graph)) {
-  // From the first to the last node; again from a variable of a loop that turns out to depend.
+  // Visits the nodes in order; starts again from a variable of a loop that turns out to depend.
   for (size_t id = 0; id < depends_.size(); ++id) {
     const Node& node = *graph.nodes()[id];
     if (const int32_t original = stands_for(node); original != node.id) {
@@ -93,7 +93,7 @@ GradientPass::GradientPass(Graph& graph, const std::vector<Output>& xs)
     }
     for (const Output& target : gradient_targets(graph, node))
       if (carries(target)) depends_[id] = true;
-    // One that is an x ends a pass, though a loop around it may bring what it saves back to it.
+    // Do not differentiate through a Restore that is itself one of `xs`.
     if (node.op->control == ControlKind::restore && !xs_.count({&graph, node.id, 0}))
       for (int32_t before : node.control_inputs)
         if (graph.node(before).op->control == ControlKind::save)
@@ -139,7 +139,7 @@ void GradientPass::go_back(const Node& node) {
   std::vector<Output> output_gradients(node.outputs.size());
   for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
     output_gradients[static_cast<size_t>(i)] = sum({&graph_, node.id, i});
-  // An x that depends on no other.
+  // An x that depends on no other x ends here.
   if (!depends(node.id) && !wanted_inside(node)) return;
   if (const int32_t original = stands_for(node); original != node.id) {
     for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
@@ -186,7 +186,7 @@ std::vector<Output> GradientPass::ask(const Node& node, std::vector<Output> outp
               "; put stop_gradient before it, or give one by with_gradient");
 }
 
-// A copy in another frame than its original, that of a loop that goes back, keeps its own gradient.
+// A copy in another frame than its original, that of a backward loop, keeps its own gradient.
 int32_t GradientPass::stands_for(const Node& node) const {
   const int32_t original = graph_.original(node.id);
   return graph_.node(original).frame == node.frame ? original : node.id;

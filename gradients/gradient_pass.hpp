@@ -1,7 +1,7 @@
-// The work of gradients(): one visit of the nodes between xs and ys, against their ids. The
-// gradient of an output stands in the frame that corresponds to the output's own: the same one, so
-// that it is dead where the output was, or, for a loop, the body of the loop that goes back.
-// Implemented in gradients/gradient.cpp, control_gradient.cpp and loop_gradient.cpp.
+// The work of gradients(): one visit of the nodes between xs and ys, in falling order of ids. The
+// gradient of an output stands in the frame that corresponds to the output's own: the same frame,
+// so that it is dead if the output was, or, for a loop, the body of the backward loop. Implemented
+// in gradients/gradient.cpp, control_gradient.cpp and loop_gradient.cpp.
 #pragma once
 
 #include <map>
@@ -15,9 +15,9 @@
 
 namespace troupe {
 
-// What nodes made on behalf of `node` have in common: its device, replica, colocation and origin
-// instead of the open scope's. Their names begin with that scope's, and they run after what it
-// says.
+// The scope of nodes made on behalf of `node`: they have its device, replica, colocation and origin
+// instead of the open scope's. Their names begin with that scope's, and they run after its control
+// inputs.
 class OnBehalf {
  public:
   OnBehalf(Graph& graph, const Node& node, int32_t frame, const Graph::Route& route);
@@ -32,17 +32,18 @@ class GradientPass {
  public:
   GradientPass(Graph& graph, const std::vector<Output>& xs);
 
-  // Whether a gradient that arrives at `output` is wanted: it is floating, and is an x or depends
-  // on one.
+  // True if a gradient that arrives at `output` is wanted: the output is floating, and is an x or
+  // depends on one.
   bool carries(const Output& output) const;
   void contribute(const Output& output, const Output& gradient);
   void run();
   void set_ends(const std::vector<Output>& ys) { again_.set_ends(ys); }
   Output total(const Output& output) const;
 
-  // Where the gradients of what is in `forward` stand.
+  // The frame for the gradients of values in `forward`.
   int32_t frame(int32_t forward);
-  // Gradients of what is in `forward` stand in `backward`, and read what is elsewhere by `route`.
+  // Puts gradients of values in `forward` into `backward`; values of other frames are read by
+  // `route`.
   void map_frame(int32_t forward, int32_t backward) { frames_[forward] = backward; }
   void inherit(const GradientPass& outer) {
     frames_ = outer.frames_;
@@ -51,11 +52,12 @@ class GradientPass {
   void set_route(Graph::Route route) { route_ = std::move(route); }
 
  private:
-  bool depends(int32_t node) const {  // nodes that the pass itself has made depend on nothing
+  bool depends(int32_t node) const {  // nodes that the pass itself has made do not depend on xs
     return static_cast<size_t>(node) < depends_.size() && depends_[static_cast<size_t>(node)];
   }
   void go_back(const Node& node);
-  // The node that a copy computes again, if gradients go to that one instead; else itself.
+  // The node that a copy computes again, if gradients go to that one instead; otherwise the node
+  // itself.
   int32_t stands_for(const Node& node) const;
   std::vector<Output> ask(const Node& node, std::vector<Output> output_gradients);
   Output sum(const Output& output);
@@ -81,8 +83,8 @@ class GradientPass {
   std::map<Output, std::vector<Output>> contributions_;
   std::map<Output, Output> totals_;
   std::set<int32_t> open_;              // nodes with contributions that have not been visited
-  std::map<int32_t, int32_t> frames_;   // forward -> where its gradients stand
-  std::map<int32_t, int32_t> untaken_;  // frame -> one that runs when it does not
+  std::map<int32_t, int32_t> frames_;   // forward frame -> frame of its gradients
+  std::map<int32_t, int32_t> untaken_;  // frame -> a frame that runs when that one does not
   Graph::Route route_;
   Recomputation again_;
   std::shared_ptr<SavedGradients> saved_;

@@ -1,9 +1,10 @@
-// How gradients pass through a loop: by a loop that goes back as often as the first one went
-// forward. Its variables are the number of iterations left, the gradients of the forward loop's
-// variables, and sums of those of what it captured. What it needs of an iteration the forward loop
-// saves, and it takes in the reverse order; or computes again from the variables, where the loop
-// was made so. A loop that goes back has a gradient like any other; what comes to the values that
-// it takes, it saves for the loop that goes back through the first (gradients/saved_gradients.hpp).
+// Gradients through a loop: a backward loop runs as often as the forward loop did. Its variables
+// are the number of iterations left, the gradients of the forward loop's variables, and sums of the
+// gradients of captured values. The forward loop saves the values of an iteration that the backward
+// loop needs, which takes them in reverse order; or, if the loop was made so, the backward loop
+// computes them again from the variables. A backward loop has a gradient like any other loop: it
+// saves the gradients of the values that it takes for the loop that goes back through the forward
+// loop (gradients/saved_gradients.hpp).
 #include <map>
 #include <memory>
 
@@ -15,7 +16,7 @@
 namespace troupe {
 namespace {
 
-// What stands in the loop that goes back for values of the loop that went forward.
+// Maps values of the forward loop to values that the backward loop reads in their place.
 class StandIns {
  public:
   StandIns(Graph& graph, const Node& repeat, GradientPass& pass, Graph::Route elsewhere)
@@ -41,17 +42,17 @@ class StandIns {
     return known_[value];
   }
 
-  // Of the iteration that the loop goes back through.
+  // The number of the iteration that the backward loop goes back through.
   void set_number(const Output& number) { number_ = number; }
 
  private:
   static bool counts(const Node& node) {
     return node.op->control == ControlKind::variable && node.attr<bool>("counts");
   }
-  // Of what is in no branch of the body, too, as many values are kept as the body runs.
+  // Values outside the branches of the body, too, are kept as often as the body runs.
   int32_t frame_of(const Node& node) const { return node.frame == loop_ ? body_ : node.frame; }
 
-  // The node once more.
+  // Adds a copy of the node.
   Output again(const Node& node) {
     const auto scope = place(node, pass_.frame(frame_of(node)));
     std::vector<Output> inputs;
@@ -89,8 +90,8 @@ class StandIns {
   std::map<Output, Output> known_;
 };
 
-// sum + more. Of one row of x that a body read the gradient is zeros with that row, which is added
-// to the row alone.
+// sum + more. The gradient of one row of x that a body read is zeros except for that row, so it is
+// added to that row alone.
 Output added(Output sum, Output more) {
   const Node& node = more.graph->node(more.node);
   if (node.op->name != "GatherGradient" || node.inputs[1].shape().ndim() != 0)
@@ -102,9 +103,10 @@ Output added(Output sum, Output more) {
 
 struct GradientPass::Loop {
   int32_t opener, body;
-  size_t count;                // of variables
+  size_t count;                // number of variables
   std::vector<size_t> active;  // variables whose gradients are wanted
-  // Values whose gradients are wanted: captured ones, and those that the loop restores of others.
+  // Values whose gradients are wanted: captured ones, and values of other loops that the loop
+  // restores.
   std::vector<Output> captured, restored;
 };
 
@@ -132,14 +134,14 @@ bool GradientPass::wanted_inside(const Node& node) const {
   return node.op->control == ControlKind::repeat && saved_->any_inside(loop_of(graph_, node));
 }
 
-// Has the gradients of values inside a loop in `around` arrive, once this pass comes to the loop.
+// Makes this pass visit the loops in `around` that have gradients of values inside them.
 void GradientPass::open_loops(int32_t around, int32_t before) {
   for (int32_t loop : saved_->loops_in(around))
     if (const int32_t id = repeat_of(graph_, loop).id; id < before) open_.insert(id);
 }
 
-// What one iteration of the loop that goes back makes of its variables, but for the first.
-// Requires: the frame of its body is open.
+// The results of one iteration of the backward loop for its variables, except the first. Requires:
+// the frame of its body is open.
 std::vector<Output> GradientPass::go_back_once(const Node& repeat, const Loop& loop,
                                                const std::vector<Output>& variables) {
   for (size_t k = 0; k < loop.active.size(); ++k)

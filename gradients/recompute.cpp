@@ -1,7 +1,7 @@
-// Implements troupe/graph/recompute.hpp and gradients/recompute.hpp. A scope is copied once for a
-// pass, in the order of its nodes: a copy reads copies of its own scope, and what else it reads
+// The functions of troupe/graph/recompute.hpp and gradients/recompute.hpp. A scope is copied once
+// for a pass, in the order of its nodes: a copy reads copies of its own scope, and other values
 // through an Identity, which shares the elements and waits for a gradient. So copies run when the
-// backward half needs them, may be fused, and are never merged with what they compute again
+// backward half needs them, may be fused, and are never merged with their originals
 // (placement/passes/merge_common.cpp).
 #include "troupe/graph/recompute.hpp"
 
@@ -16,7 +16,7 @@
 namespace troupe {
 namespace {
 
-// Draws the numbers of attributes seed, key and replica, which a copy is given.
+// True if the node draws by attributes seed, key and replica, which a copy then gets, too.
 bool is_random(const Node& node) {
   return node.op->stateful && node.attrs.count("seed") && node.attrs.count("key") &&
          node.attrs.count("replica");
@@ -49,7 +49,7 @@ const Recomputation::Copies& Recomputation::copies_of(int32_t scope,
                                                       const Graph::Route& route) {
   const auto [known, fresh] = copies_.try_emplace(scope);
   if (!fresh) return known->second;
-  // By value: the list of scopes may grow meanwhile.
+  // A copy, as the list of scopes may grow meanwhile.
   const Graph::RecomputeScope what = graph_.recompute_scopes()[static_cast<size_t>(scope)];
   if (what.parent >= 0) copies_of(what.parent, arrived, route);
   for (int32_t id : what.nodes)
@@ -82,8 +82,8 @@ void Recomputation::copy(const Node& node, int32_t scope, const std::vector<Outp
   copies[node.id] = made.node;
 }
 
-// What copies in `scope` read instead of a value from outside of it: the same, but not before the
-// gradients have come.
+// The value that copies in `scope` read in place of a value from outside of it: the same value, but
+// not before the gradients have come.
 Output Recomputation::outside(const Output& value, const Node& reader, int32_t scope,
                               const std::vector<Output>& arrived) {
   if (is_constant(graph_.node(value.node))) return value;
@@ -118,17 +118,17 @@ std::vector<int32_t> Recomputation::controls(const Node& node,
 
 namespace {
 
-// What is larger counts as so much: no device has it, and sums of a million of them fit.
+// An upper limit for one value: no device has more memory, and sums of a million of them fit.
 constexpr double kValueBytesMax = int64_t{1} << 42;
 
 int64_t bytes_of(const Output& value) {
-  auto bytes = static_cast<double>(size_of(value.dtype()));  // exact as far as it counts
+  auto bytes = static_cast<double>(size_of(value.dtype()));  // exact for all sizes that matter
   for (int64_t size : value.shape())
     if (size >= 0) bytes *= static_cast<double>(size);
   return static_cast<int64_t>(std::min(bytes, kValueBytesMax));
 }
 
-// What a call runs of copies, and who reads what.
+// Counts the copies that a call runs, and the readers of each value.
 class Account {
  public:
   Account(const Graph& graph, const std::vector<int32_t>& ids) : graph_(graph), ids_(ids) {
@@ -168,13 +168,13 @@ class Account {
 
  private:
   bool is_copy(int32_t id) const { return graph_.original(id) != id; }
-  // What has the elements: not what only shows them, or waits for a gradient before it does.
+  // The value that owns the elements, not one that only aliases them or waits for a gradient.
   Output source(Output value) const {
     while (!is_copy(value.node) && graph_.node(value.node).op->aliases)
       value = graph_.node(value.node).inputs[0];
     return value;
   }
-  // Takes memory for this step's sake.
+  // True if the value takes memory in this step.
   bool counts(const Output& value) const {
     const Node& node = graph_.node(value.node);
     return !node.op->aliases && !is_constant(node) && (!node.op->stateful || is_random(node));
@@ -182,8 +182,8 @@ class Account {
 
   const Graph& graph_;
   const std::vector<int32_t>& ids_;
-  std::set<Output> read_again_;  // originals of what the backward half reads of copies
-  std::set<Output> kept_;        // what copies read that is none
+  std::set<Output> read_again_;  // originals of the values that the backward half reads from copies
+  std::set<Output> kept_;        // values that copies read and that are not copies
 };
 
 }  // namespace

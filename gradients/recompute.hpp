@@ -17,12 +17,12 @@ class Recomputation {
  public:
   Recomputation(Graph& graph, GradientPass& pass) : graph_(graph), pass_(pass) {}
 
-  // What the program ends with. Copies run after those of them that are where the copy is, since a
-  // gradient may be known before the forward half has run.
+  // Sets the program's final values. Copies run after those of them that are on the copy's device,
+  // since a gradient may be known before the forward half has run.
   void set_ends(const std::vector<Output>& ys) { ends_ = ys; }
-  // `node` as its gradient is to read it: its copy, with copies of what it reads; itself if it is
-  // not computed again. The copies of a scope are made when the first gradient comes to it, and run
-  // after `arrived`.
+  // `node` as its gradient is to read it: its copy, which reads copies of its inputs; or itself if
+  // it is not computed again. The copies of a scope are made when the first gradient arrives there,
+  // and run after `arrived`.
   const Node& again(const Node& node, const std::vector<Output>& arrived,
                     const Graph::Route& route);
 
@@ -41,7 +41,7 @@ class Recomputation {
   GradientPass& pass_;
   std::vector<Output> ends_;
   std::map<int32_t, Copies> copies_;                    // by scope
-  std::map<std::pair<int32_t, Output>, Output> gates_;  // by scope and what it reads
+  std::map<std::pair<int32_t, Output>, Output> gates_;  // by scope and value read
 };
 
 }  // namespace troupe

@@ -1,5 +1,4 @@
-// rows_of, gathered_rows_of: find the (indices, values) of a gradient that comes from gathers
-// alone.
+// rows_of, gathered_rows_of: find the (indices, values) of a gradient that comes only from gathers.
 #include "graph/base/refuse.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
@@ -8,13 +7,13 @@
 namespace troupe {
 namespace {
 
-// The GatherGradient nodes that are summed up to `gradient`, in the order of the sum; false if
-// there is anything else in it.
+// Collects the GatherGradient nodes whose sum is `gradient`, in the order of the sum; false if the
+// sum has any other term.
 bool collect(Output gradient, const Shape& like, std::vector<const Node*>& found) {
   const Node& node = gradient.graph->node(gradient.node);
   if (node.op->name == "Add")
     return collect(node.inputs[0], like, found) && collect(node.inputs[1], like, found);
-  // A gather of something that was computed has the same form and another size.
+  // A gather from a computed value has the same form but another size.
   if (node.op->name != "GatherGradient" || node.outputs[0].shape != like) return false;
   found.push_back(&node);
   return true;
@@ -29,7 +28,7 @@ std::optional<RowSparse> gathered_rows_of(Output gradient, Output like, Origin a
   std::vector<const Node*> found;
   if (!shape.is_known() || shape.ndim() < 1 || !collect(gradient, shape, found))
     return std::nullopt;
-  if (shape.size() == 0) return std::nullopt;  // nothing to push, whatever its form
+  if (shape.size() == 0) return std::nullopt;  // no elements, so nothing to push
   std::vector<int64_t> flat(shape.begin(), shape.end());
   flat[0] = -1;
   std::vector<Output> indices, values;
@@ -50,7 +49,7 @@ std::optional<RowSparse> gathered_rows_of(Output gradient, Output like, Origin a
 std::optional<RowSparse> rows_of(Output gradient, Output like, Origin at) {
   const auto gathered = gathered_rows_of(gradient, like, at);
   if (!gathered) return std::nullopt;
-  // What sum_rows() has made is used as it is.
+  // A result of sum_rows() is used as it is.
   const Output indices = gathered->indices;
   if (gradient.graph->node(indices.node).op->name == "SumRows" && indices.index == 0)
     return gathered;

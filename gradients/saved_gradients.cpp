@@ -1,4 +1,4 @@
-// Implements gradients/saved_gradients.hpp.
+// The list of saved gradients, and searches for loops around a frame.
 #include "gradients/saved_gradients.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-// The loop around what is in `frame` that is in `around`, and in no loop inside that; -1: none.
+// The loop around `frame` that is in `around` and in no other loop inside `around`; -1: none.
 int32_t loop_inside(const Graph& graph, int32_t around, int32_t frame) {
   int32_t loop = innermost_loop(graph, frame);
   while (loop >= 0) {
@@ -89,7 +89,7 @@ std::vector<int32_t> SavedGradients::before(int32_t loop) const {
   for (const auto& [value, save] : kept_) {
     if (!graph_.encloses(loop, graph_.node(value.node).frame)) continue;
     const int32_t saved_by = loop_inside(graph_, around, graph_.node(save).frame);
-    if (saved_by < 0) continue;  // of another iteration of what is around both; that one runs later
+    if (saved_by < 0) continue;  // from another iteration of the loop around both, which runs later
     const Node& repeat = repeat_of(graph_, saved_by);
     TROUPE_CHECK(graph_.encloses(repeat.frame, graph_.frame()), "the ", describe(repeat),
                  " is in another branch than the loop that restores its gradients");
