@@ -1,5 +1,5 @@
 // accumulate_gradients(): the gradients of a batch in parts. The parts are ordinary graphs side by
-// side; control edges put one after the other, and gradients are added up as they come.
+// side; control edges order them one after the other, and gradients are added up as they come.
 #include <algorithm>
 
 #include "graph/base/refuse.hpp"
@@ -22,13 +22,13 @@ void check(const std::vector<Output>& inputs, int64_t parts, Origin at) {
   }
 }
 
-// x when `nodes` have run.
+// x, after `nodes` have run.
 Output after(Output x, const std::vector<int32_t>& nodes, Origin at) {
   if (nodes.empty()) return x;
   return x.graph->add({.op = "Identity", .inputs = {x}, .control_inputs = nodes}, at);
 }
 
-// Adds the next part's gradients, of the same parameters in the same order.
+// Adds the next part's gradients; parameters and their order are the same.
 void add_up(std::vector<ParameterGradient>& sum, const std::vector<ParameterGradient>& next,
             Origin at) {
   const auto same = [](const ParameterGradient& a, const ParameterGradient& b) {
@@ -44,8 +44,8 @@ void add_up(std::vector<ParameterGradient>& sum, const std::vector<ParameterGrad
   }
 }
 
-// A part's share of the mean. Taken of the loss, not of the gradients, which stay plain sums: those
-// of rows of an embedding stay such.
+// A part's share of the mean. It scales the loss, not the gradients, which stay plain sums: so
+// gradients by rows of an embedding stay gradients by rows.
 Output share(Output loss, int64_t parts, Origin at) {
   if (!loss.defined()) throw refuse(kCaller, at, "its function returned an undefined Output");
   if (parts == 1) return loss;
@@ -64,7 +64,7 @@ AccumulatedGradients accumulate_gradients(
   std::vector<std::vector<Output>> cut;  // by input
   for (const Output& input : inputs) cut.push_back(split(input, parts, 0, at));
   AccumulatedGradients out;
-  std::vector<int32_t> before;  // what the next part waits for
+  std::vector<int32_t> before;  // nodes that the next part waits for
   for (int64_t p = 0; p < parts; ++p) {
     const auto scope = graph.scope({.name = detail::concat("part", p)});
     std::vector<Output> part;

@@ -1,4 +1,4 @@
-// Clipping of gradients, composed of ops: by value, by norm, and by the norm of all of them.
+// Clipping of gradients, composed of ops: by value, by norm, and by the norm over all of them.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -21,8 +21,8 @@ void require_norm(const char* caller, double norm, Origin at) {
     throw refuse(caller, at, "wants a positive norm, got ", norm);
 }
 
-// norm / max(norm, root of `squares`), and exactly 1 where that is at most `norm`. The root is of
-// nothing less than norm^2, so that the gradient is finite where all of x is 0.
+// norm / max(norm, sqrt(`squares`)), and exactly 1 if the root is at most `norm`. The root is never
+// taken of less than norm^2, so that the gradient is finite if all of x is 0.
 Output scale_to(double norm, Output squares, const char* caller, Origin at) {
   Graph& graph = *squares.graph;
   const auto number = [&](double value) { return fill(graph, {}, value, squares.dtype(), "", at); };
@@ -37,8 +37,9 @@ Output scale_to(double norm, Output squares, const char* caller, Origin at) {
 
 Output sum_of_squares(Output x, Origin at) { return reduce_sum(square(x, at), {}, at); }
 
-// The elements of a gradient that are not 0 for sure, once each: its rows, if it has such, else
-// all. with_elements() makes a gradient of the same form of others of the same shape.
+// The elements of a gradient that may differ from 0, once each: its rows, if it is one by rows,
+// else all. with_elements() makes a gradient of the same form from other elements of the same
+// shape.
 struct Elements {
   Output values;
   std::optional<RowSparse> rows = {};

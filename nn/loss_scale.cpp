@@ -1,5 +1,5 @@
-// Loss scaling (troupe/training/mixed_precision.hpp). All of it is ops and one parameter, so it
-// needs nothing of shards and trainers.
+// Loss scaling (troupe/training/mixed_precision.hpp). It consists of ops and one parameter, so
+// shards and trainers need no support for it.
 #include <cmath>
 
 #include "nn/loss_scale.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kExponentMax = 24;
 
-// The elements of a gradient that are not 0 for sure: its rows, if it has such, else all.
+// The elements of a gradient that may differ from 0: its rows, if it is one by rows, else all.
 struct Elements {
   Output values;
   std::optional<RowSparse> rows = {};
@@ -33,12 +33,12 @@ class ScaleState {
     const float begin[] = {static_cast<float>(std::log2(scale.initial)), 0};
     value_ = parameter(kLossScaleParameter,
                        constant(graph, Tensor::of<float>(begin, Shape{2}), "", at), at);
-    // What several towers have moved by their mean need not be whole.
+    // The mean of the changes by several replicas need not be whole.
     exponent_ = clip(floor(element(0), at), 0, kExponentMax, at);
   }
   Output scale() const { return exp2(exponent_, at_); }
 
-  // With sgd(1) the new value is what is read minus what is pushed.
+  // With sgd(1) the new value is the value read minus the value pushed.
   Output push(Output finite) const {
     const Output steps = element(1) + 1, zero = number(0);
     const Output grows =
@@ -70,8 +70,8 @@ void check(const LossScale& scale, Origin at) {
                  scale.growth_interval);
 }
 
-// scaled_gradients(); `zeroed`: in a step that is skipped they are zeros, for whoever looks at them
-// before apply_if_finite(), as clipping does.
+// scaled_gradients(). `zeroed`: in a skipped step the gradients are zeros, for functions that read
+// them before apply_if_finite(), such as clipping.
 ScaledGradients scale_gradients(Output loss, const LossScale& scale, std::vector<Output> parameters,
                                 bool zeroed, Origin at) {
   check(scale, at);
@@ -92,7 +92,7 @@ ScaledGradients scale_gradients(Output loss, const LossScale& scale, std::vector
   std::vector<Elements> parts;
   for (const ParameterGradient& one : out.gradients) {
     Elements& part = parts.emplace_back(elements_of(one, at));
-    // The scale is a power of two: nothing is rounded.
+    // The scale is a power of two, so the division is exact.
     part.values = divide(part.values, as(out.scale, part.values.dtype()), at);
     const Output finite = all_finite(part.values, at);
     out.finite = out.finite.defined() ? logical_and(out.finite, finite, at) : finite;
@@ -129,7 +129,7 @@ Output apply_if_finite(const ScaledGradients& scaled, const Optimizer& optimizer
                                             one.reads, at));
       continue;
     }
-    // As many as there are rows, which only the step knows.
+    // As many elements as rows, whose number only the step knows.
     const Output kept = logical_and(scaled.finite, equal(rows->indices, rows->indices, at), at);
     pushes.push_back(push_row_gradient(
         one.parameter,

@@ -1,5 +1,5 @@
-// The parameter that holds a moving loss scale (troupe/training/mixed_precision.hpp), by name: what
-// is said about a push to it is about the scale.
+// The name of the parameter that holds a changing loss scale (troupe/training/mixed_precision.hpp):
+// an error about a push to it is an error about the scale.
 #pragma once
 
 namespace troupe {

@@ -1,4 +1,4 @@
-// minimize(): from a loss to a node that trains one step, and its two halves. Plain calls of
+// minimize(): from a loss to a node that trains one step, and its two halves. They call
 // gradients(), push_gradient() or push_row_gradient(), and group().
 #include <algorithm>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 bool is_parameter(const Node& node) { return node.op->name == "Parameter"; }
 
-// What one push is for: all nodes that read this parameter for this replica.
+// The unit of a push: all nodes that read this parameter for this replica.
 using Reader = std::pair<std::string, int64_t>;
 Reader reader(const Node& node) {
   return {node.attr<std::string>("parameter"), node.attr<int64_t>("replica")};
@@ -34,8 +34,8 @@ void require_loss(Output loss, Origin at) {
                                        : "; reduce_mean() makes one number of many");
 }
 
-// The floating Parameter nodes that a gradient of `loss` may come back to, in the order in which
-// they were made.
+// The floating Parameter nodes that a gradient of `loss` may reach, in the order in which they were
+// made.
 std::vector<Output> reached_parameters(Output loss) {
   Graph& graph = *loss.graph;
   std::set<int32_t> seen = {loss.node};
@@ -99,7 +99,7 @@ std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Outp
     if (!all && !one.gradient.defined())
       throw refuse("minimize", at, "the loss has no gradient with respect to the ",
                    describe(graph.node(one.parameter.node)), "; does it depend on it?");
-  // What the loss depends on, but not smoothly: argmax, stop_gradient.
+  // The loss depends on these, but not smoothly: argmax, stop_gradient.
   std::erase_if(found, [](const ParameterGradient& one) { return !one.gradient.defined(); });
   if (found.empty())
     throw refuse("minimize", at, "the loss, the ", describe(graph.node(loss.node)),
@@ -115,7 +115,7 @@ Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Op
   Graph& graph = *gradients[0].gradient.graph;
   const auto scope = graph.scope({.name = "minimize"});
   std::vector<Output> pushes;
-  // SGD takes one row after the other; what keeps something beside a row wants it once.
+  // SGD may update a row several times in a row; optimizers with accumulators need each row once.
   const auto rows_for = optimizer.kind == "sgd" ? gathered_rows_of : rows_of;
   for (const ParameterGradient& one : gradients)
     if (const auto rows = rows_for(one.gradient, one.parameter, at))

@@ -1,6 +1,6 @@
-// The moving average of a parameter, as a parameter whose gradient is its distance from the other:
-// SGD with rate 1 - decay then makes a - (1 - decay) * (a - w), which is the average. Shards count
-// it once, checkpoints hold it, and it is resumed like any parameter.
+// The moving average of a parameter, as a parameter whose gradient is its distance from the
+// averaged one: SGD with rate 1 - decay then makes a - (1 - decay) * (a - w), which is the average.
+// Shards count it once, checkpoints hold it, and it is resumed like any parameter.
 #include "graph/base/refuse.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
@@ -16,7 +16,7 @@ bool reads(const Node& node, const std::string& parameter, int64_t replica) {
          node.attr<int64_t>("replica") == replica;
 }
 
-// The push that counts the parameter's average already, in the open frame; nullptr: there is none.
+// The push that updates the parameter's average already, in the open frame; nullptr: there is none.
 const Node* push_of_average(const Graph& graph, const Node& parameter) {
   const auto& name = parameter.attr<std::string>("parameter");
   const int64_t replica = parameter.attr<int64_t>("replica");
@@ -43,7 +43,7 @@ MovingAverage moving_average(Output parameter, double decay, Origin at) {
     throw refuse("moving_average", at, "wants a parameter of f32 or f64, got the ", describe(node));
   if (!(decay >= 0 && decay < 1))
     throw refuse("moving_average", at, "wants a decay in [0, 1), got ", decay);
-  // With the parameter: on its device, for its replica.
+  // At the parameter: on its device, for its replica.
   const auto place = graph.scope({.device = ""});
   const auto with = graph.scope({.device = node.device, .replica = node.attr<int64_t>("replica")});
   const Output value = troupe::parameter(node.attr<std::string>("parameter") + kAverage,

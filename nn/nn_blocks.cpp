@@ -9,7 +9,7 @@
 namespace troupe::nn {
 namespace {
 
-// [time] i64: 0, 1, ... for the second dimension of x.
+// [time] i64: 0, 1, ... along the second dimension of x.
 Output positions(Output x, Origin at) {
   Graph& graph = *x.graph;
   const auto number = [&](int64_t value) {
@@ -25,8 +25,8 @@ Output causal_mask(Output queries, Output memory, Origin at) {
                        expand_dims(positions(memory, at), 0, at), at);
 }
 
-// Scores without those that are masked: far below all others, and finite, so that a row without
-// keys is no NaN.
+// Scores with the masked ones replaced: far below all others, but finite, so that a row without
+// keys is not NaN.
 Output masked(Output scores, Output mask, Origin at) {
   const double none = scores.dtype() == DType::f16 ? -6e4 : -1e30;  // finite
   return where(mask, scores, fill(*scores.graph, {}, none, scores.dtype(), "", at), at);
@@ -59,7 +59,7 @@ struct Attention {
   }
 };
 
-// A convolution without a bias, which a norm's beta is for, and the norm.
+// A convolution and a norm; the norm's beta stands in for a bias.
 Output conv_norm(Model& model, Output x, int64_t filters, int64_t window, int64_t stride,
                  const ResidualOptions& o, const std::string& name, Origin at) {
   const ConvOptions conv{.stride = stride,
@@ -102,7 +102,7 @@ Output attention(Model& model, Output queries, Output memory, int64_t heads,
     const troupe::AttentionOptions one{.mask = o.mask, .causal = o.causal};
     return parts.join(scaled_dot_product_attention(q, k, v, one, at), width);
   }
-  // With dropout by the model's keys, so that it does not depend on the tower's name.
+  // Dropout draws by the model's keys, so that it does not depend on the scope of a replica.
   const double scale = 1 / std::sqrt(static_cast<double>(head_width));
   const Output shorter = multiply(q, fill(model.graph(), {}, scale, q.dtype(), "", at), at);
   Output scores = matmul(shorter, k, {.transpose_b = true}, at);

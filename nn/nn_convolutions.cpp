@@ -1,4 +1,4 @@
-// Layers of troupe/nn.hpp with convolutions of any kind, of images of one to three dimensions.
+// Layers of troupe/nn.hpp with convolutions of any kind, for images of one to three dimensions.
 #include "nn/nn_layers.hpp"
 #include "graph/base/refuse.hpp"
 #include "troupe/ops.hpp"
@@ -6,7 +6,7 @@
 namespace troupe::nn {
 namespace {
 
-// What is the same in all of them: sizes, and the parameters of a layer.
+// The common part of these layers: sizes, and the parameters of a layer.
 struct Filters {
   Model& model;
   const FilterOptions& o;

@@ -1,4 +1,4 @@
-// First values of parameters by the initializers of troupe/nn.hpp, as nodes.
+// Initial values of parameters by the initializers of troupe/nn.hpp, as nodes.
 #include <algorithm>
 #include <cmath>
 
@@ -44,7 +44,8 @@ struct Draw {
   }
 };
 
-// q of a matrix of normal numbers, with the signs that make it uniform (Mezzadri 2007).
+// q of a matrix of normal numbers, with the signs that make its distribution uniform (Mezzadri
+// 2007).
 Output orthogonal_matrix(const Draw& draw, const Shape& shape, double gain) {
   const int ndim = shape.ndim();
   const int64_t columns = shape[ndim - 1], rows = columns > 0 ? shape.size() / columns : 0;
@@ -59,7 +60,7 @@ Output orthogonal_matrix(const Draw& draw, const Shape& shape, double gain) {
 }
 
 Initializer scaled(Initializer::Kind kind, Initializer::Fan fan, double variance) {
-  // Of uniform numbers in [-a, a) the variance is a^2 / 3.
+  // The variance of uniform numbers in [-a, a) is a^2 / 3.
   const double spread = std::sqrt(kind == Initializer::uniform ? 3 * variance : variance);
   return {.kind = kind, .fan = fan, .middle = 0, .spread = spread};
 }

@@ -1,5 +1,4 @@
-// Layers of troupe/nn.hpp with one op at their heart: dense, convolution, embedding, dropout,
-// norms.
+// Layers of troupe/nn.hpp around a single op: dense, convolution, embedding, dropout, norms.
 #include "nn/nn_layers.hpp"
 
 #include "graph/base/refuse.hpp"
@@ -92,7 +91,8 @@ Output flatten(Output x, Origin at) {
                    " but the first must be known while building");
     size *= x.shape()[d];
   }
-  // A first size that is known says what -1 could not say of no elements.
+  // With a known first size the shape is determined even if there are no elements; -1 could not be
+  // inferred then.
   const int64_t batch = x.shape()[0];
   return reshape(x, {batch, size}, at);
 }
@@ -107,9 +107,10 @@ Affine affine(Model& model, Output x, int64_t channels, Origin at) {
           model.parameter("beta", {channels}, zeros(), x.dtype(), {}, at)};
 }
 
-// n / (n - 1) for n values of each channel, which only the step may know; 1 for one value.
+// n / (n - 1) for n values of each channel, a number that perhaps only the step knows; 1 for one
+// value.
 Output bessel(Output x, int64_t channels, Origin at) {
-  const DType dtype = is_half(x.dtype()) ? DType::f32 : x.dtype();  // f16 counts up to 2048
+  const DType dtype = is_half(x.dtype()) ? DType::f32 : x.dtype();  // f16 counts only up to 2048
   const auto number = [&](double value) { return fill(*x.graph, {}, value, dtype, "", at); };
   const Output size = cast(reduce_prod(shape_of(x, at), {}, at), dtype, at);
   const Output n = divide(size, number(static_cast<double>(channels)), at);

@@ -10,8 +10,8 @@
 namespace troupe::nn {
 namespace {
 
-// troupe::parameter(), but for the name of the node: `node` within the open scopes, which say the
-// rest of `whole` already.
+// troupe::parameter(), except for the name of the node: `node` within the open scopes, which are
+// the rest of `whole`.
 Output read_parameter(const std::string& whole, std::string_view node, Output first, Origin at) {
   Graph& graph = *first.graph;
   const std::string device = graph.device();
@@ -21,7 +21,7 @@ Output read_parameter(const std::string& whole, std::string_view node, Output fi
     const bool same_type = other->outputs[0] == TensorType{first.dtype(), first.shape()};
     const bool same_place =
         other->device == device && other->attr<int64_t>("replica") == graph.replica();
-    if (!same_type || same_place) return troupe::parameter(whole, first, at);  // or refuses it
+    if (!same_type || same_place) return troupe::parameter(whole, first, at);  // or it throws
     initial = other->attr<std::string>("initial");
   }
   return graph.add({.op = "Parameter",
@@ -77,8 +77,11 @@ std::string Model::random_key() const {
 Output Model::parameter(std::string_view name, const Shape& shape, const Initializer& first,
                         DType dtype, Regularizer regularizer, Origin at) {
   const std::string whole = prefix_ + std::string(name);
-  const auto outside = graph_.open_frame(-1);  // read once a step, whatever branch or call reads it
-  if (is_half(dtype)) dtype = DType::f32;      // of what is computed; parameters are never rounded
+  const auto outside = graph_.open_frame(-1);  // read once a step, whichever branch or call reads
+                                               // it
+  if (is_half(dtype))
+    dtype = DType::f32;  // the dtype of computed values; parameters are never
+                         // rounded
   const Output out = read_parameter(
       whole, name, first_values(graph_, shape, first, options_.seed, whole, dtype, at), at);
   if (std::find(parameters_.begin(), parameters_.end(), out) != parameters_.end()) return out;

@@ -7,7 +7,7 @@
 namespace troupe::nn {
 namespace {
 
-// Zeros [batch, units] for x [time, batch, n], whose batch only the step may know.
+// Zeros [batch, units] for x [time, batch, n], whose batch size perhaps only the step knows.
 Output no_state(Output x, int64_t units, Origin at) {
   Graph& graph = *x.graph;
   if (const int64_t batch = x.shape()[1]; batch >= 0)
