@@ -1,4 +1,5 @@
-// Implements placement/call_graph.hpp, and explain_passes() of troupe/graph.hpp.
+// Prepares the graph of a call: prune, then the passes in order. Also explain_passes() of
+// troupe/graph.hpp.
 #include "placement/call_graph.hpp"
 
 #include <iterator>
@@ -14,7 +15,7 @@
 namespace troupe {
 namespace {
 
-// On this thread. What fails here fails as its node when the step runs.
+// Evaluates on this thread. A node that fails here stays, and fails in the step.
 std::vector<Tensor> evaluate_here(const Node& node, const std::vector<Tensor>& inputs) {
   HeapMemory memory;
   std::vector<Tensor> outputs;
@@ -26,7 +27,7 @@ std::vector<Tensor> evaluate_here(const Node& node, const std::vector<Tensor>& i
   return outputs;
 }
 
-// Where the nodes of a call are after each pass.
+// Tracks the nodes of a call through the passes.
 class Whereabouts {
  public:
   explicit Whereabouts(const CallGraph& call) : origins_(call.origins) {
@@ -62,8 +63,8 @@ class Whereabouts {
   std::vector<const Op*> ops_;
 };
 
-// In their order. Constants first, so that the other passes find the ones and zeros among them;
-// fusion last, as nobody looks into a fused node.
+// In order of execution. Constants are folded first, so that the other passes find the ones and
+// zeros among them; fusion comes last, as no other pass looks into a fused node.
 struct Pass {
   const char* name;
   Rewritten (*run)(CallGraph);
@@ -99,7 +100,7 @@ CallGraph make_call_graph(const Graph& graph, const std::vector<Output>& fetches
   if (absorbed) whereabouts.emplace(call);
   for (const Pass& pass : kPasses) {
     Rewritten now = pass.run(std::move(call));
-    if (absorbed && &pass != std::end(kPasses) - 1)  // not of fuse: kernels of its parts still run
+    if (absorbed && &pass != std::end(kPasses) - 1)  // not for fuse: kernels of the parts still run
       whereabouts->after(pass.name, now, *absorbed);
     call = std::move(now.call);
     if (told) told(pass.name, call);

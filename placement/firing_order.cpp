@@ -1,5 +1,5 @@
 // The order of a partition's nodes (placement/partition.hpp): firing_order() of the nodes outside
-// loops, and of those of each loop, which then stand right before the loop's driver.
+// loops, and of the nodes of each loop, which stand right before the loop's driver.
 #include <algorithm>
 #include <set>
 
@@ -10,8 +10,8 @@ namespace {
 
 using Readers = std::vector<std::vector<int32_t>>;  // by node
 
-// By node, how many nodes stand on the longest way from it to the end. Of nodes in a cycle any
-// number.
+// By node, the number of nodes on the longest way from it to the end. Arbitrary for nodes in a
+// cycle.
 std::vector<int32_t> ways_to_end(const Readers& readers, std::vector<int32_t> missing) {
   std::vector<int32_t> order, way(readers.size());
   for (size_t i = 0; i < readers.size(); ++i)
@@ -50,7 +50,7 @@ std::vector<int32_t> firing_order(const std::vector<PartNode>& nodes, FireFirst 
     for (auto& list : readers)
       std::stable_partition(list.begin(), list.end(),
                             [&](int32_t i) { return !late[static_cast<size_t>(i)]; });
-  // What others wait for goes out first.
+  // Values that other devices wait for are sent first.
   for (auto& list : readers)
     std::stable_partition(list.begin(), list.end(), [&](int32_t i) {
       return nodes[static_cast<size_t>(i)].kind == PartKind::send;
@@ -115,11 +115,11 @@ class Ordering {
   }
 
  private:
-  // The place in levels_ of a loop's number; -1 says outside of loops.
+  // The index in levels_ for a loop's number; -1 stands for outside of loops.
   static size_t level_of(int32_t loop) { return loop < 0 ? 0 : static_cast<size_t>(loop) + 1; }
 
-  // The nodes of loop `number` (-1: of none) take the next places. What they read is of the same
-  // loop.
+  // Gives the nodes of loop `number` (-1: outside of loops) the next places. Their inputs are in
+  // the same loop.
   void place(int32_t number) {
     const std::vector<size_t>& level = levels_[level_of(number)];
     std::vector<PartNode> nodes;
@@ -152,8 +152,8 @@ class Ordering {
   Partition& partition_;
   const FireFirst first_;
   const std::vector<bool>& late_;            // by node, or empty
-  std::vector<std::vector<size_t>> levels_;  // by loop + 1: its nodes, where they stood
-  std::vector<int32_t> local_;               // by node: where it stands in its level
+  std::vector<std::vector<size_t>> levels_;  // by loop + 1: the indices of its nodes
+  std::vector<int32_t> local_;               // by node: its index in its level
   std::vector<size_t> order_;
 };
 

@@ -1,6 +1,7 @@
-// Implements placement/memory_plan.hpp and troupe/graph/memory_plan.hpp: follows the firing loop of
-// actors/engine/activation_fire.cpp with sizes instead of tensors. It counts who still reads a
-// value, and gives the memory of input 0 to a node that declares `in_place`, as that loop does.
+// The functions of placement/memory_plan.hpp and troupe/graph/memory_plan.hpp: a simulation of the
+// firing loop of actors/engine/activation_fire.cpp with sizes instead of tensors. Like that loop,
+// it counts the remaining readers of a value, and gives the memory of input 0 to a node that
+// declares `in_place`.
 #include "placement/memory_plan.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 constexpr const char* kDefaultDevice = "/job:local/task:0/device:cpu:0";
 constexpr size_t kArenaValuesMax = 20'000, kLargest = 10;
 constexpr int64_t kAlignment = 64;
-// What is larger counts as so much: no device has it, and sums of a million of them fit.
+// An upper limit for one value: no device has more memory, and sums of a million of them fit.
 constexpr int64_t kValueBytesMax = int64_t{1} << 42;
 
 int64_t bytes_of(const TensorType& type) {
@@ -42,7 +43,7 @@ class Follower {
     piece_.assign(slots, kElsewhere);
     for (const PartNode& part : parts_)
       for (const PartInput& input : part.inputs) ++uses_[slot(input)];
-    for (const PartLoop& loop : partition.loops)  // what becomes of the variables, until the turn
+    for (const PartLoop& loop : partition.loops)  // the variables' next values, until the turn
       for (const PartInput& next : loop.next) ++uses_[slot(next)];
   }
 
@@ -69,7 +70,7 @@ class Follower {
   }
 
  private:
-  static constexpr int32_t kElsewhere = -1;  // not of this step's memory
+  static constexpr int32_t kElsewhere = -1;  // not in this step's memory
 
   size_t slot(const PartInput& input) const {
     return first_[static_cast<size_t>(input.node)] + static_cast<size_t>(input.output);
@@ -95,7 +96,7 @@ class Follower {
     }
   }
 
-  // What a step has of its own: not parameters, constants and feeds.
+  // True for memory that belongs to the step: not parameters, constants and feeds.
   bool is_made(const PartNode& part) const {
     if (part.kind == PartKind::receive || part.kind == PartKind::loop) return true;
     if (part.kind != PartKind::op) return false;
@@ -134,7 +135,7 @@ class Follower {
     }
   }
 
-  // This node is the last one that reads input 0, and nobody else shows its elements.
+  // True if this node is the last reader of input 0, and no other value aliases its elements.
   bool takes_over(const PartNode& part, int64_t bytes) const {
     if (part.inputs.empty()) return false;
     const size_t at = slot(part.inputs[0]);
@@ -152,9 +153,9 @@ class Follower {
   const std::vector<PartNode>& parts_;
   const Partition& partition_;
   std::vector<size_t> first_;     // by node: its first slot
-  std::vector<int32_t> uses_;     // by slot: how often it is still read
+  std::vector<int32_t> uses_;     // by slot: number of reads still to come
   std::vector<int32_t> piece_;    // by slot
-  std::vector<int32_t> readers_;  // by piece: slots that it stands behind
+  std::vector<int32_t> readers_;  // by piece: number of slots that refer to it
   Lifetimes out_;
 };
 
@@ -166,7 +167,7 @@ std::string name_in(const Graph& graph, const Partition& partition, int32_t node
   return to_string(part.kind);
 }
 
-// The bytes while each node fires.
+// The bytes in use while each node fires.
 template <class Bytes>
 std::vector<int64_t> at_once(const std::vector<Lifetime>& pieces, size_t nodes,
                              const Bytes& bytes) {
@@ -180,7 +181,7 @@ std::vector<int64_t> at_once(const std::vector<Lifetime>& pieces, size_t nodes,
   return now;
 }
 
-// The most bytes at once, and where that is first.
+// The most bytes in use at once, and the first place where they are.
 template <class Bytes>
 std::pair<int64_t, int32_t> most_at_once(const std::vector<Lifetime>& pieces, size_t nodes,
                                          const Bytes& bytes) {
@@ -190,7 +191,7 @@ std::pair<int64_t, int32_t> most_at_once(const std::vector<Lifetime>& pieces, si
   return {*most, static_cast<int32_t>(most - all.begin())};
 }
 
-// What it reads becomes a parameter, or waits for its acknowledgement.
+// True if the node's inputs become a parameter, or wait for its acknowledgement.
 bool keeps_inputs(const Graph& graph, const PartNode& part) {
   return part.kind == PartKind::op && graph.node(part.node).outputs.empty();
 }
@@ -203,7 +204,7 @@ std::vector<Lifetime> with_what_is_kept(const Graph& graph, const Partition& par
   return pieces;
 }
 
-// As far as sizes are known, and the memory is its own.
+// The node's outputs, as far as their sizes are known and they have memory of their own.
 int64_t bytes_of_outputs(const Graph& graph, const PartNode& part) {
   if (part.kind != PartKind::op || graph.node(part.node).op->aliases) return 0;
   int64_t all = 0;
@@ -212,7 +213,7 @@ int64_t bytes_of_outputs(const Graph& graph, const PartNode& part) {
   return all;
 }
 
-// The same of what a node reads; 0 of what is not made in a step.
+// The same for an input of a node; 0 if it is not made in a step.
 int64_t bytes_of_input(const Graph& graph, const std::vector<PartNode>& parts,
                        const PartInput& input) {
   const PartNode& from = parts[static_cast<size_t>(input.node)];
@@ -221,7 +222,7 @@ int64_t bytes_of_input(const Graph& graph, const std::vector<PartNode>& parts,
   return type.shape.is_known() ? bytes_of(type) : 0;
 }
 
-// All but the places in one block, which take the longest.
+// The whole plan except the places in one block, which take the longest.
 MemoryPlan plan_without_arena(const Graph& graph, const Partition& partition,
                               const Lifetimes& all) {
   MemoryPlan plan{.device = partition.device,
@@ -268,7 +269,7 @@ int64_t place_in_arena(const std::vector<Lifetime>& pieces, std::vector<int64_t>
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return pieces[a].bytes > pieces[b].bytes; });
   std::vector<int64_t> at(pieces.size());
-  std::vector<size_t> placed;  // by where they lie
+  std::vector<size_t> placed;  // ascending by place
   int64_t all = 0;
   for (size_t i : order) {
     const Lifetime& mine = pieces[i];
@@ -308,10 +309,11 @@ int64_t peak_bytes(const Graph& graph, const Partition& partition) {
 }
 
 std::vector<bool> leaves_more(const Graph& graph, const Partition& partition) {
-  // Past so much more than what it is made of, it is not that, only larger or smaller.
+  // An output more than this many times its input is a new value, not the input in another form.
   constexpr int64_t kLarger = 4;
   const std::vector<PartNode>& parts = partition.nodes;
-  std::vector<int64_t> left(parts.size());  // of what a node makes; -1: it has other readers, too
+  std::vector<int64_t> left(parts.size());  // bytes kept of a node's outputs; -1: it has other
+                                            // readers, too
   std::vector<bool> out(parts.size());
   for (size_t p = parts.size(); p-- > 0;) {
     int64_t read = 0;
@@ -339,8 +341,8 @@ std::vector<int32_t> earliest_firings(const Graph& graph, const Partition& parti
                                             [](const Lifetime& p) { return p.bytes; });
   const int64_t peak = *std::max_element(live.begin(), live.end());
   std::vector<int32_t> out(nodes);
-  // Nodes before this one, each with less in use than all between it and the next in the list: the
-  // last one with more than some figure is the last of all that have more.
+  // Nodes before this one, each with more in use than every node between it and this one: the last
+  // entry above some figure is the last of all nodes above it.
   std::vector<size_t> falling;
   for (size_t p = 0; p < nodes; ++p) {
     const int64_t bytes = bytes_of_outputs(graph, partition.nodes[p]);
@@ -357,7 +359,7 @@ std::vector<int32_t> earliest_firings(const Graph& graph, const Partition& parti
 }
 
 std::string over_budget(const Graph& graph, const Partition& partition, int64_t budget_bytes) {
-  // Most calls need no closer look.
+  // Most calls fit by this simple bound.
   if (bytes_made(graph, partition) <= budget_bytes) return {};
   const MemoryPlan plan = plan_without_arena(graph, partition, lifetimes(graph, partition));
   if (plan.peak_bytes <= budget_bytes) return {};

@@ -1,4 +1,4 @@
-// Implements placement/node_costs.hpp.
+// Measured costs of nodes, keyed by a hash of name, op, types and kind of device.
 #include "placement/node_costs.hpp"
 
 #include <string_view>
@@ -56,7 +56,8 @@ bool NodeCosts::full() const {
 
 std::shared_ptr<NodeCosts> NodeCosts::of_process() {
   static std::mutex mutex;
-  static auto& now = *new std::shared_ptr<NodeCosts>;  // stays: static objects may end later
+  static auto& now = *new std::shared_ptr<NodeCosts>;  // never destroyed: static objects may end
+                                                       // later
   std::lock_guard lock(mutex);
   if (!now || now->full()) now = std::make_shared<NodeCosts>();
   return now;

@@ -1,5 +1,5 @@
-// Implements placement/partition.hpp: the cut, in one pass over the needed nodes. The order of each
-// part is in placement/firing_order.cpp.
+// The cut of a graph into partitions, in one pass over the needed nodes. placement/firing_order.cpp
+// orders the nodes of each partition.
 #include "placement/partition.hpp"
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace troupe {
 namespace {
 
-// Grows all partitions at once. Nodes are added in the order of their ids, a Receive right before
-// its first reader and a Send when its first reader is found, so that every partition is in
-// topological order at any time.
+// Grows all partitions at the same time. Nodes are added in the order of their ids, a Receive right
+// before its first reader and a Send when its first reader is found, so that every partition is
+// always in topological order.
 class Cutter {
  public:
   Cutter(const Graph& graph, const std::map<int32_t, std::string>& device_of, std::string client)
@@ -34,7 +34,7 @@ class Cutter {
     const std::string& device = device_of(node.id);
     const ControlKind kind = node.op->control;
     if (kind == ControlKind::repeat) return run_loop(node);
-    if (kind == ControlKind::function) return;  // it is its body
+    if (kind == ControlKind::function) return;  // its body represents it
     if (kind == ControlKind::result) return give_back(node);
     check_function_border(node);
     PartNode part{.kind = PartKind::op, .node = node.id};
@@ -87,9 +87,11 @@ class Cutter {
   }
 
  private:
-  // In place of an output's index: that the node has run; that an iteration of its loop begins.
+  // Special values in place of an output's index: the node has run; an iteration of its loop
+  // begins.
   static constexpr int32_t kRan = -1, kTick = -2;
-  // Device, node, output. All names of devices are those in device_of_ and client_, which stay.
+  // Device, node, output. The device names are those in device_of_ and client_, which outlive the
+  // keys.
   using Key = std::tuple<std::string_view, int32_t, int32_t>;
   struct KeyHash {
     size_t operator()(const Key& key) const {
@@ -100,8 +102,9 @@ class Cutter {
     }
   };
 
-  // In the order of numbers, unless a step takes a sixteenth less memory in another one: what ends
-  // soon first, and that but for what leaves more behind than it reads.
+  // Order by number, unless one of two other orders takes at least a sixteenth less memory in a
+  // step: nodes with the shortest way to the end first; or the same with nodes late that leave more
+  // than they read.
   void put_in_order(Partition& partition) const {
     constexpr int64_t kWorthALook = int64_t{1} << 20;
     if (bytes_made(graph_, partition) < kWorthALook) return put_in_firing_order(partition);
@@ -133,7 +136,8 @@ class Cutter {
                  " has not been placed");
     return it->second;
   }
-  // What is in a function is on a device that none is called like: that of its body.
+  // Nodes of a function have a device of their own, with a name that no device has: that of its
+  // body.
   const std::string& device_of(int32_t node) {
     const int32_t function = function_of(graph_.node(node));
     return function < 0 ? placed(node) : body_of(function);
@@ -146,7 +150,7 @@ class Cutter {
     return static_cast<int32_t>(partition.nodes.size()) - 1;
   }
 
-  // A long list may hold one several times until put_in_firing_order().
+  // A long list may hold a node several times until put_in_firing_order().
   static void add_control(PartNode& part, int32_t from) {
     constexpr size_t kLong = 16;
     if (part.controls.size() >= kLong ||
@@ -162,7 +166,7 @@ class Cutter {
     return at(device_of(node), node, kRan, device).node;
   }
 
-  // Where a value stands in the partition of `device`; it is sent there if it does not.
+  // The place of a value in the partition of `device`; sends it there if it is missing.
   PartInput at(const std::string& home, int32_t node, int32_t output, const std::string& device) {
     const auto found = values_.find({device, node, output});
     if (found != values_.end()) return found->second;
@@ -212,7 +216,7 @@ class Cutter {
     return name;
   }
 
-  // A body is on one device, and gets arguments alone.
+  // A body is on one device, and its only inputs are arguments.
   void check_function_border(const Node& node) {
     const int32_t function = function_of(node);
     if (node.op->control == ControlKind::capture && function >= 0 && node.frame == function)
@@ -255,9 +259,9 @@ class Cutter {
     int32_t frame = node.frame;
     while (frame >= 0 && graph_.node(frame).op->control != ControlKind::loop)
       frame = graph_.node(frame).frame;
-    return frame;  // a function that runs is in no loop
+    return frame;  // a running function is in no loop
   }
-  // Of the loop that `opener` opens, from the outermost loop around it on.
+  // The loops from the outermost one down to the one that `opener` opens.
   std::vector<int32_t> loops_to(int32_t opener) const {
     std::vector<int32_t> chain;
     for (; opener >= 0; opener = loop_of(graph_.node(opener))) chain.push_back(opener);
@@ -265,7 +269,7 @@ class Cutter {
     return chain;
   }
 
-  // The number of the loop on `device`, which takes part in it from now on.
+  // The number of the loop on `device`, which joins the loop if it has not yet.
   int32_t enter_loop(int32_t opener, const std::string& device) {
     if (opener < 0) return -1;
     if (const auto known = loops_.find({opener, device}); known != loops_.end())
@@ -299,7 +303,7 @@ class Cutter {
     driver.inputs.push_back(from);
   }
 
-  // The loop itself, at home.
+  // The loop as a node, at home.
   void run_loop(const Node& repeat) {
     const std::string& device = device_of(repeat.id);
     const size_t variables = repeat.inputs.size() / 2;
@@ -338,7 +342,7 @@ class Cutter {
     values_[{device, repeat.id, kRan}] = {at, 0};
   }
 
-  // Of what is in a loop and waits for what is around it, the loop waits.
+  // A node in a loop that depends on a node outside makes the whole loop wait, not the node.
   void run_after(PartNode& part, const Node& node, int32_t id, const std::string& device) {
     if (graph_.node(id).op->control == ControlKind::function) return;  // its body runs
     const int32_t loop = loop_of(node), from = loop_of(graph_.node(id));
@@ -370,8 +374,8 @@ class Cutter {
       add_control(part, before);
   }
 
-  // Where home does not itself arm the iteration, what reads nothing that is made in it waits for
-  // home's word.
+  // On a device other than home, a node that reads nothing made in the iteration waits for home's
+  // signal that the iteration begins.
   void tie_to_iteration(PartNode& part, const Node& node, const std::string& device) {
     const int32_t opener = loop_of(node);
     if (opener < 0 || device_of(opener) == device || !part.controls.empty()) return;
@@ -385,7 +389,7 @@ class Cutter {
     add_control(part, at(device_of(opener), opener, kTick, device).node);
   }
 
-  // Every device that takes part in a loop hears whether it goes on, and says when it has done an
+  // Every device that takes part in a loop is told whether it goes on, and acknowledges each
   // iteration.
   void finish_loops() {
     const auto loops = loops_;  // in a fixed order
@@ -403,7 +407,7 @@ class Cutter {
       const auto& [opener, device] = key;
       if (device_of(opener) != device) add_ack(opener, device);
     }
-    // From the inner loops to the outer ones, whose ends wait for them.
+    // From inner to outer loops, as the end of an outer iteration waits for the inner loops.
     for (auto it = loops.rbegin(); it != loops.rend(); ++it)
       add_turn(it->first.first, it->first.second);
   }
@@ -429,7 +433,7 @@ class Cutter {
     partitions_[device].edges.push_back(std::move(edge));
   }
 
-  // The end of an iteration waits for all that nobody in it reads.
+  // The end of an iteration waits for all nodes that have no reader in it.
   void add_turn(int32_t opener, const std::string& device) {
     const int32_t number = loops_.at({opener, device});
     PartLoop& loop = loop_at(opener, device);
@@ -466,13 +470,13 @@ class Cutter {
   std::map<std::string, Partition> partitions_;
   std::unordered_map<Key, PartInput, KeyHash> values_;  // where each value stands on each device
   std::map<std::pair<int32_t, std::string>, int32_t> loops_;  // opener, device -> number there
-  std::map<std::pair<int32_t, std::string>, int32_t> acks_;   // the same -> its Send of acks
+  std::map<std::pair<int32_t, std::string>, int32_t> acks_;   // the same key -> its Send of acks
   std::map<int32_t, int32_t>
       deciding_;  // opener -> the branch that is dead after the last iteration
   std::set<Output> fed_;
   std::vector<PartNode> fetches_;
   std::map<int32_t, std::string> bodies_;              // opener of a function -> its device_of()
-  std::map<int32_t, std::vector<PartNode>> returned_;  // the same -> what its calls give back
+  std::map<int32_t, std::vector<PartNode>> returned_;  // the same key -> the results of its calls
   int32_t edges_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Implements placement/placement.hpp: groups of colocated nodes, their common wish, and the first
-// device that fits.
+// The explicit placer: groups of colocated nodes, their common device request, and the first device
+// that fits.
 #include "placement/placement.hpp"
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 namespace troupe {
 namespace {
 
-// Nodes that must share a device, and what they wish together.
+// Nodes that must share a device, and their common device request.
 struct Group {
-  std::vector<int32_t> nodes;  // those to place
+  std::vector<int32_t> nodes;  // the nodes to place
   DeviceName wish;
-  int32_t wished_by = -1;  // the node that gave the last part of the wish
+  int32_t wished_by = -1;  // the node that gave the last part of the request
 };
 
 class Placer {
@@ -53,7 +53,7 @@ class Placer {
     return l == id ? id : l = leader(l);
   }
 
-  // A partner that is not itself to be placed still lends its wish.
+  // A partner that is not to be placed itself still contributes its request.
   void join_partners(int32_t id) {
     for (;;) {
       const Node& node = graph_.node(id);
@@ -77,7 +77,7 @@ class Placer {
       return;
     }
     const DeviceName both = merge(wish, group.wish);
-    // What the group wished before must still hold.
+    // The earlier request of the group must still hold.
     if (merge(group.wish, wish) != both)
       throw Error(Errc::invalid_argument, describe(node), ": wants ", to_string(wish),
                   ", but it is colocated with the ", describe(graph_.node(group.wished_by)),
@@ -92,12 +92,12 @@ class Placer {
     if (known != wishes_.end()) return known->second;
     try {
       return wishes_.emplace(node.device, parse_device_name(node.device)).first->second;
-    } catch (const Error& e) {  // a graph from a file; the parser does not know the node
+    } catch (const Error& e) {  // the graph is from a file; the parser does not know the node
       throw Error(Errc::invalid_argument, describe(node), ": ", e.what());
     }
   }
 
-  // The first node of the group that `device` has no kernel for; nullptr if there is none.
+  // The first node of the group without a kernel on `device`; nullptr if there is none.
   const Node* unable(const Group& group, const std::string& device) const {
     if (!options_.has_kernel) return nullptr;
     for (int32_t id : group.nodes)
@@ -134,7 +134,7 @@ class Placer {
       if (!first_unable) first_unable = without;
     }
     if (options_.soft) {
-      // The host side of the task that was asked for, so that the copy stays inside one process.
+      // A CPU of the requested task, so that the copy stays inside one process.
       const DeviceName& asked = devices_[fitting.front()];
       for (size_t i : matching({.job = asked.job, .task = asked.task, .kind = DeviceKind::cpu}))
         if (!unable(group, options_.devices[i]))
@@ -166,11 +166,11 @@ class Placer {
   std::vector<DeviceName> devices_;
   DeviceName default_;
   std::vector<int32_t> leader_;   // union-find over node ids
-  std::vector<int32_t> touched_;  // named as partners
+  std::vector<int32_t> touched_;  // nodes named as partners
   std::map<int32_t, Group> groups_;
-  // Graphs have many nodes and few wishes.
+  // Graphs have many nodes and few different requests.
   std::unordered_map<std::string, DeviceName> wishes_;             // by their texts
-  std::unordered_map<std::string, std::vector<size_t>> matching_;  // by the text of a whole wish
+  std::unordered_map<std::string, std::vector<size_t>> matching_;  // by the text of a whole request
 };
 
 }  // namespace

@@ -1,14 +1,14 @@
-// defer_broadcast: what broadcasts a small value to a large one, as the gradient of a mean does to
-// the shape of what the mean was of, is left to those who read it, where all of them go through
-// their elements one by one and broadcast. They read the small value, so that the large one is
-// never in memory. Cut along an axis that the value was not repeated along, as for the parts of a
-// concatenation, the small value is cut instead.
+// defer_broadcast: removes nodes that broadcast a small value to a large one, such as the gradient
+// of a mean, if all their readers are element-wise and broadcast themselves. The readers then read
+// the small value, and the large one is never in memory. If the large value is cut along an axis
+// that it is not repeated along, as for the parts of a concatenation, the small value is cut
+// instead.
 //
-// The elements are the same ones: a share is divided before it is broadcast, as the op does itself.
+// The elements are the same: a share is divided before it is broadcast, as in the op itself.
 //
 // Left alone: values of fewer than kWorthIt elements, or that would be read in runs shorter than
-// kRunMin; of shapes that only a step knows; what is fetched, fed, awaited or a partner, or runs
-// after another node; frames; other devices than CPUs; a reader that has no other input of its
+// kRunMin; shapes that only a step knows; nodes that are fetched, fed, awaited or a partner, or run
+// after another node; frames; devices other than CPUs; a reader that has no other input of its
 // size.
 #include "placement/passes/defer_broadcast.hpp"
 
@@ -58,7 +58,7 @@ class DeferBroadcast {
       for (int32_t id : readers_[static_cast<size_t>(large.node)]) changed.insert(id);
     for (int32_t id : changed) {
       const Node& node = graph_.node(id);
-      if (is_cut(node)) continue;  // nobody reads it any more
+      if (is_cut(node)) continue;  // has no readers any more
       std::vector<Output> inputs = node.inputs;
       for (Output& input : inputs)
         if (const auto it = instead.find(input); it != instead.end()) input = it->second;
@@ -75,7 +75,7 @@ class DeferBroadcast {
            node.frame < 0 && is_on_cpu(node);
   }
 
-  // `shape`, of what is broadcast or of a part of it, before that.
+  // `shape`, of a broadcast value or of a part of it, before the broadcast.
   static Shape small_shape(const Node& broadcast, Shape shape) {
     for (int d = 0; d < shape.ndim(); ++d)
       if (has_axis(broadcast, d)) shape.set(d, 1);
@@ -94,7 +94,7 @@ class DeferBroadcast {
     return run >= kRunMin;
   }
 
-  // Cuts a broadcast value along an axis that it is not repeated along.
+  // True if the node cuts a broadcast value along an axis that it is not repeated along.
   bool is_cut(const Node& node) const {
     if (node.op->name != "ConcatGradient" || !large_.count(node.inputs[0].node)) return false;
     const Node& whole = graph_.node(node.inputs[0].node);
@@ -110,7 +110,7 @@ class DeferBroadcast {
     return axis < 0 ? axis + cut.outputs[0].shape.ndim() : axis;
   }
 
-  // Whether all that read the node do so element by element, and know their size without it.
+  // True if all readers of the node are element-wise, and know their size without it.
   bool all_take_small(const Node& node) const {
     const auto& readers = readers_[static_cast<size_t>(node.id)];
     return std::all_of(readers.begin(), readers.end(), [&](int32_t id) {
@@ -132,8 +132,8 @@ class DeferBroadcast {
            broadcasts(reader, from);
   }
 
-  // Whether by the reader's own rule its output has the same shape if what it reads of `from` is
-  // small: not every op that goes through elements broadcasts each of its inputs.
+  // True if by its own rule the reader's output keeps its shape when its input from `from` is
+  // small: not every element-wise op broadcasts each of its inputs.
   bool broadcasts(const Node& reader, const Node& from) const {
     const Node& whole = is_cut(from) ? graph_.node(from.inputs[0].node) : from;
     std::vector<TensorType> types;
@@ -143,7 +143,8 @@ class DeferBroadcast {
     try {
       return reader.op->infer_shapes(InferContext(reader, std::move(types))) ==
              std::vector{reader.outputs[0].shape};
-    } catch (...) {  // a rule refuses shapes by throwing, one's own op's anything
+    } catch (...) {  // a rule refuses shapes by throwing, and the program's own op may throw
+                     // anything
       return false;
     }
   }
@@ -176,7 +177,7 @@ class DeferBroadcast {
     }
   }
 
-  // What is broadcast, with one element where all are to be the same.
+  // The value before the broadcast; a single element if all elements are equal.
   Output small_value(const Node& node) {
     const int32_t id = node.id;
     const Shape all = node.outputs[0].shape, shape = small_shape(node, all);
@@ -184,7 +185,7 @@ class DeferBroadcast {
     Output small = node.inputs[0];
     if (small.shape() != shape) small = add(id, "Reshape", {small}, {{"shape", shape}}, "small");
     if (!mean) return small;
-    const auto product = [&]<class T>(T one) {  // in the dtype of the shares, as the op has it
+    const auto product = [&]<class T>(T one) {  // in the dtype of the shares, as in the op
       for (int d = 0; d < all.ndim(); ++d)
         if (shape[d] != all[d]) one *= static_cast<T>(all[d]);
       return Tensor::scalar<T>(one);

@@ -1,13 +1,12 @@
-// defer_broadcast: the pass that leaves it to readers to broadcast a small value.
+// defer_broadcast: the pass that leaves the broadcast of a small value to its readers.
 #pragma once
 
 #include "placement/passes/rewrite.hpp"
 
 namespace troupe {
 
-// The call without values that only repeat the elements of smaller ones, where those who read them
-// can do with the smaller ones (placement/passes/defer_broadcast.cpp). Every bit of what is fetched
-// stays.
+// The call without values that only repeat the elements of smaller ones, if their readers can use
+// the smaller ones (placement/passes/defer_broadcast.cpp). Fetched values keep every bit.
 Rewritten defer_broadcast(CallGraph call);
 
 }  // namespace troupe

@@ -1,11 +1,11 @@
-// fold_constants: a node whose inputs are constants becomes a Constant of the same name. Left as
-// they are: nodes on devices other than a CPU, whose kernels may give other bits; nodes that run
-// after others; nodes of several outputs, or of shapes that only a step knows; what cannot be
+// fold_constants: a node whose inputs are constants becomes a Constant of the same name. Left
+// alone: nodes on devices other than a CPU, whose kernels may give other bits; nodes that run after
+// others; nodes with several outputs, or with shapes that only a step knows; nodes that cannot be
 // evaluated, so that an op that fails does so in the step, as its node.
 //
-// Constants travel with the graph and stay in memory. So each constant's bytes may be taken over by
-// one node that reads it, and what is larger than that draws on two allowances: what a graph gains
-// is bounded, whatever it holds.
+// Constants travel with the graph and stay in memory. So one reader of a constant may use its bytes
+// for its own result, and larger results draw on two allowances: the growth of a graph is bounded,
+// whatever it contains.
 #include <algorithm>
 
 #include "placement/passes/on_cpu.hpp"
@@ -14,8 +14,9 @@
 namespace troupe {
 namespace {
 
-constexpr int64_t kNodeGrowthMax = 16 << 10;  // bytes that a constant may have beyond its inputs
-constexpr int64_t kGrowthMax = 1 << 20;       // all of them together
+constexpr int64_t kNodeGrowthMax = 16 << 10;  // bytes that a constant may have in excess of its
+                                              // inputs
+constexpr int64_t kGrowthMax = 1 << 20;       // of all constants together
 
 class Folding {
  public:
@@ -61,7 +62,7 @@ class Folding {
     edits_.change(node, *constant_, {}, {{"value", outputs[0]}});
   }
 
-  // A branch whose predicate is known still says which nodes of its frame are dead.
+  // A branch with a known predicate must stay: it says which nodes of its frame are dead.
   bool may_fold(const Node& node) const {
     return !node.op->stateful && node.op->control == ControlKind::none &&
            node.outputs.size() == 1 && node.outputs[0].shape.is_known() &&
@@ -87,8 +88,8 @@ class Folding {
   const Evaluate& evaluate_;
   const Op* const constant_;
   const std::vector<NodeRoles> roles_;
-  std::vector<Tensor> values_;   // by node, of those with one output that is known
-  std::vector<int64_t> credit_;  // by node: bytes that nobody has taken over yet
+  std::vector<Tensor> values_;   // by node, for nodes with one known output
+  std::vector<int64_t> credit_;  // by node: bytes that no reader has used yet
   int64_t grown_ = 0;
   Edits edits_;
 };

@@ -1,20 +1,20 @@
 // fuse: element-wise nodes of one shape, frame and device that read each other become one Fused
-// node (ops/elementwise/fused.cpp), which takes each block of elements through all of them. What
-// one of them reads beside that may be anything that broadcasts to the shape; what others read of
-// them are outputs of the new node. If all that reads a matrix product or a convolution is in the
-// group, that node joins it, and the group goes on with each part of the product while it is in
-// cache. Of a group without such a node, one reduction of a value joins it, too: it gets each part
-// of the value when that has been computed, so that the value need not be written if nobody else
-// reads it.
+// node (ops/elementwise/fused.cpp), which takes each block of elements through all of them. Their
+// other inputs may be any values that broadcast to the shape; values that other nodes read are
+// outputs of the new node. If all readers of a matrix product or a convolution are in the group,
+// that node joins it, and the group processes each part of the product while it is in cache. A
+// group without such a node may be joined by one reduction of one of its values: the reduction gets
+// each part of the value when that has been computed, so the value need not be written if it has no
+// other reader.
 //
-// It knows no op by name: what may be in a group has a Kernel::elements, what may stand before it
-// Kernel::finishes, what may stand behind it Kernel::takes. The new node has name, device and
-// origin of the last one of the group; of the reduction, if that is fetched or all that is read of
-// the group. A group takes in no more nodes once another node has read it, so that it never waits
-// for what waits for it. The text of the program has all names and origins.
+// It knows no op by name: a member of a group has a Kernel::elements, the node before the group
+// Kernel::finishes, the node after it Kernel::takes. The new node has name, device and origin of
+// the last member; or of the reduction, if that is fetched or is the only value read from the
+// group. A group takes in no more nodes once another node has read it, so that it never waits for a
+// node that waits for it. The program's text has all names and origins.
 //
-// Left alone: a node that has nobody to join; what is fed, awaited or a partner, or runs after
-// another node; what is fetched, but for the last one of a group and the reduction behind it.
+// Left alone: a node with no node to join; nodes that are fed, awaited or a partner, or run after
+// another node; fetched nodes, except the last one of a group and the reduction after it.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -26,7 +26,7 @@
 namespace troupe {
 namespace {
 
-// A larger node would be compiled and retried as a whole; and far fewer fill a cache.
+// A larger node would be compiled and retried as a whole, and far fewer nodes fill a cache.
 constexpr size_t kNodesMax = 48, kInputsMax = 24, kOutputsMax = 8;
 constexpr std::string_view kInputName = "in.", kFusedOp = "Fused";
 
@@ -56,19 +56,19 @@ class Fusing {
 
  private:
   struct Group {
-    std::vector<int32_t> nodes;  // by number; empty: has become part of another group
+    std::vector<int32_t> nodes;  // by number; empty: merged into another group
     bool open = true;
     const Node* producer = nullptr;  // the node before it
-    const Node* taker = nullptr;     // the one behind it
+    const Node* taker = nullptr;     // the one after it
   };
-  // Which group reads a node: one, none, or several or what is in no group.
+  // The group that reads a node: one; kNobody; or kOthers for several groups or nodes in no group.
   static constexpr int32_t kNobody = -1, kOthers = -2;
 
   const NodeRoles& roles(const Node& node) const { return roles_[static_cast<size_t>(node.id)]; }
   int32_t& group_of(int32_t id) { return group_of_[static_cast<size_t>(id)]; }
   Group& group(int32_t g) { return groups_[static_cast<size_t>(g)]; }
 
-  // Its kernel, if the node may be a part of a fused one.
+  // The node's kernel, if it may be a part of a fused node; else nullptr.
   const Kernel* kernel_of(const Node& node) const {
     const NodeRoles& r = roles(node);
     const bool apart = !r.runs || r.fed || r.awaited || r.partner || !node.control_inputs.empty();
@@ -134,7 +134,7 @@ class Fusing {
     }
   }
 
-  // A reduction of a value of a group becomes the node behind it, if it is the first.
+  // A reduction of a value of a group becomes its taker, if it is the first one.
   void attach(const Node& node) {
     if (node.inputs.size() != 1) return;
     const int32_t g = group_of(node.inputs[0].node);
@@ -149,9 +149,9 @@ class Fusing {
     group_of(node.id) = g;
   }
 
-  // What a group becomes.
+  // The new node for a group.
   struct Plan {
-    const Node* place = nullptr;  // that has become the new node
+    const Node* place = nullptr;  // the node that becomes the new one
     const Node* producer = nullptr;
     std::vector<Output> inputs;
     std::vector<Output> outputs;
@@ -161,7 +161,7 @@ class Fusing {
     if (std::find(list.begin(), list.end(), output) == list.end()) list.push_back(output);
   }
 
-  // The node whose product the group goes on with: the latest one, if there are several.
+  // The node whose product the group continues: the latest one, if there are several.
   const Node* producer_of(int32_t g) {
     const Node& last = graph_.node(group(g).nodes.back());
     const Node* found = nullptr;
@@ -179,8 +179,8 @@ class Fusing {
     return found;
   }
 
-  // Whether something that a group reads depends on a node by another way than through the group.
-  // True, too, if that takes long to find out.
+  // True if an input of the group depends on the node in another way than through the group, or if
+  // the search for it takes too long.
   bool waits_for(int32_t g, const Node& node) {
     constexpr size_t kLookedAtMax = 200;
     std::vector<int32_t> open = group(g).nodes;
@@ -240,7 +240,7 @@ class Fusing {
     return readers_[static_cast<size_t>(node.id)] != g || roles(node).fetched;
   }
 
-  // Output 0 may take over the memory of input 0.
+  // Puts an input first whose memory output 0 may take over.
   void put_memory_first(int32_t g, Plan& plan) const {
     const TensorType type = {plan.outputs[0].dtype(), plan.outputs[0].shape()};
     const auto over = std::find_if(plan.inputs.begin(), plan.inputs.end(), [&](const Output& in) {
@@ -277,7 +277,7 @@ class Fusing {
         wanted[static_cast<size_t>(at - plan.outputs.begin())] =
             static_cast<int64_t>(plan.inputs.size() + i);
     }
-    for (size_t i = 0; i < wanted.size(); ++i)  // of the producer: they are behind the nodes
+    for (size_t i = 0; i < wanted.size(); ++i)  // the producer's other outputs come after the nodes
       if (const int32_t index = plan.outputs[i].index; index > 0)
         wanted[i] = static_cast<int64_t>(plan.inputs.size() + nodes.size()) + index - 1;
     edits_.fuse(*plan.place, *fused_, std::move(plan.inputs),
@@ -298,8 +298,8 @@ class Fusing {
   const Op* const fused_;
   const std::vector<NodeRoles> roles_;
   std::vector<int32_t> group_of_;        // by node; -1: none
-  std::vector<int32_t> readers_;         // by node: which group reads its output 0
-  std::vector<std::set<int32_t>> more_;  // by node: which of its other outputs are read
+  std::vector<int32_t> readers_;         // by node: the group that reads its output 0
+  std::vector<std::set<int32_t>> more_;  // by node: its other outputs that are read
   std::vector<Group> groups_;
   Edits edits_;
 };

@@ -1,14 +1,14 @@
-// join: a backward node that reads what a forward node has read becomes one node with it, so that
+// join: a backward node that reads the inputs of a forward node becomes one node with it, so that
 // the inputs are read once (Op::join): the loss of a softmax and its gradient.
 //
-// That is possible if what the backward node reads beside them does not need the forward node's
-// value. Where it only needs its shape (Op::shape_only), it reads the shape of one of the inputs
-// instead. The new node has name, device and origin of the backward node; what reads the forward
-// one's value moves behind it.
+// This is possible if the backward node's other inputs do not need the forward node's value. If
+// they need only its shape (Op::shape_only), they read the shape of one of the inputs instead. The
+// new node has name, device and origin of the backward node; readers of the forward node's value
+// move after it.
 //
-// Left alone: a forward node that is fetched, fed, awaited or a partner; nodes with an order; other
-// devices than CPUs; a gradient of the loss that depends on its value, as a product of two losses
-// has.
+// Left alone: a forward node that is fetched, fed, awaited or a partner; nodes with control inputs;
+// devices other than CPUs; a gradient that depends on the value of the loss, as that of a product
+// of two losses does.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,8 +19,8 @@
 namespace troupe {
 namespace {
 
-// Nodes that are looked at for one pair: what the backward node reads beside the inputs of the
-// other is usually a constant, a few nodes away.
+// The most nodes examined for one pair: the backward node's other inputs usually come from a
+// constant a few nodes away.
 constexpr size_t kLookedAtMax = 1000;
 
 class Joining {
@@ -42,7 +42,7 @@ class Joining {
   }
 
  private:
-  // An input of which only the shape is used, and that is to be another value.
+  // An input whose shape alone is used, and that is to be replaced by another value.
   struct Reader {
     int32_t node = -1;
     size_t input = 0;
@@ -93,17 +93,17 @@ class Joining {
           node.inputs.size() >= backward.inputs.size() ||
           !std::equal(node.inputs.rbegin(), node.inputs.rend(), backward.inputs.rbegin()))
         continue;
-      found.erase(id);  // for one node
+      found.erase(id);  // it serves one node only
       return &node;
     }
     return nullptr;
   }
 
-  // Whether a node's value depends on that of `forward`, if what only needs a shape of its size
-  // reads that of another; those are noted.
+  // True if a node's value depends on that of `forward`, assuming that inputs used for their shape
+  // alone read another value of that shape; notes these inputs.
   bool needs(const Node& node, const Node& forward) {
     if (node.id < forward.id) return false;
-    const auto [known, is_new] = needs_.emplace(node.id, true);  // until its inputs say otherwise
+    const auto [known, is_new] = needs_.emplace(node.id, true);  // until its inputs show otherwise
     if (!is_new) return known->second;
     if (needs_.size() > kLookedAtMax || node.id == forward.id || node.frame != forward.frame ||
         !roles(node).runs)
@@ -127,7 +127,7 @@ class Joining {
   Edits edits_;
   // By op and last input.
   std::map<std::pair<const Op*, Output>, std::vector<int32_t>> forward_;
-  std::map<int32_t, bool> needs_;  // by node: it depends on the forward node that is looked at
+  std::map<int32_t, bool> needs_;  // by node: depends on the forward node under consideration
   std::vector<Reader> shapes_;
 };
 

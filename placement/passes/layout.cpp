@@ -1,21 +1,21 @@
-// layout: what is computed of transposed values is computed of the values themselves, and the
-// result is transposed where somebody reads it so. A model that is written for another order of
-// dimensions (NCHW, with transposes around each convolution, whose images are NHWC) is left with
-// transposes at its borders: those in its middle meet their opposites, and both go.
+// layout: computes on the untransposed values instead of transposed ones, and transposes the result
+// for readers outside. A model that is written for another order of dimensions (NCHW, with
+// transposes around each convolution, whose images are NHWC) keeps transposes only at its borders:
+// those in its middle meet their opposites, and both are removed.
 //
-// What may move are element-wise nodes (Kernel::elements), concatenations, borders and slices, of
-// which an input is transposed in the same way, or has one element, or one dimension of more than
-// one, which is a Reshape and no copy; any other one is transposed for it, which counts against it.
-// They compute each element of the same operands by the same code, so no bit changes. Sums do not
-// move: they would add in another order.
+// Nodes that may move are element-wise nodes (Kernel::elements), concatenations, borders and
+// slices. An input of such a node is transposed in the same way, or has one element, or has one
+// dimension larger than one, which takes a Reshape and no copy; any other input is transposed for
+// it, which counts against the move. The nodes compute each element from the same operands by the
+// same code, so no bit changes. Sums do not move: they would add in another order.
 //
-// Nodes that read each other in this way are a group, and a group moves if that leaves fewer
+// Nodes that read each other in this way form a group, and a group moves if that leaves fewer
 // transposed elements; sizes that only a step knows count as 1. A node keeps its name, and its
-// value goes on in the other layout; "NAME/transposed" is what others read. Groups that move may
-// bring others together, so it is done until none moves.
+// value is in the other layout; other nodes read "NAME/transposed". A move may connect further
+// groups, so the pass repeats until none moves.
 //
-// Left alone: nodes of several outputs; frames; what is fetched, fed, awaited or a partner, or runs
-// after another node; nodes of another device than the transpose.
+// Left alone: nodes with several outputs; frames; nodes that are fetched, fed, awaited or a
+// partner, or run after another node; nodes on another device than the transpose.
 #include "placement/passes/layout.hpp"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ using Order = std::vector<int64_t>;
 
 bool is_transpose(const Node& node) { return node.op->name == "Transpose"; }
 
-// Numbers by dimension of the transposed value, in the order of what it was made of.
+// Permutes numbers by dimension of the transposed value into the order of the value before.
 Order before(const Order& order, const std::vector<int64_t>& numbers) {
   Order all(numbers.size());
   for (size_t i = 0; i < numbers.size(); ++i) all[static_cast<size_t>(order[i])] = numbers[i];
@@ -46,26 +46,27 @@ double elements_of(const Shape& shape) {
   return all;
 }
 
-// Kernels that the table of element-wise ops has, but which place their inputs by dimension.
+// Ops in the table of element-wise ops whose kernels place their inputs by dimension.
 bool is_by_dimension(const Node& node) {
   constexpr std::string_view kOps[] = {"BiasAdd", "BroadcastTo", "BroadcastLike"};
   return std::find(std::begin(kOps), std::end(kOps), node.op->name) != std::end(kOps);
 }
 
-// Ops that copy elements, with their attributes that have a number for each dimension.
+// Ops that copy elements, with their attributes that have one number for each dimension.
 struct Copying {
   std::string_view op;
   std::vector<std::string> by_dimension;
 };
 const Copying* copying(const Node& node) {
-  static const auto& ops = *new std::vector<Copying>{// stays: static objects may end later
+  static const auto& ops = *new std::vector<Copying>{// never destroyed: static objects may end
+                                                     // later
                                                      {"Pad", {"front", "back"}},
                                                      {"PadGradient", {"front", "back"}},
                                                      {"Slice", {"begin", "size"}}};
   const auto it =
       std::find_if(ops.begin(), ops.end(), [&](const Copying& c) { return c.op == node.op->name; });
   if (it == ops.end()) return nullptr;
-  // Borders that show elements of the middle are sums when they go back.
+  // The gradient of a border that shows elements of the middle is a sum.
   const bool sums = node.op->name == "PadGradient" && node.attr<std::string>("mode") != "constant";
   return sums ? nullptr : &*it;
 }
@@ -80,8 +81,8 @@ Move move_of(const Node& node) {
   return kernel && kernel->elements && !is_by_dimension(node) ? Move::element_wise : Move::none;
 }
 
-// What a value that is read beside transposed ones of `ndim` dimensions is in their first layout:
-// itself, or under this shape; nothing if that would be a copy.
+// How an input beside transposed ones of `ndim` dimensions fits their original layout: as it is, or
+// in this shape; not at all if that takes a copy.
 struct Beside {
   bool fits = false, as_it_is = false;
   Shape shape = {};
@@ -98,10 +99,10 @@ Beside beside(const Shape& shape, const Order& order) {
 
 class Adding;
 
-// One round: the groups of a graph, which of them move, and the nodes that does it.
+// One round: the groups of a graph, the choice of those that move, and the moved nodes.
 class Groups {
  public:
-  // takes_others: nodes that read what is not transposed may be in a group.
+  // takes_others: nodes with inputs that are not transposed may be in a group.
   Groups(const CallGraph& call, bool takes_others)
       : graph_(*call.graph), roles_(roles_of(call)), takes_others_(takes_others) {
     for (const auto& node : graph_.nodes()) visit(*node);
@@ -115,12 +116,12 @@ class Groups {
 
  private:
   struct Group {
-    bool leader = true;          // else its nodes are those of another one
+    bool leader = true;          // false: merged into another group
     std::vector<int32_t> roots;  // transposes at its beginning
-    std::vector<int32_t> nodes;  // what would move
-    std::set<int32_t> read;      // of both, what others read as it is
-    std::set<Output> others;     // what would be transposed for its nodes
-    double gain = 0;             // transposed elements that come to nothing
+    std::vector<int32_t> nodes;  // nodes that would move
+    std::set<int32_t> read;      // roots and nodes whose value other nodes read as it is
+    std::set<Output> others;     // inputs that would be transposed for its nodes
+    double gain = 0;             // transposed elements saved
     bool moves = false;
     Order order;
   };
@@ -158,11 +159,11 @@ class Groups {
   const bool takes_others_;
   std::vector<Group> groups_;
   std::map<int32_t, int32_t> group_of_;  // by node; its only output
-  std::set<int32_t> waiting_;            // groups that a group that moves begins with
+  std::set<int32_t> waiting_;            // groups whose values a moving group begins with
   bool any_ = false;
 };
 
-// The larger one takes the other in; its number.
+// Merges the smaller group into the larger one; returns the number of that.
 int32_t Groups::unite(int32_t into, int32_t other) {
   if (into == other) return into;
   if (group(into).nodes.size() < group(other).nodes.size()) std::swap(into, other);
@@ -174,7 +175,7 @@ int32_t Groups::unite(int32_t into, int32_t other) {
   return into;
 }
 
-// Puts a node that could move into the group of what it reads; transposes begin one.
+// Puts a node that could move into the group of its inputs; a transpose begins a group.
 void Groups::visit(const Node& node) {
   if (!stands_free(node)) return;
   if (is_transpose(node)) {
@@ -209,7 +210,7 @@ void Groups::visit(const Node& node) {
   group_of_[node.id] = first;
 }
 
-// What the node reads of groups that it is not in.
+// Accounts for the node's inputs from groups that it is not in.
 void Groups::weigh(const Node& node) {
   const NodeRoles& r = roles(node);
   const int32_t own = group_of(node.id);
@@ -222,7 +223,7 @@ void Groups::weigh(const Node& node) {
       group(g).read.insert(input.node);
       continue;
     }
-    // Two transposes become one, and none if they are opposites.
+    // Two transposes become one, or none if they are opposites.
     Order order = order_of(node);
     for (int64_t& axis : order) axis = group(g).order[static_cast<size_t>(axis)];
     if (r.free() && std::is_sorted(order.begin(), order.end()))
@@ -230,7 +231,7 @@ void Groups::weigh(const Node& node) {
   }
 }
 
-// Of two groups of which one begins with what the other one ends with, one waits for the next
+// If one group begins with the values that another one ends with, one of them waits for the next
 // round.
 void Groups::choose(int32_t g) {
   Group& group = this->group(g);
@@ -252,7 +253,7 @@ void Groups::choose(int32_t g) {
   group.moves = any_ = true;
 }
 
-// Adds nodes to the graph of a call, each as a part of one that is there.
+// Adds nodes to the graph of a call, each as a part of an existing one.
 class Adding {
  public:
   explicit Adding(CallGraph& call) : call_(call) {}
@@ -289,7 +290,7 @@ Attrs moved_attrs(const Node& node, const Order& order) {
   return attrs;
 }
 
-// What a node of the group reads in the other layout, of what does not move.
+// A node's input in the other layout, if the input itself does not move.
 Output Groups::other_input(Adding& adding, const Group& group, const Node& node,
                            const Output& input) {
   if (!group.others.count(input)) {
@@ -307,7 +308,7 @@ Output Groups::other_input(Adding& adding, const Group& group, const Node& node,
 Rewritten Groups::move(CallGraph call) const {
   struct Moved {
     int32_t node;
-    Output now, back;  // what the node becomes; its value as it was
+    Output now, back;  // the moved node; its value in the old layout
   };
   std::vector<Moved> all;
   Adding adding(call);
@@ -331,7 +332,7 @@ Rewritten Groups::move(CallGraph call) const {
       all.push_back({id, now, back});
     }
   }
-  // The node becomes what has been made beside it, so that its name stays with what it computes.
+  // The node itself becomes its moved copy, so that its name stays with its result.
   Edits edits(call);
   for (const auto& [id, now, back] : all) {
     const Node &made = graph_.node(now.node), &transpose = graph_.node(back.node);
@@ -344,8 +345,8 @@ Rewritten Groups::move(CallGraph call) const {
 
 }  // namespace
 
-// First with what would be transposed for it: that joins what only moves together. A group that
-// this is too much for may move without.
+// First tries groups with inputs that must be transposed for them: they connect nodes that can only
+// move together. If such a group does not pay, it may move without those nodes.
 Rewritten layout(CallGraph call) {
   constexpr int kRoundsMax = 64;  // each leaves fewer elements to transpose
   OutputMap moved(*call.graph);
@@ -367,7 +368,7 @@ Rewritten layout(CallGraph call) {
       continue;
     }
     call = taken(groups.move(std::move(call)));
-    for (const auto pass : {simplify, merge_common}) {  // opposites that have met; equal ones
+    for (const auto pass : {simplify, merge_common}) {  // opposites that have met; equal transposes
       Edits edits = pass(call);
       call = taken(apply(std::move(call), std::move(edits)));
     }

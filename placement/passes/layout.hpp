@@ -1,12 +1,12 @@
-// layout: the pass that moves transposes to the borders of what is computed between them.
+// layout: the pass that moves transposes to the borders of the computation between them.
 #pragma once
 
 #include "placement/passes/rewrite.hpp"
 
 namespace troupe {
 
-// The call with what stands between transposes computed in the layout before them, wherever that
-// leaves fewer elements to move (placement/passes/layout.cpp). Every bit of what is fetched stays.
+// The call with the nodes between transposes computed in the layout before them, wherever that
+// leaves fewer elements to transpose (placement/passes/layout.cpp). Fetched values keep every bit.
 Rewritten layout(CallGraph call);
 
 }  // namespace troupe

@@ -1,7 +1,7 @@
-// merge_common: common subexpressions. Of nodes with the same op, attributes, inputs, control
-// inputs, frame, device and partner, and no state, the first one stays; when only a later one is
-// fetched, the first one takes its name. Names of the others are gone from traces and errors: what
-// they computed has the first one's. Several that are fetched stay several.
+// merge_common: common subexpressions. Among nodes with the same op, attributes, inputs, control
+// inputs, frame, device and partner, and no state, the first one stays; if only a later one is
+// fetched, the first one takes its name. The names of the others disappear from traces and errors,
+// which show the first one's. Several fetched nodes all stay.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-// Of 64-bit words: the finalizer of SplitMix64.
+// Mixes a 64-bit word into a hash: the finalizer of SplitMix64.
 uint64_t mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) + 0x9e3779b97f4a7c15u;
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -52,7 +52,7 @@ struct AttrHash {
   }
 };
 
-// Numbers and tensors by their bits: 0 and -0 differ, and a NaN equals itself.
+// Compares numbers and tensors by their bits: 0 and -0 differ, and a NaN equals itself.
 bool same(const Attr& a, const Attr& b) {
   if (a.index() != b.index()) return false;
   if (const auto* x = std::get_if<double>(&a))
@@ -74,7 +74,8 @@ bool same(const Attrs& a, const Attrs& b) {
   });
 }
 
-// A node as it is compared: what it reads stands for all that compute the same.
+// A node's inputs for comparison: each input is represented by the first node that computes the
+// same.
 struct Reads {
   std::vector<Output> inputs;
   std::vector<int32_t> before;  // sorted
@@ -112,13 +113,13 @@ class Merging {
     const Node* first = nullptr;
     for (auto it = begin; it != end; ++it) {
       const Node& known = graph_.node(it->second);
-      const bool taken = roles(node).fetched && roles(known).fetched;  // two names, both wanted
+      const bool taken = roles(node).fetched && roles(known).fetched;  // two names, both fetched
       if (!taken && (!first || known.id < first->id) && alike(known, node)) first = &known;
     }
     if (!first) {
       known_.emplace(hash, node.id);
     } else if (roles(node).fetched) {
-      roles(*first).fetched = true;  // by the name of this one
+      roles(*first).fetched = true;  // under this node's name
       edits_.merge_and_rename(node, *first);
     } else {
       edits_.merge(node, *first);

@@ -1,4 +1,4 @@
-// Where passes look that are for hosts alone.
+// is_on_cpu(), for passes that apply only to host nodes.
 #pragma once
 
 #include "troupe/device_name.hpp"
@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-// Whether a node of a call runs on a CPU: by its device, or, before it has one, by its wish; one
-// that wishes nothing may.
+// True if a node of a call runs on a CPU: by its device or, before it is placed, by its requested
+// device; also true if it requests none.
 inline bool is_on_cpu(const Node& node) {
   return parse_device_name(node.device).kind.value_or(DeviceKind::cpu) == DeviceKind::cpu;
 }

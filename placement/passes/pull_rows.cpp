@@ -1,5 +1,5 @@
-// pull_rows: of a parameter that nothing but gathers on hosts read, these pull the rows that they
-// want, and nobody holds the rest. What ran after the parameter runs after all of them.
+// pull_rows: if only gathers on hosts read a parameter, each gather pulls the rows that it needs,
+// and no process holds the rest. Nodes that ran after the parameter run after all of these pulls.
 #include <map>
 #include <vector>
 
@@ -55,7 +55,7 @@ class PullRows {
     const NodeRoles& mine = role(parameter.id);
     if (mine.fetched || mine.fed || mine.partner || !parameter.control_inputs.empty()) return;
     for (const int32_t id : uses.after)
-      if (id < uses.gathers.back()) return;  // a gather may read what comes after it
+      if (id < uses.gathers.back()) return;  // a gather may read a value that comes after the node
     Attrs attrs = parameter.attrs;
     attrs.erase("initial");
     for (const int32_t id : uses.gathers) {

@@ -1,6 +1,5 @@
-// push_rows_once: of a gradient by rows that the gradient of a sum repeats, as that of a sum of
-// gathered rows does, every row is pushed once, for all the indices behind each other that it
-// belongs to.
+// push_rows_once: if the gradient of a sum repeats rows of a gradient by rows, as for a sum of
+// gathered rows, each row is pushed once, for all the consecutive indices that it serves.
 #include <optional>
 #include <set>
 
@@ -11,13 +10,13 @@
 namespace troupe {
 namespace {
 
-// What a gradient by rows repeats: each row so many times.
+// The repeated rows of a gradient: each row is repeated `times` times.
 struct Repeated {
   Output rows;
   int64_t times = 0, row_size = 0;
 };
 
-// Elements in dimensions [begin, end), or -1 if that is not known, or 0.
+// Number of elements in dimensions [begin, end); -1 if it is unknown or 0.
 int64_t known_size(const Shape& shape, int begin, int end) {
   int64_t n = 1;
   for (int d = begin; d < end; ++d) {
@@ -27,13 +26,13 @@ int64_t known_size(const Shape& shape, int begin, int end) {
   return n;
 }
 
-// In the values of `push`, [n, row...].
+// Finds repeated rows in the values of `push`, [n, row...].
 std::optional<Repeated> repeated_in(const Graph& graph, const Node& push,
                                     const std::vector<NodeRoles>& roles) {
   const Output& values = push.inputs[1];
   const int64_t row = known_size(values.shape(), 1, values.shape().ndim());
   const Node* node = &graph.node(values.node);
-  const auto passes = [&] {  // nothing is lost if the push does not read it
+  const auto passes = [&] {  // the push need not read this node itself
     return !roles[static_cast<size_t>(node->id)].fed && node->frame == push.frame &&
            node->control_inputs.empty();
   };
@@ -55,7 +54,7 @@ std::optional<Repeated> repeated_in(const Graph& graph, const Node& push,
 
 Edits push_rows_once(const CallGraph& call) {
   const Graph& graph = *call.graph;
-  std::vector<NodeRoles> roles;  // found once they are wanted: most graphs have no such node
+  std::vector<NodeRoles> roles;  // computed on demand: most graphs have no such node
   Edits edits(call);
   for (const auto& push : graph.nodes()) {
     if (push->op->name != "PushRowGradient" || push->attr<int64_t>("indices_per_row") != 1)

@@ -1,4 +1,4 @@
-// Implements placement/passes/rewrite.hpp.
+// The graph of a call, and how edits change it: applies Edits, reorders and renumbers nodes.
 #include "placement/passes/rewrite.hpp"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace troupe {
 namespace {
 
-// What the call needs, and the fed nodes; of those that have inputs, these too, so that the graph
-// is whole. By id.
+// The nodes that the call needs, and the fed nodes with all their ancestors, so that the graph is
+// complete. By id.
 std::vector<int32_t> kept_nodes(const Graph& graph, const std::vector<Output>& fetches,
                                 const std::vector<Output>& feeds) {
   std::vector<int32_t> ids = prune(graph, fetches, feeds);
@@ -38,7 +38,7 @@ std::vector<int32_t> kept_nodes(const Graph& graph, const std::vector<Output>& f
   return ids;
 }
 
-// A partner that goes leaves its wish, and its own partner.
+// A removed partner passes its requested device and its own partner on.
 void outlive_partners(const Graph& graph, const std::vector<int32_t>& number, Node& node) {
   while (!node.colocate_with.empty()) {
     const Node* partner = graph.find(node.colocate_with);
@@ -50,8 +50,8 @@ void outlive_partners(const Graph& graph, const std::vector<int32_t>& number, No
   }
 }
 
-// The nodes so that each is behind what it needs, and else by number: an edit may have made a node
-// read a later one. Requires: no node needs itself.
+// The nodes in an order where each comes after the nodes it needs, otherwise by number: an edit may
+// have made a node read a later one. Requires: no node needs itself.
 std::vector<int32_t> in_order(const Graph& graph, std::vector<int32_t> kept) {
   std::vector<bool> waits(graph.nodes().size());
   for (int32_t id : kept) waits[static_cast<size_t>(id)] = true;
@@ -82,7 +82,7 @@ std::vector<int32_t> in_order(const Graph& graph, std::vector<int32_t> kept) {
   return order;
 }
 
-// By old number, those of the kept nodes; -1 for the others.
+// New numbers of the kept nodes, by old number; -1 for the others.
 std::vector<int32_t> numbers_of(const std::vector<int32_t>& kept, size_t nodes) {
   std::vector<int32_t> number(nodes, -1);
   for (size_t i = 0; i < kept.size(); ++i)
@@ -103,7 +103,7 @@ OutputMap::OutputMap(const Graph& graph) {
   }
 }
 
-// What may write into the nodes of a graph.
+// The only class that writes into the nodes of a graph.
 class GraphEditor {
  public:
   static Node& node(Graph& graph, int32_t id) { return *graph.nodes_[static_cast<size_t>(id)]; }
@@ -137,7 +137,7 @@ class GraphEditor {
     std::erase_if(before, [&](int32_t id) { return !seen.insert(id).second; });
   }
 
-  // Leaves the nodes that have a number.
+  // Removes all nodes that have no number.
   static void keep(Graph& graph, const std::vector<int32_t>& kept,
                    const std::vector<int32_t>& number) {
     for (int32_t id : kept) outlive_partners(graph, number, node(graph, id));

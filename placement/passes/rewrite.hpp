@@ -1,6 +1,6 @@
-// How a pass changes the graph of a call. A pass reads the graph and says what it wants changed
-// (Edits); apply() makes the graph after it. A node that stays keeps its name, device, replica,
-// origin and types, so errors and traces speak of what the program made.
+// How a pass changes the graph of a call. A pass reads the graph and returns the changes it wants
+// (Edits); apply() makes the new graph. A node that stays keeps its name, device, replica, origin
+// and types, so errors and traces name the program's nodes.
 #pragma once
 
 #include <map>
@@ -13,15 +13,15 @@
 
 namespace troupe {
 
-// What one call runs: a graph of its own, with the nodes that its fetches need. A fed node is
-// there, too, with what it reads if not all of it is fed; prune() tells what runs.
+// The graph that one call runs: a separate graph with the nodes that its fetches need. Fed nodes
+// are in it, too, with their inputs unless they are fed completely; prune() tells which nodes run.
 struct CallGraph {
   std::unique_ptr<Graph> graph;
   std::vector<Output> fetches, feeds;  // of `graph`
-  std::vector<int32_t> origins;        // by node: its number in the program's graph
+  std::vector<int32_t> origins;        // by node: its id in the program's graph
 };
 
-// For each output of a graph where it is now; for a node without outputs, index 0: "it has run".
+// For each output of a graph, its present place; for a node without outputs, index 0: "it has run".
 class OutputMap {
  public:
   explicit OutputMap(const Graph& graph);  // each at its place
@@ -39,52 +39,53 @@ class OutputMap {
   std::vector<Output> places_;
 };
 
-// The first pass: the part of `graph` that the call needs, by prune(). `devices`: where its nodes
-// have been placed, written into them in full; colocation has done its work then, and goes. Without
-// `devices` nodes keep their wishes; one whose partner is not needed takes over the partner's.
-// Throws: as prune().
+// The first pass: the part of `graph` that the call needs, by prune(). `devices`: the placement of
+// its nodes, which is written into them in full; colocation has then served its purpose and is
+// dropped. Without `devices` nodes keep their requested devices; a node whose partner is not needed
+// takes over the partner's. Throws: as prune().
 CallGraph call_graph(const Graph& graph, const std::vector<Output>& fetches,
                      const std::vector<Output>& feeds,
                      const std::map<int32_t, std::string>* devices = nullptr);
 
-// What stands against changing a node.
+// The reasons against changing a node.
 struct NodeRoles {
-  bool runs = false;  // what does not is there for a fed node's sake, and nobody placed it
+  bool runs = false;  // false: it is here only for a fed node, and has not been placed
   bool fetched = false;
-  bool fed = false;      // one of its outputs: that has the client's value, not the node's
-  bool awaited = false;  // a node is to run after it
-  bool partner = false;  // a node is to stand with it
+  bool fed = false;      // one of its outputs is fed: that has the client's value, not the node's
+  bool awaited = false;  // another node runs after it
+  bool partner = false;  // another node is colocated with it
   bool free() const { return !fetched && !fed && !awaited && !partner; }
 };
 std::vector<NodeRoles> roles_of(const CallGraph& call);  // by node
 
-// All numbers are those before the pass.
+// All ids are those before the pass.
 class Edits {
  public:
   explicit Edits(const CallGraph& call) : graph_(*call.graph), now_(graph_) {}
 
-  // The node as it is by now, and where a reader finds an output by now.
+  // The present state of a node, and the present place of an output.
   const Node& node(int32_t id) const {
     const auto it = changed_.find(id);
     return it == changed_.end() ? graph_.node(id) : it->second;
   }
   const Output& now(const Output& output) const { return now_[output]; }
 
-  // Whoever reads the node's only output reads `to`. Requires: the node is free (NodeRoles), and
-  // `to` is earlier and of the same type.
+  // Readers of the node's only output read `to` instead. Requires: the node is free (NodeRoles),
+  // and `to` is earlier and of the same type.
   void forward(const Node& node, const Output& to);
-  // Whoever reads `node` or runs after it does so with `into`, an earlier node that does the same.
-  // Requires: neither is fed, and `node` is not fetched.
+  // Readers of `node` and nodes that run after it use `into` instead, an earlier node that does the
+  // same work. Requires: neither is fed, and `node` is not fetched.
   void merge(const Node& node, const Node& into);
-  // The same for a node that is fetched while `into` is not: `into` takes over name and origin.
+  // The same for a fetched node when `into` is not fetched: `into` takes over name and origin.
   void merge_and_rename(const Node& node, const Node& into);
-  // The node does something else. Requires: its outputs have the same types as before, and what it
-  // reads is earlier.
+  // Changes the work of the node. Requires: its outputs have the same types as before, and its
+  // inputs are earlier.
   void change(const Node& node, const Op& op, std::vector<Output> inputs, Attrs attrs);
-  // The node runs after `others` instead of after `old`. Requires: they are earlier than it.
+  // The node runs after `others` instead of after `old`. Requires: `others` are earlier than the
+  // node.
   void run_after(const Node& node, int32_t old, const std::vector<int32_t>& others);
-  // The node computes `outputs` in one go, its own only one or some of other nodes: who reads these
-  // reads it, and moves behind it. Requires: what it reads needs none of them.
+  // The node computes `outputs`, which are its own only one or some of other nodes. Readers of
+  // these read it, and move after it. Requires: its inputs need none of them.
   void fuse(const Node& node, const Op& op, std::vector<Output> inputs, Attrs attrs,
             const std::vector<Output>& outputs);
 
@@ -93,15 +94,15 @@ class Edits {
   const Graph& graph_;
   OutputMap now_;
   std::map<int32_t, Node> changed_;
-  std::map<int32_t, int32_t> renamed_;  // node -> the one whose name it has taken
+  std::map<int32_t, int32_t> renamed_;  // node -> the node whose name it has taken
 };
 
 struct Rewritten {
   CallGraph call;
-  OutputMap moved;  // outputs before the pass -> after it; undefined where nothing is left of one
+  OutputMap moved;  // outputs before the pass -> after it; undefined for removed ones
 };
-// The graph with these edits, without what nobody needs any more. Nodes stay in their order, but
-// for those that read by now what is behind them: what they read moves before them.
+// The graph with these edits, without nodes that are no longer needed. Nodes keep their order,
+// except that nodes read by an earlier one move before it.
 Rewritten apply(CallGraph call, Edits edits);
 
 }  // namespace troupe

@@ -1,13 +1,12 @@
 // simplify: algebraic identities that keep every bit of every value: NaN with its payload, -0,
-// infinities, subnormal numbers, integers that wrap around. (One remark: an op that computes makes
-// a signalling NaN a quiet one. No op makes signalling ones, so only the program's own bit patterns
-// could show that it was left out.) They hold whatever the values are, and no op that might refuse
-// its inputs goes. kRules lists them with their reasons.
+// infinities, subnormal numbers, integers that wrap around. (An exception: an op that computes
+// makes a signalling NaN a quiet one. No op makes signalling ones, so only bit patterns of the
+// program itself could show that the op was removed.) The identities hold for all values, and no op
+// that might refuse its inputs is removed. kRules lists them with their reasons.
 //
-// Not here, and why: x + 0 of floats (-0 + 0 is 0), x * 0 (NaN, infinities, -0), x - x and x / x
-// (NaN, infinities, 0), other orders of a sum or product (they round differently), and whatever
-// would no longer read a value of which only the shape is used, since a check may stand before
-// that.
+// Not included: x + 0 of floats (-0 + 0 is 0), x * 0 (NaN, infinities, -0), x - x and x / x (NaN,
+// infinities, 0), other orders of a sum or product (they round differently), and any change that
+// drops the read of a value whose shape alone is used, since a check may stand before that value.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -20,7 +19,7 @@
 namespace troupe {
 namespace {
 
-// What a rule sees of the graph: nodes as they are by now.
+// The graph as a rule sees it: nodes in their present state.
 class Rules {
  public:
   explicit Rules(const CallGraph& call)
@@ -28,10 +27,10 @@ class Rules {
 
   Edits run();
 
-  // Of the node that is looked at.
+  // The present input of the node under consideration.
   Output input(const Node& node, size_t i) const { return edits_.now(node.inputs[i]); }
-  // Readers get `to` instead of the node, where nothing stands against it: a name, an order, or
-  // another device than that of `to`, which a fed value has none of. True: done.
+  // Readers get `to` instead of the node, unless a name, an order, or another device than that of
+  // `to` (a fed value has none) prevents it. True: done.
   bool leave_out(const Node& node, const Output& to) {
     const Node& from = graph_.node(to.node);
     const bool together =
@@ -45,16 +44,16 @@ class Rules {
   void change(const Node& node, std::vector<Output> inputs, Attrs attrs) {
     edits_.change(node, *node.op, std::move(inputs), std::move(attrs));
   }
-  // The node that computes an input and may be looked through: one of that op, on the same device,
-  // with its own value and without an order. nullptr if it is not.
+  // The node that computes an input, if it is of that op, on the same device, not fed, and without
+  // control inputs; else nullptr.
   const Node* inner(const Node& node, const Output& input, const char* op) const {
     const Node& from = edits_.node(input.node);
     const bool plain = from.op->name == op && !roles(from).fed && from.control_inputs.empty() &&
                        from.device == node.device;
     return plain ? &from : nullptr;
   }
-  // All elements of a constant that reads no order and is not fed are this value, bit for bit. It
-  // does not widen `x`: each of its sizes is 1, or that of x.
+  // True if all elements of a constant that is not fed and has no control inputs are this value,
+  // bit for bit, and it does not widen `x`: each of its sizes is 1, or that of x.
   bool is_all(const Output& output, double value, const Output& x) const;
 
  private:
@@ -116,7 +115,7 @@ bool minus_minus(Rules& r, const Node& node) {
   return first && r.leave_out(node, r.input(*first, 0));
 }
 
-// Known shapes alone: another one is checked when the step runs, and might be refused.
+// For known shapes only: an unknown one is checked when the step runs, and might be refused.
 bool to_own_shape(Rules& r, const Node& node) {
   const Output x = r.input(node, 0);
   return x.shape().is_known() && r.leave_out(node, x);
@@ -146,7 +145,7 @@ bool transpose_twice(Rules& r, const Node& node) {
   return first != nullptr;
 }
 
-// `to` has a value of its own for each one of `from`, and going back from there finds it.
+// True if `to` has a distinct value for each value of `from`, so that a cast back restores it.
 bool holds(DType to, DType from) {
   switch (from) {
     case DType::boolean:
@@ -171,24 +170,25 @@ bool cast_back(Rules& r, const Node& node) {
          r.leave_out(node, x);
 }
 
-// A rule asks about a node of its op; leave_out() itself compares types.
+// The rule for nodes of an op; leave_out() itself compares types.
 struct Rule {
   const char* op;
   bool (*apply)(Rules&, const Node&);
 };
 constexpr Rule kRules[] = {
-    {"Add", plus_nothing},          // x + -0 is x, also for x = 0 and -0; of integers, x + 0
-    {"BroadcastTo", to_own_shape},  // repeated once, in the shape it has
+    {"Add", plus_nothing},          // x + -0 is x, also for x = 0 and -0; for integers, x + 0
+    {"BroadcastTo", to_own_shape},  // to the shape that the value has
     {"Cast", cast_back},    // to its own dtype; or to a dtype that holds all its values, and back
-    {"Concat", only_part},  // of one part
+    {"Concat", only_part},  // a single part
     {"Divide", over_one},   // x / 1: exact for all floats, and never refused for integers
     {"Identity", pass_on_input},      // its kernel passes the input on
-    {"Multiply", times_one},          // x * 1: exact for all floats, and NaN stays the NaN it is
+    {"Multiply", times_one},          // x * 1: exact for all floats, and NaN stays the same NaN
     {"Negate", minus_minus},          // -(-x): the sign bit twice; integers wrap around twice
-    {"Reshape", reshape_twice},       // elements keep their order, whatever shape is between
-    {"StopGradient", pass_on_input},  // gradients have been built
+    {"Reshape", reshape_twice},       // elements keep their order, whatever the shape between
+    {"StopGradient", pass_on_input},  // gradients have been built already
     {"Subtract", minus_zero},         // x - 0 is x, also for x = 0 and -0
-    {"Transpose", transpose_twice},   // two orders are one; none at all if that is the identity
+    {"Transpose", transpose_twice},   // two permutations become one, or none if that is the
+                                      // identity
     {"WithGradient", pass_on_input},  // as StopGradient
 };
 

@@ -1,4 +1,4 @@
-// What a Transpose node says.
+// The permutation of a Transpose node.
 #pragma once
 
 #include <numeric>
@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// Dimension i of what the node makes is dimension [i] of what it reads. Negative numbers count from
-// the end, and an empty permutation turns all dimensions round (ops/arrays/transpose.cpp).
+// Dimension i of the node's output is dimension [i] of its input. Negative numbers count from the
+// end, and an empty permutation reverses all dimensions (ops/arrays/transpose.cpp).
 inline std::vector<int64_t> order_of(const Node& transpose) {
   const auto ndim = static_cast<int64_t>(transpose.outputs[0].shape.ndim());
   std::vector<int64_t> order = transpose.attr<std::vector<int64_t>>("permutation");
