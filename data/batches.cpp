@@ -31,7 +31,7 @@ struct SplitMix {
 
 using Order = std::vector<int64_t>;
 
-// Fisher and Yates.
+// Shuffles by Fisher and Yates.
 Order shuffled(int64_t n, uint64_t seed, int64_t epoch, bool shuffle) {
   Order order(static_cast<size_t>(n));
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
@@ -71,8 +71,8 @@ struct Batches::State {
     auto made = std::make_shared<const Order>(
         shuffled(dataset.size(), settings.seed, epoch, settings.shuffle));
     std::lock_guard lock(mutex);
-    // A step needs two epochs at most, and prefetching runs a little ahead: the farthest is the
-    // least likely to come again.
+    // A step needs at most two epochs, and prefetching is a little ahead: the farthest epoch is the
+    // least likely to be needed again.
     if (orders.size() >= kOrdersMax)
       orders.erase(epoch - orders.begin()->first > orders.rbegin()->first - epoch
                        ? orders.begin()
@@ -126,7 +126,7 @@ std::vector<int64_t> Batches::records_at(int64_t step, int64_t replica) const {
   if (step < 0 || step > INT64_MAX / s.global_batch() - 1)
     throw Error(Errc::invalid_argument, "there is no step ", step, "; steps count from 0");
   std::vector<int64_t> rows;
-  int64_t at = step * s.global_batch() + replica * b;  // in the epochs strung together
+  int64_t at = step * s.global_batch() + replica * b;  // in the concatenated epochs
   while (static_cast<int64_t>(rows.size()) < b) {
     const std::shared_ptr<const Order> order = s.order(at / n);
     const int64_t begin = at % n,

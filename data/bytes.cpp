@@ -1,4 +1,4 @@
-// Implements data/bytes.hpp with zlib, which reads plain files as they are.
+// The functions of ByteSource, on zlib, which also reads plain files.
 #include "data/bytes.hpp"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ int64_t regular_file_size(int fd, const std::string& path) {
   return s.st_size;
 }
 
-// zlib begins with a name for the file that is no name: "<fd:3>: invalid distance".
+// zlib's messages begin with a placeholder for the file name: "<fd:3>: invalid distance".
 std::string_view reason(std::string_view text) {
   const size_t end = text.find(">: ");
   return text.substr(0, 4) == "<fd:" && end != text.npos ? text.substr(end + 3) : text;
@@ -51,7 +51,7 @@ ByteSource::ByteSource(const std::string& path) : path_(path), gzip_(std::make_u
   try {
     size = regular_file_size(fd, path);
   } catch (const Error&) {
-    ::close(fd);  // nobody owns it yet
+    ::close(fd);  // it has no owner yet
     throw;
   }
   gzip_->file = gzdopen(fd, "rb");

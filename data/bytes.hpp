@@ -1,4 +1,4 @@
-// ByteSource: the unpacked bytes of a file, plain or gzipped, told apart by content. One user, one
+// ByteSource: the unpacked bytes of a file, plain or gzipped, told apart by content. Used by one
 // thread.
 #pragma once
 
@@ -17,13 +17,13 @@ class ByteSource {
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
 
-  // Up to `into.size()` bytes; less only at the end. Throws: Error(io), or Error(bad_data) for a
-  // damaged .gz.
+  // Reads up to `into.size()` bytes; fewer only at the end. Throws: Error(io), or Error(bad_data)
+  // for a damaged .gz.
   int64_t read(std::span<char> into);
 
   const std::string& path() const { return path_; }
-  int64_t offset() const { return offset_; }  // unpacked bytes handed out so far
-  // How many unpacked bytes the file can hold at most: its size, or for a .gz that times deflate's
+  int64_t offset() const { return offset_; }  // unpacked bytes returned so far
+  // The most unpacked bytes that the file can hold: its size, or for a .gz its size times deflate's
   // best ratio.
   int64_t bytes_max() const { return bytes_max_; }
 

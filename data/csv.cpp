@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kLineBytesMax = 16 << 20;  // a million features
 constexpr size_t kChunk = 256 << 10;
 
-// Hands out lines without their ends.
+// Returns lines without their ends.
 class Lines {
  public:
   Lines(const std::string& path, int64_t bytes_max) : file_(path), bytes_max_(bytes_max) {}
@@ -68,7 +68,7 @@ class Lines {
   int64_t number_ = 0;
 };
 
-// The fields of one line; quoted ones without their quotes. A field that holds a line end is
+// Splits a line into its fields; quoted fields without their quotes. A field with a line end is
 // refused: no number has one.
 void split(const Lines& lines, std::string_view line, std::vector<std::string>& fields) {
   size_t count = 0;
@@ -107,7 +107,7 @@ void split(const Lines& lines, std::string_view line, std::vector<std::string>& 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  // from_chars reads no plus; behind one, it would read a minus.
+  // from_chars does not accept a plus; after a plus it would accept a minus.
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   return text;
 }

@@ -70,14 +70,14 @@ Shape read_shape(ByteSource& file, int ndim, const ElementType& type, int64_t by
     dims.push_back(size);
     bytes *= size;
   }
-  // Before memory is taken: no file of this size can hold so much.
+  // Before memory is allocated: no file of this size can hold so much.
   if (bytes > file.bytes_max() - file.offset())
     throw wrong(file, file.offset(), "the sizes ask for ", bytes,
                 " bytes of elements, but the file has at most ", file.bytes_max() - file.offset());
   return Shape(dims);
 }
 
-// Big-endian elements of `type` at `bytes`, `count` of them, into `out`.
+// Converts `count` big-endian elements of `type` at `bytes` into `out`.
 template <class T>
 void convert(const char* bytes, int64_t count, const ElementType& type, T* out) {
   for (int64_t i = 0; i < count; ++i) {

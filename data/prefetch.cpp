@@ -27,12 +27,12 @@ struct Prefetch::State {
       std::exception_ptr error;
       try {
         batch = batches.at(step, replica);
-      } catch (...) {  // handed to the caller, who asked for it
+      } catch (...) {  // rethrown by at()
         error = std::current_exception();
       }
       lock.lock();
       making.reset();
-      if (aim != jumps) continue;  // nobody wants it any more
+      if (aim != jumps) continue;  // a jump has made it obsolete
       if (error)
         failure = error;
       else
@@ -47,8 +47,8 @@ struct Prefetch::State {
   std::mutex mutex;  // guards the rest
   std::condition_variable wake, made;
   std::map<int64_t, Batch> ready;  // at most `depth`
-  int64_t next;                    // what the thread makes next
-  std::optional<int64_t> making;   // what it is making
+  int64_t next;                    // the step that the thread makes next
+  std::optional<int64_t> making;   // the step that it is making
   int64_t jumps = 0;
   bool stop = false;
   std::exception_ptr failure;
@@ -87,7 +87,7 @@ Batch Prefetch::at(int64_t step) {
   }
   while (!s.ready.count(step)) {
     if (s.failure) std::rethrow_exception(std::exchange(s.failure, nullptr));
-    drop_older();  // or the thread might wait for room
+    drop_older();  // otherwise the thread might wait for room
     s.wake.notify_all();
     s.made.wait(lock);
   }
