@@ -1,4 +1,5 @@
-// Implements net/caf/basp_guard.hpp. Layout and kinds: caf/io/basp/header.hpp, message_type.hpp.
+// The checks of BaspGuard. CAF's headers caf/io/basp/header.hpp and message_type.hpp define the
+// layout and the kinds.
 #include "net/caf/basp_guard.hpp"
 
 #include <algorithm>
@@ -15,8 +16,7 @@ namespace {
 
 using caf::io::basp::message_type;
 
-// A message inside of an error inside of an answer is what we send; CAF reads deeper ones by
-// recursion.
+// Our own messages nest as answer, error, message. CAF reads deeper nesting by recursion.
 constexpr int kMessagesMax = 16;  // in one payload
 
 std::vector<char> bytes_of(const NodeId& node) {
@@ -27,7 +27,7 @@ std::vector<char> bytes_of(const NodeId& node) {
   return out;
 }
 
-// Numbers are big-endian on this wire.
+// BASP numbers are big-endian.
 template <class T>
 T number_at(std::span<const char> bytes, size_t at) {
   T out = 0;
@@ -36,8 +36,9 @@ T number_at(std::span<const char> bytes, size_t at) {
   return out;
 }
 
-// What CAF 0.17 cannot take of the content of a payload. Types stand in it by name, joined by '+'
-// after the "@<>" that begins each message; so a text that looks like that is refused, too.
+// Returns the part of a payload's content that CAF 0.17 cannot handle, or an empty string. A
+// payload names its types, joined by '+', after the "@<>" that begins each message; a text that
+// looks like that is refused, too.
 std::string fault_in(std::string_view payload) {
   int messages = 0;
   for (size_t at = payload.find('@'); at != payload.npos; at = payload.find('@', at + 1)) {
@@ -45,9 +46,9 @@ std::string fault_in(std::string_view payload) {
     if (rest.starts_with("@<>+") && ++messages > kMessagesMax)
       return detail::concat("more than ", kMessagesMax, " messages are in one");
     if (at == 0 || payload[at - 1] != '+') continue;
-    // CAF makes room for as many bytes as the value says to have, before it looks for them.
+    // CAF allocates as many bytes as the value claims, before it checks that they are there.
     if (rest.starts_with("@charbuf")) return "a value is of type @charbuf, and there are none";
-    // Lists of lists, read by recursion.
+    // CAF reads nested lists by recursion.
     if (rest.starts_with("@config_value"))
       return "a value is of type @config_value, and there are none";
   }
@@ -82,7 +83,7 @@ std::string BaspGuard::check_header(std::span<const char> header) {
   const bool handshake =
       kind == message_type::server_handshake || kind == message_type::client_handshake;
   if (!handshake && !greeted_) return "the handshake is not first";
-  // A client may repeat its own.
+  // A client may repeat its handshake.
   if (handshake && (kind == message_type::server_handshake) != dialler_)
     return "it shakes hands as if it had our part";
   if ((kind == message_type::direct_message || kind == message_type::routed_message) &&

@@ -1,11 +1,11 @@
-// BaspGuard: what CAF 0.17's own reading takes for granted about the bytes of a peer, checked
-// before CAF sees them: without it, a header without the payload that its kind has ends the
-// process, a handshake may claim to be of another node, a value of type @charbuf (vector<char>)
-// takes as much memory as it says to need, and messages in messages end on the stack. No message of
-// ours holds such values; a text is a std::string, whose size CAF checks. State of one connection,
-// no CAF actors in it.
+// BaspGuard: checks a peer's bytes (BASP) before CAF 0.17 reads them, because CAF trusts them.
+// Without the guard, a header whose kind requires a payload but that has none aborts the process, a
+// handshake may claim another node's id, a value of type @charbuf (vector<char>) allocates the size
+// that it claims, and nested messages overflow the stack. Troupe's own messages hold no such
+// values; their texts are std::string, whose size CAF checks. Holds the state of one connection and
+// no CAF actors.
 //
-// Owner: the scribe (caf_bridge.cpp).
+// Owner: the scribe (caf_bridge.cpp). Thread: CAF's network thread.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,18 @@ class BaspGuard {
  public:
   static constexpr size_t kHeader = 32;
 
-  // `peer`: who is at the other end. `dialler`: we have dialled, so the peer shakes hands first.
+  // `peer`: the process at the other end. `dialler`: this side dialled, so the peer's handshake
+  // comes first.
   BaspGuard(const NodeId& peer, bool dialler);
-  // Looks at the next unit, a header or the payload that it announced. Empty if CAF may have it,
-  // else what is wrong with it.
+  // Checks the next unit: a header, or the payload that the last header announced. Returns an empty
+  // string if CAF may read it, else the fault.
   std::string check(std::span<const char> unit);
 
  private:
   std::string check_header(std::span<const char> header);
 
   const bool dialler_;
-  const std::vector<char> node_;  // how the payload of the peer's handshake begins
+  const std::vector<char> node_;  // the first bytes of the payload of the peer's handshake
   bool greeted_ = false, in_handshake_ = false, in_payload_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Implements net/caf/caf_bridge.hpp.
+// The middleman, the scribe and the greeter that connect CAF to a link.
 #include "net/caf/caf_bridge.hpp"
 
 #include <unistd.h>
@@ -18,7 +18,7 @@
 
 namespace troupe {
 
-// To the greeter: be the dialler of this connection.
+// Tells the greeter to act as the dialler of this connection.
 struct ConnectScribe {
   caf::io::scribe_ptr scribe;
   NodeId peer;
@@ -30,9 +30,9 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ConnectScribe)
 
 namespace troupe {
 
-// CAF 0.17 derives node ids from the host, so that restarted containers repeat them. An explicit
-// instantiation may name a private member; tests/net/mesh/mesh_test.cpp notices when a CAF version
-// changes it.
+// CAF 0.17 derives node ids from the host, so restarted containers repeat them. The id is therefore
+// set directly: an explicit instantiation may name a private member. tests/net/mesh/mesh_test.cpp
+// fails if a CAF version changes this.
 template <auto Member>
 struct NodeIdAccess {
   friend caf::node_id& node_of(caf::actor_system& system) { return system.*Member; }
@@ -43,9 +43,9 @@ caf::node_id& node_of(caf::actor_system& system);
 namespace {
 
 constexpr char kNodeIdOption[] = "troupe.node-id";
-constexpr int64_t kFirstConnection = int64_t{1} << 40;  // far above descriptors
+constexpr int64_t kFirstConnection = int64_t{1} << 40;  // far above file descriptors
 
-// Neither listens nor dials: whatever would open a socket fails.
+// A multiplexer that neither listens nor dials: every function that would open a socket fails.
 struct ClosedMultiplexer : caf::io::network::default_multiplexer {
   using default_multiplexer::default_multiplexer;
   caf::expected<caf::io::doorman_ptr> new_tcp_doorman(uint16_t, const char*, bool) override {
@@ -134,7 +134,7 @@ caf::node_id caf_node_id(const NodeId& node) {
   return caf::make_node_id(node.process, host);
 }
 
-// Whether CAF still knows a connection, and what is to happen once it does not.
+// Records if CAF still knows a connection, and runs a function once CAF has forgotten it.
 class CafBridge::Slot {
  public:
   void mark_gone() {
@@ -182,11 +182,11 @@ class CafBridge::Scribe final : public caf::io::scribe {
         peer_(detail::concat(link->peer().name(), "#", link->peer().incarnation)),
         guard_(link->peer().node, link->role() == Link::Role::dialler) {}
 
-  // BASP asks for exactly n bytes: a header, then the payload its header names.
+  // BASP asks for exactly n bytes: a header, then the payload that the header announces.
   void configure_read(caf::io::receive_policy::config config) override {
     want_ = config.second;
     if (std::exchange(launched_, true)) return;
-    // Bytes may have come before the broker took us.
+    // Feeds the bytes that arrived before the broker took this scribe.
     mpx_.post(
         [self = caf::intrusive_ptr<Scribe>(this)] { self->feed(std::exchange(self->stash_, {})); });
   }
@@ -203,10 +203,11 @@ class CafBridge::Scribe final : public caf::io::scribe {
     for (const char *p = bytes.data(), *end = p + bytes.size();
          p < end && !detached() && !closed_;) {
       const size_t take = std::min(static_cast<size_t>(end - p), want_ - in_.size());
-      in_.insert(in_.end(), p, p + take);  // grows with what arrives, never by what a header claims
+      // grows only as bytes arrive, never by the size in a header
+      in_.insert(in_.end(), p, p + take);
       p += take;
       if (in_.size() < want_) break;
-      read_.swap(in_);  // consume() takes rd_buf() as it is
+      read_.swap(in_);  // consume() reads rd_buf()
       hand_over();
       read_.clear();
       in_.clear();
@@ -233,7 +234,7 @@ class CafBridge::Scribe final : public caf::io::scribe {
   void remove_from_loop() override {}
 
  private:
-  // Hands CAF the header or payload in read_.
+  // Passes the header or payload in read_ to CAF.
   void hand_over() {
     fault_ = guard_.check(read_);
     if (!fault_.empty()) {
@@ -264,7 +265,7 @@ class CafBridge::Scribe final : public caf::io::scribe {
   caf::io::network::multiplexer& mpx_;
   const std::string peer_;
   BaspGuard guard_;
-  std::string fault_;  // what is wrong with the bytes in hand; empty between them
+  std::string fault_;  // the fault in the current bytes; empty between units
   std::vector<char> in_, read_, out_, stash_;
   size_t want_ = 0;
   bool launched_ = false, closed_ = false;
@@ -290,8 +291,8 @@ class CafBridge::ScribeChannel final : public CafChannel {
 
 namespace {
 
-// The actor that other processes meet first. A dialler's greeter asks the other one for its agent
-// and says its own.
+// The actor that other processes meet first. On the dialler's side it asks the other greeter for
+// its agent and sends its own.
 caf::behavior run_greeter(caf::event_based_actor* self, caf::actor basp, caf::actor agent,
                           CafBridge::Events events) {
   self->set_default_handler(caf::drop);

@@ -1,6 +1,6 @@
-// CAF inside our link: a middleman that neither listens nor dials, with a random node id, and the
-// scribe through which its bytes (BASP) enter and leave a link. Owner: the mesh. Every member of a
-// scribe runs in CAF's network thread.
+// CafBridge: carries CAF's network traffic (BASP) over our links. A middleman that neither listens
+// nor dials gets a random node id; a scribe per link passes BASP bytes between CAF and the link.
+// Owner: Mesh::Core. Thread: the net thread calls CafBridge; CAF's network thread calls a scribe.
 #pragma once
 
 #include <functional>
@@ -21,13 +21,13 @@ namespace troupe {
 
 class Link;
 
-// One control message of CAF, its header included; a larger one ends the link. Memory grows with
-// what arrives only.
+// Limit of one BASP message with its header; a larger one ends the link. Memory is allocated only
+// as bytes arrive.
 inline constexpr size_t kCafMessageMax = 64 << 20;
 // From an established link to usable handles on both sides.
 inline constexpr std::chrono::seconds kCafHandshakeTimeout{5};
 
-// Puts our middleman into a configuration; CAF's own heartbeats stay off. `rng` draws the node id.
+// Loads the middleman into `config`; CAF's own heartbeats stay off. `rng` draws the node id.
 void load_network(caf::actor_system_config& config, Rng& rng);
 // The same on CAF's deterministic multiplexer (caf::io::network::test_multiplexer), for
 // simulations.
@@ -46,15 +46,15 @@ class CafChannel {
 
 class CafBridge {
  public:
-  struct Events {  // any thread
+  struct Events {  // called on any thread
     std::function<void(const NodeId& peer, const caf::actor& agent)> on_agent;
     std::function<void(const NodeId& peer, const std::string& reason)> on_failed;
   };
-  // `agent` is what the other processes get to know first.
+  // `agent`: the actor that the other processes receive first.
   CafBridge(caf::actor_system& system, caf::actor agent, Events events);
   ~CafBridge();
-  // Makes the two systems at the ends of an established link known to each other. An earlier
-  // connection to the same peer is forgotten by CAF first.
+  // Introduces the two actor systems at the ends of an established link to each other, after CAF
+  // has forgotten an earlier connection to the same peer.
   std::shared_ptr<CafChannel> attach(const std::shared_ptr<Link>& link);
   void stop();
 

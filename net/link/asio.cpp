@@ -1,7 +1,7 @@
-// Implements net/link/net_thread.hpp: TCP on Boost.Asio, one thread.
+// NetThread on Boost.Asio: TCP and timers on one thread.
 //
-// A connection writes on the thread of whoever sends, with one sendmsg, and reads with one readv
-// straight into the link's buffers. Asio only says when a socket is ready.
+// A connection writes on the sender's thread with one sendmsg, and reads with one readv straight
+// into the link's buffers. Asio only reports when a socket is ready.
 #include "net/link/net_thread.hpp"
 
 #include <sys/random.h>
@@ -31,8 +31,8 @@ namespace {
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
 
-constexpr int kReadsPerTurn = 16;      // of one socket, before others get their turn
-constexpr size_t kWriteSpansMax = 64;  // of one sendmsg
+constexpr int kReadsPerTurn = 16;      // from one socket, before other sockets get their turn
+constexpr size_t kWriteSpansMax = 64;  // in one sendmsg
 
 class AsioConnection final : public Connection,
                              public std::enable_shared_from_this<AsioConnection> {
@@ -88,7 +88,7 @@ class AsioConnection final : public Connection,
   std::string peer_address() const override { return peer_; }
 
  private:
-  // Net thread from here on, but for wait_write().
+  // The rest runs on the net thread, except wait_write().
 
   void finish() {
     std::lock_guard lock(mutex_);
@@ -128,7 +128,7 @@ class AsioConnection final : public Connection,
       const ssize_t n = ::readv(socket_.native_handle(), spans.data(), room.second.empty() ? 1 : 2);
       if (n > 0) {
         {
-          const Burst burst;  // what came together is answered together
+          const Burst burst;  // answers to data of one read leave together
           handlers->on_bytes(static_cast<size_t>(n));
         }
         if (static_cast<size_t>(n) < room.first.size() + room.second.size())
@@ -157,7 +157,7 @@ class AsioConnection final : public Connection,
   asio::io_context& io_;
   std::string peer_;
   std::shared_ptr<ConnectionHandlers> handlers_;  // net thread
-  mutable std::mutex mutex_;  // guards the rest: a writer must not meet a closed descriptor
+  mutable std::mutex mutex_;  // guards the rest: a writer must never use a closed descriptor
   tcp::socket socket_;
   bool closed_ = false;
 };
@@ -191,7 +191,7 @@ class AsioListener final : public Listener {
       if (!state->acceptor.is_open() || !state->on_accept) return;
       if (!error) state->on_accept(std::make_shared<AsioConnection>(state->io, std::move(socket)));
       if (!error || error == asio::error::connection_aborted) return accept(state);
-      // Out of descriptors, say: without a pause this would spin.
+      // For example, no file descriptors are left: without a pause this would spin.
       auto pause = std::make_shared<asio::steady_timer>(state->io, std::chrono::milliseconds(100));
       pause->async_wait([state, pause](const boost::system::error_code&) {
         if (state->acceptor.is_open()) accept(state);
@@ -301,7 +301,7 @@ class AsioThread final : public NetThread, public Transport, public Clock {
       try {
         fn();
         done.set_value();
-      } catch (...) {  // belongs to the caller's thread
+      } catch (...) {  // rethrown on the caller's thread
         done.set_exception(std::current_exception());
       }
     });

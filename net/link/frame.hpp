@@ -1,4 +1,5 @@
-// The header of a frame, as it stands on the wire. Shared by the two halves of Link.
+// Frame: the header of a frame in its wire layout. Shared by the send and receive halves of Link.
+// Owner: the code that builds or reads the frame. Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct HeaderBytes {
   uint64_t target;
   uint64_t sender;
   uint32_t payload_crc;
-  uint32_t header_crc;  // of all before
+  uint32_t header_crc;  // of all bytes before it
 };
 static_assert(sizeof(HeaderBytes) == kFrameHeader);
 

@@ -1,4 +1,4 @@
-// Implements net/link/greetings.hpp.
+// The refusals that Mesh and draw_task() share, with their texts.
 #include "net/link/greetings.hpp"
 
 #include "net/wire/own_ops.hpp"
@@ -23,7 +23,6 @@ std::string other_ops_text(const Hello& self, const Hello& theirs) {
 
 }  // namespace
 
-// What makes two processes fit together; null if they do.
 std::optional<Greeting> misfit(const Hello& self, const Hello& theirs) {
   if (theirs.cluster != self.cluster)
     return refusal(

@@ -1,4 +1,5 @@
-// What a mesh and a task draw both say and make of greetings.
+// Greetings: the checks and answers that Mesh and draw_task() share.
+// Owner: none, functions only. Thread: any.
 #pragma once
 
 #include <optional>
@@ -9,10 +10,10 @@
 namespace troupe {
 
 Greeting refusal(const Hello& self, Refusal why, std::string text);
-// What keeps two processes from being in one cluster: another cluster's name, other ops. Nothing if
-// they fit.
+// Returns the refusal if the two processes cannot be in one cluster (another cluster name, other
+// ops), else nothing.
 std::optional<Greeting> misfit(const Hello& self, const Hello& theirs);
-// Whether it is pointless to dial again.
+// True if dialling again is pointless.
 bool is_final(Refusal why);
 
 inline constexpr std::chrono::seconds kDialTimeout{3};

@@ -1,4 +1,4 @@
-// Implements net/link/hello.hpp.
+// Encodes, checks and decodes the greeting packet.
 #include "net/link/hello.hpp"
 
 #include <algorithm>
@@ -11,9 +11,10 @@
 namespace troupe {
 namespace {
 
-constexpr std::string_view kMagic = "TROUPE\r\n";  // a line end, so that text protocols notice soon
+// a line end, so that text protocols notice early
+constexpr std::string_view kMagic = "TROUPE\r\n";
 
-// Offsets in the packet. Up to 256 they hold for all versions.
+// Offsets in the packet. The ones below 256 are the same in all versions.
 constexpr size_t kAtVersion = 8, kAtKind = 10, kAtRefusal = 11, kAtText = 16;
 constexpr size_t kAtCluster = 256, kAtJob = 320, kAtAddress = 384, kAtNumbers = 512, kAtOps = 576,
                  kAtCrc = kGreetingBytes - 4;
@@ -25,7 +26,7 @@ void put_text(Packet& out, size_t at, size_t size, std::string_view text) {
   std::memcpy(out.data() + at, text.data(), std::min(text.size(), size - 1));
 }
 
-// Up to the first zero; nothing if there is none within `size`.
+// The text up to the first zero byte; nothing if there is none within `size`.
 std::optional<std::string> get_text(std::span<const std::byte> in, size_t at, size_t size) {
   const char* p = reinterpret_cast<const char*>(in.data() + at);
   const void* end = std::memchr(p, 0, size);

@@ -1,13 +1,16 @@
-// Hello: the first thing each side of a link says, in a packet of fixed size: who it is, and
-// whether it will talk at all.
+// Hello: the first packet that each side of a link sends, of fixed size. It names the speaker and
+// accepts or refuses the link.
 //
 //   dialler                       acceptor
 //   hello  ---------------------->  judges it
-//          <----------------------  hello, or a refusal in words
+//          <----------------------  hello, or a refusal with a text
 //   confirm (first frame)  ------>  from here on both may send frames
 //
-// The first 256 bytes (magic, version, kind, refusal, text) keep their form in all versions, so
-// that a refusal can always be read. Nothing is allocated for a stranger but this packet.
+// The first 256 bytes (magic, version, kind, refusal, text) have the same layout in all versions,
+// so that a refusal is always readable. Before the greeting, a connection allocates memory for this
+// packet only.
+//
+// Owner: the code that builds it. Thread: any.
 #pragma once
 
 #include <array>
@@ -21,13 +24,13 @@
 namespace troupe {
 
 inline constexpr uint16_t kProtocolVersion =
-    7;  // grows with every change of hello, frames or messages
+    7;  // raised by every change of greetings, frames or messages
 inline constexpr size_t kGreetingBytes = 768;
 inline constexpr size_t kGreetingPrefix = 256;
 inline constexpr size_t kNameMax = 63;  // cluster and job names
 inline constexpr size_t kAddressMax = 127;
 
-// What CAF's node id is made of.
+// The fields of CAF's node id.
 struct NodeId {
   uint32_t process = 0;
   std::array<uint8_t, 20> host{};
@@ -43,25 +46,25 @@ struct Hello {
   NodeId node;
   uint64_t fingerprint = 0;  // of the op registry
   uint64_t machine = 0;      // instruction sets, machine_bits()
-  std::string address;       // where the speaker listens
-  std::string ops;           // that are not built in, own_ops()
+  std::string address;       // where this process listens
+  std::string ops;           // ops that are not built in, from own_ops()
 
   std::string name() const;  // "/job:ps/task:1"
 };
 
-// Why a link does not come about. The second column: what the dialler does.
+// Why a link was refused. The comments say how the dialler reacts.
 enum class Refusal : uint8_t {
   none = 0,
-  not_ours,           // give up: it speaks something else
+  not_ours,           // give up: the other side speaks another protocol
   other_version,      // give up
   other_cluster,      // give up
   other_ops,          // give up
   stale_incarnation,  // give up: a newer process has the task
-  task_taken,         // try again for a while: perhaps the other one is just dying
+  task_taken,         // retry for a while: the other process may be dying
   same_node,          // give up: two processes with one node id
-  itself,             // forget the address: it is our own
-  linked,             // nothing: there is a link already
-  busy,               // try again: too many members, or too many ask for a task number
+  itself,             // forget the address: it is this process's own
+  linked,             // nothing: a link exists already
+  busy,               // retry: too many members or too many requests for a task number
   malformed,          // give up
 };
 const char* to_string(Refusal refusal);
@@ -71,7 +74,7 @@ enum class GreetingKind : uint8_t {
   refusal,
   ask_task,  // dialler: which task number of hello.job is free?
   assigned,  // acceptor: hello.task is
-  redirect,  // acceptor: ask at hello.address
+  redirect,  // acceptor: ask the process at hello.address
 };
 
 struct Greeting {
@@ -82,15 +85,15 @@ struct Greeting {
 };
 
 std::array<std::byte, kGreetingBytes> encode(const Greeting& greeting);
-// Looks at the first bytes as they come: `none` as long as they can still become a greeting of our
-// version.
+// Checks the first bytes as they arrive. Returns `none` while they can still become a greeting of
+// this version.
 Refusal check_prefix(std::span<const std::byte> bytes);
-// Requires: kGreetingBytes of them. Nothing if they are damaged.
+// Requires: kGreetingBytes bytes. Returns nothing if they are damaged.
 std::optional<Greeting> decode_greeting(std::span<const std::byte> bytes);
-// Of a refusal by a process of another version: what its prefix says.
+// The text in the prefix of a refusal by a process of another version; empty if it is no refusal.
 std::string refusal_text(std::span<const std::byte> prefix);
 
-// Which of AVX2 (1), FMA (2) and AVX-512F (4) the processor has.
+// A bit for each of AVX2 (1), FMA (2) and AVX-512F (4) that the processor has.
 uint64_t machine_bits();
 
 }  // namespace troupe

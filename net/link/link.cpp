@@ -1,4 +1,4 @@
-// Implements net/link/link.hpp: time, sending and the end. net/link/link_receive.cpp has the other
+// The send half of Link, with its timing and its end. net/link/link_receive.cpp is the receive
 // half.
 #include "net/link/link.hpp"
 
@@ -11,13 +11,13 @@
 namespace troupe {
 namespace {
 
-constexpr size_t kStrangerScratch = 1024;  // read buffer before the greeting is over
+constexpr size_t kStrangerScratch = 1024;  // read buffer during the greeting
 constexpr size_t kCafFrame = 64 << 10;     // BASP bytes in one frame
-constexpr size_t kSmallBatch = 64;         // small frames before a bulk chunk gets its turn
+constexpr size_t kSmallBatch = 64;         // small frames before the next bulk chunk
 constexpr size_t kPartsMax = 256;          // spans of one gathered write
-constexpr int64_t kGatherMax = 64 << 10;   // small messages that wait for a flush
-constexpr size_t kTurnBytes = 1 << 20;     // written in one go by the net thread
-constexpr auto kLateTick = 3 * kTick;      // a tick this late: we have been stopped ourselves
+constexpr int64_t kGatherMax = 64 << 10;   // bytes of small messages that may wait for a flush
+constexpr size_t kTurnBytes = 1 << 20;     // written at one time by the net thread
+constexpr auto kLateTick = 3 * kTick;      // a tick this late means that this process was stopped
 
 }  // namespace
 
@@ -74,7 +74,8 @@ std::string Link::label() const {
 
 void Link::tick(TimePoint now) {
   if (state_ == State::closed) return;
-  // What arrived while we were stopped is still to be read; silence is not the peer's fault then.
+  // Bytes that arrived while this process was stopped are still unread, so the pause does not count
+  // as the peer's silence.
   if (const auto late = now - ticked_; late > kLateTick) heard_ += late - kTick;
   ticked_ = now;
   if (std::exchange(in_received_, false)) heard_ = now;
@@ -203,7 +204,7 @@ void Link::push_written(Segment segment, Channel channel) {
   written_.push_back(std::move(segment));
 }
 
-// Moves what is to be written next into written_. Returns true if a bulk chunk is among it.
+// Moves the next frames into written_. Returns true if a bulk chunk is among them.
 bool Link::fill() {
   const auto take = [this](std::deque<Segment>& from, Channel channel, size_t count_max) {
     for (size_t i = 0; i < count_max && !from.empty(); ++i) {
@@ -244,7 +245,7 @@ bool Link::fill() {
   return true;
 }
 
-// Without the mutex: only the pumping thread touches written_.
+// Runs without the mutex: only the pumping thread touches written_.
 size_t Link::write_some() {
   std::array<std::span<const std::byte>, kPartsMax> parts;
   size_t count = 0;
@@ -287,7 +288,7 @@ void Link::pump(std::unique_lock<std::mutex>& lock, bool on_net_thread) {
       blocked_ = true;
       break;
     }
-    // A sender's thread has better things to do than to copy a tensor into the socket.
+    // The net thread writes the remaining chunks, not the sender's thread.
     if ((!on_net_thread && chunk && !bulk_.empty()) || turn > kTurnBytes) {
       hand_over = !std::exchange(handed_over_, true);
       break;

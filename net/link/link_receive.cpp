@@ -1,4 +1,4 @@
-// Implements the receiving half of net/link/link.hpp: greetings, frames, messages.
+// The receive half of Link: cuts the byte stream into greetings and frames and hands messages on.
 #include <algorithm>
 #include <cstring>
 
@@ -10,11 +10,12 @@ namespace troupe {
 namespace {
 
 constexpr size_t kReadAhead =
-    4096;  // read beyond the end of a chunk into the scratch buffer: the next header
+    4096;  // read past the end of a chunk into scratch_, for the next header
 
 constexpr size_t kVersionAt = 8;  // in a greeting of any version
 
-// Who speaks which version, in the same words on both sides, and what else the other one has said.
+// States both sides' protocol versions, in the same words on both sides, and the other side's own
+// text if it differs.
 std::string other_version(std::span<const std::byte> prefix, bool dialled) {
   uint16_t theirs;
   std::memcpy(&theirs, prefix.data() + kVersionAt, sizeof theirs);
@@ -47,7 +48,7 @@ ConnectionHandlers::Room Link::room() {
 }
 
 void Link::received(size_t count) {
-  const auto self = shared_from_this();  // a host may let go of us meanwhile
+  const auto self = shared_from_this();  // a host may release the link during this call
   in_received_ = true;
   if (in_tensor_ > 0) {
     const size_t into = std::min(count, std::exchange(in_tensor_, 0));
@@ -79,7 +80,7 @@ bool Link::parse_greeting() {
       return false;
     default:
       if (role_ == Role::dialler && bytes.size() < kGreetingPrefix)
-        return false;  // the words are still to come
+        return false;  // the text has not arrived yet
       turned_away_ = true;
       refuse(Refusal::other_version, other_version(bytes, role_ == Role::dialler));
       return false;
@@ -126,7 +127,7 @@ void Link::answer_greeting(const Greeting& theirs) {
   }
 }
 
-// Ends the link before it is up. An acceptor says why.
+// Ends the link before it is up. An acceptor sends the reason first.
 void Link::refuse(Refusal refusal, const std::string& text, const Greeting* answer) {
   if (role_ == Role::acceptor) {
     Greeting out = answer ? *answer : hello_;
@@ -149,7 +150,8 @@ void Link::go_up() {
   host_.established(*this);
 }
 
-// Takes what is next off the scratch buffer. False: more bytes are needed.
+// Takes the next frame or part of a chunk from the scratch buffer. Returns false if more bytes are
+// needed.
 bool Link::parse_frame() {
   const auto bytes = std::span<const std::byte>(scratch_).subspan(begin_, end_ - begin_);
   if (incoming_.chunk_left > 0) {
@@ -222,7 +224,7 @@ void Link::handle_frame(const Frame& frame, std::span<const std::byte> payload) 
     case Channel::control:
       return handle_control(frame, payload);
     case Channel::caf: {
-      // Bulk bytes are taken as they arrive, these when CAF comes to it.
+      // Bulk bytes are granted again as they arrive, BASP bytes only when CAF has read them.
       std::unique_lock lock(mutex_);
       caf_arrived_ += static_cast<int64_t>(payload.size());
       const bool granted = caf_arrived_ <= kCafWindow;
@@ -279,8 +281,8 @@ void Link::handle_control(const Frame& frame, std::span<const std::byte> payload
   fail_protocol(detail::concat("a control frame of type ", frame.type, " is not known"));
 }
 
-// Reads the header of a message and finds memory for its tensor. `element_bytes`: how many came
-// with it. False: the link has failed.
+// Reads the header of a message and allocates its tensor. `element_bytes`: the size of the elements
+// in the same frame. Returns false if the link has failed.
 bool Link::begin_message(const Frame& frame, std::span<const std::byte> header,
                          std::optional<size_t> element_bytes) {
   if (incoming_.active && frame.channel == Channel::bulk) {
@@ -297,7 +299,7 @@ bool Link::begin_message(const Frame& frame, std::span<const std::byte> header,
     fail_protocol("a message has other elements than it says");
     return false;
   }
-  // A small message may come between the chunks of a large one.
+  // A small message may arrive between the chunks of a large one.
   if (frame.channel == Channel::small && incoming_.active) interrupted_ = std::move(incoming_);
   incoming_ = {};
   incoming_.active = true;
@@ -308,7 +310,7 @@ bool Link::begin_message(const Frame& frame, std::span<const std::byte> header,
   if (!claim.defined) return true;
   try {
     incoming_.tensor = host_.allocate(claim.dtype, claim.shape);
-  } catch (const Error& e) {  // the message fails, the link lives
+  } catch (const Error& e) {  // the message fails, the link stays up
     incoming_.discard = true;
     incoming_.failure = detail::concat("no memory for ", claim.dtype, claim.shape, " from ",
                                        label(), ": ", e.what());

@@ -1,5 +1,6 @@
-// NetThread: production's Transport and Clock: TCP sockets and steady time on one thread.
+// NetThread: the Transport and Clock of production: TCP sockets and steady time on one thread.
 // Implemented in net/link/asio.cpp.
+// Owner: Process, or the caller of draw_task(). Thread: any; destroyed on another than its own.
 #pragma once
 
 #include "net/link/seams.hpp"
@@ -8,13 +9,13 @@ namespace troupe {
 
 class NetThread {
  public:
-  virtual ~NetThread() = default;  // ends the thread; links must be closed before
+  virtual ~NetThread() = default;  // stops the thread; close all links before
   virtual Transport& transport() = 0;
   virtual Clock& clock() = 0;
 };
 std::unique_ptr<NetThread> make_net_thread();
 
-// From the operating system.
+// Random numbers from the operating system.
 class SystemRng final : public Rng {
  public:
   uint64_t next() override;

@@ -1,4 +1,4 @@
-// Implements net/mesh/mesh.hpp: opens and closes; what it does for its callers passes through here.
+// Start and stop of a mesh, its dialling and accepting, and the forwarding functions of Mesh.
 #include "net/mesh/mesh.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kStrangersMax = 64;  // connections that have not greeted yet
 
-// What is wrong with the options themselves. Throws: Error(bad_configuration).
+// Checks the options on their own. Throws: Error(bad_configuration).
 void check(const MeshOptions& options) {
   for (const std::string* name : {&options.cluster, &options.job})
     if (name->empty() || name->size() > kNameMax ||
@@ -82,7 +82,7 @@ Mesh::Core::Core(caf::actor_system& system, Transport& transport, Clock& clock, 
 std::string Mesh::Core::start(const caf::actor& agent, MeshListener* listener) {
   check(options_);
   std::string address;
-  // On the net thread, so that nobody is accepted before all of this is done.
+  // On the net thread, so that no connection is accepted before all of this is done.
   transport_.run([&] {
     auto port =
         transport_.listen(options_.listen, [weak = weak_from_this()](ConnectionPtr connection) {

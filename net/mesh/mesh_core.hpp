@@ -1,9 +1,9 @@
-// Mesh::Core: the state of a mesh, and what its links, its timer and its callers ask of it. In
-// three parts: mesh.cpp opens and closes, mesh_members.cpp says who is in, mesh_traffic.cpp passes
-// messages on and answers questions.
+// Mesh::Core: the state of a mesh, called by its links, its timer and its callers. Implemented in
+// three files: mesh.cpp (start, stop, dialling and accepting), mesh_members.cpp (membership) and
+// mesh_traffic.cpp (messages and queries).
 //
-// Owner: the mesh. Links, timers and CAF's threads hold it weakly. Net thread, but for what is
-// marked otherwise.
+// Owner: the mesh; links, timers and CAF's threads hold weak pointers. Thread: the net thread,
+// except where marked.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@
 
 namespace troupe {
 
-inline constexpr size_t kMembersMax = 1024;  // of a cluster
+inline constexpr size_t kMembersMax = 1024;  // in one cluster
 
 std::string task_name(const std::string& job, int32_t task);  // "/job:ps/task:1"
 Member member_of(const Hello& hello);
 
-// The way from CAF's threads to the net thread, until it is shut: nothing of CAF's may wait there
-// when the actor system ends.
+// Posts from CAF's threads to the net thread until it is shut. After shut(), no posted function
+// holds a CAF object any longer, so the actor system can end.
 class PostGate {
  public:
   explicit PostGate(Transport& transport) : transport_(transport) {}
@@ -38,7 +38,7 @@ class PostGate {
       std::lock_guard lock(mutex_);
       shut_ = true;
     }
-    transport_.run([] {});  // what was posted before has run
+    transport_.run([] {});  // every function posted before has run
   }
 
  private:
@@ -71,7 +71,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
     std::shared_ptr<Link> link;
     std::shared_ptr<PeerPort> port;
     std::shared_ptr<CafChannel> caf;
-    caf::actor agent;  // set once announced
+    caf::actor agent;  // set once up() was reported
     bool announced = false, leaving = false;
   };
 
@@ -115,19 +115,19 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   TimerPtr timer_;
   std::vector<std::shared_ptr<Link>> links_;  // all that are open, oldest first
   Targets targets_;
-  struct Life {  // the newest one of a name
+  struct Life {  // the newest incarnation of a task
     uint64_t incarnation = 0;
     std::weak_ptr<PeerPort> port = {};
   };
-  std::map<std::string, Life> newest_;         // by name
-  std::map<std::string, TimePoint> reserved_;  // drawn task names and until when
+  std::map<std::string, Life> newest_;         // by task name
+  std::map<std::string, TimePoint> reserved_;  // drawn task names, and until when each is reserved
   TimePoint warned_{};
   bool refused_ = false, stopped_ = false;
 
   mutable std::mutex mutex_;  // guards the rest; written on the net thread only
   Hello self_;
   std::map<std::string, Peer> peers_;  // by name
-  std::set<std::string> heard_of_;     // and not up since
+  std::set<std::string> heard_of_;     // members that others have named and that are not up yet
 };
 
 }  // namespace troupe

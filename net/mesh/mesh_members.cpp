@@ -1,5 +1,5 @@
-// Implements net/mesh/mesh.hpp: membership: whom to let in, whom to dial, whom to tell who comes
-// and goes.
+// Membership of a mesh: judges greetings, spreads and learns members, and reports members that come
+// and go.
 #include <caf/all.hpp>
 
 #include "net/wire/address.hpp"
@@ -12,13 +12,14 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr size_t kNewestMax = 1 << 16;  // remembered incarnations
-constexpr auto kCourtesy = 300ms;       // the larger name leaves the first dial to the smaller one
-// A process whose peer was heard this recently is alive; another one cannot take its task. Longer
-// than a heartbeat and a tick.
+constexpr auto kCourtesy = 300ms;       // the larger name leaves the first dial to the smaller name
+// If a peer was heard this recently, its process is alive and another process cannot take its task.
+// Longer than a heartbeat and a tick.
 constexpr auto kAliveWithin = 800ms;
 constexpr auto kReserved = 30s;  // a drawn task number stays reserved
 
-// A loopback address that another machine says is of that machine, or nobody's here.
+// A loopback address is dialled only if it was said over a link that is itself on loopback: another
+// machine's loopback addresses mean nothing here.
 bool can_be_dialled(const Link& said_by, const std::string& address) {
   return !address.empty() &&
          (!is_loopback_address(address) || is_loopback_address(said_by.peer_address()));
@@ -68,8 +69,8 @@ Greeting Mesh::Core::judge(Link& link, const Greeting& theirs) {
   if (peers_.size() >= kMembersMax)
     return refusal(self_, Refusal::busy,
                    detail::concat("the cluster has ", kMembersMax, " members, its limit"));
-  // Both may have dialled at once. The dialler decides, and both decide alike: the smaller name's
-  // dial lives.
+  // Both sides may have dialled at once. The dialling side decides, and both sides decide alike:
+  // the link dialled by the smaller name stays.
   if (dialler)
     for (const auto& other : std::vector(links_)) {
       if (other->state() != Link::State::provisional || other->peer().name() != name) continue;
@@ -82,7 +83,7 @@ Greeting Mesh::Core::judge(Link& link, const Greeting& theirs) {
 
 Greeting Mesh::Core::answer_task(const Hello& asker) {
   if (auto no = misfit(self_, asker)) return *no;
-  // The oldest member draws, so that two askers get different numbers.
+  // The oldest member draws the numbers, so that two askers get different ones.
   Member oldest = member_of(self_);
   for (const auto& [name, peer] : peers_)
     if (std::pair(peer.member.incarnation, peer.member.name()) <
@@ -118,7 +119,7 @@ void Mesh::Core::established(Link& link) {
   if (newest_.size() >= kNewestMax)
     std::erase_if(newest_, [&](const auto& n) { return !peers_.count(n.first); });
   Life& life = newest_[name];
-  // The same process again: handles of its actors that somebody kept are good again.
+  // The same process again: kept handles of its actors work again.
   if (life.incarnation == h.incarnation) peer.port = life.port.lock();
   if (peer.port)
     peer.port->reopen(peer.link);
@@ -210,7 +211,7 @@ void Mesh::Core::closed(Link& link, const std::string& reason, Refusal why) {
   std::erase(links_, self);
   if (find(link)) drop(link.peer().name(), reason);
   if (link.rejected() && clock_.now() - warned_ >= 1s) {
-    warned_ = clock_.now();  // strangers must not fill the log
+    warned_ = clock_.now();  // at most one line a second: strangers must not fill the log
     log_->error(
         "link closed, its peer does not keep to the protocol; see what runs there: peer={} "
         "address={} reason={}",
@@ -225,7 +226,7 @@ void Mesh::Core::closed(Link& link, const std::string& reason, Refusal why) {
                  to_string(why), reason);
     }
   } else if (why != Refusal::none && why != Refusal::linked && clock_.now() - warned_ >= 1s) {
-    warned_ = clock_.now();  // strangers must not fill the log
+    warned_ = clock_.now();  // at most one line a second: strangers must not fill the log
     log_->warn("refused a connection: peer={} reason={} text={}", link.label(), to_string(why),
                reason);
   }

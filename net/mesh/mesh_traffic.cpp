@@ -1,4 +1,4 @@
-// Implements net/mesh/mesh.hpp: what comes over the links, proxies, and questions from any thread.
+// The traffic of a mesh: frames from the links, proxies, and queries from any thread.
 #include <caf/all.hpp>
 
 #include "net/mesh/mesh_core.hpp"
@@ -37,7 +37,7 @@ void Mesh::Core::message(Link& link, uint64_t target, uint64_t sender, PlaneMess
                 nullptr);
 }
 
-// Questions
+// Queries
 
 bool Mesh::Core::is_up(const std::string& task) const {
   std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Implements net/mesh/peer_port.hpp, and Doors of net/mesh/mesh.hpp.
+// Proxy actors and their PeerPort, and Doors of net/mesh/mesh.hpp.
 #include "net/mesh/peer_port.hpp"
 
 #include <caf/all.hpp>
@@ -29,7 +29,8 @@ class PeerProxy final : public caf::monitorable_actor {
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
     if (auto data = data_message_in(*message))
       return port_->post(id(), message->sender, std::move(*data));
-    // There is no way for anything else: a request hears so, nobody else does.
+    // The data plane carries no other messages: a request gets an error, other messages are
+    // dropped.
     bounce(message, caf::make_error(caf::sec::unexpected_message));
   }
   const char* name() const override { return "proxy"; }
@@ -54,7 +55,7 @@ void Doors::open(caf::strong_actor_ptr actor) {
   actors_[id].swap(actor);
 }
 void Doors::close(uint64_t actor_id) {
-  caf::strong_actor_ptr gone;  // released without the lock
+  caf::strong_actor_ptr gone;  // released outside the lock
   std::unique_lock lock(mutex_);
   if (auto it = actors_.find(actor_id); it != actors_.end()) {
     gone = std::move(it->second);
@@ -68,7 +69,7 @@ caf::strong_actor_ptr Doors::find(uint64_t actor_id) const {
   return it == actors_.end() ? nullptr : it->second;
 }
 void Doors::close_all() {
-  std::unordered_map<uint64_t, caf::strong_actor_ptr> actors;  // let go of outside the lock
+  std::unordered_map<uint64_t, caf::strong_actor_ptr> actors;  // released outside the lock
   std::lock_guard lock(mutex_);
   actors.swap(actors_);
 }
@@ -78,7 +79,7 @@ caf::strong_actor_ptr PeerPort::proxy(uint64_t actor_id) {
   if (!link_) return nullptr;
   auto& entry = proxies_[actor_id];
   if (!entry) {
-    caf::actor_config config;  // the remote actor's ids: the handles compare equal
+    caf::actor_config config;  // the remote actor's ids, so that the handles compare equal
     entry = caf::make_actor<PeerProxy, caf::strong_actor_ptr>(actor_id, node_, &system_, config,
                                                               shared_from_this());
   }
@@ -94,7 +95,7 @@ void PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneM
     std::lock_guard lock(mutex_);
     link = link_;
   }
-  // A sender of a third process cannot be named here.
+  // A sender in a third process has no id on this link.
   const uint64_t from = sender && sender->node() == system_.node() ? sender->id() : 0;
   const Errc code = link ? link->send(target, from, message, true) : Errc::peer_lost;
   if (code == Errc::ok) return Burst::put_off(link.get(), [link] { link->flush(); });
@@ -107,7 +108,7 @@ void PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneM
     link->send_or_end(target, from, failed_form_of(message, code, text).value_or(message));
   if (!answer || !sender) return;
   if (auto* finish = std::get_if<FinishStep>(&*answer)) finish->task = name_;
-  // From the net thread, as all answers: the sender may hold a mutex now.
+  // From the net thread, like all answers: the sender may hold a mutex now.
   transport_.post([sender, answer = std::move(*answer)]() mutable {
     sender->enqueue(nullptr, caf::make_message_id(), to_caf_message(std::move(answer)), nullptr);
   });

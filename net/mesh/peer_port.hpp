@@ -1,7 +1,9 @@
-// PeerPort: another process as proxy actors see it. A proxy has the ids of an actor in the peer's
-// process, so it equals that actor's handle; what it is sent becomes frames of the link. A link to
-// the same incarnation that is lost and made anew gives old proxies their way back; their monitors
-// have fired meanwhile. Owner: the mesh; proxies keep it.
+// PeerPort: the sending side of one peer for its proxy actors. A proxy has the ids of an actor in
+// the peer's process, so it equals that actor's handle; messages to it become frames of the link. A
+// new link to the same incarnation revives the old proxies; their monitors have fired in between.
+//
+// Owner: the mesh; proxies share it. Thread: any, except shut() and reopen(), which run on the net
+// thread.
 #pragma once
 
 #include <atomic>
@@ -18,12 +20,11 @@
 
 namespace troupe {
 
-// Proxies of one peer, beyond which those nobody holds are forgotten.
+// With more proxies of one peer than this, proxies without another owner are dropped.
 inline constexpr size_t kProxiesMax = 1 << 16;
 
 caf::message to_caf_message(PlaneMessage message);
 
-// Any thread, but for shut() and reopen().
 class PeerPort : public std::enable_shared_from_this<PeerPort> {
  public:
   PeerPort(caf::actor_system& system, Transport& transport, std::shared_ptr<Link> link,
@@ -37,9 +38,9 @@ class PeerPort : public std::enable_shared_from_this<PeerPort> {
 
   caf::strong_actor_ptr proxy(uint64_t actor_id);  // null while there is no link
   void post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneMessage message);
-  // The link has ended: proxies refuse, their monitors fire. Net thread.
+  // The link has ended: proxies refuse messages, and their monitors fire. Net thread.
   void shut();
-  void reopen(std::shared_ptr<Link> link);  // after shut(). Net thread
+  void reopen(std::shared_ptr<Link> link);  // after shut(); net thread
 
  private:
   caf::actor_system& system_;

@@ -1,4 +1,4 @@
-// Implements net/mesh/targets.hpp.
+// The list of addresses to dial: when to retry, when to forget, when to give up.
 #include "net/mesh/targets.hpp"
 
 #include <algorithm>
@@ -110,8 +110,8 @@ void Targets::lost(const std::string& name, bool left, TimePoint now) {
 }
 
 void Targets::retry(Target& target, TimePoint now) {
-  // Between 0.75 and 1.25 of the backoff, so that processes that lost each other together do not
-  // come back together.
+  // Between 0.75 and 1.25 times the backoff, so that processes that lost each other at the same
+  // time do not dial at the same time.
   target.next = now + target.backoff * (768 + static_cast<int64_t>(rng_.next() % 512)) / 1024;
   target.backoff = std::min<std::chrono::milliseconds>(2 * target.backoff,
                                                        target.seed ? kBackoffSeedMax : kBackoffMax);

@@ -1,6 +1,8 @@
-// Targets: the addresses a mesh dials until it has a link to whoever listens there: seeds for ever,
-// members that were lost for a while. Backoff, patience and reminders; no sockets, no clock of its
-// own. Owner: the mesh. Net thread.
+// Targets: the addresses that a mesh dials until it has a link to the process there: seeds for
+// ever, lost members for a while. It decides about backoff, patience and reminders, without sockets
+// and without a clock.
+//
+// Owner: the mesh. Thread: the net thread.
 #pragma once
 
 #include <functional>
@@ -17,12 +19,13 @@ namespace troupe {
 
 inline constexpr std::chrono::milliseconds kBackoffFirst{100}, kBackoffSeedMax{2000},
     kBackoffMax{30'000};
-// A lost member that is no seed is not dialled any longer.
+// A member that is no seed is dialled for this long after it was first named or last linked.
 inline constexpr std::chrono::seconds kForgetAfter{600};
-// For a task that seems taken; longer than kSilenceMax, so that a process that just died is known
-// to be gone.
+// Patience with the refusal task_taken. Longer than kSilenceMax, so that a process that just died
+// is known to be dead by then.
 inline constexpr std::chrono::seconds kTakenPatience{3};
-inline constexpr std::chrono::seconds kSeedReminder{5};  // between words about a seed not there
+// between log lines about an unreachable seed
+inline constexpr std::chrono::seconds kSeedReminder{5};
 inline constexpr size_t kTargetsMax = 2048;
 
 class Targets {
@@ -30,25 +33,26 @@ class Targets {
   explicit Targets(Rng& rng) : rng_(rng) {}
 
   void add_seed(const std::string& address, TimePoint now);
-  // A member that is said to listen there; dialled after `delay`. Past kTargetsMax it is not.
+  // Adds the address at which the member `name` is said to listen; it is dialled after `delay`. A
+  // new address is ignored if there are kTargetsMax already.
   void add(const std::string& address, const std::string& name, TimePoint now,
            std::chrono::milliseconds delay);
   void clear() { targets_.clear(); }
   bool has(const std::string& address) const { return targets_.count(address) > 0; }
 
-  // Those to be dialled now. Each is being dialled from here on, until failed(), or until ended()
-  // of the link that connected() told of.
+  // Returns the addresses to dial now. Each counts as being dialled until failed(), or until
+  // ended() with the link that connected() was given.
   std::vector<std::string> due(TimePoint now,
                                const std::function<bool(const std::string& name)>& is_linked);
   void connected(const std::string& address, const std::shared_ptr<Link>& link);
-  // Nobody took the call. True: it is a seed, and time for a word about it.
+  // The dial got no connection. Returns true if the address is a seed and a reminder is due.
   bool failed(const std::string& address, TimePoint now);
-  // A link that we dialled has ended. Returns the address if that is the end of joining: a seed, an
-  // address that a person gave us, turns us away for good, and we are `alone`, without any link. An
-  // address that we only learned is forgotten then: whoever listens there now, it is not the member
-  // that we want. A seed is dialled again.
+  // A link that this process dialled has ended. Returns the address if the process cannot join: the
+  // address is a seed (given by the user), the process there refuses for good, and this process is
+  // `alone`, without any link. After a final refusal, an address that is no seed is forgotten,
+  // because another process than the wanted member listens there now. A seed is dialled again.
   std::optional<std::string> ended(const Link& link, Refusal why, bool alone, TimePoint now);
-  // Who listens where, by an established link.
+  // Records which member listens at an address, as an established link shows it.
   void met(const Link& link);
   void lost(const std::string& name, bool left, TimePoint now);
 

@@ -1,4 +1,4 @@
-// Implements draw_task() of net/mesh/mesh.hpp: a dialler that asks a question instead of joining.
+// draw_task() of net/mesh/mesh.hpp: dials members with a question instead of joining.
 #include <algorithm>
 #include <utility>
 
@@ -68,7 +68,7 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
   }
   void again(const std::string& why) {
     last_ = why;
-    if (clock_.now() >= deadline_) return dial();  // which says so
+    if (clock_.now() >= deadline_) return dial();  // which reports the timeout
     timer_ = clock_.after(std::min<std::chrono::nanoseconds>(200ms, deadline_ - clock_.now()),
                           [self = shared_from_this()] { self->dial(); });
   }
@@ -86,7 +86,8 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
   void closed(Link&, const std::string& reason, Refusal why) override {
     timer_.reset();
     transport_.post(
-        [self = shared_from_this(), link = std::move(link_)] {});  // it calls us right now
+        // keeps the link alive: it is calling this function
+        [self = shared_from_this(), link = std::move(link_)] {});
     link_ = nullptr;
     const auto answer = std::exchange(answer_, std::nullopt);
     if (answer && answer->kind == GreetingKind::assigned)
@@ -95,7 +96,7 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
       next_.insert(next_.begin(), answer->hello.address);
       return again("redirected");
     }
-    // An address that we were only sent to is tried once, seeds until the end.
+    // A redirect's address is tried once, seeds until the timeout.
     const bool seed = std::count(request_.seeds.begin(), request_.seeds.end(), address_) > 0;
     if (is_final(why) && seed)
       return finish(Errc::bad_configuration,
@@ -124,7 +125,7 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
   std::optional<Greeting> answer_;
   std::shared_ptr<Link> link_;
   TimerPtr timer_;
-  std::shared_ptr<TaskDraw> keep_;  // ourselves, until done
+  std::shared_ptr<TaskDraw> keep_;  // keeps this object alive until it is done
 };
 
 }  // namespace

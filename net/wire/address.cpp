@@ -1,4 +1,4 @@
-// Implements net/wire/address.hpp.
+// Parses and formats host:port addresses.
 #include "net/wire/address.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Addresses as people write them: "host:port", "10.0.0.1:7000", "[::1]:7000".
+// Addresses in the notation of users: "host:port", "10.0.0.1:7000", "[::1]:7000".
+// Owner: none, functions only. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,14 @@ struct HostPort {
   uint16_t port = 0;
 };
 
-// Throws: Error(bad_configuration) saying what is wrong and what is right.
+// Throws: Error(bad_configuration) with the fault and the right form.
 HostPort parse_address(std::string_view address);
-std::string format_address(std::string_view host, uint16_t port);  // brackets around an IPv6 host
-// 127.0.0.0/8, ::1, or the name localhost.
+std::string format_address(std::string_view host, uint16_t port);  // an IPv6 host gets brackets
+// True for 127.0.0.0/8, ::1 and the name localhost.
 bool is_loopback(std::string_view host);
-bool is_loopback_address(std::string_view address);  // the same of the host in "host:port"
-// 0.0.0.0, ::, and other ways to write them: any address of this machine, so none to be dialled.
+bool is_loopback_address(std::string_view address);  // is_loopback() of the host in "host:port"
+// True for 0.0.0.0, :: and their other spellings: they mean any address of this machine, so they
+// cannot be dialled.
 bool is_wildcard(std::string_view host);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Implements the cluster specs of include/troupe/node.hpp.
+// Cluster specs of include/troupe/node.hpp: parses, checks and prints them.
 #include "troupe/node.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kJobs = {"ps", "worker", "chief", "evaluator", "client"};
 constexpr size_t kSpecBytesMax = 1 << 20;
-constexpr int kTasksMax = 1024;  // of a job; what a mesh can hold
+constexpr int kTasksMax = 1024;  // of a job; the number that a mesh can hold
 
 bool is_job(std::string_view job) {
   return std::find(kJobs.begin(), kJobs.end(), job) != kJobs.end();
@@ -35,7 +35,7 @@ std::string_view trim(std::string_view s) {
   return s.substr(first, s.find_last_not_of(" \t\r") - first + 1);
 }
 
-// Reads one spec; `where` names file and line in messages.
+// Reads one spec; `name` is the source that error texts name, with the line.
 class SpecReader {
  public:
   explicit SpecReader(std::string name) : name_(std::move(name)) {}
@@ -110,7 +110,7 @@ class SpecReader {
     HostPort where;
     try {
       where = parse_address(address);
-    } catch (const Error& e) {  // with the line
+    } catch (const Error& e) {  // rethrown with the line number
       throw error(name, ": ", e.what());
     }
     if (where.port == 0)

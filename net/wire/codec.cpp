@@ -1,4 +1,4 @@
-// Implements net/wire/codec.hpp.
+// Encodes and decodes the messages of the data plane, field by field.
 #include "net/wire/codec.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::span<const std::byte> elements_of(const Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.raw()), static_cast<size_t>(tensor.byte_size())};
 }
 
-// Parameters and gradients must not change under way; TCP's own sum misses one bad packet in 2^16.
+// Parameters and gradients must arrive unchanged; TCP's own checksum misses one bad packet in 2^16.
 template <class M>
 constexpr bool kWantsCrc = std::is_same_v<M, Push> || std::is_same_v<M, Pulled>;
 
@@ -31,7 +31,7 @@ struct FieldWriter {
   template <class T>
   void one(const T& value) {
     if constexpr (std::is_same_v<T, std::string>)
-      out.text(value, kTextMax - std::min(kTextMax, out.size()));  // all texts together
+      out.text(value, kTextMax - std::min(kTextMax, out.size()));  // bounds all texts together
     else if constexpr (std::is_same_v<T, Tensor>)
       tensor(value);
     else
@@ -83,8 +83,8 @@ struct FieldReader {
     if (!is_dtype(dtype) || ndim > Shape::kNdimMax) return in.fail();
     claim.dtype = static_cast<DType>(dtype);
     int64_t dims[Shape::kNdimMax] = {};
-    // The product of the sizes other than zero is bounded, too: a shape like [0, 2^62, 2^62] must
-    // not pass.
+    // The product of the non-zero sizes is bounded, too: a shape like [0, 2^62, 2^62] must not
+    // pass.
     int64_t bytes = size_of(claim.dtype);
     bool empty = false;
     for (int i = 0; i < ndim; ++i) {

@@ -1,5 +1,8 @@
-// Codec of the data plane: a message becomes a small header and the memory of at most one tensor.
-// Nothing is allocated by what a header claims before the claim has been checked. Little endian.
+// Codec of the data plane: encodes a message as a small header and the memory of at most one
+// tensor, little endian. No memory is allocated for a size in a header before that size was
+// checked.
+// Owner: the code that sends or reads the message. Thread: any; each object by one thread at a
+// time.
 #pragma once
 
 #include <cstring>
@@ -15,11 +18,11 @@
 
 namespace troupe {
 
-inline constexpr size_t kTextMax = 64 << 10;                // a longer text is cut when it is sent
-inline constexpr size_t kHeaderMax = kTextMax + (4 << 10);  // encoded message without elements
+inline constexpr size_t kTextMax = 64 << 10;  // a longer text is truncated when it is sent
+inline constexpr size_t kHeaderMax = kTextMax + (4 << 10);    // an encoded message without elements
 inline constexpr int64_t kTensorBytesMax = int64_t{8} << 30;  // one tensor on the wire
 
-// Little-endian values, appended to a buffer.
+// Appends little-endian values to a buffer.
 class Writer {
  public:
   explicit Writer(std::vector<std::byte>& out) : out_(out) {}
@@ -32,15 +35,15 @@ class Writer {
   requires(std::is_integral_v<T> || std::is_enum_v<T>) void number(T value) {
     bytes(&value, sizeof value);
   }
-  void text(std::string_view text, size_t size_max = kTextMax);  // a longer one is cut
+  void text(std::string_view text, size_t size_max = kTextMax);  // truncates a longer one
   size_t size() const { return out_.size(); }
 
  private:
   std::vector<std::byte>& out_;
 };
 
-// Reads them back; past the end, or after a bad value, good() is false and everything reads as
-// zero.
+// Reads the values of a Writer. After the end of the input or a bad value, good() is false and
+// every read returns zero.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> in) : in_(in) {}
@@ -65,45 +68,45 @@ class Reader {
   bool good_ = true;
 };
 
-// What is said of a tensor before its elements come.
+// The description of a tensor that precedes its elements.
 struct TensorClaim {
   bool defined = false;
   DType dtype = DType::none;
   Shape shape;
   int64_t bytes = 0;
-  uint32_t crc = 0;  // of the elements, where `checked`
+  uint32_t crc = 0;  // of the elements, if `checked`
   bool checked = false;
 };
 
 struct Encoded {
-  uint16_t kind = 0;  // index in PlaneMessage
+  uint16_t kind = 0;  // index in the variant PlaneMessage
   std::vector<std::byte> header;
-  Tensor payload;  // its elements follow; may be undefined
+  Tensor payload;  // its elements follow the header; may be undefined
 };
-// Requires: the message's tensor is undefined or on the host. Gradients and pulled values carry a
+// Requires: the message's tensor is undefined or on the host. Gradients and pulled values get a
 // crc32c.
 Encoded encode(const PlaneMessage& message);
 
-// A message whose tensor, if `claim.defined`, is still to come.
+// A message whose tensor follows if `claim.defined`.
 struct Decoded {
   PlaneMessage message;
   TensorClaim claim;
 };
-// Nothing, and `why`, if the header is not what encode() makes.
+// Returns nothing and sets `why` if the header is not an output of encode().
 std::optional<Decoded> decode(uint16_t kind, std::span<const std::byte> header, std::string& why);
 
-// The tensor of a message; null for a kind that has none.
+// The tensor field of a message; null if its kind has none.
 Tensor* tensor_of(PlaneMessage& message);
 const Tensor* tensor_of(const PlaneMessage& message);
-// Elements that came from outside: a bool is 0 or 1 afterwards.
+// Makes received elements valid: every bool becomes 0 or 1.
 void sanitize(Tensor& tensor);
 
-// What tells the sender of `message` that it will not be answered; nothing for a message without an
-// answer.
+// The answer that tells the sender of `message` that no other answer will come; nothing if its kind
+// has no answer.
 std::optional<PlaneMessage> refusal_of(const PlaneMessage& message, Errc code,
                                        const std::string& text);
-// `message` as its receiver gets it when its tensor is lost: with that error, or, if it cannot
-// carry one, nothing.
+// The form in which the receiver gets `message` if its tensor is lost: with that error; nothing if
+// its kind has no field for an error.
 std::optional<PlaneMessage> failed_form_of(const PlaneMessage& message, Errc code,
                                            const std::string& text);
 

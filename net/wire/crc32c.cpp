@@ -1,4 +1,4 @@
-// Implements net/wire/crc32c.hpp.
+// CRC-32C by the SSE 4.2 instruction and by tables.
 #include "net/wire/crc32c.hpp"
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// Slicing by eight: table[k][b] is the crc of byte b followed by k zero bytes.
+// Slicing by eight: table[k][b] is the CRC of byte b followed by k zero bytes.
 constexpr std::array<std::array<uint32_t, 256>, 8> make_tables() {
   std::array<std::array<uint32_t, 256>, 8> t{};
   for (uint32_t b = 0; b < 256; ++b) {

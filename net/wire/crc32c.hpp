@@ -1,4 +1,5 @@
-// CRC-32C (Castagnoli, RFC 3720), with the SSE 4.2 instruction where the machine has it.
+// CRC-32C (Castagnoli, RFC 3720), using the SSE 4.2 instruction if the machine has it.
+// Owner: none, functions only. Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +8,10 @@
 
 namespace troupe {
 
-// Of `bytes`, continuing from the crc of what stood before (0 for nothing).
+// The CRC of `bytes`, continued from `before`, the CRC of the preceding bytes (0 if there are
+// none).
 uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
-// The table version; what crc32c() falls back to.
+// The portable table version; crc32c() uses it on machines without the instruction.
 uint32_t crc32c_portable(std::span<const std::byte> bytes, uint32_t before = 0);
 
 }  // namespace troupe

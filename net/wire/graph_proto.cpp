@@ -1,4 +1,4 @@
-// Implements net/wire/graph_proto.hpp.
+// Writes graphs to protobuf and reads them back, checking each node.
 #include "net/wire/graph_proto.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kConstantBytesMax = int64_t{1} << 30;  // one tensor in a graph
 
-// Numbers texts in order of appearance.
+// Numbers the texts in order of appearance.
 class TextTable {
  public:
   uint32_t index(const std::string& text, google::protobuf::RepeatedPtrField<std::string>& out) {
@@ -48,7 +48,7 @@ struct AttrWriter {
   }
 };
 
-// Reads one graph; errors name the node.
+// Reads one graph; its errors name the node.
 class GraphReader {
  public:
   GraphReader(const proto::Graph& in, std::shared_ptr<const Registry> registry)
@@ -66,7 +66,7 @@ class GraphReader {
                  "): ", detail::concat(parts...));
   }
 
-  // A node that stands before this one.
+  // The number of a node before this one; throws for any other.
   int32_t earlier(uint32_t number, const char* how) const {
     if (number >= static_cast<uint32_t>(in_.nodes_size()))
       throw error("its ", how, " is node number ", number, ", but the graph has ", in_.nodes_size(),
@@ -81,7 +81,7 @@ class GraphReader {
     return static_cast<int32_t>(number);
   }
 
-  // Whether node `from` depends on node `goal`.
+  // True if node `from` depends on node `goal`.
   bool reaches(int from, int goal) const {
     std::vector<bool> seen(static_cast<size_t>(in_.nodes_size()));
     std::vector<int> open = {from};
@@ -114,7 +114,7 @@ class GraphReader {
     int64_t product = 1;
     for (int64_t d : dims)
       if (d < least || (d > 0 && __builtin_mul_overflow(product, d, &product)) ||
-          product > (int64_t{1} << 59))  // what Shape::size() allows
+          product > (int64_t{1} << 59))  // the limit of Shape::size()
         throw error("attribute ", attr, " has a shape past all bounds");
     return Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(dims.size())));
   }
@@ -196,7 +196,7 @@ class GraphReader {
       graph_->add(std::move(spec), {in_.files(static_cast<int>(in.file())).c_str(), in.line()});
     } catch (const InternalError&) {
       throw;
-    } catch (const Error& e) {  // what was the builder's mistake is now bad data
+    } catch (const Error& e) {  // the builder's argument error is bad data here
       throw error(e.what());
     }
   }

@@ -1,11 +1,13 @@
-// The messages of the data plane: what is frequent or carries tensors. Inside a process they are
-// ordinary CAF messages; to another process they travel by net/wire/codec.hpp through a proxy actor
-// (mesh.hpp), never by CAF's serialisation. The control messages are in actors/async/messages.hpp.
-// docs/protocol.md says who sends which.
+// Messages of the data plane: the frequent messages and the messages with tensors. Inside a process
+// they are ordinary CAF messages. To another process they travel through a proxy actor (mesh.hpp)
+// and net/wire/codec.hpp, never through CAF's serialisation. The control messages are in
+// actors/async/messages.hpp. docs/protocol.md lists the sender and receiver of each.
 //
 // A message arrives at most once, in any order relative to the others. Each struct lists its fields
-// once, in fields(); that list is the wire format, so a change of it is a change of
+// once, in fields(); that list is the wire format, so a change of it requires a new
 // kProtocolVersion (hello.hpp).
+//
+// Owner: its sender, then its receiver. Thread: any, one at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,7 @@
 
 namespace troupe {
 
-// Which value of which running step.
+// Names one value of one running step.
 struct Key {
   uint64_t session = 0;
   uint32_t executable = 0;
@@ -32,7 +34,7 @@ struct Key {
 };
 
 // stage -> receiving op actor: one value of one edge. `error` other than ok: the value will never
-// come, and why.
+// come, for that reason.
 struct Deliver {
   Key key;
   bool dead = false;
@@ -41,17 +43,18 @@ struct Deliver {
   Tensor value;  // undefined for a control edge, a dead value or an error
 };
 
-// master -> worker: run your parts of an executable. Answered by FinishStep to the sender.
+// master -> worker: run the worker's parts of an executable. Answered to the sender by FinishStep.
 struct StartStep {
   uint64_t session = 0;
   uint32_t executable = 0;
   int64_t run = 0;
   int64_t step = 0;
-  int64_t oldest = 0;       // run of the session under way: those before it are over
+  int64_t oldest = 0;       // oldest active run of the session; all runs before it have ended
   int64_t first_step = -1;  // RunContext::first_step
 };
 
-// worker -> master: the step has ended in all stages of a process. Run -1: each one that it had.
+// worker -> master: the step has ended in all stages of the process. `run` -1: all runs that the
+// process had.
 struct FinishStep {
   uint64_t session = 0;
   uint32_t executable = 0;
@@ -62,14 +65,14 @@ struct FinishStep {
   int64_t fired = 0;  // -1: the worker does not have the executable, or has dropped it
 };
 
-// master -> worker: end this run. Not answered; FinishStep says that it has ended.
+// master -> worker: end this run. Not answered itself; FinishStep reports the end.
 struct CancelStep {
   uint64_t session = 0;
   uint32_t executable = 0;
   int64_t run = 0;
 };
 
-// worker -> shard: one replica's gradient of one parameter slice, or its change of the values.
+// worker -> shard: one replica's gradient of one parameter slice, or a write to its values.
 // Answered by Acknowledged with the same ticket.
 struct Push {
   uint32_t slice = 0;
@@ -79,13 +82,14 @@ struct Push {
   int64_t sequence = 0;  // per replica and slice
   uint64_t epoch = 0;
   uint64_t ticket = 0;  // chosen by the sender
-  Tensor gradient;      // the slice's layout, or rows of it (troupe/ops/row_sparse.hpp)
+  Tensor gradient;      // in the slice's layout, or rows of it (troupe/ops/row_sparse.hpp)
   int64_t first = -1;   // ParameterStep::first
-  uint8_t write = 0;    // 0: a gradient; else 1 + ParameterWrite::Kind
+  uint8_t write = 0;    // 0: a gradient; otherwise 1 + ParameterWrite::Kind
   int64_t number = 0;   // ParameterWrite::number
 };
 
-// shard -> worker: the push is applied, and safe by the job's rule; or why it never will be.
+// shard -> worker: the push is applied and safe by the job's rule, or the reason why it never will
+// be.
 struct Acknowledged {
   uint64_t ticket = 0;
   uint32_t slice = 0;
@@ -94,34 +98,34 @@ struct Acknowledged {
   int64_t version = 0;
 };
 
-// worker -> shard: the values that training step `step` of a replica may read. Answered by Pulled
-// with the same ticket.
+// worker -> shard: asks for the values that training step `step` of a replica may read. Answered by
+// Pulled with the same ticket.
 struct Pull {
   uint32_t slice = 0;
   int32_t replica = 0;
-  int64_t step = -1;          // -1: the newest, at once
-  int64_t have_version = -1;  // nothing moves if this is what the answer would hold
+  int64_t step = -1;          // -1: the newest values, at once
+  int64_t have_version = -1;  // if the answer would hold this version, it carries no values
   uint64_t epoch = 0;
   uint64_t ticket = 0;
   int64_t first = -1;    // ParameterStep::first
-  int64_t row_size = 0;  // elements; with `rows`
-  Tensor rows;           // of the slice, i64 [n]: these alone are wanted. Undefined: all
+  int64_t row_size = 0;  // in elements; set if `rows` is
+  Tensor rows;           // rows of the slice, i64 [n]: send only these. Undefined: all
 };
 
-// shard -> worker.
+// shard -> worker: the answer to a Pull.
 struct Pulled {
   uint64_t ticket = 0;
   uint32_t slice = 0;
   Errc code = Errc::ok;
   std::string text;
   int64_t version = 0;
-  Tensor values;  // [n], or [rows, row_size]; undefined: you have them already
+  Tensor values;  // [n], or [rows, row_size]; undefined: the worker has them already
 };
 
 using PlaneMessage =
     std::variant<Deliver, StartStep, FinishStep, CancelStep, Push, Acknowledged, Pull, Pulled>;
 
-// `visit` is called with all fields, in wire order. M is const or not.
+// Calls `visit` with all fields in wire order. M may be const.
 template <class V, class M>
 requires std::is_same_v<std::remove_const_t<M>, Deliver>
 void fields(V&& visit, M& m) {
@@ -162,7 +166,7 @@ void fields(V&& visit, M& m) { visit(m.ticket, m.slice, m.code, m.text, m.versio
 
 }  // namespace troupe
 
-// "Unsafe" is CAF's word for a type that its own wire format does not know.
+// CAF calls a type "unsafe" if CAF's own wire format does not know it.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Deliver)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::StartStep)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::FinishStep)

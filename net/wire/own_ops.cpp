@@ -1,4 +1,4 @@
-// Implements net/wire/own_ops.hpp.
+// Writes the text of a process's own ops and compares two such texts.
 #include "net/wire/own_ops.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace troupe {
 namespace {
 
 constexpr size_t kNamesSaid = 3;
-constexpr size_t kNameSaid = 24;  // characters: a refusal has room for 239 in all
+constexpr size_t kNameSaid = 24;  // characters of one name: a refusal has room for 239 in all
 
 uint64_t hash_of(const Op& op) {
   Registry alone;
@@ -38,7 +38,7 @@ OwnOps parse(const std::string& text) {
   return out;
 }
 
-// Of `some` that the other list does not have, though it would if it had them.
+// The ops of `some` that are not among `others`, although that list would show them.
 std::vector<std::string> missing(const OwnOps& some, const OwnOps& others) {
   std::vector<std::string> out;
   for (const auto& [name, hash] : some.hashes) {
