@@ -1,5 +1,4 @@
-// add_cuda_kernels: which ops have kernels for GPUs. An op that is not here runs on a CPU, by soft
-// placement.
+// add_cuda_kernels: the table of ops with GPU kernels. Soft placement runs any other op on a CPU.
 #include "ops/support/all_cuda.hpp"
 
 namespace troupe {
@@ -10,7 +9,7 @@ struct Row {
   std::vector<Kernel> (*kernels)();
 };
 
-// One a line, sorted.
+// One row a line, sorted.
 constexpr Row kRows[] = {
     {"MatMul", matmul_cuda_kernels},
 };

@@ -1,4 +1,4 @@
-// The CUDA kernels of the project, sorted: each function is implemented in the file of its op,
+// The project's CUDA kernels, sorted: each function is implemented in its op's file,
 // ops/<op>_cuda.cpp, and listed in ops/support/all_cuda.cpp.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// Adds the kernels for GPUs, if this is built with CUDA and there are any for `op`.
+// Adds the GPU kernels of `op`, if it has any and this is a build with CUDA.
 void add_cuda_kernels(Op& op);
 
 std::vector<Kernel> matmul_cuda_kernels();

@@ -1,4 +1,4 @@
-// Axes in attributes: negative ones count from the end, and each must exist.
+// Checks axes given as attributes: negative axes count from the end, and each must exist.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ int checked_axis(const Context& ctx, int64_t axis, int ndim) {
   return static_cast<int>(axis < 0 ? axis + ndim : axis);
 }
 
-// A set of axes as bits; all of them for an empty list.
+// A set of axes as bits; an empty list means all axes.
 template <class Context>
 uint32_t checked_axes(const Context& ctx, const std::vector<int64_t>& axes, int ndim) {
   if (axes.empty()) return (1u << ndim) - 1;
@@ -29,8 +29,8 @@ uint32_t checked_axes(const Context& ctx, const std::vector<int64_t>& axes, int 
   return set;
 }
 
-// The number of elements in dimensions [begin, end). Wraps around where a tensor that is empty has
-// large sizes beside its 0; of others it is at most size().
+// The number of elements in dimensions [begin, end). For an empty tensor with other large sizes it
+// may wrap around; for other tensors it is at most size().
 inline int64_t size_between(const Shape& shape, int begin, int end) {
   uint64_t n = 1;
   for (int d = begin; d < end; ++d) n *= static_cast<uint64_t>(shape[d]);

@@ -1,4 +1,4 @@
-// Shapes and walks of broadcasting; ops/support/broadcast.hpp says what they promise.
+// Broadcasting: the shape rules and the walks of ops/support/broadcast.hpp.
 #include "ops/support/broadcast.hpp"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-// Dimension d of a shape that is aligned at the end of `ndim` dimensions.
+// Size of dimension d when the shape is aligned at the end of `ndim` dimensions.
 int64_t aligned(const Shape& shape, int ndim, int d) {
   const int own = d - (ndim - shape.ndim());
   return own < 0 ? 1 : shape[own];
@@ -75,7 +75,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
     const int64_t m = aligned(a, shape.ndim(), d), n = aligned(b, shape.ndim(), d);
     if (m > 1 && n > 1 && m != n) return {};
     if ((m == 0 && n > 1) || (n == 0 && m > 1)) return {};
-    // A size that is not known is that of the other side, unless that one is 1.
+    // An unknown size equals the other side's size, unless that size is 1.
     shape.set(d, m == 1 || (m == -1 && n != 1) ? n : m);
   }
   return shape;

@@ -9,10 +9,11 @@
 
 namespace troupe {
 
-// The shape that a and b broadcast to; -1 where it is not known. Nothing if they do not fit.
+// The shape that a and b broadcast to, with -1 for an unknown size. Returns nothing if they do not
+// fit.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
-// What ops that repeat x up to `shape` throw if it does not fit.
+// The error for an op that repeats x up to `shape` if x does not fit.
 template <class Context>
 Error not_repeatable(const Context& ctx, const Shape& x, const Shape& shape) {
   return ctx.error(x, " cannot be repeated up to ", shape,
@@ -23,29 +24,29 @@ Error not_repeatable(const Context& ctx, const Shape& x, const Shape& shape) {
 // not fit.
 Shape broadcast_inputs(const InferContext& ctx);
 
-// Undoes a broadcast: dL/d(like) from dL/d(what `like` was broadcast to). Nothing is added when the
+// Undoes a broadcast: from dL/d(the broadcast of `like`) computes dL/d(like). Adds no node if the
 // shapes are equal.
 Output undo_broadcast(Output gradient, Output like);
 
-// How to walk up to three inputs along the elements of their dense, row-major broadcast. Dimensions
-// that can be walked as one are one, so that most walks have one or two.
+// A walk over up to three inputs along the elements of their dense, row-major broadcast. Dimensions
+// with a common stride pattern are merged, so that most walks have one or two.
 struct BroadcastWalk {
   static constexpr int kInputsMax = 3;
   Shape shape;   // of the result
-  int ndim = 1;  // after merging; 1, of size 0, for a result without elements
+  int ndim = 1;  // after merging; 1, of size 0, if the result has no elements
   int64_t sizes[Shape::kNdimMax] = {1};
   int64_t strides[kInputsMax][Shape::kNdimMax] = {};  // in elements; 0 where an input is repeated
 };
 
-// Throws: Error(invalid_argument) from ctx, naming two shapes that do not fit.
+// Throws: Error(invalid_argument) from ctx, with the two shapes that do not fit.
 BroadcastWalk walk_inputs(const KernelContext& ctx);
-// The same for one tensor that is repeated up to `shape`. Requires: it fits.
+// The walk of one tensor that is repeated up to `shape`. Requires: it fits.
 BroadcastWalk walk_to(const Shape& x, const Shape& shape);
 
-// The kernel of ops that repeat input 0 up to `shape`. Throws: Error(invalid_argument) if it does
-// not fit.
+// The kernel of an op that repeats input 0 up to `shape`. Throws: Error(invalid_argument) if it
+// does not fit.
 void run_repeat(KernelContext& ctx, const Shape& shape);
-// Kernel::elements of those ops.
+// Kernel::elements of these ops.
 void repeat_elements(const ElementRun& run);
 
 // Calls row(first output element, first elements of the inputs, length) for every innermost row;

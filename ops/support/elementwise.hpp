@@ -1,9 +1,9 @@
-// What element-wise ops share: kernels made of one function of one element, and their tables. Such
-// an op is a struct with a static `apply`; see ops/elementwise/add.cpp (two inputs) and
+// Element-wise ops: kernels made from one function of one element, and their kernel tables. Such an
+// op is a struct with a static `apply`; see ops/elementwise/add.cpp (two inputs) and
 // ops/elementwise/square.cpp (one).
 //
-// Every kernel here but those that give bool may write over input 0, so its pointers are taken
-// before the output is made. Integers wrap around.
+// Every kernel here, except those with a bool result, may write over input 0, so it takes its input
+// pointers before it makes the output. Integers wrap around.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@
 
 namespace troupe {
 
-// The unsigned type of an integer, in which arithmetic wraps around by definition; floating types
-// stay themselves.
+// The unsigned type of an integer, whose arithmetic wraps around by definition; a floating type
+// maps to itself.
 template <class T, bool = std::is_integral_v<T>>
 struct Wrapping {
   using type = std::make_unsigned_t<T>;
@@ -70,10 +70,10 @@ struct LogicalOr {
   static bool apply(bool a, bool b) { return a | b; }
 };
 
-// ---- what divisions share ----
+// ---- checks of divisions ----
 
 struct Division {
-  // The processor stops a program that divides an integer by zero.
+  // Integer division by zero stops the program, so it is refused before.
   template <std::integral T>
   static void check(const KernelContext& ctx, const T* b, int64_t n) {
     for (int64_t i = 0; i < n; ++i)
@@ -90,7 +90,7 @@ inline std::vector<Shape> infer_broadcast(const InferContext& ctx) {
   return {broadcast_inputs(ctx)};
 }
 
-// bool, of two inputs of one dtype.
+// The result is bool; the two inputs have one dtype.
 inline std::vector<DType> infer_comparison(const InferContext& ctx) {
   if (ctx.dtype(0) != ctx.dtype(1))
     throw ctx.error("compares values of one dtype, got ", ctx.dtype(0), " and ", ctx.dtype(1),
@@ -98,10 +98,10 @@ inline std::vector<DType> infer_comparison(const InferContext& ctx) {
   return {DType::boolean};
 }
 
-// bool, of one input.
+// The result is bool, of one input.
 inline std::vector<DType> infer_predicate(const InferContext&) { return {DType::boolean}; }
 
-// infer_same_shape of an op with the attribute `alpha`, which must be finite.
+// infer_same_shape for an op with the attribute `alpha`, which must be finite.
 inline std::vector<Shape> infer_alpha(const InferContext& ctx) {
   const double alpha = ctx.attr<double>("alpha");
   if (!std::isfinite(alpha)) throw ctx.error("wants a finite alpha, got ", alpha);
@@ -110,17 +110,17 @@ inline std::vector<Shape> infer_alpha(const InferContext& ctx) {
 
 // ---- leaves, compiled for each instruction set: y may be x, c may be a ----
 
-// A function that says `static constexpr bool kWhole = true` is computed in blocks of a fixed
-// length, the last one padded with ones: what it makes of an element does not depend on where that
-// stands. So are those that call ops/support/vector_math.hpp. Others round as IEEE 754 says, or
-// copy.
+// A function with `static constexpr bool kWhole = true` is computed in blocks of a fixed length,
+// the last one padded with ones, so the result for an element does not depend on its position.
+// Functions that call ops/support/vector_math.hpp need this. Other functions round as IEEE 754
+// says, or copy.
 template <class F>
 constexpr bool is_whole = requires {
   F::kWhole;
 };
 constexpr int kWholeBlock = 64;
 
-// The next `n` <= kWholeBlock elements.
+// Loads the next `n` <= kWholeBlock elements.
 template <class T>
 void load_block(T (&to)[kWholeBlock], const T* from, int64_t n) {
   if (n == kWholeBlock) {
@@ -151,7 +151,7 @@ struct MapLoop {
   }
 };
 
-// kA, kB: how far the inputs advance with each element, 0 or 1.
+// kA, kB: the steps of the inputs for each element, 0 or 1.
 template <class F, int kA, int kB>
 struct ZipLoop {
   template <class T, class R>
@@ -176,7 +176,7 @@ struct ZipLoop {
   }
 };
 
-// y = F::apply(x, args...), the arguments being the same for all elements.
+// y = F::apply(x, args...), with the same arguments for all elements.
 template <class F, class T, class R, class... Args>
 void map_elements(const T* x, R* y, int64_t n, Args... args) {
   in_isa<MapLoop<F>>(x, y, n, args...);
@@ -184,7 +184,7 @@ void map_elements(const T* x, R* y, int64_t n, Args... args) {
 
 template <class F, int kA, int kB, class T, class R>
 void zip_elements(const T* a, const T* b, R* c, int64_t n) {
-  if constexpr (kA + kB == 0) {  // one value, again and again
+  if constexpr (kA + kB == 0) {  // one value is repeated
     in_isa<ZipLoop<F, 1, 1>>(a, b, c, int64_t{1});
     std::fill_n(c + 1, n - 1, *c);
   } else {
@@ -194,8 +194,8 @@ void zip_elements(const T* a, const T* b, R* c, int64_t n) {
 
 // ---- kernels ----
 
-// Calls part(first element, length) for elements that do not depend on each other: long rows in
-// jobs. Requires: n >= 0.
+// Calls part(first element, length) for independent elements, and splits a long row into jobs.
+// Requires: n >= 0.
 template <class Part>
 void in_parts(const KernelContext& ctx, int64_t n, const Part& part) {
   constexpr int64_t kLength = 1 << 16;  // about 20 us of the cheapest functions
@@ -213,7 +213,7 @@ void run_unary(KernelContext& ctx) {
   in_parts(ctx, n, [=](int64_t at, int64_t length) { map_elements<F>(x + at, y + at, length); });
 }
 
-// y = F::apply(x, alpha), alpha being the attribute of that name.
+// y = F::apply(x, alpha), where alpha is the attribute of that name.
 template <class F, class T>
 void run_alpha(KernelContext& ctx) {
   const T alpha = static_cast<T>(ctx.attr<double>("alpha"));
@@ -245,8 +245,8 @@ void run_broadcast(KernelContext& ctx, const T* a, const T* b) {
   });
 }
 
-// c = F::apply(a, b). F::check(ctx, b, size of b), if there is one, may throw before anything is
-// written; it is not asked for an empty a, of which nothing is made.
+// c = F::apply(a, b). F::check(ctx, b, size of b), if F has it, may throw before anything is
+// written; it is not called if a is empty.
 template <class F, class T, class R = T>
 void run_binary(KernelContext& ctx) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
@@ -254,7 +254,7 @@ void run_binary(KernelContext& ctx) {
   const int64_t n = a.size();
   if constexpr (requires { F::check(ctx, pb, n); })
     if (n > 0) F::check(ctx, pb, b.size());
-  // The shapes that most nodes have; whatever else there is, a walk handles.
+  // The shapes of most nodes; a broadcast walk handles all others.
   const bool same = same_sizes(a, b);
   const bool b_once = !same && b.ndim() <= a.ndim() && b.size() == 1;
   if (!same && !b_once) return run_broadcast<F, T, R>(ctx, pa, pb);
@@ -271,7 +271,7 @@ void run_binary(KernelContext& ctx) {
     });
 }
 
-// ---- the same functions for elements in a row (Kernel::elements) ----
+// ---- the same functions for elements of a row (Kernel::elements) ----
 
 template <class F, class T, class R, class... Args>
 void map_run(const ElementRun& run, Args... args) {
@@ -307,7 +307,7 @@ std::vector<Kernel> unary_kernels() {
   return {{.dtype = dtype_of<Ts>, .run = run_unary<F, Ts>, .elements = unary_elements<F, Ts>}...};
 }
 
-// Of functions whose result is a bool.
+// Kernels of functions with a bool result.
 template <class F, class... Ts>
 std::vector<Kernel> predicate_kernels() {
   return {{.dtype = dtype_of<Ts>,
@@ -315,13 +315,13 @@ std::vector<Kernel> predicate_kernels() {
            .elements = unary_elements<F, Ts, bool>}...};
 }
 
-// Of functions of an element and the attribute `alpha`.
+// Kernels of functions of an element and the attribute `alpha`.
 template <class F, class... Ts>
 std::vector<Kernel> alpha_kernels() {
   return {{.dtype = dtype_of<Ts>, .run = run_alpha<F, Ts>, .elements = alpha_elements<F, Ts>}...};
 }
 
-// What may refuse its values stays alone.
+// A function that may refuse values gets no Kernel::elements.
 template <class F, class T, class R = T>
 Kernel binary_kernel() {
   Kernel kernel{.dtype = dtype_of<T>, .run = run_binary<F, T, R>};
@@ -340,7 +340,7 @@ std::vector<Kernel> comparison_kernels() {
   return {binary_kernel<F, Ts, bool>()...};
 }
 
-// A number as a constant of like's dtype, for gradients.
+// `number` as a constant of like's dtype, for gradients.
 Output constant_like(double number, Output like, Origin at = Origin::here());
 
 }  // namespace troupe

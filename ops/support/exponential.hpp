@@ -1,7 +1,7 @@
-// e^x of numbers that are not above 0, but for rounding, for loops of our own: what softmax, its
-// losses and logarithms of sums take of each element. Of f32 by arithmetic alone, so that compilers
-// make vectors of any loop around it and an element's bits do not depend on where it stands; of
-// f64, glibc's, as in ops/support/vector_math.hpp.
+// exp_of_negative: e^x for x <= 0 (but for rounding), for softmax, its losses and logarithms of
+// sums. The f32 version is arithmetic alone, so that compilers vectorise any loop around it and an
+// element's bits do not depend on its position. The f64 version is glibc's, as in
+// ops/support/vector_math.hpp.
 #pragma once
 
 #include <bit>
@@ -11,13 +11,14 @@
 
 namespace troupe::math {
 
-// Within 1.3 units in the last place for x <= 0, denormal results too; 0 from -104 on; NaN of NaN.
-// Requires: x < 40, or NaN.
+// Within 1.3 units in the last place for x <= 0, denormal results included; 0 from -104 on; NaN for
+// NaN. Requires: x < 40, or NaN.
 //
-// x = n * ln 2 + r, ln 2 in two parts (Cody and Waite, 1980), so that n * the first is exact. The
-// polynomial in r is the minimax one of degree 6 among those that begin with 1 + r; its error is
-// 3e-9. Adding `kRound` rounds n to an integer, which then stands in the low bits, 191 too large:
-// shifted into the exponent that is 2^(n + 64), so that 2^n is never denormal before the last step.
+// x = n * ln 2 + r, with ln 2 in two parts (Cody and Waite, 1980), so that n times the first part
+// is exact. The polynomial in r is the minimax one of degree 6 among those that begin with 1 + r;
+// its error is 3e-9. Adding `kRound` rounds n to an integer, which then is in the low bits, 191 too
+// large: shifted into the exponent, it gives 2^(n + 64), so that no value is denormal before the
+// last step.
 inline float exp_of_negative(float x) {
   constexpr float kLog2e = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 0x1.8p23f + 191, kLeast = -104;

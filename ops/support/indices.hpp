@@ -1,4 +1,4 @@
-// What gather, gather_gradient and one_hot share: rules about indices.
+// Checks of indices for gather, gather_gradient and one_hot.
 #pragma once
 
 #include "ops/support/node.hpp"
@@ -10,8 +10,8 @@ inline void require_index_dtype(const InferContext& ctx, int i) {
     throw ctx.error("wants indices of i32 or i64, got ", ctx.dtype(i), "; cast them");
 }
 
-// Throws: Error naming the first index that is not in [0, size), where it stands (in row-major
-// order), and the size.
+// Throws: Error with the first index outside [0, size), its position in row-major order, and the
+// size.
 template <class I>
 void check_indices(const KernelContext& ctx, const I* indices, int64_t count, int64_t size) {
   for (int64_t i = 0; i < count; ++i)

@@ -1,4 +1,4 @@
-// What concat, concat_gradient and split share: tensors that are pieces of one whole along an axis.
+// Parts of one whole along an axis, for concat, concat_gradient and split.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// The shapes of the inputs from number `first` on.
+// The shapes of the inputs from index `first` on.
 inline std::vector<Shape> input_shapes(const InferContext& ctx, int first) {
   std::vector<Shape> shapes;
   for (int i = first; i < ctx.input_count(); ++i) shapes.push_back(ctx.input(i));
@@ -22,7 +22,7 @@ inline std::vector<Shape> input_shapes(const KernelContext& ctx, int first) {
   return shapes;
 }
 
-// Of two parts, one behind the other.
+// The size of two joined parts.
 template <class Context>
 int64_t joined_size(const Context& ctx, int64_t a, int64_t b) {
   if (a < 0 || b < 0) return -1;
@@ -33,8 +33,8 @@ int64_t joined_size(const Context& ctx, int64_t a, int64_t b) {
   return sum;
 }
 
-// The parts joined along `axis`; -1 where it is not known. Throws: Error(invalid_argument) if they
-// do not fit together.
+// The shape of the parts joined along `axis`, with -1 for an unknown size. Throws:
+// Error(invalid_argument) if they do not fit together.
 template <class Context>
 Shape joined_shape(const Context& ctx, const std::vector<Shape>& parts, int axis) {
   Shape whole = parts[0];
@@ -56,7 +56,7 @@ Shape joined_shape(const Context& ctx, const std::vector<Shape>& parts, int axis
   return whole;
 }
 
-// How a whole lies in memory beside one part of it: `count` runs, of so many bytes each.
+// The memory layout of one part within the whole: `count` runs of whole_bytes and part_bytes each.
 struct Runs {
   int64_t count, whole_bytes, part_bytes;
   Runs(const Shape& whole, const Shape& part, int axis, DType dtype)
@@ -71,7 +71,7 @@ struct Runs {
   }
 };
 
-// How a whole lies in memory beside all of its parts.
+// The memory layout of all parts within the whole.
 class JoinedRuns {
  public:
   JoinedRuns(const Shape& whole, const std::vector<Shape>& parts, int axis, DType dtype)
@@ -80,13 +80,13 @@ class JoinedRuns {
       begins_.push_back(begins_.back() + Runs(whole, part, axis, dtype).part_bytes);
   }
 
-  // Calls copy(part, where in it, where in the whole, bytes), with places in bytes, for pieces that
-  // are all of the whole together, in jobs.
+  // Calls copy(part, offset in the part, offset in the whole, bytes), in jobs. Offsets are in
+  // bytes; the pieces together cover the whole.
   template <class Copy>
   void run(const KernelContext& ctx, const Copy& copy) const {
-    const int64_t bytes = begins_.back();  // of a run
+    const int64_t bytes = begins_.back();  // of one run
     if (bytes == 0 || count_ == 0) return;
-    // A job is some runs, or a part of one.
+    // A job is several runs, or a piece of one run.
     const int64_t runs = std::max<int64_t>(1, kJobBytes / bytes);
     const int64_t across = (bytes + kJobBytes - 1) / kJobBytes;
     ctx.parallel((count_ + runs - 1) / runs * across, [&](int64_t job) {
@@ -105,7 +105,8 @@ class JoinedRuns {
  private:
   static constexpr int64_t kJobBytes = 1 << 18;  // about 20 us
   int64_t count_;
-  std::vector<int64_t> begins_ = {0};  // of each part in a run of the whole, in bytes; and its end
+  // offset of each part in a run of the whole, in bytes; then the run's end
+  std::vector<int64_t> begins_ = {0};
 };
 
 }  // namespace troupe

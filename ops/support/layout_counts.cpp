@@ -1,4 +1,4 @@
-// Implements ops/support/layout_counts.hpp.
+// The process's counters of layout changes.
 #include "ops/support/layout_counts.hpp"
 
 #include <atomic>

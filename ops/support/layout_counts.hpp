@@ -1,5 +1,5 @@
-// How often this process has moved elements from one layout to another: what a step that is all in
-// one layout does not do. Counted since the process began; any thread.
+// Counts how often this process moved elements from one layout to another; a step that keeps one
+// layout does none of this. The counts start with the process. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@ namespace troupe {
 
 struct LayoutCounts {
   int64_t transposes = 0;       // firings of Transpose that moved elements
-  int64_t filter_reorders = 0;  // oneDNN's: of filters and other weights, which it packs
-  int64_t image_reorders = 0;   // oneDNN's: of anything else
+  int64_t filter_reorders = 0;  // by oneDNN: filters and other weights, which it packs
+  int64_t image_reorders = 0;   // by oneDNN: everything else
 };
 LayoutCounts layout_counts();
 
 void count_transpose();
-void count_reorder();         // each that oneDNN executes
-void count_filter_reorder();  // who reorders weights says so, beside that
+void count_reorder();         // called for each reorder that oneDNN executes
+void count_filter_reorder();  // called in addition for a reorder of weights
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Implements the conversions of ops/support/narrow.hpp. They are integer arithmetic without
-// branches, so each instruction set gives the same bits.
+// The conversions of ops/support/narrow.hpp. They are integer arithmetic without branches, so every
+// instruction set gives the same bits.
 #include "ops/support/narrow.hpp"
 
 #include "ops/support/elementwise.hpp"

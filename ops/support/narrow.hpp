@@ -1,7 +1,7 @@
-// Narrow elements: f16, bf16 and i8, which are stored in fewer bits than they are computed with.
-// An op that computes in f32 has kernels for f16 and bf16 that widen what they read, run the op's
-// own f32 kernel, and round what it gives, once; of i8, the i32 kernel, whose result is taken
-// modulo 2^8. What only moves elements does so by their size, and needs none of this.
+// Narrow elements: f16, bf16 and i8, which are stored in fewer bits than they are computed in. The
+// f16 and bf16 kernels of an op that computes in f32 widen their inputs, run the op's own f32
+// kernel, and round its result once. The i8 kernel uses the i32 kernel, whose result is taken
+// modulo 2^8. Ops that only move elements work by element size and need none of this.
 #pragma once
 
 #include "devices/kernel_call.hpp"
@@ -9,27 +9,27 @@
 
 namespace troupe {
 
-// f32 for f16 and bf16, i32 for i8; of other dtypes, none.
+// f32 for f16 and bf16, i32 for i8, none for other dtypes.
 DType computed_as(DType dtype);
 
-// n elements to and from those of computed_as(dtype). Requires: it is not none.
+// Converts n elements to and from computed_as(dtype). Requires: that is not none.
 void widen(DType dtype, const void* from, void* to, int64_t n);
 void narrow(DType dtype, const void* from, void* to, int64_t n);
 
-// The same for all elements of a tensor, by jobs. `to` has the shape of `from`.
+// Converts all elements of a tensor, in jobs. `to` has the shape of `from`.
 void widen_all(const KernelContext& ctx, const Tensor& from, Tensor& to);
-// finishes: `to` is output 0 of a kernel that finishes.
+// finishes: `to` is output 0 of a kernel with Kernel::finishes.
 void narrow_all(const KernelContext& ctx, const Tensor& from, Tensor& to, bool finishes = false);
 
-// Gives the op kernels for f16 and bf16 beside its f32 kernel, for each that it lacks.
+// Adds f16 and bf16 kernels for each f32 kernel of the op that lacks them.
 void add_narrow_kernels(Op& op);
 
-// These and one for i8, for an op that compares, chooses, or whose result on i32 modulo 2^8 is that
-// on i8. Requires: one of them is a plain CPU kernel for i32.
+// Returns `kernels` and one for i8, for an op that compares, chooses, or whose i32 result modulo
+// 2^8 is the i8 result. Requires: one of `kernels` is a plain CPU kernel for i32.
 std::vector<Kernel> with_i8(std::vector<Kernel> kernels);
 
-// A node whose dispatch dtype is narrow, computed with wider elements: its inputs and outputs as a
-// whole, through scratch memory. Requires: its op has a CPU kernel for computed_as(dtype).
+// A node with a narrow dispatch dtype, computed with wider elements: converts whole inputs and
+// outputs through scratch memory. Requires: its op has a CPU kernel for computed_as(dtype).
 class WidenedNode final : public KernelState {
  public:
   explicit WidenedNode(const Node& node);

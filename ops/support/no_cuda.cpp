@@ -1,4 +1,4 @@
-// Stands in for ops/support/all_cuda.cpp in a build without CUDA: no op has a kernel for GPUs.
+// Replaces ops/support/all_cuda.cpp in a build without CUDA: no op has a GPU kernel.
 #include "ops/support/all_cuda.hpp"
 
 namespace troupe {

@@ -1,11 +1,12 @@
-// What the op functions share: adding a node, and refusing a dtype that no kernel takes.
+// Shared by the op functions: adds nodes, refuses dtypes without a kernel, and common shape and
+// dtype rules.
 #pragma once
 
 #include "troupe/op.hpp"
 
 namespace troupe {
 
-// Adds a node to the graph of its inputs. Throws: Error(invalid_argument), also when no input is
+// Adds a node to the graph of its inputs. Throws: Error(invalid_argument), also if no input is
 // defined.
 inline Output add_node(NodeSpec spec, Origin at) {
   for (const Output& input : spec.inputs)
@@ -14,7 +15,7 @@ inline Output add_node(NodeSpec spec, Origin at) {
               ": its inputs are undefined Outputs; pass the results of ops");
 }
 
-// All outputs of the node whose first one is given.
+// All outputs of a node, given its first one.
 inline std::vector<Output> all_outputs(Output first) {
   std::vector<Output> outputs;
   const int32_t count = static_cast<int32_t>(first.graph->node(first.node).outputs.size());
@@ -22,8 +23,8 @@ inline std::vector<Output> all_outputs(Output first) {
   return outputs;
 }
 
-// For infer_shapes. Throws: Error(invalid_argument) that lists the dtypes of the op's kernels, if
-// `dtype` is not one.
+// For infer_shapes. Throws: Error(invalid_argument) with the dtypes of the op's kernels, if `dtype`
+// is not one of them.
 inline void require_kernel(const InferContext& ctx, DType dtype) {
   std::string known;
   for (const Kernel& kernel : ctx.node().op->kernels) {
@@ -34,7 +35,7 @@ inline void require_kernel(const InferContext& ctx, DType dtype) {
   throw ctx.error("has no kernel for ", dtype, "; cast to one of ", known);
 }
 
-// infer_shapes of an op with one output of input 0's shape.
+// infer_shapes for an op with one output of input 0's shape.
 inline std::vector<Shape> infer_same_shape(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   return {ctx.input(0)};
@@ -43,14 +44,14 @@ inline std::vector<Shape> infer_same_shape(const InferContext& ctx) {
 // The kernel of an op whose output is its input.
 inline void pass_on(KernelContext& ctx) { ctx.set_output(0, ctx.input(0)); }
 
-// infer_dtypes of an op that is told the dtype of its one output.
+// infer_dtypes for an op whose attribute `dtype` gives the dtype of its one output.
 inline std::vector<DType> infer_dtype_attr(const InferContext& ctx) {
   return {ctx.attr<DType>("dtype")};
 }
 
-// For kernels of several inputs: applies the op's shape rule to the inputs as they are, if some of
-// their sizes were not known before. An output of known shape has not had that done by anybody.
-// Throws: what infer_shapes throws.
+// For kernels of several inputs: applies the op's shape rule to the actual shapes if some sizes
+// were unknown before. This is the only such check for an output of known shape. Throws: the errors
+// of infer_shapes.
 inline void check_actual_shapes(const KernelContext& ctx) {
   const Node& node = ctx.node();
   bool known = true;

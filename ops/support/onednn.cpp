@@ -9,8 +9,8 @@
 namespace troupe {
 namespace {
 
-// The OpenMP runtime comes with libdnnl; we link none ourselves. Null when oneDNN was built without
-// OpenMP.
+// The OpenMP runtime comes with libdnnl; this library does not link one. Returns null if oneDNN was
+// built without OpenMP.
 template <class F>
 F openmp_function(const char* name) {
   return reinterpret_cast<F>(dlsym(RTLD_DEFAULT, name));
@@ -41,7 +41,7 @@ dnnl::primitive_attr onednn_attr() {
 
 bool multiplies_bf16() {
   const auto has = [](dnnl::cpu_isa wanted) {
-    const auto bits = static_cast<unsigned>(wanted);  // of all that it has
+    const auto bits = static_cast<unsigned>(wanted);  // all bits must be present
     return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
   };
   return isa() == Isa::avx512 && has(dnnl::cpu_isa::avx512_core_bf16);
@@ -125,7 +125,7 @@ void onednn_compile(const std::function<void()>& make) {
   const OneOpenMpThread one_thread;
   try {
     make();
-  } catch (const dnnl::error& error) {  // its type may not leave ops/
+  } catch (const dnnl::error& error) {  // dnnl::error may not leave ops/
     fail("compiling a primitive", error.status, error.message);
   }
 }

@@ -1,9 +1,9 @@
 // oneDNN for kernels: compiled primitives that any number of threads may execute at once, and a
 // cache of them by shape.
 //
-// oneDNN runs on one OpenMP thread always: more would change bits and fight with our own lanes. Its
-// scratch memory is the device's (user mode): in its own mode one primitive executed by two threads
-// gives wrong results.
+// oneDNN always runs on one OpenMP thread: more threads would change bits and compete with our
+// lanes. Its scratch memory is the device's (user mode): in oneDNN's own mode, one primitive
+// executed by two threads gives wrong results.
 #pragma once
 
 #include <functional>
@@ -20,14 +20,14 @@
 namespace troupe {
 
 const dnnl::engine& onednn_engine();
-dnnl::primitive_attr onednn_attr();  // user scratchpad, else the defaults
+dnnl::primitive_attr onednn_attr();  // user scratchpad, defaults otherwise
 
-// Whether oneDNN has products of bf16 in f32 for this processor that are faster than those of f32,
-// and isa() allows them: AVX-512 with BF16.
+// True if oneDNN multiplies bf16 into f32 on this processor faster than f32, and isa() allows it:
+// AVX-512 with BF16.
 bool multiplies_bf16();
 
-// While it lives, this thread's OpenMP regions have one thread. The caller's own setting comes back
-// after.
+// While it lives, this thread's OpenMP regions have one thread. The destructor restores the
+// caller's setting.
 class OneOpenMpThread {
  public:
   OneOpenMpThread();
@@ -50,17 +50,17 @@ class OneDnnPrimitive {
                   std::vector<Argument> arguments)
       : primitive_(std::move(primitive)), scratch_(scratch), arguments_(std::move(arguments)) {}
 
-  // `addresses`: of the arguments, in their order. Nothing is written to those that the primitive
-  // reads. Any thread.
+  // `addresses`: the arguments' memory, in their order. The primitive's inputs are not written. Any
+  // thread.
   void execute(KernelContext& ctx, std::initializer_list<const void*> addresses) const;
-  // The same with scratch memory of the caller's, scratch_bytes() at an address that is a multiple
-  // of 64: for jobs, which may not ask for memory.
+  // The same with the caller's scratch memory: scratch_bytes() at an address that is a multiple of
+  // 64. For jobs, which may not allocate.
   void execute(const KernelContext& ctx, std::initializer_list<const void*> addresses,
                void* scratch) const;
   int64_t scratch_bytes() const;
 
  private:
-  // Memory objects of one execution; creating them costs as much as a tiny primitive, so idle ones
+  // Memory objects of one execution. Creating them costs as much as a tiny primitive, so idle ones
   // are kept.
   struct Call {
     std::vector<dnnl::memory> memories;
@@ -72,37 +72,39 @@ class OneDnnPrimitive {
   dnnl::memory::desc scratch_;
   std::vector<Argument> arguments_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Call>> idle_;  // as many as have ever run at the same time
+  mutable std::vector<std::unique_ptr<Call>> idle_;  // at most as many as ever ran at the same time
 };
 
-// Between two layouts of the same values; nullptr if they are the same layout.
+// Reorders between two layouts of the same values; nullptr if the layouts are equal.
 std::unique_ptr<OneDnnPrimitive> onednn_reorder(const dnnl::memory::desc& from,
                                                 const dnnl::memory::desc& to);
 
-// Runs `make`, which compiles primitives, on one OpenMP thread. Throws: InternalError for what
-// oneDNN refuses.
+// Runs `make`, which compiles primitives, on one OpenMP thread. Throws: InternalError if oneDNN
+// refuses.
 void onednn_compile(const std::function<void()>& make);
 
-// What a node keeps: something compiled for each shape it has met. Any thread.
+// A node's cache: one compiled value for each shape seen. Any thread.
 template <class Key, class Value>
 class ShapeCache {
  public:
-  // Made by make(), which returns a std::unique_ptr<Value>, when it is not there. Firings that ask
-  // meanwhile wait: they would have to compile the same.
+  // Returns the value for `key`. If there is none, make() makes it and returns a
+  // std::unique_ptr<Value>; other callers wait meanwhile, because they would have to compile the
+  // same value.
   template <class Make>
   std::shared_ptr<const Value> get(const Key& key, Make make) const {
     const std::lock_guard lock(mutex_);
     if (const auto found = values_.find(key); found != values_.end()) return found->second;
     std::shared_ptr<const Value> made;
     onednn_compile([&] { made = make(); });
-    // oneDNN keeps compiled code, too, so that starting again is cheap.
+    // Clearing is cheap: oneDNN keeps compiled code, too.
     if (values_.size() >= kShapesMax) values_.clear();
     values_.emplace(key, made);
     return made;
   }
 
  private:
-  static constexpr size_t kShapesMax = 64;  // more is a program whose every batch has another shape
+  // more shapes mean that every batch of the program has another shape
+  static constexpr size_t kShapesMax = 64;
   mutable std::mutex mutex_;
   mutable std::map<Key, std::shared_ptr<const Value>> values_;
 };

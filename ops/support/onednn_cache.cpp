@@ -1,4 +1,4 @@
-// Implements ops/support/onednn_cache.hpp.
+// Creates oneDNN's primitive cache early in the process.
 #include "ops/support/onednn_cache.hpp"
 
 #include "ops/support/onednn.hpp"

@@ -1,10 +1,10 @@
-// oneDNN's cache of primitives, which the process has once.
+// oneDNN's cache of primitives, one per process.
 #pragma once
 
 namespace troupe {
 
-// Makes it, so that it goes after static objects that are made later: a session in one of them may
-// compute until it ends.
+// Creates the cache now, so that it is destroyed after static objects constructed later: one of
+// them may hold a session that computes until it ends.
 void make_onednn_cache();
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// What ops that put elements in order share: where NaN stands, and lines along an axis.
+// The order of elements for sorting ops: the place of NaN, and lines along an axis.
 #pragma once
 
 #include "ops/support/axes.hpp"
@@ -6,15 +6,15 @@
 
 namespace troupe {
 
-// Whether a stands before b in rising order. NaN counts as greater than all numbers, as in ArgMax;
-// two of them are equal, and so are 0 and -0.
+// True if a is before b in ascending order. NaN is greater than all numbers, as in ArgMax. Two NaN
+// are equal, and so are 0 and -0.
 template <class T>
 bool rises(T a, T b) {
   return (a < b) | ((a == a) & (b != b));
 }
 
-// An element and where it stood. Pairs are in order by value, those of equal value by `at`: no two
-// are equal, so any way to sort gives the same result.
+// An element and its original position. Pairs are ordered by value, equal values by `at`. No two
+// are equal, so any sorting algorithm gives the same result.
 template <class T>
 struct Placed {
   T value;
@@ -24,8 +24,8 @@ struct Placed {
   }
 };
 
-// A tensor as lines along an axis: element j of line (o, i) is number (o * n + j) * inner + i.
-// Requires: the tensor has elements.
+// A tensor as lines along an axis: element j of line (o, i) has index (o * n + j) * inner + i.
+// Requires: the tensor is not empty.
 struct Lines {
   int64_t outer, n, inner;
   Lines(const Shape& shape, int axis)

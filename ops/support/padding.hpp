@@ -1,4 +1,4 @@
-// What pad and its gradient share: attributes, sizes, and which element of x stands in the border.
+// Shared by pad and its gradient: attributes, sizes, and the source element of each border element.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace troupe {
 
-// front: before, back: after ("after" is a word of the text form); mode.
+// The attributes front (the border before), back (the border after; "after" is a word of the text
+// form) and mode.
 std::vector<AttrSpec> border_attrs();
 Attrs border_attrs(std::vector<int64_t> before, std::vector<int64_t> after, PadMode mode);
 
@@ -25,12 +26,12 @@ PadMode pad_mode(const Context& ctx) {
     throw ctx.error("pads with mode constant, reflect, symmetric or edge, not \"", text, "\"");
   return *mode;
 }
-// Of a node that has been checked.
+// The mode of a node that has been checked.
 inline PadMode pad_mode(const GradientContext& ctx) {
   return pad_mode_from(ctx.attr<std::string>("mode")).value();
 }
 
-// The greatest border that x of size n has elements for.
+// The widest border that the mode can fill from x of size n.
 inline int64_t border_max(PadMode mode, int64_t n) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   if (mode == PadMode::constant) return kAny;
@@ -38,7 +39,8 @@ inline int64_t border_max(PadMode mode, int64_t n) {
   return mode == PadMode::symmetric ? n : std::max<int64_t>(n - 1, 0);
 }
 
-// Which element of x stands at index i, below 0 or not below n, of a mode that is not constant.
+// The index of x's element that fills border index i (below 0, or not below n), for a mode that is
+// not constant.
 inline int64_t border_source(PadMode mode, int64_t i, int64_t n) {
   if (mode == PadMode::edge) return i < 0 ? 0 : n - 1;
   const int64_t past = mode == PadMode::symmetric ? 1 : 0;

@@ -1,5 +1,6 @@
-// Regroup: y = the elements of x, in row-major order, under a shape whose sizes other values tell.
-//   x, likes: shapes as the left side of `pattern` says   y: that of its right side. No copy.
+// Regroup: y = the elements of x in row-major order, under a shape whose sizes come from other
+// values.
+//   x, likes: shapes of the left side of `pattern`   y: the shape of its right side. No copy.
 // In a pattern, names and numbers are sizes, and parentheses multiply: ops/support/regroup.hpp has
 // examples.
 #include "ops/support/regroup.hpp"
@@ -15,7 +16,7 @@
 namespace troupe {
 namespace {
 
-// One size: a number, or a name, which is a number of its own below 0.
+// One size: a number, or a name encoded as its own negative number.
 using Factors = std::vector<int64_t>;
 using Side = std::vector<Factors>;  // the dimensions of one value
 
@@ -49,7 +50,7 @@ class Parser {
     at_ += token.size();
     return true;
   }
-  // A name or a number, if there is one.
+  // The next name or number, if there is one.
   std::optional<int64_t> factor() {
     skip();
     const size_t from = at_;
@@ -90,8 +91,8 @@ class Parser {
   Pattern pattern_;
 };
 
-// What comes of a pattern and shapes. An empty `problem` is none. `certain`: nothing that has to be
-// equal was unknown.
+// The result of applying a pattern to shapes. An empty `problem` means success. `certain`: all
+// sizes that must be equal were known.
 struct Regrouped {
   Shape shape;
   bool certain = true;
@@ -134,7 +135,7 @@ class Sizes {
   int64_t& known(int64_t name) { return known_[static_cast<size_t>(-1 - name)]; }
   int64_t size_of_factor(int64_t factor) { return factor < 0 ? known(factor) : factor; }
 
-  // A factor stands for the size n.
+  // Binds a factor to the size n.
   void meet(int64_t factor, int64_t n) {
     const int64_t before = size_of_factor(factor);
     const bool seen = factor >= 0 || !seen_.insert(factor).second;
@@ -148,7 +149,7 @@ class Sizes {
       refuse("a dimension has size ", n, " where the pattern has ", factor);
   }
 
-  // The product of the factors is n: tells the one that is not known.
+  // Solves product of factors = n for the one unknown factor.
   void divide_up(const Factors& factors, int64_t n) {
     int64_t rest = 1, open = 0, open_count = 0;
     for (const int64_t factor : factors) {
@@ -182,7 +183,7 @@ class Sizes {
 
   const Pattern& pattern_;
   std::vector<int64_t> known_;
-  std::set<int64_t> seen_;  // names that have stood for a size
+  std::set<int64_t> seen_;  // names bound to a size
   Regrouped result_;
 };
 
@@ -220,7 +221,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return gradients;
 }
 
-// Values of any dtypes may tell sizes.
+// The values that give sizes may have any dtypes.
 std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.dtype(0)}; }
 
 struct PatternState final : KernelState {

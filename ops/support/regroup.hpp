@@ -1,5 +1,5 @@
 // regroup: reshapes whose sizes come from other values, so that they may be unknown while building.
-// For ops that are compositions: einsum, group_norm, gradients of decompositions.
+// For composed ops: einsum, group_norm, gradients of decompositions.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace troupe {
 
-// x with dimensions joined, split, added or dropped, as `pattern` says: "a b c -> a (b c)" joins
-// two, "a (2 c) -> a 2 c" splits one, "a b -> a 1 b" adds one. More values on the left tell more
-// sizes: "a (b c), b c -> a b c" of x and one of `likes`. A name has one size wherever it stands.
-// A plain Reshape where that is enough, or x itself. With `checked`, sizes that are not known while
-// building are compared in the step; a Reshape would only count elements.
+// x with dimensions joined, split, added or dropped as `pattern` says: "a b c -> a (b c)" joins
+// two, "a (2 c) -> a 2 c" splits one, "a b -> a 1 b" adds one. More values on the left provide more
+// sizes: "a (b c), b c -> a b c" for x and one value of `likes`. A name has the same size
+// everywhere. Returns a plain Reshape if that is enough, or x itself. With `checked`, sizes unknown
+// while building are compared in the step; a Reshape would only count elements.
 Output regroup(Output x, const std::string& pattern, const std::vector<Output>& likes = {},
                bool checked = false);
 
-// x with a dimension of size 1 before dimension `axis`, which may be ndim; negative ones count from
-// the end of the result.
+// x with a dimension of size 1 inserted before dimension `axis`, which may be ndim; a negative axis
+// counts from the end of the result.
 Output with_axis(Output x, int axis);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// What tile, repeat and their gradients share: sizes, and a block that is written again and again.
+// Shared by tile, repeat and their gradients: sizes, and a block that is written repeatedly.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// Of `size`, -1 if it is not known, `times` over.
+// size * times; -1 if `size` is unknown.
 template <class Context>
 int64_t repeated_size(const Context& ctx, int64_t size, int64_t times) {
   if (times < 0) throw ctx.error("repeats at least 0 times, not ", times);
@@ -19,7 +19,7 @@ int64_t repeated_size(const Context& ctx, int64_t size, int64_t times) {
   return product;
 }
 
-// y of a tile: size x[d] * repeats[d] in each dimension d.
+// The shape of a tile: x[d] * repeats[d] in each dimension d.
 template <class Context>
 Shape tiled_shape(const Context& ctx, const Shape& x) {
   const auto& repeats = ctx.template attr<std::vector<int64_t>>("repeats");
@@ -32,9 +32,9 @@ Shape tiled_shape(const Context& ctx, const Shape& x) {
   return y;
 }
 
-// The first `bytes` of y, over and over until there are `times` of them. Requires: times >= 1.
+// Repeats the first `bytes` of y until y holds `times` copies. Requires: times >= 1.
 inline void repeat_block(char* y, int64_t bytes, int64_t times) {
-  constexpr int64_t kChunk = 1 << 16;  // bytes of a copy that starts from the nearest caches
+  constexpr int64_t kChunk = 1 << 16;  // bytes of one copy, small enough for the nearest caches
   const int64_t total = bytes * times;
   for (int64_t chunk = bytes, done = bytes; done < total;) {
     const int64_t n = std::min(chunk, total - done);

@@ -1,5 +1,5 @@
-// Leaves over one row of numbers, for softmax and its loss. Sums have a fixed order, whatever the
-// address of the row; partial results let the compiler use vectors. Call them from a loop that
+// Leaf loops over one row of numbers, for softmax and its loss. Sums have a fixed order that does
+// not depend on the row's address; partial results allow vectorisation. Call them from a loop that
 // in_isa() (devices/threads/isa.hpp) compiles.
 #pragma once
 
@@ -11,10 +11,10 @@ namespace troupe {
 
 constexpr int kRowParts = 16;
 
-// What `join` makes of all parts, as a tree.
+// Joins all parts with `join`, as a tree.
 template <int kParts, class T, class Join>
 T join_row_parts(T (&part)[kParts], const Join& join) {
-  if constexpr (kParts > kRowParts) {  // vectors first
+  if constexpr (kParts > kRowParts) {  // whole vectors first
     static_assert(kParts == 4 * kRowParts);
     for (int j = 0; j < kRowParts; ++j)
       part[j] = join(join(part[j], part[j + kRowParts]),
@@ -29,7 +29,7 @@ T sum_of_parts(T (&part)[kParts]) {
   return join_row_parts(part, [](T a, T b) { return a + b; });
 }
 
-// Numbers i, i + 16, i + 32, ... first, then these 16 sums as a tree.
+// Sums the numbers i, i + 16, i + 32, ... first, then these 16 sums as a tree.
 template <class T>
 T row_sum(const T* x, int64_t n) {
   T part[kRowParts] = {};
@@ -42,9 +42,9 @@ T row_sum(const T* x, int64_t n) {
 
 // ---- softmax: rows of many classes ----
 
-constexpr int kClassParts = 64;  // four registers of AVX-512 hide what one of them waits for
+constexpr int kClassParts = 64;  // four AVX-512 registers hide each other's latency
 
-// The greatest of n numbers; -infinity of none. NaN does not count.
+// The greatest of n numbers; -infinity for n = 0. NaN is ignored.
 template <class T>
 T row_max(const T* x, int64_t n) {
   T part[kClassParts];
@@ -56,7 +56,7 @@ T row_max(const T* x, int64_t n) {
   return join_row_parts(part, [](T a, T b) { return a > b ? a : b; });
 }
 
-// e^(x - max) of elements of which max is the greatest.
+// e^(x - max), where max is the greatest element.
 struct ExpOfDifference {
   static constexpr bool kWhole = true;
   template <class T>
@@ -82,8 +82,8 @@ void add_exp_of_block(const T* x, T* y, int64_t n, T max, T (&part)[kClassParts]
   for (int64_t j = 0; j < n; ++j) part[j] += y[j];
 }
 
-// y = e^(x - max). Returns the sum of y. y may be x. Without `max`, e^800 would be infinite; the
-// result is the same.
+// y = e^(x - max). Returns the sum of y. y may be x. Subtracting `max` avoids an infinite e^800 and
+// does not change the softmax.
 template <class T>
 T row_exp(const T* x, T* y, int64_t n, T max) {
   T part[kClassParts] = {};
@@ -92,14 +92,14 @@ T row_exp(const T* x, T* y, int64_t n, T max) {
   return sum_of_parts(part);
 }
 
-struct RowExpLoop {  // the same, for in_isa()
+struct RowExpLoop {  // row_exp for in_isa()
   template <class T>
   static T run(const T* x, T* y, int64_t n, T max) {
     return row_exp(x, y, n, max);
   }
 };
 
-// The same sum, bit for bit, of numbers that are written nowhere.
+// The same sum as row_exp, bit for bit, without writing y.
 template <class T>
 T row_exp_sum(const T* x, int64_t n, T max) {
   T y[kClassParts], part[kClassParts] = {};
@@ -119,8 +119,8 @@ struct SoftmaxRowLoop {
   }
 };
 
-// Calls part(first, count) for groups of rows of `width` numbers that do not depend on each other,
-// in jobs of about 20 us of exponential functions.
+// Calls part(first, count) for groups of independent rows of `width` numbers, in jobs of about 20
+// us of exponential functions.
 template <class Part>
 void in_rows(const KernelContext& ctx, int64_t rows, int64_t width, const Part& part) {
   in_row_groups(ctx, rows, width, /*elements=*/1 << 14, part);

@@ -1,4 +1,4 @@
-// Rows that do not depend on each other, in jobs.
+// Splits independent rows into jobs.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace troupe {
 
 // Calls part(first, count) for groups of `rows` rows of `width` elements, in jobs of about
-// `elements` each. Not at all if there are no rows.
+// `elements` elements each. No calls if there are no rows.
 template <class Part>
 void in_row_groups(const KernelContext& ctx, int64_t rows, int64_t width, int64_t elements,
                    const Part& part) {

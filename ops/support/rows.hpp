@@ -1,4 +1,4 @@
-// Copies of rows of equal length, one by one: for ops that choose, sort out or put back rows.
+// Copies rows of equal length one by one, for ops that choose, filter or restore rows.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 
 namespace troupe {
 
-// kBytes: those of a row where that is known, so that a row is a move and not a call; else 0.
+// kBytes: the row size if it is known at compile time, so that a copy is a move instead of a call;
+// else 0.
 template <int64_t kBytes, class From, class To>
 void copy_rows_of(int64_t count, int64_t row_bytes, const char* x, char* y, From& from, To& to) {
   const int64_t bytes = kBytes ? kBytes : row_bytes;

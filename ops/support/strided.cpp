@@ -1,6 +1,5 @@
-// Strided copies. Dimensions that both sides walk as one are merged; then rows are copied whole
-// where both are dense, and in blocks that fit the nearest cache where one side runs across the
-// other's rows.
+// Strided copies. Dimensions that both sides walk as one are merged. Rows are copied whole if both
+// sides are dense, and in cache-sized blocks if one side runs across the other's rows.
 #include "ops/support/strided.hpp"
 
 #if defined(__SSE__)
@@ -46,8 +45,8 @@ void copy_row(const T* x, T* y, const Dim& dim) {
 }
 
 #if defined(__SSE__)
-// y[i * y_row + j] = x[i + j * x_row] for a whole block: four rows and columns at a time change
-// places in registers, which only move bits.
+// y[i * y_row + j] = x[i + j * x_row] for a whole block: transposes four rows and columns at a time
+// in registers, which only moves bits.
 void copy_block(const uint32_t* x, int64_t x_row, uint32_t* y, int64_t y_row) {
   for (int64_t j = 0; j < kBlock; j += 4)
     for (int64_t i = 0; i < kBlock; i += 4) {
@@ -64,8 +63,8 @@ void copy_block(const uint32_t* x, int64_t x_row, uint32_t* y, int64_t y_row) {
 }
 #endif
 
-// x runs along `across`, y along `along`. Through a tile, so that each line of memory is read once
-// and written once, however the rows fall together in a cache.
+// x is dense along `across`, y along `along`. Copies through a tile, so that each cache line is
+// read and written once even if rows map to the same cache sets.
 template <class T>
 void copy_blocks(const T* x, T* y, const Dim& across, const Dim& along) {
   T tile[kBlock * kBlock];
@@ -116,7 +115,7 @@ void copy_part(Walk walk, const T* x, T* y) {
                  [&](const T* px, T* py) { copy_blocks(px, py, rows, along); });
 }
 
-// Cut along the largest dimension into parts of about 20 us.
+// Copies in parts of about 20 us, split along the largest dimension.
 template <class T>
 void copy_walk(const KernelContext& ctx, const Walk& walk, const void* from, void* to) {
   constexpr int64_t kElements = 1 << 16;

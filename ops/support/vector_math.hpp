@@ -1,7 +1,7 @@
-// The functions of libm for loops over elements. g++ takes glibc's libmvec for several of them at
-// once: results are within 4 units in the last place, and those of one element differ from those of
-// many in the last bit. So they belong into loops over whole blocks: a function with `kWhole`
-// (ops/support/elementwise.hpp).
+// The functions of libm for loops over elements. In vectorised loops g++ calls glibc's libmvec:
+// results are within 4 units in the last place, and the vector result of an element differs from
+// its scalar result in the last bit. Use them only in loops over whole blocks: a function with
+// `kWhole` (ops/support/elementwise.hpp).
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,8 @@ namespace troupe::math {
 
 }  // namespace troupe::math
 
-// glibc declares these so only for -ffast-math, which changes results of everything else, too.
+// glibc declares these vectorisable only for -ffast-math, which would change every other result,
+// too.
 extern "C" {
 #define TROUPE_MATH(f, ff)               \
   TROUPE_SIMD double f(double) noexcept; \
