@@ -1,11 +1,11 @@
 // Attention: y = softmax(scale * q * transpose(k) + mask) * v for each (batch, head); the softmax
-// is over the keys, and 0 where no key is seen (Vaswani et al. 2017).
+// is over the keys, and 0 if the query sees no key (Vaswani et al. 2017).
 //   q: [b, heads, queries, d]   k: [b, heads, keys, d]   v: [b, heads, keys, dv], f32 or f64
-//   mask: bool, whether a query sees a key, or numbers to be added; broadcasts to
+//   mask: bool (true: the query sees the key), or numbers to add; broadcasts to
 //   [b, heads, queries, keys]. With `causal`, query i sees keys 0 to i at most.
 //   y: [b, heads, queries, dv]   log_sums: log of the sums of the softmax [b, heads, queries],
-//   saved for the gradient; -infinity where no key is seen
-// The scores of a block of queries are in memory at a time. Products run in oneDNN for f32.
+//   saved for the gradient; -infinity if the query sees no key
+// The scores of one block of queries are in memory at a time. For f32, products run in oneDNN.
 #include "ops/nn/attention.hpp"
 
 namespace troupe {
@@ -31,14 +31,14 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   const AttentionGradients d =
       attention_gradient({dy, q, k, v, mask, ctx.output(0), ctx.output(1), causal, scale});
   if (mask.dtype() == DType::boolean) return {d.dq, d.dk, d.dv, Output{}};
-  // Pruned where nobody asks for it.
+  // Pruned unless the gradient of the mask is used.
   const Output weights = AttentionByOps{q, k, mask, causal, scale}.weights();
   const Output sums = reduce_sum(dy * ctx.output(0), {.axes = {-1}, .keep_dims = true});
   const Output dscores = weights * (matmul(dy, v, {.transpose_b = true}) - sums);
   return {d.dq, d.dk, d.dv, sum_to_like(dscores, mask)};
 }
 
-// Where the pieces of a job's memory are.
+// Offsets in a job's memory.
 struct Pieces {
   JobMemory memory;
   int64_t k = 0, v = 0, scores = 0, scratch = 0;
@@ -48,7 +48,7 @@ template <class T>
 struct Plan {
   AttentionShape shape;
   AttentionCut cut;
-  StepProduct<T> by_k, by_v;  // scores of q, y of the powers
+  StepProduct<T> by_k, by_v;  // q to scores, powers to y
   Pieces at;
 
   Plan(const AttentionShape& s)
@@ -70,13 +70,13 @@ struct GreatestLoop {
   }
 };
 
-// The powers of one row of scores, of which the first `seen` are seen, instead of them. Sets the
-// log of their sum, and returns the sum; 0 if nothing is seen.
+// Replaces one row of scores by its powers; the first `seen` keys are visible. Sets the log of
+// their sum, and returns the sum; 0 if no key is visible.
 template <class T>
 T powers_of_row(T* scores, int64_t seen, int64_t keys, T& log_sum) {
   constexpr T kNone = -std::numeric_limits<T>::infinity();
   const T greatest = in_isa<GreatestLoop>(static_cast<const T*>(scores), seen);
-  // NaN is greater than nothing.
+  // A NaN is never the greatest, so it must be looked for.
   const bool none =
       greatest == kNone && std::all_of(scores, scores + seen, [](T s) { return s == kNone; });
   const T sum = none || seen == 0
@@ -93,7 +93,7 @@ struct Arrays {
   T *y, *log_sums;
 };
 
-// All queries of one pair (batch, head).
+// Computes all queries of one pair (batch, head).
 template <class T>
 void attend(const KernelContext& ctx, const Plan<T>& plan, const AttentionMask& mask, bool causal,
             T scale, int64_t pair, const Arrays<T>& arrays, uint8_t* memory) {
@@ -166,7 +166,7 @@ Output scaled_dot_product_attention(Output q, Output k, Output v, AttentionOptio
   const auto scope = q.graph->scope({.origin = at});
   const Output mask =
       options.mask.defined() ? options.mask : fill(*q.graph, Shape{}, 1, DType::boolean, "all");
-  // Made with dropout, too: it says what does not fit, and is pruned.
+  // Made even with dropout, for its checks of the inputs; it is pruned then.
   const Output y = add_node({.op = "Attention",
                              .inputs = {q, k, v, mask},
                              .attrs = {{"causal", options.causal}, {"scale", scale}}},

@@ -1,5 +1,5 @@
-// What Attention and AttentionGradient share: shape rules, the blocks of queries that are worked on
-// at a time, the mask, and the same computations as a graph of ops.
+// Shared by Attention and AttentionGradient: shape rules, the blocks of queries, the mask, and the
+// same computation as a graph of ops.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace troupe {
 
 // ---- the node ----
 
-// Attributes of both ops. `scale` 0 stands for 1 / sqrt(d).
+// Attributes of both ops. `scale` 0 means 1 / sqrt(d).
 inline std::vector<AttrSpec> attention_attrs() {
   return {{"causal", AttrKind::boolean, false}, {"scale", AttrKind::real, 0.0}};
 }
@@ -45,7 +45,7 @@ struct AttentionShape {
   }
 };
 
-// Of inputs first to first + 3: q, k, v and the mask. Throws: Error for what does not fit.
+// Checks inputs `first` to first + 3: q, k, v and the mask. Throws: Error if they do not fit.
 inline AttentionShape require_attention(const InferContext& ctx, int first) {
   require_kernel(ctx, ctx.dtype(first));
   const Shape &q = ctx.input(first), &k = ctx.input(first + 1), &v = ctx.input(first + 2);
@@ -80,7 +80,7 @@ inline AttentionShape require_attention(const InferContext& ctx, int first) {
   return of;
 }
 
-// All floats have one dtype, that of input `first`; the mask, input first + 3, is bool or has it.
+// All floats have the dtype of input `first`; the mask, input first + 3, is bool or has that dtype.
 inline std::vector<DType> attention_dtypes(const InferContext& ctx, int first, size_t outputs) {
   const DType dtype = ctx.dtype(first);
   for (int i = 0; i < ctx.input_count(); ++i) {
@@ -95,8 +95,9 @@ inline std::vector<DType> attention_dtypes(const InferContext& ctx, int first, s
 
 // ---- kernels ----
 
-// The jobs of one firing: each does some pairs of (batch, head), one after the other, and of each
-// pair a block of queries after the other, whose scores are in its memory. Both by shapes alone.
+// The jobs of one firing. A job handles some pairs (batch, head) one after the other, and the
+// blocks of queries of a pair one after the other, with the scores of one block in its memory. The
+// cut depends on shapes only.
 struct AttentionCut {
   int64_t pairs = 0, queries = 0, keys = 0, rows = 0, jobs = 0;
 
@@ -116,8 +117,8 @@ struct AttentionCut {
     if (queries % rows != 0) counts.push_back(queries % rows);
     return counts;
   }
-  // Of the rows of a block: [rows, features] times transpose([keys, features]), and
-  // [rows, keys] times [keys, features].
+  // Products of the rows of a block: [rows, features] times transpose([keys, features]), and [rows,
+  // keys] times [keys, features].
   StepProductSizes to_keys(int64_t features) const {
     return {.rows = row_counts(),
             .k = features,
@@ -135,7 +136,7 @@ struct AttentionCut {
             .w_step = features,
             .uses = blocks()};
   }
-  // f(pair, memory of the job), all pairs in `jobs` jobs of `job_bytes`.
+  // Calls f(pair, memory of the job) for all pairs, in `jobs` jobs of `job_bytes` each.
   template <class F>
   void run(KernelContext& ctx, int64_t job_bytes, const F& f) const {
     Tensor memory = ctx.scratch(DType::u8, Shape{std::max<int64_t>(1, job_bytes * jobs)});
@@ -147,7 +148,7 @@ struct AttentionCut {
   }
 };
 
-// Pieces of the memory of a job, one after the other; multiples of 64 bytes.
+// Lays out the pieces of a job's memory one after the other, in multiples of 64 bytes.
 class JobMemory {
  public:
   int64_t add(int64_t bytes) {
@@ -161,7 +162,7 @@ class JobMemory {
   int64_t bytes_ = 0;
 };
 
-// The mask as rows of keys.
+// The mask, applied to rows of keys.
 class AttentionMask {
  public:
   AttentionMask(const Tensor& mask, const AttentionShape& s) : mask_(mask), heads_(s.heads) {
@@ -171,7 +172,7 @@ class AttentionMask {
       steps_[d] = mask.dim(i) == 1 ? 0 : step;
   }
 
-  // scores[0, n) as the mask leaves them, of a query of a pair.
+  // Applies the mask to scores[0, n) of one query of a pair.
   template <class T>
   void apply(int64_t pair, int64_t query, T* scores, int64_t n) const {
     if (none_) return;
@@ -194,11 +195,11 @@ class AttentionMask {
 };
 
 inline double attention_scale(double attribute, int64_t d) {
-  // Without features all scores are 0, and each key that is seen counts the same.
+  // With d = 0 all scores are 0, and every visible key has the same weight.
   return attribute != 0 ? attribute : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, d)));
 }
 
-// What a node keeps between firings: a plan of each shape, and its attributes.
+// A node's state between firings: a plan for each shape, and its attributes.
 template <class Plan>
 struct AttentionState final : KernelState {
   ShapeCache<std::array<int64_t, 6>, Plan> plans;
@@ -233,7 +234,7 @@ struct AttentionByOps {
   double scale = 0;
 
   Output factor() const;   // the scale, a scalar
-  Output weights() const;  // [batch, heads, queries, keys], each row's sum 1, or 0
+  Output weights() const;  // [batch, heads, queries, keys]; the sum of each row is 1, or 0
 };
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Attention as a graph of ops: for dropout between its weights and values, for the gradient of a
+// Attention as a graph of ops, for dropout between its weights and values, for the gradient of a
 // mask, and for second derivatives.
 #include "ops/nn/attention.hpp"
 
@@ -14,7 +14,8 @@ Output AttentionByOps::factor() const {
   return rsqrt(cast(maximum(size, number(1)), q.dtype()));
 }
 
-// Without the greatest of a row, which is 1, a row that sees something sums up to 0.
+// In a row with a visible key, the greatest score alone gives 1, so the sum is at least 1. In a row
+// without one the sum is 0, and the divisor becomes 0.5.
 Output AttentionByOps::weights() const {
   Graph& graph = *q.graph;
   const auto number = [&](double value) { return fill(graph, Shape{}, value, q.dtype()); };

@@ -1,6 +1,6 @@
 // AttentionGradient: dL/dq, dL/dk and dL/dv of y = Attention(q, k, v, mask) (ops/nn/attention.cpp),
-// from dy = dL/dy. The weights are made again from the saved log_sums, block by block (Dao et al.
-// 2022). Writing p for them and means over the keys of a query:
+// from dy = dL/dy. The weights are recomputed from the saved log_sums, block by block (Dao et al.
+// 2022). Writing p for the weights:
 //   dv = transpose(p) * dy   ds = p * (dy * transpose(v) - sum(dy * y)), the sum over features
 //   dq = scale * ds * k      dk = scale * transpose(ds) * q
 //   dy, y: [b, heads, queries, dv]   log_sums: [b, heads, queries]   the others as in Attention
@@ -36,7 +36,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   });
 }
 
-// Where the pieces of a job's memory are.
+// Offsets in a job's memory.
 struct Pieces {
   JobMemory memory;
   int64_t scores_k = 0, v = 0, k = 0, p = 0, ds = 0, scratch = 0;
@@ -78,7 +78,7 @@ struct Arrays {
   const T *dy, *q, *k, *v, *y, *log_sums;
   T *dq, *dk, *dv;
 
-  // Those of one pair (batch, head).
+  // The arrays of one pair (batch, head).
   Arrays of(int64_t pair, const AttentionShape& s) const {
     const int64_t q_at = pair * s.queries * s.d, k_at = pair * s.keys * s.d;
     const int64_t v_at = pair * s.keys * s.dv, y_at = pair * s.queries * s.dv;
@@ -95,7 +95,7 @@ struct ScoreGradientLoop {
   }
 };
 
-// The product of dy and y of one query, in the order of row_sum().
+// The dot product of dy and y of one query, in the order of row_sum().
 struct ProductLoop {
   template <class T>
   static T run(const T* a, const T* b, int64_t n) {
@@ -108,7 +108,7 @@ struct ProductLoop {
   }
 };
 
-// One pair (batch, head).
+// Computes the gradients of one pair (batch, head).
 template <class T>
 void go_back(const KernelContext& ctx, const Plan<T>& plan, const AttentionMask& mask, bool causal,
              T scale, int64_t pair, const Arrays<T>& a, uint8_t* memory) {

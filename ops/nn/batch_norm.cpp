@@ -1,9 +1,8 @@
-// BatchNorm: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance of each
-// channel over all other dimensions (Ioffe and Szegedy, Batch Normalization, 2015).
+// BatchNorm: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with the mean and variance
+// of each channel over all other dimensions (Ioffe and Szegedy, Batch Normalization, 2015).
 //   x, y: [..., c], f32 or f64, with at least two dimensions   gamma, beta, mean, variance: [c]
-// The variance is that of the formula, the mean of (x - mean)^2; TensorFlow gives n / (n - 1) times
-// it. The mean is subtracted before anything is squared. Sums are the fixed tree of
-// ops/nn/norm.hpp.
+// The variance is that of the formula, the mean of (x - mean)^2; TensorFlow returns n / (n - 1)
+// times it. The mean is subtracted before squaring. Sums are the fixed tree of ops/nn/norm.hpp.
 #include "ops/nn/batch_norm.hpp"
 
 namespace troupe {
@@ -14,7 +13,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {shape, channels, channels};
 }
 
-// Writing dmean and dvariance for the gradients of these outputs, where there are any:
+// Writing dmean and dvariance for the gradients of these outputs, if they have any:
 //   dx += dmean / n + dvariance * 2 * (x - mean) / n.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output x = ctx.input(0), mean = ctx.output(1), variance = ctx.output(2);
@@ -60,7 +59,7 @@ struct SumLoop {
   }
 };
 
-// result [c] = the mean over rows of what SumLoop sums.
+// result [c] = the mean over rows of the terms that SumLoop sums.
 template <bool kSquares, class T>
 void mean_of_rows(KernelContext& ctx, const T* x, const T* mean, T* result, int64_t rows,
                   int64_t c) {

@@ -1,4 +1,4 @@
-// What batch_norm, its gradient and batch_norm_inference share.
+// Shared by batch_norm, its gradient and batch_norm_inference: vector loops over channels.
 #pragma once
 
 #include <cstring>
@@ -8,24 +8,26 @@
 
 namespace troupe {
 
-// Of x [..., c]: how many rows of channels there are to sum; none without channels.
+// The number of rows of x [..., c]; 0 if x has no elements.
 inline int64_t rows_of(const Shape& x) { return x.size() > 0 ? x.size() / x[x.ndim() - 1] : 0; }
 
-// As many channels as one register of AVX-512 holds; smaller ones take several. Sums of a few
-// channels over all rows stay in registers this way, whatever the number of channels.
+// The number of channels in one AVX-512 register; narrower instruction sets use several registers.
+// With this, the sums of a few channels over all rows stay in registers, for any number of
+// channels.
 template <class T>
 struct Channels {
   static constexpr int64_t kCount = 64 / static_cast<int64_t>(sizeof(T));
   typedef T Vector __attribute__((vector_size(64)));
-  // By reference: how such a vector is passed by value depends on the instruction set.
+  // By reference, because the convention for passing such a vector by value depends on the
+  // instruction set.
   static void load(Vector& v, const T* from) { std::memcpy(&v, from, sizeof v); }
   static void store(const Vector& v, T* to) { std::memcpy(to, &v, sizeof v); }
 };
 
-constexpr int64_t kNumbersAtOnce = 1 << 12;  // they stay in the nearest cache
+constexpr int64_t kNumbersAtOnce = 1 << 12;  // these fit the nearest cache
 
-// Calls f(first channel, vectors) for all c channels: four vectors side by side, then one by one;
-// then rest(channel) for those that fill none.
+// Calls f(first channel, vectors) for the c channels: four vectors at a time, then one at a time,
+// then rest(channel) for the channels that do not fill a vector.
 template <class T, class F, class Rest>
 void for_channels(int64_t c, const F& f, const Rest& rest) {
   constexpr int64_t kCount = Channels<T>::kCount;
@@ -35,7 +37,7 @@ void for_channels(int64_t c, const F& f, const Rest& rest) {
   for (; j < c; ++j) rest(j);
 }
 
-// Calls f(first row, rows) for some rows after the other.
+// Calls f(first row, rows) for one group of rows after the other; a group fits the nearest cache.
 template <class F>
 void for_near_rows(int64_t rows, int64_t c, const F& f) {
   const int64_t step = std::max<int64_t>(1, kNumbersAtOnce / c);

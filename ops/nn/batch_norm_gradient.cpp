@@ -60,7 +60,7 @@ struct SumLoop {
   }
 };
 
-// dx = scale * (dy - of_dy - (x - mean) * of_products), both of them means.
+// dx = scale * (dy - of_dy - (x - mean) * of_products), where of_dy and of_products are means.
 struct InputGradientLoop {
   template <class T>
   static void run(const T* dy, const T* x, const T* mean, const T* scale, const T* of_dy,

@@ -1,5 +1,5 @@
-// BatchNormInference: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, for a mean and a
-// variance that training has left.
+// BatchNormInference: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with the mean and
+// variance from training.
 //   x, y: [..., c], f32 or f64, with at least two dimensions   gamma, beta, mean, variance: [c]
 #include "ops/nn/batch_norm.hpp"
 

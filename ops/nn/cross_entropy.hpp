@@ -1,6 +1,6 @@
-// What softmax_cross_entropy, its gradient and in_top_k share: rules about logits and labels.
+// Shared by softmax_cross_entropy, its gradient and in_top_k: checks of logits and labels.
 //   logits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
-// A row is what one label is for; in messages they count through all leading dimensions.
+// A row is the logits of one label; error texts count rows through all leading dimensions.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// For infer_dtypes and infer_shapes; `i` is the number of the input.
+// For infer_dtypes and infer_shapes; `i` is the index of the input.
 inline void require_label_dtype(const InferContext& ctx, int i) {
   if (ctx.dtype(i) != DType::i32 && ctx.dtype(i) != DType::i64)
     throw ctx.error("wants labels of i32 or i64, got ", ctx.dtype(i),
@@ -18,7 +18,7 @@ inline void require_label_dtype(const InferContext& ctx, int i) {
                     "softmax_cross_entropy_with_probabilities()");
 }
 
-// Whether x, [...], has an element for each row of the logits.
+// True if x, [...], has one element for each row of the logits.
 inline bool has_row_for_each(const Shape& logits, const Shape& x) {
   bool fits = x.ndim() + 1 == logits.ndim();
   for (int d = 0; fits && d < x.ndim(); ++d) fits = may_equal(x[d], logits[d]);
@@ -36,14 +36,14 @@ inline void require_logits_and_labels(const InferContext& ctx, const Shape& logi
                         : "");
 }
 
-// [...], as far as logits or labels know it.
+// The shape [...], with the sizes known from logits or labels.
 inline Shape shape_of_rows(const Shape& logits, const Shape& labels) {
   Shape shape = labels;
   for (int d = 0; d < shape.ndim(); ++d) shape.set(d, std::max(logits[d], labels[d]));
   return shape;
 }
 
-// The same of dloss: [...], of the dtype of the logits.
+// Checks dloss: [...], of the dtype of the logits.
 inline void require_loss_dtype(const InferContext& ctx, int logits, int dloss) {
   if (ctx.dtype(dloss) != ctx.dtype(logits))
     throw ctx.error("dloss and logits must have one dtype, got ", ctx.dtype(dloss), " and ",
@@ -56,7 +56,7 @@ inline void require_loss_gradient(const InferContext& ctx, const Shape& dloss,
     throw ctx.error("wants dloss [...] and logits [..., classes], got ", dloss, " and ", logits);
 }
 
-// Throws: Error naming row and label, if one is out of range.
+// Throws: Error with the row and the label if one is out of range.
 template <class L>
 void check_labels(const KernelContext& ctx, const L* labels, int64_t rows, int64_t classes) {
   for (int64_t row = 0; row < rows; ++row)
@@ -65,8 +65,8 @@ void check_labels(const KernelContext& ctx, const L* labels, int64_t rows, int64
                       " classes, counted from 0");
 }
 
-// One row of dL/d(logits): of y, e^(x - max) of each class, whose sum is `sum`, makes
-// dloss * (softmax(x) - one_hot(label)).
+// One row of dL/d(logits). In: y = e^(x - max) of each class, and their `sum`. Out: y = dloss *
+// (softmax(x) - one_hot(label)).
 template <class T>
 void to_loss_slopes(T* y, T sum, T dloss, int64_t label, int64_t classes) {
   const T share = dloss / sum;

@@ -1,5 +1,5 @@
-// Forward and backward passes over the states of CTC, in the logarithms of probabilities, and the
-// rules of its inputs. ops/nn/ctc.hpp says what they promise.
+// The forward-backward algorithm over the states of CTC, in log probabilities, and the checks of
+// its inputs. ops/nn/ctc.hpp documents the functions.
 #include "ops/nn/ctc.hpp"
 
 #include <limits>
@@ -23,7 +23,7 @@ double log_add(double a, double b, double c = kNever) {
   return max + std::log(std::exp(a - max) + std::exp(b - max) + std::exp(c - max));
 }
 
-// Whether a path may go from state s - 2 to s: past a blank between different labels.
+// True if a path may go from state s - 2 to s: past a blank between two different labels.
 bool may_skip(const CtcRow& row, int64_t s) {
   const auto i = static_cast<size_t>(s);
   return s % 2 == 1 && s >= 3 && row.classes[i] != row.classes[i - 2];
@@ -100,7 +100,8 @@ CtcRow make_ctc_row(const KernelContext& ctx, int first, int64_t row) {
 
 double ctc_forward(const CtcRow& row, std::vector<double>& alpha) {
   const int64_t states = row.states();
-  if (row.times == 0) return states == 1 ? 0 : kNever;  // no time says nothing
+  // with zero times, only the empty labelling is possible
+  if (row.times == 0) return states == 1 ? 0 : kNever;
   alpha.assign(row.log_y.size(), kNever);
   for (int64_t s = 0; s < std::min<int64_t>(2, states); ++s)
     alpha[static_cast<size_t>(s)] = row.log_y[static_cast<size_t>(s)];
@@ -116,7 +117,7 @@ double ctc_forward(const CtcRow& row, std::vector<double>& alpha) {
   return log_add(end[-1], states > 1 ? end[-2] : kNever);
 }
 
-// beta[s]: log of the probability of all that follows time t from state s.
+// beta[s]: log of the probability of all continuations after time t from state s.
 void ctc_occupancy(const CtcRow& row, double log_p, std::vector<double>& alpha) {
   const int64_t states = row.states();
   std::vector<double> beta(static_cast<size_t>(states), kNever), next(beta);

@@ -1,6 +1,6 @@
-// CtcLoss: loss[b] = -log of the probability that paths drawn from softmax(logits) say the labels
-// of row b, repetitions and then blanks taken away (Graves et al. 2006). Infinity for labels that
-// do not fit into the time; their gradient is 0. ops/nn/ctc.hpp says what the inputs are.
+// CtcLoss: loss[b] = -log of the probability that a path drawn from softmax(logits) gives the
+// labels of row b, after repetitions and then blanks are removed (Graves et al. 2006). Labels that
+// do not fit into the time give infinity with gradient 0. ops/nn/ctc.hpp describes the inputs.
 //   loss: [batch]
 #include "ops/nn/ctc.hpp"
 
@@ -35,7 +35,7 @@ void cpu(KernelContext& ctx) {
     CtcRow row = make_ctc_row(ctx, 0, b);
     for (int64_t t = 0; t < row.times; ++t)
       set_log_y(row, t, x + (t * batch + b) * classes, classes, y.data());
-    loss[b] = static_cast<T>(0 - ctc_forward(row, alpha));  // 0, not -0, for what is certain
+    loss[b] = static_cast<T>(0 - ctc_forward(row, alpha));  // 0, not -0, for probability 1
   }
 }
 

@@ -1,6 +1,6 @@
-// CtcLossGradient: dlogits[t, b, k] = dloss[b] * (softmax(logits)[t, b, k] - P(a path of the labels
-// of row b is at k at time t)) (Graves et al. 2006, equation 16). 0 past a row's time, and for
-// labels that do not fit into it. ops/nn/ctc.hpp says what the inputs are.
+// CtcLossGradient: dlogits[t, b, k] = dloss[b] * (softmax(logits)[t, b, k] - P(a path of row b's
+// labels is at k at time t)) (Graves et al. 2006, equation 16). It is 0 past a row's time, and for
+// labels that do not fit into the time. ops/nn/ctc.hpp describes the inputs.
 //   dloss: [batch]   dlogits: the shape of logits
 #include "ops/nn/ctc.hpp"
 

@@ -1,9 +1,9 @@
-// Gru: the recurrent half of a gated recurrent unit over all steps of a sequence; the formulas are
-// in troupe/ops/sequences.hpp, whose gru() adds x * w_x, one product of all steps.
+// Gru: the recurrent half of a gated recurrent unit over all time steps of a sequence. The formulas
+// are in troupe/ops/sequences.hpp; its gru() adds x * w_x, one product for all time steps.
 //   projected: x * w_x [t, b, 3h]   h0: [b, h]   w_h: [h, 3h]   bias, recurrent_bias: [3h]
-//   lengths: [b], i32 or i64, or [0], which says that all rows have all t steps
-//   gates: r, z, n [t, b, 3h] and inner [t, b, h], h * w_hn + d_n with reset_after and r * h
-//   without, both saved for the gradient
+//   lengths: [b], i32 or i64; or [0]: all rows have all t time steps
+//   gates: r, z, n [t, b, 3h], saved for the gradient
+//   inner: [t, b, h], saved for the gradient: h * w_hn + d_n with reset_after, r * h without
 //   y: [t, b, h]   last_h: [b, h]
 // The products with w_h run in oneDNN for f32.
 #include "ops/nn/gru.hpp"
@@ -34,8 +34,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {Shape{t, b, gates}, Shape{t, b, h}, Shape{t, b, h}, Shape{b, h}};
 }
 
-// With reset_after, h * w_hn is multiplied by r, so that what comes back to it is not what comes
-// back to x * w_xn; without, r * h is what w_hn has been multiplied by.
+// With reset_after, h * w_hn is multiplied by r, so its gradient differs from that of x * w_xn.
+// Without it, w_hn multiplies r * h.
 std::vector<Output> gradient(const GradientContext& ctx) {
   if (ctx.output_gradient(kGates).defined() || ctx.output_gradient(kInner).defined())
     throw Error(Errc::invalid_argument, describe(ctx.node()),
@@ -65,11 +65,11 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {d.dprojected, d.dh0, dw, dbias, drecurrent, Output{}};
 }
 
-// One step of some rows: arrays are those of their first row.
+// One time step of some rows; the pointers are to the first row.
 template <class T>
 struct Step {
   const T *projected, *bias, *recurrent_bias;
-  const T *recurrent, *candidate;  // products: of all gates or of r and z; of n
+  const T *recurrent, *candidate;  // products: of all gates, or of r and z; of n
   int64_t recurrent_step, candidate_step;
   T *gates, *inner, *y, *h;
   const int64_t* lengths;
@@ -77,7 +77,7 @@ struct Step {
   bool reset_after;
 };
 
-// Elements [at, at + length) of the sum of gate k of a row, without its product.
+// Elements [at, at + length) of the sum of gate k of a row, without its product with w_h.
 template <class T>
 void load_sum(const Step<T>& s, int64_t row, int64_t k, int64_t at, int64_t length, bool both,
               RecurrentBlock<T>& to) {
@@ -89,7 +89,7 @@ void load_sum(const Step<T>& s, int64_t row, int64_t k, int64_t at, int64_t leng
   for (int j = 0; j < kRecurrentBlock; ++j) to[j] += both ? b[j] + d[j] : b[j];
 }
 
-// r and z of a row, and r * h where that is `inner`.
+// Computes r and z of a row, and inner = r * h without reset_after.
 template <class T>
 void gate_row(const Step<T>& s, int64_t row) {
   const int64_t n = s.hidden;
@@ -109,7 +109,7 @@ void gate_row(const Step<T>& s, int64_t row) {
   }
 }
 
-// n and h' of a row.
+// Computes n and h' of a row.
 template <class T>
 void state_row(const Step<T>& s, int64_t row) {
   const int64_t n = s.hidden;

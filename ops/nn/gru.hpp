@@ -1,4 +1,4 @@
-// What Gru and GruGradient share: the node of the gradient, and which products a step has.
+// Shared by Gru and GruGradient: the gradient's node, and the products of a time step.
 #pragma once
 
 #include <optional>
@@ -8,21 +8,22 @@
 
 namespace troupe {
 
-// Of one Gru node: what comes back to its y and h, what it has saved, and its inputs.
+// One Gru node for its gradient: the gradients of y and h, the saved values, and the inputs.
 struct GruBackward {
   Output dy, dh, gates, inner, y, h0, w_h, lengths;
   bool reset_after = true, reverse = false;
 };
 struct GruGradients {
-  Output dprojected;  // [time, batch, 3h]: of x * w_x and of the bias
+  Output dprojected;  // [time, batch, 3h]: gradient of x * w_x and of the bias
   Output dh0;         // [batch, h]
-  Output h_before;    // [time, batch, h]: h as each step has found it
-  Output dinner;      // [time, batch, h]: of what the node saved as `inner`
+  Output h_before;    // [time, batch, h]: h before each time step
+  Output dinner;      // [time, batch, h]: gradient of the value saved as `inner`
 };
 GruGradients gru_gradient(const GruBackward& of);
 
-// The products of a step, or of its way back. With reset_after one makes all of them, else one is
-// for r and z, and a second one for n. Of the gates r, z, n of w_h [h, 3h] and rows of `steps`.
+// The products of a time step, or of its gradient, for the gates r, z, n of w_h [h, 3h] and the
+// rows of `steps`. With reset_after, one product makes all gates; without it, one makes r and z and
+// a second one makes n.
 template <class T>
 struct GruProducts {
   StepProduct<T> first;

@@ -1,5 +1,5 @@
-// GruGradient: backpropagation through all steps of a Gru node (ops/nn/gru.cpp), from what came
-// back to its y and last_h. Writing p for a step's gates before their functions, e for h * w_hn +
+// GruGradient: backpropagation through all time steps of a Gru node (ops/nn/gru.cpp), from the
+// gradients of its y and last_h. Writing p for the gates before their functions, e for h * w_hn +
 // d_n:
 //   dp_n = dh' * (1 - z) * (1 - n^2)   dp_z = dh' * (h - n) * z * (1 - z)
 //   with reset_after:  de = dp_n * r   dp_r = dp_n * e * r * (1 - r)
@@ -7,9 +7,9 @@
 //   without:           d(r * h) = dp_n * transpose(w_hn)   dp_r = d(r * h) * h * r * (1 - r)
 //                      dh = dh' * z + d(r * h) * r + [dp_r, dp_z] * transpose([w_hr, w_hz])
 //   dy: [t, b, h]   dlast_h, h0: [b, h]   w_h: [h, 3h]   lengths: [b] or [0]
-//   gates: [t, b, 3h], inner and y: [t, b, h], as the node has made them
-//   dprojected: dp of all steps [t, b, 3h]   dh0: [b, h]
-//   h_before: [t, b, h], the h that each step began with   dinner: de, or d(r * h) [t, b, h]
+//   gates: [t, b, 3h], inner and y: [t, b, h], outputs of the Gru node
+//   dprojected: dp of all time steps [t, b, 3h]   dh0: [b, h]
+//   h_before: [t, b, h], h before each time step   dinner: de, or d(r * h) [t, b, h]
 #include "ops/nn/gru.hpp"
 
 namespace troupe {
@@ -38,12 +38,12 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {Shape{t, b, gates}, Shape{b, h}, Shape{t, b, h}, Shape{t, b, h}};
 }
 
-// One step of some rows: arrays are those of their first row.
+// One time step of some rows; the pointers are to the first row.
 template <class T>
 struct Step {
   const T *gates, *inner, *dy, *h_before;
   T *dp, *dinner;
-  T* dh;    // in: of h'; out: what of it does not go through a product
+  T* dh;    // in: gradient of h'; out: its part that goes through no product
   T* sum;   // of products, [rows, hidden]
   T* dall;  // [rows, 3h]: dp_r, dp_z, de, for the product of all gates
   const int64_t* lengths;
@@ -51,8 +51,8 @@ struct Step {
   bool reset_after;
 };
 
-// dp_z, dp_n, and with reset_after the rest. dp may be where gates are; what is not overwritten yet
-// of r stays.
+// Computes dp_z, dp_n, and with reset_after the rest. dp may share the memory of gates; without
+// reset_after, r is kept in dp for second_row().
 template <class T>
 void first_row(const Step<T>& s, int64_t row) {
   const int64_t n = s.hidden;
@@ -90,7 +90,7 @@ void first_row(const Step<T>& s, int64_t row) {
   }
 }
 
-// dp_r where r was, from `sum`, which is d(r * h).
+// Computes dp_r in place of r, from `sum`, which holds d(r * h).
 template <class T>
 void second_row(const Step<T>& s, int64_t row) {
   const int64_t n = s.hidden;
@@ -145,7 +145,7 @@ struct AddLoop {
   }
 };
 
-// Back through one step of some rows.
+// The gradient of one time step of some rows.
 template <class T>
 void go_back(const KernelContext& ctx, const GruProducts<T>& products, const Step<T>& step,
              const typename GruProducts<T>::Packed& packed, uint8_t* scratch) {

@@ -1,6 +1,6 @@
-// InTopK: y[i] = whether fewer than k classes have a greater logit than labels[i] has: equals at
-// the border are all among the k. NaN counts as greater than all numbers, and a label whose own
-// logit is NaN is never among them.
+// InTopK: y[i] is true if fewer than k classes have a greater logit than labels[i], so all logits
+// equal to the k-th greatest are in the top k. NaN counts as greater than all numbers, and a label
+// whose own logit is NaN is never in the top k.
 //   logits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
 //   y: [...], bool
 #include "ops/nn/cross_entropy.hpp"
@@ -22,7 +22,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {shape_of_rows(ctx.input(0), ctx.input(1))};
 }
 
-// Not less than x is what is greater, and NaN.
+// !(logit <= x) counts the greater logits and NaN.
 template <class T>
 int64_t count_greater(const T* logits, int64_t classes, T x) {
   int64_t count = 0;

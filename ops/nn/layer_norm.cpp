@@ -1,7 +1,7 @@
-// LayerNorm: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over the
-// last dimension (Ba, Kiros, Hinton, Layer Normalization, 2016).
+// LayerNorm: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with the mean and variance
+// over the last dimension (Ba, Kiros, Hinton, Layer Normalization, 2016).
 //   x, y: [..., c], f32 or f64   gamma, beta: [c]
-// The mean is subtracted before anything is squared.
+// The mean is subtracted before squaring.
 #include "ops/nn/norm.hpp"
 
 namespace troupe {

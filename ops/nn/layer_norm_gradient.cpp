@@ -1,5 +1,5 @@
 // LayerNormGradient: dL/dx, dL/dgamma and dL/dbeta of y = layer_norm(x), from dy = dL/dy, in one
-// pass. Writing z = (x - mean) / sqrt(variance + epsilon), g = dy * gamma, means over the last
+// kernel. Writing z = (x - mean) / sqrt(variance + epsilon), g = dy * gamma, means over the last
 // dimension and sums over the others:
 //   dx = (g - mean(g) - z * mean(g * z)) / sqrt(variance + epsilon)
 //   dgamma = sum(dy * z), dbeta = sum(dy)

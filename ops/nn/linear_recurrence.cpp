@@ -1,8 +1,8 @@
-// LinearRecurrence: y[0] = 0 and y[i] = u[i - 1] + w[i - 1] * y[i - 1] along an axis; `reverse`:
-// from the other end. That is, with the product of nothing being 1,
+// LinearRecurrence: y[0] = 0 and y[i] = u[i - 1] + w[i - 1] * y[i - 1] along an axis; `reverse`
+// runs from the other end. With the empty product equal to 1, this is
 //   y[i] = the sum over k < i of u[k] * w[k + 1] * ... * w[i - 1],
-// what the gradient of a running product is made of.
-//   u, w, y: one shape, f32 or f64, but a scalar.
+// the sum in the gradient of a running product.
+//   u, w, y: one shape, f32 or f64, no scalars.
 #include "ops/reductions/scan.hpp"
 
 namespace troupe {
@@ -19,8 +19,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 }
 
 // Writing dy for dL/dy:  du[k] = the sum over i > k of dy[i] * w[k + 1] * ... * w[i - 1], the same
-// from the other end, and  dw = y * du: each product with w[j] in it has a part before j and one
-// after it.
+// recurrence from the other end, and  dw = y * du: each product that contains w[j] has one factor
+// before j and one after it.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output w = ctx.input(1), y = ctx.output(0), dy = ctx.output_gradient(0);
   const Output du = linear_recurrence(dy, w, ctx.attr<int64_t>("axis"), !ctx.attr<bool>("reverse"));

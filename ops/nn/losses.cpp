@@ -1,10 +1,10 @@
-// Losses made of other ops; include/troupe/ops/losses.hpp gives their formulas.
+// Losses composed of other ops; include/troupe/ops/losses.hpp gives their formulas.
 #include "ops/nn/losses.hpp"
 
 namespace troupe {
 namespace {
 
-// sqrt(sum of x^2), at least 1e-8, where its gradient is 0.
+// sqrt(sum of x^2), but at least 1e-8; there its gradient is 0.
 Output norm(Output x, const ReduceOptions& options) {
   const Output sum = reduce_sum(square(x), options);
   return sqrt(maximum(sum, constant_like(1e-16, sum)));
@@ -49,7 +49,7 @@ Output log_loss(Output predictions, Output labels, double epsilon, Origin at) {
   return -(z * log(p + epsilon) + (1 - z) * log(1 - p + epsilon));
 }
 
-// Where p is 0, a 1 takes the place of both, so that neither value nor gradient meets log(0).
+// Where p is 0, both p and q are replaced by 1, so that neither value nor gradient contains log(0).
 Output kl_divergence(Output p, Output q, Origin at) {
   const auto scope = loss_scope(p, "kl_divergence", at);
   const Output nothing = equal(p, constant_like(0, p)), one = constant_like(1, p);
@@ -63,9 +63,9 @@ Output cosine_similarity(Output a, Output b, int64_t axis, Origin at) {
   return reduce_sum(multiply(a, b), options) / multiply(norm(a, options), norm(b, options));
 }
 
-// With s the sum of all probabilities of a row, e the smoothing and l = log(sum of e^x), -sum(z *
-// (x - l)) is l * ((1 - e) * s + e) - (1 - e) * sum(probabilities * x) - e * mean(x); x is counted
-// from its greatest.
+// With s = the sum of all probabilities of a row, e = the smoothing and l = log(sum of e^x), the
+// loss -sum(z * (x - l)) is l * ((1 - e) * s + e) - (1 - e) * sum(probabilities * x) - e * mean(x).
+// The greatest x is subtracted from x first.
 Output softmax_cross_entropy_with_probabilities(Output logits, Output probabilities,
                                                 double label_smoothing, Origin at) {
   const auto scope = loss_scope(logits, "softmax_cross_entropy_with_probabilities", at);

@@ -1,4 +1,4 @@
-// What losses that are made of other ops share: the scope that their nodes stand in.
+// Shared by the composed losses: the scope of their nodes, and checks of their arguments.
 #pragma once
 
 #include "ops/support/elementwise.hpp"
@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-// Nodes are called name/... and said to be made at the caller's line.
-// Throws: Error for an undefined Output, and for one that is not floating.
+// Opens a scope: nodes are called name/... and have the caller's line as origin. Throws: Error for
+// an undefined Output, and for a dtype that is not floating.
 inline Graph::Scope loss_scope(Output x, const char* name, Origin at) {
   if (!x.defined())
     throw refused(name, at, "its first argument is undefined; pass the result of an op");
@@ -16,13 +16,14 @@ inline Graph::Scope loss_scope(Output x, const char* name, Origin at) {
   return x.graph->scope({.name = name, .origin = at});
 }
 
-// Throws: Error where labels would spread the predictions: those of [n] and [n, 1] would be
-// compared all with all, which nobody means. A label for several predictions may be.
+// Throws: Error if labels would broadcast the predictions: with shapes [n] and [n, 1], every label
+// would be compared with every prediction, surely by mistake. One label for several predictions is
+// allowed.
 inline void require_fitting(Output predictions, Output labels, const char* name, Origin at) {
   require_defined(name, at, {predictions, labels});
   const Shape &p = predictions.shape(), &z = labels.shape();
   bool fits = true;
-  for (int i = 1; i <= z.ndim(); ++i) {  // from the last dimension on
+  for (int i = 1; i <= z.ndim(); ++i) {  // from the last dimension backwards
     const int64_t size = z[z.ndim() - i];
     fits = fits && (size == 1 || (i <= p.ndim() && p[p.ndim() - i] != 1));
   }
@@ -32,7 +33,7 @@ inline void require_fitting(Output predictions, Output labels, const char* name,
                   "expand_dims()");
 }
 
-// log(sum of e^x) over the last dimension, which stays with size 1. Finite for all finite x.
+// log(sum of e^x) over the last dimension, which is kept with size 1. Finite for all finite x.
 inline Output log_sum_exp_rows(Output x) {
   const Output greatest = stop_gradient(reduce_max(x, {.axes = {-1}, .keep_dims = true}));
   const Output sum = reduce_sum(exp(subtract(x, greatest)), {.axes = {-1}, .keep_dims = true});

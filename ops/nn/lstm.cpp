@@ -1,7 +1,8 @@
-// Lstm: the recurrent half of a long short-term memory over all steps of a sequence; the formulas
-// are in troupe/ops/sequences.hpp, whose lstm() adds x * w_x, one product of all steps.
+// Lstm: the recurrent half of a long short-term memory over all time steps of a sequence. The
+// formulas are in troupe/ops/sequences.hpp; its lstm() adds x * w_x, one product for all time
+// steps.
 //   projected: x * w_x [t, b, 4h]   h0, c0: [b, h]   w_h: [h, 4h]   bias: [4h]
-//   lengths: [b], i32 or i64, or [0], which says that all rows have all t steps
+//   lengths: [b], i32 or i64; or [0]: all rows have all t time steps
 //   gates: i, f, g, o [t, b, 4h] and cells: c' [t, b, h], both saved for the gradient
 //   y: [t, b, h]   last_h, last_c: [b, h]
 // The products with w_h run in oneDNN for f32.
@@ -59,7 +60,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
           Output{}};
 }
 
-// One step of some rows: arrays are those of their first row.
+// One time step of some rows; the pointers are to the first row.
 template <class T>
 struct Step {
   const T *projected, *recurrent, *bias;

@@ -1,4 +1,4 @@
-// What Lstm and LstmGradient share: the node of the gradient.
+// Shared by Lstm and LstmGradient: the gradient's node.
 #pragma once
 
 #include "ops/nn/recurrent.hpp"
@@ -6,15 +6,15 @@
 
 namespace troupe {
 
-// Of one Lstm node: what comes back to its y, h and c, what it has saved, and its inputs.
+// One Lstm node for its gradient: the gradients of y, h and c, the saved values, and the inputs.
 struct LstmBackward {
   Output dy, dh, dc, gates, cells, y, h0, c0, w_h, lengths;
   bool reverse = false;
 };
 struct LstmGradients {
-  Output dprojected;  // [time, batch, 4h]: of x * w_x, and of the sum of both products and the bias
+  Output dprojected;  // [time, batch, 4h]: gradient of x * w_x, and of both products plus bias
   Output dh0, dc0;    // [batch, h]
-  Output h_before;    // [time, batch, h]: h as each step has found it
+  Output h_before;    // [time, batch, h]: h before each time step
 };
 LstmGradients lstm_gradient(const LstmBackward& of);
 

@@ -1,12 +1,12 @@
-// LstmGradient: backpropagation through all steps of an Lstm node (ops/nn/lstm.cpp), from what came
-// back to its y, last_h and last_c. Writing a step's gates before their functions as p:
+// LstmGradient: backpropagation through all time steps of an Lstm node (ops/nn/lstm.cpp), from the
+// gradients of its y, last_h and last_c. Writing p for the gates before their functions:
 //   dc' += dh' * o * (1 - tanh(c')^2)
 //   dp_i = dc' * g * i * (1 - i)   dp_f = dc' * c * f * (1 - f)   dp_g = dc' * i * (1 - g^2)
 //   dp_o = dh' * tanh(c') * o * (1 - o)   dc = dc' * f   dh = dp * transpose(w_h)
 //   dy: [t, b, h]   dlast_h, dlast_c, h0, c0: [b, h]   w_h: [h, 4h]   lengths: [b] or [0]
-//   gates: [t, b, 4h], cells and y: [t, b, h], as the node has made them
-//   dprojected: dp of all steps [t, b, 4h]   dh0, dc0: [b, h]
-//   h_before: [t, b, h], the h that each step began with, of which dw_h is made
+//   gates: [t, b, 4h], cells and y: [t, b, h], outputs of the Lstm node
+//   dprojected: dp of all time steps [t, b, 4h]   dh0, dc0: [b, h]
+//   h_before: [t, b, h], h before each time step, from which dw_h is computed
 #include "ops/nn/lstm.hpp"
 
 namespace troupe {
@@ -37,7 +37,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {Shape{t, b, gates}, Shape{b, h}, Shape{b, h}, Shape{t, b, h}};
 }
 
-// One step of some rows: arrays are those of their first row.
+// One time step of some rows; the pointers are to the first row.
 template <class T>
 struct Step {
   const T *gates, *cells, *cells_before, *dy;
@@ -46,7 +46,7 @@ struct Step {
   int64_t place, rows, hidden;
 };
 
-// dp and dc of one row. dp may be where gates are.
+// Computes dp and dc of one row. dp may share the memory of gates.
 template <class T>
 void step_row(const Step<T>& s, int64_t row) {
   const int64_t n = s.hidden;

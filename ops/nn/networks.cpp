@@ -1,4 +1,4 @@
-// Functions of troupe/ops/networks.hpp and convolutions.hpp that are graphs of other ops.
+// The functions of troupe/ops/networks.hpp and convolutions.hpp that are composed of other ops.
 #include "ops/elementwise/composition.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/regroup.hpp"
@@ -21,8 +21,8 @@ std::vector<int64_t> image_axes(const char* function, Origin at, Output x) {
 
 }  // namespace
 
-// embedding_lookup: rows of the table, then their sum, mean, or sum / sqrt(k) over the last
-// dimension, of size k, of ids.
+// embedding_lookup: gathers rows of the table, then combines them over the last dimension of ids,
+// of size k: their sum, mean, or sum / sqrt(k).
 Output embedding_lookup(Output table, Output ids, Combiner combiner, Origin at) {
   require_defined("embedding_lookup", at, {table, ids});
   const Output rows = gather(table, ids, at);
@@ -33,7 +33,7 @@ Output embedding_lookup(Output table, Output ids, Combiner combiner, Origin at) 
   if (combiner == Combiner::mean) return reduce_mean(rows, {.axes = {axis}}, at);
   const Output sum = reduce_sum(rows, {.axes = {axis}}, at);
   if (combiner == Combiner::sum) return sum;
-  // How many there are only the step may know.
+  // The size k may be known only in the step, so it is counted there.
   const auto scope = table.graph->scope({.origin = at});
   const Output ones = cast(equal(ids, ids), table.dtype());
   Output count = reduce_sum(ones, {.axes = {-1}});
@@ -41,7 +41,7 @@ Output embedding_lookup(Output table, Output ids, Combiner combiner, Origin at) 
   return divide(sum, sqrt(count));
 }
 
-// group_norm: x as [n, ..., groups, c / groups], normalised over all but n and groups.
+// group_norm: x as [n, ..., groups, c / groups], normalised over all dimensions but n and groups.
 Output group_norm(Output x, Output gamma, Output beta, int64_t groups, double epsilon, Origin at) {
   require_defined("group_norm", at, {x, gamma, beta});
   const int ndim = x.shape().ndim();
@@ -83,7 +83,8 @@ Output global_max_pool(Output x, Origin at) {
   return reduce_max(x, {.axes = image_axes("global_max_pool", at, x)}, at);
 }
 
-// instance_norm: (x - mean) / sqrt(variance + epsilon) over the dimensions between.
+// instance_norm: (x - mean) / sqrt(variance + epsilon) over the dimensions between the first and
+// the last.
 Output instance_norm(Output x, Output gamma, Output beta, double epsilon, Origin at) {
   require_defined("instance_norm", at, {x, gamma, beta});
   const ReduceOptions images{.axes = image_axes("instance_norm", at, x), .keep_dims = true};

@@ -1,6 +1,6 @@
-// norm: the length of x over axes, made of other ops.
+// norm: the length of x over axes, composed of other ops.
 //   order 1: the sum of |x|;  2: sqrt(the sum of x^2);  infinity: the greatest |x|.
-// Where there is a kink, at 0, the gradient is 0. With order 2, squares must be within the dtype.
+// At a kink, x = 0, the gradient is 0. With order 2, squares must be within the dtype's range.
 #include <cmath>
 
 #include "ops/support/elementwise.hpp"

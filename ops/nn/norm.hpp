@@ -1,4 +1,4 @@
-// What layer_norm, rms_norm, batch_norm and their gradients share: shape rules, sums over rows, and
+// Shared by layer_norm, rms_norm, batch_norm and their gradients: shape rules, sums over rows, and
 // loops over rows of channels.
 //   x: [..., c]   gamma, beta, mean, variance: [c]
 #pragma once
@@ -18,9 +18,9 @@ inline std::vector<AttrSpec> epsilon_attr(double epsilon) {
   return {{"epsilon", AttrKind::real, epsilon}};
 }
 
-// Of the inputs, number `x` is [..., c], those from `vectors` on are [c], and those before have the
-// shape of x. Throws: Error naming what does not fit. Returns the
-// shape of x with what is known of c.
+// Checks the inputs: number `x` is [..., c], those from `vectors` on are [c], and those before
+// `vectors` have the shape of x. Throws: Error if one does not fit. Returns the shape of x, with c
+// taken from the vectors if x does not know it.
 inline Shape require_channels(const InferContext& ctx, int x, int vectors, int ndim_min) {
   require_kernel(ctx, ctx.dtype(0));
   if (!(ctx.attr<double>("epsilon") >= 0))
@@ -56,8 +56,8 @@ inline Output sum_to_channels(Output x) {
 
 // ---- sums over rows ----
 
-// sums[0, width) over `rows` rows from `begin`: one subtree of sum_rows(). `spare` has the size
-// that spare_size() says.
+// sums[0, width) over `rows` rows from `begin`: one subtree of sum_rows(). `spare` has spare_size()
+// elements.
 template <class T, class Leaf>
 void sum_subtree(int64_t begin, int64_t rows, int64_t width, T* sums, T* spare, const Leaf& leaf) {
   if (rows <= kRowsMax) return leaf(begin, rows, sums);
@@ -71,8 +71,9 @@ inline int64_t spare_size(int64_t rows, int64_t width) {
   return width * (1 + std::bit_width(static_cast<uint64_t>(rows / kRowsMax)));
 }
 
-// sums[0, width) over all rows, as a tree that depends on their number alone: leaf(begin, n, sums,
-// scratch) sets the sums over n <= kRowsMax rows; it has `scratch_size` elements for itself.
+// sums[0, width) over all rows, as a tree whose form depends on the number of rows alone.
+// leaf(begin, n, sums, scratch) sets the sums over n <= kRowsMax rows; it has `scratch_size`
+// elements of scratch.
 template <class T, class Leaf>
 void sum_rows(KernelContext& ctx, int64_t rows, int64_t width, int64_t scratch_size, T* sums,
               const Leaf& leaf) {
@@ -111,7 +112,7 @@ struct RowStatistics {
   T mean, scale;  // 1 / sqrt(variance + epsilon)
 };
 
-// Without kCentred, the mean counts as 0.
+// Without kCentred, the mean is taken as 0.
 template <bool kCentred, class T>
 RowStatistics<T> row_statistics(const T* x, int64_t c, T epsilon) {
   const T n = static_cast<T>(c), mean = kCentred ? row_sum(x, c) / n : T{0};
@@ -160,8 +161,8 @@ struct RowNormGradientLoop {
   }
 };
 
-// The kernels of LayerNormGradient and RmsNormGradient: dx, dgamma and, if kCentred, dbeta from dy,
-// x and gamma.
+// The kernels of LayerNormGradient and RmsNormGradient: compute dx, dgamma and, if kCentred, dbeta
+// from dy, x and gamma.
 template <bool kCentred, class T>
 void run_row_norm_gradient(KernelContext& ctx) {
   check_actual_shapes(ctx);
@@ -184,7 +185,7 @@ void run_row_norm_gradient(KernelContext& ctx) {
   if (kCentred) std::copy_n(sums + c, c, dbeta);
 }
 
-// The same as a graph of ops: dx, dgamma and, if `centred`, dbeta.
+// The same gradients as a graph of ops: dx, dgamma and, if `centred`, dbeta.
 inline std::vector<Output> row_norm_gradient(Output dy, Output x, Output gamma, double epsilon,
                                              bool centred) {
   const ReduceOptions last{.axes = {-1}, .keep_dims = true};

@@ -1,5 +1,5 @@
-// What recurrent layers are given, checked; ops/nn/recurrent.hpp and ops/nn/recurrent_call.hpp say
-// what is promised.
+// Checks and shared parts of recurrent layers; ops/nn/recurrent.hpp and ops/nn/recurrent_call.hpp
+// document them.
 #include "ops/nn/recurrent.hpp"
 
 #include <map>

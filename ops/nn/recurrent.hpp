@@ -1,8 +1,8 @@
-// What the kernels of recurrent layers share: shape rules, lengths, jobs of rows of the batch, and
+// Shared by the kernels of recurrent layers: shape rules, lengths, jobs over rows of the batch, and
 // the scratch memory of those jobs.
 //
-// Rows of a batch do not know of each other, so one job takes some of them through all steps and
-// nobody waits within the sequence.
+// Rows of a batch are independent, so one job takes its rows through all time steps, and no job
+// waits for another within the sequence.
 #pragma once
 
 #include <array>
@@ -32,22 +32,22 @@ struct RecurrentShape {
   }
 };
 
-// What the inputs say of the sizes, `count` gates of `hidden` units each; input `lengths` is
-// [batch] or [0]. Throws: Error with `wanted` for inputs that do not fit each other.
+// Reads the sizes from the inputs, with `count` gates of `hidden` units each; input `lengths` is
+// [batch] or [0]. Throws: Error with `wanted` if the inputs do not fit each other.
 RecurrentShape require_recurrent(const InferContext& ctx, int count, int lengths,
                                  const char* wanted, std::initializer_list<RecurrentInput> inputs);
 
-// infer_dtypes of an op with `outputs` outputs of input 0's dtype, which all inputs have but the
-// lengths, number `lengths`.
+// infer_dtypes for an op with `outputs` outputs of input 0's dtype. All inputs have that dtype,
+// except the lengths, input number `lengths`.
 std::vector<DType> recurrent_dtypes(const InferContext& ctx, int lengths, size_t outputs);
 
-// What lstm() and gru() give the op for lengths that were not said.
+// `lengths`, or the empty tensor that lstm() and gru() pass if there are none.
 Output lengths_or_none(Output lengths, Graph& graph);
 
 // a [t, b, m], b [t, b, n] -> the sum of the outer products of their rows [m, n].
 Output summed_products(Output a, Output b);
 
-// `gradient`, or zeros like y where nothing came back.
+// `gradient`, or zeros like y if it is undefined.
 Output or_zeros(Output gradient, Output y);
 
 // ---- steps ----
@@ -55,11 +55,11 @@ Output or_zeros(Output gradient, Output y);
 struct RecurrentSteps {
   int64_t time = 0, batch = 0, hidden = 0;
   bool reverse = false;
-  int64_t rows = 0;  // of a job; the last one may have fewer
+  int64_t rows = 0;  // rows of a job; the last job may have fewer
 
-  // Jobs of at least 8 rows, of 32 where the weights are larger than a second-level cache and
-  // streamed once a step and job; at most 8 jobs; one if the whole takes less than about 40 us.
-  // The cut changes no bits.
+  // Cuts the batch into at most 8 jobs of at least 8 rows each; of at least 32 rows if the weights
+  // are larger than a second-level cache, because each job reads them at each time step. Makes one
+  // job if the whole takes less than about 40 us. The cut changes no bits.
   static RecurrentSteps of(int64_t time, int64_t batch, int64_t hidden, int gates, bool reverse) {
     const double weights = static_cast<double>(hidden) * static_cast<double>(hidden) * gates;
     const int64_t rows_min = weights * 4 > (1 << 20) ? 32 : 8;
@@ -68,19 +68,19 @@ struct RecurrentSteps {
       while (jobs < 8 && batch / (2 * jobs) >= rows_min) jobs *= 2;
     return {time, batch, hidden, reverse, std::max<int64_t>(1, (batch + jobs - 1) / jobs)};
   }
-  // Of a firing: `all_gates` is [time, batch, gates * hidden], `h0` [batch, hidden].
+  // For one firing: `all_gates` is [time, batch, gates * hidden], `h0` [batch, hidden].
   static RecurrentSteps of(const Tensor& all_gates, const Tensor& h0, int gates, bool reverse) {
     return of(all_gates.dim(0), h0.dim(0), h0.dim(1), gates, reverse);
   }
   int64_t elements() const { return time * batch * hidden; }
   int64_t jobs() const { return (batch + rows - 1) / rows; }
-  std::vector<int64_t> row_counts() const {  // that jobs have
+  std::vector<int64_t> row_counts() const {  // of the jobs
     std::vector<int64_t> counts = {rows};
     if (batch % rows != 0) counts.push_back(batch % rows);
     return counts;
   }
-  // The place of step number `step` in time, and of the one before it in the order of the steps;
-  // -1: there is none.
+  // place(): the time of time step number `step`. before(): the time of the preceding time step, or
+  // -1.
   int64_t place(int64_t step) const { return reverse ? time - 1 - step : step; }
   int64_t before(int64_t place) const {
     return reverse ? (place + 1 < time ? place + 1 : -1) : place - 1;
@@ -92,14 +92,14 @@ struct RecurrentRows {
   int64_t begin, count;
 };
 
-// Bytes of `count` numbers, up to where the next part of a job's memory may begin.
+// Bytes of `count` numbers, rounded up to the alignment of a job's memory parts.
 template <class T>
 int64_t rounded_bytes(int64_t count) {
   return (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
 }
 
-// The product of a step for `gates` of the `all` gates of w_h [hidden, all * hidden], from h, or
-// with `backward` from what came back to these gates, which stand among all of them.
+// Sizes of a time step's product for `gates` of the `all` gates of w_h [hidden, all * hidden]: from
+// h, or with `backward` from the gradients of these gates, which are stored among all gates.
 inline StepProductSizes gate_product(const RecurrentSteps& s, int64_t gates, int64_t all,
                                      bool backward) {
   const int64_t h = s.hidden, some = gates * h;
@@ -112,13 +112,13 @@ inline StepProductSizes gate_product(const RecurrentSteps& s, int64_t gates, int
           .uses = s.time};
 }
 
-// What a node keeps between firings.
+// A node's state between firings.
 template <class Products>
 struct RecurrentState : KernelState {
   ShapeCache<std::array<int64_t, 3>, Products> products;  // by time, batch, hidden
   bool reverse = false;
 
-  // make(): those of `steps`, which is called where there are none yet.
+  // The products for `steps`; make() makes them if there are none yet.
   template <class Make>
   std::shared_ptr<const Products> products_of(const RecurrentSteps& steps, const Make& make) const {
     return products.get({steps.time, steps.batch, steps.hidden}, make);
@@ -138,8 +138,8 @@ class RecurrentRun {
   RecurrentRun(KernelContext& ctx, const RecurrentSteps& steps, int lengths_input);
   const int64_t* lengths() const { return lengths_.data<int64_t>(); }
 
-  // Packs the weights, and gives each job `job_bytes` before what its products need. Once, before
-  // run(). Returns what the products take.
+  // Packs the weights, and gives each job `job_bytes` followed by the scratch memory of the
+  // products. Call once, before run(). Returns the argument for the products.
   template <class Products, class T>
   auto pack(const Products& products, const T* weights, int64_t job_bytes) {
     packed_bytes_ = products.packed_bytes();
@@ -149,7 +149,7 @@ class RecurrentRun {
     return products.pack(ctx_, weights, at_, job_memory(0) + job_bytes);
   }
 
-  // f(rows, memory of the job) for each job.
+  // Calls f(rows, memory of the job) for each job.
   template <class F>
   void run(const F& f) const {
     ctx_.parallel(steps_.jobs(), [&](int64_t job) {
@@ -173,8 +173,8 @@ T* elements(uint8_t* memory) {
   return reinterpret_cast<T*>(memory);
 }
 
-// h, as it was before the step at `place`, of rows of a job: of the rows whose last step was
-// another one y is 0, so that it comes from h0. Zeros for rows that are over.
+// Copies h before the time step at `place` for a job's rows: y of the preceding time step, or h0 if
+// this is the row's first one. A row without a time step at `place` gets zeros.
 template <class T>
 void copy_before(const RecurrentSteps& s, const int64_t* lengths, RecurrentRows rows, int64_t place,
                  const T* h0, const T* y, T* to) {
@@ -191,15 +191,15 @@ void copy_before(const RecurrentSteps& s, const int64_t* lengths, RecurrentRows 
 
 // ---- element-wise parts ----
 
-// Elements are computed in blocks of this many, the last one padded, as libmvec's results for one
-// element differ from those for several.
+// Elements are computed in blocks of this size, the last one padded, because libmvec's result for
+// one element differs from its result for several.
 constexpr int kRecurrentBlock = 32;
 
 template <class T>
 using RecurrentBlock = T[kRecurrentBlock];
 
-// The last elements of a row. It stands alone: loops that are compiled for each instruction set
-// load at many places, and get here once a row.
+// Loads the last elements of a row. Not inlined: loops compiled for each instruction set load at
+// many places, but reach this once a row.
 template <class T>
 [[gnu::noinline]] void load_rest(RecurrentBlock<T>& to, const T* from, int64_t n) {
   std::fill_n(to, kRecurrentBlock, T{0});

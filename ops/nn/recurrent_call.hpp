@@ -1,5 +1,5 @@
-// What lstm(), gru() and their cells are given, checked before any node is made of it: so that what
-// does not fit is named as the caller knows it, and not as an input of a product within.
+// Checks the arguments of lstm(), gru() and their cells before any node is made, so that errors
+// name the caller's argument and not the input of an inner product.
 #pragma once
 
 #include <initializer_list>
@@ -11,13 +11,13 @@ namespace troupe {
 struct RecurrentArgument {
   const char* name;
   Output value;
-  // A letter for each dimension: t(ime), b(atch), n, h, g for all gates.
+  // A letter for each dimension: t(ime), b(atch), n, h, and g for all gates.
   const char* form;
 };
 
-// `gates`: how many, of h each. Throws: Error(invalid_argument) for the first argument that does
-// not fit those before it, naming the function, the caller's line, what is wanted and what was
-// given.
+// `gates`: the number of gates, of h each. Throws: Error(invalid_argument) for the first argument
+// that does not fit those before it, with the function, the caller's line, the wanted and the given
+// shape.
 void require_recurrent_call(const char* function, Origin at, int gates,
                             std::initializer_list<RecurrentArgument> arguments);
 

@@ -1,5 +1,5 @@
-// RmsNormGradient: dL/dx and dL/dgamma of y = rms_norm(x), from dy = dL/dy, in one pass. Writing r
-// = sqrt(mean(x^2) + epsilon), z = x / r, g = dy * gamma, means over the last dimension and sums
+// RmsNormGradient: dL/dx and dL/dgamma of y = rms_norm(x), from dy = dL/dy, in one kernel. Writing
+// r = sqrt(mean(x^2) + epsilon), z = x / r, g = dy * gamma, means over the last dimension and sums
 // over the others:
 //   dx = (g - z * mean(g * z)) / r
 //   dgamma = sum(dy * z)

@@ -1,5 +1,5 @@
-// Losses of labels and sampled candidates instead of all classes; include/troupe/ops/losses.hpp
-// gives their formulas.
+// Losses over the labels and sampled candidates instead of all classes;
+// include/troupe/ops/losses.hpp gives their formulas.
 #include <limits>
 
 #include "ops/nn/losses.hpp"
@@ -7,19 +7,19 @@
 namespace troupe {
 namespace {
 
-// Logits of [batch, labels of a row] and [batch, candidates].
+// The logits of the labels [batch, labels of a row] and of the candidates [batch, candidates].
 struct SampledLogits {
   Output labels, candidates;
 };
 
-// Which candidates are labels of a row: [batch, candidates]. like: any number for each label,
-// [batch, labels, 1].
+// Marks the candidates that are labels of a row: bool [batch, candidates]. like: [batch, labels,
+// 1], read for its shape only.
 Output hits(Output labels, Output ids, Output like) {
   const Output same = equal(reshape_like(labels, cast(like, DType::i64)), ids);
   return cast(reduce_max(cast(same, DType::u8), {.axes = {1}}), DType::boolean);
 }
 
-// Sizes may be unknown, so new dimensions come from values that have them.
+// Sizes may be unknown, so new dimensions take their sizes from other values.
 SampledLogits sampled_logits(Output weights, Output biases, Output inputs, Output labels,
                              const Candidates& candidates, bool remove_hits) {
   const Output of_labels = gather(weights, labels);  // [batch, labels, n]
@@ -44,7 +44,7 @@ SampledLogits sampled_logits(Output weights, Output biases, Output inputs, Outpu
   return logits;
 }
 
-// [batch, some], i64.
+// The labels as [batch, labels of a row], i64.
 Output label_rows(Output inputs, Output labels, const char* name, Origin at) {
   if (inputs.shape().ndim() != 2)
     throw refused(name, at, "wants inputs [batch, n], got ", inputs.shape());
@@ -65,7 +65,7 @@ Output nce_loss(Output weights, Output biases, Output inputs, Output labels,
   const Output ids = label_rows(inputs, labels, "nce_loss", at);
   const SampledLogits logits =
       sampled_logits(weights, biases, inputs, ids, candidates, remove_hits);
-  // Labels share a chance of 1.
+  // The labels of a row share a probability of 1.
   const Output ones = cast(equal(ids, ids), inputs.dtype());
   const Output shares = divide(ones, reduce_sum(ones, {.axes = {1}, .keep_dims = true}));
   const Output zero = constant_like(0, inputs);
@@ -74,7 +74,8 @@ Output nce_loss(Output weights, Output biases, Output inputs, Output labels,
              reduce_sum(sigmoid_cross_entropy(logits.candidates, zero), rows));
 }
 
-// Labels share a chance of 1: log(sum of e^logits) - the mean of the labels' logits.
+// log(sum of e^logits) - the mean of the labels' logits: the labels of a row share a probability of
+// 1.
 Output sampled_softmax_loss(Output weights, Output biases, Output inputs, Output labels,
                             const Candidates& candidates, bool remove_hits, Origin at) {
   const auto scope = loss_scope(inputs, "sampled_softmax_loss", at);

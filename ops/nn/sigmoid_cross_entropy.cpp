@@ -1,7 +1,7 @@
 // SigmoidCrossEntropy: loss = -z * log(sigmoid(x)) - (1 - z) * log(1 - sigmoid(x)), element-wise
 // and broadcasting, as max(x, 0) - x * z + log(1 + e^-|x|), which is finite for all finite x and z.
-//   logits x, labels z: f32 or f64, shapes that broadcast to that of the loss; the function wants
-//   that to be the shape of the logits.
+//   logits x, labels z: f32 or f64, shapes that broadcast to the shape of the loss; the function
+//   requires that to be the shape of the logits.
 #include "ops/support/elementwise.hpp"
 #include "ops/nn/losses.hpp"
 #include "ops/support/vector_math.hpp"

@@ -1,5 +1,5 @@
-// SoftmaxCrossEntropyAndGradient: what SoftmaxCrossEntropy and SoftmaxCrossEntropyGradient compute,
-// with their bits, from one reading of the logits; dlogits may take over their memory. A pass makes
+// SoftmaxCrossEntropyAndGradient: computes SoftmaxCrossEntropy and SoftmaxCrossEntropyGradient,
+// with the same bits, while reading the logits once; dlogits may reuse their memory. A pass makes
 // such nodes (placement/passes/join.cpp).
 //   logits, dlogits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
 //   dloss, loss: [...]

@@ -1,5 +1,5 @@
 // SoftmaxCrossEntropyGradient: dlogits[i, j] = dloss[i] * (softmax(logits)[i, j] - (j ==
-// labels[i])) of each row i, in one pass.
+// labels[i])) for each row i, in one kernel.
 //   dloss: [...]   logits, dlogits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in
 //   [0, classes)
 #include "ops/nn/cross_entropy.hpp"
