@@ -1,5 +1,5 @@
-// AveragePool: y[b, i, c] = the mean of x of channel c in window i: of the pixels that are on the
-// image; with count_padding, of the whole window, padding being zeros.
+// AveragePool: y[b, i, c] = the mean of channel c of x over window i: over the pixels inside the
+// image; with count_padding, over the whole window, with zeros as padding.
 //   x: [batch, ..., channels]   y: [batch, ..., channels]
 #include "ops/images/pools.hpp"
 

@@ -1,5 +1,5 @@
 // AveragePoolGradient: dx = dL/dx of y = average_pool(x), from dy = dL/dy: every pixel of a window
-// gets its share of dy; what meets is summed in the order of y.
+// gets its share of dy; the shares of one pixel are summed in the order of y.
 //   dy: [batch, ..., channels]   x_like, dx: [batch, ..., channels]
 // Only the shape of x_like is read.
 #include "ops/images/pools.hpp"
@@ -16,7 +16,7 @@ struct ShareLoop {
   template <class T>
   static void run(const PoolSizes* s, const T* dy, T* dx, int64_t first, int64_t last) {
     const int64_t n = s->channels;
-    for (int64_t b = first; b < last; ++b) {  // one by one, as a cache holds it
+    for (int64_t b = first; b < last; ++b) {  // one by one, so that each fits the cache
       std::fill_n(dx + b * s->x_image(), s->x_image(), T{0});
       for_each_place(s->at, b, b + 1, [=](int64_t out, const Place& place) {
         const T count = pixels_of_mean<T>(*s, place);

@@ -1,6 +1,6 @@
 // Convolution: y[b, i, o] = the sum over j and c of
 //   x[b, i * stride - before + j * dilation, g * in / groups + c] * filter[j, c, o],
-// g being o's group; pixels outside of x count as 0. (A cross-correlation, as everywhere in the
+// where g is o's group and pixels outside of x count as 0. (A cross-correlation, as usual in the
 // field.) i and j have one to three dimensions.
 //   x: [batch, ..., in]   filter: [..., in / groups, out]   y: [batch, ..., out]
 #include "devices/threads/isa.hpp"
@@ -93,7 +93,7 @@ void cpu(KernelContext& ctx) {
             });
 }
 
-// For a function of images of `dims` dimensions.
+// Checks a call of a function for images of `dims` dimensions.
 void require_dims(const char* function, Origin at, Output x, Output filter, int dims) {
   require_defined(function, at, {x, filter});
   constexpr const char* kImages[] = {"[batch, width, channels]", "[batch, height, width, channels]",
@@ -138,7 +138,7 @@ Output conv3d(Output x, Output filter, ConvolutionOptions options, Origin at) {
   return convolution(x, filter, std::move(options), at);
 }
 
-// A group for each channel: filter [..., c, m] as [..., 1, c * m].
+// Each channel is its own group: filter [..., c, m] as [..., 1, c * m].
 Output depthwise_convolution(Output x, Output filter, ConvolutionOptions options, Origin at) {
   require_defined("depthwise_convolution", at, {x, filter});
   const Shape &images = x.shape(), &f = filter.shape();

@@ -1,6 +1,6 @@
-// Implements ops/images/convolution_bf16.hpp. The cut into jobs of a few images, and so the order
-// of sums, is that of f32 (ops/images/convolutions.hpp). The gradient of a filter is summed in f32
-// over all jobs, and rounded once.
+// The bf16 kernels of Convolution and its gradients. The cut into jobs of a few images, and so the
+// order of sums, is the same as for f32 (ops/images/convolutions.hpp). A filter's gradient is
+// summed in f32 over all jobs, and rounded once.
 #include "ops/images/convolution_bf16.hpp"
 
 #include "ops/images/convolutions.hpp"
@@ -35,9 +35,10 @@ std::unique_ptr<OneDnnPrimitive> primitive_of(dnnl::primitive primitive, const D
                                            std::move(arguments));
 }
 
-// A pass over some images. Its arguments: images, filter, images; or images x, images dy, the
-// filter's gradient, in f32. Null where oneDNN has no such pass for bf16: of one channel, say.
-// `filter`: the layout it is to have, if that is one; becomes the one that it has.
+// Compiles one direction for some images. Arguments: images, filter, images; or for the filter's
+// gradient: images x, images dy, the gradient in f32. Returns null if oneDNN has no bf16 code for
+// it, for example with one channel. `filter`: in, the layout to use, or zero; out, the chosen
+// layout.
 std::unique_ptr<OneDnnPrimitive> compile(Pass pass, const ConvolutionTypes& t,
                                          memory::desc* filter) {
   const bool given = !filter->is_zero();
@@ -75,7 +76,7 @@ std::unique_ptr<OneDnnPrimitive> compile(Pass pass, const ConvolutionTypes& t,
       {{DNNL_ARG_SRC, t.x}, {DNNL_ARG_DIFF_DST, t.y}, {DNNL_ARG_DIFF_WEIGHTS, *filter}});
 }
 
-// What is compiled for one set of sizes.
+// The compiled primitives for one set of sizes.
 struct Plan {
   Plan(Pass pass, const ConvolutionSizes& sizes) : batch(sizes.batch), images(sizes.images(pass)) {
     memory::desc filter;
@@ -96,9 +97,9 @@ struct Plan {
     filter_bytes = static_cast<int64_t>(filter.get_size());
   }
 
-  int64_t batch, images;                       // of all; of a job
-  std::unique_ptr<OneDnnPrimitive> job, rest;  // job: null if oneDNN has none
-  std::unique_ptr<OneDnnPrimitive> reorder;    // between our bf16 filter and oneDNN's; or null
+  int64_t batch, images;                       // of the whole; of a job
+  std::unique_ptr<OneDnnPrimitive> job, rest;  // job: null if oneDNN has no bf16 code
+  std::unique_ptr<OneDnnPrimitive> reorder;    // between our bf16 filter and oneDNN's; may be null
   int64_t filter_bytes = 0, scratch_bytes = 0;
 
   int64_t jobs() const { return (batch + images - 1) / images; }
@@ -113,7 +114,8 @@ struct State final : KernelState {
 
 std::unique_ptr<KernelState> prepare(const Node& node) { return std::make_unique<State>(node); }
 
-// Runs all jobs; addresses(job, its first image), done(first image, images).
+// Runs all jobs. Calls addresses(job, its first image) for the arguments and done(first image,
+// images) after each job.
 template <class Addresses, class Done>
 void run_jobs(KernelContext& ctx, const Plan& plan, const Addresses& addresses, const Done& done) {
   Tensor scratch;
@@ -130,7 +132,7 @@ void run_jobs(KernelContext& ctx, const Plan& plan, const Addresses& addresses, 
   });
 }
 
-// From images, input 0, and the filter, input 1, to images.
+// Computes images from images (input 0) and the filter (input 1).
 void run_with_filter(KernelContext& ctx, const Plan& plan) {
   const Tensor &images = ctx.input(0), &given = ctx.input(1);
   const void* filter = given.raw();
@@ -153,7 +155,7 @@ void run_with_filter(KernelContext& ctx, const Plan& plan) {
       [&](int64_t first, int64_t n) { ctx.finish(first * image_out, n * image_out); });
 }
 
-// From images dy, input 0, and x, input 1, to the filter's gradient.
+// Computes the filter's gradient from images dy (input 0) and x (input 1).
 void run_to_filter(KernelContext& ctx, const Plan& plan) {
   const Tensor &dy = ctx.input(0), &x = ctx.input(1);
   Tensor& dfilter = ctx.output();

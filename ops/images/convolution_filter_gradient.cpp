@@ -15,8 +15,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(2)};
 }
 
-// Linear in dy and in x. Writing ddf for dL/d(dfilter):  ddy = convolution(x, ddf)  and
-// dx = the input gradient of that convolution with ddf.
+// Linear in dy and in x. Writing ddf for dL/d(dfilter):  ddy = convolution(x, ddf)  and dx = the
+// input gradient of that convolution with ddf.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output dy = ctx.input(0), x = ctx.input(1), ddf = ctx.output_gradient(0);
   const ConvolutionOptions options = convolution_options(ctx.node());
@@ -41,7 +41,7 @@ CompiledConvolution compile(const ConvolutionTypes& types) {
 void run_pass(KernelContext& ctx, const ConvolutionPass& pass) {
   const Tensor &dy = ctx.input(0), &x = ctx.input(1);
   Tensor& dfilter = ctx.output();
-  // Each job's sum stands by itself.
+  // Each job has its own sum.
   const int64_t size = pass.filter_bytes / static_cast<int64_t>(sizeof(float));
   const bool straight = pass.jobs() == 1 && !pass.unpack;
   Tensor parts;
@@ -96,7 +96,7 @@ struct DepthwiseLoop {
   }
 };
 
-// Our own loops, with a sum for each job as well.
+// Our own loops, also with one sum for each job.
 template <class T>
 void run_loops(KernelContext& ctx, const ConvolutionSizes& s) {
   const T *dy = ctx.input(0).data<T>(), *x = ctx.input(1).data<T>();

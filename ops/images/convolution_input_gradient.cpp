@@ -15,7 +15,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 }
 
 // Linear in dy and in the filter. Writing ddx for dL/d(dx):  ddy = convolution(ddx, filter)  and
-// dfilter = the filter gradient of that convolution of ddx.
+// dfilter = the filter gradient of that convolution for ddx.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output dy = ctx.input(0), filter = ctx.input(1), ddx = ctx.output_gradient(0);
   const ConvolutionOptions options = convolution_options(ctx.node());
@@ -59,7 +59,7 @@ struct DepthwiseLoop {
   static void run(const ConvolutionSizes* s, const T* dy, const T* filter, T* dx, int64_t first,
                   int64_t last) {
     const int64_t image = inputs_of(s->at) * s->in;
-    for (int64_t b = first; b < last; ++b) {  // one by one, as a cache holds it
+    for (int64_t b = first; b < last; ++b) {  // one by one, so that each fits the cache
       std::fill_n(dx + b * image, image, T{0});
       for_each_depthwise_block(*s, b, b + 1, [=](int64_t iy, auto width, auto taps) {
         T slopes[kBlock];

@@ -1,14 +1,14 @@
-// ConvolutionTranspose: y = what convolution_input_gradient(x, filter) is for images of y's size: x
-// is to y as a convolution's y is to its x.
+// ConvolutionTranspose: y = convolution_input_gradient(x, filter) for images of y's size: x relates
+// to y as the output of a convolution to its input.
 //   x: [batch, ..., in]   filter: [..., out / groups, in]   y: [batch, ..., out]
-// Each dimension grows from n to n * stride with same padding, else to
+// Each dimension grows from n to n * stride with same padding, otherwise to
 //   (n - 1) * stride + (window - 1) * dilation + 1 + output_padding - before - after.
 #include "ops/images/convolutions.hpp"
 
 namespace troupe {
 namespace {
 
-// Dimension d of y. Throws: Error from ctx.
+// The size of dimension d of y. Throws: Error from ctx.
 int64_t grown(const InferContext& ctx, const ConvolutionOptions& options, int d, int64_t n,
               int64_t window, int64_t output_padding) {
   const Shape& x = ctx.input(0);
@@ -50,7 +50,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (!may_equal(x[dims + 1], filter[dims + 1]))
     throw ctx.error("the images have ", x[dims + 1], " channels, but the filter takes ",
                     filter[dims + 1], ": ", x, " with ", filter);
-  // The convolution from y to x, as far as its image's sizes do not matter.
+  // The convolution from y to x, without the sizes of its images.
   Shape y = x;
   for (int d = 1; d <= dims; ++d) y.set(d, -1);
   int64_t out = -1;

@@ -1,4 +1,5 @@
-// What convolutions, their two gradients and transposes share.
+// The shape rules, sizes and oneDNN layouts of convolutions; documented in
+// ops/images/convolutions.hpp.
 #include "ops/images/convolutions.hpp"
 
 #include "ops/support/layout_counts.hpp"
@@ -6,14 +7,14 @@
 namespace troupe {
 namespace {
 
-// What to say of a number of channels that does not fit, where it would if the channels of images
-// came second, or the out channels of filters first, as elsewhere.
+// The hint in the error for a number of channels that does not fit, if it would fit with channels
+// second in images or out channels first in filters, as in other libraries.
 std::string order_hint(const Shape& x, const Shape& filter, int64_t groups) {
   const int last = x.ndim() - 1;
   const auto fits = [groups](int64_t in, int64_t of_group) {
     return in > 0 && in % groups == 0 && in / groups == of_group;
   };
-  // The pixels of a filter of the other order, in images whose height is dimension `first`.
+  // True if the filter's pixels, in that other order, fit images whose height is dimension `first`.
   const auto within = [&](int first) {
     bool all = true;
     for (int d = 2; d <= last; ++d)
@@ -107,7 +108,7 @@ Shape convolution_output(const InferContext& ctx, const Shape& x, const Shape& f
   Shape y = x;
   y.set(dims + 1, filter[dims + 1]);
   for (int d = 0; d < dims; ++d) {
-    // With same padding the window does not matter.
+    // With same padding, the window does not affect the size.
     y.set(d + 1, -1);
     if (x[d + 1] < 0 || (filter[d] < 0 && spec.padding != Padding::same)) continue;
     const Sliding s = slide(x[d + 1], std::max<int64_t>(filter[d], 1), spec, d);
@@ -160,9 +161,9 @@ bool ConvolutionSizes::suits_onednn(Pass pass) const {
   return std::max({batch, in, out}) <= kMost;
 }
 
-// At least four images, and at least 2^21 multiplications, about 20 us. The partial sums of a large
-// filter cost as much as some images. Images that are made stay in the cache for who goes on with
-// them: fewer, then, of large ones.
+// A job has at least four images (eight for a large filter, whose partial sums cost as much as
+// several images), and at least 2^21 multiplications, about 20 us. If the output images are large,
+// it has fewer, so that they stay in the cache for the next kernel.
 int64_t ConvolutionSizes::images(Pass pass) const {
   const double filter =
       static_cast<double>(taps()) * static_cast<double>(in_of_group()) * static_cast<double>(out);
@@ -181,13 +182,14 @@ int64_t ConvolutionSizes::images(Pass pass) const {
 ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s) {
   using dnnl::memory;
   memory::dims x_dims{s.batch, s.in}, y_dims{s.batch, s.out};
-  // The order of oneDNN's dimensions is group, out, in, then those of the window.
+  // oneDNN's order of dimensions is group, out, in, then the window's dimensions.
   memory::dims filter_dims{s.out_of_group(), s.in_of_group()}, filter_strides{1, s.out};
   if (s.groups > 1) {
     filter_dims.insert(filter_dims.begin(), s.groups);
     filter_strides.insert(filter_strides.begin(), s.out_of_group());
   }
-  const int dims = std::max(s.dims, 2);  // lines as images of height 1: oneDNN knows those better
+  // lines become images of height 1, which oneDNN computes faster
+  const int dims = std::max(s.dims, 2);
   const auto first = s.at.end() - dims;
   for (auto d = first; d != s.at.end(); ++d) {
     x_dims.push_back(d->input);

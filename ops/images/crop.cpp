@@ -1,4 +1,4 @@
-// Crop: y = a box of each image, at offsets that only the step knows.
+// Crop: y = a box of each image, at offsets known only in the step.
 //   x: [batch, h, w, channels] of any dtype   offsets: [2], top and left, or [batch, 2], i32 or i64
 //   y: [batch, height, width, channels]
 #include <cstring>

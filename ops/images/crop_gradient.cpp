@@ -1,6 +1,6 @@
-// CropGradient: dx = zeros with dy where crop took the box from.
+// CropGradient: dx = zeros, with dy at the position of crop's box.
 //   dy: [batch, height, width, channels] of any dtype   offsets: as of crop   x_like: [batch, h, w,
-//   channels], only its shape is used   dx: the shape of x_like.
+//   channels], only its shape is read   dx: the shape of x_like.
 #include <cstring>
 
 #include "ops/images/cropping.hpp"
@@ -29,7 +29,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(2)};
 }
 
-// Linear in dy. Writing g for the gradient of dx:  that of dy is the same boxes of g.
+// Linear in dy. Writing g for the gradient of dx, the gradient of dy is the same boxes of g.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const auto& size = ctx.attr<std::vector<int64_t>>("size");
   return {crop(ctx.output_gradient(0), ctx.input(1), size[0], size[1]), Output{}, Output{}};

@@ -1,4 +1,4 @@
-// What crop and its gradient share: where the box of an image begins.
+// Shared by crop and its gradient: the checks and positions of boxes.
 #pragma once
 
 #include "ops/support/indices.hpp"
@@ -21,7 +21,7 @@ void check_crop(const Context& ctx, const Shape& x, const Shape& offsets) {
     throw ctx.error("wants offsets [2], top and left, or [batch, 2], got ", offsets, " for ", x);
 }
 
-// Throws: Error naming the first image whose box is not inside.
+// Throws: Error with the first image whose box is not inside it.
 inline void check_boxes(const KernelContext& ctx, const Shape& x, const Tensor& offsets) {
   const auto& size = image_size(ctx, 0);
   const int64_t step = offsets.ndim() == 2 ? 2 : 0;
@@ -36,7 +36,7 @@ inline void check_boxes(const KernelContext& ctx, const Shape& x, const Tensor& 
   });
 }
 
-// Calls f(box) for each image, in order, with the first element of its box among those of x.
+// Calls f(box) for each image in order; `box` is the index of the box's first element in x.
 template <class F>
 void with_boxes(const Shape& x, const Tensor& offsets, const F& f) {
   const int64_t step = offsets.ndim() == 2 ? 2 : 0, line = x[2] * x[3];
@@ -46,7 +46,7 @@ void with_boxes(const Shape& x, const Tensor& offsets, const F& f) {
   });
 }
 
-// Zeros like x_like with dy where crop took it from.
+// Zeros like x_like, with dy at the position of crop's box.
 Output crop_gradient(Output dy, Output offsets, Output x_like, int64_t height, int64_t width,
                      Origin at = Origin::here());
 

@@ -1,6 +1,6 @@
-// What space_to_depth and depth_to_space share: one image [b, h * s, w * s, c] seen as [b, h, w, s
-// * s * c], and the other way round. Channel (i * s + j) * c + k of a pixel is channel k at (i, j)
-// of its block.
+// Shared by space_to_depth and depth_to_space: one image [b, h * s, w * s, c] viewed as [b, h, w, s
+// * s * c], and the reverse. Channel (i * s + j) * c + k of a pixel is channel k at (i, j) of its
+// block.
 #pragma once
 
 #include "ops/support/strided.hpp"
@@ -10,7 +10,7 @@ namespace troupe {
 
 template <class Context>
 int64_t checked_block(const Context& ctx, const Shape& x) {
-  constexpr int64_t kBlockMax = 65536;  // whose square is far from an overflow
+  constexpr int64_t kBlockMax = 65536;  // its square is far from an overflow
   const int64_t block = ctx.template attr<int64_t>("block");
   if (block < 1 || block > kBlockMax)
     throw ctx.error("wants a block size from 1 to ", kBlockMax, ", got ", block);
@@ -18,7 +18,7 @@ int64_t checked_block(const Context& ctx, const Shape& x) {
   return block;
 }
 
-// Both as [b, h, w, s, s, c].
+// Both images viewed as [b, h, w, s, s, c].
 struct DepthBlocks {
   Shape shape;
   Strides image = {}, depth = {};

@@ -1,6 +1,5 @@
 // DepthToSpace: y = the channels of each pixel as a block of s x s pixels.
-//   x: [b, h, w, s * s * c]   y: [b, h * s, w * s, c]; ops/images/depth_blocks.hpp says in which
-//   order.
+//   x: [b, h, w, s * s * c]   y: [b, h * s, w * s, c]; the order is in ops/images/depth_blocks.hpp.
 #include "ops/images/depth_blocks.hpp"
 #include "ops/support/node.hpp"
 #include "ops/support/repeats.hpp"
@@ -25,7 +24,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {image_shape(ctx, ctx.input(0))};
 }
 
-// Writing dy for dL/dy:  dx = dy, put back.
+// Writing dy for dL/dy:  dx = space_to_depth(dy).
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {space_to_depth(ctx.output_gradient(0), ctx.attr<int64_t>("block"))};
 }

@@ -1,4 +1,4 @@
-// eye, meshgrid and sequence_mask, made of other ops.
+// eye, meshgrid and sequence_mask, composed of other ops.
 #include "ops/elementwise/composition.hpp"
 #include "ops/support/elementwise.hpp"
 
@@ -34,7 +34,7 @@ std::vector<Output> meshgrid(const std::vector<Output>& axes, Indexing indexing,
       grids.push_back(broadcast_to(line, grid, at));
       continue;
     }
-    // Repeated beside each other line, of which the shape alone matters.
+    // Broadcasts the line against each other line, of which only the shape is used.
     const Output always = fill(*line.graph, {}, 1, DType::boolean, "", at);
     Output y = line;
     for (const Output& other : lines)

@@ -1,4 +1,5 @@
-// Functions of troupe/ops/images.hpp that are graphs of other ops: colours and random changes.
+// The functions of troupe/ops/images.hpp that are composed of other ops: colours and random
+// changes.
 #include "troupe/ops/images.hpp"
 
 #include <cmath>
@@ -15,7 +16,7 @@ void require_images(const char* function, Origin at, Output x) {
     throw refused(function, at, "wants images [batch, height, width, channels], got ", x.shape());
 }
 
-// [..., 3], floats.
+// Throws unless x is [..., 3] and floating.
 void require_colours(const char* function, Origin at, Output x) {
   require_defined(function, at, {x});
   const int last = x.shape().ndim() - 1;
@@ -25,7 +26,7 @@ void require_colours(const char* function, Origin at, Output x) {
     throw refused(function, at, "wants f32 or f64 in [0, 1], got ", x.dtype());
 }
 
-// One number for each image.
+// The shape of one number for each image.
 Shape one_each(const char* function, Origin at, Output x) {
   if (x.shape()[0] < 0)
     throw refused(function, at, "draws for each image, so their number must be known, got ",
@@ -43,7 +44,7 @@ std::string_view or_else(std::string_view name, std::string_view otherwise) {
   return name.empty() ? otherwise : name;
 }
 
-// A number in [middle - reach, middle + reach) for each image.
+// A random number in [middle - reach, middle + reach) for each image.
 Output draw(Output x, const Shape& shape, double middle, double reach, int64_t seed) {
   return random_uniform(*x.graph, shape, middle - reach, middle + reach, seed, x.dtype());
 }
@@ -81,13 +82,14 @@ Output per_image_standardization(Output x, Origin at) {
   require_images("per_image_standardization", at, x);
   const auto scope = x.graph->scope({.name = "per_image_standardization", .origin = at});
   const Moments m = moments(x, {.axes = {1, 2, 3}, .keep_dims = true});
-  // How many there are only the step may know.
+  // The number of pixels may be known only in the step.
   const Output n = reduce_prod(cast(slice(shape_of(x), {1}, {3}), x.dtype()));
   return (x - m.mean) / maximum(sqrt(m.variance), rsqrt(n));
 }
 
-// With v the greatest, m the least colour: saturation (v - m) / v; the hue is that of the greatest
-// (0, 1/3 or 2/3), plus the difference of the other two as a part of 6 (v - m).
+// With v = the greatest and m = the least colour: the saturation is (v - m) / v. The hue is the
+// position of the greatest colour (0, 1/3 or 2/3), plus the difference of the other two divided by
+// 6 (v - m).
 Output rgb_to_hsv(Output x, Origin at) {
   require_colours("rgb_to_hsv", at, x);
   const auto scope = x.graph->scope({.name = "rgb_to_hsv", .origin = at});
@@ -102,7 +104,7 @@ Output rgb_to_hsv(Output x, Origin at) {
   return concat({turned, range / where(greater(v, zero), v, one), v}, -1);
 }
 
-// Each colour is v, less the part of s that a trapezium over the hue leaves out.
+// Each colour is v * (1 - s * (1 - part)), where `part` is a trapezium over the hue.
 Output hsv_to_rgb(Output x, Origin at) {
   require_colours("hsv_to_rgb", at, x);
   const auto scope = x.graph->scope({.name = "hsv_to_rgb", .origin = at});

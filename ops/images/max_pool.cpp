@@ -1,5 +1,5 @@
-// MaxPool: y[b, i, c] = the greatest x of channel c in window i; NaN if there is one. Padding never
-// wins.
+// MaxPool: y[b, i, c] = the greatest x of channel c in window i; NaN if the window contains NaN.
+// Padding is never the greatest.
 //   x: [batch, ..., channels]   y: [batch, ..., channels]
 #include "ops/elementwise/composition.hpp"
 #include "ops/images/pool_pairs.hpp"
@@ -35,8 +35,8 @@ void find_greatest(const T* from, int64_t step, int64_t count, T* to, int64_t n)
   if (done < count) raise<true, 1>(from + done * step, step, to, n);
 }
 
-// Down the rows of a window first, for whole rows of the image at once, then across.
-// `down`: room for a row.
+// Takes the maximum over the rows of a window first, for whole rows of the image at once, then over
+// its columns. `down`: room for one row.
 struct MaxLoop {
   template <class T>
   static void run(const PoolSizes* s, const T* x, T* y, T* down, int64_t first, int64_t last) {
@@ -63,7 +63,7 @@ struct MaxLoop {
   static void find_across(const Sliding& width, int64_t channels, const T* row, T* y) {
     for (int64_t w = 0, n = 1; w < width.output; w += n) {
       const Sliding::Range in = width.inside(w);
-      // Windows that lie side by side are one loop.
+      // Adjacent windows are one loop.
       n = windows_alike(width, w);
       find_greatest(row + (width.start(w) + in.first) * channels, channels, in.size(),
                     y + w * channels, n * channels);

@@ -1,12 +1,13 @@
-// The loop of MaxPoolGradient over windows of any form, in its two kinds: of windows that share
-// pixels, and of those that are apart. Each is compiled in a file of its own, as it takes seconds.
+// The loop of MaxPoolGradient over windows of any form, in two variants: for windows that share
+// pixels, and for windows that do not. Each variant is compiled in its own file, because that takes
+// seconds.
 #pragma once
 
 #include "ops/images/pool_pairs.hpp"
 
 namespace troupe {
 
-// kApart: windows share no pixel, so that nothing has to be added up.
+// kApart: windows share no pixel, so nothing is added up.
 template <bool kApart>
 struct MaxPoolBackLoop {
   template <class T>
@@ -22,18 +23,18 @@ struct MaxPoolBackLoop {
   }
 
  private:
-  // Every pixel is in a window.
+  // True if every pixel is in a window.
   static bool cover(const Slidings& at) {
     return std::all_of(at.begin(), at.end(), [](const Sliding& d) {
       return d.stride == d.window && d.start(d.output) >= d.input;
     });
   }
 
-  // Of n channels, whose first ones are given.
+  // Handles n channels; the pointers are to the first one.
   template <class T>
   static void give(const T* x, const T* dy, T* dx, int64_t channels, int64_t n,
                    const Place& place) {
-    T maxima[kChannels], left[kChannels];  // left: of dy, for the first maximum that comes
+    T maxima[kChannels], left[kChannels];  // left: the dy not yet given to a first maximum
     const bool is_one_group = place.size() == 9 || place.size() == 4;
     if (!is_one_group) {
       find_maxima(x, channels, n, place, maxima);
@@ -62,7 +63,7 @@ struct MaxPoolBackLoop {
         });
   }
 
-  // What is left of a slope goes to a pixel that is the maximum.
+  // Gives the remaining slope to a pixel that is the maximum.
   template <class T>
   static void give(T v, T maximum, T& slope, T& to) {
     const T mine = is_maximum(v, maximum) ? slope : T{0};
@@ -71,8 +72,8 @@ struct MaxPoolBackLoop {
   }
 };
 
-// dx of images first to last: in windows that share pixels (max_pool_gradient_shared.cpp), and in
-// windows that share none (max_pool_gradient_apart.cpp).
+// dx of images [first, last): for windows that share pixels (max_pool_gradient_shared.cpp), and for
+// windows that do not (max_pool_gradient_apart.cpp).
 void max_pool_back_shared(const PoolSizes* s, const float* x, const float* dy, float* dx,
                           int64_t first, int64_t last);
 void max_pool_back_shared(const PoolSizes* s, const double* x, const double* dy, double* dx,

@@ -1,13 +1,13 @@
 // MaxPoolGradient: dx = dL/dx of y = max_pool(x), from dy = dL/dy: every dy goes to the first
-// maximum of its window in row-major order; what meets there is summed in the order of y.
+// maximum of its window in row-major order; the values of one pixel are summed in the order of y.
 //   dy: [batch, ..., channels]   x, dx: [batch, ..., channels]
 #include "ops/images/max_pool_back.hpp"
 
 namespace troupe {
 namespace {
 
-// Linear in dy. Writing ddx for dL/d(dx):  ddy = ddx where the maxima are. As a function of x it is
-// constant in pieces.
+// Linear in dy. Writing ddx for dL/d(dx):  ddy = ddx at the maxima. As a function of x it is
+// piecewise constant.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {max_pool_select(ctx.output_gradient(0), ctx.input(1), pool_window(ctx.node())), Output{}};
 }
@@ -23,7 +23,7 @@ void cpu(KernelContext& ctx) {
   const bool apart = std::all_of(sizes.at.begin(), sizes.at.end(),
                                  [](const Sliding& d) { return d.stride >= d.window; });
   in_pooled_images<char>(ctx, sizes, 0, [&](int64_t first, int64_t last, char*) {
-    for (int64_t b = first; b < last; ++b) {  // one by one, as a cache holds it
+    for (int64_t b = first; b < last; ++b) {  // one by one, so that each fits the cache
       if (pairs)
         in_isa<PairBackLoop>(&sizes, x, dy, dx, b, b + 1);
       else if (apart)

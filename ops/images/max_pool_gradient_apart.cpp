@@ -1,4 +1,4 @@
-// MaxPoolGradient of windows that share no pixel, so that nothing has to be added up.
+// MaxPoolGradient for windows that share no pixel: nothing is added up.
 #include "ops/images/max_pool_back.hpp"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-// MaxPoolGradient of windows that share pixels: what meets in one of them is added up.
+// MaxPoolGradient for windows that share pixels: the values of one pixel are added up.
 #include "ops/images/max_pool_back.hpp"
 
 namespace troupe {

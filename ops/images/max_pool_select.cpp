@@ -1,5 +1,5 @@
-// MaxPoolSelect: y = the elements of `values` that stand where max_pool(x) finds its maxima (the
-// first of equals). The backward half of max_pool_gradient, so that pools can be differentiated
+// MaxPoolSelect: y = the elements of `values` at the positions of max_pool(x)'s maxima (the first
+// of equal ones). It is the gradient of max_pool_gradient, so that pools can be differentiated
 // twice.
 //   values, x: [batch, ..., channels]   y: [batch, ..., channels]
 #include "ops/images/pools.hpp"
@@ -16,8 +16,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {y};
 }
 
-// Writing dy for dL/dy:  dvalues = dy put back to where it was selected. As a function of x it is
-// constant in pieces.
+// Writing dy for dL/dy:  dvalues = dy at the selected positions, 0 elsewhere. As a function of x it
+// is piecewise constant.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {max_pool_gradient(ctx.output_gradient(0), ctx.input(1), pool_window(ctx.node())),
           Output{}};

@@ -1,6 +1,6 @@
-// Max pools whose windows are two by two pixels, side by side, as most nets have them: loops over
-// rows of windows, with what one window takes from its vectors of channels in registers. Bits are
-// those of the loops for any window.
+// Max pools with adjacent windows of two by two pixels, the usual ones: loops over rows of windows
+// that keep a window's vectors of channels in registers. They give the same bits as the loops for
+// any window.
 //   x: [batch, ..., channels]   y: [batch, ..., channels]
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace troupe {
 
-constexpr int kPairChannels = 16;  // that are one round of a loop, a constant number of vectors
+constexpr int kPairChannels = 16;  // channels of one loop iteration: a constant number of vectors
 
-// Whether the loops below are for these sizes. Odd rows and columns end with pixels in no window.
+// True if these loops handle the sizes. Odd rows and columns end with pixels in no window.
 inline bool is_of_pairs(const PoolSizes& s) {
   const auto apart = [](const Sliding& d, int64_t size) {
     return d.window == size && d.stride == size && d.before == 0 && d.output * size <= d.input;
@@ -19,15 +19,15 @@ inline bool is_of_pairs(const PoolSizes& s) {
          s.channels % kPairChannels == 0;
 }
 
-// greater() as two choices: shorter vector code in these loops, though not in others.
+// greater() as two selections, which gives shorter vector code in these loops, but not in others.
 template <class T>
 T greater_of(T m, T v) {
   const T most = v > m ? v : m;
   return v == v ? most : v;
 }
 
-// Calls f(first element of a window in x, in y) for all windows of images [first, last), and for
-// all rounds of channels.
+// Calls f(first element of a window in x, in y) for all windows of images [first, last) and all
+// blocks of channels.
 template <class F>
 void for_each_pair(const PoolSizes& s, int64_t first, int64_t last, F f) {
   const Sliding height = s.at[1], width = s.at[2];
@@ -42,7 +42,7 @@ void for_each_pair(const PoolSizes& s, int64_t first, int64_t last, F f) {
     }
 }
 
-// The greatest: down the columns first, then across.
+// The greatest element: over the columns first, then across.
 struct PairMaxLoop {
   template <class T>
   static void run(const PoolSizes* s, const T* x, T* y, int64_t first, int64_t last) {
@@ -58,7 +58,7 @@ struct PairMaxLoop {
   }
 };
 
-// dy to the first maximum in row-major order, 0 to the other three.
+// Gives dy to the first maximum in row-major order, and 0 to the other three pixels.
 struct PairBackLoop {
   template <class T>
   static void run(const PoolSizes* s, const T* x, const T* dy, T* dx, int64_t first, int64_t last) {
@@ -75,7 +75,7 @@ struct PairBackLoop {
       for (int i = 0; i < kPairChannels; ++i) {
         const T v0 = top[i], v1 = top[next + i], v2 = low[i], v3 = low[next + i];
         const T most = greater_of(greater_of(greater_of(v0, v1), v2), v3);
-        T left = slopes[i];  // for the first maximum that comes
+        T left = slopes[i];  // for the first maximum
         to_top[i] = is_maximum(v0, most) ? left : T{0};
         left = is_maximum(v0, most) ? T{0} : left;
         to_top[next + i] = is_maximum(v1, most) ? left : T{0};

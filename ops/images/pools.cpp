@@ -1,10 +1,10 @@
-// What pools and their gradients share.
+// The shape rules and attributes shared by pools and their gradients.
 #include "ops/images/pools.hpp"
 
 namespace troupe {
 namespace {
 
-// Pools have no dilations. Strides that are not given are the window's sizes.
+// Pools have no dilations. The default strides are the window's sizes.
 WindowSpec window_spec(const PoolWindow& window) {
   return {.strides = window.strides.empty() ? window.size : window.strides,
           .dilations = {},
@@ -64,7 +64,7 @@ Attrs average_pool_attrs(const PoolWindow& window) {
 }
 
 PoolWindow pool_window(const Node& node) {
-  const auto counts = node.attrs.find("count_padding");  // of average pools alone
+  const auto counts = node.attrs.find("count_padding");  // average pools only
   return {.size = node.attr<std::vector<int64_t>>("window"),
           .strides = node.attr<std::vector<int64_t>>("strides"),
           .padding = padding_of(node),

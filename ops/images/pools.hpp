@@ -1,6 +1,6 @@
-// What pools and their gradients share: shape rule, sizes, and where the maxima are.
+// Shared by pools and their gradients: the shape rule, sizes, and the positions of maxima.
 //   x: [batch, ..., channels]   y: [batch, ..., channels]
-// with one to three dimensions of images between.
+// Images have one to three dimensions between the first and the last.
 #pragma once
 
 #include <algorithm>
@@ -18,18 +18,18 @@ namespace troupe {
 
 std::vector<AttrSpec> pool_attrs();
 Attrs pool_attrs(const PoolWindow& window);
-std::vector<AttrSpec> average_pool_attrs();  // these and count_padding
+std::vector<AttrSpec> average_pool_attrs();  // the pool attributes and count_padding
 Attrs average_pool_attrs(const PoolWindow& window);
 inline PoolWindow to_window(PoolOptions options) {
   return {.size = {options.window},
           .strides = {options.stride},
           .padding = options.same_padding ? Padding::same : Padding::valid};
 }
-PoolWindow pool_window(const Node& node);  // of one that has been checked
+PoolWindow pool_window(const Node& node);  // of a checked node
 
-// For infer_shapes: y's shape. Throws: Error from ctx naming what does not fit.
+// For infer_shapes: y's shape. Throws: Error from ctx if something does not fit.
 Shape pool_output(const InferContext& ctx, const Shape& x);
-// infer_shapes of a pool of x, and of a gradient of dy and x.
+// infer_shapes for a pool of x, and for a gradient of dy and x.
 std::vector<Shape> infer_pool(const InferContext& ctx);
 std::vector<Shape> infer_pool_gradient(const InferContext& ctx);
 
@@ -39,11 +39,11 @@ struct PoolSizes {
   bool count_padding;
 
   PoolSizes(const Shape& x, const PoolWindow& window);
-  int64_t x_image() const { return inputs_of(at) * channels; }  // elements
+  int64_t x_image() const { return inputs_of(at) * channels; }  // in elements
   int64_t y_image() const { return outputs_of(at) * channels; }
 };
 
-// Kernels keep the attributes.
+// Keeps the attributes for the kernels.
 struct PoolState final : KernelState {
   PoolWindow window;
   static std::unique_ptr<KernelState> make(const Node& node);
@@ -52,14 +52,14 @@ inline PoolSizes pool_sizes(const KernelContext& ctx, const Shape& x) {
   return PoolSizes(x, ctx.state<PoolState>().window);
 }
 
-// finishes: as Kernel::finishes.
+// finishes: see Kernel::finishes.
 template <class T>
 constexpr Kernel pool_kernel(void (*run)(KernelContext&), bool finishes = false) {
   return {.dtype = dtype_of<T>, .run = run, .prepare = PoolState::make, .finishes = finishes};
 }
 
-// Calls f(first image, the one behind the last, scratch) in jobs of images, each with as many
-// elements of scratch. At least four images are a job, and about 20 us.
+// Calls f(first image, end image, scratch) in jobs of images; each job has `scratch` elements of
+// scratch memory. A job has at least four images and takes about 20 us.
 template <class T, class F>
 void in_pooled_images(KernelContext& ctx, const PoolSizes& sizes, int64_t scratch, const F& f) {
   if (sizes.batch == 0 || sizes.channels == 0 || has_no_pixels(sizes.at)) return;
@@ -85,7 +85,7 @@ void pool_images(KernelContext& ctx, const PoolSizes& sizes, Args... args) {
 
 // ---- for loops, compiled for each instruction set ----
 
-// How many pixels an average is of.
+// The number of pixels in an average.
 template <class T>
 T pixels_of_mean(const PoolSizes& s, const Place& place) {
   if (!s.count_padding) return static_cast<T>(place.size());
@@ -93,16 +93,16 @@ T pixels_of_mean(const PoolSizes& s, const Place& place) {
          static_cast<T>(s.at[2].window);
 }
 
-// How many windows from number w on see as many pixels of a row as this one does, each beginning
-// one pixel behind the one before: what is done to them is one loop.
+// The number of windows from w on that cover equally many pixels of a row, each shifted by one
+// pixel: they are processed in one loop.
 inline int64_t windows_alike(const Sliding& s, int64_t w) {
   if (s.stride != 1 || s.inside(w).size() < s.window) return 1;
   return std::min(s.output, s.input - s.window + s.before + 1) - w;
 }
 
-// Calls f(index sequence, numbers of as many pixels) for the pixels of a window in groups of nine,
-// then four, then one: loops over channels take those of a group at once, so that their values meet
-// in registers.
+// Calls f(index sequence, numbers of that many pixels) for the pixels of a window in groups of
+// nine, then four, then one. Loops over channels read the pixels of a group together, so that their
+// values stay in registers.
 template <class F>
 void for_each_group(const Place& place, F f) {
   constexpr int kMost = 9;
@@ -118,15 +118,15 @@ void for_each_group(const Place& place, F f) {
   for (; done < n; ++done) f(std::make_index_sequence<1>(), pixels + done);
 }
 
-constexpr int64_t kChannels = 256;  // how many maxima stand on the stack
+constexpr int64_t kChannels = 256;  // maxima kept on the stack
 
-// The greater one; NaN if one is.
+// The greater of m and v; NaN if one is NaN.
 template <class T>
 T greater(T m, T v) {
   return ((v > m) | (v != v)) ? v : m;
 }
 
-// The maximum of each of n channels in a window. x: the first one of the first pixel.
+// The maximum of each of n channels in a window. x: the first channel of the image's first pixel.
 template <class T>
 void find_maxima(const T* x, int64_t channels, int64_t n, const Place& place, T* maxima) {
   std::fill_n(maxima, n, -std::numeric_limits<T>::infinity());
@@ -142,7 +142,7 @@ void find_maxima(const T* x, int64_t channels, int64_t n, const Place& place, T*
       });
 }
 
-// Whether a value is the maximum of its window. The caller takes the first one that is.
+// True if a value is the maximum of its window. The caller uses the first such value.
 template <class T>
 bool is_maximum(T value, T maximum) {
   return (value == maximum) | (value != value);

@@ -1,7 +1,8 @@
-// Resize: y = images of another size, each pixel made of those of x that stand under its middle.
+// Resize: y = images of another size; each pixel is computed from the pixels of x around its
+// centre.
 //   x: [batch, h, w, channels]   y: [batch, height, width, channels]
-//   Nearest: any dtype. Bilinear: floats, first along rows, then between two of them; a + (b - a) *
-//   part, so that equal pixels stay as they are.
+//   Nearest: any dtype. Bilinear: floats, first along rows, then between two rows, as a + (b - a) *
+//   part, so that equal pixels stay unchanged.
 #include "devices/threads/isa.hpp"
 #include "ops/images/resizing.hpp"
 #include "ops/support/rows.hpp"
@@ -16,14 +17,14 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {resized_shape(ctx, ctx.input(0))};
 }
 
-// Linear: dx = the parts of each dy for the pixels it was made of.
+// Linear: dx = each dy distributed to its source pixels, by their parts.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const auto& size = ctx.attr<std::vector<int64_t>>("size");
   return {resize_gradient(ctx.output_gradient(0), ctx.input(0), size[0], size[1],
                           resize_options(InferContext(ctx.node(), {})))};
 }
 
-// What the jobs share: y is rows [batch * height], cut by its shape alone.
+// Shared by the jobs: y as rows [batch * height], cut by its shape alone.
 struct Rows {
   int64_t h, w, height, width, channels, total, of_job;
   Neighbours down, across;
@@ -39,7 +40,7 @@ struct Rows {
         down(neighbours(ctx, h, height, resize_options(ctx))),
         across(neighbours(ctx, w, width, resize_options(ctx))) {}
   int64_t jobs() const { return (total + of_job - 1) / of_job; }
-  // The row of all of x that row r of y begins from, and how far on the second one is.
+  // The lower and the upper source row, among all rows of x, for row r of y.
   int64_t low(int64_t r) const { return r / height * h + down.low.data<int64_t>()[r % height]; }
   int64_t high(int64_t r) const { return r / height * h + down.high.data<int64_t>()[r % height]; }
   double part(int64_t r) const { return down.part.data<double>()[r % height]; }
@@ -85,7 +86,7 @@ void along_row(const Rows& rows, const T* x, T* y) {
   }
 }
 
-// Two neighbouring rows of x, already as wide as y, are kept: the even and the odd one.
+// Keeps two neighbouring rows of x, already resized to y's width: the even and the odd one.
 template <class T>
 void interpolate(KernelContext& ctx, const Rows& rows, T* y) {
   const T* x = ctx.input(0).data<T>();
@@ -136,14 +137,15 @@ const char* to_string(PixelGrid grid) {
                                             : "asymmetric";
 }
 
-// Where the middle of pixel i lies among n.
+// The position of pixel i's centre among n source pixels.
 double position(PixelGrid grid, double i, double n, double resized) {
   if (grid == PixelGrid::half_pixel) return (i + 0.5) * n / resized - 0.5;
   if (grid == PixelGrid::asymmetric) return i * n / resized;
   return resized > 1 ? i * (n - 1) / (resized - 1) : 0;
 }
 
-// Each dtype by itself: to interpolate, 16 bits are widened (ops/support/narrow.hpp).
+// A kernel for each dtype: bilinear interpolation of 16-bit floats widens them
+// (ops/support/narrow.hpp).
 std::vector<Kernel> resize_kernels() {
   std::vector<Kernel> kernels;
   for (const DType dtype : kDTypes)

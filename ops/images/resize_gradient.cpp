@@ -1,7 +1,7 @@
-// ResizeGradient: dx = for each pixel of x, the sum of the dy that it was a part of, each times
-// that part.
+// ResizeGradient: dx = for each pixel of x, the sum over the pixels of y that it contributed to, of
+// dy times its part.
 //   dy: [batch, height, width, channels], floats   x_like: [batch, h, w, channels], only its shape
-//   is used   dx: the shape of x_like.
+//   is read   dx: the shape of x_like.
 #include "devices/threads/isa.hpp"
 #include "ops/images/resizing.hpp"
 
@@ -22,7 +22,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(1)};
 }
 
-// Linear in dy. Writing g for the gradient of dx:  that of dy is g resized.
+// Linear in dy. Writing g for the gradient of dx, the gradient of dy is resize(g).
 std::vector<Output> gradient(const GradientContext& ctx) {
   const auto& size = ctx.attr<std::vector<int64_t>>("size");
   return {resize(ctx.output_gradient(0), size[0], size[1],

@@ -1,4 +1,4 @@
-// What resize and its gradient share: attributes, checks, and which pixels of x stand under those
+// Shared by resize and its gradient: attributes, checks, and the source pixels in x for the pixels
 // of y.
 #pragma once
 
@@ -18,7 +18,7 @@ void require_images(const Context& ctx, const Shape& x) {
   if (x.ndim() != 4) throw ctx.error("wants images [batch, height, width, channels], got ", x);
 }
 
-// The attribute `size`: height and width, at least `least`.
+// The attribute `size`: height and width, each at least `least`.
 template <class Context>
 const std::vector<int64_t>& image_size(const Context& ctx, int64_t least) {
   const auto& size = ctx.template attr<std::vector<int64_t>>("size");
@@ -27,14 +27,14 @@ const std::vector<int64_t>& image_size(const Context& ctx, int64_t least) {
   return size;
 }
 
-// Elements of one job: 20 us and more.
+// Elements of one job: at least 20 us.
 constexpr int64_t kElementsOfJob = 1 << 16;
 
 // ---- options ----
 
 std::vector<AttrSpec> resize_attrs();
 Attrs to_attrs(int64_t height, int64_t width, ResizeOptions options);
-// Throws: Error from ctx for words that are none.
+// Throws: Error from ctx for an unknown word.
 template <class Context>
 ResizeOptions resize_options(const Context& ctx) {
   const std::string& interpolation = ctx.template attr<std::string>("interpolation");
@@ -53,7 +53,7 @@ ResizeOptions resize_options(const Context& ctx) {
   return options;
 }
 
-// Of x to y [batch, size, channels].
+// The shape of y, [batch, size, channels], for x.
 template <class Context>
 Shape resized_shape(const Context& ctx, const Shape& x) {
   require_images(ctx, x);
@@ -65,14 +65,15 @@ Shape resized_shape(const Context& ctx, const Shape& x) {
 
 // ---- pixels ----
 
-// For each pixel of one dimension of y: the two of x around it, and the part of the upper one.
+// For each pixel of one dimension of y: the two pixels of x around it, and the weight of the upper
+// one.
 struct Neighbours {
-  Tensor low, high;  // i64; equal where the part is 0
-  Tensor part;       // f64; all 0 where the nearest pixel is taken, which is `low`
+  Tensor low, high;  // i64; equal if the weight is 0
+  Tensor part;       // f64; all 0 for nearest interpolation, which takes `low`
 };
 Neighbours neighbours(KernelContext& ctx, int64_t n, int64_t resized, ResizeOptions options);
 
-// dL/dx of a resize to height and width, from dy = dL/dy. Of x_like only the shape is used.
+// dL/dx of a resize to height and width, from dy = dL/dy. Only the shape of x_like is read.
 Output resize_gradient(Output dy, Output x_like, int64_t height, int64_t width,
                        ResizeOptions options, Origin at = Origin::here());
 

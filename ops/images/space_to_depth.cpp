@@ -1,6 +1,5 @@
 // SpaceToDepth: y = blocks of s x s pixels as the channels of one pixel.
-//   x: [b, h * s, w * s, c]   y: [b, h, w, s * s * c]; ops/images/depth_blocks.hpp says in which
-//   order.
+//   x: [b, h * s, w * s, c]   y: [b, h, w, s * s * c]; the order is in ops/images/depth_blocks.hpp.
 #include "ops/images/depth_blocks.hpp"
 #include "ops/support/node.hpp"
 #include "ops/support/repeats.hpp"
@@ -25,7 +24,7 @@ Shape deep_shape(const Context& ctx, const Shape& x) {
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) { return {deep_shape(ctx, ctx.input(0))}; }
 
-// Writing dy for dL/dy:  dx = dy, put back.
+// Writing dy for dL/dy:  dx = depth_to_space(dy).
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {depth_to_space(ctx.output_gradient(0), ctx.attr<int64_t>("block"))};
 }

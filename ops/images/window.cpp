@@ -1,4 +1,4 @@
-// Windows that slide over images: attributes and sizes of convolutions and pools.
+// Sliding windows: the attributes and sizes of convolutions and pools.
 #include "ops/images/window.hpp"
 
 #include <cmath>
@@ -65,7 +65,7 @@ Sliding slide(int64_t input, int64_t window, const WindowSpec& spec, int d) {
             .stride = WindowSpec::of(spec.strides, at, 1),
             .dilation = WindowSpec::of(spec.dilations, at, 1),
             .output = -1};
-  int64_t reach = 0, padded = 0;  // from the first to the last place of a window
+  int64_t reach = 0, padded = 0;  // reach: from the window's first to its last position
   if (__builtin_mul_overflow(window - 1, s.dilation, &reach)) return s;
   if (spec.padding == Padding::same) {
     s.output = input == 0 ? 0 : (input - 1) / s.stride + 1;

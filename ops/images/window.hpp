@@ -1,5 +1,5 @@
-// Where windows that slide over images stand: what convolutions and pools share of their
-// attributes, sizes in each dimension, and how many images are a job.
+// Sliding windows: shared by convolutions and pools: attributes, sizes and positions in each
+// dimension, and the number of images in a job.
 #pragma once
 
 #include <algorithm>
@@ -23,11 +23,11 @@ struct Sliding {
   int64_t output = 1;
 
   struct Range {
-    int64_t first, last;  // the last one is not part of it
+    int64_t first, last;  // `last` is exclusive
     int64_t size() const { return last - first; }
   };
   int64_t start(int64_t i) const { return i * stride - before; }
-  // Which j are on the image, for output i.
+  // The range of j inside the image, for output i.
   Range inside(int64_t i) const {
     const int64_t from = start(i);
     const auto steps = [&](int64_t n) { return dilation == 1 ? n : (n - 1) / dilation + 1; };
@@ -37,19 +37,20 @@ struct Sliding {
   }
 };
 
-// All dimensions; the outer ones that images do not have are of size 1.
+// All dimensions; the missing outer ones have size 1.
 using Slidings = std::array<Sliding, kSpatialMax>;
 inline int64_t inputs_of(const Slidings& s) { return s[0].input * s[1].input * s[2].input; }
 inline int64_t outputs_of(const Slidings& s) { return s[0].output * s[1].output * s[2].output; }
 
-// In or out. Only of others may the sizes be multiplied: beside a 0, any can be large.
+// True if input or output has no pixels. Otherwise the sizes may be multiplied; beside a 0, other
+// sizes may be so large that the product overflows.
 inline bool has_no_pixels(const Slidings& s) {
   return std::any_of(s.begin(), s.end(),
                      [](const Sliding& d) { return d.input == 0 || d.output == 0; });
 }
 
-// A view of the options of a convolution or a pool. Lists are empty, of one number for all
-// dimensions, or of one each.
+// A view of the options of a convolution or a pool. Each list is empty, or has one number for all
+// dimensions, or one for each.
 struct WindowSpec {
   std::span<const int64_t> strides, dilations, before, after;
   Padding padding = Padding::valid;
@@ -62,30 +63,30 @@ struct WindowSpec {
 // Throws: Error from ctx unless the lists fit images of `dims` dimensions.
 void check_windows(const InferContext& ctx, const WindowSpec& spec, int dims);
 
-// Dimension d of an image, with both sizes known. `output` is -1 where a window does not fit on the
-// image with its padding, or where sizes are past 64 bits.
+// Dimension d of an image, with both sizes known. `output` is -1 if a window does not fit on the
+// image with its padding, or if sizes exceed 64 bits.
 Sliding slide(int64_t input, int64_t window, const WindowSpec& spec, int d);
 
 // Attributes "padding", "front" and "back" ("after" is a word of the text form).
 void add_padding_attrs(std::vector<AttrSpec>& specs, Padding padding);
 void add_padding_attrs(Attrs& attrs, Padding padding, const std::vector<int64_t>& before,
                        const std::vector<int64_t>& after);
-// Of a node that may not have been checked. Throws: Error from InferContext.
+// The padding of a node that may not have been checked. Throws: Error from InferContext.
 Padding padding_of(const InferContext& ctx);
-Padding padding_of(const Node& node);  // of one that has been
+Padding padding_of(const Node& node);  // of a checked node
 
 // ---- for loops, compiled for each instruction set ----
 
-// A window at one of its places.
+// A window at one of its positions.
 struct Place {
   int64_t image;
-  Sliding::Range depth, height, width;  // of the window, as far as it is on the image
+  Sliding::Range depth, height, width;  // of the window, as far as it is inside the image
   const Slidings* at;
-  int64_t front, top, left;  // where it begins on the image
+  int64_t front, top, left;  // its first pixel on the image
 
   int64_t size() const { return depth.size() * height.size() * width.size(); }
-  // Calls f(number of the pixel in all images, place in the window in each dimension) for the
-  // pixels that are on the image, in row-major order.
+  // Calls f(number of the pixel in all images, position in the window in each dimension) for the
+  // pixels inside the image, in row-major order.
   template <class F>
   void for_each(F f) const {
     const Sliding &ds = (*at)[0], &hs = (*at)[1], &ws = (*at)[2];
@@ -98,8 +99,8 @@ struct Place {
   }
 };
 
-// Calls f(number of the output pixel in all images, place of the window) for images [first, last),
-// in row-major order.
+// Calls f(number of the output pixel in all images, position of the window) for images [first,
+// last), in row-major order.
 template <class F>
 void for_each_place(const Slidings& at, int64_t first, int64_t last, F f) {
   const Sliding depth = at[0], height = at[1], width = at[2];
@@ -125,9 +126,8 @@ void for_each_place(const Slidings& at, int64_t first, int64_t last, F f) {
 
 constexpr int kBlock = 32;  // channels
 
-// Calls f(first channel, number of channels) for all of them in blocks. The number is a constant
-// but for the last block: the compiler makes loops of vectors then, for which fewer channels would
-// be too few.
+// Calls f(first channel, number of channels) for all channels in blocks. The number is a
+// compile-time constant except in the last block, so that the compiler makes vector loops for it.
 template <class F>
 void for_each_block(int64_t channels, F f) {
   int64_t c = 0;
@@ -137,11 +137,11 @@ void for_each_block(int64_t channels, F f) {
 
 // ---- jobs ----
 
-// How many images are a job, of which one costs `cost`: `least` of them, or more for a cost of at
-// least `job_min`; all of them if there would be just one job. By the sizes alone.
+// The number of images in a job, where one image costs `cost`: `least` images, or more to reach a
+// cost of `job_min`; all images if there would be only one job. Depends on the sizes alone.
 int64_t images_of_job(int64_t batch, double cost, int64_t least, double job_min);
 
-// Calls f(first image, the one behind the last) for all images, in jobs.
+// Calls f(first image, end image) for all images, in jobs.
 template <class F>
 void in_images(const KernelContext& ctx, int64_t batch, int64_t images, const F& f) {
   ctx.parallel((batch + images - 1) / images,

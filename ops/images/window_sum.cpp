@@ -1,6 +1,5 @@
-// WindowSum: y[..., j] = the sum of x[..., i] for i from j - radius to j + radius, as far as they
-// are there.
-//   x, y: [..., c]. Integers wrap around. What local_response_norm is made of.
+// WindowSum: y[..., j] = the sum of x[..., i] for i from j - radius to j + radius, within bounds.
+//   x, y: [..., c]. Integers wrap around. Part of local_response_norm.
 #include "ops/support/elementwise.hpp"
 
 namespace troupe {
@@ -14,7 +13,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(0)};
 }
 
-// j is in i's window where i is in j's: dx = the same sums of dy.
+// j is in i's window if i is in j's, so dx = the same sums of dy.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {window_sum(ctx.output_gradient(0), ctx.attr<int64_t>("radius"))};
 }

@@ -1,4 +1,4 @@
-// Winograd's minimal filtering: for which sizes, in which blocks, and the products of matrices.
+// Winograd's minimal filtering: the supported sizes, the blocks, and the matrix products.
 #include "ops/images/winograd.hpp"
 
 #include <new>
@@ -13,14 +13,14 @@ namespace {
 
 using namespace winograd;
 
-constexpr int64_t kPatchesLeast = 48;      // of a job and of a block: with fewer, products are slow
-constexpr int64_t kBlockFloats = 1 << 19;  // of a block, if it has more patches than these
-constexpr int64_t kFilterJob = 1 << 13;    // elements of a filter's pixel: 20 us
-constexpr int64_t kTilesLeast = 32;        // fewer do not repay what is done once for the filter
-// Elements of a filter's pixel: 36 MiB of numbers for a node, or 9 for each thread on the way to
-// it.
+constexpr int64_t kPatchesLeast = 48;      // in a job and in a block: with fewer, products are slow
+constexpr int64_t kBlockFloats = 1 << 19;  // in a block with more than kPatchesLeast patches
+constexpr int64_t kFilterJob = 1 << 13;    // elements of a filter's pixel in a job: 20 us
+constexpr int64_t kTilesLeast = 32;  // with fewer tiles, transforming the filter does not pay off
+// Limits of the elements of a filter's pixel: they allow 36 MiB of transformed filter for a node,
+// or 9 MiB for each thread when computing the filter's gradient.
 constexpr int64_t kMatrixMax = 1 << 18, kSumMax = 1 << 16;
-constexpr int64_t kChannelsMax = 1 << 10;  // with more, the least block takes too much memory
+constexpr int64_t kChannelsMax = 1 << 10;  // with more, the least block needs too much memory
 constexpr int64_t kSizeMax = 1 << 20;      // products of these do not overflow
 
 // Loop<4> or Loop<2>; Loop<3> or Loop<5>.
@@ -148,7 +148,7 @@ WinogradPass::WinogradPass(const ConvolutionSizes& sizes, ConvolutionSizes::Pass
   const int64_t in = grid_.patched.channels, out = grid_.tiled.channels;
   images_ = std::min(
       batch_, std::max(sizes.images(pass), (kPatchesLeast + grid_.tiles() - 1) / grid_.tiles()));
-  // Blocks of about the same size, odd: powers of two between planes would fall on one another in
+  // Blocks of about the same size, and odd: planes at distances of a power of two would collide in
   // the cache.
   const int64_t tiles = images_ * grid_.tiles();
   const int64_t most = std::max<int64_t>(kBlockFloats / (kPoints * (in + out)), kPatchesLeast);
@@ -238,7 +238,7 @@ void WinogradPass::run_to_filter(KernelContext& ctx) const {
       const int64_t last = std::min(end, t + block_);
       in_isa<PatchLoop>(&grid_, x, patches, block_ * in, t, last);
       by_tile<SlopeLoop>(grid_, dy, slopes, block_ * out, t, last);
-      for (int p = 0; p < kPoints; ++p) {  // patches that are none
+      for (int p = 0; p < kPoints; ++p) {  // padding patches
         std::fill(patches + (p * block_ + last - t) * in, patches + (p + 1) * block_ * in, 0.0f);
         std::fill(slopes + (p * block_ + last - t) * out, slopes + (p + 1) * block_ * out, 0.0f);
       }

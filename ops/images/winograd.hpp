@@ -1,12 +1,12 @@
-// Convolutions of images whose windows of 3x3 or 5x5 pixels stand on every pixel, and both their
-// gradients, by minimal filtering (Winograd 1980; Lavin and Gray 2016): F(4x4, 3x3) and F(2x2,
-// 5x5), with a quarter and a third of the multiplications.
+// Convolutions of images with 3x3 or 5x5 windows at stride 1, and both their gradients, by minimal
+// filtering (Winograd 1980; Lavin and Gray 2016): F(4x4, 3x3) and F(2x2, 5x5), with a quarter and a
+// third of the multiplications.
 //
-// A patch of 6x6 pixels of x becomes 36 numbers, linear in it, and the filter 36 others; their
-// products, summed over channels by 36 products of matrices, become a tile of 4x4 or 2x2 pixels of
-// y. Patches go through this in blocks that a cache holds. Rounding errors are some times those of
-// the sum that defines a convolution; what is not finite spreads over its tile, and numbers of x
-// grow a hundredfold on the way, so those above 3e36 may overflow.
+// A patch of 6x6 pixels of x becomes 36 numbers by a linear transform, and the filter becomes 36
+// others; their products, summed over channels by 36 matrix products, become a tile of 4x4 or 2x2
+// pixels of y. Patches are processed in blocks that fit a cache. Rounding errors are several times
+// those of the direct sum. A non-finite value spreads over its tile. Values of x grow up to a
+// hundredfold in between, so values above 3e36 may overflow.
 #pragma once
 
 #include <memory>
@@ -17,11 +17,12 @@
 
 namespace troupe {
 
-// Whether a convolution can be done so, and faster than by oneDNN. By the sizes alone.
+// True if this convolution can be computed like that, and faster than by oneDNN. Depends on the
+// sizes alone.
 bool suits_winograd(const ConvolutionSizes& sizes, ConvolutionSizes::Pass pass);
 
-// Where patches and tiles lie. A pass to the input is a convolution of dy with the filter turned
-// round: its patches are dy's and its tiles dx's.
+// The positions of patches and tiles. The gradient of the input is a convolution of dy with the
+// reversed filter: its patches are dy's and its tiles dx's.
 struct WinogradGrid {
   static constexpr int kSide = 6, kPoints = kSide * kSide;  // of a patch
   struct Images {
@@ -37,15 +38,16 @@ struct WinogradGrid {
   int64_t tiles() const { return rows * columns; }
 };
 
-// Memory that jobs of all passes work in: a job may not ask the device for any, and one piece for
-// each job of a node would be many times what the threads need. There are as many pieces as there
-// were jobs under way at once, each as large as the largest of a pass that there is or was; they go
-// with the last pass. Any thread.
+// Memory for the jobs of all WinogradPass objects. A job may not allocate from the device, and one
+// piece for each job of a node would be many times the need of the threads. There are as many
+// pieces as jobs ran at once, each as large as the largest need so far; they are freed with the
+// last WinogradPass. Any thread.
 class WinogradMemory {
  public:
-  // The one that all passes share which are alive.
+  // The memory that all living WinogradPass objects share.
   static std::shared_ptr<WinogradMemory> shared();
-  // Of so many floats at least, as long as it lives. The thread gets what it had last, if it can.
+  // A piece of at least `floats` numbers while the loan lives. A thread gets its last piece again
+  // if possible.
   class Loan {
    public:
     Loan(WinogradMemory& from, int64_t floats);
@@ -71,7 +73,7 @@ class WinogradMemory {
  private:
   std::mutex mutex_;  // guards the rest
   std::vector<Loan::Piece> free_;
-  size_t pieces_ = 0;  // that there are; there is room in the list for all
+  size_t pieces_ = 0;  // in existence; free_ has room for all of them
   int64_t floats_ = 0;
 };
 
@@ -81,9 +83,10 @@ class WinogradPass {
   // Requires: suits_winograd(sizes, pass).
   WinogradPass(const ConvolutionSizes& sizes, ConvolutionSizes::Pass pass);
 
-  // Forward and to the input, from images, input 0, and the filter, input 1. Finishes the output.
+  // The forward and the input direction, from images (input 0) and the filter (input 1). Finishes
+  // the output.
   void run_with_filter(KernelContext& ctx) const;
-  // From dy, input 0, and x, input 1.
+  // The filter's gradient, from dy (input 0) and x (input 1).
   void run_to_filter(KernelContext& ctx) const;
 
  private:
@@ -92,12 +95,12 @@ class WinogradPass {
 
   WinogradGrid grid_;
   bool to_input_;
-  int64_t batch_, images_;  // of all; of a job
-  int64_t block_;           // patches that are worked on at a time
-  // The 36 products of a block; those that add to what there is.
+  int64_t batch_, images_;  // of the whole; of a job
+  int64_t block_;           // patches processed at a time
+  // The 36 products of a block; more_products_ adds to the previous sums.
   std::unique_ptr<OneDnnPrimitive> products_, more_products_;
-  int64_t scratch_floats_ = 0;  // what oneDNN wants for them
-  int64_t job_floats_ = 0;      // of what a job works in
+  int64_t scratch_floats_ = 0;  // oneDNN's scratch for the products
+  int64_t job_floats_ = 0;      // memory of a job
   std::shared_ptr<WinogradMemory> memory_ = WinogradMemory::shared();
 };
 

@@ -1,6 +1,6 @@
-// The loops of Winograd's minimal filtering, compiled for each instruction set: patches, tiles and
-// filters to numbers and back. Polynomials of degree 5 are given by their values at 0, 1, -1, 2, -2
-// and infinity: B, A and G below are those of Lavin and Gray (2016), for both windows.
+// The loops of Winograd's minimal filtering, compiled for each instruction set: they transform
+// patches, tiles and filters, and back. A polynomial of degree 5 is given by its values at 0, 1,
+// -1, 2, -2 and infinity: B, A and G below are those of Lavin and Gray (2016), for both windows.
 #pragma once
 
 #include "ops/images/winograd.hpp"
@@ -9,7 +9,7 @@ namespace troupe::winograd {
 
 using Grid = WinogradGrid;
 inline constexpr int kSide = Grid::kSide, kPoints = Grid::kPoints;
-inline constexpr int kChannels = 16;  // channels that are one round of a loop: whole vectors
+inline constexpr int kChannels = 16;  // channels of one loop iteration: whole vectors
 inline constexpr float kZeros[kChannels] = {};
 
 using Line = const float* const (&)[kSide];  // vectors of channels
@@ -17,7 +17,7 @@ using OpenLine = float* const (&)[kSide];
 
 // ---- one dimension ----
 
-// Of a patch: B^T d.
+// Transforms a patch: B^T d.
 inline void patch_line(Line d, OpenLine to) {
   TROUPE_INDEPENDENT
   for (int i = 0; i < kChannels; ++i) {
@@ -32,7 +32,7 @@ inline void patch_line(Line d, OpenLine to) {
   }
 }
 
-// Of products, to a tile: A^T p.
+// Transforms products to a tile: A^T p.
 template <int kTile>
 void tile_line(Line p, OpenLine to) {
   TROUPE_INDEPENDENT
@@ -50,7 +50,7 @@ void tile_line(Line p, OpenLine to) {
   }
 }
 
-// The way back from a tile: A y.
+// The gradient of a tile: A y.
 template <int kTile>
 void slope_line(Line y, OpenLine to) {
   TROUPE_INDEPENDENT
@@ -75,8 +75,8 @@ void slope_line(Line y, OpenLine to) {
   }
 }
 
-// Of a filter: G f. Row p of G holds the powers of point p over the product of its distances from
-// the others.
+// Transforms a filter: G f. Row p of G has the powers of point p divided by the product of its
+// distances to the other points.
 template <int kWindow>
 void filter_line(const float* const (&f)[kWindow], OpenLine to) {
   TROUPE_INDEPENDENT
@@ -98,7 +98,7 @@ void filter_line(const float* const (&f)[kWindow], OpenLine to) {
   }
 }
 
-// The way back to a filter: G^T s.
+// The gradient of a filter: G^T s.
 template <int kWindow>
 void filter_slope_line(Line s, float* const (&to)[kWindow]) {
   TROUPE_INDEPENDENT
@@ -135,7 +135,8 @@ void for_each_tile(const Grid& g, int64_t first, int64_t last, F f) {
   }
 }
 
-// Patches [first, last) of x to points[p][patch - first][channel]; p's planes are `plane` apart.
+// Transforms patches [first, last) of x to points[p][patch - first][channel]; consecutive p are
+// `plane` apart.
 struct PatchLoop {
   static void run(const Grid* grid, const float* x, float* points, int64_t plane, int64_t first,
                   int64_t last) {
@@ -170,7 +171,7 @@ struct PatchLoop {
   }
 };
 
-// products[p][tile - first][channel] to tiles [first, last) of y.
+// Transforms products[p][tile - first][channel] to tiles [first, last) of y.
 template <int kTile>
 struct TileLoop {
   static void run(const Grid* grid, const float* products, float* y, int64_t plane, int64_t first,
@@ -191,7 +192,7 @@ struct TileLoop {
           tile_line<kTile>({p, p + next, p + 2 * next, p + 3 * next, p + 4 * next, p + 5 * next},
                            {half[0][j], half[1][j], half[2][j], half[3][j]});
         }
-        alignas(64) float out_of_it[kChannels];  // where pixels outside of y go
+        alignas(64) float out_of_it[kChannels];  // receives pixels outside of y
         for (int i = 0; i < rows; ++i) {
           const auto& h = half[i];
           float* const to = corner + i * line + c;
@@ -204,7 +205,7 @@ struct TileLoop {
   }
 };
 
-// Tiles [first, last) of dy to slopes[p][tile - first][channel].
+// Transforms tiles [first, last) of dy to slopes[p][tile - first][channel].
 template <int kTile>
 struct SlopeLoop {
   static void run(const Grid* grid, const float* dy, float* slopes, int64_t plane, int64_t first,
@@ -237,7 +238,8 @@ struct SlopeLoop {
   }
 };
 
-// Window by window numbers, of which at(i, j) is a vector, to points: vectors `step` apart.
+// Transforms window x window numbers, each a vector at(i, j), to points; the vectors are `step`
+// apart.
 template <int kWindow, class At>
 void filter_points(const At& at, float* to, int64_t step) {
   alignas(64) float half[kSide][kWindow][kChannels];
@@ -255,8 +257,8 @@ void filter_points(const At& at, float* to, int64_t step) {
          {to, to + step, to + 2 * step, to + 3 * step, to + 4 * step, to + 5 * step});
 }
 
-// The filter [window, window, in, out] to [p, in, out], for channels [first, first + kChannels) of
-// out.
+// Transforms the filter [window, window, in, out] to [p, in, out], for channels [first, first +
+// kChannels) of out.
 template <int kWindow>
 struct FilterLoop {
   static void run(const float* filter, float* to, int64_t in, int64_t out, int64_t first) {
@@ -269,7 +271,7 @@ struct FilterLoop {
   }
 };
 
-// The same turned round, to [p, out, in].
+// Transforms the reversed filter, to [p, out, in].
 template <int kWindow>
 struct TurnedFilterLoop {
   static void run(const float* filter, float* to, int64_t in, int64_t out, int64_t first) {
@@ -288,8 +290,8 @@ struct TurnedFilterLoop {
   }
 };
 
-// The way back, G^T s G: sums [p, in, out] to dfilter [window, window, in, out], both of `size`
-// elements for a point and a tap.
+// The gradient of FilterLoop, G^T s G: from sums [p, in, out] to dfilter [window, window, in, out],
+// both with `size` elements for a point and a tap.
 template <int kWindow>
 struct FilterSlopeLoop {
   static void run(const float* sums, float* dfilter, int64_t size) {
