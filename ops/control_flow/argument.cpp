@@ -1,4 +1,4 @@
-// Argument: y = what the call of the function that the node is in was given as number `index`.
+// Argument: y = argument number `index` of the function call that runs the node's function.
 #include "ops/support/node.hpp"
 
 namespace troupe {
@@ -10,7 +10,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.attr<Shape>("shape")};
 }
 
-// The engine brings the value in.
+// The engine supplies the value.
 void cpu(KernelContext& ctx) { throw ctx.error("has a value in a call alone"); }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Branch: opens one branch of a choice. taken = (index is `branch`); of `branches` the last one
-// also stands for every index that none has; `otherwise` turns the answer around. A bool counts as
-// 0 or 1.
+// Branch: opens the frame of one branch of a choice. taken = (index is `branch`); the last of
+// `branches` is also taken for every index out of range; `otherwise` inverts the result. A bool
+// counts as 0 or 1.
 //   index: [] bool, i32 or i64   taken: [] bool
-// The nodes of the frame that it opens run if `taken`, else they are dead.
+// The nodes of the frame run if `taken`, otherwise they are dead.
 #include "ops/support/node.hpp"
 #include "troupe/ops/control_flow.hpp"
 
@@ -59,7 +59,7 @@ Op branch_op() {
           .no_gradient = "a choice has none; gradients go through what the branches compute",
           .kernels = {kernel<bool>(), kernel<int32_t>(), kernel<int64_t>()},
           .control = ControlKind::branch,
-          .value_shapes = true};  // the host reads what it says
+          .value_shapes = true};  // the host reads the value of `taken`
 }
 
 }  // namespace troupe

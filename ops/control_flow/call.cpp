@@ -1,6 +1,6 @@
-// Call: what the function that attribute `function` names makes of the inputs. `results` are the
-// types of that, "f32[2, -1] i64[]". The engine runs the function's body anew for each firing.
-// Gradient: a call of the function that goes back (gradients/function_gradient.cpp).
+// Call: calls the function that attribute `function` names. `results` lists the types of the call's
+// results, "f32[2, -1] i64[]". The engine runs the function's body anew for each firing. Gradient:
+// a call of the function's gradient function (gradients/function_gradient.cpp).
 #include "ops/support/node.hpp"
 #include "ops/elementwise/type_list.hpp"
 
@@ -41,7 +41,7 @@ Op call_op() {
           .no_gradient = "gradients() goes back through it itself, by a call of another function",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .control = ControlKind::call,
-          .stateful = true,  // the body may be
+          .stateful = true,  // the body may be stateful
           .precision = Precision::kept};
 }
 

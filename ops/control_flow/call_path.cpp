@@ -1,6 +1,6 @@
-// CallPath: y = the path of a call of a function that calls itself: a number of 64 bits for where
-// the call stands, by attribute `key` (empty: the node's name), and for the iterations and the call
-// that it is in. Two calls have the same one with a chance of 2^-64.
+// CallPath: y = the path of a call of a recursive function: a number of 64 bits that identifies the
+// call's position in the graph, by attribute `key` (empty: the node's name), and the iterations and
+// the call around it. Two calls have the same path with probability 2^-64.
 //   path: i64 scalars, of troupe/ops/iteration_path.hpp   y: i64 scalar
 #include "ops/control_flow/call_path.hpp"
 #include "ops/random/random.hpp"
@@ -34,7 +34,7 @@ Op call_path_op() {
           .no_gradient = "it is a whole number",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .dispatch = -1,
-          .stateful = true};  // whoever computes a call again restores it: its name is its key
+          .stateful = true};  // recomputed calls restore it, because its name is its key
 }
 
 Output call_path(Graph& graph, Origin at) { return add_drawing(graph, {.op = "CallPath"}, at); }

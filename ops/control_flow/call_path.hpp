@@ -1,4 +1,4 @@
-// The path of a call: the numbers of the calls around it, which key random draws in recursive
+// The path of a call: identifies the calls around a node, and keys random draws in recursive
 // functions.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-// The path of a call in the open frame. Implemented in ops/control_flow/call_path.cpp.
+// The path of the call that runs the open frame. Implemented in ops/control_flow/call_path.cpp.
 Output call_path(Graph& graph, Origin at);
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Capture: y = x, a value of the frame around the node's own, inside a branch or a loop's body. In
-// a loop it is the same in all iterations. Graph::add() makes these. Any dtype.
+// Capture: y = x, a value of the surrounding frame, used inside a branch or a loop's body. In a
+// loop it is the same in all iterations. Graph::add() makes these nodes. Any dtype.
 #include "ops/support/node.hpp"
 
 namespace troupe {

@@ -1,5 +1,5 @@
-// Check: y = x, or the step fails with Errc::bad_data when an element of the condition is false.
-// The error says `what` should hold, how many elements do not, and where the first one is.
+// Check: y = x; the step fails with Errc::bad_data if an element of the condition is false. The
+// error gives `what` should hold, the number of false elements, and the position of the first one.
 //   x, y: any dtype and shape   condition: bool, any shape; an empty one holds
 #include <algorithm>
 

@@ -1,5 +1,6 @@
-// CheckFinite: y = x, or the step fails with Errc::bad_data when an element is NaN or infinite. The
-// error says how many there are, where the first one is, and `what` it is.
+// CheckFinite: y = x; the step fails with Errc::bad_data if an element is NaN or infinite. The
+// error gives the number of such elements, the position and value of the first one, and `what` x
+// is.
 //   x, y: any shape, f32 or f64.
 #include <cmath>
 #include <type_traits>
@@ -32,8 +33,7 @@ template <class T>
 void cpu(KernelContext& ctx) {
   const T* x = ctx.input(0).data<T>();
   const int64_t n = ctx.input(0).size();
-  // x * 0 is 0, or NaN for what is not finite. Flags as wide as an element let the compiler use
-  // vectors.
+  // x * 0 is 0 for finite x and NaN otherwise. Flags as wide as an element allow vectorisation.
   std::conditional_t<sizeof(T) == 4, int32_t, int64_t> bad = 0;
   for (int64_t i = 0; i < n; ++i) bad |= x[i] * T{0} != T{0};
   if (bad) refuse(ctx, x, n);

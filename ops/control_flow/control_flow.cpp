@@ -1,5 +1,5 @@
-// cond and switch_case: one frame for each branch, opened by a Branch node, and a Merge for each
-// value that they return.
+// cond and switch_case: a frame for each branch, opened by a Branch node, and a Merge for each
+// value that the branches return.
 #include "troupe/ops/control_flow.hpp"
 
 #include "ops/elementwise/composition.hpp"
@@ -9,10 +9,10 @@ namespace {
 
 struct Built {
   std::vector<Output> values;
-  std::vector<bool> effects;  // a node without outputs, of which only is known that it ran
+  std::vector<bool> effects;  // a node without outputs, for which only its completion matters
 };
 
-// What a branch returns, inside its frame.
+// The outputs of a branch, inside its frame.
 Built build_branch(Graph& graph, int32_t opener, const BranchBuilder& build, size_t number,
                    const char* function, Origin at) {
   const auto scope = graph.scope({.name = detail::concat("branch", number)}, at);

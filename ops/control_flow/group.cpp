@@ -1,5 +1,5 @@
-// Group: has run when all of its control inputs have. No inputs, no outputs, no work: a name for
-// "all of these".
+// Group: completes when all of its control inputs have completed. No inputs, no outputs, no work: a
+// name for "all of these".
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"
 

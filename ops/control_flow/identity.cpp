@@ -1,4 +1,4 @@
-// Identity: y = x, under a name of its own. Any dtype.
+// Identity: y = x, under its own name. Any dtype.
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"
 

@@ -1,7 +1,7 @@
-// iteration_path: the numbers of the iterations that nodes are in, as values of the graph. So they
-// go with what reads them to other devices, into copies of bodies, and back through gradients,
-// which restore them; the engine knows nothing of them. A loop counts if somebody asks while its
-// body is built.
+// iteration_path: the numbers of the iterations around a node, as values of the graph. As values
+// they follow their readers to other devices, into copies of bodies, and back through gradients,
+// which restore them; the engine needs no knowledge of them. A loop counts its iterations only if
+// its body asks while it is built.
 #include "troupe/ops/iteration_path.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Output LoopBuilder::next_of_counter() {
 
 namespace {
 
-// The number of the iteration of the loop that `loop` opens; undefined if it does not count.
+// The iteration number of the loop that `loop` opens; undefined if the loop does not count.
 Output iteration_of(Graph& graph, int32_t loop) {
   if (LoopBuilder* builder = LoopBuilder::of(graph, loop)) return builder->counter();
   const auto& nodes = graph.nodes();
@@ -53,7 +53,7 @@ Output iteration_of(Graph& graph, int32_t loop) {
   return {};
 }
 
-// The argument of the function that is the path of its call; undefined if there is none.
+// The function's argument that is its call's path; undefined if there is none.
 Output path_argument(Graph& graph, const Node& function) {
   const auto index = function.attr<int64_t>("path");
   const auto& nodes = graph.nodes();

@@ -1,11 +1,12 @@
-// Loop: opens the frame that a loop's iterations run in. No inputs, no outputs: it has run when the
-// loop may begin.
+// Loop: opens the frame of a loop's iterations. No inputs, no outputs: it completes when the loop
+// may begin.
 #include "ops/support/node.hpp"
 
 namespace troupe {
 namespace {
 
-// What a device that is ahead sends waits in the memory of those that follow.
+// Limits the iterations in flight: values from a device that is ahead wait in the memory of slower
+// devices.
 constexpr int64_t kInFlightMax = 1024;
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {

@@ -1,7 +1,7 @@
-// What while_loop, scan and map_rows are built with: a frame with variables, a branch in it for the
-// body, and the While node outside. Requires: a scope with the loop's name is open. Those that a
-// thread builds inside each other are linked, so that what is added to a body can ask its loop to
-// count (ops/control_flow/iteration_path.cpp).
+// LoopBuilder: builds while_loop, scan and map_rows: a frame with variables, a branch in it for the
+// body, and the While node outside. Requires: a scope with the loop's name is open. Nested builders
+// of one thread are linked, so that a node added to a body can ask its loop to count
+// (ops/control_flow/iteration_path.cpp).
 #pragma once
 
 #include "ops/elementwise/composition.hpp"
@@ -25,12 +25,12 @@ class LoopBuilder {
   LoopBuilder(const LoopBuilder&) = delete;
   LoopBuilder& operator=(const LoopBuilder&) = delete;
 
-  // What this thread builds of the loop that `frame` opens; nullptr: nothing.
+  // This thread's builder of the loop that `frame` opens; nullptr if there is none.
   static LoopBuilder* of(const Graph& graph, int32_t frame);
 
   int32_t outside() const { return outside_; }
   int32_t frame() const { return opener_; }
-  // Of the loop, at any time before finish().
+  // Adds a variable of the loop, at any time before finish().
   Output variable(Output initial, const Shape& shape, bool counts = false) {
     const auto frame = graph_.open_frame(opener_, {}, at_);
     const auto together = graph_.scope({.colocate_with = graph_.node(opener_).name}, at_);
@@ -40,12 +40,12 @@ class LoopBuilder {
                                                .name = "variable"},
                                               at_));
   }
-  // A variable that is 0 at first, and of which finish() or its caller makes one more each time.
+  // A variable that starts at 0; finish() or the builder's caller increments it in each iteration.
   Output counting_variable(Output zero) {
     counter_ = variables_.size();
     return variable(zero, {}, true);
   }
-  // The number of the iteration. Made if there is none: after the other variables.
+  // The iteration number. Makes its variable if there is none, after the other variables.
   Output counter();
   // The frame of the body, which runs while `again` is true. Requires: frame() is open.
   int32_t body(Output again) {
@@ -57,7 +57,8 @@ class LoopBuilder {
                             at_)
                        .node;
   }
-  // What the variables are in the end. `next`: of each that the caller has made, inside the body.
+  // The final values of the variables. `next`: the next value, inside the body, of each variable
+  // that the caller made.
   std::vector<Output> finish(const std::vector<Output>& next) {
     std::vector<Output> inputs = variables_;
     inputs.insert(inputs.end(), next.begin(), next.end());
@@ -66,7 +67,7 @@ class LoopBuilder {
     const auto together = graph_.scope({.colocate_with = graph_.node(opener_).name}, at_);
     std::vector<Output> results =
         all_outputs(graph_.add({.op = "While", .inputs = std::move(inputs)}, at_));
-    results.resize(next.size());  // without the number of iterations, which is for gradients
+    results.resize(next.size());  // drops the number of iterations, which only gradients use
     return results;
   }
   const std::vector<Output>& variables() const { return variables_; }
@@ -84,7 +85,7 @@ class LoopBuilder {
   int32_t opener_ = -1, body_ = -1;
   std::vector<Output> variables_;
   size_t counter_ = kNoCounter;
-  bool own_counter_ = false;  // nobody but finish() knows it
+  bool own_counter_ = false;  // only finish() increments it
 };
 
 }  // namespace troupe

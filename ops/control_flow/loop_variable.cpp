@@ -1,6 +1,6 @@
-// LoopVariable: y = in the first iteration its input, in the others what the loop made of it in the
-// one before. Attribute shape says what it may be in any of them; `counts`, that it is the number
-// of the iteration. Any dtype.
+// LoopVariable: y = its input in the first iteration, and in later iterations the loop's result of
+// the previous one. Attribute `shape` is its shape in every iteration; `counts`: it is the
+// iteration number. Any dtype.
 #include "ops/support/node.hpp"
 
 namespace troupe {
@@ -28,7 +28,7 @@ Op loop_variable_op() {
           .no_gradient = "gradients() goes back through the whole loop",
           .kernels = {{DeviceKind::cpu, DType::none, pass_on}},
           .control = ControlKind::variable,
-          .stateful = true,  // two with one initial value are two
+          .stateful = true,  // two with one initial value stay two
           .aliases = true,
           .precision = Precision::kept};
 }

@@ -1,5 +1,5 @@
-// Merge: y = the one of its inputs that is alive, that of the branch that ran. They have one dtype
-// and number of dimensions; a size in which they differ is not known before the step runs.
+// Merge: y = its one live input, the result of the branch that ran. The inputs have one dtype and
+// number of dimensions; a size in which they differ is unknown before the step runs.
 #include "ops/support/node.hpp"
 #include "troupe/ops/control_flow.hpp"
 
@@ -19,7 +19,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {shape};
 }
 
-// The engine takes the one that is alive. Where all are there, as in a plain evaluation, the first.
+// The engine passes the live input. In a plain evaluation all are present, and y is the first.
 void cpu(KernelContext& ctx) { ctx.set_output(0, ctx.input(0)); }
 
 }  // namespace

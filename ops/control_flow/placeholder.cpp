@@ -1,5 +1,5 @@
-// Placeholder: y = what the caller feeds. Sizes of -1 are those of the fed tensor. A step that
-// needs it and is not given a value fails.
+// Placeholder: y = the value that the caller feeds. Sizes of -1 are taken from the fed tensor. A
+// step that needs it fails if no value is fed.
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"
 

@@ -1,6 +1,6 @@
-// Print: y = x, and a line on stderr with what it is: text, run, step, type and the first elements.
-// Attributes: `text`; `every`: a line for the first of so many firings; `most`: lines in the life
-// of a process's installation of the node, -1: no limit; `elements`: how many are shown.
+// Print: y = x, and writes a line about x to stderr: text, run, step, type and the first elements.
+// Attributes: `text`; `every`: print the first of that many firings; `most`: limit of lines while
+// the node is installed in a process, -1: none; `elements`: the number of elements shown.
 //   x, y: any dtype and shape
 #include <atomic>
 #include <iostream>

@@ -1,5 +1,5 @@
-// Restore: y = what the Save that it runs after has kept last and nobody has taken yet; attributes
-// dtype and shape say what that is. Any dtype.
+// Restore: y = the value last kept by the Save that it runs after and not yet taken; attributes
+// dtype and shape give its type. Any dtype.
 #include "ops/support/node.hpp"
 
 namespace troupe {

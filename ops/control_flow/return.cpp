@@ -1,4 +1,4 @@
-// Return: its inputs are what a call of the function that the node is in gives back. No outputs.
+// Return: its inputs are the results of a call of the node's function. No outputs.
 #include "ops/support/node.hpp"
 
 namespace troupe {

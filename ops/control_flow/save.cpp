@@ -1,11 +1,11 @@
-// Save: keeps x, in a loop once an iteration, for a Restore on the same device that runs after it:
-// what a loop that goes back needs of the one that went forward. No outputs. Any dtype.
+// Save: keeps x, in a loop once an iteration, for a Restore on the same device that runs later: a
+// loop's gradient needs values of the forward loop. No outputs. Any dtype.
 #include "ops/support/node.hpp"
 
 namespace troupe {
 namespace {
 
-void cpu(KernelContext&) {}  // the engine keeps it
+void cpu(KernelContext&) {}  // the engine keeps x
 
 }  // namespace
 

@@ -1,5 +1,6 @@
-// scan and map_rows: a loop over the rows of tensors. What the steps keep is written, row by row,
-// over zeros that are a variable of the loop; in place, as nobody else reads them.
+// scan and map_rows: a loop over the rows of tensors. The rows that the iterations keep are written
+// one by one into zeros, a variable of the loop; in place, because the variable has no other
+// reader.
 #include <algorithm>
 
 #include "ops/control_flow/loop_builder.hpp"
@@ -29,7 +30,7 @@ void check_call(const char* function, const std::vector<Output>& initial,
                       other.shape());
 }
 
-// How many rows the xs have; a step that finds that they differ fails. `known`: the number, or -1.
+// The number of rows of the xs; a step fails if they differ. `known`: the number, or -1.
 Output rows_of(const char* function, const std::vector<Output>& xs, int64_t known) {
   Graph& graph = *xs[0].graph;
   if (std::all_of(xs.begin(), xs.end(), [](const Output& x) { return x.shape()[0] >= 0; }))
@@ -65,7 +66,7 @@ void check_step(const char* function, const Scanned& step, const std::vector<Out
   }
 }
 
-// [rows, ...] of zeros for rows like `row`; the number of rows is a scalar.
+// [rows, ...] of zeros for rows like `row`; `rows` is a scalar.
 Output no_rows_yet(Graph& graph, int64_t known_rows, Output rows, const Output& row) {
   const Shape& shape = row.shape();
   std::vector<int64_t> dims(shape.begin(), shape.end());

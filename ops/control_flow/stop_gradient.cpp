@@ -1,4 +1,4 @@
-// StopGradient: y = x, and no gradient flows back: gradients() treats y as a constant.
+// StopGradient: y = x without a gradient: gradients() treats y as a constant.
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"
 

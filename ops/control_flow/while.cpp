@@ -1,6 +1,6 @@
-// While: a loop as its surroundings see it. Its inputs are the loop's n variables (LoopVariable),
-// then what the body makes of each; its outputs what the variables are after the last iteration,
-// and the number of iterations, an i64 scalar.
+// While: a loop as seen from outside. Its inputs are the loop's n variables (LoopVariable), then
+// the body's next value of each; its outputs are the variables after the last iteration and the
+// number of iterations, an i64 scalar.
 #include "ops/support/node.hpp"
 
 namespace troupe {
@@ -31,7 +31,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return shapes;
 }
 
-// The engine runs the loop. A plain evaluation, which cannot, gives the variables as they are.
+// The engine runs the loop. A plain evaluation cannot, and returns the variables unchanged.
 void cpu(KernelContext& ctx) {
   const int variables = ctx.input_count() / 2;
   for (int i = 0; i < variables; ++i) ctx.set_output(i, ctx.input(i));

@@ -1,5 +1,5 @@
 // while_loop: a frame with the variables, the condition and a branch for the body, and a While node
-// outside.
+// outside it.
 #include "ops/control_flow/loop_builder.hpp"
 
 namespace troupe {

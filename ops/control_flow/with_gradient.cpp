@@ -1,6 +1,6 @@
-// WithGradient: y = x, where gradients() asks a function of the program how to go back. The
-// function belongs to the Graph object, so a graph that was written down and read again runs, but
-// refuses to be differentiated here.
+// WithGradient: y = x; gradients() calls the program's function for its gradient. The function
+// belongs to the Graph object, so a graph that was serialised and read again runs, but cannot be
+// differentiated here.
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"
 
@@ -24,7 +24,7 @@ Output with_gradient(
     const std::vector<Output>& inputs, Output result,
     std::function<std::vector<Output>(const std::vector<Output>&, Output, Output)> backward,
     Origin at) {
-  // Before there is a node, which a refused call would leave behind.
+  // Checks before adding the node, so that a refused call leaves no node behind.
   const auto refuse = [at](const auto&... parts) {
     return Error(Errc::invalid_argument, "WithGradient made at ", at.file, ":", at.line, ": ",
                  detail::concat(parts...));
@@ -33,7 +33,7 @@ Output with_gradient(
     if (!inputs[i].defined() || inputs[i].graph != result.graph)
       throw refuse("input ", i, " is undefined or of another graph than the result; ",
                    "name what the result was made of");
-    (void)inputs[i].dtype();  // throws for what is no output
+    (void)inputs[i].dtype();  // throws if it is no output of the graph
   }
   if (!backward)
     throw refuse("the backward function is empty; it makes the inputs' gradients of y's");
