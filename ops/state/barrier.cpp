@@ -1,4 +1,5 @@
-// Implements ops/state/barrier.hpp and make_barrier() of troupe/ops/queues.hpp.
+// The state machine of a barrier, its description in attributes, and make_barrier() of
+// troupe/ops/queues.hpp.
 #include "ops/state/barrier.hpp"
 
 #include <algorithm>
@@ -48,7 +49,7 @@ BarrierState::Fit BarrierState::fits(const Inserting& insert) const {
     return Fit::never;
   };
   const auto count = static_cast<int64_t>(insert.keys.size());
-  if (count > barrier_.capacity)  // those that were begun wait for this insert, too
+  if (count > barrier_.capacity)  // elements that were begun wait for this insert, too
     return refuse(Errc::invalid_argument, "holds at most ", barrier_.capacity, " elements, and ",
                   count, " are given a component at once; give it a larger capacity");
   std::set<int64_t> seen;
@@ -75,8 +76,8 @@ bool BarrierState::needs_room(const Inserting& insert) const {
 }
 
 void BarrierState::put(Inserting insert) {
-  // Which of them become complete is known before anything changes, so that a step that has ended
-  // leaves nothing.
+  // The number of elements that become complete is needed before any change, so that an insert of
+  // an ended step leaves nothing behind.
   const auto completes = std::count_if(insert.keys.begin(), insert.keys.end(), [&](int64_t key) {
     const auto it = begun_.find(key);
     return (it == begun_.end() ? barrier_.types.size() : it->second.missing) == 1;
@@ -104,7 +105,8 @@ void BarrierState::settle() {
   }
 }
 
-// What needs no room, as it completes what was begun, does not wait behind what does.
+// An insert that needs no room, because it completes elements that were begun, does not wait behind
+// one that does.
 bool BarrierState::insert_waiting() {
   bool one_waits = false;
   for (auto it = inserting_.begin(); it != inserting_.end(); ++it) {

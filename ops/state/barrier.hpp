@@ -1,5 +1,6 @@
-// What the barrier ops share: the barrier itself, and its description in a node's attributes. As in
-// ops/state/queue.hpp, a BarrierState decides, and is found by name.
+// Shared by the barrier ops: the barrier itself, and its description in a node's attributes. Like
+// the QueueState of ops/state/queue.hpp, a BarrierState is a plain state machine that is found by
+// name.
 #pragma once
 
 #include <map>
@@ -14,7 +15,8 @@ class BarrierState {
 
   const Barrier& description() const { return barrier_; }
   int64_t ready() const { return static_cast<int64_t>(ready_.size()); }
-  // Components `values` of the elements `keys`; all of them, or, if it fails, none.
+  // Sets component `component` of the elements `keys` to `values`; of all of them, or, if it fails,
+  // of none.
   void insert(size_t component, std::vector<int64_t> keys, std::vector<Tensor> values,
               std::shared_ptr<QueueWaiter> who);
   void take(int64_t count, std::shared_ptr<QueueWaiter> who);
@@ -23,7 +25,7 @@ class BarrierState {
 
  private:
   struct Entry {
-    uint64_t number;  // in the order in which they were begun
+    uint64_t number;  // position in the order of beginning
     size_t missing;
     QueueElement parts;
   };
@@ -32,7 +34,7 @@ class BarrierState {
     std::vector<int64_t> keys;
     std::vector<Tensor> values;
     std::shared_ptr<QueueWaiter> who;
-    bool in_time;  // came before the barrier was closed
+    bool in_time;  // the insert came before the barrier was closed
   };
   struct Taking {
     int64_t count;
@@ -40,7 +42,7 @@ class BarrierState {
   };
   enum class Fit : uint8_t { now, later, never };
 
-  Fit fits(const Inserting& insert) const;  // never: `who` has been told why
+  Fit fits(const Inserting& insert) const;  // never: `who` was told the reason
   bool needs_room(const Inserting& insert) const;
   void put(Inserting insert);
   void settle();
@@ -51,15 +53,15 @@ class BarrierState {
   const Barrier barrier_;
   std::map<int64_t, Entry> begun_;                              // by key
   std::map<uint64_t, std::pair<int64_t, QueueElement>> ready_;  // by number: key, components
-  std::deque<Inserting> inserting_;                             // wait for room
+  std::deque<Inserting> inserting_;                             // waiting for room
   std::deque<Taking> taking_;
   uint64_t entered_ = 0;
   bool closed_ = false;
 };
 
 std::vector<AttrSpec> barrier_attrs(std::vector<AttrSpec> more = {});
-Barrier barrier_of(const Node& node);  // Throws: InternalError for attributes that say nothing
-// Throws: Error from ctx for a description that make_barrier() would refuse.
+Barrier barrier_of(const Node& node);  // Throws: InternalError for malformed attributes
+// Throws: Error from ctx if make_barrier() would refuse the description.
 void check_barrier(const InferContext& ctx);
 void describe_in(Attrs& attrs, const Barrier& barrier);
 bool same_state(const Barrier& a, const Barrier& b);

@@ -1,6 +1,7 @@
-// BarrierInsert: one component of several elements of a barrier, by their keys. Has run when there
-// was room for the elements that it begins. Attribute `component`: which one.
-//   keys: i64[n]   values: [n, ...] of the component's type   ready: i64[], complete elements then
+// BarrierInsert: inserts one component of several elements of a barrier, by their keys. Completes
+// when there was room for the elements that it begins. Attribute `component`: its index.
+//   keys: i64[n]   values: [n, ...] of the component's type   ready: i64[], the number of complete
+//   elements afterwards
 #include "ops/state/barrier.hpp"
 
 namespace troupe {

@@ -1,5 +1,5 @@
-// BarrierTake: the complete elements of a barrier that were begun first, when there are `count` of
-// them. Holds no thread while it waits.
+// BarrierTake: takes the complete elements of a barrier that were begun first, when there are
+// `count` of them. Holds no thread while it waits.
 //   keys: i64[count]   components: [count, ...]
 #include "ops/state/barrier.hpp"
 

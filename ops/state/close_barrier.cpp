@@ -1,6 +1,6 @@
-// CloseBarrier: no element is begun after this. Attribute `cancel_pending`: those that were begun
-// go, and who waits for room fails.
-//   ready: i64[], how many complete elements are left
+// CloseBarrier: no element is begun after this. Attribute `cancel_pending`: elements that were
+// begun are dropped, and inserts that wait for room fail.
+//   ready: i64[], the number of complete elements left
 #include "ops/state/barrier.hpp"
 
 namespace troupe {

@@ -1,6 +1,6 @@
-// CloseQueue: nothing is put into the queue after this; what is in it can still leave. Attribute
-// `cancel_pending`: those that wait for room fail.
-//   size: i64[], how many elements are left in the queue
+// CloseQueue: nothing is put into the queue after this; its elements can still be taken. Attribute
+// `cancel_pending`: enqueues that wait for room fail.
+//   size: i64[], the number of elements left in the queue
 #include "ops/state/queue.hpp"
 
 namespace troupe {

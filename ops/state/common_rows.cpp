@@ -1,6 +1,6 @@
-// CommonRows: how many rows tensors have that must have as many, where only a step knows the sizes.
-// For scan() and map_rows(), named by the attribute `function`.
-//   shapes: of each tensor, as ShapeOf gives it, i64[1 or more]   rows: their first element, i64[]
+// CommonRows: the common number of rows of tensors, checked in the step if their sizes are unknown
+// before. For scan() and map_rows(); attribute `function` names the caller.
+//   shapes: of each tensor, from ShapeOf, i64[1 or more]   rows: their first element, i64[]
 #include "ops/support/node.hpp"
 
 namespace troupe {

@@ -1,7 +1,7 @@
-// Dequeue: the components of elements that leave a queue, when they are there. Holds no thread
-// while it waits. Attribute `count`: 0 for one element as it is, else that many of them stacked;
-// `partial`: fewer of a closed queue.
-//   components: what the queue's types say, after [count] or [-1] if they are stacked
+// Dequeue: the components of elements taken from a queue, when there are enough. Holds no thread
+// while it waits. Attribute `count`: 0 for one element unstacked, otherwise that many, stacked;
+// `partial`: a closed queue may give fewer.
+//   components: of the queue's types, after [count] or [-1] if they are stacked
 #include "ops/state/queue.hpp"
 
 namespace troupe {
@@ -48,7 +48,7 @@ std::vector<Output> add(const Queue& queue, int64_t count, bool partial, Origin 
       add_queue_node(queue, "Dequeue", {}, {{"count", count}, {"partial", partial}}, at));
 }
 
-// 0 is the count of dequeue(), which takes one element and does not stack.
+// 0 stands for dequeue(), which takes one element and does not stack.
 int64_t checked_count(const Queue& queue, int64_t count, Origin at) {
   if (count < 1)
     throw Error(Errc::invalid_argument, "a dequeue from ", queue.name, " made at ", at.file, ":",

@@ -1,6 +1,6 @@
-// Enqueue: puts an element, or one for each row of its inputs, into a queue, and has run when there
-// was room for it. Attribute `many`: the inputs are [n, ...]. Holds no thread while it waits.
-//   components: what the queue's types say   size: i64[], how many elements are in the queue then
+// Enqueue: puts an element, or one for each row of its inputs, into a queue; completes when there
+// was room. Attribute `many`: the inputs are [n, ...]. Holds no thread while it waits.
+//   components: of the queue's types   size: i64[], the number of elements in the queue afterwards
 #include "ops/state/queue.hpp"
 
 namespace troupe {
@@ -36,7 +36,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {Shape{}};
 }
 
-// The elements of a firing. Throws: Error(invalid_argument) for what only a step shows not to fit.
+// The elements of a firing. Throws: Error(invalid_argument) if they do not fit; only the step knows
+// their sizes.
 std::vector<QueueElement> elements_of(const AsyncContext& ctx, const Queue& queue) {
   const bool many = ctx.node().attr<bool>("many");
   const int64_t count = many ? ctx.input(0).dim(0) : 1;

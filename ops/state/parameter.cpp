@@ -1,10 +1,10 @@
 // Parameter: y = the values of a trained tensor that this training step of this replica may read,
 // pulled from its shards.
 //
-// A parameter is its name: all nodes that give the same name read the same one, in every scope, on
-// every device and for every replica. `initial` names the output that is computed once, before the
-// first step, for its first values; nodes of the same name share that of the first one. In one
-// graph there is one node for each (name, device, replica).
+// A parameter is identified by its name: all nodes with the same name read the same parameter, in
+// every scope, on every device and for every replica. `initial` names the output with its first
+// values, computed once before the first step; nodes of the same name share the `initial` of the
+// first one. A graph has one node for each (name, device, replica).
 #include <set>
 
 #include "ops/state/parameter_request.hpp"
@@ -20,8 +20,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {shape};
 }
 
-// Holds no thread while it waits: a pull of a synchronous step is answered when the step before has
-// been applied.
+// Holds no thread while it waits: a pull of a synchronous step is answered when the previous step
+// has been applied.
 void start(std::shared_ptr<AsyncContext> ctx) {
   ParameterPort* port = port_of(*ctx);
   if (!port) return;
@@ -44,7 +44,7 @@ Error bad_parameter(std::string_view name, Origin at, const Parts&... parts) {
   return refused(detail::concat("parameter ", name), at, parts...);
 }
 
-// Throws for one in a body or a branch: before the first step no frame runs.
+// Throws if `initial` is in a body or a branch: no frame runs before the first step.
 void require_outside(Output initial, std::string_view name, Origin at) {
   const Graph& graph = *initial.graph;
   const Node& node = graph.node(initial.node);
@@ -56,7 +56,7 @@ void require_outside(Output initial, std::string_view name, Origin at) {
       "before that, and read in there what parameter() returned");
 }
 
-// Throws if computing `initial` would take something that is not there before the first step.
+// Throws if `initial` depends on a value that does not exist before the first step.
 void require_independent(Output initial, std::string_view name, Origin at) {
   const Graph& graph = *initial.graph;
   std::set<int32_t> seen = {initial.node};
@@ -101,7 +101,7 @@ Output parameter(std::string_view name, Output initial, Origin at) {
   Graph& graph = *initial.graph;
   const TensorType type{initial.dtype(), initial.shape()};
   const std::string device = graph.device();
-  const auto outside = graph.open_frame(-1);  // read once a step, whatever branch or loop reads it
+  const auto outside = graph.open_frame(-1);  // read once a step, from any branch or loop
   std::string initial_name;
   for (const auto& node : graph.nodes()) {
     if (node->op->name != "Parameter" || node->attr<std::string>("parameter") != name) continue;

@@ -1,5 +1,5 @@
-// What ops share that ask the shards of a parameter for something: who they are, how they wait for
-// the answer, and how a push is built.
+// Shared by the ops that send requests to a parameter's shards: the request's identity, the wait
+// for the answer, and the building of a push.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-// Null if the run has none; then the firing has failed.
+// Returns null if the run has no parameter port; then the firing has failed.
 inline ParameterPort* port_of(AsyncContext& ctx) {
   ParameterPort* port = ctx.run().parameters;
   if (!port)
@@ -31,7 +31,8 @@ inline ParameterStep step_of(const AsyncContext& ctx) {
   return {ctx.node().attr<int64_t>("replica"), ctx.run().step, ctx.run().first_step};
 }
 
-// For an op without outputs, which has run when shards have acknowledged what it sent.
+// The reply of an op without outputs, which completes when the shards have acknowledged its
+// request.
 inline ParameterPort::Reply acknowledged(std::shared_ptr<AsyncContext> ctx) {
   return [ctx = std::move(ctx)](Errc code, std::string text, Tensor) {
     if (code != Errc::ok) return ctx->fail(code, describe(ctx->node()) + ": " + text);
@@ -39,7 +40,7 @@ inline ParameterPort::Reply acknowledged(std::shared_ptr<AsyncContext> ctx) {
   };
 }
 
-// i64, whatever integers they are.
+// The indices as i64, from any integer dtype.
 inline Tensor as_i64(const Tensor& indices) {
   if (indices.dtype() == DType::i64) return indices;
   Tensor out = Tensor::empty(DType::i64, indices.shape());
@@ -47,7 +48,7 @@ inline Tensor as_i64(const Tensor& indices) {
   return out;
 }
 
-// The node of what parameter() returned. Throws: Error(invalid_argument), as `op` made at `at`.
+// The node behind an output of parameter(). Throws: Error(invalid_argument), as `op` made at `at`.
 inline const Node& parameter_node(const char* op, Output parameter, Origin at) {
   if (!parameter.defined())
     throw refused(op, at, "its parameter is an undefined Output; pass what parameter() returned");
@@ -58,7 +59,7 @@ inline const Node& parameter_node(const char* op, Output parameter, Origin at) {
 }
 
 // The node of a parameter that is pushed to. Throws: Error(invalid_argument), as `op` made at `at`,
-// for a gradient that is not one of it.
+// if `gradient` cannot be its gradient.
 inline const Node& trained_node(const char* op, Output parameter, Output gradient, Origin at) {
   const Node& node = parameter_node(op, parameter, at);
   if (!gradient.defined())
@@ -74,7 +75,7 @@ inline const Node& trained_node(const char* op, Output parameter, Output gradien
 inline void check_optimizer_text(const InferContext& ctx) {
   try {
     optimizer_from_text(ctx.attr<std::string>("optimizer"));
-  } catch (const Error& e) {  // which does not know the node
+  } catch (const Error& e) {  // it does not name the node
     throw ctx.error(e.what());
   }
 }
@@ -110,7 +111,7 @@ inline Output add_push(const char* op, const Node& parameter, std::vector<Output
 
 inline std::vector<DType> no_dtypes(const InferContext&) { return {}; }
 
-// An op that tells the shards something, and has run when they have acknowledged it.
+// An op that sends a request to the shards and completes when they have acknowledged it.
 inline Op request_op(std::string name, std::vector<std::string> inputs, std::vector<AttrSpec> attrs,
                      std::vector<Shape> (*infer_shapes)(const InferContext&),
                      void (*start)(std::shared_ptr<AsyncContext>)) {

@@ -1,6 +1,6 @@
-// ParameterRows: y[i..., :] = rows indices[i...] of the values that a Parameter would have, pulled
-// from its shards without the others. The pass pull_rows (placement/passes/pull_rows.cpp) puts it
-// where a parameter is only gathered from.
+// ParameterRows: y[i..., :] = row indices[i...] of a Parameter's values, pulled from its shards
+// without the other rows. The pass pull_rows (placement/passes/pull_rows.cpp) makes it if a
+// parameter is only gathered from.
 //   indices: [i...], i32 or i64   y: [i..., row...]
 #include "ops/support/indices.hpp"
 #include "ops/state/parameter_request.hpp"

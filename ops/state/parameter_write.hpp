@@ -1,4 +1,4 @@
-// What the two ops that write to a parameter share: their attributes, and where they stand in the
+// Shared by the two ops that write to a parameter: their attributes, and their position in the
 // order of a step.
 #pragma once
 
@@ -15,18 +15,19 @@ namespace troupe {
 inline std::vector<AttrSpec> write_attrs() {
   return {{"parameter", AttrKind::text},
           {"replica", AttrKind::integer, int64_t{0}},
-          {"add", AttrKind::boolean, false},  // to what is there, instead of in its place
-          {"number", AttrKind::integer}};     // among the writes of its parameter and replica
+          {"add", AttrKind::boolean, false},  // adds to the values instead of replacing them
+          {"number", AttrKind::integer}};     // among the writes of the parameter and the replica
 }
 
-// Puts a write to be made in the open frame after what it is to run after: reads of the parameter
-// for its replica, and earlier writes, where it may name them. Returns its number.
+// Orders a new write of the open frame after reads of the parameter for its replica and after
+// earlier writes, by control inputs to the nodes that its frame can name. Returns the write's
+// number.
 inline int64_t place_write(const Graph& graph, std::string_view op, const std::string& parameter,
                            int64_t replica, std::vector<int32_t>& control_inputs, Origin at) {
   if (inside_loop(graph))
     throw refused(op, at, "it is inside a loop, but parameter ", parameter,
                   " is written once a step; let the loop return the value, and write it then");
-  std::set<int32_t> around = {-1};  // the frames that enclose it
+  std::set<int32_t> around = {-1};  // the frames around it
   for (int32_t frame = graph.frame(); frame >= 0; frame = graph.node(frame).frame)
     around.insert(frame);
   int64_t number = 0;

@@ -1,6 +1,6 @@
-// PushFiniteGradient: PushGradient where `finite` is true; where it is false, a push of no rows
-// (troupe/ops/row_sparse.hpp): it counts as this step's of its replica, and leaves the parameter
-// and the optimizer's accumulators as they are.
+// PushFiniteGradient: if `finite` is true, a PushGradient. If it is false, a push of no rows
+// (troupe/ops/row_sparse.hpp): it counts as the replica's push of this step, and leaves the
+// parameter and the optimizer's accumulators unchanged.
 //   gradient: f32 or f64, of the parameter's shape   finite: bool scalar
 #include "devices/async_inputs.hpp"
 #include "ops/state/parameter_request.hpp"
@@ -19,7 +19,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {};
 }
 
-// Holds no thread while it waits, as PushGradient.
+// Holds no thread while it waits, like PushGradient.
 void start(std::shared_ptr<AsyncContext> ctx) {
   ParameterPort* port = port_of(*ctx);
   if (!port) return;

@@ -1,6 +1,6 @@
-// PushGradient: hands dL/d(parameter) to the shards of a parameter and has run when they have
-// acknowledged it. Attribute `optimizer` says how the shards turn gradients into updates: the text
-// that describe() of troupe/train.hpp makes of it. No outputs.
+// PushGradient: sends dL/d(parameter) to the shards of a parameter; completes when they have
+// acknowledged it. Attribute `optimizer` is the rule by which the shards turn gradients into
+// updates, as the text from describe() of troupe/train.hpp. No outputs.
 //   gradient: the parameter's dtype and shape
 #include "devices/async_inputs.hpp"
 #include "ops/state/parameter_request.hpp"

@@ -1,9 +1,9 @@
-// PushRowGradient: hands rows of dL/d(parameter) to the shards of a parameter, as PushGradient does
-// with all of it, and has run when they have acknowledged them. The rows that are not there have no
-// gradient. No outputs.
-//   indices: [k], i64, each once but for SGD   values: [k, row...], rows of the parameter's dtype
+// PushRowGradient: sends rows of dL/d(parameter) to the shards of a parameter, as PushGradient
+// sends all of it; completes when they have acknowledged them. The absent rows have no gradient. No
+// outputs.
+//   indices: [k], i64, unique except for SGD   values: [k, row...], rows of the parameter's dtype
 //   and shape; with `indices_per_row` s, k / s rows of `row_size` elements in any shape, each for
-//   s indices that come after each other (placement/passes/push_rows_once.cpp)
+//   s consecutive indices (placement/passes/push_rows_once.cpp)
 #include "ops/state/parameter_request.hpp"
 #include "troupe/ops/row_sparse.hpp"
 

@@ -1,4 +1,5 @@
-// Implements ops/state/queue.hpp and make_queue() of troupe/ops/queues.hpp.
+// The state machine of a queue, its description in attributes, and make_queue() of
+// troupe/ops/queues.hpp.
 #include "ops/state/queue.hpp"
 
 #include <algorithm>
@@ -73,7 +74,7 @@ void QueueState::settle() {
 bool QueueState::put_next() {
   if (putting_.empty()) return false;
   const int64_t more = static_cast<int64_t>(putting_.front().elements.size());
-  // Of a closed queue nobody but those who wait puts anything in: they need not wait any longer.
+  // Only waiting enqueues still add to a closed queue, so they need not wait any longer.
   if (!closed_ && size() + more > queue_.options.capacity) return false;
   Putting put = std::move(putting_.front());
   putting_.pop_front();
@@ -115,7 +116,7 @@ bool QueueState::take_next() {
   return true;
 }
 
-// Brings `count` elements to one end; returns where they are, in the order in which they leave.
+// Moves `count` elements to one end; returns their positions in the order in which they leave.
 std::vector<size_t> QueueState::choose(int64_t count) {
   std::vector<size_t> places;
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
@@ -132,7 +133,7 @@ std::vector<size_t> QueueState::choose(int64_t count) {
   return places;
 }
 
-// What was chosen stays, or goes.
+// keep() puts the chosen elements back in order; remove() removes them.
 void QueueState::keep(int64_t count) {
   if (kind() == QueueKind::priority)
     for (int64_t i = count; i-- > 0;)
@@ -253,7 +254,7 @@ std::string fault_of_name(const std::string& name) {
 
 namespace {
 
-// What is wrong with a queue; empty: nothing.
+// The fault of a queue's description; empty if there is none.
 std::string fault_of(const Queue& queue) {
   const QueueOptions& options = queue.options;
   if (options.capacity < 1)

@@ -1,7 +1,7 @@
-// What the queue ops share: the queue itself, how its description stands in a node's attributes,
-// and how their kernels find it.
+// Shared by the queue ops: the queue itself, its description in a node's attributes, and the
+// kernels' access to it.
 //
-// A QueueState decides, a plain state machine; it is called under the mutex of its SharedState.
+// A QueueState is a plain state machine, called under the mutex of its SharedState.
 #pragma once
 
 #include <deque>
@@ -18,12 +18,13 @@ namespace troupe {
 
 using QueueElement = std::vector<Tensor>;  // one tensor for each component
 
-// Who waits for the queue: the firing of an op. Its step may have ended meanwhile.
+// An op's firing that waits for the queue. Its step may have ended meanwhile.
 class QueueWaiter {
  public:
   virtual ~QueueWaiter() = default;
-  virtual bool waits() const = 0;  // false: nothing may be given to it
-  // False: its step had ended, and nothing was taken. Throws: what making the outputs throws.
+  virtual bool waits() const = 0;  // false: give it nothing
+  // Returns false if its step has ended and nothing was taken. Throws: the errors of making the
+  // outputs.
   virtual bool accept(std::vector<Tensor> outputs) = 0;
   virtual void fail(Errc code, const std::string& text) = 0;
 };
@@ -35,10 +36,10 @@ class QueueState {
   const Queue& description() const { return queue_; }
   int64_t size() const { return static_cast<int64_t>(elements_.size()); }
 
-  // Puts all of `elements` in as soon as there is room, each as one; tells `who` the size.
+  // Puts all of `elements` in as soon as there is room for them together; tells `who` the size.
   void enqueue(std::vector<QueueElement> elements, std::shared_ptr<QueueWaiter> who);
-  // Gives `who` the components of `count` elements, stacked if `stacked`. partial: fewer, but at
-  // least one, if the queue is closed.
+  // Gives `who` the components of `count` elements, stacked if `stacked`. partial: a closed queue
+  // gives fewer, but at least one.
   struct Wish {
     int64_t count = 1;
     bool stacked = false;
@@ -46,7 +47,7 @@ class QueueState {
   };
   void dequeue(const Wish& wish, std::shared_ptr<QueueWaiter> who);
   void close(bool cancel_pending);
-  void end();  // fails all who wait
+  void end();  // fails all waiters
 
  private:
   struct Numbered {
@@ -62,7 +63,7 @@ class QueueState {
     std::shared_ptr<QueueWaiter> who;
   };
 
-  void settle();  // serves whoever can be served
+  void settle();  // serves every waiter that can be served
   bool put_next();
   bool take_next();
   QueueKind kind() const { return queue_.options.kind; }
@@ -75,16 +76,17 @@ class QueueState {
   std::string named() const { return "the queue " + queue_.name; }
 
   const Queue queue_;
-  // In the order of arrival; priority: a heap, the first to leave in front; shuffle: in no order.
+  // fifo and padding: in the order of arrival; priority: a heap, with the first to leave in front;
+  // shuffle: unordered.
   std::deque<Numbered> elements_;
   std::deque<Putting> putting_;
   std::deque<Taking> taking_;
-  uint64_t entered_ = 0, left_ = 0;  // elements so far
+  uint64_t entered_ = 0, left_ = 0;  // numbers of elements so far
   bool closed_ = false;
 };
 
-// A state machine that steps of a session share: one call at a time. Waiters are answered under its
-// mutex, which is taken before that of their step.
+// A state machine shared by the steps of a session: one call at a time. Waiters are answered under
+// its mutex, which is taken before the mutex of their step.
 template <class State>
 class SharedState final : public Resource {
  public:
@@ -106,18 +108,20 @@ class SharedState final : public Resource {
 
 // ---- the description in attributes ----
 
-// What is wrong with the name of a queue or a barrier; empty: nothing. It stands in errors and
-// logs.
+// The fault of a queue's or barrier's name; empty if there is none. Errors and logs contain the
+// name.
 std::string fault_of_name(const std::string& name);
 
 std::vector<AttrSpec> queue_attrs(std::vector<AttrSpec> more = {});
-Queue queue_of(const Node& node);  // Throws: InternalError for attributes that say nothing
-// Throws: Error from ctx for a description that make_queue() would refuse.
+Queue queue_of(const Node& node);  // Throws: InternalError for malformed attributes
+// Throws: Error from ctx if make_queue() would refuse the description.
 void check_queue(const InferContext& ctx);
 void describe_in(Attrs& attrs, const Queue& queue);
-bool same_state(const Queue& a, const Queue& b);  // two nodes may share the state of one name
+// true if two nodes may share the state of one name
+bool same_state(const Queue& a, const Queue& b);
 
-// A node of a Queue or a Barrier, where its ops run. `kind`: "queue" or "barrier".
+// Adds a node for a Queue or a Barrier, on the device where its ops run. `kind`: "queue" or
+// "barrier".
 template <class Described>
 Output add_node_of(const Described& of, const char* kind, std::string_view op,
                    std::vector<Output> inputs, Attrs attrs, Origin at) {
@@ -133,21 +137,22 @@ inline Output add_queue_node(const Queue& queue, std::string_view op, std::vecto
   return add_node_of(queue, "queue", op, std::move(inputs), std::move(attrs), at);
 }
 
-std::vector<DType> infer_size_dtype(const InferContext& ctx);  // of the ops whose output is the
-std::vector<Shape> infer_size_shape(const InferContext& ctx);  // number of elements
+std::vector<DType> infer_size_dtype(const InferContext& ctx);  // for the ops that output
+std::vector<Shape> infer_size_shape(const InferContext& ctx);  // the number of elements
 
-// The types of components, one after the other: dtype, number of dimensions, sizes. Back: nothing
-// for numbers that do not say types.
+// The types of the components in sequence: dtype, number of dimensions, sizes. The inverse returns
+// nothing if the numbers are no types.
 std::vector<int64_t> types_to_integers(const std::vector<TensorType>& types);
 std::optional<std::vector<TensorType>> types_from_integers(const std::vector<int64_t>& numbers);
 
 // ---- kernels ----
 
 std::shared_ptr<QueueWaiter> waiter_of(const std::shared_ptr<AsyncContext>& ctx);
-// What the steps of this firing's session keep. Throws: Error(invalid_argument) outside a session.
+// The state that the steps of this firing's session share. Throws: Error(invalid_argument) outside
+// a session.
 Resources& resources_of(const AsyncContext& ctx);
-// Calls f(state) for the state that the steps of a firing's session share under that name, or fails
-// the firing if it has begun as something else than `wanted`.
+// Calls f(state) for the state of that name that the session's steps share. Fails the firing if
+// that state was made from another description than `wanted`.
 template <class State, class Described, class F>
 void with_state_of(const std::shared_ptr<AsyncContext>& ctx, const char* kind,
                    const Described& wanted, const F& f) {
@@ -167,10 +172,10 @@ template <class F>
 void with_queue(const std::shared_ptr<AsyncContext>& ctx, const F& f) {
   with_state_of<QueueState>(ctx, "queue", queue_of(ctx->node()), f);
 }
-// Row `row` of [n, ...], without a copy.
+// Row `row` of [n, ...], without copying.
 Tensor row_of(const Tensor& rows, int64_t row);
-// Tensors of one dtype and number of dimensions, stacked: [n, ...]; zeros where one is smaller than
-// the largest. Requires: there is one.
+// Stacks tensors of one dtype and number of dimensions to [n, ...], with zeros where one is smaller
+// than the largest. Requires: at least one.
 Tensor stack_padded(const std::vector<const Tensor*>& parts);
 
 }  // namespace troupe

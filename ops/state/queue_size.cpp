@@ -1,4 +1,4 @@
-// QueueSize: how many elements are in a queue just now.
+// QueueSize: the current number of elements in a queue.
 //   size: i64[]
 #include "ops/state/queue.hpp"
 

@@ -1,5 +1,5 @@
-// SumRows: the different ones of `indices`, in the order of their first appearance, and for each of
-// them the sum of its rows of `values`, in their order.
+// SumRows: the distinct `indices`, in the order of their first appearance, and for each of them the
+// sum of its rows of `values`, in their order.
 //   indices: [i...], i32 or i64, each in [0, rows)   values: [i..., row...], f32 or f64
 //   indices: [k], i64   values: [k, row...]
 // k depends on the indices.
@@ -32,8 +32,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {Shape{-1}, Shape(summed)};
 }
 
-// Which row of the result each index is, in a table of 2^bits places, at most half full, searched
-// from the place that an index is multiplied to (Knuth, volume 3, 6.4).
+// Maps each index to its row of the result: a hash table of 2^bits places, at most half full, with
+// multiplicative hashing and linear probing (Knuth, volume 3, 6.4).
 class Places {
  public:
   Places(KernelContext& ctx, int64_t n) {
@@ -44,7 +44,7 @@ class Places {
     std::fill_n(places_, size, -1);
     mask_ = static_cast<uint64_t>(size - 1);
   }
-  // -1 if it is not there yet.
+  // The index's row; -1 if it is not in the table yet.
   int32_t& of(int64_t index, const int64_t* known) {
     uint64_t at = static_cast<uint64_t>(index) * 0x9E3779B97F4A7C15u >> shift_;
     while (places_[at] >= 0 && known[places_[at]] != index) at = (at + 1) & mask_;
@@ -58,7 +58,7 @@ class Places {
   uint64_t mask_ = 0;
 };
 
-// Sets known[k] and row_of[i]; returns how many are different.
+// Sets known[k] and row_of[i]; returns the number of distinct indices.
 template <class I>
 int64_t find_places(KernelContext& ctx, const I* indices, int64_t n, int64_t* known,
                     int32_t* row_of) {
@@ -97,7 +97,7 @@ void cpu(KernelContext& ctx) {
   std::copy_n(known, k, ctx.output(0, Shape{k}).template mutable_data<int64_t>());
   const T* from = values.data<T>();
   T* to = ctx.output(1, Shape(shape)).template mutable_data<T>();
-  int32_t next = 0;  // rows up to here have been written
+  int32_t next = 0;  // the first row not written yet
   for (int64_t i = 0; i < n; ++i, from += width) {
     T* row = to + int64_t{row_of[i]} * width;
     if (row_of[i] == next) {

@@ -1,5 +1,5 @@
 // WriteParameter: parameter = value, or with `add` parameter += value, in its shards. No outputs;
-// has run when they have acknowledged it.
+// completes when the shards have acknowledged it.
 //   value: the parameter's dtype and shape
 #include "ops/state/parameter_write.hpp"
 #include "troupe/ops.hpp"
@@ -54,7 +54,7 @@ Output assign_add(Output parameter, Output value, const std::vector<int32_t>& co
 }
 
 Counter counter(Graph& graph, std::string_view name, int64_t first, Origin at) {
-  const auto value_of = [&] {  // also of a counter that a body or a branch makes for itself
+  const auto value_of = [&] {  // outside, even if a body or a branch makes the counter
     const auto outside = graph.open_frame(-1);
     return parameter(name, constant(graph, Tensor::scalar<int64_t>(first), "", at), at);
   };
