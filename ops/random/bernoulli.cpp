@@ -1,8 +1,8 @@
-// Bernoulli: y = 1 with probability p, else 0, each element on its own.
+// Bernoulli: y = 1 with probability p, otherwise 0, independently for each element.
 //   p, y: any shape, f32 or f64; every p in [0, 1]
 //
 // Element i is 1 if number i of the stream (RandomNumbers of ops/random/random.hpp) is less than
-// its p.
+// p[i].
 #include "ops/random/random.hpp"
 #include "troupe/ops.hpp"
 

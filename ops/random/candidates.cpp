@@ -1,4 +1,5 @@
-// The rules of candidate samplers; ops/random/candidates.hpp says what they promise.
+// Candidate samplers: the checks of attributes, shapes and counts, documented in
+// ops/random/candidates.hpp.
 #include "ops/random/candidates.hpp"
 
 namespace troupe {

@@ -1,10 +1,11 @@
-// What candidate samplers share: classes drawn for a sampled loss, and how often each class was to
-// be expected among them (Jean et al. 2015; Mnih and Teh 2012).
+// Shared by candidate samplers: classes drawn for a sampled loss, and the expected count of each
+// class among them (Jean et al. 2015; Mnih and Teh 2012).
 //   true_ids: any shape, i32 or i64, each in [0, classes)
 //   ids: [count], i64   true_expected: the shape of true_ids   expected: [count]
-// Draw t takes number t of the stream (RandomNumbers of ops/random/random.hpp). If `unique`, a
-// class that was drawn before is drawn again, and a class of probability p is expected 1 - (1 -
-// p)^draws times, with the number of draws that it took; else p * count times.
+// Draw t uses number t of the stream (RandomNumbers of ops/random/random.hpp). If `unique`, a class
+// that was drawn before is rejected and drawn again, and the expected count of a class of
+// probability p is 1 - (1 - p)^draws, where draws includes the rejected ones; otherwise it is p *
+// count.
 #pragma once
 
 #include <cmath>
@@ -19,16 +20,17 @@ namespace troupe {
 std::vector<AttrSpec> candidate_attrs(std::vector<AttrSpec> attrs);
 Attrs candidate_node_attrs(int64_t count, const CandidateOptions& options);
 Candidates to_candidates(Output first);
-// Throws: Error for attributes out of range.
+// Throws: Error if an attribute is out of range.
 void check_candidate_attrs(const InferContext& ctx);
 std::vector<Shape> candidate_shapes(const InferContext& ctx, const Shape& true_ids);
-// Throws: Error when more classes are wanted than there are, each once.
+// Throws: Error if more distinct classes are wanted than there are.
 void check_candidate_count(const KernelContext& ctx, int64_t classes_to_draw);
 
-// A bound on the draws for unique classes, a minute of work: past it, the rest is too unlikely.
+// Limit of draws for unique classes, a minute of work; beyond it, the missing classes are too
+// unlikely.
 constexpr uint64_t kDrawsMax = uint64_t{1} << 30;
 
-// Fills ids; returns the number of draws. D::at(u), u in [0, 1), is a class.
+// Fills ids; returns the number of draws. D::at(u), with u in [0, 1), returns a class.
 template <class D>
 uint64_t draw_candidates(KernelContext& ctx, const D& distribution, std::vector<int64_t>& ids) {
   RandomNumbers random(random_stream(ctx));
@@ -49,7 +51,7 @@ uint64_t draw_candidates(KernelContext& ctx, const D& distribution, std::vector<
   return draws;
 }
 
-// D::probability(id): of a class. T: of the expected counts.
+// D::probability(id): the probability of a class. T: the type of the expected counts.
 template <class T, class D>
 void run_candidates(KernelContext& ctx, const Tensor& true_ids, int64_t classes,
                     const D& distribution) {

@@ -1,10 +1,11 @@
-// Categorical: y[i, s] = class j with probability softmax(logits)[i, j], each draw on its own.
+// Categorical: y[i, s] = class j with probability softmax(logits)[i, j], independently for each
+// draw.
 //   logits: [batch, classes], f32 or f64; -infinity is a class that is never drawn
 //   y: [batch, count], i64
 //
-// Draw s of row i takes number i * count + s of the stream (RandomNumbers of
-// ops/random/random.hpp): the first class at which the sum of e^(logit - greatest logit), added up
-// in f64 from class 0 on, is more than that part of the whole sum.
+// Draw s of row i uses number u = i * count + s of the stream (RandomNumbers of
+// ops/random/random.hpp): it is the first class at which the sum of e^(logit - greatest logit),
+// added up in f64 from class 0 on, exceeds u times the whole sum.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -33,7 +34,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {drawn_shape_of(ctx, ctx.input(0))};
 }
 
-// Returns the greatest logit.
+// Checks a row; returns its greatest logit.
 template <class T>
 double check_row(const KernelContext& ctx, const T* logits, int64_t classes, int64_t row) {
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
@@ -67,8 +68,8 @@ void cpu(KernelContext& ctx) {
     for (int64_t j = 0; j < classes; ++j)
       sums[j] = sum += std::exp(static_cast<double>(x[j]) - shift);
     x += classes;
-    // Rounding may bring a part of the sum up to all of it, which the last class reaches that can
-    // be drawn.
+    // Rounding may make u * sum equal to the whole sum; then the draw is the last class of non-zero
+    // probability.
     const double* last = std::lower_bound(sums, sums + classes, sum);
     for (int64_t s = 0; s < count; ++s) {
       const double part = random.unit(drawn++) * sum;

@@ -1,6 +1,7 @@
-// Dropout: y = x / (1 - rate) where an element is kept, else 0. Each is kept with probability 1 -
-// rate, on its own (Srivastava et al. 2014). The mask is a function of (seed, key, step, replica),
-// the iteration and the element's position alone, so nobody stores it: the gradient draws it again.
+// Dropout: y = x / (1 - rate) for kept elements, otherwise 0. Each element is kept with probability
+// 1 - rate, independently (Srivastava et al. 2014). The mask is a function of (seed, key, step,
+// replica), the iteration and the element's position alone, so it is not stored: the gradient draws
+// it again.
 //   x, y: any shape, f32 or f64.
 //
 // Bits (ops/random/philox.hpp says what a block is): element i is kept if word i % 4 of block i / 4
@@ -52,7 +53,7 @@ void cpu(KernelContext& ctx) {
     T four[4] = {};
     const size_t bytes = sizeof(T) * static_cast<size_t>(std::min<int64_t>(4, n - i));
     std::memcpy(four, x + i, bytes);
-    for (size_t j = 0; j < 4; ++j) {  // both sides computed, so that nothing is guessed at
+    for (size_t j = 0; j < 4; ++j) {  // computes both sides, to avoid branches
       const T scaled = four[j] / kept;
       four[j] = words[j] < dropped_below ? T{0} : scaled;
     }

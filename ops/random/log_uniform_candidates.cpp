@@ -1,7 +1,7 @@
-// LogUniformCandidates: candidates for a sampled loss, of classes that are numbered by falling
+// LogUniformCandidates: candidates for a sampled loss, from classes numbered by decreasing
 // frequency (Zipf): P(class k) = log((k + 2) / (k + 1)) / log(classes + 1).
-//   ops/random/candidates.hpp says what true_ids, ids and the expected counts are. Class k is drawn
-//   by a u with floor((classes + 1)^u) = k + 1. Expected counts are f32 or f64 by attribute dtype.
+//   ops/random/candidates.hpp describes true_ids, ids and the expected counts. Class k is drawn by
+//   a u with floor((classes + 1)^u) = k + 1. Expected counts are f32 or f64 by attribute dtype.
 #include "ops/random/candidates.hpp"
 
 namespace troupe {
@@ -18,8 +18,7 @@ std::vector<DType> infer_dtypes(const InferContext& ctx) {
 template <class Context>
 int64_t checked_classes(const Context& ctx) {
   const int64_t classes = ctx.template attr<int64_t>("classes");
-  constexpr int64_t kMost = int64_t{1}
-                            << 50;  // exact in f64, and so is a step from one to the next
+  constexpr int64_t kMost = int64_t{1} << 50;  // exact in f64, like the distance of neighbours
   if (classes < 1 || classes > kMost)
     throw ctx.error("wants a number of classes from 1 to 2^50, got ", classes);
   return classes;

@@ -1,16 +1,16 @@
-// What RandomNormal and TruncatedNormal share: y = mean + stddev * z, where z is drawn by attempts
-// until one is accepted, the same on every machine.
+// Shared by RandomNormal and TruncatedNormal: y = mean + stddev * z, where z is drawn by rejection,
+// with the same result on every machine.
 //
-// Draw is a struct with a number that no |z| exceeds, kFarthest, and with
+// Draw is a struct with a bound of |z|, kFarthest, and with
 //   static std::optional<double> attempt(const std::array<uint32_t, 4>& words);
-// z, unless these bits are not accepted. Attempt a of element i has block i + a * 2^40
-// (ops/random/philox.hpp says what a block is). Everything is computed in f64.
+// which returns z, or nothing if these bits are rejected. Attempt a of element i uses block i + a *
+// 2^40 (ops/random/philox.hpp defines blocks). All computations are in f64.
 //
-// A Draw that has, besides,
-//   static double proposed(low, high);         z by words 0 and 1, accepted or not
+// A Draw that also has
+//   static double proposed(low, high);         z from words 0 and 1, accepted or not
 //   static double gap(double z, low, high);    below 0 if words 2 and 3 accept it, up to kUnsure
-// is drawn many at a time; attempt() is asked only where the gap says too little. So the numbers
-// are those of attempt(), bit for bit.
+// draws many elements at a time; attempt() decides only if |gap| is below kUnsure. The numbers are
+// those of attempt(), bit for bit.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 
 namespace troupe {
 
-constexpr int kAttemptShift = 40;  // so a tensor has at most 2^40 elements
+constexpr int kAttemptShift = 40;  // limits a tensor to 2^40 elements
 constexpr uint64_t kAttemptsMax = 255;
 
 template <class Draw>
@@ -42,7 +42,7 @@ std::vector<Shape> infer_normal(const InferContext& ctx) {
   return {shape};
 }
 
-// 0 if no attempt is accepted.
+// Returns 0 if no attempt is accepted.
 template <class Draw>
 double draw_normal(const RandomStream& random, uint64_t i) {
   for (uint64_t attempt = 0; attempt < kAttemptsMax; ++attempt)
@@ -55,7 +55,7 @@ concept DrawsMany = requires(double z, uint32_t word) {
   Draw::gap(z, word, word);
 };
 
-// z and gap of the attempts whose blocks are given.
+// z and gap of the attempts with the given blocks.
 template <class Draw>
 struct ProposeLoop {
   static void run(const RandomStream* random, const uint64_t* blocks, int64_t n, double* z,
@@ -70,8 +70,8 @@ struct ProposeLoop {
   }
 };
 
-// z of elements first to first + n, n at most kDrawn: those that an attempt does not accept are
-// gathered for the next one.
+// Draws z of elements [first, first + n), with n at most kDrawn. The elements that an attempt
+// rejects are gathered for the next attempt.
 constexpr int64_t kDrawn = 512;
 template <class Draw, class Write>
 void draw_many(const RandomStream& random, int64_t first, int64_t n, const Write& write) {

@@ -1,6 +1,6 @@
-// Philox 4x32-10: random numbers that are a pure function of a counter and a key, so that any
-// process can make any of them again (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy
-// as 1, 2, 3", SC 2011). No state, no order.
+// Philox 4x32-10: random numbers as a pure function of a counter and a key, so that any process can
+// recompute any of them (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011). It has no state and no order.
 #pragma once
 
 #include <array>
@@ -31,13 +31,14 @@ inline uint64_t fnv1a64(std::string_view text) {
   return hash;
 }
 
-// What one node draws in one training step of one replica: 2^48 blocks of four words. Block b is
-// philox(counter, key) with
+// The numbers that one node draws in one training step of one replica: 2^48 blocks of four words.
+// Block b is philox(counter, key) with
 //   key     = fnv1a64(name) xor seed, low word first
 //   counter = {b bits 0-31, b bits 32-47 | replica << 16, step bits 0-31, step bits 32-63}
-// In the iteration i of a loop, or in a call of a function, words 0 and 1 of
+// In iteration i of a loop, or in a function call with path i, the key is replaced by words 0 and 1
+// of
 //   philox({i bits 0-31, i bits 32-63, kWithin, 0}, key)
-// are the key instead; in loops inside each other, one after the other from the outermost on.
+// Nested loops apply this one after the other, the outermost first.
 class RandomStream {
  public:
   static constexpr int64_t kReplicasMax = 1 << 16;
@@ -50,7 +51,7 @@ class RandomStream {
 
   void enter(int64_t iteration) { key_ = key_within(key_, iteration); }
   static uint64_t key_within(uint64_t key, int64_t iteration) {
-    constexpr uint32_t kWithin = 0x68746170;  // no step that anybody comes to
+    constexpr uint32_t kWithin = 0x68746170;  // a step number that no training reaches
     const auto i = static_cast<uint64_t>(iteration);
     const PhiloxCounter words =
         philox({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), kWithin, 0},
@@ -70,11 +71,11 @@ class RandomStream {
   uint32_t replica_;
 };
 
-// In [0, 1), of the 53 upper bits of two words.
+// In [0, 1), from the 53 upper bits of two words.
 inline double unit_double(uint32_t low, uint32_t high) {
   return static_cast<double>((uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
 }
-// In [0, 1), of the 24 upper bits of a word.
+// In [0, 1), from the 24 upper bits of a word.
 inline float unit_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
 }  // namespace troupe

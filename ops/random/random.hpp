@@ -1,6 +1,6 @@
-// What the random ops share: which numbers a node draws, by its attributes seed, key and replica,
-// by the training step, and by the iteration or call that it runs in, which is its last inputs; and
-// what ops without other inputs, which draw a whole tensor, have in common.
+// Shared by the random ops: a node's numbers are determined by its attributes seed, key and
+// replica, by the training step, and by the iteration or function call around it, which is its last
+// inputs. Also the common parts of the ops without other inputs, which draw a whole tensor.
 #pragma once
 
 #include "ops/support/node.hpp"
@@ -9,8 +9,8 @@
 
 namespace troupe {
 
-// `key` names the numbers: nodes with the same key, seed and replica draw the same ones in a step.
-// Empty: the node's name.
+// `key` names the numbers: nodes with the same key, seed and replica draw the same numbers in a
+// step. Empty: the node's name.
 inline std::vector<AttrSpec> with_random_attrs(std::vector<AttrSpec> attrs) {
   attrs.push_back({"seed", AttrKind::integer, int64_t{0}});
   attrs.push_back({"key", AttrKind::text, std::string()});
@@ -18,14 +18,14 @@ inline std::vector<AttrSpec> with_random_attrs(std::vector<AttrSpec> attrs) {
   return attrs;
 }
 
-// The last of an op's input names: a function of troupe/ops/iteration_path.hpp gives the values.
+// The last of an op's input names: the path, whose values come from troupe/ops/iteration_path.hpp.
 inline constexpr const char* kPathInput = "path...?";
 
-// How many inputs of a node whose op takes a path are not of that.
+// The number of a node's inputs before its path.
 inline size_t inputs_before_path(const Node& node) { return node.op->inputs.size() - 1; }
 
-// Adds a node to the graph of its inputs, or to `graph`, that draws other numbers in each iteration
-// and call.
+// Adds a node, to the graph of its inputs or to `graph`, that draws other numbers in each iteration
+// and function call.
 inline Output add_drawing(Graph& graph, NodeSpec spec, Origin at) {
   for (const Output& value : iteration_path(graph)) spec.inputs.push_back(value);
   return graph.add(std::move(spec), at);
@@ -33,7 +33,7 @@ inline Output add_drawing(Graph& graph, NodeSpec spec, Origin at) {
 inline Output add_drawing(NodeSpec spec, Origin at) {
   for (const Output& input : spec.inputs)
     if (input.defined()) return add_drawing(*input.graph, std::move(spec), at);
-  return add_node(std::move(spec), at);  // refuses it
+  return add_node(std::move(spec), at);  // throws
 }
 
 inline const std::string& random_key(const Node& node) {
@@ -41,7 +41,7 @@ inline const std::string& random_key(const Node& node) {
   return key.empty() ? node.name : key;
 }
 
-// For infer_shapes. Throws: Error for a path of anything but i64 scalars.
+// For infer_shapes. Throws: Error if the path is not made of i64 scalars.
 inline void check_path(const InferContext& ctx) {
   for (auto i = static_cast<int>(inputs_before_path(ctx.node())); i < ctx.input_count(); ++i)
     if (ctx.dtype(i) != DType::i64 || ctx.input(i).ndim() != 0)
@@ -49,7 +49,7 @@ inline void check_path(const InferContext& ctx) {
                       "got ", ctx.dtype(i), ctx.input(i));
 }
 
-// For infer_shapes. Throws: the same, and for a replica that a counter cannot hold.
+// For infer_shapes. Throws: the same, and Error for a replica that does not fit the counter.
 inline void check_random_attrs(const InferContext& ctx) {
   check_path(ctx);
   const int64_t replica = ctx.attr<int64_t>("replica");
@@ -58,12 +58,12 @@ inline void check_random_attrs(const InferContext& ctx) {
                     replica);
 }
 
-// infer_dtypes of an op that draws a value of the dtype of input 0.
+// infer_dtypes for an op that draws a value of the dtype of input 0.
 inline std::vector<DType> infer_dtype_of_first(const InferContext& ctx) { return {ctx.dtype(0)}; }
 
-// An op that draws y in attribute shape, of the dtype of one of two kernels by attribute dtype
-// (left out: the first one's); `attrs` says how y is distributed, and infer_shapes begins with
-// drawn_shape().
+// An op that draws y in attribute shape, with the dtype of one of two kernels by attribute dtype
+// (the first kernel's by default). `attrs` describe the distribution of y, and infer_shapes begins
+// with drawn_shape().
 inline Op drawing_op(std::string name, std::vector<AttrSpec> attrs,
                      std::vector<Shape> (*infer_shapes)(const InferContext&), Kernel first,
                      Kernel second) {
@@ -81,7 +81,7 @@ inline Op drawing_op(std::string name, std::vector<AttrSpec> attrs,
           .stateful = true};
 }
 
-// Throws: Error from ctx for a dtype that cannot be drawn, a replica out of range, a shape with -1.
+// Throws: Error from ctx for a dtype without a kernel, a replica out of range, or a shape with -1.
 inline const Shape& drawn_shape(const InferContext& ctx) {
   require_kernel(ctx, ctx.attr<DType>("dtype"));
   check_random_attrs(ctx);
@@ -98,8 +98,8 @@ inline RandomStream random_stream(const KernelContext& ctx) {
   return stream;
 }
 
-// The numbers of a stream, two from each block. Number i is words 2 * (i % 2) (low) and
-// 2 * (i % 2) + 1 (high) of block i / 2.
+// The numbers of a stream, two from each block. Number i consists of words 2 * (i % 2) (low) and 2
+// * (i % 2) + 1 (high) of block i / 2.
 class RandomNumbers {
  public:
   explicit RandomNumbers(const RandomStream& random) : random_(random) {}
@@ -107,9 +107,9 @@ class RandomNumbers {
     if (i / 2 != block_) words_ = random_.block(block_ = i / 2);
     return i % 2 ? uint64_t{words_[3]} << 32 | words_[2] : uint64_t{words_[1]} << 32 | words_[0];
   }
-  // In [0, 1), of the 53 upper bits.
+  // In [0, 1), from the 53 upper bits.
   double unit(uint64_t i) { return static_cast<double>(bits(i) >> 11) * 0x1p-53; }
-  // In [0, n): the upper half of bits * n. No number's chance is off by more than 2^-64.
+  // In [0, n): the upper half of bits * n. The probability of a number is off by at most 2^-64.
   uint64_t below(uint64_t i, uint64_t n) {
     return static_cast<uint64_t>(static_cast<unsigned __int128>(bits(i)) * n >> 64);
   }

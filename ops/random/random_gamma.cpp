@@ -1,16 +1,16 @@
 // RandomGamma: y has the gamma distribution of shape alpha and scale 1, density y^(alpha - 1) *
-// e^-y / Gamma(alpha), each element on its own. Of scale s: s * y. Of a small alpha, y may be too
-// small for a float, and 0.
+// e^-y / Gamma(alpha), independently for each element. For scale s, use s * y. For a small alpha, y
+// may underflow to 0.
 //   alpha, y: any shape, f32 or f64; every alpha is positive and finite
 //
 // By rejection (Marsaglia and Tsang, ACM TOMS 26, 2000): d = alpha - 1/3, v = (1 + z / sqrt(9 *
 // d))^3 with z normal; d * v is accepted if v > 0 and log(u) < z^2 / 2 + d - d * v + d * log(v).
-// For an alpha below 1 that is done for alpha + 1, and the result times w^(1 / alpha). Bits
-// (ops/random/philox.hpp says what a block is): attempt a < 128 of element i is blocks i + 2 * a *
-// 2^40 and i + (2 * a + 1) * 2^40. The first gives z = sqrt(-2 * log(1 - p)) * cos(2 * pi * q), p
-// of words 0 (low) and 1 (high), q of words 2 and 3; the second gives 1 - u and 1 - w in the same
-// way. At least 95 % of all attempts succeed: missing 128 has a chance of 10^-166, and the result
-// is then d.
+// For alpha below 1, this is done for alpha + 1, and the result is multiplied by w^(1 / alpha).
+// Bits (ops/random/philox.hpp defines blocks): attempt a < 128 of element i uses blocks i + 2 * a *
+// 2^40 and i + (2 * a + 1) * 2^40. The first block gives z = sqrt(-2 * log(1 - p)) * cos(2 * pi *
+// q), with p from words 0 (low) and 1 (high), q from words 2 and 3; the second gives 1 - u and 1 -
+// w in the same way. At least 95 % of attempts succeed: 128 failures have probability 10^-166, and
+// then the result is d.
 #include <cmath>
 
 #include "ops/random/random.hpp"
@@ -20,7 +20,7 @@ namespace troupe {
 namespace {
 
 constexpr uint64_t kAttempts = 128;
-constexpr int kBlockShift = 40;  // so a tensor has at most 2^40 elements
+constexpr int kBlockShift = 40;  // limits a tensor to 2^40 elements
 
 // Context: InferContext or KernelContext.
 template <class Context>

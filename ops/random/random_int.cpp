@@ -1,4 +1,4 @@
-// RandomInt: y = whole numbers in [low, high), each as likely.
+// RandomInt: y = uniform integers in [low, high).
 //
 // Element i is low + the upper half of bits * (high - low), with number i of the stream
 // (RandomNumbers of ops/random/random.hpp).

@@ -1,15 +1,15 @@
 // RandomNormal: y = mean + stddev * z, z standard normal.
 //
-// z comes from the ratio of two uniform numbers (Kinderman and Monahan, ACM TOMS 3, 1977): with u
+// z is drawn by the ratio of two uniform numbers (Kinderman and Monahan, ACM TOMS 3, 1977): with u
 // in (0, 1] and v in [-1/2, 1/2), z = sqrt(8 / e) * v / u is accepted if z^2 <= -4 * log(u). The
-// bits of z are plain arithmetic; a mathematics library only takes part in the decision. Of a block
+// bits of z are plain arithmetic; the mathematics library only affects the decision. In a block,
 // words 0 (low) and 1 (high) give 1 - u; words 2 and 3 give v + 1/2.
 #include "ops/random/normals.hpp"
 
 namespace troupe {
 namespace {
 
-// 73 % of all attempts succeed: missing all has a chance of 10^-145.
+// 73 % of attempts succeed: all fail with probability 10^-145.
 struct Draw {
   static constexpr double kFarthest = 12.13;  // sqrt(-4 * log(2^-53))
   static std::optional<double> attempt(const std::array<uint32_t, 4>& words) {

@@ -1,7 +1,7 @@
-// RandomPermutation: y = the numbers from 0 to n - 1 in random order, every order as likely.
+// RandomPermutation: y = the numbers from 0 to n - 1 in uniformly random order.
 //   x_like: [n, ...] of any dtype, of which only the number of rows is used   y: [n], i64
 //
-// From y = 0, 1, ..., for i from n - 1 down to 1, y[i] changes places with y[j], j in [0, i]
+// From y = 0, 1, ..., for i from n - 1 down to 1, swaps y[i] and y[j] with j in [0, i]
 // (Durstenfeld, CACM 7, 1964): j = the upper half of bits * (i + 1), with number i of the stream
 // (RandomNumbers of ops/random/random.hpp).
 #include <numeric>

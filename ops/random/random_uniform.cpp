@@ -1,9 +1,9 @@
 // RandomUniform: y = low + u * (high - low) with u uniform in [0, 1); y is in [low, high).
 //
-// Bits (ops/random/philox.hpp says what a block is): u of element i is, for f32, the 24 upper bits
-// of word i % 4 of block i / 4; for f64, the 53 upper bits of words 2 * (i % 2) (low) and 2 * (i %
-// 2) + 1 (high) of block i / 2. A y that rounding has brought up to `high` becomes the largest
-// number below it.
+// Bits (ops/random/philox.hpp defines blocks): u of element i is, for f32, the 24 upper bits of
+// word i % 4 of block i / 4; for f64, the 53 upper bits of words 2 * (i % 2) (low) and 2 * (i % 2)
+// + 1 (high) of block i / 2. A y that rounding brings up to `high` becomes the largest number below
+// it.
 #include <cmath>
 
 #include "ops/random/random.hpp"
@@ -12,7 +12,8 @@
 namespace troupe {
 namespace {
 
-// Whether T can draw from it: both ends are finite and differ as T, and so is their distance.
+// True if T can draw from the range: both ends and their difference are finite, and they differ as
+// T.
 template <class T>
 bool is_range(double low, double high) {
   const T from = static_cast<T>(low), to = static_cast<T>(high);

@@ -1,16 +1,16 @@
-// TruncatedNormal: y = mean + stddev * z, where z is normal and drawn again beyond two standard
+// TruncatedNormal: y = mean + stddev * z, where z is normal and redrawn beyond two standard
 // deviations.
 //
-// z comes by rejection (von Neumann 1951): z uniform in [-2, 2) is accepted with probability
-// exp(-z^2 / 2), which gives just that distribution. The bits of z are plain arithmetic; a
-// mathematics library only takes part in the decision. Of a block words 0 (low) and 1 (high) give
-// u, z = 4 * u - 2; words 2 and 3 give v, and z is accepted if v < exp(-z * z / 2).
+// z is drawn by rejection (von Neumann 1951): z uniform in [-2, 2) is accepted with probability
+// exp(-z^2 / 2), which gives exactly that distribution. The bits of z are plain arithmetic; the
+// mathematics library only affects the decision. In a block, words 0 (low) and 1 (high) give u,
+// with z = 4 * u - 2; words 2 and 3 give v, and z is accepted if v < exp(-z * z / 2).
 #include "ops/random/normals.hpp"
 
 namespace troupe {
 namespace {
 
-// 60 % of all attempts succeed: missing all has a chance of 10^-101.
+// 60 % of attempts succeed: all fail with probability 10^-101.
 struct Draw {
   static constexpr double kFarthest = 2;
   static double proposed(uint32_t low, uint32_t high) { return 4 * unit_double(low, high) - 2; }
@@ -18,8 +18,8 @@ struct Draw {
     const double z = proposed(words[0], words[1]);
     return unit_double(words[2], words[3]) < std::exp(-z * z / 2) ? std::optional(z) : std::nullopt;
   }
-  // v minus exp(-z * z / 2) by its Taylor polynomial of degree 13 around 1, where the argument is
-  // in [0, 2]: it is off by less than 1 / 14!, that is 1.2e-11.
+  // v minus exp(-z * z / 2) by its Taylor polynomial of degree 13 around 1, for an argument in [0,
+  // 2]. The error is below 1 / 14!, which is 1.2e-11.
   static constexpr double kUnsure = 1e-9;
   static double gap(double z, uint32_t low, uint32_t high) {
     const double x = 1 - z * z / 2;

@@ -1,9 +1,9 @@
-// UnigramCandidates: candidates for a sampled loss, drawn by how often each class is there:
-// P(class k) = weights[k]^distortion / (the sum of these).
+// UnigramCandidates: candidates for a sampled loss, drawn by the frequency of each class: P(class
+// k) = weights[k]^distortion / (the sum of these).
 //   weights: [classes], f32 or f64, not negative   the expected counts have their dtype
-//   ops/random/candidates.hpp says what true_ids, ids and the expected counts are. Class k is drawn
-//   by the u for which the sum of classes 0 to k is the first that is more than u times the whole
-//   sum, added up in f64.
+// ops/random/candidates.hpp describes true_ids, ids and the expected counts. Class k is drawn if it
+// is the first class at which the sum of classes 0 to k, added up in f64, exceeds u times the whole
+// sum.
 #include <algorithm>
 
 #include "ops/random/candidates.hpp"
@@ -34,7 +34,7 @@ class Unigram {
       if (!(weights[k] >= 0 && std::isfinite(weights[k])))
         throw ctx.error("wants finite weights of at least 0, got ", weights[k], " (number ", k,
                         " of ", classes, ")");
-      // A weight of 0 is never drawn, whatever the distortion.
+      // A class of weight 0 is never drawn, for any distortion.
       const double part =
           weights[k] > 0 ? std::pow(static_cast<double>(weights[k]), distortion) : 0;
       if (part > 0) last_ = k;
@@ -54,10 +54,10 @@ class Unigram {
   double probability(int64_t k) const { return parts_[static_cast<size_t>(k)] / sums_.back(); }
 
  private:
-  std::vector<double> parts_;  // of class k
-  std::vector<double> sums_;   // of classes 0 to k
-  int64_t drawn_ = 0;          // classes with a part
-  int64_t last_ = 0;           // the last of these
+  std::vector<double> parts_;  // weights of the classes, distorted
+  std::vector<double> sums_;   // sums over classes 0 to k
+  int64_t drawn_ = 0;          // number of classes with a part above 0
+  int64_t last_ = 0;           // the last such class
 };
 
 template <class T>
