@@ -1,5 +1,5 @@
 // The project's CUDA kernels, sorted: each function is implemented in its op's file,
-// ops/<op>_cuda.cpp, and listed in ops/support/all_cuda.cpp.
+// ops/<folder>/<op>_cuda.cpp, and listed in ops/support/all_cuda.cpp.
 #pragma once
 
 #include <vector>
