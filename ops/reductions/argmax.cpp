@@ -1,5 +1,5 @@
-// ArgMax: y = the index of the greatest x along `axis`; the first of equals. NaN counts as
-// greater than all numbers.
+// ArgMax: y = the index of the greatest x along `axis`; the first one if several are equal. NaN
+// counts as greater than all numbers.
 //   x: [..., n, ...], n >= 1   y: i64, the shape of x without `axis`. Negative axes count from the
 //   end.
 #include "ops/reductions/extremes.hpp"

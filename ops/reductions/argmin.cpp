@@ -1,5 +1,5 @@
-// ArgMin: y = the index of the least x along `axis`; the first of equals. NaN counts as
-// less than all numbers.
+// ArgMin: y = the index of the least x along `axis`; the first one if several are equal. NaN counts
+// as less than all numbers.
 //   x: [..., n, ...], n >= 1   y: i64, the shape of x without `axis`. Negative axes count from the
 //   end.
 #include "ops/reductions/extremes.hpp"

@@ -1,7 +1,7 @@
-// Bincount: y[v] = how many elements of x are v. Sums of weights are segment sums
+// Bincount: y[v] = the number of elements of x equal to v. For sums of weights, use segment sums
 // (unsorted_segment_sum).
 //   x: any shape, i32 or i64, each in [0, length)   y: [length], i64
-// A length of -1 stands for the greatest element plus 1.
+// A length of -1 means the greatest element plus 1.
 #include <algorithm>
 #include <limits>
 

@@ -8,7 +8,7 @@ namespace {
 
 // Writing dy for dL/dy, and before[i] = x[0] * ... * x[i - 1]:
 //   dx[i] = before[i] * (dy[i] + the sum over k > i of dy[k] * x[i + 1] * ... * x[k]),
-// without dy[i] and x[k] if exclusive. Nothing is divided, so zeros among the factors do no harm.
+// without dy[i] and x[k] if exclusive. There is no division, so zero factors are handled.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output x = ctx.input(0), dy = ctx.output_gradient(0);
   ScanOptions options = scan_options(ctx.node());

@@ -1,5 +1,5 @@
-// What the ops that choose the greatest or the least share: ReduceMax, ReduceMin, ArgMax, ArgMin.
-// NaN wins against all numbers. F is Maximum or Minimum.
+// Shared by the ops that choose the greatest or the least element: ReduceMax, ReduceMin, ArgMax,
+// ArgMin. NaN wins against all numbers. F is Maximum or Minimum.
 #pragma once
 
 #include "ops/support/narrow.hpp"
@@ -9,7 +9,7 @@ namespace troupe {
 
 // ---- the extreme itself, over axes ----
 
-// `which`: the word for it. Throws: Error for a choice from no elements.
+// `which`: the word for the extreme. Throws: Error if there are no elements to choose from.
 template <class Context>
 void require_choice(const Context& ctx, const Shape& x, uint32_t axes, const char* which) {
   for (int d = 0; d < x.ndim(); ++d)
@@ -27,8 +27,8 @@ std::vector<Shape> infer_extreme(const InferContext& ctx) {
   return infer_reduced(ctx);
 }
 
-// Writing dy for dL/dy:  the extreme elements share dy equally, the others get nothing. NaN is the
-// extreme where there is one, though it equals nothing.
+// Writing dy for dL/dy:  the extreme elements share dy equally, the others get 0. If NaN is the
+// extreme, the NaN elements share it, though NaN equals nothing.
 inline std::vector<Output> gradient_of_extreme(const GradientContext& ctx) {
   const Output x = ctx.input(0), y = ctx.output(0), dy = ctx.output_gradient(0);
   const ReduceOptions options = reduce_options(ctx.node());
@@ -69,14 +69,15 @@ inline std::vector<Shape> infer_index_of_extreme(const InferContext& ctx) {
   return {Shape(y)};
 }
 
-// Whether v is chosen instead of an earlier b.
+// True if v replaces the earlier choice b.
 template <class F, class T>
 bool wins(T v, T b) {
   const bool beyond = std::is_same_v<F, Maximum> ? v > b : v < b;
   return beyond | ((v != v) & (b == b));
 }
 
-// Elements j, j + kIndexLanes, j + 2 * kIndexLanes ... have one choice, these choices the last one.
+// Lane j chooses among the elements j, j + kIndexLanes, j + 2 * kIndexLanes, ...; then the best
+// lane is chosen.
 template <class F, class T>
 int64_t index_in_line(const T* x, int64_t n) {
   constexpr int kIndexLanes = 32;
@@ -86,7 +87,7 @@ int64_t index_in_line(const T* x, int64_t n) {
       if (wins<F>(x[j], x[best])) best = j;
     return best;
   }
-  using Round = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T, in vectors
+  using Round = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;  // as wide as T, for vectors
   T best[kIndexLanes];
   Round round[kIndexLanes] = {};
   std::copy_n(x, kIndexLanes, best);
@@ -118,7 +119,7 @@ struct IndexOfLines {
   }
 };
 
-// Of up to kColumnsMax columns of n rows, row by row.
+// Handles up to kColumnsMax columns of n rows, row by row.
 template <class F>
 struct IndexOfColumns {
   template <class T>

@@ -1,5 +1,5 @@
-// LogSumExp: y = log(the sum of e^x) over axes (all of them when none is named); finite for finite
-// x, -infinity where there is nothing to add.
+// LogSumExp: y = log(the sum of e^x) over axes (all of them if none is named); finite for finite x,
+// -infinity for an empty sum.
 //   x: any shape, f32 or f64   y: x without the axes, or with size 1 there if keep_dims.
 #include <limits>
 
@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-// Writing dy for dL/dy:  dx = dy * e^(x - y); 0 where y, and so x, is -infinity.
+// Writing dy for dL/dy:  dx = dy * e^(x - y), and 0 if y, and so x, is -infinity.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output x = ctx.input(0), y = ctx.output(0), dy = ctx.output_gradient(0);
   const ReduceOptions options = reduce_options(ctx.node());
@@ -19,7 +19,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {multiply(reduce_gradient(dy, x, options), share)};
 }
 
-// e^(x - max), where max is 0 instead of infinite.
+// e^(x - max), where max is replaced by 0 if it is infinite.
 struct ExpOfAnyDifference {
   static constexpr bool kWhole = true;
   template <class T>
@@ -28,7 +28,7 @@ struct ExpOfAnyDifference {
   }
 };
 
-// The sums have the trees of sum_reduction.
+// The sums use the trees of sum_reduction.
 
 template <class T>
 T sum_exp_run(const T* x, int64_t n, T max) {
@@ -94,7 +94,8 @@ void cpu(KernelContext& ctx) {
   reduce_elements(ctx, greatest_reduction(dtype_of<T>), view, y);
   if (view.reduced == 0) return;
   const int64_t n = view.outer * view.inner;
-  // Infinity minus itself is no number; without a maximum, the sum is infinite or 0 as well.
+  // Infinity minus infinity would be NaN; with a maximum of 0 instead, the sum is infinite or 0 as
+  // it should.
   for (int64_t i = 0; i < n; ++i) y[i] = std::isfinite(y[i]) ? y[i] : T{0};
   Tensor sums = ctx.scratch(dtype_of<T>, Shape{n});
   T* sum = sums.mutable_data<T>();

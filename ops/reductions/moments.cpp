@@ -1,6 +1,6 @@
-// moments: mean and variance of x over axes, made of other ops, in two passes: the variance is the
-// mean of (x - mean)^2, which loses nothing when the mean is large. Of n elements it is divided by
-// n. NaN for those of nothing.
+// moments: mean and variance of x over axes, composed of other ops. Reads x twice: the variance is
+// the mean of (x - mean)^2, which keeps its precision if the mean is large. The divisor is n, the
+// number of elements. Empty x gives NaN.
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"
 

@@ -1,4 +1,4 @@
-// Shapes and views of reductions; ops/reductions/reduce.hpp says what they promise.
+// The shapes and views of reductions, documented in ops/reductions/reduce.hpp.
 #include "ops/reductions/reduce.hpp"
 
 namespace troupe {
@@ -35,7 +35,7 @@ std::vector<Shape> infer_reduced(const InferContext& ctx) {
 
 namespace {
 
-// The input in memory, though it could be taken.
+// Writes the whole input into `to`, if it is produced part by part.
 void take_whole(KernelContext& ctx, Tensor& to) {
   const int64_t size = size_of(to.dtype());
   char* const bytes = static_cast<char*>(to.mutable_raw());
@@ -52,12 +52,12 @@ ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes) {
   const Shape shape = x.shape();
   ReduceView view;
   if (ctx.input_is_whole()) view.x = x.raw();
-  if (shape.size() == 0) {  // sizes beside a 0 may be too large to multiply
+  if (shape.size() == 0) {  // other sizes may be too large to multiply
     view.outer = reduced_shape(shape, axes, false).size();
     view.reduced = 0;
     return view;
   }
-  // Runs of kept and of reduced dimensions: kept, reduced, kept can be seen as it is.
+  // Runs of kept and of reduced dimensions: kept, reduced, kept needs no copy.
   int changes = 0;
   bool reducing = false;
   for (int d = 0; d < shape.ndim(); ++d) {
@@ -81,7 +81,7 @@ ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes) {
   view.outer *= std::exchange(view.inner, 1);
   view.copy = ctx.scratch(x.dtype(), order);
   Tensor whole = x;
-  if (!ctx.input_is_whole()) {  // nothing can fail any more when elements are taken
+  if (!ctx.input_is_whole()) {  // no error is possible once elements are taken
     ctx.output();
     view.sums = ctx.scratch(x.dtype(), {view.outer, ceil_div(view.reduced, kReducedPerJob)});
     whole = ctx.scratch(x.dtype(), shape);

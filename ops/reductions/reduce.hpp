@@ -1,7 +1,7 @@
-// What reductions share: shapes, and a reduction in a fixed order. The tree of partial results
-// depends on the sizes alone, so the bits are the same whoever computes them; and it is shallow, so
-// an f32 sum of 2^20 numbers loses a few bits, not twenty. How elements are joined is a table of
-// loops, compiled once where its op stands (ops/reductions/reduction.hpp); the tree knows no dtype.
+// Shared by reductions: shapes, and a reduction in a fixed order. The tree of partial results
+// depends on the sizes alone, so the bits are the same on any thread; and it is shallow, so an f32
+// sum of 2^20 numbers loses a few bits, not twenty. Elements are joined by a table of loops,
+// compiled once beside its op (ops/reductions/reduction.hpp); the tree knows no dtype.
 #pragma once
 
 #include "ops/support/axes.hpp"
@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// Of an op whose kernel reads its input by reduce_view() and reduce_elements() alone.
+// For an op whose kernel reads its input through reduce_view() and reduce_elements() alone.
 template <void (*kRun)(KernelContext&), class... Ts>
 std::vector<Kernel> reduce_kernels() {
   return {{.dtype = dtype_of<Ts>, .run = kRun, .takes = true}...};
@@ -19,7 +19,7 @@ std::vector<Kernel> reduce_kernels() {
 
 // ---- shapes ----
 
-// x without the axes in the set, or with size 1 there.
+// The shape of x without the axes in the set, or with size 1 in their place.
 Shape reduced_shape(const Shape& x, uint32_t axes, bool keep_dims);
 
 template <class Context>
@@ -32,23 +32,24 @@ Attrs to_attrs(const ReduceOptions& options);
 ReduceOptions reduce_options(const Node& node);
 std::vector<Shape> infer_reduced(const InferContext& ctx);
 
-// A tensor as [outer, reduced, inner]; what cannot be seen so is first copied into [outer,
+// A tensor as [outer, reduced, inner]; a tensor that has no such view is first copied to [outer,
 // reduced].
 struct ReduceView {
   int64_t outer = 1, reduced = 1, inner = 1;
-  const void* x = nullptr;  // null: taken part by part, in this order
+  const void* x = nullptr;  // null: the elements are taken part by part, in this order
   Tensor copy;              // holds the elements of x if they were copied
-  Tensor sums;              // [outer, parts] of their reduction, if that is asked for early
+  Tensor sums;              // [outer, parts]: memory for partial results, if allocated early
 };
 ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes);
 
 // ---- the fixed tree ----
 
-constexpr int64_t kRunMax = 512;             // elements of a leaf
-constexpr int64_t kRowsMax = 16;             // rows of a leaf
-constexpr int64_t kColumnsMax = 256;         // columns reduced together: partial rows stay in the
-                                             // nearest cache
-constexpr int64_t kReducedPerJob = 1 << 16;  // elements: 20 us or more where they come from memory
+constexpr int64_t kRunMax = 512;  // elements of a leaf
+constexpr int64_t kRowsMax = 16;  // rows of a leaf
+// columns reduced together: partial rows fit the nearest cache
+constexpr int64_t kColumnsMax = 256;
+// nearest cache
+constexpr int64_t kReducedPerJob = 1 << 16;  // elements: 20 us or more if read from memory
 static_assert(kReducedPerJob % kRunMax == 0);
 
 // The largest unit * 2^k below n. Requires: n > unit.
@@ -58,9 +59,9 @@ inline int64_t split_point(int64_t n, int64_t unit) {
   return half;
 }
 
-// Joins `count` >= 1 rows of `width`, one after the other, into the first of them: the upper part
-// of the tree over subtrees of equal size, of which the last one may be smaller. First neighbours
-// are joined, then pairs, and so on. R::apply joins two elements.
+// Joins `count` >= 1 consecutive rows of `width` into the first of them: the upper part of the
+// tree, above subtrees of equal size, of which the last one may be smaller. Joins neighbours first,
+// then pairs, and so on. R::apply joins two elements.
 template <class R, class T>
 void join_parts(T* parts, int64_t count, int64_t width) {
   for (int64_t step = 1; step < count; step *= 2)
@@ -72,7 +73,7 @@ void join_parts(T* parts, int64_t count, int64_t width) {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Rows of `width` elements in one job: whole subtrees of the tree over rows, kRowsMax * 2^k.
+// The rows of `width` elements in one job: whole subtrees of the tree over rows, kRowsMax * 2^k.
 inline int64_t rows_per_job(int64_t width) {
   int64_t rows = kRowsMax;
   while (rows * width < kReducedPerJob) rows *= 2;
@@ -85,26 +86,27 @@ void in_row_groups(const KernelContext& ctx, int64_t rows, int64_t width, const 
   in_row_groups(ctx, rows, width, kReducedPerJob, part);
 }
 
-// How elements of one dtype are joined. All addresses are those of such elements.
+// Joins elements of one dtype. All addresses point to elements of that dtype.
 struct Reduction {
   DType dtype = DType::none;
-  // y[i] = leaf i of n elements, `run` each. Requires: 1 <= run <= kRunMax; n % run == 0 below 16.
+  // y[i] = leaf i of n elements, `run` elements each. Requires: 1 <= run <= kRunMax; n % run == 0
+  // if run is below 16.
   void (*leaves)(const void* x, int64_t n, int64_t run, void* y) = nullptr;
-  // y[j] joined with element j of each of `rows` rows, one after the other, for j < columns.
+  // Joins y[j] with element j of each of `rows` rows, one after the other, for j < columns.
   void (*rows)(const void* x, int64_t rows, int64_t stride, int64_t columns, void* y) = nullptr;
   void (*parts)(void* parts, int64_t count, int64_t width) = nullptr;  // join_parts()
-  void (*nothing)(void* y, int64_t n) = nullptr;  // y[i] = what is made of no elements
+  void (*nothing)(void* y, int64_t n) = nullptr;  // y[i] = the result for no elements
 };
 
-// Those of the ops, each for the dtypes of its op; compiled in ops/reductions/reduce_sum.cpp,
-// reduce_prod.cpp, reduce_max.cpp and reduce_min.cpp. That of no elements is 0, 1, the lowest and
-// the highest number, which are infinite for floats.
+// The reductions of the ops, each for the dtypes of its op; compiled in
+// ops/reductions/reduce_sum.cpp, reduce_prod.cpp, reduce_max.cpp and reduce_min.cpp. For no
+// elements they give 0, 1, the lowest and the highest number (infinite for floats).
 const Reduction& sum_reduction(DType dtype);
 const Reduction& product_reduction(DType dtype);
 const Reduction& greatest_reduction(DType dtype);
 const Reduction& least_reduction(DType dtype);
 
-// y: [outer, inner]. Ask for the output before.
+// y: [outer, inner]. Make the output before the call.
 void reduce_elements(KernelContext& ctx, const Reduction& reduction, const ReduceView& view,
                      void* y);
 

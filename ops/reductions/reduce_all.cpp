@@ -1,5 +1,5 @@
-// ReduceAll: y = whether all of x are true, over axes (all of them when none is named); true where
-// there is none.
+// ReduceAll: y = true if all of x are true, over axes (all of them if none is named); true for no
+// elements.
 //   x: bool, any shape   y: x without the axes, or with size 1 there if keep_dims.
 #include "ops/reductions/reduction.hpp"
 

@@ -1,5 +1,5 @@
-// ReduceAny: y = whether any of x is true, over axes (all of them when none is named); false where
-// there is none.
+// ReduceAny: y = true if any of x is true, over axes (all of them if none is named); false for no
+// elements.
 //   x: bool, any shape   y: x without the axes, or with size 1 there if keep_dims.
 #include "ops/reductions/reduction.hpp"
 

@@ -1,6 +1,6 @@
-// ReduceGradient: dx = dy broadcast over what a reduction took together; divided by its number of
-// elements if `mean`.
-//   dy: x_like reduced over the axes   x_like: of any dtype, only its shape is used   dx: the shape
+// ReduceGradient: dx = dy broadcast over the elements that a reduction joined; divided by their
+// number if `mean`.
+//   dy: x_like reduced over the axes   x_like: of any dtype, only its shape is read   dx: the shape
 //   of x_like.
 #include "ops/support/narrow.hpp"
 #include "ops/reductions/reduce.hpp"
@@ -25,7 +25,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {x};
 }
 
-// Writing g for the gradient of dx:  that of dy is g, reduced the same way.
+// Writing g for the gradient of dx, the gradient of dy is g reduced over the same axes.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output g = ctx.output_gradient(0);
   const ReduceOptions options = reduce_options(ctx.node());

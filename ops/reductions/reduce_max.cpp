@@ -1,5 +1,5 @@
-// ReduceMax: y = the greatest of x over axes (all of them when none is named); NaN if there is one.
-// Refuses to choose from nothing.
+// ReduceMax: y = the greatest of x over axes (all of them if none is named); NaN if x contains NaN.
+// Throws for no elements.
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims.
 #include <limits>
 

@@ -1,5 +1,4 @@
-// ReduceProd: y = the product of x over axes (all of them when none is named); 1 where there is
-// nothing to multiply.
+// ReduceProd: y = the product of x over axes (all of them if none is named); 1 for no elements.
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims. Integers wrap around.
 #include "ops/support/narrow.hpp"
 #include "ops/reductions/reduction.hpp"
@@ -7,14 +6,15 @@
 namespace troupe {
 namespace {
 
-// The product of all others along an axis, without a division, so that zeros do no harm.
+// The product of all other elements along an axis, without a division, so that zeros are handled.
 Output product_of_others(Output x, int64_t axis) {
   return multiply(cumprod(x, {.axis = axis, .exclusive = true}),
                   cumprod(x, {.axis = axis, .exclusive = true, .reverse = true}));
 }
 
-// Writing dy for dL/dy:  dx = dy * the product of all other elements: of the others along the first
-// axis, of the products along that axis, those of the others along the second, and so on.
+// Writing dy for dL/dy:  dx = dy * the product of all other elements. That is: of the other
+// elements along the first axis, times, of the products along that axis, the others along the
+// second, and so on.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output x = ctx.input(0);
   const ReduceOptions options = reduce_options(ctx.node());

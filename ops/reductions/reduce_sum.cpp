@@ -1,5 +1,4 @@
-// ReduceSum: y = the sum of x over axes (all of them when none is named); 0 where there is nothing
-// to add.
+// ReduceSum: y = the sum of x over axes (all of them if none is named); 0 for no elements.
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims. Integers wrap around.
 #include "ops/support/narrow.hpp"
 #include "ops/reductions/reduction.hpp"
@@ -7,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// Writing dy for dL/dy:  dx = dy, broadcast over what was added.
+// Writing dy for dL/dy:  dx = dy, broadcast over the summed elements.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {reduce_gradient(ctx.output_gradient(0), ctx.input(0), reduce_options(ctx.node()))};
 }

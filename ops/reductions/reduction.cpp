@@ -1,31 +1,31 @@
-// The tree of a reduction, for elements of any size: ops/reductions/reduce.hpp says what it
-// promises. It cuts the work into jobs by sizes alone, and has a table's loops
-// (ops/reductions/reduction.hpp) join the elements.
+// The tree of a reduction, for elements of any size; documented in ops/reductions/reduce.hpp. It
+// cuts the work into jobs by sizes alone, and joins elements with a table's loops
+// (ops/reductions/reduction.hpp).
 #include "ops/reductions/reduce.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr int64_t kWideColumns = 2048;  // of wide rows: runs that are long enough to be foreseen
-constexpr int64_t kWideRows = 128;      // of a job then, a whole subtree of the tree over rows
-constexpr int64_t kNarrow = 16;         // columns so few that calls count
-constexpr int64_t kNarrowLeavesMax =
-    4096;  // elements of what is reduced of them before it is joined
-constexpr int64_t kTakenColumnsMax = 2048;  // reduced together where they are made: long runs
+constexpr int64_t kWideColumns = 2048;  // of wide rows: runs long enough for the prefetcher
+constexpr int64_t kWideRows = 128;  // in a job of wide rows: a whole subtree of the tree over rows
+constexpr int64_t kNarrow = 16;     // so few columns that the cost of calls counts
+constexpr int64_t kNarrowLeavesMax = 4096;  // elements of leaves, reduced before they are joined
+constexpr int64_t kTakenColumnsMax = 2048;  // reduced together where they are produced: long runs
 
-// Memory of a job, on its stack: elements of any dtype.
+// Memory of a job, on its stack, for elements of any dtype.
 template <int64_t kCount>
 struct Elements {
   alignas(64) char bytes[kCount * static_cast<int64_t>(sizeof(int64_t))];
 };
 using Leaves = Elements<kReducedPerJob / kRunMax>;  // of one job
-// Of 16 * 2^k rows of a job at most k + 1 partial ones are kept at once; k >= 1, and half as many
-// rows have less than kReducedPerJob elements. Of wide rows, k is 3 and one of them is the result.
+// For 16 * 2^k rows of a job, at most k + 1 partial rows are kept at once; k >= 1, and half as many
+// rows have less than kReducedPerJob elements. For wide rows, k is 3 and one of the partial rows is
+// the result.
 using PartialRows = Elements<3 * kTakenColumnsMax>;
 static_assert(kNarrowLeavesMax + kRowsMax * kNarrow <= 3 * kTakenColumnsMax);
 static_assert(kWideColumns == kTakenColumnsMax && kWideRows == kRowsMax << 3);
 
-// A table, and places among elements of its dtype.
+// A table of loops, with address arithmetic for its dtype.
 class Joiner {
  public:
   const Reduction& loops;
@@ -49,13 +49,14 @@ class Joiner {
     copy(x, columns, y);
     loops.rows(at(x, stride), rows - 1, stride, columns, y);
   }
-  // The same of any number of rows. spare: a row of `columns` for each level of
-  // the tree above its leaves, or kNarrowLeavesMax elements behind those of the levels above.
+  // The same for any number of rows. spare: a row of `columns` for each level of the tree above its
+  // leaves, or kNarrowLeavesMax elements after the rows of the upper levels.
   void reduce_columns(const void* x, int64_t rows, int64_t stride, int64_t columns, void* y,
                       void* spare) const {
     if (rows <= kRowsMax) return reduce_leaf(x, rows, stride, columns, y);
     const int64_t leaves = ceil_div(rows, kRowsMax);
-    if (columns <= kNarrow && leaves * columns <= kNarrowLeavesMax) {  // all joined by one call
+    // all leaves are joined by one call
+    if (columns <= kNarrow && leaves * columns <= kNarrowLeavesMax) {
       for (int64_t i = 0; i < leaves; ++i)
         reduce_leaf(at(x, i * kRowsMax * stride), std::min(kRowsMax, rows - i * kRowsMax), stride,
                     columns, at(spare, i * columns));
@@ -72,8 +73,8 @@ class Joiner {
   const int64_t bytes_;
 };
 
-// f(x, at, n): of the elements [begin, begin + count), parts of whole units one after the other.
-// All of them at once where they are in memory, otherwise as they are made.
+// Calls f(x, at, n) for the elements [begin, begin + count), in consecutive parts of whole units:
+// in one part if they are in memory, otherwise as they are produced.
 template <class F>
 void take(const KernelContext& ctx, const Joiner& join, const ReduceView& view, int64_t begin,
           int64_t count, int64_t unit, const F& f) {
@@ -83,7 +84,7 @@ void take(const KernelContext& ctx, const Joiner& join, const ReduceView& view, 
     ctx.take<char>(begin, count, unit, f);
 }
 
-// y = that of elements [begin, begin + n), 1 <= n <= kReducedPerJob.
+// y = the reduction of elements [begin, begin + n), with 1 <= n <= kReducedPerJob.
 void reduce_run(const KernelContext& ctx, const Joiner& join, const ReduceView& view, int64_t begin,
                 int64_t n, void* y) {
   Leaves leaves;
@@ -94,7 +95,7 @@ void reduce_run(const KernelContext& ctx, const Joiner& join, const ReduceView& 
   join.copy(leaves.bytes, 1, y);
 }
 
-// y [outer] of [outer, reduced].
+// Reduces [outer, reduced] to y [outer].
 void reduce_rows(KernelContext& ctx, const Joiner& join, const ReduceView& view, void* y) {
   const int64_t outer = view.outer, reduced = view.reduced;
   if (reduced <= kRunMax)
@@ -123,8 +124,8 @@ void reduce_rows(KernelContext& ctx, const Joiner& join, const ReduceView& view,
   }
 }
 
-// Reduces [outer, parts of `rows` rows, blocks of `width` columns], each by reduce(part of all
-// outer ones, first column, to), into y [outer, inner].
+// Reduces [outer, parts of `rows` rows, blocks of `width` columns] into y [outer, inner];
+// reduce(index of the part among all outer ones, first column, to) reduces one of them.
 template <class Reduce>
 void reduce_parts(KernelContext& ctx, const Joiner& join, const ReduceView& view, int64_t rows,
                   int64_t width, void* y, const Reduce& reduce) {
@@ -151,7 +152,7 @@ void reduce_parts(KernelContext& ctx, const Joiner& join, const ReduceView& view
   }
 }
 
-// inner > 1. Blocks and parts change no bit.
+// Handles inner > 1. Blocks and parts change no bit.
 void reduce_middle(KernelContext& ctx, const Joiner& join, const ReduceView& view, void* y) {
   const int64_t reduced = view.reduced, inner = view.inner;
   const bool wide = inner >= kWideColumns;
@@ -166,13 +167,13 @@ void reduce_middle(KernelContext& ctx, const Joiner& join, const ReduceView& vie
   });
 }
 
-// The tree over rows of `width` columns that come one after the other: subtrees of 1, 2, 4 ...
-// leaves of kRowsMax rows wait for their neighbours. For as many rows as rows_per_job(width).
+// The tree over consecutive rows of `width` columns: subtrees of 1, 2, 4 ... leaves of kRowsMax
+// rows are kept until their neighbour is complete. For at most rows_per_job(width) rows.
 class RowTree {
  public:
   RowTree(const Joiner& join, int64_t width) : join_(join), width_(width) {}
 
-  // Elements of the rows, in their order; a part begins where the one before has ended.
+  // Adds elements of the rows in their order; each part begins where the last one ended.
   void add(const char* x, int64_t n) {
     while (n > 0) {
       char* const leaf = row(depth_);
@@ -194,7 +195,7 @@ class RowTree {
     }
   }
 
-  // Requires: at least one row has come, and each as a whole.
+  // Requires: at least one row was added, and only whole rows.
   void finish(void* y) {
     if (leaf_rows_ > 0) ++depth_;
     while (depth_ > 1) join_last();
@@ -216,11 +217,11 @@ class RowTree {
   const Joiner& join_;
   const int64_t width_;
   int64_t column_ = 0, leaf_rows_ = 0, leaves_ = 0;
-  int64_t depth_ = 0;  // subtrees that wait; behind them the leaf that grows
+  int64_t depth_ = 0;  // complete subtrees; the growing leaf follows them
   PartialRows rows_;
 };
 
-// The same where elements are made: other jobs, the same tree.
+// reduce_middle for elements that are produced part by part: other jobs, the same tree.
 void reduce_taken_middle(KernelContext& ctx, const Joiner& join, const ReduceView& view, void* y) {
   const int64_t reduced = view.reduced, inner = view.inner;
   const int64_t width = std::min(kTakenColumnsMax, inner), rows = rows_per_job(width);

@@ -1,8 +1,8 @@
-// A reduction's loops, compiled for each instruction set. Include it where an op's table of them is
-// made, and nowhere else: this is what takes a compiler's time.
+// The loops of a reduction, compiled for each instruction set. Include it only in files that make
+// an op's table of loops: these loops take most of the compile time.
 //
-// R joins two elements, R::apply(a, b); R::nothing<T> is what is made of no elements. The extremes
-// are those R that derive from Maximum or Minimum.
+// R joins two elements, R::apply(a, b); R::nothing<T> is the result for no elements. The extremes
+// are the R that derive from Maximum or Minimum.
 #pragma once
 
 #include "ops/reductions/reduce.hpp"
@@ -12,13 +12,13 @@ namespace troupe {
 
 constexpr int kLanes = 16;  // partial results of a short run
 static_assert(kLanes == 16, "ShortSums has two vectors of eight");
-constexpr int kLanesOfLong = 32;  // of a long one: two of its operations at a time
-constexpr int64_t kLong = 256;    // elements; a longer leaf is a long run
+constexpr int kLanesOfLong = 32;  // of a long run: two operations at a time
+constexpr int64_t kLong = 256;    // elements; a longer leaf counts as a long run
 
 template <class R>
 constexpr bool is_extreme = std::is_base_of_v<Maximum, R> || std::is_base_of_v<Minimum, R>;
 
-// R::apply(a, b). The extremes are written as two choices, of which one does not wait for a.
+// R::apply(a, b). The extremes are written as two selections, of which one does not depend on a.
 template <class R, class T>
 T joined(T a, T b) {
   if constexpr (is_extreme<R>) {
@@ -29,8 +29,8 @@ T joined(T a, T b) {
   }
 }
 
-// lanes[j] joined with x[j], x[j + kCount], ... of that many rounds. g++ makes vectors of choices
-// in a loop, not of choices in a row, and so must not unroll it.
+// Joins lanes[j] with x[j], x[j + kCount], ..., kRounds of them. g++ vectorises selections in a
+// loop, but not unrolled ones, so the loop must not be unrolled.
 template <class R, int kRounds, int kCount, class T>
 void join_rounds(T (&lanes)[kCount], const T* x) {
 #if !defined(__clang__)
@@ -43,7 +43,7 @@ void join_rounds(T (&lanes)[kCount], const T* x) {
   }
 }
 
-// Elements i, i + kCount, i + 2 * kCount, ... first, then these lanes as a tree. n >= kCount.
+// Joins elements i, i + kCount, i + 2 * kCount, ... first, then these lanes as a tree. n >= kCount.
 template <class R, int kCount, class T>
 T reduce_lanes(const T* x, int64_t n) {
   T lanes[kCount];
@@ -62,7 +62,7 @@ T reduce_lanes(const T* x, int64_t n) {
   return lanes[0];
 }
 
-// 1 <= n <= kRunMax elements, one after the other.
+// Joins 1 <= n <= kRunMax consecutive elements.
 template <class R, class T>
 T reduce_leaf(const T* x, int64_t n) {
   if (n > (is_extreme<R> ? kLanesOfLong : kLong)) return reduce_lanes<R, kLanesOfLong>(x, n);
@@ -100,7 +100,7 @@ struct RowsLoop {
   template <class T>
   static void run(const T* x, int64_t rows, int64_t stride, int64_t columns, T* y) {
     int64_t r = 0;
-    if constexpr (!is_extreme<R>)  // which are slower so
+    if constexpr (!is_extreme<R>)  // extremes are slower with it
       for (; r + 4 <= rows; r += 4) {
         const T *a = x + r * stride, *b = a + stride, *c = b + stride, *d = c + stride;
         TROUPE_INDEPENDENT
@@ -133,7 +133,7 @@ constexpr Reduction reduction_of() {
                         int64_t n) { std::fill_n(static_cast<T*>(y), n, R::template nothing<T>); }};
 }
 
-// Requires: dtype is that of one of Ts.
+// Requires: dtype is one of Ts.
 template <class R, class... Ts>
 const Reduction& find_reduction(DType dtype) {
   static constexpr Reduction all[] = {reduction_of<R, Ts>()...};

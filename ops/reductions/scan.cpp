@@ -1,4 +1,4 @@
-// Attributes and views of scans; ops/reductions/scan.hpp says what they promise.
+// The attributes and views of scans, documented in ops/reductions/scan.hpp.
 #include "ops/reductions/scan.hpp"
 
 namespace troupe {

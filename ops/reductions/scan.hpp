@@ -1,6 +1,6 @@
-// What scans share: attributes, and running results along one axis. Those of f32 are kept in f64,
-// so that a long scan loses nothing beside its elements. Each line along the axis is one chain,
-// in order: the bits are the same whoever computes them.
+// Shared by scans: attributes, and running results along one axis. Running results of f32 are kept
+// in f64, so that a long scan does not lose precision. Each line along the axis is one chain in
+// order, so the bits are the same on any thread.
 #pragma once
 
 #include "ops/support/axes.hpp"
@@ -11,20 +11,20 @@ namespace troupe {
 std::vector<AttrSpec> scan_attrs();
 Attrs to_attrs(const ScanOptions& options);
 ScanOptions scan_options(const Node& node);
-std::vector<Shape> infer_scan(const InferContext& ctx);  // of input 0, along "axis"
+std::vector<Shape> infer_scan(const InferContext& ctx);  // for input 0, along "axis"
 
 template <class T>
 using running = std::conditional_t<std::is_same_v<T, float>, double, T>;
 
-// A tensor as [outer, n, inner], walked from the last of n to the first if `reverse`.
+// A tensor as [outer, n, inner], walked backwards along n if `reverse`.
 struct ScanView {
   int64_t outer, n, inner;
   bool reverse;
 };
-// Requires: x has elements.
+// Requires: x is not empty.
 ScanView scan_view(const Shape& x, int64_t axis, bool reverse);
 
-constexpr int64_t kScanColumnsMax = 256;  // running results stay in the nearest cache
+constexpr int64_t kScanColumnsMax = 256;  // running results fit the nearest cache
 
 // Calls run(offset of the first row, elements to the next row, columns) for blocks of columns.
 template <class Run>
@@ -36,7 +36,7 @@ void for_each_scan(const ScanView& view, Run run) {
       run(o * view.n * view.inner + first + j, step, std::min(kScanColumnsMax, view.inner - j));
 }
 
-// Rows of `columns` <= kScanColumnsMax, each of them `step` after the one before; y may be x.
+// Scans rows of `columns` <= kScanColumnsMax, each `step` after the last one; y may be x.
 template <class F, bool kExclusive>
 struct ScanLoop {
   template <class T>

@@ -1,6 +1,6 @@
-// SegmentMax: y[s] = the greatest, element by element, of the rows of x whose id is s; NaN if there
-// is one; the lowest number, -infinity for floats, where there is no row.
-// ops/reductions/segments.hpp says what x, ids and y are.
+// SegmentMax: y[s] = the element-wise maximum of the rows of x whose id is s; NaN if one is NaN;
+// for no rows the lowest number, -infinity for floats. ops/reductions/segments.hpp describes x, ids
+// and y.
 #include "ops/reductions/segments.hpp"
 
 namespace troupe {

@@ -1,6 +1,6 @@
-// SegmentMin: y[s] = the least, element by element, of the rows of x whose id is s; NaN if there is
-// one; the greatest number, infinity for floats, where there is no row. ops/reductions/segments.hpp
-// says what x, ids and y are.
+// SegmentMin: y[s] = the element-wise minimum of the rows of x whose id is s; NaN if one is NaN;
+// for no rows the greatest number, infinity for floats. ops/reductions/segments.hpp describes x,
+// ids and y.
 #include "ops/reductions/segments.hpp"
 
 namespace troupe {

@@ -1,14 +1,14 @@
-// SegmentProd: y[s] = the product, element by element, of the rows of x whose id is s; ones where
-// there is none. ops/reductions/segments.hpp says what x, ids and y are.
+// SegmentProd: y[s] = the element-wise product of the rows of x whose id is s; ones for no rows.
+// ops/reductions/segments.hpp describes x, ids and y.
 #include "ops/reductions/segments.hpp"
 
 namespace troupe {
 namespace {
 
-// Writing dy for dL/dy:  dx = dy times the product of the other rows of the segment. That is y / x;
-// for an only zero the product of the rest, beside one (or two) it is 0. Second derivatives are
-// right where a segment has at most one zero in a place; with two, that for the pair of them is
-// lost.
+// Writing dy for dL/dy:  dx = dy times the product of the other rows of the segment: y / x for a
+// non-zero x, the product of the rest for a single zero, and 0 beside another zero. Second
+// derivatives are right if a segment has at most one zero in a position; with two, the derivative
+// by both of them is lost.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output x = ctx.input(0), ids = ctx.input(1), dy = ctx.output_gradient(0);
   const Output one = constant_like(1, x), zero = constant_like(0, x);

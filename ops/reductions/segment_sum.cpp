@@ -1,11 +1,11 @@
-// SegmentSum: y[s] = the sum of the rows of x whose id is s; zeros where there is none.
-// ops/reductions/segments.hpp says what x, ids and y are.
+// SegmentSum: y[s] = the sum of the rows of x whose id is s; zeros for no rows.
+// ops/reductions/segments.hpp describes x, ids and y.
 #include "ops/reductions/segments.hpp"
 
 namespace troupe {
 namespace {
 
-// Writing dy for dL/dy:  dx = for each row, the dy of its segment.
+// Writing dy for dL/dy:  dx = for each row, dy of its segment.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {gather(ctx.output_gradient(0), ctx.input(1)), Output{}};
 }

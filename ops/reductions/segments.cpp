@@ -1,5 +1,5 @@
-// Reductions over segments: their rules, the order of rows, and means, which are sums and counts.
-// ops/reductions/segments.hpp says what they promise.
+// Reductions over segments: their checks, the order of rows, and means, which are sums divided by
+// counts. Documented in ops/reductions/segments.hpp.
 #include "ops/reductions/segments.hpp"
 
 #include <numeric>
@@ -10,10 +10,10 @@
 namespace troupe {
 namespace {
 
-// x, its rows in the order of their segments. Segment s is rows [starts[s], starts[s + 1]).
+// x with its rows in the order of their segments. Segment s is rows [starts[s], starts[s + 1]).
 struct SegmentRows {
   int64_t segments = 0, width = 0;
-  Tensor starts, order;  // i64; order: the rows' old numbers, undefined if nothing moves
+  Tensor starts, order;  // i64; order: the rows' original numbers, undefined if nothing moves
   Shape y;
 };
 
@@ -64,7 +64,7 @@ void check_rising(const KernelContext& ctx, const I* ids, int64_t count) {
                       "; sort the rows by id, or reduce unsorted segments");
 }
 
-// Counts, then places: a stable counting sort.
+// A stable counting sort: counts, then positions.
 template <class I>
 void order_rows(KernelContext& ctx, const I* ids, int64_t count, SegmentRows& rows) {
   rows.starts = ctx.scratch(DType::i64, Shape{rows.segments + 1});
@@ -182,7 +182,7 @@ std::vector<Output> share_gradient(const GradientContext& ctx) {
   const Output equals = cast(equal(x, gather(ctx.output(0), ids)), x.dtype());
   const Output one = constant_like(1, x);
   const Output chosen = where(equal(x, x), equals, one);
-  const Output share = divide(dy, maximum(sums_like(ctx, chosen), one));  // no 0 / 0
+  const Output share = divide(dy, maximum(sums_like(ctx, chosen), one));  // avoids 0 / 0
   return {multiply(chosen, gather(share, ids)), Output{}};
 }
 

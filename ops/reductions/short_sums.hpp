@@ -1,7 +1,6 @@
 // Sums of short rows, four rows at a time: the additions of reduce_leaf<Add>
-// (ops/reductions/reduction.hpp) in their order, and so its bits. Of one row alone the last levels
-// of the tree are a few additions that wait for each other and for the elements to be put apart;
-// four rows share these levels.
+// (ops/reductions/reduction.hpp) in the same order, so the bits are the same. For a single row, the
+// last levels of the tree are a few dependent additions and shuffles; four rows share these levels.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,8 @@ class ShortSums {
   typedef float Eight __attribute__((vector_size(32)));
 
  public:
-  // y[r] = the sum of row r of [rows, n], of as many rows as it returns. Requires: 16 <= n.
+  // y[r] = the sum of row r of [rows, n]. Returns the number of rows that it summed. Requires: 16
+  // <= n.
   static int64_t run(const float* x, int64_t rows, int64_t n, float* y) {
     int64_t r = 0;
     for (; r + 4 <= rows; r += 4) sum_four(x + r * n, n, y + r);
@@ -54,7 +54,7 @@ class ShortSums {
     std::memcpy(y, &all, sizeof(all));
   }
 
-  // The last n % 8 of n < 16 elements; the results of the others stay as they are.
+  // Adds the last n % 8 of n < 16 elements; the other partial results stay unchanged.
   static void add_rest(const float* x, int64_t n, Eight& low, Eight& high) {
     float parts[16];
     std::memcpy(parts, &low, sizeof(low));

@@ -1,11 +1,12 @@
-// What both filter gradients of convolutions end with: the sum of what their jobs have made.
+// The last step of both filter gradients of convolutions: sums the results of their jobs.
 #pragma once
 
 #include "ops/support/elementwise.hpp"
 
 namespace troupe {
 
-// parts[0] += all others, as a tree: element for element, so any range of them is a job.
+// parts[0] += all others, as a tree over the parts; elements are independent, so any range of them
+// is a job.
 template <class T>
 void sum_parts(const KernelContext& ctx, T* parts, int64_t count, int64_t size) {
   in_parts(ctx, size, [=](int64_t at, int64_t length) {

@@ -1,6 +1,6 @@
 // SumToLike: undoes a broadcast: x summed down to the shape of another value.
-//   x: a shape that that of `like` broadcasts to   like: only its shape is used   y: the shape of
-//   `like`.
+//   x: a shape to which the shape of `like` broadcasts   like: only its shape is read   y: the
+//   shape of `like`.
 #include "ops/support/narrow.hpp"
 #include "ops/reductions/reduce.hpp"
 
@@ -21,7 +21,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {like};
 }
 
-// Writing dy for dL/dy:  dx = dy, repeated again.
+// Writing dy for dL/dy:  dx = dy broadcast again.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {broadcast_like(ctx.output_gradient(0), ctx.input(0)), Output{}};
 }
