@@ -1,5 +1,5 @@
 // BroadcastLike: y = x repeated up to the shape of another value.
-//   x: a shape that broadcasts to that of `like`, of which nothing else is used.
+//   x: a shape that broadcasts to the shape of `like`; only the shape of `like` is read.
 #include "ops/support/broadcast.hpp"
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"

@@ -1,4 +1,4 @@
-// Concat: y = the parts one behind the other along an axis.
+// Concat: y = the parts joined one after the other along an axis.
 //   parts: equal in every other dimension   y: the sum of their sizes along the axis.
 #include "ops/support/join.hpp"
 #include "ops/support/node.hpp"

@@ -1,13 +1,13 @@
-// ConcatGradient: dy cut into pieces that lie as the parts lay in a concat.
-//   dy: the parts' shapes joined along the axis   outputs: the shape of each part, of which nothing
-//   else is used.
+// ConcatGradient: dy cut into the pieces that the parts of a concat filled.
+//   dy: the parts' shapes joined along the axis   outputs: the parts; only their shapes are
+//   read.
 #include "ops/support/elementwise.hpp"
 #include "ops/support/join.hpp"
 
 namespace troupe {
 namespace {
 
-// The axis. Throws: Error if dy is not what the parts have been joined to.
+// Returns the axis. Throws: Error if dy does not have the shape of the joined parts.
 template <class Context>
 int checked_parts(const Context& ctx, const Shape& dy, const std::vector<Shape>& parts) {
   const int axis = checked_axis(ctx, ctx.template attr<int64_t>("axis"), parts[0].ndim());
@@ -23,8 +23,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return parts;
 }
 
-// Writing g for the gradients of the pieces:  that of dy is their concat; a piece that nobody reads
-// counts as zeros.
+// Writing g for the gradients of the pieces, the gradient of dy is their concat; a piece without a
+// gradient counts as zeros.
 std::vector<Output> gradient(const GradientContext& ctx) {
   std::vector<Output> parts, gradients(static_cast<size_t>(ctx.input_count()));
   for (int i = 0; i + 1 < ctx.input_count(); ++i) {

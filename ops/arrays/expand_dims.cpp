@@ -1,5 +1,5 @@
 // ExpandDims: x with one more dimension, of size 1. No copy.
-//   axis: where that dimension is in y; a negative one counts from y's end.
+//   axis: the position of that dimension in y; a negative axis counts from y's end.
 #include "ops/support/axes.hpp"
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"

@@ -1,9 +1,9 @@
-// LinSpace: y = `count` numbers at equal distances, the first of which is start, the last one stop;
-// start alone if count is 1.
+// LinSpace: y = `count` equally spaced numbers from start to stop, both included; start alone if
+// count is 1.
 //   start, stop: scalars   y: [count]
 // With step = (stop - start) / (count - 1), element i is start + i * step in the first half and
-// stop - (count - 1 - i) * step in the second, in f64: both ends are exact, and errors do not add
-// up.
+// stop - (count - 1 - i) * step in the second, in f64: both ends are exact, and errors do not
+// accumulate.
 #include "ops/support/elementwise.hpp"
 
 namespace troupe {

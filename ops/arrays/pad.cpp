@@ -1,7 +1,7 @@
 // Pad: y = x with a border of before[d] and after[d] elements at the ends of each dimension d.
 //   mode: constant: `value`; reflect: x mirrored at its first and last elements, so that a border
 //   is smaller than x; symmetric: mirrored beyond them, so that a border is at most as large as x;
-//   edge: the first and the last element again and again.
+//   edge: the first and the last element repeated.
 //   x: [n, ...]   y: [before + n + after, ...]
 #include "ops/support/axes.hpp"
 #include "ops/support/node.hpp"
@@ -19,8 +19,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {padded_shape(ctx, ctx.input(0))};
 }
 
-// Writing dy for dL/dy:  dx = dy without its borders; what mirrored or repeated borders have is
-// added to the elements that they show.
+// Writing dy for dL/dy:  dx = dy without its borders; in the modes that mirror or repeat, each
+// border element is added to its source element.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output dy = ctx.output_gradient(0);
   const auto& before = ctx.attr<std::vector<int64_t>>("front");
@@ -45,7 +45,7 @@ struct Frame {
   double value;
   int64_t bytes[Shape::kNdimMax];  // of one slice of y in dimension d
 
-  // Writes slices of dimension d, from where x stands, and advances x.
+  // Writes the slices of dimension d from the current position in x, and advances that position.
   void write(int d, const char*& from, char* y) const {
     const int64_t n = x[d], slice = bytes[d];
     const int64_t first = before[static_cast<size_t>(d)], last = after[static_cast<size_t>(d)];

@@ -1,7 +1,7 @@
-// PadGradient: dx = dy without its borders, each element of which is added to the element of x that
-// a pad with that mode shows there. For borders of elements; those of a constant are cut off.
+// PadGradient: dx = dy without its borders, where each border element is added to its source
+// element in x under that mode. For borders made of elements; constant borders are cut off.
 //   dy: [before + n + after, ...]   dx: [n, ...]
-// Elements are added border after border, from the outermost dimension on and from index 0 on.
+// Elements are added border after border, starting with the outermost dimension and index 0.
 #include "ops/support/axes.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/padding.hpp"
@@ -16,7 +16,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {unpadded_shape(ctx, ctx.input(0))};
 }
 
-// Writing g for the gradient of dx:  that of dy is g, padded.
+// Writing g for the gradient of dx, the gradient of dy is g padded.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {pad(ctx.output_gradient(0), ctx.attr<std::vector<int64_t>>("front"),
               ctx.attr<std::vector<int64_t>>("back"), {.mode = pad_mode(ctx)})};
@@ -30,7 +30,8 @@ struct Fold {
   PadMode mode;
   int64_t elements[Shape::kNdimMax];  // of one slice of dy in dimension d
 
-  // Adds the borders of slices of dimension d to what they show, then takes what is within.
+  // Adds the borders of dimension d's slices to their source elements, then handles the inner
+  // slices.
   void take(int d, T* dy, T*& dx) const {
     const int64_t n = x[d], slice = elements[d];
     const int64_t first = before[static_cast<size_t>(d)], last = after[static_cast<size_t>(d)];

@@ -1,6 +1,6 @@
-// Range: y = start, start + delta, start + 2 * delta, ..., as long as that is before limit.
+// Range: y = start, start + delta, start + 2 * delta, ..., up to but excluding limit.
 //   start, limit, delta: scalars   y: [ceil((limit - start) / delta)], empty if limit is not ahead
-//   Element i is start + i * delta, in f64 for floats: errors do not add up.
+//   Element i is start + i * delta, in f64 for floats: errors do not accumulate.
 #include <cmath>
 #include <optional>
 
@@ -18,7 +18,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {Shape{-1}};
 }
 
-// How many elements; nothing if delta is 0, a number is not finite, or they are too many.
+// The number of elements; nothing if delta is 0, an argument is not finite, or there are too many.
 template <class T>
 std::optional<int64_t> range_size(T start, T limit, T delta) {
   constexpr int64_t kSizeMax = int64_t{1} << 40;  // more than any memory holds
@@ -79,7 +79,7 @@ Output range(Output start, Output limit, Output delta, Origin at) {
 Output range(Graph& graph, double start, double limit, double delta, DType dtype, Origin at) {
   const auto number = [&](double value) { return fill(graph, {}, value, dtype, "", at); };
   const Output y = range(number(start), number(limit), number(delta), at);
-  int64_t size = -1;  // the op refuses what has none
+  int64_t size = -1;  // the op throws for arguments without a size
   with_type(dtype, [&]<class T>(T) {
     if constexpr (sizeof(T) >= 4)
       size = range_size(static_cast<T>(start), static_cast<T>(limit), static_cast<T>(delta))

@@ -1,4 +1,4 @@
-// Repeat: y = x with each of its slices along an axis `count` times in a row.
+// Repeat: y = x with each of its slices along an axis repeated `count` times.
 //   x: [..., n, ...]   y: [..., n * count, ...], y[..., i, ...] = x[..., i / count, ...]
 #include "ops/support/axes.hpp"
 #include "ops/support/node.hpp"

@@ -1,12 +1,12 @@
-// RepeatGradient: dx = the sums of each `count` slices in a row along an axis.
-//   dy: x_like repeated   x_like: only its shape is used   dx: the shape of x_like.
+// RepeatGradient: dx = the sums of each `count` consecutive slices along an axis.
+//   dy: x_like repeated   x_like: only its shape is read   dx: the shape of x_like.
 #include "ops/reductions/reduce.hpp"
 #include "ops/support/repeats.hpp"
 
 namespace troupe {
 namespace {
 
-// The axis. Throws: Error if dy is not what x was repeated to.
+// Returns the axis. Throws: Error if dy does not have the shape of the repeated x.
 template <class Context>
 int checked_repeat(const Context& ctx, const Shape& dy, const Shape& x) {
   const int axis = checked_axis(ctx, ctx.template attr<int64_t>("axis"), x.ndim());
@@ -25,7 +25,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(1)};
 }
 
-// Writing g for the gradient of dx:  that of dy is g, repeated.
+// Writing g for the gradient of dx, the gradient of dy is g repeated.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {repeat(ctx.output_gradient(0), ctx.attr<int64_t>("count"), ctx.attr<int64_t>("axis")),
           Output{}};

@@ -1,13 +1,13 @@
 // Reshape: the elements of x, in row-major order, under another shape. No copy.
-//   x: any shape   y: `shape`, in which one size may be -1: what makes the number of elements
-//   right.
+//   x: any shape   y: `shape`, in which one size may be -1: the size that gives the right number
+//   of elements.
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
 namespace {
 
-// `shape` with -1 replaced, where x is known.
+// `shape` with -1 replaced if the shape of x is known.
 template <class Context>
 Shape resolved(const Context& ctx, const Shape& x) {
   Shape shape = ctx.template attr<Shape>("shape");

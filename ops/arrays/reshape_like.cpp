@@ -1,5 +1,5 @@
 // ReshapeLike: the elements of x, in row-major order, under the shape of another value. No copy.
-//   x, like: as many elements   y: the shape of `like`, of which nothing else is used.
+//   x, like: the same number of elements   y: the shape of `like`, of which nothing else is read.
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"
 

@@ -1,5 +1,5 @@
 // Reverse: y = x with the order of its elements reversed along some axes.
-//   axes: {}: all; negative ones count from the end.
+//   axes: {} means all; negative axes count from the end.
 #include "ops/support/axes.hpp"
 #include "ops/elementwise/composition.hpp"
 #include "ops/support/node.hpp"
@@ -19,7 +19,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(0)};
 }
 
-// Writing dy for dL/dy:  dx = dy, reversed again.
+// Writing dy for dL/dy:  dx = dy reversed again.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {reverse(ctx.output_gradient(0), ctx.attr<std::vector<int64_t>>("axes"))};
 }

@@ -1,5 +1,5 @@
 // ReverseSequence: y = x with the first lengths[b] slices along the sequence axis in reverse order,
-// for each b along the batch axis; the rest stays.
+// for each b along the batch axis; the other slices stay.
 //   x: any shape of at least two dimensions   lengths: [batch], i32 or i64, each in [0, sequence]
 #include "ops/support/axes.hpp"
 #include "ops/support/indices.hpp"
@@ -36,7 +36,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(0)};
 }
 
-// Writing dy for dL/dy:  dx = dy, reversed again.
+// Writing dy for dL/dy:  dx = dy reversed again.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {reverse_sequence(ctx.output_gradient(0), ctx.input(1), ctx.attr<int64_t>("sequence_axis"),
                            ctx.attr<int64_t>("batch_axis")),
@@ -68,7 +68,7 @@ void cpu(KernelContext& ctx) {
   const int64_t bytes = size_between(shape, second + 1, shape.ndim()) * size_of(x.dtype());
   const bool batch_first = axes.batch == first;
   const auto source = [](int64_t i, int64_t length) { return i < length ? length - 1 - i : i; };
-  int64_t line = 0;  // of n rows
+  int64_t line = 0;  // index of a line of n rows
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < m; ++i)
       for (int64_t k = 0; k < between; ++k, ++line) {

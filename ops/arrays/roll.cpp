@@ -1,4 +1,4 @@
-// Roll: y = x moved by shifts[i] along axes[i]; what leaves at one end comes in at the other.
+// Roll: y = x shifted cyclically by shifts[i] along axes[i].
 //   y[(i + shift) mod n, ...] = x[i, ...]. Shifts of an axis that is named twice are added.
 #include <limits>
 
@@ -22,7 +22,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(0)};
 }
 
-// Writing dy for dL/dy:  dx = dy, moved back.
+// Writing dy for dL/dy:  dx = dy shifted back.
 std::vector<Output> gradient(const GradientContext& ctx) {
   std::vector<int64_t> back;
   for (int64_t shift : ctx.attr<std::vector<int64_t>>("shifts")) back.push_back(-shift);
@@ -31,7 +31,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 
 struct Rolling {
   Shape shape;
-  int last = -1;                        // the last dimension that moves; -1: none does
+  int last = -1;                        // the last dimension that moves; -1: none
   int64_t shift[Shape::kNdimMax] = {};  // in [0, size)
   int64_t bytes[Shape::kNdimMax] = {};  // of one slice in dimension d
 

@@ -1,5 +1,5 @@
 // ShapeOf: y = the sizes of x's dimensions.
-//   x: any shape, of which nothing else is used   y: [number of dimensions of x], i64.
+//   x: any shape; only the shape is read   y: [number of dimensions of x], i64.
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"
 

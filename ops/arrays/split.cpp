@@ -1,4 +1,4 @@
-// Split: x cut into equal parts along an axis; along the outermost one they share x's memory.
+// Split: cuts x into equal parts along an axis; along the outermost axis they share x's memory.
 //   x: any shape whose size along the axis is a multiple of `parts`.
 #include "ops/support/elementwise.hpp"
 #include "ops/support/join.hpp"
@@ -14,7 +14,7 @@ std::vector<DType> infer_dtypes(const InferContext& ctx) {
   return std::vector<DType>(static_cast<size_t>(parts), ctx.dtype(0));
 }
 
-// Of each part; -1 where it is not known.
+// The shape of each part; -1 for an unknown size.
 template <class Context>
 Shape part_shape(const Context& ctx, const Shape& x, int axis) {
   const int64_t parts = ctx.template attr<int64_t>("parts");
@@ -34,7 +34,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
                             part_shape(ctx, x, axis));
 }
 
-// dx: the gradients of the parts, joined; a part that nobody reads counts as zeros.
+// dx: the gradients of the parts, joined; a part without a gradient counts as zeros.
 std::vector<Output> gradient(const GradientContext& ctx) {
   std::vector<Output> parts;
   for (int i = 0; i < ctx.attr<int64_t>("parts"); ++i) {

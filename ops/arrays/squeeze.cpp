@@ -1,6 +1,6 @@
 // Squeeze: x without some of its dimensions of size 1. No copy.
-//   axes: the dimensions to leave out, negative ones counted from the end; {}: all of size 1, and
-//   then the sizes of x must be known while building.
+//   axes: the dimensions to drop, negative ones counted from the end; {}: all of size 1, and then
+//   the sizes of x must be known while building.
 #include "ops/support/axes.hpp"
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"

@@ -1,4 +1,4 @@
-// stack and unstack: concat and split along a dimension that is not there outside.
+// stack and unstack: concat and split along a new dimension.
 #include "ops/elementwise/composition.hpp"
 #include "troupe/ops.hpp"
 
@@ -16,7 +16,7 @@ std::vector<Output> unstack(Output x, int64_t axis, int64_t count, Origin at) {
     throw refused("unstack", at, "its input is an undefined Output; pass the result of an op");
   const Shape& shape = x.shape();
   const int64_t own = axis < 0 ? axis + shape.ndim() : axis;
-  const bool there = own >= 0 && own < shape.ndim();  // if not, split says so
+  const bool there = own >= 0 && own < shape.ndim();  // if not, split throws
   if (count < 0) count = there ? shape[static_cast<int>(own)] : 1;
   if (count < 0)
     throw refused("unstack", at, "the size of ", shape, " along axis ", axis,

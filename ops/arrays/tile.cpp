@@ -24,7 +24,8 @@ struct Tiling {
   int last;             // the last dimension that is repeated
   int64_t block_bytes;  // of x from that dimension on
 
-  // Writes dimensions d and on, from where x stands, and advances x. Returns the end in y.
+  // Writes dimensions d and up from the current position in x, and advances that position. Returns
+  // the end in y.
   char* write(int d, const char*& from, char* y) const {
     char* end = y;
     if (d == last) {

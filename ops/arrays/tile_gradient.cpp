@@ -1,5 +1,5 @@
-// TileGradient: dx = the sum of the copies of which a tile of x_like consists.
-//   dy: the shape of that tile   x_like: only its shape is used   dx: the shape of x_like.
+// TileGradient: dx = the sum of the copies in a tile of x_like.
+//   dy: the shape of the tile   x_like: only its shape is read   dx: the shape of x_like.
 #include "ops/reductions/reduce.hpp"
 #include "ops/support/repeats.hpp"
 
@@ -19,12 +19,12 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(1)};
 }
 
-// Writing g for the gradient of dx:  that of dy is g, tiled.
+// Writing g for the gradient of dx, the gradient of dy is g tiled.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {tile(ctx.output_gradient(0), ctx.attr<std::vector<int64_t>>("repeats")), Output{}};
 }
 
-// One dimension after the other, outermost first, each as the sum of a fixed tree.
+// One dimension after the other, outermost first, each by the sum of a fixed tree.
 void cpu(KernelContext& ctx) {
   const Tensor& dy = ctx.input(0);
   const Shape x = ctx.input(1).shape();

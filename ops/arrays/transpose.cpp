@@ -34,7 +34,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {y};
 }
 
-// Writing dy for dL/dy:  dx = dy put back into x's order.
+// Writing dy for dL/dy:  dx = dy transposed back.
 std::vector<Output> gradient(const GradientContext& ctx) {
   std::vector<int64_t> back(ctx.attr<std::vector<int64_t>>("permutation").size());
   const int64_t ndim = static_cast<int64_t>(back.size());

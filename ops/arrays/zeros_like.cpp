@@ -1,4 +1,4 @@
-// zeros_like and ones_like: a number in the shape and dtype of another value, made of ops.
+// zeros_like and ones_like: a number in the shape and dtype of another value, composed of ops.
 #include "ops/support/elementwise.hpp"
 #include "ops/support/refused.hpp"
 #include "troupe/ops.hpp"
