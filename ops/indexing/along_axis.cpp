@@ -1,4 +1,4 @@
-// Functions of troupe/ops/along_axis.hpp, which are graphs of other ops.
+// The functions of troupe/ops/along_axis.hpp, composed of other ops.
 #include "troupe/ops/along_axis.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::vector<int64_t> in_order(int n) {
 
 }  // namespace
 
-// softmax: of x with the axis and the last one exchanged, which are exchanged back.
+// softmax: swaps the axis with the last one, applies softmax, and swaps them back.
 Output softmax(Output x, int64_t axis, Origin at) {
   require_defined("softmax", at, {x});
   const int d = axis_of("softmax", at, x, axis), last = x.shape().ndim() - 1;
@@ -43,8 +43,8 @@ Output log_softmax(Output x, int64_t axis, Origin at) {
   return subtract(x, log_sum_exp(x, {.axes = {d}, .keep_dims = true}, at), at);
 }
 
-// gather: of rows of x with the axis in front; then the dimensions of the indices, which are in
-// front now, go to where it was.
+// gather: moves the axis to the front and gathers rows; then moves the dimensions of the indices,
+// which are in front now, to the axis's position.
 Output gather(Output x, Output indices, int64_t axis, Origin at) {
   require_defined("gather", at, {x, indices});
   const int d = axis_of("gather", at, x, axis);

@@ -1,5 +1,5 @@
-// Argsort: y = where the elements stand that Sort would put in this order, along `axis`. Stable:
-// equals keep their order. NaN counts as greater than all numbers.
+// Argsort: y = the positions of x's elements in sorted order along `axis`. Stable: equal elements
+// keep their order. NaN counts as greater than all numbers.
 //   x: any shape but a scalar   y: the shape of x, i64
 #include <algorithm>
 #include <vector>
@@ -19,8 +19,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(0)};
 }
 
-// Falling order is rising order read backwards; with places that count backwards, too, equals keep
-// their order.
+// Descending order is ascending order read backwards; positions that count down, too, keep the
+// order of equal elements.
 template <class T>
 void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);

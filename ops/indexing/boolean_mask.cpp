@@ -1,5 +1,5 @@
-// BooleanMask: y = the slices of x where the mask holds, in row-major order of the mask.
-//   x: [m..., rest...]   mask: [m...], bool, of at least one dimension   y: [how many, rest...]
+// BooleanMask: y = the slices of x whose mask is true, in row-major order of the mask.
+//   x: [m..., rest...]   mask: [m...], bool, of at least one dimension   y: [count, rest...]
 #include "ops/support/axes.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/rows.hpp"
@@ -24,7 +24,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {Shape(y)};
 }
 
-// Writing dy for dL/dy:  dx = zeros, and dy where it was taken from.
+// Writing dy for dL/dy:  dx = dy at the selected slices, zeros elsewhere.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output x = ctx.input(0);
   if (!is_floating(x.dtype())) return {Output{}, Output{}};

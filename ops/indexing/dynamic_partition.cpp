@@ -1,6 +1,6 @@
 // DynamicPartition: output p = the slices of x whose partition is p, in their order.
 //   x: [i..., rest...]   partitions: [i...], i32 or i64, each in [0, parts)
-//   outputs: `parts` of them, each [how many, rest...]
+//   outputs: `parts` of them, each [count, rest...]
 #include "ops/support/axes.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/indices.hpp"
@@ -30,7 +30,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return std::vector<Shape>(static_cast<size_t>(ctx.attr<int64_t>("parts")), Shape(part));
 }
 
-// dx: each slice gets the gradient of its copy; a part that nobody reads counts as zeros.
+// dx: each slice gets the gradient of its copy; a part without a gradient counts as zeros.
 std::vector<Output> gradient(const GradientContext& ctx) {
   std::vector<Output> dys;
   for (int i = 0; i < ctx.attr<int64_t>("parts"); ++i) {

@@ -1,7 +1,7 @@
-// DynamicPartitionGradient: dx = the slices of the parts, back in the order that they had before a
-// dynamic partition: slice i is the next one of dys[partitions[i]].
+// DynamicPartitionGradient: dx = the slices of the parts, back in the order before a dynamic
+// partition: slice i is the next slice of dys[partitions[i]].
 //   partitions: [i...], i32 or i64, each in [0, number of parts)   x_like: [i..., rest...], only
-//   its shape is used   dys: each [how many, rest...]   dx: the shape of x_like.
+//   its shape is read   dys: each [count, rest...]   dx: the shape of x_like.
 #include <cstring>
 
 #include "ops/support/indices.hpp"
@@ -37,7 +37,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {x};
 }
 
-// Linear in dys. Writing g for the gradient of dx:  those of dys are the partition of g.
+// Linear in dys. Writing g for the gradient of dx, the gradients of dys are the partition of g.
 std::vector<Output> gradient(const GradientContext& ctx) {
   std::vector<Output> gradients =
       dynamic_partition(ctx.output_gradient(0), ctx.input(0), ctx.input_count() - kBefore);

@@ -1,5 +1,5 @@
-// DynamicStitch: y[indices[m][i...], :] = parts[m][i..., :]. Of equal indices the last one counts;
-// what no index names is 0.
+// DynamicStitch: y[indices[m][i...], :] = parts[m][i..., :]. If indices are equal, the last one
+// counts; slices without an index are 0.
 //   indices[m]: [i...], i32 or i64   parts[m]: [i..., rest...]   y: [greatest index + 1, rest...]
 #include <cstring>
 
@@ -13,7 +13,7 @@ namespace {
 std::vector<DType> infer_dtypes(const InferContext& ctx) { return {stitched_dtype(ctx, 0)}; }
 std::vector<Shape> infer_shapes(const InferContext& ctx) { return {stitched_shape(ctx, 0)}; }
 
-// Each part gets the slices of dy that it has filled; 0 where another one was written over it.
+// Each part gets the slices of dy that it filled; 0 if a later slice replaced it.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const std::vector<Output>& inputs = ctx.node().inputs;
   const auto half = static_cast<std::ptrdiff_t>(inputs.size() / 2);

@@ -1,7 +1,7 @@
-// DynamicStitchGradient: dparts[m][i..., :] = dy[indices[m][i...], :], but 0 where a later index is
-// the same: what it was the gradient of has been written over.
+// DynamicStitchGradient: dparts[m][i..., :] = dy[indices[m][i...], :], but 0 if a later index is
+// equal, because the slice was replaced then.
 //   dy: [greatest index + 1, rest...]   indices[m]: [i...], i32 or i64
-//   parts_like[m]: only the shape is used   dparts[m]: the shape of parts_like[m].
+//   parts_like[m]: only the shape is read   dparts[m]: the shape of parts_like[m].
 #include <cstring>
 
 #include "ops/support/elementwise.hpp"
@@ -29,8 +29,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return parts;
 }
 
-// Linear in dy. Writing g for the gradients of dparts:  that of dy is g, stitched together; a part
-// that nobody reads counts as zeros.
+// Linear in dy. Writing g for the gradients of dparts, the gradient of dy is g stitched together; a
+// part without a gradient counts as zeros.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const int parts = part_count(ctx.input_count(), 1);
   std::vector<Output> indices, gs, gradients(static_cast<size_t>(ctx.input_count()));
@@ -43,7 +43,8 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return gradients;
 }
 
-// From the last index of the last part on, so that the first that is seen of equals counts.
+// Goes backwards from the last index of the last part, so that the first one seen of equal indices
+// counts.
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const Tensor& dy = ctx.input(0);

@@ -30,7 +30,7 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {gather_gradient(dy, ctx.input(1), x), Output{}};
 }
 
-// Rows of one number, copied without a call for each.
+// Copies rows of one number, without a call for each.
 template <size_t kBytes, class I>
 void copy_numbers(const char* from, const I* indices, char* to, int64_t count) {
   constexpr auto kStep = static_cast<int64_t>(kBytes);

@@ -1,4 +1,4 @@
-// GatherNd: y[i..., :] = x[indices[i..., 0], ..., indices[i..., k - 1], :], slices of x by k
+// GatherNd: y[i..., :] = x[indices[i..., 0], ..., indices[i..., k - 1], :], slices of x given by k
 // coordinates each.
 //   x: any dtype and shape   indices: [i..., k], i32 or i64, each within its dimension of x
 //   y: [i..., sizes of x from dimension k on]
@@ -45,7 +45,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {Shape(y)};
 }
 
-// Writing dy for dL/dy:  dx = zeros, to which each slice of dy is added where it came from.
+// Writing dy for dL/dy:  dx = zeros, plus each slice of dy at the slice that it was copied from.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output x = ctx.input(0), indices = ctx.input(1), dy = ctx.output_gradient(0);
   if (!is_floating(x.dtype())) return {Output{}, Output{}};

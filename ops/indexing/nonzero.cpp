@@ -1,5 +1,5 @@
 // Nonzero: y = the indices of the elements of x that are not 0, in row-major order. NaN is not 0.
-//   x: any shape   y: [how many, number of dimensions of x], i64.
+//   x: any shape   y: [count, number of dimensions of x], i64.
 #include "ops/support/axes.hpp"
 #include "ops/support/narrow.hpp"
 #include "ops/support/node.hpp"

@@ -1,4 +1,4 @@
-// OneHot: y[i..., j] = 1 where j == indices[i...], else 0.
+// OneHot: y[i..., j] = 1 if j == indices[i...], otherwise 0.
 //   indices: [i...], i32 or i64, each in [0, depth)   y: [i..., depth] of attribute dtype
 #include <cstring>
 

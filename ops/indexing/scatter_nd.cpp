@@ -22,7 +22,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {shape};
 }
 
-// Writing dy for dL/dy:  dupdates = the slices of dy that the indices name.
+// Writing dy for dL/dy:  dupdates = the slices of dy at the indices.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output indices = ctx.input(0), updates = ctx.input(1);
   const int k = coordinates_of(ctx.attr<Shape>("shape"), indices.shape(), updates.shape());

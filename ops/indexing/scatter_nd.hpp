@@ -1,4 +1,4 @@
-// What gather_nd, scatter_nd and the tensor_scatter functions share. indices [i..., k] name slices
+// Shared by gather_nd, scatter_nd and the tensor_scatter functions. indices [i..., k] name slices
 // of x by k coordinates each: x[indices[i..., 0], ..., indices[i..., k - 1], ...].
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace troupe {
 
-// How many coordinates there are, by the numbers of dimensions.
+// The number of coordinates, from the numbers of dimensions.
 inline int coordinates_of(const Shape& x, const Shape& indices, const Shape& updates) {
   return indices.ndim() - 1 + x.ndim() - updates.ndim();
 }
 
-// For infer_shapes. Throws: Error if `updates` are not slices of x that `indices` name.
+// For infer_shapes. Throws: Error if `updates` do not have the shape of slices of x at `indices`.
 inline void check_updates(const InferContext& ctx, const Shape& x, const Shape& indices,
                           const Shape& updates) {
   const int k = coordinates_of(x, indices, updates), outer = indices.ndim() - 1;
@@ -25,7 +25,7 @@ inline void check_updates(const InferContext& ctx, const Shape& x, const Shape& 
                     "without that one, then those of x from dimension k on");
 }
 
-// infer_dtypes of an op with indices as input 1 and two other inputs of one dtype.
+// infer_dtypes for an op with indices as input 1 and two other inputs of one dtype.
 inline std::vector<DType> infer_scatter_dtypes(const InferContext& ctx) {
   require_index_dtype(ctx, 1);
   if (ctx.dtype(0) != ctx.dtype(2))
@@ -35,21 +35,21 @@ inline std::vector<DType> infer_scatter_dtypes(const InferContext& ctx) {
   return {ctx.dtype(0)};
 }
 
-// The number of each slice among those of x, [count] of i64, and how large they are.
+// The slices' numbers among those of x, [count] of i64, and the size of a slice.
 struct Slices {
   Tensor numbers;
   int64_t count = 0;
-  int64_t width = 0;  // elements of each
+  int64_t width = 0;  // elements of each slice
   const int64_t* data() const { return numbers.data<int64_t>(); }
 };
 
-// Throws: Error naming the first index that is not within x.
+// Throws: Error with the first index that is not within x.
 template <class I>
 void number_slices(const KernelContext& ctx, const I* indices, const Shape& x, int k,
                    Slices& slices) {
   int64_t* numbers = slices.numbers.mutable_data<int64_t>();
   for (int64_t i = 0; i < slices.count; ++i, indices += k) {
-    uint64_t number = 0;  // wraps around where a 0 stands beside large sizes, and is not used
+    uint64_t number = 0;  // wraps around beside a size of 0, and is not used then
     for (int c = 0; c < k; ++c) {
       if (indices[c] < 0 || indices[c] >= x[c])
         throw ctx.error("coordinate ", c, " of index number ", i, " of ", slices.count, " is ",
@@ -60,7 +60,7 @@ void number_slices(const KernelContext& ctx, const I* indices, const Shape& x, i
   }
 }
 
-// Requires: shapes fit.
+// Requires: the shapes fit.
 inline Slices named_slices(KernelContext& ctx, const Tensor& indices, const Shape& x, int k) {
   Slices slices;
   const Shape shape = indices.shape();
@@ -76,7 +76,7 @@ inline Slices named_slices(KernelContext& ctx, const Tensor& indices, const Shap
 // y[slice] = F::apply(y[slice], update), one after the other in the order of the indices.
 template <class F, class T>
 void scatter(const Slices& slices, const T* updates, T* y) {
-  constexpr int64_t kLong = 32;  // elements that are worth a call
+  constexpr int64_t kLong = 32;  // elements from which a call is worthwhile
   const int64_t* numbers = slices.data();
   const int64_t width = slices.width;
   for (int64_t i = 0; i < slices.count; ++i, updates += width) {
@@ -88,7 +88,7 @@ void scatter(const Slices& slices, const T* updates, T* y) {
   }
 }
 
-// ---- ops of the kind y = x, with some slices replaced by F::apply(slice, update) ----
+// ---- ops of the form y = x, with some slices replaced by F::apply(slice, update) ----
 
 inline std::vector<Shape> infer_tensor_scatter(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
@@ -123,14 +123,14 @@ Op tensor_scatter_op(const char* name, std::vector<Output> (*gradient)(const Gra
           .in_place = true};
 }
 
-// The slices of dy that the updates of this node went to.
+// The slices of dy at the indices of this node's updates.
 inline Output gradient_of_updates(const GradientContext& ctx, Output dy) {
   const int k = coordinates_of(ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(2).shape());
   return gather_nd(dy, ctx.input(1), k);
 }
 
-// Of an op that keeps the greatest or least of x and its updates. Writing dy for dL/dy: all that
-// are equal to y share dy.
+// For an op that keeps the greatest or least of x and its updates. Writing dy for dL/dy: all
+// elements equal to y share dy.
 std::vector<Output> extreme_scatter_gradient(const GradientContext& ctx);
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
-// SearchSorted: y[..., i] = where values[..., i] would be put into sorted[..., :] to keep it in
-// rising order: before its equals, or after them if `right`. NaN counts as greater than all
-// numbers. Nobody checks that `sorted` is in order.
+// SearchSorted: y[..., i] = the position in sorted[..., :] at which values[..., i] keeps it in
+// ascending order: before equal elements, or after them if `right`. NaN counts as greater than all
+// numbers. The order of `sorted` is not checked.
 //   sorted: [n] and values: any shape; or [..., n] and [..., m]   y: the shape of values, i64
 #include <algorithm>
 

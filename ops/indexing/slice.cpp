@@ -1,4 +1,4 @@
-// Slice: y = a box cut out of x; one that takes whole rows shares x's memory.
+// Slice: y = a box of x; a slice of whole rows shares x's memory.
 //   x: any shape   y: x[begin[d], begin[d] + size[d]) in every dimension d; size -1: to the end.
 #include "ops/support/node.hpp"
 #include "ops/support/strided.hpp"
@@ -30,7 +30,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {checked_size(ctx, ctx.input(0))};
 }
 
-// Writing dy for dL/dy:  dx = dy in its place, zeros around.
+// Writing dy for dL/dy:  dx = dy at its position in x, zeros around it.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {slice_gradient(ctx.output_gradient(0), ctx.input(0),
                          ctx.attr<std::vector<int64_t>>("begin"),

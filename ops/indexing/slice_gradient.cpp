@@ -1,5 +1,5 @@
-// SliceGradient: zeros like x with dy in the place that a slice took it from.
-//   begin, size: those of the slice   dy: the slice's shape   x_like: only its shape is used
+// SliceGradient: zeros like x, with dy at the position of the slice.
+//   begin, size: of the slice   dy: the slice's shape   x_like: only its shape is read
 //   dx: the shape of x_like.
 #include <cstring>
 
@@ -33,7 +33,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(1)};
 }
 
-// Writing g for the gradient of dx:  that of dy is the same slice of g.
+// Writing g for the gradient of dx, the gradient of dy is the same slice of g.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {slice(ctx.output_gradient(0), ctx.attr<std::vector<int64_t>>("begin"),
                 ctx.attr<std::vector<int64_t>>("size")),

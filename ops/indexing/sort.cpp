@@ -1,5 +1,6 @@
-// Sort: y = x with the elements of each line along `axis` in rising order; falling, if
-// `descending`. Stable: equals (0 and -0) keep their order. NaN counts as greater than all numbers.
+// Sort: y = x with the elements of each line along `axis` in ascending order, or descending if
+// `descending`. Stable: equal elements (0 and -0) keep their order. NaN counts as greater than all
+// numbers.
 //   x, y: any shape but a scalar.
 #include <algorithm>
 #include <vector>
@@ -17,7 +18,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(0)};
 }
 
-// Writing dy for dL/dy:  dx = dy, each element back where it came from.
+// Writing dy for dL/dy:  dx = dy, each element back at its original position.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output x = ctx.input(0);
   const int64_t axis = ctx.attr<int64_t>("axis");
@@ -25,7 +26,8 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {take_along_gradient(ctx.output_gradient(0), from, x, axis)};
 }
 
-// Falling order is rising order read backwards; turned around before as well, equals keep theirs.
+// Descending order is ascending order read backwards; a line reversed before sorting as well keeps
+// the order of equal elements.
 template <class T>
 void sort_line(T* line, int64_t n, bool descending) {
   if (descending) std::reverse(line, line + n);

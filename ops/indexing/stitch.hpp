@@ -1,12 +1,12 @@
-// What dynamic_stitch and its gradient share. Their last inputs are n tensors of indices, then n
-// parts: part m is [shape of indices m..., rest...], with one `rest` for all.
+// Shared by dynamic_stitch and its gradient. Their last inputs are n tensors of indices, then n
+// parts: part m is [shape of indices m..., rest...], with the same `rest` for all.
 #pragma once
 
 #include "ops/support/indices.hpp"
 
 namespace troupe {
 
-// How many parts there are behind the first `before` inputs.
+// The number of parts after the first `before` inputs.
 inline int part_count(int input_count, int before) { return (input_count - before) / 2; }
 
 // For infer_dtypes: the dtype of the parts.
@@ -54,7 +54,7 @@ inline Shape stitched_shape(const InferContext& ctx, int before) {
   return Shape(y);
 }
 
-// The greatest index + 1. Throws: Error naming the first index that is negative or too large.
+// The greatest index + 1. Throws: Error with the first index that is negative or too large.
 inline int64_t stitched_rows(const KernelContext& ctx, int before) {
   constexpr int64_t kRowsMax = int64_t{1} << 40;  // more than any memory holds
   int64_t rows = 0;

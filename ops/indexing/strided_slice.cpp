@@ -1,11 +1,11 @@
-// StridedSlice: y = x[begin:end:stride, ...] as in NumPy, one begin, end and stride an entry; an
-// entry is for one dimension of x, in order.
-//   A negative begin or end counts from the end; past the ends, both are cut off. A negative stride
-//   goes backwards. Bit i of a mask is about entry i: begin_mask and end_mask: from the start, to
+// StridedSlice: y = x[begin:end:stride, ...] as in NumPy, with one begin, end and stride for each
+// entry; each entry handles one dimension of x, in order.
+//   A negative begin or end counts from the end; past the ends, both are clamped. A negative stride
+//   goes backwards. Bit i of a mask applies to entry i: begin_mask and end_mask: from the start, to
 //   the end, in the direction of the stride; ellipsis_mask: all dimensions that no other entry
-//   takes (without one, those are the last ones); new_axis_mask: a dimension of size 1 that x does
-//   not have; shrink_axis_mask: the index `begin` alone, and y lacks the dimension. Where several
-//   bits are set, ellipsis goes before new axis, and that before shrink.
+//   takes (without an ellipsis, those are the last ones); new_axis_mask: a dimension of size 1 that
+//   x does not have; shrink_axis_mask: the index `begin` alone, and y lacks the dimension. If
+//   several bits are set, ellipsis has priority over new axis, and new axis over shrink.
 #include "ops/indexing/strided_slice.hpp"
 
 #include "ops/support/node.hpp"
@@ -17,19 +17,19 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {stepped_box(ctx, ctx.input(0)).y};
 }
 
-// Writing dy for dL/dy:  dx = dy where it was taken from, zeros around.
+// Writing dy for dL/dy:  dx = dy at the sliced elements, zeros elsewhere.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {strided_slice_gradient(
       ctx.output_gradient(0), ctx.input(0), ctx.attr<std::vector<int64_t>>("begin"),
       ctx.attr<std::vector<int64_t>>("end"), strided_slice_options(ctx.node()))};
 }
 
-// Rows one after the other share x's memory.
+// Consecutive rows share x's memory.
 void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const Shape shape = x.shape();
   const SteppedBox box = stepped_box(ctx, shape);
-  int whole = shape.ndim();  // dimensions from here on are taken whole
+  int whole = shape.ndim();  // the first of the dimensions that are taken whole
   while (whole > 0 && box.is_whole(shape, whole - 1)) --whole;
   if (whole == 0) return ctx.set_output(0, x.reshaped(box.y));
   if (whole == 1 && box.step[0] == 1)

@@ -1,4 +1,4 @@
-// What strided_slice and its gradient share: which elements are taken.
+// Shared by strided_slice and its gradient: the sliced elements.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +14,19 @@ Attrs strided_slice_attrs(std::vector<int64_t> begin, std::vector<int64_t> end,
                           const StridedSliceOptions& options);
 StridedSliceOptions strided_slice_options(const Node& node);
 
-// In each dimension of x: indices begin, begin + step, ..., of which there are as many as sizes[d]
-// says. -1: not known, and neither is `begin`.
+// In each dimension d of x: sizes[d] indices begin, begin + step, ... A size of -1 is unknown, and
+// so is its `begin`.
 struct SteppedBox {
   Shape sizes;
-  Shape y;  // sizes without the dimensions that an index took away, with the new ones
+  Shape y;  // sizes without the dimensions of single indices, with the new axes
   int64_t begin[Shape::kNdimMax] = {};
   int64_t step[Shape::kNdimMax] = {};
 
   bool is_whole(const Shape& x, int d) const {
     return begin[d] == 0 && step[d] == 1 && sizes[d] == x[d];
   }
-  // Of the first element in x, and between neighbours.
+  // first(): the offset of the first element in x. The strides are the distances between
+  // neighbours.
   int64_t first(const Strides& x) const {
     int64_t first = 0;
     for (int d = 0; d < sizes.ndim(); ++d) first += begin[d] * x[static_cast<size_t>(d)];
@@ -45,7 +46,7 @@ struct SliceEntry {
   bool from_start = false, to_end = false, is_index = false;
 };
 
-// Entry `e` as indices into dimension d of x.
+// Converts entry `e` to indices into dimension d of x.
 template <class Context>
 void take_dimension(const Context& ctx, const Shape& x, int d, const SliceEntry& e,
                     SteppedBox& box) {
@@ -78,7 +79,7 @@ SteppedBox stepped_box(const Context& ctx, const Shape& x) {
   const auto& begin = ctx.template attr<std::vector<int64_t>>("begin");
   const auto& end = ctx.template attr<std::vector<int64_t>>("end");
   const std::vector<int64_t>& strides = options.strides;
-  constexpr size_t kEntriesMax = 2 * Shape::kNdimMax;  // each dimension, and a new one beside it
+  constexpr size_t kEntriesMax = 2 * Shape::kNdimMax;  // each dimension, and a new axis beside each
   if (end.size() != begin.size() || (!strides.empty() && strides.size() != begin.size()) ||
       begin.size() > kEntriesMax)
     throw ctx.error("wants as many ends as begins, as many strides or none, and at most ",

@@ -1,5 +1,5 @@
-// StridedSliceGradient: zeros like x with dy in the places that a strided slice took it from.
-//   attributes: those of the slice   dy: the slice's shape   x_like: only its shape is used
+// StridedSliceGradient: zeros like x, with dy at the sliced elements.
+//   attributes: of the slice   dy: the slice's shape   x_like: only its shape is read
 //   dx: the shape of x_like.
 #include <cstring>
 
@@ -22,7 +22,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(1)};
 }
 
-// Writing g for the gradient of dx:  that of dy is the same slice of g.
+// Writing g for the gradient of dx, the gradient of dy is the same slice of g.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {strided_slice(ctx.output_gradient(0), ctx.attr<std::vector<int64_t>>("begin"),
                         ctx.attr<std::vector<int64_t>>("end"), strided_slice_options(ctx.node())),

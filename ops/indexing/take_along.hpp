@@ -1,4 +1,4 @@
-// What take_along and its gradient share: lines of values and lines of indices along one axis.
+// Shared by take_along and its gradient: lines of values and lines of indices along one axis.
 #pragma once
 
 #include "ops/support/indices.hpp"
@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-// Throws: Error from ctx unless `x` and `indices` have the same sizes but along the axis, which it
-// returns. Context: InferContext or KernelContext.
+// Returns the axis. Throws: Error from ctx unless `x` and `indices` have the same sizes in all
+// other dimensions. Context: InferContext or KernelContext.
 template <class Context>
 int checked_along(const Context& ctx, const Shape& x, const Shape& indices) {
   const int axis = checked_axis(ctx, ctx.template attr<int64_t>("axis"), x.ndim());
@@ -19,8 +19,8 @@ int checked_along(const Context& ctx, const Shape& x, const Shape& indices) {
   return axis;
 }
 
-// Calls f(number of an element of `indices`, number of the element of x that it names).
-// Requires: the indices are checked, and there are some.
+// Calls f(number of an element of `indices`, number of the element of x at that index). Requires:
+// the indices are checked and not empty.
 template <class I, class F>
 void for_each_along(const Shape& x, const Shape& indices, int axis, const I* index, F f) {
   const Lines lines(indices, axis);

@@ -27,7 +27,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {x};
 }
 
-// Linear in dy. Writing g for dL/d(dx):  that of dy is g, chosen by the same indices.
+// Linear in dy. Writing g for dL/d(dx), the gradient of dy is g taken along the same indices.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {take_along(ctx.output_gradient(0), ctx.input(1), ctx.attr<int64_t>("axis")), Output{},
           Output{}};

@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// Writing dy for dL/dy:  dx = dy;  dupdates = the slices of dy that the indices name.
+// Writing dy for dL/dy:  dx = dy;  dupdates = the slices of dy at the indices.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output dy = ctx.output_gradient(0);
   return {dy, Output{}, gradient_of_updates(ctx, dy)};

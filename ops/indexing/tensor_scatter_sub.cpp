@@ -14,7 +14,7 @@ struct Subtract {
   }
 };
 
-// Writing dy for dL/dy:  dx = dy;  dupdates = minus the slices of dy that the indices name.
+// Writing dy for dL/dy:  dx = dy;  dupdates = minus the slices of dy at the indices.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output dy = ctx.output_gradient(0);
   return {dy, Output{}, negate(gradient_of_updates(ctx, dy))};

@@ -1,6 +1,5 @@
 // TensorScatterUpdate: y = x, then y[indices[i..., 0], ..., indices[i..., k - 1], :] =
-// updates[i...,
-// :]. Of equal indices, the last one's update stays.
+// updates[i..., :]. If indices are equal, the last one's update stays.
 //   x, y: any shape   indices: [i..., k], i32 or i64, each within its dimension of x
 //   updates: [i..., sizes of x from dimension k on]
 #include "ops/indexing/scatter_nd.hpp"
@@ -15,8 +14,8 @@ struct Replace {
   }
 };
 
-// Writing dy for dL/dy:  dx = dy, 0 where something was replaced;  dupdates = the slices of dy that
-// the indices name, 0 for updates that a later one replaced.
+// Writing dy for dL/dy:  dx = dy, but 0 at replaced slices;  dupdates = the slices of dy at the
+// indices, but 0 for updates that a later one replaced.
 std::vector<Output> gradient(const GradientContext& ctx) {
   const Output indices = ctx.input(1), updates = ctx.input(2), dy = ctx.output_gradient(0);
   return {tensor_scatter_update(dy, indices, zeros_like(updates)), Output{},

@@ -1,7 +1,7 @@
 // TensorScatterUpdateGradient: dupdates[i..., :] = dy[indices[i..., 0], ..., indices[i..., k - 1],
-// :], but 0 where a later index is the same: the update that it belongs to has been replaced.
+// :], but 0 if a later index is equal, because its update replaced this one.
 //   dy: any shape   indices: [i..., k], i32 or i64, each within its dimension of dy
-//   updates_like: only its shape is used   dupdates: the shape of updates_like.
+//   updates_like: only its shape is read   dupdates: the shape of updates_like.
 #include <cstring>
 
 #include "ops/indexing/scatter_nd.hpp"
@@ -14,14 +14,14 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {ctx.input(2)};
 }
 
-// Linear in dy. Writing g for the gradient of dupdates:  that of dy is zeros, in which g replaces
-// the slices.
+// Linear in dy. Writing g for the gradient of dupdates, the gradient of dy is zeros with the slices
+// replaced by g.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {tensor_scatter_update(zeros_like(ctx.input(0)), ctx.input(1), ctx.output_gradient(0)),
           Output{}, Output{}};
 }
 
-// From the last index on, so that the first that is seen of equals is the one that counts.
+// Goes backwards from the last index, so that the first one seen of equal indices counts.
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const Tensor &dy = ctx.input(0), &indices = ctx.input(1);

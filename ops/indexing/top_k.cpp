@@ -1,5 +1,5 @@
-// TopK: values = the k greatest of x along the last dimension, the greatest first, of equals the
-// first first; indices = where they stand. NaN counts as greater than all numbers.
+// TopK: values = the k greatest of x along the last dimension in descending order, equal ones in
+// their order in x; indices = their positions. NaN counts as greater than all numbers.
 //   x: [..., n], n >= k   values: [..., k]   indices: [..., k], i64
 #include <algorithm>
 #include <vector>
@@ -32,13 +32,13 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {y, y};
 }
 
-// Writing dy for dL/d(values):  dx = dy where the values stood, else 0.
+// Writing dy for dL/d(values):  dx = dy at the positions of the values, otherwise 0.
 std::vector<Output> gradient(const GradientContext& ctx) {
   return {take_along_gradient(ctx.output_gradient(0), ctx.output(1), ctx.input(0))};
 }
 
-// `at` counts down, so that of equals the first is the greatest. The k greatest so far are a heap
-// whose top is the least of them: most elements are compared with that one only.
+// `at` counts down, so that the first of equal elements is the greatest. The k greatest so far are
+// a heap with the least of them on top: most elements are compared with that one only.
 template <class T>
 void choose(const T* x, int64_t n, std::vector<Placed<T>>& best) {
   const auto greater = [](const Placed<T>& a, const Placed<T>& b) { return b < a; };

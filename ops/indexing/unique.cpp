@@ -1,6 +1,6 @@
-// Unique: values = the different elements of x, in the order of their first appearance; indices =
-// which of them each element is; counts = how often each is there. All NaN are one value, and so
-// are 0 and -0.
+// Unique: values = the distinct elements of x, in the order of their first appearance; indices =
+// the number of each element's value; counts = the number of occurrences of each value. All NaN are
+// one value, and so are 0 and -0.
 //   x: any shape   values: [k]   indices: the shape of x, i64   counts: [k], i64
 // k depends on the elements. x = gather(values, indices).
 #include <algorithm>
@@ -22,7 +22,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {Shape{-1}, ctx.input(0), Shape{-1}};
 }
 
-// Bits that are the same for equal elements alone.
+// The same bits for equal elements only.
 template <class T>
 uint64_t bits_of(T x) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -34,8 +34,8 @@ uint64_t bits_of(T x) {
   }
 }
 
-// A table of 2^bits places, at most half full, searched from the place that the bits of an element
-// are multiplied to (Knuth, volume 3, 6.4).
+// A hash table of 2^bits places, at most half full, with multiplicative hashing and linear probing
+// (Knuth, volume 3, 6.4).
 class Table {
  public:
   Table(KernelContext& ctx, int64_t n) : shift_(63) {
@@ -45,7 +45,8 @@ class Table {
     std::fill_n(places_.mutable_data<int64_t>(), size, int64_t{-1});
     mask_ = static_cast<uint64_t>(size - 1);
   }
-  // The place of an element: that of its equal, or a free one (-1). same(k): whether value k is it.
+  // The place of an element: of its equal, or a free one (-1). same(k): true if value k is equal to
+  // the element.
   template <class Same>
   int64_t& place(uint64_t bits, Same same) {
     int64_t* places = places_.mutable_data<int64_t>();
@@ -64,7 +65,7 @@ template <class T>
 void cpu(KernelContext& ctx) {
   const T* x = ctx.input(0).data<T>();
   const int64_t n = ctx.input(0).size();
-  Tensor first = ctx.scratch(DType::i64, Shape{n});  // of value k: where it appears first
+  Tensor first = ctx.scratch(DType::i64, Shape{n});  // the first position of value k
   int64_t* firsts = first.mutable_data<int64_t>();
   int64_t* indices = ctx.output(1, ctx.input(0).shape()).template mutable_data<int64_t>();
   int64_t k = 0;
