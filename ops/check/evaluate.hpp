@@ -1,5 +1,5 @@
-// evaluate: what a graph computes, by running its plain kernels one after the other, on the CPU or
-// as far as possible on a given device. No session, no threads of its own.
+// evaluate: computes outputs of a graph by running its plain kernels one after the other, on the
+// CPU or, as far as possible, on a given device. Uses no session and no threads of its own.
 #pragma once
 
 #include <future>
@@ -16,7 +16,7 @@ namespace troupe {
 
 using FedValues = std::map<Output, Tensor>;
 
-// Values on the host, and what runs a node that has them.
+// Values on the host; runs nodes whose inputs are there.
 class HostRun {
  public:
   HostRun(const Graph& graph, const FedValues& feeds, const RunContext& step)
@@ -50,9 +50,8 @@ inline std::vector<Output> names_of(const FedValues& feeds) {
   return names;
 }
 
-// The values of `outputs`, in order. `feeds` stand for the outputs of whatever nodes they name,
-// which do not run. Throws: what a kernel throws; Error(invalid_argument) for a node without a
-// plain CPU kernel.
+// The values of `outputs`, in order. `feeds` replace outputs of nodes, which do not run then.
+// Throws: the errors of kernels; Error(invalid_argument) for a node without a plain CPU kernel.
 inline std::vector<Tensor> evaluate(const Graph& graph, const std::vector<Output>& outputs,
                                     const FedValues& feeds = {}, const RunContext& step = {}) {
   HostRun host(graph, feeds, step);
@@ -66,9 +65,9 @@ inline Tensor evaluate(Output output, const FedValues& feeds = {}, const RunCont
   return evaluate(*output.graph, {output}, feeds, step)[0];
 }
 
-// The same on an accelerator, as soft placement does it: a node runs there if `device` has a kernel
-// for it, else on the CPU, and values are copied to where they are read. Throws also: what the
-// device reports of a kernel that failed in its queue.
+// The same on an accelerator, with soft placement: a node runs there if `device` has a kernel for
+// it, otherwise on the CPU, and values are copied to their readers. Throws also: the errors that
+// the device reports for a kernel in its queue.
 inline std::vector<Tensor> evaluate_on(Device& device, const Graph& graph,
                                        const std::vector<Output>& outputs,
                                        const FedValues& feeds = {}, const RunContext& step = {}) {
@@ -82,7 +81,7 @@ inline std::vector<Tensor> evaluate_on(Device& device, const Graph& graph,
     });
     return promise.get_future().get();
   };
-  // Whatever happens, nothing stays in the queue that reads this graph.
+  // Even on an exception, no queued kernel may still read this graph.
   struct Drain {
     Device& device;
     ~Drain() {
@@ -127,7 +126,7 @@ inline std::vector<Tensor> evaluate_on(Device& device, const Graph& graph,
     for (size_t i = 0; i < results.size(); ++i)
       there.insert_or_assign({const_cast<Graph*>(&graph), id, static_cast<int32_t>(i)}, results[i]);
   }
-  wait([&](Device::Done done) { device.fence(done); });  // also tells of nodes without outputs
+  wait([&](Device::Done done) { device.fence(done); });  // also waits for nodes without outputs
   std::vector<Tensor> got;
   for (const Output& output : outputs) got.push_back(on_host(output));
   return got;

@@ -1,5 +1,5 @@
-// Implements check_op() and its parts (troupe/own_op.hpp). Graphs are evaluated kernel by kernel,
-// so that nothing but the op can be wrong; then again on every accelerator there is.
+// check_op() and its parts (troupe/own_op.hpp). Graphs are evaluated kernel by kernel, so that only
+// the op can be wrong; then again on every available accelerator.
 #include "ops/check/op_check.hpp"
 
 #include <algorithm>
@@ -13,14 +13,15 @@
 namespace troupe {
 namespace {
 
-constexpr double kStep = 1e-4;         // of central differences: errors of about 1e-8 and 1e-12
-constexpr double kStepOfLarge = 1e-9;  // of the value, where kStep would be lost beside it
+constexpr double kStep = 1e-4;  // of central differences: errors of about 1e-8 and 1e-12
+// relative to the value, for values beside which kStep would be lost
+constexpr double kStepOfLarge = 1e-9;
 constexpr int64_t kTwiceSizeMax =
-    200;  // elements; second differences evaluate the gradient twice for each
+    200;  // elements; second differences evaluate the gradient twice for each element
 
 using Ops = std::shared_ptr<const Registry>;
 
-// What was found, each with where it was: the phrases of those Within that are open.
+// The findings, each with its position: the phrases of all open Within objects.
 class Findings {
  public:
   template <class... Parts>
@@ -47,7 +48,7 @@ class Findings {
     Findings& findings_;
     const int before_ = std::uncaught_exceptions();
   };
-  // What `work` throws is one more finding.
+  // An exception of `work` becomes one more finding.
   template <class F>
   void guard(F&& work) {
     thrown_at_.clear();
@@ -122,7 +123,7 @@ Built built(const Case& c, const Ops& ops, const std::vector<Tensor>& inputs, bo
   return b;
 }
 
-// The case in other dtypes: `from` becomes `to` everywhere. Nothing if a value does not fit.
+// The case in another dtype: `from` becomes `to` everywhere. Nothing if a value does not fit.
 std::optional<OpCase> with_dtype(OpCase c, DType from, DType to) {
   for (auto* tensors : {&c.inputs, &c.expected})
     for (Tensor& tensor : *tensors) {
@@ -133,9 +134,9 @@ std::optional<OpCase> with_dtype(OpCase c, DType from, DType to) {
   return c;
 }
 
-// What the case gives in f32 for inputs that a 16-bit dtype holds, rounded to it: what its kernels,
-// which compute in f32, must give. The table's own values are those of other inputs. Nothing if the
-// op refuses these inputs.
+// The f32 results of the case, rounded to a 16-bit dtype, for inputs that this dtype holds. They
+// are the expected results of the 16-bit kernels, which compute in f32; the table's own results
+// belong to unrounded inputs. Nothing if the op refuses these inputs.
 std::optional<std::vector<Tensor>> rounded_expectation(const OpCase& c, const Ops& ops,
                                                        DType half) {
   std::vector<Tensor> inputs = c.inputs;
@@ -164,7 +165,7 @@ std::vector<OpCase> in_all_dtypes(const OpCase& c, const Op& op, const Ops& ops)
     auto other = with_dtype(c, from, to);
     if (!other) continue;
     if (is_half(to)) {
-      // Each op of a composition rounds.
+      // In a composition, each op rounds, so there is no such expectation.
       const auto expected = c.build ? std::nullopt : rounded_expectation(*other, ops, to);
       if (!expected) continue;
       other->expected = *expected;
@@ -183,8 +184,8 @@ void compare(Findings& found, const std::vector<Tensor>& got, const std::vector<
       found.say("output ", i, ": ", *other);
 }
 
-// The graph gives on every accelerator what it gave on the CPU: to the bit on the shadow, which
-// runs the same kernels, else as near as the tables ask.
+// Checks that the graph gives the CPU's results on every accelerator: with the same bits on the
+// shadow device, which runs the same kernels; within the table's tolerance on others.
 void compare_on_accelerators(Findings& found, const Built& b, const std::vector<Output>& outputs,
                              const std::vector<Tensor>& expected, std::optional<double> tolerance) {
   for (const auto& device : accelerators()) {
@@ -200,7 +201,7 @@ void compare_on_accelerators(Findings& found, const Built& b, const std::vector<
   }
 }
 
-// The node's kernel as an engine runs it that has no other use for input 0.
+// Runs the node's kernel as an engine does if input 0 has no other reader.
 void check_in_place(Findings& found, const Built& b, const OpCase& c) {
   const Within where(found, "in place");
   const Node& node = b.graph->node(b.outputs[0].node);
@@ -222,7 +223,7 @@ void check_in_place(Findings& found, const Built& b, const OpCase& c) {
   compare(found, outputs, c.expected, c.tolerance);
 }
 
-// What was inferred fits what came.
+// Checks that the inferred types fit the actual ones.
 void check_types(Findings& found, const Built& b, const std::vector<Tensor>& got) {
   for (size_t i = 0; i < got.size(); ++i) {
     const Output& output = b.outputs[i];
@@ -246,7 +247,7 @@ void check_value_as_is(Findings& found, OpCase c, const Ops& ops, const Op& op) 
     const std::vector<Tensor> again = b.run(b.outputs);
     for (size_t i = 0; i < got.size(); ++i)
       if (!same_bits(got[i], again[i])) found.say("output ", i, " has other bits the second time");
-    // Else it would have run on the CPU only.
+    // Without a kernel on the accelerator, the op would only have run on the CPU.
     if (!c.build && !b.outputs.empty() && !op.value_shapes &&
         !accelerators()[0]->kernel_for(b.graph->node(b.outputs[0].node)))
       found.say("an accelerator has no kernel for it");
@@ -265,7 +266,7 @@ double weighted(const std::vector<Tensor>& values, const std::vector<Tensor>& we
   return sum;
 }
 
-// Any numbers in [-1, 1] that differ.
+// Distinct numbers in [-1, 1].
 Tensor weights_like(const Tensor& value, double seed) {
   std::vector<double> list;
   for (int64_t i = 0; i < value.size(); ++i)
@@ -273,7 +274,7 @@ Tensor weights_like(const Tensor& value, double seed) {
   return from_doubles(list, value.dtype(), value.shape());
 }
 
-// d(sum weights . outputs)/d(x) by central differences; the shape of the value of x.
+// d(sum weights . outputs)/d(x) by central differences, in the shape of x's value.
 Tensor differences(const Built& b, const std::vector<Output>& outputs,
                    const std::vector<Tensor>& weights, Output x) {
   const Tensor at = b.feeds.at(x);
@@ -293,7 +294,8 @@ Tensor differences(const Built& b, const std::vector<Output>& outputs,
   return from_doubles(slopes, at.dtype(), at.shape());
 }
 
-// `outputs` differentiated by gradients() and by differences. Returns the gradients that there are.
+// Compares the derivatives of `outputs` by gradients() with differences. Returns the defined
+// gradients.
 std::vector<Output> check_derivatives(Findings& found, Built& b, const std::vector<Output>& outputs,
                                       const std::vector<Output>& xs, bool known, double seed,
                                       double tolerance) {
@@ -358,7 +360,7 @@ void check_refused_on(Findings& found, const OpError& e, const Ops& ops, Device*
   }
 }
 
-// What no table may lack.
+// Checks that the table has every required part.
 void check_table(Findings& found, const Op& op, const OpCases& cases) {
   if (op.kernels.empty()) found.say("it has no kernel");
   if (cases.values.empty()) found.say("no case says what it gives");

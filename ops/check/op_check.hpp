@@ -1,4 +1,4 @@
-// What op checks of the library and of the tests share beside include/troupe/own_op.hpp.
+// Shared by the op checks of the library and of the tests, beside include/troupe/own_op.hpp.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace troupe {
 
-// The shadow accelerator, and a GPU where there is one; made by the first call.
+// The shadow accelerator, and a GPU if there is one; made by the first call.
 const std::vector<std::unique_ptr<Device>>& accelerators();
 
-// All of its elements are values of that dtype, but for the rounding of floats.
+// True if all elements are values of that dtype, apart from the rounding of floats.
 bool holds(DType dtype, const Tensor& tensor);
 std::vector<double> to_doubles(const Tensor& tensor);
 Tensor from_doubles(const std::vector<double>& values, DType dtype, const Shape& shape);

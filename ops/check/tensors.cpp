@@ -1,4 +1,4 @@
-// Implements the comparing and converting of tensors for op checks (ops/check/op_check.hpp).
+// Compares and converts tensors for op checks (ops/check/op_check.hpp).
 #include <algorithm>
 #include <cmath>
 
@@ -76,7 +76,8 @@ std::optional<std::string> difference(const Tensor& got, const Tensor& expected,
   double bound = 0;
   if (is_floating(got.dtype())) bound = got.dtype() == DType::f32 ? 1e-5 : 1e-12;
   if (is_floating(got.dtype()) && tolerance) bound = *tolerance;
-  // A unit in the last place, as sums in another order may round to the next number.
+  // At least one unit in the last place: sums in another order may round to the neighbouring
+  // number.
   if (is_half(got.dtype())) bound = std::max(bound, got.dtype() == DType::bf16 ? 0x1p-7 : 0x1p-10);
   const auto g = to_doubles(got), e = to_doubles(expected);
   for (size_t i = 0; i < g.size(); ++i) {
