@@ -1,5 +1,5 @@
-// builtin_ops: every op of the project, named once. A list and not a side effect: no linker drops
-// one, and everybody can read it.
+// builtin_ops: names every op of the project once. An explicit list, so that no linker drops an op
+// and every reader can see them.
 #include "devices/threads/isa.hpp"
 #include "ops/support/all_cuda.hpp"
 #include "ops/images/convolution_bf16.hpp"
@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// Sorted. OP(cube) stands for the function `Op cube_op()` of ops/cube.cpp.
+// Sorted. OP(cube) stands for the function `Op cube_op()`, defined in the op's file, cube.cpp.
 // clang-format off
 #define TROUPE_OPS(OP)                   \
   OP(abs)                                \
@@ -286,7 +286,7 @@ TROUPE_OPS(TROUPE_DECLARE)
 
 std::shared_ptr<const Registry> builtin_ops() {
   static const std::shared_ptr<const Registry> all = [] {
-    isa();  // a name that is none is refused before there is a graph
+    isa();  // an unknown name throws before there is a graph
     make_onednn_cache();
     auto registry = std::make_shared<Registry>();
     const auto add = [&](Op op) {
