@@ -1,6 +1,7 @@
 # The rooms of the library, from the ground up: `troupe_room(FOLDER SEES ROOMS...)`. Each room is one folder and one static
-# library. A room includes and links the public headers, the rooms that it sees, and the rooms that those see. So it may only
-# see rooms above it in this file. tests/house reads this file and holds includes and undefined symbols against it.
+# library. A room includes public headers and the headers of the rooms that it SEES; it links these rooms and the rooms that they
+# see. It may only see rooms above it in this file. tests/house reads this file and holds includes and undefined symbols
+# against it.
 #
 # LIBRARIES: the packages whose headers the room may include.
 function(troupe_room folder)
@@ -43,29 +44,41 @@ troupe_room(graph/base)
 troupe_room(graph SEES graph/base)
 troupe_room(devices/threads)
 troupe_room(devices/memory SEES devices/threads)
-troupe_room(devices SEES devices/memory graph/base LIBRARIES CUDA cuBLAS oneDNN)
-troupe_room(ops SEES devices graph
+troupe_room(devices SEES devices/memory devices/threads graph/base LIBRARIES CUDA cuBLAS oneDNN)
+troupe_room(ops SEES devices devices/threads graph
   FOLDERS support elementwise reductions arrays indexing linear_algebra images nn random state control_flow
   LIBRARIES Eigen oneDNN cuBLAS CUDA)
-troupe_room(ops/check SEES ops)
-troupe_room(gradients SEES ops)
-troupe_room(nn SEES gradients)
-troupe_room(placement/passes SEES nn)
-troupe_room(placement SEES placement/passes)
+troupe_room(ops/check SEES ops devices devices/memory graph)
+troupe_room(gradients SEES ops graph graph/base)
+troupe_room(nn SEES gradients graph graph/base)
+troupe_room(placement/passes SEES nn graph)
+troupe_room(placement SEES placement/passes devices devices/memory graph)
 troupe_room(data SEES graph/base LIBRARIES zlib libjpeg libpng protobuf)
 troupe_room(net/wire SEES graph LIBRARIES protobuf)
 troupe_room(net/link SEES net/wire devices/threads LIBRARIES Boost.Asio OpenSSL spdlog)
 troupe_room(net/caf SEES net/link LIBRARIES CAF spdlog)
-troupe_room(net/mesh SEES net/caf LIBRARIES CAF spdlog)
+troupe_room(net/mesh SEES net/caf net/link net/wire devices/threads LIBRARIES CAF spdlog)
 troupe_room(actors/observe SEES devices/memory graph LIBRARIES spdlog)
-troupe_room(actors/async SEES net/mesh devices LIBRARIES CAF spdlog)
-troupe_room(actors/engine SEES actors/async actors/observe placement LIBRARIES CAF spdlog)
-troupe_room(actors/cluster SEES actors/engine LIBRARIES CAF spdlog)
-troupe_room(actors/master SEES actors/cluster LIBRARIES CAF spdlog)
-troupe_room(training/rules SEES devices/memory graph)
-troupe_room(training/parameters SEES training/rules actors/cluster LIBRARIES CAF spdlog)
-troupe_room(training/checkpoints SEES training/parameters LIBRARIES CAF OpenSSL spdlog)
-troupe_room(training/shards SEES training/checkpoints LIBRARIES CAF spdlog)
-troupe_room(training/group SEES training/shards actors/master nn LIBRARIES CAF spdlog)
+troupe_room(actors/async SEES net/mesh devices devices/threads LIBRARIES CAF spdlog)
+troupe_room(actors/engine SEES actors/async actors/observe net/wire placement devices devices/memory devices/threads
+  LIBRARIES CAF spdlog)
+troupe_room(actors/cluster SEES actors/engine actors/async actors/observe net/mesh net/caf net/link net/wire placement
+    devices devices/threads graph
+  LIBRARIES CAF spdlog)
+troupe_room(actors/master SEES actors/cluster actors/engine actors/async actors/observe net/wire placement placement/passes
+    devices devices/threads graph
+  LIBRARIES CAF spdlog)
+troupe_room(training/rules SEES devices/memory devices/threads graph graph/base)
+troupe_room(training/parameters SEES training/rules actors/cluster actors/observe net/wire devices devices/memory graph/base
+  LIBRARIES CAF spdlog)
+troupe_room(training/checkpoints SEES training/parameters training/rules actors/observe devices/threads
+  LIBRARIES CAF OpenSSL spdlog)
+troupe_room(training/shards SEES training/checkpoints training/parameters training/rules actors/cluster actors/async
+    devices/memory
+  LIBRARIES CAF spdlog)
+troupe_room(training/group SEES training/shards training/checkpoints training/parameters training/rules actors/master
+    actors/cluster actors/async net/wire nn graph
+  LIBRARIES CAF spdlog)
 troupe_room(training/metrics SEES graph)
-troupe_room(training/loop SEES training/group training/metrics data LIBRARIES CAF spdlog)
+troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/async data graph
+  LIBRARIES CAF spdlog)

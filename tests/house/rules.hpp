@@ -1,5 +1,4 @@
-// The rules of the house that a program can check: who may include whom, what a file begins with,
-// how long a line may be.
+// The rules of the house that a program can check, each in the file that its comment names.
 //
 // Plain functions over text, so that the rules themselves can be tested on small bad examples.
 #pragma once
@@ -7,22 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/house/source.hpp"
+
 namespace troupe {
 
-struct Violation {
-  std::string file;  // relative to the root of the source tree
-  int line = 0;      // from 1; 0: the file as a whole
-  std::string what;  // what is wrong and what would be right
-};
-std::string to_string(const Violation& violation);  // "graph/graph.cpp:12: ..."
-
-// A source file by its place in the tree, for example "graph/graph.cpp", and its text.
-std::vector<Violation> check_file(const std::string& path, const std::string& text);
-
-// What only shows when all files are seen together: the number of public headers.
-std::vector<Violation> check_tree(const std::vector<std::string>& paths);
-
-// The files of the tree at `root` that the rules are about, relative to it, in order.
-std::vector<std::string> files_of(const std::string& root);
+// Heads, line lengths, names of types, phrases, log lines (lines.cpp).
+std::vector<Violation> check_lines(const Source& file);
 
 }  // namespace troupe
