@@ -1,6 +1,7 @@
 // The rooms of the library as cmake/rooms.cmake lists them, from the ground up.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -30,6 +31,18 @@ const Room* room_of(const std::vector<Room>& rooms, std::string_view path);
 
 // The rooms that `room` sees, and those that these see.
 std::set<std::string> seen_by(const std::vector<Room>& rooms, const Room& room);
+
+// What `nm -A -g -P` prints of archives: objects by the symbols that they define and that they
+// lack, for each archive's file name.
+struct Symbols {
+  std::map<std::string, std::set<std::string>> defined, undefined;
+};
+std::map<std::string, Symbols> read_symbols(std::string_view nm);
+
+// Symbols that a room lacks and that only rooms define which it does not see, not even through
+// others. One finding for each object and room, of the place "room -> room".
+std::vector<Violation> check_links(const std::vector<Room>& rooms,
+                                   const std::map<std::string, Symbols>& archives);
 
 // Includes that the rooms do not allow. A file of the library may include public headers, its own
 // room and the rooms that this one SEES, and the headers of its LIBRARIES.

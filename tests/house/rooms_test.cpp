@@ -1,6 +1,8 @@
 // The rules of rooms.cpp and includes.cpp, on a house of four rooms.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/house/examples.hpp"
 #include "tests/house/rooms.hpp"
 
@@ -95,6 +97,44 @@ TEST_CASE("rooms: a room sees rooms above it alone") {
   CHECK(found("\ntroupe_room(a)\ntroupe_room(a)\n").find("a is there twice") != std::string::npos);
   CHECK(found("\ntroupe_room(ops)\ntroupe_room(actors/engine SEES ops)\n")
             .find("the engine knows no op") != std::string::npos);
+}
+
+// The findings of the rule of links on what nm says of archives.
+std::string links(const std::string& nm) {
+  std::string all;
+  for (const Violation& v : check_links(read_rooms(house), read_symbols(nm)))
+    all += v.place + ": " + to_string(v) + "\n";
+  return all;
+}
+
+TEST_CASE("links: a symbol of a room that is seen, also through others, is no finding") {
+  CHECK(links("b/libtroupe_graph.a[g.o]: _Zg T 0 8\n"
+              "b/libtroupe_placement.a[p.o]: _Zg U\n"
+              "b/libtroupe_actors_engine.a[e.o]: _Zg U\n"
+              "b/libtroupe_actors_engine.a[e.o]: _ZSt4cout U\n")
+            .empty());
+}
+
+TEST_CASE("links: a symbol of a room that is not seen is a finding for each object") {
+  const std::string found = links(
+      "b/libtroupe_graph.a[g.o]: _Za U\n"
+      "b/libtroupe_graph.a[g.o]: _Zb U\n"
+      "b/libtroupe_graph.a[h.o]: _Za U\n"
+      "b/libtroupe_ops.a[o.o]: _Za T 0 8\n"
+      "b/libtroupe_ops.a[o.o]: _Zb V 0 8\n");
+  CHECK(std::count(found.begin(), found.end(), '\n') == 2);
+  CHECK(found.find("graph -> ops: graph/g.o: graph may not link ops, which defines _Z") == 0);
+  CHECK(links("b/libtroupe_actors_engine.a[e.o]: _Zo U\nb/libtroupe_ops.a[o.o]: _Zo T 0 8\n")
+            .find("actors/engine -> ops") == 0);
+}
+
+TEST_CASE("links: what a room defines itself, and weak references, ask for nobody") {
+  CHECK(links("b/libtroupe_graph.a[g.o]: _Za U\n"
+              "b/libtroupe_graph.a[h.o]: _Za W 0 8\n"
+              "b/libtroupe_graph.a[h.o]: _Zw w\n"
+              "b/libtroupe_ops.a[o.o]: _Za W 0 8\n"
+              "b/libtroupe_ops.a[o.o]: _Zw T 0 8\n")
+            .empty());
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "tests/house/command.hpp"
 #include "tests/house/debts.hpp"
 #include "tests/house/rooms.hpp"
 #include "tests/house/rules.hpp"
@@ -62,6 +64,22 @@ TEST_CASE("tidy: includes go to rooms that cmake/rooms.cmake allows") {
   expect_kept("rooms", check_rooms(rooms));
   expect_kept("includes",
               in_each_file([&](const Source& file) { return check_includes(rooms, file); }));
+}
+
+TEST_CASE("tidy: rooms link rooms that they see") {
+  const std::vector<Room> rooms = read_rooms(read("cmake/rooms.cmake"));
+  std::string command = "nm -A -g -P";
+  for (const Room& room : rooms) {
+    const std::string archive = binary_dir() + "/" + room.archive();
+    if (!std::filesystem::exists(archive)) {
+      MESSAGE("skipped: ", archive, " is not built; test_house depends on it");
+      return;
+    }
+    command += " '" + archive + "'";
+  }
+  const auto archives = read_symbols(output_of(command + " 2>/dev/null"));
+  REQUIRE(archives.size() == rooms.size());
+  expect_kept("links", check_links(rooms, archives));
 }
 
 }  // namespace
