@@ -1,7 +1,7 @@
-// What the benchmarks share: options, repetition, and the one output form.
+// Shared by the benchmarks: options, repetition, and the one output form.
 //
-// With --json stdout carries only lines {"bench", "metric", "value", "unit", "config"}; people get
-// a table otherwise.
+// With --json, stdout has only lines {"bench", "metric", "value", "unit", "config"}; otherwise it
+// has a table for people.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ class Options {
   std::map<std::string, std::string> values_;
 };
 
-// Prints one result. `config` holds ready JSON values, e.g. {"nodes", "1000"}.
+// Prints one result. The values in `config` are JSON, e.g. {"nodes", "1000"}.
 void report(const Options& options, const std::string& bench, const std::string& metric,
             double value, const std::string& unit,
             const std::vector<std::pair<std::string, std::string>>& config);
@@ -36,10 +36,10 @@ void report(const Options& options, const std::string& bench, const std::string&
 inline double seconds_since(std::chrono::steady_clock::time_point t) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
 }
-// p in [0, 1]; sorts a copy.
+// The quantile p, in [0, 1], of a sorted copy.
 double quantile(std::vector<double> values, double p);
 
-// Each returns a process exit code.
+// The benchmarks; each returns a process exit code.
 int dispatch(const Options& options);
 int remote(const Options& options);
 int train(const Options& options);

@@ -1,4 +1,4 @@
-// Implements bench/compare.hpp.
+// Runs the programs of `train --peers` in turn and compares their times and losses.
 #include "bench/compare.hpp"
 
 #include <sched.h>
@@ -24,8 +24,8 @@ namespace troupe::bench {
 namespace {
 
 constexpr double kTurnSeconds = 0.4;             // of one program in one round
-constexpr double kLossTolerance = 1e-3;          // relative: sums in other orders
-constexpr std::chrono::milliseconds kRest{250};  // until threads of the one before sleep
+constexpr double kLossTolerance = 1e-3;          // relative: programs sum in other orders
+constexpr std::chrono::milliseconds kRest{250};  // until the last program's threads sleep
 
 // The first `count` cores that this process may use.
 cpu_set_t first_cores(int64_t count) {
@@ -44,7 +44,7 @@ cpu_set_t first_cores(int64_t count) {
   return some;
 }
 
-// A child with pipes, on some cores.
+// A child process with pipes, on a given set of cores.
 class Child {
  public:
   Child(const std::vector<std::string>& command, const cpu_set_t& cores) {
@@ -86,7 +86,7 @@ class Child {
       if (c == '\n') return text;
       text += static_cast<char>(c);
     }
-    return std::nullopt;  // it has ended
+    return std::nullopt;  // the child has ended
   }
 
  private:
@@ -94,7 +94,7 @@ class Child {
   FILE *to_ = nullptr, *from_ = nullptr;
 };
 
-// A process that computes all the time, on the last of the cores.
+// A process that computes all the time on the last of the cores.
 class Load {
  public:
   explicit Load(cpu_set_t cores) {
@@ -129,7 +129,7 @@ struct Contestant {
 
   bool is_peer() const { return name != "troupe" && name != "onednn"; }
 
-  // False: it has ended, or answers something else.
+  // Runs n steps. False: the program has ended, or its answer is malformed.
   bool steps(int64_t n, std::vector<double>& out) {
     child->say("steps " + std::to_string(n));
     const auto line = child->line();
@@ -161,7 +161,7 @@ std::filesystem::path own_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
 
-// The Python that bench/peers/install.sh has filled, and the folder of the peers' programs.
+// The Python that bench/peers/install.sh installed, in the folder of the peers' programs.
 std::filesystem::path peers_python() {
   if (const char* folder = std::getenv("TROUPE_PEERS"))
     return std::filesystem::path(folder) / "bin/python";
@@ -232,7 +232,8 @@ class Comparison {
   }
 
  private:
-  // The first steps: programs compile in them, and their losses are compared after the last one.
+  // Runs the first steps, in which programs compile, and compares their losses after the last of
+  // them.
   void start() {
     constexpr int64_t kFirstSteps = 4;
     std::vector<Contestant> good;
@@ -281,8 +282,8 @@ class Comparison {
            config(c.name, "maximum"));
   }
 
-  // How many times as long as ours another one takes: the median over the rounds, as programs that
-  // take turns have the same neighbours within a round, and that of the best steps.
+  // Prints the time of each program divided by ours: as the median over the rounds, because
+  // programs that take turns have the same neighbours within a round, and for the best steps.
   void say_ratios() const {
     const Contestant& ours = all_[0];
     double best = INFINITY, best_of_minima = INFINITY;
@@ -312,7 +313,7 @@ class Comparison {
   std::vector<Contestant> all_;
 };
 
-// A file that goes when this dies.
+// A file that the destructor removes.
 struct TemporaryFile {
   std::string path = (std::filesystem::temp_directory_path() / "troupe-model-XXXXXX").string();
   TemporaryFile() {
@@ -328,7 +329,7 @@ struct TemporaryFile {
 
 int compare(const Options& options) {
   const TemporaryFile file;
-  signal(SIGPIPE, SIG_IGN);  // a program that has ended is found by its output
+  signal(SIGPIPE, SIG_IGN);  // the missing output shows that a program has ended
   write_model(options.text("model", "mlp"), file.path);
   Comparison(options, file.path).run();
   return 0;

@@ -1,11 +1,12 @@
 // train --peers [--loaded] [--rounds R] [--only A,B]: the same training steps by several programs,
 // which take turns on the same cores: ours, the loop of oneDNN calls (bench/onednn/), and PyTorch
-// and TensorFlow where bench/peers/install.sh has put them. One that is missing is said to be.
+// and TensorFlow if bench/peers/install.sh has installed them. The output names the missing ones.
 //
-// A program says "ready" when it is loaded. To "steps N" it does N steps and answers with the
-// milliseconds of each, "loss" and the loss of the last one; to "memory" with the MiB it held
-// before it made the model, and its peak. It ends with its input. All have the same weights and
-// batch, so their losses must agree: else the benchmark fails. --rounds 0 is that alone.
+// A program prints "ready" when it is loaded. On "steps N" it runs N steps and prints the
+// milliseconds of each, "loss" and the loss of the last step; on "memory" it prints the MiB that it
+// held before it made the model, and its peak. It exits when its input ends. All have the same
+// weights and batch, so their losses must agree, otherwise the benchmark fails. --rounds 0 checks
+// only that.
 #pragma once
 
 #include "bench/bench.hpp"

@@ -1,8 +1,8 @@
-// dispatch: what the engine costs per op. Element-wise adds of one float, with the graph passes
-// off, which would merge equal ones. A chain of N adds ends at N, so each of them ran; of N adds
-// side by side all are looked at once, before the clock runs, and the last one in every step; so
-// are those of a random graph, whose sums are small whole numbers. A loop has three ops in its
-// body; of another one with two slow ops several iterations overlap.
+// dispatch: the engine's cost per op. Element-wise adds of one float, without graph passes, which
+// would merge equal ones. A chain of N adds ends with the value N, so each add ran. For N adds side
+// by side, all values are checked once before the timing, and the last one in every step; likewise
+// for a random graph, whose sums are small integers. One loop has three ops in its body; in another
+// loop, with two slow ops, several iterations overlap.
 #include <algorithm>
 #include <random>
 #include <thread>
@@ -15,8 +15,8 @@
 namespace troupe::bench {
 namespace {
 
-// Best and median nanoseconds an op over 51 rounds of 100,000 ops each, or of one step if it has
-// more.
+// Best and median nanoseconds per op over 51 rounds of 100,000 ops each, or of one step if it has
+// more ops.
 struct Times {
   double best, median;
 };
@@ -71,7 +71,7 @@ void wide(const Options& options, int64_t nodes) {
          {{"nodes", std::to_string(nodes)}, {"statistic", "\"median\""}});
 }
 
-// Each op adds two of all those before it; the generator's numbers are the same everywhere.
+// Each op adds two of all earlier ones; the generator's numbers are the same on every machine.
 void dag(const Options& options, int64_t nodes) {
   Graph graph;
   Output x = placeholder(graph, DType::f32, {1}, "x");
@@ -102,7 +102,7 @@ void dag(const Options& options, int64_t nodes) {
          {{"nodes", std::to_string(nodes)}, {"statistic", "\"median\""}});
 }
 
-// A prepared chain of 10 ops, called by two threads side by side for a fifth of a second a round.
+// A prepared chain of 10 ops, called by two threads concurrently for a fifth of a second per round.
 void runs(const Options& options) {
   constexpr int64_t kNodes = 10;
   constexpr int kThreads = 2, kRounds = 7;
@@ -113,7 +113,7 @@ void runs(const Options& options) {
   for (int64_t i = 0; i < kNodes; ++i) y = add(y, one);
   Session session = Session::local(graph, {.threads = kThreads, .passes = false});
   const Callable step = session.prepare({y}, {x});
-  const auto call_for = [&](double seconds) {  // runs of one thread, a second
+  const auto call_for = [&](double seconds) {  // runs per second of one thread
     const std::vector<Tensor> feed = {Tensor::of<float>({0}, {1})};
     const auto begin = std::chrono::steady_clock::now();
     int64_t calls = 0;
@@ -152,7 +152,7 @@ void empty(const Options& options) {
   report(options, "dispatch", "empty_step_us", t.median / 1e3, "us", {{"statistic", "\"median\""}});
 }
 
-// A loop with three element-wise ops in its body and a comparison; 10,000 iterations a step.
+// A loop with three element-wise ops and a comparison in its body; 10,000 iterations per step.
 void loop(const Options& options) {
   constexpr int64_t kIterations = 10'000;
   Graph graph;
@@ -176,8 +176,8 @@ void loop(const Options& options) {
           {"statistic", "\"median\""}});
 }
 
-// A loop of two slow ops, one after the other, on two threads: the first one needs nothing of the
-// second one of the iteration before, so that iterations may overlap. Best of 15 steps each.
+// A loop of two slow ops, one after the other, on two threads. The first op does not read the
+// second op's result of the previous iteration, so iterations may overlap. Best of 15 steps each.
 void overlap(const Options& options) {
   constexpr int64_t kIterations = 100;
   const auto best_ms = [](int64_t in_flight) {

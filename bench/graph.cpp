@@ -1,7 +1,7 @@
-// graph --nodes N: what a large graph costs before and in its steps: building it, preparing a call
-// (all passes included), the first step and the ones after it. Towers of a thousand ops each, in
-// layers of scopes; an op adds two of the sixteen before it in its tower; all that nobody reads is
-// joined by one group.
+// graph --nodes N: the cost of a large graph before and in its steps: building it, preparing a call
+// (all passes included), the first step and the steps after it. The graph has towers of a thousand
+// ops each, in layers of scopes; an op adds two of the sixteen before it in its tower; one group
+// joins all outputs without a reader.
 #include <algorithm>
 #include <random>
 
@@ -25,7 +25,7 @@ Built build(Graph& g, int64_t nodes) {
   std::vector<Output> ends;
   for (int64_t tower = 0; tower * kTower < nodes; ++tower) {
     const auto named = g.scope({.name = detail::concat("tower", tower)});
-    // All begin with one op, which no other tower has: equal ones would be merged.
+    // A tower begins with an op that no other tower has: equal ops would be merged.
     std::vector<Output> made = {
         add(out.x, constant(g, Tensor::of<float>({static_cast<float>(tower)}, {1})))};
     std::vector<bool> read = {true};
@@ -57,7 +57,7 @@ int graph(const Options& options) {
     throw Error(Errc::invalid_argument, "--nodes wants 1 to 10,000,000, got ", nodes);
   const auto since_ms = [](auto begin) { return seconds_since(begin) * 1e3; };
   const auto now = [] { return std::chrono::steady_clock::now(); };
-  {  // what a process does once is not of the graph
+  {  // pays the one-time costs of the process first
     Graph small;
     const Output x = placeholder(small, DType::f32, {1}, "x");
     Session::local(small, {.threads = 1}).run({add(x, x)}, {{x, Tensor::of<float>({1}, {1})}});

@@ -1,5 +1,5 @@
-// troupe_bench NAME [--json] [options]: the project's benchmarks. docs/benchmarks.md holds results
-// with commands and machine.
+// troupe_bench NAME [--json] [options]: the project's benchmarks. docs/benchmarks.md has results
+// with their commands and machine.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

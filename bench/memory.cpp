@@ -1,8 +1,7 @@
-// memory [--model M] [--recompute] [--steps N]: what a training step holds at most beyond what
-// stays between steps, against the sum of all tensors that its nodes make, as if none of their
-// memory were used twice, and against what the plan says (troupe/graph/memory_plan.hpp).
-// --recompute: the same model with its blocks computed again, step by step in turn with the one
-// without, and what that costs in time.
+// memory [--model M] [--recompute] [--steps N]: the peak memory of a training step beyond the
+// memory held between steps, compared with the sum of all tensors of its nodes (no memory reused),
+// and with the plan (troupe/graph/memory_plan.hpp). --recompute: the same model with its blocks
+// recomputed, step by step in turn with the plain one, and the extra time.
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -20,8 +19,8 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-// Of the graph that runs, as the passes leave it. What only shows its input in another shape takes
-// nothing, nor does a constant or a feed.
+// For the graph that runs, after the passes. Nodes that only show their input in another shape need
+// no memory, nor do constants and feeds.
 double naive_bytes(const CallGraph& call) {
   static const std::set<std::string> views = {"Constant",    "ExpandDims",  "Identity",
                                               "Parameter",   "Placeholder", "Reshape",
@@ -36,7 +35,7 @@ double naive_bytes(const CallGraph& call) {
   return bytes;
 }
 
-// A model with a session of its own, and the times of its steps.
+// A model with its own session, and the times of its steps.
 class Measured {
  public:
   Measured(const std::string& name, bool again)

@@ -1,7 +1,8 @@
-// mixed --data DIR: a small convolutional network trained in f32, and in mixed precision with bf16
-// and f16 (with a scaled loss), from the same first values on the same batches: accuracy on the
-// test images, and the time of a step. DIR holds train-images-idx3-ubyte.gz and its three
-// companions: MNIST as it comes, or colour images [n, height, width, 3] in files of these names.
+// mixed --data DIR: trains a small convolutional network in f32, and in mixed precision with bf16
+// and f16 (with a scaled loss), from the same initial values on the same batches. Reports the
+// accuracy on the test images and the time of a step. DIR holds train-images-idx3-ubyte.gz and its
+// three companions: MNIST as distributed, or colour images [n, height, width, 3] in files of these
+// names.
 #include <algorithm>
 
 #include "bench/bench.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int64_t kBatch = 64;
 
-// [n, height, width, channels] in [0, 1].
+// Images [n, height, width, channels] in [0, 1], with their labels.
 Dataset read_set(const std::string& dir, const std::string& which) {
   const Tensor images = read_idx(dir + "/" + which + "-images-idx3-ubyte.gz");
   const Tensor labels = read_idx(dir + "/" + which + "-labels-idx1-ubyte.gz");

@@ -1,4 +1,4 @@
-// Implements bench/models.hpp.
+// The models of the benchmark `train` as graphs, and the file of their weights.
 #include "bench/models.hpp"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace troupe::bench {
 namespace {
 
-// Numbers of a batch that look random and can be made anywhere: the mixing step of a multiplicative
-// hash (Knuth, The Art of Computer Programming 3, 6.4).
+// Numbers of a batch that look random and are easy to reproduce: the mixing step of a
+// multiplicative hash (Knuth, The Art of Computer Programming 3, 6.4).
 uint32_t scattered(uint64_t i) {
   auto h = static_cast<uint32_t>(i) * 2654435761u;
   h ^= h >> 15;
@@ -60,14 +60,14 @@ class Builder {
     return parameter(name, fill(g_, {size}, value));
   }
 
-  // Layer number n has the weights w<n> and the biases b<n>.
+  // Layer n has the weights w<n> and the biases b<n>.
   Output dense(Output x, int64_t in, int64_t out, double stddev = 0.05) {
     count(static_cast<double>(x.shape()[0] * in * out), layers_ > 0);
     const int n = layers_++;
     return bias_add(matmul(x, normal(detail::concat("w", n), {in, out}, stddev)),
                     filled(detail::concat("b", n), out, 0));
   }
-  // Without a bias.
+  // A convolution without a bias.
   Output convolved(Output x, int64_t window, int64_t out, int64_t stride, double stddev,
                    bool reads_fed) {
     const Shape& in = x.shape();
@@ -80,7 +80,7 @@ class Builder {
     const Output y = convolved(x, window, out, 1, stddev, reads_fed);
     return relu(bias_add(y, filled(detail::concat("b", layers_++), out, 0)));
   }
-  Output normalized(Output x) {  // of the convolution before, by the batch
+  Output normalized(Output x) {  // a batch norm after a convolution
     const int n = layers_++;
     const int64_t channels = x.shape()[3];
     return batch_norm(x, filled(detail::concat("gamma", n), channels, 1),
@@ -123,7 +123,7 @@ Model cnn(Graph& g) {
 }
 
 // He, Zhang, Ren and Sun 2016, section 4.2: three stages of three blocks of two convolutions, with
-// shortcuts that have no parameters (option A: every second pixel, zeros for new channels).
+// shortcuts without parameters (option A: every second pixel, zeros for new channels).
 Model resnet20(Graph& g, bool again) {
   Builder b(g, "resnet20", 64);
   const auto layer = [&](Output x, int64_t out, int64_t stride, bool fed = false) {
@@ -147,7 +147,7 @@ Model resnet20(Graph& g, bool again) {
   return b.classify(b.dense(reduce_mean(x, {.axes = {1, 2}}), 64, 10, 0.1), momentum(0.02, 0.9));
 }
 
-// Szegedy et al. 2015, table 1, blocks 3a and 3b, with the means of all channels as a head.
+// Szegedy et al. 2015, table 1, blocks 3a and 3b, with the means of all channels as the head.
 Model inception(Graph& g) {
   Builder b(g, "inception", 32);
   const auto layer = [&](Output x, int64_t window, int64_t out, bool fed) {
@@ -188,7 +188,7 @@ Model language_model(Graph& g) {
   return b.finish(reduce_mean(softmax_cross_entropy(logits, next)), sgd(1));
 }
 
-// Logistic regression on examples of 40 out of a million features that are 0 or 1.
+// Logistic regression on examples with 40 out of a million binary features.
 Model sparse_lr(Graph& g) {
   constexpr int64_t kFeatures = 1'000'000, kPerExample = 40, kBatch = 512;
   Builder b(g, "sparse-lr", kBatch);

@@ -1,6 +1,6 @@
 // The models of the benchmark `train`, as graphs. bench/onednn/ has each of them as a loop of
-// oneDNN calls, bench/peers/ in PyTorch and TensorFlow: they begin with the same weights, get the
-// same batch in every step, and must come to the same loss.
+// oneDNN calls, bench/peers/ in PyTorch and TensorFlow: they start with the same weights, read the
+// same batch in every step, and must reach the same loss.
 #pragma once
 
 #include <string>
@@ -14,23 +14,23 @@ namespace troupe::bench {
 struct Model {
   std::string name;
   int64_t batch = 0;                                // examples, or sequences
-  std::vector<std::pair<std::string, Output>> fed;  // by the name that bench/onednn knows
+  std::vector<std::pair<std::string, Output>> fed;  // by the name that bench/onednn uses
   std::vector<Tensor> feeds;                        // their values, the same in every step
   Output loss, update;
-  // Of a step: forward, and both gradients of each product but of those that read what is fed,
-  // which need only one; two for a multiply-add. Products and convolutions alone.
+  // For one step, products and convolutions only: the forward computation and both gradients of
+  // each, except that a product of a fed value has only one gradient. A multiply-add counts as two.
   double flop = 0;
 };
 
 const std::vector<std::string>& model_names();
-// `again`: the backward half computes the residual blocks of resnet20 again instead of keeping what
-// is in them. Throws: Error(invalid_argument) for a name that is none of those, or that has no such
-// blocks.
+// `again`: the backward half recomputes the residual blocks of resnet20 instead of keeping their
+// values. Throws: Error(invalid_argument) for an unknown name, or for `again` with a model without
+// such blocks.
 Model make_model(Graph& graph, const std::string& name, bool again = false);
 
-// Writes the parameters as they are before the first step, and what is fed, into one file that
-// bench/onednn and bench/peers read: a line "name dtype sizes..." for each tensor, an empty line,
-// and their bytes one after the other.
+// Writes the initial parameters and the fed values to one file for bench/onednn and bench/peers: a
+// line "name dtype sizes..." for each tensor, an empty line, and the bytes of the tensors one after
+// the other.
 void write_model(const std::string& name, const std::string& path);
 
 }  // namespace troupe::bench

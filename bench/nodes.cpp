@@ -1,4 +1,4 @@
-// Implements bench/nodes.hpp.
+// Starts and stops actor-node processes for the benchmarks.
 #include "bench/nodes.hpp"
 
 #include <signal.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::seconds kStartPatience{30};
 constexpr std::chrono::milliseconds kLookEvery{2};
 
-// actor-node, which is built beside this program.
+// The path of actor-node, which is built beside this program.
 std::filesystem::path node_program() {
   auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "actor-node";
   if (!std::filesystem::exists(program))
@@ -53,7 +53,7 @@ std::filesystem::path make_folder() {
 Nodes::Nodes(const std::string& job, int count) : job_(job), folder_(make_folder()) {
   try {
     for (int i = 0; i < count; ++i) add(i);
-  } catch (...) {  // the destructor of what was never made does not run
+  } catch (...) {  // the destructor does not run if the constructor throws
     end();
     throw;
   }
@@ -71,7 +71,7 @@ void Nodes::add(int task) {
   pids_.push_back(start(command));
   const auto end = std::chrono::steady_clock::now() + kStartPatience;
   std::string address;
-  while (!(std::ifstream(file) >> address)) {  // it appears whole
+  while (!(std::ifstream(file) >> address)) {  // the file appears complete
     if (waitpid(pids_.back(), nullptr, WNOHANG) != 0) {
       pids_.pop_back();
       throw Error(Errc::peer_lost, "node ", task, " ended before it listened; see above");

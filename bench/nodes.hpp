@@ -1,5 +1,5 @@
-// Nodes of a cluster for benchmarks: processes of the program actor-node, as users run it, that end
-// with their parent.
+// Nodes of a cluster for benchmarks: processes of the program actor-node, run as users run it; they
+// end with their parent.
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +13,9 @@ namespace troupe::bench {
 class Nodes {
  public:
   // Starts `count` nodes of `job` on loopback with one thread each, and waits until they listen.
-  // Throws: Error(io) where actor-node is not built.
+  // Throws: Error(io) if actor-node is not built.
   Nodes(const std::string& job, int count);
-  ~Nodes();  // SIGTERM, then waits
+  ~Nodes();  // sends SIGTERM, then waits
   Nodes(const Nodes&) = delete;
 
   std::string addresses() const;           // "host:port,host:port"
@@ -27,7 +27,7 @@ class Nodes {
   void end();
 
   const std::string job_;
-  const std::filesystem::path folder_;  // where they write their addresses
+  const std::filesystem::path folder_;  // the nodes write their addresses here
   std::vector<pid_t> pids_;
   std::vector<std::string> addresses_;
 };

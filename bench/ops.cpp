@@ -1,8 +1,8 @@
 // ops [--only OP]: each op alone on one thread, as a prepared call, at sizes that fit into the
-// caches and one that does not. share_of_roofline is the time that this machine needs at least for
-// its multiply-adds and for reading its inputs and writing its output once (bench/roofline.hpp),
-// divided by the time it took; --json lists it all. What is below 0.5 has a reason beside it, from
-// the list here; the last line counts those that have none.
+// caches and one that does not. share_of_roofline is the least time that this machine needs for the
+// op's multiply-adds and for reading its inputs and writing its output once (bench/roofline.hpp),
+// divided by the measured time; --json lists all values. An op below 0.5 is printed with its
+// reason, from the list here; the last line counts the ops without a reason.
 #include <algorithm>
 #include <functional>
 
@@ -22,7 +22,7 @@ struct Case {
   int64_t below = 0;  // the last input holds indices below this, not floats
 };
 
-// Why an op stays below half of its roofline, for the sizes named, or for all of them.
+// The reason why an op stays below half of its roofline, for the named sizes or for all sizes.
 struct Reason {
   const char* op;
   std::vector<std::string> inputs;  // as written()
@@ -98,7 +98,7 @@ const std::vector<Reason>& reasons() {
   return all;
 }
 
-// Floats between 0.25 and 1.25, in no order; indices.
+// Floats between 0.25 and 1.25, unordered; and indices.
 Tensor some_floats(const Shape& shape) {
   std::vector<float> v(static_cast<size_t>(shape.size()));
   for (size_t i = 0; i < v.size(); ++i)
@@ -167,7 +167,7 @@ void add_rows(std::vector<Case>& all) {
   }
 }
 
-// What a language model spends beside products: the loss of 700 words of 10,000, and its bias.
+// The cost of a language model beside its products: the loss of 700 words of 10,000, and its bias.
 void add_lstm(std::vector<Case>& all) {
   const Shape logits{700, 10'000}, words{700};
   all.push_back({.op = "SoftmaxCrossEntropy",
@@ -234,8 +234,8 @@ void add_products(std::vector<Case>& all) {
                  }});
 }
 
-// The output of a call must go somewhere, so a call is: feed, op, fetch. What that costs without an
-// op is taken off.
+// A call needs an output, so it is: feed, op, fetch. The cost of a call without an op is
+// subtracted.
 class OpTimer {
  public:
   OpTimer() {
@@ -258,12 +258,12 @@ class OpTimer {
     const Callable step = session.prepare({y}, in);
     double total = static_cast<double>(step(feeds)[0].byte_size());
     for (const Tensor& feed : feeds) total += static_cast<double>(feed.byte_size());
-    if (c.op == "Gather")  // reads what it returns, and the indices
+    if (c.op == "Gather")  // reads the rows that it returns, and the indices
       total =
           2 * static_cast<double>(y.shape().size() * 4) + static_cast<double>(feeds[1].byte_size());
     if (c.op == "Slice") total = 2 * static_cast<double>(y.shape().size() * 4);
     if (c.op.rfind("Convolution", 0) == 0 &&
-        c.inputs.size() == 3)  // of the third only the shape is read
+        c.inputs.size() == 3)  // only the shape of the third is read
       total -= static_cast<double>(feeds[2].byte_size());
     if (bytes) *bytes = total;
     return best_of(step, feeds);
@@ -305,7 +305,7 @@ const char* reason_for(const Case& c) {
   return nullptr;
 }
 
-// A reason for what is not measured has been left behind.
+// Finds reasons for ops that are no longer measured.
 void check_reasons(const std::vector<Case>& all) {
   for (const Reason& reason : reasons()) {
     const auto is_measured = [&](const std::string& inputs) {

@@ -1,4 +1,4 @@
-// remote, push_pull, footprint: what other processes cost.
+// remote, push_pull, footprint: the cost of other processes.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,8 +25,8 @@ ConnectOptions connect_options(const Nodes& nodes, int shards) {
   return c;
 }
 
-// Bytes per second through one loopback TCP connection in blocks of `block`, each answered by one
-// byte.
+// Bytes per second through one loopback TCP connection in blocks of `block` bytes, each answered by
+// one byte.
 double raw_bytes_per_second(int64_t block, int blocks) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -101,7 +101,7 @@ int remote(const Options& options) {
   std::vector<Output> reads;
   for (int i = 0; i < shards; ++i)
     reads.push_back(parameter(detail::concat("scalar", i), fill(g, {}, i)));
-  // Scalar s begins with s, and each push adds 1.
+  // Scalar s starts at s, and each push adds 1.
   std::vector<Output> pushes;
   for (const Output& read : reads) pushes.push_back(push_gradient(read, fill(g, {}, -1), sgd(1)));
   Session session = Session::connect(g, nodes.addresses(), connect_options(nodes, shards));
@@ -125,7 +125,7 @@ int remote(const Options& options) {
               {"unchanged", unchanged ? "true" : "false"},
               {"statistic", std::string("\"") + name + "\""}});
   };
-  // What has not changed since the last fetch a shard answers without its value.
+  // For a value that has not changed since the last fetch, the shard's answer carries no value.
   measure("null_step_us", true, [] { return 0.0f; });
   Callable push = session.prepare({group(g, pushes)});
   measure("null_step_changed_us", false, [&, pushed = 0.0f]() mutable {
@@ -166,7 +166,7 @@ int footprint(const Options& options) {
   Graph g;
   {
     Session together = Session::connect(g, nodes.addresses(), connect_options(nodes, 0));
-  }  // until all five are joined
+  }  // after this, all five have joined
   const double before = cpu_seconds(nodes.pid(2));
   const auto begin = std::chrono::steady_clock::now();
   std::this_thread::sleep_for(std::chrono::seconds(seconds));

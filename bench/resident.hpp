@@ -1,5 +1,5 @@
-// How much memory this process holds, in MiB: for the benchmarks, and for the loops beside them,
-// which know nothing of the engine.
+// The memory that this process holds, in MiB: for the benchmarks, and for the loops of oneDNN
+// calls, which do not use the engine.
 #pragma once
 
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// Implements bench/roofline.hpp.
+// Measures the peak multiply-adds and the memory bandwidth of one core.
 #include "bench/roofline.hpp"
 
 #include <immintrin.h>
@@ -13,10 +13,10 @@
 namespace troupe::bench {
 namespace {
 
-constexpr int kChains = 12;  // independent sums: enough to hide a multiply-add's latency
+constexpr int kChains = 12;  // independent sums, enough to hide the latency of a multiply-add
 constexpr int64_t kRounds = 200'000;
 
-volatile float sink;  // what is computed is used
+volatile float sink;  // keeps the results from being optimised away
 
 __attribute__((target("avx512f"))) int64_t multiply_add_avx512() {
   __m512 sums[kChains];

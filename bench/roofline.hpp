@@ -1,5 +1,5 @@
-// What one core of this machine can do at best, measured in the run that asks: multiply-adds of
-// f32 in registers, and bytes moved by a loop that reads two arrays and writes a third.
+// The peak speed of one core of this machine, measured in the same run: f32 multiply-adds in
+// registers, and bytes moved by a loop that reads two arrays and writes a third.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@ namespace troupe::bench {
 class Roofline {
  public:
   Roofline();
-  double flops() const { return flops_; }  // a second; a multiply-add is two
-  // Bytes a second, read and written, of a loop over that many bytes in all.
+  double flops() const { return flops_; }  // per second; a multiply-add counts as two
+  // Bytes per second, read and written, of a loop over `working_set` bytes in total.
   double bandwidth(int64_t working_set);
-  // Seconds that nothing can be faster than.
+  // A lower bound of the time, in seconds.
   double seconds(double flop, double bytes);
 
  private:
   double flops_;
-  std::map<int64_t, double> bandwidth_;  // by the power of two that is the working set
+  std::map<int64_t, double> bandwidth_;  // by working set, a power of two
 };
 
 }  // namespace troupe::bench

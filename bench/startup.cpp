@@ -1,6 +1,6 @@
-// startup [--model M] [--rounds R]: from the start of a process to the end of its first training
-// step, as a program meets it: this program starts itself. Its parts are what that process has
-// measured.
+// startup [--model M] [--rounds R]: the time from the start of a process to the end of its first
+// training step, as a program experiences it: this program starts itself. The started process
+// measures the parts.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ double now_ms() {
       .count();
 }
 
-// In the process that is started: says when each part had ended.
+// Runs in the started process: prints when each part ended.
 int child(const std::string& name) {
   const double main = now_ms();
   Graph graph;
@@ -45,7 +45,7 @@ int startup(const Options& options) {
   if (options.flag("child")) return child(model);
   const int64_t rounds = options.integer("rounds", 11);
   if (rounds < 1) throw Error(Errc::invalid_argument, "--rounds wants at least 1, got ", rounds);
-  make_model(*std::make_unique<Graph>(), model);  // refuses a name there is not
+  make_model(*std::make_unique<Graph>(), model);  // throws for an unknown name
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   const std::string command = "'" + program + "' startup --child --model '" + model + "'";
   std::map<std::string, std::vector<double>> all;

@@ -1,6 +1,6 @@
-// trace [--model M] [--threads N]: what a trace costs the steps that are in it. Rounds with the
-// tracer off and on take turns in one session, so both see the same machine; what becomes of the
-// events afterwards is not in the time.
+// trace [--model M] [--threads N]: the cost of a trace for the steps in it. Rounds with the tracer
+// off and on take turns in one session, so both see the same machine; processing the events
+// afterwards is not part of the time.
 #include <algorithm>
 #include <random>
 
@@ -14,7 +14,7 @@ namespace troupe::bench {
 namespace {
 
 struct Measured {
-  double off = 0, on = 0;  // seconds a step, the least of all rounds
+  double off = 0, on = 0;  // seconds per step, the least of all rounds
   double off_median = 0, on_median = 0;
   double fraction() const { return on / off - 1; }
   double median_fraction() const { return on_median / off_median - 1; }
@@ -24,7 +24,7 @@ template <class F>
 Measured take_turns(Session& session, int rounds, int steps, const F& step) {
   std::vector<double> off, on;
   const auto round = [&] {
-    step();  // the first one after a pause is another matter
+    step();  // not measured: the first step after a pause differs
     const auto begin = std::chrono::steady_clock::now();
     for (int s = 0; s < steps; ++s) step();
     return seconds_since(begin) / steps;
@@ -54,7 +54,7 @@ void say(const Options& options, const std::string& what, const Measured& m, dou
   line("_cost_percent", m.median_fraction() * 100, "%", "of medians");
 }
 
-// A training step of a model: kernels of microseconds and more.
+// A training step of a model: kernels of microseconds or longer.
 void model_step(const Options& options, const std::string& name, int threads) {
   Graph graph;
   const Model model = make_model(graph, name);
@@ -69,8 +69,8 @@ void model_step(const Options& options, const std::string& name, int threads) {
        {"threads", std::to_string(threads)}});
 }
 
-// The random graph of `dispatch`: nothing but ops of some nanoseconds, each with two clock reads
-// and an event. A bound for what a trace can cost.
+// The random graph of `dispatch`: only ops of a few nanoseconds, each with two clock reads and an
+// event. An upper bound of a trace's cost.
 void tiny_ops(const Options& options) {
   constexpr int64_t kNodes = 1'000;
   Graph graph;

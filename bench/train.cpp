@@ -1,8 +1,8 @@
 // train --model M [--threads N] [--steps S]: training steps in one process; --peers and --loaded:
-// beside other programs that do the same (bench/compare.hpp). --trace FILE leaves a Chrome trace of
-// the last ten steps; --passes off runs the graph as it was made. bench/models.cpp says what the
-// models are; --compute bf16 or f16: in mixed precision; --recompute: blocks are computed again in
-// the backward half instead of kept.
+// beside other programs that do the same (bench/compare.hpp). --trace FILE writes a Chrome trace of
+// the last ten steps; --passes off runs the graph without passes. bench/models.cpp defines the
+// models; --compute bf16 or f16: in mixed precision; --recompute: the backward half recomputes
+// blocks instead of keeping their values.
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -18,7 +18,7 @@
 namespace troupe::bench {
 namespace {
 
-// What the process has with a session that holds nothing.
+// The resident memory of the process with an empty session.
 double idle_rss_mib(int threads) {
   Graph graph;
   const Session session = Session::local(graph, {.threads = threads});
@@ -57,7 +57,8 @@ class Training {
   double loss_ = 0;
 };
 
-// One of the programs that compare() runs: ours. Standard input asks, standard output answers.
+// Our program among those that compare() runs: commands on standard input, answers on standard
+// output.
 int contestant(const std::string& name, int threads) {
   Training training(name, threads, true, DType::f32);
   std::cout << "ready" << std::endl;

@@ -1,16 +1,17 @@
-// Inputs that an async kernel hands on: to somebody who may write where they are, once nobody else
-// holds them.
+// AsyncInputs: lets an asynchronous kernel pass an input on to a receiver that may write it in
+// place, once no other handle holds it.
+// Owner: the engine, whose AsyncContext implements it. Thread: the one that runs `start`.
 #pragma once
 
 #include "troupe/op.hpp"
 
 namespace troupe {
 
-// What the engine's AsyncContext is as well.
+// A second interface of the engine's AsyncContext.
 class AsyncInputs {
  public:
-  // Input i, which input() does not have any more. If the node is its last reader, the step holds
-  // it no more, either. Requires: `start` has not returned.
+  // Moves input i out, so that input() no longer has it. If the node is its last reader, the step
+  // drops its handle, too. Requires: `start` has not returned.
   virtual Tensor take_input(int i) = 0;
 
  protected:

@@ -1,6 +1,7 @@
-// What a kernel has made, held against what its node says. The library's own kernels are trusted;
-// those of plugins and of programs, and whatever became() of a node, are looked at after each
-// firing, since who reads a value takes its type from the graph.
+// Checks the outputs of a kernel against the types of its node. The library's own kernels are
+// trusted; kernels of plugins and programs, and replacements by become(), are checked after each
+// firing, since readers of a value take its type from the graph.
+// Owner: none, free functions. Thread: any.
 #pragma once
 
 #include <optional>
@@ -9,13 +10,13 @@
 
 namespace troupe {
 
-// What `context` will fire on, where the graph leaves sizes open that the op's shape rule knows by
-// then. Asked for before the kernel runs, which may take an input over.
+// The types of the inputs of the firing, if the graph leaves sizes open that the op's shape rule
+// then knows. Call it before the kernel runs, which may take over an input.
 std::optional<InferContext> types_to_check(const KernelContext& context, const NodeView& view);
 
-// `outputs`: those of the node of `view`, whose kernel has run. Throws: Error(kernel_failed) naming
-// the node for one that is missing, or of another type than the graph or, for `inputs`, the shape
-// rule says; and what that rule throws.
+// `outputs` are those of the node of `view`, whose kernel has run. Throws: Error(kernel_failed)
+// naming the node for an output that is missing, or has another type than the graph or, for
+// `inputs`, the shape rule gives; and any exception of that rule.
 void check_outputs(const NodeView& view, const Tensor* outputs,
                    const std::optional<InferContext>& inputs);
 

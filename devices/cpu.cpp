@@ -1,5 +1,5 @@
 // The CPU as a device: kernels run on the thread that launches them, and a copy is the value
-// itself. Several may live in one process, each with a pool and a budget of its own.
+// itself. A process may have several, each with a pool and a budget of its own.
 #include "devices/device.hpp"
 #include "devices/memory/pool.hpp"
 

@@ -1,9 +1,8 @@
-// A GPU as a device: one stream for kernels and copies, so everything happens in the order it was
-// asked for. Copies pass through pinned memory; a thread waits for their events, in order, and
-// calls `done`.
+// A GPU as a device: one stream for kernels and copies, so all work is done in the order of the
+// calls. Copies pass through pinned memory; a thread waits for their events, in order, and calls
+// `done`.
 //
-// Kernels must not be given host addresses: an input that is still on the host is uploaded at
-// launch.
+// Kernels must not be given host addresses: an input that is on the host is uploaded at launch.
 #include <cstring>
 
 #include "devices/cuda.hpp"
@@ -27,7 +26,7 @@ class Event {
   ~Event() { cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  // Throws: what went wrong on the stream before.
+  // Throws: the error of earlier work on the stream.
   void wait() { check_cuda(cudaEventSynchronize(event_), "work on the GPU"); }
 
  private:
@@ -46,7 +45,7 @@ class CudaDevice final : public Device {
     try {
       blas_.check(blas_.create(&handle_), "cublasCreate");
       blas_.check(blas_.set_stream(handle_, stream_), "cublasSetStream");
-    } catch (...) {  // there is no destructor to clean up yet
+    } catch (...) {  // a constructor that throws runs no destructor
       clean_up();
       throw;
     }
@@ -113,9 +112,9 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // Puts work on the stream with `enqueue`; what that returns makes the value for `done` when the
-  // stream has come so far, and holds until then what the work reads and writes. Whatever goes
-  // wrong, `done` is told: nobody else would hear of it.
+  // Puts work on the stream with `enqueue`. The function that this returns makes the value for
+  // `done` when the stream has reached it, and holds the tensors that the work reads and writes
+  // until then. Any failure goes to `done`, the only receiver of it.
   template <class F>
   void start(Done done, F&& enqueue) {
     std::function<Tensor()> result;
@@ -150,7 +149,7 @@ class CudaDevice final : public Device {
                  "cudaMemcpyAsync");
   }
 
-  // Pageable memory: CUDA has read it when the call returns.
+  // Uploads pageable memory: CUDA has read it when the call returns.
   Tensor on_device(const Tensor& value) {
     if (!value.defined() || !value.on_host()) return value;
     Tensor copy = memory_.make(value.dtype(), value.shape());
@@ -167,7 +166,7 @@ class CudaDevice final : public Device {
   const CudaBlas& blas_;
   CudaMemory memory_;
   CudaStaging staging_;
-  std::mutex mutex_;  // one thread at a time puts work on the stream; guards the next two
+  std::mutex mutex_;  // one thread at a time enqueues; guards the next two
   cudaStream_t stream_ = nullptr;
   cublasHandle_t handle_ = nullptr;
   WorkQueue completions_;
@@ -178,7 +177,7 @@ class CudaDevice final : public Device {
 int cuda_device_count() {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
-  cudaGetLastError();  // no driver, or one that is too old: the same as no device
+  cudaGetLastError();  // no driver, or one that is too old, counts as no device
   return 0;
 }
 

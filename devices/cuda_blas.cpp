@@ -1,4 +1,4 @@
-// Loads cuBLAS (devices/cuda.hpp), and the checks of CUDA's status codes.
+// The loader of cuBLAS (devices/cuda.hpp), and the checks of CUDA's status codes.
 #include <dlfcn.h>
 
 #include "devices/cuda.hpp"
@@ -15,7 +15,7 @@ void find(void* library, F& function, const char* name) {
 }
 
 CudaBlas load() {
-  // By name where the loader looks, else where it was when this was built. Never closed: handles
+  // By name on the loader's path, else at the path known when this was built. Never closed: handles
   // may live until exit.
   void* library = dlopen(TROUPE_CUBLAS_NAME, RTLD_NOW | RTLD_LOCAL);
   if (!library) library = dlopen(TROUPE_CUBLAS_PATH, RTLD_NOW | RTLD_LOCAL);

@@ -1,4 +1,5 @@
-// Implements devices/cuda_memory.hpp.
+// The block allocator of a GPU (free lists by size class, marks of held buffers), and the cache of
+// pinned blocks.
 #include "devices/cuda_memory.hpp"
 
 #include <algorithm>
@@ -12,9 +13,9 @@ namespace {
 // A header on the host for elements on the GPU.
 struct DeviceBuffer {
   Buffer header;
-  void* address;  // where Buffer::data() looks for it
+  void* address;  // at the address that Buffer::data() reads
   std::shared_ptr<void> blocks;
-  // All that are held are in a list; the lock of the blocks guards it and what they are for.
+  // A list holds all buffers in use; the lock of the blocks guards the list and the marks.
   HeldBuffer use = {};
   DeviceBuffer* before = nullptr;
   DeviceBuffer* after = nullptr;
@@ -47,7 +48,7 @@ class CudaMemory::Blocks final : public BufferOwner, public std::enable_shared_f
       check_cuda(cudaSetDevice(index_), "cudaSetDevice");
       if (cudaMalloc(&address, static_cast<size_t>(block_bytes)) != cudaSuccess) {
         trim();
-        cudaGetLastError();  // forgets that failure
+        cudaGetLastError();  // clears the error
         check_cuda(cudaMalloc(&address, static_cast<size_t>(block_bytes)), "cudaMalloc");
       }
       ++stats_.system_allocations;
@@ -98,7 +99,7 @@ class CudaMemory::Blocks final : public BufferOwner, public std::enable_shared_f
 
   void release(Buffer* buffer) noexcept override {
     auto* device_buffer = reinterpret_cast<DeviceBuffer*>(buffer);
-    const std::shared_ptr<void> keep = std::move(device_buffer->blocks);  // past the lock
+    const std::shared_ptr<void> keep = std::move(device_buffer->blocks);  // outlives the lock
     const int c = static_cast<int>(buffer->tag & ~(Buffer::kForeign | Buffer::kOffHost));
     std::lock_guard guard(mutex_);
     free_[static_cast<size_t>(c)].push_back(device_buffer->address);
@@ -114,8 +115,7 @@ class CudaMemory::Blocks final : public BufferOwner, public std::enable_shared_f
   }
 
  private:
-  // Gives all free blocks back. cudaFree waits for the GPU, so nothing that still runs loses its
-  // memory.
+  // Gives all free blocks back. cudaFree waits for the GPU, so no running work loses its memory.
   void trim() noexcept {
     for (size_t c = 0; c < free_.size(); ++c) {
       for (void* address : free_[c]) {
@@ -181,7 +181,7 @@ void* CudaStaging::take_block(int c) {
   void* block = nullptr;
   if (reserved_bytes_ + block_bytes > kBytesMax) return nullptr;
   if (cudaMallocHost(&block, static_cast<size_t>(block_bytes)) != cudaSuccess) {
-    cudaGetLastError();  // forgets that failure: there is another way
+    cudaGetLastError();  // clears the error: the caller has another way
     return nullptr;
   }
   reserved_bytes_ += block_bytes;

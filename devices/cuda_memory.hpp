@@ -1,8 +1,8 @@
 // CudaMemory: the memory of one GPU. CudaStaging: pinned host memory that copies pass through.
-// Owned by the device; any thread may use them.
 //
 // All work of a device is on one stream, so a block that is released while a kernel still reads it
-// may be handed out again at once: whatever writes it comes later in the stream.
+// may be reused immediately: work that writes it comes later in the stream.
+// Owner: the CudaDevice. Thread: any.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@ namespace troupe {
 
 class CudaMemory final : public Memory {
  public:
-  // Requires: `index` is a device. Throws nothing; the GPU is first asked when a buffer is.
+  // Requires: `index` is a device. Does not throw; the GPU is first used when a buffer is
+  // allocated.
   CudaMemory(std::string device, int index, int64_t budget_bytes);
   ~CudaMemory();
 
@@ -38,15 +39,15 @@ class CudaMemory final : public Memory {
 
 class CudaStaging {
  public:
-  // Pinned memory is taken from the whole machine: beyond this, copies go through pageable memory,
-  // correct but slower.
+  // Pinned memory is taken from the whole machine: beyond this limit, copies go through pageable
+  // memory, correct but slower.
   static constexpr int64_t kBytesMax = int64_t{256} << 20;
 
   CudaStaging() = default;
   CudaStaging(const CudaStaging&) = delete;
   ~CudaStaging();
 
-  // A block for the time that it is held; nullptr if there is none to be had.
+  // A block that is free again when the handle is dropped; nullptr if none is available.
   std::shared_ptr<void> take(int64_t bytes);
 
  private:

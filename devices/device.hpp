@@ -1,6 +1,6 @@
-// Device: memory, a queue and copies of one CPU, GPU or shadow accelerator. It knows no op.
-// The process owns it; an actor with its name tells of its memory
-// (actors/cluster/device_actor.hpp).
+// Device: memory, a queue and copies of one CPU, GPU or shadow accelerator. It knows no op. An
+// actor with its name reports its memory (actors/cluster/device_actor.hpp).
+// Owner: the process. Thread: any; `done` may be called on any thread.
 #pragma once
 
 #include <functional>
@@ -21,23 +21,24 @@ class Device {
   DeviceKind kind() const { return kind_; }
 
   virtual Memory& memory() = 0;
-  // Host memory that copy_from_host() reads best: where kernels of other devices make what comes
-  // here. nullptr: any host memory is as good.
+  // Host memory that copy_from_host() reads fastest; kernels of other devices make values for this
+  // device there. nullptr: any host memory will do.
   virtual Memory* staging() { return nullptr; }
-  // True: kernels run on the thread that launches them, and host code may read their outputs at
-  // once.
+  // True: kernels run on the thread that launches them, and host code may read their outputs
+  // immediately.
   virtual bool on_host() const = 0;
-  // The kernel for a node here; nullptr if there is none.
+  // The kernel for a node on this device; nullptr if there is none.
   virtual const Kernel* kernel_for(const Node& node) const = 0;
-  // On a host device: runs the kernel. Else: makes the outputs and puts the kernel in the queue;
-  // the elements follow in queue order. Throws what a kernel throws while it still can.
+  // On a host device, runs the kernel. Otherwise makes the outputs and puts the kernel in the
+  // queue; the elements follow in queue order. Throws an exception of the kernel only if it runs in
+  // this call.
   virtual void launch(KernelCall& call) = 0;
-  // A copy of `value` (from the host; to the host), in queue order. `done` may be called on any
-  // thread, and tells of any kernel of this queue that failed since the last `done`. A host device
+  // Copies `value` (from the host; to the host), in queue order. `done` may be called on any
+  // thread, and reports a kernel of this queue that failed since the last `done`. A host device
   // passes the value itself.
   virtual void copy_from_host(const Tensor& value, Done done) = 0;
   virtual void copy_to_host(const Tensor& value, Done done) = 0;
-  // `done` once all that was put in the queue before has finished; its value is undefined.
+  // Calls `done` when all work queued before has finished; its value is undefined.
   virtual void fence(Done done) = 0;
 
  protected:
@@ -50,10 +51,11 @@ class Device {
 
 std::unique_ptr<Device> make_cpu_device(std::string name, int64_t budget_bytes);
 // Host memory that host code cannot touch (its addresses fault), and a queue on a thread of its
-// own. For tests of this interface where no accelerator is. What it cannot run: devices/shadow.cpp.
+// own. It tests this interface on machines without an accelerator. devices/shadow.cpp lists its
+// limits.
 std::unique_ptr<Device> make_shadow_device(std::string name, int64_t budget_bytes);
-// GPUs this process can see; 0 without CUDA. Throws from make: Error(bad_configuration) when there
-// is none of that index.
+// The number of GPUs that this process can see; 0 without CUDA. make_cuda_device() throws
+// Error(bad_configuration) if there is no GPU of that index.
 int cuda_device_count();
 std::unique_ptr<Device> make_cuda_device(std::string name, int index, int64_t budget_bytes);
 

@@ -1,5 +1,6 @@
-// The border between kernels and threads: what a kernel throws becomes a value, for whoever waits
-// elsewhere.
+// The border between kernels and threads: an exception of a kernel becomes a value, for a receiver
+// on another thread.
+// Owner: the caller, by value. Thread: any.
 #pragma once
 
 #include <exception>
@@ -11,7 +12,7 @@
 namespace troupe {
 
 struct Failure {
-  Errc code = Errc::ok;  // ok: nothing was thrown
+  Errc code = Errc::ok;  // ok: no exception
   std::string text;
 };
 
@@ -31,8 +32,8 @@ Failure failure_of(F&& work) {
   }
 }
 
-// What failed in `node`, behind its name and the line that made it, unless the text says them:
-// memory and the system do not know for whom they refuse.
+// The failure in `node`: its name and the line that made it, then the text, unless that has them
+// already. Errors of memory and of the system do not know the node.
 inline std::string failed_in(const Node& node, const std::string& text) {
   const std::string who = describe(node);
   return text.find(who) == text.npos ? who + ": " + text : text;

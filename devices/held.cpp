@@ -1,5 +1,5 @@
-// Implements devices/held.hpp. A label is the number of a graph in a table of the process, then the
-// node, then the output; the table holds no graph alive.
+// Labels of buffers, and the text of an out-of-memory error. A label combines the number of a graph
+// in a table of the process, the node, and the output; the table keeps no graph alive.
 #include "devices/held.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Labels {
 };
 
 Labels& labels() {
-  static Labels& all = *new Labels;  // stays: steps of static objects may end later
+  static Labels& all = *new Labels;  // never destroyed: steps of static objects may end later
   return all;
 }
 
@@ -42,7 +42,7 @@ std::string what_of(const Node& node, int output) {
   return detail::concat("output ", output, where, ", ", node.outputs[i]);
 }
 
-// By whom it is held, in the order of the message.
+// The holder of a buffer, in the order of the message.
 enum Holder : uint8_t { this_step, other_steps, between_steps, unknown, kHolders };
 constexpr const char* kHolderNames[] = {"this step", "another step, or a result of it",
                                         "kept between steps", "not of a node of a step"};

@@ -1,6 +1,6 @@
-// Who has the memory of a device: nodes are known by labels, which buffers are marked with, and a
-// request that finds no room says who asked for what, and which tensors are the largest. Owns the
-// table of labels, for the whole process; any thread may use it.
+// Attribution of a device's memory: nodes have labels, which buffers are marked with. The error of
+// a request that finds no room names the node, the request, and the largest tensors.
+// Owner: the process, of the table of labels. Thread: any.
 #pragma once
 
 #include <memory>
@@ -11,32 +11,32 @@
 
 namespace troupe {
 
-// The label of node 0 of a graph; that of node n is this + n * kLabelStep. It means something as
-// long as the graph lives.
-inline constexpr uint64_t kLabelStep = 256;  // the outputs of a node lie between
+// The label of node 0 of a graph; node n has this + n * kLabelStep. It is valid as long as the
+// graph lives.
+inline constexpr uint64_t kLabelStep = 256;  // leaves room for the outputs of a node
 uint64_t label_graph(const std::shared_ptr<const Graph>& graph);
 
-// For buffers that outlive steps: constants, parameters.
+// The run of buffers that outlive steps: constants, parameters.
 inline constexpr int64_t kBetweenSteps = -1;
 
-// What asks for memory: an output of a node, or its scratch.
+// A request for memory: an output of a node, or its scratch.
 struct MemoryRequest {
   static constexpr int kScratch = 255;
   const NodeView* view = nullptr;
-  int output = 0;  // past 254 outputs they share a label
+  int output = 0;  // outputs past 254 share a label
   int64_t run = kBetweenSteps;
   DType dtype = DType::none;
   const Shape* shape = nullptr;
 };
 
-// `refused` is what `memory` threw. Throws: it, with the request, and the ten largest tensors of
-// this memory with whose they are. Both its own and other steps go on while it looks.
+// `refused` is the error of `memory`. Throws: it, with the request, and the ten largest tensors of
+// this memory with their holders. This step and others go on meanwhile.
 [[noreturn]] void refuse(const Error& refused, const Memory& memory, const MemoryRequest& request);
 
-// Marks a buffer above Memory::kMarkedAbove as what was asked for.
+// Marks a buffer above Memory::kMarkedAbove with its request.
 void mark(Memory& memory, Buffer* buffer, int64_t bytes, const MemoryRequest& request) noexcept;
 
-// A buffer for what is asked for. Throws: as Memory::allocate(), with what refuse() says.
+// A buffer for the request. Throws: as Memory::allocate(), with the text of refuse().
 inline Buffer* allocate(Memory& memory, int64_t bytes, const MemoryRequest& request) {
   Buffer* buffer = nullptr;
   try {
@@ -50,7 +50,7 @@ inline Buffer* allocate(Memory& memory, int64_t bytes, const MemoryRequest& requ
   return buffer;
 }
 
-// A tensor for what is asked for. Requires: dtype and shape are given, and the shape is known.
+// A tensor for the request. Requires: dtype and shape are given, and the shape is known.
 inline Tensor allocate_tensor(Memory& memory, const MemoryRequest& request) {
   const int64_t bytes = request.shape->size() * size_of(request.dtype);
   return Tensor::adopt(allocate(memory, bytes, request), request.dtype, *request.shape);

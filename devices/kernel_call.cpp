@@ -1,5 +1,5 @@
-// Implements devices/kernel_call.hpp and the members of KernelContext (troupe/op.hpp): how a kernel
-// gets its outputs. The usual case, a shape known before the step, copies a 24-byte type and asks
+// The members of NodeView, KernelCall and KernelContext (troupe/op.hpp): how a kernel gets its
+// outputs. In the usual case, a shape known before the step, this copies a 24-byte type and asks
 // the memory for a buffer.
 #include "devices/kernel_call.hpp"
 
@@ -22,7 +22,7 @@ InferContext actual_types(const KernelContext& ctx) {
   return {ctx.node(), std::move(types)};
 }
 
-// Of what the shape rule gave when it was asked in a step. It may give fewer than while building.
+// Shape `index` of the shapes that the rule gave in a step. It may give fewer than while building.
 const Shape& inferred(const NodeView& view, const std::vector<Shape>& shapes, int index) {
   if (shapes.size() == view.outputs.size()) return shapes[static_cast<size_t>(index)];
   throw Error(Errc::invalid_argument, "infer_shapes of ", view.node->op->name, " gave ",
@@ -30,7 +30,7 @@ const Shape& inferred(const NodeView& view, const std::vector<Shape>& shapes, in
               view.outputs.size(), " outputs; it must give one for each");
 }
 
-// The shape of output `index`, from the shapes that the inputs really have.
+// The shape of output `index`, from the actual shapes of the inputs.
 Shape infer_output(const NodeView& view, const InferContext& inputs, int index) {
   const Op& op = *view.node->op;
   TROUPE_CHECK(op.infer_shapes, describe(*view.node), " has outputs but no shape rule");
@@ -42,7 +42,7 @@ Shape infer_output(const NodeView& view, const InferContext& inputs, int index) 
   return shape;
 }
 
-// Calls `work` for the node. What it refuses names the node.
+// Calls `work` for the node. Its errors name the node.
 template <class F>
 auto named(const Node& node, const F& work) {
   try {
@@ -165,7 +165,7 @@ Tensor& KernelContext::output_in_place() {
   check_output(0);
   if (outputs_[0].defined()) return outputs_[0];
   if (!may_reuse_input0_) return make_output(0);
-  // The owner of the step says that this node is the last reader of the slot, so its handle may go.
+  // The step says that this node is the last reader of the slot, so its handle may be taken.
   Tensor& input = const_cast<Tensor&>(values_[input_slots_[0]]);
   if (view_->like.dtype() != DType::none) [[likely]] {
     if (!input.can_become(view_->like)) return make_output(0);
@@ -175,7 +175,7 @@ Tensor& KernelContext::output_in_place() {
     return outputs_[0].become(buffer, view_->like);
   }
   const NodeView::Out& out = view_->outputs[0];
-  // With several outputs the shapes of the others may still have to be inferred from input 0.
+  // With several outputs, the shapes of the others may still have to be inferred from input 0.
   if (view_->outputs.size() > 1 || !may_be_written(input) || input.dtype() != out.dtype)
     return make_output(0);
   const Shape shape = out.known ? out.shape : infer_output(*view_, actual_types(*this), 0);

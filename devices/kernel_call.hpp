@@ -1,5 +1,7 @@
 // KernelCall: fills in a KernelContext and runs a kernel. The firing loop keeps one per activation;
 // tests make their own.
+// Owner: of a KernelCall its caller; of a NodeView the stage. Thread: one at a time for a
+// KernelCall; any for a NodeView.
 #pragma once
 
 #include <atomic>
@@ -13,25 +15,25 @@ namespace troupe {
 
 class Lanes;
 
-// What stays the same over all firings of a node on a device.
+// The constant data of a node on a device, shared by all firings.
 struct alignas(64) NodeView {
-  // The first line is what a firing reads: output 0 as long as it fits (see Tensor::type_of), the
-  // node, the state.
-  Tensor like;        // for Tensor::become(); without a dtype where that does not do
+  // The first cache line holds the fields that a firing reads: output 0 if it fits (see
+  // Tensor::type_of), the node, the state.
+  Tensor like;        // for Tensor::become(); without a dtype if it does not fit
   int64_t bytes = 0;  // of output 0
   const Node* node = nullptr;
   const Kernel* kernel = nullptr;
-  std::shared_ptr<const KernelState> state;  // what kernel->prepare returned
+  std::shared_ptr<const KernelState> state;  // the result of kernel->prepare
   struct Out {
     DType dtype;
     bool known;  // shape has no -1: no inference when firing
     Shape shape;
   };
   std::vector<Out> outputs;
-  uint64_t label = 0;      // what its outputs' buffers are marked with (devices/held.hpp); 0: not
-  Lanes* lanes = nullptr;  // for the kernel's jobs; null: its own thread does them all
-  // The view whose kernel fires instead of this one's; null: none. Set by whoever replaces it,
-  // while others read it.
+  uint64_t label = 0;      // marks the buffers of its outputs (devices/held.hpp); 0: unmarked
+  Lanes* lanes = nullptr;  // for the kernel's jobs; null: its own thread does all of them
+  // The view whose kernel fires instead of this one's; null: none. A replacement sets it while
+  // other threads read it.
   mutable const NodeView* newer = nullptr;
 
   const NodeView& newest() const {
@@ -45,10 +47,10 @@ struct alignas(64) NodeView {
   static NodeView make(const Node& node, const Kernel& kernel);  // calls kernel.prepare
 };
 
-// For a kernel that runs another one as a part of itself.
+// For a kernel that runs another kernel as a part of itself.
 struct Enclosing {
   const KernelContext* kernel = nullptr;
-  // What KernelContext::finish() and take() of the inner kernel call. Without `take` its input is
+  // Called by KernelContext::finish() and take() of the inner kernel. Without `take` its input is
   // whole.
   void (*finish)(const void* context, int64_t begin, int64_t n) = nullptr;
   void (*take)(const void* context, int64_t begin, int64_t n, int64_t unit,
@@ -61,7 +63,7 @@ struct KernelCall {
   KernelContext context;
 
   // `input_slots[i]` indexes `values`; `outputs` are undefined tensors, node->outputs.size() of
-  // them. may_reuse_input0: the op declares `in_place`, and nobody else reads that slot of
+  // them. may_reuse_input0: the op declares `in_place`, and this is the last reader of that slot of
   // `values`.
   void bind(const NodeView& view, const Tensor* values, const uint32_t* input_slots,
             int32_t input_count, Tensor* outputs, Memory& memory, const RunContext& run,
@@ -69,7 +71,7 @@ struct KernelCall {
     bind(view, values, input_slots, input_count, outputs, static_cast<int32_t>(view.outputs.size()),
          memory, run, may_reuse_input0);
   }
-  // The same for who has the number of outputs at hand.
+  // The same for a caller that knows the number of outputs.
   void bind(const NodeView& view, const Tensor* values, const uint32_t* input_slots,
             int32_t input_count, Tensor* outputs, int32_t output_count, Memory& memory,
             const RunContext& run, bool may_reuse_input0) {
@@ -85,7 +87,7 @@ struct KernelCall {
     context.may_reuse_input0_ = may_reuse_input0;
   }
 
-  // A part of the kernel that `within` names, whose memory, lanes and run it has. Input i is
+  // Binds a part of the kernel of `within`, which shares its memory, lanes and run. Input i is
   // values[input_slots[i]]. `within` outlives the call.
   void bind_within(const Enclosing& within, const NodeView& view, const Tensor* values,
                    const uint32_t* input_slots, int32_t input_count, Tensor* outputs,
@@ -95,34 +97,34 @@ struct KernelCall {
          may_reuse_input0);
     context.enclosing_ = &within;
   }
-  // The values that the inputs of a kernel are among.
+  // The array that holds the inputs of a kernel.
   static const Tensor* values(const KernelContext& ctx) { return ctx.values_; }
-  // Which of the values input i of a kernel is.
+  // The index of a kernel's input i in that array.
   static uint32_t input_slot(const KernelContext& ctx, int i) { return ctx.input_slots_[i]; }
-  // The kernel of `view` instead of the one that was bound.
+  // Replaces the bound kernel by that of `view`.
   void use(const NodeView& view) {
     context.view_ = &view;
     context.state_ = view.state.get();
   }
-  // A kernel: that of the newest view of the node that was bound.
+  // A kernel function: runs the kernel of the newest view of the bound node.
   static void run_newest(KernelContext& context);
 
-  // What bind() was told, for devices that run the kernel later or elsewhere.
+  // The arguments of bind(), for devices that run the kernel later or elsewhere.
   const NodeView& view() const { return *context.view_; }
   Tensor* outputs() const { return context.outputs_; }
-  // The memory that new outputs come from.
+  // The memory for new outputs.
   Memory& memory() const { return *context.memory_; }
 };
 
-// The shape of output `index`: known before the step, or inferred from the shapes that the inputs
-// of `call` really have. Throws: what the op's shape rule throws; InternalError if the shape
+// The shape of output `index`: known before the step, or inferred from the actual shapes of the
+// inputs of `call`. Throws: any exception of the op's shape rule; InternalError if the shape
 // depends on values.
 Shape output_shape(const KernelCall& call, int index);
-// The same, always by the shape rule: for who fills an output without a kernel that would refuse
-// inputs that turn out not to fit the known shape.
+// The same, but always by the shape rule: for a caller that fills an output without a kernel, which
+// would refuse inputs that do not fit the known shape.
 Shape inferred_output_shape(const KernelCall& call, int index);
 
-// Runs a plain kernel once on host tensors: for what is computed before the first step, and tests.
+// Runs a plain kernel once on host tensors: for computations before the first step, and tests.
 std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs,
                                Memory& memory, const RunContext& run);
 

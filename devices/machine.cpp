@@ -1,4 +1,4 @@
-// Implements include/troupe/machine.hpp.
+// this_machine(): reads the processor's name, memory, cores and GPUs from the system.
 #include "troupe/machine.hpp"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-// Stands in for devices/cuda.cpp in a build without CUDA: there are no GPUs.
+// Replaces devices/cuda.cpp in a build without CUDA: there are no GPUs.
 #include "devices/device.hpp"
 
 namespace troupe {

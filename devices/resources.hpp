@@ -1,4 +1,7 @@
-// What stateful ops of one session keep in one process between steps, by name: queues, barriers.
+// The state that stateful ops of a session keep in one process between steps, by name: queues,
+// barriers.
+// Owner: of Resources the session's installations and the ResourceTable, which the process owns.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +17,17 @@ namespace troupe {
 class Resource {
  public:
   virtual ~Resource() = default;
-  virtual void end() = 0;  // the session is over: nobody waits here any more
+  virtual void end() = 0;  // the session is over: ends all waits on this resource
 };
 
-// Owner: the installations of the session and the ResourceTable, together. Any thread.
+// The resources of one session, which outlive neither its installations nor the table.
 class Resources {
  public:
   Resources() = default;
   Resources(const Resources&) = delete;
 
-  // The resource of that name; make() makes it, the first time. Throws: Error(invalid_argument) if
-  // it is of another type; Error(cancelled) after end().
+  // The resource of that name; the first call makes it with make(). Throws: Error(invalid_argument)
+  // if it is of another type; Error(cancelled) after end().
   template <class T, class Make>
   std::shared_ptr<T> get(const std::string& name, const Make& make) {
     std::lock_guard lock(mutex_);
@@ -37,7 +40,7 @@ class Resources {
   }
 
   void end() {
-    std::map<std::string, std::shared_ptr<Resource>> ending;  // without the mutex
+    std::map<std::string, std::shared_ptr<Resource>> ending;  // ended without the lock
     {
       std::lock_guard lock(mutex_);
       ended_ = true;
@@ -52,7 +55,7 @@ class Resources {
   bool ended_ = false;
 };
 
-// Those of all sessions, in a process. Any thread.
+// The resources of all sessions in a process.
 class ResourceTable {
  public:
   std::shared_ptr<Resources> of(uint64_t session) {
@@ -62,7 +65,7 @@ class ResourceTable {
     return resources;
   }
 
-  void forget(uint64_t session) {  // it is over
+  void forget(uint64_t session) {  // the session is over
     std::shared_ptr<Resources> ending;
     {
       std::lock_guard lock(mutex_);

@@ -1,12 +1,12 @@
 // The shadow accelerator: a stand-in for a GPU on machines without one. Its memory is host memory
-// behind addresses that fault when host code follows them, and its kernels, the plain CPU ones, run
-// later on a thread of its own. So whatever breaks the device interface (reading a value without a
-// copy, reading it too early) breaks a test here, too.
+// behind addresses that fault when host code dereferences them, and its kernels, the plain CPU
+// ones, run later on a thread of its own. So a violation of the device interface (reading a value
+// without a copy, or too early) makes a test fail here, too.
 //
-// Ops that only share elements (identity, reshape) take no place in the queue. Kernels that finish
-// later have no place on a queue: kernel_for says so, and soft placement puts parameters and
-// gradient pushes on a CPU. Nor has an op whose shapes depend on values, because outputs are made
-// before the kernel has run; where an op does not declare it, the launch is refused.
+// Ops that only alias elements (identity, reshape) do not enter the queue. Kernels that finish
+// later cannot run in a queue: kernel_for() returns none, and soft placement puts parameters and
+// gradient pushes on a CPU. Nor can an op whose shapes depend on values, because outputs are made
+// before the kernel runs; if an op does not declare this, the launch is refused.
 #include <cstring>
 #include <new>
 
@@ -24,14 +24,14 @@ namespace {
 constexpr uint64_t kDisplacement = uint64_t{1} << 62;
 
 void* displaced(const void* address) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): nobody follows the result
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the result is never dereferenced
   return reinterpret_cast<void*>(reinterpret_cast<uint64_t>(address) ^ kDisplacement);
 }
 
-// A header whose elements are elsewhere, with what keeps them alive.
+// A header whose elements are elsewhere, and the tensor that keeps them alive.
 struct ForeignBuffer {
   Buffer header;
-  void* address;  // where Buffer::data() looks for it
+  void* address;  // at the address that Buffer::data() reads
   Tensor elements;
 };
 
@@ -41,7 +41,7 @@ class ForeignOwner final : public BufferOwner {
     delete reinterpret_cast<ForeignBuffer*>(buffer);
   }
 };
-ForeignOwner foreign_owner;  // no state: buffers may outlive any device
+ForeignOwner foreign_owner;  // no state, as buffers may outlive any device
 
 Buffer* make_foreign(void* address, uint32_t flags, Tensor elements) {
   auto* foreign = new ForeignBuffer{
@@ -49,7 +49,7 @@ Buffer* make_foreign(void* address, uint32_t flags, Tensor elements) {
   return &foreign->header;
 }
 
-// The elements of a tensor of a shadow device, as host code of that device sees them.
+// The elements of a tensor of a shadow device, as the device's own host code sees them.
 Tensor host_view(const Tensor& tensor) {
   if (!tensor.defined() || tensor.on_host()) return tensor;
   return Tensor::adopt(make_foreign(displaced(tensor.raw()), 0, tensor), tensor.dtype(),
@@ -79,7 +79,7 @@ class ShadowMemory final : public Memory {
   PoolMemory pool_;
 };
 
-// A kernel in the queue: everything the launch was told, held.
+// A kernel in the queue, with all arguments of the launch.
 struct QueuedKernel {
   QueuedKernel(const KernelCall& call, Memory& scratch_memory)
       : view(call.view()), run_context(call.context.run()), scratch(&scratch_memory) {
@@ -92,7 +92,7 @@ struct QueuedKernel {
   }
 
   const Node& node() const { return *view.node; }
-  // Throws: what the kernel throws.
+  // Throws: any exception of the kernel.
   void run() {
     std::vector<Tensor> results = outputs;
     KernelCall call;
@@ -104,7 +104,7 @@ struct QueuedKernel {
   }
 
  private:
-  // A kernel may pass on a value instead of filling the output that was promised to the readers.
+  // A kernel may pass on a value instead of filling the output that readers already have.
   void keep(size_t i, const Tensor& result) {
     if (result.buffer() == outputs[i].buffer()) return;
     TROUPE_CHECK(result.shape() == outputs[i].shape() && result.dtype() == outputs[i].dtype(),
@@ -184,7 +184,7 @@ class ShadowDevice final : public Device {
   }
 
  private:
-  // Does `work` and says so, or which kernel failed before it.
+  // Does `work` and reports its result, or the kernel that failed before it.
   template <class F>
   void finish(const Done& done, const Tensor& value, F&& work) {
     Failure failure = std::exchange(failed_, {});
@@ -197,7 +197,7 @@ class ShadowDevice final : public Device {
 
   ShadowMemory memory_;
   PoolMemory staging_;
-  Failure failed_;   // the first since the last `done`; the queue's thread alone uses it
+  Failure failed_;   // the first since the last `done`; used only by the queue's thread
   WorkQueue queue_;  // last: its destructor finishes work that uses the others
 };
 

@@ -1,4 +1,4 @@
-// Implements devices/work.hpp.
+// The counts of a firing's bytes and flops, for traces.
 #include "devices/work.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// Of all nodes of the program that count theirs; -1 if none does.
+// The sum over all nodes of the program that count flops; -1 if none does.
 int64_t program_flops(const Graph& program, const std::vector<Shape>& inputs) {
   std::vector<Shape> shapes = inputs;  // by node: each has one output
   int64_t flops = -1;

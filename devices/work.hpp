@@ -1,4 +1,5 @@
-// Work: what one firing of a kernel reads, writes and computes, for traces.
+// Work: the bytes that one firing of a kernel reads and writes, and its flops, for traces.
+// Owner: the firing that is traced. Thread: that of the firing.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,12 @@ struct KernelWork {
   int64_t flops = -1;  // -1: not known
 };
 
-// What the node of a view does the work of; nullptr if it is what it is.
+// The nodes whose work the node of a view does; nullptr if it does only its own.
 inline const Graph* program_of(const NodeView& view) {
   return view.state ? view.state->program() : nullptr;
 }
 
-// Looks at the inputs before the kernel runs, which may take one over, and at the outputs after.
+// Reads the inputs before the kernel runs, which may take one over, and the outputs after it.
 class WorkCount {
  public:
   explicit WorkCount(const KernelCall& call);

@@ -182,8 +182,7 @@ class BodyCopy {
           {node.file.c_str(), node.line});
     }
     if (takes_path(node)) attrs["key"] = key_of(node);
-    if (node.op->control == ControlKind::restore)  // the copy may know more of the shape than the
-                                                   // pattern
+    if (node.op->control == ControlKind::restore)  // the copy may know more sizes
       for (int32_t id : after)
         if (const Node& save = graph_.node(id); save.op->control == ControlKind::save)
           attrs["shape"] = save.inputs[0].shape();

@@ -179,8 +179,7 @@ class ForwardReference {
   // " reads b, which reads a": the shortest way from line `begin` to line `goal` along the inputs;
   // empty if there is none.
   std::string way(size_t begin, size_t goal) const {
-    std::vector<size_t> reader(lines_.size(), lines_.size());  // by line: the line that was found
-                                                               // to read it
+    std::vector<size_t> reader(lines_.size(), lines_.size());  // by line: a line that reads it
     std::vector<size_t> open = {begin};
     reader[begin] = goal;
     for (size_t i = 0; i < open.size() && open[i] != goal; ++i) {

@@ -77,11 +77,8 @@ std::string Model::random_key() const {
 Output Model::parameter(std::string_view name, const Shape& shape, const Initializer& first,
                         DType dtype, Regularizer regularizer, Origin at) {
   const std::string whole = prefix_ + std::string(name);
-  const auto outside = graph_.open_frame(-1);  // read once a step, whichever branch or call reads
-                                               // it
-  if (is_half(dtype))
-    dtype = DType::f32;  // the dtype of computed values; parameters are never
-                         // rounded
+  const auto outside = graph_.open_frame(-1);  // read once a step by all branches and calls
+  if (is_half(dtype)) dtype = DType::f32;      // parameters are never rounded
   const Output out = read_parameter(
       whole, name, first_values(graph_, shape, first, options_.seed, whole, dtype, at), at);
   if (std::find(parameters_.begin(), parameters_.end(), out) != parameters_.end()) return out;

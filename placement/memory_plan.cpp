@@ -312,8 +312,7 @@ std::vector<bool> leaves_more(const Graph& graph, const Partition& partition) {
   // An output more than this many times its input is a new value, not the input in another form.
   constexpr int64_t kLarger = 4;
   const std::vector<PartNode>& parts = partition.nodes;
-  std::vector<int64_t> left(parts.size());  // bytes kept of a node's outputs; -1: it has other
-                                            // readers, too
+  std::vector<int64_t> left(parts.size());  // bytes kept of a node's outputs; -1: other readers
   std::vector<bool> out(parts.size());
   for (size_t p = parts.size(); p-- > 0;) {
     int64_t read = 0;

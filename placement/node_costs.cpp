@@ -56,8 +56,7 @@ bool NodeCosts::full() const {
 
 std::shared_ptr<NodeCosts> NodeCosts::of_process() {
   static std::mutex mutex;
-  static auto& now = *new std::shared_ptr<NodeCosts>;  // never destroyed: static objects may end
-                                                       // later
+  static auto& now = *new std::shared_ptr<NodeCosts>;  // never destroyed: statics may end later
   std::lock_guard lock(mutex);
   if (!now || now->full()) now = std::make_shared<NodeCosts>();
   return now;

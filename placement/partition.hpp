@@ -37,8 +37,7 @@ enum class PartKind : uint8_t {
   loop,     // a loop as a single node: has run when its last iteration has. On the loop's home its
             // outputs are those of graph node `node`; elsewhere it has none
   enter,    // in a loop: output 0 is an input of the driver (PartLoop::Entering); never fires
-  turn,     // in a loop: has run when all other nodes of the iteration have, and begins the next
-            // one
+  turn,     // in a loop: runs after all other nodes of the iteration, and begins the next
   ack,      // in a loop, at home: each arrival on `edge` counts one iteration of another device
 };
 const char* to_string(PartKind kind);

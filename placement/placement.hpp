@@ -21,8 +21,7 @@ struct PlacementOptions {
                                // requests none
   std::function<bool(const Node&, const std::string& device)>
       has_kernel;    // empty: every device runs everything
-  bool soft = true;  // a node without a kernel on its requested device goes to a cpu device of the
-                     // same task
+  bool soft = true;  // without a kernel there, a node goes to a cpu device of the same task
 };
 
 struct Placement {

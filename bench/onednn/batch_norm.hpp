@@ -1,5 +1,5 @@
-// The loops of a batch norm over images NHWC whose channels are a multiple of 16, for one chunk of
-// the batch at a time. Pointers are aligned to 64 bytes.
+// The loops of a batch norm over NHWC images with a multiple of 16 channels, for one chunk of the
+// batch at a time. Pointers are aligned to 64 bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace onednn_loops {
 
 typedef float Vector __attribute__((vector_size(64)));  // 16 channels of a pixel
 
-// Sums over the pixels: four at a time, so that additions do not wait for each other.
+// Sums over the pixels, four at a time, so that additions do not depend on each other.
 template <class F>
 Vector sum_of(int64_t pixels, int64_t vectors, F term) {
   Vector a{}, b{}, c{}, d{};
@@ -27,13 +27,13 @@ inline Vector positive(Vector x) {
   const Vector zero{};
   return x > zero ? x : zero;
 }
-// g where y is above 0.
+// g where y is above 0, otherwise 0.
 inline Vector masked(Vector g, Vector y) {
   const Vector zero{};
   return y > zero ? g : zero;
 }
 
-// mean [c] of the chunk, and m2 [c]: the sum of squared distances from it.
+// mean [c] of the chunk, and m2 [c]: the sum of squared differences from it.
 inline void chunk_moments(const float* z, int64_t pixels, int64_t c, float* mean, float* m2) {
   const int64_t vectors = c / 16;
   for (int64_t v = 0; v < vectors; ++v) {
@@ -48,7 +48,7 @@ inline void chunk_moments(const float* z, int64_t pixels, int64_t c, float* mean
   }
 }
 
-// Sums over the chunk of g and of g * (z - mean), [c] each.
+// Sums of g and of g * (z - mean) over the chunk, [c] each.
 inline void chunk_gradient_sums(const float* g, const float* z, const float* mean, int64_t pixels,
                                 int64_t c, float* sum, float* product) {
   const int64_t vectors = c / 16;
@@ -62,7 +62,7 @@ inline void chunk_gradient_sums(const float* g, const float* z, const float* mea
   }
 }
 
-// f(index of a vector, its channel vector) for all of the chunk.
+// Calls f(index of a vector, its channel vector) for the whole chunk.
 template <class F>
 void for_each_vector(int64_t pixels, int64_t c, F f) {
   const int64_t vectors = c / 16;

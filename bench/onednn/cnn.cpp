@@ -1,5 +1,5 @@
-// cnn: 28x28x1, 5x5x32, pool, 5x5x64, pool, 512, 10, batch 64, SGD. Four images go through all
-// layers of convolutions in one job, forward and back, while they are in the cache.
+// cnn: 28x28x1, 5x5x32, pool, 5x5x64, pool, 512, 10, batch 64, SGD. A job takes four images through
+// all convolution layers, forward and back, while they are in the cache.
 #include "bench/onednn/kit.hpp"
 
 namespace onednn_loops {
@@ -8,9 +8,9 @@ namespace {
 constexpr int64_t kBatch = 64, kImages = 4, kChunks = kBatch / kImages;
 constexpr int64_t kSide = 28, kC1 = 32, kC2 = 64, kFlat = 7 * 7 * kC2, kWide = 512, kOut = 10;
 constexpr int64_t kBlock = 256, kBlocks = kWide / kBlock;           // columns of the wide layer
-constexpr int64_t kPart = 448, kParts = kFlat / kPart, kRows = 16;  // of what it reads
+constexpr int64_t kPart = 448, kParts = kFlat / kPart, kRows = 16;  // of the wide layer's input
 constexpr float kRate = 0.01f;
-constexpr int64_t kZ1 = kSide * kSide * kC1, kP1 = kZ1 / 4;  // an image after each layer
+constexpr int64_t kZ1 = kSide * kSide * kC1, kP1 = kZ1 / 4;  // size of an image after each layer
 constexpr int64_t kZ2 = 14 * 14 * kC2, kP2 = kFlat;
 
 class Cnn final : public Loop {
@@ -69,8 +69,8 @@ class Cnn final : public Loop {
       bias_update(b2_, dh_, kBatch, kWide, kWide, kRate);
     });
     lanes_.run(kParts, [&](uint32_t j, int lane) {
-      back2_[j].run(lane);    // reads rows of w2 that only
-      update2_[j].run(lane);  // this job writes
+      back2_[j].run(lane);    // reads only the rows of w2
+      update2_[j].run(lane);  // that this job writes
     });
     lanes_.run(kChunks, [&](uint32_t i, int lane) {
       const int64_t at = i * kImages;

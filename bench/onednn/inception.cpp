@@ -11,7 +11,7 @@ constexpr int64_t kBatch = 32, kImages = 4, kChunks = kBatch / kImages, kSide = 
 constexpr int64_t kPixels = kSide * kSide, kIn = 192, kMiddle = 256, kLast = 480, kOut = 10;
 constexpr float kRate = 0.1f;
 
-// 3x3 maxima with stride 1 over a chunk.
+// 3x3 max pooling with stride 1 over a chunk.
 class Pool {
  public:
   Pool(int64_t channels, bool back) : back_(back) {
@@ -56,7 +56,7 @@ class Pool {
   std::vector<Call> calls_, back_calls_;
 };
 
-// One of six convolutions, with its relu: what it makes, and the gradient of that.
+// One of six convolutions, with its relu: its output, and the gradient of that.
 struct Layer {
   int64_t channels;
   ConvolutionLayer convolution;
@@ -74,11 +74,11 @@ struct Layer {
                     kChunks, file.floats("w", number), file.floats("b", number), back),
         y(kBatch * kPixels * out),
         dy(kBatch * kPixels * out) {}
-  int64_t size() const { return kImages * kPixels * channels; }  // of a chunk
+  int64_t size() const { return kImages * kPixels * channels; }  // of one chunk
 };
 
-// The six convolutions: 1x1; 1x1 and 3x3; 1x1 and 5x5; pool and 1x1. What is concatenated is made
-// by numbers 0, 2, 4 and 5.
+// The six convolutions: 1x1; 1x1 and 3x3; 1x1 and 5x5; pool and 1x1. Numbers 0, 2, 4 and 5 make the
+// concatenated outputs.
 class Block {
  public:
   static constexpr int kEnds[] = {0, 2, 4, 5};
@@ -96,7 +96,7 @@ class Block {
     for (Floats& part : parts_) part = Floats(kBatch * kPixels * in);
   }
 
-  // dx: the gradient of x, made where the block goes back.
+  // dx: the gradient of x, computed in the backward half.
   void bind(const float* x, float* dx) {
     dx_ = dx;
     for (int64_t i = 0; i < kChunks; ++i) {
@@ -127,7 +127,7 @@ class Block {
     pool_.forward(i, lane);
     at(5).convolution.forward(i, lane);
   }
-  // Requires: dy of the ends is there, with the mask of their relus.
+  // Requires: dy of the four ends, masked by their relus.
   void back(uint32_t i, int lane) {
     for (const int l : {2, 4}) {
       at(l).convolution.filter_gradient(i, lane);
@@ -155,7 +155,7 @@ class Block {
   Pool pool_;
   Floats pooled_;
   std::vector<Layer> layers_;
-  Floats parts_[4];  // gradients of x: by the second and third branch, after and before the pool
+  Floats parts_[4];  // gradients of x: second and third branch, after and before the pool
   float* dx_ = nullptr;
 };
 
@@ -217,7 +217,7 @@ class Inception final : public Loop {
   double loss() override { return loss_; }
 
  private:
-  // The concatenation after the first block, and its gradient with the masks of the relus.
+  // The concatenation after the first block, and its gradient, masked by the relus.
   void join(uint32_t i) {
     int64_t column = 0;
     for (const int l : Block::kEnds) {

@@ -1,4 +1,4 @@
-// Implements bench/onednn/kit.hpp.
+// Buffers, oneDNN calls, products, convolutions and plain loops for the oneDNN programs.
 #include "bench/onednn/kit.hpp"
 
 #include <cmath>
@@ -20,7 +20,7 @@ const dnnl::stream& stream() {
   return mine;
 }
 
-// Scratch memory of a lane, shared by all its calls: one runs at a time.
+// Scratch memory of a lane, shared by its calls, of which one runs at a time.
 std::vector<Floats>& scratch() {
   static std::vector<Floats> all(static_cast<size_t>(lanes));
   return all;

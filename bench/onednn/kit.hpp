@@ -1,6 +1,6 @@
-// What the loops of oneDNN calls share: the file of weights, buffers, products and convolutions
-// with their arguments bound, and the softmax. Nothing of the engine: these programs are what the
-// engine is compared with.
+// Shared by the loops of oneDNN calls: the file of weights, buffers, products and convolutions with
+// bound arguments, and the softmax. Independent of the engine, because the engine is compared with
+// these programs.
 #pragma once
 
 #include <dnnl.hpp>
@@ -16,18 +16,18 @@
 #if defined(__clang__)
 #define ONEDNN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
-#define ONEDNN_INDEPENDENT _Pragma("GCC ivdep")  // before a loop: no round reads what another wrote
+#define ONEDNN_INDEPENDENT _Pragma("GCC ivdep")  // before a loop with independent iterations
 #endif
 
 namespace onednn_loops {
 
-// Floats on a line of their own, zeros at first; never moved.
+// Floats on their own cache line, initially zero; never moved.
 class Floats {
  public:
   Floats() = default;
   explicit Floats(int64_t size);
   float* get() const { return at_.get(); }
-  operator float*() const { return at_.get(); }  // NOLINT: it is one
+  operator float*() const { return at_.get(); }  // NOLINT: converts to the pointer it wraps
   int64_t size() const { return size_; }
 
  private:
@@ -64,7 +64,7 @@ class Loop {
   virtual double loss() = 0;  // of the last step
 };
 
-// A primitive whose addresses are fixed. Any lane may run it, each in scratch memory of its own.
+// A primitive with fixed addresses. Any lane may run it; each lane has its own scratch memory.
 class Call {
  public:
   Call() = default;
@@ -80,8 +80,8 @@ void set_lanes(int lanes);  // before the first Call
 
 const dnnl::engine& engine();
 
-// c [m, n] = a [m, k] * b [k, n], parts of larger matrices: a_row is how far rows of a are apart; a
-// transposed matrix lies in memory as [k, m] (b: [n, k]).
+// c [m, n] = a [m, k] * b [k, n], parts of larger matrices: a_row is the distance between rows of
+// a. A transposed matrix is stored as [k, m] (b: [n, k]).
 struct Product {
   int64_t m = 0, k = 0, n = 0;
   const float *a = nullptr, *b = nullptr;
@@ -92,13 +92,13 @@ struct Product {
   bool relu = false;
   float scale = 1;
   bool add = false;  // c += scale * a * b
-  // oneDNN's own layout of b, in which b lies: packed_layout() says it.
+  // The oneDNN layout in which b is stored, from packed_layout().
   const dnnl::memory::desc* packed = nullptr;
 };
 Call product(const Product& p);
-// The layout that oneDNN likes for b in such a product.
+// The layout that oneDNN prefers for b in such a product.
 dnnl::memory::desc packed_layout(const Product& p);
-// From and to plain rows.
+// Reorders from and to plain rows.
 Call reorder(const dnnl::memory::desc& from, const float* a, const dnnl::memory::desc& to,
              float* b);
 dnnl::memory::desc plain_matrix(int64_t rows, int64_t columns, bool transposed);
@@ -112,8 +112,8 @@ struct Convolution {
   int64_t y_size() const { return images * out_side() * out_side() * out; }
   int64_t filter_size() const { return window * window * in * out; }
 };
-// One layer over a batch in chunks of `images`. The master filter lies in plain layout; pack()
-// brings it into those that oneDNN likes, after each update.
+// One layer over a batch in chunks of `images`. The master filter has the plain layout; after each
+// update pack() copies it to the layouts that oneDNN prefers.
 class ConvolutionLayer {
  public:
   ConvolutionLayer(const Convolution& shape, int64_t chunks, Floats filter, Floats bias,
@@ -123,12 +123,12 @@ class ConvolutionLayer {
   void input_gradient(int64_t chunk, int lane) const {
     input_[static_cast<size_t>(chunk)].run(lane);
   }
-  // Into the chunk's own sum, and that of the bias.
+  // Computes the chunk's own sum of the filter's gradient, and of the bias's.
   void filter_gradient(int64_t chunk, int lane) const {
     filter_[static_cast<size_t>(chunk)].run(lane);
   }
-  // Sums the chunks as a tree, and updates: w -= rate * g, or with momentum v = m * v + g,
-  // w -= rate * v. Then packs.
+  // Sums the chunks as a tree, and updates: w -= rate * g, or with momentum v = m * v + g, w -=
+  // rate * v. Then packs the filter.
   void update(float rate, float momentum, int lane);
 
  private:
@@ -149,16 +149,16 @@ class ConvolutionLayer {
 
 // ---- plain loops ----
 
-// 2 x 2 maxima with stride 2 of images NHWC [images, side, side, c]; the gradient goes to the first
-// maximum, and only where that is above 0: the maxima of a relu.
+// 2 x 2 max pooling with stride 2 of NHWC images [images, side, side, c]. The gradient goes to the
+// first maximum, and only if that is above 0: x is the output of a relu.
 void max_pool(const float* x, float* y, int64_t images, int64_t side, int64_t c);
 void max_pool_relu_gradient(const float* x, const float* dy, float* dx, int64_t images,
                             int64_t side, int64_t c);
-// dx[i] = 0 where y[i], the result of a relu, is 0: of `rows` rows.
+// dx[i] = 0 where y[i], the output of a relu, is 0; for `rows` rows.
 void relu_mask(float* dx, const float* y, int64_t rows, int64_t columns, int64_t row);
-// b -= rate * the sum over the rows of g.
+// b -= rate * the sum of the rows of g.
 void bias_update(float* b, const float* g, int64_t rows, int64_t columns, int64_t row, float rate);
-// In place: logits become softmax - one_hot, times `scale`. Returns the sum of the losses.
+// In place: replaces logits by (softmax - one_hot) * `scale`. Returns the sum of the losses.
 double softmax_loss(float* logits, const int64_t* labels, int64_t rows, int64_t classes,
                     float scale);
 

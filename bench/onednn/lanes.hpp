@@ -1,5 +1,5 @@
 // A few threads that share the jobs of one loop. The caller is one of them; the others spin for a
-// moment after a loop and then sleep. Jobs are taken one at a time, so a thread that lost its core
+// moment after a loop and then sleep. Jobs are taken one at a time, so a thread that loses its core
 // delays one job, not half of the loop.
 #pragma once
 
@@ -33,7 +33,7 @@ class Lanes {
 
   int threads() const { return static_cast<int>(helpers_.size()) + 1; }
 
-  // f(job, lane) for all jobs; lanes are 0 .. threads() - 1. Not from within a job.
+  // Calls f(job, lane) for all jobs; lanes are 0 .. threads() - 1. Not callable within a job.
   template <class F>
   void run(uint32_t jobs, F&& f) {
     if (helpers_.empty() || jobs <= 1) {

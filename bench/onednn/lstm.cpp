@@ -1,7 +1,8 @@
-// lstm: vocabulary 10,000, embedding 200, 2 x 200, 35 steps, batch 20, full softmax, SGD. Rows are
-// step * 20 + sequence. The columns of the gates lie as [half][gate][100 units], so that a job has
-// all four gates of its units; the recurrent weights lie packed, as 35 products use them. The
-// softmax runs over blocks of 400 words: a block's logits become its gradient in place.
+// lstm: vocabulary 10,000, embedding 200, 2 x 200, 35 time steps, batch 20, full softmax, SGD. Row
+// number: time step * 20 + sequence. The gates' columns are stored as [half][gate][100 units], so
+// that a job has all four gates of its units; the recurrent weights are packed, because 35 products
+// use them. The softmax runs over blocks of 400 words: a block's logits become its gradient in
+// place.
 #include <cmath>
 #include <cstring>
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr int64_t kWords = 10'000, kUnits = 200, kSteps = 35, kBatch = 20;
 constexpr int64_t kRows = kSteps * kBatch, kGates = 4 * kUnits, kHalf = kUnits / 2;
-constexpr int64_t kColumns = 4 * kHalf;                     // of a half
+constexpr int64_t kColumns = 4 * kHalf;                     // of one half
 constexpr int64_t kCut = 200, kCuts = kGates / kCut;        // columns of the input products
 constexpr int64_t kTall = 175, kTalls = kRows / kTall;      // rows of their gradients
 constexpr int64_t kBlock = 400, kBlocks = kWords / kBlock;  // words
@@ -20,7 +21,7 @@ constexpr float kRate = 1;
 
 float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 
-// From [rows][gate][unit] to [rows][half][gate][unit of the half].
+// Reorders [rows][gate][unit] to [rows][half][gate][unit of the half].
 Floats by_halves(const Floats& w, int64_t rows) {
   Floats out(rows * kGates);
   for (int64_t r = 0; r < rows; ++r)
@@ -38,7 +39,7 @@ class Layer {
         wh_(by_halves(file.floats("wh", number), kUnits)),
         b_(by_halves(file.floats("b", number), 1)) {}
 
-  // x [rows, units] and, for the way back, its gradient.
+  // x: [rows, units]; dx: its gradient, for the backward half.
   void bind(const float* x, float* dx) {
     for (int64_t j = 0; j < kCuts; ++j)
       inputs_.push_back(product({.m = kRows,
@@ -94,7 +95,7 @@ class Layer {
         activate(t, p);
       });
   }
-  // Requires: dh holds what comes from above.
+  // Requires: dh holds the gradient from the layer above.
   void back(Lanes& lanes) {
     std::memset(dc_, 0, kBatch * kUnits * sizeof(float));
     for (int64_t t = kSteps - 1; t >= 0; --t)
@@ -130,7 +131,8 @@ class Layer {
       step.c = gates + t * kBatch * kGates + p * kColumns;
       steps_.push_back(product(step));
     }
-    // dh of a step, 100 units: dgates of the next one times those rows of wh, transposed.
+    // dh of a time step, for 100 units: dgates of the following time step times the transposed rows
+    // of wh for these units.
     Product back{
         .m = kBatch, .k = kGates, .n = kHalf, .a = dgates, .c = dh, .c_row = kUnits, .add = true};
     const auto back_layout = packed_layout(back);
@@ -280,7 +282,7 @@ class Lstm final : public Loop {
       }
     });
   }
-  // Of a block: e^(logit - the greatest one of the row in the block), and their sums.
+  // For a block: e^(logit - the row's greatest logit in the block), and the sums of these.
   void exponentials(uint32_t j) {
     for (int64_t r = 0; r < kRows; ++r) {
       float* row = logits_ + (j * kRows + r) * kBlock;

@@ -1,6 +1,6 @@
 // onednn_steps MODEL THREADS FILE: training steps of a model as a hand-written loop of oneDNN
-// calls, without the engine. FILE holds the weights and the batch (bench/models.hpp); what is asked
-// and answered, bench/compare.hpp says.
+// calls, without the engine. FILE holds the weights and the batch (bench/models.hpp).
+// bench/compare.hpp describes the commands and answers.
 #include <unistd.h>
 
 #include <chrono>
@@ -63,7 +63,8 @@ int main(int argc, char** argv) {
     std::cerr << "usage: onednn_steps MODEL THREADS FILE\n";
     return 64;
   }
-  // oneDNN's own threads would fight with the lanes; OpenMP reads this when it is loaded.
+  // oneDNN's own threads would compete with the lanes; OpenMP reads this variable when it is
+  // loaded.
   if (const char* set = std::getenv("OMP_NUM_THREADS"); !set || std::string(set) != "1") {
     setenv("OMP_NUM_THREADS", "1", 1);
     execv("/proc/self/exe", argv);

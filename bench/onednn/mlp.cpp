@@ -1,5 +1,5 @@
-// mlp: 784-1024-1024-10, batch 128, SGD. Products are cut into blocks of 512 columns; the gradient
-// of the weights is never stored: the product adds -rate times itself to them.
+// mlp: 784-1024-1024-10, batch 128, SGD. Products are cut into blocks of 512 columns. The gradient
+// of the weights is never stored: its product, times -rate, is added to them directly.
 #include "bench/onednn/kit.hpp"
 
 namespace onednn_loops {

@@ -1,6 +1,7 @@
-// resnet20: 32x32x3, batch 64, momentum (bench/models.cpp says which one). Four images a job. A job
-// normalizes what the layer before has left, convolves it and sums the moments of the result; on
-// the way back it makes the gradients of one convolution and the sums of the norm before.
+// resnet20: 32x32x3, batch 64, momentum (defined in bench/models.cpp). Four images a job. In the
+// forward half, a job normalizes the previous layer's output, convolves it and sums the moments of
+// the result; in the backward half, it computes the gradients of one convolution and the sums of
+// the norm before it.
 #include <cmath>
 
 #include "bench/onednn/batch_norm.hpp"
@@ -13,7 +14,7 @@ constexpr int64_t kBatch = 64, kImages = 4, kChunks = kBatch / kImages, kOut = 1
 constexpr float kRate = 0.02f, kMomentum = 0.9f, kEpsilon = 1e-5f;
 constexpr int64_t kLargest = kBatch * 32 * 32 * 16;
 
-// Parameters of a norm, and a dense layer's: v = m * v + g; w -= rate * v.
+// Parameters of a norm or of the dense layer: v = m * v + g; w -= rate * v.
 struct Trained {
   Floats w, v;
   explicit Trained(Floats values) : w(std::move(values)), v(w.size()) {}
@@ -48,14 +49,14 @@ struct Layer {
                                                      Floats(), number > 0);
   }
   int64_t channels() const { return shape.out; }
-  int64_t pixels() const { return kImages * shape.out_side() * shape.out_side(); }  // of a chunk
+  int64_t pixels() const { return kImages * shape.out_side() * shape.out_side(); }  // of one chunk
 
   void forward(int64_t i, int lane) {
     convolution->forward(i, lane);
     chunk_moments(z + i * shape.y_size(), pixels(), channels(), chunk_mean + i * channels(),
                   chunk_m2 + i * channels());
   }
-  // Chunks in their order (Chan, Golub and LeVeque 1983).
+  // Merges the chunks in their order (Chan, Golub and LeVeque 1983).
   void merge_moments() {
     for (int64_t c = 0; c < channels(); ++c) {
       double middle = 0, m2 = 0, count = 0;
@@ -92,7 +93,7 @@ struct Layer {
       beta.update(c, static_cast<float>(sum));
     }
   }
-  // Of z, for a chunk.
+  // The gradient of z, for one chunk.
   void gradient(int64_t i, const float* g, float* dz) const {
     const auto* at_g = reinterpret_cast<const Vector*>(g);
     const auto* at_z = reinterpret_cast<const Vector*>(z + i * shape.y_size());
@@ -173,7 +174,7 @@ class ResNet20 final : public Loop {
   // Layer l ends a block: 2, 4, ... 18; the block began with layer l - 1.
   static bool ends_block(int l) { return l > 0 && l % 2 == 0; }
 
-  // relu(norm(z)), plus the shortcut where the layer ends a block.
+  // relu(norm(z)), plus the shortcut if the layer ends a block.
   void activate(int l, int64_t i, float* to) {
     Layer& me = layer(l);
     const auto* z = reinterpret_cast<const Vector*>(me.z + i * me.shape.y_size());
@@ -204,8 +205,8 @@ class ResNet20 final : public Loop {
                     [=](int64_t at, int64_t) { y[at] = positive(y[at]); });
   }
 
-  // Of a shortcut with stride 2: f(a pixel of x, the same pixel of y from its first channel that is
-  // not 0), in floats.
+  // For a shortcut with stride 2: calls f(a pixel of x, the same pixel of y, from its first channel
+  // that is not padding), in floats.
   template <class F>
   static void for_each_kept_pixel(const Convolution& s, F f) {
     const int64_t side = s.out_side();
@@ -216,7 +217,8 @@ class ResNet20 final : public Loop {
             ((image * side + r) * side + c) * s.out + (s.out - s.in) / 2);
   }
 
-  // The mean over pixels, the dense layer, the loss, and back to the sums of the last norm.
+  // The mean over pixels, the dense layer, the loss, and the gradients back to the sums of the last
+  // norm.
   void head() {
     const int last = count() - 1;
     Layer& me = layer(last);
@@ -255,8 +257,8 @@ class ResNet20 final : public Loop {
     });
   }
 
-  // dL/d(norm of layer l), the relu's mask included. A block's last gradient is also that of its
-  // shortcut, so it stays while the block's other one is made.
+  // dL/d(norm of layer l), masked by the relu. A block's last gradient is also its shortcut's, so
+  // it is kept while the block's other gradient is computed.
   float* gradient_of(int l) { return l % 2 == 0 ? (l % 4 == 0 ? even_ : other_even_) : odd_; }
 
   // The gradients of convolution l for a chunk, and the sums of the norm before it.

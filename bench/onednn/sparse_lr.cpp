@@ -1,5 +1,5 @@
-// sparse-lr: logistic regression on 512 examples of 40 out of a million features, SGD. The scores
-// are gathered in four jobs; the update is one pass in the order of the examples.
+// sparse-lr: logistic regression on 512 examples with 40 out of a million features, SGD. The scores
+// are gathered in four jobs; the update runs once over the examples, in their order.
 #include <cmath>
 
 #include "bench/onednn/kit.hpp"

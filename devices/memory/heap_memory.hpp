@@ -1,4 +1,5 @@
 // HeapMemory: the heap as a Memory, for values that outlive every device or belong to none.
+// Owner: its user; it has no state. Thread: any.
 #pragma once
 
 #include "devices/memory/memory.hpp"
@@ -11,7 +12,7 @@ class HeapMemory final : public Memory {
     return Tensor::empty(DType::u8, Shape{bytes}).detach();
   }
   MemoryStats stats() const override { return {}; }
-  void release(Buffer*) noexcept override {}  // the heap takes its buffers back itself
+  void release(Buffer*) noexcept override {}  // the heap releases its buffers itself
 };
 
 }  // namespace troupe

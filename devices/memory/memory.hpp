@@ -1,5 +1,6 @@
-// Memory: where the elements of tensors live on one device. Pooled, aligned, with a budget and
+// Memory: the source of tensors' elements on one device. Pooled, aligned, with a budget and
 // statistics.
+// Owner: the device; of a PoolCache an activation. Thread: any, except for a PoolCache.
 #pragma once
 
 #include <vector>
@@ -10,20 +11,20 @@
 namespace troupe {
 
 struct MemoryStats {
-  int64_t used_bytes = 0;      // in tensors that somebody holds
-  int64_t reserved_bytes = 0;  // taken from the system: used and free lists
+  int64_t used_bytes = 0;      // in tensors that are alive
+  int64_t reserved_bytes = 0;  // taken from the system: used and free blocks
   int64_t peak_bytes = 0;      // highest used_bytes so far
-  int64_t budget_bytes = 0;    // reserved_bytes never goes past it
+  int64_t budget_bytes = 0;    // reserved_bytes never exceeds it
   int64_t system_allocations = 0;
 };
 
-// What a memory throws that has no room: the device, the request, what is in use, and the remedy.
+// The error of a memory without room: the device, the request, the bytes in use, and the remedy.
 Error out_of_memory(const std::string& device, int64_t bytes, const MemoryStats& now);
 
-// A buffer that somebody holds, for the message that says who has the memory.
+// A buffer in use, for the message that lists the holders of memory.
 struct HeldBuffer {
   int64_t bytes = 0;
-  uint64_t label = 0;  // what mark() was told (devices/held.hpp); 0: nothing
+  uint64_t label = 0;  // the argument of mark() (devices/held.hpp); 0: unmarked
   int64_t run = -1;
 };
 
@@ -33,22 +34,22 @@ class Memory : public BufferOwner {
   // thread. Throws: Error(out_of_memory) naming the device, the request and the budget.
   virtual Buffer* allocate(int64_t bytes) = 0;
   virtual MemoryStats stats() const = 0;
-  // Remembers with a buffer of this memory what it is for. Requires: more than kMarkedAbove bytes,
-  // so that it costs nothing beside filling them. The default forgets it.
+  // Records the purpose of a buffer of this memory. Requires: more than kMarkedAbove bytes, so that
+  // the cost is small compared with filling the buffer. The default ignores it.
   static constexpr int64_t kMarkedAbove = 64 << 10;
   virtual void mark(Buffer* /*buffer*/, const HeldBuffer& /*use*/) noexcept {}
-  // What somebody holds, of buffers above kMarkedAbove: the largest ones, at most `most` of them,
-  // largest first, and how many there are in all, with their bytes. Any thread, while others
-  // allocate; takes as long as there are blocks.
+  // Buffers in use above kMarkedAbove: the largest ones, at most `most` of them, largest first; and
+  // the number and bytes of all. Any thread, while others allocate; takes time proportional to the
+  // blocks.
   struct Held {
     std::vector<HeldBuffer> largest;
     int64_t count = 0, bytes = 0;  // of all of them
   };
   virtual Held held(size_t /*most*/) const { return {}; }
-  // stats().peak_bytes begins anew at what is used.
+  // Sets stats().peak_bytes to the bytes in use.
   virtual void reset_peak() noexcept {}
-  // The most that was used since the call before; stats().peak_bytes stays. For one caller, who
-  // draws a line over time.
+  // The most bytes in use since the previous call; stats().peak_bytes is unaffected. For a single
+  // caller, which draws a curve over time.
   virtual int64_t take_peak() noexcept { return stats().used_bytes; }
   // Requires: shape is known. Throws: as allocate(); Error(invalid_argument) past 2^59 elements.
   Tensor make(DType dtype, const Shape& shape) {

@@ -1,10 +1,10 @@
-// Implements devices/memory/pool.hpp.
+// The allocator of PoolMemory and PoolCache.
 //
-// Large blocks are pieces of a heap (devices/memory/pool_heap.hpp), which finds those that are in
-// use; what they are for stands in the line of their header. Any other block lies with the system,
-// in the free list of its class, on a thread's shelf, or with whoever holds its buffer. Lists have
-// a lock each, held for a few instructions; the two sums are atomic, so that the budget holds
-// whatever happens at the same time. What lies on a shelf counts as used, but for those who ask.
+// Large blocks are pieces of a heap (devices/memory/pool_heap.hpp), which lists those in use; their
+// purpose is stored in the line of their header. Any other block is with the system, in the free
+// list of its class, on a thread's shelf, or in a live buffer. Each list has a lock, held for a few
+// instructions; the two sums are atomic, so that the budget holds under concurrent calls. Blocks on
+// a shelf count as used internally, but not in statistics.
 #include "devices/memory/pool.hpp"
 
 #include <algorithm>
@@ -23,16 +23,16 @@ constexpr int64_t kSlabBlocks = kSlabBytes / size_class::kLine;
 
 Buffer*& next(Buffer* buffer) { return next_in_list(buffer); }
 
-// Where the block of a buffer begins. Requires: not of class 0.
+// The beginning of the block of a buffer. Requires: not of class 0.
 void* block_of(Buffer* buffer) { return reinterpret_cast<char*>(buffer + 1) - size_class::kLine; }
 
 using Piece = PoolHeap::Piece;  // a large block
 constexpr int kLargeFrom = size_class::of(Memory::kMarkedAbove) + 1;
-// From here on blocks have a heap of their own: few are as large as what a step passes on, most
-// that stay between steps, as parameters, are smaller, and would stand in the middle of what the
-// large ones leave to each other.
+// From this class on blocks have a heap of their own. Few blocks that stay between steps, such as
+// parameters, are as large as the values that a step passes on; smaller ones would lie in the
+// middle of the space that the large ones leave to each other.
 constexpr int kHugeFrom = size_class::of(int64_t{1} << 20);
-static_assert(Memory::kMarkedAbove >= PoolCache::kBytesMax);  // what lies in a cache looks used
+static_assert(Memory::kMarkedAbove >= PoolCache::kBytesMax);  // blocks in a cache look used
 
 bool is_large(const Buffer* buffer) { return static_cast<int>(buffer->tag) >= kLargeFrom; }
 Piece* piece_of(Buffer* buffer) { return static_cast<Piece*>(block_of(buffer)); }
@@ -55,9 +55,9 @@ Error out_of_memory(const std::string& device, int64_t bytes, const MemoryStats&
 
 namespace {
 
-enum class Lack : uint8_t { budget, memory, addresses };  // of what, if there is no block
+enum class Lack : uint8_t { budget, memory, addresses };  // why there is no block
 
-// The same where the budget would do, and the system has no more.
+// Error for a request within the budget when the system has no more.
 Error out_of_system(const std::string& device, int64_t bytes, const MemoryStats& now, Lack lack) {
   return Error(
       Errc::out_of_memory, "device ", device, " has no room for a tensor of ", bytes,
@@ -74,7 +74,7 @@ Error out_of_system(const std::string& device, int64_t bytes, const MemoryStats&
 
 }  // namespace
 
-// What buffers point to. It lives until the pool is gone and every buffer has come back.
+// The owner of the buffers. It lives until the pool is gone and every buffer has come back.
 class PoolMemory::Core final : public BufferOwner {
  public:
   Core(std::string device, int64_t budget_bytes)
@@ -87,7 +87,7 @@ class PoolMemory::Core final : public BufferOwner {
     for (Slab slab : slabs_) std::free(slab.begin);
   }
 
-  // Null if there is none, and then `lack` says of what.
+  // Null if there is no block; `lack` then says why.
   Buffer* allocate(int64_t bytes, Lack& lack) {
     lack = Lack::budget;
     if (bytes < 0 || bytes > size_class::kBytesMax) return nullptr;
@@ -117,9 +117,9 @@ class PoolMemory::Core final : public BufferOwner {
     give_up(kPoolAlive);
   }
 
-  // Frees blocks until at most so many bytes are reserved. Returns false if more are and it found
-  // nothing to free.
-  static constexpr int64_t kNothing = -1;  // below 0, so that all that is free goes
+  // Frees blocks until at most `reserved_max` bytes are reserved. Returns false if more are
+  // reserved and nothing was freed.
+  static constexpr int64_t kNothing = -1;  // negative, so that all free blocks go
   bool trim_to(int64_t reserved_max) noexcept {
     std::lock_guard guard(trim_mutex_);
     clear_shelves(/*for_good=*/false);
@@ -179,7 +179,7 @@ class PoolMemory::Core final : public BufferOwner {
     earlier_peak_.store(0, std::memory_order_relaxed);
     peak_.store(in_use(), std::memory_order_relaxed);
   }
-  // Allocations raise peak_ alone; what it was before stays in earlier_peak_.
+  // Allocations raise only peak_; earlier_peak_ keeps the peak before.
   int64_t take_peak() noexcept {
     const int64_t peak = peak_.exchange(in_use(), std::memory_order_relaxed);
     raise(earlier_peak_, peak);
@@ -198,9 +198,11 @@ class PoolMemory::Core final : public BufferOwner {
     char* begin;
     int64_t free_blocks = 0;  // only while trimming
   };
-  // In `used_`, beside multiples of kLine: the pool is there. At 0 nobody needs the core any more.
+  // A flag in `used_`, whose other values are multiples of kLine: the pool exists. At 0 the core is
+  // deleted.
   static constexpr int64_t kPoolAlive = 1;
-  // How often a request makes room before it is refused, when others take that room each time.
+  // How often a request makes room before it is refused, if other requests take that room each
+  // time.
   static constexpr int kAttempts = 100;
 
   static void raise(std::atomic<int64_t>& most, int64_t now) noexcept {
@@ -229,7 +231,8 @@ class PoolMemory::Core final : public BufferOwner {
     give_up(bytes);
   }
 
-  // Before memory is asked of the system. What it returns is not counted any more.
+  // Used before memory is requested from the system. The block returned is no longer counted as
+  // used.
   Buffer* take_from_others(int c) noexcept {
     Buffer* buffer = shelves_.take_from_others(c);
     if (buffer) used_.fetch_sub(size_class::block_bytes(c), std::memory_order_relaxed);
@@ -244,7 +247,7 @@ class PoolMemory::Core final : public BufferOwner {
     return std::max<int64_t>(used_.load(std::memory_order_relaxed) - shelves_.bytes(), 0);
   }
 
-  // `used_` is no less than what is in use: mostly a look at it is enough.
+  // `used_` is at least the bytes in use, so comparing it is usually enough.
   void note_peak() noexcept {
     if (used_.load(std::memory_order_relaxed) > peak_.load(std::memory_order_relaxed))
       raise(peak_, in_use());
@@ -282,8 +285,9 @@ class PoolMemory::Core final : public BufferOwner {
              : heap_for(c).lacks_addresses() ? Lack::addresses
                                              : Lack::memory;
       if (attempt == kAttempts || missing > budget) return nullptr;
-      // What goes may be just the piece that was to grow: from the second time on there has to be
-      // room for all of the block. A system that has no more may have what is free, once joined.
+      // The trim may free just the piece that was to grow, so from the second attempt on it makes
+      // room for the whole block. If the system has no more, all free memory is given back, so that
+      // it can be joined.
       const int64_t all = std::min(budget, bytes + PoolHeap::kMoreThanAsked);
       const int64_t room = attempt == 0 ? missing : std::max(missing, all);
       if (!trim_to(missing == 0 ? kNothing : budget - room) &&
@@ -346,7 +350,7 @@ class PoolMemory::Core final : public BufferOwner {
       return nullptr;
     }
     Buffer* first = nullptr;
-    for (int64_t i = kSlabBlocks; i-- > 0;) {  // so that the list goes up through memory
+    for (int64_t i = kSlabBlocks; i-- > 0;) {  // so that the list is in ascending address order
       auto* buffer = new (slab + i * size_class::kLine) Buffer{{1}, 0, this};
       next(buffer) = first;
       first = buffer;
@@ -361,13 +365,14 @@ class PoolMemory::Core final : public BufferOwner {
     return first;
   }
 
-  // Frees the slabs of which every block is free. Allocates nothing.
+  // Frees the slabs whose blocks are all free. Allocates nothing.
   bool trim_slabs() noexcept {
     std::lock_guard guard(slab_mutex_);
     lists_[0].lock.lock();
     Buffer* head = std::exchange(lists_[0].head, nullptr);
     lists_[0].lock.unlock();
-    // One pass counts the free blocks of each slab, the next keeps those of the slabs that stay.
+    // One pass counts the free blocks of each slab; the next one keeps those of the slabs that
+    // stay.
     std::sort(slabs_.begin(), slabs_.end(), [](Slab a, Slab b) { return a.begin < b.begin; });
     const auto slab_of = [&](Buffer* buffer) -> Slab& {
       auto* address = reinterpret_cast<char*>(buffer);
@@ -393,16 +398,16 @@ class PoolMemory::Core final : public BufferOwner {
   PoolShelves shelves_;
   alignas(size_class::kLine) std::atomic<int64_t> used_{kPoolAlive};
   std::atomic<int64_t> peak_{0};          // since take_peak()
-  std::atomic<int64_t> earlier_peak_{0};  // before that
+  std::atomic<int64_t> earlier_peak_{0};  // before the last take_peak()
   alignas(size_class::kLine) std::atomic<int64_t> reserved_{0};
   std::atomic<int64_t> system_allocations_{0};
-  // Large blocks that came back. Who found nothing to free looks again if one did meanwhile, as it
-  // may lie where it had looked before.
+  // The number of large blocks returned. A request that found nothing to free tries again if the
+  // number has changed, as the block may be where it had already looked.
   std::atomic<uint64_t> returned_{0};
   std::atomic<bool> orphaned_{false};
   PoolHeap heaps_[2];  // of large blocks, and of huge ones
-  // Of who trims, taken before all others: what one has freed is not reserved any more when the
-  // next one looks.
+  // Held while trimming; taken before all other locks. So memory that one thread has freed is no
+  // longer counted as reserved when the next thread looks.
   std::mutex trim_mutex_;
   std::mutex slab_mutex_;  // taken before the lock of list 0; guards the next
   std::vector<Slab> slabs_;
@@ -455,7 +460,7 @@ PoolCache::PoolCache(PoolMemory& pool) : pool_(pool), owner_(pool.owner()) {
 PoolCache::~PoolCache() {
   flush();
   std::lock_guard guard(pool_.mutex_);
-  // From the end: of calls inside each other, the last one to begin is the first one to go.
+  // Search from the end: of nested calls, the one that begins last ends first.
   std::vector<const std::atomic<int64_t>*>& all = pool_.cached_bytes_;
   const auto mine = std::find(all.rbegin(), all.rend(), &cached_bytes_);
   *mine = all.back();
@@ -473,7 +478,7 @@ void PoolCache::flush() noexcept {
 
 Buffer* PoolCache::allocate_from_pool(int64_t bytes) {
   if (Buffer* buffer = pool_.try_allocate(bytes)) return buffer;
-  flush();  // what lies here may be just what is missing
+  flush();  // the cached blocks may be just what is missing
   return pool_.allocate(bytes);
 }
 

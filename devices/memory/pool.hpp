@@ -1,10 +1,12 @@
 // PoolMemory: the memory of a device on the host. Blocks of up to 64 KiB come from the system once
-// and are then passed around in free lists, one per size class; larger ones are cut from ranges of
-// addresses and join again (devices/memory/pool_heap.hpp). PoolCache: a few of the small ones in
-// the hands of one thread, without a lock.
+// and then circulate in free lists, one per size class; larger ones are cut from ranges of
+// addresses and joined again (devices/memory/pool_heap.hpp). PoolCache: a few of the small blocks
+// for one thread, without a lock.
 //
-// Any thread may allocate from and release to a PoolMemory. A buffer may outlive its pool: the free
-// lists go when the pool dies, the rest with the last buffer.
+// A buffer may outlive its pool: the free lists are freed with the pool, the rest with the last
+// buffer.
+// Owner: of a PoolMemory the device, of a PoolCache an activation. Thread: any for a PoolMemory;
+// one at a time for a PoolCache.
 #pragma once
 
 #include <atomic>
@@ -43,18 +45,18 @@ inline constexpr int kCount = of(kBytesMax) + 1;
 
 class PoolMemory final : public Memory {
  public:
-  // `device` is named in errors. reserved_bytes never passes `budget_bytes`.
+  // Errors name `device`. reserved_bytes never exceeds `budget_bytes`.
   PoolMemory(std::string device, int64_t budget_bytes);
   ~PoolMemory();
   PoolMemory(const PoolMemory&) = delete;
   PoolMemory& operator=(const PoolMemory&) = delete;
 
-  // Free blocks of other sizes go back to the system before a request is refused.
-  // Throws: Error(out_of_memory) naming device, request, use, budget and the remedy.
+  // Gives free blocks of other sizes back to the system before a request is refused. Throws:
+  // Error(out_of_memory) naming device, request, use, budget and the remedy.
   Buffer* allocate(int64_t bytes) override;
   Buffer* try_allocate(int64_t bytes);  // the same; nullptr instead of an exception
   void release(Buffer* buffer) noexcept override;
-  // All figures count whole blocks. peak_bytes takes what lies in caches as used.
+  // All figures count whole blocks. peak_bytes counts cached blocks as used.
   MemoryStats stats() const override;
   void mark(Buffer* buffer, const HeldBuffer& use) noexcept override;
   Held held(size_t most) const override;
@@ -62,7 +64,7 @@ class PoolMemory final : public Memory {
   int64_t take_peak() noexcept override;
   void trim();  // gives free blocks back to the system
 
-  // What the `owner` field of its buffers says.
+  // The value of the `owner` field of its buffers.
   BufferOwner* owner() const;
 
  private:
@@ -74,14 +76,14 @@ class PoolMemory final : public Memory {
 };
 
 // A cache in front of a PoolMemory. One thread at a time owns it and may allocate, give, drop and
-// flush; what it hands out is the pool's, so whoever else drops the last handle of such a tensor
-// gives it to the pool.
+// flush. Its buffers belong to the pool, so a last handle dropped elsewhere returns the buffer to
+// the pool.
 class PoolCache final : public Memory {
  public:
-  // Above this many bytes in the lists, buffers go to the pool: a chain of 10,000 independent
-  // scalars still fits.
+  // With more than this many bytes in the lists, buffers go to the pool: a chain of 10,000
+  // independent scalars still fits.
   static constexpr int64_t kCachedBytesMax = int64_t{1} << 20;
-  // Larger buffers are the pool's affair: to fill one takes longer than any lock.
+  // Larger buffers go directly to the pool: filling one takes longer than any lock.
   static constexpr int64_t kBytesMax = int64_t{64} << 10;
 
   explicit PoolCache(PoolMemory& pool);
@@ -90,7 +92,7 @@ class PoolCache final : public Memory {
   PoolCache& operator=(const PoolCache&) = delete;
 
   Buffer* allocate(int64_t bytes) override {
-    if (static_cast<uint64_t>(bytes) <= uint64_t{kBytesMax}) [[likely]] {  // a negative one is not
+    if (static_cast<uint64_t>(bytes) <= uint64_t{kBytesMax}) [[likely]] {  // negative: no
       const int c = size_class::of(bytes);
       if (Buffer* buffer = free_[c]) [[likely]] {
         free_[c] = next(buffer);
@@ -101,7 +103,7 @@ class PoolCache final : public Memory {
     }
     return allocate_from_pool(bytes);
   }
-  // Takes a buffer that nobody holds. Requires: its owner is the pool.
+  // Takes an unreferenced buffer. Requires: its owner is the pool.
   void give(Buffer* buffer) noexcept {
     const uint32_t c = buffer->tag;
     if (c < kClasses && cached_bytes() < kCachedBytesMax) [[likely]] {
@@ -112,7 +114,7 @@ class PoolCache final : public Memory {
       owner_->release(buffer);
     }
   }
-  // tensor.reset(), but the pool's buffers stay here.
+  // tensor.reset(), but a buffer of the pool stays in this cache.
   void drop(Tensor& tensor) noexcept {
     Buffer* buffer = tensor.detach();
     if (!buffer || !buffer->drop()) return;
@@ -134,7 +136,8 @@ class PoolCache final : public Memory {
  private:
   static constexpr int kClasses = size_class::of(kBytesMax) + 1;
   static Buffer*& next(Buffer* buffer) { return *reinterpret_cast<Buffer**>(buffer + 1); }
-  // One thread writes, so no read-modify-write is needed; statistics read it from others.
+  // Only one thread writes, so no read-modify-write is needed; other threads read it for
+  // statistics.
   void count(int64_t bytes) {
     cached_bytes_.store(cached_bytes() + bytes, std::memory_order_relaxed);
   }

@@ -1,6 +1,6 @@
-// Implements devices/memory/pool_heap.hpp. A range is mapped without a right to touch it, which
-// costs nothing, and becomes writable as it is used from its beginning on. Neighbours are found by
-// the size of a piece and by the address of the one below, free pieces by size class.
+// The pieces of PoolHeap. A range is mapped without access rights, which costs no memory, and
+// becomes writable from its beginning on as it is used. A piece finds its upper neighbour by its
+// size and its lower one by a pointer; free pieces are listed by size class.
 #include "devices/memory/pool_heap.hpp"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kPage = 4096;
 constexpr int64_t kWritableStep = int64_t{2} << 20;
-// Ranges are a few times as long as the budget, so that there is room beside what is in the way.
+// Ranges are a few times as large as the budget, so that there is room around pieces in use.
 constexpr int64_t kRangeOfBudget = 4;
 constexpr int64_t kRangeMin = int64_t{64} << 20, kRangeMax = int64_t{1} << 40;
 
@@ -28,7 +28,7 @@ int64_t up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * uni
 int64_t down(int64_t bytes, int64_t unit) { return bytes / unit * unit; }
 int64_t number(const char* address) { return reinterpret_cast<int64_t>(address); }
 
-// The pages that lie wholly in [begin, end).
+// The pages that lie completely in [begin, end).
 struct Pages {
   char* from;
   int64_t bytes;
@@ -38,13 +38,14 @@ Pages pages_in(char* begin, const char* end) {
   return {begin + (from - number(begin)), std::max<int64_t>(down(number(end), kPage) - from, 0)};
 }
 
-// They go back to the system, and are zeros when they come again. False: not all of them did.
+// Gives the pages back to the system; they read as zeros when used again. False: not all were
+// accepted.
 bool give_pages_back(const Pages& pages) {
   return pages.bytes == 0 ||
          madvise(pages.from, static_cast<size_t>(pages.bytes), MADV_DONTNEED) == 0;
 }
 
-// How much more the process may map by its RLIMIT_AS.
+// The bytes of addresses that the process may still map under its RLIMIT_AS.
 int64_t addresses_left() {
   constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
   rlimit limit{};
@@ -65,7 +66,7 @@ PoolHeap::~PoolHeap() {
   for (const Range& range : ranges_) munmap(range.begin, static_cast<size_t>(range.size));
 }
 
-// The list that a free piece is in.
+// The list of a free piece.
 PoolHeap::Piece*& PoolHeap::head(const Piece* piece) {
   return piece->state == State::given_back
              ? given_back_
@@ -94,13 +95,13 @@ PoolHeap::Piece* PoolHeap::make(char* at, int64_t size, Piece* lower) {
   return piece;
 }
 
-// The one above becomes a part of `piece`. Requires: it is in no list.
+// Makes the piece above a part of `piece`. Requires: it is in no list.
 void PoolHeap::join_upper(Piece* piece) noexcept {
   piece->size += upper(piece)->size;
   upper(piece)->lower = piece;
 }
 
-// Of those of the first size class that has one, the lowest: so what is free is rather at the end.
+// The lowest piece of the first size class that has one: so free memory tends to be at the end.
 PoolHeap::Piece* PoolHeap::best_resident(int64_t size) {
   Piece* best = nullptr;
   for (auto c = static_cast<size_t>(size_class::of(size)); c < resident_.size() && !best; ++c)
@@ -110,7 +111,7 @@ PoolHeap::Piece* PoolHeap::best_resident(int64_t size) {
   return best;
 }
 
-// Cuts off what is left above `size`. Requires: the piece is resident, and in no list.
+// Cuts off the rest above `size`. Requires: the piece is resident, and in no list.
 PoolHeap::Piece* PoolHeap::cut(Piece* piece, int64_t size) {
   if (const int64_t rest = piece->size - size; rest >= kLeast) {
     piece->size = size;
@@ -174,15 +175,15 @@ int64_t PoolHeap::give_back(int64_t bytes) noexcept {
   return given;
 }
 
-// So many bytes of whole pages at the upper end of a resident piece, or all of it. Nothing if it
-// has no whole page, nor a neighbour to share one with.
+// Gives up to `bytes` of whole pages at the upper end of a resident piece back, or the whole piece.
+// Nothing if it has no whole page, nor a neighbour to share one with.
 int64_t PoolHeap::give_back_of(Piece* piece, int64_t bytes) noexcept {
   char* at = address(piece);
   char* const end = address(upper(piece));
   const auto behind_links = [](char* begin) {
     return begin + size_class::kLine + static_cast<int64_t>(sizeof(Links));
   };
-  // The part begins two lines before a page, so that its links are all that stays.
+  // The part begins two lines before a page, so that only its links stay resident.
   static_assert(sizeof(Links) <= size_class::kLine);
   if (const int64_t kept = down(down(number(end), kPage) - std::min(bytes, end - at), kPage) -
                            2 * size_class::kLine - number(at);
@@ -213,7 +214,8 @@ int64_t PoolHeap::give_back_of(Piece* piece, int64_t bytes) noexcept {
     part = below;
   }
   link(part, State::given_back);
-  // The pages that it shared with them. Where the system keeps one, it is one more of an end.
+  // The pages that it shared with its neighbours. If the system keeps one, it counts as an end
+  // page.
   const auto give_seam_back = [&](char* seam) {
     give_pages_back(pages_in(std::max(seam - kPage, behind_links(address(part))),
                              std::min(seam + 2 * kPage, address(upper(part)))));
@@ -231,7 +233,7 @@ bool PoolHeap::add_range(int64_t size) noexcept {
   }
   const int64_t least = up(size + kLeast, kPage) + kPage;
   int64_t bytes = std::clamp(std::min(budget_, kRangeMax) * kRangeOfBudget, kRangeMin, kRangeMax);
-  // Where addresses are limited, stacks and the heap of the program need some, too.
+  // If addresses are limited, stacks and the program's heap need some, too.
   bytes = std::max(up(std::min(bytes, addresses_left() / 4), kPage), least);
   void* begin = MAP_FAILED;
   for (;; bytes = std::max(up(bytes / 2, kPage), least)) {
@@ -257,7 +259,7 @@ bool PoolHeap::add_range(int64_t size) noexcept {
   return true;
 }
 
-// So much of a piece, and what the rest of it begins with.
+// Makes `size` bytes of a piece writable, and the first bytes of the rest.
 bool PoolHeap::make_writable(const Piece* piece, int64_t size) {
   const auto range = std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& r) {
     return address(piece) >= r.begin && address(piece) < r.begin + r.size;

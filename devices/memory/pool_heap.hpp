@@ -1,12 +1,12 @@
-// The large blocks of a pool: pieces of a few long ranges of addresses, each cut from a free piece
-// of the size class that fits best, and joined with free neighbours when it comes back. So memory
-// that blocks of one size have left serves those of any other. A part of devices/memory/pool.cpp,
-// which owns two.
+// The large blocks of a pool: pieces of a few long ranges of addresses. Each is cut from a free
+// piece of the size class that fits best, and joined with free neighbours when it comes back. So
+// memory of blocks of one size can be reused for any other size. A part of devices/memory/pool.cpp.
 //
-// A free piece is either resident, which counts as taken from the system, or has been given back:
-// so has all of a range that nobody has used yet. The pages at its two ends stay, and do not count.
-// All may be called by any thread; there is one lock, and only for a new range does the heap itself
-// ask the heap of the program for anything while it holds it.
+// A free piece is either resident, which counts as taken from the system, or given back, as is all
+// of a range that has not been used yet. The pages at the two ends of a piece given back stay, and
+// do not count. There is one lock; only for a new range does the heap allocate from the program's
+// heap while it holds the lock.
+// Owner: the core of a PoolMemory, which has two. Thread: any.
 #pragma once
 
 #include <array>
@@ -22,29 +22,30 @@ namespace troupe {
 class PoolHeap {
  public:
   enum class State : uint8_t { used, resident, given_back };
-  // What a piece begins with, in the line that ends in the header of its buffer. The first three
-  // are the heap's, guarded by its lock; the rest is written by who has the buffer.
+  // The beginning of a piece, in the line that ends in the header of its buffer. The first three
+  // fields belong to the heap and are guarded by its lock; the holder of the buffer writes the
+  // others.
   struct Piece {
-    Piece* lower = nullptr;  // the one below it in its range; null: none
-    int64_t size = 0;        // with this line
+    Piece* lower = nullptr;  // the piece below it in its range; null: none
+    int64_t size = 0;        // including this line
     State state = State::used;
-    std::atomic<int64_t> bytes{0};  // 0: free, or not yet anybody's
+    std::atomic<int64_t> bytes{0};  // 0: free, or not yet handed out
     std::atomic<uint64_t> label{0};
     std::atomic<int64_t> run{-1};
   };
   static_assert(sizeof(Piece) <= size_class::kLine - sizeof(Buffer));
 
-  // A piece, with its line, is less than so much larger than what was asked for.
+  // A piece, with its line, exceeds the request by less than this.
   static constexpr int64_t kMoreThanAsked = 2 * size_class::kLine + 4096;
 
   explicit PoolHeap(int64_t budget_bytes) : budget_(budget_bytes) {}
   ~PoolHeap();
   PoolHeap(const PoolHeap&) = delete;
 
-  // A piece with room for `bytes` behind its line. Where `missing` bytes have to be taken from the
-  // system for it, they are if reserve(missing) is true. Null if not; with missing = 0, if the
-  // system has none, when what was reserved has been handed to unreserve(); with more missing than
-  // the budget, if no piece within it is so large.
+  // A piece with room for `bytes` after its line. If `missing` bytes must be taken from the system
+  // for it, they are if reserve(missing) is true. Null if it is not; with missing = 0, if the
+  // system has none, after the reserved bytes have been passed to unreserve(); with more missing
+  // than the budget, if no piece within the budget is that large.
   template <class Reserve, class Unreserve>
   Piece* take(int64_t bytes, int64_t& missing, const Reserve& reserve, const Unreserve& unreserve) {
     const int64_t size =
@@ -64,15 +65,16 @@ class PoolHeap {
     missing = 0;
     return nullptr;
   }
-  // Why take() found the system to have none: the process has no addresses left for another range.
+  // The reason why the system has none for take(): the process has no addresses left for another
+  // range.
   bool lacks_addresses() const { return lacks_addresses_.load(std::memory_order_relaxed); }
   void give(Piece* piece) noexcept;
   // Gives resident pieces back to the system, the largest first and of the last one the upper part,
-  // until that are as many bytes or all. Returns how many: those that the system refuses to take,
-  // as locked pages, are not among them and stay resident.
+  // until that amounts to `bytes`, or all. Returns the bytes given back; pages that the system
+  // refuses to take, such as locked ones, are not included and stay resident.
   int64_t give_back(int64_t bytes) noexcept;
 
-  // f(piece) of each one that is somebody's.
+  // Calls f(piece) for each piece in use.
   template <class F>
   void for_each_used(const F& f) const {
     std::lock_guard guard(mutex_);
@@ -87,17 +89,17 @@ class PoolHeap {
     int64_t size;      // the last page holds a piece of size 0, which is never free
     int64_t writable;  // from the beginning on
   };
-  struct Links {  // of a free piece, behind its line
+  struct Links {  // of a free piece, after its line
     Piece* before;
     Piece* after;
   };
-  // A piece that was given back, with the resident one below it if there is one.
+  // A piece that was given back, and the resident piece below it if there is one.
   struct Growth {
     Piece* into = nullptr;
     Piece* below = nullptr;
     int64_t missing = 0;
   };
-  // A smaller rest stays with the piece it was cut from.
+  // A smaller rest stays with the piece it would be cut from.
   static constexpr int64_t kLeast = kMoreThanAsked - 2 * size_class::kLine;
 
   static Piece* piece_at(char* address) { return reinterpret_cast<Piece*>(address); }

@@ -1,6 +1,7 @@
-// What threads gave back to a pool last, for them to take again: so threads that pass a few numbers
-// on with each run, as the value of a loss, write nothing that others do. A part of
-// devices/memory/pool.cpp, which owns one.
+// The buffers that threads returned to a pool last, for reuse by the same threads: so threads that
+// pass a few numbers on with each run, such as the value of a loss, share no written cache line. A
+// part of devices/memory/pool.cpp.
+// Owner: the core of a PoolMemory. Thread: any.
 #pragma once
 
 #include <sched.h>
@@ -28,28 +29,28 @@ class SpinLock {
   void unlock() { taken_.store(false, std::memory_order_release); }
 
  private:
-  static constexpr int kSpins = 100;  // then the holder is likely not running: let it
+  static constexpr int kSpins = 100;  // after that the holder is likely not running: yield to it
   std::atomic<bool> taken_{false};
 };
 
-// Of a buffer that nobody holds: the next one in the list that it lies in.
+// The next buffer in the list of an unreferenced buffer.
 inline Buffer*& next_in_list(Buffer* buffer) { return *reinterpret_cast<Buffer**>(buffer + 1); }
 
-// A shelf for each thread slot. All may be called by any thread.
+// A shelf for each thread index.
 class PoolShelves {
  public:
   static constexpr int kClasses = 5;  // the smallest
 
-  // A buffer of that class that lies on the caller's shelf; null if none does.
+  // A buffer of that class from the caller's shelf; null if there is none.
   Buffer* take(int c) noexcept { return take(here(), c); }
-  // The same of anybody's shelf.
+  // The same from any thread's shelf.
   Buffer* take_from_others(int c) noexcept {
     for (int s = 0; s < used_.load(std::memory_order_relaxed); ++s)
       if (Buffer* buffer = take(shelves_[static_cast<size_t>(s)], c)) return buffer;
     return nullptr;
   }
 
-  // False if the caller's shelf has no room for it, or it is closed.
+  // False if the caller's shelf has no room for the buffer, or is closed.
   bool put(Buffer* buffer) noexcept {
     Shelf& shelf = here();
     const int64_t bytes = size_class::block_bytes(static_cast<int>(buffer->tag));
@@ -65,7 +66,7 @@ class PoolShelves {
     return fits;
   }
 
-  // Hands give() each buffer that lies here. `for_good`: the shelves are closed then.
+  // Passes each buffer on the shelves to give(). `for_good`: closes the shelves.
   template <class Give>
   void clear(bool for_good, const Give& give) noexcept {
     for (Shelf& shelf : shelves_) {
@@ -88,10 +89,10 @@ class PoolShelves {
   }
 
  private:
-  static constexpr int64_t kBytesMax = 4096;  // on each
+  static constexpr int64_t kBytesMax = 4096;  // on each shelf
   struct alignas(size_class::kLine) Shelf {
     SpinLock lock;
-    bool closed = false;  // the pool has gone
+    bool closed = false;  // the pool is gone
     Buffer* heads[kClasses] = {};
     std::atomic<int64_t> bytes{0};  // written with the lock
   };
@@ -119,7 +120,7 @@ class PoolShelves {
   }
 
   std::array<Shelf, kThreadIndices> shelves_;
-  std::atomic<int> used_{0};  // the first so many have been
+  std::atomic<int> used_{0};  // only shelves below this index have been used
 };
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Implements devices/threads/burst.hpp.
+// The list of deferred work of each thread.
 #include "devices/threads/burst.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace troupe {
 namespace {
 
 struct PutOff {
-  int open = 0;  // bursts, one inside the other
+  int open = 0;  // number of nested bursts
   std::vector<std::pair<const void*, Burst::Work>> work;
 };
 

@@ -1,5 +1,5 @@
-// Implements devices/threads/cores.hpp with the affinity and the CPU clocks of threads. What the
-// kernel of the machine refuses is left as it is.
+// Moves threads between cores, by the affinity and the CPU clocks of threads. A request that the
+// kernel of the machine refuses has no effect.
 #include "devices/threads/cores.hpp"
 
 #include <sched.h>
@@ -20,8 +20,8 @@ int this_thread() {
   return number;
 }
 
-// Nanoseconds that a thread of this process has had of a core; -1: there is no such thread. Its
-// clock is made as pthread_getcpuclockid() makes it, of a number that may have gone out of use.
+// The CPU time of a thread of this process in nanoseconds; -1: there is no such thread. Builds the
+// clock id as pthread_getcpuclockid() does, from a thread number that may be out of use.
 int64_t cpu_ns(int thread) {
   constexpr clockid_t kOfOneThread = 4, kExact = 2;
   const auto clock =
@@ -31,12 +31,12 @@ int64_t cpu_ns(int thread) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-std::mutex moving;  // guards the masks of threads while one is changed for a moment
+std::mutex moving;  // guards the masks of threads during a temporary change
 
-// Makes a thread of this process (0: this one) go on on one of `to` that it may use, and which it
-// may leave again. Does nothing while another one is moved, since a mask that is there for a moment
-// would be taken for the thread's own. Returns the core that this thread was on when the other had
-// moved; -1: nothing was.
+// Moves a thread of this process (0: this one) to one of the cores `to` that it may use; it may
+// leave that core again. Does nothing while another thread is moved, since a temporary mask would
+// be taken for the thread's own. Returns the core that the calling thread was on when the other had
+// moved; -1: no move.
 int move_to(int thread, cpu_set_t to) {
   const std::unique_lock lock(moving, std::try_to_lock);
   cpu_set_t before;
@@ -44,8 +44,8 @@ int move_to(int thread, cpu_set_t to) {
   CPU_AND(&to, &to, &before);
   if (CPU_COUNT(&to) == 0 || sched_setaffinity(thread, sizeof to, &to) != 0) return -1;
   const int core = sched_getcpu();
-  // All that there are, if it might use those: a mask that is set is kept, even when the process is
-  // given more cores later.
+  // Allows all cores again if the thread was allowed all: a mask that is set explicitly stays, even
+  // when the process is given more cores later.
   cpu_set_t all, now;
   std::memset(&all, 0xff, sizeof all);
   if (sched_setaffinity(thread, sizeof all, &all) != 0 ||

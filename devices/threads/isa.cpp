@@ -1,4 +1,4 @@
-// Implements devices/threads/isa.hpp.
+// The choice of the instruction set: the best available, or TROUPE_ISA.
 #include "devices/threads/isa.hpp"
 
 #include <cstdlib>

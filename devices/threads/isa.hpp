@@ -1,9 +1,11 @@
-// The instruction set that our own kernels use in this process, and loops compiled for each one.
+// The instruction set that the library's kernels use in this process, and loops compiled for each
+// one.
 //
 // One binary runs on every x86-64: a kernel writes its loop once, as the static function `run` of a
 // struct, and calls it through in_isa<Loop>(arguments). The compiler makes a copy of it, with all
-// that it calls, for each instruction set; the processor chooses which one runs. Fused
-// multiply-adds are not among what the copies use: sums and products have the same bits in each.
+// functions that it calls, for each instruction set; the processor decides which copy runs. The
+// copies use no fused multiply-add: sums and products have the same bits in each.
+// Owner: none, free functions. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +14,18 @@
 namespace troupe {
 
 enum class Isa : uint8_t {
-  sse2,    // what every x86-64 has
+  sse2,    // on every x86-64
   avx2,    // 32 bytes at a time
   avx512,  // 64 bytes: AVX-512 F, BW, DQ and VL
 };
 const char* to_string(Isa isa);
 Isa isa_from_string(const std::string& text);  // Throws: Error(bad_configuration).
 
-bool has_isa(Isa isa);  // whether processor and system do
+bool has_isa(Isa isa);  // true if processor and system support it
 
-// The best there is, or what the environment variable TROUPE_ISA names; the same in the whole life
-// of the process. Throws: Error(bad_configuration) for a name that is none, or that this machine
-// does not have.
+// The best one available, or the one that the environment variable TROUPE_ISA names; constant for
+// the life of the process. Throws: Error(bad_configuration) for an unknown name, or a set that this
+// machine does not have.
 Isa isa();
 
 #if defined(__clang__)
@@ -32,7 +34,7 @@ Isa isa();
 #else
 #define TROUPE_AVX512 \
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"), flatten))
-#define TROUPE_INDEPENDENT _Pragma("GCC ivdep")  // before a loop: no round reads what another wrote
+#define TROUPE_INDEPENDENT _Pragma("GCC ivdep")  // before a loop of independent iterations
 #endif
 #define TROUPE_AVX2 __attribute__((target("avx2"), flatten))
 #define TROUPE_SSE2 __attribute__((flatten))
@@ -50,7 +52,7 @@ TROUPE_SSE2 auto run_in_sse2(Args... args) {
   return Loop::run(args...);
 }
 
-// Loop::run(args...), in the copy for isa().
+// Runs Loop::run(args...) in the copy for isa().
 template <class Loop, class... Args>
 auto in_isa(Args... args) {
   switch (isa()) {

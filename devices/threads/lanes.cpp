@@ -1,5 +1,5 @@
-// Implements devices/threads/lanes.hpp. One word holds how many jobs there are and which is next;
-// taking a job is one addition.
+// The distribution of jobs. One word holds the number of jobs and the next job; taking a job is one
+// addition.
 #include "devices/threads/lanes.hpp"
 
 #include <sched.h>
@@ -46,7 +46,7 @@ void Lanes::run(int64_t jobs, Job job, const void* context) {
     asked_.fetch_add(more, std::memory_order_relaxed);
     try {
       ask_(more);
-    } catch (...) {  // who cannot be asked does not help
+    } catch (...) {  // threads that cannot be asked do not help
       asked_.fetch_sub(more, std::memory_order_relaxed);
     }
   }
@@ -61,7 +61,7 @@ void Lanes::run(int64_t jobs, Job job, const void* context) {
   if (error) std::rethrow_exception(error);
 }
 
-// Until the jobs that others have taken are done.
+// Waits until the jobs that other threads have taken are done.
 void Lanes::await(const Run& run, int64_t jobs) const {
   const auto done_after = [&](int spins) {
     for (int i = 0; i < spins; ++i) {
@@ -90,13 +90,13 @@ void Lanes::help() {
 bool Lanes::Run::take() {
   bool did_one = false;
   while (is_open(word.load(std::memory_order_relaxed))) {
-    // A late helper may land in the next run: fine, what to call is read after this.
+    // A late helper may land in the next run, which is fine: it reads the job function after this.
     const uint64_t taken = word.fetch_add(1, std::memory_order_acq_rel);
     if (!is_open(taken)) break;
     const int64_t number = next_job(taken);
     try {
       job(context, number);
-    } catch (...) {  // carried to the caller of run()
+    } catch (...) {  // rethrown by run()
       std::lock_guard guard(error_mutex);
       if (!error || number < error_job) {
         error = std::current_exception();

@@ -1,4 +1,4 @@
-// Implements devices/threads/thread_index.hpp.
+// The assignment of indices to threads.
 #include "devices/threads/thread_index.hpp"
 
 #include <bit>
@@ -14,9 +14,9 @@ std::mutex& slots_mutex() {
   return *mutex;
 }
 uint64_t taken_slots = 0;   // requires slots_mutex()
-unsigned drawn_beyond = 0;  // the same: threads that found none free
+unsigned drawn_beyond = 0;  // the same: number of threads that found none free
 
-// Gives the number back when its thread ends.
+// Gives the index back when its thread ends.
 struct Holder {
   int bit = 0;
   bool ours = false;
@@ -26,10 +26,10 @@ struct Holder {
     bit = ours ? std::countr_one(taken_slots) : static_cast<int>(drawn_beyond++ % kThreadIndices);
     if (ours) taken_slots |= uint64_t{1} << bit;
   }
-  // First every other one: a core that fetches a line may fetch its neighbour, too.
+  // Even positions first: a core that fetches a cache line may fetch its neighbour, too.
   int slot() const { return bit * 2 % kThreadIndices + bit * 2 / kThreadIndices; }
   ~Holder() {
-    detail::thread_index_of_mine = 0;  // what ends after this shares one
+    detail::thread_index_of_mine = 0;  // thread-local objects destroyed after this share an index
     if (!ours) return;
     std::lock_guard lock(slots_mutex());
     taken_slots &= ~(uint64_t{1} << bit);

@@ -1,5 +1,6 @@
-// WorkQueue: a thread that does one thing after the other, for devices whose work ends later, and
-// for files. The destructor finishes what is in the queue.
+// WorkQueue: a thread that does one item after the other, for devices whose work ends later, and
+// for files. The destructor finishes the items in the queue.
+// Owner: a device, or the DiskThread. Thread: any may put(); the owner finishes.
 #pragma once
 
 #include <condition_variable>
@@ -12,8 +13,8 @@ namespace troupe {
 
 class WorkQueue {
  public:
-  // Who puts more waits until there is room: an accelerator's queue is not endless, either. Several
-  // steps' worth of kernels.
+  // put() waits if the queue is full: an accelerator's queue is bounded, too. Enough for the
+  // kernels of several steps.
   static constexpr size_t kItemsMax = 1024;
 
   explicit WorkQueue(size_t items_max = kItemsMax)
@@ -22,8 +23,8 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  // Any thread. Waits while the queue is full, except for work put there by work, which would wait
-  // for itself. Requires: `work` does not throw.
+  // Any thread. Waits while the queue is full, except for work put by work, which would wait for
+  // itself. Requires: `work` does not throw.
   void put(std::function<void()> work) {
     std::unique_lock lock(mutex_);
     if (std::this_thread::get_id() != thread_.get_id())
@@ -33,8 +34,8 @@ class WorkQueue {
     changed_.notify_all();
   }
 
-  // Does what is in the queue, and what that puts there, and ends the thread. Nobody else puts work
-  // there any more.
+  // Does the queued work, and the work that this puts, and ends the thread. No other thread may put
+  // work any more.
   void finish() {
     if (!thread_.joinable()) return;
     {
@@ -57,7 +58,7 @@ class WorkQueue {
         lock.unlock();
         changed_.notify_all();
         work();
-      }  // what the work held goes without the lock
+      }  // the work's captures are destroyed without the lock
       lock.lock();
     }
   }

@@ -12,8 +12,7 @@ namespace troupe {
 namespace {
 
 constexpr int64_t kElementsMax = int64_t{1} << 59;   // times eight bytes: no overflow
-constexpr int64_t kHeapBytesMax = int64_t{1} << 46;  // more than the address space of an x86-64
-                                                     // process
+constexpr int64_t kHeapBytesMax = int64_t{1} << 46;  // no x86-64 process has more
 constexpr int64_t kAlignment = 64;                   // a cache line, and the widest vector register
 
 // Owns the buffers of Tensor::empty(): no state, so it works before main and after it.

@@ -40,8 +40,7 @@ inline int edit_distance(std::string_view a, std::string_view b) {
 template <class Names>
 std::string did_you_mean(std::string_view wanted, const Names& known) {
   std::string_view nearest;
-  int distance = std::max(3, static_cast<int>(wanted.size()));  // one letter may be replaced even
-                                                                // in a short word
+  int distance = std::max(3, static_cast<int>(wanted.size()));  // always allows one edit
   for (std::string_view name : known) {
     const int d = edit_distance(wanted, name);
     if (d >= distance) continue;

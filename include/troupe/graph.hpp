@@ -55,8 +55,7 @@ struct Node {
   // The node that opens this node's frame: a branch, or the body of a loop
   // (troupe/ops/control_flow.hpp). -1: none. Frames nest as their openers do.
   int32_t frame = -1;
-  int32_t recompute = -1;  // index in Graph::recompute_scopes() of the scope it was made in; -1:
-                           // none
+  int32_t recompute = -1;  // its scope in Graph::recompute_scopes(); -1: none
   std::string name;        // unique in its graph, with its scopes: "tower0/fc1/MatMul"
   const Op* op = nullptr;
   std::vector<Output> inputs;

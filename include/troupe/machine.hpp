@@ -13,8 +13,7 @@ struct Machine {
   std::vector<std::string> instructions;  // instruction sets of this processor that the library's
                                           // kernels are compiled for, best first: avx512, avx2,
                                           // sse2
-  std::string uses;                       // the set that the kernels use; TROUPE_ISA selects
-                                          // another
+  std::string uses;                       // the set in use; TROUPE_ISA selects another
   int cores = 0;                          // available to this process
   int64_t memory_bytes = 0;               // of the machine
   int cuda_devices = 0;

@@ -36,12 +36,7 @@ namespace troupe::nn {
 // filter's window; for a vector both are its size.
 struct Initializer {
   enum Kind : uint8_t { constant, uniform, normal, truncated_normal, orthogonal } kind = constant;
-  enum Fan : uint8_t {
-    none,
-    in,
-    average
-  } fan = none;       // `spread` is divided by the square root of
-                      // it
+  enum Fan : uint8_t { none, in, average } fan = none;  // `spread` is divided by its square root
   double middle = 0;  // the value of a constant, or the centre of random numbers
   double spread = 0;  // half the width of uniform, or the standard deviation, or the gain
 };
@@ -126,11 +121,11 @@ class Model {
 
   // An average over the training steps, as batch_norm keeps it: a parameter that moves from `first`
   // by (1 - decay) * (value - average) in each step that runs with_updates(). It is state: not
-  // trained by gradients, but pushed to shards like one. So a lost process never makes it count
-  // twice, checkpoints hold it, and it moves by the mean over replicas under the synchronous rule
-  // and by each replica under the asynchronous one. If a step gives several values, by a shared
-  // layer or a rewound model, their mean counts. No gradient flows through it. Without training,
-  // `value` may be undefined and no update is made.
+  // trained by gradients, but pushed to shards like one. So each step counts exactly once even if
+  // processes are killed, checkpoints hold it, and it moves by the mean over replicas under the
+  // synchronous rule and by each replica under the asynchronous one. If a step gives several
+  // values, by a shared layer or a rewound model, their mean counts. No gradient flows through it.
+  // Without training, `value` may be undefined and no update is made.
   Output running_average(std::string_view name, const Shape& shape, double first, Output value,
                          double decay, DType dtype = DType::f32, Origin at = Origin::here());
 

@@ -251,8 +251,7 @@ class KernelContext {
     return static_cast<const S&>(*state_);
   }
   template <class T>
-  const T& attr(std::string_view name) const {  // a search: keep frequently used attributes in the
-                                                // state
+  const T& attr(std::string_view name) const {  // a search: keep hot ones in the state
     return node().attr<T>(name);
   }
   // Makes an Error(invalid_argument) with node, op, origin and the parts.
@@ -406,8 +405,7 @@ struct Op {
     // shape of its input `like`. Neither op has attributes.
     std::string with;
     int like = 0;
-    std::string into;  // an op with this op's inputs, and this op's outputs followed by that of
-                       // `with`
+    std::string into;  // an op with this op's inputs and outputs, then the output of `with`
   };
   std::optional<Join> join = {};
   // For a node with a KernelState::program(): ops that replace those of nodes of the program, by

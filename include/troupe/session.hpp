@@ -179,11 +179,9 @@ class Session {
   // Leaves out a process that is lost or does not answer in 5 s; a warning names it.
   std::vector<CutEdge> cut_edges(const Callable& callable) const;
   std::string dot(const Callable& callable) const;  // Graphviz, one cluster per device
-  std::vector<std::string> devices() const;         // all devices that the session can place nodes
-                                                    // on
+  std::vector<std::string> devices() const;         // all that the session can use
   std::vector<DeviceState> device_states() const;   // of this process
-  void reset_peaks();                               // sets DeviceState::peak_bytes to the bytes in
-                                                    // use
+  void reset_peaks();                               // peak_bytes become the bytes in use
 
   // The runs that began at least this long ago: which process waits for which, and which kernel has
   // not returned. The log says the same, once for each run that takes 5 s. Any thread, at any time,

@@ -20,8 +20,8 @@ namespace troupe {
 //   step          factor ^ floor(part)
 //   exponential   factor ^ part
 //   polynomial    end + (1 - end) * (1 - ended) ^ power
-//   cosine        end + (1 - end) * (1 + cos(pi * ended)) / 2  (Loshchilov and Hutter 2017, 1
-//   cycle)
+//   cosine        end + (1 - end) * (1 + cos(pi * ended)) / 2
+//                 (Loshchilov and Hutter 2017, 1 cycle)
 // In the warm-up the factor grows in even steps from 1 / warm_up to 1 (Goyal et al. 2017).
 struct Schedule {
   std::string kind = "constant";
@@ -69,7 +69,7 @@ Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
 //              n += g^2
 //              w = 0 where |z| <= l1, else
 //                  (sign(z) * l1 - z) / ((beta + sqrt(n)) / rate + l2)
-//              For weights that begin at 0: where all gradients were 0, w is. Takes no schedule.
+//              Weights that begin at 0 stay 0 where all gradients were 0. Takes no schedule.
 // If a parameter is read only by gathers, only the gathered rows are updated, with their
 // accumulators (troupe/ops/row_sparse.hpp).
 struct Optimizer {

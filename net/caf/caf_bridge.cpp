@@ -18,7 +18,7 @@
 
 namespace troupe {
 
-// Tells the greeter to act as the dialler of this connection.
+// Message to the greeter: act as the dialler of this connection.
 struct ConnectScribe {
   caf::io::scribe_ptr scribe;
   NodeId peer;
@@ -203,7 +203,7 @@ class CafBridge::Scribe final : public caf::io::scribe {
     for (const char *p = bytes.data(), *end = p + bytes.size();
          p < end && !detached() && !closed_;) {
       const size_t take = std::min(static_cast<size_t>(end - p), want_ - in_.size());
-      // grows only as bytes arrive, never by the size in a header
+      // Grows only as bytes arrive, never by the size in a header.
       in_.insert(in_.end(), p, p + take);
       p += take;
       if (in_.size() < want_) break;

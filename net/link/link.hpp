@@ -78,8 +78,7 @@ class LinkHost {
   virtual void established(Link& link) = 0;
   virtual void control(Link& link, Control type, std::span<const std::byte> payload) = 0;
   virtual void caf_bytes(
-      // the host must call eaten() for them later
-      Link& link, std::span<const std::byte> bytes) = 0;
+      Link& link, std::span<const std::byte> bytes) = 0;  // the host calls eaten() for them later
   virtual void message(Link& link, uint64_t target, uint64_t sender, PlaneMessage message) = 0;
   virtual Tensor allocate(DType dtype, const Shape& shape) = 0;  // may throw Error(out_of_memory)
   // Called once, also after close(). `refusal`: the one received from the other side, or the one
@@ -203,7 +202,7 @@ class Link : public std::enable_shared_from_this<Link> {
   size_t begin_ = 0, end_ = 0;  // the unread bytes of scratch_
   bool in_received_ = false;
   Incoming incoming_,
-      interrupted_;  // the large message between whose chunks a small one came
+      interrupted_;  // a large message, interrupted by a small one
   uint32_t receive_id_ = 0;
   size_t in_tensor_ = 0;  // bytes of the last room() that lie in the tensor's own memory
 

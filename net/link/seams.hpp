@@ -5,8 +5,8 @@
 // Every callback runs on one thread, the "net thread": a real thread in production, the simulator's
 // loop in tests. Callbacks must not block.
 //
-// Owner: NetThread or the simulator; the caller owns its connections, listeners and timers. Thread:
-// the net thread, unless a function says otherwise.
+// Owner: NetThread or the simulator (Rng: Process); callers own their connections, listeners and
+// timers. Thread: the net thread, unless a function says otherwise.
 #pragma once
 
 #include <chrono>

@@ -78,7 +78,7 @@ struct MeshOptions {
   std::vector<std::string> seeds =
       {};  // addresses of any members; unreachable ones are dialled again and again
   uint64_t fingerprint = 0;  // hash of the op registry; equal in all members
-  // ops that are not built in (net/wire/own_ops.hpp), to name a differing one
+  // The ops that are not built in (net/wire/own_ops.hpp), to name a differing one.
   std::string ops = {};
   bool insecure = false;  // allows listening beyond loopback without TLS
   // Allocates host memory for arriving tensors; empty: the heap. Called on the net thread. May

@@ -18,8 +18,9 @@ constexpr auto kCourtesy = 300ms;       // the larger name leaves the first dial
 constexpr auto kAliveWithin = 800ms;
 constexpr auto kReserved = 30s;  // a drawn task number stays reserved
 
-// A loopback address is dialled only if it was said over a link that is itself on loopback: another
-// machine's loopback addresses mean nothing here.
+// True if this process can dial `address`, which arrived over the link `said_by`. A loopback
+// address is usable only if that link is on loopback, too: another machine's loopback is not this
+// one's.
 bool can_be_dialled(const Link& said_by, const std::string& address) {
   return !address.empty() &&
          (!is_loopback_address(address) || is_loopback_address(said_by.peer_address()));

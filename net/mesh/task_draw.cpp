@@ -86,8 +86,7 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
   void closed(Link&, const std::string& reason, Refusal why) override {
     timer_.reset();
     transport_.post(
-        // keeps the link alive: it is calling this function
-        [self = shared_from_this(), link = std::move(link_)] {});
+        [self = shared_from_this(), link = std::move(link_)] {});  // keeps the calling link alive
     link_ = nullptr;
     const auto answer = std::exchange(answer_, std::nullopt);
     if (answer && answer->kind == GreetingKind::assigned)

@@ -126,7 +126,7 @@ inline std::vector<Tensor> evaluate_on(Device& device, const Graph& graph,
     for (size_t i = 0; i < results.size(); ++i)
       there.insert_or_assign({const_cast<Graph*>(&graph), id, static_cast<int32_t>(i)}, results[i]);
   }
-  wait([&](Device::Done done) { device.fence(done); });  // also waits for nodes without outputs
+  wait([&](Device::Done done) { device.fence(done); });  // also reports nodes without outputs
   std::vector<Tensor> got;
   for (const Output& output : outputs) got.push_back(on_host(output));
   return got;

@@ -21,7 +21,7 @@ constexpr int64_t kTwiceSizeMax =
 
 using Ops = std::shared_ptr<const Registry>;
 
-// The findings, each with its position: the phrases of all open Within objects.
+// The findings, each with its context: the phrases of all open Within objects.
 class Findings {
  public:
   template <class... Parts>

@@ -188,7 +188,7 @@ ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s) {
     filter_dims.insert(filter_dims.begin(), s.groups);
     filter_strides.insert(filter_strides.begin(), s.out_of_group());
   }
-  // lines become images of height 1, which oneDNN computes faster
+  // Lines become images of height 1, which oneDNN computes faster.
   const int dims = std::max(s.dims, 2);
   const auto first = s.at.end() - dims;
   for (auto d = first; d != s.at.end(); ++d) {

@@ -25,8 +25,7 @@ struct SteppedBox {
   bool is_whole(const Shape& x, int d) const {
     return begin[d] == 0 && step[d] == 1 && sizes[d] == x[d];
   }
-  // first(): the offset of the first element in x. The strides are the distances between
-  // neighbours.
+  // first(): the offset in x of the first element. walked(): the strides between neighbours.
   int64_t first(const Strides& x) const {
     int64_t first = 0;
     for (int d = 0; d < sizes.ndim(); ++d) first += begin[d] * x[static_cast<size_t>(d)];

@@ -100,7 +100,7 @@ CtcRow make_ctc_row(const KernelContext& ctx, int first, int64_t row) {
 
 double ctc_forward(const CtcRow& row, std::vector<double>& alpha) {
   const int64_t states = row.states();
-  // with zero times, only the empty labelling is possible
+  // With zero times, only the empty labelling is possible.
   if (row.times == 0) return states == 1 ? 0 : kNever;
   alpha.assign(row.log_y.size(), kNever);
   for (int64_t s = 0; s < std::min<int64_t>(2, states); ++s)

@@ -55,7 +55,7 @@ class Joiner {
                       void* spare) const {
     if (rows <= kRowsMax) return reduce_leaf(x, rows, stride, columns, y);
     const int64_t leaves = ceil_div(rows, kRowsMax);
-    // all leaves are joined by one call
+    // All leaves are joined by one call.
     if (columns <= kNarrow && leaves * columns <= kNarrowLeavesMax) {
       for (int64_t i = 0; i < leaves; ++i)
         reduce_leaf(at(x, i * kRowsMax * stride), std::min(kRowsMax, rows - i * kRowsMax), stride,

@@ -1,8 +1,9 @@
 // Shared by reductions over segments: rows of x with the same id are joined.
 //   x: [i..., rest...]   ids: [i...], i32 or i64, each in [0, segments)   y: [segments, rest...]
 // Attributes: `segments`, or -1 for the greatest id plus 1, so that the shape of y depends on
-// values; `sorted`: ids has one dimension and does not decrease. Rows are first sorted by id, in a
-// stable way; each segment is then reduced by the fixed tree of ops/reductions/reduce.hpp.
+// values; `sorted`: ids has one dimension and does not decrease. Rows out of order are first sorted
+// by id, with a stable sort; each segment is then reduced by the fixed tree of
+// ops/reductions/reduce.hpp.
 #pragma once
 
 #include "ops/reductions/reduce.hpp"

@@ -17,7 +17,7 @@ namespace troupe::math {
 // x = n * ln 2 + r, with ln 2 in two parts (Cody and Waite, 1980), so that n times the first part
 // is exact. The polynomial in r is the minimax one of degree 6 among those that begin with 1 + r;
 // its error is 3e-9. Adding `kRound` rounds n to an integer, which then is in the low bits, 191 too
-// large: shifted into the exponent, it gives 2^(n + 64), so that no value is denormal before the
+// large: shifted into the exponent, it gives 2^(n + 64), so that 2^n is never denormal before the
 // last step.
 inline float exp_of_negative(float x) {
   constexpr float kLog2e = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;

@@ -105,7 +105,7 @@ class JoinedRuns {
  private:
   static constexpr int64_t kJobBytes = 1 << 18;  // about 20 us
   int64_t count_;
-  // offset of each part in a run of the whole, in bytes; then the run's end
+  // Offset of each part in a run of the whole, in bytes; then the run's end.
   std::vector<int64_t> begins_ = {0};
 };
 

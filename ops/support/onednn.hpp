@@ -103,7 +103,7 @@ class ShapeCache {
   }
 
  private:
-  // more shapes mean that every batch of the program has another shape
+  // More shapes mean that every batch of the program has another shape.
   static constexpr size_t kShapesMax = 64;
   mutable std::mutex mutex_;
   mutable std::map<Key, std::shared_ptr<const Value>> values_;

@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// Error(invalid_argument) with `what` is made, the caller's line and the parts.
+// Error(invalid_argument): the name `what`, the caller's line and the parts.
 template <class... Parts>
 Error refused(std::string_view what, Origin at, const Parts&... parts) {
   return Error(Errc::invalid_argument, what, " made at ", at.file, ":", at.line, ": ",

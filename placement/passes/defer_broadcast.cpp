@@ -143,8 +143,7 @@ class DeferBroadcast {
     try {
       return reader.op->infer_shapes(InferContext(reader, std::move(types))) ==
              std::vector{reader.outputs[0].shape};
-    } catch (...) {  // a rule refuses shapes by throwing, and the program's own op may throw
-                     // anything
+    } catch (...) {  // a rule refuses shapes by throwing; custom ops throw anything
       return false;
     }
   }

@@ -3,9 +3,9 @@
 // others; nodes with several outputs, or with shapes that only a step knows; nodes that cannot be
 // evaluated, so that an op that fails does so in the step, as its node.
 //
-// Constants travel with the graph and stay in memory. So one reader of a constant may use its bytes
-// for its own result, and larger results draw on two allowances: the growth of a graph is bounded,
-// whatever it contains.
+// Constants travel with the graph and stay in memory. So a new constant may be as large as the
+// constants it replaces, whose bytes are credited to one reader each; a larger one draws on two
+// allowances. The growth of a graph is bounded, whatever it contains.
 #include <algorithm>
 
 #include "placement/passes/on_cpu.hpp"
@@ -14,8 +14,7 @@
 namespace troupe {
 namespace {
 
-constexpr int64_t kNodeGrowthMax = 16 << 10;  // bytes that a constant may have in excess of its
-                                              // inputs
+constexpr int64_t kNodeGrowthMax = 16 << 10;  // bytes of a constant beyond its inputs
 constexpr int64_t kGrowthMax = 1 << 20;       // of all constants together
 
 class Folding {

@@ -58,8 +58,7 @@ struct Copying {
   std::vector<std::string> by_dimension;
 };
 const Copying* copying(const Node& node) {
-  static const auto& ops = *new std::vector<Copying>{// never destroyed: static objects may end
-                                                     // later
+  static const auto& ops = *new std::vector<Copying>{// stays: statics may end later
                                                      {"Pad", {"front", "back"}},
                                                      {"PadGradient", {"front", "back"}},
                                                      {"Slice", {"begin", "size"}}};

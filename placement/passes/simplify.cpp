@@ -187,8 +187,7 @@ constexpr Rule kRules[] = {
     {"Reshape", reshape_twice},       // elements keep their order, whatever the shape between
     {"StopGradient", pass_on_input},  // gradients have been built already
     {"Subtract", minus_zero},         // x - 0 is x, also for x = 0 and -0
-    {"Transpose", transpose_twice},   // two permutations become one, or none if that is the
-                                      // identity
+    {"Transpose", transpose_twice},   // two become one, or none if that is the identity
     {"WithGradient", pass_on_input},  // as StopGradient
 };
 

@@ -28,7 +28,7 @@ struct MemoryPlan {
   // One block of memory in which each value has a fixed place, chosen by size, the largest first
   // (Pisarchyk and Lee 2020). -1: more than 20,000 values, too many to find out.
   int64_t arena_bytes = 0;
-  int64_t in_place = 0;        // values that take over memory of what their node reads
+  int64_t in_place = 0;        // values that take over the memory of an input
   std::string peak_at;         // the node that fires at the peak
   std::vector<Value> largest;  // alive at the peak, at most ten, by size
   // The number of values that are left out because only a step knows their shapes. One iteration of

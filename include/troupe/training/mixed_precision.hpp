@@ -58,7 +58,7 @@ struct ScaledGradients {
 // parameter_gradients() of the loss, computed through the scaled loss. A scale that changes is a
 // parameter, loss_scale: the exponent of two and the number of finite steps since it changed, so it
 // is in checkpoints and survives a killed process as parameters do. Replicas share it: under the
-// synchronous rule it becomes the mean of their scales, rounded down to a power of two. A replica
+// synchronous rule its exponent moves by the mean of their changes and is rounded down. A replica
 // changes it once a step: if a step differentiates two losses, one of them needs a constant scale.
 // Throws: Error(invalid_argument) for a scale that is no power of two in [1, 2^24], a negative
 // interval, and as parameter_gradients().
