@@ -122,8 +122,10 @@ struct TrainResult {
 // Error(bad_data) for a loss or gradient that is not finite (naming parameter, replica and step);
 // Error(peer_lost) when patience ends (naming the missing process); Error(cancelled) when another
 // thread closes the session, after the newest checkpoint has been written; Error(io) when all steps
-// are done and the last checkpoint cannot be written (the values are still in the session); and the
-// error of a failed step. The session remains usable.
+// are done and the last checkpoint cannot be written (the values are still in the session);
+// Error(io) or Error(bad_data) when shards were lost and no checkpoint could be read until patience
+// ended (naming the task and the file; no checkpoint was removed); and the error of a failed step.
+// The session remains usable.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);
 
 // Gives the parameters of the session's graph the values of the newest whole checkpoint that a

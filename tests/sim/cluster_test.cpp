@@ -69,6 +69,12 @@ const sim::Scenario cluster_ps_kill =
                o.checkpoint_every = draw.between(1, 3);
              },
              {911, 1300});  // a ps dies while the weights are read
+const sim::Scenario cluster_folder_away =
+    scenario("cluster-folder-away", 20, [](sim::Draw& draw, SimClusterOptions& o) {
+      o.ps_kills = static_cast<int>(draw.between(1, 2));
+      o.checkpoint_every = draw.between(1, 2);
+      o.folder_away = true;
+    });
 const sim::Scenario cluster_start_kill =
     scenario("cluster-start-kill", 20,
              [](sim::Draw& draw, SimClusterOptions& o) {
@@ -149,6 +155,10 @@ TEST_CASE("cluster-worker-kill: a worker killed within a step and started again 
 
 TEST_CASE("cluster-ps-kill: a killed ps is restored with all others, and no bit changes") {
   cluster_ps_kill.run();
+}
+
+TEST_CASE("cluster-folder-away: checkpoints that cannot be read for a while are waited for") {
+  cluster_folder_away.run();
 }
 
 TEST_CASE("cluster-start-kill: a process killed before the first step is not waited for in vain") {

@@ -275,6 +275,10 @@ CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::s
   return out;
 }
 
+void check_files(Disk& disk, const std::string& dir, const Manifest& manifest) {
+  for (const CheckpointFile& file : manifest.files) check_file(disk, dir, file, /*read=*/true);
+}
+
 void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manifest) {
   const std::string text = to_text(manifest);
   manifest_from_text(text,
@@ -290,12 +294,18 @@ Manifest read_manifest(Disk& disk, const std::string& dir, const std::string& na
 }
 
 Manifest read_whole_checkpoint(Disk& disk, const std::string& dir, const CheckpointName& parsed,
-                               const std::string& name, bool read_files) {
+                               const std::string& name, const std::vector<std::string>& names,
+                               bool read_files) {
   Manifest m = read_manifest(disk, dir, name);
   if (m.generation != parsed.generation || m.step != parsed.step)
     throw Error(Errc::bad_data, dir, "/", name, ": expected generation ", parsed.generation,
                 " and step ", parsed.step, " by its name, found ", m.generation, " and ", m.step);
-  for (const CheckpointFile& file : m.files) check_file(disk, dir, file, read_files);
+  for (const CheckpointFile& file : m.files) {
+    if (std::find(names.begin(), names.end(), file.name) == names.end())
+      throw Error(Errc::bad_data, dir, "/", name, ": it names ", file.name,
+                  ", and there is no such file");
+    check_file(disk, dir, file, read_files);
+  }
   return m;
 }
 

@@ -63,11 +63,16 @@ int64_t next_generation(Disk& disk, const std::string& dir);
 CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::string& name,
                                 const ShardImage& state);
 
+// Reads the files of a checkpoint that is to be committed. Throws: Error(io) for one that cannot be
+// read here, Error(bad_data) for one that is not as the manifest says.
+void check_files(Disk& disk, const std::string& dir, const Manifest& manifest);
+
 // Writes the manifest: from here on the checkpoint exists. Refuses with Error(io) if it is there.
 void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manifest);
 
 // Removes all older than the newest `keep` (>= 1) checkpoints, and what cut-short attempts left.
-// One whose manifest or file sizes are wrong is not counted. What cannot be removed, such as a
+// One whose manifest or file sizes are wrong is not counted. One of a later step than the newest
+// stays: a run that went back replaces it when it is there again. What cannot be removed, such as a
 // directory of that name, is passed over: a line for each says why, and the files of such a
 // manifest stay with it. Call after a commit.
 std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& dir, int keep);
@@ -85,7 +90,8 @@ std::optional<std::string> newest_manifest_name(Disk& disk, const std::string& d
 
 // The newest checkpoint in `dir` whose manifest and files are whole; nothing if there is none. Each
 // damaged one on the way adds a line to `warnings`. With `read_files`, hashes are compared too, not
-// only sizes. Throws: Error(io) when the directory cannot be read.
+// only sizes. Throws: Error(io) when the directory, or a file that is in it, cannot be read: it may
+// be whole, so no earlier checkpoint takes its place.
 std::optional<Manifest> find_newest(Disk& disk, const std::string& dir,
                                     std::vector<std::string>& warnings, bool read_files = true);
 

@@ -30,9 +30,9 @@ std::string stem(int64_t generation, int64_t step) {
 }
 
 bool can_be_used(Disk& disk, const std::string& dir, const CheckpointName& parsed,
-                 const std::string& name) {
+                 const std::string& name, const std::vector<std::string>& names) {
   try {
-    read_whole_checkpoint(disk, dir, parsed, name, /*read_files=*/false);
+    read_whole_checkpoint(disk, dir, parsed, name, names, /*read_files=*/false);
     return true;
   } catch (const Error&) {  // who resumes from it is told what is wrong
     return false;
@@ -118,14 +118,16 @@ std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& dir, i
   const std::vector<std::string> names = disk.list(dir);
   const auto all = manifests_among(names);
   if (all.empty()) return {};
-  const int64_t newest = all.front().first.generation;
+  const auto [newest, reached] = std::pair(all.front().first.generation, all.front().first.step);
   std::set<int64_t> kept;
   int whole = 0;
   for (const auto& [parsed, name] : all) {
     if (whole >= std::max(keep, 1)) break;
     kept.insert(parsed.generation);
-    whole += can_be_used(disk, dir, parsed, name);
+    whole += can_be_used(disk, dir, parsed, name, names);
   }
+  for (const auto& [parsed, name] : all)
+    if (parsed.step > reached) kept.insert(parsed.generation);
   Removal removal(disk, dir);
   bool removed = false;
   for (const auto& [parsed, name] : all) {  // a manifest never outlives its files
@@ -182,11 +184,12 @@ std::optional<std::string> newest_manifest_name(Disk& disk, const std::string& d
 
 std::optional<Manifest> find_newest(Disk& disk, const std::string& dir,
                                     std::vector<std::string>& warnings, bool read_files) {
-  for (const auto& [parsed, name] : manifests_among(disk.list(dir))) {
+  const std::vector<std::string> names = disk.list(dir);
+  for (const auto& [parsed, name] : manifests_among(names)) {
     try {
-      return read_whole_checkpoint(disk, dir, parsed, name, read_files);
+      return read_whole_checkpoint(disk, dir, parsed, name, names, read_files);
     } catch (const Error& e) {  // the one place where a damaged checkpoint becomes a warning
-      if (e.code() == Errc::bad_configuration) throw;
+      if (e.code() == Errc::bad_configuration || e.code() == Errc::io) throw;
       warnings.push_back(detail::concat("the checkpoint of step ", parsed.step,
                                         " cannot be used, trying the one before: ", e.what()));
     }

@@ -26,9 +26,11 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view name);
 std::vector<std::pair<CheckpointName, std::string>> manifests_among(
     const std::vector<std::string>& names);
 
-// The manifest, if what it names is there; with `read_files`, hashes are compared too. Throws:
-// Error, saying what is missing or damaged.
+// The manifest, if what it names is among `names`, those of the folder, and as it says; with
+// `read_files`, hashes are compared too. Throws: Error(bad_data) saying what is missing or damaged,
+// Error(io) for what is there and cannot be read.
 Manifest read_whole_checkpoint(Disk& disk, const std::string& dir, const CheckpointName& parsed,
-                               const std::string& name, bool read_files);
+                               const std::string& name, const std::vector<std::string>& names,
+                               bool read_files);
 
 }  // namespace troupe

@@ -97,6 +97,7 @@ void CheckpointTaker::commit(const std::shared_ptr<Order>& order) {
   for (const auto& [shard, file] : order->files) order->manifest.files.push_back(file);
   on_disk(order, [this, order](Disk& disk) {
     const std::string& dir = order->wanted.directory;
+    want_readable(disk, dir, order->manifest);
     commit_checkpoint(disk, dir, order->manifest);
     order->committed = true;
     try {
@@ -108,6 +109,19 @@ void CheckpointTaker::commit(const std::shared_ptr<Order>& order) {
         Errc::ok,
         detail::concat(dir, "/", manifest_name(order->manifest.generation, order->manifest.step)));
   });
+}
+
+// Old checkpoints go for one that this process has read: it is who will look for it.
+void CheckpointTaker::want_readable(Disk& disk, const std::string& dir,
+                                    const Manifest& manifest) const {
+  try {
+    check_files(disk, dir, manifest);
+  } catch (const Error& e) {
+    throw Error(e.code(), master_.process().task(),
+                " does not find what the shards have written: ", e.what(),
+                "; the folder is to be the same one for the program and for all "
+                "processes with shards, under the same path");
+  }
 }
 
 // What some shards have written is of no use to anybody; left there, it would fill a disk on which

@@ -1,7 +1,7 @@
 // CheckpointTaker: takes checkpoints of a session's shards, while training goes on. First every
 // shard captures its state at the same step, which copies nothing; then each writes its file; then
-// the manifest, written last, commits them. An attempt that fails removes what it has written, and
-// one that begins what earlier ones have left.
+// this process reads the files back, and the manifest, written last, commits them. An attempt that
+// fails removes what it has written, and one that begins what earlier ones have left.
 //
 // Owner: the group, whose actor alone calls take(). Its own thread does what touches the directory.
 #pragma once
@@ -49,6 +49,7 @@ class CheckpointTaker {
   void name_files(const std::shared_ptr<Order>& order);
   void write_files(const std::shared_ptr<Order>& order);
   void commit(const std::shared_ptr<Order>& order);
+  void want_readable(Disk& disk, const std::string& dir, const Manifest& manifest) const;
   void give_up(const std::shared_ptr<Order>& order, Errc code, const std::string& text);
   void on_disk(const std::shared_ptr<Order>& order, std::function<void(Disk&)> work);
   void discard(const Order& order, Disk& disk);

@@ -92,12 +92,26 @@ void TrainLead::take_snapshot(int64_t step) {
       });
 }
 
+// A folder that had a checkpoint and has none just now is away, as one that cannot be read is: to
+// begin anew would lose what is in it.
+std::optional<Manifest> TrainLead::find_checkpoint() {
+  std::optional<Manifest> found = newest();
+  if (!found && !checkpoint_.empty())
+    throw Error(Errc::io, "no checkpoint is in ", checkpoints_.directory, ", where ", checkpoint_,
+                " was; mount it again, or put a copy there");
+  return found;
+}
+
 void TrainLead::restore() {
   std::optional<Manifest> manifest;
   try {
-    if (group().owner()) manifest = newest();
+    if (group().owner()) manifest = find_checkpoint();
   } catch (const Error& e) {
-    post_([this, code = e.code(), text = std::string(e.what())] {
+    const Process& process = group().master().process();
+    std::string why = detail::concat(process.task(), ": ", e.what());
+    if (std::exchange(unread_, why) != why)
+      process.log()->warn("the checkpoints cannot be read: error={}", why);
+    post_([this, code = e.code(), text = std::move(why)] {
       return loop_->restore_failed(code, text, now());
     });
     return;

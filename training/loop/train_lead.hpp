@@ -30,7 +30,8 @@ class TrainLead : public TrainHands {
 
   virtual ParameterGroup& group() = 0;
   virtual TrainLoop::Millis now() const = 0;
-  // The checkpoint to restore; nothing: the first values. Throws: Error.
+  // The checkpoint to restore; nothing: there never was one. Throws: Error(bad_data) if there are
+  // some and none is whole, Error(io) if they cannot be read.
   virtual std::optional<Manifest> newest() = 0;
 
   // What is lost from here on becomes an event.
@@ -56,7 +57,10 @@ class TrainLead : public TrainHands {
   ShardMaker::FirstValues values_;
 
  private:
+  std::optional<Manifest> find_checkpoint();
   std::map<int64_t, int64_t> all_at(int64_t step) const;
+
+  std::string unread_;  // the last word of it in the log
 };
 
 }  // namespace troupe

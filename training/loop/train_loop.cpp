@@ -192,6 +192,7 @@ TrainOrders TrainLoop::shards_lost(const std::string& text, Millis now) {
     return out;
   }
   failures_ = 0;
+  told_unread_ = false;
   retry_at_ = losses_ > 1 ? now + backoff(losses_ - 1) : now;
   if (phase_ == Phase::restoring) {
     lost_again_ = true;  // what is being restored may be gone again: once more after the answer
@@ -235,24 +236,30 @@ TrainOrders TrainLoop::restore_failed(Errc code, const std::string& text, Millis
   TrainOrders out;
   if (phase_ != Phase::restoring) return out;
   lost_again_ = false;
+  const bool unread = code == Errc::io || code == Errc::bad_data;  // the checkpoint
+  const bool again = passes(code) || unread;
   if (failing_) {
     phase_ = Phase::stopping;
-  } else if (passes(code) && now - last_progress_ < plan_.patience) {
+  } else if (again && now - last_progress_ < plan_.patience) {
     phase_ = Phase::stopping;  // once more, by and by
     retry_at_ = now + backoff(++failures_);
-    if (now - told_at_ >= kWaitingWord) {
+    if (now - told_at_ >= kWaitingWord || (unread && !told_unread_)) {
       told_at_ = now;
-      out.push_back({TrainOrder::tell, 0, 0, code,
+      told_unread_ |= unread;
+      out.push_back({TrainOrder::tell, 0, 0, unread ? Errc::io : code,
                      detail::concat("the shards are not restored since ",
                                     (now - last_progress_).count() / 1000,
                                     " s, and all towers wait; "
                                     "what is lost has ",
                                     plan_.patience.count() / 1000, " s to come back: ", text)});
     }
-  } else if (passes(code)) {
+  } else if (again) {
     give_up(code,
             detail::concat("the shards could not be restored for ", plan_.patience.count() / 1000,
-                           " s: ", text, "; start what is missing and resume from the checkpoint"),
+                           " s: ", text,
+                           unread ? "; no checkpoint was removed: make them readable for the "
+                                    "program and all processes with shards, and resume"
+                                  : "; start what is missing and resume from the checkpoint"),
             out);
   } else {
     give_up(code, "the shards could not be restored: " + text, out);

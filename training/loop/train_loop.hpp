@@ -17,6 +17,9 @@
 // and no restore while a step or a snapshot is under way, so an answer never belongs to an older
 // order.
 //
+// A checkpoint that cannot be read, or of which none is whole, is waited for as a lost process is:
+// nothing begins anew while there is one.
+//
 // Shards that are lost again and again are restored later and later, and after kLossesMax losses
 // without a step that had not been done before training ends: what kills them is in the program.
 //
@@ -129,7 +132,8 @@ class TrainLoop {
   int64_t end_ = 0;               // plan_.steps, or where a pause has said
   int64_t last_pause_ = 0;        // the newest that has ended, or where training began
   Millis last_progress_{0};
-  Millis told_at_{0};  // the last word about a loss or a restore
+  Millis told_at_{0};         // the last word about a loss or a restore
+  bool told_unread_ = false;  // of this loss: that the checkpoint cannot be read
   int64_t recoveries_ = 0;
   int losses_ = 0;                   // since the step below
   int64_t farthest_ = 0;             // the most that done_steps() has been

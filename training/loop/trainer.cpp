@@ -204,7 +204,7 @@ class Trainer final : TrainLead {
   std::optional<Error> failure_;
   bool ended_ = false;
   std::exception_ptr thrown_;         // by the program
-  size_t damaged_ = 0;                // checkpoints that the last newest() could not use
+  std::set<std::string> damaged_;     // what was told of checkpoints that are
   std::vector<std::string> changed_;  // optimizers of the graph that differ from those of newest()
   std::chrono::steady_clock::time_point begin_{};
   int64_t begin_step_ = 0;
@@ -224,8 +224,10 @@ void Trainer::patiently(const F& what) {
 std::optional<Manifest> Trainer::newest() {
   if (!folder_) return std::nullopt;
   const CheckpointFolder::Found found = folder_->newest(group_->parameters(), options_.data_seed);
-  for (const std::string& line : found.damaged) tell(TrainEvent::warning, line);
-  damaged_ = found.damaged.size();
+  for (const std::string& line : found.damaged)
+    if (damaged_.insert(line).second) tell(TrainEvent::warning, line);
+  if (!found.manifest && !found.damaged.empty() && !thrown_)  // anew is not what was asked
+    refuse_damaged(*folder_, found.damaged.size());
   changed_ = found.changed;
   return found.manifest;
 }
@@ -245,7 +247,6 @@ std::optional<Manifest> Trainer::begin_with() {
   }
   std::optional<Manifest> manifest = newest();
   if (thrown_) std::rethrow_exception(thrown_);
-  if (!manifest && damaged_ > 0) refuse_damaged(*folder_, damaged_);  // anew is not what was asked
   if (!manifest)
     tell(TrainEvent::warning,
          "no checkpoint in " + options_.checkpoint_dir +

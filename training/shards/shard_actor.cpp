@@ -55,6 +55,7 @@ struct ShardActorState {
   // Answers that come later, by number. Whoever waits for one when the shard dies is told so.
   std::map<uint64_t, caf::response_promise> owed;
   uint64_t next_owed = 1;
+  std::string unread;                     // the last word in the log of a checkpoint that is
   std::map<uint64_t, uint64_t> captures;  // asked of the shard, by what is owed for them
   uint64_t capture = 0;                   // of `captured`
   std::shared_ptr<ShardImage> captured;   // until it is written, or another one is
@@ -263,7 +264,11 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
           pay(number, caf::unit);
       };
     } catch (const std::exception& e) {
-      answer = [this, number, error = error_of(e)] { pay(number, error); };
+      answer = [this, number, error = error_of(e), text = std::string(e.what())] {
+        if (std::exchange(unread, text) != text)
+          process->log()->warn("a checkpoint cannot be read: error={}", text);
+        pay(number, error);
+      };
     }
     caf::anon_send(handle, FileWorkDone{std::move(answer)});
   });

@@ -177,6 +177,7 @@ class SimCluster {
       if (o_.clients > 1 && step + 1 == o_.steps)
         std::erase_if(kills_, [](const Kill& k) { return k.peer < kPs; });
     };
+    world.restores = [this] { lose_folder(); };
     world.came_back = [this](int32_t replica) {
       return peers_[static_cast<size_t>(kPs + replica)]->incarnation > 1;
     };
@@ -203,7 +204,24 @@ class SimCluster {
     history_.note(detail::concat("kill ", peer.task));
     net_.kill(*peer.host);
     end(peer);
+    folder_goes_ = o_.folder_away;
     peer.back_at = net_.now() + std::chrono::milliseconds(draw_.between(20, 800));
+  }
+
+  // From the first restore after a kill on, for a while, nobody can read what is on the disk, or
+  // one of those that read it.
+  void lose_folder() {
+    if (!std::exchange(folder_goes_, false)) return;
+    const auto how = draw_.chance(0.5) ? SimDisk::Folders::empty : SimDisk::Folders::refused;
+    const int who = static_cast<int>(draw_.between(-1, kPs));
+    const Peer* const blind = who < 0      ? nullptr
+                              : who == kPs ? peers_[kPs + kWorkers].get()
+                                           : peers_[static_cast<size_t>(who)].get();
+    const TimePoint until = net_.now() + std::chrono::milliseconds(draw_.between(100, 3000));
+    history_.note(detail::concat("no folder for ", blind ? blind->task : "all"));
+    disk_.folders = [this, how, blind, until] {
+      return net_.now() < until && (!blind || blind == active_) ? how : SimDisk::Folders::here;
+    };
   }
 
   // From the worker after it, both ways or one.
@@ -270,7 +288,8 @@ class SimCluster {
     const size_t choice = draw_.below(choices);
     if (choice < ready.size()) return run_job(*ready[choice]);
     if (network && choice == ready.size()) return step_network();
-    hearing[choice - ready.size() - (network ? 1 : 0)]->trainer->next_event();
+    active_ = hearing[choice - ready.size() - (network ? 1 : 0)];
+    active_->trainer->next_event();
   }
 
   void step_network() {
@@ -284,6 +303,7 @@ class SimCluster {
     auto& jobs = peer.jobs->jobs;
     std::swap(jobs.front(), jobs[draw_.below(jobs.size())]);
     history_.note(detail::concat("job ", peer.task, " of ", jobs.size()));
+    active_ = &peer;
     peer.jobs->run_once();
     settle();
   }
@@ -382,6 +402,8 @@ class SimCluster {
   History& history_;
   ShardLedger ledger_;
   SimDisk disk_;                              // all processes see it
+  Peer* active_ = nullptr;                    // whose job or event is under way
+  bool folder_goes_ = false;                  // at the next restore
   std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, clients
   std::vector<Kill> kills_, cuts_;
   int64_t events_ = 0;

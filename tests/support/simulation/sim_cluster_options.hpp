@@ -21,11 +21,12 @@ struct SimClusterOptions {
   std::string optimizer = "sgd";
   double drop = 0, duplicate = 0, overtake = 0;
   int worker_kills = 0, ps_kills = 0;  // within a step
-  int64_t start_kill = -1;  // any process is killed so many events after the program began to
-                            // prepare, if it has not begun to train by then; -1: none
-  bool start_cut = false;   // a worker and a ps have no link to each other for the first 5 s
-  bool edges = false;       // a part of each tower is on the worker after its own
-  int worker_cuts = 0;      // within a step two workers have no link to each other for some seconds
+  int64_t start_kill = -1;   // any process is killed so many events after the program began to
+                             // prepare, if it has not begun to train by then; -1: none
+  bool start_cut = false;    // a worker and a ps have no link to each other for the first 5 s
+  bool folder_away = false;  // nobody, or one process, can read checkpoints as a restore begins
+  bool edges = false;        // a part of each tower is on the worker after its own
+  int worker_cuts = 0;  // within a step two workers have no link to each other for some seconds
   // Mistakes on purpose, to see that the checks find them.
   bool other_data_after_kill = false;  // a replica whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice
@@ -47,6 +48,7 @@ struct SimClusterOptions {
     o.worker_kills = o.ps_kills = 0;
     o.start_kill = -1;
     o.start_cut = false;
+    o.folder_away = false;
     o.worker_cuts = 0;
     o.other_data_after_kill = o.doubled_apply = false;
     return o;
@@ -57,7 +59,8 @@ struct SimClusterOptions {
         " checkpoint_every=", checkpoint_every, " pause_every=", pause_every, " hidden=", hidden,
         " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate, " overtake=", overtake,
         " worker_kills=", worker_kills, " ps_kills=", ps_kills, " start_kill=", start_kill,
-        " start_cut=", start_cut, " edges=", edges, " worker_cuts=", worker_cuts);
+        " start_cut=", start_cut, " folder_away=", folder_away, " edges=", edges,
+        " worker_cuts=", worker_cuts);
   }
 };
 

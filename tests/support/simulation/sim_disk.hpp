@@ -1,5 +1,6 @@
 // SimDisk: a Disk in memory that keeps apart what a crash would keep and what it may lose. Faults:
-// a full disk, an error or a crash at the n-th call, torn writes, syncs that lie.
+// a full disk, an error or a crash at the n-th call, torn writes, syncs that lie, files that nobody
+// can read for a while.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +31,9 @@ class SimDisk final : public Disk {
   int64_t bytes_max = -1;           // all files together; a write beyond it is cut short and fails
   bool lie_on_sync = false;         // sync() keeps nothing
   bool says_full = false;           // free_bytes() is 0
+  // What whoever reads just now sees of all folders: `empty` is a place where nothing is mounted.
+  enum class Folders { here, empty, refused };
+  std::function<Folders()> folders = [] { return Folders::here; };
 
   // What a restarted process finds: the names that were synced and some of the later changes, each
   // if `draw(2)` is 1 (a file system may write directories in any order); files with what was
@@ -55,11 +59,19 @@ class SimDisk final : public Disk {
   void make_dirs(const std::string&) override { call("make directory"); }
   std::vector<std::string> list(const std::string& dir) override {
     std::vector<std::string> names;
+    const Folders seen = folders();
+    if (seen == Folders::refused)
+      throw Error(Errc::io, "cannot list ", dir, ": ", std::strerror(EACCES));
+    if (seen == Folders::empty) return names;
     for (const auto& [path, file] : now_)
       if (path.rfind(dir + "/", 0) == 0) names.push_back(path.substr(dir.size() + 1));
     return names;
   }
   std::unique_ptr<ReadFile> open(const std::string& path) override {
+    const Folders seen = folders();
+    if (seen != Folders::here)
+      throw Error(Errc::io, "cannot open ", path, ": ",
+                  std::strerror(seen == Folders::empty ? ENOENT : EACCES));
     return std::make_unique<Reader>(path, find(path));
   }
   std::unique_ptr<WriteFile> create(const std::string& path) override {

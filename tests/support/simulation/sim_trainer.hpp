@@ -33,6 +33,7 @@ struct SimTrainerWorld {
   ShardLedger& ledger;
   std::function<void(int64_t step)> begins;        // a replica begins this step
   std::function<bool(int32_t replica)> came_back;  // its worker was killed, and is there again
+  std::function<void()> restores = {};  // there is a checkpoint, and it is to be restored
 };
 
 class SimTrainer final : TrainLead {
@@ -192,7 +193,9 @@ class SimTrainer final : TrainLead {
   }
   std::optional<Manifest> newest() override {
     std::vector<std::string> warnings;
-    return find_newest(world_.disk, kFolder, warnings);
+    std::optional<Manifest> found = find_newest(world_.disk, kFolder, warnings);
+    if (!found && !warnings.empty()) throw Error(Errc::bad_data, warnings.back());
+    return found;
   }
   void take_snapshot(int64_t step) override {
     world_.history.note(detail::concat("snapshot at step ", step));
@@ -200,6 +203,7 @@ class SimTrainer final : TrainLead {
   }
   void restore() override {
     world_.history.note("restore");
+    if (!checkpoint_.empty()) world_.restores();
     TrainLead::restore();
   }
   // Somebody looks at all parameters, which are those of this step.
@@ -224,6 +228,11 @@ class SimTrainer final : TrainLead {
                  });
     }
   }
+  // Of the newest checkpoint that was taken.
+  int64_t kept_step() const {
+    const size_t at = checkpoint_.rfind("-step");
+    return at == std::string::npos ? 0 : std::stoll(checkpoint_.substr(at + 5));
+  }
   // The same in each pause of a step, however often it is done.
   void looked(int64_t step, const std::vector<std::pair<std::string, Tensor>>& values) {
     const std::string sha = weights_sha256(values);
@@ -240,6 +249,9 @@ class SimTrainer final : TrainLead {
 
   void start_step(int64_t replica, int64_t step) override {
     world_.history.note(detail::concat("start replica=", replica, " step=", step));
+    if (step < kept_step())
+      throw Violation{"I13",
+                      detail::concat("step ", step, " is done again, and there is ", checkpoint_)};
     world_.begins(step);
     const auto tower = std::find_if(towers_.begin(), towers_.end(),
                                     [replica](const Tower& t) { return t.replica == replica; });

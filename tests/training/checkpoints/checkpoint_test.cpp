@@ -275,7 +275,7 @@ TEST_CASE(
       {"an empty file", [&](SimDisk& d, const Manifest& m) { d.bytes(shard(m)).clear(); },
        "by the manifest, found 0"},
       {"a missing file", [&](SimDisk& d, const Manifest& m) { d.remove(shard(m)); },
-       "No such file"},
+       "no such file"},
       {"an empty manifest", [&](SimDisk& d, const Manifest& m) { d.bytes(manifest(m)).clear(); },
        "0 bytes; the file is cut short"},
       {"a manifest cut short",

@@ -85,6 +85,45 @@ TEST_CASE("who waits for a restore is told each five seconds what it waits for")
   CHECK(world.told.back().find("since 5 s") != std::string::npos);
 }
 
+TEST_CASE("a checkpoint that cannot be read is waited for: said at once, then each five seconds") {
+  Errc code = Errc::io;
+  SUBCASE("a file") {}
+  SUBCASE("or all of them are damaged") { code = Errc::bad_data; }
+  for (const bool comes_back : {true, false}) {
+    CAPTURE(comes_back);
+    TrainWorld world(plan_of({0}, 4, 2));
+    world.lose();
+    world.fail(0, Errc::peer_lost);
+    world.not_restored(Errc::peer_lost);  // its process is not back yet
+    const size_t before = world.told.size();
+    for (int i = 0; i < 6; ++i) {
+      world.wait(Millis(1000));
+      REQUIRE(world.restoring);
+      world.not_restored(code);
+    }
+    REQUIRE(world.told.size() - before == 2);
+    CHECK(world.told.back().find("not there") != std::string::npos);
+    CHECK(world.told.back().find("10 s") != std::string::npos);
+    if (comes_back) {
+      world.wait(Millis(1000));
+      world.restored();
+      world.settle();
+      CHECK(world.finished);
+      continue;
+    }
+    for (int i = 0; i < 1000 && !world.failed; ++i)
+      if (world.restoring)
+        world.not_restored(code);
+      else
+        world.wait(Millis(50));
+    CHECK(world.failed);
+    CHECK(world.code == code);
+    CHECK(world.text ==
+          "the shards could not be restored for 10 s: not there; no checkpoint was removed: make "
+          "them readable for the program and all processes with shards, and resume");
+  }
+}
+
 TEST_CASE("a restore that fails is tried again by and by, until patience ends") {
   TrainWorld world(plan_of({0}, 4, 2));
   world.lose();

@@ -106,9 +106,9 @@ TEST_CASE("a restore that cannot be mended ends training") {
   TrainWorld world(plan_of({0}, 4, 2));
   world.lose();
   world.fail(0, Errc::peer_lost);
-  world.not_restored(Errc::bad_data);
+  world.not_restored(Errc::bad_configuration);
   CHECK(world.failed);
-  CHECK(world.code == Errc::bad_data);
+  CHECK(world.code == Errc::bad_configuration);
 }
 
 TEST_CASE("shards that are lost while files are written are restored when the writing has ended") {
@@ -225,7 +225,7 @@ TEST_CASE(
         world.epoch_found(is_new);
       } else if (world.restoring) {
         if (chance(30))
-          world.not_restored(hopeless && chance(20) ? Errc::bad_data : pass());
+          world.not_restored(hopeless && chance(20) ? Errc::bad_configuration : pass());
         else
           world.restored();
       } else if (world.snapshotting && !world.captured && chance(50)) {
