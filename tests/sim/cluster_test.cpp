@@ -90,6 +90,35 @@ const sim::Scenario cluster_edges =
       o.edges = true;
       o.worker_cuts = static_cast<int>(draw.between(1, 2));
     });
+// No ps dies, so no step that was done is done again, with checkpoints and without them.
+void lose_ps_links(sim::Draw& draw, SimClusterOptions& o) {
+  o.ps_links = static_cast<int>(draw.between(1, 3));
+  o.checkpoint_every = draw.between(0, 2);
+}
+const sim::Scenario cluster_ps_links =
+    scenario("cluster-ps-links", 30,
+             [](sim::Draw& draw, SimClusterOptions& o) {
+               lose_ps_links(draw, o);
+               o.pause_every = draw.between(0, 2);
+               o.worker_kills = static_cast<int>(draw.between(0, 1));
+             },
+             {59});  // a checkpoint fails when all replicas have applied the step after it
+const sim::Scenario cluster_ps_links_async =
+    scenario("cluster-ps-links-async", 20, [](sim::Draw& draw, SimClusterOptions& o) {
+      lose_ps_links(draw, o);
+      o.rule = Aggregation::async;
+    });
+const sim::Scenario cluster_ps_links_shared =
+    scenario("cluster-ps-links-shared", 20, [](sim::Draw& draw, SimClusterOptions& o) {
+      lose_ps_links(draw, o);
+      o.clients = 2;
+    });
+const sim::Scenario cluster_ps_links_kill =
+    scenario("cluster-ps-links-kill", 20, [](sim::Draw& draw, SimClusterOptions& o) {
+      lose_ps_links(draw, o);
+      o.ps_kills = 1;
+      o.checkpoint_every = draw.between(1, 2);
+    });
 const sim::Scenario cluster_async =
     scenario("cluster-async", 10, [](sim::Draw& draw, SimClusterOptions& o) {
       o.rule = Aggregation::async;
@@ -171,6 +200,22 @@ TEST_CASE("cluster-start-cut: a worker that meets a ps late learns where paramet
 
 TEST_CASE("cluster-edges: a link between two workers that is cut within a step changes no bit") {
   cluster_edges.run();
+}
+
+TEST_CASE("cluster-ps-links: links to a ps that lives are lost, and no step is done again") {
+  cluster_ps_links.run();
+}
+
+TEST_CASE("cluster-ps-links-async: the same where each gradient is an update") {
+  cluster_ps_links_async.run();
+}
+
+TEST_CASE("cluster-ps-links-shared: the same with two programs that share parameters") {
+  cluster_ps_links_shared.run();
+}
+
+TEST_CASE("cluster-ps-links-kill: the same beside a ps that dies changes no bit") {
+  cluster_ps_links_kill.run();
 }
 
 TEST_CASE("cluster-async: under all faults every asynchronous gradient is applied once") {

@@ -40,13 +40,11 @@ struct TrainWorld final : TrainHands {
   }
   bool ended() const { return finished || failed; }
 
-  // Answers to orders. While shards are lost, or once training is failing, a step that ends well
-  // does not count.
+  // Answers to orders.
   void done(int64_t replica, double loss = 1.0) {
     const int64_t step = running.at(replica);
     running.erase(replica);
-    const bool counts = !lost && cancels == 0;
-    if (counts) next[replica] = step + 1;
+    next[replica] = step + 1;
     take(loop.step_done(replica, step, loss, now));
   }
   void fail(int64_t replica, Errc errc, const std::string& why = "why") {
@@ -80,8 +78,13 @@ struct TrainWorld final : TrainHands {
   void restored() {
     restoring = false;
     cancels = 0;
-    if (!lost) next = saved;
+    next = saved;
     take(loop.restored(saved, now));
+  }
+  void kept() {
+    restoring = false;
+    cancels = 0;
+    take(loop.shards_kept(now));
   }
   void not_restored(Errc errc) {
     restoring = false;

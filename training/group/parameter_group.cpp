@@ -128,7 +128,8 @@ void ParameterGroup::lost_member(const std::string& task, const std::string& rea
     routes_.stop();
     tell(&Listener::lost,
          detail::concat(task, ", which holds parameters,", noticed,
-                        "; all towers stop, and the shards are restored when it is back"));
+                        "; all towers stop until it is back, and its shards are restored "
+                        "unless they are as they were"));
   } else {
     tell(&Listener::gone,
          detail::concat(task, noticed,
@@ -345,10 +346,9 @@ void ParameterGroup::establish(Start start, Done done) {
                   "the graph has no parameters; make some with parameter()");
     table_.rule = start.rule;
     const auto tell_all = [this, done](Errc code, const std::string& text) {
-      if (code != Errc::ok)
-        done(code, text);
-      else
-        routes_.send_all(done);
+      if (code != Errc::ok) return done(code, text);
+      served_ = table_.epoch;
+      routes_.send_all(done);
     };
     // Another session decides: follow it to its epoch. The first one is nobody's training.
     if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
@@ -359,6 +359,19 @@ void ParameterGroup::establish(Start start, Done done) {
                           tell_all(code, text);
                         else
                           begin_epoch(start, tell_all);
+                      });
+  });
+}
+
+// How far a shard's slowest replica is says nothing of ours where others' replicas are in it.
+void ParameterGroup::look_again(int64_t step, Done done) {
+  post([this, step = shared() ? 0 : step, done = calls_.add(std::move(done))] {
+    maker_.look_again(replicas_in_graph(), served_, step,
+                      [this, done](Errc code, const std::string& text) {
+                        if (code != Errc::ok)
+                          done(code, text);
+                        else
+                          routes_.send_all(done);
                       });
   });
 }

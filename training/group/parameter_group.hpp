@@ -58,6 +58,11 @@ class ParameterGroup final : public MeshListener,
   // A new epoch on all shards. Fails with peer_lost, naming it, while a task is not there. Of
   // parameters that another session owns: waits for its epoch instead, whatever `start` says.
   void establish(Start start, Done done);
+  // After a loss: whether nothing was lost but links. Done gets ok when every shard is as
+  // establish() has left it, no replica is behind `step`, and processes have the routes again;
+  // stale if one is not, so that establish() has to follow; peer_lost, naming it, while a task is
+  // not there.
+  void look_again(int64_t step, Done done);
   bool was_established() const { return established_; }  // any thread
   // Somebody trains these parameters as long as the result lives; null: somebody does already. Any
   // thread.
@@ -124,6 +129,7 @@ class ParameterGroup final : public MeshListener,
   ShardMaker maker_;
   RouteSender routes_;
   CheckpointTaker checkpoints_;
+  uint64_t served_ = 0;  // the epoch that the last establish() has begun, or followed to
 
   std::atomic<bool> established_ = false;
   std::weak_ptr<const void> training_;  // guarded by mutex_

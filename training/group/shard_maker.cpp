@@ -82,7 +82,29 @@ void ShardMaker::make_again(const std::vector<int32_t>& replicas, Done done) {
   for (int32_t shard : all) create(shard, replicas, part_of(gather));
 }
 
-void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Done done) {
+void ShardMaker::look_again(const std::vector<int32_t>& replicas, uint64_t epoch, int64_t step,
+                            Done done) {
+  const std::vector<int32_t> all = table_.numbers();
+  auto gather = std::make_shared<Gather>(all.size(), std::move(done));
+  for (int32_t shard : all) {
+    const auto looked = [this, shard, epoch, step, gather](Errc code, const std::string& text,
+                                                           const ShardDescription& d) {
+      if (code != Errc::ok) return gather->one(code, text);
+      const ShardTable::Entry& entry = table_.shards.at(shard);
+      const bool same = d.door == entry.door && d.serving && d.epoch == epoch &&
+                        (d.next_step < 0 || d.next_step >= step);
+      if (same) return gather->one(Errc::ok, {});
+      gather->one(Errc::stale,
+                  detail::concat("shard ", shard, " on ", entry.task, " is not as it was"));
+    };
+    if (owner())
+      orders_.ask<ShardDescription>(shard, order_of(shard, replicas), looked);
+    else
+      orders_.ask<ShardDescription>(shard, DescribeShard{table_.container, shard}, looked);
+  }
+}
+
+CreateShard ShardMaker::order_of(int32_t shard, const std::vector<int32_t>& replicas) const {
   CreateShard m;
   m.container = table_.container;
   m.shard = shard;
@@ -90,8 +112,12 @@ void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Don
   m.rule = static_cast<uint8_t>(table_.rule);
   m.replicas = replicas;
   for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));
+  return m;
+}
+
+void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Done done) {
   orders_.ask<ShardDescription>(
-      shard, std::move(m),
+      shard, order_of(shard, replicas),
       [this, shard, replicas, done](Errc code, const std::string& text, const ShardDescription& d) {
         if (code != Errc::ok) return done(code, text);
         ShardTable::Entry& entry = table_.shards.at(shard);

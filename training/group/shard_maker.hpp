@@ -30,6 +30,11 @@ class ShardMaker {
   void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& replicas, Done done);
   // Makes those of all shards that are gone; values are for the epoch that follows.
   void make_again(const std::vector<int32_t>& replicas, Done done);
+  // Whether all shards are as they were: the actors that make_again() has found, serving in
+  // `epoch`, and no replica behind `step`. Done gets stale, naming one that is not; peer_lost,
+  // naming it, while a task is not there. Shards of ours tell us of their end again: a lost link
+  // has ended that.
+  void look_again(const std::vector<int32_t>& replicas, uint64_t epoch, int64_t step, Done done);
   void set_initial(const std::vector<int32_t>& shards, Done done);
   // The same with given values instead of computed ones.
   using FirstValues = std::shared_ptr<const std::map<std::string, Tensor>>;  // by parameter
@@ -46,6 +51,7 @@ class ShardMaker {
   bool owner() const { return !attached_; }
 
  private:
+  CreateShard order_of(int32_t shard, const std::vector<int32_t>& replicas) const;
   void create(int32_t shard, const std::vector<int32_t>& replicas, Done done);
   void catch_up(int32_t shard, const std::vector<int32_t>& replicas, Done done);
   // The rest of them: from byte `at` of the shard's `index`-th slice on.

@@ -102,7 +102,19 @@ std::optional<Manifest> TrainLead::find_checkpoint() {
   return found;
 }
 
+// Links may be all that was lost.
 void TrainLead::restore() {
+  group().look_again(loop_->done_steps(), [post = post_, this](Errc code, const std::string& text) {
+    post([this, code, text] {
+      if (code == Errc::ok) return loop_->shards_kept(now());
+      if (code != Errc::stale) return loop_->restore_failed(code, text, now());
+      begin_epoch();
+      return TrainOrders{};
+    });
+  });
+}
+
+void TrainLead::begin_epoch() {
   std::optional<Manifest> manifest;
   try {
     if (group().owner()) manifest = find_checkpoint();

@@ -57,6 +57,7 @@ class TrainLead : public TrainHands {
   ShardMaker::FirstValues values_;
 
  private:
+  void begin_epoch();
   std::optional<Manifest> find_checkpoint();
   std::map<int64_t, int64_t> all_at(int64_t step) const;
 

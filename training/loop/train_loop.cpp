@@ -113,11 +113,12 @@ TrainOrders TrainLoop::step_done(int64_t replica, int64_t step, double loss, Mil
   TrainOrders out;
   Replica& s = replicas_.at(replica);
   s.running = false;
-  if (phase_ == Phase::running && s.next == step) {
-    s.next = step + 1;
-    s.failures = 0;
-    s.loss = loss;
-    s.has_loss = true;
+  // It counts, too, while others are being ended: the shards may turn out to be as they were.
+  s.next = step + 1;
+  s.failures = 0;
+  s.loss = loss;
+  s.has_loss = true;
+  if (phase_ == Phase::running) {
     last_progress_ = now;
     if (const int64_t done = done_steps(); done > farthest_) {
       farthest_ = done;
@@ -176,6 +177,7 @@ TrainOrders TrainLoop::shards_lost(const std::string& text, Millis now) {
   TrainOrders out;
   if (ended() || failing_) return out;
   ++recoveries_;
+  ++lost_;
   last_progress_ = now;
   told_at_ = now;
   out.push_back({TrainOrder::tell, 0, 0, Errc::peer_lost, text});
@@ -205,29 +207,54 @@ TrainOrders TrainLoop::shards_lost(const std::string& text, Millis now) {
 }
 
 TrainOrders TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Millis now) {
+  if (phase_ != Phase::restoring) return {};
+  int64_t back = back_.value_or(0);
+  for (auto& [replica, s] : replicas_) {
+    auto it = next_steps.find(replica);
+    const int64_t next = it == next_steps.end() ? 0 : it->second;
+    back = std::max(back, s.next - next);
+    s.next = next;
+  }
+  back_ = back;
+  last_snapshot_ = kept_ = done_steps() > 0 ? done_steps() : -1;
+  last_pause_ = std::min(last_pause_, done_steps());
+  return are_back(now);
+}
+
+TrainOrders TrainLoop::shards_kept(Millis now) {
+  if (phase_ != Phase::restoring) return {};
+  last_snapshot_ = std::max(last_snapshot_, kept_);
+  // One that was captured, and then failed, is gone: shards may be past its step, but for the last.
+  if (last_snapshot_ >= end_) last_snapshot_ = kept_;
+  return are_back(now);
+}
+
+// Unless they were lost again meanwhile.
+TrainOrders TrainLoop::are_back(Millis now) {
   TrainOrders out;
-  if (phase_ != Phase::restoring) return out;
   if (std::exchange(lost_again_, false) || failing_) {
     phase_ = Phase::stopping;
     go_on(now, out);
     return out;
   }
   failures_ = 0;
+  if (!back_) recoveries_ -= lost_;
+  lost_ = 0;
   retry_at_ = now;
-  int64_t back = 0;
-  for (auto& [replica, s] : replicas_) {
-    auto it = next_steps.find(replica);
-    const int64_t next = it == next_steps.end() ? 0 : it->second;
-    back = std::max(back, s.next - next);
-    s = Replica{.next = next, .loss = s.loss, .has_loss = s.has_loss};
-  }
-  last_snapshot_ = kept_ = done_steps() > 0 ? done_steps() : -1;
-  last_pause_ = std::min(last_pause_, done_steps());
+  for (auto& [replica, s] : replicas_)
+    s = Replica{.next = s.next, .loss = s.loss, .has_loss = s.has_loss};
   last_progress_ = now;
   phase_ = Phase::running;
+  const auto back = std::exchange(back_, std::nullopt);
   out.push_back({TrainOrder::tell, 0, done_steps(), Errc::ok,
-                 detail::concat("shards restored at step ", done_steps(), "; the ", back,
-                                " steps since are done again")});
+                 back ? detail::concat("shards restored at step ", done_steps(), "; the ", *back,
+                                       " steps since are done again")
+                      : detail::concat("every shard is as it was, at step ", done_steps(),
+                                       "; only the steps that were under way are done again",
+                                       kept_ < last_snapshot_
+                                           ? detail::concat(", and there is no checkpoint of step ",
+                                                            last_snapshot_)
+                                           : std::string())});
   go_on(now, out);
   return out;
 }

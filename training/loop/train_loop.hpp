@@ -7,7 +7,8 @@
 // captured their state, so that shards and replicas agree on what the checkpoint is of; under the
 // synchronous rule they are at the same step anyway. Its files are written while replicas go on;
 // the next checkpoint waits for them. When shards are lost, every replica goes back to the restored
-// checkpoint's step, under a new epoch.
+// checkpoint's step, under a new epoch. When it turns out that only links were, every replica goes
+// on where it was, and the epoch stays.
 //
 // At a pause's step all replicas stop, too, until the program has looked at what it wants to. A
 // pause comes before the checkpoint of its step, so what is restored is never older than what was
@@ -45,7 +46,7 @@ struct TrainOrder {
     cancel,  // end all running steps soon; each still reports, as do a snapshot and a pause in time
     snapshot,  // take a checkpoint at `step`; say snapshot_captured(), answer with snapshot_taken()
     pause,     // let the program look at `step`; answer with pause_ended() or pause_failed()
-    restore,   // bring the shards back; answer with restored() or restore_failed()
+    restore,   // bring the shards back; answer with restored(), shards_kept() or restore_failed()
     ask_epoch,  // whether the shards' owner has begun a new epoch; answer with epoch_found()
     finish,     // all replicas are done
     fail,       // give up with `code` and `text`; all replicas are idle
@@ -79,10 +80,11 @@ class TrainLoop {
   TrainOrders step_done(int64_t replica, int64_t step, double loss, Millis now);
   TrainOrders step_failed(int64_t replica, int64_t step, Errc code, const std::string& text,
                           Millis now);
-  // A shard is gone with its values. Steps end with errors meanwhile; they are not counted as
-  // failures.
+  // A shard is gone with its values, or the link to it. Steps end with errors meanwhile; they are
+  // not counted as failures.
   TrainOrders shards_lost(const std::string& text, Millis now);
   TrainOrders restored(const std::map<int64_t, int64_t>& next_steps, Millis now);
+  TrainOrders shards_kept(Millis now);  // they are as they were
   TrainOrders restore_failed(Errc code, const std::string& text, Millis now);
   TrainOrders epoch_found(bool is_new, Millis now);
   TrainOrders snapshot_captured(Millis now);
@@ -115,6 +117,7 @@ class TrainLoop {
 
   void go_on(Millis now, TrainOrders& out);
   void give_up(Errc code, const std::string& text, TrainOrders& out);
+  TrainOrders are_back(Millis now);
   // How long to wait after the `failures`-th failure in a row.
   static Millis backoff(int failures);
   bool idle() const;                        // no step, no snapshot and no pause is under way
@@ -135,8 +138,10 @@ class TrainLoop {
   Millis told_at_{0};         // the last word about a loss or a restore
   bool told_unread_ = false;  // of this loss: that the checkpoint cannot be read
   int64_t recoveries_ = 0;
-  int losses_ = 0;                   // since the step below
-  int64_t farthest_ = 0;             // the most that done_steps() has been
+  int64_t lost_ = 0;             // of these, since the shards were there
+  std::optional<int64_t> back_;  // if they were restored since then: how far a replica went back
+  int losses_ = 0;               // since the step below
+  int64_t farthest_ = 0;         // the most that done_steps() has been
   std::optional<int64_t> asked_at_;  // recoveries_ when the epoch was asked for
   bool snapshot_open_ = false, pause_open_ = false;
   bool lost_again_ = false;  // shards were lost while others were being restored

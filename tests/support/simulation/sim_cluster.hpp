@@ -4,10 +4,10 @@
 // a client (sim_trainer.hpp) has to do.
 //
 // Faults: requests to shards and their answers are dropped, doubled and overtaken; processes are
-// killed within a step, or before the first one, and started again; two workers lose their link
-// within a step, and get it back. The invariants are checked
-// after every event (shard_ledger.hpp), that a training begins soon after all processes are there
-// (I16), and at the end that no request is open (I21).
+// killed within a step, or before the first one, and started again; two workers, or a ps and
+// somebody else, lose their link within a step, and get it back; a client freezes for a while. The
+// invariants are checked after every event (shard_ledger.hpp), that a training begins soon after
+// all processes are there (I16), and at the end that no request is open (I21).
 #pragma once
 
 #include <algorithm>
@@ -54,6 +54,9 @@ class SimCluster {
     for (int i = 0; i < o_.worker_cuts; ++i)
       cuts_.push_back({draw_.between(0, o_.steps - 1), draw_.between(0, 400),
                        kPs + static_cast<int>(draw_.below(kWorkers))});
+    for (int i = 0; i < o_.ps_links; ++i)
+      ps_links_.push_back({draw_.between(0, o_.steps - 1), draw_.between(0, 400),
+                           static_cast<int>(draw_.below(kPs))});
     if (o_.start_cut) {
       net_.cut(*peers_[draw_.below(kPs)]->host, *peers_[kPs + draw_.below(kWorkers)]->host);
       heal_at_ = net_.now() + std::chrono::seconds(5);
@@ -97,6 +100,8 @@ class SimCluster {
     caf::io::network::test_multiplexer* brokers = nullptr;
     std::vector<const Shard*> shards;  // that live (Seen)
     TimePoint back_at = TimePoint::max();
+    TimePoint thaws_at = TimePoint::max();
+    bool runs() const { return process && !host->frozen(); }
 
     void up(const Member&, const caf::actor&) override {}
     void down(const Member& member, const std::string& reason) override {
@@ -106,7 +111,7 @@ class SimCluster {
   struct Kill {
     int64_t step;    // when a replica begins it,
     int64_t events;  // and so many events have passed,
-    int peer;        // this one is killed, or cut from the worker after it
+    int peer;        // this one is killed, cut from the worker after it, or loses a link
     bool armed = false;
   };
   // Keeps a shard among those that are looked at, for as long as the shard keeps this: one may end
@@ -171,7 +176,7 @@ class SimCluster {
     SimTrainerWorld world{
         .options = o_, .net = net_, .disk = disk_, .history = history_, .ledger = ledger_};
     world.begins = [this](int64_t step) {
-      for (auto* faults : {&kills_, &cuts_})
+      for (auto* faults : {&kills_, &cuts_, &ps_links_})
         for (Kill& k : *faults) k.armed = k.armed || k.step == step;
       // A program whose last step is done does not come back when its owner restores what it did.
       if (o_.clients > 1 && step + 1 == o_.steps)
@@ -233,6 +238,27 @@ class SimCluster {
     heal_at_ = net_.now() + std::chrono::milliseconds(draw_.between(500, 5000));
   }
 
+  // Nobody dies: one link of this ps ends or is silent for a while, to a worker or a client, or
+  // that client does nothing for a while, so that all others take it for lost.
+  void lose_ps_link(const Peer& ps) {
+    enum { reset, cut, freeze };
+    const int first = draw_.chance(0.3) ? kPs : kPs + kWorkers,
+              end = static_cast<int>(peers_.size());
+    Peer& other = *peers_[static_cast<size_t>(
+        draw_.between(first, first == kPs ? kPs + kWorkers - 1 : end - 1))];
+    const auto how = draw_.between(reset, first == kPs ? cut : freeze);
+    const auto pause = std::chrono::milliseconds(draw_.between(200, 4000));
+    history_.note(detail::concat("no link between ", ps.task, " and ", other.task, ": ", how));
+    if (how == reset) return net_.reset(*ps.host, *other.host);
+    if (how == cut) {
+      net_.cut(*ps.host, *other.host, draw_.chance(0.3));
+      heal_at_ = net_.now() + pause;
+    } else {
+      net_.freeze(*other.host);
+      other.thaws_at = net_.now() + pause;
+    }
+  }
+
   // What becomes of a frame of the data plane. Only what is sent again may be lost.
   Verdict verdict(const SimFrame& frame) {
     if (frame.channel != Channel::small || !all(&SimTrainer::training)) return Verdict::pass;
@@ -254,9 +280,9 @@ class SimCluster {
   TimePoint next_timer() const {
     TimePoint out = std::min(tick_at_, heal_at_);
     for (const auto& peer : peers_) {
+      out = std::min({out, peer->back_at, peer->thaws_at});
+      if (!peer->runs()) continue;
       if (peer->trainer) out = std::min(out, peer->trainer->next_timer());
-      out = std::min(out, peer->back_at);
-      if (!peer->process) continue;
       const auto& timers = Timers::of(peer->jobs->clock());
       if (!timers.empty()) out = std::min(out, timers.begin()->first);
     }
@@ -269,11 +295,14 @@ class SimCluster {
         return kill(*peers_[static_cast<size_t>(k.peer)]);
     for (Kill& k : cuts_)
       if (k.armed && k.events-- == 0) return cut(*peers_[static_cast<size_t>(k.peer)]);
+    for (Kill& k : ps_links_)
+      if (k.armed && k.events-- == 0) return lose_ps_link(*peers_[static_cast<size_t>(k.peer)]);
     if (o_.start_kill >= 0 && all(&SimTrainer::starting) && o_.start_kill-- == 0)
       return kill(*peers_[draw_.below(kPs + kWorkers)]);
     std::vector<Peer*> ready, hearing;
     for (const auto& peer : peers_) {
-      if (peer->process && peer->jobs->has_job()) ready.push_back(peer.get());
+      if (!peer->runs()) continue;
+      if (peer->jobs->has_job()) ready.push_back(peer.get());
       if (peer->trainer && peer->trainer->has_event()) hearing.push_back(peer.get());
     }
     const TimePoint due = net_.next_due(), timer = next_timer();
@@ -311,7 +340,7 @@ class SimCluster {
   // CAF's brokers carry bytes at once.
   void settle() {
     for (const auto& peer : peers_)
-      if (peer->process)
+      if (peer->runs())
         while (peer->brokers->try_exec_runnable()) {
         }
   }
@@ -323,7 +352,12 @@ class SimCluster {
         make(*peer);
         last_start_ = net_.now();
       }
-      if (!peer->process) continue;
+      if (net_.now() >= peer->thaws_at) {
+        history_.note("thaw " + peer->task);
+        peer->thaws_at = TimePoint::max();
+        net_.thaw(*peer->host);
+      }
+      if (!peer->runs()) continue;
       auto& clock = peer->jobs->clock();
       if (net_.now() > clock.current_time) clock.advance_time(net_.now() - clock.current_time);
     }
@@ -335,10 +369,10 @@ class SimCluster {
     if (net_.now() >= tick_at_) {
       tick_at_ = net_.now() + std::chrono::milliseconds(50);
       for (const auto& peer : peers_)
-        if (peer->trainer) peer->trainer->tick();
+        if (peer->trainer && peer->runs()) peer->trainer->tick();
     }
     for (const auto& peer : peers_)
-      if (peer->trainer) peer->trainer->pass_time();
+      if (peer->trainer && peer->runs()) peer->trainer->pass_time();
     settle();
   }
 
@@ -405,7 +439,7 @@ class SimCluster {
   Peer* active_ = nullptr;                    // whose job or event is under way
   bool folder_goes_ = false;                  // at the next restore
   std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, clients
-  std::vector<Kill> kills_, cuts_;
+  std::vector<Kill> kills_, cuts_, ps_links_;
   int64_t events_ = 0;
   TimePoint tick_at_ = net_.now();
   TimePoint last_start_ = net_.now();  // of a process

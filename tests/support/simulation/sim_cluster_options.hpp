@@ -27,6 +27,7 @@ struct SimClusterOptions {
   bool folder_away = false;  // nobody, or one process, can read checkpoints as a restore begins
   bool edges = false;        // a part of each tower is on the worker after its own
   int worker_cuts = 0;  // within a step two workers have no link to each other for some seconds
+  int ps_links = 0;  // links to a ps that are reset or cut within a step, or a client that freezes
   // Mistakes on purpose, to see that the checks find them.
   bool other_data_after_kill = false;  // a replica whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice
@@ -49,7 +50,7 @@ struct SimClusterOptions {
     o.start_kill = -1;
     o.start_cut = false;
     o.folder_away = false;
-    o.worker_cuts = 0;
+    o.worker_cuts = o.ps_links = 0;
     o.other_data_after_kill = o.doubled_apply = false;
     return o;
   }
@@ -60,7 +61,7 @@ struct SimClusterOptions {
         " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate, " overtake=", overtake,
         " worker_kills=", worker_kills, " ps_kills=", ps_kills, " start_kill=", start_kill,
         " start_cut=", start_cut, " folder_away=", folder_away, " edges=", edges,
-        " worker_cuts=", worker_cuts);
+        " worker_cuts=", worker_cuts, " ps_links=", ps_links);
   }
 };
 

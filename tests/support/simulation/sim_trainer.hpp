@@ -245,13 +245,23 @@ class SimTrainer final : TrainLead {
   void give_up(Errc, const std::string& text) override {
     throw Violation{"I16", "the training gave up: " + text + "; " + pending()};
   }
-  void tell(Errc, const std::string& text) override { world_.history.note(text); }
+  void tell(Errc, const std::string& text) override {
+    world_.history.note(text);
+    if (no_ps_dies() && text.starts_with("shards restored"))
+      throw Violation{"I2", "no ps has died, and " + text};
+  }
+  bool no_ps_dies() const { return o_.ps_kills == 0 && o_.start_kill < 0; }
 
   void start_step(int64_t replica, int64_t step) override {
     world_.history.note(detail::concat("start replica=", replica, " step=", step));
     if (step < kept_step())
       throw Violation{"I13",
                       detail::concat("step ", step, " is done again, and there is ", checkpoint_)};
+    if (const auto done = done_.find(replica);
+        no_ps_dies() && done != done_.end() && step <= done->second)
+      throw Violation{
+          "I2", detail::concat("step ", step, " of replica ", replica, " is done again after ",
+                               done->second, ", and no ps has died")};
     world_.begins(step);
     const auto tower = std::find_if(towers_.begin(), towers_.end(),
                                     [replica](const Tower& t) { return t.replica == replica; });
@@ -265,6 +275,7 @@ class SimTrainer final : TrainLead {
         world_.history.note(detail::concat("replica=", replica, " step=", step, " code=",
                                            static_cast<int>(result.code), " ", result.text));
         if (result.code == Errc::ok) world_.ledger.step_done(static_cast<int32_t>(replica), step);
+        if (result.code == Errc::ok) done_[replica] = step;
         return step_ended(replica, step, result);
       });
     };
@@ -309,7 +320,7 @@ class SimTrainer final : TrainLead {
     }
     if (read_error_ != Errc::peer_lost && read_error_ != Errc::stale)
       throw Violation{"I16", "the weights cannot be read"};
-    if (!all_there() || o_.checkpoint_every == 0) return read_again();
+    if (!all_there() || o_.checkpoint_every == 0 || no_ps_dies()) return read_again();
     group_->establish(start_from(newest()), [this](Errc, const std::string&) {
       program_.push_back([this] {
         read_again();
@@ -337,6 +348,7 @@ class SimTrainer final : TrainLead {
   std::vector<std::pair<std::string, Tensor>> values_;
   std::string weights_;
   std::map<int64_t, std::string> looked_;  // hashes, by step
+  std::map<int64_t, int64_t> done_;        // by replica: the last step that ended well
 };
 
 }  // namespace troupe::sim

@@ -18,7 +18,7 @@ TEST_CASE("lost shards end running steps, and every replica goes back to the res
   CHECK(world.cancels == 1);
   CHECK(!world.restoring);
   world.fail(0, Errc::cancelled);
-  world.done(1);  // too late to count
+  world.done(1);  // it is lost with the shards
   CHECK(world.restoring);
   CHECK(world.loop.recoveries() == 1);
   world.restored();
@@ -26,6 +26,86 @@ TEST_CASE("lost shards end running steps, and every replica goes back to the res
   CHECK(world.told.back() == "shards restored at step 2; the 1 steps since are done again");
   world.settle();
   CHECK(world.finished);
+}
+
+TEST_CASE("shards that are as they were when their process is back keep every step") {
+  TrainWorld world(plan_of({0, 1, 2}, 9, 4));
+  for (int i = 0; i < 3; ++i) world.done(0);
+  world.done(1);
+  world.lose();
+  world.fail(0, Errc::cancelled);
+  world.done(1);  // it counts: its gradients were acknowledged
+  world.fail(2, Errc::peer_lost);
+  REQUIRE(world.restoring);
+  world.not_restored(Errc::peer_lost);  // its process is away
+  world.wait(Millis(20));
+  REQUIRE(world.restoring);
+  SUBCASE("at once") {}
+  SUBCASE("or after another loss meanwhile") {
+    world.lose();
+    world.kept();
+    CHECK(world.running.empty());
+    world.wait(Millis(20));
+    REQUIRE(world.restoring);
+  }
+  world.kept();
+  CHECK(world.running == std::map<int64_t, int64_t>{{0, 3}, {1, 2}, {2, 0}});
+  CHECK(world.loop.recoveries() == 0);
+  CHECK(world.told.back() ==
+        "every shard is as it was, at step 0; only the steps that were under way are done again");
+  world.settle();
+  CHECK(world.finished);
+  CHECK(world.snapshots == 3);
+}
+
+TEST_CASE("shards that were restored, lost their links and kept that state go on from there") {
+  TrainWorld world(plan_of({0}, 9, 2));
+  for (int i = 0; i < 2; ++i) world.done(0);
+  world.saved_it();
+  world.done(0);
+  world.lose();
+  world.fail(0, Errc::peer_lost);
+  world.lose();
+  world.restored();
+  world.wait(Millis(20));
+  REQUIRE(world.restoring);
+  world.kept();
+  CHECK(world.running.at(0) == 2);
+  CHECK(world.loop.recoveries() == 2);
+  CHECK(world.told.back() == "shards restored at step 2; the 1 steps since are done again");
+  world.settle();
+  CHECK(world.finished);
+}
+
+TEST_CASE("a checkpoint that a lost link has ended is taken again if no replica has gone on") {
+  const int64_t last = 4;
+  for (const int64_t lost_at : {int64_t{2}, last})
+    for (const bool captured : {false, true})
+      for (const Errc ended : {Errc::peer_lost, Errc::ok}) {
+        CAPTURE(lost_at);
+        CAPTURE(captured);
+        CAPTURE(ended);
+        TrainWorld world(plan_of({0, 1}, last, 2));
+        while (!world.snapshotting || world.snapshot_step < lost_at) {
+          if (world.snapshotting)
+            world.saved_it();
+          else
+            world.done(world.running.begin()->first);
+        }
+        const int before = world.snapshots;
+        if (captured) world.capture();
+        world.lose();
+        while (!world.running.empty()) world.fail(world.running.begin()->first, Errc::cancelled);
+        world.saved_it(ended);
+        REQUIRE(world.restoring);
+        const bool again = ended != Errc::ok && (!captured || lost_at == last);
+        world.kept();
+        CHECK(world.snapshotting == again);
+        CHECK(world.snapshots == before + (again ? 1 : 0));
+        world.settle();
+        CHECK(world.finished);
+        for (const auto& [replica, step] : world.saved) CHECK(step == last);
+      }
 }
 
 TEST_CASE("shards that are lost before the first checkpoint start from the beginning") {
@@ -226,6 +306,8 @@ TEST_CASE(
       } else if (world.restoring) {
         if (chance(30))
           world.not_restored(hopeless && chance(20) ? Errc::bad_configuration : pass());
+        else if (chance(30))
+          world.kept();
         else
           world.restored();
       } else if (world.snapshotting && !world.captured && chance(50)) {
