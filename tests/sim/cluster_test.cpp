@@ -114,11 +114,13 @@ const sim::Scenario cluster_ps_links_shared =
       o.clients = 2;
     });
 const sim::Scenario cluster_ps_links_kill =
-    scenario("cluster-ps-links-kill", 20, [](sim::Draw& draw, SimClusterOptions& o) {
-      lose_ps_links(draw, o);
-      o.ps_kills = 1;
-      o.checkpoint_every = draw.between(1, 2);
-    });
+    scenario("cluster-ps-links-kill", 20,
+             [](sim::Draw& draw, SimClusterOptions& o) {
+               lose_ps_links(draw, o);
+               o.ps_kills = 1;
+               o.checkpoint_every = draw.between(1, 2);
+             },
+             {156});  // a worker is told of a new ps before it knows that the old one is gone
 const sim::Scenario cluster_async =
     scenario("cluster-async", 10, [](sim::Draw& draw, SimClusterOptions& o) {
       o.rule = Aggregation::async;

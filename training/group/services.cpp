@@ -1,6 +1,7 @@
 // The services of a process: parameters as kernels see them, and the shards that live here.
 #include "training/group/services.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -77,12 +78,13 @@ class Services final : public ProcessServices {
       self->delayed_send(self, kResendTick, caf::tick_atom_v);
       return {[this](const RouteParameters& m) {
                 return answer([&] {
-                  client(m.session)->set_routes(routes_of(m, process_));
+                  set_routes(*client(m.session), m);
                   return caf::unit;
                 });
               },
               [self](const RemoteRequest& work) { work.go(self); },
               [this, self](caf::tick_atom) {
+                find_again();
                 for (const auto& c : clients()) c->resend(self->system().clock().now());
                 self->delayed_send(self, kResendTick, caf::tick_atom_v);
               }};
@@ -133,6 +135,7 @@ class Services final : public ProcessServices {
     if (parameters_)
       caf::anon_send(parameters_, RemoteRequest{[this, task, reason](caf::event_based_actor*) {
                        for (const auto& c : clients()) c->peer_down(task, reason);
+                       lose_routes(task);
                      }});
   }
   std::string waiting_for() override {
@@ -144,9 +147,14 @@ class Services final : public ProcessServices {
   }
 
  private:
+  struct Routes {
+    std::shared_ptr<const RouteParameters> newest;
+    bool lost = false;  // since then, the link to one of its tasks
+  };
   struct Entry {
     std::shared_ptr<ParameterClient> client;
     caf::actor door;
+    Routes routes;
   };
 
   std::shared_ptr<ParameterClient> client(uint64_t session) {
@@ -175,6 +183,37 @@ class Services final : public ProcessServices {
     std::vector<std::shared_ptr<ParameterClient>> out;
     for (const auto& [session, entry] : clients_) out.push_back(entry.client);
     return out;
+  }
+  void set_routes(ParameterClient& of, const RouteParameters& m) {
+    of.set_routes(routes_of(m, process_));
+    std::lock_guard lock(mutex_);
+    const auto entry = clients_.find(m.session);
+    if (entry == clients_.end()) return;  // forgotten meanwhile
+    auto& [newest, lost] = entry->second.routes;
+    if (newest && m.epoch < newest->epoch) return;  // an old message
+    newest = std::make_shared<const RouteParameters>(m);
+    lost = false;
+  }
+  // Routes that were given while a process was being replaced lead to the link of the one before:
+  // nobody sends them again, as nobody else has lost a link.
+  void lose_routes(const std::string& task) {
+    std::lock_guard lock(mutex_);
+    for (auto& [session, entry] : clients_) {
+      Routes& r = entry.routes;
+      r.lost |= r.newest && std::count(r.newest->tasks.begin(), r.newest->tasks.end(), task) > 0;
+    }
+  }
+  void find_again() {
+    std::vector<std::pair<std::shared_ptr<ParameterClient>, Routes>> lost;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [session, entry] : clients_)
+        if (entry.routes.lost) lost.emplace_back(entry.client, entry.routes);
+    }
+    for (const auto& [client, routes] : lost) try {
+        set_routes(*client, *routes.newest);
+      } catch (const Error&) {  // there is no link yet
+      }
   }
   void retire(Entry& entry) {
     process_.close_door(entry.door.id());
