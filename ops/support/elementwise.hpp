@@ -1,6 +1,6 @@
-// Element-wise ops: kernels made from one function of one element, and their kernel tables. Such an
-// op is a struct with a static `apply`; see ops/elementwise/add.cpp (two inputs) and
-// ops/elementwise/square.cpp (one).
+// Element-wise ops: kernels made from one function of one element, and their kernel tables. Such a
+// function is a struct with a static `apply`. The ops stand in ops/elementwise/, family by family.
+// The code around the loops is in ops/support/elementwise.cpp, compiled once for all functions.
 //
 // Every kernel here, except those with a bool result, may write over input 0, so it takes its input
 // pointers before it makes the output. Integers wrap around.
@@ -10,6 +10,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstring>
+#include <tuple>
 #include <type_traits>
 
 #include "devices/threads/isa.hpp"
@@ -70,19 +71,6 @@ struct LogicalOr {
   static bool apply(bool a, bool b) { return a | b; }
 };
 
-// ---- checks of divisions ----
-
-struct Division {
-  // Integer division by zero stops the program, so it is refused before.
-  template <std::integral T>
-  static void check(const KernelContext& ctx, const T* b, int64_t n) {
-    for (int64_t i = 0; i < n; ++i)
-      if (b[i] == 0)
-        throw ctx.error("divides an integer by zero: element ", i,
-                        " of b; make b positive, or cast to f32");
-  }
-};
-
 // ---- shape rules ----
 
 inline std::vector<Shape> infer_broadcast(const InferContext& ctx) {
@@ -100,13 +88,6 @@ inline std::vector<DType> infer_comparison(const InferContext& ctx) {
 
 // The result is bool, of one input.
 inline std::vector<DType> infer_predicate(const InferContext&) { return {DType::boolean}; }
-
-// infer_same_shape for an op with the attribute `alpha`, which must be finite.
-inline std::vector<Shape> infer_alpha(const InferContext& ctx) {
-  const double alpha = ctx.attr<double>("alpha");
-  if (!std::isfinite(alpha)) throw ctx.error("wants a finite alpha, got ", alpha);
-  return infer_same_shape(ctx);
-}
 
 // ---- leaves, compiled for each instruction set: y may be x, c may be a ----
 
@@ -182,14 +163,10 @@ void map_elements(const T* x, R* y, int64_t n, Args... args) {
   in_isa<MapLoop<F>>(x, y, n, args...);
 }
 
+// kA or kB is 1.
 template <class F, int kA, int kB, class T, class R>
 void zip_elements(const T* a, const T* b, R* c, int64_t n) {
-  if constexpr (kA + kB == 0) {  // one value is repeated
-    in_isa<ZipLoop<F, 1, 1>>(a, b, c, int64_t{1});
-    std::fill_n(c + 1, n - 1, *c);
-  } else {
-    in_isa<ZipLoop<F, kA, kB>>(a, b, c, n);
-  }
+  in_isa<ZipLoop<F, kA, kB>>(a, b, c, n);
 }
 
 // ---- kernels ----
@@ -205,120 +182,91 @@ void in_parts(const KernelContext& ctx, int64_t n, const Part& part) {
                [&](int64_t job) { part(job * kLength, std::min(kLength, n - job * kLength)); });
 }
 
-template <class F, class T, class R = T>
-void run_unary(KernelContext& ctx) {
-  const T* x = ctx.input(0).data<T>();
-  const int64_t n = ctx.input(0).size();
-  R* y = ctx.output_in_place().template mutable_data<R>();
-  in_parts(ctx, n, [=](int64_t at, int64_t length) { map_elements<F>(x + at, y + at, length); });
-}
+// n elements of one input, y = f(x); `node` has the attributes. y may be x.
+using Map = void(const Node& node, const void* x, void* y, int64_t n);
 
-// y = F::apply(x, alpha), where alpha is the attribute of that name.
-template <class F, class T>
-void run_alpha(KernelContext& ctx) {
-  const T alpha = static_cast<T>(ctx.attr<double>("alpha"));
-  const T* x = ctx.input(0).data<T>();
-  const int64_t n = ctx.input(0).size();
-  T* y = ctx.output_in_place().template mutable_data<T>();
-  in_parts(ctx, n,
-           [=](int64_t at, int64_t length) { map_elements<F>(x + at, y + at, length, alpha); });
-}
+// n elements of two inputs, c = f(a, b); c may be a.
+struct Zip {
+  using Run = void(const void* a, const void* b, void* c, int64_t n);
+  Run* both;        // both inputs advance
+  Run* a_alone;     // b is one element, for all of a
+  Run* b_alone;     // a is one element, for all of b
+  int64_t in, out;  // bytes of an element of the inputs, and of the output
+};
 
-inline bool same_sizes(const Tensor& a, const Tensor& b) {
-  if (a.ndim() != b.ndim()) return false;
-  for (int i = 0; i < a.ndim(); ++i)
-    if (a.dim(i) != b.dim(i)) return false;
-  return true;
-}
+bool same_sizes(const Tensor& a, const Tensor& b);
 
+// The kernels, and the same functions for elements in a row (Kernel::elements). An element of x has
+// `in` bytes, one of y `out` bytes.
+void run_map(KernelContext& ctx, Map* map, int64_t in, int64_t out);
+void map_elements_of(const ElementRun& run, Map* map, int64_t out);
+void run_zip(KernelContext& ctx, const Zip& zip);
+void zip_elements_of(const ElementRun& run, const Zip& zip);
+
+// F::apply(x), or F::apply(x, arguments...) of an F whose `arguments<T>(node)` are an array.
 template <class F, class T, class R>
-void run_broadcast(KernelContext& ctx, const T* a, const T* b) {
-  const BroadcastWalk walk = walk_inputs(ctx);
-  R* c = ctx.output_in_place().template mutable_data<R>();
-  const auto* inner_a = &walk.strides[0][walk.ndim - 1];
-  const auto* inner_b = &walk.strides[1][walk.ndim - 1];
-  const auto zip = *inner_a ? (*inner_b ? zip_elements<F, 1, 1, T, R> : zip_elements<F, 1, 0, T, R>)
-                   : *inner_b ? zip_elements<F, 0, 1, T, R>
-                              : zip_elements<F, 0, 0, T, R>;
-  for_each_row<2>(walk, [&](int64_t to, const int64_t* at, int64_t n) {
-    zip(a + at[0], b + at[1], c + to, n);
-  });
+void map_any(const Node& node, const void* x, void* y, int64_t n) {
+  if constexpr (requires { F::template arguments<T>(node); })
+    std::apply(
+        [&](auto... arguments) {
+          map_elements<F>(static_cast<const T*>(x), static_cast<R*>(y), n, arguments...);
+        },
+        F::template arguments<T>(node));
+  else
+    map_elements<F>(static_cast<const T*>(x), static_cast<R*>(y), n);
 }
+
+template <class F, int kA, int kB, class T, class R>
+void zip_any(const void* a, const void* b, void* c, int64_t n) {
+  zip_elements<F, kA, kB>(static_cast<const T*>(a), static_cast<const T*>(b), static_cast<R*>(c),
+                          n);
+}
+template <class F, class T, class R>
+constexpr Zip zip_of = {zip_any<F, 1, 1, T, R>, zip_any<F, 1, 0, T, R>, zip_any<F, 0, 1, T, R>,
+                        sizeof(T), sizeof(R)};
 
 // c = F::apply(a, b). F::check(ctx, b, size of b), if F has it, may throw before anything is
 // written; it is not called if a is empty.
-template <class F, class T, class R = T>
+template <class F, class T, class R>
 void run_binary(KernelContext& ctx) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
-  const T *pa = a.data<T>(), *pb = b.data<T>();
+  const T* pb = static_cast<const T*>(b.raw());
   const int64_t n = a.size();
   if constexpr (requires { F::check(ctx, pb, n); })
     if (n > 0) F::check(ctx, pb, b.size());
-  // The shapes of most nodes; a broadcast walk handles all others.
-  const bool same = same_sizes(a, b);
-  const bool b_once = !same && b.ndim() <= a.ndim() && b.size() == 1;
-  if (!same && !b_once) return run_broadcast<F, T, R>(ctx, pa, pb);
-  R* c = ctx.output_in_place().template mutable_data<R>();
-  if (n == 1 && !is_whole<F>)
-    *c = F::apply(*pa, *pb);
-  else if (n > 0 && same)
-    in_parts(ctx, n, [=](int64_t at, int64_t length) {
-      zip_elements<F, 1, 1>(pa + at, pb + at, c + at, length);
-    });
-  else if (n > 0)
-    in_parts(ctx, n, [=](int64_t at, int64_t length) {
-      zip_elements<F, 1, 0>(pa + at, pb, c + at, length);
-    });
-}
-
-// ---- the same functions for elements of a row (Kernel::elements) ----
-
-template <class F, class T, class R, class... Args>
-void map_run(const ElementRun& run, Args... args) {
-  const T* x = static_cast<const T*>(run.inputs[0]);
-  R* y = static_cast<R*>(run.output);
-  map_elements<F>(x, y, run.once[0] ? 1 : run.n, args...);
-  if (run.once[0]) std::fill_n(y + 1, run.n - 1, *y);
-}
-
-template <class F, class T, class R = T>
-void unary_elements(const ElementRun& run) {
-  map_run<F, T, R>(run);
-}
-
-template <class F, class T>
-void alpha_elements(const ElementRun& run) {
-  map_run<F, T, T>(run, static_cast<T>(run.node->attr<double>("alpha")));
+  if constexpr (!is_whole<F>)
+    if (n == 1 && b.size() == 1 && b.ndim() <= a.ndim()) {  // scalars, without the frame
+      const T* pa = static_cast<const T*>(a.raw());
+      R* c = static_cast<R*>(ctx.output_in_place().mutable_raw());
+      *c = F::apply(*pa, *pb);
+      return;
+    }
+  run_zip(ctx, zip_of<F, T, R>);
 }
 
 template <class F, class T, class R = T>
 void binary_elements(const ElementRun& run) {
-  const auto zip = run.once[0]
-                       ? (run.once[1] ? zip_elements<F, 0, 0, T, R> : zip_elements<F, 0, 1, T, R>)
-                       : (run.once[1] ? zip_elements<F, 1, 0, T, R> : zip_elements<F, 1, 1, T, R>);
-  zip(static_cast<const T*>(run.inputs[0]), static_cast<const T*>(run.inputs[1]),
-      static_cast<R*>(run.output), run.n);
+  zip_elements_of(run, zip_of<F, T, R>);
 }
 
 // ---- tables ----
 
+template <Map* kMap, class T, class R = T>
+Kernel map_kernel(DType dtype = dtype_of<T>) {
+  return {.dtype = dtype,
+          .run = [](KernelContext& ctx) { run_map(ctx, kMap, sizeof(T), sizeof(R)); },
+          .elements = [](const ElementRun& run) { map_elements_of(run, kMap, sizeof(R)); }};
+}
+
 template <class F, class... Ts>
 std::vector<Kernel> unary_kernels() {
-  return {{.dtype = dtype_of<Ts>, .run = run_unary<F, Ts>, .elements = unary_elements<F, Ts>}...};
+  return {map_kernel<map_any<F, Ts, Ts>, Ts>()...};
 }
 
 // Kernels of functions with a bool result.
 template <class F, class... Ts>
 std::vector<Kernel> predicate_kernels() {
-  return {{.dtype = dtype_of<Ts>,
-           .run = run_unary<F, Ts, bool>,
-           .elements = unary_elements<F, Ts, bool>}...};
-}
-
-// Kernels of functions of an element and the attribute `alpha`.
-template <class F, class... Ts>
-std::vector<Kernel> alpha_kernels() {
-  return {{.dtype = dtype_of<Ts>, .run = run_alpha<F, Ts>, .elements = alpha_elements<F, Ts>}...};
+  return {map_kernel<map_any<F, Ts, bool>, Ts, bool>()...};
 }
 
 // A function that may refuse values gets no Kernel::elements.

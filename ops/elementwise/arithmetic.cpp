@@ -1,0 +1,80 @@
+// Sums, differences and products. Integers wrap around.
+#include "ops/elementwise/rows.hpp"
+
+namespace troupe {
+namespace {
+
+struct Subtract {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(wrapping<T>(a) - wrapping<T>(b));
+  }
+};
+
+struct SquaredDifference {
+  template <class T>
+  static T apply(T a, T b) {
+    const wrapping<T> d = static_cast<wrapping<T>>(wrapping<T>(a) - wrapping<T>(b));
+    return static_cast<T>(d * d);
+  }
+};
+
+struct Negate {
+  template <class T>
+  static T apply(T x) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(wrapping<T>(0) - wrapping<T>(x));
+    else
+      return -x;  // 0 - x would lose the sign of zero
+  }
+};
+
+}  // namespace
+
+std::vector<Op> arithmetic_ops() {
+  return {
+      // c = a + b
+      binary({.name = "Add",
+              .gradient = da_db<[](Output a, Output b, Output, Output dc) {
+                return Pair{undo_broadcast(dc, a), undo_broadcast(dc, b)};
+              }>,
+              .kernels = with_i8(binary_kernels<Add, float, double, int32_t, int64_t, uint8_t>())}),
+      // c = a - b
+      binary({.name = "Subtract",
+              .gradient = da_db<[](Output a, Output b, Output, Output dc) {
+                return Pair{undo_broadcast(dc, a), negate(undo_broadcast(dc, b))};
+              }>,
+              .kernels =
+                  with_i8(binary_kernels<Subtract, float, double, int32_t, int64_t, uint8_t>())}),
+      // c = a * b
+      binary({.name = "Multiply",
+              .gradient = da_db<[](Output a, Output b, Output, Output dc) {
+                return Pair{undo_broadcast(multiply(dc, b), a), undo_broadcast(multiply(dc, a), b)};
+              }>,
+              .kernels =
+                  with_i8(binary_kernels<Multiply, float, double, int32_t, int64_t, uint8_t>())}),
+      // c = (a - b)^2
+      binary({.name = "SquaredDifference",
+              .gradient = da_db<[](Output a, Output b, Output, Output dc) {
+                const Output half = multiply(subtract(a, b), dc), da = add(half, half);
+                return Pair{undo_broadcast(da, a), negate(undo_broadcast(da, b))};
+              }>,
+              .kernels = with_i8(
+                  binary_kernels<SquaredDifference, float, double, int32_t, int64_t, uint8_t>()),
+              .precision = Precision::wide}),
+      // y = -x, of signed numbers
+      unary({.name = "Negate",
+             .gradient = dx<[](Output, Output, Output dy) { return negate(dy); }>,
+             .kernels = with_i8(unary_kernels<Negate, float, double, int32_t, int64_t>())}),
+  };
+}
+
+Output add(Output a, Output b, Origin at) { return node_of("Add", {a, b}, at); }
+Output subtract(Output a, Output b, Origin at) { return node_of("Subtract", {a, b}, at); }
+Output multiply(Output a, Output b, Origin at) { return node_of("Multiply", {a, b}, at); }
+Output squared_difference(Output a, Output b, Origin at) {
+  return node_of("SquaredDifference", {a, b}, at);
+}
+Output negate(Output x, Origin at) { return node_of("Negate", {x}, at); }
+
+}  // namespace troupe
