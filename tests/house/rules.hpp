@@ -6,11 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "tests/house/rooms.hpp"
 #include "tests/house/source.hpp"
 
 namespace troupe {
 
 // Heads, line lengths, names of types, phrases, log lines (lines.cpp).
 std::vector<Violation> check_lines(const Source& file);
+
+// Files flat in one folder; rooms and parts of rooms without a README.md of a few lines; sources
+// that stand in no room (folders.cpp).
+std::vector<Violation> check_folder_sizes(const std::vector<Source>& tree);
+std::vector<Violation> check_readmes(const std::vector<Room>& rooms,
+                                     const std::vector<Source>& tree);
+std::vector<Violation> check_homes(const std::vector<Room>& rooms, const std::vector<Source>& tree);
+
+// Number and lines of the headers below include/, in all folders (folders.cpp).
+std::vector<Violation> check_public_headers(const std::vector<Source>& tree);
 
 }  // namespace troupe

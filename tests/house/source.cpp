@@ -61,7 +61,9 @@ std::string to_string(const Violation& violation) {
   return violation.file + line + ": " + violation.what;
 }
 
-bool is_header(std::string_view path) { return path.ends_with(".hpp") || path.ends_with(".cuh"); }
+bool is_header(std::string_view path) {
+  return path.ends_with(".hpp") || path.ends_with(".cuh") || path.ends_with(".h");
+}
 bool is_code(std::string_view path) {
   return is_header(path) || path.ends_with(".cpp") || path.ends_with(".cu") ||
          path.ends_with(".proto");

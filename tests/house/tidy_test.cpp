@@ -82,5 +82,16 @@ TEST_CASE("tidy: rooms link rooms that they see") {
   expect_kept("links", check_links(rooms, archives));
 }
 
+TEST_CASE("tidy: folders are small and say what they are for") {
+  const std::vector<Room> rooms = read_rooms(read("cmake/rooms.cmake"));
+  expect_kept("folders", check_folder_sizes(tree()));
+  expect_kept("readmes", check_readmes(rooms, tree()));
+  expect_kept("homes", check_homes(rooms, tree()));
+}
+
+TEST_CASE("tidy: the public interface is small") {
+  expect_kept("public", check_public_headers(tree()));
+}
+
 }  // namespace
 }  // namespace troupe
