@@ -1,8 +1,8 @@
 // dispatch: the engine's cost per op. Element-wise adds of one float, without graph passes, which
 // would merge equal ones. A chain of N adds ends with the value N, so each add ran. For N adds side
 // by side, all values are checked once before the timing, and the last one in every step; likewise
-// for a random graph, whose sums are small integers. One loop has three ops in its body; in another
-// loop, with two slow ops, several iterations overlap.
+// for a random graph, whose sums are small integers. One loop has three ops in its body; another
+// loop has two slow ops, the first of which could run beside the iteration before.
 #include <algorithm>
 #include <random>
 #include <thread>
@@ -177,7 +177,8 @@ void loop(const Options& options) {
 }
 
 // A loop of two slow ops, one after the other, on two threads. The first op does not read the
-// second op's result of the previous iteration, so iterations may overlap. Best of 15 steps each.
+// second op's result of the previous iteration, so iterations could overlap; an engine that runs
+// them one after another has an overlap_ratio of 1. Best of 15 steps each.
 void overlap(const Options& options) {
   constexpr int64_t kIterations = 100;
   const auto best_ms = [](int64_t in_flight) {

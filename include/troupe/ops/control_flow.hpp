@@ -38,9 +38,8 @@ std::vector<Output> switch_case(Output index, const std::vector<BranchBuilder>& 
                                 std::string_view name = "switch", Origin at = Origin::here());
 
 struct WhileOptions {
-  // The most iterations under way at once: in loops between devices; and in loops with slow nodes
-  // that run on one CPU and in no called function, and in the loops within them. Effects keep the
-  // iterations' order.
+  // The most iterations under way at once in a loop over several devices: so far may the device of
+  // its variables be ahead of the others. On one device iterations run one after another.
   int64_t iterations_in_flight = 8;
   // How the gradient gets the values of an iteration. false: kept, one value an iteration for each
   // node that is needed. true: only the variables are kept, and the rest is computed again.
