@@ -24,4 +24,14 @@ std::vector<Violation> check_homes(const std::vector<Room>& rooms, const std::ve
 // Number and lines of the headers below include/, in all folders (folders.cpp).
 std::vector<Violation> check_public_headers(const std::vector<Source>& tree);
 
+// Sizes of classes, and classes whose functions are defined in several sources (classes.cpp).
+struct ClassFindings {
+  std::vector<Violation> members, functions, sliced, friends;
+};
+ClassFindings check_classes(const std::vector<Source>& tree);
+
+// Variables that live as long as the process or a thread, and are not constant: of the place
+// "file name" (classes.cpp).
+std::vector<Violation> check_statics(const Source& file);
+
 }  // namespace troupe

@@ -93,5 +93,15 @@ TEST_CASE("tidy: the public interface is small") {
   expect_kept("public", check_public_headers(tree()));
 }
 
+TEST_CASE("tidy: classes are small, whole and without friends") {
+  const ClassFindings found = check_classes(tree());
+  expect_kept("members", found.members);
+  expect_kept("functions", found.functions);
+  expect_kept("sliced", found.sliced);
+  expect_kept("friends", found.friends);
+}
+
+TEST_CASE("tidy: state has an owner") { expect_kept("statics", in_each_file(check_statics)); }
+
 }  // namespace
 }  // namespace troupe
