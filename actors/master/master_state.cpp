@@ -2,7 +2,6 @@
 #include "actors/master/master_state.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 namespace troupe {
@@ -173,8 +172,7 @@ MasterOrders MasterState::retry() {
   return out;
 }
 
-// The text form: one fact a line, words separated by spaces; names hold no spaces, except the last
-// word of a line. The last line counts those before it: a text with lines missing is refused.
+// For people: one fact a line. The last line counts those before it.
 
 std::string MasterState::to_text() const {
   std::ostringstream out;
@@ -199,123 +197,6 @@ std::string MasterState::to_text() const {
   std::string text = out.str();
   const auto lines = std::count(text.begin(), text.end(), '\n');
   return text + "end " + std::to_string(lines) + "\n";
-}
-
-namespace {
-
-// The words of one line. Reading past the end, or a word that is not a number of that type, sets
-// fail().
-class Words {
- public:
-  explicit Words(const std::string& line) : in_(line) {}
-  Words& operator>>(std::string& out) {
-    in_ >> out;
-    return *this;
-  }
-  template <class T>
-  Words& operator>>(T& out) {
-    std::string word;
-    in_ >> word;
-    const char* end = word.data() + word.size();
-    const auto [stop, error] = std::from_chars(word.data(), end, out);
-    if (error != std::errc() || stop != end) in_.setstate(std::ios::failbit);
-    return *this;
-  }
-  std::string rest() {
-    std::string out;
-    std::getline(in_ >> std::ws, out);
-    if (in_.eof()) in_.clear(std::ios::eofbit);  // nothing is a rest, too
-    return out;
-  }
-  bool fail() const { return in_.fail(); }
-  bool at_end() { return rest().empty(); }
-
- private:
-  std::istringstream in_;
-};
-
-}  // namespace
-
-MasterState MasterState::from_text(const std::string& text) {
-  MasterState state;
-  std::istringstream in(text);
-  std::string line;
-  int number = 0;
-  bool ended = false;
-  ExecutableState* call = nullptr;
-  const auto fail = [&](const char* what) {
-    return Error(Errc::bad_data, "master state, line ", number, ": ", what, ": \"", line, "\"");
-  };
-  while (std::getline(in, line)) {
-    ++number;
-    Words words(line);
-    std::string key;
-    words >> key;
-    const bool of_call = !line.empty() && line[0] == ' ';
-    if (ended) throw fail("text after the end");
-    if (of_call && !call) throw fail("this belongs to a call, and there is none yet");
-    if (number == 1) {
-      int version = 0;
-      words >> version;
-      if (key != "master" || words.fail()) throw fail("expected \"master 1\"");
-      if (version != 1) throw fail("written by another version; expected version 1");
-    } else if (key == "session") {
-      words >> state.session_;
-    } else if (key == "client") {
-      state.client_task_ = words.rest();
-    } else if (key == "next") {
-      words >> state.next_executable_;
-    } else if (key == "member") {
-      MemberState m;
-      std::string up;
-      words >> m.task >> m.incarnation >> up;
-      if (up != "up" && up != "down") throw fail("expected up or down");
-      m.up = up == "up";
-      state.members_[m.task] = m;
-    } else if (key == "call") {
-      ExecutableState c;
-      words >> c.call >> c.executable;
-      if (c.executable >= state.next_executable_) throw fail("this number has not been given yet");
-      call = &(state.calls_[c.call] = c);
-    } else if (of_call && (key == "fetch" || key == "feed")) {
-      std::string name;
-      words >> name;
-      (key == "fetch" ? call->fetches : call->feeds).push_back(name);
-    } else if (of_call && key == "place") {
-      int32_t node = 0;
-      std::string device;
-      words >> node >> device;
-      call->placement[node] = device;
-    } else if (of_call && key == "edge") {
-      ExecutableEdge e;
-      words >> e.edge >> e.source_task >> e.destination_task;
-      call->edges.push_back(e);
-    } else if (of_call && key == "task") {
-      std::string task;
-      int phase = -1;
-      words >> task >> phase;
-      if (phase < 0 || phase > static_cast<int>(InstallPhase::ready)) throw fail("unknown phase");
-      call->tasks[task] = static_cast<InstallPhase>(phase);
-    } else if (of_call && key == "receiver") {
-      int32_t edge = 0;
-      uint64_t actor = 0;
-      words >> edge >> actor;
-      call->receivers[edge] = actor;
-    } else if (of_call && key == "error") {
-      call->error = words.rest();
-    } else if (key == "end") {
-      int lines = -1;
-      words >> lines;
-      if (lines != number - 1) throw fail("the lines before it are not as many as it says");
-      ended = true;
-    } else {
-      throw fail("unknown word");
-    }
-    if (words.fail()) throw fail("a number or a name is missing");
-    if (!words.at_end()) throw fail("more words than expected");
-  }
-  if (!ended) throw fail("the text is cut: expected \"end\"");
-  return state;
 }
 
 }  // namespace troupe

@@ -104,7 +104,6 @@ class MasterState {
   std::vector<std::string> missing_tasks(int64_t call) const;  // of the call, not up
 
   std::string to_text() const;
-  static MasterState from_text(const std::string& text);  // Throws: Error(bad_data) with the line.
   friend bool operator==(const MasterState&, const MasterState&) = default;
 
  private:

@@ -166,7 +166,6 @@ TEST_CASE("every interleaving of two workers and their answers keeps the promise
     frontier.pop_front();
     const std::string key = world.key();
     if (!seen.insert(key).second) continue;
-    REQUIRE(MasterState::from_text(world.state.to_text()) == world.state);
     made_ready += world.ready;
     World(world).settle();
     const auto then = [&](auto&& event) {
@@ -222,7 +221,6 @@ TEST_CASE("long random walks keep the promises") {
           if (!world.open.empty()) world.answer(request());
           break;
       }
-      REQUIRE(MasterState::from_text(world.state.to_text()) == world.state);
     }
     world.settle();
   }
@@ -326,7 +324,6 @@ TEST_CASE("a refusal is for good, whatever comes and goes") {
     CHECK(world.state == before);
     CHECK(world.state.member_down(kW1, "gone").empty());
     CHECK(world.state.member_up(kW1, 99).empty());
-    CHECK(MasterState::from_text(world.state.to_text()) == world.state);
   }
 }
 
@@ -408,76 +405,19 @@ TEST_CASE("calls are installed and broken each on its own") {
   CHECK(only(state.member_down(kW0, "gone"), MasterOrder::broken).size() == 2);
 }
 
-// Text
-
-std::string error_of(const std::string& text) {
-  try {
-    MasterState::from_text(text);
-  } catch (const Error& e) {
-    CHECK(e.code() == Errc::bad_data);
-    return e.what();
-  }
-  return {};
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(line + "\n");
-  return out;
-}
-
-TEST_CASE("an empty state comes back from its text") {
-  CHECK(MasterState::from_text(MasterState().to_text()) == MasterState());
-}
-
-TEST_CASE("damaged text is refused with the line") {
+TEST_CASE("the text of a state names its members and calls, with what each waits for") {
   World world = ready_world();
   MasterState state = world.state;
   state.add(new_call(2));
   state.install_failed(kW0, state.calls().at(2).executable, Errc::invalid_argument,
                        "no kernel for f16");
   const std::string text = state.to_text();
-  REQUIRE(MasterState::from_text(text) == state);
-  for (size_t size = 0; size + 1 < text.size(); ++size) {
-    CAPTURE(size);
-    CHECK(error_of(text.substr(0, size)).find("master state, line ") == 0);
+  for (const char* line : {"master 1\n", "session 5\n", "\ncall 1 ", "\ncall 2 ",
+                           " error no kernel for f16\n", "member /job:worker/task:0 ", " up\n"}) {
+    CAPTURE(line);
+    CHECK(text.find(line) != std::string::npos);
   }
-  const std::vector<std::string> lines = lines_of(text);
-  for (size_t i = 0; i < lines.size(); ++i) {
-    CAPTURE(lines[i]);
-    std::string without, twice, garbled, longer;
-    for (size_t k = 0; k < lines.size(); ++k) {
-      if (k != i) without += lines[k];
-      twice += k == i ? lines[k] + lines[k] : lines[k];
-      garbled += k == i ? "x" + lines[k] : lines[k];
-      longer += k == i ? lines[k].substr(0, lines[k].size() - 1) + " 7\n" : lines[k];
-    }
-    CHECK(!error_of(without).empty());
-    CHECK(!error_of(twice).empty());
-    CHECK(error_of(garbled).find("line " + std::to_string(i + 1) + ":") != std::string::npos);
-    if (lines[i].rfind(" error", 0) != 0 && lines[i].rfind("client", 0) != 0)  // free text
-      CHECK(error_of(longer).find("line " + std::to_string(i + 1) + ":") != std::string::npos);
-  }
-}
-
-TEST_CASE(
-    "text of another version, with a bad number or with a number that was never given is refused") {
-  const std::string text = ready_world().state.to_text();
-  const auto with = [&](const std::string& old, const std::string& fresh) {
-    std::string out = text;
-    const size_t at = out.find(old);
-    REQUIRE(at != std::string::npos);
-    return error_of(out.replace(at, old.size(), fresh));
-  };
-  CHECK(with("master 1", "master 2").find("line 1: written by another version") !=
-        std::string::npos);
-  CHECK(with("session 5", "session -5").find("line 2:") != std::string::npos);
-  CHECK(with("session 5", "session 99999999999999999999999").find("line 2:") != std::string::npos);
-  CHECK(with(" up\n", " sideways\n").find("expected up or down") != std::string::npos);
-  CHECK(with("/task:0 4\n", "/task:0 5\n").find("unknown phase") != std::string::npos);
-  CHECK(with("\ncall 1 ", "\ncall 1 9").find("has not been given yet") != std::string::npos);
-  CHECK(with("\nnext ", "\n next ").find("belongs to a call") != std::string::npos);
+  CHECK(MasterState().to_text() != text);
 }
 
 }  // namespace
