@@ -1,5 +1,5 @@
-// Implements training/rules/optimizer.hpp. Each rule is a formula of troupe/train.hpp for one
-// element, with the same letters; Each makes a loop of it, compiled for each instruction set.
+// The loops of the optimizers. Each rule is a formula of troupe/train.hpp for one element, with the
+// same letters; Each makes a loop of it, compiled for each instruction set.
 #include "training/rules/optimizer.hpp"
 
 #include <cmath>
@@ -84,7 +84,7 @@ struct RmspropCentered {
   static T change(const Terms<T>& k, T g, T& a, T& m) {
     a = k.keep1 * a + k.add1 * (g * g);
     m = k.keep1 * m + k.add1 * g;
-    const T variance = a - m * m;  // below 0 by rounding alone
+    const T variance = a - m * m;  // rounding alone makes it negative
     return k.rate * g / std::sqrt((variance < T{0} ? T{0} : variance) + k.epsilon);
   }
   template <class T>
@@ -102,7 +102,7 @@ struct RmspropCenteredMomentum {
   }
 };
 
-// rate has been divided by 1 - beta1^t, which leaves one division and one square root per element.
+// `rate` is already divided by 1 - beta1^t: one division and one square root per element remain.
 struct Adam {
   static constexpr size_t accumulators = 2;
   template <class T>
@@ -125,7 +125,7 @@ struct Adamw {
   }
 };
 
-// The direction, of which the step is a multiple; `k.rate` is 1 / (1 - beta1^t).
+// The direction of the change, before it is scaled; `k.rate` is 1 / (1 - beta1^t).
 struct Lamb {
   template <class T>
   static T change(const Terms<T>& k, T w, T m, T v) {
@@ -133,7 +133,7 @@ struct Lamb {
   }
 };
 
-// Both cases of w are computed and one is taken: no branch.
+// Computes both cases of w and selects one: no branch.
 struct Ftrl {
   static constexpr size_t accumulators = 2;
   template <class T>
@@ -228,7 +228,7 @@ std::vector<std::string> optimizer_accumulators(const Optimizer& o) {
   if (o.kind == "adam" || o.kind == "adamw") return {"adam_m", "adam_v"};
   if (o.kind == "lamb") return {"lamb_m", "lamb_v"};
   if (o.kind == "ftrl") return {"ftrl_z", "ftrl_n"};
-  if (o.kind != "rmsprop") check_optimizer(o);  // says which there are
+  if (o.kind != "rmsprop") check_optimizer(o);  // throws and lists the known kinds
   std::vector<std::string> accumulators = {"rmsprop_a"};
   if (o.centered) accumulators.push_back("rmsprop_m");
   if (o.momentum > 0) accumulators.push_back("rmsprop_v");
@@ -245,7 +245,7 @@ LambUpdate<T>::LambUpdate(const Optimizer& optimizer, int64_t t)
 
 template <class T>
 void LambUpdate<T>::moments(int64_t n, const OptimizerArrays<T>& a) {
-  constexpr int64_t kSums = 8;  // side by side, so that the loop is vectorised
+  constexpr int64_t kSums = 8;  // independent sums, so that the loop is vectorised
   const T* __restrict g = a.gradient;
   const T* __restrict w = a.before ? a.before : a.values;
   T* __restrict m = a.accumulators[0];

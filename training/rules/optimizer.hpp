@@ -1,7 +1,9 @@
-// Optimizers: how a shard turns a gradient into new values, one fused loop each over f32 or f64. No
-// state of its own: the shard owns the values and the optimizer's accumulators and says how many
-// updates there were. The same inputs give the same bits on every machine and with any split of the
+// Optimizers: how a shard turns a gradient into new values, one fused loop each over f32 or f64.
+// They have no state of their own: the shard holds the values, the optimizer's accumulators and the
+// number of updates. The same inputs give the same bits on every machine and with any split of the
 // values.
+// Owner: the caller, one object per update. Thread: the caller's; operator() may run on several
+// threads for disjoint pieces.
 #pragma once
 
 #include <array>
@@ -19,11 +21,11 @@ std::vector<std::string> optimizer_accumulators(const Optimizer& optimizer);
 
 inline constexpr int kOptimizerAccumulatorsMax = 3;
 
-// An update of this kind takes numbers of the whole parameter: it is one slice, and LambUpdate is
-// for it. All others know nothing but the element.
+// True if an update reads numbers of the whole parameter. Such a parameter is one slice, and
+// LambUpdate applies to it. All other updates are elementwise.
 inline bool wants_whole_parameter(const Optimizer& optimizer) { return optimizer.kind == "lamb"; }
 
-// Addresses of n elements each. Accumulators are read and written. Values are read at `before` and
+// Arrays of n elements each. Accumulators are read and written. Values are read at `before` and
 // written at `values`, which may be `before` or `gradient`; nothing else overlaps.
 template <class T>
 struct OptimizerArrays {
@@ -34,7 +36,7 @@ struct OptimizerArrays {
   const T* before = nullptr;  // null: `values`
 };
 
-// What the loops read of the settings, in the values' dtype.
+// The settings that the loops read, in the values' dtype.
 template <class T>
 struct OptimizerTerms {
   T rate, momentum;
@@ -44,10 +46,9 @@ struct OptimizerTerms {
   T epsilon, decay, beta, l1, l2;
 };
 
-// Update number `t`, counted from 1, by the formulas in troupe/train.hpp. What depends on t alone
-// (schedule, bias correction) is worked out once, in double; everything per element in T. Call it
-// for as many pieces as there are. Requires: check_optimizer() passed, and not
-// wants_whole_parameter().
+// Update number `t`, counted from 1, by the formulas in troupe/train.hpp. Terms that depend on t
+// alone (schedule, bias correction) are computed once, in double; everything per element in T. Call
+// it for any number of pieces. Requires: check_optimizer() passed, and not wants_whole_parameter().
 template <class T>
 class OptimizerUpdate {
  public:
@@ -61,15 +62,15 @@ class OptimizerUpdate {
 };
 
 // The same for LAMB, in two passes over all pieces of the parameter: the first makes the moments
-// and adds up the norms, in double and in the order of the pieces; the second moves the values. So
-// the bits depend on how it is cut into pieces, not on who does it.
+// and adds up the norms, in double and in the order of the pieces; the second moves the values. The
+// bits depend on how the parameter is cut into pieces, not on the thread that does a piece.
 template <class T>
 class LambUpdate {
  public:
   LambUpdate(const Optimizer& optimizer, int64_t t);
-  void moments(int64_t n,
-               const OptimizerArrays<T>& arrays);  // writes accumulators alone, reads `before`
-  // Requires: moments() of all pieces. Writes values alone, and does not read gradients.
+  // Writes the accumulators alone, and reads values at `before`.
+  void moments(int64_t n, const OptimizerArrays<T>& arrays);
+  // Requires: moments() of all pieces. Writes the values alone, and reads no gradients.
   void step(int64_t n, const OptimizerArrays<T>& arrays) const;
 
  private:

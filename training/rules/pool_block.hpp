@@ -1,4 +1,5 @@
-// Which tensors a shard may write over or let go: those that are a block of the device's memory.
+// Tells which tensors a shard may overwrite or free: those that are a whole block of the pool.
+// Owner: none, a plain function. Thread: any.
 #pragma once
 
 #include "devices/memory/pool.hpp"
@@ -6,7 +7,7 @@
 
 namespace troupe {
 
-// Whether the tensor is as large as its buffer, and that is a large one of `pool`.
+// True if the tensor is as large as its buffer, and that is a large one of `pool`.
 inline bool fills_block_of(const BufferOwner* pool, const Tensor& tensor) {
   if (!pool || !tensor.defined() || tensor.byte_size() <= Memory::kMarkedAbove) return false;
   Buffer* const buffer = tensor.buffer();

@@ -1,4 +1,4 @@
-// Implements training/rules/row_slices.hpp.
+// Cuts row gradients into slices, merges them, and gathers the rows of a read.
 #include "training/rules/row_slices.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-// T: anything of the elements' size.
+// T: any type of the elements' size.
 template <class T>
 Tensor rows_of_slice(const PackedRows& rows, DType dtype, int64_t begin, int64_t end) {
   const T* values = static_cast<const T*>(rows.values);
@@ -31,9 +31,9 @@ Tensor rows_of_slice(const PackedRows& rows, DType dtype, int64_t begin, int64_t
   return pack_rows(whole ? row : 1, indices, found.data(), dtype);
 }
 
-// The last one first: whoever changes the same rows afterwards, in their order, begins with those
-// that are still near. Four at a time, as the loop itself would cost as much as what it copies.
-// False at the first index that is outside.
+// Copies from the last index to the first: an update that follows in ascending order starts with
+// the rows that are still in the cache. Four at a time, as the loop itself would cost as much as
+// the copy. Returns false at the first index that is out of range.
 template <class T>
 bool copy_numbers(const void* x, uint64_t count, std::span<const int64_t> indices, void* y) {
   const T* from = static_cast<const T*>(x);
@@ -56,7 +56,7 @@ bool copy_numbers(const void* x, uint64_t count, std::span<const int64_t> indice
   return true;
 }
 
-// False if an index is outside of [0, count); then what is in `out` is of no use.
+// Returns false if an index is outside of [0, count); then the contents of `out` are undefined.
 bool copy_rows(const Tensor& whole, int64_t count, const Tensor& indices, int64_t row_bytes,
                Tensor& out) {
   const std::span<const int64_t> list = indices.values<int64_t>();
@@ -86,7 +86,7 @@ Tensor with_all_rows(const PackedRows& rows, int64_t size) {
   return all;
 }
 
-// The same rows as rows of one element.
+// The same elements as rows of one element each.
 template <class T>
 Tensor as_elements(const PackedRows& rows) {
   std::vector<int64_t> indices;
@@ -100,7 +100,7 @@ Tensor mean_by_rows(std::span<const Contribution> gradients) {
   std::vector<Tensor> kept;
   std::vector<PackedRows> all;
   for (const Contribution& c : gradients) all.push_back(rows_in(c.gradient, c.rows));
-  // Programs may be cut differently; then elements are what they have in common.
+  // Programs may be cut differently; then only single elements are common to all.
   const auto other = [&](const PackedRows& r) { return r.row_size != all[0].row_size; };
   if (std::any_of(all.begin(), all.end(), other))
     for (PackedRows& rows : all) {
@@ -117,7 +117,7 @@ Tensor mean_by_rows(std::span<const Contribution> gradients) {
     for (size_t i = 0; i < one.indices.size(); ++i)
       rows.push_back(
           {one.indices[i], static_cast<const T*>(one.values) + static_cast<int64_t>(i) * width});
-  // Of one row, the replicas stay in their order.
+  // Entries of one row stay in replica order.
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.index < b.index; });
   std::vector<int64_t> indices;

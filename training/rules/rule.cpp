@@ -1,4 +1,4 @@
-// Implements training/rules/rule.hpp: the list of aggregation rules.
+// make_rule(): the list of aggregation rules, and the progress that they share.
 #include "training/rules/rule.hpp"
 
 #include "training/rules/rule_async.hpp"

@@ -1,7 +1,9 @@
 // AggregationRule: when gradients of one slice become an update, and which values a pull may read.
-// Plain state, one object per slice, owned by its Shard. Kinds: rule_sync.cpp, rule_async.cpp.
+// Plain state. Kinds: rule_sync.cpp, rule_async.cpp.
 //
-// A rule never sees what is out of sequence, fenced, or not finite; the shard keeps that away.
+// The shard refuses gradients that are out of sequence, fenced or not finite; a rule never sees
+// them.
+// Owner: a Shard, one object per slice. Thread: the shard's, one at a time.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +24,22 @@ struct Contribution {
   int64_t step = 0;
   uint64_t incarnation = 0;
   Tensor gradient;   // all elements, or some rows: packed, or [n, elements of a row] with `rows`
-  Tensor rows = {};  // i64 [n]: which these are; of [k, elements of a row] each n / k of them
+  Tensor rows = {};  // i64 [n]: their indices; with k rows in `gradient`, each row is for n / k
+                     // indices
 };
 
 // How far a replica has come with one slice; travels with snapshots, so that no push counts twice.
 struct ReplicaProgress {
   int32_t replica = 0;
-  int64_t next_step =
-      0;  // the smallest step the rule has not counted yet, or the one after the largest counted
+  // The smallest step that the rule has not counted, or the one after the largest counted.
+  int64_t next_step = 0;
   // Bit i: step next_step - 1 - i was counted. Steps of one replica may overtake each other by less
   // than 64.
   uint64_t counted = ~uint64_t{0};
   friend bool operator==(const ReplicaProgress&, const ReplicaProgress&) = default;
 
-  static constexpr int64_t kWindow = 64;  // steps that are remembered one by one
-  // How many steps older than the newest one it is that was counted; negative: newer than that.
+  static constexpr int64_t kWindow = 64;  // the most recent steps, remembered one by one
+  // By how many steps `step` is older than the newest counted step; negative if it is newer.
   int64_t behind(int64_t step) const { return next_step - 1 - step; }
   // Requires: behind(step) < kWindow.
   bool has(int64_t step) const { return behind(step) >= 0 && (counted >> behind(step) & 1); }
@@ -47,8 +50,8 @@ class AggregationRule {
  public:
   struct PushVerdict {
     enum Kind : uint8_t {
-      kept,     // counted; its acknowledgement follows when take() has handed it out
-      waiting,  // the same gradient is here already and not yet applied: acknowledge both together
+      kept,     // counted; acknowledge it once take() has handed it out
+      waiting,  // the same gradient is already here, not yet applied: acknowledge both together
       applied,  // the same gradient was applied before: acknowledge now
       refused,  // never counts
     } kind = kept;
@@ -67,31 +70,32 @@ class AggregationRule {
   virtual ~AggregationRule() = default;
   virtual Aggregation kind() const = 0;
 
-  // Whether push() would keep it; lets the shard check a gradient before it counts.
+  // The verdict that push() would give, so that the shard can check a gradient before it counts.
   virtual PushVerdict look(int32_t replica, int64_t step) const = 0;
   virtual void push(Contribution contribution) = 0;  // Requires: look() said kept.
-  // Steps of the replica before `first` are over, and what has not come of them never will.
+  // Ends the replica's steps before `first`: a gradient of theirs that has not arrived never will.
   virtual void go_on(int32_t replica, int64_t first);
-  // Gives up the next update if a replica that it waits for has gone on, and says which; moves what
-  // others have pushed for it into `lost`. Nothing: there is no such update.
+  // Gives up the next update if it waits for a replica that has gone on, and returns that replica;
+  // moves the gradients that others pushed for it into `lost`. Returns nothing if there is no such
+  // update.
   virtual std::optional<int32_t> skip(std::vector<Contribution>& lost);
-  // Moves the gradients of the next update into `out`, in replica order; their mean is to be
-  // applied. False: not yet.
+  // Moves the gradients of the next update into `out`, in replica order, for the caller to apply
+  // their mean. Returns false if no update is due.
   virtual bool take(std::vector<Contribution>& out) = 0;
 
   virtual PullVerdict pull(int32_t replica, int64_t step) const = 0;  // step -1: the newest
 
   virtual int compare_step(
-      int64_t step) const = 0;            // a snapshot "at step": 0 now, > 0 not yet, < 0 too late
+      int64_t step) const = 0;  // of a snapshot "at step": 0 now, > 0 not yet, < 0 too late
   virtual int64_t next_step() const = 0;  // of the slowest replica
-  virtual std::vector<ReplicaProgress> progress()
-      const = 0;                     // gradients that are held do not count
+  // Does not count gradients that are held.
+  virtual std::vector<ReplicaProgress> progress() const = 0;
   virtual int64_t held() const = 0;  // gradients counted and not yet taken
-  virtual std::vector<int32_t> missing()
-      const = 0;  // replicas that an update which has begun waits for
+  // The replicas that an update in progress waits for.
+  virtual std::vector<int32_t> missing() const = 0;
 };
 
-// Replicas 0 .. count - 1, all at `next_step`.
+// One entry for each of the replicas 0 .. count - 1, all at `next_step`.
 std::vector<ReplicaProgress> replicas_at(int32_t count, int64_t next_step);
 
 // `progress`: one entry per replica, ascending by replica; their next_step must agree under the

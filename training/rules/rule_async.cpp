@@ -1,5 +1,5 @@
-// The asynchronous rule: each gradient is an update, in the order of arrival (Dean et al. 2012);
-// pulls never wait.
+// The asynchronous rule: each gradient is an update, in the order of arrival (Dean et al. 2012).
+// Pulls never wait.
 #include "training/rules/rule_async.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The synchronous rule: step t ends when every replica has pushed its gradient of step t; one
 // update with their mean, summed in replica order, makes the values that step t + 1 reads (Chen et
-// al. 2016). Arrival order never changes a bit. A step that a replica has left behind without a
-// gradient makes no update: it is skipped, and what others have pushed of it is lost.
+// al. 2016). The order of arrival never changes a bit. A step that a replica has passed without a
+// gradient makes no update: the rule skips it and drops the gradients that others pushed for it.
 #include "training/rules/rule_sync.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 // How far ahead of the open round a pull or a gradient may wait; a replica has no more steps in
 // flight.
 constexpr int64_t kAheadMax = 64;
-// Skipped steps that are remembered one by one.
+// The number of skipped steps that are remembered one by one.
 constexpr size_t kSkippedMax = 64;
 
 class SyncRule final : public AggregationRule {
@@ -121,10 +121,10 @@ class SyncRule final : public AggregationRule {
         "as a step of a new number");
   }
 
-  std::map<int32_t, int64_t> first_;  // by replica: the step before which nothing comes any more
+  std::map<int32_t, int64_t> first_;  // by replica: no gradient of an earlier step comes any more
   int64_t step_ = 0;                  // the open round's
   std::map<int64_t, Round> rounds_;   // by step: the open one and those ahead of it
-  std::set<int64_t> skipped_;         // the newest of them
+  std::set<int64_t> skipped_;         // the newest kSkippedMax of them
 };
 
 }  // namespace

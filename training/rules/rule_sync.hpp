@@ -1,4 +1,5 @@
 // The synchronous aggregation rule; see rule.hpp.
+// Owner: the caller owns the rule. Thread: any.
 #pragma once
 
 #include "training/rules/rule.hpp"

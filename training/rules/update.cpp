@@ -1,5 +1,5 @@
-// Implements training/rules/update.hpp. Mean and optimizer pass over memory once, and twice for an
-// optimizer that wants norms first; a mean is made in blocks that stay in the first-level cache.
+// The update of a slice. Mean and optimizer pass over memory once, or twice for an optimizer that
+// needs norms first; the mean is made in blocks that stay in the first-level cache.
 #include "training/rules/update.hpp"
 
 #include <algorithm>
@@ -19,11 +19,11 @@ namespace troupe {
 namespace {
 
 constexpr int64_t kBlock = 1024;  // elements; in f64 four to six arrays of 8 KiB
-// What is worth a job of its own, in elements: some 20 us.
+// The least work of a job, in elements: about 20 us.
 constexpr int64_t kUpdateJob = int64_t{128} << 10, kLookJob = int64_t{512} << 10;
 
-// f(begin, end) of parts of [0, n) that are whole blocks but for the last: no more than there are
-// jobs of `least` elements.
+// Calls f(begin, end) for parts of [0, n), each of whole blocks except the last. There are at most
+// as many parts as jobs of `least` elements.
 template <class F>
 void in_jobs(Lanes* lanes, int64_t n, int64_t least, const F& f) {
   const int64_t jobs = n / least;
@@ -53,7 +53,7 @@ const T* mean_block(std::span<const Contribution> gradients, int64_t begin, int6
   return sum;
 }
 
-// What one update reads and writes, and its blocks.
+// The arrays that one update reads and writes, and their blocks.
 template <class T>
 struct Update {
   std::span<const Contribution> gradients;
@@ -71,8 +71,8 @@ struct Update {
       accumulators[s] = state.optimizer_accumulators[s].second.mutable_data<T>();
   }
 
-  // f(elements, arrays) of each block of [begin, end) in order. The first pass is given the mean of
-  // the gradients.
+  // Calls f(elements, arrays) for each block of [begin, end) in order, with the mean of the
+  // gradients as its gradient.
   template <class F>
   void first_pass(int64_t begin, int64_t end, F f) const {
     alignas(64) std::array<T, kBlock> sum;
@@ -85,7 +85,7 @@ struct Update {
   void second_pass(F f) const {
     blocks(0, size, kBlock, [&](int64_t, int64_t n, OptimizerArrays<T>& a) { f(n, a); });
   }
-  // For what knows nothing but the element: one gradient wants no blocks.
+  // For elementwise optimizers: a single gradient needs no blocks.
   template <class F>
   void only_pass(int64_t begin, int64_t end, F f) const {
     if (gradients.size() > 1) return first_pass(begin, end, f);
@@ -125,8 +125,8 @@ void apply_blocks(const Optimizer& optimizer, std::span<const Contribution> grad
   update.second_pass([&](int64_t n, const OptimizerArrays<T>& a) { lamb.step(n, a); });
 }
 
-// Rows of `width` elements, shorter than a block, among others: brought together in blocks, as
-// loops and their vectors want it. `before`: where the rows are kept as they were, or null.
+// Updates rows of `width` elements, shorter than a block and not adjacent: gathers them in blocks,
+// as vectorised loops want them. `before`: receives the rows' old values, or null.
 template <class T>
 class RowBlocks {
  public:
@@ -184,12 +184,13 @@ class RowBlocks {
   alignas(64) std::array<Block, kOptimizerAccumulatorsMax + 1> rows_;
 };
 
-// values[i] - change of each of the indices, one after the other: the same one may come again.
+// Subtracts `change` from each indexed value, one after the other: an index may repeat.
 template <class T>
 void lower_each(T change, std::span<const int64_t> indices, T* values) {
   const int64_t* at = indices.data();
   size_t left = indices.size();
-  for (; left >= 4; left -= 4, at += 4) {  // the loop itself would cost as much as its body
+  for (; left >= 4; left -= 4, at += 4) {  // four at a time: the loop itself would cost as much as
+                                           // its body
     values[at[0]] -= change;
     values[at[1]] -= change;
     values[at[2]] -= change;
@@ -198,14 +199,15 @@ void lower_each(T change, std::span<const int64_t> indices, T* values) {
   for (; left > 0; --left, ++at) values[*at] -= change;
 }
 
-// SGD, one row after the other: the same one may come again. Each row of the gradient is for
-// `times` indices.
+// SGD, one row after the other: an index may repeat. Each row of the gradient is for `times`
+// indices.
 template <class T, int64_t kWidth, bool kKept>
 void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before) {
   const int64_t width = kWidth ? kWidth : rows.row_size;
   const T* gradient = static_cast<const T*>(rows.values);
   for (auto left = rows.indices; !left.empty(); left = left.subspan(times)) {
-    const T change = rate * gradient[0];  // once, as the compiler cannot tell values from gradient
+    const T change = rate * gradient[0];  // hoisted: the compiler cannot tell that values and
+                                          // gradient do not overlap
     if constexpr (kWidth == 1 && !kKept) {
       lower_each(change, left.first(times), values);
     } else {
@@ -231,8 +233,8 @@ void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before)
                 : descend<T, 0, false>(rate, rows, times, values, before);
 }
 
-// Updates rows of `values` in place. `before`: null, or room for these rows as they were. `times`:
-// how many indices each row of the gradient is for; 1 but for SGD.
+// Updates rows of `values` in place. `before`: null, or room for the old values of these rows.
+// `times`: the number of indices that each row of the gradient is for; 1 except for SGD.
 template <class T>
 void apply_rows(const Optimizer& optimizer, const PackedRows& rows, size_t times, Tensor& values,
                 SliceValues& state, T* before) {
@@ -262,15 +264,15 @@ void apply_rows(const Optimizer& optimizer, const PackedRows& rows, size_t times
   }
 }
 
-// How many indices each row of a gradient is for.
+// The number of indices that each row of a gradient is for.
 size_t indices_per_row(const Contribution& c) {
   if (!c.rows.defined() || c.rows.size() == 0) return 1;
   return static_cast<size_t>(c.rows.size() / c.gradient.dim(0));
 }
 
-// An update of the rows of `gradient`. Values that somebody else holds are copied; of values that
-// are not, what has been is kept by rows. `read`: what the rows are, if that is known, or
-// undefined.
+// Updates the rows of `gradient`. If the values are shared, copies them; otherwise updates in place
+// and, with `keep_previous`, saves the old contents of the touched rows. `read`: those contents if
+// a read has already taken them, or undefined.
 template <class T>
 bool apply_by_rows(const Optimizer& optimizer, const Contribution& gradient, bool keep_previous,
                    SliceValues& state, const Tensor& read) {
@@ -307,7 +309,7 @@ bool apply_by_rows(const Optimizer& optimizer, const Contribution& gradient, boo
   return in_place;
 }
 
-// The last ones first: what comes again was as it is there before that.
+// Last to first: the first saved copy of a row that repeats is its oldest, and must win.
 template <class T>
 void put_back(std::span<const int64_t> indices, const Tensor& before, Tensor& values) {
   const int64_t width = before.dim(1);
@@ -331,7 +333,7 @@ struct LookLoop {
   template <class T>
   static bool run(const T* values, int64_t n) {
     using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-    Bits bad = 0;  // without a branch in the loop, so that it is vectorised
+    Bits bad = 0;  // no branch in the loop, so that it is vectorised
     for (int64_t i = 0; i < n; ++i) bad |= static_cast<Bits>(!is_finite(values[i]));
     return bad != 0;
   }
@@ -376,7 +378,7 @@ std::vector<std::pair<std::string, Tensor>> zero_accumulators(const Optimizer& o
   return out;
 }
 
-// It holds on to them, so they are what they were.
+// `indices` keeps its memory alive and unchanged, so equal addresses mean equal rows.
 bool RowsRead::has(const Tensor& rows, int64_t size) const {
   return indices.defined() && size == row_size && rows.raw() == indices.raw() &&
          rows.size() == indices.size();
@@ -416,7 +418,8 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
     return dtype == DType::f64 ? apply_by_rows<double>(optimizer, mean, keep_previous, state, read)
                                : apply_by_rows<float>(optimizer, mean, keep_previous, state, read);
   }
-  if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // others push all of it
+  if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // other replicas pushed all
+                                                                   // elements
     if (all.empty()) all.assign(gradients.begin(), gradients.end());
     for (Contribution& c : all)
       if (by_rows(c)) {

@@ -1,5 +1,6 @@
-// One update of one slice: the mean of some gradients through an optimizer, copy on write. Plain
+// One update of one slice: applies the mean of gradients through an optimizer, copy on write. Plain
 // functions over host tensors.
+// Owner: Shard owns the SliceValues. Thread: the shard's; `lanes` share large updates.
 #pragma once
 
 #include <optional>
@@ -15,29 +16,30 @@ namespace troupe {
 
 class Lanes;
 
-// The last rows that were read of a slice, if whoever read them is in this process. A push of the
-// same rows in the same step is likely to be next: they are known to be there, and what was read is
-// what they were before it.
+// The rows of a slice that were read last, if the reader is in this process. The next push is
+// likely to be of the same rows in the same step: then the indices are known to be valid, and the
+// values that were read are the old values of the update.
 struct RowsRead {
   int32_t replica = -1;
   int64_t step = -1;
-  Tensor indices;        // i64 [n], of rows that there are
+  Tensor indices;        // i64 [n], all valid
   int64_t row_size = 0;  // elements
   Tensor values;         // [n, row size], of `version`, or undefined
   int64_t version = -1;
-  // Whether these are the same rows, and no others could be in that memory meanwhile.
+  // True if these are the same rows. The tensor keeps its memory, so no other rows can be at its
+  // address.
   bool has(const Tensor& rows, int64_t size) const;
 };
 
-// What a shard holds of one slice.
+// The values that a shard holds for one slice.
 struct SliceValues {
   int64_t version = 0;
   Tensor values;    // [n]
-  Tensor previous;  // [n], those of previous_version; its memory is used again when it is free
+  Tensor previous;  // [n], of previous_version; its memory is reused when it is free
   int64_t previous_version = -1;
-  // Instead of `previous`, after an update of some rows in place: which (a packed gradient, or
-  // indices), and their values as each was when its turn came, or before the first, [rows, row
-  // size].
+  // Replaces `previous` after an in-place update of some rows: the rows (a packed gradient, or
+  // indices), and their values, each as it was just before it was changed or before the first
+  // change, [rows, row size].
   Tensor previous_rows, previous_row_values;
   RowsRead read;
   std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;  // by name, [n]
@@ -51,32 +53,32 @@ struct SliceValues {
 std::vector<std::pair<std::string, Tensor>> zero_accumulators(const Optimizer& optimizer,
                                                               DType dtype, int64_t n);
 
-// What an update may use.
+// Resources that an update may use.
 struct UpdateMeans {
-  Lanes* lanes = nullptr;  // share the work of a large one; null: the caller's thread does it
-  Tensor room = {};        // new values may be written here; may be that of the first gradient
+  Lanes* lanes = nullptr;  // share the work of a large update; null: the caller's thread does it
+  Tensor room = {};  // new values may be written here; may be the memory of the first gradient
 };
 
-// The gradient, if nobody else holds it and it is as large as its buffer, a large one of `pool`:
-// its memory may become that of the new values. Otherwise undefined.
+// Returns the gradient if no other owner holds it and it fills a large buffer of `pool`: its memory
+// may become that of the new values. Otherwise undefined.
 Tensor room_of(const Tensor& gradient, DType dtype, const BufferOwner* pool);
 
 // Applies the mean of the gradients, summed in their order, as update number version + 1. Values
-// that somebody else holds, and with `keep_previous` all values, are left as they are and become
-// `previous`. Gradients by rows alone (troupe/ops/row_sparse.hpp), each row once but for SGD, touch
-// their rows alone, and keep these of the old values. Returns whether the update was made in place.
-// Requires: at least one gradient; f32 or f64; sizes agree.
+// that are shared, and with `keep_previous` all values, stay unchanged and become `previous`. If
+// all gradients are by rows (troupe/ops/row_sparse.hpp), with each row once except for SGD, only
+// their rows change, and only the old values of these are kept. Returns whether the update was made
+// in place. Requires: at least one gradient; f32 or f64; sizes agree.
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
                 bool keep_previous, SliceValues& state, UpdateMeans means = {});
 
-// A copy in its place, if somebody else holds it, too.
+// Replaces the tensor by a copy if it is shared.
 void make_writable(Tensor& tensor);
 
 // The values of previous_version.
 const Tensor& previous_values(SliceValues& state);
 
-// The first element that is NaN or infinite: "element 12 is nan", of a gradient of `size` elements
-// of `dtype`, or of rows of it: packed, or with their indices. Requires: f32 or f64.
+// Describes the first element that is NaN or infinite, "element 12 is nan", in a gradient of
+// `dtype` or in rows of one: packed, or with their indices. Requires: f32 or f64.
 std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype,
                                            Lanes* lanes = nullptr, const Tensor& rows = {});
 
