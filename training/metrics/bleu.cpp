@@ -1,5 +1,4 @@
-// Bleu and bleu() of include/troupe/training/metrics.hpp: counts of runs of tokens, and the score
-// of their sums.
+// Bleu and bleu(): counts runs of tokens, and scores their sums.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -14,7 +13,7 @@ namespace {
 using Sentence = Bleu::Sentence;
 using Counts = std::map<Sentence, int64_t>;
 
-// How often each run of `order` tokens occurs.
+// The number of times that each run of `order` tokens occurs.
 Counts runs_of(const Sentence& tokens, size_t order) {
   Counts out;
   for (size_t i = 0; i + order <= tokens.size(); ++i) {
@@ -88,7 +87,7 @@ void Bleu::add(const Sentence& translation, std::span<const Sentence> references
   if (references.empty())
     throw Error(Errc::invalid_argument, "Bleu: wants at least one reference for a translation");
   for (size_t n = 0; n < kOrder; ++n) {
-    Counts most;  // in any of the references
+    Counts most;  // the highest count of each run in a reference
     for (const Sentence& reference : references)
       for (const auto& [run, count] : runs_of(reference, n + 1))
         most[run] = std::max(most[run], count);
@@ -112,8 +111,8 @@ double Bleu::value() const {
     if (matches == 0) return 0;
     logs += std::log(matches / tries) / kOrder;
   }
-  const double ratio =
-      static_cast<double>(reference_length_) / static_cast<double>(length_);  // > 0 of matches
+  const double ratio = static_cast<double>(reference_length_) /
+                       static_cast<double>(length_);  // > 0, as there are matches
   return std::exp(logs + std::min(0.0, 1 - ratio));
 }
 

@@ -1,4 +1,5 @@
-// What metrics read: whole numbers and scores on the host, refused by the name of the metric.
+// The values that metrics read: integers and scores on the host, with errors that name the metric.
+// Owner: none, plain functions. Thread: any.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Implements include/troupe/training/metrics.hpp, but for BLEU.
+// The metrics of troupe/training/metrics.hpp, except BLEU.
 #include "troupe/training/metrics.hpp"
 
 #include <algorithm>
@@ -101,8 +101,8 @@ void Auc::add(const Tensor& scores, const Tensor& labels) {
   }
 }
 
-// By ranks: U = (sum of the ranks of the positive ones) - p * (p + 1) / 2, and the area is U / (p *
-// n); equal scores share the mean of their ranks.
+// By ranks: U = (sum of the ranks of the positives) - p * (p + 1) / 2, and the area is U / (p * n).
+// Equal scores share the mean of their ranks.
 double Auc::value() const {
   auto sorted = records_;
   std::sort(sorted.begin(), sorted.end(),
@@ -124,7 +124,7 @@ double Auc::value() const {
 }
 
 ConfusionMatrix::ConfusionMatrix(int64_t classes) : classes_(classes) {
-  constexpr int64_t kMost = 1 << 15;  // whose counts are 8 GiB
+  constexpr int64_t kMost = 1 << 15;  // its counts take 8 GiB
   if (classes < 1 || classes > kMost)
     throw refused_by("ConfusionMatrix", "wants classes from 1 to ", kMost, ", got ", classes);
   counts_.resize(static_cast<size_t>(classes * classes));
@@ -200,7 +200,7 @@ double ConfusionMatrix::mean_f1() const {
 
 namespace {
 
-// The fetched value that a metric is about.
+// The fetched value that the metric reads.
 const Tensor& fetched(const std::string& name, const std::vector<Tensor>& values, size_t fetch) {
   if (fetch >= values.size())
     throw refused_by(name, "is of fetch ", fetch, ", but only ", values.size(),
