@@ -1,9 +1,10 @@
-// Senders: the doors that a shard answers, each under a number that a Shard can keep. A door that
-// is gone is forgotten; so is the one that was silent for longest when there are more than kMax: if
-// it still waits for something, it asks again, as for any answer that did not come.
+// Senders: the doors that a shard answers, each under a number that a Shard can keep. It forgets a
+// door that is gone and, above kMax doors, the one that was silent for longest: if that one still
+// waits for an answer, it asks again, as for any answer that was lost.
 //
-// Owner: the shard's actor, which monitors what number() says is new. Who calls the shard instead
-// (training/shards/shard_here.hpp) asks known() and again() in its turn, under the same lock.
+// Owner: the shard's actor, which monitors each door that number() reports as fresh. Thread: the
+// one whose turn it is (ShardTurn); a caller of training/shards/shard_here.hpp uses known() and
+// again() alone.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +24,9 @@ class Senders {
   struct Number {
     uint64_t number = 0;
     bool fresh = false;
-    uint64_t forgotten = 0;  // in its favour; 0: none
+    uint64_t forgotten = 0;  // the door forgotten to make room; 0: none
   };
-  // Numbers count from 1 and are never given twice.
+  // Numbers count from 1 and are never reused.
   Number number(const caf::strong_actor_ptr& who) {
     const Key key{who->node(), who->id()};
     auto [it, fresh] = numbers_.try_emplace(key, next_);
@@ -36,24 +37,24 @@ class Senders {
     doors_[next_] = {key, caf::actor_cast<caf::actor>(who), ++clock_};
     return {next_++, true, doors_.size() > kMax ? forget_silent() : 0};
   }
-  // That it was heard of again; false if it was forgotten.
+  // Notes that the door was heard of again; false if it was forgotten.
   bool again(uint64_t number) {
     const auto it = doors_.find(number);
     if (it == doors_.end()) return false;
     it->second.used = ++clock_;
     return true;
   }
-  // Its number, or 0.
+  // The number of the door, or 0.
   uint64_t known(const caf::strong_actor_ptr& who) const {
     const auto it = numbers_.find({who->node(), who->id()});
     return it == numbers_.end() ? 0 : it->second;
   }
-  // Null if it was forgotten.
+  // Null if the door was forgotten.
   const caf::actor* find(uint64_t number) const {
     const auto it = doors_.find(number);
     return it == doors_.end() ? nullptr : &it->second.actor;
   }
-  // Its number, or 0 if it was none of these.
+  // Removes the door and returns its number, or 0 if it is not one of these.
   uint64_t gone(const caf::actor_addr& who) {
     const auto it = numbers_.find({who.node(), who.id()});
     if (it == numbers_.end()) return 0;
@@ -65,12 +66,12 @@ class Senders {
   size_t size() const { return doors_.size(); }
 
  private:
-  // A door's id is unique in its process, whatever proxy stands for it.
+  // A door's id is unique in its process and the same in all its proxies.
   using Key = std::pair<caf::node_id, caf::actor_id>;
   struct Door {
     Key key;
     caf::actor actor;
-    uint64_t used = 0;  // the larger, the later
+    uint64_t used = 0;  // clock_ at the last use
   };
 
   uint64_t forget_silent() {

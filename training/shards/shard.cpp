@@ -1,4 +1,4 @@
-// Implements training/shards/shard.hpp: states, epochs, replicas, snapshots.
+// The orders of a Shard's master: initial values, epochs, replicas, restores and snapshots.
 #include "training/shards/shard.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace troupe {
 namespace {
 
-// More snapshots that wait for a step than a trainer asks for at once.
+// Above the number of snapshots that a trainer has waiting at once.
 constexpr size_t kSnapshotsMax = 8;
 
 std::vector<ReplicaProgress> ascending(std::vector<ReplicaProgress> replicas) {
@@ -35,8 +35,7 @@ void check(const Slice& s) {
                 s.optimizer->kind, " wants it whole");
 }
 
-// Values that the shard may write: shared ones are copied on the first update, so only the type
-// matters here.
+// Checks only the type: the first update copies shared values before it writes.
 Outcome check_values(const Slice& slice, const Tensor& values, const char* what) {
   if (values.defined() && values.on_host() && values.dtype() == slice.dtype &&
       values.size() == slice.size)
@@ -46,7 +45,7 @@ Outcome check_values(const Slice& slice, const Tensor& values, const char* what)
                          values.size(), " elements; wants ", slice.dtype, " of ", slice.size)};
 }
 
-// Where each of the shard's replicas continues: at its own progress, or with the slowest.
+// The step at which each of the shard's replicas continues: its own progress, or the slowest one's.
 std::vector<ReplicaProgress> progress_of(const SliceState& state,
                                          const std::set<int32_t>& replicas) {
   std::vector<ReplicaProgress> out;
@@ -117,14 +116,14 @@ void Shard::Body::set_replicas(const std::vector<ReplicaProgress>& replicas) {
   for (auto& [id, rule] : rules) {
     Held& held = slices.at(id);
     held.rule = std::move(rule);
-    held.state.previous_version = -1;  // steps are counted anew, so it is no step's values now
+    held.state.previous_version = -1;  // steps are counted anew, so it is no step's version
     std::erase_if(held.sequences, [&](const auto& s) { return !replica_numbers.count(s.first); });
     for (auto& [replica, sequence] : held.sequences) sequence.first = 0;
   }
 }
 
-// Everything that waits is answered with `why`; what the rules hold is refused; sequences count
-// from 0 again.
+// Answers all that waits with `why`, refuses the gradients that the rules hold, and resets the
+// sequences to 0.
 void Shard::Body::drop_waiting(const std::string& why, ShardActions& out) {
   for (auto& [id, held] : slices) {
     for (auto& [replica, sequence] : held.sequences)
@@ -362,8 +361,8 @@ void Shard::Body::finish_snapshots(ShardActions& out) {
     SnapshotDone done{
         .id = s->id, .code = Errc::ok, .text = {}, .state = {epoch, s->step, kind, {}}};
     for (auto& [id, image] : s->captured) {
-      // A replica's own progress says more than the step that was asked for; untrained slices have
-      // none.
+      // A replica's own progress is more exact than the step that was asked for; untrained slices
+      // have none.
       if (!image.slice.optimizer) image.next_step = s->step;
       done.state.slices.push_back(std::move(image));
     }

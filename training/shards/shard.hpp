@@ -1,21 +1,19 @@
 // Shard: slices of parameters, the optimizer's accumulators beside them, and the rule that turns
-// pushed gradients into updates. A plain state machine: no actors, clocks or sockets; a test drives
-// it call by call. Answers are appended to `out`, in order; the actor around it (shard_actor.cpp)
-// only routes them.
+// pushed gradients into updates. A plain state machine without actors, clocks or sockets; a test
+// drives it call by call. It appends answers to `out`, in order; the actor around it
+// (shard_actor.cpp) only routes them.
 //
 // States: empty (pulls wait, pushes are refused) -> serving, when every slice has its initial
-// values;
-//   any -> restoring by begin_restore() -> serving by restore().
+// values; any -> restoring by begin_restore() -> serving by restore().
 // Fencing: a message of another epoch, or of an older incarnation of its replica, changes nothing
-// and is
-//   answered with Errc::stale and a text.
-// Exactly once: a gradient is known by (replica, step, slice); a repeated one is acknowledged
-// again, never applied
-//   again. Pushes of one replica, incarnation and slice are taken in the order of their sequence,
-//   which counts from 0 in every epoch and incarnation; up to kStepsInFlightMax that arrive early
-//   are parked, more are refused.
-// Copy on write: values given away are never written; an update writes in place only when nobody
-// else holds them.
+// and is answered with Errc::stale and a text.
+// Exactly once: a gradient is identified by (replica, step, slice); a repeated one is acknowledged
+// again, never applied again. Pushes of one replica, incarnation and slice are taken in the order
+// of their sequence, which counts from 0 in every epoch and incarnation; up to kStepsInFlightMax
+// that arrive early are parked, more are refused.
+// Copy on write: values given away are never written; an update writes in place only if the shard
+// alone holds them.
+// Owner: its actor, or a test. Thread: one at a time.
 #pragma once
 
 #include <array>
@@ -54,7 +52,7 @@ struct ShardImage {
   std::vector<SliceState> slices;  // by slice id
 };
 
-// Answers. `to` is what the caller of push() or pull() said in `from`: who gets it.
+// Answers. `to` is the `from` that the caller of push() or pull() gave: the receiver.
 struct SnapshotDone {
   uint64_t id = 0;
   Errc code = Errc::ok;
@@ -67,7 +65,7 @@ struct ShardAction {
 };
 using ShardActions = std::vector<ShardAction>;
 
-// What became of an order; the world's failures are values.
+// The result of an order; failures of the outside world are values, not exceptions.
 struct Outcome {
   Errc code = Errc::ok;
   std::string text = {};
@@ -89,7 +87,7 @@ enum class PushRefusal : uint8_t {
 };
 const char* to_string(PushRefusal reason);
 
-// received == applied + merged + duplicate + the sum of refused + held, after every call.
+// After every call, received == applied + merged + duplicate + the sum of refused + held.
 struct ShardCounters {
   int64_t received = 0;   // pushes
   int64_t applied = 0;    // made an update by themselves
@@ -102,20 +100,20 @@ struct ShardCounters {
   // pulls == pulls_answered + pulls_refused + pulls_waiting
   int64_t pulls = 0, pulls_waiting = 0;
   int64_t pulls_answered = 0, pulls_unchanged = 0;  // unchanged: answered without values
-  int64_t pulls_refused = 0;                        // or not wanted any more
-  int64_t staleness_sum = 0,
-          staleness_max = 0;  // versions between a replica's pull and its push being applied
-  int64_t copies = 0;         // updates that could not be made in place
+  int64_t pulls_refused = 0;                        // refused, or no longer wanted
+  // Versions between a replica's pull and the update by its push.
+  int64_t staleness_sum = 0, staleness_max = 0;
+  int64_t copies = 0;  // updates that could not be made in place
 };
 
 class Shard {
  public:
   // A replica's pushes may be this far ahead of the next one in sequence.
   static constexpr int64_t kStepsInFlightMax = 8;
-  // Pulls that wait; more are refused.
+  // The number of pulls that may wait; more are refused.
   static constexpr int64_t kWaitingPullsMax = 65'536;
-  // Senders that wait for the acknowledgement of one gradient; the oldest is forgotten, as it has
-  // been replaced.
+  // The number of senders that may wait for the acknowledgement of one gradient; above it the
+  // oldest is forgotten, as newer ones have replaced it.
   static constexpr size_t kTicketsMax = 8;
 
   enum class State : uint8_t { empty, restoring, serving };
@@ -124,10 +122,10 @@ class Shard {
     uint64_t epoch = 1;
     Aggregation rule = Aggregation::sync;
     std::vector<ReplicaProgress> replicas = {
-        {.replica = 0}};  // whose gradients make an update, and where each begins
+        {.replica = 0}};  // their gradients make an update; each begins at its next_step
     std::vector<Slice> slices = {};
     Lanes* lanes = nullptr;             // share large updates; null: the caller's thread makes them
-    const BufferOwner* pool = nullptr;  // whose buffers may change hands: from gradients to values
+    const BufferOwner* pool = nullptr;  // its buffers may become values, if a gradient brought them
   };
   // Empty, or serving when there are no slices. Throws: Error(invalid_argument) for a bad spec.
   explicit Shard(Spec spec);
@@ -135,7 +133,7 @@ class Shard {
   Shard& operator=(Shard&&) noexcept;
   ~Shard();
 
-  // What an update was made of; for invariant checkers and traces.
+  // The gradients of an update; for invariant checkers and traces.
   struct Applied {
     uint64_t epoch = 0;
     uint32_t slice = 0;
@@ -150,51 +148,52 @@ class Shard {
   };
   void set_applied_log(std::function<void(const Applied&)> log);
 
-  // From the master. Each is refused with Errc::stale for an epoch other than the shard's.
+  // Orders of the master. Each is refused with Errc::stale for an epoch other than the shard's.
   //
-  // Gives one slice its first values; the last one starts serving and answers the pulls that
-  // waited. Once: repeated with the same bits before any update it does nothing, otherwise it is
-  // refused.
+  // Gives one slice its first values; the last slice starts serving and answers the pulls that
+  // waited. May be given once: repeated with the same bits before any update it does nothing,
+  // otherwise it is refused.
   Outcome set_initial(uint64_t epoch, uint32_t slice, Tensor values, ShardActions& out);
-  // A higher epoch: everything that waits is answered with Errc::stale, sequences count from 0
+  // Begins a higher epoch: all that waits is answered with Errc::stale, sequences count from 0
   // again; values, versions and steps stay. The same epoch does nothing.
   Outcome set_epoch(uint64_t epoch, ShardActions& out);
-  // Refuses pushes and lets pulls wait until restore() or clear(). As set_epoch() otherwise, and
-  // also allowed in the present epoch.
+  // Refuses pushes and lets pulls wait until restore() or clear(). Otherwise as set_epoch(), but
+  // allowed in the present epoch, too.
   Outcome begin_restore(uint64_t epoch, ShardActions& out);
-  // Puts back the state of all slices and serves. `states`: one for each of the shard's slices, any
-  // order (checkpoint.hpp makes them, for any layout). A replica continues at its progress in the
-  // state, or where there is none at the slice's next_step.
+  // Puts back the state of all slices and serves. `states`: one for each of the shard's slices, in
+  // any order (checkpoint.hpp makes them, for any layout). A replica continues at its progress in
+  // the state, or, if it has none there, at the slice's next_step.
   Outcome restore(uint64_t epoch, std::vector<SliceState> states, ShardActions& out);
-  // Forgets all values: empty again, to be given initial values anew; replicas begin where
-  // `replicas` says.
+  // Forgets all values: the shard is empty again and waits for new initial values; replicas begin
+  // at `replicas`.
   Outcome clear(uint64_t epoch, std::vector<ReplicaProgress> replicas, ShardActions& out);
-  // Another rule or other replicas. Refused with Errc::invalid_argument unless every replica of
-  // every trained slice is at a boundary, with nothing waiting. Values and versions stay.
+  // Sets another rule or other replicas. Refused with Errc::invalid_argument unless every replica
+  // of every trained slice is at a boundary, with nothing waiting. Values and versions stay.
   Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<ReplicaProgress> replicas);
-  // The state when every slice is exactly at `step`; under the asynchronous rule at once. Answered
-  // to `from` with a SnapshotDone of this id: stale if a slice is past the step, or when the epoch
-  // changes.
+  // Captures the state when every slice is exactly at `step`; under the asynchronous rule at once.
+  // Answers `from` with a SnapshotDone of this id: stale if a slice is past the step, or when the
+  // epoch changes.
   void snapshot(uint64_t epoch, int64_t step, uint64_t id, uint64_t from, ShardActions& out);
 
-  // From workers. `from` names the sender for the answer; the same message may come any number of
-  // times. A push of a newer incarnation of its replica fences the older ones of this slice, as one
-  // replica may push its slices from several processes; what it finds in an open round stays, as a
-  // step done again has the same bits. A push without a gradient asks for the answer to one that
-  // has brought it: who gives a gradient away, so that its memory may become that of new values,
-  // cannot send it again.
+  // Requests of workers. `from` names the sender for the answer; the same message may come any
+  // number of times. A push of a newer incarnation of its replica fences the older ones of this
+  // slice alone, as one replica may push its slices from several processes. Gradients of the older
+  // one in an open round stay, as a step done again has the same bits. A push without a gradient
+  // asks again for the answer to one that brought it: a client that gives its gradient away, so
+  // that its memory may become new values, cannot send it again.
   void push(Push push, uint64_t from, ShardActions& out);
   void push(RowPush push, uint64_t from, ShardActions& out);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
-  // Whether what this asks for has to be made first, from the newest values: a copy of the slice.
+  // True if the answer must first be made from the newest values: a copy of the slice.
   bool puts_together(const Pull& pull) const;
-  // Answers of this sender are not wanted any more.
+  // Drops all answers to this sender.
   void forget(uint64_t from);
 
   State state() const;
   uint64_t epoch() const;
   Aggregation rule() const;
-  std::vector<ReplicaProgress> replicas() const;  // each at the least of its trained slices
+  std::vector<ReplicaProgress> replicas() const;  // each at the least progress of its trained
+                                                  // slices
   ShardCounters counters() const;
   std::vector<Slice> slices() const;
   int64_t version(uint32_t slice) const;  // -1 for an unknown slice

@@ -1,5 +1,7 @@
-// The inside of Shard: its state, and the parts its source files share. shard.cpp has the
-// orders of the master, shard_traffic.cpp pushes, pulls and what follows from them.
+// The inside of Shard: its state, and the functions its source files share. shard.cpp has the
+// master's orders, shard_traffic.cpp pushes, pulls and their answers, shard_writes.cpp written
+// values.
+// Owner: Shard. Thread: that of Shard's caller.
 #pragma once
 
 #include <functional>
@@ -25,25 +27,25 @@ struct Shard::Body {
     std::vector<Ticket> tickets;
   };
   struct Sequence {  // of one replica's pushes of one slice
-    uint64_t incarnation =
-        0;  // the newest that pushed; a replica may push its slices from several processes
+    // The newest that pushed. A replica may push its slices from several processes.
+    uint64_t incarnation = 0;
     int64_t next = 0;
     std::map<int64_t, Parked> parked;
     int64_t pulled_version = -1;
-    int64_t first = 0;  // the steps before it are over, and not done again
+    int64_t first = 0;  // earlier steps are over, and not done again
   };
   struct WaitingPull {
     Pull pull;
     uint64_t to = 0;
   };
-  // What was written to a slice that is not trained. Under the synchronous rule a step that is done
-  // again reads what it has read the first time, and its writes count once.
+  // Writes to an untrained slice. Under the synchronous rule a step that is done again reads the
+  // same values as the first time, and its writes count once.
   struct Written {
-    int64_t begins = 0;    // writes of steps before it are in the values
+    int64_t begins = 0;    // writes of earlier steps are in the values
     int64_t step = -1;     // the newest that wrote
     int32_t replica = -1;  // its replica
     std::map<std::pair<int32_t, int64_t>, ReplicaProgress> done = {};  // by replica and number
-    // The values before the writes of `step`: whole, or as rows to be put back, last ones first.
+    // The values before the writes of `step`: whole, or as rows to put back, last to first.
     int64_t before_version = 0;
     Tensor before = {};
     std::vector<Tensor> undo = {};
@@ -53,8 +55,8 @@ struct Shard::Body {
     SliceValues state;
     std::unique_ptr<AggregationRule> rule;  // null: untrained
     std::map<int32_t, Sequence> sequences;  // by replica
-    std::map<std::pair<int32_t, int64_t>, std::vector<Ticket>>
-        unacknowledged;  // by replica and step, of what the rule holds
+    // By replica and step, of the gradients that the rule holds.
+    std::map<std::pair<int32_t, int64_t>, std::vector<Ticket>> unacknowledged;
     std::vector<WaitingPull> pulls;
     Written written;
 
@@ -70,7 +72,7 @@ struct Shard::Body {
   State state = State::empty;
   Aggregation kind = Aggregation::sync;
   std::map<uint32_t, Held> slices;
-  std::set<int32_t> replica_numbers;  // whose gradients make an update
+  std::set<int32_t> replica_numbers;  // their gradients make an update
   std::vector<PendingSnapshot> snapshots;
   int64_t waiting_pulls = 0;
   ShardCounters counters;
@@ -95,10 +97,11 @@ struct Shard::Body {
   void push(RowPush&& push, uint64_t from, ShardActions& out);
   void ask_again(Held& held, const Push& push, const Ticket& ticket, ShardActions& out);
   void accept(Held& held, RowPush&& push, std::vector<Ticket> tickets, ShardActions& out);
-  // Answers, or will, unless the rule would keep this gradient; then false.
+  // Answers now or later, unless the rule would keep this gradient; then returns false.
   bool known(Held& held, const Push& push, const std::vector<Ticket>& tickets, ShardActions& out);
   void go_on(Held& held, int32_t replica, int64_t first, ShardActions& out);
-  bool skip(Held& held, ShardActions& out);  // an update that cannot be made; false: there is none
+  bool skip(Held& held, ShardActions& out);  // gives up an update that cannot be made; false: there
+                                             // is none
   void settle(Held& held, ShardActions& out);
   void update(Held& held, std::vector<Contribution>& gradients, ShardActions& out);
   void let_previous_go(Held& held);
@@ -117,7 +120,7 @@ struct Shard::Body {
   void write(Held& held, const Push& push, const std::vector<Ticket>& tickets, ShardActions& out);
   AggregationRule::PullVerdict pull_written(const Held& held, int32_t replica, int64_t step) const;
   void keep_before(Held& held, const Push& push) const;
-  static const Tensor& before_writes(Held& held);  // Requires: something is kept
+  static const Tensor& before_writes(Held& held);  // Requires: values from before were kept.
 };
 
 }  // namespace troupe

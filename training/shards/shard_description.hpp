@@ -1,5 +1,6 @@
-// What a shard says of itself to who asks for a ShardDescription; its actor adds its door and what
-// has passed through it.
+// The answer of a shard to a request for a ShardDescription; its actor adds its door and its
+// traffic counters.
+// Owner: none, a plain function. Thread: the one whose turn it is with the shard.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,8 @@
-// ShardHere: what an actor around a Shard does for clients of its own process besides answering
-// messages: takes a push or a pull as a call, on the thread that asks, if it does nothing else at
-// the moment. That is no other thread's wake, no message and no mailbox. An actor does one thing at
-// a time, so neither of the two sees the other's work half done.
+// ShardHere: calls of an actor's Shard by clients of its own process, in place of messages. A push
+// or a pull runs on the caller's thread if the actor is idle, which saves a thread's wake, a
+// message and a mailbox. A ShardTurn keeps the actor and callers apart, so neither sees the other's
+// work half done.
+// Owner: the actor of spawn_shard(). Thread: any.
 #pragma once
 
 #include <caf/all.hpp>
@@ -13,13 +14,13 @@ namespace troupe {
 
 class ShardHere {
  public:
-  // What the actor would do with this message of the door `from`. Answers to `from` go into `out`;
-  // others are sent. False: nothing has happened, and the message is as it was, to be sent to the
-  // actor: it is at work, is to work, has died, has not heard of this door yet, or the work is
-  // long, as the values of a step before may first have to be put together.
-  // True with nothing in `out`: the answer comes later, as a message, as after a message; or none
-  // comes, as the shard dies of what was thrown, and whoever waits hears Errc::peer_lost.
-  // Requires: no lock is held that whoever it answers takes.
+  // Handles the message from door `from` as the actor would. Answers to `from` go into `out`;
+  // others are sent. False: nothing has happened, and the caller sends the unchanged message to the
+  // actor: it is busy or about to be, has died, does not know this door yet, or the work is long,
+  // such as putting together the values of an earlier step. True with an empty `out`: the answer
+  // comes later as a message; or, if the shard dies of an exception, none comes and the waiting
+  // client gets Errc::peer_lost. Requires: the caller holds no lock that a receiver of an answer
+  // takes.
   virtual bool push(RowPush& message, const caf::strong_actor_ptr& from, ShardActions& out) = 0;
   virtual bool pull(const Pull& message, const caf::strong_actor_ptr& from, ShardActions& out) = 0;
 
@@ -27,7 +28,7 @@ class ShardHere {
   ~ShardHere() = default;
 };
 
-// Null if this is no actor of spawn_shard() in this process. It lives as long as the actor's
+// Null unless `actor` is one of spawn_shard() in this process. Valid as long as the actor's
 // handles.
 ShardHere* shard_here(const caf::actor& actor);
 

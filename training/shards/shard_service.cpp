@@ -1,4 +1,4 @@
-// Implements training/shards/shard_service.hpp.
+// The actor that makes the shards of a process, passes orders on to them and reports their deaths.
 #include "training/shards/shard_service.hpp"
 
 #include <map>
@@ -14,7 +14,7 @@
 namespace troupe {
 namespace {
 
-// A shard that does not say what it waits for within this is busy, and said to be.
+// A shard that does not tell within this time what it waits for is reported as busy.
 constexpr std::chrono::milliseconds kShardAnswer{300};
 
 struct ShardServiceState {
@@ -24,7 +24,7 @@ struct ShardServiceState {
   std::function<void(Shard&)> on_shard;
   struct Entry {
     caf::actor actor;
-    std::set<caf::actor> users;  // sessions that asked for it, and are told when it dies
+    std::set<caf::actor> users;  // sessions that asked for it; they are told when it dies
   };
   std::map<std::pair<std::string, int32_t>, Entry> shards;
 };
@@ -35,7 +35,7 @@ caf::response_promise refuse(caf::event_based_actor* self, caf::error error) {
   return promise;
 }
 
-// Orders to a shard go to its service, so that their sender need not know where it is.
+// Orders to a shard go to its service, so that the sender need not know the shard's actor.
 template <class Message>
 caf::response_promise pass_on(caf::stateful_actor<ShardServiceState>* self,
                               const std::string& container, int32_t shard, const Message& message) {

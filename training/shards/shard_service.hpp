@@ -1,8 +1,8 @@
-// The shards of one process: the service that makes and keeps them, and passes orders on to them.
+// The shards of one process: the service that makes and keeps them, and passes orders on to them. A
+// shard that dies is not made anew by the service, since its values are gone: the service tells the
+// sessions that use it, and the one that owns its values begins a new epoch and restores it.
 //
-// Owner: the process's services. A shard that dies is not made anew by itself, since its values are
-// gone: the service tells the sessions that use it, and the one that owns its values begins a new
-// epoch and restores it.
+// Owner: the process's services. Thread: any may spawn it; then it is an actor.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ class Disk;
 class Process;
 class Shard;
 
-// Between shards and the world, for simulations. Left out: production's.
+// The seams between shards and the file system, for simulations. Production leaves them empty.
 struct ShardSeams {
-  Disk* disk = nullptr;  // where checkpoints are
-  // Sees each shard that is made here; the shard stays where it is until its actor ends.
+  Disk* disk = nullptr;  // that holds checkpoints
+  // Called with each shard that is made here; its address stays valid until its actor ends.
   std::function<void(Shard&)> on_shard = {};
 };
 

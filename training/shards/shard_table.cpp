@@ -1,4 +1,4 @@
-// Implements training/shards/shard_table.hpp.
+// Lays parameters out over shards and tells the routes to them.
 #include "training/shards/shard_table.hpp"
 
 #include <algorithm>

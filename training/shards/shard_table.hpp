@@ -1,6 +1,7 @@
-// ShardTable: which shards the parameters of a session are in, where those live, and in which epoch
-// they are. Plain state; its owner is the actor of a ParameterGroup, whose rooms (shard_orders,
-// shard_maker, route_sender, checkpoint_taker) read and change it there.
+// ShardTable: the shards that hold a session's parameters, the tasks they live on, and their epoch.
+// Plain state, read and changed by the group's parts (shard_orders, shard_maker, route_sender,
+// checkpoint_taker).
+// Owner: the actor of a ParameterGroup. Thread: that actor's.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct ShardTable {
   struct Entry {
     std::string task;
     uint64_t door = 0;    // the shard actor; 0: not made yet
-    bool usable = false;  // it had its first values: requests and epochs are for usable shards only
+    bool usable = false;  // it has its first values: requests and epochs are for usable shards only
     std::vector<Slice> slices;
   };
 
@@ -26,13 +27,13 @@ struct ShardTable {
   uint64_t epoch = 1;
   Aggregation rule = Aggregation::sync;
   std::map<int32_t, Entry> shards;  // by number
-  std::vector<std::string> tasks;   // that hold shards, in turn; set before the first add()
+  std::vector<std::string> tasks;   // that hold shards, round-robin; set before the first add()
 
-  // Lays these parameters out over `count` new shards (0: one per task), and returns the numbers
-  // of those that got something, ascending. They stay, also when making them fails: the same ones
-  // are tried again, so that what a process has made of them already still fits.
+  // Lays these parameters out over `count` new shards (0: one per task), and returns the numbers of
+  // those that got slices, ascending. The layout stays when making the shards fails: a retry uses
+  // the same layout, so that shards which a process has already made still fit.
   std::vector<int32_t> add(const std::vector<ParameterSpec>& parameters, int count);
-  void use(const std::vector<int32_t>& numbers);  // they have their first values
+  void use(const std::vector<int32_t>& numbers);  // marks them as having their first values
   bool usable(const std::vector<int32_t>& numbers) const;
 
   // Of usable shards:

@@ -1,4 +1,4 @@
-// Implements training/shards/shard.hpp: pushes, pulls, updates and their answers.
+// Pushes and pulls of a Shard, the updates they cause, and their answers.
 #include <algorithm>
 
 #include "training/rules/pool_block.hpp"
@@ -12,8 +12,8 @@ namespace troupe {
 
 namespace {
 
-// `read`: rows that were looked at already. Those of another step are looked at again, as a program
-// may have broken its promise not to write to what it has fed.
+// `read`: rows whose indices a read has checked. They are checked again in another step, as a
+// program may have broken its promise not to write to fed tensors.
 bool takes(const Slice& slice, const RowPush& p, const RowsRead& read) {
   const Tensor& g = p.gradient;
   if (p.rows.defined())
@@ -37,14 +37,16 @@ bool takes(const Slice& slice, const RowPush& p, const RowsRead& read) {
   return false;
 }
 
-// Which of the rows of a push are not in the slice; empty if all are, or if it is no such push.
+// Describes the row of a push that is outside of the slice; empty if there is none, or if the push
+// is not of rows.
 std::string rows_outside(const Slice& slice, const RowPush& p) {
   if (!p.rows.defined()) return row_outside(p.gradient, slice.size, describe(slice));
   if (!are_like_rows(p.rows, p.gradient, slice.dtype, slice.size)) return {};
   return index_outside(p.rows.values<int64_t>(), slice.size / p.gradient.dim(1), describe(slice));
 }
 
-// Whether a pull can name rows of the slice by these indices, and whether they are there.
+// True if these indices have the type and row size to name rows of the slice; has_rows() checks
+// their values.
 bool may_name_rows(const Slice& slice, const Pull& p) {
   if (!p.rows.on_host() || p.rows.dtype() != DType::i64 || p.rows.ndim() != 1) return false;
   return p.row_size >= 1 && slice.size % p.row_size == 0;
@@ -236,8 +238,8 @@ void Shard::Body::accept(Held& held, RowPush&& p, std::vector<Ticket> tickets, S
   settle(held, out);
 }
 
-// A replica will push nothing for steps before `first`: what waits for that in vain hears of it
-// now.
+// The replica will push nothing for steps before `first`: answers requests that wait for such a
+// push.
 void Shard::Body::go_on(Held& held, int32_t replica, int64_t first, ShardActions& out) {
   if (!held.rule || first <= 0) return;
   held.rule->go_on(replica, first);
@@ -247,8 +249,8 @@ void Shard::Body::go_on(Held& held, int32_t replica, int64_t first, ShardActions
   let_previous_go(held);
 }
 
-// The values before the newest update, once nobody will read them: their block is there for the
-// next gradient then. What is not the pool's stays, as the next update writes there.
+// Frees the values before the newest update once no replica can read them: their block is then free
+// for the next gradient. Memory that is not the pool's stays, as the next update writes there.
 void Shard::Body::let_previous_go(Held& held) {
   SliceValues& s = held.state;
   if (kind != Aggregation::sync || !fills_block_of(pool, s.previous)) return;
@@ -286,7 +288,7 @@ void Shard::Body::settle(Held& held, ShardActions& out) {
   do {
     while (held.rule->take(gradients)) {
       update(held, gradients, out);
-      gradients.clear();  // their memory is free before the answers go out
+      gradients.clear();  // frees their memory before the answers go out
       let_previous_go(held);
       answer_waiting(held, out);
       capture(held);
@@ -364,7 +366,7 @@ bool Shard::Body::puts_together(const Pull& p) const {
   const auto it = slices.find(p.slice);
   if (p.epoch != epoch || state != State::serving || it == slices.end() || p.step < 0 ||
       !replica_numbers.count(p.replica))
-    return false;  // refused, or not answered yet
+    return false;  // refused, or answered later
   const Held& held = it->second;
   if (held.rule ? !held.state.previous_rows.defined() : held.written.before.defined()) return false;
   return verdict(held, p).kind == AggregationRule::PullVerdict::previous;
@@ -407,8 +409,9 @@ bool Shard::Body::answer(Held& held, const Pull& p, uint64_t from, ShardActions&
   return true;
 }
 
-// Whoever asks from this process holds the indices, too; what came from another one is the only
-// handle. The values serve where they are what an update has to keep.
+// Notes the rows of a pull for the push that is likely to follow. A local reader still holds the
+// index tensor; a remote request's tensor has no other owner. Keeps the values only if the next
+// update must preserve them.
 void Shard::Body::note_read(Held& held, const Pull& p, const Pulled& answer) const {
   if (!held.rule || !p.rows.defined() || p.rows.unique()) return;
   const bool kept = kind == Aggregation::sync && replica_numbers.size() == 1 &&

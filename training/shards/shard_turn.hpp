@@ -1,17 +1,19 @@
-// ShardTurn: whose turn it is to work with a shard: its actor's (training/shards/shard_actor.cpp)
-// or that of a caller (training/shards/shard_here.hpp).
+// ShardTurn: the lock of a shard, taken by its actor (training/shards/shard_actor.cpp) or by a
+// caller in its process (training/shards/shard_here.hpp).
+// Owner: the shard's actor. Thread: any; lock() is the actor's alone.
 #pragma once
 
 #include <atomic>
 
 namespace troupe {
 
-// A mutex that its actor waits for, and callers only try. The thread that has it may try, too.
-// While the actor waits no caller gets it, so that a loop of calls does not keep the actor out.
+// A mutex for which the actor waits and callers only try. The thread that holds it may try, too,
+// and fails. While the actor waits no caller gets it, so that a loop of calls cannot starve the
+// actor.
 class ShardTurn {
  public:
   bool try_lock() { return !waited_for() && take(); }
-  // The actor's; one thread at a time.
+  // For the actor; one thread at a time.
   void lock() {
     if (take()) return;
     waited_for_.store(true, std::memory_order_relaxed);

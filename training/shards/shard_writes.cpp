@@ -1,4 +1,4 @@
-// Implements training/shards/shard.hpp: values that are written, of slices that are not trained.
+// Writes to the slices of a Shard that are not trained.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -34,7 +34,7 @@ void add_to(DType dtype, const void* x, void* y, int64_t n) {
   });
 }
 
-// f(row of the slice, row of `packed`) for each row that is named, in their order.
+// Calls f(row of the slice, row of `packed`) for each row that `packed` names, in order.
 template <class F>
 void each_row(const Tensor& packed, Tensor& values, const F& f) {
   const PackedRows rows = read_rows(packed);
@@ -45,7 +45,7 @@ void each_row(const Tensor& packed, Tensor& values, const F& f) {
     f(to + rows.indices[i] * bytes, from + static_cast<int64_t>(i) * bytes, rows.row_size);
 }
 
-// The rows that `packed` names as they are in `values`.
+// The rows that `packed` names, with their present contents in `values`.
 Tensor present_rows(const Tensor& packed, const Tensor& values) {
   const PackedRows rows = read_rows(packed);
   const int64_t bytes = rows.row_size * size_of(values.dtype());
@@ -61,14 +61,14 @@ void put_back(const Tensor& undo, Tensor& values) {
   const int64_t bytes = rows.row_size * size_of(values.dtype());
   const char* from = static_cast<const char*>(rows.values);
   char* to = static_cast<char*>(values.mutable_raw());
-  // A row that is named twice was noted as it is both times: any order does.
+  // A row that is named twice was saved with the same contents both times, so any order is right.
   for (const int64_t index : rows.indices) {
     std::copy_n(from, bytes, to + index * bytes);
     from += bytes;
   }
 }
 
-// Changes the values as `p` says. Requires: nobody else holds them.
+// Changes the values by the write of `p`. Requires: no other owner holds them.
 void change(const Push& p, Tensor& values) {
   const DType dtype = values.dtype();
   const auto bytes = static_cast<size_t>(size_of(dtype));
@@ -121,7 +121,7 @@ AggregationRule::PullVerdict Shard::Body::pull_written(const Held& held, int32_t
                   : "; read them before the pushes of the step (control inputs)")};
 }
 
-// A step that is done again reads the values as they are before the first write of it.
+// Saves the values before the first write of a step: a step that is done again reads them.
 void Shard::Body::keep_before(Held& held, const Push& p) const {
   Written& written = held.written;
   if (p.step > written.step) {
