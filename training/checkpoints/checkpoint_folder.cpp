@@ -1,4 +1,4 @@
-// Implements training/checkpoints/checkpoint_folder.hpp.
+// Claims the folder of a training and finds its newest whole checkpoint.
 #include "training/checkpoints/checkpoint_folder.hpp"
 
 #include <filesystem>

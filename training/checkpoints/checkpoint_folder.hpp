@@ -1,5 +1,6 @@
-// CheckpointFolder: the checkpoint_dir of one training, or of one load_parameters(), on the side of
-// the program that asked: what it begins with, and what it must not begin with.
+// CheckpointFolder: the checkpoint_dir of one training, or of one load_parameters(), in the program
+// that asked: finds the checkpoint to begin with, and refuses folders that must not be used.
+// Owner: the caller. Thread: the caller's; calls block on the disk.
 #pragma once
 
 #include <optional>
@@ -12,25 +13,26 @@ namespace troupe {
 
 class CheckpointFolder {
  public:
-  // The same for all processes, whatever their working directories are.
+  // Makes the path absolute, so that it is the same for all processes, whatever their working
+  // directory.
   explicit CheckpointFolder(const std::string& dir);
   const std::string& path() const { return path_; }
   std::string path_of(const Manifest& manifest) const;
 
-  // Makes the folder, and keeps it for one training until this object and all copies of what is
-  // returned have gone. Throws: Error(invalid_argument) while another training has it, in this
-  // process or another.
+  // Makes the folder, and reserves it for one training until this object and all copies of the
+  // returned lock are gone. Throws: Error(invalid_argument) while another training holds it, in
+  // this process or another.
   std::shared_ptr<const FolderLock> claim();
   // Throws: Error(invalid_argument) if it has checkpoints, whole or not: those of another run would
-  // be counted, and removed, as if they were of this one.
+  // be counted and removed as if they belonged to this one.
   void want_unused() const;
 
-  // The newest whole checkpoint. Throws: Error(bad_configuration) for one of other parameters, or
-  // another data seed if one is given; Error(invalid_argument) for one of other optimizers.
+  // The newest whole checkpoint. Throws: Error(bad_configuration) if its parameters differ, or its
+  // data seed, if one is given; Error(invalid_argument) if its optimizers differ.
   struct Found {
     std::optional<Manifest> manifest;
-    std::vector<std::string> damaged;  // a line for each newer one that cannot be used
-    std::vector<std::string> changed;  // as check_optimizers()
+    std::vector<std::string> damaged;  // a line for each newer checkpoint that cannot be used
+    std::vector<std::string> changed;  // as from check_optimizers()
   };
   Found newest(const std::vector<ParameterSpec>& parameters,
                std::optional<uint64_t> data_seed) const;
@@ -40,7 +42,7 @@ class CheckpointFolder {
   std::shared_ptr<const FolderLock> lock_;
 };
 
-// Error(bad_data): there are checkpoints in the folder, but none is whole.
+// Throws Error(bad_data): there are checkpoints in the folder, but none is whole.
 [[noreturn]] void refuse_damaged(const CheckpointFolder& folder, size_t damaged);
 
 }  // namespace troupe

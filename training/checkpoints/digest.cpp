@@ -1,4 +1,4 @@
-// Implements training/checkpoints/digest.hpp with OpenSSL.
+// SHA-256 by OpenSSL, and the digest of a model's weights.
 #include "training/checkpoints/digest.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Sha256::Context {
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  // Sessions in static objects write checkpoints after what OpenSSL would clean up at exit.
+  // Sessions in static objects write checkpoints after OpenSSL's own clean-up at exit.
   static const int kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   TROUPE_CHECK(kept == 1, "OpenSSL cannot be used");
   context_->md = EVP_MD_CTX_new();

@@ -1,4 +1,5 @@
-// Digests: SHA-256 of files and of a model's weights. A Sha256 is used by one thread.
+// Digests: SHA-256 of files and of a model's weights.
+// Owner: the caller. Thread: one per Sha256.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,7 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
   void add(std::span<const std::byte> bytes);
   void add(const std::string& text) { add(std::as_bytes(std::span(text))); }
-  std::string hex();  // 64 lower-case digits. Once.
+  std::string hex();  // 64 lower-case digits; may be called once
 
  private:
   struct Context;

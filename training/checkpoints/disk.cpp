@@ -1,4 +1,4 @@
-// Implements training/checkpoints/disk.hpp on POSIX.
+// The POSIX file system as a Disk, folder locks, and files that are written atomically.
 #include "training/checkpoints/disk.hpp"
 
 #include <dirent.h>
@@ -164,7 +164,7 @@ class RealDisk final : public Disk {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
     if (errno == EINVAL || errno == ENOSYS) {  // a file system without that, such as NFS
       if (::link(from.c_str(), to.c_str()) == 0) return remove(from);
-      // One without links either: what is there is seen, but not what comes at the same moment.
+      // Without hard links: check, then rename. A file created in between is overwritten.
       if (errno != EEXIST && ::access(to.c_str(), F_OK) != 0) return rename(from, to);
       errno = EEXIST;
     }
@@ -179,7 +179,7 @@ class RealDisk final : public Disk {
     Fd fd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd.get() < 0) fail("open directory", dir);
     if (::fsync(fd.get()) != 0 && errno != EINVAL)
-      fail("sync directory", dir);  // EINVAL: the file system has no such thing
+      fail("sync directory", dir);  // EINVAL: the file system does not support it
   }
 
   int64_t free_bytes(const std::string& dir) override {
@@ -200,7 +200,7 @@ class RealDisk final : public Disk {
 }  // namespace
 
 Disk& real_disk() {
-  static RealDisk& disk = *new RealDisk;  // stays: static objects may end later
+  static RealDisk& disk = *new RealDisk;  // never destroyed: static objects may end later
   return disk;
 }
 
@@ -227,7 +227,7 @@ AtomicFile::~AtomicFile() {
   try {
     disk_.remove(temp_);
   } catch (const Error&) {
-    // A destructor has nobody to tell; the next prune removes the file.
+    // A destructor cannot report it; the next prune removes the file.
   }
 }
 

@@ -1,8 +1,10 @@
-// Disk: the seam to the file system. Production is real_disk(); tests put
-// tests/support/simulation/sim_disk.hpp in its place, which fails, tears and loses what was not
-// synced. Calls block; keep them off actor threads.
+// Disk: the seam to the file system. Production uses real_disk(); tests use
+// tests/support/simulation/sim_disk.hpp, which fails, tears and loses data that was not synced.
+// Calls block; keep them off actor threads.
 //
 // Every call throws Error(io) with operation, path, reason and remedy.
+// Owner: real_disk() lives as long as the process, a simulated one belongs to its test; files
+// belong to the caller. Thread: any for Disk, one at a time for a file.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +19,7 @@ namespace troupe {
 class ReadFile {
  public:
   virtual ~ReadFile() = default;
-  virtual int64_t size() const = 0;  // when it was opened
+  virtual int64_t size() const = 0;  // at the time it was opened
   virtual void read(int64_t offset,
                     std::span<std::byte> into) = 0;  // all of it; throws at the end of the file
 };
@@ -26,13 +28,13 @@ class WriteFile {
  public:
   virtual ~WriteFile() = default;                            // closes
   virtual void write(std::span<const std::byte> bytes) = 0;  // appends
-  virtual void sync() = 0;                                   // what was written survives a crash
+  virtual void sync() = 0;  // makes the bytes written so far survive a crash
 };
 
 class Disk {
  public:
   virtual ~Disk() = default;
-  virtual void make_dirs(const std::string& dir) = 0;  // with parents; it may be there already
+  virtual void make_dirs(const std::string& dir) = 0;  // with parents; existing ones are fine
   virtual std::vector<std::string> list(
       const std::string& dir) = 0;  // names of files, sorted; {} if there is no such directory
   virtual std::unique_ptr<ReadFile> open(
@@ -40,25 +42,25 @@ class Disk {
   virtual std::unique_ptr<WriteFile> create(
       const std::string& path) = 0;  // empties an existing one
   virtual void rename(const std::string& from, const std::string& to) = 0;  // replaces `to`
-  // Throws, and `from` stays, if `to` is there.
+  // Throws, and leaves `from` in place, if `to` exists.
   virtual void rename_new(const std::string& from, const std::string& to) = 0;
-  virtual void remove(const std::string& path) = 0;   // nothing to do if it is not there
-  virtual void sync_dir(const std::string& dir) = 0;  // names in it survive a crash
+  virtual void remove(const std::string& path) = 0;   // does nothing if it does not exist
+  virtual void sync_dir(const std::string& dir) = 0;  // makes the names in it survive a crash
   virtual int64_t free_bytes(const std::string& dir) = 0;
-  // Hexadecimal digits and dashes that no other call has got, of this process or of another one.
+  // Hexadecimal digits and dashes that no other call returns, in this process or another.
   virtual std::string unique() = 0;
 };
 
 Disk& real_disk();
 
-// Keeps a directory of the real disk for one user at a time, while this lives. It is advice: only
-// those who ask for it are kept out. No file is left behind.
+// Reserves a directory of the real disk for one user at a time, while this lives. The lock is
+// advisory: it excludes only users that ask for it. No file is left behind.
 class FolderLock {
  public:
   explicit FolderLock(const std::string& dir);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
-  // False: somebody else has it. On a file system that locks no directories it is always true.
+  // False: another user has it. Always true on a file system that cannot lock directories.
   bool held() const { return held_; }
 
  private:
@@ -66,20 +68,20 @@ class FolderLock {
   bool held_;
 };
 
-// Writes temp file + fsync + rename + fsync of the directory: after a crash there is the old file,
-// or the whole new one. On an error the temp file is removed as far as that is possible, and the
-// old file is untouched.
+// Writes a temp file, syncs it, renames it and syncs the directory: after a crash there is the old
+// file or the whole new one. On an error the temp file is removed if possible, and the old file is
+// untouched.
 class AtomicFile {
  public:
-  // replace: what one writer writes again and again. NAME.temp is its temp file, so that one that
-  // is killed leaves at most that.
-  // refuse: what is written once. Somebody may have frozen while it wrote a file of that name, and
-  // go on at any moment: so each has a temp file of its own, NAME.UNIQUE.temp, and commit() throws
-  // for whoever comes second.
+  // replace: for a file that one writer writes again and again. Its temp file is NAME.temp, so a
+  // writer that is killed leaves at most that one behind.
+  // refuse: for a file that is written once. Another writer of the same name may have frozen and go
+  // on at any moment, so each has its own temp file, NAME.UNIQUE.temp, and commit() throws for the
+  // second.
   enum class IfThere { replace, refuse };
 
   AtomicFile(Disk& disk, std::string dir, std::string name, IfThere if_there);
-  ~AtomicFile();  // removes the temp file unless commit() was reached
+  ~AtomicFile();  // removes the temp file unless commit() succeeded
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   void write(std::span<const std::byte> bytes);

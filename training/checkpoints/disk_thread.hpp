@@ -1,5 +1,7 @@
-// DiskThread: where blocking file work of a process's actors is done, one job after the other. In a
+// DiskThread: runs the blocking file work of a process's actors, one job after the other. In a
 // simulation there is no thread, and jobs run at once.
+// Owner: the shard service and the shards of a process share it. Thread: any; jobs run on its
+// thread.
 #pragma once
 
 #include <functional>
@@ -19,7 +21,7 @@ class DiskThread {
   }
   DiskThread(const DiskThread&) = delete;
 
-  Disk& disk() { return disk_; }  // for jobs: the real one, or what a simulation has instead
+  Disk& disk() { return disk_; }  // for jobs: the real disk, or the simulation's
   // Requires: `job` does not throw.
   void post(std::function<void()> job) {
     if (jobs_)
@@ -30,7 +32,7 @@ class DiskThread {
 
  private:
   Disk& disk_;
-  std::optional<WorkQueue> jobs_;  // nobody waits: one per shard and checkpoint at most
+  std::optional<WorkQueue> jobs_;  // unbounded: one job per shard and checkpoint at most
 };
 
 }  // namespace troupe

@@ -27,13 +27,13 @@ bool is_digest(const std::string& text) {
          text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// A file name that stays in the manifest's directory.
+// True for a file name that stays in the manifest's directory.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.size() <= 255 && name[0] != '.' &&
          name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
 }
 
-// The last member covers everything before it, so that no flipped bit goes unseen.
+// The last member covers everything before it, so any flipped bit is detected.
 void check_digest(const std::string& text, const std::string& file) {
   const std::string key = kDigestKey, end = kDigestEnd;
   const size_t tail = key.size() + kDigestSize + end.size();

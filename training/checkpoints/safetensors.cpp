@@ -1,4 +1,4 @@
-// Implements training/checkpoints/safetensors.hpp.
+// Reads and writes the headers of safetensors files, and reads their elements.
 #include "training/checkpoints/safetensors.hpp"
 
 #include <algorithm>
@@ -46,7 +46,8 @@ Shape shape_of(const JsonReader& reader) {
     throw reader.error("expected at most ", Shape::kNdimMax, " dimensions, found ", dims.size());
   std::vector<int64_t> sizes;
   int64_t product = 1;
-  constexpr int64_t most = int64_t{1} << 58;  // times the largest element stays below 2^62
+  constexpr int64_t most = int64_t{1} << 58;  // the byte size of the largest element times this
+                                              // stays below 2^62
   for (const JsonReader& d : dims) {
     sizes.push_back(d.as_i64(0));
     if (sizes.back() > 0 && product > most / sizes.back())
@@ -100,7 +101,7 @@ std::string safetensors_header(const std::vector<std::pair<std::string, Tensor>>
     at += tensor.byte_size();
   }
   json += '}';
-  while (json.size() % 8 != 0) json += ' ';  // so that elements are aligned in a mapped file
+  while (json.size() % 8 != 0) json += ' ';  // aligns the elements in a mapped file
   std::string out;
   for (int i = 0; i < kLengthBytes; ++i) out += static_cast<char>(json.size() >> (8 * i) & 255);
   return out + json;

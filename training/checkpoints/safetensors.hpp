@@ -1,6 +1,7 @@
 // safetensors files (https://github.com/huggingface/safetensors): 8 bytes of header length, a JSON
-// header, the elements. Read from untrusted disks: every length is checked against the file before
-// memory is taken.
+// header, the elements. The disk is untrusted: every length is checked against the file before
+// memory is allocated.
+// Owner: the caller owns a reader. Thread: any, one at a time.
 #pragma once
 
 #include <map>
@@ -14,7 +15,7 @@
 
 namespace troupe {
 
-// Our own headers take about 300 bytes a slice; the format's own limit is 100 MB.
+// Headers written here take about 300 bytes a slice; the format's own limit is 100 MB.
 inline constexpr int64_t kSafetensorsHeaderMax = int64_t{32} << 20;
 
 struct SafetensorsEntry {
@@ -31,7 +32,7 @@ std::string safetensors_header(const std::vector<std::pair<std::string, Tensor>>
 class SafetensorsReader {
  public:
   // Throws: Error(io) if the file cannot be read; Error(bad_data) with file, offset, expected and
-  // found: a header that is longer than the file or the limit, JSON that is broken, keys twice,
+  // found for: a header that is longer than the file or the limit, broken JSON, duplicate keys,
   // unknown dtypes, shapes and offsets that disagree, tensors that overlap, leave holes or are out
   // of order, bytes left over.
   SafetensorsReader(Disk& disk, std::string path);
@@ -41,8 +42,8 @@ class SafetensorsReader {
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }  // in file order
   const SafetensorsEntry* find(const std::string& name) const;
 
-  // Elements [offset, offset + count) of an entry into `into`, of its dtype, from element `at` on.
-  // Requires: they fit.
+  // Reads elements [offset, offset + count) of an entry into `into`, of the same dtype, from its
+  // element `at` on. Requires: they fit.
   void read(const SafetensorsEntry& entry, int64_t offset, int64_t count, Tensor& into,
             int64_t at) const;
 
