@@ -1,4 +1,4 @@
-// Implements actors/async/ask.hpp.
+// The asking actor, and the requests that masters make, instantiated.
 #include "actors/async/ask.hpp"
 
 #include "actors/async/guard.hpp"

@@ -1,5 +1,6 @@
-// Requests to the agents of other processes: asked by one actor of ours, answered by a call on its
-// thread. Who asks needs no actor of its own, and the request machinery is compiled once.
+// Requests to actors of other processes: an actor of this process sends them and calls back on its
+// thread. The caller needs no actor of its own, and the request machinery is compiled once.
+// Owner: the caller owns the asker. Thread: any; `work` and `then` run on the asker's.
 #pragma once
 
 #include <chrono>
@@ -14,13 +15,14 @@ namespace troupe {
 
 class Requests;
 
-// The one who asks: serves RemoteRequest. Its owner ends it.
+// The actor that sends requests: serves RemoteRequest. Its owner ends it.
 caf::actor spawn_asker(caf::actor_system& system);
-// Does something on the asker's thread, with its requests (requests.hpp). Not done if it has ended.
+// Runs `work` on the asker's thread, with its requests (requests.hpp); does not run it if the asker
+// has ended.
 void with_requests(const caf::actor& asker, std::function<void(Requests&)> work);
 
-// Asks `whom` through `asker`. `then` is called once, on the asker's thread, and how a request ends
-// is said in requests.hpp; never, if the asker has ended.
+// Sends a request to `whom` through `asker`. `then` is called once, on the asker's thread, with a
+// result as in requests.hpp; never, if the asker has ended.
 // Instantiated in ask.cpp for the requests that masters make.
 template <class Answer, class Message>
 void ask(const caf::actor& asker, const caf::actor& whom, std::chrono::milliseconds timeout,

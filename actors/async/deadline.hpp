@@ -1,4 +1,5 @@
-// Deadlines of people who may give any time, up to "for ever".
+// Deadlines from timeouts of any length, up to "for ever", without overflow.
+// Owner: none, plain functions. Thread: any.
 #pragma once
 
 #include <chrono>
@@ -7,7 +8,7 @@
 
 namespace troupe {
 
-// now + timeout; the end of time where that would be past it.
+// now + timeout, or the end of time if the sum would be past it.
 template <class Time>
 Time deadline_after(Time now, std::chrono::milliseconds timeout) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(Time::max() - now);
@@ -17,7 +18,7 @@ inline std::chrono::steady_clock::time_point deadline_after(std::chrono::millise
   return deadline_after(std::chrono::steady_clock::now(), timeout);
 }
 
-// Throws: Error(invalid_argument) for a time that leaves a run none, and a step that is none.
+// Throws: Error(invalid_argument) for a timeout that is not above 0, or a step below -1.
 inline void check_options(const RunOptions& options) {
   if (options.timeout.count() <= 0)
     throw Error(Errc::invalid_argument, "RunOptions::timeout is ", options.timeout.count(),

@@ -1,8 +1,9 @@
-// Gate: lets the program's threads into a master, and lets the one who closes it wait until they
-// have left. Prepared calls hold it, so it may outlive the master; then it is shut.
+// Gate: counts the program's threads inside a master, and lets the closing thread wait until they
+// have left. Prepared calls hold the gate, so it may outlive the master; then it is shut.
 //
-// Threads that come and go all the time write a cache line each: one count for all of them would
-// cost more than a short run.
+// The count is split over cache lines, one per thread: a single counter would cost more than a
+// short run.
+// Owner: the master and its prepared calls share it. Thread: any.
 #pragma once
 
 #include <atomic>
@@ -17,21 +18,21 @@ namespace troupe {
 
 class Master;
 
-// What is refused from then on.
+// The refusal of calls after shut().
 inline constexpr char kSessionClosed[] = "the session is closed; make a new one";
 
 class Gate {
  public:
   explicit Gate(Master& master) : master_(master) {}
-  // Who comes in says so first and then looks whether it is shut; who shuts it looks for visitors
-  // afterwards. So one of them sees the other.
+  // A visitor counts itself before it reads `shut_`; shut() sets `shut_` before the count is read.
+  // So at least one of the two sees the other.
   void shut() { shut_.store(true, std::memory_order_seq_cst); }
   void wait_until_empty() {  // after shut()
     std::unique_lock lock(mutex_);
     left_.wait(lock, [this] { return inside_.sum(std::memory_order_seq_cst) == 0; });
   }
-  // The calling thread is inside: it is in a function of the program that a call of the session
-  // calls, and would wait for itself.
+  // True if the calling thread is inside: it runs a function of the program that a call of the
+  // session has called, and would wait for itself.
   bool visited_by_me() const;
 
  private:
@@ -48,25 +49,25 @@ class Gate {
     inside_.add(-1, std::memory_order_seq_cst);
     if (!shut_.load(std::memory_order_seq_cst)) [[likely]]
       return;
-    std::lock_guard lock(mutex_);  // whoever waits has not looked yet, or sleeps
+    std::lock_guard lock(mutex_);  // so the waiting thread either has not looked yet, or sleeps
     left_.notify_all();
   }
 
   Master& master_;
   Tally inside_;
   std::atomic<bool> shut_{false};
-  std::mutex mutex_;  // of left_
+  std::mutex mutex_;  // guards left_
   std::condition_variable left_;
 };
 
-// A thread is inside as long as this lives, which it makes and destroys.
+// Its thread is inside while it lives. Made and destroyed by the same thread.
 class Visit {
  public:
   // Throws: Error(cancelled) with `refusal` if the gate is shut.
   Visit(std::shared_ptr<Gate> gate, const char* refusal) : Visit(*gate, refusal) {
     kept_ = std::move(gate);
   }
-  // Of a gate that somebody else keeps for as long.
+  // For a gate that another owner keeps for as long.
   Visit(Gate& gate, const char* refusal) : gate_(gate), outer_(innermost) {
     if (!gate.enter()) throw Error(Errc::cancelled, refusal);
     innermost = this;
@@ -84,7 +85,7 @@ class Visit {
 
  private:
   friend class Gate;
-  static inline constinit thread_local const Visit* innermost = nullptr;  // of this thread's
+  static inline constinit thread_local const Visit* innermost = nullptr;  // of this thread
 
   Gate& gate_;
   mutable const Visit* outer_;

@@ -1,5 +1,6 @@
-// The border between exceptions and actors: what a handler throws becomes an error value for
-// whoever asked.
+// The border between exceptions and actors: an exception in a handler becomes an error value for
+// the actor that asked.
+// Owner: none, plain functions. Thread: any.
 #pragma once
 
 #include <exception>
@@ -18,7 +19,7 @@ inline caf::error error_of(const std::exception& e) {
   return to_caf(Errc::internal, e.what());
 }
 
-// For set_exception_handler: the reason an actor dies with.
+// For set_exception_handler: the reason with which an actor dies.
 inline caf::error to_error(caf::scheduled_actor*, std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -29,7 +30,7 @@ inline caf::error to_error(caf::scheduled_actor*, std::exception_ptr& thrown) {
   }
 }
 
-// Runs a handler whose failure is its caller's to know, not the actor's end.
+// Runs a handler; an exception goes to the asking actor and does not end this one.
 template <class F>
 auto answer(F&& handler) -> caf::result<decltype(handler())> {
   try {

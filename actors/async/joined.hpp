@@ -1,4 +1,5 @@
 // Lists of names in messages for people: "a, b, c".
+// Owner: none, a plain function. Thread: any.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Implements actors/async/messages.hpp.
+// Registers the control messages under their wire names, and turns CAF errors into codes and texts.
 #include "actors/async/messages.hpp"
 
 #include "actors/cluster/device_actor.hpp"

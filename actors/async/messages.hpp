@@ -1,6 +1,7 @@
 // Every control message between the actors of one cluster. They travel as ordinary CAF messages,
-// inside our link. What is frequent or carries tensors is in net/wire/messages.hpp and travels on
-// the data plane. docs/protocol.md says who sends which.
+// inside a link. Messages that are frequent or carry tensors are in net/wire/messages.hpp and
+// travel on the data plane. docs/protocol.md lists the sender and the receiver of each.
+// Owner: values. Thread: any.
 #pragma once
 
 #include <functional>
@@ -17,17 +18,17 @@ CAF_ERROR_CODE_ENUM(troupe::Errc, "troupe")
 namespace troupe {
 
 inline caf::error to_caf(Errc code, const std::string& text) { return caf::make_error(code, text); }
-// The code and text of an error that came as a reply; CAF's own codes become timeout or peer_lost.
+// The code and text of an error reply; CAF's own codes become timeout or peer_lost.
 std::pair<Errc, std::string> from_caf(const caf::error& error);
 
-// master -> worker: the graph of a call, as the passes have left it.
+// master -> worker: the graph of a call, after the passes.
 struct InstallGraph {
   uint64_t session = 0;
   int64_t call = 0;
   int64_t version = 0;  // grows when the call is prepared again
   std::string bytes;    // net/wire/graph_proto.hpp
 };
-// master -> worker: run these parts of the graph from now on. The worker cuts the graph itself:
+// master -> worker: run these parts of the graph from now on. The worker cuts the graph itself, as
 // cutting is deterministic.
 struct InstallParts {
   uint64_t session = 0;
@@ -46,7 +47,7 @@ struct PartsInstalled {
   std::vector<int32_t> edges;
   std::vector<uint64_t> actors;
 };
-// master -> worker: where the op actors live that this worker's Sends reach.
+// master -> worker: the addresses of the op actors that this worker's Sends reach.
 struct ConnectParts {
   uint64_t session = 0;
   uint32_t executable = 0;
@@ -54,35 +55,35 @@ struct ConnectParts {
   std::vector<std::string> tasks;  // "/job:ps/task:1", one per edge
   std::vector<uint64_t> actors;
 };
-// master -> worker: the session ends (-1), or an executable is not needed any more. Answered by
-// EdgeCounts: what it has sent.
+// master -> worker: the session ends (-1), or an executable is no longer needed. Answered by
+// EdgeCounts with all that it has sent.
 struct Uninstall {
   uint64_t session = 0;
   int64_t executable = -1;
 };
-// master -> worker: from now on that node's kernel is that op's, in all executables of the session,
+// master -> worker: from now on that node uses that op's kernel, in all executables of the session,
 // later ones included. Answered by Became.
 struct Become {
   uint64_t session = 0;
   std::string node, op;
 };
 struct Became {
-  int64_t stages = 0;  // in which it fires now
+  int64_t stages = 0;  // the number of executors in which it uses that kernel now
 };
-// anybody -> worker: the actor of that name in the process: a service of it ("shards",
-// "parameters"), or a device by its name.
+// any -> worker: the actor of that name in the process: a service of it ("shards", "parameters"),
+// or a device by its name.
 struct FindService {
   std::string name;
 };
-// anybody -> worker: what the process has, and does for all sessions.
+// any -> worker: the state of the process over all sessions.
 struct Describe {};
 struct Description {
   std::vector<std::string> devices;
   int64_t stages = 0;
   int64_t running_steps = 0;
 };
-// master -> worker: what this executable has sent so far over edges that leave the process's
-// stages, by edge. Answered by EdgeCounts, without edges if it is not here.
+// master -> worker: the transfers of this executable so far over edges that leave the executors of
+// the process, by edge. Answered by EdgeCounts, without edges if the executable is not here.
 struct CountEdges {
   uint64_t session = 0;
   uint32_t executable = 0;
@@ -92,8 +93,8 @@ struct EdgeCounts {
   std::vector<int64_t> transfers;  // one per edge
   std::vector<int64_t> bytes;      // one per edge
 };
-// master -> worker: what a run waits for here. Answered by Waits: nodes of the run, requests for
-// parameters, what the process's shards wait for.
+// master -> worker: list the waits of a run in this process. Answered by Waits: nodes of the run,
+// requests for parameters, and the waits of the process's shards.
 struct AskWaits {
   uint64_t session = 0;
   uint32_t executable = 0;
@@ -102,13 +103,12 @@ struct AskWaits {
 struct Waits {
   std::vector<std::string> lines;
 };
-// master -> worker: what does the clock show? Answered by ClockReading.
+// master -> worker: read the clock. Answered by ClockReading.
 struct ReadClock {};
 struct ClockReading {
   int64_t unix_ns = 0;
 };
-// master -> worker: record a Chrome trace from now on / stop and hand it over. Answered by
-// TraceEvents.
+// master -> worker: start a Chrome trace / stop and hand it over. Answered by TraceEvents.
 struct SetTracing {
   bool on = false;
   int64_t origin_ns = 0;  // off: the worker's clock at the beginning of the time line
@@ -191,18 +191,18 @@ auto inspect(I& f, TraceEvents& x) {
   return f(x.json);
 }
 
-// Within one process: something for the master's actor to do, with itself as the one who asks and
+// Within one process: work for the master's actor, which is passed in as the actor that asks and
 // waits.
 struct RemoteRequest {
   std::function<void(caf::event_based_actor*)> go;
 };
 
-// Within one process: the link to that task has ended; what was under way on it is lost.
+// Within one process: the link to that task has ended; messages under way on it are lost.
 struct LinkLost {
   std::string task, reason;
 };
 
-// Makes the control messages known to a CAF system, under their wire names.
+// Registers the control messages with a CAF system, under their wire names.
 void add_control_messages(caf::actor_system_config& config);
 
 }  // namespace troupe

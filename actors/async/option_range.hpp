@@ -1,5 +1,5 @@
-// Numbers that a program chooses in options: refused where they say nothing, before anything is
-// made of them.
+// Range checks for numbers in a program's options, made before they are used.
+// Owner: none, plain functions. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-// Throws: Error(invalid_argument) naming the option, its value and what is allowed, unless that is
-// `least` to `most`. `wants`: the same range in words.
+// Throws: Error(invalid_argument) naming the option, its value and the allowed range, unless the
+// value is in [least, most]. `wants`: the same range in words.
 inline void want_range(const char* option, int64_t value, int64_t least, int64_t most,
                        const char* wants) {
   if (value < least || value > most)

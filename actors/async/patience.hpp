@@ -1,4 +1,5 @@
-// Patience: what a lost process makes fail is done again until the process is back.
+// Patience: repeats work that fails because of a lost process, until the process is back.
+// Owner: none, a plain function. Thread: the caller's, which sleeps.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +11,9 @@
 
 namespace troupe {
 
-// Does `what`. If it throws Error(peer_lost) or Error(stale) and `again(error)` says so, does it
-// once more, after 20 ms, then twice as long, up to 1 s; no more when `patience` has ended. Blocks.
+// Calls `what`. If it throws Error(peer_lost) or Error(stale) and again(error) is true, repeats it
+// after 20 ms, then after twice as long each time, up to 1 s; gives up at the end of `patience`.
+// Blocks.
 template <class What, class Again>
 void patiently(std::chrono::milliseconds patience, const What& what, const Again& again) {
   using Time = std::chrono::steady_clock;

@@ -1,4 +1,4 @@
-// Implements actors/async/requests.hpp.
+// The monitors of Requests: one per actor that was asked.
 #include "actors/async/requests.hpp"
 
 namespace troupe {
@@ -8,8 +8,8 @@ void Requests::attach(caf::event_based_actor* self) {
   self->set_down_handler([this](const caf::down_msg& m) { lost(m.source, m.reason); });
 }
 
-// One monitor for all requests to an actor: CAF takes back all of them at once. The monitor of one
-// that has ended already fires at once.
+// One monitor serves all requests to an actor, as CAF removes all of them at once. The monitor of
+// an actor that has ended fires at once.
 uint64_t Requests::open(const caf::actor& whom, Fail fail) {
   auto& theirs = open_[whom.address()];
   if (theirs.empty() && whom) self_->monitor(whom);

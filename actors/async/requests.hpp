@@ -1,8 +1,9 @@
-// Requests: those that one actor has under way. Each ends once: with the answer, at its deadline,
-// or with peer_lost as soon as whoever was asked has ended, or his process has gone; at once, if
-// that was so before he was asked. CAF alone would leave a lost process to the deadline.
+// Requests: the open requests of one actor. Each ends once: with the answer, at its deadline, or
+// with peer_lost as soon as the asked actor has ended or its process is gone; at once, if that
+// happened before the request. CAF alone would leave the requests of a lost process to the
+// deadline.
 //
-// Owner: whoever owns the actor. Touched by the actor only, and outlives it.
+// Owner: the owner of the actor; the Requests outlive the actor. Thread: the actor's only.
 #pragma once
 
 #include <chrono>
@@ -21,11 +22,11 @@ namespace troupe {
 
 class Requests {
  public:
-  // What becomes of a request; an Answer of caf::unit_t has no content.
+  // Called with the result of a request; an Answer of caf::unit_t has no content.
   template <class Answer>
   using Then = std::function<void(Errc, const std::string& text, const Answer&)>;
 
-  // By the actor, when it begins. Its down messages are ours.
+  // Called by the actor when it begins. Takes over the actor's down messages.
   void attach(caf::event_based_actor* self);
   template <class Answer, class Message>
   void ask(const caf::actor& whom, std::chrono::milliseconds timeout, Message message,
@@ -38,7 +39,7 @@ class Requests {
   void lost(const caf::actor_addr& whom, const caf::error& reason);
 
   caf::event_based_actor* self_ = nullptr;
-  std::map<caf::actor_addr, std::map<uint64_t, Fail>> open_;  // by whom, and by number
+  std::map<caf::actor_addr, std::map<uint64_t, Fail>> open_;  // by asked actor and number
   uint64_t next_ = 0;
 };
 
