@@ -1,4 +1,4 @@
-// Implements actors/observe/handed_out.hpp.
+// Names the files of sessions, and writes each whole.
 #include "actors/observe/handed_out.hpp"
 
 #include <algorithm>
@@ -35,7 +35,8 @@ std::string call_line(const std::vector<Output>& fetches, const std::vector<Outp
 
 std::string path_of_session(const std::string& path, uint64_t session) {
   static std::mutex mutex;
-  static auto& asked = *new std::vector<uint64_t>;  // sessions may be closed after static objects
+  static auto& asked = *new std::vector<uint64_t>;  // leaked: sessions may be closed after static
+                                                    // objects
   std::lock_guard lock(mutex);
   const auto it = std::find(asked.begin(), asked.end(), session);
   const auto number = it - asked.begin() + 1;

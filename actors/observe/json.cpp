@@ -1,4 +1,4 @@
-// Implements actors/observe/json.hpp.
+// The JSON parser, and the error texts of JsonReader.
 #include "actors/observe/json.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-constexpr int kDepthMax = 32;  // our files need five; deeper ones would only exhaust the stack
+constexpr int kDepthMax = 32;  // our files need five; deeper nesting would only exhaust the stack
 constexpr int64_t kValuesMax =
     1'000'000;  // a value takes about a hundred bytes of memory, and two of text
 
@@ -214,8 +214,8 @@ class Parser {
     }
     append_utf8(out, code);
   }
-  // One character outside ASCII: no stray or missing continuation, no overlong form, no surrogate,
-  // at most U+10FFFF.
+  // Reads one character outside ASCII: no stray or missing continuation, no overlong form, no
+  // surrogate, at most U+10FFFF.
   void utf8(std::string& out) {
     const auto byte = [&](size_t i) {
       return at_ + i < text_.size() ? static_cast<unsigned char>(text_[at_ + i]) : 0U;

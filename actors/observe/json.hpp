@@ -1,8 +1,9 @@
 // Json: a strict reader of RFC 8259 text from untrusted files, and a writer. A value is plain data.
 //
-// Stricter than most: one value and white space, no duplicate keys, valid UTF-8, depth at most 32,
-// numbers kept as they are written so that 64-bit integers stay exact. Numbers that JSON does not
-// have (NaN) are refused.
+// Stricter than most: one value and white space, no duplicate keys, valid UTF-8, depth at most 32.
+// Numbers keep their text, so that 64-bit integers stay exact. Numbers that JSON does not have
+// (NaN) are refused.
+// Owner: the caller. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ Json parse_json(std::string_view text, const std::string& file, int64_t base = 0
 
 std::string json_quote(std::string_view text);  // with the quotes
 
-// Typed access to one object of a file; each refusal names file and path of the member.
+// Typed access to one object of a file; each error names the file and the path of the member.
 class JsonReader {
  public:
   JsonReader(const Json& json, std::string file, std::string path = {})
@@ -44,7 +45,7 @@ class JsonReader {
   }
   uint64_t u64(std::string_view key) const { return member(key).as_u64(); }
   std::vector<JsonReader> array(std::string_view key) const { return member(key).as_array(); }
-  // All members are among `keys`.
+  // Throws: Error(bad_data) for a member that is not among `keys`.
   void only(std::initializer_list<std::string_view> keys) const;
 
   std::string as_string() const;

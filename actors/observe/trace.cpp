@@ -1,4 +1,4 @@
-// Implements actors/observe/trace.hpp.
+// Records spans and memory samples, and writes them as Chrome trace events.
 #include "actors/observe/trace.hpp"
 
 #include "troupe/error.hpp"
@@ -35,7 +35,7 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-// Microseconds with the nanoseconds behind the point. Integers: a double has no room for both.
+// Microseconds with the nanoseconds after the point. Integers: a double cannot hold both.
 std::string microseconds(int64_t ns) {
   char text[32];
   std::snprintf(text, sizeof text, "%s%lld.%03lld", ns < 0 ? "-" : "",
@@ -82,7 +82,7 @@ void Tracer::record(TraceSpan span) {
 void Tracer::record_memory(const std::string& device, Memory& memory, int64_t begins,
                            int64_t ends) {
   if (!on()) return;
-  std::lock_guard lock(mutex_);  // so that what a sample says is what happened since the last one
+  std::lock_guard lock(mutex_);  // so that a sample covers exactly the time since the last one
   const int64_t at = now_ns();
   memory_due_ns_.store(at + kSampleNs, std::memory_order_relaxed);
   if (memory_.size() >= kSpansMax) return;

@@ -1,6 +1,5 @@
-// Implements describe_trace() of troupe/session.hpp: reads a Chrome trace as
-// actors/observe/trace.cpp writes it, an event a line, and adds up. It stands here as JSON is read
-// here.
+// describe_trace() of troupe/session.hpp: reads a Chrome trace as actors/observe/trace.cpp writes
+// it, an event a line, and adds up the times. It is in this room because the JSON reader is.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -12,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// What is known of some kernels together.
+// Totals of several kernels.
 struct Sum {
   int64_t count = 0, bytes = 0, flops = 0;
   double us = 0;
@@ -33,8 +32,8 @@ struct Step {
 struct Sample {
   double at_us = 0;
   int64_t used = 0, reserved = 0;
-  int64_t peak = 0;                // the most that was used since the sample before
-  int64_t begins = -1, ends = -1;  // the run that does
+  int64_t peak = 0;                // the highest use since the sample before
+  int64_t begins = -1, ends = -1;  // the run that begins or ends here
 };
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -46,7 +45,7 @@ std::string number(double value, int digits = 2) {
 }
 std::string mib(double bytes) { return number(bytes / (1 << 20), 1); }
 
-// Words at the left edge of the first `left` columns, numbers at the right of the others.
+// Aligns the first `left` columns to the left (words), the others to the right (numbers).
 std::string table(const std::string& title, const Rows& rows, size_t left) {
   std::vector<size_t> widths(rows[0].size());
   for (const auto& row : rows)
@@ -204,7 +203,7 @@ void append(std::vector<std::string>& to, const Row& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-// Between the samples that say where the run begins and ends; -1 without them.
+// The peak between the samples that mark the run's begin and end; -1 without them.
 int64_t most_used_by(const std::vector<Sample>& samples, int64_t run) {
   int64_t most = -1;
   for (const Sample& s : samples) {
