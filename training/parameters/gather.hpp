@@ -1,5 +1,6 @@
-// Gather: several requests, one end: told once when all have ended, with the first failure or ok.
-// Plain; whoever shares one calls it from one thread at a time.
+// Gather: the common end of several requests: calls `done` once when all have ended, with the first
+// failure or ok.
+// Owner: the requests' callbacks share one. Thread: one at a time.
 #pragma once
 
 #include <functional>
@@ -14,7 +15,7 @@ class Gather {
  public:
   using Done = std::function<void(Errc, const std::string& text)>;
 
-  // With nothing open it ends at once.
+  // Without open requests it ends at once.
   Gather(size_t open, Done done) : open_(open), done_(std::move(done)) {
     if (open_ == 0) done_(Errc::ok, {});
   }

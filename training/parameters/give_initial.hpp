@@ -1,4 +1,5 @@
 // GiveInitial: first values of a slice for a shard of the same process.
+// Owner: a value. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace troupe {
 
-// As SetInitial (training/parameters/messages.hpp), but all values at once, and without copies on
-// the way: of a large parameter these would leave holes in the heap that stay.
+// Like SetInitial (training/parameters/messages.hpp), but with all values at once and no copies on
+// the way: copies of a large parameter would fragment the heap for good.
 struct GiveInitial {
   std::string container;
   int32_t shard = 0;

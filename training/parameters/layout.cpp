@@ -1,4 +1,4 @@
-// Implements training/parameters/layout.hpp.
+// Cuts parameters into slices and packs them onto shards.
 #include "training/parameters/layout.hpp"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace troupe {
 namespace {
 
-// Where to cut a parameter of `size` elements into `pieces`: at multiples of `unit` elements, as
-// evenly as that allows.
+// The offsets at which to cut a parameter of `size` elements into `pieces`: at multiples of `unit`
+// elements, as evenly as possible.
 std::vector<int64_t> cuts(int64_t size, int64_t pieces, int64_t unit) {
   const int64_t units = (size + unit - 1) / unit;
   pieces = std::min(pieces, std::max<int64_t>(units, 1));
@@ -24,7 +24,7 @@ std::vector<int64_t> cuts(const ParameterSpec& p, int32_t shard_count) {
   const int64_t size = p.shape.size(), bytes = size * size_of(p.dtype);
   const int64_t pieces = std::clamp<int64_t>(bytes / kPieceBytesMin, 1, shard_count);
   if (pieces == 1 || (p.optimizer && wants_whole_parameter(*p.optimizer))) return {0, size};
-  // Cutting at rows costs at most a row of imbalance; an eighth of a piece is small enough.
+  // Cutting at rows costs at most a row of imbalance, here at most an eighth of a piece.
   const int64_t row = p.shape.ndim() > 1 ? size / p.shape[0] : 1;
   const int64_t line = 64 / size_of(p.dtype);
   const bool at_rows = row > 1 && row * 8 <= size / pieces;

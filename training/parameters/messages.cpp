@@ -1,4 +1,4 @@
-// Implements training/parameters/messages.hpp.
+// Converts slices to and from messages, and registers the messages.
 #include "training/parameters/messages.hpp"
 
 namespace troupe {

@@ -1,6 +1,7 @@
 // Control messages about parameters, between the session that owns them and the processes that hold
-// or use them. They travel as ordinary CAF messages inside our link; pushes, pulls and their
-// answers are in net/wire/messages.hpp. docs/protocol.md says who sends which.
+// or use them. They travel as ordinary CAF messages inside a link; pushes, pulls and their answers
+// are in net/wire/messages.hpp. docs/protocol.md lists the sender and the receiver of each.
+// Owner: values. Thread: any.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@
 
 namespace troupe {
 
-// A Slice (layout.hpp) on the wire. `optimizer` is the text that describe() makes of one; empty:
-// never trained.
+// A Slice (layout.hpp) on the wire. `optimizer` is the text that describe() makes of an optimizer;
+// empty: never trained.
 struct SliceSpec {
   uint32_t slice = 0;
   std::string parameter;
@@ -24,11 +25,11 @@ struct SliceSpec {
   int32_t shard = 0;
 };
 SliceSpec to_spec(const Slice& slice);
-// Throws: Error(invalid_argument) for a shape out of bounds, or an optimizer that is none.
+// Throws: Error(invalid_argument) for a shape out of bounds, or an invalid optimizer.
 Slice from_spec(const SliceSpec& spec);
 
-// owner -> shards service: hold these slices. A shard of that container and number that is there
-// already is kept as it is, so several sessions can share parameters. Answered by ShardDescription.
+// owner -> shard service: hold these slices. An existing shard of that container and number is kept
+// unchanged, so several sessions can share parameters. Answered by ShardDescription.
 struct CreateShard {
   std::string container;
   int32_t shard = 0;
@@ -45,7 +46,7 @@ struct ShardDescription {
   uint64_t door = 0;  // the shard actor, for the data plane
   uint64_t epoch = 0;
   bool serving = false;    // its values are set
-  bool created = false;    // answer to a CreateShard: the first one was of the same sender
+  bool created = false;    // in answer to a CreateShard: the first one came from the same sender
   int64_t next_step = -1;  // of the slowest replica; -1: nothing here is trained
   std::vector<SliceSpec> slices;
   std::vector<int64_t> versions;                    // one per slice
@@ -53,8 +54,8 @@ struct ShardDescription {
   int64_t applied = 0, merged = 0, duplicate = 0, refused = 0,
           received = 0;  // pushes, ShardCounters
 };
-// owner -> shards service: initial values of a slice, in pieces; the last one makes them count.
-// Only for a shard that has none, and only in its epoch.
+// owner -> shard service: initial values of a slice, in pieces; the last piece puts them into
+// effect. Only for a shard that has none, and only in its epoch.
 struct SetInitial {
   std::string container;
   int32_t shard = 0;
@@ -63,23 +64,23 @@ struct SetInitial {
   int64_t byte_offset = 0;
   std::string bytes;
 };
-// owner -> shards service: a new epoch begins; what is of an older one is refused from now on.
+// owner -> shard service: begin a new epoch; messages of older epochs are refused from now on.
 struct BeginEpoch {
   enum Mode : uint8_t {
-    restore,  // they come from a checkpoint
+    restore,  // the values come from a checkpoint
     reset,    // the shard is empty again, and waits for SetInitial
   };
   std::string container;
   int32_t shard = 0;
   uint64_t epoch = 0;
   uint8_t mode = reset;
-  std::string directory, manifest;  // restore: where the checkpoint is
+  std::string directory, manifest;  // restore: the checkpoint's place
   uint8_t rule = 0;
   std::vector<int32_t> replicas;
   int64_t next_step = 0;  // of every replica
 };
-// owner -> shards service: hold the state at `step`, for a WriteShard that names this capture.
-// Answered when it is held; what was held before is let go.
+// owner -> shard service: hold the state at `step`, for a WriteShard that names this capture.
+// Answered when it is held; an earlier capture is dropped.
 struct CaptureShard {
   std::string container;
   int32_t shard = 0;
@@ -87,7 +88,7 @@ struct CaptureShard {
   int64_t step = 0;
   uint64_t capture = 0;
 };
-// owner -> shards service: write what was captured, once, as a checkpoint's shard file. Answered by
+// owner -> shard service: write the captured state, once, as a checkpoint's shard file. Answered by
 // ShardFile once it is on disk.
 struct WriteShard {
   std::string container;
@@ -106,7 +107,8 @@ struct DropContainer {
   std::string container;
 };
 
-// owner -> parameters service of every process: where the slices live. Answered when it counts.
+// owner -> parameter service of every process: the places of the slices. Answered when it is in
+// effect.
 struct RouteParameters {
   uint64_t session = 0;
   uint64_t epoch = 0;
@@ -114,8 +116,8 @@ struct RouteParameters {
   std::vector<std::string> tasks;  // one per slice
   std::vector<uint64_t> doors;     // one per slice
 };
-// a shards service -> every session that sent a CreateShard for it: a shard has died in a process
-// that lives.
+// shard service -> every session that sent a CreateShard for it: a shard has died in a process that
+// lives.
 struct ShardLost {
   std::string container;
   int32_t shard = 0;

@@ -1,5 +1,5 @@
-// OpenCalls: what somebody was asked for and has not answered yet. Every call is answered once: by
-// the one who does the work, or by end(). Any thread.
+// OpenCalls: calls that are not answered yet. Each is answered once: by the callee, or by end().
+// Owner: the callee, such as a ParameterGroup; answers outlive it. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class OpenCalls {
  public:
   using Done = Gather::Done;
 
-  // What the one who does the work answers instead of `done`; late answers are dropped. After end()
-  // `done` is called at once, with its reason.
+  // Returns the function that the callee calls in place of `done`; late answers are dropped. After
+  // end() `done` is called at once, with its reason.
   Done add(Done done) {
     uint64_t number = 0;
     Errc code = Errc::ok;
@@ -43,7 +43,7 @@ class OpenCalls {
     };
   }
 
-  // Ends all that are open, and all that come, with that reason. The first one counts.
+  // Ends all open and all later calls with that reason. Only the first end() counts.
   void end(Errc code, const std::string& text) {
     std::map<uint64_t, Done> calls;
     {

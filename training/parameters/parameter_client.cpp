@@ -1,4 +1,4 @@
-// Implements training/parameters/parameter_client.hpp.
+// Requests of a ParameterClient: their start, answers, repeats and ends.
 #include "training/parameters/parameter_client.hpp"
 
 #include <algorithm>
@@ -17,17 +17,18 @@ namespace {
 
 constexpr const char* kNewEpoch = "the shards have a new epoch; do the step again";
 
-// A push of at most this much is applied in some ten us, which is less than a lane takes to wake;
-// so many bytes of rows are gathered as soon. All values are given out as they are.
+// A push of at most this size is applied in about ten us, less than a lane takes to wake; rows of
+// this size are gathered as fast. Whole values are handed out without a copy.
 constexpr int64_t kHereBytesMax = int64_t{256} << 10;
 
-// What the shard has to pass over. A row that is for several indices is worked on for each.
+// The bytes that the shard passes over. A row that is for several indices is processed once for
+// each.
 int64_t bytes_at_work(const Tensor& gradient, const Tensor& rows, int64_t bytes) {
   if (!gradient.defined() || !rows.defined() || gradient.dim(0) == rows.size()) return bytes;
   return rows.byte_size() + rows.size() * gradient.dim(1) * size_of(gradient.dtype());
 }
 
-// [n, row...] as [n, elements of a row].
+// [n, row...] reshaped to [n, elements of a row].
 Tensor as_rows(const Tensor& values) {
   int64_t row = 1;
   for (int d = 1; d < values.ndim(); ++d) row *= values.dim(d);
@@ -61,8 +62,8 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
       const RoutePtr route(routes_, &it->second.slices.at(part.index));
       const bool same = route->shard == part.route->shard;
       part.route = route;
-      // A gradient that was given away is on its way to a shard of this process, where none is
-      // lost; a message without it must not come first.
+      // A gradient that was given away is on its way to a shard of this process, and no message is
+      // lost there; a message without the gradient must not overtake it.
       const bool given = part.request->kind == Kind::push && !part.gradient.defined();
       if (given && same) continue;
       offer(part);
@@ -136,7 +137,7 @@ void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
     lock.lock();
   }
   try {
-    if (request->epoch != routes_->epoch) {  // since then
+    if (request->epoch != routes_->epoch) {  // changed since the request was made
       end(request, Errc::stale, kNewEpoch, replies);
     } else {
       parts = add_parts(request, std::move(gradient));
@@ -146,7 +147,7 @@ void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
     const bool alone = parts.size() == 1;
     for (auto& [ticket, part] : parts)
       if (alone || is_open(ticket)) send(ticket, std::move(part), here_);
-  } catch (...) {  // who asked hears of it by this; nothing of it is sent again
+  } catch (...) {  // the caller gets the exception; no part of the request is sent again
     if (!lock.owns_lock()) lock.lock();
     end(request, Errc::internal, {}, replies);
     throw;
@@ -154,21 +155,21 @@ void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
   run(replies);
 }
 
-// False: the answer to another part has ended the request.
+// False if the answer to another part has ended the request.
 bool ParameterClient::is_open(uint64_t ticket) const {
   std::lock_guard lock(mutex_);
   return parts_.count(ticket) > 0;
 }
 
 void ParameterClient::send_again(Parts& parts) {
-  // One that finds no memory to be packed waits for the next time.
+  // A part for which memory runs out while it is packed waits for the next time.
   for (auto& [ticket, part] : parts)
     if (is_open(ticket))
       static_cast<void>(failure_of([&, t = ticket, &p = part] { send(t, std::move(p)); }));
 }
 
-// What of a slice elsewhere is here already. Asked again, the part offers the same: either answer
-// may come.
+// Offers the shard our cached version of a remote slice. A part that is sent again offers the same
+// version, as either answer may come.
 void ParameterClient::offer(Part& part) const {
   if (part.route->local || part.rows.defined() || part.request->sends() ||
       part.offered.values.defined())
@@ -177,7 +178,7 @@ void ParameterClient::offer(Part& part) const {
     part.offered = cached->second;
 }
 
-// Of the request it reads what does not change: an answer may come meanwhile.
+// Reads only constant fields of the request: an answer may come meanwhile.
 void ParameterClient::send(uint64_t ticket, Part part, bool here) {
   const RequestPtr request = part.request;
   const RoutePtr route = part.route;
@@ -270,7 +271,7 @@ void ParameterClient::end(const RequestPtr& request, Errc code, const std::strin
       ++it;
       continue;
     }
-    // A push that may not have arrived leaves no gap behind: its number is given again.
+    // A push that may not have arrived leaves no gap: its number is used again.
     if (request->sends()) {
       int64_t& next = next_sequence_[{request->at.replica, it->second.route->slice}];
       next = std::min(next, it->second.sequence);
@@ -289,7 +290,7 @@ void ParameterClient::on(Pulled m) {
   {
     std::lock_guard lock(mutex_);
     auto it = parts_.find(m.ticket);
-    if (it == parts_.end()) return;  // answered before, or not wanted any more
+    if (it == parts_.end()) return;  // already answered, or no longer wanted
     const Part& part = it->second;
     const std::shared_ptr<Request> request = part.request;
     const bool by_rows = part.rows.defined();
@@ -316,7 +317,7 @@ void ParameterClient::on(Pulled m) {
         pulled(request, part, route->second, values);
         parts_.erase(it);
         if (--request->open == 0) {
-          const Failure failed = failure_of([&] {  // no memory: the asker's to know
+          const Failure failed = failure_of([&] {  // reports lack of memory to the caller
             if (by_rows)
               request->values = request->values.reshaped(
                   rows_shape(request->indices.shape(), route->second.shape));

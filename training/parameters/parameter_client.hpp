@@ -1,14 +1,14 @@
-// ParameterClient: a session's parameters as one process sees them: asks shards for slices, or rows
-// of them, and puts these together, cuts gradients up, keeps each gradient until its shard has
-// acknowledged it, and sends again what was not answered.
+// ParameterClient: a session's parameters as one process sees them. Pulls slices or rows of them
+// from shards and puts them together, cuts gradients up, keeps each gradient until its shard has
+// acknowledged it, and repeats requests that were not answered.
 //
-// A shard of this process takes a request on the thread that makes it, if it has nothing else to do
-// and the work is small: so neither has to wake another thread. It gets a large gradient that is
-// all of the parameter for good, and makes its memory that of new values; if no answer comes, it is
-// asked again without one.
+// A shard of this process handles a small request on the thread that makes it, if the shard is
+// idle: then no thread has to wake another. It takes over a large gradient of a whole parameter for
+// good, and turns its memory into that of new values; if no answer comes, the request is repeated
+// without the gradient.
 //
-// Owner: the process's services. Lost when it dies: requests under way; their kernels hear of it by
-// the step's deadline.
+// When it dies, requests under way are lost; their kernels end at the step's deadline.
+// Owner: the process's services. Thread: any.
 #pragma once
 
 #include <chrono>
@@ -36,7 +36,7 @@ struct SliceRoute {
   std::string task;
   caf::actor shard;
   bool local = false;         // the shard is in this process
-  ShardHere* here = nullptr;  // then it may be called; lives as long as `shard`
+  ShardHere* here = nullptr;  // if local: to call it directly; valid as long as `shard`
 };
 
 struct ParameterRoute {
@@ -59,17 +59,18 @@ class ParameterClient final : public ParameterPort {
   // Requests under way; more are refused.
   static constexpr size_t kPendingMax = 65'536;
 
-  // `make`: memory where pulled slices are put together. `incarnation`: of this process; a shard
-  // takes pushes of a replica from the newest one only. `here`: shards of this process may work on
-  // the thread that asks; not in a simulation, which says who runs when.
+  // `make`: allocates the tensors in which pulled slices are put together. `incarnation`: of this
+  // process; a shard takes pushes of a replica from the newest incarnation only. `here`: shards of
+  // this process may work on the calling thread; false in a simulation, which schedules all work
+  // itself.
   ParameterClient(caf::actor_system& system, std::function<Tensor(DType, const Shape&)> make,
                   uint64_t incarnation, bool here = false)
       : system_(system), make_(std::move(make)), incarnation_(incarnation), here_(here) {}
 
   void set_door(const caf::actor& door) { door_ = door; }
   void set_tracer(Tracer* tracer) { tracer_ = tracer; }  // records pulls and pushes; outlives us
-  // New routes; requests of an older epoch end with Errc::stale, the others are sent again to where
-  // their shard is now.
+  // Sets new routes; requests of an older epoch end with Errc::stale, the others are sent again to
+  // the present places of their shards.
   void set_routes(ParameterRoutes routes);
 
   void pull(const std::string& parameter, const ParameterStep& at, Reply reply) override;
@@ -82,17 +83,17 @@ class ParameterClient final : public ParameterPort {
   void write(const std::string& parameter, const ParameterStep& at, ParameterWrite change,
              Reply reply) override;
 
-  // From the door; any thread.
+  // Called by the door, on any thread.
   void on(Pulled message);
   void on(const Acknowledged& message);
   void peer_down(const std::string& task, const std::string& reason);
   void fail_all(Errc code, const std::string& text);
-  void retire(Errc code, const std::string& text);  // the same, and lets go of values and routes
+  void retire(Errc code, const std::string& text);  // the same, and drops values and routes
   void resend(Time now);
 
   size_t pending() const;
-  std::string waiting_for()
-      const;  // "pull of fc1/w replica 1 step 12 from /job:ps/task:0", the oldest; empty if none
+  // The oldest, as "pull of fc1/w replica 1 step 12 from /job:ps/task:0"; empty if there is none.
+  std::string waiting_for() const;
 
  private:
   enum class Kind : uint8_t { pull, rows, push, write };
@@ -104,14 +105,14 @@ class ParameterClient final : public ParameterPort {
     uint64_t epoch = 0;
     size_t open = 0;
     ParameterWrite write;  // its kind and number
-    Tensor indices;        // rows: which, as they were asked for; push of rows: which they are
-    Tensor values;         // pull, rows: what has come so far
+    Tensor indices;        // rows: as asked for; push of rows: their indices
+    Tensor values;         // pull, rows: the values received so far
     Reply reply;
     Time started;
     bool sends() const { return kind == Kind::push || kind == Kind::write; }
   };
   using RequestPtr = std::shared_ptr<Request>;
-  using RoutePtr = std::shared_ptr<const SliceRoute>;  // in routes that were given together
+  using RoutePtr = std::shared_ptr<const SliceRoute>;  // points into routes that were set together
   struct Cached {
     int64_t version = -1;
     Tensor values;
@@ -120,18 +121,19 @@ class ParameterClient final : public ParameterPort {
     RequestPtr request;
     size_t index = 0;  // in the parameter's slices
     RoutePtr route;
-    Tensor gradient;       // push, write: of this slice; undefined once it was given away
-    int64_t bytes = 0;     // of it, with `rows`; of the rows that are pulled
-    Tensor rows;           // those of this slice that are wanted, or of `gradient`; undefined: all
-    int64_t row_size = 0;  // elements; with `rows`
-    std::vector<int64_t> places;  // which of those asked for they are; empty: all, in their order
-    Cached offered;               // pull: what the shard was told that we have
+    Tensor gradient;    // push, write: of this slice; undefined once it was given away
+    int64_t bytes = 0;  // of `gradient` and `rows`, or of the rows that are pulled
+    Tensor rows;  // the rows of this slice to pull, or the indices of `gradient`; undefined: all
+    int64_t row_size = 0;         // elements; with `rows`
+    std::vector<int64_t> places;  // the positions of `rows` among those asked for; empty: all, in
+                                  // their order
+    Cached offered;               // pull: the version that the shard was told we have
     int64_t sequence = 0;
     int64_t asked_ns = 0;  // Tracer::now_ns() if it is traced, else 0
     Time resend_at;
     std::chrono::seconds wait{kResendFirst};
   };
-  struct Ended {  // what whoever asked is told without the lock
+  struct Ended {  // a reply to call without the lock
     Reply reply;
     Errc code = Errc::ok;
     std::string text;
@@ -147,7 +149,7 @@ class ParameterClient final : public ParameterPort {
   bool is_open(uint64_t ticket) const;
   RowPush push_of(uint64_t ticket, Part&& part) const;
   static Pull pull_of(uint64_t ticket, const Part& part);
-  void take(std::vector<ShardAction>& answers);  // of a shard that was called
+  void take(std::vector<ShardAction>& answers);  // from a shard that was called directly
   // All below: require mutex_.
   std::pair<Errc, std::string> refusal(const Request& request, const Tensor& gradient) const;
   TensorType room_for(const Request& request) const;
@@ -157,7 +159,7 @@ class ParameterClient final : public ParameterPort {
                 Part& part) const;
   void pulled(const RequestPtr& request, const Part& part, const ParameterRoute& route,
               const Tensor& values) const;
-  void trace(const Part& part, int64_t bytes) const;  // it is answered
+  void trace(const Part& part, int64_t bytes) const;  // when the part is answered
   void end(const RequestPtr& request, Errc code, const std::string& text, Replies& out);
   static void run(Replies& replies) {
     for (Ended& r : replies) r.reply(r.code, std::move(r.text), std::move(r.value));

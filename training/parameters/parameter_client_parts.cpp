@@ -1,5 +1,5 @@
-// Implements training/parameters/parameter_client.hpp: what a request asks of each slice, or sends
-// to it.
+// The parts of a ParameterClient's requests: what each slice is asked for or sent, and how answers
+// are put together.
 #include <algorithm>
 
 #include "devices/memory/memory.hpp"
@@ -11,16 +11,18 @@
 namespace troupe {
 namespace {
 
-// From this size on a gradient is worth giving away, and those of a step are buffers of their own.
+// From this size on a gradient is worth giving away, and the gradients of a step are buffers of
+// their own.
 constexpr int64_t kGivenFrom = Memory::kMarkedAbove + 1;
 
-// What is pushed or written: all elements, or some rows (troupe/ops/row_sparse.hpp).
+// True if a pushed or written tensor fits: all elements, or packed rows
+// (troupe/ops/row_sparse.hpp).
 bool fits(const Tensor& gradient, const ParameterRoute& route, bool rows) {
   if (rows) return are_packed_rows(gradient, route.dtype, route.shape.size());
   return gradient.dtype() == route.dtype && gradient.shape() == route.shape;
 }
 
-// The same of rows that are not packed: which, and [n, elements of a row].
+// The same for rows that are not packed: `indices`, and `values` [n, elements of a row].
 bool fits(const Tensor& indices, const Tensor& values, const ParameterRoute& route) {
   const int64_t size = route.shape.size();
   return are_like_rows(indices, values, route.dtype, size) &&
@@ -38,8 +40,8 @@ int64_t row_size_of(const ParameterRoute& route) {
   return route.shape.ndim() > 0 && route.shape[0] > 0 ? route.shape.size() / route.shape[0] : 0;
 }
 
-// Rows are pulled by themselves if that is at most half of what the slice holds, which another
-// process may have already.
+// Rows are pulled alone if they are at most half of the parameter and no slice cuts through a row.
+// Otherwise whole slices are pulled, which this process may have cached.
 bool rows_suffice(const Tensor& indices, const ParameterRoute& route) {
   const int64_t row = row_size_of(route);
   const auto between_rows = [row](const SliceRoute& s) {
@@ -51,7 +53,7 @@ bool rows_suffice(const Tensor& indices, const ParameterRoute& route) {
 
 }  // namespace
 
-// What the answers of several slices are put into; nothing if there is one answer.
+// The type of the tensor that collects the answers of several slices; none if there is one answer.
 TensorType ParameterClient::room_for(const Request& request) const {
   const ParameterRoute& route = routes_->parameters.at(request.parameter);
   if (request.kind == Kind::rows && rows_suffice(request.indices, route)) {
@@ -80,7 +82,7 @@ std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
                         ? writes_rows(request.write.kind)
                         : loose || (gradient.defined() && gradient.dtype() == DType::u8 &&
                                     route.dtype != DType::u8);
-  // The shard of a parameter that is not cut looks at the rows itself, where they may be packed.
+  // If the parameter is in one slice, its shard checks the rows itself, packed or not.
   const bool cut = route.slices.size() > 1;
   const bool odd = loose && !may_repeat(gradient.dim(0), request.indices.size());
   if (request.sends() && (cut || !rows || odd) &&
@@ -103,7 +105,7 @@ std::pair<Errc, std::string> ParameterClient::refusal(const Request& request,
   return {Errc::invalid_argument, index_outside(indices, count, request.parameter)};
 }
 
-// What of the rows that are asked for is in this slice; false if nothing is.
+// Selects the asked rows that are in this slice; false if there are none.
 bool ParameterClient::cut_rows(const Request& request, const ParameterRoute& route,
                                const SliceRoute& slice, Part& part) const {
   part.row_size = row_size_of(route);
@@ -157,7 +159,7 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Ten
                                  : flat.rows(begin, end);
       }
       part.bytes = part.gradient.byte_size() + (part.rows.defined() ? part.rows.byte_size() : 0);
-      // Drawn once there was memory: a number that nothing is sent with would be waited for.
+      // Drawn once memory was found: the shard would wait for a number that was never sent.
       part.sequence = next_sequence_[{request->at.replica, part.route->slice}]++;
     }
     offer(part);

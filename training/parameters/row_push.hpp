@@ -1,14 +1,15 @@
-// RowPush: within one process, a Push of rows that are not packed: what a client and a shard share
-// they need not copy. To another process the same rows go packed, in a Push
-// (net/wire/messages.hpp).
+// RowPush: a Push of unpacked rows within one process, where client and shard share the tensors and
+// need no copy. To another process the same rows go packed, in a Push (net/wire/messages.hpp).
+// Owner: a value. Thread: any.
 #pragma once
 
 #include "net/wire/messages.hpp"
 
 namespace troupe {
 
-// A Push; with `rows`, i64 [n], `gradient` is [n, elements of a row], and these are its rows; or
-// [k, elements of a row], each for n / k of them, one after the other (graph/base/repeat_rows.hpp).
+// With `rows`, i64 [n], `gradient` is [n, elements of a row]: the values of these rows; or it is
+// [k, elements of a row], and each of its rows is for n / k consecutive indices
+// (graph/base/repeat_rows.hpp).
 struct RowPush : Push {
   Tensor rows = {};
 };

@@ -1,4 +1,5 @@
-// How Push::write names a change of values that no gradient makes: 0 is a gradient.
+// The codes of Push::write: 0 is a gradient, others are a ParameterWrite.
+// Owner: none, plain functions. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@ namespace troupe {
 
 constexpr uint8_t write_code(ParameterWrite::Kind kind) { return static_cast<uint8_t>(1 + kind); }
 
-// Requires: it is not 0. A code that no write has gives a kind that is none.
+// Requires: code > 0. An unknown code gives an invalid kind.
 constexpr ParameterWrite::Kind write_kind(uint8_t code) {
   return static_cast<ParameterWrite::Kind>(code - 1);
 }
