@@ -1,11 +1,11 @@
-// Implements actors/cluster/device_actor.hpp.
+// The behaviour of the device actor.
 #include "actors/cluster/device_actor.hpp"
 
 namespace troupe {
 namespace {
 
 struct DeviceActorState {
-  const char* name = "device";  // how CAF and our logs call this actor
+  const char* name = "device";  // the actor's name in CAF and in our logs
 };
 
 DeviceActor::behavior_type run_device(DeviceActor::stateful_pointer<DeviceActorState>,

@@ -1,8 +1,8 @@
-// The actor that is a device: it is found by the device's name and tells of its memory. Kernels do
-// not pass through it: stages launch them on the Device itself, in the firing loop.
+// The actor that stands for a device: other processes find it by the device's name and ask about
+// its memory. Kernels do not pass through it: executors launch them on the Device itself, in the
+// firing loop. Nothing is lost when it dies, as the Device lives in the process.
 //
-// Owner: the process, which ends with it. Lost when it dies: nothing; the Device lives in the
-// process.
+// Owner: the process, which ends with it. Thread: any may spawn it; then it is an actor.
 #pragma once
 
 #include <caf/all.hpp>
@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// anybody -> device actor. Answered by DeviceDescription.
+// any -> device actor. Answered by DeviceDescription.
 struct DescribeDevice {};
 struct DeviceDescription {
   std::string name, kind;

@@ -1,4 +1,4 @@
-// Implements actors/cluster/installation.hpp.
+// Makes the executors of an executable, connects them, and runs steps in all of them.
 #include "actors/cluster/installation.hpp"
 
 #include <mutex>
@@ -56,7 +56,8 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     for (const auto& [edge, receiver] : stage->receivers()) {
       process.open_door(caf::actor_cast<caf::strong_actor_ptr>(receiver));
       out->connect(edge,
-                   receiver);  // from a stage of this process; the master connects those of others
+                   receiver);  // from an executor of this process; the master connects edges from
+                               // other processes
     }
   return out;
 }
@@ -136,7 +137,7 @@ void Installation::run(const RunContext& info, Stage* fed,
     const int64_t run = step.info().run;
     stage.release(ActivationPtr{&step});
     bool last = false, first_failure = false;
-    std::shared_ptr<Installation> self;  // of our own: the last one lets go of theirs
+    std::shared_ptr<Installation> self;  // the last executor to end drops the step's reference
     {
       std::lock_guard lock(ends->mutex);
       if (&stage == fed) ends->kept = std::move(kept);
@@ -154,7 +155,7 @@ void Installation::run(const RunContext& info, Stage* fed,
       done(ends->first, std::move(ends->kept));
     }
   };
-  // All are armed before the first one fires, so that a failure can cancel the others.
+  // All executors are ready before the first one fires, so that a failure can cancel the others.
   std::vector<ActivationPtr> steps;
   RunContext context = info;
   context.resources = resources();

@@ -1,6 +1,6 @@
-// Installation: the stages of one executable in one process. The worker keeps those that masters
-// install; a master keeps the client's own. It starts a step in all of them and says once when it
-// has ended in all.
+// Installation: the executors of one executable in one process. It starts a step in all of them and
+// reports once, when it has ended in all.
+// Owner: the worker, for masters' installations; a master, for the client's own. Thread: any.
 #pragma once
 
 #include <functional>
@@ -27,29 +27,29 @@ class Installation : public std::enable_shared_from_this<Installation> {
   ~Installation();
 
   uint32_t executable() const { return executable_; }
-  const std::set<std::string>& peers() const { return peers_; }  // tasks with edges from or to here
-  const std::set<std::string>& senders() const { return senders_; }  // of these, those to here
-  std::map<int32_t, uint64_t> receivers()
-      const;  // edge -> actor id, all edges that end in this process
+  const std::set<std::string>& peers() const { return peers_; }  // tasks with edges from or to it
+  const std::set<std::string>& senders() const { return senders_; }  // peers with edges to it
+  // Edge -> actor id, for all edges that end in this process.
+  std::map<int32_t, uint64_t> receivers() const;
   void connect(int32_t edge, const caf::actor& receiver);
 
-  void forget_before(int64_t run);  // as Stage's, in all stages
-  // Runs a step in all stages. `sources` are values for the stage `fed`; `keep` names those of its
-  // values to hand over. `here`: the caller's thread fires that stage, as it waits for the step
-  // anyway.
+  void forget_before(int64_t run);  // in all executors
+  // Runs a step in all executors. `sources` are values for the executor `fed`; `keep` names those
+  // of its values to hand over. `here`: the caller's thread fires that executor, as it waits for
+  // the step anyway.
   using Done = std::function<void(StepResult, std::vector<Tensor> kept)>;
   void run(const RunContext& info, Stage* fed,
            const std::vector<std::pair<uint32_t, Tensor>>& sources,
            const std::vector<uint32_t>& keep, bool here, Done done);
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);
-  // The kernel of that node is replaced wherever it fires here; returns in how many stages. All or
-  // none. Throws: as Stage::replacement().
+  // Replaces the node's kernel in all executors; returns the number of executors that run the node.
+  // All or none. Throws: like the replacement() of an executor.
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op);
-  void check(const std::string& node, const std::shared_ptr<const Op>& op) const;  // throws alone
+  void check(const std::string& node, const std::shared_ptr<const Op>& op) const;  // only throws
 
   const std::vector<std::shared_ptr<Stage>>& stages() const { return stages_; }
-  Resources* resources() const { return resources_.get(); }  // what its steps keep
+  Resources* resources() const { return resources_.get(); }  // the resources that its steps keep
   Stage* stage_on(const std::string& device) const;          // nullptr if there is none
   int64_t running() const;
   std::map<int32_t, EdgeCount> edge_counts() const;         // sent so far, by edge
@@ -59,7 +59,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
   Installation(Process& process, uint64_t session, uint32_t executable);
 
   Process& process_;
-  const Process::Firing firing_;  // goes last
+  const Process::Firing firing_;  // destroyed last
   const uint64_t session_;
   const uint32_t executable_;
   const std::shared_ptr<Resources> resources_;

@@ -1,4 +1,4 @@
-// Implements actors/cluster/process.hpp.
+// Builds a process from its options, checks the system's limits for it, and ends it in order.
 #include "actors/cluster/process.hpp"
 
 #include <spdlog/sinks/base_sink.h>
@@ -23,7 +23,7 @@
 namespace troupe {
 namespace {
 
-// Hands each line to the program's own sink.
+// Passes each line to the program's own log function.
 class SinkAdapter final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit SinkAdapter(LogSink sink) : sink_(std::move(sink)) {}
@@ -63,8 +63,8 @@ std::shared_ptr<spdlog::logger> make_log(const ProcessOptions& options, const st
   return log;
 }
 
-// Throws: Error(invalid_argument) for a number that says nothing. The most are far above what
-// anybody has, and below what would take all of a machine's memory to write down.
+// Throws: Error(invalid_argument) for a number out of range. The upper bounds are far above any
+// real machine, and low enough that the tables of that size fit in memory.
 const ProcessOptions& checked(const ProcessOptions& o) {
   want_range("ProcessOptions::threads", o.threads, 0, 4096, "0 (one per core) to 4096");
   want_range("ProcessOptions::cpu_devices", o.cpu_devices, 1, 1024, "1 to 1024");
@@ -81,9 +81,9 @@ int lanes_of(const ProcessOptions& options) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// Throws: Error(bad_configuration) unless the system lets so many lanes run, and what else a
-// process needs. CAF, whose constructor does not expect that a thread cannot be had, would stand
-// still or abort.
+// Throws: Error(bad_configuration) unless the system allows this many lanes and the other threads
+// of a process. CAF's constructor does not expect that a thread cannot be made: it would hang or
+// abort.
 void want_threads(int lanes) {
   constexpr int kOthers = 6;  // CAF's clock and network, the link, the disk, waiting callers
   const int wanted = lanes + kOthers;
@@ -106,8 +106,9 @@ void want_threads(int lanes) {
                 "a container)");
 }
 
-// Throws: Error(bad_configuration) unless a limit of this process is `wanted` at least. Whoever
-// finds out later does so in a place that cannot go on: CAF's threads, a link that is being opened.
+// Throws: Error(bad_configuration) unless a limit of this process is at least `wanted`. Checked
+// early, as later failures come where the process cannot go on: in CAF's threads, or while a link
+// is opened.
 void want_limit(decltype(RLIMIT_AS) limit, rlim_t wanted, rlim_t unit, const char* what,
                 const std::string& remedy) {
   rlimit now{};
@@ -117,22 +118,23 @@ void want_limit(decltype(RLIMIT_AS) limit, rlim_t wanted, rlim_t unit, const cha
               " ", what, ", it wants at least ", wanted / unit, "; ", remedy);
 }
 
-// Stacks and heaps of threads are address space that is reserved and mostly not used.
+// Stacks and heaps of threads reserve address space, most of which stays unused.
 void want_address_space(int lanes) {
   constexpr rlim_t kMiB = 1 << 20, kLeast = 512, kLane = 8;
   want_limit(RLIMIT_AS, (kLeast + kLane * static_cast<rlim_t>(lanes)) * kMiB, kMiB,
              "MiB of address space", "raise that limit (ulimit -v)");
 }
 
-// Of a member of a cluster: a socket for each other one, the files of checkpoints, and our own.
+// For a member of a cluster: a socket for each other member, the files of checkpoints, and its own
+// files.
 void want_files() {
   constexpr rlim_t kLeast = 64;
   want_limit(RLIMIT_NOFILE, kLeast, 1, "open files and sockets",
              "raise that limit (ulimit -n); each other member of the cluster takes one");
 }
 
-// Helps with the op under way, on whichever lane of the scheduler takes it. It may wait there in
-// several places.
+// Helps with the running op, on the lane that takes it. One object may be in the scheduler's queues
+// several times.
 class IdleLane final : public caf::resumable, public caf::ref_counted {
  public:
   IdleLane(std::weak_ptr<Lanes> lanes, std::shared_ptr<Tracer> tracer)
@@ -154,7 +156,7 @@ class IdleLane final : public caf::resumable, public caf::ref_counted {
 
  private:
   static constexpr int64_t kJobSeenNs = 2'000;
-  const std::weak_ptr<Lanes> lanes_;  // a helper may come when the process has gone
+  const std::weak_ptr<Lanes> lanes_;  // a helper may run after the process has gone
   const std::shared_ptr<Tracer> tracer_;
 };
 
@@ -167,7 +169,8 @@ std::shared_ptr<const Registry> ops_of(const ProcessOptions& options) {
 struct Process::Config : caf::actor_system_config {
   Config(int lanes, const ServicesFactory& services) {
     set("scheduler.max-threads", static_cast<size_t>(lanes));
-    // An actor with a long mailbox gives its lane back now and then: what it put off is then sent.
+    // An actor with a long mailbox yields its lane from time to time, so that the messages it
+    // deferred are sent.
     set("scheduler.max-throughput", size_t{16});
     set("logger.verbosity", caf::atom("quiet"));
     add_control_messages(*this);
@@ -176,8 +179,8 @@ struct Process::Config : caf::actor_system_config {
 };
 
 uint64_t Process::draw_incarnation() {
-  // Grows with time, so that a restarted process is always the newer one; the low bits keep two of
-  // one moment apart.
+  // Grows with time, so that a restarted process is always the newer one; the low bits separate two
+  // that start at the same moment.
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const uint64_t micros =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
@@ -272,7 +275,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   make_actors();
 }
 
-// One lane fewer than there are: who runs the op is one, too.
+// One helper fewer than there are lanes: the thread that runs the op is a lane, too.
 void Process::make_op_lanes() {
   if (simulated_ || lanes_ < 2) {
     op_lanes_ = std::make_shared<Lanes>();
@@ -284,11 +287,11 @@ void Process::make_op_lanes() {
   const auto asked = std::make_shared<Asked>();
   const auto ask = [asked, system = system_](int n) {
     for (int i = 0; i < n; ++i) {
-      asked->helper->ref();  // the scheduler's
+      asked->helper->ref();  // the scheduler's reference
       system->scheduler().enqueue(asked->helper.get());
     }
   };
-  // An actor system of somebody else has another scheduler.
+  // An actor system that was passed in has another scheduler.
   if (auto* lanes = dynamic_cast<LaneScheduler*>(&system_->scheduler())) cores_ = lanes->cores();
   op_lanes_ = std::make_shared<Lanes>(lanes_ - 1, ask, cores_);
   asked->helper = caf::make_counted<IdleLane>(op_lanes_, tracer_);
@@ -303,7 +306,7 @@ void Process::make_actors() {
   services_ = services_factory_.make_services(*this);
   agent_ = spawn_worker(*this);
   track(agent_);
-  // The process ends with its agent, whatever ended it.
+  // The process ends with its agent, for any reason.
   caf::actor_cast<caf::abstract_actor*>(agent_)->attach_functor([this](const caf::error& reason) {
     if (stopped_) return;
     const std::string text = from_caf(reason).second;
@@ -315,7 +318,7 @@ void Process::make_actors() {
 
 void Process::track(const caf::actor& actor) {
   std::lock_guard lock(mutex_);
-  std::erase_if(tracked_, [](const caf::actor& a) {  // what has ended need not be waited for
+  std::erase_if(tracked_, [](const caf::actor& a) {  // actors that have ended need no waiting
     return caf::actor_cast<caf::abstract_actor*>(a)->getf(caf::abstract_actor::is_terminated_flag);
   });
   tracked_.push_back(actor);
@@ -348,7 +351,7 @@ void Process::stop() {
   for (const caf::actor& actor : tracked)
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   agent_ = nullptr;
-  if (simulated_) {  // its scheduler runs them out
+  if (simulated_) {  // the simulation's scheduler runs them to their end
     device_actors_.clear();
     return;
   }
@@ -364,11 +367,12 @@ void Process::stop() {
   services_.reset();
   mesh_.reset();
   net_.reset();         // CAF waits for threads that have called it
-  doors_->close_all();  // actor handles must not outlive the system; lanes may still close theirs
+  doors_->close_all();  // actor handles must not outlive the system; lanes may still be closing
+                        // doors
 }
 
-// They use what goes next. Steps were cancelled when the actors that own them ended, so this waits
-// for the kernels that are under way; not for ever for one that does not end.
+// Waits for running kernels, as they use members that are destroyed next. The steps were cancelled
+// when the actors that own them ended. Gives up on a kernel that does not end.
 void Process::await_firing() {
   constexpr std::chrono::seconds kKernelsMax{30};
   std::unique_lock lock(mutex_);

@@ -1,6 +1,7 @@
-// Process: what one member of a cluster, or one local session, is made of: an actor system,
-// devices, the agent (its worker actor), services, and, in a cluster, the mesh of links to the
-// other members. Several may live in one operating system process.
+// Process: one member of a cluster, or one local session: an actor system, devices, the agent (its
+// worker actor), services, and, in a cluster, the mesh of links to the other members. Several may
+// live in one operating system process.
+// Owner: the session, or run_node(). Thread: start() and stop() on the owner's; others on any.
 #pragma once
 
 #include <atomic>
@@ -34,10 +35,10 @@ struct ClusterOptions {
   bool insecure = false;
 };
 
-// What stands between a process and the world. Empty fields: production's.
+// The seams between a process and the outside world. Empty fields: production's.
 struct ProcessSeams {
   std::unique_ptr<NetThread> net;  // handed over
-  // A simulation gives these instead: scheduler and middleman of the actor system, and the other
+  // A simulation sets these instead: scheduler and middleman of the actor system, and the other
   // seams.
   std::function<void(caf::actor_system_config&)> configure;
   Transport* transport = nullptr;
@@ -47,10 +48,10 @@ struct ProcessSeams {
 
 class Process {
  public:
-  // Alone: no mesh. Throws: Error(invalid_argument) for numbers of threads or devices that cannot
-  // be; bad_configuration for what the system does not give.
+  // Alone: no mesh. Throws: Error(invalid_argument) for impossible numbers of threads or devices;
+  // bad_configuration for resources that the system denies.
   Process(std::string task, ProcessOptions options);
-  // Alone, on the actor system of somebody else, which outlives us.
+  // Alone, on the caller's actor system, which outlives it.
   Process(std::string task, ProcessOptions options, caf::actor_system& system);
   // A member: joins when `start` is called.
   Process(std::string task, uint64_t incarnation, ProcessOptions options, ClusterOptions cluster,
@@ -59,9 +60,9 @@ class Process {
   static uint64_t draw_incarnation();
   Process(const Process&) = delete;
 
-  // Listens, joins through the seeds, and from then on tells `listener` who comes and goes (on the
-  // network thread). Returns our address. Throws: Error(io) when the port is taken;
-  // Error(bad_configuration) for one beyond loopback.
+  // Listens, joins through the seeds, and from then on reports members that come and go to
+  // `listener` (on the network thread). Returns our address. Throws: Error(io) when the port is
+  // taken; Error(bad_configuration) for an address beyond loopback.
   std::string start(MeshListener* listener);
   void stop();
 
@@ -71,11 +72,11 @@ class Process {
   const std::shared_ptr<const Registry>& ops() const { return ops_; }
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
   Device& cpu() const { return *devices_[0]; }
-  Device* device(const std::string& name) const;  // nullptr if it is not ours
+  Device* device(const std::string& name) const;  // nullptr if it is not one of this process
   bool simulated() const { return simulated_; }
   int lanes() const { return lanes_; }
   Lanes& op_lanes() const { return *op_lanes_; }
-  Cores* cores() const { return cores_.get(); }  // null: one lane, or not ours
+  Cores* cores() const { return cores_.get(); }  // null: one lane, or the caller's actor system
   bool passes() const { return passes_; }        // ProcessOptions::passes
   Tracer& tracer() { return *tracer_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }
@@ -84,14 +85,14 @@ class Process {
   ResourceTable& resources() { return resources_; }
   Mesh* mesh() { return mesh_.get(); }
   const caf::actor& agent() const { return agent_; }
-  caf::actor device_actor(const std::string& name) const;  // empty if it is not ours
-  // A handle to an actor of another member; the actor itself for our own task. Empty if the member
-  // is not up.
+  caf::actor device_actor(const std::string& name) const;  // empty if it is not one of this process
+  // A handle to an actor of another member, or, for this task, the actor itself. Empty if the
+  // member is not up.
   caf::actor remote(const std::string& task, uint64_t actor_id);
-  // An actor that uses this process: stop() ends it and waits for its end. Any thread.
+  // Registers an actor that uses this process: stop() ends it and waits for its end. Any thread.
   void track(const caf::actor& actor);
-  size_t tracked() const;  // those, without most that have ended
-  // Something that fires nodes here on lanes, which are no actors: stop() waits for its end. Any
+  size_t tracked() const;  // registered actors, without most of those that have ended
+  // Marks work that fires nodes on lanes outside of actors: stop() waits until it is destroyed. Any
   // thread.
   class Firing {
    public:
@@ -102,13 +103,13 @@ class Process {
    private:
     Process& process_;
   };
-  // Makes an actor of ours reachable for data-plane messages of other members.
+  // Makes an actor of this process reachable for data-plane messages of other members.
   void open_door(const caf::strong_actor_ptr& actor);
   void close_door(uint64_t actor_id);
-  // Set before start(), called on any thread: the process cannot go on, as its agent has died.
+  // Called on any thread when the agent has died: the process cannot go on. Set before start().
   std::function<void(const std::string& reason)> on_failure;
-  // Requests to a lost member end at once, and so do steps with an edge from or to it. Called by
-  // the listener given to start().
+  // Ends requests to a lost member at once, and steps with an edge from or to it. Called by the
+  // listener given to start().
   void peer_down(const Member& member, const std::string& reason);
 
  private:
@@ -126,8 +127,8 @@ class Process {
   const bool passes_;
   const ServicesFactory& services_factory_;
   std::shared_ptr<spdlog::logger> log_;
-  const std::shared_ptr<Tracer> tracer_;  // a helper that comes late may look at it
-  // In this order they are made, and in the reverse one they go.
+  const std::shared_ptr<Tracer> tracer_;  // a helper may use it after the process has gone
+  // Made in this order, destroyed in the reverse one.
   std::unique_ptr<NetThread> net_;
   std::unique_ptr<Rng> system_rng_;
   struct Config;

@@ -1,5 +1,8 @@
-// What a process offers beside its stages: parameters and the shards that hold them. training/
-// implements it; actors/ only hands it around, so the engine knows neither shards nor optimizers.
+// The services of a process beside its executors: parameters and the shards that hold them.
+// training/ implements them; actors/ only passes them on, so the engine knows neither shards nor
+// optimizers.
+// Owner: Process owns ProcessServices, a session its ParameterOwner; factories are global. Thread:
+// any.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +22,26 @@ class Process;
 class ProcessServices {
  public:
   virtual ~ProcessServices() = default;
-  // Ends its actors and all requests. The object stays until the actors have gone.
+  // Ends its actors and all requests. The object stays until the actors have ended.
   virtual void stop() = 0;
-  // The parameters of a session as this process's kernels see them. Lives until `forget(session)`
-  // or the process ends.
+  // The parameters of a session for this process's kernels. Valid until `forget(session)` or the
+  // end of the process.
   virtual ParameterPort* port(uint64_t session) = 0;
   virtual void forget(uint64_t session) = 0;
   // The actor of that name for other processes ("shards", "parameters"); an empty handle for an
   // unknown name.
   virtual caf::actor actor(const std::string& name) = 0;
-  // Tasks come and go; requests to a lost one end at once.
+  // A task was lost: ends requests to it at once.
   virtual void peer_down(const std::string& task, const std::string& reason) = 0;
-  // Requests under way, for the message that says who waits for whom; empty if
-  // there are none.
+  // Describes requests under way, for the report of a stalled step; empty if there are none.
   virtual std::string waiting_for() = 0;
 };
 
-// Parameters of one session, on the side of its master.
+// The parameters of one session, on its master's side.
 class ParameterOwner {
  public:
-  virtual ~ParameterOwner() = default;  // when nobody is inside the gate
-  // Before the master stops: whoever waits for parameters, or trains them, gets cancelled.
+  virtual ~ParameterOwner() = default;  // called when no thread is inside the gate
+  // Called before the master stops: cancels waits for parameters, and trainings.
   virtual void end() = 0;
 };
 struct ParameterOwnerOptions {
@@ -48,7 +50,7 @@ struct ParameterOwnerOptions {
   int shards = 0;         // 0: one per task
 };
 
-// Makes what ProcessOptions::services names. Immutable, and shared by all processes.
+// Makes the services that ProcessOptions::services names. Immutable, and shared by all processes.
 class ServicesFactory {
  public:
   virtual ~ServicesFactory() = default;

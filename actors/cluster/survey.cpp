@@ -1,4 +1,4 @@
-// Implements actors/cluster/survey.hpp.
+// Asks all agents at once, and turns their answers into reports.
 #include "actors/cluster/survey.hpp"
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace {
 
 constexpr size_t kClockSamples = 8;
 
-// Asks one agent, on the asker's thread; `told` is called once, with its answer.
+// Asks one agent, on the asker's thread; calls `told` once, with its answer.
 template <class Answer>
 using Question = std::function<void(Requests&, const caf::actor& agent, Requests::Then<Answer>)>;
 
-// Asks all agents at once. The answers by task; who has given none is named in the log.
+// Asks all agents at once and returns the answers by task; logs the tasks that gave none.
 template <class Answer>
 std::map<std::string, Answer> ask_all(Process& process, const caf::actor& asker,
                                       const Agents& agents, const char* what,
@@ -65,7 +65,7 @@ Question<Answer> asking(Message message) {
   };
 }
 
-// Reads the agent's clock until there are enough samples, and then has it end its trace.
+// Reads the agent's clock until there are enough samples, then ends its trace.
 void take_trace(Requests& requests, const caf::actor& agent, int64_t origin,
                 std::vector<ClockSample> samples, Requests::Then<TraceEvents> told) {
   const auto end = [&requests, agent, origin, told](const std::vector<ClockSample>& read) {

@@ -1,6 +1,7 @@
-// Survey: what a master asks of the processes of its session on behalf of people: what crossed cut
-// edges, one trace of all, who waits for whom. Plain functions over the agents that are up; nothing
-// here changes what a session does.
+// Survey: reports of a master over the processes of its session: transfers over cut edges, one
+// trace of all processes, and the waits of a stalled step. Plain functions over the agents that are
+// up; they do not change the course of a session.
+// Owner: none, plain functions. Thread: as each says.
 #pragma once
 
 #include <functional>
@@ -19,38 +20,39 @@ namespace troupe {
 // Worker actors by task.
 using Agents = std::map<std::string, caf::actor>;
 
-// All agents are asked at once. One that is lost is left out at once, and one that has not answered
-// by then is, too: a line says so.
+// Surveys ask all agents at once. An agent that is lost is left out at once, and one that is silent
+// for this long is left out, too; a line in the log names it.
 inline constexpr std::chrono::seconds kSurveyTimeout{5};
-// The report of a stall does not wait long for those who may be the reason for it. A process that
-// is asked gives its shards half of that.
+// Shorter for the report of a stall, as the silent process may be the cause. A process that is
+// asked gives its shards half of this time.
 inline constexpr std::chrono::milliseconds kStallAnswer{1000};
 
 void add(std::map<int32_t, EdgeCount>& sum, const std::map<int32_t, EdgeCount>& counts);
 std::map<int32_t, EdgeCount> from_message(const EdgeCounts& message);
 EdgeCounts to_message(const std::map<int32_t, EdgeCount>& counts);
 
-// The next four ask through `asker` (ask.hpp), and block, for kSurveyTimeout at most; not on an
-// actor's thread.
+// The next four ask through `asker` (ask.hpp), and block for at most kSurveyTimeout; do not call
+// them on an actor's thread.
 //
-// What `executable` has sent so far from the processes of `agents`; without what one that is left
+// The transfers of `executable` so far from the processes of `agents`; processes that are left out
+// are missing.
 // out has sent.
 std::map<int32_t, EdgeCount> survey_edges(Process& process, const caf::actor& asker,
                                           const Agents& agents, uint64_t session,
                                           uint32_t executable);
-// What a run waits for in the other processes, by task.
+// The waits of a run in the other processes, by task.
 std::map<std::string, std::vector<std::string>> survey_waits(Process& process,
                                                              const caf::actor& asker,
                                                              const Agents& agents,
                                                              const AskWaits& question);
 // Makes every process record, and returns when all do.
 void begin_trace(Process& process, const caf::actor& asker, const Agents& agents);
-// Ends that and returns one Chrome trace, without the events of a process that is left out. Its
-// times count from the moment this process began to record; clocks of other hosts are corrected by
-// what they show now.
+// Ends the recording and returns one Chrome trace, without the events of a process that is left
+// out. Its times count from the moment this process began to record; clocks of other hosts are
+// corrected by their present difference.
 std::string end_trace(Process& process, const caf::actor& asker, const Agents& agents);
 
-// A run that takes long, and perhaps does not get on.
+// A run that takes long, and perhaps hangs.
 struct Stall {
   int64_t run = 0;
   uint32_t executable = 0;
@@ -58,13 +60,13 @@ struct Stall {
   std::vector<std::string> open;       // tasks that have not finished it
   std::vector<std::string> waits_for;  // nodes, in this process
 };
-// What a run waits for in this process: `nodes` of it, requests for parameters, and what the
-// process's shards wait for. On the thread of `self`; does not block. `done` is called once.
+// Gathers the waits of a run in this process: its `nodes`, requests for parameters, and the waits
+// of the process's shards. Runs on the thread of `self`; does not block. Calls `done` once.
 void gather_waits(caf::event_based_actor* self, Process& process, const AskWaits& question,
                   std::vector<std::string> nodes,
                   std::function<void(std::vector<std::string>)> done);
-// Asks this process and all agents what they wait for, and gives `say` one line: who waits for
-// whom, since when, and what to try. On the thread of `self`; does not block.
+// Asks this process and all agents for their waits, and passes one line to `say`: which process
+// waits for which, since when, and a remedy. Runs on the thread of `self`; does not block.
 void report_stall(caf::event_based_actor* self, Process& process, uint64_t session,
                   const Agents& agents, const Stall& stall,
                   std::function<void(const std::string&)> say);

@@ -1,4 +1,5 @@
-// Implements actors/cluster/worker.hpp.
+// The worker's state: the installations of all sessions in this process, and the answers to their
+// masters' messages.
 #include "actors/cluster/worker.hpp"
 
 #include <map>
@@ -16,7 +17,7 @@ namespace troupe {
 namespace {
 
 struct WorkerState {
-  const char* name = "worker";  // how CAF and our logs call this actor
+  const char* name = "worker";  // the actor's name in CAF and in our logs
   Process* process = nullptr;
   struct SessionParts {
     struct CallVersion {
@@ -28,10 +29,10 @@ struct WorkerState {
       int64_t call = 0;
       std::shared_ptr<Installation> parts;
     };
-    caf::actor master;                                          // its door, once a step has begun
+    caf::actor master;                                          // its door, set when a step begins
     std::map<uint32_t, Installed> installations;                // by executable
     std::map<std::string, std::shared_ptr<const Op>> replaced;  // by node
-    // A step that runs keeps what it runs in: it is told to end.
+    // A running step holds its installation, so it is cancelled here.
     ~SessionParts() {
       for (auto& [id, installed] : installations)
         installed.parts->cancel_all(Errc::cancelled, "the session has ended");
@@ -58,8 +59,9 @@ void WorkerState::install_graph(const InstallGraph& m) {
   graphs[m.call] = {graph_from_proto(m.bytes, process->ops()), m.version};
 }
 
-// What the call had here. Its master takes that back itself, but not where the link to it was lost
-// meanwhile: what comes back then is a new process, or this one with all that it had.
+// Drops earlier installations of the call. Its master uninstalls them itself, except when the link
+// to it was lost meanwhile: then the process that comes back is a new one, or this one with its old
+// installations.
 void WorkerState::SessionParts::drop_before(uint32_t executable, int64_t call) {
   std::erase_if(installations, [&](const auto& entry) {
     if (entry.first >= executable || entry.second.call != call) return false;
@@ -108,7 +110,7 @@ void WorkerState::connect(const ConnectParts& m) {
   if (!installation)
     throw Error(Errc::stale, "executable ", m.executable, " of session ", m.session,
                 " is not installed in ", process->task(), "; the master installs it again");
-  // To those who send, too: of a link that is not there yet link_lost() would not tell.
+  // Checks the sending peers, too: link_lost() is not called for a link that is not there yet.
   const std::vector<std::string> peers(installation->peers().begin(), installation->peers().end());
   const auto missing = process->mesh() ? process->mesh()->waiting_for(peers) : peers;
   if (!missing.empty())
@@ -191,9 +193,9 @@ void WorkerState::cancel(const CancelStep& m) {
     installation->cancel(m.run, Errc::cancelled, "the master took the step back");
 }
 
-// Values of edges are not answered, so nobody knows which were lost, nor whether more will be. What
-// is installed here goes: its steps end, and the master, who is told, installs it anew when there
-// is a link.
+// Values of edges are not acknowledged, so it is unknown which were lost, or whether more will be.
+// Drops the installations that use this link: their steps end, the master is told, and it installs
+// them anew when there is a link.
 void WorkerState::link_lost(const LinkLost& m) {
   for (auto& [session, parts] : sessions)
     for (auto it = parts.installations.begin(); it != parts.installations.end();) {
@@ -211,7 +213,7 @@ void WorkerState::link_lost(const LinkLost& m) {
                                  " is gone: ", m.reason,
                                  "; run the call again: it waits until there is one");
       word.fired = -1;
-      // Before the steps end: who does one again is to find that the call is being installed.
+      // Before the steps end: a caller that repeats one must find that the call is being installed.
       if (parts.master) caf::anon_send(parts.master, word);
       it->second.parts->cancel_all(word.code, word.text);
       it = parts.installations.erase(it);

@@ -1,9 +1,10 @@
 // The worker actor, or agent: one per process. It owns the installations of all masters, answers
 // control messages, starts and cancels steps. Every process that talks to this one monitors it;
-// when it is gone, the process is.
+// when the agent is gone, the process counts as gone.
 //
-// Owner: the process. Nobody restarts it alone: if it dies, the process ends with its reason and
-// its supervisor starts it again. Lost then: the installations, which masters make anew.
+// The agent is not restarted alone: if it dies, the process ends with its reason and its supervisor
+// starts it again. The installations are lost then, and masters make them anew.
+// Owner: the process. Thread: any may spawn it; then it is an actor.
 #pragma once
 
 #include <caf/all.hpp>
