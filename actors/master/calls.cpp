@@ -1,4 +1,4 @@
-// Implements actors/master/calls.hpp.
+// Prepares calls, installs their parts as MasterState orders, and reports on them.
 #include "actors/master/calls.hpp"
 
 #include <set>
@@ -21,8 +21,8 @@ namespace {
 
 std::string label(const Output& output) { return detail::concat(output.name(), ":", output.index); }
 
-// A node with state and no output is run for its effect: its call counts as a training step of its
-// replica.
+// The replicas that take a training step with the call: those of its nodes with state and no
+// output, which run for their effect.
 std::vector<int64_t> replicas_of(const Graph& graph, const std::vector<int32_t>& nodes) {
   std::set<int64_t> replicas;
   for (int32_t id : nodes) {
@@ -56,7 +56,7 @@ void Calls::set_ensure(Ensure ensure) {
 // Preparing
 
 int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
-  const auto known = [&]() -> int64_t {  // requires mutex_; 0: it is to be prepared
+  const auto known = [&]() -> int64_t {  // requires mutex_; 0: not prepared yet
     if (stopped_) throw Error(Errc::cancelled, kSessionClosed);
     auto it = ids_.find({fetches, feeds});
     return it != ids_.end() && calls_.at(it->second).code == Errc::ok ? it->second : 0;
@@ -286,7 +286,7 @@ MasterOrders Calls::carry_out(const MasterOrder& order, Call& call, Later& later
       call.live = make_live(call);
       call.broken.clear();
       ++changes_;
-      if (call.live) later.settled.push_back(order.call);  // else what waits goes on waiting
+      if (call.live) later.settled.push_back(order.call);  // else waiting runs go on waiting
       break;
     case MasterOrder::broken:
       if (call.broken != order.text && state_.missing_tasks(order.call).empty())
@@ -323,7 +323,7 @@ MasterOrders Calls::install_here(Call& call) {
   std::vector<Partition> mine;
   for (const Partition& p : call.prepared->partitions)
     if (process_.device(p.device)) mine.push_back(p);
-  const Failure failure = failure_of([&] {  // kernels of the program's own ops may run in there
+  const Failure failure = failure_of([&] {  // may run kernels of the program's own ops
     call.local =
         Installation::make(session_, e.executable, call.prepared->graph, std::move(mine), process_);
     for (const auto& [node, op] : replaced_) call.local->become(node, op);
@@ -338,7 +338,7 @@ MasterOrders Calls::connect_here(Call& call) {
   for (const ExecutableEdge& edge : e.edges) {
     if (edge.source_task != process_.task()) continue;
     caf::actor receiver = process_.remote(edge.destination_task, e.receivers.at(edge.edge));
-    if (!receiver) return {};  // it is gone; its going is being told to us
+    if (!receiver) return {};  // the member is gone; its member_down() is under way
     call.local->connect(edge.edge, receiver);
   }
   return state_.connected(process_.task(), e.executable);
@@ -357,7 +357,7 @@ MasterOrders Calls::install_there(const Call& call, const MasterOrder& order) {
   try {
     remote_.install(member, state_.calls().at(order.call), *call.prepared->graph,
                     call.prepared->version, process_.cpu().name(), done);
-  } catch (const Error& error) {  // a graph too large to be sent
+  } catch (const Error& error) {  // the graph is too large to send
     return state_.install_failed(order.task, order.executable, error.code(), error.what());
   }
   return {};
@@ -402,7 +402,7 @@ std::shared_ptr<const LiveCall> Calls::make_live(const Call& call) const {
     if (task == process_.task()) continue;
     const Members::Present member = members_.find(task);
     caf::actor door = member.agent ? process_.remote(task, member.agent.id()) : caf::actor{};
-    if (!door) return nullptr;  // it is gone; its going is being told to us
+    if (!door) return nullptr;  // the member is gone; its member_down() is under way
     live->remotes.emplace_back(task, door);
   }
   return live;
@@ -417,7 +417,7 @@ void Calls::stop() {
 }
 
 void Calls::drop() {
-  Later later;  // dropped without the mutex
+  Later later;  // destroyed without the mutex
   std::lock_guard lock(mutex_);
   for (auto& [id, call] : calls_) {
     call.live = nullptr;
@@ -427,7 +427,7 @@ void Calls::drop() {
   process_.resources().forget(session_);
 }
 
-// For people
+// Reports
 
 std::vector<PlacedNode> Calls::placement(int64_t id) const {
   const auto call = standing(id).prepared;
@@ -468,7 +468,7 @@ std::vector<CutEdge> Calls::cut_edges(int64_t id) const {
 
 std::string Calls::dot(int64_t id) const {
   const Standing now = standing(id);
-  std::map<int32_t, std::string> measured;  // in this process
+  std::map<int32_t, std::string> measured;  // kernel costs measured in this process
   if (now.live)
     for (const auto& stage : now.live->local->stages())
       for (const auto& [node, ns] : stage->costs())

@@ -1,12 +1,13 @@
-// Calls: the prepared calls of one master: prunes and places what is fetched, has the passes
-// rewrite it (placement/call_graph.hpp), cuts it, installs the parts on their tasks, and brings a
-// call back when a lost member has returned. What is decided when is a MasterState; this carries it
-// out.
+// Calls: the prepared calls of one master. Prunes and places the nodes of a call, has the passes
+// rewrite them (placement/call_graph.hpp), cuts the graph, installs the parts on their tasks, and
+// installs a call again when a lost member has returned. MasterState decides the order of these;
+// this carries them out.
 //
-// A call has a graph of its own, which nobody changes: so it can be installed again, on any thread,
-// while the program adds nodes to its graph.
+// A call has an immutable graph of its own: so it can be installed again, on any thread, while the
+// program adds nodes to its graph. When it dies, the installations are lost; workers drop them when
+// told.
 //
-// Owner: the master. Lost when it dies: the installations, which workers drop when told.
+// Owner: the master. Thread: any; become() one caller at a time.
 #pragma once
 
 #include <atomic>
@@ -30,25 +31,25 @@
 
 namespace troupe {
 
-// What a call is, for good.
+// The parts of a call that do not change.
 struct PreparedCall {
   int64_t id = 0;
-  int64_t version = 0;  // unique in its session: of what the passes have made
+  int64_t version = 0;  // unique in its session; names the output of the passes
   std::shared_ptr<const Graph> graph;
   std::vector<Output> fetches, feeds;  // of `graph`
-  std::vector<int64_t> replicas;       // whose training steps it advances
-  std::vector<int32_t> nodes;          // those that run
-  std::vector<int32_t> asked;          // of the program's graph: those it was made of
+  std::vector<int64_t> replicas;       // they take a training step with each run
+  std::vector<int32_t> nodes;          // the nodes that run
+  std::vector<int32_t> asked;          // the nodes of the program's graph that it was made of
   Placement placement;
   std::vector<Partition> partitions;
-  std::vector<Absorbed> absorbed;  // what the passes have made of nodes of the program's graph
+  std::vector<Absorbed> absorbed;  // the changes of the passes to nodes of the program's graph
 };
 
 // An installation of a call that is ready on all its tasks.
 struct LiveCall {
   uint32_t executable = 0;
   std::shared_ptr<Installation> local;
-  Stage* client = nullptr;                        // takes feeds and has fetches; may be null
+  Stage* client = nullptr;                        // takes feeds and holds fetches; may be null
   std::vector<uint32_t> feed_slots, fetch_slots;  // of `client`
   std::vector<std::pair<std::string, caf::actor>> remotes;  // task, its worker's door
   bool one_local_stage() const { return remotes.empty() && client && local->stages().size() == 1; }
@@ -56,50 +57,51 @@ struct LiveCall {
 
 class Calls {
  public:
-  // `settled` is told, with no lock held, that a call became ready or failed. `asker`
-  // (actors/async/ask.hpp) outlives us.
+  // `settled` is called, with no lock held, when a call became ready or failed. `asker`
+  // (actors/async/ask.hpp) outlives this.
   Calls(Process& process, Members& members, const caf::actor& asker, Graph& graph, uint64_t session,
         std::function<void(int64_t call)> settled);
 
-  // Makes sure that parameters among the nodes of a call, as they are in the program's graph, exist
-  // before it runs. Calls back once, any thread.
+  // Makes sure that the parameters among the nodes of a call, numbered as in the program's graph,
+  // exist before it runs. Calls back once, on any thread.
   using Ensure =
       std::function<void(std::vector<int32_t> nodes, std::function<void(Errc, std::string)>)>;
   void set_ensure(Ensure ensure);
 
-  // The number of the call with these fetches and feeds. The first time, and again if it has failed
-  // since, it is prepared on this thread, which reads the graph. Throws: Error(invalid_argument).
+  // The number of the call with these fetches and feeds. The first time, and again after a failure,
+  // this thread prepares it and reads the graph. Throws: Error(invalid_argument).
   int64_t prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds);
-  // Until the call can run. Throws: what made it fail, or Error(peer_lost) naming who is missing at
-  // the deadline.
+  // Waits until the call can run. Throws: the call's failure, or, at the deadline, Error(peer_lost)
+  // naming the missing members.
   void wait_ready(int64_t call, std::chrono::milliseconds timeout);
 
   struct Standing {
     std::shared_ptr<const PreparedCall> prepared;
     std::shared_ptr<const LiveCall> live;  // null: not ready
-    Errc code = Errc::ok;                  // why it failed
+    Errc code = Errc::ok;                  // the failure, if it failed
     std::string text;
   };
   Standing standing(int64_t call) const;
-  // Grows whenever a call becomes ready, and whenever one ceases to be: until then a Standing
-  // stays true. Any thread; takes no lock.
+  // Grows whenever a call becomes ready or stops being ready: until then a Standing stays valid.
+  // Any thread; takes no lock.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
-  std::string missing_tasks(int64_t call) const;  // those that are not up, with commas
-  std::string broken_text(int64_t call) const;    // why it was last installed anew
+  std::string missing_tasks(int64_t call) const;  // those that are not up, separated by commas
+  std::string broken_text(int64_t call) const;    // the reason of the last reinstallation
 
   void member_up(const Member& member);
   void member_down(const Member& member, const std::string& reason);
-  // The task does not have the executable: it restarted before we heard of it, or has lost a link.
+  // The task does not have the executable: it restarted before the mesh reported it, or has lost a
+  // link.
   void missing(const std::string& task, uint32_t executable);
-  void retry();  // installs that failed by a passing evil; now and then
+  void retry();  // Retries installs that failed with a transient error. Call periodically.
 
-  // The kernel of the node of that name is replaced by that of `op`, in the calls that are prepared
-  // and in later ones, here and in other processes, which know ops by name alone. Returns in how
-  // many stages it fires now. Throws: Error(invalid_argument) if it does not fit, or if `by_name`
-  // is false and the node runs elsewhere; Error with the code of what another process answered. One
-  // caller at a time.
+  // Replaces the kernel of the named node by that of `op`, in prepared calls and later ones, here
+  // and in other processes, which know ops by name alone. Returns the number of executors that run
+  // the new kernel. Throws: Error(invalid_argument) if it does not fit, or if `by_name` is false
+  // and the node runs elsewhere; Error with the code of another process's answer. One caller at a
+  // time.
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name);
-  // Those of that node in this process, one for each stage in which it fires.
+  // The op actors of that node in this process, one for each executor that runs it.
   std::vector<caf::actor> op_actors(const std::string& node) const;
 
   std::vector<PlacedNode> placement(int64_t call) const;
@@ -107,7 +109,7 @@ class Calls {
   std::string dot(int64_t call) const;
   std::string describe() const;
   void stop();  // no call becomes ready any more, and waits end
-  void drop();  // the installations in this process; after the last run
+  void drop();  // drops the installations in this process; after the last run
   RemoteParts& remote() { return remote_; }
 
  private:
@@ -117,10 +119,10 @@ class Calls {
     std::string error;
     std::shared_ptr<Installation> local;
     std::shared_ptr<const LiveCall> live;
-    std::string broken;                 // why it is not live any more, or not yet
+    std::string broken;                 // the reason why it is not live
     std::map<int32_t, EdgeCount> sent;  // by earlier installations, by edge
   };
-  struct Later {  // what is done once the mutex is free
+  struct Later {  // work for after the mutex is released
     std::vector<int64_t> settled;
     std::vector<std::shared_ptr<Installation>> old;
   };
@@ -135,7 +137,7 @@ class Calls {
   void on_event(const std::function<MasterOrders(MasterState&)>& event);
   void tell(const Later& later);
   // calls_become.cpp
-  struct Remade {  // a call without passes, in which all nodes fire their own kernels
+  struct Remade {  // a call without passes, in which all nodes run their own kernels
     int64_t id = 0;
     std::vector<Output> fetches, feeds;  // of the program's graph
     PreparedCall call;
@@ -148,7 +150,7 @@ class Calls {
   std::vector<Remade> absorbing(int32_t node) const;
   std::vector<std::shared_ptr<Installation>> installed_here(
       const std::vector<Remade>& without) const;
-  bool here(const PreparedCall& call) const;  // all of it runs in this process
+  bool here(const PreparedCall& call) const;  // true if all of it runs in this process
   void install(const Call& call, Later& later);
   void carry_out(MasterOrders orders, Later& later);
   MasterOrders carry_out(const MasterOrder& order, Call& call, Later& later);

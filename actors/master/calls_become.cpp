@@ -1,4 +1,5 @@
-// Implements Calls::become() of actors/master/calls.hpp.
+// Calls::become(): replaces the kernel of a node in all calls, and makes calls again in which a
+// pass has absorbed the node.
 #include <algorithm>
 #include <condition_variable>
 
@@ -13,7 +14,7 @@ bool Calls::here(const PreparedCall& call) const {
                      [&](const Partition& part) { return process_.device(part.device); });
 }
 
-// Other processes, in which some call runs the node. Requires: mutex_.
+// The other processes in which a call runs the node. Requires: mutex_.
 std::set<std::string> Calls::tasks_of_node(const std::string& node) const {
   std::set<std::string> tasks;
   for (const auto& [id, call] : calls_) {
@@ -27,8 +28,8 @@ std::set<std::string> Calls::tasks_of_node(const std::string& node) const {
 
 namespace {
 
-// Whether a call of which that was absorbed fires another kernel of the node than its own, or one
-// that does the work of others as well.
+// True if a pass removed or replaced this node, or merged another node into it, so a kernel other
+// than the node's own runs.
 bool concerns(const Absorbed& absorbed, int32_t node) {
   return absorbed.node == node || absorbed.into == node;
 }
@@ -55,7 +56,7 @@ bool Calls::absorbs_replaced(const PreparedCall& call) const {
   });
 }
 
-// With passes, if they leave the nodes alone that were replaced.
+// Applies the passes, unless they absorb a node that was replaced.
 PreparedCall Calls::make_with_replaced(const std::vector<Output>& fetches,
                                        const std::vector<Output>& feeds) {
   PreparedCall made = make(fetches, feeds, process_.passes());
@@ -66,8 +67,8 @@ PreparedCall Calls::make_with_replaced(const std::vector<Output>& fetches,
   return absorbs() ? make(fetches, feeds, false) : std::move(made);
 }
 
-// The calls that are to be made again before they can fire another kernel of the node. Throws:
-// Error(invalid_argument) for one that runs in other processes as well, where its steps would be
+// The calls that must be made again before they can run another kernel of the node. Throws:
+// Error(invalid_argument) if such a call runs in other processes as well, where its steps would be
 // lost.
 std::vector<Calls::Remade> Calls::absorbing(int32_t node) const {
   std::vector<Remade> out;
@@ -99,7 +100,7 @@ std::vector<std::shared_ptr<Installation>> Calls::installed_here(
   return out;
 }
 
-// Throws: Error(invalid_argument) if `op` does not fit the node as it runs then.
+// Throws: Error(invalid_argument) if `op` does not fit the node as it runs without passes.
 void Calls::make_again(Remade& remade, int32_t node, const std::shared_ptr<const Op>& op) {
   PreparedCall& call = remade.call = make(remade.fetches, remade.feeds, false);
   call.id = remade.id;
@@ -110,8 +111,8 @@ void Calls::make_again(Remade& remade, int32_t node, const std::shared_ptr<const
   Replacement(0, *now, *device.kernel_for(*now), op, device.kind(), device.name());
 }
 
-// Steps that run go on where they are: in the installation that was there before, if the call had
-// to be made again.
+// Running steps finish where they began: in the earlier installation, if the call had to be made
+// again.
 int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name) {
   const Node* named = graph_.find(node);
   std::set<std::string> tasks;
@@ -128,11 +129,12 @@ int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& 
     if (named) remade = absorbing(named->id);
     local = installed_here(remade);
     lock.unlock();
-    // What is refused is refused before anything changes; and nobody waits for it to be looked at.
+    // Check everything before anything changes, and without the lock, so that no thread waits for
+    // the checks.
     for (Remade& call : remade) make_again(call, named->id, op);
     for (const auto& installation : local) installation->check(node, op);
     lock.lock();
-    looked_at_all = versions_ == seen;  // else there is a call by now that was not asked
+    looked_at_all = versions_ == seen;  // false: a call was prepared meanwhile and not checked
     if (!looked_at_all) continue;
     replaced_[node] = op;
     if (by_name) remote_.remember(node, op->name);
@@ -143,7 +145,7 @@ int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& 
       call.live = nullptr;
       ++changes_;
       call.prepared = std::make_shared<PreparedCall>(std::move(made.call));
-      if (state_.calls().count(made.id)) install(call, later);  // else ensured() does
+      if (state_.calls().count(made.id)) install(call, later);  // otherwise ensured() installs it
     }
     local = installed_here({});
   }
@@ -154,7 +156,7 @@ int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& 
   return stages;
 }
 
-// The same in other processes, which say in how many stages it fires there.
+// The same in other processes; adds their numbers of executors to `stages`.
 void Calls::become_there(const std::string& node, const std::string& op,
                          const std::set<std::string>& tasks, int64_t& stages) {
   struct Open {
@@ -167,7 +169,8 @@ void Calls::become_there(const std::string& node, const std::string& op,
   };
   auto open = std::make_shared<Open>();
   std::vector<Members::Present> asked;
-  for (const std::string& task : tasks)  // who is away hears of it when it installs its parts again
+  for (const std::string& task : tasks)  // a task that is away learns of it when it installs its
+                                         // parts again
     if (Members::Present member = members_.find(task); member.agent) asked.push_back(member);
   open->waiting = asked.size();
   for (const Members::Present& member : asked)

@@ -1,4 +1,4 @@
-// Implements actors/master/master.hpp.
+// Joins the master's members, calls and runs: passes events between them, and ends them in order.
 #include "actors/master/master.hpp"
 
 #include <condition_variable>
@@ -9,7 +9,7 @@
 #include "actors/cluster/survey.hpp"
 
 namespace troupe {
-// Receives FinishStep of this session's steps. Stores, and calls what waits for the run.
+// Receives FinishStep of this session's steps. Stores it, and notifies the run's waiters.
 class Master::Door final : public caf::monitorable_actor {
  public:
   Door(caf::actor_config& config, Master* master) : monitorable_actor(config), master_(master) {}
@@ -80,10 +80,11 @@ void Master::later(std::function<void()> work) {
 }
 
 void Master::failed(const FinishStep& m) {
-  // The worker has restarted, and we have not heard of it yet; or it has lost a link.
+  // The worker has restarted before the mesh reported it, or has lost a link.
   const bool missing = m.fired < 0;
   if (missing) {
-    calls_.missing(m.task, m.executable);  // first: who runs it again is to wait for the new one
+    calls_.missing(m.task, m.executable);  // first: a caller that runs it again must wait for the
+                                           // new installation
     runs_->installation_lost(m.executable, m.text);
   }
   runs_->finish_part(m.run, m.task, missing ? Errc::peer_lost : m.code, m.text, {});
@@ -119,7 +120,7 @@ void Master::take_back_parts() {
   struct Open {
     std::mutex mutex;                          // guards the rest
     size_t unanswered = 0;                     // tasks
-    std::map<std::string, std::string> tasks;  // that have not dropped them, and why
+    std::map<std::string, std::string> tasks;  // those that have not dropped their parts, and why
     std::condition_variable changed;
   };
   auto open = std::make_shared<Open>();
@@ -130,14 +131,14 @@ void Master::take_back_parts() {
     calls_.remote().uninstall(
         member, -1, [open, task = task](Errc code, const std::string& text, const EdgeCounts&) {
           std::lock_guard lock(open->mutex);
-          if (code == Errc::ok || code == Errc::peer_lost)  // who is gone keeps nothing
+          if (code == Errc::ok || code == Errc::peer_lost)  // a lost process keeps nothing
             open->tasks.erase(task);
           else
             open->tasks[task] = text;
           --open->unanswered;
           open->changed.notify_all();
         });
-  if (process_.simulated()) return;  // what was sent arrives when its scheduler runs on
+  if (process_.simulated()) return;  // messages arrive when the simulation's scheduler runs
   std::unique_lock lock(open->mutex);
   open->changed.wait_for(lock, kCloseTimeout, [&] { return open->unanswered == 0; });
   for (const auto& [task, why] : open->tasks)

@@ -1,8 +1,9 @@
-// Master: the actor behind a Session. It joins three rooms, each with its own state and lock:
-// Members (who is in the cluster), Calls (what is prepared and where it is installed) and RunTable
-// (what is under way); it has the actors that they need, and ends them in order.
+// Master: the actor behind a Session. It joins three objects, each with its own state and lock:
+// Members (the members of the cluster), Calls (the prepared calls and their installations) and
+// RunTable (the runs under way); it owns the actors that they need, and ends them in order. When it
+// dies, the steps under way are lost; workers and shards keep their state.
 //
-// Owner: the session. Lost when it dies: the steps under way; workers and shards keep their state.
+// Owner: the session. Thread: any; listener functions are called on the network thread.
 #pragma once
 
 #include <atomic>
@@ -21,12 +22,12 @@
 
 namespace troupe {
 
-// How often deadlines and stalls are looked at.
+// The period of checks for deadlines and stalls.
 inline constexpr std::chrono::milliseconds kMasterTick{50};
-// An install that failed while its tasks are up is tried again this often.
+// The period of attempts for an install that failed although its tasks are up.
 inline constexpr std::chrono::milliseconds kInstallRetry{500};
-// A session that closes waits this long for the other processes: for the steps it cancels, then for
-// the word that they have dropped what was the session's.
+// A closing session waits this long for other processes: for the steps it cancels, then for their
+// answers that they have dropped its parts.
 inline constexpr std::chrono::milliseconds kCloseTimeout{2000};
 
 class Master : public MeshListener {
@@ -34,7 +35,7 @@ class Master : public MeshListener {
   Master(Process& process, Graph& graph, uint64_t session);
   ~Master() override;
 
-  // Where the program's threads come in. stop() shuts it, and waits until they have left.
+  // The program's threads enter here. stop() shuts it, and waits until they have left.
   const std::shared_ptr<Gate>& gate() const { return gate_; }
 
   // Members.
@@ -47,7 +48,7 @@ class Master : public MeshListener {
   void add_listener(MeshListener* listener) { members_.add_listener(listener); }
   void remove_listener(MeshListener* listener) { members_.remove_listener(listener); }
   std::map<std::string, caf::actor> agents() const { return members_.agents(); }  // by task
-  std::vector<std::string> devices() const;  // ours, and those of all members there ever were
+  std::vector<std::string> devices() const;  // ours, and those of all members so far
   size_t wait_for_count(size_t count, const std::string& but, std::chrono::milliseconds timeout) {
     return members_.wait_for_count(count, but, timeout);
   }
@@ -55,7 +56,7 @@ class Master : public MeshListener {
                                     std::chrono::milliseconds timeout) {
     return members_.wait_for(tasks, timeout);
   }
-  // Members that others speak of and that are not there yet.
+  // Members that others know of and that are not up here yet.
   std::vector<std::string> heard_of() const { return members_.heard_of(); }
 
   // Calls.
@@ -98,8 +99,8 @@ class Master : public MeshListener {
   std::vector<RunUnderWay> under_way(std::chrono::milliseconds at_least);
   void start_trace();
   std::string stop_trace();
-  // Cancels all runs, waits until they and all visits have ended, and has the session's parts
-  // dropped everywhere.
+  // Cancels all runs, waits until they and all visits have ended, and makes all processes drop the
+  // session's parts.
   void stop();
 
  private:
@@ -107,22 +108,22 @@ class Master : public MeshListener {
 
   void finished(const FinishStep& message);
   void failed(const FinishStep& message);
-  void later(std::function<void()> work);  // in the asker: the network thread may be here
+  void later(std::function<void()> work);  // runs on the asker: the network thread may be in here
   void tick(caf::event_based_actor* self);
   void take_back_parts();
 
   Process& process_;
   Graph& graph_;
   const uint64_t session_;
-  caf::actor asker_, door_, clock_;  // asks agents; receives FinishStep; ticks
+  caf::actor asker_, door_, clock_;  // send requests to agents; receive FinishStep; tick
   Members members_;
   Calls calls_;
   const std::shared_ptr<RunTable> runs_;
-  caf::actor_clock::time_point retry_at_{};  // the clock actor's own
+  caf::actor_clock::time_point retry_at_{};  // used by the clock actor only
 
   const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>(*this);
   std::atomic<bool> stopped_{false};
-  std::mutex becoming_;  // before those of the rooms
+  std::mutex becoming_;  // taken before those of the three objects
 };
 
 }  // namespace troupe

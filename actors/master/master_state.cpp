@@ -1,4 +1,4 @@
-// Implements actors/master/master_state.hpp.
+// The decisions of the master: installs, reinstalls and failures; and its text form.
 #include "actors/master/master_state.hpp"
 
 #include <algorithm>
@@ -128,11 +128,11 @@ MasterOrders MasterState::install_failed(const std::string& task, uint32_t execu
     if (call.executable != executable || !call.error.empty()) continue;
     auto it = call.tasks.find(task);
     if (it == call.tasks.end()) return out;
-    // Nobody was asked: the task is gone, and we know; or this answer is a second one.
+    // No install is pending: the task is gone and known to be, or this is a second answer.
     if (it->second != InstallPhase::installing && it->second != InstallPhase::connecting)
       return out;
     std::string what = detail::concat(task, " did not install the call: ", text);
-    std::replace(what.begin(), what.end(), '\n', ' ');  // to_text() keeps lines
+    std::replace(what.begin(), what.end(), '\n', ' ');  // to_text() writes one line per fact
     if (code == Errc::peer_lost || code == Errc::timeout || code == Errc::stale ||
         code == Errc::cancelled) {
       it->second = InstallPhase::waiting;

@@ -1,12 +1,14 @@
-// MasterState: what the master knows and decides, without actors, clocks or sockets. Events go in
-// as calls, decisions come out as orders that the master's calls (calls.cpp) carry out. It can be
-// written down and read back.
+// MasterState: the knowledge and the decisions of a master, without actors, clocks or sockets.
+// Events are calls; decisions are returned as orders, which Calls (calls.cpp) carries out. It can
+// be written as text and read back.
 //
-// An executable is a prepared call: what is fetched and fed, and where each node runs. It is
-// installed on all its tasks in two rounds: first every task makes its op actors and says which of
-// them receive an edge, then every task learns where its Sends go. When a task of an executable
-// dies and comes back, or loses a link, the executable gets a new number and is installed anew, so
-// that nothing of the old one can reach the new one.
+// An executable is a prepared call: its fetches and feeds, and the device of each node. It is
+// installed on all its tasks in two rounds: first every task makes its op actors and reports those
+// that receive an edge, then every task learns the receivers of its Sends. When a task of an
+// executable dies and returns, or loses a link, the executable gets a new number and is installed
+// anew, so that no message of the old one can reach the new one.
+//
+// Owner: Calls. Thread: any, one at a time (the lock of Calls).
 #pragma once
 
 #include <cstdint>
@@ -34,24 +36,24 @@ struct ExecutableEdge {
 };
 
 struct ExecutableState {
-  int64_t call = 0;                           // the prepared call, for good
+  int64_t call = 0;                           // the prepared call; constant
   uint32_t executable = 0;                    // its present installation
   std::vector<std::string> fetches, feeds;    // "node:index"
   std::map<int32_t, std::string> placement;   // node id -> device
   std::vector<ExecutableEdge> edges;          // those between tasks
-  std::map<std::string, InstallPhase> tasks;  // the client's own task is one of them
+  std::map<std::string, InstallPhase> tasks;  // includes the client's own task
   std::map<int32_t, uint64_t> receivers;      // edge -> receiving op actor
   std::string error;                          // why it cannot be installed; empty otherwise
   bool ready() const;
   friend bool operator==(const ExecutableState&, const ExecutableState&) = default;
 };
 
-// What is to be done next.
+// The next action for the owner to take.
 struct MasterOrder {
   enum Kind : uint8_t {
     install,    // make `executable` on `task`
     connect,    // tell `task` the receivers of its edges
-    uninstall,  // `executable` is gone; tell `task`
+    uninstall,  // `executable` is dropped; tell `task`
     ready,      // the call can run
     broken,     // the call cannot run now: `text` says why; it becomes ready again by itself if its
                 // tasks return
@@ -74,24 +76,24 @@ class MasterState {
 
   MasterOrders member_up(const std::string& task, uint64_t incarnation);
   MasterOrders member_down(const std::string& task, const std::string& reason);
-  // A new call, or one that has failed, prepared anew. Its tasks' phases start at waiting; the
-  // client's task counts as up.
+  // Adds a new call, or one that has failed and was prepared anew. Its tasks' phases start at
+  // waiting; the client's task counts as up.
   MasterOrders add(ExecutableState call);
-  // `executable` is now there on `task`; edge -> receiving op actor. An answer of an older
-  // installation changes nothing.
+  // `executable` is now installed on `task`; edge -> receiving op actor. Ignores answers of an
+  // older installation.
   MasterOrders installed(const std::string& task, uint32_t executable,
                          const std::map<int32_t, uint64_t>& receivers);
   MasterOrders connected(const std::string& task, uint32_t executable);
-  // The task refused, did not answer, or could not reach another. A refusal is for good; a failure
-  // of the world (peer_lost, timeout, stale, cancelled) is tried again when the task comes back, or
-  // by retry().
+  // The task refused, did not answer, or could not reach another. A refusal is final; a transient
+  // failure (peer_lost, timeout, stale, cancelled) is retried when the task comes back, or by
+  // retry().
   MasterOrders install_failed(const std::string& task, uint32_t executable, Errc code,
                               const std::string& text);
-  // The task does not know the executable (it restarted before we heard of it), or has dropped it
-  // for a link that it lost: installed anew.
+  // The task does not know the executable (it restarted before the mesh reported it), or has
+  // dropped it because it lost a link: installs it anew.
   MasterOrders missing(const std::string& task, uint32_t executable);
-  // Installs anew what is not installed although all its tasks are up. To be called now and then:
-  // an install that failed by a passing evil has nobody else to start it again.
+  // Installs anew all calls that are not installed although all their tasks are up. Call
+  // periodically: no other event retries an install that failed with a transient error.
   MasterOrders retry();
 
   uint64_t session() const { return session_; }
@@ -101,14 +103,15 @@ class MasterState {
   const ExecutableState* find(
       uint32_t executable) const;  // nullptr: none, or an older installation
   bool is_up(const std::string& task) const;
-  std::vector<std::string> missing_tasks(int64_t call) const;  // of the call, not up
+  std::vector<std::string> missing_tasks(int64_t call) const;  // tasks of the call that are not up
 
   std::string to_text() const;
   friend bool operator==(const MasterState&, const MasterState&) = default;
 
  private:
   void reinstall(ExecutableState& call, MasterOrders& out);
-  void uninstall(ExecutableState& call, MasterOrders& out);  // where it is, or is being installed
+  void uninstall(ExecutableState& call, MasterOrders& out);  // where it is installed or being
+                                                             // installed
   void install_where_up(ExecutableState& call, MasterOrders& out);
 
   uint64_t session_ = 0;

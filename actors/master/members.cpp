@@ -1,4 +1,4 @@
-// Implements actors/master/members.hpp.
+// Follows members that come and go, asks for their devices, and lets callers wait for them.
 #include "actors/master/members.hpp"
 
 #include <algorithm>
@@ -18,13 +18,13 @@ void Members::up(const Member& member, const caf::actor& agent) {
     std::lock_guard lock(mutex_);
     link = coming_[member.name()] = ++links_;
   }
-  // Its devices are asked for first: a call is placed on devices that exist.
+  // Asks for its devices first, so that calls are placed on devices that exist.
   ask<Description>(
       asker_, agent, kAgentTimeout, Describe{},
       [this, link, member, agent](Errc code, const std::string& text, const Description& d) {
         if (code == Errc::ok)
           described(link, member, agent, d.devices);
-        else if (code != Errc::peer_lost)  // then it goes, and down() follows
+        else if (code != Errc::peer_lost)  // on peer_lost, down() follows
           process_.log()->warn("member does not describe itself; restart it: peer={} error={}",
                                member.name(), text);
       });
@@ -54,9 +54,9 @@ void Members::down(const Member& member, const std::string& reason) {
   {
     std::lock_guard lock(mutex_);
     coming_.erase(member.name());
-    if (!present_.erase(member.name())) return;  // nobody has heard of it
-    // Others come back under their name, and what was placed on them waits for them; programs do
-    // not.
+    if (!present_.erase(member.name())) return;  // its up() was never passed on
+    // Other members return under their name, and calls placed on them wait for them; clients do not
+    // return.
     if (process_.task().starts_with("/job:" + member.job + "/")) devices_.erase(member.name());
   }
   first_.down(member, reason);
@@ -109,7 +109,7 @@ StepResult Members::refusal() const {
   return refusal_;
 }
 
-// Until `there()`; `missing()` names who is not. `lock` is of mutex_.
+// Waits until `there()` is true; `missing()` names the missing members. `lock` holds mutex_.
 template <class There, class Missing>
 void Members::wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout,
                    const There& there, const Missing& missing) {
@@ -119,7 +119,7 @@ void Members::wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds
   for (auto word = begin + kWaitingWord;; word = Clock::now() + kWaitingWord) {
     if (changed_.wait_until(lock, std::min(word, end), over) || Clock::now() >= end) return;
     const std::string names = missing();
-    lock.unlock();  // the program's log may take its time
+    lock.unlock();  // the program's log may take long
     say_waiting(*process_.log(), names, Clock::now() - begin);
     lock.lock();
   }

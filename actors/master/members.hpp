@@ -1,8 +1,8 @@
-// Members: who is in the cluster, as one master knows it: their agents, their devices, and who
-// wants to hear of them. A member is up once it has said which devices it has.
+// Members: the members of the cluster as one master knows them: their agents, their devices, and
+// the listeners to changes. A member is up once it has reported its devices. Events are passed on
+// one at a time, so no listener hears of a member's end before its beginning.
 //
-// Owner: the master. The mesh tells it, on the net thread. What it hears is passed on one thing
-// after the other, so nobody hears of a member's end before its beginning.
+// Owner: the master. Thread: any; the mesh calls up(), down() and refused() on the net thread.
 #pragma once
 
 #include <chrono>
@@ -18,25 +18,25 @@
 
 namespace troupe {
 
-// An agent that is there and does not answer for this long is given up until it returns.
+// An agent that does not answer for this long is ignored until it returns.
 inline constexpr std::chrono::seconds kAgentTimeout{30};
 
 class Members {
  public:
-  // Called before the listeners are, on the network thread or the asker's; must not block.
+  // Called before the listeners, on the network thread or the asker's; must not block.
   struct First {
     std::function<void(const Member&)> up;
     std::function<void(const Member&, const std::string& reason)> down;
   };
-  // `asker` (actors/async/ask.hpp) outlives us.
+  // `asker` (actors/async/ask.hpp) outlives this.
   Members(Process& process, const caf::actor& asker, First first);
 
-  // From the mesh.
+  // Called by the mesh.
   void up(const Member& member, const caf::actor& agent);
   void down(const Member& member, const std::string& reason);
   void refused(Errc code, const std::string& reason);
 
-  // Also told of those that are up already. Once removed, a listener is not told any more.
+  // Also reports the members that are up already. Once removed, a listener is not called any more.
   void add_listener(MeshListener* listener);
   void remove_listener(MeshListener* listener);
 
@@ -48,19 +48,19 @@ class Members {
   std::map<std::string, Present> present() const;    // up, by task
   std::map<std::string, caf::actor> agents() const;  // the same
   Present find(const std::string& task) const;       // an empty agent if it is not up
-  // Of all members there ever were: a call may be placed on one that is away just now.
+  // Includes members that have left: a call may be placed on one that is away just now.
   std::map<std::string, std::vector<std::string>> devices() const;  // by task
-  StepResult refusal() const;  // what the cluster said when it refused us; ok if it did not
-  // These two also end when the cluster refuses us. While they wait, a line says who is missing,
-  // each kWaitingWord.
+  StepResult refusal() const;  // the cluster's refusal of this process; ok if there was none
+  // The two waits also end when the cluster refuses this process. While they wait, a log line names
+  // the missing members, every kWaitingWord.
   //
-  // Up to `timeout` for `count` members whose job is not `but`. Returns how many there are.
+  // Waits up to `timeout` for `count` members whose job is not `but`. Returns how many there are.
   size_t wait_for_count(size_t count, const std::string& but, std::chrono::milliseconds timeout);
-  // Up to `timeout` for all of `tasks`. Returns those still missing.
+  // Waits up to `timeout` for all of `tasks`. Returns those still missing.
   std::vector<std::string> heard_of() const;
   std::vector<std::string> wait_for(const std::vector<std::string>& tasks,
                                     std::chrono::milliseconds timeout);
-  void stop();  // nobody is told any more, and no handle is kept
+  void stop();  // ends all reports, and drops all handles
 
  private:
   template <class There, class Missing>
@@ -73,14 +73,15 @@ class Members {
   const caf::actor& asker_;
   const First first_;
 
-  std::mutex telling_;  // held while something is passed on; taken before the next
+  std::mutex telling_;  // held while an event is passed on; taken before mutex_
   std::vector<MeshListener*> listeners_;
   bool stopped_ = false;
 
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
-  uint64_t links_ = 0;                      // that have come up so far
-  std::map<std::string, uint64_t> coming_;  // by task: the link of who has not described itself yet
+  uint64_t links_ = 0;                      // the number of links that have come up
+  std::map<std::string, uint64_t> coming_;  // by task: the link of a member that has not reported
+                                            // its devices yet
   std::map<std::string, Present> present_;
   std::map<std::string, std::vector<std::string>> devices_;
   StepResult refusal_;

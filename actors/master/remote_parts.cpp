@@ -1,4 +1,4 @@
-// Implements actors/master/remote_parts.hpp.
+// Sends graphs, parts, receivers and kernel replacements to the workers of other processes.
 #include "actors/master/remote_parts.hpp"
 
 #include "actors/async/ask.hpp"
@@ -35,7 +35,7 @@ RemoteParts::Receivers receivers_of(const PartsInstalled& m) {
 
 }  // namespace
 
-// The graph's bytes, or nothing if that process has them.
+// The graph's bytes, or empty if that process has them.
 std::string RemoteParts::not_sent_yet(const Members::Present& member, int64_t call, int64_t version,
                                       const Graph& graph) {
   std::lock_guard lock(mutex_);
@@ -57,7 +57,7 @@ void RemoteParts::install(const Members::Present& member, const ExecutableState&
                           Errc code, const std::string& text) {
     {
       std::lock_guard lock(mutex_);
-      sent_[life].erase(call);  // it may not have arrived; one that has is not taken again
+      sent_[life].erase(call);  // the graph may not have arrived; a worker ignores one that it has
     }
     done(code, text, {});
   };
@@ -76,7 +76,7 @@ void RemoteParts::install(const Members::Present& member, const ExecutableState&
     std::lock_guard lock(mutex_);
     replaced = replaced_;
   }
-  // They arrive before the parts. If one does not fit there, the parts have kernels of their own.
+  // These arrive before the parts. If a kernel does not fit there, the parts run the original ones.
   for (const auto& [node, op] : replaced)
     become(member, node, op, [](Errc, const std::string&, const Became&) {});
   InstallGraph whole{session_, executable.call, version,

@@ -1,7 +1,8 @@
-// RemoteParts: gives the workers of other processes their parts of a call, as its installer asks:
-// first its graph, if that process does not have it yet, then the parts, then where the Sends go.
+// RemoteParts: sends the workers of other processes their parts of a call: first the call's graph,
+// if that process does not have it yet, then the parts, then the receivers of the Sends. It
+// remembers which process has which graphs.
 //
-// Owner: the calls of one master. What is known is which process has which graphs.
+// Owner: the calls of one master. Thread: any; callbacks run on the asker's.
 #pragma once
 
 #include <functional>
@@ -24,19 +25,21 @@ class RemoteParts {
   // Called once, on the asker's thread; or never, if the asker has ended.
   using Done = std::function<void(Errc, const std::string& text, const Receivers&)>;
 
-  // `asker` (actors/async/ask.hpp) outlives us.
+  // `asker` (actors/async/ask.hpp) outlives this.
   RemoteParts(const caf::actor& asker, uint64_t session) : asker_(asker), session_(session) {}
 
-  // `graph`: of that version, of the executable's call.
+  // `graph`: of that version of the executable's call.
   void install(const Members::Present& member, const ExecutableState& executable,
                const Graph& graph, int64_t version, const std::string& client_device, Done done);
-  // In this process's parts of the session, now and whenever it installs any.
+  // Replaces a kernel in that process's parts of the session, present and later ones.
   using Replaced = std::function<void(Errc, const std::string& text, const Became&)>;
   void become(const Members::Present& member, const std::string& node, const std::string& op,
               Replaced done);
-  void remember(const std::string& node, const std::string& op);  // for those that install later
+  void remember(const std::string& node, const std::string& op);  // for processes that install
+                                                                  // later
   void connect(const Members::Present& member, const ExecutableState& executable, Done done);
-  // The executable, or all of the session for -1. `done` gets what it has sent.
+  // Uninstalls the executable, or all of the session for -1. `done` gets the counts of its
+  // transfers.
   using Counted = std::function<void(Errc, const std::string& text, const EdgeCounts&)>;
   void uninstall(const Members::Present& member, int64_t executable, Counted done);
 

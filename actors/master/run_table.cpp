@@ -1,4 +1,4 @@
-// Implements actors/master/run_table.hpp.
+// Runs over several executors: their start, parts, cancellation and deadlines.
 #include "actors/master/run_table.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-// Which tasks have not done their part, and what for in this process.
+// The tasks that have not finished their part, and the waits in this process.
 std::string waited_for(const Stall& stall) {
   return joined(stall.open) +
          (stall.waits_for.empty() ? "" : " (here for " + joined(stall.waits_for) + ")");
@@ -57,7 +57,7 @@ std::vector<Stall> RunTable::under_way(std::chrono::milliseconds at_least) {
   return out;
 }
 
-// In several stages
+// Several executors
 
 void RunTable::start(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options,
                      std::function<void(RunResult)> done) {
@@ -143,7 +143,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       run->open.insert(process_.task());
       runs_[run->id] = run;
       oldest = runs_.begin()->first;
-      for (const Fired* fired : fired_)  // drawn, and perhaps not armed yet
+      for (const Fired* fired : fired_)  // numbered, and perhaps not begun yet
         if (fired->call == run->call) oldest = std::min(oldest, fired->run);
     }
   }
@@ -176,7 +176,7 @@ void RunTable::send_start(const Run& run, const RunContext& context, int64_t old
                     caf::make_message(m), nullptr);
 }
 
-// Takes a run that is being told of from the count.
+// Removes a run from ending_ once its caller has been told.
 struct RunTable::Ending {
   explicit Ending(RunTable& table) : table(table) {}
   ~Ending() {
@@ -199,8 +199,8 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     if (it == runs_.end() || !it->second->open.erase(task)) return;
     run = it->second;
     if (task == process_.task() && code == Errc::ok) run->result.values = std::move(kept);
-    // The first reason stays: what follows are its consequences. But where this process was, when
-    // it was told to stop for that reason, only its own part says.
+    // Keep the first failure; later ones follow from it. But if this process's part was cancelled
+    // for that reason, its text adds where it was, and replaces the first.
     first_failure = code != Errc::ok && run->result.code == Errc::ok;
     if (first_failure)
       run->result = {code, text, {}};
@@ -232,25 +232,26 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
   end(run, std::move(result));
 }
 
-// Nobody else knows of the run any more.
+// Requires: the run is in neither runs_ nor waiting_.
 void RunTable::end(const RunPtr& run, RunResult result) {
   run->cancellation.reset();
   std::shared_ptr<const LiveCall> live;
   {
     std::lock_guard lock(mutex_);
-    run->cancelled = true;  // nobody cancels it any more
+    run->cancelled = true;  // too late to cancel it
     live = std::move(run->live);
   }
   live.reset();
   try {
     run->done(std::move(result));
-  } catch (const std::exception& e) {  // it must not; the thread is not the program's to end
+  } catch (const std::exception& e) {  // it must not; this thread is not the program's
     process_.log()->error("the callback of a run threw: run={} error={}", run->id, e.what());
   }
 }
 
 void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {
-  std::optional<Ending> using_it;  // stop() waits for this: whoever cancels is not in the gate
+  std::optional<Ending> using_it;  // makes stop() wait for this: a cancelling thread is not in the
+                                   // gate
   std::set<std::string> open;
   std::shared_ptr<const LiveCall> live;
   bool waited = false;
@@ -266,7 +267,7 @@ void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {
     }
     if (!waited) {
       const auto it = runs_.find(run->id);
-      // It is on its way to launch(), which looks, or has ended.
+      // It is on its way to launch(), which looks at `cancelled`, or has ended.
       if (it == runs_.end() || it->second != run) return;
     }
     ++ending_;
@@ -300,7 +301,8 @@ void RunTable::member_down(const std::string& task, const std::string& reason) {
   const std::string text = detail::concat(
       task, " is gone: ", reason, "; run the call again: it waits until ", task, " is back");
   std::vector<int64_t> hit;
-  std::vector<RunPtr> starved;  // its part has ended, perhaps before its values were here
+  std::vector<RunPtr> starved;  // the lost task's part has ended, perhaps before its values arrived
+                                // here
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, run] : runs_)
@@ -347,7 +349,7 @@ void RunTable::stop(std::chrono::milliseconds patience) {
 
 std::vector<Stall> RunTable::tick() {
   const Time t = now();
-  std::vector<std::pair<RunPtr, std::string>> expired;  // and what they wait for
+  std::vector<std::pair<RunPtr, std::string>> expired;  // with the nodes that they wait for
   std::vector<RunPtr> late;
   std::vector<std::pair<int64_t, std::string>> silent;  // parts that did not even answer a cancel
   std::vector<Stall> stalls;

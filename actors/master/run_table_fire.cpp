@@ -1,10 +1,9 @@
-// Implements what of actors/master/run_table.hpp happens on the thread of a caller: it fires a call
-// that is one stage of this process itself.
+// The part of RunTable on a caller's thread, which runs a call with a single local executor itself.
 //
-// Most of what a short run would cost is what other threads write, too: locks, counts, lists. So a
-// thread has a seat, with the calls it ran last; the activation that its stage keeps for it, the
-// numbers of its runs and the gate (gate.hpp) lie apart as well. The seat's lock is nobody else's
-// but for a moment: of tick(), under_way() and who cancels.
+// Most of the cost of a short run is memory that other threads write, too: locks, counts, lists. So
+// each thread has a seat with the calls it ran last; the step state that its executor keeps for it,
+// the numbers of its runs and the gate (gate.hpp) are separate as well. Other threads take the
+// seat's lock only briefly: in tick(), under_way() and to cancel.
 #include <algorithm>
 #include <future>
 #include <set>
@@ -23,7 +22,7 @@ std::string late(Activation& step, std::chrono::milliseconds timeout) {
                         joined(step.waiting_for()), "; give it more time with RunOptions::timeout");
 }
 
-// Fires an armed step on this thread until it has ended.
+// Runs a begun step on this thread until it has ended.
 void fire_here(Stage& stage, Activation& step, std::chrono::milliseconds timeout) {
   if (step.own(true) || stage.wait(step, deadline_after(timeout))) return;
   step.interrupt(Errc::timeout, late(step, timeout));
@@ -77,13 +76,13 @@ void RunTable::Fired::interrupt(Errc code, const std::string& text) {
     stopped = {code, text};
 }
 
-// Short steps take less time than a look at a clock, so none looks when it begins: its time counts
+// A short step takes less time than reading a clock, so its beginning is not timed: its time counts
 // from the first tick that sees it.
 std::optional<Stall> RunTable::Fired::look(Time now, const std::string& task) {
   std::lock_guard lock(mutex);
   if (!step) return std::nullopt;
   if (!seen) seen = now;
-  if (now >= deadline_after(*seen, timeout))  // a loop that never lets its caller go
+  if (now >= deadline_after(*seen, timeout))  // a loop that never yields to its caller
     step->interrupt(Errc::timeout, late(*step, timeout));
   if (reported) return std::nullopt;
   if (now - *seen < kStallReport) return std::nullopt;
@@ -126,7 +125,7 @@ class RunTable::Firing {
     fired_->step = &step;
     if (fired_->stopped.code != Errc::ok) step.stop(fired_->stopped.code, fired_->stopped.text);
   }
-  void end() {  // before the step is released: it may then be another one
+  void end() {  // before the step is released: afterwards it may be another run's
     std::lock_guard lock(fired_->mutex);
     fired_->step = nullptr;
   }
@@ -138,8 +137,7 @@ class RunTable::Firing {
   std::list<Fired*>::iterator at_;
 };
 
-// The training step of a run, from its number until it is over, however it ends: shards wait for
-// what is under way.
+// The training step of a run. Ends it however the run ends: shards wait for steps under way.
 class RunTable::CountedStep {
  public:
   CountedStep(RunTable& runs, const PreparedCall& call, int64_t wanted, RunContext& context)
@@ -159,7 +157,7 @@ class RunTable::CountedStep {
     runs_.go_on(behind);
   }
   CountedStep(const CountedStep&) = delete;
-  bool whole = false;  // it has ended with all its pushes
+  bool whole = false;  // set if it has ended with all its pushes
 
  private:
   RunTable& runs_;
@@ -167,8 +165,8 @@ class RunTable::CountedStep {
   int64_t step_ = -1;
 };
 
-// Says again which steps are over: a run that waits for one of them told shards before that was so,
-// and there need not be another run that says it. Asking for what that run itself asks for does.
+// Tells shards again which steps are over: a waiting run has told them when fewer were, and there
+// may be no later run to do it. A pull like that run's own carries the number.
 void RunTable::go_on(const std::vector<TrainingSteps::Behind>& behind) {
   ParameterPort* const port = behind.empty() ? nullptr : process_.services().port(session_);
   if (!port) return;
@@ -221,7 +219,7 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
   return result;
 }
 
-// Without what other threads write
+// Runs without shared writes
 
 RunTable::Seat& RunTable::seat_here() {
   std::atomic<Seat*>& mine = seats_[static_cast<size_t>(thread_index())];
@@ -233,17 +231,17 @@ RunTable::Seat& RunTable::seat_here() {
              : *other;
 }
 
-// `as_of`: Calls::changes() before `call` was asked for.
+// `as_of`: Calls::changes() before `call` was looked up.
 void RunTable::keep(Seat& seat, const Calls::Standing& call, int64_t id, uint64_t as_of) {
   if (!call.prepared->replicas.empty() || call.live->client->waits()) return;
   Kept made{id, as_of, call.prepared, call.live, process_.services().port(session_)};
   std::lock_guard lock(seat.mutex);
-  if (seat.step) return;  // we are in a function that a run of it calls
+  if (seat.step) return;  // this thread is in a function that a run of this seat calls
   std::swap(made, seat.kept[static_cast<size_t>(id) % seat.kept.size()]);
-}  // what was there goes when the lock has
+}  // the old entry is destroyed after the lock is released
 
 void RunTable::forget(int64_t call) {
-  std::vector<Kept> old;  // go when the locks have
+  std::vector<Kept> old;  // destroyed after the locks are released
   for (auto& at : seats_) {
     Seat* const seat = at.load(std::memory_order_acquire);
     if (!seat) continue;
@@ -319,7 +317,7 @@ RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunO
   std::future<RunResult> future = promise.get_future();
   begin(call, id, feeds, options, std::this_thread::get_id(),
         [&promise](RunResult result) { promise.set_value(std::move(result)); });
-  return future.get();  // it is always called: at the latest at the deadline
+  return future.get();  // it is always set: at the latest at the deadline
 }
 
 }  // namespace troupe

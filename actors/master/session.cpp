@@ -1,4 +1,5 @@
-// Implements include/troupe/session.hpp: the API over Master. Values become exceptions here.
+// The public Session over a Master, and its calls and cancellations. Error results become
+// exceptions here.
 #include "troupe/session.hpp"
 
 #include <atomic>
@@ -50,7 +51,7 @@ std::shared_ptr<void> Cancellation::watch(std::function<void()> stop) {
 
 namespace {
 
-// Session numbers differ between processes that share a cluster: the incarnation is in them.
+// Session numbers differ between processes of a cluster, as they include the incarnation.
 uint64_t draw_session(uint64_t incarnation) {
   static std::atomic<uint64_t> count{0};
   return incarnation * 0x9e3779b97f4a7c15ull + ++count;
@@ -85,20 +86,21 @@ Visit SessionState::open() const { return {gate, kSessionClosed}; }
 std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feeds,
                                          const RunOptions& options) const {
   const State& state = prepared(state_.get());
-  const Visit master(*state.gate, kCallClosed);  // which the call keeps, and somebody the call
+  const Visit master(*state.gate, kCallClosed);  // the call keeps the gate, and the caller keeps
+                                                 // the call
   return value_or_throw(master->run(state.call, feeds, options));
 }
 
 void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options,
                      std::function<void(RunResult)> done) const {
   const State& state = prepared(state_.get());
-  const Visit master(state.gate, kCallClosed);  // `done` may let go of the call
+  const Visit master(state.gate, kCallClosed);  // holds the gate: `done` may drop the call
   master->start(state.call, feeds, options, std::move(done));
 }
 
 namespace {
 
-// For who watches the program from outside.
+// Begins to write the files that the environment asks for (actors/observe/handed_out.hpp).
 void begin_to_hand_out(Master& master) {
   const char* const trace = trace_wanted();
   if (!trace && !graph_wanted()) return;
@@ -113,7 +115,7 @@ void begin_to_hand_out(Master& master) {
                                  kHandingSessionsMax);
 }
 
-// Ends the trace; whoever watches the program gets it, too.
+// Ends the trace, and writes it to the file that the environment asks for, too.
 std::string handed_out(Master& master) {
   std::string text = master.stop_trace();
   if (!trace_wanted()) return text;
@@ -124,14 +126,14 @@ std::string handed_out(Master& master) {
   return text;
 }
 
-// Whether the thread-local objects of this thread are gone: it is the program's first thread, at
-// its end. Known of threads that have called this before.
+// True if the thread-local objects of this thread are destroyed: it is the program's first thread,
+// at its end. Works for threads that have called it before.
 bool is_past_its_end() {
   struct End {
     bool& reached;
     ~End() { reached = true; }
   };
-  thread_local bool reached = false;  // has no destructor, so it stays
+  thread_local bool reached = false;  // has no destructor, so it stays valid
   thread_local const End end{reached};
   return end.reached;
 }
@@ -155,7 +157,7 @@ void SessionState::close() {
     process.reset();
   };
   if (!is_past_its_end()) return end();
-  // A session that is a static object. CAF uses thread-local ones while it ends, so another thread
+  // The session is a static object. CAF uses thread-local objects while it ends, so another thread
   // ends it.
   std::exception_ptr thrown;
   std::thread([&] {
@@ -176,17 +178,17 @@ std::vector<std::string> tasks_of(const std::map<std::string, caf::actor>& agent
   return out;
 }
 
-// One that the others speak of may have died a moment ago.
+// A member that others know of may have died a moment ago.
 constexpr std::chrono::milliseconds kOthersWaitMax{2'000};
 
-// Until all nodes are there that `options` names, or as many as addresses were given and those that
-// they speak of. Throws: Error, naming who is missing.
+// Waits for all nodes that `options` names, or for as many as there are addresses and then for
+// those that they know of. Throws: Error, naming the missing nodes.
 void await_cluster(Master& master, const std::string& address, size_t addresses,
                    const ConnectOptions& options) {
   const bool named = !options.wait_for.empty();
   const auto missing =
       named ? master.wait_for(options.wait_for, options.timeout) : std::vector<std::string>{};
-  // Of those who are named nobody is waited for any more.
+  // All named nodes have been waited for already.
   const size_t there = master.wait_for_count(
       addresses, options.job, named ? std::chrono::milliseconds(0) : options.timeout);
   if (const StepResult refused = master.refusal(); refused.code != Errc::ok)
@@ -216,9 +218,9 @@ void await_cluster(Master& master, const std::string& address, size_t addresses,
 }  // namespace
 
 Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {
-  is_past_its_end();  // so that it is known of this thread
-  // CAF remembers by thread the system that it has spawned for last, and a system ends only when
-  // all threads have forgotten it: this one may live on while another closes the session.
+  is_past_its_end();  // so that a later call on this thread works
+  // CAF remembers per thread the system that it last spawned for, and a system ends only when all
+  // threads have forgotten it: this thread may live on while another closes the session.
   caf::logger::set_current_actor_system(nullptr);
 }
 Session::Session(Session&&) noexcept = default;
@@ -254,7 +256,8 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   want_least("ConnectOptions::timeout", options.timeout.count(), 0, "0 ms or more");
   ClusterOptions cluster;
   cluster.cluster = options.cluster;
-  for (size_t begin = 0; begin <= address.size();) {  // several addresses may be given, with commas
+  for (size_t begin = 0; begin <= address.size();) {  // several addresses may be given, separated
+                                                      // by commas
     const size_t end = std::min(address.find(',', begin), address.size());
     if (end > begin) cluster.seeds.push_back(address.substr(begin, end - begin));
     begin = end + 1;
@@ -267,7 +270,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   const uint64_t incarnation = Process::draw_incarnation();
   const int shards = options.process.parameter_shards;
   if (!options.process.ops) options.process.ops = graph.shared_registry();
-  // Clients need no number of their own from a person: the incarnation names them.
+  // Clients need no task number from the user: it comes from the incarnation.
   state->process = std::make_unique<Process>(
       detail::concat("/job:", options.job, "/task:", incarnation % 1'000'000), incarnation,
       std::move(options.process), std::move(cluster));

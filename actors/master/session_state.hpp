@@ -1,4 +1,5 @@
-// What a Session holds, for training/, which adds parameters and towers to it.
+// SessionState: the inside of a Session. training/ adds parameters and towers to it.
+// Owner: a Session. Thread: any.
 #pragma once
 
 #include <memory>
@@ -11,15 +12,16 @@ namespace troupe {
 struct SessionState {
   std::unique_ptr<Process> process;
   std::unique_ptr<Master> master;
-  std::shared_ptr<Gate> gate;  // the master's; stays
+  std::shared_ptr<Gate> gate;  // the master's; outlives it
   std::unique_ptr<ParameterOwner> parameters;
   std::mutex closing;  // held while the session is being closed
 
   ~SessionState() { close(); }
-  // Also twice, and while other threads run calls or train: they end, and are waited for.
+  // May be called twice, and while other threads run calls or train: their runs end, and close()
+  // waits for them.
   void close();
   Visit open() const;  // Throws: Error(cancelled) once the session is closed.
-  // `system` null: one of its own.
+  // `system` null: the session has its own.
   static Session local(Graph& graph, ProcessOptions options, caf::actor_system* system);
 };
 

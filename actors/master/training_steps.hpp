@@ -1,5 +1,6 @@
-// TrainingSteps: the training steps of one session, by replica: which number is the next one, and
-// which are under way. Plain; its owner has it behind a lock.
+// TrainingSteps: the training steps of one session, by replica: the next number, and the steps
+// under way.
+// Owner: RunTable. Thread: any, one at a time (the lock of RunTable).
 #pragma once
 
 #include <algorithm>
@@ -15,17 +16,17 @@ namespace troupe {
 
 class TrainingSteps {
  public:
-  // Runs under way that were told of fewer steps that are over than there are by now: shards may
-  // wait for pushes that never come.
+  // Runs under way that told shards of fewer finished steps than there are by now: shards may wait
+  // for pushes that never come.
   struct Behind {
-    int64_t replica = 0, first = 0;  // the steps before that are over
-    std::vector<int64_t> calls;      // of those runs
+    int64_t replica = 0, first = 0;  // earlier steps are over
+    std::vector<int64_t> calls;      // the calls of those runs
   };
 
-  // A run of `call` that advances these replicas, at the step its caller wants or, if that is
-  // negative, at the next one of all of them; sets `context`'s step. Who counts the steps himself
-  // may do one again; of those that are counted here, the ones before all that are under way are
-  // over.
+  // Begins a run of `call` that advances these replicas, at step `wanted` or, if that is negative,
+  // at the next step of all of them; sets `context`'s step. A caller that counts the steps itself
+  // may repeat one. If the steps are counted here, sets the first step that is not over, too: the
+  // oldest one under way.
   void begin(const std::vector<int64_t>& replicas, int64_t wanted, RunContext& context,
              int64_t call) {
     context.step = wanted;
@@ -45,7 +46,7 @@ class TrainingSteps {
     }
     if (wanted < 0) context.first_step = first;
   }
-  // It has ended in all its parts; `whole`: with all its pushes.
+  // The run has ended in all its parts; `whole`: with all its pushes.
   std::vector<Behind> end(const std::vector<int64_t>& replicas, int64_t step, int64_t call,
                           bool whole) {
     std::vector<Behind> out;
@@ -65,7 +66,7 @@ class TrainingSteps {
     return out;
   }
   void set_next(int64_t replica, int64_t step) { steps_[replica].next = step; }
-  // Nothing while a step of the replica is under way.
+  // None while a step of the replica is under way.
   std::optional<int64_t> next(int64_t replica) const {
     const auto it = steps_.find(replica);
     if (it == steps_.end()) return 0;
@@ -75,9 +76,9 @@ class TrainingSteps {
  private:
   struct Steps {
     int64_t next = 0;
-    std::multimap<int64_t, int64_t> open;  // by step: of which call
-    bool by_hand = false;                  // some of those under way are counted by who runs them
-    bool gaps = false;  // some since all were over have not pushed what others push
+    std::multimap<int64_t, int64_t> open;  // by step: the run's call
+    bool by_hand = false;                  // some of those under way are numbered by their callers
+    bool gaps = false;  // since `open` was last empty, a step has not pushed all that others push
   };
   std::map<int64_t, Steps> steps_;  // by replica
 };
