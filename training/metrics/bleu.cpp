@@ -111,8 +111,8 @@ double Bleu::value() const {
     if (matches == 0) return 0;
     logs += std::log(matches / tries) / kOrder;
   }
-  const double ratio = static_cast<double>(reference_length_) /
-                       static_cast<double>(length_);  // > 0, as there are matches
+  const double ratio =
+      static_cast<double>(reference_length_) / static_cast<double>(length_);  // length_ > 0
   return std::exp(logs + std::min(0.0, 1 - ratio));
 }
 
