@@ -1,4 +1,4 @@
-// Implements include/troupe/training/fit.hpp: epochs as pauses of train().
+// fit() and evaluate(): data epochs are pauses of train().
 #include "troupe/training/fit.hpp"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void check(const char* function, const Dataset& data) {
                  told(data.features), " and labels ", told(data.labels));
 }
 
-// A prepared evaluation of one data set.
+// Runs a prepared evaluation over one data set.
 Scores measure(const Callable& call, const Evaluation& e, const Dataset& data,
                const RunOptions& run) {
   std::vector<Metric::Tally> tallies;
@@ -75,7 +75,7 @@ Scores measure(const Callable& call, const Evaluation& e, const Dataset& data,
   return out;
 }
 
-// The metric that decides; nothing without a validation.
+// The metric that decides which epoch is best; null without validation data.
 const Metric* watched(const FitOptions& o) {
   if (o.validation.size() == 0) {
     if (o.stop_after > 0 || o.keep_best || o.return_best || !o.watch.empty())
@@ -124,12 +124,12 @@ class Fit {
   Session& session_;
   const FitOptions& o_;
   std::vector<Tower> towers_;
-  std::vector<std::unique_ptr<Prefetch>> ahead_;  // of towers that are fed from the data
+  std::vector<std::unique_ptr<Prefetch>> ahead_;  // of towers that fit() feeds from the data
   int64_t per_epoch_ = 0;
-  std::optional<Callable> evaluation_;  // from the first pause on
+  std::optional<Callable> evaluation_;  // set at the first pause
   FitHistory history_;
-  int64_t last_step_ = -1;      // that was told; -1: none
-  std::vector<double> losses_;  // by step, NaN for those of an earlier program
+  int64_t last_step_ = -1;      // the last step that was reported; -1: none
+  std::vector<double> losses_;  // by step; NaN for steps of an earlier program
   bool stopped_ = false;
 };
 
@@ -149,7 +149,7 @@ void Fit::check_options() const {
     throw refuse("fit", "on_progress and on_pause are its own; use on_step and on_epoch");
 }
 
-// Batches of their own have all towers or none.
+// Either all towers have their own batches, or none has.
 void Fit::feed_towers(const Dataset& data) {
   const auto count = static_cast<int64_t>(towers_.size());
   const bool own = std::all_of(towers_.begin(), towers_.end(),
@@ -187,7 +187,7 @@ void Fit::feed_towers(const Dataset& data) {
 TrainOptions Fit::train_options() {
   TrainOptions t = o_.train;
   t.steps = o_.epochs * per_epoch_;
-  // A training that was to stop does no more when it is resumed.
+  // A training that was told to stop does no more steps when it is resumed.
   if (history_.wants_stop()) t.steps = std::min(t.steps, history_.epochs().back().step);
   t.examples_per_step = o_.batch_size;
   t.data_seed = o_.seed;
@@ -201,7 +201,8 @@ TrainOptions Fit::train_options() {
   return t;
 }
 
-// Of a step that has just been done; what is told first, and when steps are done again, is older.
+// Keeps the loss of a step that was just done. The first report, and reports of repeated steps,
+// carry an older loss and are skipped.
 void Fit::note_loss(const TrainProgress& p) {
   const int64_t before = std::exchange(last_step_, p.step);
   if (before < 0 || p.step != before + 1) return;
@@ -210,7 +211,7 @@ void Fit::note_loss(const TrainProgress& p) {
   losses_[step] = p.loss;
 }
 
-// Of the epoch that ends with this step.
+// The mean loss of the data epoch that ends with this step.
 double Fit::mean_loss(int64_t step) const {
   MeanMetric mean;
   for (int64_t i = step - per_epoch_; i < step; ++i) {
@@ -220,7 +221,7 @@ double Fit::mean_loss(int64_t step) const {
   return mean.value();
 }
 
-// What throws changes nothing: the pause comes again.
+// After an exception the pause comes again, and the epoch is judged as the first time.
 bool Fit::epoch_ended(const TrainPause& pause) {
   FitEpoch epoch;
   epoch.epoch = pause.step / per_epoch_;

@@ -1,4 +1,5 @@
-// Implements training/loop/fit_history.hpp. The file has a head, a line for the best epoch if there
+// Keeps the history, and reads and writes its file. The file has a head, a line for the best epoch
+// if there is one, and a line for each epoch:
 // is one, and a line for each epoch:
 //
 //   troupe epochs 1
@@ -40,7 +41,8 @@ void FitHistory::add(FitEpoch& epoch) {
   std::erase_if(epochs_, [&](const FitEpoch& old) { return old.step >= epoch.step; });
   const double score = watched(epoch);
   if (improves(score)) best_ = {epoch.epoch, epoch.step, score};
-  // Of those before it, so that epochs that are done again are told as they were.
+  // Compared with the epochs before it, so that a repeated epoch is judged as it was the first
+  // time.
   const auto before = std::find_if(epochs_.rbegin(), epochs_.rend(),
                                    [](const FitEpoch& old) { return old.is_best; });
   epoch.is_best =

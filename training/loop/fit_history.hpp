@@ -1,6 +1,7 @@
-// FitHistory: the epochs that fit() has done, and what follows from them: which is the best, and
-// whether to stop. Plain state; kept in a small file of text, so that a resumed training decides as
-// if it had never ended.
+// FitHistory: the data epochs that fit() has done, and the decisions that follow: which is the
+// best, and whether to stop. Plain state; kept in a small text file, so that a resumed training
+// decides as if it had never ended.
+// Owner: fit(), for one training. Thread: the caller's of fit().
 #pragma once
 
 #include <optional>
@@ -27,21 +28,21 @@ class FitHistory {
   };
   explicit FitHistory(Policy policy) : policy_(std::move(policy)) {}
 
-  // Whether no epoch has had as good a score, those included that have been done again since; NaN
-  // is none. What has, is kept.
+  // True if no epoch so far had as good a score, including epochs that were repeated since; a NaN
+  // score never improves. A best epoch's parameters are saved.
   bool improves(double score) const;
-  double watched(const FitEpoch& epoch) const;  // its score; NaN if no metric decides
-  // Takes the place of what was known of its step and of later ones, which are done again. Says in
-  // `epoch` whether it is the best of those that are left. Requires: epochs ascend.
+  double watched(const FitEpoch& epoch) const;  // NaN if no metric decides
+  // Adds an epoch in place of the recorded ones of its step and later, which are repeated. Sets
+  // `epoch.is_best` if it is the best of those left. Requires: epochs ascend.
   void add(FitEpoch& epoch);
   bool wants_stop() const;
 
   const std::vector<FitEpoch>& epochs() const { return epochs_; }
-  // The best one ever. Asynchronous epochs that are done again have other scores, so it may have
-  // gone from epochs().
+  // The best epoch ever. It may no longer be in epochs(): asynchronous epochs that are repeated
+  // have other scores.
   const std::optional<Best>& best() const { return best_; }
 
-  // Throws: Error(io); load(): Error(bad_data), too. Nothing to load is no error.
+  // Throws: Error(io); load() also Error(bad_data). A missing file is no error.
   void save(Disk& disk, const std::string& dir) const;
   void load(Disk& disk, const std::string& dir);
 

@@ -1,4 +1,4 @@
-// Implements training/loop/train_hands.hpp.
+// Passes each order to its function.
 #include "training/loop/train_hands.hpp"
 
 namespace troupe {

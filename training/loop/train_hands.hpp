@@ -1,6 +1,7 @@
-// TrainHands: who carries out what a TrainLoop decides, one function for each kind of order: the
-// trainer with threads and files, the simulator in virtual time, tests in thought. What an order
-// wants, and how it is answered, says TrainOrder.
+// TrainHands: executes TrainLoop's orders, one virtual per kind of order. Implemented by Trainer
+// (threads, files), the simulator (virtual time) and test fakes. TrainOrder defines each order and
+// its answer.
+// Owner: the driver of a TrainLoop. Thread: the one that drives the loop.
 #pragma once
 
 #include <string>

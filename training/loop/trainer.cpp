@@ -1,5 +1,5 @@
-// Implements include/troupe/trainer.hpp: leads a training on the caller's thread, over checkpoints
-// in files and the program's own functions.
+// train(): leads a training on the caller's thread, with checkpoints in files and the program's own
+// functions.
 #include "troupe/trainer.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Millis now_millis() {
   return std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-// What other threads have to say to the training thread.
+// Events of other threads for the training thread.
 class Events {
  public:
   void post(TrainLead::Event event) {
@@ -48,7 +48,7 @@ class Events {
     }
     ready_.notify_one();
   }
-  // The next one, or nothing after a tick.
+  // The next event, or null after a tick.
   TrainLead::Event next() {
     std::unique_lock lock(mutex_);
     if (!ready_.wait_for(lock, kTick, [&] { return !events_.empty(); })) return nullptr;
@@ -63,7 +63,7 @@ class Events {
   std::deque<TrainLead::Event> events_;  // a few per replica
 };
 
-// A loss has a value, and both are nodes of the graph.
+// Checks that loss and update are set, and that the loss has a value.
 void check_outputs(const Tower& tower) {
   for (const auto& [output, what] : {std::pair(tower.loss, "loss"), {tower.update, "update"}})
     if (!output.defined())
@@ -74,9 +74,8 @@ void check_outputs(const Tower& tower) {
                 tower.loss.name(), ", has no value; are Tower::loss and Tower::update exchanged?");
 }
 
-// In which dtype the products of the towers are, those in bodies of functions included: of the
-// 16-bit ones if there are some, as all else is in f32 beside them. More than one is joined by "+";
-// none: "f32".
+// The dtype in which the towers compute their products, bodies of functions included: the 16-bit
+// dtype if there is one, as the rest is then in f32. Several are joined by "+"; none: "f32".
 std::string compute_of(const std::vector<Tower>& towers) {
   std::set<std::string> wide, half;
   for (const Tower& tower : towers) {
@@ -92,7 +91,7 @@ std::string compute_of(const std::vector<Tower>& towers) {
   return out.empty() ? "f32" : out;
 }
 
-// Before anything is prepared. Throws: Error(invalid_argument) naming the option.
+// Called before anything is prepared. Throws: Error(invalid_argument) naming the option.
 void check_numbers(const std::vector<Tower>& towers, const TrainOptions& o) {
   want_least("TrainOptions::examples_per_step", o.examples_per_step, 0, "0 (not known) or more");
   want_least("TrainOptions::checkpoint_every", o.checkpoint_every, 0,
@@ -184,8 +183,8 @@ class Trainer final : TrainLead {
   void tell(Errc about, const std::string& text) override;
   void tell(TrainEvent::Kind kind, const std::string& text);
   void progress();
-  // Calls one of the program's own functions. What it throws ends training, and is thrown again
-  // when all towers have stopped; until then none is called any more.
+  // Calls one of the program's own functions. Its exception ends the training and is thrown again
+  // when all towers have stopped; until then no other function of the program is called.
   template <class F>
   void call_program(const F& call);
   std::vector<std::pair<std::string, Tensor>> final_values(int64_t step);
@@ -204,14 +203,14 @@ class Trainer final : TrainLead {
   std::optional<Error> failure_;
   bool ended_ = false;
   std::exception_ptr thrown_;         // by the program
-  std::set<std::string> damaged_;     // what was told of checkpoints that are
+  std::set<std::string> damaged_;     // the damaged checkpoints that were reported
   std::vector<std::string> changed_;  // optimizers of the graph that differ from those of newest()
   std::chrono::steady_clock::time_point begin_{};
   int64_t begin_step_ = 0;
-  int64_t told_step_ = -1;  // by the last progress()
+  int64_t told_step_ = -1;  // reported by the last progress()
 };
 
-// Before the first step.
+// Retries work that precedes the first step.
 template <class F>
 void Trainer::patiently(const F& what) {
   troupe::patiently(options_.patience, what, [this](const Error& e) {
@@ -232,10 +231,10 @@ std::optional<Manifest> Trainer::newest() {
   return found.manifest;
 }
 
-// The checkpoint to begin with; nothing: the first values.
+// The checkpoint to begin with, or none to begin with first values.
 std::optional<Manifest> Trainer::begin_with() {
   if (!folder_) return std::nullopt;
-  if (group_->shared())  // whether the parameters are ours is known when they are there
+  if (group_->shared())  // the owner is known only once the parameters exist
     patiently([&] {
       group_->wait([&](ParameterGroup::Done done) { group_->ensure({}, std::move(done)); });
     });
@@ -269,7 +268,7 @@ std::optional<Manifest> Trainer::begin_with() {
   return manifest;
 }
 
-// So that what was loaded or trained before is trained on.
+// Keeps the values that were loaded or trained before, so that the training starts from them.
 void Trainer::keep_values() {
   if (!group_->owner()) return;
   try {
@@ -339,7 +338,7 @@ std::vector<std::pair<std::string, Tensor>> Trainer::final_values(int64_t step) 
     const auto values = parameter_values(session_);
     return {values.begin(), values.end()};
   } catch (const Error& e) {
-    // A shard died after the last step: its values are in the checkpoint of that step.
+    // A shard died after the last step; its values are in the checkpoint of that step.
     const std::optional<Manifest> last =
         e.code() == Errc::peer_lost || e.code() == Errc::stale ? newest() : std::nullopt;
     if (!last || last->step != step) throw;
@@ -367,7 +366,7 @@ void Trainer::call_program(const F& call) {
   if (thrown_) return;
   try {
     call();
-  } catch (...) {  // any type: it is the program's, and goes back to it
+  } catch (...) {  // any type: the exception is the program's, and train() throws it again
     thrown_ = std::current_exception();
     post_([this] {
       return loop_
@@ -385,7 +384,7 @@ void Trainer::start_step(int64_t replica, int64_t step) {
   const Lane& lane = towers_[replicas_.at(replica)];
   RunOptions run;
   run.step = step;
-  run.timeout = options_.patience;  // a step that waits for a lost worker ends then, naming it
+  run.timeout = options_.patience;  // ends a step that waits for a lost worker, naming it
   run.cancel = cancel_.get();
   const auto report = [post = post_, this, replica, step, keep = cancel_](RunResult result) {
     post([this, replica, step, result = std::move(result)] {
@@ -402,7 +401,7 @@ void Trainer::start_step(int64_t replica, int64_t step) {
   }
 }
 
-// The loop waits for the answer, and no tower runs, so this thread is free to wait.
+// Runs on the training thread, which is free: the loop waits for the answer, and no tower runs.
 void Trainer::pause(int64_t step) {
   progress();
   bool more = true;
