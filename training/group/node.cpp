@@ -1,4 +1,4 @@
-// Implements include/troupe/node.hpp.
+// run_node(), a process of a cluster that serves until it is told to stop, and draw_task().
 #include "troupe/node.hpp"
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::chrono::milliseconds kStopPoll{
     50};  // a signal handler cannot wake a condition variable
 
-// Why a node ends that nobody asked to stop: the first reason. Told from any thread.
+// The first reason for a node to end without being asked to. Thread: any.
 class Ending {
  public:
   void tell(Errc code, const std::string& text) {
@@ -30,7 +30,7 @@ class Ending {
   }
 
  private:
-  mutable std::mutex mutex_;  // guards the next
+  mutable std::mutex mutex_;  // guards told_
   std::optional<std::pair<Errc, std::string>> told_;
 };
 
@@ -50,7 +50,7 @@ class NodeListener final : public MeshListener {
   Ending& ending_;
 };
 
-// Calls `beat` again and again on the network thread, until it is destroyed.
+// Calls `beat` periodically on the network thread, until it is destroyed.
 class Pulse {
  public:
   Pulse(NetThread& net, std::chrono::milliseconds every, std::function<void()> beat)
@@ -74,7 +74,7 @@ class Pulse {
   TimerPtr timer_;
 };
 
-// Says who is missing until all have been there.
+// Logs the missing tasks until all have been there.
 class MissingWord {
  public:
   explicit MissingWord(std::vector<std::string> tasks) : tasks_(std::move(tasks)) {}
@@ -119,7 +119,7 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
     ending.tell(Errc::internal, name + " lost its agent: " + reason);
   };
   NodeListener listener(process, ending);
-  // Whatever way we leave, the process stops before what it calls is gone.
+  // Stops the process first on every way out: it calls objects of this function.
   struct StopFirst {
     Process& process;
     ~StopFirst() { process.stop(); }
@@ -154,7 +154,8 @@ int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
     std::string text;
     int32_t task;
   };
-  for (const std::string& seed : options.seeds) (void)parse_address(seed);  // refused at once
+  for (const std::string& seed : options.seeds)
+    (void)parse_address(seed);  // throws for a bad address
   std::promise<Answer> promise;
   auto future = promise.get_future();
   SystemRng rng;
@@ -163,7 +164,7 @@ int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
             [&promise](Errc code, const std::string& text, int32_t task) {
               promise.set_value({code, text, task});
             });
-  // It comes at the latest after `timeout`.
+  // The answer comes at the latest after `timeout`.
   while (future.wait_for(kWaitingWord) == std::future_status::timeout)
     if (options.process.log && options.process.log_level <= LogLevel::warn)
       options.process.log(LogLevel::warn,

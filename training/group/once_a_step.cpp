@@ -1,4 +1,4 @@
-// Implements training/group/once_a_step.hpp.
+// Finds pushes and writes that a call could do twice in a step.
 #include "training/group/once_a_step.hpp"
 
 #include <map>
@@ -13,21 +13,21 @@
 namespace troupe {
 namespace {
 
-// Whether a frame of that kind is around the node.
+// True if the node is inside a frame of that kind.
 bool inside(const Graph& graph, const Node& node, ControlKind kind) {
   for (int32_t frame = node.frame; frame >= 0; frame = graph.node(frame).frame)
     if (graph.node(frame).op->control == kind) return true;
   return false;
 }
 
-// What `value` is outside of the frames that it was captured in.
+// The value outside of the frames that captured `value`.
 Output source_of(Output value) {
   while (value.graph->node(value.node).op->control == ControlKind::capture)
     value = value.graph->node(value.node).inputs[0];
   return value;
 }
 
-// The branches that the node is in: number by what chooses among how many.
+// The branches that the node is in: (selector, number of branches) -> branch.
 std::map<std::pair<Output, int64_t>, int64_t> branches_of(const Graph& graph, const Node& node) {
   std::map<std::pair<Output, int64_t>, int64_t> out;
   for (int32_t frame = node.frame; frame >= 0; frame = graph.node(frame).frame)
@@ -45,7 +45,7 @@ bool may_both_run(const Graph& graph, const Node& a, const Node& b) {
   return true;
 }
 
-// Without the numbers that tell nodes of one name apart.
+// The name without the number that distinguishes nodes of the same name.
 std::string_view unnumbered(std::string_view name) {
   for (;;) {
     const size_t end = name.find_last_not_of("0123456789");
@@ -54,8 +54,8 @@ std::string_view unnumbered(std::string_view name) {
   }
 }
 
-// Whether the node is called as copies of `node`, of the body of `function`, are: by what it is
-// called in there, in the scope of a call.
+// True if the copy's name is that of `node`, of the body of `function`: its name inside the body,
+// in the scope of a call.
 bool named_like_copy(const Node& copy, const Node& function, const Node& node) {
   const std::string_view all = unnumbered(node.name), part = unnumbered(copy.name);
   if (all.substr(0, function.name.size() + 1) != function.name + "/") return false;
@@ -64,8 +64,8 @@ bool named_like_copy(const Node& copy, const Node& function, const Node& node) {
   return part == wanted || part.ends_with("/" + wanted);
 }
 
-// The function whose body the node is a copy from; nullptr if it is from none. A line of the
-// program may have made nodes in several bodies and outside of any, which are told apart by name.
+// The function whose body the node was copied from; nullptr if there is none. Nodes of one line of
+// the program, in several bodies or outside of any, are distinguished by name.
 const Node* function_of(const Graph& graph, const Node& copy) {
   for (const auto& node : graph.nodes()) {
     if (node->op != copy.op || node->line != copy.line || node->file != copy.file) continue;

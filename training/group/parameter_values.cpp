@@ -1,5 +1,5 @@
-// The parameters of a session as include/troupe/trainer.hpp gives them to programs: their values,
-// where they live, and those of a checkpoint, to and fro.
+// The functions of include/troupe/trainer.hpp on parameter values: their reading and places, and
+// their loading from and saving to checkpoints.
 #include <memory>
 #include <optional>
 
@@ -66,12 +66,12 @@ void load_now(ParameterVisit& group, const std::vector<int32_t>& nodes,
   start.replicas = group->replicas_in_graph();
   start.next_step = found.manifest->step;
   group->wait([&](ParameterGroup::Done done) { group->establish(start, std::move(done)); });
-  // A loop of the program's own goes on behind the checkpoint.
+  // A loop of the program's own continues after the checkpoint's step.
   for (const int32_t replica : start.replicas)
     group->master().set_next_step(replica, start.next_step);
 }
 
-// How many steps all replicas have done.
+// The number of steps that all replicas have done.
 int64_t steps_done(ParameterVisit& group) {
   std::optional<int64_t> done;
   for (const int32_t replica : group->replicas_in_graph()) {

@@ -1,13 +1,13 @@
-// Implements training/group/route_sender.hpp.
+// Sends routes to processes, again and again until they are taken.
 #include "training/group/route_sender.hpp"
 
 namespace troupe {
 namespace {
 
-// A process that does not take routes by then is going, and must not hold the others up.
+// A process that does not take routes within this time is ending, and must not delay the others.
 constexpr std::chrono::seconds kRouteTimeout{2};
-// One that is on its way in may not have all its links yet: it is asked so often while it is waited
-// for, and less often afterwards, as long as it is there.
+// A process that is joining may not have all its links yet: it is asked every kRoutePause while the
+// caller waits, and every kRouteLater afterwards, as long as it is a member.
 constexpr std::chrono::milliseconds kRoutePause{20}, kRouteLater{500};
 constexpr int kRouteTries = 50;
 

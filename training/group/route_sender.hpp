@@ -1,7 +1,7 @@
-// RouteSender: tells every process of a session where the slices of its parameters live, when that
-// changes and when a process has come.
+// RouteSender: sends every process of a session the places of its parameters' slices, when these
+// change and when a process joins.
 //
-// Owner: the group, whose actor alone uses it.
+// Owner: the group. Thread: the group's actor only.
 #pragma once
 
 #include "training/group/shard_orders.hpp"
@@ -14,8 +14,9 @@ class RouteSender {
   RouteSender(Master& master, const ShardTable& table, ShardOrders& orders)
       : master_(master), table_(table), orders_(orders) {}
 
-  // Done when this process and all others that are up have the routes. One that does not take them
-  // for a while, as it has no link to a shard yet, is not waited for, and asked on until it does.
+  // Calls `done` when this process and all others that are up have the routes. A process that does
+  // not take them for a while, as it has no link to a shard yet, is not waited for any longer; it
+  // is asked until it takes them.
   void send_all(Done done);
   void came(const std::string& task);
   void stop() { current_ = false, ++round_; }  // a task with shards is gone: the routes are wrong
@@ -29,7 +30,7 @@ class RouteSender {
   const ShardTable& table_;
   ShardOrders& orders_;
   bool current_ = false;
-  int64_t round_ = 0;  // of routes; those of an earlier one are not sent any more
+  int64_t round_ = 0;  // the number of the current routes; earlier ones are no longer sent
 };
 
 }  // namespace troupe

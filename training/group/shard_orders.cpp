@@ -1,4 +1,4 @@
-// Implements training/group/shard_orders.hpp.
+// Posts work to the group's actor, and finds services.
 #include "training/group/shard_orders.hpp"
 
 namespace troupe {

@@ -1,7 +1,7 @@
-// ShardOrders: how the actor of a ParameterGroup asks services of processes, and the shards behind
-// them, for something. How an order ends is said in actors/async/requests.hpp.
+// ShardOrders: requests of a ParameterGroup's actor to services of processes, and to the shards
+// behind them. Requests end as actors/async/requests.hpp defines.
 //
-// Owner: the group. For its actor only, but for set_actor() and a poster().
+// Owner: the group. Thread: its actor's, except set_actor() and the functions of poster().
 #pragma once
 
 #include <algorithm>
@@ -23,28 +23,29 @@ class ShardOrders {
   template <class Answer>
   using Then = Requests::Then<Answer>;
   static constexpr std::chrono::seconds kOrderTimeout{30};  // for an answer
-  static constexpr std::chrono::seconds kFileTimeout{300};  // when files are read or written first
+  static constexpr std::chrono::seconds kFileTimeout{300};  // for answers that follow the reading
+                                                            // or writing of files
 
   ShardOrders(Master& master, const ShardTable& table) : master_(master), table_(table) {}
 
-  void set_actor(const caf::actor& actor) { actor_ = actor; }  // when there is one
-  void attach(caf::event_based_actor* self);                   // by it, when it begins
-  // Brings work to the actor from any thread; work that comes after its end is dropped, so it may
-  // hold what the actor keeps alive.
+  void set_actor(const caf::actor& actor) { actor_ = actor; }  // once the actor exists
+  void attach(caf::event_based_actor* self);                   // called by the actor when it begins
+  // Posts work to the actor from any thread. Work posted after the actor's end is dropped, so it
+  // may hold references to objects that the actor keeps alive.
   using Poster = std::function<void(std::function<void()> work)>;
   Poster poster() const;
   void later(std::chrono::milliseconds pause, std::function<void()> work) const;
 
-  // Asks the service of that name in a process. `timeout` is for its answer; finding it takes no
-  // longer than that and kOrderTimeout.
+  // Sends a request to the service of that name in a process. `timeout` is for its answer; finding
+  // the service takes at most the smaller of that and kOrderTimeout.
   template <class Answer, class Message>
   void ask_service(const std::string& task, const std::string& service,
                    std::chrono::seconds timeout, Message message, Then<Answer> then);
-  // Asks a shard, through the shards service of its process.
+  // Sends a request to a shard, through the shard service of its process.
   template <class Answer, class Message>
   void ask(int32_t shard, Message message, Then<Answer> then);
   template <class Message>
-  void order(int32_t shard, Message message, Done done);  // the same, without an answer's content
+  void order(int32_t shard, Message message, Done done);  // the same, for answers without content
 
  private:
   void find_service(const std::string& task, const std::string& name, std::chrono::seconds timeout,
