@@ -2,7 +2,7 @@
 // its memory. Kernels do not pass through it: executors launch them on the Device itself, in the
 // firing loop. Nothing is lost when it dies, as the Device lives in the process.
 //
-// Owner: the process, which ends with it. Thread: any may spawn it; then it is an actor.
+// Owner: the process, which ends with it. Thread: an actor; any thread may spawn it or send to it.
 #pragma once
 
 #include <caf/all.hpp>

@@ -46,14 +46,14 @@ class Installation : public std::enable_shared_from_this<Installation> {
   // Replaces the node's kernel in all executors; returns the number of executors that run the node.
   // All or none. Throws: like the replacement() of an executor.
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op);
-  void check(const std::string& node, const std::shared_ptr<const Op>& op) const;  // only throws
+  void check(const std::string& node, const std::shared_ptr<const Op>& op) const;  // only checks
 
   const std::vector<std::shared_ptr<Stage>>& stages() const { return stages_; }
   Resources* resources() const { return resources_.get(); }  // the resources that its steps keep
   Stage* stage_on(const std::string& device) const;          // nullptr if there is none
   int64_t running() const;
   std::map<int32_t, EdgeCount> edge_counts() const;         // sent so far, by edge
-  std::vector<std::string> waiting_for(int64_t run) const;  // nodes of all stages
+  std::vector<std::string> waiting_for(int64_t run) const;  // nodes of all executors
 
  private:
   Installation(Process& process, uint64_t session, uint32_t executable);

@@ -1,7 +1,7 @@
 // Process: one member of a cluster, or one local session: an actor system, devices, the agent (its
 // worker actor), services, and, in a cluster, the mesh of links to the other members. Several may
 // live in one operating system process.
-// Owner: the session, or run_node(). Thread: start() and stop() on the owner's; others on any.
+// Owner: the session, or run_node(). Thread: any; the owner starts and stops it.
 #pragma once
 
 #include <atomic>

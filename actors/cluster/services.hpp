@@ -1,8 +1,7 @@
 // The services of a process beside its executors: parameters and the shards that hold them.
 // training/ implements them; actors/ only passes them on, so the engine knows neither shards nor
 // optimizers.
-// Owner: Process owns ProcessServices, a session its ParameterOwner; factories are global. Thread:
-// any.
+// Owner: Process, and a session for ParameterOwner; factories are global. Thread: any.
 #pragma once
 
 #include <cstdint>

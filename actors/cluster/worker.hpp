@@ -4,7 +4,7 @@
 //
 // The agent is not restarted alone: if it dies, the process ends with its reason and its supervisor
 // starts it again. The installations are lost then, and masters make them anew.
-// Owner: the process. Thread: any may spawn it; then it is an actor.
+// Owner: the process. Thread: an actor; any thread may spawn it or send to it.
 #pragma once
 
 #include <caf/all.hpp>

@@ -13,7 +13,7 @@ namespace troupe {
 
 class CheckpointFolder {
  public:
-  // Makes the path absolute, so that it is the same for all processes, whatever their working
+  // Makes the path absolute, so that it is the same for all processes, in any working
   // directory.
   explicit CheckpointFolder(const std::string& dir);
   const std::string& path() const { return path_; }

@@ -3,8 +3,7 @@
 // Calls block; keep them off actor threads.
 //
 // Every call throws Error(io) with operation, path, reason and remedy.
-// Owner: real_disk() lives as long as the process, a simulated one belongs to its test; files
-// belong to the caller. Thread: any for Disk, one at a time for a file.
+// Owner: static (real_disk()), or a test; files: the caller. Thread: any; a file one at a time.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,6 @@
 // DiskThread: runs the blocking file work of a process's actors, one job after the other. In a
 // simulation there is no thread, and jobs run at once.
-// Owner: the shard service and the shards of a process share it. Thread: any; jobs run on its
-// thread.
+// Owner: a CheckpointTaker, or the shard service with its shards. Thread: any; jobs on its own.
 #pragma once
 
 #include <functional>

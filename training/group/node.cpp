@@ -154,8 +154,7 @@ int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
     std::string text;
     int32_t task;
   };
-  for (const std::string& seed : options.seeds)
-    (void)parse_address(seed);  // throws for a bad address
+  for (const std::string& seed : options.seeds) (void)parse_address(seed);  // may throw
   std::promise<Answer> promise;
   auto future = promise.get_future();
   SystemRng rng;

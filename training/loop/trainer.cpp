@@ -318,7 +318,7 @@ TrainResult Trainer::run() {
   return result;
 }
 
-// From the first order to the last: afterwards no tower runs.
+// Carries out all orders, from the first to the last; no tower runs afterwards.
 void Trainer::lead(int64_t first) {
   TrainLoop::Plan plan;
   plan.steps = options_.steps;

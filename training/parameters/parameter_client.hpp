@@ -68,7 +68,7 @@ class ParameterClient final : public ParameterPort {
       : system_(system), make_(std::move(make)), incarnation_(incarnation), here_(here) {}
 
   void set_door(const caf::actor& door) { door_ = door; }
-  void set_tracer(Tracer* tracer) { tracer_ = tracer; }  // records pulls and pushes; outlives us
+  void set_tracer(Tracer* tracer) { tracer_ = tracer; }  // records requests; must live longer
   // Sets new routes; requests of an older epoch end with Errc::stale, the others are sent again to
   // the present places of their shards.
   void set_routes(ParameterRoutes routes);

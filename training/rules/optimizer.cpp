@@ -84,7 +84,7 @@ struct RmspropCentered {
   static T change(const Terms<T>& k, T g, T& a, T& m) {
     a = k.keep1 * a + k.add1 * (g * g);
     m = k.keep1 * m + k.add1 * g;
-    const T variance = a - m * m;  // rounding alone makes it negative
+    const T variance = a - m * m;  // negative by rounding only
     return k.rate * g / std::sqrt((variance < T{0} ? T{0} : variance) + k.epsilon);
   }
   template <class T>

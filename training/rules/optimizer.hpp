@@ -2,8 +2,7 @@
 // They have no state of their own: the shard holds the values, the optimizer's accumulators and the
 // number of updates. The same inputs give the same bits on every machine and with any split of the
 // values.
-// Owner: the caller, one object per update. Thread: the caller's; operator() may run on several
-// threads for disjoint pieces.
+// Owner: the caller, one per update. Thread: any; OptimizerUpdate takes disjoint pieces at once.
 #pragma once
 
 #include <array>

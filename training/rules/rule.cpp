@@ -1,4 +1,4 @@
-// make_rule(): the list of aggregation rules, and the progress that they share.
+// make_rule(): the list of aggregation rules; and the progress of replicas.
 #include "training/rules/rule.hpp"
 
 #include "training/rules/rule_async.hpp"

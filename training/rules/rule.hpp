@@ -55,7 +55,7 @@ class AggregationRule {
       applied,  // the same gradient was applied before: acknowledge now
       refused,  // never counts
     } kind = kept;
-    std::string text = {};  // refused: why, and what to do
+    std::string text = {};  // refused: the reason and a remedy
   };
   struct PullVerdict {
     enum Kind : uint8_t {

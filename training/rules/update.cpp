@@ -189,8 +189,7 @@ template <class T>
 void lower_each(T change, std::span<const int64_t> indices, T* values) {
   const int64_t* at = indices.data();
   size_t left = indices.size();
-  for (; left >= 4; left -= 4, at += 4) {  // four at a time: the loop itself would cost as much as
-                                           // its body
+  for (; left >= 4; left -= 4, at += 4) {  // four at a time: the loop is as costly as its body
     values[at[0]] -= change;
     values[at[1]] -= change;
     values[at[2]] -= change;
@@ -206,8 +205,7 @@ void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before)
   const int64_t width = kWidth ? kWidth : rows.row_size;
   const T* gradient = static_cast<const T*>(rows.values);
   for (auto left = rows.indices; !left.empty(); left = left.subspan(times)) {
-    const T change = rate * gradient[0];  // hoisted: the compiler cannot tell that values and
-                                          // gradient do not overlap
+    const T change = rate * gradient[0];  // hoisted: values and gradient might overlap
     if constexpr (kWidth == 1 && !kKept) {
       lower_each(change, left.first(times), values);
     } else {
@@ -418,8 +416,7 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
     return dtype == DType::f64 ? apply_by_rows<double>(optimizer, mean, keep_previous, state, read)
                                : apply_by_rows<float>(optimizer, mean, keep_previous, state, read);
   }
-  if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // other replicas pushed all
-                                                                   // elements
+  if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // others pushed all elements
     if (all.empty()) all.assign(gradients.begin(), gradients.end());
     for (Contribution& c : all)
       if (by_rows(c)) {

@@ -80,7 +80,7 @@ enum class PushRefusal : uint8_t {
   not_serving,  // empty or restoring
   type,         // another dtype or size than the slice, or a slice that is not trained
   gap,          // too far ahead in sequence
-  step,         // too far ahead, or older than what is remembered
+  step,         // too far ahead, or older than the remembered steps
   not_finite,   // NaN or infinity in a gradient
   full,         // too many waiting
   kCount,

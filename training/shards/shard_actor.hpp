@@ -1,8 +1,7 @@
 // The actor around one Shard: takes pushes, pulls and the orders of the shard's owner, and has the
 // files of its checkpoints written and read on the disk thread. When it dies its values are gone.
 //
-// Owner: the shard service of its process (training/shards/shard_service.hpp). Thread: any may
-// spawn it; then it is an actor.
+// Owner: the shard service of its process. Thread: an actor; any thread may spawn it.
 #pragma once
 
 #include <memory>

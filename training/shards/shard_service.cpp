@@ -14,7 +14,7 @@
 namespace troupe {
 namespace {
 
-// A shard that does not tell within this time what it waits for is reported as busy.
+// A shard that does not report its waits within this time is reported as busy.
 constexpr std::chrono::milliseconds kShardAnswer{300};
 
 struct ShardServiceState {

@@ -2,7 +2,7 @@
 // shard that dies is not made anew by the service, since its values are gone: the service tells the
 // sessions that use it, and the one that owns its values begins a new epoch and restores it.
 //
-// Owner: the process's services. Thread: any may spawn it; then it is an actor.
+// Owner: the process's services. Thread: an actor; any thread may spawn it or send to it.
 #pragma once
 
 #include <functional>
