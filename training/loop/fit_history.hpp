@@ -29,7 +29,7 @@ class FitHistory {
   explicit FitHistory(Policy policy) : policy_(std::move(policy)) {}
 
   // True if no epoch so far had as good a score, including epochs that were repeated since; a NaN
-  // score never improves. A best epoch's parameters are saved.
+  // score never improves. The values of an improving epoch are kept.
   bool improves(double score) const;
   double watched(const FitEpoch& epoch) const;  // NaN if no metric decides
   // Adds an epoch in place of the recorded ones of its step and later, which are repeated. Sets
