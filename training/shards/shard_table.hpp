@@ -36,9 +36,9 @@ struct ShardTable {
   void use(const std::vector<int32_t>& numbers);  // marks them as having their first values
   bool usable(const std::vector<int32_t>& numbers) const;
 
-  // Of usable shards:
+  // Usable shards only:
   std::vector<int32_t> numbers() const;
-  bool lives_on(const std::string& task) const;  // whether one of them does
+  bool lives_on(const std::string& task) const;  // true if one of them does
   RouteParameters routes(uint64_t session) const;
 
  private:
