@@ -1,9 +1,9 @@
 // Rules about classes and about variables that outlive a function, on what scan() has read.
 //
 // A class has at most 15 data members, those of its bases counted, and 40 functions; the functions
-// that are defined outside of it stand in one source. It names no friend: who needs its inside is a
-// part of it, or asks. What a caller fills in is exempt from the number of members: a struct
-// without functions that stands in a public header or among messages, or is called ...Options.
+// that are defined outside of it stand in one source. It names no friend class. A settings struct
+// may have more members, as a caller fills it in: it has no functions, and stands in a public
+// header or among messages, or is called ...Options.
 #include <map>
 
 #include "tests/house/rules.hpp"

@@ -1,4 +1,4 @@
-// What a program prints.
+// Output of a program.
 #pragma once
 
 #include <cstdio>

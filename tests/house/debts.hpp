@@ -1,4 +1,5 @@
-// What the tree still owes to the rules of the house: tests/house/debts.txt. It may only shrink.
+// Debts: the tree does not keep all rules of the house yet; tests/house/debts.txt says where. They
+// may only shrink.
 #pragma once
 
 #include <map>
@@ -21,9 +22,8 @@ using Debts = std::map<std::string, std::map<std::string, Debt>>;
 // Throws std::runtime_error for any other line.
 Debts read_debts(std::string_view text);
 
-// What is left of `found`, the findings of `rule`, when the debts are taken off: the findings of
-// each place that exceeds its debt, and one finding for each debt that is larger than the place
-// needs today.
+// Takes the debts off `found`, the findings of `rule`. Left are the findings of each place that
+// exceeds its debt, and one finding for each debt that is larger than its place needs today.
 std::vector<Violation> settle(const std::string& rule, const std::vector<Violation>& found,
                               const Debts& debts);
 

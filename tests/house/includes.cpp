@@ -1,4 +1,4 @@
-// Who may include whom. cmake/rooms.cmake says it for the rooms; the tables here for the rest.
+// Includes: cmake/rooms.cmake says which ones a room may have; the tables here speak of the rest.
 #include <map>
 #include <optional>
 #include <regex>

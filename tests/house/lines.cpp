@@ -26,7 +26,7 @@ int columns(std::string_view line) {  // UTF-8: every byte but the continuing on
       std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-// What a check of one file writes its findings to.
+// The findings of one file.
 struct Findings {
   const std::string& path;
   std::vector<Violation> list = {};

@@ -1,4 +1,4 @@
-// Who may link whom: undefined symbols of a room's archive against the rooms that it sees.
+// Links: undefined symbols of a room's archive against the rooms that it sees.
 #include <algorithm>
 
 #include "tests/house/rooms.hpp"
@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// Of every symbol the rooms that define it.
+// The rooms that define a symbol, by symbol.
 std::map<std::string, std::set<std::string>> definers(
     const std::vector<Room>& rooms, const std::map<std::string, Symbols>& archives) {
   std::map<std::string, std::set<std::string>> out;

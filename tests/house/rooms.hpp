@@ -32,8 +32,8 @@ const Room* room_of(const std::vector<Room>& rooms, std::string_view path);
 // The rooms that `room` sees, and those that these see.
 std::set<std::string> seen_by(const std::vector<Room>& rooms, const Room& room);
 
-// What `nm -A -g -P` prints of archives: objects by the symbols that they define and that they
-// lack, for each archive's file name.
+// Symbols of an archive, and the objects that define or lack each. read_symbols() reads the output
+// of `nm -A -g -P`, by file names of archives.
 struct Symbols {
   std::map<std::string, std::set<std::string>> defined, undefined;
 };

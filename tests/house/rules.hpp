@@ -3,6 +3,7 @@
 // Plain functions over text, so that the rules themselves can be tested on small bad examples.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,19 @@ ClassFindings check_classes(const std::vector<Source>& tree);
 // Variables that live as long as the process or a thread, and are not constant: of the place
 // "file name" (classes.cpp).
 std::vector<Violation> check_statics(const Source& file);
+
+// Strings that are names of ops, or of attributes that ops/ declares, in folders that know no op:
+// of the place "file name" (names.cpp).
+struct OpNames {
+  std::set<std::string> ops, attributes;
+};
+OpNames read_op_names(const std::vector<Source>& tree);
+std::vector<Violation> check_names(const OpNames& names, const Source& file);
+
+// Sentences that begin with a clause, heads that say nothing, headers without owner and thread: of
+// the place that is the file's folder (words.cpp).
+std::vector<Violation> check_sentences(const Source& file);
+std::vector<Violation> check_heads(const Source& file);
+std::vector<Violation> check_owners(const Source& file);
 
 }  // namespace troupe

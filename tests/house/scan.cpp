@@ -230,7 +230,7 @@ class Reader {
 
   void declaration(int owner, bool is_public) {
     const Declaration d = read_declaration();
-    if (i_ <= d.begin) i_ = d.begin + 1;  // what cannot be read is passed over
+    if (i_ <= d.begin) i_ = d.begin + 1;  // passes over a token that it cannot read
     const bool fixed = has(d.begin, d.name_end, "static") || has(d.begin, d.name_end, "constexpr");
     if (d.function) {
       note_function(owner, d);
@@ -281,7 +281,7 @@ class Reader {
   Declaration read_declaration() {
     Declaration d;
     d.begin = d.name_end = i_;
-    bool initialisers = false;  // those of a constructor
+    bool initialisers = false;  // a constructor's have begun
     const auto name_ends = [&] {
       if (d.name_end == d.begin) d.name_end = i_;
     };

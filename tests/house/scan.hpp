@@ -1,5 +1,6 @@
-// What a C++ file declares, as far as the rules of the house ask: classes with their members,
-// functions defined outside of their class, friends, variables that live as long as the process.
+// Scan: the declarations of a C++ file, as far as the rules of the house ask for them: classes with
+// their members, functions defined outside of their class, friends, variables that outlive a
+// function.
 //
 // It reads the formatted code of this tree, not all of C++: no types are known, a macro is a word,
 // and of `#if` only the first branch counts.

@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-enum class Kind { comment, text };  // what is not code
+enum class Kind { comment, text };  // all else is code
 
 // Where the string or character that begins at `at` ends: one past its closing mark.
 size_t end_of_text(std::string_view s, size_t at) {

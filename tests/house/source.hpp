@@ -17,7 +17,7 @@ struct Source {
 struct Violation {
   std::string file;   // relative to the root of the tree
   int line = 0;       // from 1; 0: the file as a whole
-  std::string what;   // what is wrong and what would be right
+  std::string what;   // the error, and how it is right
   std::string place;  // empty: the file
   int size = 1;
 };
