@@ -1,6 +1,7 @@
-# What the scripts in tests/apps share; sourced first, with the build folder as argument. Gives $build, $data (the digits), $out (a
-# folder of the script's own, gone when it ends), $pids (what it starts in the background, ended then), and of what expect() has seen
-# $tried and $failures.
+# Shared code of the scripts in tests/apps; source it first, with the build folder as its argument.
+# It sets $build, $data (the digits), $out (the script's own folder, removed when the script ends),
+# $pids (background processes, ended with the script), and the counters $tried and $failures of
+# expect().
 # shellcheck shell=bash disable=SC2034  # the scripts use them
 build=$1
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../data" && pwd)/digits.csv.gz
@@ -18,13 +19,13 @@ finish() {
 }
 trap finish EXIT
 
-fail() {  # WHAT: says it, shows the logs, and ends the script
+fail() {  # WHAT: prints it, shows the logs, and ends the script
   echo "$(basename "$0" .sh): $1"
   tail -n 40 "$out"/*.log "$out/log" "$out/stamped" 2>/dev/null
   exit 1
 }
 
-expect() {  # CODE TEXT COMMAND...: that it exits so, and says that; what it said is in $out/log
+expect() {  # CODE TEXT COMMAND...: checks the exit code and that the output has TEXT; the output is in $out/log
   local code=$1 text=$2
   shift 2
   tried=$((tried + 1))
@@ -46,4 +47,4 @@ wait_for() {  # SECONDS COMMAND...: until the command succeeds
   done
 }
 
-sync_hash() { grep '^sync .*sha256' "$1" | sed 's/.*sha256 \([0-9a-f]*\).*/\1/'; }  # LOG: of the synchronous weights it tells of
+sync_hash() { grep '^sync .*sha256' "$1" | sed 's/.*sha256 \([0-9a-f]*\).*/\1/'; }  # LOG: the hash of the synchronous weights that it reports

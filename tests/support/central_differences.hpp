@@ -1,5 +1,5 @@
-// Values of f64 against others that were computed in another way, and gradients against central
-// differences of a loss that a session computes. Each element is an assertion.
+// Assertions, one an element: f64 values against those of another computation, and gradients
+// against central differences of a loss that a session computes.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ inline void check_close(const Tensor& got, const Tensor& want, double tolerance 
     CHECK(got.data<double>()[k] == doctest::Approx(want.data<double>()[k]).epsilon(tolerance));
 }
 
-// `loss(values)` is f64; `got` are its derivatives at `at`, which are f64 as well.
+// `loss(values)` is f64; `got` holds its derivatives at `at`, also f64.
 template <class F>
 void check_slopes(const F& loss, const std::vector<Tensor>& at, const std::vector<Tensor>& got) {
   constexpr double kStep = 1e-6;

@@ -1,5 +1,5 @@
-// FakeShards: a ParameterPort that answers from a map, and firings of asynchronous kernels without
-// an engine.
+// FakeShards: a ParameterPort that answers from a map; and fire(), which starts an asynchronous
+// kernel without an engine.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ class FakeShards final : public ParameterPort {
     Tensor gradient;
   };
   std::map<std::string, Tensor> values;
-  std::vector<Push> pulls, pushes;  // what was asked, in order
+  std::vector<Push> pulls, pushes;  // the requests, in order
 
   struct Write {
     std::string parameter;
@@ -33,7 +33,7 @@ class FakeShards final : public ParameterPort {
     if (it == values.end()) return reply(Errc::peer_lost, "nobody holds " + parameter, {});
     reply(Errc::ok, "", it->second);
   }
-  // What values[parameter] holds is taken to be these rows.
+  // Takes values[parameter] to be the requested rows.
   void pull_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
                  Reply reply) override {
     pulls.push_back({parameter, at.replica, at.step, std::move(indices)});
@@ -55,7 +55,7 @@ class FakeShards final : public ParameterPort {
   }
 };
 
-// What came out of one firing.
+// The result of one firing.
 struct FakeFiring {
   int replies = 0;  // must become 1
   std::vector<Tensor> outputs;

@@ -1,5 +1,5 @@
-// What tests of train() share: a small training, a folder for its checkpoints, and an exception of
-// a program.
+// Fixtures of the tests of train(): a small training, a folder for its checkpoints, and an
+// exception that a program throws.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace troupe {
 
-// Two towers that fit one weight; each step's batch is a function of it.
+// Two towers that fit one weight; the batch of each step is a function of the step.
 struct Fit {
   explicit Fit(const Optimizer& optimizer = sgd(0.01), int towers = 2) {
     for (int i = 0; i < towers; ++i) {

@@ -1,4 +1,4 @@
-// Threads that help a Lanes when they are asked; for tests of what is cut into jobs.
+// Helpers: a Lanes with threads that help it on request, for tests of code that is cut into jobs.
 #pragma once
 
 #include <condition_variable>

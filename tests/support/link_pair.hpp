@@ -1,5 +1,5 @@
-// What tests of links share: two ends over an in-memory transport under virtual time, and a
-// stranger who says bytes.
+// Fixtures of the tests of links: two ends over an in-memory transport under virtual time, and a
+// stranger that sends raw bytes.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ inline Hello hello_of(const std::string& job, int task) {
   return h;
 }
 
-// One end of a link, and what it has heard.
+// One end of a link; records everything that it receives.
 struct LinkEnd final : LinkHost {
   struct Got {
     uint64_t target, sender;
@@ -106,7 +106,7 @@ inline Tensor ramp(int64_t n) {
   return t;
 }
 
-// Bytes to an acceptor, and what it answered before it hung up.
+// Sends bytes to an acceptor and keeps its answer until it hangs up.
 struct Stranger {
   std::string heard, closed;
   char buffer[256];

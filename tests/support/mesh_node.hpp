@@ -1,4 +1,5 @@
-// What tests of meshes over loopback share: a process's worth of actor system, net thread and mesh.
+// Fixtures of the tests of meshes over loopback: an actor system, a net thread and a mesh, as one
+// process has them.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -26,7 +27,7 @@ struct MeshConfig : caf::actor_system_config {
   }
 };
 
-// Keeps what comes through a door.
+// Keeps the messages that arrive through a door.
 class Inbox : public caf::monitorable_actor {
  public:
   explicit Inbox(caf::actor_config& config) : monitorable_actor(config) {}
@@ -91,7 +92,7 @@ struct MeshNode : MeshListener {
     agents.clear();
   }
   void up(const Member& member, const caf::actor& a) override {
-    CHECK(!stopped);  // a mesh that has stopped tells nobody
+    CHECK(!stopped);  // a stopped mesh sends no notices
     std::lock_guard lock(mutex);
     agents[member.name()] = a;
     history.push_back("up " + member.name());
@@ -130,7 +131,7 @@ struct MeshNode : MeshListener {
   }
 };
 
-// As handles: by actor id and process.
+// Compares handles by actor id and process.
 inline bool same(const caf::strong_actor_ptr& a, const caf::strong_actor_ptr& b) {
   return caf::actor_cast<caf::actor>(a) == caf::actor_cast<caf::actor>(b);
 }
@@ -142,7 +143,7 @@ void send_as(const caf::strong_actor_ptr& from, const caf::strong_actor_ptr& to,
   to->enqueue(from, caf::make_message_id(), caf::make_message(std::move(message)), nullptr);
 }
 
-// Says `words` to an address and collects the answer until the other side hangs up.
+// Sends `words` to an address and collects the answer until the other side hangs up.
 inline std::string converse(const std::string& address, const std::string& words) {
   auto net = make_net_thread();
   std::promise<std::string> done;

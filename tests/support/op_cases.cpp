@@ -1,4 +1,4 @@
-// Short tensors for tables of op cases, and the assertions over them.
+// Builds the short tensors of tables of op cases, and checks the tables.
 #include "tests/support/op_cases.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Op cases: tests of an op as tables. One table has four uses: values in every dtype, gradients,
+// Op cases: tests of an op as tables. A table has four uses: values in every dtype, gradients,
 // refusals, completeness.
 //
 //   OpCases cases() {
@@ -28,7 +28,7 @@
 
 namespace troupe {
 
-// Short tensors. Tables are written in f64, which are converted to the other dtypes.
+// Short tensors. Tables are written in f64 and converted to the other dtypes.
 Tensor scalar(double value);
 Tensor vector(std::initializer_list<double> values);
 Tensor matrix(std::initializer_list<std::initializer_list<double>> rows);
@@ -37,32 +37,33 @@ Tensor zeros(const Shape& shape, DType dtype = DType::f64);
 Tensor full(const Shape& shape, double value);
 Tensor iota(const Shape& shape, double first = 0,
             double step = 1);                   // first, first + step, ... in row-major order
-Tensor waves(const Shape& shape, double seed);  // any numbers in [-1, 1] that differ
+Tensor waves(const Shape& shape, double seed);  // arbitrary numbers in [-1, 1], all different
 inline Tensor i32(const Tensor& tensor) { return converted(tensor, DType::i32); }
 inline Tensor i64(const Tensor& tensor) { return converted(tensor, DType::i64); }
 inline Tensor u8(const Tensor& tensor) { return converted(tensor, DType::u8); }
 inline Tensor f32(const Tensor& tensor) { return converted(tensor, DType::f32); }
 inline Tensor booleans(const Tensor& tensor) { return converted(tensor, DType::boolean); }
 
-// Each of these is one assertion: that check_value_of() and its like of troupe/own_op.hpp, which
-// say what is tried, have found nothing.
+// Each of these is one assertion: check_value_of() and its siblings in troupe/own_op.hpp, which
+// list the checks, find no fault.
 void check_value(const OpCase& c);
 void check_gradient(const OpCase& c);
 void check_refused(const OpError& e);
 
 void check(const OpCases& cases);  // all of these for the whole table
 
-// The table of an op of one element: `values`, which need not name it, and what each of them is
-// tried with besides: an empty tensor, a dtype without a kernel (that of `refused`), a second
+// The table of an elementwise op of one input: `values`, which may leave the op's name out, and for
+// each of them also an empty tensor, a dtype without a kernel (that of `refused`) and a second
 // input.
 OpCases unary_cases(const std::string& op, const Tensor& refused, std::vector<OpCase> values);
 
-// The same of two elements: broadcasting to an empty tensor, shapes that do not fit, two dtypes,
-// and a dtype without a kernel (none if `refused` is undefined).
+// The same for two inputs: broadcasting to an empty tensor, shapes that do not fit, two dtypes, and
+// a dtype without a kernel (none if `refused` is undefined).
 OpCases binary_cases(const std::string& op, const Tensor& refused, std::vector<OpCase> values);
 
-// Puts a table on the list that the completeness test walks. It notes a function and no more, so
-// order does not matter; a table that is not listed makes that test fail.
+// Puts a table on the list that the completeness test walks. Only the function is noted, so the
+// order of initialization does not matter. The completeness test fails for a table that is not
+// listed.
 struct ListedCases {
   explicit ListedCases(OpCases (*cases)());
 };

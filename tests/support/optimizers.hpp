@@ -1,4 +1,4 @@
-// One optimizer of each kind, and of each set of replicas, for tests that hold for all of them.
+// One optimizer of each kind, and of each set of accumulators, for tests that hold for all of them.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-// An update of n elements, which are all of the parameter if the optimizer wants to see it whole.
+// Updates n elements. They are the whole parameter if the optimizer must see it whole.
 template <class T>
 void update_once(const Optimizer& optimizer, int64_t t, int64_t n,
                  const OptimizerArrays<T>& arrays) {

@@ -20,7 +20,7 @@ inline Tensor sines(const Shape& shape, double frequency, double phase) {
   return out;
 }
 
-// Feeds for all Parameter nodes: what `values` has of their names, else their first values.
+// Feeds for all Parameter nodes: the entry of `values` for the node's name, else its initial value.
 inline FedValues feed_parameters(Graph& graph, const std::map<std::string, Tensor>& values = {}) {
   FedValues out;
   size_t used = 0;
@@ -33,7 +33,7 @@ inline FedValues feed_parameters(Graph& graph, const std::map<std::string, Tenso
                                      ? it->second
                                      : evaluate(graph.output(node->attr<std::string>("initial")));
   }
-  CHECK(used >= values.size());  // a name that is misspelt feeds nothing
+  CHECK(used >= values.size());  // a misspelt name would feed nothing
   return out;
 }
 

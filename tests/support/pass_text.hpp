@@ -1,4 +1,4 @@
-// A pass as text: the graph of a call before and after it. The version line is left out.
+// A pass as text: the graph of a call before and after it, without the version line.
 #pragma once
 
 #include <functional>
@@ -35,7 +35,7 @@ inline std::string text_of(const CallGraph& call) {
   return to_text(*call.graph).substr(kGraphHead.size());
 }
 
-// `lines`, of which `fetches` are wanted, after the pass.
+// The graph `lines` after the pass; `fetches` names the outputs to keep.
 inline std::string after(const PassFunction& pass, const std::string& lines,
                          const std::vector<std::string>& fetches,
                          const std::vector<std::string>& feeds = {}) {
@@ -47,7 +47,7 @@ inline std::string after(const PassFunction& pass, const std::string& lines,
 
 inline Edits no_edits(const CallGraph& call) { return Edits(call); }
 
-// fold_constants with the plain kernels of the CPU; what throws is not known.
+// fold_constants with the plain kernels of the CPU. A node whose kernel throws is not folded.
 inline Edits fold_here(const CallGraph& call) {
   return fold_constants(call, [](const Node& node, const std::vector<Tensor>& inputs) {
     HeapMemory memory;

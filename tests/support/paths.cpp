@@ -1,4 +1,4 @@
-// The two folders of tests/support/paths.hpp, as CMake names them.
+// Defines the two folders of tests/support/paths.hpp from the paths that CMake passes.
 #include "tests/support/paths.hpp"
 
 namespace troupe {

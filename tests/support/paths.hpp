@@ -1,5 +1,5 @@
-// Folders that tests read from and write to. A value, and no macro of each command line, so that
-// two clones compile alike.
+// Folders that tests read from and write to. They are values, not macros on every command line, so
+// two clones have the same compile commands.
 #pragma once
 
 #include <string>

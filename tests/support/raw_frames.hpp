@@ -1,4 +1,4 @@
-// Frames made by hand, right or wrong, for tests of what a peer may send.
+// Hand-made frames, valid and invalid, for tests of frames that a peer may send.
 #pragma once
 
 #include <cstring>
@@ -28,7 +28,7 @@ inline Bytes frame(Channel channel, uint16_t type, const Bytes& payload, uint8_t
   return Bytes(bytes.begin(), bytes.end()) + payload;
 }
 
-// With another header, and a checksum that is right again.
+// The frame with an edited header and a checksum that matches it.
 inline Bytes resealed(Bytes whole, const std::function<void(HeaderBytes&)>& change) {
   HeaderBytes header;
   std::memcpy(&header, whole.data(), sizeof header);

@@ -1,4 +1,4 @@
-// What a call ended with: the code and the text of the Error that it threw.
+// Runs a call that must throw, and returns the code and the text of its Error.
 #pragma once
 
 #include <string>

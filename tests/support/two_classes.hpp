@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// Points of a plane, of class 1 on one side of a line.
+// Points of a plane; class 1 lies on one side of a line.
 inline Dataset two_classes(int64_t n, double phase) {
   Dataset out{Tensor::empty(DType::f32, {n, 2}), Tensor::empty(DType::i64, {n})};
   for (int64_t i = 0; i < n; ++i) {

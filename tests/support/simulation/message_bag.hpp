@@ -1,4 +1,4 @@
-// MessageBag: what is under way in a ShardWorld. The next event is drawn from the seed, so messages
+// MessageBag: the messages under way in a ShardWorld. The seed selects the next event, so messages
 // are late and overtake each other; lossy ones may be dropped and doubled until the faults end.
 #pragma once
 

@@ -1,14 +1,12 @@
-// ShardLedger: what has become of every gradient of a training, kept apart from the shards it
-// checks. It hears of each update (Shard::set_applied_log) and looks at all shards after every
-// event of a simulation. Checked, each with the name of its invariant:
-//   I1   each (replica, step, slice) is applied 0 or 1 times in the present line of epochs, and 1
-//   if
-//        it was acknowledged or lies before a restored checkpoint
+// ShardLedger: the fate of every gradient of a training, kept apart from the shards that it checks.
+// It is told of each update (Shard::set_applied_log) and inspects all shards after every event of a
+// simulation. It checks these invariants:
+//   I1   each (replica, step, slice) is applied 0 or 1 times in the present line of epochs,
+//        and 1 time if it was acknowledged or lies before a restored checkpoint
 //   I3   versions go up by one per update, and back only under a new epoch
 //   I5   synchronous rule: the values of every version have the bits of a run without faults
-//   I6   synchronous rule: an update has the gradient of each replica, in replica order, all of one
-//   step,
-//        the one after the step before
+//   I6   synchronous rule: an update has one gradient per replica, in replica order,
+//        all of the same step, which follows the step of the update before
 //   I21  every push and pull is accounted for; at the end none waits
 #pragma once
 
@@ -27,11 +25,11 @@ using HashChain = std::map<std::pair<uint32_t, int64_t>, uint64_t>;
 
 class ShardLedger {
  public:
-  // `golden`: the chain of a run without faults, to be equal to; may be null.
+  // `golden`: the chain of a run without faults, which this run must equal; may be null.
   ShardLedger(Aggregation rule, int32_t replicas, int64_t steps, const HashChain* golden)
       : rule_(rule), replicas_(replicas), steps_(steps), golden_(golden) {}
 
-  // Throws nothing, since a shard calls it; check() does.
+  // Does not throw, since a shard calls it; look() throws the violation later.
   void applied(const Shard::Applied& a) {
     try {
       count(a);
@@ -42,12 +40,12 @@ class ShardLedger {
   void acknowledged(uint32_t slice, int32_t replica, int64_t step) {
     book_of(slice).acknowledged[cell(replica, step)] = 1;
   }
-  // The step has ended: all its gradients were acknowledged.
+  // The step has ended, so all its gradients were acknowledged.
   void step_done(int32_t replica, int64_t step) {
     for (auto& [slice, book] : books_) book.acknowledged[cell(replica, step)] = 1;
   }
 
-  // After every event, with each shard that is there.
+  // Call after every event, for each existing shard.
   void look(const Shard& shard) {
     if (!found_.invariant.empty()) throw found_;
     const ShardCounters c = shard.counters();
@@ -61,7 +59,7 @@ class ShardLedger {
     if (shard.state() != Shard::State::serving) return;
     for (const Slice& slice : shard.slices()) look(slice, shard);
   }
-  // And then once.
+  // Call once after look() of all shards.
   void check() {
     for (auto& [slice, book] : books_) {
       book.applied_now = 0;
@@ -70,7 +68,7 @@ class ShardLedger {
           throw Violation{"I1", describe(slice, i)};
     }
   }
-  // When the training has ended and nothing is under way.
+  // Call when the training has ended and no message is under way.
   void check_end(const Shard& shard) const {
     const ShardCounters c = shard.counters();
     if (c.held != 0 || c.pulls_waiting != 0 || !shard.waiting_for().empty())
@@ -93,10 +91,10 @@ class ShardLedger {
   const HashChain& chain() const { return chain_; }
 
  private:
-  struct Book {                              // of one slice
+  struct Book {                              // the record of one slice
     std::vector<int> applied, acknowledged;  // by step and replica
-    int64_t applied_now = 0;                 // in this event
-    uint64_t epoch = 0;                      // when it was last seen serving
+    int64_t applied_now = 0;                 // updates during this event
+    uint64_t epoch = 0;                      // as last seen while the shard was serving
     int64_t version = -1;
   };
 
@@ -163,7 +161,7 @@ class ShardLedger {
                                            " has other bits than without faults")};
   }
 
-  // The replicas go on from where the shard says; what came later is to be done again.
+  // The replicas resume from the step that the shard states; later steps will be done again.
   void begin_epoch(uint32_t slice, Book& book, const Shard& shard) {
     for (const ReplicaProgress& p : shard.replicas())
       for (int64_t step = 0; step < steps_; ++step) {

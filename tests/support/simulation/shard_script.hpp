@@ -1,4 +1,4 @@
-// ShardScript: drives one Shard call by call and keeps what it answered. For tests of
+// ShardScript: drives one Shard call by call and keeps its answers. For tests of
 // training/shards/shard.hpp.
 #pragma once
 
@@ -16,7 +16,7 @@ inline Tensor vector_of(std::initializer_list<float> values) {
   return Tensor::of<float>(values, Shape{static_cast<int64_t>(values.size())});
 }
 
-// One parameter "w" of four f32 elements, unless told otherwise.
+// One parameter "w" of four f32 elements by default.
 inline Slice slice_w(uint32_t id = 0,
                      const Optimizer& optimizer = {.kind = "sgd", .learning_rate = 1}) {
   return {.id = id,
@@ -32,7 +32,7 @@ struct ShardScript {
   explicit ShardScript(Shard::Spec spec) : shard(std::move(spec)) {
     shard.set_applied_log([this](const Shard::Applied& a) { applied.push_back(a); });
   }
-  // Serving, with `values` in slice 0.
+  // A shard in state `serving`, with `values` in slice 0.
   static ShardScript serving(Aggregation rule, int32_t replicas,
                              Tensor values = vector_of({0, 0, 0, 0}),
                              const Optimizer& optimizer = {.kind = "sgd", .learning_rate = 1}) {
@@ -59,7 +59,7 @@ struct ShardScript {
     return static_cast<uint64_t>(1000 * (step + 1) + replica);
   }
 
-  // The actions of the call, also in `last`.
+  // Returns the actions of the call, which are also kept in `last`.
   ShardActions& push(const Push& p, uint64_t from = 1) {
     last.clear();
     shard.push(p, from, last);
@@ -100,7 +100,7 @@ struct ShardScript {
   uint64_t incarnation = 0;
 };
 
-// The only action, as a T.
+// The only action, which must be a T.
 template <class T>
 const T& only(const ShardActions& actions) {
   REQUIRE(actions.size() == 1);

@@ -1,4 +1,5 @@
-// What a ShardWorld (sim_shards.hpp) is made of, drawn from a seed, and the mistakes it can make.
+// The options of a ShardWorld (sim_shards.hpp), drawn from a seed, and the faults that can be
+// planted.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,16 @@
 
 namespace troupe::sim {
 
-// Mistakes that a scenario can make on purpose, to see that the checks find them.
+// Deliberate faults, which show that the checks detect them.
 enum class Planted {
   none,
-  fresh_step,      // after a lost acknowledgement a worker takes a fresh sequence, and step
-  doubled_apply,   // the log says some updates twice
-  same_epoch,      // a lost shard is brought back from its snapshot without a new epoch
-  swapped_sum,     // the log has the replicas in another order
-  torn_gradient,   // a worker that comes back computes with another bit
-  no_resend,       // what is lost stays lost
-  outside_random,  // something that the seed does not decide
+  fresh_step,      // after a lost acknowledgement a worker uses a fresh sequence and step
+  doubled_apply,   // the log records some updates twice
+  same_epoch,      // a lost shard is restored from its snapshot without a new epoch
+  swapped_sum,     // the log records the replicas in another order
+  torn_gradient,   // a restarted worker computes another bit
+  no_resend,       // lost requests are not sent again
+  outside_random,  // a choice that the seed does not decide
 };
 
 struct ShardWorldOptions {
@@ -33,7 +34,7 @@ struct ShardWorldOptions {
   std::string optimizer = "sgd";
   double drop = 0, duplicate = 0;
   int worker_kills = 0, shard_losses = 0;
-  int64_t faults_until = 0;  // events; afterwards nothing is lost any more
+  int64_t faults_until = 0;  // in events; later no message is lost
   Planted planted = Planted::none;
 
   static ShardWorldOptions draw(Draw& draw, Aggregation rule) {

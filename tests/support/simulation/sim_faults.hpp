@@ -1,4 +1,4 @@
-// What a simulated network does to bytes and frames, and the dice it is decided by.
+// The faults of a simulated network for bytes and frames, and the random numbers that decide them.
 #pragma once
 
 #include <chrono>
@@ -25,20 +25,20 @@ class SeededRng final : public Rng {
 };
 
 struct SimFaults {
-  ns delay_min{20'000}, delay_max{200'000};     // of every piece of bytes
-  double drop = 0, duplicate = 0, reorder = 0;  // of a small data-plane frame
+  ns delay_min{20'000}, delay_max{200'000};     // for each piece of bytes
+  double drop = 0, duplicate = 0, reorder = 0;  // probabilities for a small data-plane frame
   size_t window = 1 << 20;  // bytes one direction holds before a write is cut short
-  size_t piece_max = 0;  // bytes handed over at once, drawn from 1 to this; 0: as they were written
+  size_t piece_max = 0;  // bytes handed over at once, drawn from [1, this]; 0: as they were written
 };
 
-// A frame on its way, for the filter: the bytes after the greeting, cut at frame borders.
+// A frame under way, passed to the filter: the bytes after the greeting, cut at frame borders.
 struct SimFrame {
   std::string from, to;
   Channel channel;
   uint8_t flags;
   uint16_t type;
   uint64_t target, sender;
-  std::vector<std::byte>& bytes;  // with the header of kFrameHeader bytes
+  std::vector<std::byte>& bytes;  // begin with the header, kFrameHeader bytes
 };
 enum class Verdict { pass, drop, duplicate, hold_one };
 

@@ -1,6 +1,6 @@
 // SimNet: Transport, Clock and Rng for a world of hosts in one thread, under virtual time, from one
-// seed. Streams split and merge bytes as TCP may; frames of the data plane can be dropped, doubled
-// and reordered; hosts can be killed and frozen, pairs of hosts cut. Equal seeds give equal
+// seed. Streams split and merge bytes as TCP may. Frames of the data plane can be dropped, doubled
+// and reordered; hosts can be killed and frozen, and pairs of hosts cut. Equal seeds give equal
 // histories (trace()).
 #pragma once
 
@@ -32,7 +32,7 @@ class SimHost final : public Transport, public Clock {
   SeededRng& rng() { return rng_; }
   bool alive() const { return alive_; }
   bool frozen() const { return frozen_; }
-  std::string ip = "127.0.0.1";  // of this end of its streams
+  std::string ip = "127.0.0.1";  // address of this host's end of its streams
 
   TimePoint now() const override;
   TimerPtr after(ns delay, std::function<void()> fn) override;
@@ -58,7 +58,7 @@ class SimNet {
   ~SimNet() { drop_everything(); }
 
   SimFaults faults;
-  std::function<Verdict(const SimFrame&)> filter;  // asked before the probabilities
+  std::function<Verdict(const SimFrame&)> filter;  // asked before the probabilities apply
 
   SimHost& add(const std::string& name) {
     hosts_.push_back(std::make_unique<SimHost>(*this, name, rng_()));
@@ -66,26 +66,26 @@ class SimNet {
   }
   TimePoint now() const { return now_; }
   uint64_t draw() { return rng_(); }
-  uint64_t trace() const { return trace_; }   // hash of all that happened
-  int64_t writes() const { return writes_; }  // of all streams
+  uint64_t trace() const { return trace_; }   // hash of all events
+  int64_t writes() const { return writes_; }  // number, over all streams
 
-  // One event. False: there is none that could happen.
+  // Runs one event. Returns false if none is possible.
   bool step() { return step_until(TimePoint::max()); }
-  // Events up to `duration` from now; time ends there.
+  // Runs the events of the next `duration`; virtual time then stands at its end.
   void run_for(ns duration) {
     const TimePoint end = now_ + duration;
     while (step_until(end)) {
     }
     now_ = end;
   }
-  // Until `done` or `limit`; true if done. Time stands where it happened.
+  // Runs until `done` or `limit`; returns whether `done`. Virtual time stands at the last event.
   bool run_until(const std::function<bool()>& done, ns limit) {
     const TimePoint end = now_ + limit;
     while (!done())
       if (!step_until(end)) return now_ = end, done();
     return true;
   }
-  // When the next event is due; nothing will happen before. max() if there is none.
+  // The time of the next event, before which nothing happens. max() if there is none.
   TimePoint next_due() const {
     for (const auto& [when, event] : events_)
       if (may_happen(event)) return std::max(when.first, now_);
@@ -93,7 +93,7 @@ class SimNet {
   }
   void advance_to(TimePoint time) { now_ = std::max(now_, time); }
 
-  // The process is gone: its streams end at once.
+  // Ends the process; its streams end at once.
   void kill(SimHost& host) {
     host.alive_ = false;
     for (const auto& pipe : live_pipes())
@@ -101,10 +101,11 @@ class SimNet {
     std::erase_if(listeners_, [&](const auto& l) { return l.second.host == &host; });
     std::erase_if(events_, [&](const auto& e) { return e.second.host == &host; });
   }
-  // Its streams stay, nothing of it happens.
+  // Keeps the streams of the host but runs none of its events.
   void freeze(SimHost& host) { host.frozen_ = true; }
   void thaw(SimHost& host) { host.frozen_ = false; }
-  // No bytes pass between the two until heal(); one way: only from a to b.
+  // No bytes pass between the two hosts until heal(). `one_way`: only those from a to b are
+  // stopped.
   void cut(SimHost& a, SimHost& b, bool one_way = false) {
     cuts_.insert({&a, &b});
     if (!one_way) cuts_.insert({&b, &a});
@@ -113,14 +114,14 @@ class SimNet {
     cuts_.clear();
     for (const auto& pipe : live_pipes()) schedule_delivery(pipe);
   }
-  // Ends all streams between the two.
+  // Ends all streams between the two hosts.
   void reset(SimHost& a, SimHost& b) {
     for (const auto& pipe : live_pipes())
       if ((pipe->from == &a && pipe->to == &b) || (pipe->from == &b && pipe->to == &a))
         end_pipe(pipe, "reset by the network");
   }
 
-  // A stream between two hosts without a listener, for tests of links: the ends.
+  // A stream between two hosts without a listener, for tests of links. Returns its ends.
   std::pair<ConnectionPtr, ConnectionPtr> connect(SimHost& a, SimHost& b) {
     auto there = std::make_shared<Pipe>(), back = std::make_shared<Pipe>();
     there->from = back->to = &a;
@@ -148,17 +149,17 @@ class SimNet {
     std::vector<std::byte> raw;  // written, not yet cut into frames
     bool greeted = false;
     size_t to_border = 0;         // bytes until the next frame begins
-    std::deque<Unit> units;       // on their way, in order
-    std::vector<std::byte> held;  // a frame that waits to be overtaken
+    std::deque<Unit> units;       // under way, in order
+    std::vector<std::byte> held;  // a frame that another one is to overtake
     size_t in_flight = 0;
-    bool cut_short = false;  // a write was
+    bool cut_short = false;  // a write was cut short
     bool ended = false;
     std::string end_reason;
   };
   using PipePtr = std::shared_ptr<Pipe>;
 
   struct Event {
-    SimHost* host;  // nothing happens while it is frozen
+    SimHost* host;  // the event does not run while the host is frozen
     std::function<void()> fn;
   };
   struct ListenerEntry {
@@ -181,7 +182,7 @@ class SimNet {
       size_t done = 0;
       for (std::span<const std::byte> part : parts) {
         const size_t space = net_.faults.window - std::min(net_.faults.window, out_->in_flight);
-        // Faults look at whole frames, so these must fit.
+        // Faults apply to whole frames, so these must fit.
         const size_t size = net_.is_plain() ? std::min(part.size(), space) : part.size();
         out_->raw.insert(out_->raw.end(), part.begin(),
                          part.begin() + static_cast<ptrdiff_t>(size));
@@ -197,7 +198,7 @@ class SimNet {
     }
     void close() override {
       if (std::exchange(closed_, true)) return;
-      net_.at(*out_->from, ns{0}, [h = std::move(handlers_)] {});  // they may be running now
+      net_.at(*out_->from, ns{0}, [h = std::move(handlers_)] {});  // handlers may be running now
       handlers_ = {};
       net_.flush_raw(out_);
       out_->ended = true;
@@ -289,8 +290,8 @@ class SimNet {
     return !filter && faults.drop <= 0 && faults.duplicate <= 0 && faults.reorder <= 0;
   }
 
-  // Turns what was written into units: pieces of bytes, or frames where faults want to know them.
-  // Frame borders are followed all the time, so that faults may begin and end in mid-stream.
+  // Turns the written bytes into units: pieces of bytes, or frames if faults apply to them. Follows
+  // frame borders at all times, so that faults may begin and end in mid-stream.
   void cut_frames(const PipePtr& pipe) {
     auto& raw = pipe->raw;
     const auto pop = [&raw](size_t size) {

@@ -1,5 +1,5 @@
-// A Process of a simulated cluster: what it gets for a network, a clock and random numbers, and
-// what runs its actors when a test says so. Ops for a call that waits in a kernel.
+// A Process of a simulated cluster: its network, clock and random numbers, and the scheduler that
+// runs its actors only when a test says so. Also ops for a call that waits in a kernel.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@ inline caf::io::network::test_multiplexer& brokers_of(Process& process) {
   return dynamic_cast<caf::io::network::test_multiplexer&>(process.system().middleman().backend());
 }
 
-// In, which is fed, f32 with one axis; Hold, y = what `hold` answers its firing with.
+// Two ops. In: fed, f32, one axis. Hold: y is the value with which `hold` answers the firing.
 inline std::shared_ptr<const Registry> held_ops(void (*hold)(std::shared_ptr<AsyncContext>)) {
   auto out = std::make_shared<Registry>();
   out->add({.name = "In",

@@ -1,8 +1,8 @@
 // ShardWorld: workers and shards as plain state machines, a TrainLoop that leads them, and a bag of
-// messages between them. The next event is drawn from the seed: any message of the bag (so they are
-// late and overtake each other), a repeated request, time. Lossy messages (pushes, pulls, answers)
-// may be dropped and doubled; workers are killed and come back with a higher incarnation; shards
-// are lost and restored with all others from the newest snapshot under a new epoch.
+// messages between them. The seed selects the next event: any message of the bag (so they are late
+// and overtake each other), a repeated request, or time. Lossy messages (pushes, pulls, answers)
+// may be dropped and doubled. Workers are killed and return with a higher incarnation. Shards are
+// lost and restored, together with all others, from the newest snapshot under a new epoch.
 //
 // The invariants of the parameter protocol are checked after every event (shard_ledger.hpp).
 #pragma once
@@ -22,7 +22,7 @@ namespace troupe::sim {
 
 class ShardWorld final : TrainHands {
  public:
-  // `golden`: the chain of a run without faults, to be equal to; may be null.
+  // `golden`: the chain of a run without faults, which this run must equal; may be null.
   ShardWorld(const ShardWorldOptions& options, uint64_t seed, const HashChain* golden,
              History& history)
       : o_(options),
@@ -64,7 +64,7 @@ class ShardWorld final : TrainHands {
 
   // Throws: Violation.
   void run() {
-    restore();  // the first values come as they come after a loss
+    restore();  // the initial values arrive as after a loss
     starting_ = true;
     while (!(loop_->ended() && bag_.empty())) {
       if (++events_ > kEventsMax)
@@ -116,7 +116,7 @@ class ShardWorld final : TrainHands {
     carry_out(loop_->tick(now()));
   }
 
-  // What workers reach
+  // Interface of the workers
 
   SimWorkers::Reach reach() {
     return {.push =
@@ -228,7 +228,7 @@ class ShardWorld final : TrainHands {
     return t;
   }
 
-  // From the newest snapshot, or the first values.
+  // Fills shard m from the newest snapshot, or with the initial values.
   Outcome fill(size_t m, uint64_t epoch) {
     Shard& shard = *shards_[m].shard;
     ShardActions out;
@@ -357,8 +357,8 @@ class ShardWorld final : TrainHands {
         bag_.reliable(detail::concat("cancel replica=", replica),
                       [this, replica, run] { workers_.take_back(replica, run); });
   }
-  void ask_epoch() override {}     // nobody follows here
-  void pause(int64_t) override {}  // nobody looks: the plan has none
+  void ask_epoch() override {}     // this world has no followers
+  void pause(int64_t) override {}  // the plan has no evaluation
   void finish() override {}
   void give_up(Errc, const std::string& text) override {
     throw Violation{"I16", "the training gave up: " + text};
@@ -388,7 +388,7 @@ class ShardWorld final : TrainHands {
     return out;
   }
 
-  // At the end nothing waits (I21), and every gradient is in the values once (I1).
+  // At the end no request waits (I21), and every gradient is applied once (I1).
   void check_end() {
     if (!workers_.idle()) throw Violation{"I21", pending()};
     for (const ShardProcess& p : shards_) ledger_.check_end(*p.shard);
@@ -404,12 +404,12 @@ class ShardWorld final : TrainHands {
   int64_t events_ = 0;
   MessageBag bag_;
   SimWorkers workers_;
-  std::multimap<uint64_t, bool> fault_at_;  // event -> whether a worker is hit, else a shard
+  std::multimap<uint64_t, bool> fault_at_;  // event -> true: hits a worker, false: hits a shard
   std::vector<ShardProcess> shards_;
   std::map<std::pair<uint64_t, uint64_t>, std::pair<int32_t, int64_t>>
       requests_;  // (sender, ticket) -> replica, step
 
-  // The leader's.
+  // State of the leader.
   std::unique_ptr<TrainLoop> loop_;
   bool starting_ = false;
   uint64_t epoch_ = 0, established_ = 0;
@@ -417,7 +417,7 @@ class ShardWorld final : TrainHands {
   uint64_t snapshot_id_ = 0;
   std::map<int32_t, int64_t> running_, step_of_;  // by replica; 0: idle
   size_t restore_left_ = 0, snapshot_open_ = 0;
-  bool writing_ = false;  // what was captured is on its way to the disk
+  bool writing_ = false;  // a captured snapshot is being written to disk
   Outcome restore_error_;
   SnapshotSet taken_;
   std::optional<SnapshotSet> newest_;

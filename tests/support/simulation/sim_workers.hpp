@@ -1,6 +1,6 @@
 // SimWorkers: the worker processes of a ShardWorld (sim_shards.hpp), one per replica. A worker
-// pulls all slices for its step, computes gradients from them, pushes these, and has done the step
-// when all are acknowledged; what is not answered it sends again.
+// pulls all slices for its step, computes gradients from them and pushes these. The step is done
+// when all pushes are acknowledged. Unanswered requests are sent again.
 #pragma once
 
 #include <functional>
@@ -18,13 +18,13 @@ namespace troupe::sim {
 
 class SimWorkers {
  public:
-  // What workers reach: shards, and their leader, who is told how a run ended.
+  // The surroundings of the workers: the shards, and the leader, which learns how a run ended.
   struct Reach {
     std::function<void(size_t shard, uint64_t from, const Push&)> push;
     std::function<void(size_t shard, uint64_t from, const Pull&)> pull;
     std::function<void(int32_t replica, int64_t run, int64_t step)> done;
     std::function<void(int32_t replica, int64_t run, Errc code, const std::string& text)> failed;
-    std::function<bool(int32_t replica, int64_t run)> wanted;  // not taken back meanwhile
+    std::function<bool(int32_t replica, int64_t run)> wanted;  // false: taken back meanwhile
   };
   SimWorkers(const ShardWorldOptions& options, MessageBag& bag, Reach reach)
       : o_(options), bag_(bag), reach_(std::move(reach)) {
@@ -90,7 +90,7 @@ class SimWorkers {
   }
   void come_back(int32_t replica) { at(replica).alive = true; }
 
-  // Answers of shards; `to` is what they had as `from`.
+  // Answers of shards; `to` is the sender id of the request.
   void on(uint64_t to, const Pulled& m) {
     WorkerProcess* w = receiver(to, m.ticket);
     if (!w) return;
@@ -158,7 +158,7 @@ class SimWorkers {
     int32_t replica = 0;
     uint64_t incarnation = 1;
     bool alive = true;
-    uint64_t epoch = 0;  // of the routes it has; 0: none
+    uint64_t epoch = 0;  // of its routes; 0: it has none
     int64_t run = 0;     // of the step under way; 0: none
     int64_t step = 0;
     std::map<uint64_t, Request> open = {};  // by ticket
@@ -197,8 +197,8 @@ class SimWorkers {
     }
   }
 
-  // Depends on all slices, so that one wrong bit anywhere is seen; with rounding, so that the order
-  // of a sum is. Every second slice's is by rows.
+  // Depends on all slices, so that one wrong bit anywhere shows, and rounds, so that the order of a
+  // sum shows. The gradients of odd slices are by rows.
   Tensor gradient(const WorkerProcess& w, uint32_t slice) const {
     float sum = 0;
     for (const auto& [id, values] : w.values)
@@ -212,7 +212,7 @@ class SimWorkers {
           (o_.planted == Planted::torn_gradient && w.incarnation > 1 ? 0.001F : 0.0F);
     return slice % 2 == 0 ? out : some_rows(out, w.step);
   }
-  // The last element, the one before the last but one, and so on, or the others, by turns.
+  // Every second element: from the last one backwards, or in odd steps from the one before it.
   static Tensor some_rows(const Tensor& gradient, int64_t step) {
     std::vector<int64_t> indices;
     std::vector<float> values;

@@ -1,9 +1,9 @@
-// Simulations: a scenario is a world in one thread whose every choice is drawn from a seed. It
-// notes each event in a History and throws a Violation when an invariant does not hold. Scenario
-// runs it over many seeds, each twice, since one seed must give one history (I23).
+// Simulations: a scenario is a world in one thread, which draws every choice from a seed. It notes
+// each event in a History and throws a Violation if an invariant does not hold. Scenario runs it
+// for many seeds, each twice, since one seed must give one history (I23).
 //
 // A failure prints its history and `./dev sim NAME SEED`, which sets TROUPE_SIM_NAME and
-// TROUPE_SIM_SEED: then one seed runs. With TROUPE_SIM_VERBOSE all of its history is printed.
+// TROUPE_SIM_SEED to run that seed only. TROUPE_SIM_VERBOSE prints the whole history.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@
 
 namespace troupe::sim {
 
-// What broke which invariant: "I1" is that a gradient is applied once, and so on.
+// A broken invariant and how it was broken: "I1" says that a gradient is applied once, and so on.
 struct Violation {
   std::string invariant, text;
 };
 
-// Choices of one seed.
+// The random choices of one seed.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : engine_(seed * 0x9e3779b97f4a7c15ull + 1) {}
@@ -46,8 +46,8 @@ inline uint64_t fnv(uint64_t hash, const void* data, size_t size) {
   return hash;
 }
 
-// The events of one run: a hash over all of them, and the newest as text, after the first, which
-// says what was drawn.
+// The events of one run: a hash of all of them, and as text the first, which lists the drawn
+// options, and the newest.
 class History {
  public:
   static constexpr size_t kKept = 200;
@@ -83,18 +83,18 @@ inline std::vector<std::string>& scenario_names() {
 class Scenario {
  public:
   using Body = std::function<void(uint64_t seed, History&)>;
-  // Seeds 1 to `seeds`, and others that are worth it.
+  // Seeds 1 to `seeds`, and the selected seeds `also`.
   Scenario(std::string name, uint64_t seeds, Body body, std::vector<uint64_t> also = {})
       : name_(std::move(name)), seeds_(seeds), body_(std::move(body)), also_(std::move(also)) {
     scenario_names().push_back(name_);
   }
 
-  // All seeds, or what the environment asks for. Stops at the first seed that fails.
+  // Runs all seeds, or the one in the environment. Stops at the first seed that fails.
   void run() const {
     const char* wanted = std::getenv("TROUPE_SIM_NAME");
     if (wanted && name_ != wanted)
       for (const std::string& name : scenario_names())
-        if (name == wanted) return;  // another one is asked for
+        if (name == wanted) return;  // the environment names another scenario
     const char* seed = wanted ? std::getenv("TROUPE_SIM_SEED") : nullptr;
     if (seed) {
       run_seed(std::strtoull(seed, nullptr, 10), true);
