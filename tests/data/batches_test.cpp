@@ -47,7 +47,7 @@ TEST_CASE(
               for (int64_t r : batches.records(epoch, step, replica)) seen.push_back(r);
           CHECK(sorted(seen) == all(n));
         }
-        // The endless run: cut the records of all steps where epochs end.
+        // The endless run: the records of all steps in order, cut where epochs end.
         std::vector<int64_t> run;
         for (int64_t step = 0; static_cast<int64_t>(run.size()) < 3 * n; ++step)
           for (int64_t replica = 0; replica < replicas; ++replica) {
@@ -100,8 +100,8 @@ TEST_CASE("without shuffling, records come in order") {
   CHECK(batches.records_at(2, 0) == std::vector<int64_t>{4, 0});
 }
 
-// 10,000 shuffles of 3 records: each of the 6 orders about 1,667 times; 5 standard deviations are
-// 186.
+// 10,000 shuffles of 3 records: each of the 6 orders comes about 1,667 times; 5 standard deviations
+// are 186.
 TEST_CASE("every order of records is as likely as any other") {
   std::vector<int64_t> count(6);
   const Batches batches(counting(3), {.batch_size = 3, .seed = 9});

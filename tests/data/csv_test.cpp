@@ -1,4 +1,4 @@
-// read_csv: what is accepted, and what is refused with which words.
+// read_csv: accepted files, and the text of every refusal.
 #include <doctest/doctest.h>
 
 #include "tests/support/temp_file.hpp"

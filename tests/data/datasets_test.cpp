@@ -1,4 +1,4 @@
-// The digits that ship with the project, and MNIST where it is there.
+// The digits that ship with the project, and MNIST if its files exist.
 #include <sys/stat.h>
 
 #include <cmath>
@@ -55,7 +55,7 @@ TEST_CASE("MNIST's files are read from a folder") {
   double sum = 0;
   for (float x : mnist.train.features.values<float>()) sum += x;
   CHECK(sum / 47'040'000 ==
-        doctest::Approx(0.1306604762738429));  // the mean every tutorial normalises with
+        doctest::Approx(0.1306604762738429));  // the mean that tutorials normalise with
 }
 
 TEST_CASE("MNIST files that do not belong together are refused") {

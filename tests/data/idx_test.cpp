@@ -108,7 +108,7 @@ TEST_CASE(
         CAPTURE(bit);
         try {
           const Tensor t = read(bytes);
-          CHECK(t.byte_size() % 6 == 0);  // 6 elements, of another type at the most
+          CHECK(t.byte_size() % 6 == 0);  // 6 elements, perhaps of another type
         } catch (const Error& e) {
           CHECK(e.code() == Errc::bad_data);
         }

@@ -1,5 +1,5 @@
 // The CUDA device: copies, order, memory, and cuBLAS matmul against the CPU's. The suite "gpu"
-// needs a GPU and skips without.
+// skips on a machine without a GPU.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace troupe {
 namespace {
 
-// The first GPU, or none: then each test says so and ends.
+// The first GPU. Without one, each test says so and ends.
 struct Gpu {
   std::unique_ptr<Device> device;
 
@@ -32,7 +32,7 @@ struct Gpu {
   }
 };
 
-// 0, 1/8, 2/8, ... : products of these are exact in both dtypes, so CPU and GPU agree to the bit.
+// 0, 1/8, 2/8, ...: their products are exact in both dtypes, so CPU and GPU agree to the bit.
 template <class T>
 Tensor ramp(const Shape& shape) {
   Tensor tensor = Tensor::empty(dtype_of<T>, shape);
@@ -74,7 +74,7 @@ void check_product(Gpu& gpu, const Product& product) {
       launch(*gpu.device, graph.node(c.node), {gpu.upload(a).value, gpu.upload(b).value})[0];
   CHECK(!on_gpu.on_host());
   CHECK(same_bits(gpu.download(on_gpu).value, expected));
-  // Inputs on the host are uploaded on the way.
+  // Inputs on the host are uploaded automatically.
   CHECK(
       same_bits(gpu.download(launch(*gpu.device, graph.node(c.node), {a, b})[0]).value, expected));
 }

@@ -42,10 +42,10 @@ TEST_CASE_FIXTURE(Fixture, "a value with another reader stays as it is") {
   for (const Shape& shape : {Shape{3}, Shape{-1}}) {
     CAPTURE(to_string(shape));
     LaunchedNode add("AddOne", shape);
-    const Tensor kept = value({1, 2, 3});  // another handle
+    const Tensor kept = value({1, 2, 3});  // a second handle
     CHECK(list(add.launch(*cpu, kept, /*may_reuse=*/true)[0]) == std::vector<float>{2, 3, 4});
     CHECK(list(kept) == std::vector<float>{1, 2, 3});
-    // Another node of the step.
+    // Another node of the step still reads the input.
     CHECK(list(add.launch(*cpu, value({1, 2, 3}), /*may_reuse=*/false)[0]) ==
           std::vector<float>{2, 3, 4});
     CHECK(list(add.values[0]) == std::vector<float>{1, 2, 3});

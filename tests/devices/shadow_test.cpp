@@ -1,5 +1,5 @@
-// The shadow accelerator: its memory is out of reach, its queue is asynchronous and ordered, its
-// results are the CPU's.
+// The shadow accelerator: its memory cannot be reached from the host, its queue is asynchronous and
+// ordered, and its results are the CPU's.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(
     "a chain is launched without waiting, in order, and its values may go before it has run") {
   Tensor value = upload(kValues).value;
   LaunchedNode add("AddOne", Shape{6});
-  // The queue's thread stands still until the whole chain has been launched.
+  // The queue's thread waits until the whole chain has been launched.
   std::promise<void> go;
   shadow->fence([&](Errc, std::string, Tensor) { go.get_future().wait(); });
   for (int i = 0; i < 100; ++i) value = add.launch(*shadow, value)[0];

@@ -1,5 +1,5 @@
-// The gradient of what a first layer reads: gradients() of a graph adds it where it is asked for,
-// and no call that does not fetch it runs a node of it.
+// The gradient of a first layer's input: gradients() of a graph adds it on request, and no call
+// that does not fetch it runs a node of it.
 #include <doctest/doctest.h>
 
 #include "tests/support/pass_text.hpp"

@@ -1,4 +1,4 @@
-// gradients(): values by the real ops, the shape of what it adds by toys.
+// gradients(): values with the real ops; the structure of the added nodes with toy ops.
 #include <doctest/doctest.h>
 
 #include "tests/support/evaluate.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 const Tensor kX = Tensor::of<double>({1, -2, 3}, {3});
 
-// A graph with one fed input x, f64[3] unless said otherwise.
+// A graph with one fed input x, f64[3] by default.
 struct Sheet {
   explicit Sheet(Shape shape = {3}) : x(placeholder(graph, DType::f64, shape, "x")) {}
   std::vector<double> value(const Output& output) {
@@ -117,7 +117,7 @@ TEST_CASE("broadcasting is undone") {
 
 TEST_CASE("with_gradient replaces the gradient of what lies between") {
   Sheet s;
-  // Clamped from below, with a gradient that goes through as if it were not.
+  // Clamped from below, with the gradient of the identity.
   const Output inner = square(s.x);
   const Output clamped = with_gradient(
       {inner}, relu(inner - 2.0),
@@ -132,11 +132,11 @@ TEST_CASE("a backward function sees inputs and output, and its nodes can be diff
   const Output y = with_gradient(
       {s.x}, exp(s.x),
       [](const std::vector<Output>& in, Output out, Output dy) -> std::vector<Output> {
-        return {dy * out * in[0]};  // wrong for exp, on purpose
+        return {dy * out * in[0]};  // wrong for exp on purpose
       });
   const Output first = gradients({y}, {s.x})[0];  // e^x x
   const Output second =
-      gradients({first}, {s.x})[0];  // (e^x x) x + e^x, as y has the replaced gradient again
+      gradients({first}, {s.x})[0];  // (e^x x) x + e^x: y has the replaced gradient here, too
   const Values e = s.value(y), f = s.value(first), g = s.value(second);
   const Values x = {1, -2, 3};
   for (size_t i = 0; i < 3; ++i) {

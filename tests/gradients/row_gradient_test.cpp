@@ -1,4 +1,5 @@
-// Gradients by rows in a graph: what is one, what stays one, and how it travels.
+// Gradients by rows in a graph: which gradients are by rows, which ops keep them so, and how they
+// travel.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -30,7 +31,7 @@ const Node& push_of(Output update) {
   return graph.node(graph.node(update.node).control_inputs.at(0));
 }
 
-// What `gradient`, by rows or not, is for the whole of w.
+// The value of `gradient`, by rows or not, for the whole of w.
 Tensor filled(Output gradient, const FedValues& feeds) { return evaluate(gradient, feeds); }
 
 }  // namespace
@@ -97,10 +98,10 @@ TEST_CASE("clipping and weight decay keep rows, and are what they are of the who
   changed(clip_by_value(parameter_gradients(t.loss), -1, 9), clip(whole[0], -1, 9));
   changed(clip_by_norm(clip_by_global_norm(parameter_gradients(t.loss), 5), 3),
           clip_by_norm(clip_by_norm(whole[0], 5), 3));
-  // Zeros are changed, so that all rows are there.
+  // Zeros change, too, so the gradient is no longer by rows.
   const auto lifted = clip_by_value(parameter_gradients(t.loss), 1, 9);
   CHECK(push_of(apply_gradients(lifted, sgd(1))).op->name == "PushGradient");
-  // Only weights that have a gradient decay.
+  // Weight decay applies only to rows that have a gradient.
   const auto decayed = add_weight_decay(parameter_gradients(t.loss), 0.5);
   CHECK(push_of(apply_gradients(decayed, sgd(1))).op->name == "PushRowGradient");
   const Tensor got = filled(decayed[0].gradient, feeds), before = evaluate(whole[0], feeds);
@@ -170,7 +171,7 @@ TEST_CASE("what is not rows of that tensor is not read as such") {
   CHECK(!unpack_rows(Tensor::zeros(DType::u8, {15}), DType::f64, 24));
   CHECK(!unpack_rows(good, DType::f32, 24));  // too long
   CHECK(!unpack_rows(good, DType::f64, 21));  // index 7 of 7 rows
-  CHECK(!unpack_rows(good, DType::f64, 25));  // rows that do not fill it
+  CHECK(!unpack_rows(good, DType::f64, 25));  // rows that do not fill the buffer
   CHECK(!unpack_rows(good, DType::f64, 0));
   const auto with_number = [&](size_t place, int64_t number) {
     Tensor bad = Tensor::empty(DType::u8, good.shape());
@@ -182,7 +183,7 @@ TEST_CASE("what is not rows of that tensor is not read as such") {
        {int64_t{-1}, int64_t{0}, int64_t{4}, INT64_MAX, INT64_MIN, INT64_MAX / 8}) {
     CAPTURE(number);
     CHECK(!unpack_rows(with_number(0, number), DType::f64, 24));  // the size of a row
-    CHECK(!unpack_rows(with_number(1, number), DType::f64, 24));  // how many there are
+    CHECK(!unpack_rows(with_number(1, number), DType::f64, 24));  // the number of rows
   }
   CHECK(!unpack_rows(with_number(2, -1), DType::f64, 24));
   CHECK(!unpack_rows(with_number(3, 8), DType::f64, 24));

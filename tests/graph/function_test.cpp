@@ -1,5 +1,5 @@
-// Functions while a graph is built: what a call adds, what is refused with which text, and the text
-// form. What calls compute is in tests/actors/master/session_function_test.cpp.
+// Functions while a graph is built: the nodes that a call adds, the text of each refusal, and the
+// text form. Tests of the computed values are in tests/actors/master/session_function_test.cpp.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ TEST_CASE("a call of a function that does not call itself is its nodes, in the s
   CHECK(node.frame == -1);
   CHECK(node.inputs[0].name() == "tower1/square/Multiply");
   CHECK(nodes_of(graph, "Call") == 0);
-  // The body itself is not needed.
+  // The function's own body is not needed.
   for (int32_t id : prune(graph, {y})) CHECK(graph.node(id).op->name != "Argument");
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("all calls of a function that calls itself run one body, in each devic
   const Output there = down({n})[0];
   CHECK(body(there) != here);
   CHECK(graph.node(there.node).colocate_with == body(there));
-  CHECK(nodes_of(graph, "Function") == 3);  // with the one that the program defined
+  CHECK(nodes_of(graph, "Function") == 3);  // includes the one that the program defined
 }
 
 TEST_CASE("a layer in a body has its parameters, and their first values, outside of it") {
@@ -151,7 +151,7 @@ TEST_CASE("a first value that is made in a body, a branch or a loop is refused w
       },
       {"parameter v made at ", "is inside the Branch node", why});
   CHECK(nodes_of(graph, "Parameter") == 0);
-  make();  // what has its first value already is found again, wherever that is
+  make();  // a parameter that has its initial value already is found from any place
   in_body();
   CHECK(nodes_of(graph, "Parameter") == 1);
 }
@@ -173,7 +173,7 @@ TEST_CASE("a call with the wrong arguments is refused with what was given and wh
   refused([&] { Function()({x}); }, {"it is an empty Function"});
   const Function no_function(x);
   refused([&] { no_function({x}); }, {"is no function of a program"});
-  CHECK(graph.nodes().size() == 7);  // the four of square's, and three: nothing was added
+  CHECK(graph.nodes().size() == 7);  // four of square and three placeholders; no call added any
 }
 
 TEST_CASE("a body that is not what was declared is refused") {

@@ -1,5 +1,5 @@
-// Ops of one's own whose rules, kernels or traits are wrong: each is refused where it shows, with
-// the op's name and what would be right.
+// Custom ops whose rules, kernels or traits are wrong: each is refused where the fault shows, with
+// the op's name and the correct form.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -27,7 +27,7 @@ Op own_op() {
           .kernels = {{DeviceKind::cpu, DType::none, nothing}}};
 }
 
-// Of one node of the op.
+// The refusal of one node of the op.
 Refusal refused(const Op& op) {
   Graph graph(ops_with({op}));
   const Output x = placeholder(graph, DType::f32, {2});
@@ -36,7 +36,7 @@ Refusal refused(const Op& op) {
   });
 }
 
-// Of its gradient.
+// The refusal of the gradient of one node of the op.
 Refusal gradient_refused(const Op& op) {
   Graph graph(ops_with({op}));
   const Output x = placeholder(graph, DType::f32, {2});
@@ -118,7 +118,7 @@ TEST_CASE("an op of one's own cannot be a node of control flow") {
     has(refusal.text, "op \"Mine\": its `control` says that it opens, borders or calls a frame");
     has(refusal.text, "leave `control` out, and build with cond()");
   }
-  Registry registry;  // under a name that exists, but with another schema
+  Registry registry;  // an existing name with another schema
   Op save = builtin_ops()->get("Save");
   save.inputs = {"x", "y"};
   has(refusal_of([&] { registry.add(save); }).text, "op \"Save\": its `control` says");

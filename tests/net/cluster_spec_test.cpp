@@ -1,4 +1,4 @@
-// Cluster specs: what is read, and every mistake with its line.
+// Cluster specs: accepted texts, and every mistake with its line.
 #include "troupe/node.hpp"
 
 #include <doctest/doctest.h>

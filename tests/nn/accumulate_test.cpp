@@ -1,5 +1,5 @@
-// accumulate_gradients: the gradients of a batch in parts are those of the whole batch, in graphs
-// that put one part after the other.
+// accumulate_gradients: the gradients of a batch in parts are those of the whole batch, and the
+// graph runs one part after the other.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ TEST_CASE("four parts of 32 records have the loss and gradients of 128, but for 
 
 TEST_CASE("a part's first nodes run after the gradients of the part before") {
   Network parts(3);
-  // All that the node has to wait for.
+  // All nodes that the node waits for, directly or not.
   const auto before = [&](int32_t id) {
     std::set<int32_t> seen = {id};
     std::vector<int32_t> open = {id};
@@ -72,7 +72,7 @@ TEST_CASE("a part's first nodes run after the gradients of the part before") {
     }
     return seen;
   };
-  std::vector<int32_t> products;  // of the first layer, forward
+  std::vector<int32_t> products;  // forward products of the first layer
   for (const auto& node : parts.graph.nodes())
     if (node->name.ends_with("/dense/MatMul") && node->name.find("gradients") == std::string::npos)
       products.push_back(node->id);
@@ -113,7 +113,7 @@ TEST_CASE("what cannot be cut into parts is refused") {
   refused({}, 2, "got no inputs to cut");
   refused({{}}, 2, "an input is an undefined Output");
   refused({number}, 2, "cuts along the first dimension");
-  refused({x}, 4, "4");  // of 6
+  refused({x}, 4, "4");  // the batch has 6 records
   refused({x}, 2, "made a loss of other parameters for another part");
 }
 

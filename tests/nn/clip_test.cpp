@@ -1,5 +1,5 @@
-// Clipping, weight decay and penalties: their values against numbers from NumPy, and what they
-// refuse.
+// Clipping, weight decay and penalties: their values against numbers from NumPy, and their
+// refusals.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -61,7 +61,7 @@ TEST_CASE("clip_by_norm can be differentiated, at zero too") {
 }
 
 TEST_CASE("clip_by_global_norm scales all gradients by one norm") {
-  Two two;  // of norm 5.5
+  Two two;  // the norm is 5.5
   const auto clipped = clip_by_global_norm(two.gradients, 1.5);
   REQUIRE(clipped.size() == 2);
   CHECK(clipped[1].parameter == two.v);

@@ -1,4 +1,4 @@
-// minimize(): which pushes it adds, what they push, and what it refuses.
+// minimize(): the pushes that it adds, their gradients, and its refusals.
 #include <doctest/doctest.h>
 
 #include "tests/support/evaluate.hpp"

@@ -23,7 +23,7 @@ Parameters attention_parameters(int64_t in, int64_t memory, int64_t all, int64_t
           {"attention/output/b", sines({out}, 1.4, 0.8)}};
 }
 
-// Queries and memory whose sizes only the step knows.
+// Queries and memory whose sizes are known only in a step.
 struct Sequences {
   explicit Sequences(bool training = false) : model(graph, {.training = training}) {}
   Graph graph;
@@ -83,7 +83,7 @@ TEST_CASE("attention passes over what its mask hides") {
        0.4537282590517286,   0.48627981181948843, -0.627873534465954,  -0.8949811670973231});
 }
 
-// A rate that drops nothing, but takes the way of those that do.
+// A rate that is positive but drops nothing, so the dropout nodes are built.
 TEST_CASE("attention with dropout is the same, but for what is dropped") {
   for (const bool causal : {false, true}) {
     Sequences s, training(true);
@@ -143,7 +143,7 @@ TEST_CASE("a residual block adds what it has passed, through a convolution where
                3.0162292370921184,
                0.764130170598389},
               1e-11);
-  // With as many channels as x, and as large, x passes by itself.
+  // If x has the same size and as many channels, the shortcut is x itself.
   nn::Model same(graph);
   nn::residual_block(same, x, 2, {.name = "same"});
   CHECK(same.parameters().size() == 6);

@@ -1,5 +1,5 @@
-// Convolution layers of all kinds: they are their ops with parameters of their own, whose first
-// values count what one filter reads and makes.
+// Convolution layers of all kinds: each is its op with parameters of its own, whose initial values
+// depend on the inputs and outputs of one filter.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// y with a number of its own added to each channel.
+// y with another number added to each channel.
 Tensor with_bias(const Tensor& y, const std::vector<double>& bias) {
   Tensor out = Tensor::empty(DType::f64, y.shape());
   for (int64_t i = 0; i < y.size(); ++i)

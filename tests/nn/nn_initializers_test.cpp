@@ -1,4 +1,5 @@
-// First values of parameters: their spread by the published formulas, and what they depend on.
+// Initial values of parameters: their spread by the published formulas, and that they depend only
+// on the documented inputs.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace troupe {
 namespace {
 
-// The first values of a parameter "w" of a model.
+// The initial values of a parameter "w" of a model.
 Tensor first(const Shape& shape, const nn::Initializer& initializer, int64_t seed = 1,
              const char* tower = "", DType dtype = DType::f64) {
   Graph graph;
@@ -59,7 +60,8 @@ TEST_CASE("random first values have the variance of the published formula") {
                         {"a vector", nn::glorot_normal(), {20'000}, 1.0 / 20'000, false},
                         {"uniform", nn::uniform(-0.05, 0.05), matrix, 0.1 * 0.1 / 12, true},
                         {"normal", nn::normal(0, 0.5), matrix, 0.25, false},
-                        // The variance of a normal number within two standard deviations.
+                        // The variance of a normal number, given that it lies within two standard
+                        // deviations.
                         {"truncated", nn::truncated_normal(0, 1), matrix, 0.7737412, false}};
   for (const Case& c : cases) {
     CAPTURE(c.name);

@@ -1,5 +1,5 @@
-// Layers: what they compute with given parameters, against NumPy; what they call them; gradients;
-// and what they refuse.
+// Layers: their values for given parameters against NumPy; the names of their parameters;
+// gradients; refusals.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -61,7 +61,7 @@ TEST_CASE("an embedding is rows of its table, or their mean") {
   const Output rows = nn::embedding(model, ids, 3, 2, {.dtype = DType::f64});
   const Output mean = nn::embedding(
       model, ids, 3, 2, {.combiner = Combiner::mean, .dtype = DType::f64, .name = "embedding"});
-  CHECK(parameter_names(model) == Names{"embedding/w"});  // shared by name
+  CHECK(parameter_names(model) == Names{"embedding/w"});  // shared, since the names are equal
   const FedValues feeds =
       feed_parameters(graph, {{"embedding/w", Tensor::of<double>({1, 2, 3, 4, 5, 6}, {3, 2})}});
   check_close(evaluate(rows, feeds), {2, 2, 2}, {5, 6, 1, 2, 3, 4, 3, 4});

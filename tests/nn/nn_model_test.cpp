@@ -1,4 +1,4 @@
-// nn::Model: what it calls parameters, what is shared between models and passes, penalties.
+// nn::Model: names of parameters, sharing between models and towers, penalties.
 #include <doctest/doctest.h>
 
 #include "tests/support/parameters.hpp"

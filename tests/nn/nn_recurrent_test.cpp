@@ -1,5 +1,4 @@
-// Recurrent layers against NumPy: several of them, in both directions, with the states of all; and
-// what they refuse.
+// Recurrent layers against NumPy: several layers, both directions, the states of all; and refusals.
 #include <doctest/doctest.h>
 
 #include "tests/support/parameters.hpp"

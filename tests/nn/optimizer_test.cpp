@@ -1,5 +1,5 @@
-// Optimizers as settings and as text, what they are refused for, and the rates of their schedules
-// against values that NumPy computed.
+// Optimizers as settings and as text, their refusals, and the rates of their schedules against
+// values that NumPy computed.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -115,7 +115,7 @@ TEST_CASE("settings that cannot work are refused with what is right") {
 TEST_CASE("schedules have the rates of their formulas") {
   struct Case {
     Schedule schedule;
-    std::vector<double> rates;  // of 2, from update 1
+    std::vector<double> rates;  // from update 1, for a base rate of 2
   };
   const std::vector<Case> cases = {
       {constant_rate(4), {0.5, 1.0, 1.5, 2.0, 2.0, 2.0}},

@@ -1,5 +1,5 @@
-// The passes of a call in their order, what explain_passes() shows of them, and how their time
-// grows with the graph.
+// The passes of a call in their order, the output of explain_passes(), and the growth of their time
+// with the graph.
 #include "placement/call_graph.hpp"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@
 namespace troupe {
 namespace {
 
-// A chain of layers that gives every pass something to do; the same weights in each.
+// A chain of layers with work for every pass; all layers have the same weights.
 struct Chain {
   Graph graph;
   Output x, y;
@@ -24,8 +24,8 @@ struct Chain {
     const Output a = fill(graph, {2}, 3), b = fill(graph, {2}, 2);
     y = x;
     while (static_cast<int64_t>(graph.nodes().size()) < nodes) {
-      const Output w = subtract(a, b);                   // a constant, and always the same
-      y = identity(multiply(y, w));                      // by one
+      const Output w = subtract(a, b);                   // always the same constant
+      y = identity(multiply(y, w));                      // times one
       y = add(y, relu(subtract(square(y), square(y))));  // squared twice
     }
   }
@@ -38,7 +38,7 @@ Placement on_one_device(const Graph& graph, const std::vector<Output>& fetches,
                 .default_device = "/job:me/task:0/device:cpu:0"});
 }
 
-// Best of three, of this thread.
+// The best CPU time of three runs on this thread.
 template <class F>
 double cpu_ms(F&& work) {
   double best = 1e300;
@@ -139,7 +139,7 @@ TEST_CASE("nodes of a call have the devices and reasons of those they were made 
 }
 
 TEST_CASE("the passes of 36,000 nodes take four times as long as those of 9,000, not sixteen") {
-  // The best of a few: other work on the machine only makes them slower.
+  // Takes the best of several runs: other work on the machine only makes them slower.
   double small = passes_ms(9'000, true), large = passes_ms(36'000, true);
   for (int i = 0; i < 9 && large >= 8 * small; ++i) {
     small = std::min(small, passes_ms(9'000, true));

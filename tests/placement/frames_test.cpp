@@ -1,5 +1,4 @@
-// Frames of a graph: what is captured, what is refused, and that texts, copies and passes keep
-// them.
+// Frames of a graph: captured values, refusals, and that texts, copies and passes keep frames.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -41,7 +40,7 @@ int64_t number_of(const Graph& graph, const char* op) {
                        [&](const auto& node) { return node->op->name == op; });
 }
 
-// The names of the frames that a node is in, from the inside out.
+// The names of the frames of a node, innermost first.
 std::string frames_of(const Graph& graph, const std::string& name) {
   std::string text;
   for (int32_t frame = graph.find(name)->frame; frame >= 0; frame = graph.node(frame).frame)
@@ -98,7 +97,7 @@ TEST_CASE("passes keep frames, and numbers of frames, and merge within one only"
                                   [](const PassResult& r) { return r.pass == "merge_common"; });
   REQUIRE(merge != passes.end());
   const auto merged = graph_from_text(merge->graph);
-  CHECK(number_of(*merged, "Exp") == 3);  // of five: one in each branch, and one outside
+  CHECK(number_of(*merged, "Exp") == 3);  // merged from five: one in each branch, one outside
 }
 
 TEST_CASE("nodes of one frame alone become one node, in that frame") {

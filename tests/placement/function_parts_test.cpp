@@ -1,4 +1,4 @@
-// How functions that are called are cut: each body is a partition of its own, on its caller's
+// The partitions of functions that are called: each body is a partition of its own, on its caller's
 // device, and passes leave it whole.
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ using Values = std::vector<Output>;
 const std::string kHere = "/job:local/task:0/device:cpu:0";
 const std::string kThere = "/job:local/task:0/device:cpu:1";
 
-// Two functions that call each other, one with a loop; called once.
+// Two functions that call each other, one with a loop; the program calls them once.
 struct Program {
   Graph graph;
   Output n, y;
@@ -67,7 +67,7 @@ TEST_CASE(
     CHECK(body.nodes.back().kind == PartKind::fetch);
     CHECK(std::count_if(body.nodes.begin(), body.nodes.end(), [](const PartNode& node) {
             return node.kind == PartKind::feed;
-          }) == 3);  // the argument, and c and zero, which are around the functions
+          }) == 3);  // the argument, and c and zero, which lie outside the functions
   }
   CHECK(parts[0].functions[1].loops.size() == 1);
   has(to_text(p.graph, parts), "function even_1 on " + kHere + "\n  0 feed ");

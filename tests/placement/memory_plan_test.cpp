@@ -1,5 +1,5 @@
-// Lifetimes, what is made in place, the most at once, and places in one block: of graphs whose
-// figures can be counted by hand.
+// Lifetimes, values made in place, the peak, and offsets in one block, for graphs whose figures can
+// be counted by hand.
 #include "placement/memory_plan.hpp"
 
 #include <doctest/doctest.h>
@@ -37,8 +37,8 @@ Partition part_of(const Graph& graph, const std::vector<Output>& fetches,
   return std::move(parts[0]);
 }
 
-// Large images with a small parameter, means of them, and a product with a large matrix, the
-// gradient of which is scaled before it is pushed.
+// Large images with a small parameter and their means; and a product with a large matrix, whose
+// gradient is scaled before its push.
 struct TrainedGraph {
   Graph graph;
   Output x = placeholder(graph, DType::f32, {16, 1024, 64}, "x");  // 4 MiB
@@ -66,8 +66,8 @@ TEST_CASE("a value lives from its node to its last reader, and a view as long as
   const Output y = concat({reshape(d, {10, 100}), shown}, 0);
   const MemoryPlan plan = plan_of(g, {y}, {x});
   CHECK(plan.device == "/job:local/task:0/device:cpu:0");
-  CHECK(plan.values == 3);                // a, y, and b, over which c and d are made
-  CHECK(plan.naive_bytes == 6 * kBytes);  // a, b, c, d, and y of twice their size
+  CHECK(plan.values == 3);                // a, y, and b, which c and d overwrite
+  CHECK(plan.naive_bytes == 6 * kBytes);  // a, b, c, d, and y, which is twice as large
   CHECK(plan.peak_bytes == 4 * kBytes);   // a, d and y
   CHECK(plan.peak_at == y.name());
   CHECK(plan.arena_bytes >= plan.peak_bytes);
@@ -105,7 +105,7 @@ TEST_CASE("a node that may write over its input does so if nobody else reads it"
     return plan.in_place;
   };
   REQUIRE(builtin_ops()->get("Relu").in_place);
-  CHECK(in_place(false) == 2);  // relu over a, and the sums over what relu made
+  CHECK(in_place(false) == 2);  // relu over a, and cumsum over the result of relu
   CHECK(in_place(true) == 1);
 }
 
@@ -119,8 +119,8 @@ TEST_CASE("what ends soon fires first where less memory is in use at once then")
     for (const Output& value : row) fetches.push_back(reduce_max(value));
     return plan_of(g, fetches, {x}).peak_bytes / (4 * rows);
   };
-  CHECK(peak(kRows) == 8);        // all that the maxima are of: not worth a look
-  CHECK(peak(100 * kRows) == 1);  // each maximum before sums go over what it is of
+  CHECK(peak(kRows) == 8);        // the inputs of all maxima: too small to reorder
+  CHECK(peak(100 * kRows) == 1);  // each maximum before a cumsum overwrites its input
 }
 
 TEST_CASE("what ends soon does not fire first where what it leaves would be in the way") {
@@ -151,7 +151,7 @@ TEST_CASE("what is pushed and larger than what it is made of leaves more, and no
     const Node& node = model.graph.node(part.node);
     CHECK(node.outputs.at(0).shape == Shape{1024, 512});
   }
-  CHECK(std::count(leaving.begin(), leaving.end(), true) == 2);  // that of w, by two nodes
+  CHECK(std::count(leaving.begin(), leaving.end(), true) == 2);  // both nodes of the gradient of w
   CHECK(leaves(model.half_gradient));
 }
 

@@ -12,7 +12,7 @@ using namespace troupe;
 
 namespace {
 
-// Cuts along the devices that the nodes ask for; nodes that ask for nothing stay with the client,
+// Cuts along the devices that the nodes request. Nodes without a request stay with the client,
 // "/job:me".
 std::vector<Partition> cut(const Graph& graph, const std::vector<std::string>& fetches,
                            const std::vector<std::string>& feeds = {}) {
@@ -31,7 +31,8 @@ std::string cut_text(const std::string& lines, const std::vector<std::string>& f
   return to_text(*graph, cut(*graph, fetches, feeds));
 }
 
-// What the stage's loop does: a LIFO list, the highest number made ready first.
+// Fires as the stage's loop does: a LIFO list; of the nodes made ready together, the highest number
+// first.
 std::vector<int32_t> fire(const Partition& p) {
   const auto reads = [](const PartNode& node, int32_t i) {
     return std::count(node.controls.begin(), node.controls.end(), i) ||
@@ -269,7 +270,7 @@ TEST_CASE("of the readers of a node that with the shortest way to the end fires 
                                        op({{2, 0}, {5, 0}})};
   CHECK(firing_order(nodes) == std::vector<int32_t>{0, 4, 1, 2, 3, 5, 6});
   CHECK(firing_order(nodes, FireFirst::shortest) == std::vector<int32_t>{0, 4, 3, 5, 1, 2, 6});
-  // Of those the late ones after the others: 3 with what follows from it, but for the send.
+  // Late nodes fire after the other readers: 3 and its readers, but not the send.
   CHECK(firing_order(nodes, FireFirst::shortest, {false, false, false, true, true, false, false}) ==
         std::vector<int32_t>{0, 4, 5, 1, 2, 6, 3});
 }

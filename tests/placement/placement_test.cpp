@@ -1,4 +1,4 @@
-// The explicit placer: wishes, colocation, kernels, and what it says when there is no way.
+// The explicit placer: requested devices, colocation, kernels, and its errors when no device fits.
 #include <doctest/doctest.h>
 
 #include "placement/passes/passes.hpp"
@@ -19,7 +19,7 @@ bool has_kernel(const Node& node, const std::string& device) {
   return find_kernel(node, *parse_device_name(device).kind) != nullptr;
 }
 
-// Where all nodes stand and why, one a line.
+// The device and the reason of every node, one node a line.
 std::string placed(const std::string& lines, bool soft = true) {
   const auto graph = graph_from_text("troupe graph 1\n" + lines, toy_ops());
   std::vector<int32_t> nodes;

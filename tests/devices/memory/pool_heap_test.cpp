@@ -1,5 +1,5 @@
-// The large blocks of a pool: which free memory a request gets, what joins, what goes back to the
-// system, and that no two blocks meet whatever is asked for in which order, by however many
+// The large blocks of a pool: which free memory a request gets, which free pieces join, which go
+// back to the system, and that no two blocks overlap for any order of requests and any number of
 // threads.
 #include <doctest/doctest.h>
 #include <sys/mman.h>
@@ -37,8 +37,8 @@ void fill(Tensor& block, uint8_t mark) {
   std::memset(block.mutable_raw(), mark, static_cast<size_t>(block.byte_size()));
 }
 
-// What one of several threads does with a pool: takes blocks of 64 KiB to 2 MiB, fills them, looks
-// whether they are still as they were filled, and drops them. It holds little less than its share.
+// The work of one of several threads on a pool: takes blocks of 64 KiB to 2 MiB, fills them, checks
+// that they keep their contents, and drops them. It holds at most kShare bytes.
 struct Worker {
   static constexpr size_t kBlocks = 12;
   static constexpr int64_t kShare = 4 * kMiB;
@@ -118,7 +118,7 @@ TEST_CASE(
   CHECK(one.raw() == in_narrow);
   CHECK(two.raw() == in_wide);
   const int64_t reserved = pool.stats().reserved_bytes;
-  other_wall.reset();  // joins what `one` has left below it
+  other_wall.reset();  // joins the rest of the free piece that lies below it
   const Tensor longer = bytes_of(pool, 4 * kMiB);
   CHECK(longer.raw() == static_cast<const char*>(in_narrow) + kMiB + 64);
   CHECK(pool.stats().reserved_bytes == reserved + 5 * kMiB / 2);
@@ -136,7 +136,7 @@ TEST_CASE("free pieces between held ones go back to the system, and are there ag
   const Tensor again = bytes_of(pool, 2 * kMiB);
   std::memset(const_cast<void*>(again.raw()), 1, 2 * kMiB);
   CHECK(pool.stats().reserved_bytes == 6 * (kMiB + 64) - 64);
-  // The budget has room for what is free elsewhere, once that has gone back.
+  // The budget has room for the request once free memory elsewhere has gone back.
   blocks[0].reset();
   blocks[2].reset();
   const Tensor large = bytes_of(pool, 4 * kMiB - 4096);
@@ -195,8 +195,8 @@ TEST_CASE("a large block may outlive its pool") {
 }
 
 TEST_CASE("threads get every large block that the budget has room for, and none meets another") {
-  // Room for what four of them hold at most and for what is too small to go back between, or for
-  // half of it.
+  // Room for the most that four workers hold plus the remainders too small to give back, or half of
+  // it.
   const int64_t all = 4 * (Worker::kShare + static_cast<int64_t>(Worker::kBlocks) * 16'384);
   for (const bool tight : {false, true}) {
     CAPTURE(tight);
@@ -215,7 +215,7 @@ TEST_CASE("threads get every large block that the budget has room for, and none 
     for (; at_work > 0; std::this_thread::yield()) {
       if (++trims % 2 == 0) pool.trim();
       const Memory::Held held = pool.held(4);
-      // Of either heap what is held at one moment, but not of both at the same.
+      // Each heap is read at one moment, but the two heaps at different moments.
       in_bounds &= held.count <= 2 * static_cast<int64_t>(4 * Worker::kBlocks) &&
                    held.bytes <= 2 * pool.stats().budget_bytes && held.largest.size() <= 4 &&
                    pool.stats().reserved_bytes <= pool.stats().budget_bytes;
@@ -263,7 +263,7 @@ TEST_CASE("of a free piece no more goes back to the system than a request lacks"
   Tensor large = bytes_of(pool, 12 * kMiB);
   const Tensor wall = bytes_of(pool, kMiB);
   large.reset();
-  // These have no use for what is free, as they are not among the huge ones.
+  // These blocks cannot use the free piece, since they are not among the huge ones.
   std::vector<Tensor> small;
   for (int i = 0; i < 12; ++i) {
     small.push_back(bytes_of(pool, 900'000));
@@ -275,7 +275,7 @@ TEST_CASE("of a free piece no more goes back to the system than a request lacks"
   const int64_t left = pool.stats().reserved_bytes - pool.stats().used_bytes;
   CHECK(left > kMiB);
   const int64_t allocations = pool.stats().system_allocations;
-  const Tensor again = bytes_of(pool, left - 8192);  // from what did not go
+  const Tensor again = bytes_of(pool, left - 8192);  // from the rest, which did not go back
   CHECK(again.raw() < wall.raw());
   CHECK(pool.stats().system_allocations == allocations);
 }
@@ -284,7 +284,7 @@ TEST_CASE("a request larger than the budget is refused before any address is map
   PoolMemory pool("cpu", 64 * kMiB);
   const int64_t before = mapped_bytes();
   CHECK(pool.try_allocate(int64_t{1} << 36) == nullptr);
-  CHECK(pool.try_allocate(64 * kMiB) == nullptr);  // the line of its header is too much
+  CHECK(pool.try_allocate(64 * kMiB) == nullptr);  // the budget does not hold its header line too
   CHECK(mapped_bytes() - before < 64 * kMiB);
   CHECK(pool.stats().reserved_bytes == 0);
 }
@@ -294,7 +294,7 @@ TEST_CASE("memory that the system does not take back stays reserved") {
   Tensor block = bytes_of(pool, kMiB);
   fill(block, 1);
   const auto page = (reinterpret_cast<int64_t>(block.raw()) + kMiB / 2) / 4096 * 4096;
-  // By number: sanitizers make nothing of mlock().
+  // Called by number, since sanitizers turn mlock() into a no-op.
   REQUIRE(syscall(SYS_mlock, page, 4096L) == 0);
   block.reset();
   pool.trim();

@@ -277,7 +277,7 @@ TEST_CASE("a cache gives back what it holds before a request is refused") {
   CHECK_THROWS_AS(f32(cache, 4096), Error);
 }
 
-// As the calls of a function that calls itself have them: the last one goes first.
+// Like the calls of a function that calls itself: the last one ends first.
 TEST_CASE("what a cache costs does not grow with how many there are") {
   const auto cpu_ms = [](size_t caches) {
     double best = 1e9;
@@ -295,14 +295,14 @@ TEST_CASE("what a cache costs does not grow with how many there are") {
     return best;
   };
   const double few = cpu_ms(10'000), many = cpu_ms(100'000);
-  CHECK(many < 40 * few);  // a search through all of them: over 60 times as long
+  CHECK(many < 40 * few);  // a search through all caches takes over 60 times as long
 }
 
 TEST_CASE("a pool knows which large buffers are held, for what, and not those that are free") {
   PoolMemory pool("cpu", 64 * kMiB);
   CHECK(pool.held(10).count == 0);
   Tensor small = f32(pool, 100), a = f32(pool, 50'000), b = f32(pool, 100'000);
-  pool.mark(small.buffer(), {400, 7, 1});  // too small to remember
+  pool.mark(small.buffer(), {400, 7, 1});  // too small to be recorded
   pool.mark(b.buffer(), {b.byte_size(), 8, 2});
   const Tensor elsewhere = Tensor::zeros(DType::f32, {100'000});
   pool.mark(elsewhere.buffer(), {1, 1, 1});  // of another memory
@@ -315,7 +315,7 @@ TEST_CASE("a pool knows which large buffers are held, for what, and not those th
   CHECK(held.largest[0].run == 2);
   CHECK(held.largest[1].label == 0);
   b.reset();
-  const Tensor again = f32(pool, 100'000);  // the same block, not yet of anybody
+  const Tensor again = f32(pool, 100'000);  // the same block, not yet marked
   CHECK(pool.held(1).largest[0].label == 0);
   CHECK(pool.held(1).largest.size() == 1);
   CHECK(pool.held(1).count == 2);

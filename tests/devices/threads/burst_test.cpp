@@ -1,4 +1,4 @@
-// Bursts: what is put off runs once, at the end, and never stays behind.
+// Bursts: deferred work runs once, at the end of the burst, and is never left over.
 #include "devices/threads/burst.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,6 @@
-// Cores: how many lanes may compute, that a thread leaves the core of another, that one without
-// time is brought, and that all of them may use the same cores as before.
+// Cores: how many lanes may compute, that a thread leaves the core of another one, that a thread
+// without CPU time is moved to the caller's core, and that all threads may use the same cores as
+// before.
 #include "devices/threads/cores.hpp"
 
 #include <doctest/doctest.h>
@@ -47,7 +48,7 @@ bool may_use(const std::vector<int>& cores) {
   return sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &wanted);
 }
 
-// A lane on cores of its own, which computes until this ends, or sleeps.
+// A lane on cores of its own; it computes until its destruction, or sleeps.
 class Lane {
  public:
   Lane(Cores& cores, const std::vector<int>& mine, bool computes)
@@ -69,7 +70,7 @@ class Lane {
     CHECK(may_still_);
   }
   Lane(const Lane&) = delete;
-  // Waits until it has had some time of a core.
+  // Waits until the lane has had some CPU time.
   void await_progress() const {
     for (const int64_t before = rounds_.load(); rounds_.load() < before + 100'000;)
       std::this_thread::yield();
@@ -125,7 +126,7 @@ TEST_CASE("a lane moves away from the core of another one") {
   }
   Cores cores;
   const Lane other(cores, {all[0]}, true);
-  use({all[0]});  // and now there:
+  use({all[0]});  // moves this thread to that core
   use(all);
   cores.lane_enters();
   CHECK(cores.move_apart() != all[0]);
@@ -158,7 +159,7 @@ TEST_CASE("who gets no time is brought, and who computes is left alone") {
     CHECK(!watch.bring());
   }
   const Lane waits(cores, usable_cores(), false);
-  // It has entered, and sleeps soon.
+  // The lane has entered and will soon sleep.
   bool brought = false;
   for (int round = 0; round < 10'000 && !brought; ++round) {
     const Cores::Watch watch(cores);

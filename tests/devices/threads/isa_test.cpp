@@ -1,5 +1,5 @@
-// Instruction sets: their names, what the machine has, and that every copy of a loop that it has
-// gives the same sums and products.
+// Instruction sets: their names, those of this machine, and that all copies of a loop that this
+// machine can run give equal sums and products.
 #include "devices/threads/isa.hpp"
 
 #include <doctest/doctest.h>

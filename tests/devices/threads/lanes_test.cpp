@@ -1,4 +1,4 @@
-// Lanes: every job once, whatever the number of helpers, with several callers, nested, with errors,
+// Lanes: every job runs once for any number of helpers, with several callers, nested, with errors,
 // and with helpers that come late or never.
 #include "devices/threads/lanes.hpp"
 
@@ -94,7 +94,7 @@ TEST_CASE("helpers that never come, or come when all is done, change nothing") {
     };
     lanes.run(8, job, &times);
     CHECK(times == std::vector<int>(8, 1));
-    CHECK(asked == 3);  // those who have not come yet are not asked again
+    CHECK(asked == 3);  // requested helpers that have not come yet are not requested again
   }
   for (int i = 0; i < 3; ++i) lanes.help();
   const auto nothing = [](const void*, int64_t) {};
@@ -124,7 +124,8 @@ TEST_CASE("the error of the lowest job that failed reaches the caller, and the l
 
 TEST_CASE("helpers that sleep wake up for the next run") {
   Helpers lanes(1);
-  // Both jobs wait for each other, so one of them must be on the helper, however long it has slept.
+  // The two jobs wait for each other, so one of them must run on the helper, even after a long
+  // sleep.
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> arrived{0};
     lanes.run(2, [&](int64_t) {

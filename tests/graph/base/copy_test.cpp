@@ -1,4 +1,4 @@
-// Graph::copy: some nodes of now, on their own.
+// Graph::copy: a graph of its own with selected nodes.
 #include <doctest/doctest.h>
 
 #include "tests/support/engine/toy_ops.hpp"

@@ -41,7 +41,7 @@ void check_all_patterns() {
     const float value = x;
     const double exact = by_definition(bits, Format<T>::fraction, Format<T>::bias);
     if (std::isnan(exact)) {
-      // It stays a NaN of its sign; a signalling one becomes quiet.
+      // It stays a NaN of the same sign; a signalling NaN becomes quiet.
       const uint16_t quiet = static_cast<uint16_t>(bits | 1u << (Format<T>::fraction - 1));
       wrong += !std::isnan(value) || T(value).bits != quiet;
     } else {
@@ -52,14 +52,15 @@ void check_all_patterns() {
   CHECK(wrong == 0);
 }
 
-// Between each two neighbours: below the middle, the middle, above it. From float and from double.
+// For each two neighbours: just below the middle, the middle and just above it. From float and from
+// double.
 template <class T>
 void check_all_ties() {
   int wrong = 0;
   const auto most = std::numeric_limits<T>::max().bits;
   for (uint16_t bits = 0; bits <= most; ++bits) {
     const double low = T::of_bits(bits);
-    // Past the largest number, the middle is where it would be if there were another one.
+    // Past the largest number, the middle is where it would be if there were a next number.
     const double high = bits == most ? 2 * low - T::of_bits(static_cast<uint16_t>(bits - 1))
                                      : double{T::of_bits(static_cast<uint16_t>(bits + 1))};
     const double middle = (low + high) / 2;
@@ -71,7 +72,7 @@ void check_all_ties() {
       wrong += T(sign * std::nextafter(middle, 0)).bits != (bits | minus);
       wrong += T(sign * std::nextafter(middle, INFINITY)).bits != (up | minus);
       const auto tie = static_cast<float>(middle);
-      if (static_cast<double>(tie) != middle) continue;  // below the numbers of a float
+      if (static_cast<double>(tie) != middle) continue;  // a float cannot hold it
       wrong += T(static_cast<float>(sign) * tie).bits != (even | minus);
       wrong += T(static_cast<float>(sign) * std::nextafter(tie, 0.0f)).bits != (bits | minus);
       wrong += T(static_cast<float>(sign) * std::nextafter(tie, INFINITY)).bits != (up | minus);

@@ -1,4 +1,4 @@
-// Shapes, dtypes and tensors: views share elements, handles count, wrong access is refused.
+// Shapes, dtypes and tensors: views share elements, handles are counted, wrong access is refused.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -12,7 +12,7 @@ using namespace troupe;
 
 namespace {
 
-// Counts what it gets back. Lends one buffer around memory of the test.
+// Counts the buffers that it gets back. Lends one buffer around memory of the test.
 class Lender final : public BufferOwner {
  public:
   Buffer* lend(uint32_t tag, void* elements) {
@@ -42,7 +42,7 @@ TEST_CASE("a shape knows its size, and which sizes fit it") {
   CHECK(Shape{}.size() == 1);
   CHECK(Shape{2, 3}.size() == 6);
   CHECK(Shape{int64_t{1} << 40, 0, int64_t{1} << 40}.size() == 0);
-  constexpr int64_t kLarge = 2147483647;  // the largest that a handle holds itself
+  constexpr int64_t kLarge = 2147483647;  // the largest size that the handle itself holds
   CHECK(Tensor::zeros(DType::f32, Shape{kLarge, kLarge, kLarge, 0}).size() == 0);
   CHECK(to_string(Shape{2, -1}) == "[2, -1]");
   CHECK(Shape{2, -1}.accepts(Shape{2, 7}));

@@ -1,4 +1,5 @@
-// What a process does with a peer that greets like a member and then sends what no member would.
+// The behaviour of a process towards a peer that greets like a member and then sends malformed
+// data.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,13 +32,13 @@ Bytes numbers(std::initializer_list<int64_t> list) {
   return out;
 }
 
-// A frame with a message of CAF's protocol in it.
+// A frame that carries a message of CAF's protocol.
 Bytes basp(uint8_t kind, uint32_t length, uint64_t data, const Bytes& payload = {}) {
   Bytes out(32);
   out[0] = std::byte{kind};
   for (size_t i = 0; i < 4; ++i) out[4 + i] = static_cast<std::byte>(length >> (24 - 8 * i));
   for (size_t i = 0; i < 8; ++i) out[8 + i] = static_cast<std::byte>(data >> (56 - 8 * i));
-  out[31] = std::byte{kind > 1};  // the actor it is for; handshakes are for none
+  out[31] = std::byte{kind > 1};  // the target actor; handshakes have none
   return frame(Channel::caf, 0, out + payload);
 }
 
@@ -49,7 +50,7 @@ Bytes handshake(const NodeId& node) {
   return basp(1, static_cast<uint32_t>(payload.size()), 0, {bytes.begin(), bytes.end()});
 }
 
-// A message of CAF's to an actor, with values of the types named.
+// A CAF message to an actor, with values of the named types.
 Bytes values(const std::string& types, const Bytes& content) {
   std::vector<char> head;
   caf::binary_serializer sink(nullptr, head);
@@ -102,7 +103,7 @@ class Peer {
     say(frame(Channel::control, static_cast<uint16_t>(Control::confirm), {}));
   }
   void say(const Bytes& bytes) { (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  // False: the other side still listens after 20 s.
+  // False if the other side still listens after 20 s.
   bool hung_up() {
     char skip[4096];
     for (;;) {
@@ -131,8 +132,8 @@ std::vector<Attack> attacks() {
   other.process = 1;
   const Bytes hands = handshake(node_of_peer());
   const Bytes four_gib = {std::byte{0xff}, std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
-                          std::byte{0x0f}};  // as the length of a sequence
-  // Code and category of an error, then the message that is its text.
+                          std::byte{0x0f}};  // the length of a sequence
+  // Code and category of an error, then the message with its text.
   const Bytes charbuf_in_error = Bytes(9, std::byte{1}) + values("+@charbuf", four_gib);
   const Bytes message_in_message = values("+@message", {});
   return {

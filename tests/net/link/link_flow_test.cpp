@@ -1,4 +1,5 @@
-// Links over an in-memory transport under virtual time: what waits for what, and how much of it.
+// Links over an in-memory transport under virtual time: the order of messages and the limits of
+// each queue.
 #include "net/link/link.hpp"
 
 #include "tests/support/link_pair.hpp"
@@ -28,7 +29,7 @@ TEST_CASE("small messages that more follow are written together, at the latest a
     CHECK(p.a.link->send(1, 2, Push{.gradient = ramp(4000)}, /*more=*/true) == Errc::ok);
   CHECK(p.net.writes() == settled + 1);
   CHECK(p.a.link->send(1, 2, Push{.gradient = ramp(40'000)}, /*more=*/true) == Errc::ok);
-  CHECK(p.net.writes() > settled + 1);  // large ones wait for nobody
+  CHECK(p.net.writes() > settled + 1);  // large ones are written at once
 }
 
 TEST_CASE("a small message overtakes the chunks of a large one") {
@@ -58,7 +59,7 @@ TEST_CASE("a tensor larger than the window arrives") {
 
 TEST_CASE("no more bulk bytes are under way than the receiver granted") {
   LinkPair p;
-  p.net.faults.window = size_t{1} << 30;  // the stream itself would take all
+  p.net.faults.window = size_t{1} << 30;  // the stream itself would accept all bytes
   p.connect();
   REQUIRE(p.both_up());
   p.net.freeze(p.right);
@@ -140,7 +141,7 @@ TEST_CASE("a small frame that claims a large tensor gets no memory for it") {
   s.greet(hello_of("worker", 1));
   s.say(frame(Channel::control, static_cast<uint16_t>(Control::confirm), {}));
   Encoded message = encode(Deliver{});
-  message.header.pop_back();  // an undefined tensor is its flags and no more
+  message.header.pop_back();  // an undefined tensor consists of its flags only
   Writer claim(message.header);
   claim.number(uint8_t{1});
   claim.number(static_cast<uint8_t>(DType::u8));

@@ -49,7 +49,7 @@ TEST_CASE("nothing but the greeting is kept for a stranger, and its frames reach
   p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
   Stranger s(x);
   s.greet(hello_of("worker", 1));
-  // A right frame, but not the confirmation.
+  // A valid frame, but not the confirmation.
   s.say(small_frame(encode(StartStep{1, 2, 3, 4, 5, 6})));
   REQUIRE(p.net.run_until([&] { return p.b.closed_; }, 1s));
   CHECK(p.b.reason.find("before the greeting was confirmed") != p.b.reason.npos);
@@ -160,23 +160,23 @@ TEST_CASE("an idle link stays, a frozen peer is found within two seconds") {
 }
 
 TEST_CASE("who was frozen itself does not blame the peer") {
-  // Only b is frozen, and a's heartbeats wait in its socket; a's own clock of silence is not under
-  // test.
+  // Only b is frozen, and a's heartbeats wait in its socket. The silence that a observes is not
+  // under test.
   LinkPair p;
   p.connect();
   REQUIRE(p.both_up());
   p.a.timer.reset();
-  p.b.link->tick(p.net.now());  // has seen what came so far
+  p.b.link->tick(p.net.now());  // b has seen all bytes so far
   p.a.link->send(1, 1, StartStep{});
   p.net.freeze(p.right);
   p.net.run_for(20s);
   p.net.thaw(p.right);
-  p.b.link->tick(p.net.now());  // before it has read what waits for it
+  p.b.link->tick(p.net.now());  // before b has read the waiting bytes
   CHECK(!p.b.closed_);
   p.net.run_for(1s);
   CHECK(!p.b.closed_);
   CHECK(p.b.messages.size() == 1);
-  p.net.run_for(2s);  // now a is silent indeed
+  p.net.run_for(2s);  // now a is really silent
   CHECK(p.b.closed_);
 }
 

@@ -121,7 +121,8 @@ struct World {
   }
 };
 
-// Makes the checksums of a changed frame right again: damage that only who reads the content finds.
+// Recomputes the checksums of a changed frame, so that only the reader of the content can find the
+// damage.
 void seal(std::vector<std::byte>& bytes) {
   HeaderBytes header;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -136,7 +137,7 @@ TEST_CASE("members meet whoever comes first, and both dials at once make one lin
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     CAPTURE(seed);
     World w(seed);
-    // Everybody has everybody as a seed and all start together.
+    // Every member has all members as seeds, and all start together.
     const std::vector<std::string> seeds = {"127.0.0.1:1000", "127.0.0.1:1001", "127.0.0.1:1002",
                                             "127.0.0.1:1003"};
     w.add("ps", 0, seeds, 1, seeds[0]);
@@ -153,7 +154,7 @@ TEST_CASE("members meet whoever comes first, and both dials at once make one lin
     w.run_for(30s);
     CHECK(all_met());
     for (auto& n : w.nodes) {
-      CHECK(n->history.size() == 3);  // nobody went down again
+      CHECK(n->history.size() == 3);  // no member went down again
       CHECK(n->refusal.empty());
       CHECK(n->mesh->stats().size() == 3);
     }
@@ -273,7 +274,7 @@ TEST_CASE("a newer incarnation waits for a frozen older one to be given up, then
   CHECK(newer.refusal.empty());
   CHECK(a.history.back() == "up /job:worker/task:0");
   CHECK(a.history.size() == 3);  // up, down, up
-  // The older one comes back, is told, and gives up.
+  // The older incarnation returns, is refused, and gives up.
   w.net.thaw(b.host);
   REQUIRE(w.run_until([&] { return !b.refusal.empty(); }, 60s));
   CHECK(b.refusal.find("started anew") != b.refusal.npos);
@@ -364,7 +365,7 @@ TEST_CASE("what finds no room on a full link is answered here, or the link ends"
     const auto send = [&](PlaneMessage m) {
       proxy->enqueue(nullptr, caf::make_message_id(), to_caf_message(std::move(m)), nullptr);
     };
-    const auto fill = [&](int64_t elements) {  // with what may be lost
+    const auto fill = [&](int64_t elements) {  // with messages that may be lost
       const Tensor some = Tensor::empty(DType::u8, Shape{elements});
       for (int64_t before = a.mesh->dropped(); a.mesh->dropped() == before;)
         send(Push{.gradient = some});
@@ -372,7 +373,7 @@ TEST_CASE("what finds no room on a full link is answered here, or the link ends"
     fill(kInlineMax);
     fill(0);
     send(last);
-    w.run_for(200ms);  // before anybody is silent for too long
+    w.run_for(200ms);  // shorter than the limit of silence
     CHECK(a.agents.size() == (refusal_of(last, Errc::out_of_memory, "").has_value() ? 1 : 0));
   }
 }
@@ -394,7 +395,7 @@ TEST_CASE("who listens on loopback alone is dialled from its own machine only") 
   SimNode& open = w.add("worker", 1, {a.address}, 1, "10.0.0.2:1000");
   open.host.ip = "10.0.0.2";
   REQUIRE(w.run_until([&] { return open.agents.size() == 3; }, 10s));
-  // Once it is gone, its port on other machines is somebody else's.
+  // Once it is gone, its port on other machines belongs to another owner.
   w.net.kill(far.host);
   int dialled = 0;
   const auto listener =
@@ -438,7 +439,7 @@ TEST_CASE("equal seeds give equal clusters, event by event") {
   CHECK(history(1) != history(2));
 }
 
-// Control messages are CAF's; what it does with bytes that were never any is shown here.
+// CAF reads control messages; this test feeds it malformed bytes.
 TEST_CASE("a peer with malformed control messages loses its link at most, and others still join") {
   int ended = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
@@ -452,7 +453,7 @@ TEST_CASE("a peer with malformed control messages loses its link at most, and ot
         return sim::Verdict::pass;
       if (++spoiled > 3) return sim::Verdict::pass;
       const auto payload = std::span(f.bytes).subspan(kFrameHeader);
-      // Some bytes, a whole header's numbers, or everything.
+      // Damages some bytes, the numbers of a header, or the whole payload.
       const size_t count = dice() % 4 == 0 ? payload.size() : 1 + dice() % 4;
       for (size_t i = 0; i < count; ++i)
         payload[dice() % payload.size()] = static_cast<std::byte>(dice() % 3 ? dice() : 0xff);
@@ -473,7 +474,7 @@ TEST_CASE("a peer with malformed control messages loses its link at most, and ot
     caf::anon_send(good.agents.at("/job:ps/task:0"), 1);
     REQUIRE(w.run_until([&] { return ps.asked > before; }, 5s));
   }
-  CHECK(ended > 10);  // the damage was felt
+  CHECK(ended > 10);  // the damage had an effect
 }
 
 }  // namespace troupe

@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 TEST_CASE(
     "three processes meet through one seed, and their agents and proxies can be used both ways") {
-  // Joined in any order: the second and third are there before their seed.
+  // Processes may start in any order: the second and third start before their seed.
   int port = 0;
   {
     MeshNode probe("ps", 9, {});
@@ -114,7 +114,8 @@ TEST_CASE(
     CHECK(b.mesh->proxy("/job:ps/task:0", 1) == nullptr);
     CHECK(b.mesh->waiting_for({"/job:worker/task:1"}).empty());
 
-    // Started again, as a newer incarnation at the same address, it is found without being told.
+    // The restarted process, a newer incarnation at the same address, is found without a new
+    // address.
     MeshNode again("ps", 0, {}, [&](MeshOptions& o) {
       o.listen = seed;
       o.incarnation = 2;

@@ -1,4 +1,4 @@
-// Whom to dial, and when: no sockets, time as an argument.
+// Targets: which addresses to dial and when. No sockets; the time is an argument.
 #include "net/mesh/targets.hpp"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ const TimePoint kStart = TimePoint{} + 1h;
 
 bool nobody(const std::string&) { return false; }
 
-// Fails every dial until `end`, looking every 10 ms; returns when it dialled.
+// Fails every dial until `end`, polling every 10 ms; returns the times of the dials.
 std::vector<std::chrono::milliseconds> dials(Targets& targets, std::chrono::milliseconds end) {
   std::vector<std::chrono::milliseconds> out;
   for (auto at = 0ms; at < end; at += 10ms)

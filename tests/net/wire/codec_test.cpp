@@ -1,4 +1,4 @@
-// The data plane's codec: what goes in comes out, and nothing else gets in.
+// The data plane's codec: messages survive a round trip, and nothing malformed is accepted.
 #include "net/wire/codec.hpp"
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ std::vector<PlaneMessage> examples() {
           Pulled{1, 2, Errc::peer_lost, "gone", 9, values}};
 }
 
-// As the link does it: memory for the claim, elements, crc.
+// Receives as a link does: memory for the claim, elements, crc.
 std::optional<PlaneMessage> receive(uint16_t kind, std::span<const std::byte> header,
                                     std::span<const std::byte> elements, int64_t& allocated) {
   std::string why;
@@ -171,7 +171,7 @@ TEST_CASE("damaged headers never crash and never make memory beyond the limit") 
     if (decoded->claim.defined)
       CHECK(decoded->claim.bytes == decoded->claim.shape.size() * size_of(decoded->claim.dtype));
   }
-  CHECK(accepted > 1000);  // most flips hit a number, which is a right message with another number
+  CHECK(accepted > 1000);  // most flips change a number, which leaves a valid message
 }
 
 TEST_CASE("a bool from outside is true or false") {

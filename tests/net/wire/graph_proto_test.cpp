@@ -1,5 +1,5 @@
-// Graphs as protobuf: they read back equal, and bad ones are refused by name. The ops are the
-// test's own.
+// Graphs as protobuf: they read back equal, and bad ones are refused by name. The ops are defined
+// by the test.
 #include "net/wire/graph_proto.hpp"
 
 #include <doctest/doctest.h>

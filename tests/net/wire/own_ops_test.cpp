@@ -1,4 +1,4 @@
-// The text by which processes with unequal ops say in which one.
+// The text that tells which op differs between two processes.
 #include "net/wire/own_ops.hpp"
 
 #include <doctest/doctest.h>

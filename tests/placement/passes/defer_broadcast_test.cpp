@@ -36,7 +36,7 @@ void check_left(const std::string& lines, const std::vector<std::string>& fetche
   CHECK(deferred_text(lines, fetches, feeds) == lines);
 }
 
-// `lines` become `wanted`, and what is fetched keeps its bits.
+// Checks that `lines` become `wanted` and that the fetches keep their bits.
 void check_deferred(const std::string& lines, const std::string& wanted,
                     const std::vector<std::string>& fetches = {"z"}) {
   CHECK(deferred_text(lines, fetches, {"x", "g"}) == wanted);
@@ -96,7 +96,7 @@ TEST_CASE(
   check_left(kLikes + kMean + "z = Square(d)\n");
   check_left(kLikes + kMean + "z = Multiply(d, d)\n");
   check_left(kLikes + kMean + "z = Multiply(x, d)\n", {"z", "d"});
-  // Cut along an axis that it was repeated along.
+  // Slices along an axis that was repeated.
   check_left(kLikes +
                  "a = Slice(x) begin={0, 0, 0, 0} size={4, 8, 16, 64}\n"
                  "b = Slice(x) begin={0, 8, 0, 0} size={4, 8, 16, 64}\n" +

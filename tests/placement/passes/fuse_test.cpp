@@ -12,7 +12,7 @@ namespace {
 const std::string kX = "x = Placeholder() dtype=f32 shape=[2, 3]\n";
 const std::string kB = "b = Placeholder() dtype=f32 shape=[3]\n";
 
-// The line of a fused node. `program`: its lines behind the first one.
+// The line of a fused node. `program`: the lines after its first one.
 std::string fused(const std::string& head, const std::string& outputs, const std::string& program) {
   return head + " outputs=" + outputs + " program=" + quoted(kGraphHead + program);
 }
@@ -89,7 +89,7 @@ TEST_CASE("branches that meet are one group") {
 }
 
 TEST_CASE("a group ends where another node reads it, so that no node waits for what waits for it") {
-  // The reversed one needs a, and y needs it.
+  // Reverse needs a, and y needs Reverse.
   check_left(kX + "a = Exp(x)\ns = Reverse(a) axes={0}\ny = Add(a, s)\n", {"y"});
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("what may refuse its values, has state or computes several outputs is 
   check_left(i + "a = Divide(i, i)\ny = Negate(a)\n", {"y"});
   check_left(kX + "d = Dropout(x) key=\"\" rate=0.5 seed=1 slot=0\ny = Negate(d)\n", {"y"});
   check_left(kX + "p = Split(x) axis=0 parts=2\ny = Negate(p:1)\n", {"y"});
-  // Of floats a quotient refuses nothing.
+  // A quotient of floats refuses no value.
   CHECK(after(fuse, kX + "a = Negate(x)\ny = Divide(x, a)\n", {"y"}).find("Fused") !=
         std::string::npos);
 }
@@ -122,7 +122,7 @@ TEST_CASE("what may refuse its values, has state or computes several outputs is 
 TEST_CASE("what is fed has the client's value, and what is fetched its name") {
   check_left(kX + "a = Exp(x)\ny = Negate(a)\n", {"y"}, {"a"});
   check_left(kX + "a = Exp(x)\ny = Negate(a)\n", {"y", "a"});
-  // It may be the last of a group; the next one begins behind it.
+  // A fetched node may be the last of a group; the next group begins after it.
   const std::string lines = "a = Exp(x)\nb = Negate(a)\nc = Square(b)\ny = Abs(c)\n";
   const std::string text = after(fuse, kX + lines, {"b", "y"});
   CHECK(text.find("b = Fused(x) outputs={2}") != text.npos);
@@ -143,13 +143,14 @@ TEST_CASE("a product that a group alone reads goes into its node, with all that 
                       "z = BiasAdd(p, in.2)\n"
                       "y = Relu(z)\n") +
             "\n");
-  // Also if the group is one node; but not if others read the product, or if it is fetched.
+  // The same holds if the group is one node, but not if other nodes read the product or it is
+  // fetched.
   CHECK(after(fuse, matrices + product + "y = BiasAdd(p, b)\n", {"y"}).find("Fused(x, w, b)") !=
         std::string::npos);
   check_left(matrices + product + "y = BiasAdd(p, b)\n", {"y", "p"});
   check_left(matrices + product + "y = BiasAdd(p, b)\ns = ReduceSum(p) axes={} keep_dims=false\n",
              {"y", "s"});
-  // Of another shape than the group: the program would have to wait for all of it.
+  // The product has another shape than the group: the program would have to wait for all of it.
   check_left(matrices + product +
                  "z = BiasAdd(p, b)\nq = Placeholder() dtype=f32 shape=[2, -1, 4]\ny = Add(q, p)\n",
              {"y", "z"});
@@ -168,7 +169,7 @@ TEST_CASE("a reduction that alone reads a group goes into its node, which has it
                       "d = Subtract(in.0, in.1)\nq = Square(d)\n"
                       "l = ReduceMean(q) axes={} keep_dims=false at \"loss.cpp\":4\n") +
             " at \"loss.cpp\":4\n");
-  // Also if the group is one node, of any axes.
+  // The same holds if the group is one node, and for any axes.
   const std::string one = kX + "a = Exp(x)\ns = ReduceMax(a) axes={0} keep_dims=true\n";
   CHECK(after(fuse, one, {"s"}).find("s = Fused(x) outputs={2}") != std::string::npos);
 }
@@ -182,7 +183,7 @@ TEST_CASE("what others read of a group is written, too, and they wait for the re
   // A reduction that is fetched keeps its name.
   CHECK(after(fuse, kX + "a = Exp(x)\nr = Reverse(a) axes={0}\n" + sum, {"r", "s"}) ==
         kX + fused("s = Fused(x)", "{2, 1}", program) + "\nr = Reverse(s:1) axes={0}\n");
-  // The second one reads what was written.
+  // The second reduction reads the written values.
   CHECK(after(fuse, kX + "a = Exp(x)\n" + sum + "t = ReduceMax(a) axes={} keep_dims=false\n",
               {"s", "t"}) == kX + fused("s = Fused(x)", "{2, 1}", program) +
                                  "\nt = ReduceMax(s:1) axes={} keep_dims=false\n");
@@ -260,7 +261,7 @@ TEST_CASE("a group is bounded, and so is what it reads and what is read of it") 
     return n;
   };
   CHECK(count(after(fuse, lines, {"n99"})) == 3);
-  // Twelve values of one chain that others read.
+  // Twelve values of one chain, all with other readers.
   lines = kX;
   before = "x";
   std::string sums;

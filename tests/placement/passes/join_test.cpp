@@ -1,4 +1,4 @@
-// join: graphs before and after it, as text; and that they compute the same.
+// join: graphs before and after it, as text; and equal results of both.
 #include <doctest/doctest.h>
 
 #include "tests/support/evaluate.hpp"
@@ -65,7 +65,7 @@ TEST_CASE("a gradient that depends on the value of the loss waits for it") {
   check_left(inputs("4") + kOne + kLoss + kMean + "e = Multiply(one, m)\n" +
                  "d = ReduceGradient(e, l) axes={} keep_dims=false mean=true\n" + kGradient,
              {"m", "dx"});
-  // Other sizes than those of the labels would be another shape.
+  // If the sizes differ from those of the labels, the result has another shape.
   check_left(inputs("-1") + kOne + kLoss + kMean + "w = Negate(l)\n" +
                  "d = ReduceGradient(one, w) axes={} keep_dims=false mean=true\n" + kGradient,
              {"m", "dx"});

@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-// Images and what is written for the order of dimensions that convolutions have not.
+// Images, and programs written for an order of dimensions that convolutions do not have.
 const std::string kX = "x = Placeholder() dtype=f32 shape=[2, 4, 5, 3]\n";
 const std::string kBlock =
     "x = Placeholder() dtype=f32 shape=[2, 3, 4, 5]\nf = Placeholder() dtype=f32 shape=[3]\n";
@@ -43,7 +43,7 @@ Tensor numbers(DType dtype, const Shape& shape) {
   return evaluate(cast(constant(graph, floats), dtype));
 }
 
-// `lines` become `wanted`, and what is fetched keeps its bits.
+// Checks that `lines` become `wanted` and that the fetches keep their bits.
 void check_moved(const std::string& lines, const std::string& wanted,
                  const std::vector<std::string>& fetches = {"z"},
                  const std::vector<std::string>& feeds = {"x"}) {
@@ -77,7 +77,7 @@ TEST_CASE("what is computed between a transpose and its opposite is computed wit
 }
 
 TEST_CASE("a block with a shortcut, written for NCHW, keeps the transposes at its borders") {
-  // BiasAdd stands for what has its channels last.
+  // BiasAdd stands for an op that wants the channels last.
   check_moved(kBlock + "in0 = Transpose(x)" + kOut + "c0 = BiasAdd(in0, f)\nn0 = Transpose(c0)" +
                   kIn + "r0 = Relu(n0)\nin1 = Transpose(r0)" + kOut +
                   "c1 = BiasAdd(in1, f)\nn1 = Transpose(c1)" + kIn +
@@ -178,7 +178,7 @@ TEST_CASE("what is read beside a transposed value is transposed for it where tha
                   "b = Add(x, b/beside)\nc = Multiply(b/beside, b)\nz = Square(c)\n",
               {"z"}, {"x", "o"});
   check_left(sum + "z = ReduceMax(b) axes={1} keep_dims=false\n", {"z"}, {"x", "o"});
-  // The group moves without the sums, for which o and p would be transposed.
+  // The group moves without the sums, since these would need transposes of o and p.
   const std::string y = x + "p = Placeholder() dtype=f32 shape=[2, 3, 4, 5]\n";
   const std::string sums =
       "s = Add(r, o)\nt = Add(s, p)\nz = ReduceMax(t) axes={1} keep_dims=false\n";

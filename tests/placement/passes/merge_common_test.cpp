@@ -86,7 +86,7 @@ TEST_CASE("what is fetched keeps its name, whichever node it is computed by") {
 TEST_CASE("what is fed has the client's value, and is neither merged nor taken for another") {
   check_left(kX + "a = Square(x)\nb = Square(x)\ny = Add(a, b)\n", {"y"}, {"b"});
   check_left(kX + "a = Square(x)\nb = Square(x)\ny = Add(a, b)\n", {"y"}, {"a"});
-  // Here a does not run.
+  // a does not run in this call.
   check_left(kX + "a = Square(x)\nh = Negate(a)\nb = Square(x)\ny = Add(h, b)\n", {"y"}, {"h"});
 }
 

@@ -50,7 +50,7 @@ TEST_CASE("a parameter that something else reads, or that is fetched or fed, is 
     const Output elsewhere = gather(w, ids);
     CHECK(left({elsewhere}, {ids}));
   }
-  // What is to run after the parameter and comes before the gather cannot wait for it.
+  // A node that runs after the parameter and before the gather cannot wait for the gather.
   Graph other;
   const Output v = parameter("v", constant(other, Tensor::zeros(DType::f32, {4, 2})));
   const Output first = other.add({.op = "Constant",

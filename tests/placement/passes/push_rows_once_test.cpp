@@ -19,7 +19,7 @@ std::string push_text(const std::string& values, int64_t indices_per_row, int64_
                         " slot=0\n");
 }
 
-// The gradient g of a sum over `axes` of x, and of the rows that are repeated for it.
+// The gradient g of a sum of x over `axes`, and the rows that repeat it.
 struct Sum {
   std::string x, axes, g, rows;
   bool keep_dims = false;

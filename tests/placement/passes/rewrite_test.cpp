@@ -1,4 +1,4 @@
-// The frame of all passes: the part of a graph that a call needs, and how edits are carried out.
+// The parts that all passes share: the subgraph that a call needs, and how edits are carried out.
 #include <doctest/doctest.h>
 
 #include "tests/support/pass_text.hpp"
@@ -20,7 +20,7 @@ TEST_CASE("a call has what its fetches need, and what is fed") {
   CHECK(needed(kX + "a = Square(x)\nb = Negate(x)\nc = Negate(a)\n", {"b"}, {"x"}) ==
         kX + "b = Negate(x)\n");
   const std::string fed = kX + "a = Square(x)\nb = Negate(a)\n";
-  CHECK(needed(fed + "c = Negate(x)\n", {"b"}, {"a"}) == fed);  // so that the graph is whole
+  CHECK(needed(fed + "c = Negate(x)\n", {"b"}, {"a"}) == fed);  // a stays: the graph is whole
   CHECK(needed(fed, {"x"}, {"x", "a"}) == kX + "a = Square(x)\n");
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("the nodes of a call know what they were, and outputs are found where 
   const auto folding = graph_of("c = Constant() value=f32[] {2}\nd = Square(c)\n");
   CallGraph constants = call_graph(*folding, {folding->output("d")}, {});
   const Output c = constants.graph->output("c");
-  CHECK(!rewrite(fold_here, std::move(constants)).moved[c].defined());  // nobody needs it
+  CHECK(!rewrite(fold_here, std::move(constants)).moved[c].defined());  // c has no reader left
 }
 
 TEST_CASE("an edit that would change a type, or read what comes later, is a bug that is named") {
@@ -87,9 +87,9 @@ TEST_CASE("the gradient of a first layer's input is never computed") {
     for (const auto& node : in.nodes()) n += node->op->name == op;
     return n;
   };
-  CHECK(count(graph, "ConvolutionInputGradient") == 2);  // as the rules of the ops have built them
+  CHECK(count(graph, "ConvolutionInputGradient") == 2);  // as the gradient rules built them
   const CallGraph call = call_graph(graph, slopes, {x});
-  CHECK(count(*call.graph, "ConvolutionInputGradient") == 1);  // that of the second convolution
+  CHECK(count(*call.graph, "ConvolutionInputGradient") == 1);  // of the second convolution
   CHECK(count(*call.graph, "ConvolutionFilterGradient") == 2);
 
   Graph dense;

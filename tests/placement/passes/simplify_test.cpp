@@ -19,7 +19,7 @@ void check_left(const std::string& lines, const std::vector<std::string>& fetche
   CHECK(after(simplify, lines, fetches, feeds) == lines);
 }
 
-// Values that arithmetic treats in its own way; as many as fit of those that fit the dtype.
+// Values that arithmetic treats specially; repeated to fill the shape.
 Tensor awkward(DType dtype, const Shape& shape) {
   Tensor out = Tensor::zeros(dtype, shape);
   const auto fill = [&]<class T>(const std::vector<T>& values) {
@@ -57,8 +57,8 @@ Tensor awkward(DType dtype, const Shape& shape) {
   return out;
 }
 
-// x, fed, becomes `y` in some way; what reads y is fetched, since a name that is fetched stays. The
-// pass leaves `left` of it, and every bit.
+// x is fed, `lines` compute y from it, and a reader of y is fetched, since a fetched node keeps its
+// name. The pass leaves `left` of the lines, and every bit of the value.
 void check_gone(const std::string& x, const std::string& lines, const std::string& left) {
   const std::string all = x + lines + "z = Identity(y)\n";
   CAPTURE(all);
@@ -131,7 +131,7 @@ TEST_CASE("a reshape of a reshape is one, and none where the shape comes back") 
              "y = Reshape(x) shape=[12]\nz = Identity(y)\n");
   check_gone(input("f32", "[2, 6]"), "a = Reshape(x) shape=[12]\ny = Reshape(a) shape=[-1, 6]\n");
   check_gone(input("f32", "[2, 6]"), "y = Reshape(x) shape=[2, 6]\n");
-  // What a step may refuse stays.
+  // A node that may refuse its values in a step stays.
   check_left(input("f32", "[-1]") +
              "a = Reshape(x) shape=[3, -1]\nb = Reshape(a) shape=[2, -1]\ny = Square(b)\n");
 }

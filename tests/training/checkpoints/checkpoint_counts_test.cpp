@@ -1,4 +1,4 @@
-// Checkpoints whose hashes are right, and whose counts no training has made.
+// Checkpoints with valid hashes and with counts that no training produces.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-// Trains a little, and writes what `change` makes of its checkpoint as a newer one.
+// Trains a little, and writes the checkpoint, edited by `change`, as a newer one.
 void forge(const std::string& dir, const std::function<void(SliceState&)>& change) {
   Fit fit(adam());
   TrainOptions options = steps(4);
@@ -30,7 +30,7 @@ void forge(const std::string& dir, const std::function<void(SliceState&)>& chang
   commit_checkpoint(real_disk(), dir, *m);
 }
 
-// What a training that resumes there ends with.
+// The refusal of a training that resumes from `dir`.
 Refusal resumed(const std::string& dir) {
   Fit fit(adam());
   TrainOptions options = steps(8);

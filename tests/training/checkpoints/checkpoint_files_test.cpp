@@ -1,5 +1,5 @@
-// What attempts at a checkpoint leave in a folder: those that fail take their files away, those
-// that were killed are cleaned up by the next one, and what cannot be removed is named.
+// The files that attempts at a checkpoint leave in a folder: a failed attempt removes its files,
+// the next attempt removes those of a killed one, and a file that cannot be removed is named.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// A checkpoint of one parameter on two shards, its values being the step.
+// Writes a checkpoint of one parameter on two shards; its values are the step.
 void write(Disk& disk, const std::string& dir, int64_t step) {
   Manifest m;
   m.generation = next_generation(disk, dir);
@@ -39,7 +39,7 @@ void write(Disk& disk, const std::string& dir, int64_t step) {
   commit_checkpoint(disk, dir, m);
 }
 
-// The step of the newest one, all of whose values have been read; 0: there is none.
+// The step of the newest checkpoint, after reading all its values; 0: there is none.
 int64_t newest(Disk& disk, const std::string& dir) {
   Names warnings;
   const auto m = find_newest(disk, dir, warnings);
@@ -66,7 +66,7 @@ Names leftovers(const Names& names) {
 
 Names names_in(const std::string& dir) { return real_disk().list(dir); }
 
-// No file of this process may be longer, while it lives.
+// While it lives, no file that this process writes may exceed this size.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
@@ -108,12 +108,12 @@ TEST_CASE(
       const int64_t found = newest(disk, dir);
       CHECK((found == 1 || (found == 2 && at == probe.calls - 1)));
       left += leftovers(disk.list(dir)).empty() ? 0 : 1;
-      disk.says_full = true;  // the next attempt gets no further than to clean up
+      disk.says_full = true;  // the next attempt only cleans up
       CHECK_THROWS_AS(write(disk, dir, 3), Error);
       CHECK(leftovers(disk.list(dir)) == Names{});
       CHECK(newest(disk, dir) == found);
     }
-  CHECK(left > 5);  // or this shows nothing
+  CHECK(left > 5);  // otherwise the test shows nothing
 }
 
 TEST_CASE("a checkpoint that is discarded goes manifest first, and no other goes with it") {
@@ -123,7 +123,7 @@ TEST_CASE("a checkpoint that is discarded goes manifest first, and no other goes
   disk.create(dir + "/000002-step2.shard-1-of-2.safetensors.temp");
   disk.create(dir + "/notes.txt");
   const Names before = disk.list(dir);
-  disk.fail_at = disk.calls;  // the manifest stays, so its files do
+  disk.fail_at = disk.calls;  // the manifest stays, so its files do, too
   CHECK(discard_checkpoint(disk, dir, 2).size() == 1);
   CHECK(disk.list(dir) == before);
   CHECK(discard_checkpoint(disk, dir, 2) == Names{});
@@ -142,8 +142,8 @@ TEST_CASE("who froze as it wrote a file and goes on in a later run changes no fi
   SimDisk probe;
   write(probe, dir, 5);
   int refused = 0;
-  // It goes on at each call of the later run that leaves something behind: before it had made its
-  // file, or with what it had made removed meanwhile.
+  // The frozen writer resumes at each call of the later run that changes the folder: before it made
+  // its file, or after its file was removed.
   for (int64_t at = 0; at <= probe.calls; ++at)
     for (const bool made : {false, true}) {
       CAPTURE(at);
@@ -157,13 +157,13 @@ TEST_CASE("who froze as it wrote a file and goes on in a later run changes no fi
         stale->write("of the run before");
         try {
           stale->commit();
-        } catch (const Error&) {  // it came second, or what it had made is gone
+        } catch (const Error&) {  // it came second, or its file is gone
         }
         stale.reset();
       };
       try {
         write(disk, dir, 5);
-      } catch (const Error& e) {  // its name is taken: the next one is another one
+      } catch (const Error& e) {  // the name is taken; the next attempt uses another
         ++refused;
         CHECK(std::string(e.what()).find("File exists") != std::string::npos);
         CHECK(discard_checkpoint(disk, dir, 1) == Names{});
@@ -196,7 +196,7 @@ TEST_CASE("what cannot be removed is named, and older checkpoints go all the sam
   const std::string& dir = folder.path();
   Disk& disk = real_disk();
   for (const int64_t step : {1, 2, 3, 4}) write(disk, dir, step);
-  // Directories in the places of a manifest, a shard's file and one that was being written.
+  // Directories that have the names of a manifest, a shard's file and a file being written.
   for (const char* name : {"000002-step2.manifest.json", "000003-step3.shard-0-of-2.safetensors"}) {
     std::filesystem::remove(dir + "/" + name);
     std::filesystem::create_directory(dir + "/" + name);
@@ -229,7 +229,7 @@ TEST_CASE("a folder in which something cannot be removed is said once, and train
     std::filesystem::create_directories(folder.path() + "/000000-step0.manifest.json");
   };
   Names said;
-  std::mutex mutex;  // guards what is said, by any thread
+  std::mutex mutex;  // guards `said`; any thread logs
   ProcessOptions process{.threads = 1};
   process.log = [&](LogLevel level, const std::string& line) {
     std::lock_guard lock(mutex);
@@ -239,7 +239,7 @@ TEST_CASE("a folder in which something cannot be removed is said once, and train
     Session session = Session::local(fit.graph, process);
     train(session, fit.all, options);
   }
-  CHECK(folder.manifests() == 3);  // with the directory
+  CHECK(folder.manifests() == 3);  // includes the directory
   REQUIRE(said.size() == 1);
   CHECK(said[0].find("000000-step0.manifest.json: Is a directory") != std::string::npos);
 }
@@ -277,7 +277,7 @@ TEST_CASE("a checkpoint that one of two shards cannot write leaves nothing of th
   const Names names = names_in(folder.path());
   CHECK(names.size() == 3);
   CHECK(leftovers(names) == Names{});
-  // A late writer may still have its file of a failed attempt to name: no number comes twice.
+  // A late writer of a failed attempt may still rename its file, so no number is used twice.
   CHECK(result.checkpoint.find("/000003-step6.") != std::string::npos);
 }
 

@@ -1,4 +1,4 @@
-// What a checkpoint says of optimizers: all their settings, and in its first form only their kinds.
+// The text of optimizers in a checkpoint: all their settings; in its first form only their kinds.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -88,7 +88,7 @@ TEST_CASE("a parameter that goes on with other settings of its optimizer is name
                                  "; in the checkpoint of step 5 it is " + describe(adam(0.25))});
 }
 
-// Replaces `old` by `text` and blanks, which JSON passes over.
+// Replaces `old` by `text` and blanks, which JSON skips.
 void replace(std::string& bytes, const std::string& old, std::string text) {
   const size_t at = bytes.find(old);
   REQUIRE(at != std::string::npos);

@@ -1,4 +1,4 @@
-// safetensors and JSON from untrusted files: tables of what is refused, and with which words.
+// safetensors and JSON from untrusted files: tables of refusals with their texts.
 #include "training/checkpoints/safetensors.hpp"
 
 #include <cstring>
@@ -20,7 +20,7 @@ std::string file_of(const std::string& header, size_t data_bytes) {
   return le64(header.size()) + header + std::string(data_bytes, '\1');
 }
 
-// Two tensors of `size` floats each, "a" and another.
+// Two tensors of `size` floats each: "a" and another one.
 std::string two(int size, const std::string& a, const std::string& name, const std::string& b) {
   const std::string type = R"("dtype":"F32","shape":[)" + std::to_string(size) + "]";
   return R"({"a":{)" + type + R"(,"data_offsets":)" + a + R"(},")" + name + R"(":{)" + type +
@@ -137,7 +137,7 @@ TEST_CASE("a damaged safetensors file is refused with offset, expected and found
   }
 }
 
-// The reader alone, without the hash that a checkpoint has of its files.
+// Tests the reader alone, without the hash that a checkpoint keeps of its files.
 TEST_CASE("a safetensors header with any bit flipped is refused, or says something that fits") {
   const Tensor a = Tensor::of<float>({1, 2, 3}, Shape{3}), b = Tensor::of<double>({4}, Shape{});
   const std::string header = safetensors_header({{"a", a}, {"b", b}}, {{"format", "x"}});

@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// Steps [begin, end) of all towers, in a loop of the program's own; `count`: it names the steps.
+// Runs steps [begin, end) of all towers in the program's own loop; `count`: it passes step numbers.
 void run_steps(Session& session, const Fit& fit, int64_t begin, int64_t end, bool count) {
   for (int64_t step = begin; step < end; ++step) {
     std::vector<Output> fetches;

@@ -1,5 +1,5 @@
-// Pushes and writes count once in a step of each replica: what would be lost as a second one is
-// refused, in functions, loops and without them.
+// Pushes and writes count once in a step of each replica: a second one, which would be lost, is
+// refused, in functions, in loops and outside.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -22,7 +22,7 @@ constexpr RunOptions kBounded{.timeout = std::chrono::seconds(20)};
 
 Tensor number(double value) { return Tensor::scalar<double>(value); }
 
-// A parameter w, 0 at first; what is pushed is subtracted from it.
+// A parameter w, initially 0; each pushed value is subtracted from it.
 struct Pushes {
   Graph graph;
   Output w = parameter("w", constant(graph, number(0)));
@@ -52,7 +52,7 @@ TEST_CASE("two calls of a function that pushes are refused in one step, and work
   Pushes p;
   const Output a = p.push({p.one})[0], b = p.push({p.two})[0];
   Session session = Session::local(p.graph, {.threads = 1});
-  for (int i = 0; i < 2; ++i)  // also the second time
+  for (int i = 0; i < 2; ++i)  // the second run is refused, too
     has_all(refused([&] {
               session.run({a, b}, {}, kBounded);
             }),
@@ -113,10 +113,10 @@ TEST_CASE(
     sum -= i == 0 ? 1 : i == 1 ? 2 : 0;
     CHECK(value_of(session, p.w) == sum);
   }
-  // Beside a push outside of the choice, each of them would be a second one.
+  // Beside a push outside the switch, each push inside it would be a second one.
   const Output always = push_gradient(p.w, p.one, sgd(1));
   has_all(refused([&] { session.prepare({chosen, always}, {which}); }), {"pushed to twice"});
-  // Two choices by one value: those of equal numbers both run, those of others never do.
+  // Two switches on one value: branches with equal numbers both run, others never both.
   const auto pushes_in = [&](int64_t number) {
     return switch_case(which, {[&] { return number == 0 ? p.push({p.one}) : std::vector{nothing}; },
                                [&] { return number == 1 ? p.push({p.two}) : std::vector{nothing}; },
@@ -163,7 +163,7 @@ TEST_CASE("a function that is called for one replica alone pushes for that repli
   }
   Session session = Session::local(p.graph, {.threads = 1});
   for (int i = 1; i <= 3; ++i) {
-    session.run({step}, {}, kBounded);  // with no other replica there is nobody to wait for
+    session.run({step}, {}, kBounded);  // with no other replica, nothing to wait for
     CHECK(value_of(session, w) == -i);
   }
 }

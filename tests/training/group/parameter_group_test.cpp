@@ -1,4 +1,4 @@
-// Parameters that cannot be made at once: preparing a call again tries them again.
+// Parameters that cannot be made at once: preparing a call again retries them.
 #include <atomic>
 #include <thread>
 
@@ -15,9 +15,9 @@
 namespace troupe {
 namespace {
 
-std::atomic<int> failures{0};  // the next kernels of Moody that throw
+std::atomic<int> failures{0};  // the number of next runs of Moody's kernel that throw
 
-// The ops of the project, and one whose value, 7, does not always come.
+// The project's ops, and Moody, whose value is 7 and whose kernel may throw.
 std::shared_ptr<const Registry> with_moody() {
   auto registry = std::make_shared<Registry>();
   for (const Op* op : builtin_ops()->all()) registry->add(*op);

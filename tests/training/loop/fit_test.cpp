@@ -1,5 +1,5 @@
-// fit() and evaluate(): epochs, scores, callbacks, early stopping, the best model, resuming, and
-// processes that die on the way.
+// fit() and evaluate(): data epochs, scores, callbacks, early stopping, the best model, resuming,
+// and processes that die in the course of a training.
 #include "troupe/training/fit.hpp"
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 namespace troupe {
 namespace {
 
-// One evaluation after the other has the next of these values.
+// Each evaluation returns the next of these values.
 Metric scripted(std::vector<double> script, bool greater_is_better = true) {
   const auto next = std::make_shared<size_t>(0);
   return {"scripted", greater_is_better, [next, script = std::move(script)] {
@@ -221,7 +221,7 @@ TEST_CASE("a resumed fit knows its history, and ends as if it had never been int
   }
 }
 
-// Trains on a cluster of which `kill` may kill members, and compares it with one process.
+// Trains on a cluster whose members `kill` may kill, and compares the result with one process.
 void check_killed(const std::function<void(LocalCluster&, FitOptions&)>& kill) {
   const auto options_of = [](TwoClasses& net, const Folder& folder) {
     FitOptions options = net.options(4);
@@ -261,7 +261,7 @@ TEST_CASE("fit survives a killed worker and a killed ps with the same bits, scor
   SUBCASE("a worker, in an evaluation") {
     check_killed([&](LocalCluster& cluster, FitOptions& o) {
       after_each_batch(o.evaluation.metrics[0], [&, kill, n = std::make_shared<int>(0)] {
-        if (++*n == 4) kill(cluster, 1);  // there are three batches in each
+        if (++*n == 4) kill(cluster, 1);  // each evaluation has three batches
       });
     });
   }
@@ -293,11 +293,11 @@ TEST_CASE(
   CHECK(add(history, 1, 0.5));
   CHECK(add(history, 2, 0.6));
   CHECK(add(history, 3, 0.9));
-  // Back to the end of epoch 1. As they were, under the synchronous rule:
+  // Back to the end of data epoch 1. The same values return under the synchronous rule:
   CHECK(add(history, 2, 0.6));
   CHECK(!history.improves(0.9));
   CHECK(add(history, 3, 0.9));
-  // Otherwise, under the asynchronous one: the values of 0.9 stay.
+  // Under the asynchronous rule the values may differ; the best, 0.9, stays.
   CHECK(add(history, 2, 0.7));
   CHECK(!history.improves(0.8));
   CHECK(add(history, 3, 0.8));
@@ -308,7 +308,7 @@ TEST_CASE(
 }
 
 TEST_CASE("towers with batches of their own say how long an epoch is") {
-  Fit weight;  // two towers of one weight
+  Fit weight;  // two towers that train one weight
   Session session = Session::local(weight.graph);
   FitOptions options;
   options.epochs = 2;

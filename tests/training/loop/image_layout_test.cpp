@@ -1,5 +1,5 @@
-// Which layouts a training step of images goes through: none but one, where the model is written
-// for it, and where a model is written for another one, only at its borders.
+// The layout changes in a training step of images: none except one if the model is written for that
+// layout; if it is written for another one, only at its borders.
 #include <doctest/doctest.h>
 
 #include "bench/models.hpp"
@@ -18,7 +18,7 @@ LayoutCounts operator-(const LayoutCounts& a, const LayoutCounts& b) {
           .image_reorders = a.image_reorders - b.image_reorders};
 }
 
-// Two steps and then what the third one has moved; the losses of all.
+// Runs three steps; returns all losses, and the layout changes of the third step.
 struct Steps {
   std::vector<float> losses;
   LayoutCounts moved;
@@ -35,9 +35,8 @@ Steps steps_of(Graph& graph, Output loss, Output update, const Feeds& feeds, boo
   return steps;
 }
 
-// A small residual network whose images are [batch, channels, height, width] wherever the model
-// says so itself, with transposes around each convolution and each norm, as what reads files of
-// such models writes it.
+// A small residual network with images [batch, channels, height, width] in all of the model's own
+// code, and transposes around each convolution and each norm, as importers of such models write it.
 struct ChannelsFirst {
   Graph graph;
   Output images = placeholder(graph, DType::f32, {4, 3, 8, 8}, "images");
@@ -94,7 +93,7 @@ TEST_CASE("a step of a model for channels first transposes at the model's border
   const Steps moved = steps_of(model.graph, model.loss, model.update, model.feeds());
   CHECK(plain.losses == moved.losses);
   CHECK(plain.moved.transposes == 55);
-  // The images, what the mean reads, and the gradient of the mean.
+  // The images, the input of the mean, and the gradient of the mean.
   CHECK(moved.moved.transposes == 3);
   CHECK(moved.moved.image_reorders == 0);
 }

@@ -1,5 +1,6 @@
-// Updates of large slices: cut over lanes, written where the gradient was, and asked for again
-// when their gradient was given away. Bits, what a refused gradient leaves behind, and who may
+// Updates of large slices: cut over lanes, written over the gradient, and answered again for a push
+// without its gradient. Checks the bits, the state after a refused gradient, and that readers keep
+// their values.
 // still read what.
 #include <algorithm>
 #include <limits>
@@ -15,7 +16,7 @@
 namespace troupe {
 namespace {
 
-constexpr int64_t kMany = 400'003;  // three jobs of an update, and no whole number of vectors
+constexpr int64_t kMany = 400'003;  // three jobs of an update, not a multiple of the vector length
 
 float number(int64_t i, int64_t salt) {
   const auto h = static_cast<uint32_t>(i * 31 + salt * 7919) * 2654435761u;
@@ -44,7 +45,7 @@ void check_same(const SliceValues& a, SliceValues& b) {
     CHECK(same_bits(a.optimizer_accumulators[s].second, b.optimizer_accumulators[s].second));
 }
 
-// Three updates of `count` gradients each: alone, and on lanes over the first gradient.
+// Three updates of `count` gradients each: on this thread, and on lanes over the first gradient.
 template <class T>
 void compare(Helpers& helpers, Memory& memory, const Optimizer& optimizer, int64_t count) {
   SliceValues plain = state_of<T>(optimizer), cut = state_of<T>(optimizer);
@@ -111,11 +112,11 @@ TEST_CASE("a gradient makes room for values if nobody holds it and it fills a bu
   const auto makes_room = [&](const Tensor& g) { return room_of(g, DType::f32, pool).defined(); };
   CHECK(makes_room(memory.make(DType::f32, {100'000})));
   CHECK(makes_room(memory.make(DType::f32, {200, 500})));
-  CHECK(!makes_room(memory.make(DType::f32, {100})));      // less than copying costs
-  CHECK(!makes_room(memory.make(DType::f64, {100'000})));  // rows, say: other elements
+  CHECK(!makes_room(memory.make(DType::f32, {100})));      // copying costs less
+  CHECK(!makes_room(memory.make(DType::f64, {100'000})));  // other elements, for example rows
   CHECK(!makes_room(other.make(DType::f32, {100'000})));   // memory of another device
   CHECK(!makes_room(Tensor::zeros(DType::f32, {100'000})));
-  CHECK(!makes_room(memory.make(DType::f32, {4, 100'000}).rows(0, 1)));  // would keep the rest
+  CHECK(!makes_room(memory.make(DType::f32, {4, 100'000}).rows(0, 1)));  // the rest would be kept
   CHECK(!makes_room(memory.make(DType::f32, {4, 100'000}).rows(1, 4)));
   CHECK(!makes_room(Tensor{}));
   const Tensor held = memory.make(DType::f32, {100'000});
@@ -142,7 +143,7 @@ struct Rig {
     w.size = kMany;
     return w;
   }
-  // Its answer; nobody but the shard has the gradient.
+  // Returns the shard's answer. The shard has the only handle of the gradient.
   Acknowledged push(int64_t step, int64_t salt) {
     Push p = s.make_push(0, step, copy_in(memory, numbers<float>(kMany, salt)));
     given = p.gradient.raw();
@@ -151,7 +152,7 @@ struct Rig {
     s.check_counters();
     return s.last.empty() ? Acknowledged{.code = Errc::internal} : only<Acknowledged>(s.last);
   }
-  // The same without its gradient.
+  // The same push without its gradient.
   ShardActions& again(int32_t replica, int64_t step, uint64_t ticket) {
     Push p = s.make_push(replica, step, {});
     p.ticket = ticket;
@@ -161,7 +162,7 @@ struct Rig {
   PoolMemory memory{"cpu:0", int64_t{1} << 30};
   Helpers helpers{1};
   ShardScript s;
-  const void* given = nullptr;  // where the last gradient was
+  const void* given = nullptr;  // address of the last gradient
 };
 
 }  // namespace
@@ -169,7 +170,7 @@ struct Rig {
 TEST_CASE("a shard writes new values over the gradient, and nothing that it gave away changes") {
   for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
     Rig rig(rule);
-    std::vector<Tensor> read, copies;  // of each version, as a slow reader holds them
+    std::vector<Tensor> read, copies;  // one a version, as a slow reader holds them
     for (int64_t step = 0; step < 5; ++step) {
       read.push_back(only<Pulled>(rig.s.pull(0, step)).values);
       copies.push_back(Tensor::of<float>(read.back().values<float>(), {kMany}));
@@ -182,7 +183,7 @@ TEST_CASE("a shard writes new values over the gradient, and nothing that it gave
     }
     for (size_t i = 0; i < read.size(); ++i) CHECK(same_bits(read[i], copies[i]));
     if (rule == Aggregation::sync)
-      CHECK(same_bits(only<Pulled>(rig.s.pull(0, 4)).values, copies[4]));  // that step, once more
+      CHECK(same_bits(only<Pulled>(rig.s.pull(0, 4)).values, copies[4]));  // the same step again
   }
 }
 
@@ -226,7 +227,7 @@ TEST_CASE("values before an update are let go once every replica has left their 
   CHECK(used() == 2);  // replica 1 may do step 1 again
   Tensor before = begins(1, 1, 1).values;
   CHECK(begins(1, 2, 2).version == 2);
-  CHECK(used() == 2);  // it has not let go of them
+  CHECK(used() == 2);  // `before` still holds them
   CHECK(before.data<float>()[0] == number(0, 1) - (number(0, 0) + number(0, 1)) / 2);
   rig.s.last.clear();
   before.reset();
@@ -283,7 +284,7 @@ TEST_CASE("a push without its gradient asks for the answer to the one that had i
 
 namespace {
 
-// The values after some steps of a model whose parameters are large, and what was fetched in each.
+// The values after some steps of a model with large parameters, and the fetches of each step.
 struct Trained {
   std::map<std::string, Tensor> values;
   std::vector<Tensor> gradients;
@@ -300,13 +301,13 @@ Trained train_large(int threads, const Optimizer& optimizer) {
   Session session = Session::local(g, {.threads = threads});
   Trained out;
   for (int step = 0; step < 4; ++step) {
-    const bool fetches = step % 2 == 1;  // then the gradient of w is not the shard's alone
+    const bool fetches = step % 2 == 1;  // then the shard shares the gradient of w
     const auto got = fetches ? session.run({loss, dw_of, update}) : session.run({loss, update});
     if (!fetches) continue;
     const Tensor& dw = got[1];
     out.gradients.push_back(Tensor::of<float>(dw.values<float>(), dw.shape()));
     session.run({loss, update});
-    CHECK(same_bits(dw, out.gradients.back()));  // nobody wrote to what the program holds
+    CHECK(same_bits(dw, out.gradients.back()));  // the program's tensor was not written to
   }
   out.values = parameter_values(session);
   return out;

@@ -1,5 +1,5 @@
-// Training the digits in f16 while a worker is killed after steps were skipped and the loss scale
-// was backed off: what was skipped is skipped again, and the bits are those of a run without kills.
+// Trains the digits in f16 and kills a worker after steps were skipped and the loss scale was
+// backed off: the same steps are skipped again, and the bits are those of a run without kills.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ const Batches& digits() {
   return batches;
 }
 
-// 50 times as bright in some steps, so that gradients are more than f16 holds: in steps 3 and 6 of
-// both towers, in step 7 of one of them.
+// 50 times as bright in some steps, so that gradients exceed the range of f16: in steps 3 and 6 of
+// both towers, and in step 7 of one of them.
 std::vector<Tensor> images(int64_t step, int64_t replica) {
   const Batch batch = digits().at(step, replica);
   Tensor features = Tensor::empty(DType::f32, batch.features.shape());
@@ -60,12 +60,12 @@ struct Digits {
   std::vector<Tower> towers;
 };
 
-// What a training was like, after each step.
+// The course of a training, step by step.
 struct Course {
   std::vector<bool> skipped;      // it changed no weight
-  std::vector<double> exponents;  // of the scale, if it moves
+  std::vector<double> exponents;  // of the loss scale, if it moves
   std::string weights;
-  int lost = 0;  // how often the killed worker's step was done again
+  int lost = 0;  // how often the killed worker's step was repeated
 };
 
 Course course(const LossScale& scale, LocalCluster* cluster) {
@@ -89,7 +89,7 @@ Course course(const LossScale& scale, LocalCluster* cluster) {
   options.on_event = [&](const TrainEvent& e) {
     out.lost += e.text.find("step 9 of replica 0 failed and will be done again") == 0;
   };
-  // The first tower's step runs when the second one's batch is asked for.
+  // The first tower's step runs when the second tower's batch is requested.
   bool killed = cluster == nullptr;
   net.towers[1].batch = [&killed, cluster](int64_t step) {
     if (step == kKillAt && !std::exchange(killed, true)) {
@@ -112,7 +112,7 @@ void check_killed(const LossScale& scale) {
   CHECK(result.skipped == expected.skipped);
   CHECK(result.exponents == expected.exponents);
   REQUIRE(expected.skipped.size() == static_cast<size_t>(kSteps));
-  // Before the kill some steps were skipped, others not; and afterwards weights changed.
+  // Before the kill some steps were skipped and others were not; afterwards weights changed.
   const auto count = [&](int64_t from, int64_t to) {
     return std::count(expected.skipped.begin() + from, expected.skipped.begin() + to, true);
   };

@@ -1,5 +1,5 @@
 // Training in mixed precision: small networks that learn as well in bf16 and f16 as in f32, and the
-// scale of a loss, step by step.
+// loss scale, step by step.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace troupe {
 namespace {
 
-// Stripes that lie, or stand, at any phase, under noise.
+// Horizontal or vertical stripes at any phase, under noise.
 Dataset stripes(int64_t n, uint64_t state) {
   const auto draw = [&] {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -38,7 +38,7 @@ struct Built {
   Output x, labels, logits, loss, update;
 };
 
-// A convolutional network with a batch norm; f32 is without a scope.
+// A convolutional network with a batch norm; f32 uses no scope.
 Built build(Graph& graph, DType compute, bool training) {
   const auto scope = graph.scope({.name = training ? "tower" : "evaluation"});
   const auto mixed = mixed_precision(graph, compute);
@@ -76,7 +76,7 @@ double accuracy_in(DType compute) {
   return result.history.back().scores.at("accuracy");
 }
 
-// One weight, 1 at first, with the gradient `slope` in every step, which comes back through f16.
+// One weight, initially 1, whose gradient is `slope` in every step and passes through f16.
 struct Low {
   explicit Low(double slope) {
     const auto mixed = mixed_precision(graph, DType::f16);
@@ -131,7 +131,7 @@ TEST_CASE("a gradient that f16 cannot hold is lost without a scale, and exact wi
   CHECK(value(lost.after(minimize(lost.loss, sgd(0x1p20)), 1), "w") == 1);
   const auto after = kept.after(minimize_scaled(kept.loss, sgd(0x1p20), {1024, 0}), 1);
   CHECK(value(after, "w") == 1 - 0x1p-6);
-  CHECK(after.count("loss_scale") == 0);  // a scale that stays is no state
+  CHECK(after.count("loss_scale") == 0);  // a fixed scale is not a parameter
 }
 
 TEST_CASE("a scale halves after a step that overflows, which changes nothing else, and doubles") {
@@ -169,8 +169,8 @@ TEST_CASE("gradients of a scaled loss are clipped, also in a step that overflows
   }
 }
 
-// What a step at each scale leaves of the row that it trains, of which the first one overflows; the
-// others stay.
+// The trained row after a step at each scale, of which the first overflows. The other rows keep
+// their values.
 template <class MakeUpdate>
 void check_rows(float trained, const MakeUpdate& update_of) {
   for (const double scale : {65536.0, 1024.0}) {
@@ -247,7 +247,7 @@ TEST_CASE("a training that is resumed in another dtype says so, and goes on wher
   CHECK(said == Lines{"training continues in f16; the checkpoint was written in bf16"});
   CHECK(trained(DType::f32, 5, fixed) == 4);
   CHECK(said == Lines{"training continues in f32; the checkpoint was written in f16"});
-  // A scale that moves is a parameter, whose value a training in f32 has not.
+  // A dynamic scale is a parameter, whose value a training in f32 does not have.
   CHECK_THROWS_WITH_AS(trained(DType::f16, 6, dynamic),
                        doctest::Contains("the checkpoint of step 5, written in f32, is of another "
                                          "run: it has no parameter loss_scale"),

@@ -1,5 +1,6 @@
-// Whole networks of troupe/nn.hpp that learn made-up data with fit(): a perceptron, a convolutional
-// network with batch norms, an embedding; and what their layers leave in shards.
+// Whole networks of troupe/nn.hpp that learn synthetic data with fit(): a perceptron, a
+// convolutional network with batch norms, an embedding; and the values that their layers keep in
+// shards.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -86,7 +87,7 @@ TEST_CASE("a perceptron with two layers tells the two arms of a spiral apart") {
 }
 
 TEST_CASE("a small convolutional network with batch norms tells four patterns apart") {
-  // Stripes: lying, standing, and along both diagonals, at any phase, under noise.
+  // Stripes: horizontal, vertical, and along both diagonals, at any phase, under noise.
   const auto patterns = [](int64_t n, uint64_t seed) {
     Numbers draw{seed};
     Dataset out{Tensor::empty(DType::f32, {n, 8, 8, 1}), Tensor::empty(DType::i64, {n})};
@@ -116,7 +117,7 @@ TEST_CASE("a small convolutional network with batch norms tells four patterns ap
 }
 
 TEST_CASE("an embedding learns which words speak for which class") {
-  // Words 0 to 19 speak for class word % 2, the others for none.
+  // Words 0 to 19 vote for class word % 2, the others for none.
   const auto sentences = [](int64_t n, uint64_t seed) {
     Numbers draw{seed};
     Dataset out{Tensor::empty(DType::i64, {n, 9}), Tensor::empty(DType::i64, {n})};
@@ -147,7 +148,7 @@ TEST_CASE("an embedding learns which words speak for which class") {
   CHECK(learned.accuracy >= 0.95);
 }
 
-// A batch norm of one channel, in two towers, that reads what it is fed.
+// A batch norm of one channel that reads its feeds, in two towers.
 struct Normed {
   explicit Normed(double decay, int64_t parts = 1) {
     for (int i = 0; i < 2; ++i) {
@@ -180,7 +181,7 @@ TEST_CASE("the averages of batch_norm are moved once a step by the mean over tow
   double mean = 0, variance = 1;
   for (int step = 0; step < 3; ++step) {
     mean = 0.75 * mean + 0.25 * (step + 3 + 5);             // towers see step + 3 and step + 13
-    variance = 0.75 * variance + 0.25 * (5.0 * 4.0 / 3.0);  // of 0, 2, 4, 6, times 4 / 3
+    variance = 0.75 * variance + 0.25 * (5.0 * 4.0 / 3.0);  // of 0, 2, 4, 6: 5, times 4 / 3
   }
   const auto values = parameter_values(session);
   CHECK(values.at("n/mean").values<double>()[0] == doctest::Approx(mean).epsilon(1e-14));
@@ -189,7 +190,7 @@ TEST_CASE("the averages of batch_norm are moved once a step by the mean over tow
 }
 
 TEST_CASE("parts of an accumulated batch move the averages together, once") {
-  Normed normed(0.5, 2);  // each part is two records
+  Normed normed(0.5, 2);  // each part has two records
   Session session = Session::local(normed.graph);
   train(session, normed.all, steps(1));
   const auto values = parameter_values(session);
@@ -215,7 +216,7 @@ TEST_CASE("a training with batch norms is resumed to the same bits") {
   CHECK(run() == whole);
 }
 
-// One network over a batch of 128, trained in parts.
+// One network over a batch of 128, trained as a whole and in parts.
 TEST_CASE("four micro-batches of 32 train like one batch of 128, but for rounding") {
   const auto trained = [](int64_t parts) {
     Graph graph;

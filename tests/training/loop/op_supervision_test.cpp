@@ -1,5 +1,5 @@
-// Op supervision: whatever op actor dies, and whatever kernel throws, in each step of a training,
-// no step is lost and no bit is another.
+// Op supervision: for any op actor that dies and any kernel that throws, in each step of a
+// training, no step is lost and no bit changes.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kSteps = 1'000;
 
-// Which node's kernel throws next, and how often.
+// The node whose kernel throws next, and how often it does.
 struct Fault {
   std::string node;
   int times = 0;
@@ -28,7 +28,7 @@ Fault& fault() {
   return one;
 }
 
-// The kernel of the built-in op, behind one that throws first where it is told to.
+// The kernel of the built-in op, wrapped to throw first on request.
 void unreliable(KernelContext& ctx) {
   if (fault().times > 0 && ctx.node().name == fault().node) {
     --fault().times;
@@ -75,11 +75,11 @@ struct Program {
   Output x, y, loss, update;
 };
 
-// The losses of the steps; `before` each of them something may happen.
+// The losses of the steps; `before` runs before each step and may cause a fault.
 std::vector<float> losses(Program& p, const std::function<void(Session&, int)>& before) {
   ProcessOptions options;
   options.threads = 1;
-  options.passes = false;  // so that every node has an actor
+  options.passes = false;  // so every node has an actor
   Session session = Session::local(p.graph, options);
   const Callable step = session.prepare({p.loss, p.update}, {p.x, p.y});
   std::vector<float> out;

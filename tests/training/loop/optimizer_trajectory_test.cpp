@@ -1,6 +1,6 @@
 // Every kind of optimizer, update by update, against trajectories that NumPy computed in double
-// from the formulas as the papers have them: running means as sums over all gradients, Adam and
-// LAMB with their corrected moments, Nesterov's momentum as a step from the point ahead.
+// from the papers' formulas: running means as sums over all gradients, Adam and LAMB with their
+// corrected moments, Nesterov's momentum as a step from the point ahead.
 #include <array>
 #include <cmath>
 #include <vector>

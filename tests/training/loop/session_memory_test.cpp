@@ -1,5 +1,5 @@
-// How much of the device's memory a session takes for its parameters as steps go on, and that each
-// parameter has first values of its own.
+// The device memory that a session's parameters take over the steps, and that each parameter has
+// initial values of its own.
 #include <doctest/doctest.h>
 
 #include "actors/master/session_state.hpp"
@@ -12,8 +12,8 @@
 namespace troupe {
 namespace {
 
-// Three layers with few examples: nearly all of it is parameters, each as large as its block, and
-// all alike, so that none takes the larger block of another one.
+// Three layers with few examples: nearly all memory holds parameters. All parameters fill blocks of
+// the same size, so that none takes the larger block of another one.
 struct Layers {
   static constexpr int64_t kBytes = 3 * 512 * 512 * int64_t{4};
   Graph graph;
@@ -36,7 +36,7 @@ double reserved(Session& session) {
          static_cast<double>(Layers::kBytes);
 }
 
-// The most that was in use, since the last look.
+// The peak of memory in use since the last call.
 double peak(Session& session) {
   return static_cast<double>(session.state().process->cpu().memory().take_peak()) /
          static_cast<double>(Layers::kBytes);
@@ -74,7 +74,7 @@ TEST_CASE("two lanes hold at once what one does, however many nodes are ready") 
     for (int i = 0; i < 20; ++i) step({});
     return session.device_states()[0].peak_bytes;
   };
-  // But for what kernels use while they run, of which there are two.
+  // Equal, except for the scratch memory of two running kernels.
   CHECK(most(2) < most(1) + (int64_t{3} << 20) / 2);
 }
 

@@ -1,5 +1,5 @@
-// The steps that a session counts for runs without train(): what fails, pushes one parameter alone,
-// or reads none, and that nobody waits for what will never come.
+// The steps that a session counts for runs without train(): runs that fail, that push one parameter
+// only or that read none, and that no run waits for a push that will never come.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -21,7 +21,7 @@ namespace {
 
 const RunOptions kBounded{.timeout = std::chrono::seconds(30)};
 
-// Two parameters of one number; `x` is the gradient of both.
+// Two parameters, each one number; `x` is the gradient of both.
 struct Pair {
   Graph graph;
   Output x = placeholder(graph, DType::f64, {}, "x");
@@ -38,7 +38,7 @@ double value_of(Session& session, const std::string& name) {
 }
 Tensor number(double value) { return Tensor::scalar<double>(value); }
 
-// In one process, and with parameters in another one.
+// In one process, and with parameters in another process.
 template <class F>
 void everywhere(Graph& graph, const F& test) {
   SUBCASE("in one process") {
@@ -70,7 +70,7 @@ TEST_CASE("a run that failed leaves no step behind for which the next ones wait"
   Pair p;
   everywhere(p.graph, [&](Session& session) {
     const double nan = std::numeric_limits<double>::quiet_NaN();
-    // Before it pushes, and because of what it pushes.
+    // Fails before its push, and because of its push.
     for (const Output update : {p.checked, p.both})
       CHECK(refusal_of([&] {
               session.run({update}, {{p.x, number(nan)}}, kBounded);
@@ -86,7 +86,7 @@ TEST_CASE(
   Pair p;
   const Queue queue = make_queue(p.graph, {{DType::f64, Shape{}}});
   const Output put = enqueue(queue, {p.x}), taken = dequeue(queue)[0];
-  // Waits for an element, once it has begun.
+  // Begins, then waits for an element.
   const Output held = group(p.graph, {push_gradient(p.a, taken, sgd(1), {p.a.node}),
                                       push_gradient(p.b, taken, sgd(1), {p.b.node})});
   const Output fails = push_gradient(p.a, check_finite(p.x), sgd(1));
@@ -125,7 +125,7 @@ TEST_CASE(
 
 TEST_CASE("a run ends although there is no memory to say that to those behind it") {
   Graph graph;
-  constexpr int64_t kElements = 65'536;  // each half is a slice of its own: a pull makes the whole
+  constexpr int64_t kElements = 65'536;  // each half is a slice of its own, so a pull joins them
   const Output x = placeholder(graph, DType::f32, {}, "x");
   const Queue begun = make_queue(graph, {{DType::f32, Shape{}}}, {}, "begun");
   const Queue never = make_queue(graph, {{DType::f32, Shape{kElements}}}, {}, "never");
@@ -199,12 +199,12 @@ TEST_CASE("a push that waits for a replica which went on without it fails at onc
     step.start({}, kBounded, [end](RunResult r) { end->set_value(std::move(r)); });
     return end->get_future();
   };
-  auto waits = start(both0);  // for w of replica 1, which pushes v alone
+  auto waits = start(both0);  // for w of replica 1, which pushes only v
   start(alone1).get();
   auto next1 = start(both1);
   const RunResult end = waits.get();
   CHECK(end.code == Errc::stale);
-  has(end.text, " on without ");  // as shard_sync_test.cpp has it
+  has(end.text, " on without ");  // the full text is tested in shard_sync_test.cpp
   auto next0 = start(both0);
   CHECK(next0.get().code == Errc::ok);
   CHECK(next1.get().code == Errc::ok);

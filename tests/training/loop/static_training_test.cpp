@@ -1,5 +1,5 @@
-// A static object of a program that trains until the program ends: it is destroyed when much is
-// gone that was made later than it. The program is this one, run again.
+// A static object that trains until the program ends: it is destroyed after many objects that were
+// constructed later. The test runs its own program again.
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>

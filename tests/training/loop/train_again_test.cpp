@@ -1,4 +1,4 @@
-// What a training begins with: the values that the parameters have, or their first ones.
+// The initial values of a training: the current values of the parameters, or their initial ones.
 #include <string>
 #include <vector>
 
@@ -10,7 +10,7 @@
 namespace troupe {
 namespace {
 
-// Batches come again after three steps, so that six steps are two times three.
+// Batches repeat after three steps, so six steps equal two times three.
 std::string trained(int64_t n) {
   Fit fit;
   Session session = Session::local(fit.graph);

@@ -1,5 +1,5 @@
-// How a training ends that others end: its session is closed, or a process is lost before or after
-// its steps.
+// Trainings that end from outside: the session is closed, or a process is lost before or after the
+// steps.
 #include "troupe/trainer.hpp"
 
 #include <atomic>
@@ -16,7 +16,7 @@
 namespace troupe {
 namespace {
 
-// What a training on a thread of its own ends with when `session` is closed as soon as `ready`.
+// The error of a training on its own thread after `session` is closed as soon as `ready`.
 Errc closed_while_training(Session& session, const Fit& fit, TrainOptions options,
                            const std::atomic<bool>& ready) {
   Errc code = Errc::ok;
@@ -60,7 +60,7 @@ TEST_CASE("closing a session ends its training while it waits for another sessio
   Fit fit(sgd(0.01), 1);
   ConnectOptions shared;
   shared.container = "shared";
-  shared.replicas = 2;  // replica 1 is a session's that never comes
+  shared.replicas = 2;  // replica 1 belongs to a session that never joins
   std::atomic<bool> ready{false};
   std::atomic<int64_t> last_step{-1};
   fit.all[0].batch = [&, batch = fit.all[0].batch](int64_t step) {

@@ -1,5 +1,5 @@
-// Whole trainings in one process with every optimizer and schedule: a training that was resumed
-// ends with the same bits, and what stands between gradients and pushes does what it says.
+// Whole trainings in one process with every optimizer and schedule: a resumed training ends with
+// the same bits, and ops between gradients and pushes take effect.
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Pauses of train(): what on_pause sees and may do, and how it ends a training.
+// Pauses of train(): the arguments and rights of on_pause, and how it ends a training.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ TEST_CASE("in a pause the parameters are those of its step, under both rules") {
     options.rule = rule;
     options.pause_every = 2;
     std::vector<double> seen;
-    std::vector<int64_t> order;  // of progress, and of pauses as negative numbers
+    std::vector<int64_t> order;  // steps of progress; pauses are negative
     options.on_progress = [&](const TrainProgress& p) { order.push_back(p.step); };
     options.on_pause = [&](const TrainPause& pause) {
       order.push_back(-pause.step);
@@ -88,7 +88,7 @@ TEST_CASE("a pause saves whole checkpoints elsewhere, of which the newest stays"
   Session again = Session::local(fresh.graph);
   load_parameters(again, other.path());
   CHECK(weight(again) == saved);
-  options = steps(6);  // with the optimizer's state: resumed from there, the same bits
+  options = steps(6);  // the optimizer's state is kept: resuming gives the same bits
   options.checkpoint_dir = other.path();
   options.resume = true;
   const TrainResult resumed = train(again, fresh.all, options);
@@ -120,7 +120,7 @@ TEST_CASE("what a pause throws ends the training, but for what a lost process ma
       return true;
     };
     CHECK(train(session, fit.all, options).steps == 4);
-    CHECK(calls == 4);  // twice in vain, and for steps 2 and 4
+    CHECK(calls == 4);  // two failures, then steps 2 and 4
     REQUIRE(told.size() == 1);
     has(told[0], "what the program does at step 2 failed and will be done again: worker 0 is gone");
   }

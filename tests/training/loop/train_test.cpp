@@ -1,5 +1,5 @@
-// train() in one process: what the program's own functions may do, checkpoints beside the steps,
-// and what a session is good for afterwards.
+// train() in one process: the rights of the program's own functions, checkpoints beside the steps,
+// and the session afterwards.
 #include "troupe/trainer.hpp"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 namespace troupe {
 namespace {
 
-// What a training is refused with.
+// The refusal of a training.
 std::string refusal(Session& session, const std::vector<Tower>& towers,
                     const TrainOptions& options) {
   try {
@@ -54,7 +54,7 @@ TEST_CASE("what the program's functions throw comes back when all towers have st
   }
   SUBCASE("on_event") {
     options.checkpoint_dir = folder.path();
-    options.resume = true;  // there is none: an event says so
+    options.resume = true;  // there is no checkpoint: an event says so
     options.on_event = [&](const TrainEvent&) {
       ++calls;
       throw Stranger{7};
@@ -68,7 +68,7 @@ TEST_CASE("what the program's functions throw comes back when all towers have st
   }
   CHECK(got == 7);
   CHECK(calls <= 1);
-  // The session is as good as new.
+  // The session is fully usable again.
   TrainOptions anew = steps(5);
   anew.anew = true;
   CHECK(train(session, fit.all, anew).weights_sha256 == undisturbed);
@@ -156,7 +156,7 @@ TEST_CASE("a training that was resumed from any checkpoint ends with the same bi
   };
   const TrainResult whole = run();
   CHECK(folder.manifests() == 2);
-  std::filesystem::remove(whole.checkpoint);  // the newest one left is of step 8
+  std::filesystem::remove(whole.checkpoint);  // the newest one left has step 8
   options.resume = true;
   const TrainResult resumed = run();
   CHECK(resumed.resumed_at == 8);
@@ -212,8 +212,8 @@ TEST_CASE("a disk that fails on the way is a warning, and one that fails at the 
   TrainOptions options = steps(12);
   options.checkpoint_dir = folder.path();
   options.checkpoint_every = 2;
-  // A file where the folder was, so that nothing can be written; and the folder again. They change
-  // places at once: in between a write could make the folder anew.
+  // Puts a file where the folder was, so that no file can be written; and the folder back. The two
+  // swap atomically, since a write in between could make the folder again.
   const std::string aside = folder.path() + "-aside";
   std::ofstream(aside) << "x";
   const auto exchange = [&] {
@@ -253,8 +253,8 @@ TEST_CASE("a disk that fails on the way is a warning, and one that fails at the 
                     "written") != std::string::npos);
     CHECK(!warnings.empty());
     exchange();
-    CHECK(folder.manifests() >= 1);                // what was there is kept
-    CHECK(parameter_values(session).size() == 1);  // and the values are in the session
+    CHECK(folder.manifests() >= 1);                // existing files are kept
+    CHECK(parameter_values(session).size() == 1);  // and the session has the values
   }
   std::filesystem::remove(aside);
 }
@@ -285,7 +285,7 @@ TEST_CASE("a folder with checkpoints is trained into by resuming only") {
   CHECK(std::filesystem::exists(first.checkpoint));
   options.resume = true;
   has(refusal(session, fit.all, options), "is of step 4, TrainOptions::steps is 1; ask for");
-  options.steps = 4;  // and the session's values are still those of the first training
+  options.steps = 4;  // the session still has the values of the first training
   CHECK(train(session, fit.all, options).weights_sha256 == first.weights_sha256);
 }
 
@@ -409,7 +409,7 @@ TEST_CASE("a new session computes with the parameters of a checkpoint") {
   load_parameters(other, folder.path());
   CHECK(loss(other, fresh) == loss(session, trained));
   CHECK(loss(other, fresh) != before);
-  CHECK(train(other, fresh.all, steps(1)).resumed_at == 0);  // a training begins as it says
+  CHECK(train(other, fresh.all, steps(1)).resumed_at == 0);  // a training sets its own start
 }
 
 TEST_CASE("who loads an older checkpoint because the newest is damaged is told") {

@@ -1,5 +1,5 @@
 // Metrics against values of scikit-learn (accuracies, top-k, area under the curve, precision,
-// recall) and of sacrebleu and nltk (BLEU), which agree; and what they refuse.
+// recall) and of sacrebleu and nltk (BLEU), which agree; and their refusals.
 #include "troupe/training/metrics.hpp"
 
 #include <cmath>
@@ -16,7 +16,7 @@ Tensor labels(const std::vector<int64_t>& values) {
   return Tensor::of<int64_t>(values, {static_cast<int64_t>(values.size())});
 }
 
-// The same in two batches, the first of `cut` records.
+// The same metric over two batches, the first with `cut` records.
 template <class Metric>
 double in_two(Metric metric, const Tensor& x, const Tensor& y, int64_t cut) {
   metric.add(x.rows(0, cut), y.rows(0, cut));
@@ -99,7 +99,7 @@ TEST_CASE("top-k accuracy counts labels that few classes have a higher score tha
   const double wanted[] = {0.375, 0.375, 0.5, -1, 1};
   for (const int64_t k : {1, 2, 3, 5})
     CHECK(in_two(TopKAccuracy(k), scores, y, 3) == wanted[k - 1]);
-  for (const int64_t k : {1, 2, 3, 5}) {  // the same as rows of sequences, and one by one
+  for (const int64_t k : {1, 2, 3, 5}) {  // equal for rows of sequences and for single records
     CAPTURE(k);
     const Tensor sequences = scores.reshaped({2, 4, 5}), words = y.reshaped({2, 4});
     CHECK(in_two(TopKAccuracy(k), sequences, words, 1) == wanted[k - 1]);
@@ -108,7 +108,7 @@ TEST_CASE("top-k accuracy counts labels that few classes have a higher score tha
       single.add(scores.rows(i, i + 1).reshaped({5}), y.rows(i, i + 1).reshaped({}));
     CHECK(single.value() == wanted[k - 1]);
   }
-  TopKAccuracy equals(1);  // both are the highest
+  TopKAccuracy equals(1);  // both scores are the highest
   equals.add(Tensor::of<double>({0.5, 0.5, NAN, 1}, {2, 2}), labels({1, 0}));
   CHECK(equals.value() == 0.5);
 }
@@ -128,7 +128,7 @@ TEST_CASE("the area under the curve counts equal scores half, in any order") {
   CHECK(std::isnan(one_kind.value()));
 }
 
-// Sentences of Papineni et al. 2002 and of nltk's documentation, words numbered.
+// Sentences of Papineni et al. 2002 and of nltk's documentation, as word numbers.
 const Bleu::Sentence kGuide = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 9, 13, 14, 9, 15};
 const std::vector<Bleu::Sentence> kGuides = {
     {0, 1, 2, 3, 4, 5, 8, 7, 8, 9, 10, 25, 26, 27, 15, 13},
@@ -159,10 +159,10 @@ TEST_CASE("BLEU of a perfect translation is 1, of a short one less, and of no ma
   Bleu perfect, cut, none, nothing;
   perfect.add(kBook, kBook);
   CHECK(perfect.value() == doctest::Approx(1).epsilon(1e-15));
-  cut.add({16, 17, 9, 18}, kBook);  // of 11 tokens, and none is wrong
+  cut.add({16, 17, 9, 18}, kBook);  // 11 tokens, all correct
   CHECK(cut.value() == doctest::Approx(std::exp(1 - 11.0 / 4)).epsilon(1e-14));
   Bleu shorter;
-  shorter.add({16, 17, 9}, kBook);  // without four in a row
+  shorter.add({16, 17, 9}, kBook);  // no four words in a row
   CHECK(shorter.value() == 0);
   none.add({1, 2, 3, 4}, {5, 6, 7, 8});
   CHECK(none.value() == 0);
@@ -238,7 +238,7 @@ TEST_CASE("a metric of an accumulator begins anew for each evaluation") {
                        "loss: wants one number for a batch, got [3]", Error);
 }
 
-// Rows of one length, filled up with `end` and what is behind it.
+// Rows of one length, filled up with `end` and arbitrary words after it.
 Tensor padded(const std::vector<Bleu::Sentence>& sentences, int64_t end, Shape shape) {
   const int64_t most = shape[shape.ndim() - 1];
   std::vector<int64_t> all;

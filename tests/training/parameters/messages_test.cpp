@@ -1,4 +1,4 @@
-// Control messages on the wire: what a peer can make of their sizes.
+// Control messages on the wire: the effect of sizes that a peer claims.
 #include "training/parameters/messages.hpp"
 
 #include <sys/resource.h>
@@ -17,7 +17,7 @@ int64_t peak_kib() {
   return usage.ru_maxrss;
 }
 
-// Reads a T out of short bytes in which every field in turn says to be a sequence of 4 GiB.
+// Reads a T from short bytes in which each field in turn claims to be a sequence of 4 GiB.
 template <class T>
 void read_hostile(caf::actor_system& system) {
   for (size_t zeros = 0; zeros < 64; ++zeros) {

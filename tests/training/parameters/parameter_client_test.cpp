@@ -1,4 +1,4 @@
-// A process's side of pulls and pushes: what it sends to shards, and what becomes of its numbers.
+// One process's side of pulls and pushes: its requests to shards and their sequence numbers.
 #include <doctest/doctest.h>
 
 #include <future>
@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-// A client whose one shard keeps what it is sent.
+// A client with one shard, which keeps all requests.
 struct ClientRig {
   caf::actor_system_config config;
   caf::actor_system system{config};
@@ -62,7 +62,7 @@ TEST_CASE("a push that was not taken gives its number to the next, so that a sha
   CHECK(rig.push(2, ended).sequence == 2);
 }
 
-// A shard's door whose answer to each push comes at once, from within its sending.
+// A shard's door that answers each push from within the call that sends it.
 struct AnsweringShard final : caf::monitorable_actor {
   explicit AnsweringShard(caf::actor_config& settings) : monitorable_actor(settings) {}
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
@@ -105,7 +105,7 @@ TEST_CASE("the parts of a push whose first part is answered while the second is 
     if (answer == Errc::ok)
       CHECK(same_bits(door.gradients.at(1), Tensor::of<float>({2, 3, 4}, {3})));
     else
-      CHECK(door.gradients.size() == 1);  // the rest would be for nobody
+      CHECK(door.gradients.size() == 1);  // the push has failed already
     CHECK(door.client->pending() == 0);
   }
   door.client = nullptr;
@@ -148,7 +148,7 @@ TEST_CASE("a shard of the process gets a large gradient for good, and is asked a
     rig.client->set_routes(routes);
   };
   std::vector<Errc> ended;
-  // What the shard got, and of the same push once more.
+  // The push that the shard got, and the repeated one.
   const auto push_twice = [&](Tensor gradient) {
     rig.client->push(
         "w", {0, 0}, std::move(gradient),
@@ -218,7 +218,7 @@ TEST_CASE("rows are asked of the slices that have them, and come back in their o
     return sent;
   };
   ask(Tensor::of<int64_t>({9, 1, 11, 9}, {2, 2}));
-  const Pull first = receive(), last = receive();  // nothing is wanted of the one between
+  const Pull first = receive(), last = receive();  // the middle slice has no wanted row
   CHECK(first.slice == 0);
   CHECK(last.slice == 2);
   CHECK(first.row_size == 2);
@@ -232,7 +232,7 @@ TEST_CASE("rows are asked of the slices that have them, and come back in their o
       Pulled{.ticket = first.ticket, .version = 3, .values = Tensor::of<float>({2, 3}, {1, 2})});
   CHECK(code == Errc::ok);
   CHECK(same_bits(got, Tensor::of<float>({18, 19, 2, 3, 22, 23, 18, 19}, {2, 2, 2})));
-  // More than half of it: all is asked for, which may be here already the next time.
+  // More than half of the rows: pulls the whole parameter, which may be cached for the next time.
   std::vector<int64_t> many = {5, 4, 3, 2, 1, 0, 0};
   ask(Tensor::of<int64_t>(many, {7}));
   std::vector<float> all(24);
@@ -246,7 +246,7 @@ TEST_CASE("rows are asked of the slices that have them, and come back in their o
   }
   CHECK(code == Errc::ok);
   CHECK(same_bits(got, Tensor::of<float>({10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1, 0, 1}, {7, 2})));
-  ask(Tensor::of<int64_t>({}, {0, 3}));  // of none, nobody is asked
+  ask(Tensor::of<int64_t>({}, {0, 3}));  // no rows: no request
   CHECK(code == Errc::ok);
   CHECK(got.shape() == Shape{0, 3, 2});
   for (const int64_t bad : {int64_t{12}, int64_t{-1}, INT64_MIN}) {
@@ -278,7 +278,7 @@ TEST_CASE("an answer that finds no memory for its rows is the asker's to know, a
   std::vector<Errc> ended;
   std::string why;
   Tensor got;
-  const auto ask = [&] {  // for more rows than half of them: all come, and are taken apart here
+  const auto ask = [&] {  // more than half of the rows: pulls all and gathers here
     client.pull_rows("w", {0, 0}, Tensor::of<int64_t>({1, 0}, {2}),
                      [&](Errc code, std::string text, Tensor value) {
                        ended.push_back(code);
@@ -325,11 +325,11 @@ TEST_CASE("a push that finds no memory to be packed leaves nothing behind, or is
     CHECK(ended.empty());
     CHECK(rig.client->pending() == 0);
     CHECK_NOTHROW(resend());
-    push(1);  // and the number that it had is not missing
+    push(1);  // the failed push used no sequence number
     rig.shard->receive([](const Push& m) { CHECK(m.sequence == 0); });
   }
   SUBCASE("again, it waits for the next time") {
-    route(1, true);  // so it goes as it is
+    route(1, true);  // so it is sent as it is
     push(kRows);
     CHECK_NOTHROW(route(1, false));
     CHECK_NOTHROW(resend());
@@ -361,7 +361,7 @@ TEST_CASE("an answer that nothing has changed means the values that its pull has
   REQUIRE(got.size() == 3);
   CHECK(same_bits(got[1], values(8)));
   CHECK(same_bits(got[2], values(7)));
-  CHECK(pull(0).have_version == 8);  // and what is newest stays so
+  CHECK(pull(0).have_version == 8);  // the newest values stay so
   rig.client->fail_all(Errc::cancelled, "over");
 }
 

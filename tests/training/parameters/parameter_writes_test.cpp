@@ -1,5 +1,5 @@
 // Parameters that a program writes itself: assignments, sums, rows and counters as ops of a graph,
-// through sessions, trainings and checkpoints.
+// in sessions, trainings and checkpoints.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -22,7 +22,7 @@ Tensor value_of(Session& session, const std::string& name) {
   return parameter_values(session).at(name);
 }
 
-// A table of 4 rows of 2, all 0.
+// A table of 4 rows of 2 numbers, all 0.
 Output table_in(Graph& graph) {
   return parameter("table", constant(graph, Tensor::zeros(DType::f64, {4, 2})));
 }
@@ -69,7 +69,7 @@ TEST_CASE("writes of one step happen in the order in which they were added") {
     if (remote) cluster.emplace(std::vector<std::string>{"/job:ps/task:0", "/job:worker/task:0"});
     Session session = remote ? cluster->connect(graph) : Session::local(graph, {.threads = 2});
     for (int i = 0; i < 2; ++i) session.run({step});
-    // The second time, the table that is added is what the first time left.
+    // The second step adds the table that the first step left.
     CHECK(same_bits(value_of(session, "table"),
                     Tensor::of<double>({2, 2, 10, 14, 2, 2, 18, 20}, {4, 2})));
   }
@@ -201,7 +201,8 @@ TEST_CASE("what cannot be written is refused while the graph is built") {
 }
 
 TEST_CASE("an index that is no row fails the step, naming the parameter") {
-  // Small, in one slice, and of 64 KiB a slice, cut over two shards; in this process and in others.
+  // A small table in one slice, and one cut over two shards with 64 KiB a slice; in this process
+  // and in other processes.
   for (const bool remote : {false, true})
     for (const int64_t rows : {4, 20'000}) {
       CAPTURE(remote);

@@ -1,5 +1,5 @@
-// Rows of a gradient that stay as they are within a process: what a client sends, and what a shard
-// makes of them, is what it makes of packed ones.
+// Row gradients that stay unpacked within a process: a client's requests and a shard's values are
+// the same as with packed rows.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace troupe {
 namespace {
 
-// Rows of numbers that differ, one after the other.
+// Rows with different numbers, one after another.
 struct SomeRows {
   SomeRows(std::vector<int64_t> which, int64_t width, float first)
       : indices(Tensor::of<int64_t>(which, {static_cast<int64_t>(which.size())})),
@@ -67,14 +67,14 @@ TEST_CASE("rows with their indices make the values that packed ones make") {
         ShardScript packed = ShardScript::serving(rule, 1, copy(), optimizer);
         ShardScript loose = ShardScript::serving(rule, 1, copy(), optimizer);
         for (int64_t step = 0; step < 4; ++step) {
-          // A row that comes twice is updated twice by sgd, and is there once for the others.
+          // A repeated row is updated twice by sgd; other optimizers get each row once.
           const std::vector<int64_t> which = optimizer.kind == "sgd"
                                                  ? std::vector<int64_t>{3, 0, 3, 3, 1, 0}
                                                  : std::vector<int64_t>{3, 1};
           const SomeRows rows(which, 1, 0.1f * static_cast<float>(step));
           const Tensor before = only<Pulled>(packed.pull(0, step)).values;
           const Tensor kept = Tensor::of<float>(before.values<float>(), {4});
-          packed.last.clear();  // lets go of the values, as whoever pulls rows does
+          packed.last.clear();  // releases the values, as a reader of rows does
           if (reads) {
             const Tensor read = pull_rows(loose, step, rows);
             for (int64_t i = 0; i < read.size(); ++i)
@@ -83,7 +83,7 @@ TEST_CASE("rows with their indices make the values that packed ones make") {
           packed.push(0, step, rows.packed());
           CHECK(push_rows(loose, 0, step, rows).version == step + 1);
           CHECK(same_bits(loose.shard.values(0), packed.shard.values(0)));
-          // The step is done again: it reads what it has read, and counts once.
+          // The repeated step reads the same values, and its push counts once.
           if (rule == Aggregation::sync) {
             CHECK(same_bits(only<Pulled>(loose.pull(0, step)).values, kept));
             loose.last.clear();
@@ -105,7 +105,7 @@ TEST_CASE("a row for several indices is what it is when it is pushed for each") 
         ShardScript each = ShardScript::serving(Aggregation::sync, 1, copy(), optimizer);
         ShardScript once = ShardScript::serving(Aggregation::sync, 1, copy(), optimizer);
         for (int64_t step = 0; step < 3; ++step) {
-          // By sgd alone a row may come twice.
+          // Only sgd accepts a repeated row.
           const std::vector<int64_t> which = optimizer.kind != "sgd" ? std::vector<int64_t>{1, 0}
                                              : width == 1 ? std::vector<int64_t>{3, 0, 3, 3, 1, 0}
                                                           : std::vector<int64_t>{1, 0, 1, 1};
@@ -126,7 +126,7 @@ TEST_CASE("a row for several indices is what it is when it is pushed for each") 
         }
       }
   ShardScript s = ShardScript::serving(Aggregation::sync, 2);
-  SomeRows few({1, 2, 3, 1}, 1, 1);  // 2 for rows 1 and 2, 3 for 3 and 1
+  SomeRows few({1, 2, 3, 1}, 1, 1);  // 2 for rows 1 and 2, 3 for rows 3 and 1
   few.values = few.values.rows(0, 2);
   s.last.clear();
   s.shard.push(row_push(s, 0, 0, few), 1, s.last);
@@ -135,7 +135,7 @@ TEST_CASE("a row for several indices is what it is when it is pushed for each") 
   CHECK(same_bits(s.shard.values(0), vector_of({-1, -3, -1, -2})));
   few.values.mutable_data<float>()[1] = NAN;
   CHECK(push_rows(s, 0, 1, few).text.find("element 3 is nan") != std::string::npos);
-  few.values = Tensor::zeros(DType::f32, {3, 1});  // not as many for each
+  few.values = Tensor::zeros(DType::f32, {3, 1});  // not one number a row
   CHECK(push_rows(s, 0, 1, few).text.find("or rows of it") != std::string::npos);
   CHECK(same_bits(s.shard.values(0), vector_of({-1, -3, -1, -2})));
 }
@@ -147,7 +147,7 @@ TEST_CASE("what was read of rows is what they were, unless an update came betwee
   CHECK(same_bits(pull_rows(s, 0, rows), Tensor::of<float>({3, 1, 3}, {3, 1})));
   push_rows(s, 0, 0, others);
   CHECK(same_bits(s.shard.values(0), vector_of({1, -5, 3, 4})));
-  push_rows(s, 0, 1, rows);  // they were not read in this step
+  push_rows(s, 0, 1, rows);  // the rows were not read in this step
   CHECK(same_bits(s.shard.values(0), vector_of({-1, -5, -2, 4})));
   CHECK(same_bits(only<Pulled>(s.pull(0, 1)).values, vector_of({1, -5, 3, 4})));
   s.last.clear();
@@ -192,7 +192,7 @@ TEST_CASE("rows that are none of the slice change nothing, and are named") {
   CHECK(refusal(bad).find("element 1 is nan") != std::string::npos);
   CHECK(s.refused(PushRefusal::not_finite) == 1);
   CHECK(same_bits(s.shard.values(0), vector_of({0, 0, 0, 0})));
-  CHECK(push_rows(s, 0, 0, SomeRows({}, 1, 0)).version == 1);  // no rows, and a step
+  CHECK(push_rows(s, 0, 0, SomeRows({}, 1, 0)).version == 1);  // no rows, but a step
 }
 
 TEST_CASE("rows go to a shard of the process as they are, and packed to any other") {
@@ -231,7 +231,7 @@ TEST_CASE("rows go to a shard of the process as they are, and packed to any othe
   CHECK(first.gradient.raw() == rows.values.raw());
   CHECK(first.gradient.shape() == Shape{3, 2});
 
-  route_to({there});  // it moves before it has answered
+  route_to({there});  // the shard moves before it answers
   const Push again = packed_at(far);
   CHECK(again.ticket == first.ticket);
   CHECK(again.sequence == first.sequence);
@@ -243,7 +243,7 @@ TEST_CASE("rows go to a shard of the process as they are, and packed to any othe
   const Push second = packed_at(far);
   CHECK(same_bits(second.gradient, rows.packed()));
   client.on(Acknowledged{.ticket = second.ticket});
-  push(Tensor::zeros(DType::i64, {4}));  // three rows cannot be those of four indices
+  push(Tensor::zeros(DType::i64, {4}));  // three rows cannot belong to four indices
   CHECK(ended == std::vector<Errc>{Errc::ok, Errc::ok, Errc::invalid_argument});
   ended.pop_back();
 
@@ -258,7 +258,7 @@ TEST_CASE("rows go to a shard of the process as they are, and packed to any othe
   CHECK(same_bits(b.gradient, rows_of_slice(rows.packed(), DType::f32, 12, 6, 12)));
   client.on(Acknowledged{.ticket = a.ticket});
   client.on(Acknowledged{.ticket = b.ticket});
-  push(Tensor::of<int64_t>({4, 5, 0, 2, 1, 3}, {6}));  // each row for two of them
+  push(Tensor::of<int64_t>({4, 5, 0, 2, 1, 3}, {6}));  // each row for two indices
   SomeRows six({4, 5, 0, 2, 1, 3}, 2, 0);
   six.values = repeat_rows(rows.values, 6);
   const Push c = packed_at(near), d = packed_at(far);
@@ -267,7 +267,7 @@ TEST_CASE("rows go to a shard of the process as they are, and packed to any othe
   client.on(Acknowledged{.ticket = c.ticket});
   client.on(Acknowledged{.ticket = d.ticket});
   ended.pop_back();
-  push(Tensor::of<int64_t>({0, 6, 1}, {3}));  // there are six
+  push(Tensor::of<int64_t>({0, 6, 1}, {3}));  // there are six rows
   CHECK(ended == std::vector<Errc>{Errc::ok, Errc::ok, Errc::ok, Errc::invalid_argument});
   CHECK(client.pending() == 0);
 }

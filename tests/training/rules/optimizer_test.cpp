@@ -1,5 +1,5 @@
-// Optimizers against the published formulas, step by step in double; what they need of an update,
-// and what they refuse. optimizer_trajectory_test.cpp has the values of all kinds.
+// Optimizers against the published formulas, step by step in double; their needs and their
+// refusals. optimizer_trajectory_test.cpp has the values of all kinds.
 #include "training/rules/optimizer.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Run {
   }
 };
 
-// In pieces of at most `piece` elements.
+// Updates in pieces of at most `piece` elements.
 template <class T>
 Run<T> run(const Optimizer& optimizer, int64_t updates, int64_t piece = kElements) {
   Run<T> r;
@@ -130,7 +130,7 @@ TEST_CASE("where every gradient is zero, only weight decay and FTRL move a weigh
     const float last = r.w.back();
     if (optimizer.kind == "ftrl")
       CHECK(last == 0);
-    else if (optimizer.kind == "lamb")  // by its rate, 0.1, whatever the decay
+    else if (optimizer.kind == "lamb")  // by its rate, 0.1, for any decay
       CHECK(last == doctest::Approx(0.5 * 0.9 * 0.9 * 0.9));
     else if (optimizer.kind == "adamw")
       CHECK((last > 0.4F && last < 0.5F));
@@ -168,7 +168,7 @@ TEST_CASE("LAMB's step is as long as its rate times the norm of the parameter, a
   std::vector<double> first;
   for (int64_t i = 0; i < kElements; ++i) first.push_back(value_of(i));
   CHECK(norm(moved) == doctest::Approx(0.25 * norm(first)).epsilon(1e-12));
-  Run<double> zeros;  // as biases are, first: the step of Adam
+  Run<double> zeros;  // like initial biases: the step of Adam
   zeros.w.assign(kElements, 0);
   update_once<double>(optimizer, 1, kElements, zeros.from(g, 0));
   CHECK(std::abs(zeros.w[0]) == doctest::Approx(0.25).epsilon(1e-4));

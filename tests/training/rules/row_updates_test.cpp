@@ -1,4 +1,4 @@
-// Gradients by rows, from a client's cut to the update of a shard, and whole trainings with them.
+// Gradients by rows, from a client's cut to the update of a shard, and in whole trainings.
 #include <doctest/doctest.h>
 
 #include <mutex>
@@ -113,7 +113,7 @@ TEST_CASE("the values before an update by rows are there until the next one") {
   const Contribution one{.gradient = rows(2, {2, 0}, {1, 2, 3, 4})};
   const void* const memory = state.values.raw();
   CHECK(apply_mean(sgd(1), {&one, 1}, true, state));
-  CHECK(state.values.raw() == memory);  // although what was before is kept
+  CHECK(state.values.raw() == memory);  // although the old values are kept
   const std::vector<float> second = numbers(state.values);
   CHECK(second == std::vector<float>{-6, -6, -1, 0, 0, 0});
   CHECK(numbers(previous_values(state)) == first);
@@ -179,7 +179,7 @@ TEST_CASE("a shard takes the mean of rows in replica order, also beside a whole 
 TEST_CASE("a shard counts rows once, answers the step before, and refuses what is none") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 1, vector_of({1, 2, 3, 4}));
   s.push(0, 0, rows(1, {2}, {1}));
-  CHECK(only<Acknowledged>(s.push(0, 0, rows(1, {2}, {1}))).version == 1);  // again
+  CHECK(only<Acknowledged>(s.push(0, 0, rows(1, {2}, {1}))).version == 1);  // the same push again
   CHECK(same_bits(s.shard.values(0), vector_of({1, 2, 2, 4})));
   CHECK(same_bits(only<Pulled>(s.pull(0, 0)).values, vector_of({1, 2, 3, 4})));
   CHECK(same_bits(only<Pulled>(s.pull(0, 1)).values, vector_of({1, 2, 2, 4})));
@@ -195,7 +195,7 @@ TEST_CASE("a shard counts rows once, answers the step before, and refuses what i
 
 namespace {
 
-// Towers that gather rows of a table and fit them; with `whole`, the gradient is pushed whole.
+// Towers that gather rows of a table and fit them; with `whole`, they push the whole gradient.
 struct Rows {
   Rows(const Optimizer& optimizer, int towers, bool whole, int64_t count = 20'000) {
     for (int i = 0; i < towers; ++i) {
@@ -248,10 +248,10 @@ TEST_CASE("a training of sums of rows ends with the same bits with passes and wi
     const Callable step = session.prepare({loss, minimize(loss, optimizer)}, {ids, wanted});
     std::vector<float> losses;
     for (int64_t s = 0; s < 8; ++s) {
-      const int64_t batch = 5 + s % 2;  // two, of different sizes, in turn
+      const int64_t batch = 5 + s % 2;  // two sizes in turn
       Tensor which = Tensor::empty(DType::i64, {batch, 4});
       for (int64_t i = 0; i < which.size(); ++i)
-        which.mutable_data<int64_t>()[i] = (i * i + 7 * batch) % 50;  // some come twice
+        which.mutable_data<int64_t>()[i] = (i * i + 7 * batch) % 50;  // some rows repeat
       const Tensor zeros = Tensor::zeros(DType::f32, {batch, 3});
       losses.push_back(step({which, zeros})[0].item<float>());
     }

@@ -1,5 +1,5 @@
-// The shards of a process as its sessions use them: who hears of a shard's death, and which senders
-// it remembers.
+// The shards of a process as its sessions use them: the receivers of the news of a shard's death,
+// and the senders that a shard remembers.
 #include <caf/all.hpp>
 #include <doctest/doctest.h>
 
@@ -68,7 +68,7 @@ TEST_CASE("every session that uses a shard hears of its death") {
   process.stop();
 }
 
-// A disk on which nothing gets on before release(), and then fails after a while.
+// A disk whose calls block until release(), and then fail after a while.
 class HeldDisk final : public Disk {
  public:
   void release() { held_.set_value(); }
@@ -120,9 +120,9 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
     write.capture = 1;
     write.directory = write.name = "held";
     auto written = session->request(service, kSoon, write);
-    // Of a step that no replica has done yet.
+    // The capture of a step that no replica has done yet.
     auto captured = session->request(service, kSoon, CaptureShard{"shared", 0, 1, 5, 2});
-    const uint64_t door = use_shard(session, service);  // it has got both
+    const uint64_t door = use_shard(session, service);  // the service has received both requests
     caf::anon_send_exit(process.remote(process.task(), door), caf::exit_reason::kill);
     const auto died = [](const caf::error& e) {
       CHECK(from_caf(e) ==
@@ -133,10 +133,10 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
     while (disk.users() == 0) std::this_thread::yield();
     disk.release();
   }
-  CHECK(disk.users() == 0);  // what has begun ends before the process does
+  CHECK(disk.users() == 0);  // started work ends before the process does
 }
 
-// A shard that serves zeros, as a session of its process has it.
+// A shard that serves zeros, as a session in the same process has it.
 struct ServingShard {
   explicit ServingShard(Process& process) : session(process.system()) {
     const caf::actor service = process.services().actor("shards");
@@ -147,7 +147,7 @@ struct ServingShard {
         .receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
     door = caf::actor_cast<caf::strong_actor_ptr>(session);
   }
-  // By a message, and by a call once it does nothing else.
+  // By a message. called() retries a direct call until the shard is idle.
   Pulled sent(const Pull& pull) {
     Pulled out;
     session->send(actor, pull);
@@ -232,7 +232,7 @@ TEST_CASE("a shard dies of what is thrown in a call as of what is thrown in a me
     ServingShard shard(process);
     shard.sent({.slice = 0, .replica = 0, .epoch = 1});
     CHECK(shard.pushed(0, 1).code == Errc::cancelled);  // no answer
-    ShardActions out;                                   // of one that waits for its end
+    ShardActions out;                                   // of a pull that waits for its end
     CHECK(!shard_here(shard.actor)->pull({.slice = 0, .replica = 0, .epoch = 1}, shard.door, out));
     CHECK(hears_of_loss(shard.session));
   }
@@ -250,7 +250,7 @@ TEST_CASE("while its actor waits for a shard no caller gets it") {
   });
   while (!turn.waited_for()) std::this_thread::yield();
   turn.unlock();
-  CHECK(!turn.try_lock());  // it is the actor's, whether that has noticed or not
+  CHECK(!turn.try_lock());  // the actor owns it, even before it wakes
   checked.set_value();
   actor.join();
   CHECK(turn.try_lock());
@@ -270,7 +270,7 @@ TEST_CASE("the session that made a shard is told so each time it asks, others ne
     };
     CHECK(created(first));
     CHECK(!created(second));
-    CHECK(created(first));  // its first answer may have been lost
+    CHECK(created(first));  // the first answer may have been lost
     CHECK(!created(second));
   }
   process.stop();
@@ -300,12 +300,12 @@ TEST_CASE("first values count when they have come whole and in order") {
                    [](const caf::error& e) { FAIL(caf::to_string(e)); });
       return out;
     };
-    CHECK(piece(8, 8) == Errc::invalid_argument);  // its beginning was lost
+    CHECK(piece(8, 8) == Errc::invalid_argument);  // the bytes before it are missing
     CHECK(piece(0, 8) == Errc::ok);
     CHECK(piece(12, 4) == Errc::invalid_argument);
     CHECK(piece(8, 9) == Errc::invalid_argument);
     CHECK(!serving());
-    CHECK(piece(0, 8) == Errc::ok);  // from the start again
+    CHECK(piece(0, 8) == Errc::ok);  // starts again
     CHECK(piece(8, 8) == Errc::ok);
     CHECK(serving());
   }
@@ -347,7 +347,7 @@ TEST_CASE("a sender keeps its number until it is gone") {
     CHECK(senders.gone(a.address()) == first.number);
     CHECK(senders.gone(a.address()) == 0);
     CHECK(senders.find(first.number) == nullptr);
-    CHECK(senders.number(pointer(a)).number > other);  // never the old one again
+    CHECK(senders.number(pointer(a)).number > other);  // never its old number
     for (const caf::actor& actor : {a, b})
       caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   }

@@ -1,5 +1,4 @@
-// The synchronous rule in a shard: rounds, pulls that wait, steps done again, every small
-// interleaving.
+// The synchronous rule in a shard: rounds, waiting pulls, repeated steps, every small interleaving.
 #include <algorithm>
 #include <numeric>
 
@@ -65,7 +64,7 @@ TEST_CASE("a replica that was lost reads the step before again, with the same bi
   s.incarnation = 7;
   Push push = s.make_push(1, 0, vector_of({1, 1, 1, 1}));
   CHECK(only<Acknowledged>(s.push(push)).code ==
-        Errc::ok);  // known by its step, although the sequence began anew
+        Errc::ok);  // known by its step, although the sequence restarted
   CHECK(s.shard.version(0) == 1);
   CHECK(s.shard.counters().duplicate == 1);
 }
@@ -100,7 +99,7 @@ TEST_CASE("a gradient ahead of the open round waits for its own, and is refused 
 
 namespace {
 
-// The push of a replica that says which of its steps are over.
+// The push of a replica that states the first of its steps that is not over.
 Push from_step(const ShardScript& s, int32_t replica, int64_t step, int64_t sequence,
                int64_t first) {
   Push push = s.make_push(replica, step, vector_of({1, 0, 0, 0}));
@@ -120,15 +119,15 @@ TEST_CASE("steps that the only replica has left behind are skipped, and the next
   CHECK(s.pull(0, 3).empty());  // steps 1 and 2 may still come
   s.last.clear();
   s.shard.pull(pull_from(s, 0, 3), 1, s.last);
-  REQUIRE(s.last.size() == 2);  // the one that waited, and this one
+  REQUIRE(s.last.size() == 2);  // the answers of the waiting pull and of this one
   for (const ShardAction& action : s.last) CHECK(std::get<Pulled>(action.message).version == 1);
   CHECK(only<Acknowledged>(s.push(from_step(s, 0, 3, 1, 3))).version == 2);
   CHECK(only<Acknowledged>(s.push(from_step(s, 0, 9, 2, 9))).version == 3);  // without a pull
-  // What comes late of a step that is over never counts.
+  // A late push of a step that is over never counts.
   const auto late = only<Acknowledged>(s.push(from_step(s, 0, 2, 3, 3)));
   CHECK(late.code == Errc::stale);
   CHECK_MESSAGE(late.text.find("step 2 was skipped") != std::string::npos, late.text);
-  CHECK(only<Acknowledged>(s.push(from_step(s, 0, 3, 4, 9))).code == Errc::ok);  // counted before
+  CHECK(only<Acknowledged>(s.push(from_step(s, 0, 3, 4, 9))).code == Errc::ok);  // already counted
   CHECK(s.shard.version(0) == 3);
 }
 
@@ -137,7 +136,7 @@ TEST_CASE(
   ShardScript s = ShardScript::serving(Aggregation::sync, 2);
   CHECK(s.push(from_step(s, 0, 0, 0, 0)).empty());
   s.last.clear();
-  s.shard.pull(pull_from(s, 1, 1), 1, s.last);  // replica 1 did step 0 without a gradient
+  s.shard.pull(pull_from(s, 1, 1), 1, s.last);  // replica 1 ended step 0 without a push
   s.check_counters();
   REQUIRE(s.last.size() == 2);
   const auto& lost = std::get<Acknowledged>(s.last[0].message);
@@ -150,7 +149,7 @@ TEST_CASE(
         "and push the same parameters in each");
   CHECK(std::get<Pulled>(s.last[1].message).version == 0);
   CHECK(s.refused(PushRefusal::step) == 1);
-  // Both go on together.
+  // Both replicas continue together.
   CHECK(s.push(from_step(s, 1, 1, 0, 1)).empty());
   CHECK(s.push(from_step(s, 0, 1, 1, 1)).size() == 2);
   CHECK(s.shard.version(0) == 1);
@@ -195,7 +194,7 @@ TEST_CASE(
   CHECK(s.shard.values(0).raw() == before);
 }
 
-// The bits of two steps of three replicas; order matters in the last place of each sum.
+// Gradients of two steps of three replicas; their order changes the last bit of each sum.
 const std::vector<Tensor>& gradients() {
   static const std::vector<Tensor> all = [] {
     std::vector<Tensor> out;
@@ -242,8 +241,8 @@ TEST_CASE("every order of arrival of three replicas' pushes of two steps gives t
   }
 }
 
-// Each replica pulls, pushes, pulls, pushes; replica 2 does its first step twice, as after the loss
-// of its process.
+// Each replica pulls, pushes, pulls, pushes. Replica 2 repeats its first step, as after the loss of
+// its process.
 TEST_CASE(
     "every interleaving of three replicas' pulls and pushes, one replica restarting, gives the "
     "same "
@@ -258,7 +257,7 @@ TEST_CASE(
   const std::vector<Call> restarted = {{true, 0, 0},  {false, 0, 0}, {true, 0, 1},
                                        {false, 0, 1}, {true, 1, 1},  {false, 1, 1}};
   const std::vector<const std::vector<Call>*> programs = {&plain, &plain, &restarted};
-  std::string schedule;  // which replica calls next
+  std::string schedule;  // the replica of each call, in order
   for (size_t replica = 0; replica < programs.size(); ++replica)
     schedule += std::string(programs[replica]->size(), static_cast<char>('0' + replica));
   int64_t finished = 0;
@@ -275,7 +274,7 @@ TEST_CASE(
         s.shard.pull(
             {.replica = static_cast<int32_t>(replica), .step = call.step, .epoch = 1, .ticket = 1},
             1, out);
-        // A worker without the values cannot compute; such a schedule is not one.
+        // A worker without the values cannot compute, so the schedule is invalid.
         if (out.empty()) {
           possible = false;
           break;

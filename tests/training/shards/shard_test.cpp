@@ -1,5 +1,5 @@
-// What every rule has in common: states, fencing, sequences, refusals, epochs; and the asynchronous
-// rule.
+// The behaviour that all rules share: states, fencing, sequences, refusals, epochs; and the
+// asynchronous rule.
 #include <limits>
 
 #include "tests/support/simulation/shard_script.hpp"
@@ -122,7 +122,7 @@ TEST_CASE("steps of one replica may overtake each other; each counts once") {
   CHECK(push(0, 2) == Errc::ok);
   CHECK(s.shard.version(0) == 2);
   CHECK(push(200, 3) == Errc::ok);
-  CHECK(push(100, 4) == Errc::stale);  // nobody knows any more whether it was applied
+  CHECK(push(100, 4) == Errc::stale);  // too old: the shard no longer knows whether it was applied
   CHECK(s.shard.replicas() ==
         std::vector<ReplicaProgress>{{.replica = 0, .next_step = 201, .counted = 1}});
 }

@@ -1,5 +1,5 @@
-// Values that a program writes itself, in a shard: each write once, and what a step done again
-// reads.
+// Values that a program writes itself, in a shard: each write counts once, and a repeated step
+// reads the same values.
 #include "tests/support/simulation/shard_script.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/row_sparse.hpp"
@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// Serving, with `values` in slice 0, which is not trained.
+// A serving shard with `values` in slice 0, which is not trained.
 ShardScript untrained(Aggregation rule, int32_t replicas, Tensor values) {
   Slice slice = slice_w();
   slice.dtype = values.dtype();
@@ -69,7 +69,7 @@ TEST_CASE("under the synchronous rule a step done again reads what was there bef
   w.write(ParameterWrite::assign_rows, 0, 0, rows({1}, {7, 8}));
   w.write(ParameterWrite::add_rows, 0, 1, rows({1, 0, 1}, {1, 1, 1, 1, 1, 1}));
   CHECK(same_bits(s.shard.values(0), vector_of({2, 3, 9, 10})));
-  CHECK(same_bits(first, vector_of({1, 2, 3, 4})));  // what was given away is not written
+  CHECK(same_bits(first, vector_of({1, 2, 3, 4})));  // values that were sent are not written to
   CHECK(same_bits(read(s, 0, 0), vector_of({1, 2, 3, 4})));
   CHECK(same_bits(read(s, 1, 0), vector_of({1, 2, 3, 4})));
   w.write(ParameterWrite::assign, 0, 2, vector_of({0, 0, 0, 0}));
@@ -78,13 +78,13 @@ TEST_CASE("under the synchronous rule a step done again reads what was there bef
   w.write(ParameterWrite::add, 1, 0, vector_of({5, 5, 5, 5}));
   CHECK(same_bits(read(s, 1, 1), vector_of({0, 0, 0, 0})));
   CHECK(same_bits(read(s, 0, 2), vector_of({5, 5, 5, 5})));
-  CHECK(same_bits(read(s, 0, -1), vector_of({5, 5, 5, 5})));  // outside of a step: the newest
+  CHECK(same_bits(read(s, 0, -1), vector_of({5, 5, 5, 5})));  // outside a step: the newest values
   const auto gone = only<Pulled>(s.pull(1, 0));
   CHECK(gone.code == Errc::stale);
   CHECK_MESSAGE(gone.text.find("replica 0 has written in step 1; read them before the pushes") !=
                     std::string::npos,
                 gone.text);
-  const auto own = only<Pulled>(s.pull(0, 0));  // of the replica that writes, another remedy
+  const auto own = only<Pulled>(s.pull(0, 0));  // the writing replica gets another remedy
   CHECK(own.code == Errc::stale);
   CHECK_MESSAGE(
       own.text.find("replica 0 has written in step 1; steps of a replica are run in their "
@@ -145,7 +145,7 @@ TEST_CASE("a restored shard has the writes of the steps before, and takes those 
   REQUIRE(s.shard.restore(2, image.slices, s.last));
   CHECK(same_bits(s.shard.values(0), vector_of({3, 3, 3, 3})));
   w.sequence = 0;
-  w.write(ParameterWrite::add, 2, 0, ones);  // is there
+  w.write(ParameterWrite::add, 2, 0, ones);  // already in the snapshot
   CHECK(same_bits(s.shard.values(0), vector_of({3, 3, 3, 3})));
   w.write(ParameterWrite::add, 3, 0, ones);
   CHECK(same_bits(s.shard.values(0), vector_of({4, 4, 4, 4})));
@@ -167,7 +167,7 @@ TEST_CASE("rows are pulled as they are in the step that asks, and others are ref
   CHECK(same_bits(pull(0, {1, 0, 1}, 2).values, Tensor::of<float>({3, 4, 1, 2, 3, 4}, {3, 2})));
   s.push(0, 0, pack_rows(1, std::vector<int64_t>{3}, vector_of({10}).raw(), DType::f32));
   CHECK(same_bits(pull(1, {3}, 1).values, Tensor::of<float>({-6}, {1, 1})));
-  CHECK(same_bits(pull(0, {3}, 1).values, Tensor::of<float>({4}, {1, 1})));  // done again
+  CHECK(same_bits(pull(0, {3}, 1).values, Tensor::of<float>({4}, {1, 1})));  // a repeated step
   CHECK(pull(1, {2}, 2).code == Errc::invalid_argument);
   CHECK(pull(1, {-1}, 2).code == Errc::invalid_argument);
   CHECK(pull(1, {0}, 3).code == Errc::invalid_argument);
