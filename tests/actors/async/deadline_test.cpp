@@ -1,4 +1,4 @@
-// What becomes of a call that does not end in time (RunOptions::timeout).
+// The end of a call that misses its deadline (RunOptions::timeout).
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -14,11 +14,12 @@
 namespace troupe {
 namespace {
 
-// Step 1, which a HalfStep may not even read parameters for: nobody has done step 0.
+// Step 1. A HalfStep cannot even read its parameters, since no replica has done step 0.
 constexpr RunOptions kShort{.timeout = std::chrono::milliseconds(50), .step = 1};
 const std::string kWorker = "/job:worker/task:0";
 
-// What a call that gets kShort ends with: at its deadline, neither before it nor much later.
+// The error of a call with kShort. Checks that it ends at its deadline, neither before nor much
+// later.
 Refusal end_of(const Callable& step) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
@@ -29,7 +30,7 @@ Refusal end_of(const Callable& step) {
   return end;
 }
 
-// How many steps run in a process.
+// The number of running steps in a process.
 int64_t running_steps(Process& process) {
   int64_t out = -1;
   caf::scoped_actor self(process.system());
@@ -65,7 +66,7 @@ TEST_CASE("a step on a cluster ends at its deadline, in all processes, naming wh
     has(end.text, "the step did not end in time; it waits for ");
     has(end.text, kWorker);
     has(end.text, "; give it more time with RunOptions::timeout, or look at the log there");
-    CHECK(running_steps(cluster.process(1)) == 0);  // it was told
+    CHECK(running_steps(cluster.process(1)) == 0);  // the worker was told
   }
   CHECK(session.run({half.loss})[0].item<float>() == 1);
 }

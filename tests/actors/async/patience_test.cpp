@@ -1,4 +1,4 @@
-// How long what fails for want of a process is done again.
+// patiently(): how long an action that fails for lack of a process is repeated.
 #include "actors/async/patience.hpp"
 
 #include <doctest/doctest.h>
@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-// Of something that fails so often: how often it was done, and how it ended.
+// The number of tries, and the final error, of an action that fails `failures` times.
 std::pair<int, Errc> done(std::chrono::milliseconds patience, int failures, Errc why) {
   int tries = 0;
   const Errc ended = code_of([&] {

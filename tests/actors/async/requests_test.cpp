@@ -1,4 +1,4 @@
-// Requests to an actor that says nothing, as an actor of another process does that is gone.
+// Requests to an actor that does not answer, like the actor of a lost process.
 #include "actors/async/requests.hpp"
 
 #include <doctest/doctest.h>
@@ -11,8 +11,8 @@
 namespace troupe {
 namespace {
 
-// Answers ReadClock, drops the rest, and when it ends, tells those who monitor it and nobody else:
-// what CAF's proxy of a lost process does.
+// Answers ReadClock and drops all else; when it ends, it notifies only the actors that monitor it,
+// as CAF's proxy of a lost process does.
 class Proxy final : public caf::monitorable_actor {
  public:
   explicit Proxy(caf::actor_config& config) : monitorable_actor(config) {}
@@ -52,7 +52,7 @@ struct Rig {
   }
 };
 
-// Long before its deadline.
+// The error of a request, which must end long before its deadline.
 Errc end_of(std::future<Errc> asked) {
   if (asked.wait_for(std::chrono::seconds(20)) == std::future_status::ready) return asked.get();
   return Errc::timeout;
@@ -64,7 +64,7 @@ TEST_CASE("a request that is under way ends when whoever was asked is lost") {
   Rig rig;
   std::future<Errc> first = rig.ask<Description>(Describe{});
   std::future<Errc> second = rig.ask<caf::unit_t>(InstallGraph{});
-  // That one of them ends takes nothing from the others.
+  // The end of one request takes nothing from the others.
   CHECK(end_of(rig.ask<ClockReading>(ReadClock{})) == Errc::ok);
   rig.lose();
   CHECK(end_of(std::move(first)) == Errc::peer_lost);

@@ -1,4 +1,4 @@
-// The actor of a device, as another process sees it.
+// The device actor, as another process sees it.
 #include "actors/cluster/device_actor.hpp"
 
 #include <doctest/doctest.h>

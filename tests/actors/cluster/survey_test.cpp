@@ -1,5 +1,5 @@
-// What a session can say about a cluster: bytes of cut edges, one trace of all processes, who waits
-// for whom. The members run in this process and talk over loopback.
+// A session's surveys of a cluster: the bytes of cut edges, one trace of all processes, and the
+// report of waiting processes. The members run in this process and talk over loopback.
 #include <doctest/doctest.h>
 
 #include <future>
@@ -23,8 +23,8 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Two towers, one per worker or both in the program, that fit a line; parameters live on the ps, if
-// there is one.
+// Two towers that fit a line, one per worker or both in the program. The parameters live on the ps
+// if there is one.
 struct Towers {
   Graph graph;
   std::vector<Tower> towers;
@@ -48,8 +48,8 @@ struct Towers {
 const std::vector<std::string> kMembers = {"/job:ps/task:0", "/job:worker/task:0",
                                            "/job:worker/task:1"};
 
-// Of two towers that have trained up to step 2, the first does that step, whose update waits for
-// the other one. Returns the report of a stall, once both ends of its push wait.
+// Two towers have trained up to step 2; then the first does that step, and its update waits for the
+// second. Returns the report of a stall once both ends of the first tower's push wait.
 std::string report_of_step_2(Session& session, const Towers& t,
                              const std::vector<std::string>& open) {
   train(session, t.towers, {.steps = 2});
@@ -73,8 +73,8 @@ std::string report_of_step_2(Session& session, const Towers& t,
     });
     return said.get();
   };
-  // The push is on its way, and its two ends are seen at different times: until both wait, ask
-  // again.
+  // The push is under way, and the two ends are observed at different times: ask again until both
+  // wait.
   std::string line = ask();
   for (int i = 0; i < 1000 && !(contains(line, "gradient of step") && contains(line, "push of w"));
        ++i)
@@ -141,7 +141,7 @@ TEST_CASE("the trace of a training step shows every process's part on one time l
   REQUIRE(events);
   std::map<std::string, std::string> process_of;          // by pid
   std::map<std::string, std::set<std::string>> seen;      // categories, by pid
-  std::map<std::string, std::multiset<std::string>> ids;  // of spans begun and not ended
+  std::map<std::string, std::multiset<std::string>> ids;  // open spans
   for (const Json& e : events->items) {
     const std::string pid = e.find("pid")->text, ph = e.find("ph")->text;
     if (ph == "M") {
@@ -161,10 +161,10 @@ TEST_CASE("the trace of a training step shows every process's part on one time l
   for (const auto& [pid, name] : process_of) categories[name] = seen[pid];
   REQUIRE(categories.size() == 4);
   for (const auto& entry : categories) {
-    const std::string& name = entry.first;  // clang 14 captures no binding
+    const std::string& name = entry.first;  // clang 14 cannot capture a structured binding
     const std::set<std::string>& got = entry.second;
     CAPTURE(name);
-    std::set<std::string> want = {"step", "send", "receive"};  // the client's
+    std::set<std::string> want = {"step", "send", "receive"};  // the client's categories
     if (contains(name, "worker")) want = {"kernel", "wait", "pull", "push", "send", "receive"};
     if (contains(name, "ps")) want = {"update"};
     for (const std::string& category : want) CHECK_MESSAGE(got.count(category), category);
@@ -174,7 +174,7 @@ TEST_CASE("the trace of a training step shows every process's part on one time l
 TEST_CASE("a lost process is left out of counts and traces at once, and a line says so") {
   LocalCluster cluster(kMembers);
   Graph g;
-  std::mutex mutex;  // guards the next
+  std::mutex mutex;  // guards `lines`
   std::vector<std::string> lines;
   Session session = cluster.connect(g, [&](LogLevel, const std::string& line) {
     std::lock_guard lock(mutex);
@@ -183,7 +183,7 @@ TEST_CASE("a lost process is left out of counts and traces at once, and a line s
   Process& process = *session.state().process;
   const caf::actor asker = spawn_asker(process.system());
   process.track(asker);
-  const Agents agents = session.state().master->agents();  // as somebody knows them who asks now
+  const Agents agents = session.state().master->agents();  // the agents as known before the loss
   REQUIRE(agents.size() == 3);
   session.start_trace();
   cluster.process(0).stop();
@@ -206,7 +206,7 @@ TEST_CASE("a lost process is left out of counts and traces at once, and a line s
 TEST_CASE("agents are asked at once, not one after the other") {
   Process process("/job:client/task:0", {.threads = 1});
   const caf::actor asker = spawn_asker(process.system());
-  // The first one answers when the second one has been asked.
+  // The first agent answers only after the second was asked.
   const caf::actor first =
       process.system().spawn([](caf::event_based_actor* self) -> caf::behavior {
         auto held = std::make_shared<caf::typed_response_promise<EdgeCounts>>();

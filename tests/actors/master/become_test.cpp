@@ -16,7 +16,7 @@
 namespace troupe {
 namespace {
 
-// y = f(x) + 1, where f is Exp at first; `where`: of f.
+// y = f(x) + 1, where f is initially Exp; `where` is the device of f.
 struct Program {
   explicit Program(const std::string& where = "") {
     x = placeholder(graph, DType::f32, {2}, "x");
@@ -40,7 +40,7 @@ void tenfold(KernelContext& ctx) {
   for (int64_t i = 0; i < x.size(); ++i) y[i] = 10 * x.data<float>()[i];
 }
 
-// Its state says by how much.
+// A kernel whose state holds the factor.
 struct Factor final : KernelState {
   float by = 7;
 };
@@ -57,7 +57,7 @@ const Kernel kWithState = {.device = DeviceKind::cpu,
                              return std::make_unique<Factor>();
                            }};
 
-// With passes f and the sum behind it are one node.
+// With passes, f and the sum after it are one node.
 constexpr bool kPasses[] = {false, true};
 
 }  // namespace
@@ -157,7 +157,7 @@ TEST_CASE("no step is lost while kernels are replaced under steps of two threads
 }
 
 TEST_CASE("nodes that a pass has absorbed fire their new kernels, in calls before and after") {
-  // Each is absorbed by another pass; x alone is fed.
+  // Each of these nodes is absorbed by another pass; only x is fed.
   Graph g;
   const Output x = placeholder(g, DType::f32, {2}, "x");
   const Output table = parameter("table", constant(g, Tensor::of<float>({1, 2, 3, 4}, {2, 2})));
@@ -185,7 +185,7 @@ TEST_CASE("nodes that a pass has absorbed fire their new kernels, in calls befor
     CHECK(same_bits(now[0], wanted[0]));
     CHECK(same_bits(now[1], wanted[1]));
     CHECK_FALSE(same_bits(now[0], old));
-    CHECK(session.become(node, kernel) == 1);  // as in a call without passes
+    CHECK(session.become(node, kernel) == 1);  // now the node runs, as without passes
   };
   for (const bool before : {false, true}) {
     in_call(before, rows.name(), Tensor::of<float>({70, 80}, {1, 2}));
@@ -266,7 +266,7 @@ TEST_CASE(
   Session session = cluster.connect(g);
   const Callable step = session.prepare({y}, {x});
   const Tensor first = step({kTwoThree})[0];
-  for (const Output& node : {a, b}) {  // the one that stays, and the one that is left out
+  for (const Output& node : {a, b}) {  // the merged node that stays, and the one left out
     const Refusal refusal = refusal_of([&] { session.become(node.name(), "Square"); });
     CHECK(refusal.code == Errc::invalid_argument);
     has(refusal.text,
@@ -403,7 +403,7 @@ TEST_CASE("a node of another process is replaced by an op's name, also when that
     has(function.text, "runs in /job:worker/task:0, and a function does not travel");
     cluster.process(0).stop();
     cluster.restart(0);
-    Refusal lost;  // steps that meet the loss end with it; the call is installed anew by and by
+    Refusal lost;  // steps that meet the loss fail; the call is installed again later
     do lost = refusal_of([&] { CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9))); });
     while (lost.code == Errc::peer_lost || lost.code == Errc::cancelled);
     CHECK(lost.code == Errc::ok);

@@ -1,5 +1,5 @@
-// MasterState: every interleaving of members that come and go with answers that come late, for a
-// client and two workers.
+// MasterState: every interleaving of members that come and go with late answers, for a client and
+// two workers.
 #include "actors/master/master_state.hpp"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ std::map<int32_t, uint64_t> receivers_of(const std::string& task, uint32_t execu
   return {{edge, 100 * executable + static_cast<uint64_t>(edge)}};
 }
 
-// What was ordered and has not been answered.
+// An order without an answer yet.
 struct Request {
   MasterOrder::Kind kind;
   std::string task;
@@ -42,11 +42,11 @@ struct Request {
   friend auto operator<=>(const Request&, const Request&) = default;
 };
 
-// A master's state and the world around it. Orders are checked as they come.
+// A master's state and its surroundings. Each order is checked when it is given.
 struct World {
   MasterState state{5, kClient};
   std::set<Request> open;
-  std::set<Request> given;  // installs so far: none may come twice
+  std::set<Request> given;  // installs so far; none may be given twice
   uint64_t incarnations = 0;
   int ups = 0, failures = 0;
   bool ready = false;
@@ -99,7 +99,7 @@ struct World {
     ++ups;
     const uint32_t before = call().executable;
     take(state.member_up(task, ++incarnations));
-    REQUIRE(call().executable > before);  // nothing old reaches a member that has returned
+    REQUIRE(call().executable > before);  // a returned member gets nothing old
   }
   void down(const std::string& task) {
     const uint32_t before = call().executable;
@@ -136,7 +136,7 @@ struct World {
     take(orders);
   }
 
-  // From here, if the world behaves, the call becomes ready.
+  // Lets all members return and answer; then the call must become ready.
   void settle() {
     for (const std::string& task : {kW0, kW1})
       if (!state.is_up(task)) up(task);
@@ -233,7 +233,7 @@ MasterOrders only(const MasterOrders& orders, MasterOrder::Kind kind) {
   return out;
 }
 
-// A world whose call is ready.
+// A world with a ready call.
 World ready_world() {
   World world;
   world.settle();
@@ -312,7 +312,7 @@ TEST_CASE("a refusal is for good, whatever comes and goes") {
     REQUIRE(only(orders, MasterOrder::failed).size() == 1);
     const std::string text = only(orders, MasterOrder::failed)[0].text;
     CHECK(text == kW0 + " did not install the call: no kernel for f16");
-    CHECK(only(orders, MasterOrder::uninstall).size() == 3);  // nobody keeps its half
+    CHECK(only(orders, MasterOrder::uninstall).size() == 3);  // no task keeps its part
     CHECK(world.call().error == text);
     CHECK(!world.call().ready());
     const MasterState before = world.state;
@@ -356,7 +356,7 @@ TEST_CASE("an install that failed while its tasks stay up is tried again under a
     world.take(world.state.retry());
     CHECK(world.call().executable > executable);
     CHECK(world.open.size() == 3);
-    CHECK(world.state.retry().empty());  // it is under way
+    CHECK(world.state.retry().empty());  // the retry is under way
     world.settle();
     CHECK(world.state.retry().empty());
   }
@@ -370,7 +370,7 @@ TEST_CASE("a task that does not know its executable gets it anew; an old number 
   CHECK(world.call().ready());
   const MasterOrders orders = world.state.missing(kW0, old);
   REQUIRE(!orders.empty());
-  CHECK(orders[0].kind == MasterOrder::broken);  // no run begins in what is being taken back
+  CHECK(orders[0].kind == MasterOrder::broken);  // no run begins in a call that is being removed
   world.take(orders);
   CHECK(!world.call().ready());
   CHECK(world.call().executable > old);
@@ -385,7 +385,7 @@ TEST_CASE("answers of tasks that have no part in the call change nothing") {
   const uint32_t executable = world.call().executable;
   CHECK(world.state.installed("/job:ps/task:0", executable, {}).empty());
   CHECK(world.state.connected("/job:ps/task:0", executable).empty());
-  CHECK(world.state.connected(kW0, executable).empty());  // nobody asked it to connect yet
+  CHECK(world.state.connected(kW0, executable).empty());  // it was not told to connect yet
   CHECK(world.state.install_failed("/job:ps/task:0", executable, Errc::peer_lost, "gone").empty());
   CHECK(world.state == before);
 }

@@ -1,5 +1,5 @@
-// The master's rooms by themselves: what is prepared, installed, tried again and taken back.
-// Another process is an actor that answers as a worker does.
+// The parts of the master by themselves: preparing, installing, trying again and removing calls. An
+// actor that answers like a worker plays the other process.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kWorker = "/job:worker/task:0";
 
-// What a worker was told, and waiting for it.
+// Records the graphs that a worker was sent, and waits for them.
 class Told {
  public:
   void graph(int64_t nodes) {
@@ -115,7 +115,7 @@ TEST_CASE("a call is installed again from the graph as it was prepared, while th
   const auto prepared = static_cast<int64_t>(local.graph.nodes().size());
   local.master.prepare({y}, {});
   CHECK(told.graphs(1) == std::vector<int64_t>{prepared});
-  // The program goes on building before the worker comes back, and while it does.
+  // The program adds nodes before the worker returns and while it does.
   local.master.down(worker(1), "killed");
   for (int i = 0; i < 10; ++i) y = identity(y);
   local.master.up(worker(2), agent);
@@ -125,7 +125,7 @@ TEST_CASE("a call is installed again from the graph as it was prepared, while th
 
 namespace {
 
-// A call of a worker that is gone: runs wait for it.
+// A call on a lost worker, which its runs wait for.
 struct Lost : Local {
   Told told;
   caf::actor agent = play_worker(process.system(), told);
@@ -149,7 +149,7 @@ TEST_CASE("a run that waits for a lost worker can be taken back") {
   RunResult result;
   local.master.start(local.call, {}, {.cancel = &cancel},
                      [&](RunResult r) { result = std::move(r); });
-  CHECK(result.code == Errc::ok);  // not called yet
+  CHECK(result.code == Errc::ok);  // the callback has not run yet
   cancel.cancel();
   CHECK(result.code == Errc::cancelled);
 }
@@ -161,11 +161,11 @@ TEST_CASE("a session that closes waits while a run that waited is told that it i
   local.master.start(local.call, {}, {.cancel = &cancel}, [&](const RunResult&) {
     telling = true;
     while (!closing) std::this_thread::yield();
-    // Who does not wait for this is through long before.
+    // A close() that does not wait for this callback ends long before this loop does.
     for (int i = 0; i < 20'000 && !closed; ++i) std::this_thread::yield();
     told_late = closed.load();
   });
-  // This one is ended by stop() itself.
+  // stop() itself ends this run.
   local.master.start(local.call, {}, {}, [&](const RunResult&) { closing = true; });
   std::thread cancelling([&] { cancel.cancel(); });
   while (!telling) std::this_thread::yield();

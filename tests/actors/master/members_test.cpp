@@ -1,4 +1,5 @@
-// Who is told of members, and until when: listeners that come and go while members do.
+// The listeners of member changes: each is told until it leaves, while listeners and members come
+// and go.
 #include "actors/master/members.hpp"
 
 #include <doctest/doctest.h>
@@ -13,7 +14,7 @@ namespace {
 
 Member member(int task) { return {"worker", task, 1, "127.0.0.1:1"}; }
 
-// Members of a process whose own agent answers for all of them.
+// Members of a process; the process's own agent answers for all of them.
 struct Rig {
   Process process{"/job:client/task:0", {.threads = 1}};
   caf::actor asker = spawn_asker(process.system());
@@ -25,7 +26,7 @@ struct Rig {
   }
 };
 
-// Takes long over what it is told: until `held` is false, and some more.
+// A slow listener: stays in the call until `held` is false, and a little longer.
 struct SlowListener final : MeshListener {
   std::atomic<bool> inside{false}, held{true};
   std::atomic<int> told{0};
@@ -42,8 +43,8 @@ struct SlowListener final : MeshListener {
   void down(const Member&, const std::string&) override { hear(); }
 };
 
-// Describes itself at once, on the thread of whoever asks. That one stays in here until go_on(), if
-// `holds`.
+// Describes itself at once, on the asking thread. If `holds`, that thread stays in here until
+// go_on().
 class Agent final : public caf::monitorable_actor {
  public:
   Agent(caf::actor_config& config, bool holds) : monitorable_actor(config), held_(holds) {}
@@ -111,7 +112,7 @@ TEST_CASE("what came of an older link to the same process says nothing of the ne
   Rig rig;
   const caf::actor first = Agent::make(rig.process, true), second = Agent::make(rig.process, false);
   rig.members.up(member(1), first);
-  Agent::of(first).await_question();  // the answer waits for the asker
+  Agent::of(first).await_question();  // the answer waits for the asking thread
   rig.members.down(member(1), "the link was cut");
   rig.members.up(member(1), second);
   Agent::of(first).go_on();

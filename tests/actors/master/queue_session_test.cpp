@@ -1,5 +1,5 @@
-// Queues between steps of a session: who waits holds no thread, who is cancelled takes nothing, and
-// a closed queue says so.
+// Queues between steps of a session: a waiting call holds no thread, a cancelled one takes no
+// element, and a closed queue says that it is closed.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -87,7 +87,7 @@ TEST_CASE("closing a queue ends the steps that wait for it, with the word for it
   CHECK(result.code == Errc::end_of_data);
   CHECK(result.text.find("the queue queue is closed") != std::string::npos);
   CHECK_THROWS_AS(rig.run(session, rig.put, {{rig.in, number(1)}}), Error);
-  CHECK(rig.run(session, rig.size) == 0);  // the session goes on
+  CHECK(rig.run(session, rig.size) == 0);  // the session still works
 }
 
 TEST_CASE("threads that put in and threads that take out pass every element on once") {
@@ -142,7 +142,7 @@ TEST_CASE("a queue of another process is filled from here, and ends with the ses
     put = enqueue(queue, {in});
     size = queue_size(queue);
     const auto elsewhere = graph.scope({.device = "/job:client"});
-    out = dequeue(queue).at(0);  // where the queue is, whatever the scope says
+    out = dequeue(queue).at(0);  // runs where the queue is, in any scope
   }
   const auto run = [&](Session& session, const Output& output, const Feeds& feeds = {}) {
     return session.run({output}, feeds).at(0).item<int64_t>();

@@ -1,5 +1,5 @@
-// recompute(): the same bits as without, in less memory, in scopes side by side and inside each
-// other, in branches and in loops.
+// recompute(): the same bits as without it, in less memory, in scopes side by side and nested, in
+// branches and in loops.
 #include "troupe/graph/recompute.hpp"
 
 #include <doctest/doctest.h>
@@ -31,12 +31,11 @@ int64_t times(const std::string& text, const std::string& part) {
   return n;
 }
 
-// In a scope that is computed again, or in the one that is open: names are the same, and so are
-// random numbers.
+// In a recomputed scope or in the open one: node names, and so random numbers, are the same.
 std::optional<bool> in(bool again) { return again ? std::optional(true) : std::nullopt; }
 
-// Three residual blocks with all that a copy must get right: random numbers, statistics of a batch,
-// values that show others.
+// Three residual blocks with everything that a copy must get right: random numbers, batch
+// statistics, views.
 struct Blocks {
   Graph graph;
   std::vector<Output> wanted;
@@ -135,7 +134,7 @@ TEST_CASE(
   const Output dx = gradients({y}, {x})[0];
   const std::string after = explain_passes(g, {dx}, {x}).back().graph;
   CAPTURE(after);
-  // exp and tanh once more, behind a value of x that waits for the end of the forward half.
+  // exp and tanh run again, on a value of x that waits for the end of the forward half.
   CHECK(after.find("gradients/block/Exp/kept") != after.npos);
   const std::vector<Tensor> got =
       Session::local(g, {.threads = 1}).run({dx}, {{x, Tensor::of<double>({0.25, -1}, {2})}});
@@ -174,7 +173,7 @@ TEST_CASE("what a scope saves is a number for sizes that no memory has, too") {
   const Output dx = gradients({reduce_sum(square(y))}, {x})[0];
   const std::vector<RecomputedScope> costs = recomputed(g, {dx}, {x});
   REQUIRE(costs.size() == 1);
-  CHECK(costs[0].freed_bytes == 2 * (int64_t{1} << 42));  // tanh and exp, as much as counts
+  CHECK(costs[0].freed_bytes == 2 * (int64_t{1} << 42));  // tanh and exp, capped
 }
 
 TEST_CASE("a deep chain takes the memory of its scopes and one of them, not of all its values") {
@@ -193,7 +192,7 @@ TEST_CASE("a deep chain takes the memory of its scopes and one of them, not of a
     step({Tensor::zeros(DType::f32, {kRows})});
     session.reset_peaks();
     const DeviceState before = session.device_states()[0];
-    // Small blocks that a step has at hand count in the one and not in the other.
+    // Small blocks that a step keeps count in one number and not in the other.
     CHECK(before.peak_bytes >= before.used_bytes);
     CHECK(before.peak_bytes <= before.used_bytes + 1024);
     step({Tensor::zeros(DType::f32, {kRows})});

@@ -1,5 +1,5 @@
-// A process whose link was lost and made anew: its master installs the calls there again, and
-// nothing is left of what it had of them.
+// A process whose link was lost and made again: its master installs the calls there again, and
+// nothing of the old calls is left.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace {
 constexpr std::chrono::seconds kSoon{60};
 const std::string kWorker = "/job:worker/task:0";
 
-// Firings that nobody answers.
+// Firings that are never answered.
 struct Stuck {
   using Firing = std::shared_ptr<AsyncContext>;
   std::mutex mutex;  // guards the rest
@@ -53,7 +53,7 @@ std::shared_ptr<const Registry> ops() {
                     .kernels = {{.start = [](auto firing) { stuck.add(std::move(firing)); }}}}});
 }
 
-// Its step waits for it no more.
+// True if the firing's step no longer waits for it.
 bool is_let_go(const AsyncContext& firing) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (firing.waits() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
@@ -95,7 +95,7 @@ TEST_CASE("a process that comes back drops what it had of a call, and ends the s
     const Stuck::Firing firing = stuck.next();
     master.down(member, "the link was cut");
     CHECK(ended.get_future().get().code == Errc::peer_lost);
-    CHECK(firing->waits());  // the process has not heard of it
+    CHECK(firing->waits());  // the process does not know of the loss
     master.up(member, agent);
     session.prepare({waits}, {x});  // installed again
     session.prepare({twice}, {x});
@@ -103,7 +103,7 @@ TEST_CASE("a process that comes back drops what it had of a call, and ends the s
     CHECK(now.stages == stages);
     CHECK(now.running_steps == 0);
     CHECK(is_let_go(*firing));
-    CHECK(second({one})[0].item<float>() == 2.0F);  // that of another call stays
+    CHECK(second({one})[0].item<float>() == 2.0F);  // the step of another call stays
   }
   std::promise<RunResult> ended;
   first.start({one}, {}, [&](RunResult result) { ended.set_value(std::move(result)); });

@@ -44,7 +44,7 @@ struct ResNet {
     const Output gamma = trained(fill(graph, {channels}, 1));
     return batch_norm(x, gamma, trained(fill(graph, {channels}, 0))).y;
   }
-  // The shortcut of another size is every second pixel and new channels of zeros.
+  // If the size changes, the shortcut takes every second pixel and adds channels of zeros.
   Output block(Output x, int64_t channels, int64_t stride) {
     const Output y = convolved(relu(convolved(x, channels, stride)), channels, 1);
     if (stride > 1) {
@@ -83,7 +83,7 @@ TEST_CASE("a training step of ResNet-20 decreases the loss") {
   };
   const float first = step(), second = step();
   CHECK(std::isfinite(first));
-  CHECK(first > 1);  // about log(10), of ten classes nothing is known of
+  CHECK(first > 1);  // about log(10): an untrained net of ten classes
   CHECK(second < first);
 }
 

@@ -1,5 +1,5 @@
-// Runs of a call that is one stage of this process: threads that run it share as little as they
-// can, and what is true of every run stays true of theirs.
+// Runs of a call that is one stage of this process: threads that run it share as little as
+// possible, and all guarantees of a run hold for theirs.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@
 namespace troupe {
 namespace {
 
-// What the kernel of Calls does: y = x, after what the test wants.
+// Runs in the kernel of Calls, before y = x.
 std::function<void(const RunContext&)> called;
 
 std::shared_ptr<const Registry> ops() {
@@ -35,7 +35,7 @@ std::shared_ptr<const Registry> ops() {
                                   if (called) called(ctx.run());
                                   ctx.set_output(0, ctx.input(0));
                                 }}}});
-    // One that answers at once: its stage keeps a table of its runs.
+    // An asynchronous kernel that answers at once: its stage keeps a table of its runs.
     registry->add(
         {.name = "Answers",
          .inputs = {"x"},
@@ -68,7 +68,7 @@ struct Program {
   }
 };
 
-// Calls f(thread) on so many threads, and waits for them.
+// Calls f(thread) on that many threads, and waits for them.
 template <class F>
 void on_threads(int count, const F& f) {
   std::vector<std::thread> threads;
@@ -192,7 +192,7 @@ TEST_CASE("a run that a thread repeats is seen, and ends when the session is clo
   REQUIRE(runs.size() == 1);
   REQUIRE(runs[0].waits_for.size() == 1);
   CHECK(runs[0].waits_for.begin()->second == std::vector<std::string>{"calls (running)"});
-  std::thread releasing([&] {  // once close() has begun, which waits for the run
+  std::thread releasing([&] {  // releases the run once close() has begun, which waits for it
     while (refusal_of([&] { p.session.under_way(); }).code == Errc::ok) std::this_thread::yield();
     hold = false;
     hold.notify_all();
@@ -209,7 +209,7 @@ TEST_CASE("a run that a thread repeats ends at its deadline") {
   for (int i = 0; i < 3; ++i) y = p.graph.add({.op = "Calls", .inputs = {y}});
   const Callable step = p.session.prepare({y}, {p.x});
   for (int i = 0; i < 3; ++i) step({scalar(i)});
-  // It goes on until somebody has told the step to stop: tick() does.
+  // The kernel runs until tick() has told the step to stop.
   called = [&](const RunContext&) {
     while (p.session.under_way(std::chrono::milliseconds(700)).empty()) std::this_thread::yield();
   };

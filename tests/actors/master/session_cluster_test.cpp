@@ -1,4 +1,4 @@
-// Sessions on a cluster: what closing one leaves behind, what training makes of a shard's death,
+// Sessions on a cluster: the state after one is closed, a training that survives a shard's death,
 // and several sessions that train one set of parameters together. The members run in this process
 // and talk over loopback.
 #include <doctest/doctest.h>
@@ -22,8 +22,8 @@ const std::vector<std::string> kPs = {"/job:ps/task:0", "/job:ps/task:1"};
 constexpr int kReplicas = 3;
 constexpr int64_t kSteps = 40;
 
-// The towers of `replicas`, as part of a training with kReplicas of them. Whoever builds which:
-// nodes have the same names, so that they draw the same random numbers.
+// The towers of `replicas`, part of a training with kReplicas of them. Nodes have the same names in
+// any process that builds them, so they draw the same random numbers.
 struct Towers {
   Graph graph;
   std::vector<Tower> towers;
@@ -141,7 +141,7 @@ TEST_CASE("when close() returns, the members have dropped the session's graph an
 
 namespace {
 
-// The actor of the shard of that number, in the process that is the same one of the cluster.
+// The actor of the shard with that number, in whichever process of the cluster runs it.
 caf::actor shard_actor(const LocalCluster& cluster, int32_t shard, const std::string& container) {
   Process& ps = cluster.process(static_cast<size_t>(shard));
   caf::scoped_actor self(ps.system());
@@ -153,7 +153,7 @@ caf::actor shard_actor(const LocalCluster& cluster, int32_t shard, const std::st
   return ps.remote(ps.task(), id);
 }
 
-// Trains with two replicas, and kills the actors of `dying` shards on the way, one every 8 steps.
+// Trains with two replicas and kills the actors of the `dying` shards, one every 8 steps.
 TrainResult train_with_dying_shards(const std::vector<int32_t>& dying, std::string& events) {
   Folder folder("session-shard-dies");
   LocalCluster cluster(kPs);
@@ -273,7 +273,7 @@ TEST_CASE("a step that is stale in the same epoch is done again, and nothing is 
   options.replicas = 2;
   Session owner = cluster.connect(ours.graph, {}, options);
   Session follower = cluster.connect(theirs.graph, {}, options);
-  // The worker forgets where parameters live, once, and is told again when a step has failed.
+  // The worker loses its routes to parameters once, and gets them again after a step has failed.
   auto batch = std::exchange(theirs.towers[0].batch, nullptr);
   bool forgotten = false;
   theirs.towers[0].batch = [&](int64_t step) {

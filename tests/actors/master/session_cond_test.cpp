@@ -1,5 +1,5 @@
-// Branches in a session: which of them runs, what the others leave behind, across devices and
-// processes; and their gradients.
+// Branches in a session: which branch runs, the effects of the others, across devices and
+// processes; and gradients of branches.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -119,7 +119,7 @@ TEST_CASE("a branch that a constant does not choose does not run, with the passe
   for (const bool passes : {false, true}) {
     CAPTURE(passes);
     Graph graph;
-    const Queue queue = make_queue(graph, {{DType::f64, {}}});  // nobody puts anything into it
+    const Queue queue = make_queue(graph, {{DType::f64, {}}});  // stays empty
     const Output no = fill(graph, {}, 0, DType::boolean), two = fill(graph, {}, 2, DType::i32);
     const Output seven = fill(graph, {}, 7, DType::f64);
     const auto waits = [&] { return dequeue(queue)[0]; };

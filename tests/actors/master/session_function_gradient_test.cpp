@@ -1,5 +1,5 @@
-// Gradients of calls of functions: against closed forms, central differences, and the same written
-// out.
+// Gradients of function calls: against closed forms, central differences, and the same computation
+// without functions.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ Function make_power(Graph& graph) {
   return power;
 }
 
-// h(n) = n <= 0 ? h0 : tanh(h(n - 1) w + h(n - 2) * u), where w and u are around the function.
+// h(n) = n <= 0 ? h0 : tanh(h(n - 1) w + h(n - 2) * u), where w and u are outside the function.
 struct Tree {
   Graph graph;
   Output n, h0, w, u, loss;
@@ -231,7 +231,7 @@ TEST_CASE("a body's own backward function goes with each copy of the body") {
     CAPTURE(recursive);
     Graph graph;
     const Output x = placeholder(graph, DType::f64, {}, "x");
-    // y = x * 3, of which is said that its derivative is 10 x.
+    // y = x * 3, with a backward function that claims the derivative 10 x.
     const auto odd_one = [&](const Output& v) {
       return with_gradient(
           {v}, v * 3, [](const Values& in, Output, Output dy) { return Values{dy * in[0] * 10}; });
@@ -260,7 +260,7 @@ TEST_CASE("the gradient of a function that calls itself draws the numbers that t
   const TensorType row{DType::f64, Shape{8}};
   const Output x = placeholder(graph, row.dtype, row.shape, "x");
   Function f = declare_function(graph, "f", {row, kCount}, {row});
-  f.define([&](const Values& v) {  // twice, of what is linear in x
+  f.define([&](const Values& v) {  // a linear function of x, twice
     return Values{cond(
         less_equal(v[1], whole(graph, 0)), [&] { return v[0]; },
         [&] {

@@ -1,5 +1,5 @@
-// Functions in a session: what calls of them compute, how deep they go and how they are stopped.
-// Their gradients are in session_function_gradient_test.cpp.
+// Functions in a session: the values of calls, their depth and how they are stopped. The tests of
+// gradients are in session_function_gradient_test.cpp.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -272,7 +272,7 @@ TEST_CASE("a body waits for what is outside, and stops waiting when the step is 
   const Output n = placeholder(graph, DType::i64, {}, "n");
   const Queue queue = make_queue(graph, {kCount});
   Function sum = declare_function(graph, "sum", {kCount}, {kCount});
-  sum.define([&](const Values& k) {  // of k elements
+  sum.define([&](const Values& k) {  // sum of k elements
     return Values{cond(
         less_equal(k[0], whole(graph, 0)), [&] { return whole(graph, 0); },
         [&] { return dequeue(queue)[0] + sum({k[0] - 1})[0]; })};

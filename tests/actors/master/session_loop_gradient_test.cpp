@@ -1,4 +1,4 @@
-// Gradients of loops: against central differences, and against the same loop written out.
+// Gradients of loops: against central differences, and against the same loop unrolled.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -44,7 +44,7 @@ struct Recurrent {
     const Output h = tanh(matmul(v[1], w) + u);
     return {v[0] + 1, h, v[2] + reduce_sum(h * h) / cast(v[0] + 1, DType::f64)};
   }
-  // The loss and its gradients; undefined for what it does not depend on.
+  // The loss and its gradients; a gradient is undefined if the loss does not depend on the value.
   std::vector<Tensor> run(Session& session, int64_t trips, const std::vector<Tensor>& at) {
     std::vector<Output> fetches = {loss};
     for (const Output& gradient : d)

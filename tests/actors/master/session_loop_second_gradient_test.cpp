@@ -1,5 +1,5 @@
-// Gradients of gradients of loops, and theirs: against central differences of the gradients, and
-// against the same loop written out.
+// Gradients of gradients of loops, and their gradients: against central differences of the
+// gradients, and against the same loop unrolled.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,13 +19,13 @@ Tensor numbers(std::vector<double> values, Shape shape) {
   return Tensor::of<double>(std::move(values), shape);
 }
 
-// A penalty on the slopes of a loss: s(x) = the sum of squares of dL/dx over all xs, and ds/dx.
+// A penalty on the gradients of a loss: s = the sum of the squares of dL/dx over all xs, and ds/dx.
 struct Slopes {
   Graph graph;
   Output n = placeholder(graph, DType::i64, {}, "n");
   std::vector<Output> xs, d, dd;
   Output s;
-  // `loss` adds the xs.
+  // `loss` adds the placeholders xs and returns the loss.
   explicit Slopes(const std::function<Output(Slopes&)>& loss) {
     const Output y = loss(*this);
     d = gradients({y}, xs);

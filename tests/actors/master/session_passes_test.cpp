@@ -1,5 +1,5 @@
-// What a program sees of the passes: nothing but fewer nodes. Values, weights and names are those
-// of the graph as it was made, locally and on a cluster.
+// The effect of passes on a program: fewer nodes, and nothing else. Values, weights and names are
+// those of the original graph, locally and on a cluster.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Network {
           {.name = detail::concat("tower", i), .device = devices[i], .replica = replica});
       const Output x = placeholder(graph, DType::f32, {8, 4}, "x");
       const Output y = placeholder(graph, DType::i64, {8}, "y");
-      const Output scale = constant(graph, Tensor::scalar(0.25F)) * 4.0;  // one
+      const Output scale = constant(graph, Tensor::scalar(0.25F)) * 4.0;  // times one
       const Output h = dropout(identity(x * scale), 0.25, 5);
       const Output hidden = tanh(matmul(h, parameter("w", w0)));
       const Output twice = add(relu(hidden), relu(hidden));
@@ -63,7 +63,7 @@ std::string trained_on_cluster(bool passes) {
   return train(session, network.towers, {.steps = 40}).weights_sha256;
 }
 
-// Layers of sizes that are cut over lanes, and the gradients of their parameters.
+// Layers large enough to be cut over lanes, and the gradients of their parameters.
 struct Layers {
   Graph graph;
   std::vector<Output> wanted;

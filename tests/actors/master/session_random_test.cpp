@@ -1,5 +1,5 @@
-// Random numbers in loops and functions: others in each iteration and call, the same ones in every
-// run, and in a gradient those of what it goes back through.
+// Random numbers in loops and functions: different in each iteration and call, equal in every run,
+// and in a gradient equal to those of the forward pass.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -17,7 +17,8 @@
 namespace troupe {
 namespace {
 
-// What a node of that name draws in [0, 1) as f64, by the recipe of ops/random/philox.hpp.
+// The number in [0, 1) that a node of that name draws as f64, by the recipe of
+// ops/random/philox.hpp.
 double drawn(const std::string& name, std::initializer_list<int64_t> path) {
   RandomStream stream(0, name, -1, 0);
   for (int64_t i : path) stream.enter(i);
@@ -34,7 +35,7 @@ std::set<double> different(const Tensor& values) {
   return {all.begin(), all.end()};
 }
 
-// rows[i] = what iteration i of a while_loop has drawn; `device`: of the drawing.
+// rows[i] = the number that iteration i of a while_loop draws; `device`: where it draws.
 Output by_while(Graph& graph, int64_t n, const WhileOptions& options, const std::string& device) {
   return while_loop(
       [&](const Values& v) { return less(v[0], whole(graph, n)); },
@@ -128,7 +129,7 @@ TEST_CASE("the copies of a function draw in loops by the iteration, and outside 
                                {fill(graph, {3}, 0, DType::f64)}, {.name = "outer"});
   Session session = Session::local(graph, {.threads = 1});
   const std::vector<Tensor> got = session.run({once[0], once[1], rows[0], rows[1]});
-  std::vector<std::string> names;  // of the body's two nodes that draw, then of their copies
+  std::vector<std::string> names;  // the body's two drawing nodes, then their copies
   for (const auto& node : graph.nodes())
     if (node->op->name == "RandomUniform") names.push_back(node->name);
   REQUIRE(names.size() == 6);
@@ -145,7 +146,7 @@ TEST_CASE("each call of a function that calls itself draws other numbers, the sa
   for (int threads : {1, 4}) {
     Graph graph;
     const TensorType row{DType::f64, Shape{-1}};
-    // All that is drawn in a tree of calls, in a row; in its leaves a loop draws twice.
+    // All numbers that a tree of calls draws, in order; in its leaves a loop draws twice.
     Function tree = declare_function(graph, "tree", {kCount}, {row});
     tree.define([&](const Values& v) {
       return Values{cond(
@@ -181,7 +182,7 @@ TEST_CASE("functions that call each other draw other numbers if one that they re
   Graph graph;
   Function ping = declare_function(graph, "ping", {kNumber, kCount}, {kNumber});
   Function pong = declare_function(graph, "pong", {kNumber, kCount}, {kNumber});
-  ping.define([&](const Values& v) {  // draws nothing itself
+  ping.define([&](const Values& v) {  // does not draw itself
     return Values{cond(
         less_equal(v[1], whole(graph, 0)), [&] { return v[0]; },
         [&] {
@@ -194,7 +195,7 @@ TEST_CASE("functions that call each other draw other numbers if one that they re
   auto digits = static_cast<int64_t>(session.run({y})[0].item<double>());
   std::set<int64_t> seen;
   for (int i = 0; i < 16; ++i, digits /= 8) seen.insert(digits % 8);
-  CHECK(seen.size() > 3);  // 16 equal digits if each call drew the same
+  CHECK(seen.size() > 3);  // 16 equal digits if all calls drew the same number
 }
 
 TEST_CASE("a gradient draws the masks that dropout had in each iteration") {
@@ -207,7 +208,7 @@ TEST_CASE("a gradient draws the masks that dropout had in each iteration") {
         Graph graph;
         const Output x = placeholder(graph, DType::f64, {64}, "x");
         const WhileOptions options{.recompute = recompute};
-        // Linear in x, so that each element is its slope times that of x, here 1.
+        // Linear in x, so each element of y is its slope times that element of x, here 1.
         const Output y =
             while_loop([&](const Values& v) { return less(v[0], whole(graph, 3)); },
                        [&](const Values& v) {
@@ -230,7 +231,7 @@ TEST_CASE("a gradient draws the masks that dropout had in each iteration") {
         const auto values = got[0].values<double>();
         const auto kept =
             std::count_if(values.begin(), values.end(), [](double v) { return v > 0; });
-        CHECK(kept > 5);  // 24 of 64 are expected; 46 if all masks of a node were the same one
+        CHECK(kept > 5);  // 24 of 64 expected; 46 if a node repeated its mask
         CHECK(kept < 40);
       }
 }

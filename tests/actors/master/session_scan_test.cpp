@@ -1,4 +1,4 @@
-// scan and map_rows in a session: values, gradients, and what they refuse.
+// scan and map_rows in a session: values, gradients and refusals.
 #include <doctest/doctest.h>
 
 #include "tests/support/central_differences.hpp"
@@ -16,7 +16,7 @@ Tensor numbers(std::initializer_list<double> xs, const Shape& shape) {
   return Tensor::of<double>(xs, shape);
 }
 
-// h = tanh(h w + x), kept in each step; the loss is made of all of them and of the last one.
+// h = tanh(h w + x), kept in each step; the loss reads all of them and the last one.
 struct Rnn {
   Graph graph;
   Output xs, w, last, all, loss;

@@ -1,4 +1,4 @@
-// Calls that nobody waits for: Callable::start().
+// Callable::start(): calls that run while the caller goes on.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -17,9 +17,9 @@
 namespace troupe {
 namespace {
 
-std::thread::id fired_by;  // the last Caller
+std::thread::id fired_by;  // the thread of the last Caller
 
-// The ops of the project, and one that tells which thread ran it.
+// The project's ops, and Caller, which records the thread that runs it.
 std::shared_ptr<const Registry> with_caller() {
   auto registry = std::make_shared<Registry>();
   for (const Op* op : builtin_ops()->all()) registry->add(*op);

@@ -1,4 +1,4 @@
-// What a program sees of a Session: results, mistakes, cancelling, closing. Everything runs in this
+// A Session as a program sees it: results, mistakes, cancelling, closing. Everything runs in this
 // process.
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// Which threads a session works on: any number of callers at once, also before anything is
-// prepared; and a small local graph on the caller's own.
+// The threads of a session: any number of callers at once, also before the first prepare(); and a
+// small local graph on the caller's own thread.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -21,8 +21,8 @@ constexpr int kCalls = 25;  // by each thread
 
 Tensor scalar(int v) { return Tensor::of<float>({static_cast<float>(v)}, {1}); }
 
-// Threads that begin at once to run `y` of `x`, before anybody has prepared it. Returns how many
-// results were not 2 x + 1.
+// Starts threads that run `y` of `x` at once, before it is prepared. Returns how many results were
+// not 2 x + 1.
 int wrong_results(Session& session, const Output& x, const Output& y) {
   std::atomic<int> wrong{0};
   std::latch begin(kThreads);
@@ -45,13 +45,13 @@ int wrong_results(Session& session, const Output& x, const Output& y) {
   return wrong;
 }
 
-// x, by so many nodes that preparing them takes longer than a thread's turn to begin.
+// x through so many nodes that preparing them takes longer than starting a thread.
 Output far(Output x) {
   for (int i = 0; i < 500; ++i) x = identity(x);
   return x;
 }
 
-// That all of them ran one call, which was installed once.
+// Checks that all threads ran one call, which was installed once.
 void check_prepared_once(const Session& session) {
   const std::string state = session.describe();
   const size_t call = state.find("\ncall ");
@@ -96,7 +96,7 @@ TEST_CASE("the same on a cluster, with a step in three processes") {
 
 namespace {
 
-// The threads that kernels of Trace ran on.
+// The threads that ran kernels of Trace.
 struct Trace {
   static inline std::mutex mutex;
   static inline std::set<std::thread::id> threads;  // guarded by mutex

@@ -1,5 +1,5 @@
-// Loops in a session: what they compute, how often, and how they are stopped. Gradients are in
-// session_loop_gradient_test.cpp.
+// Loops in a session: their values, their numbers of iterations, and how they are stopped. The
+// tests of gradients are in session_loop_gradient_test.cpp.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The line of the log that says who waits for whom, of runs that take long.
+// The log line of a long run that names the waiting process and the missing one.
 #include <doctest/doctest.h>
 
 #include <condition_variable>
@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-// Keeps the lines of stalls.
+// Keeps the stall lines of the log.
 class Stalls {
  public:
   void take(const std::string& line) {
@@ -46,7 +46,8 @@ TEST_CASE("a run that waits for 5 s is said to, once, with its nodes and what th
   Session session = Session::local(half.graph, options);
   const Callable step = session.prepare({half.loss, half.update});
   Cancellation cancel;
-  // Of replica 1 nothing comes: the one waits for the other's round, on this thread or on none.
+  // Replica 1 never pushes, so both runs wait for its round: one on this thread, one without a
+  // thread.
   auto here = std::async(std::launch::async, [&] {
     return refusal_of([&] { step({}, {.step = 0, .cancel = &cancel}); }).code;
   });
@@ -62,7 +63,7 @@ TEST_CASE("a run that waits for 5 s is said to, once, with its nodes and what th
     CAPTURE(line);
     runs.insert(line.substr(line.find("run="), 6));
     has(line, " s, not ended in /job:local/task:0; /job:local/task:0 waits: tower0/");
-    has(line, " of w replica 0 step ");  // the oldest request: of a pull or a push
+    has(line, " of w replica 0 step ");  // the oldest request, a pull or a push
     has(line, " waits for /job:local/task:0 since ");
     has(line, "w waits for the gradient of step 0 of replica 1");
     has(line, "if a process named here is stuck, kill it");

@@ -1,5 +1,5 @@
 // A session that is a static object of its program: it is destroyed after the thread-local objects
-// of the thread that destroys it. The program is this one, run again.
+// of the destroying thread. The test runs its own program again.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The tables of a trace: what a run that is known adds up to.
+// The tables of a trace: the sums of a known run.
 #include <doctest/doctest.h>
 
 #include <iterator>
@@ -19,7 +19,7 @@ std::string trace_of_products(int steps) {
   const Output y = relu(matmul(a, b));
   ProcessOptions one;
   one.threads = 1;
-  one.passes = false;  // which would make one node of the two
+  one.passes = false;  // a pass would fuse the two nodes
   Session session = Session::local(graph, one);
   const Callable step = session.prepare({y}, {a, b});
   session.start_trace();
@@ -28,7 +28,7 @@ std::string trace_of_products(int steps) {
   return session.stop_trace();
 }
 
-// The words of the first line that begins with these two spaces and `word`.
+// The words of the first line that begins with two spaces and `word`.
 std::vector<std::string> row(const std::string& text, const std::string& word) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)

@@ -1,4 +1,4 @@
-// Traces: what steps leave in them, how clocks of several hosts become one.
+// Traces: the events of steps, and how the clocks of several hosts are aligned.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace troupe {
 namespace {
 
-// Events of one category, by name.
+// The names of the events of one category.
 std::vector<std::string> names(const std::string& trace, const std::string& category) {
   const Json json = parse_json(trace, "trace");
   std::vector<std::string> out;
@@ -77,7 +77,7 @@ TEST_CASE("a node that does the work of several says whose, and counts what they
 
 namespace {
 
-// A kernel of two jobs that wait for each other, so that two threads do them.
+// A kernel of two jobs that wait for each other, so two threads run them.
 struct Pair {
   static inline std::mutex mutex;
   static inline std::condition_variable came;
@@ -111,7 +111,7 @@ TEST_CASE("what other lanes do of a kernel, and what is copied from a device, ha
   Session session = Session::local(g, {.threads = 3, .shadow_devices = 1});
   const Callable step = session.prepare({y}, {x});
   std::vector<std::string> jobs, copies;
-  // Who has helped says so only after the step has gone on, and perhaps ended.
+  // A helping thread records its event only after the step has gone on or even ended.
   for (int tries = 0; jobs.empty() && tries < 100; ++tries) {
     session.start_trace();
     for (int i = 0; i < 4; ++i) step({Tensor::of<float>({1, -1, 2}, {3})});
@@ -152,7 +152,7 @@ TEST_CASE("clocks that may agree are not corrected; others by the quickest answe
   CHECK(clock_ahead_ns({{100, 105, 110}}) == 0);
   CHECK(clock_ahead_ns({{100, 110, 110}, {200, 201, 300}}) == 0);
   CHECK(clock_ahead_ns({{100, 1'000'105, 110}}) == 1'000'000);
-  // The slow answer was held up on its way back, and says too little.
+  // The slow answer was delayed on its way back, so its estimate is too low.
   CHECK(clock_ahead_ns({{100, 1'000'105, 2'000}, {3'000, 1'003'005, 3'010}}) == 1'000'000);
   CHECK(clock_ahead_ns({{1'000'000, 5, 1'000'010}}) == -1'000'000);
 }

@@ -238,12 +238,12 @@ TEST_CASE("values before an update are let go once every replica has left their 
                 late.text);
   step(2);
   CHECK(begins(0, 3, -1).version == 3);
-  CHECK(begins(1, 2, -1).version == 2);  // who does not say what is over may come back
+  CHECK(begins(1, 2, -1).version == 2);  // names no first step, so it may go back
 }
 
 TEST_CASE("a push without its gradient asks for the answer to the one that had it") {
   Rig rig(Aggregation::sync, 2);
-  CHECK(rig.push(0, 1).code == Errc::internal);  // no answer yet: the other replica's is missing
+  CHECK(rig.push(0, 1).code == Errc::internal);  // the other replica's push is missing
   CHECK(rig.again(0, 0, 77).empty());
   CHECK(rig.s.shard.counters().duplicate == 1);
   ShardActions done = rig.s.push(1, 0, numbers<float>(kMany, 2));

@@ -105,7 +105,7 @@ TEST_CASE("the parts of a push whose first part is answered while the second is 
     if (answer == Errc::ok)
       CHECK(same_bits(door.gradients.at(1), Tensor::of<float>({2, 3, 4}, {3})));
     else
-      CHECK(door.gradients.size() == 1);  // the push has failed already
+      CHECK(door.gradients.size() == 1);  // a failed push sends no more slices
     CHECK(door.client->pending() == 0);
   }
   door.client = nullptr;
@@ -302,7 +302,7 @@ TEST_CASE("an answer that finds no memory for its rows is the asker's to know, a
 
 TEST_CASE("a push that finds no memory to be packed leaves nothing behind, or is sent later") {
   ClientRig rig;
-  constexpr int64_t kRow = 1 << 22, kRows = 1 << 23;  // one row for all: no heap has it repeated
+  constexpr int64_t kRow = 1 << 22, kRows = 1 << 23;  // one row for all: too large to repeat
   const auto route = [&](uint64_t epoch, bool local) {
     ParameterRoutes routes;
     routes.epoch = epoch;

@@ -155,14 +155,14 @@ TEST_CASE("what was read of rows is what they were, unless an update came betwee
   push_rows(s, 0, 2, rows);
   CHECK(same_bits(s.shard.values(0), vector_of({-3, -5, -7, 4})));
   CHECK(same_bits(only<Pulled>(s.pull(0, 2)).values, vector_of({-1, -5, -2, 4})));
-  CHECK(same_bits(read, Tensor::of<float>({-2, -1, -2}, {3, 1})));  // whoever holds it keeps it
+  CHECK(same_bits(read, Tensor::of<float>({-2, -1, -2}, {3, 1})));  // a reader's values stay
 }
 
 TEST_CASE("rows of one replica are parked and joined with those of others, packed or not") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 2);
   const SomeRows mine({1, 2}, 1, 1), later({0}, 1, 4);  // 2, 3; 5
   s.last.clear();
-  s.shard.push(row_push(s, 0, 1, later), 1, s.last);  // before step 0
+  s.shard.push(row_push(s, 0, 1, later), 1, s.last);  // its step arrives before step 0
   CHECK(s.last.empty());
   s.shard.push(row_push(s, 0, 0, mine), 1, s.last);
   CHECK(s.last.empty());

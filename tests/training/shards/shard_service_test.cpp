@@ -367,7 +367,7 @@ TEST_CASE("of more senders than a shard remembers, the longest silent one is for
       CHECK(number(actors.back()).forgotten == 0);
     }
     const uint64_t second = number(actors[1]).number;
-    const uint64_t first = number(actors[0]).number;  // speaks again: the second is the silent one
+    const uint64_t first = number(actors[0]).number;  // used again: the second is silent longest
     for (size_t i = 2; i < actors.size(); ++i) number(actors[i]);
     actors.push_back(stranger(process.system()));
     CHECK(number(actors.back()).forgotten == second);

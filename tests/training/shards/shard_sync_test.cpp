@@ -158,7 +158,7 @@ TEST_CASE(
 TEST_CASE("a replica that has pushed a round and then gone on is not missed in it") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 2);
   CHECK(s.push(from_step(s, 0, 0, 0, 0)).empty());
-  CHECK(s.push(from_step(s, 0, 3, 1, 3)).empty());  // its run of step 0 ended before the round
+  CHECK(s.push(from_step(s, 0, 3, 1, 3)).empty());  // its step 0 ended before the round
   CHECK(s.push(from_step(s, 1, 0, 0, 0)).size() == 2);
   CHECK(s.shard.version(0) == 1);
   // Steps 1 and 2 are skipped as soon as step 0 is applied.
