@@ -24,8 +24,8 @@
 #include "apps/plugins.hpp"
 #include "apps/train_digits/network.hpp"
 #include "apps/train_digits/report.hpp"
-#include "troupe/node.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/cluster.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace options = boost::program_options;
 using namespace troupe;

@@ -1,6 +1,6 @@
 // memory [--model M] [--recompute] [--steps N]: the peak memory of a training step beyond the
 // memory held between steps, compared with the sum of all tensors of its nodes (no memory reused),
-// and with the plan (troupe/graph/memory_plan.hpp). --recompute: the same model with its blocks
+// and with the plan (troupe/graph.hpp). --recompute: the same model with its blocks
 // recomputed, step by step in turn with the plain one, and the extra time.
 #include <cstdio>
 #include <memory>
@@ -10,8 +10,7 @@
 #include "bench/bench.hpp"
 #include "bench/models.hpp"
 #include "placement/call_graph.hpp"
-#include "troupe/graph/memory_plan.hpp"
-#include "troupe/graph/recompute.hpp"
+#include "troupe/graph.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe::bench {

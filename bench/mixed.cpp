@@ -10,8 +10,7 @@
 #include "troupe/nn.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
-#include "troupe/training/mixed_precision.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "bench/nodes.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe::bench {
 namespace {

@@ -13,7 +13,7 @@
 #include "bench/models.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
-#include "troupe/training/mixed_precision.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe::bench {
 namespace {

@@ -1,4 +1,4 @@
-# Plugins: shared libraries with ops (include/troupe/own_op.hpp). Here, and for who has found the package.
+# Plugins: shared libraries with ops (include/troupe/custom_op.hpp). Here, and for who has found the package.
 
 # A program that loads plugins: all of the library is in it, and its symbols are there for them.
 function(troupe_enable_plugins target)

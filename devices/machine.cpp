@@ -1,5 +1,5 @@
 // this_machine(): reads the processor's name, memory, cores and GPUs from the system.
-#include "troupe/machine.hpp"
+#include "troupe/device.hpp"
 
 #include <sched.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
 #include "ops/state/parameter_write.hpp"
 #include "ops/elementwise/type_list.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/iteration_path.hpp"
+#include "troupe/ops/control_flow.hpp"
 
 namespace troupe {
 namespace {

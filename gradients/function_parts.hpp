@@ -1,6 +1,6 @@
 // The parts of a function of a graph, and how its body is copied: for the functions of
-// troupe/ops/functions.hpp. A function that a program defines is a pattern, which never runs: it is
-// copied to each of its calls or, if it calls itself, once for each device and replica to a
+// troupe/ops/control_flow.hpp. A function that a program defines is a pattern, which never runs: it
+// is copied to each of its calls or, if it calls itself, once for each device and replica to a
 // function that runs. A function that runs reads nothing from outside: the values that the pattern
 // captured are additional arguments, after the declared ones. Implemented in
 // gradients/function_copy.cpp, function_call.cpp and function_gradient.cpp.

@@ -1,6 +1,6 @@
 // declare_function, define_function and find_function, and the definition and call of a Function.
 // An error names the function, the line, what was given and what would be right.
-#include "troupe/ops/functions.hpp"
+#include "troupe/ops/control_flow.hpp"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
-// The functions of troupe/graph/recompute.hpp and gradients/recompute.hpp. A scope is copied once
+// The functions of troupe/graph.hpp and gradients/recompute.hpp. A scope is copied once
 // for a pass, in the order of its nodes: a copy reads copies of its own scope, and other values
 // through an Identity, which shares the elements and waits for a gradient. So copies run when the
 // backward half needs them, may be fused, and are never merged with their originals
 // (placement/passes/merge_common.cpp).
-#include "troupe/graph/recompute.hpp"
+#include "troupe/graph.hpp"
 
 #include <algorithm>
 #include <set>

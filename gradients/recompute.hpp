@@ -1,5 +1,5 @@
 // The copies that gradients() reads instead of nodes in scopes that are computed again
-// (troupe/graph/recompute.hpp). Owned by a GradientPass; part of gradients/gradient_pass.hpp.
+// (troupe/graph.hpp). Owned by a GradientPass; part of gradients/gradient_pass.hpp.
 #pragma once
 
 #include <map>

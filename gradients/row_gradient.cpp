@@ -2,7 +2,7 @@
 #include "graph/base/refuse.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/row_sparse.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 namespace {

@@ -1,5 +1,5 @@
 // Device names: reading, writing and comparing them. Plain functions of text.
-#include "troupe/device_name.hpp"
+#include "troupe/device.hpp"
 
 #include <algorithm>
 #include <charconv>

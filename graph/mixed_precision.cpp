@@ -9,7 +9,7 @@
 
 #include "graph/open_scope.hpp"
 #include "troupe/op.hpp"
-#include "troupe/training/mixed_precision.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

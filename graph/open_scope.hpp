@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "troupe/device_name.hpp"
+#include "troupe/device.hpp"
 #include "troupe/graph.hpp"
 
 namespace troupe {

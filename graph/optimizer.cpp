@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "graph/attr_text.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

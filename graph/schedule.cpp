@@ -1,9 +1,9 @@
-// Learning-rate schedules of troupe/train.hpp: their factories, and the rate for each update.
+// Learning-rate schedules of troupe/optimizer.hpp: their factories, and the rate for each update.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

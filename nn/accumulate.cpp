@@ -4,7 +4,7 @@
 
 #include "graph/base/refuse.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

@@ -1,12 +1,12 @@
-// Loss scaling (troupe/training/mixed_precision.hpp). It consists of ops and one parameter, so
+// Loss scaling (troupe/optimizer.hpp). It consists of ops and one parameter, so
 // shards and trainers need no support for it.
 #include <cmath>
 
 #include "nn/loss_scale.hpp"
 #include "graph/base/refuse.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/row_sparse.hpp"
-#include "troupe/training/mixed_precision.hpp"
+#include "troupe/ops/parameters.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

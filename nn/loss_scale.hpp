@@ -1,4 +1,4 @@
-// The name of the parameter that holds a changing loss scale (troupe/training/mixed_precision.hpp):
+// The name of the parameter that holds a changing loss scale (troupe/optimizer.hpp):
 // an error about a push to it is an error about the scale.
 #pragma once
 

@@ -4,7 +4,7 @@
 #include "nn/nn_layers.hpp"
 #include "graph/base/refuse.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/sequences.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe::nn {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "graph/base/refuse.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/iteration_path.hpp"
+#include "troupe/ops/control_flow.hpp"
 
 namespace troupe::nn {
 

@@ -5,7 +5,7 @@
 #include "graph/base/refuse.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe::nn {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "graph/base/refuse.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/row_sparse.hpp"
-#include "troupe/train.hpp"
+#include "troupe/ops/parameters.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

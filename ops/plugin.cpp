@@ -1,6 +1,6 @@
-// Implements troupe/own_op.hpp. The description of a plugin is looked for in its file first, so
+// Implements troupe/custom_op.hpp. The description of a plugin is looked for in its file first, so
 // that nothing of a library that does not fit is ever run.
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -43,7 +43,7 @@ PluginDescription description_in(const std::string& text, const std::string& pat
   if (at == text.npos || text.size() - at < sizeof out)
     throw Error(Errc::bad_data, path,
                 " is no plugin of Troupe; a plugin is a shared library with one "
-                "TROUPE_PLUGIN(function) of troupe/own_op.hpp");
+                "TROUPE_PLUGIN(function) of troupe/custom_op.hpp");
   std::memcpy(&out, text.data() + at, sizeof out);
   return out;
 }

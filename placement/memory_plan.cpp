@@ -1,4 +1,4 @@
-// The functions of placement/memory_plan.hpp and troupe/graph/memory_plan.hpp: a simulation of the
+// The functions of placement/memory_plan.hpp and troupe/graph.hpp: a simulation of the
 // firing loop of actors/engine/activation_fire.cpp with sizes instead of tensors. Like that loop,
 // it counts the remaining readers of a value, and gives the memory of input 0 to a node that
 // declares `in_place`.
@@ -12,7 +12,7 @@
 #include "graph/prune.hpp"
 #include "placement/passes/passes.hpp"
 #include "placement/call_graph.hpp"
-#include "troupe/device_name.hpp"
+#include "troupe/device.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

@@ -1,9 +1,9 @@
-// The memory that a partition takes in a step (troupe/graph/memory_plan.hpp): a pure function of
+// The memory that a partition takes in a step (troupe/graph.hpp): a pure function of
 // the partition, whose nodes stand in firing order.
 #pragma once
 
 #include "placement/partition.hpp"
-#include "troupe/graph/memory_plan.hpp"
+#include "troupe/graph.hpp"
 
 namespace troupe {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "troupe/device_name.hpp"
+#include "troupe/device.hpp"
 
 namespace troupe {
 namespace {

@@ -18,7 +18,7 @@
 #include "devices/threads/lanes.hpp"
 #include "net/caf/caf_bridge.hpp"
 #include "net/wire/own_ops.hpp"
-#include "troupe/device_name.hpp"
+#include "troupe/device.hpp"
 
 namespace troupe {
 namespace {

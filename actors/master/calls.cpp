@@ -14,7 +14,7 @@
 #include "placement/passes/passes.hpp"
 #include "graph/task_of.hpp"
 #include "placement/call_graph.hpp"
-#include "troupe/device_name.hpp"
+#include "troupe/device.hpp"
 
 namespace troupe {
 namespace {

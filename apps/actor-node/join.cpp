@@ -19,8 +19,8 @@
 #include "apps/actor-node/verbs.hpp"
 #include "apps/console_log.hpp"
 #include "apps/plugins.hpp"
-#include "troupe/node.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/cluster.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace options = boost::program_options;
 using troupe::ClusterSpec;

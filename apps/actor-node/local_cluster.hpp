@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "troupe/node.hpp"
+#include "troupe/cluster.hpp"
 #include "troupe/session.hpp"
 
 // A program that was started and is not waited for yet.

@@ -21,7 +21,7 @@
 #include "apps/console_log.hpp"
 #include "apps/folder_claim.hpp"
 #include "apps/plugins.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace options = boost::program_options;
 using troupe::Errc;

@@ -3,8 +3,7 @@
 
 #include <cmath>
 
-#include "troupe/train.hpp"
-#include "troupe/training/mixed_precision.hpp"
+#include "troupe/optimizer.hpp"
 
 using namespace troupe;
 

@@ -6,7 +6,7 @@
 
 #include "troupe/data.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/training.hpp"
 
 inline constexpr int kTowers = 2;
 

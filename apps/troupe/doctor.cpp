@@ -9,8 +9,8 @@
 #include "apps/plugins.hpp"
 #include "apps/troupe/line.hpp"
 #include "apps/troupe/verbs.hpp"
-#include "troupe/machine.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/device.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace options = boost::program_options;
 using namespace troupe;

@@ -15,8 +15,8 @@
 #include "apps/troupe/line.hpp"
 #include "apps/troupe/program.hpp"
 #include "apps/troupe/verbs.hpp"
-#include "troupe/graph/memory_plan.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/graph.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace options = boost::program_options;
 using namespace troupe;

@@ -7,7 +7,7 @@
 #include "apps/troupe/line.hpp"
 #include "apps/troupe/table.hpp"
 #include "apps/troupe/verbs.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace options = boost::program_options;
 using namespace troupe;

@@ -44,13 +44,12 @@ int64_t block_bytes(Buffer* buffer) {
 }  // namespace
 
 Error out_of_memory(const std::string& device, int64_t bytes, const MemoryStats& now) {
-  return Error(
-      Errc::out_of_memory, "device ", device, " has no room for a tensor of ", bytes,
-      " bytes: of its memory budget of ", now.budget_bytes, " bytes ", now.used_bytes,
-      " are in use and ", now.reserved_bytes,
-      " reserved; use smaller batches, compute values again instead of keeping them "
-      "(troupe/graph/recompute.hpp), place some nodes on another device, or raise the budget "
-      "(ProcessOptions::memory_budget_bytes)");
+  return Error(Errc::out_of_memory, "device ", device, " has no room for a tensor of ", bytes,
+               " bytes: of its memory budget of ", now.budget_bytes, " bytes ", now.used_bytes,
+               " are in use and ", now.reserved_bytes,
+               " reserved; use smaller batches, compute values again instead of keeping them "
+               "(troupe/graph.hpp), place some nodes on another device, or raise the budget "
+               "(ProcessOptions::memory_budget_bytes)");
 }
 
 namespace {

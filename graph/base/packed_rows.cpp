@@ -1,4 +1,4 @@
-// Packs gradients by rows into one tensor (format: troupe/ops/row_sparse.hpp) and unpacks them.
+// Packs gradients by rows into one tensor (format: troupe/ops/parameters.hpp) and unpacks them.
 // Also repeats rows that serve several indices (graph/base/repeat_rows.hpp).
 #include "graph/base/packed_rows.hpp"
 

@@ -1,7 +1,7 @@
-// The checks of packed rows (troupe/ops/row_sparse.hpp) that do not read their indices.
+// The checks of packed rows (troupe/ops/parameters.hpp) that do not read their indices.
 #pragma once
 
-#include "troupe/ops/row_sparse.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 

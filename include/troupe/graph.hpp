@@ -3,6 +3,7 @@
 // One thread builds a graph; once it is built, any thread may read it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -137,11 +138,11 @@ class Graph {
     std::optional<Origin> origin = {};
     // true: gradients() reads copies of the nodes. When the backward half needs their values, the
     // copies compute them again from the inputs of the scope, so the values need not be kept until
-    // then (troupe/graph/recompute.hpp). false: not in such a scope, even if one is open.
+    // then (troupe/graph.hpp). false: not in such a scope, even if one is open.
     std::optional<bool> recompute = {};
     // Mixed precision: bf16 or f16, the dtype for products of f32 values; f32 or none: off. Casts
     // are added before each node as its op's Precision says. See
-    // troupe/training/mixed_precision.hpp.
+    // troupe/optimizer.hpp.
     std::optional<DType> compute = {};
   };
   // The scope is open until this object is destroyed. Scopes close in the reverse order.
@@ -257,5 +258,86 @@ std::vector<PassResult> explain_passes(const Graph& graph, const std::vector<Out
 
 // Graphviz. `device_of` gives a node's device for colours and clusters; may be empty.
 std::string to_dot(const Graph& graph, const std::map<int32_t, std::string>& device_of = {});
+
+// ----------------------------------------------------------------------------------------------
+// recompute: trades time for memory. The backward half keeps no values of nodes made in such a
+// scope: those it needs are computed again, from the inputs of the scope, right before it goes back
+// through the scope (gradient checkpointing; Griewank and Walther 2000, Chen et al. 2016).
+// Implemented in gradients/recompute.cpp.
+//
+//   {
+//     const auto scope = recompute(graph, "block1");
+//     x = nn::residual_block(model, x, 16);
+//   }
+//   const Output update = minimize(loss, momentum(0.1));  // or gradients()
+//
+// Values and gradients keep every bit: random numbers are drawn again with the same key. Not
+// computed again, but kept: parameters, feeds, queues and everything else with state; branches and
+// loops, which have a `recompute` of their own (troupe/ops/control_flow.hpp); and the values that a
+// backward function of with_gradient() reads itself. A nested scope is computed again twice, and
+// the outer scope then holds less at once.
+//
+// The scopes are part of the Graph object only: writing a graph and reading it back, or copying it,
+// loses them. The nodes that gradients() has made for them stay, as ordinary nodes.
+
+// Nodes added while it is open are computed again. `name`: as ScopeSpec::name; empty: names are not
+// nested. Throws: Error(invalid_argument) for a bad name.
+[[nodiscard]] Graph::Scope recompute(Graph& graph, std::string name = {},
+                                     Origin at = Origin::here());
+
+// The cost and saving of a scope in a call. Dimensions that only a step knows count as 1.
+struct RecomputedScope {
+  std::string name;
+  int64_t nodes = 0;  // nodes that run again
+  double flops = 0;   // of products and the like among them (Op::flops), if shapes are known
+  // Inputs of the scope that are kept until the backward half needs them, without those that have
+  // state.
+  int64_t kept_bytes = 0;
+  // Values of its nodes that the backward half would read, and that need not be kept any more.
+  int64_t freed_bytes = 0;
+};
+// By scope, in the order in which they were opened. Left out: scopes of which the call computes
+// nothing again. Empty for a graph that was read from text. Throws: Error(invalid_argument) for
+// fetches and feeds as explain_passes() does.
+std::vector<RecomputedScope> recomputed(const Graph& graph, const std::vector<Output>& fetches,
+                                        const std::vector<Output>& feeds = {});
+
+// ----------------------------------------------------------------------------------------------
+// The memory that a step of a call takes on each device, planned before it runs: how long each
+// value lives, which value takes over the memory of another, and the peak. The plan assumes a step
+// that fires its nodes one after the other and has the device to itself. Implemented in
+// placement/memory_plan.cpp.
+
+struct MemoryPlan {
+  // A value that is alive when most memory is in use.
+  struct Value {
+    std::string name;  // "fc1/MatMul:0"
+    TensorType type;
+    int64_t bytes = 0;
+    std::string first, last;  // nodes: the one that makes it, and the last one that reads it
+  };
+  std::string device;
+  int64_t values = 0;       // values that the step makes and that are not in place of another
+  int64_t naive_bytes = 0;  // of all values that nodes make, as if no memory were reused
+  int64_t peak_bytes = 0;   // the most at once: no plan takes less with this order of nodes
+  int64_t pool_bytes = 0;   // the same in blocks of the device's pool
+  // One block of memory in which each value has a fixed place, chosen by size, the largest first
+  // (Pisarchyk and Lee 2020). -1: more than 20,000 values, too many to find out.
+  int64_t arena_bytes = 0;
+  int64_t in_place = 0;        // values that take over the memory of an input
+  std::string peak_at;         // the node that fires at the peak
+  std::vector<Value> largest;  // alive at the peak, at most ten, by size
+  // The number of values that are left out because only a step knows their shapes. One iteration of
+  // a loop's body is counted, without the values that it saves for its gradient. Scratch of
+  // kernels, parameters, constants and feeds are not counted.
+  int64_t unknown = 0;
+};
+
+// By device, the client's first. Nodes stand on the devices they request; a missing part of a
+// request is taken from /job:local/task:0/device:cpu:0. The passes run first. Throws: as
+// explain_passes(); Error(invalid_argument), as a session would, for requests that cannot be met.
+std::vector<MemoryPlan> explain_memory(const Graph& graph, const std::vector<Output>& fetches,
+                                       const std::vector<Output>& feeds = {});
+std::string to_text(const MemoryPlan& plan);  // lines for people
 
 }  // namespace troupe

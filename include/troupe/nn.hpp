@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "troupe/graph.hpp"
-#include "troupe/ops/convolutions.hpp"
 #include "troupe/ops/networks.hpp"
 
 namespace troupe::nn {
@@ -63,7 +62,7 @@ Initializer orthogonal(double gain = 1);
 // ---- models ----
 
 // The penalty that the weights of a layer add to the loss: l1 times the sum of |w|, and l2 / 2
-// times the sum of w^2 (troupe/train.hpp). Biases, gamma and beta are left out.
+// times the sum of w^2 (troupe/optimizer.hpp). Biases, gamma and beta are left out.
 struct Regularizer {
   double l1 = 0, l2 = 0;
 };
@@ -279,7 +278,7 @@ struct Recurrent {
   Output y;                  // [time, batch, units, or 2 * units], of the last layer
   std::vector<Output> h, c;  // last states, in the order of the initial ones
 };
-// x [time, batch, n], by the formulas of troupe/ops/sequences.hpp. Parameters of each layer and
+// x [time, batch, n], by the formulas of troupe/ops/networks.hpp. Parameters of each layer and
 // direction are called layer0/forward/w_x and so on: w_x [n, 4 * units], w_h [units, 4 * units], b;
 // gru has 3 instead of 4, and recurrent_b.
 Recurrent lstm(Model& model, Output x, int64_t units, const RecurrentOptions& options = {},

@@ -142,7 +142,7 @@ class ParameterPort {
                     Reply reply) = 0;
   // push() of rows: `indices` is i64 [n]; `values` is [n, row...], or [k, row...] where each row
   // serves n / k consecutive indices. If not overridden, packs them for push()
-  // (troupe/ops/row_sparse.hpp); a port that overrides it copies neither tensor for a shard of this
+  // (troupe/ops/parameters.hpp); a port that overrides it copies neither tensor for a shard of this
   // process that holds the whole parameter.
   virtual void push_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
                          Tensor values, Reply reply);

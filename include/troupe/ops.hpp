@@ -17,24 +17,13 @@
 #include <vector>
 
 #include "troupe/graph.hpp"
-#include "troupe/ops/along_axis.hpp"
 #include "troupe/ops/arrays.hpp"
-#include "troupe/ops/check.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/ops/convolutions.hpp"
-#include "troupe/ops/elementwise.hpp"
-#include "troupe/ops/functions.hpp"
-#include "troupe/ops/images.hpp"
-#include "troupe/ops/iteration_path.hpp"
-#include "troupe/ops/linear_algebra.hpp"
-#include "troupe/ops/losses.hpp"
 #include "troupe/ops/networks.hpp"
+#include "troupe/ops/elementwise.hpp"
+#include "troupe/ops/linear_algebra.hpp"
 #include "troupe/ops/parameters.hpp"
-#include "troupe/ops/print.hpp"
-#include "troupe/ops/queues.hpp"
 #include "troupe/ops/reductions.hpp"
-#include "troupe/ops/sequences.hpp"
-#include "troupe/ops/sorting.hpp"
 
 namespace troupe {
 

@@ -1,5 +1,5 @@
-// Cluster specs of include/troupe/node.hpp: parses, checks and prints them.
-#include "troupe/node.hpp"
+// Cluster specs of include/troupe/cluster.hpp: parses, checks and prints them.
+#include "troupe/cluster.hpp"
 
 #include <algorithm>
 #include <array>

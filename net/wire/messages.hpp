@@ -82,7 +82,7 @@ struct Push {
   int64_t sequence = 0;  // per replica and slice
   uint64_t epoch = 0;
   uint64_t ticket = 0;  // chosen by the sender
-  Tensor gradient;      // in the slice's layout, or rows of it (troupe/ops/row_sparse.hpp)
+  Tensor gradient;      // in the slice's layout, or rows of it (troupe/ops/parameters.hpp)
   int64_t first = -1;   // ParameterStep::first
   uint8_t write = 0;    // 0: a gradient; otherwise 1 + ParameterWrite::Kind
   int64_t number = 0;   // ParameterWrite::number

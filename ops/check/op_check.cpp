@@ -1,5 +1,5 @@
-// check_op() and its parts (troupe/own_op.hpp). Graphs are evaluated kernel by kernel, so that only
-// the op can be wrong; then again on every available accelerator.
+// check_op() and its parts (troupe/custom_op.hpp). Graphs are evaluated kernel by kernel, so that
+// only the op can be wrong; then again on every available accelerator.
 #include "ops/check/op_check.hpp"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// Shared by the op checks of the library and of the tests, beside include/troupe/own_op.hpp.
+// Shared by the op checks of the library and of the tests, beside include/troupe/custom_op.hpp.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "devices/device.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 // CallPath: y = the path of a call of a recursive function: a number of 64 bits that identifies the
 // call's position in the graph, by attribute `key` (empty: the node's name), and the iterations and
 // the call around it. Two calls have the same path with probability 2^-64.
-//   path: i64 scalars, of troupe/ops/iteration_path.hpp   y: i64 scalar
+//   path: i64 scalars, of troupe/ops/control_flow.hpp   y: i64 scalar
 #include "ops/control_flow/call_path.hpp"
 #include "ops/random/random.hpp"
 

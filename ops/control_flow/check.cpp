@@ -5,7 +5,7 @@
 
 #include "ops/elementwise/element_place.hpp"
 #include "ops/support/node.hpp"
-#include "troupe/ops/check.hpp"
+#include "troupe/ops/control_flow.hpp"
 
 namespace troupe {
 namespace {

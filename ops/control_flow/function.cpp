@@ -1,9 +1,9 @@
-// Function: opens the frame of a function's body (troupe/ops/functions.hpp). No inputs, no outputs.
-// `arguments` and `results` are lists of types, "f32[2, -1] i64[]"; empty `results`: unknown until
-// there is a body. A function that a program defines is a pattern, which never runs. `of` names the
-// pattern of which this function is a running copy; a copy reads nothing from its surroundings.
-// `gradient_of` names the function that this one differentiates. `path` is the index of the
-// argument with the call's path (troupe/ops/iteration_path.hpp), or -1.
+// Function: opens the frame of a function's body (troupe/ops/control_flow.hpp). No inputs, no
+// outputs. `arguments` and `results` are lists of types, "f32[2, -1] i64[]"; empty `results`:
+// unknown until there is a body. A function that a program defines is a pattern, which never runs.
+// `of` names the pattern of which this function is a running copy; a copy reads nothing from its
+// surroundings. `gradient_of` names the function that this one differentiates. `path` is the index
+// of the argument with the call's path (troupe/ops/control_flow.hpp), or -1.
 #include "ops/support/node.hpp"
 #include "ops/elementwise/type_list.hpp"
 

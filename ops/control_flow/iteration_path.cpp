@@ -2,7 +2,7 @@
 // they follow their readers to other devices, into copies of bodies, and back through gradients,
 // which restore them; the engine needs no knowledge of them. A loop counts its iterations only if
 // its body asks while it is built.
-#include "troupe/ops/iteration_path.hpp"
+#include "troupe/ops/control_flow.hpp"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "ops/support/node.hpp"
-#include "troupe/ops/print.hpp"
+#include "troupe/ops/control_flow.hpp"
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
-// The functions of troupe/ops/images.hpp that are composed of other ops: colours and random
+// The functions of troupe/ops/networks.hpp that are composed of other ops: colours and random
 // changes.
-#include "troupe/ops/images.hpp"
+#include "troupe/ops/networks.hpp"
 
 #include <cmath>
 

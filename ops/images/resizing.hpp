@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "ops/support/node.hpp"
-#include "troupe/ops/images.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 

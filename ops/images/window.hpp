@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "troupe/op.hpp"
-#include "troupe/ops/convolutions.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 

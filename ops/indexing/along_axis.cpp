@@ -1,5 +1,5 @@
-// The functions of troupe/ops/along_axis.hpp, composed of other ops.
-#include "troupe/ops/along_axis.hpp"
+// The functions of troupe/ops/arrays.hpp, composed of other ops.
+#include "troupe/ops/arrays.hpp"
 
 #include <algorithm>
 #include <numeric>

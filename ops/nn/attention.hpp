@@ -9,7 +9,7 @@
 #include "ops/elementwise/composition.hpp"
 #include "ops/support/row.hpp"
 #include "ops/linear_algebra/step_product.hpp"
-#include "troupe/ops/sequences.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 

@@ -1,5 +1,5 @@
 // Gru: the recurrent half of a gated recurrent unit over all time steps of a sequence. The formulas
-// are in troupe/ops/sequences.hpp; its gru() adds x * w_x, one product for all time steps.
+// are in troupe/ops/networks.hpp; its gru() adds x * w_x, one product for all time steps.
 //   projected: x * w_x [t, b, 3h]   h0: [b, h]   w_h: [h, 3h]   bias, recurrent_bias: [3h]
 //   lengths: [b], i32 or i64; or [0]: all rows have all t time steps
 //   gates: r, z, n [t, b, 3h], saved for the gradient

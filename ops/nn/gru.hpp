@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "ops/nn/recurrent.hpp"
-#include "troupe/ops/sequences.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 

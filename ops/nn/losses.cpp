@@ -1,4 +1,4 @@
-// Losses composed of other ops; include/troupe/ops/losses.hpp gives their formulas.
+// Losses composed of other ops; include/troupe/ops/networks.hpp gives their formulas.
 #include "ops/nn/losses.hpp"
 
 namespace troupe {

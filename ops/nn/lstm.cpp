@@ -1,5 +1,5 @@
 // Lstm: the recurrent half of a long short-term memory over all time steps of a sequence. The
-// formulas are in troupe/ops/sequences.hpp; its lstm() adds x * w_x, one product for all time
+// formulas are in troupe/ops/networks.hpp; its lstm() adds x * w_x, one product for all time
 // steps.
 //   projected: x * w_x [t, b, 4h]   h0, c0: [b, h]   w_h: [h, 4h]   bias: [4h]
 //   lengths: [b], i32 or i64; or [0]: all rows have all t time steps

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ops/nn/recurrent.hpp"
-#include "troupe/ops/sequences.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 

@@ -2,7 +2,7 @@
 #include "ops/elementwise/composition.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/regroup.hpp"
-#include "troupe/ops/convolutions.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

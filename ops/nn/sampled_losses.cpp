@@ -1,5 +1,5 @@
 // Losses over the labels and sampled candidates instead of all classes;
-// include/troupe/ops/losses.hpp gives their formulas.
+// include/troupe/ops/networks.hpp gives their formulas.
 #include <limits>
 
 #include "ops/nn/losses.hpp"

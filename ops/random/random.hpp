@@ -5,7 +5,7 @@
 
 #include "ops/support/node.hpp"
 #include "ops/random/philox.hpp"
-#include "troupe/ops/iteration_path.hpp"
+#include "troupe/ops/control_flow.hpp"
 
 namespace troupe {
 
@@ -18,7 +18,7 @@ inline std::vector<AttrSpec> with_random_attrs(std::vector<AttrSpec> attrs) {
   return attrs;
 }
 
-// The last of an op's input names: the path, whose values come from troupe/ops/iteration_path.hpp.
+// The last of an op's input names: the path, whose values come from troupe/ops/control_flow.hpp.
 inline constexpr const char* kPathInput = "path...?";
 
 // The number of a node's inputs before its path.

@@ -1,5 +1,5 @@
 // The state machine of a barrier, its description in attributes, and make_barrier() of
-// troupe/ops/queues.hpp.
+// troupe/ops/parameters.hpp.
 #include "ops/state/barrier.hpp"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 
 #include "ops/support/node.hpp"
 #include "ops/support/refused.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 

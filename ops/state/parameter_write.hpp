@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ops/state/parameter_request.hpp"
-#include "troupe/ops/parameter_nodes.hpp"
+#include "graph/parameter_nodes.hpp"
 
 namespace troupe {
 

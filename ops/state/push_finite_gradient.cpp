@@ -1,11 +1,11 @@
 // PushFiniteGradient: if `finite` is true, a PushGradient. If it is false, a push of no rows
-// (troupe/ops/row_sparse.hpp): it counts as the replica's push of this step, and leaves the
+// (troupe/ops/parameters.hpp): it counts as the replica's push of this step, and leaves the
 // parameter and the optimizer's accumulators unchanged.
 //   gradient: f32 or f64, of the parameter's shape   finite: bool scalar
 #include "devices/async_inputs.hpp"
 #include "ops/state/parameter_request.hpp"
-#include "troupe/ops/row_sparse.hpp"
-#include "troupe/training/mixed_precision.hpp"
+#include "troupe/ops/parameters.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

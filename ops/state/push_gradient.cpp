@@ -1,6 +1,6 @@
 // PushGradient: sends dL/d(parameter) to the shards of a parameter; completes when they have
 // acknowledged it. Attribute `optimizer` is the rule by which the shards turn gradients into
-// updates, as the text from describe() of troupe/train.hpp. No outputs.
+// updates, as the text from describe() of troupe/optimizer.hpp. No outputs.
 //   gradient: the parameter's dtype and shape
 #include "devices/async_inputs.hpp"
 #include "ops/state/parameter_request.hpp"

@@ -1,5 +1,5 @@
 // The state machine of a queue, its description in attributes, and make_queue() of
-// troupe/ops/queues.hpp.
+// troupe/ops/parameters.hpp.
 #include "ops/state/queue.hpp"
 
 #include <algorithm>

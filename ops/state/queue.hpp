@@ -12,7 +12,7 @@
 #include "ops/support/node.hpp"
 #include "ops/support/refused.hpp"
 #include "troupe/op.hpp"
-#include "troupe/ops/queues.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 

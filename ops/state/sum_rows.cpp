@@ -7,7 +7,7 @@
 
 #include "ops/support/axes.hpp"
 #include "ops/support/indices.hpp"
-#include "troupe/ops/row_sparse.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 namespace {

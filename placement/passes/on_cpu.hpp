@@ -1,7 +1,7 @@
 // is_on_cpu(), for passes that apply only to host nodes.
 #pragma once
 
-#include "troupe/device_name.hpp"
+#include "troupe/device.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

@@ -6,7 +6,7 @@
 
 #include "graph/prune.hpp"
 #include "placement/passes/passes.hpp"
-#include "troupe/device_name.hpp"
+#include "troupe/device.hpp"
 
 namespace troupe {
 namespace {

@@ -11,10 +11,10 @@
 #include <memory>
 #include <sstream>
 
-#include "troupe/node.hpp"
+#include "troupe/cluster.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/training.hpp"
 
 extern char** environ;
 

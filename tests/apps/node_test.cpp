@@ -4,7 +4,7 @@
 #include <future>
 #include <thread>
 
-#include "troupe/node.hpp"
+#include "troupe/cluster.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 

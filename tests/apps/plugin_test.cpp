@@ -6,7 +6,7 @@
 #include "tests/support/refusal.hpp"
 #include "tests/support/temp_file.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
 #include "tests/support/paths.hpp"
 

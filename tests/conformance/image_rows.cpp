@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "tests/conformance/mapping.hpp"
-#include "troupe/ops/images.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "tests/conformance/mapping.hpp"
 #include "tests/conformance/windows.hpp"
-#include "troupe/ops/convolutions.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
 // Rows of ONNX's recurrent layers. Their weights are [directions, gates * h, n], gate after gate,
 // and their biases those of x and then those of h.
 #include "tests/conformance/mapping.hpp"
-#include "troupe/ops/sequences.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

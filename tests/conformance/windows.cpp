@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "troupe/ops/convolutions.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

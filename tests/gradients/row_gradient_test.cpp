@@ -6,8 +6,8 @@
 
 #include "tests/support/evaluate.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/row_sparse.hpp"
-#include "troupe/train.hpp"
+#include "troupe/ops/parameters.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

@@ -10,7 +10,6 @@
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/ops/functions.hpp"
 
 namespace troupe {
 namespace {

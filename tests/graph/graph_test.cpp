@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/engine/toy_ops.hpp"
-#include "troupe/device_name.hpp"
+#include "troupe/device.hpp"
 #include "troupe/graph.hpp"
 
 using namespace troupe;

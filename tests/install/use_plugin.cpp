@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
 // Cluster specs: accepted texts, and every mistake with its line.
-#include "troupe/node.hpp"
+#include "troupe/cluster.hpp"
 
 #include <doctest/doctest.h>
 

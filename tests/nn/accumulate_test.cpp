@@ -9,7 +9,7 @@
 #include "tests/support/parameters.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/nn.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/support/evaluate.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

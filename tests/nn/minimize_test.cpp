@@ -3,7 +3,7 @@
 
 #include "tests/support/evaluate.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

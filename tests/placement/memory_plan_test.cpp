@@ -8,11 +8,11 @@
 
 #include "graph/prune.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/graph/recompute.hpp"
+#include "troupe/graph.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

@@ -4,7 +4,7 @@
 #include "placement/passes/passes.hpp"
 #include "placement/placement.hpp"
 #include "tests/support/engine/toy_ops.hpp"
-#include "troupe/device_name.hpp"
+#include "troupe/device.hpp"
 
 using namespace troupe;
 

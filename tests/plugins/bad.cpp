@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 
 using namespace troupe;
 

@@ -1,6 +1,6 @@
 // A good plugin: Cube with a gradient made of ops, and two ops whose kernels misbehave.
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace {
 

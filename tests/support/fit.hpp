@@ -8,8 +8,8 @@
 
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/training.hpp"
 #include "tests/support/paths.hpp"
 
 namespace troupe {

@@ -24,7 +24,7 @@
 #include "troupe/graph.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace troupe {
 
@@ -44,7 +44,7 @@ inline Tensor u8(const Tensor& tensor) { return converted(tensor, DType::u8); }
 inline Tensor f32(const Tensor& tensor) { return converted(tensor, DType::f32); }
 inline Tensor booleans(const Tensor& tensor) { return converted(tensor, DType::boolean); }
 
-// Each of these is one assertion: check_value_of() and its siblings in troupe/own_op.hpp, which
+// Each of these is one assertion: check_value_of() and its siblings in troupe/custom_op.hpp, which
 // list the checks, find no fault.
 void check_value(const OpCase& c);
 void check_gradient(const OpCase& c);

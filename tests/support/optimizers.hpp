@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "training/rules/optimizer.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 

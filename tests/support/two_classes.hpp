@@ -6,8 +6,8 @@
 
 #include "troupe/nn.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
-#include "troupe/training/fit.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 #include "tests/torch/cases.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

@@ -1,5 +1,5 @@
 // run_node(), a process of a cluster that serves until it is told to stop, and draw_task().
-#include "troupe/node.hpp"
+#include "troupe/cluster.hpp"
 
 #include <condition_variable>
 #include <future>

@@ -8,7 +8,7 @@
 
 #include "nn/loss_scale.hpp"
 #include "troupe/op.hpp"
-#include "troupe/ops/parameter_nodes.hpp"
+#include "graph/parameter_nodes.hpp"
 
 namespace troupe {
 namespace {

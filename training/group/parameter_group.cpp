@@ -12,7 +12,7 @@
 #include "graph/task_of.hpp"
 #include "training/group/once_a_step.hpp"
 #include "training/rules/optimizer.hpp"
-#include "troupe/ops/parameter_nodes.hpp"
+#include "graph/parameter_nodes.hpp"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-// The functions of include/troupe/trainer.hpp on parameter values: their reading and places, and
+// The functions of include/troupe/training.hpp on parameter values: their reading and places, and
 // their loading from and saving to checkpoints.
 #include <memory>
 #include <optional>
@@ -6,8 +6,7 @@
 #include "training/checkpoints/checkpoint_folder.hpp"
 #include "training/group/parameter_group.hpp"
 #include "actors/async/patience.hpp"
-#include "troupe/trainer.hpp"
-#include "troupe/training/save_parameters.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {

@@ -1,5 +1,5 @@
 // fit() and evaluate(): data epochs are pauses of train().
-#include "troupe/training/fit.hpp"
+#include "troupe/training.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "training/checkpoints/disk.hpp"
-#include "troupe/training/fit.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
 // train(): leads a training on the caller's thread, with checkpoints in files and the program's own
 // functions.
-#include "troupe/trainer.hpp"
+#include "troupe/training.hpp"
 
 #include <algorithm>
 #include <condition_variable>

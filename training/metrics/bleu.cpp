@@ -5,7 +5,7 @@
 #include <map>
 
 #include "training/metrics/metric_values.hpp"
-#include "troupe/training/metrics.hpp"
+#include "troupe/metrics.hpp"
 
 namespace troupe {
 namespace {

@@ -1,5 +1,5 @@
-// The metrics of troupe/training/metrics.hpp, except BLEU.
-#include "troupe/training/metrics.hpp"
+// The metrics of troupe/metrics.hpp, except BLEU.
+#include "troupe/metrics.hpp"
 
 #include <algorithm>
 #include <cmath>

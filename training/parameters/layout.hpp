@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "troupe/graph.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kGivenFrom = Memory::kMarkedAbove + 1;
 
 // True if a pushed or written tensor fits: all elements, or packed rows
-// (troupe/ops/row_sparse.hpp).
+// (troupe/ops/parameters.hpp).
 bool fits(const Tensor& gradient, const ParameterRoute& route, bool rows) {
   if (rows) return are_packed_rows(gradient, route.dtype, route.shape.size());
   return gradient.dtype() == route.dtype && gradient.shape() == route.shape;

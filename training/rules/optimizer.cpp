@@ -1,5 +1,5 @@
-// The loops of the optimizers. Each rule is a formula of troupe/train.hpp for one element, with the
-// same letters; Each makes a loop of it, compiled for each instruction set.
+// The loops of the optimizers. Each rule is a formula of troupe/optimizer.hpp for one element, with
+// the same letters; Each makes a loop of it, compiled for each instruction set.
 #include "training/rules/optimizer.hpp"
 
 #include <cmath>

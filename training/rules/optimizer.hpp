@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 
@@ -45,9 +45,10 @@ struct OptimizerTerms {
   T epsilon, decay, beta, l1, l2;
 };
 
-// Update number `t`, counted from 1, by the formulas in troupe/train.hpp. Terms that depend on t
-// alone (schedule, bias correction) are computed once, in double; everything per element in T. Call
-// it for any number of pieces. Requires: check_optimizer() passed, and not wants_whole_parameter().
+// Update number `t`, counted from 1, by the formulas in troupe/optimizer.hpp. Terms that depend on
+// t alone (schedule, bias correction) are computed once, in double; everything per element in T.
+// Call it for any number of pieces. Requires: check_optimizer() passed, and not
+// wants_whole_parameter().
 template <class T>
 class OptimizerUpdate {
  public:

@@ -1,5 +1,5 @@
 // Row gradients between a parameter and its slices: a client cuts them up, a shard merges them, and
-// both gather the rows of a read. troupe/ops/row_sparse.hpp defines row gradients.
+// both gather the rows of a read. troupe/ops/parameters.hpp defines row gradients.
 // Owner: none, plain functions. Thread: any.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "training/rules/rule.hpp"
-#include "troupe/ops/row_sparse.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 

@@ -14,7 +14,7 @@
 
 #include "troupe/error.hpp"
 #include "troupe/tensor.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 

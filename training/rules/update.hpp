@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "training/rules/rule.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 
@@ -65,7 +65,7 @@ Tensor room_of(const Tensor& gradient, DType dtype, const BufferOwner* pool);
 
 // Applies the mean of the gradients, summed in their order, as update number version + 1. Values
 // that are shared, and with `keep_previous` all values, stay unchanged and become `previous`. If
-// all gradients are by rows (troupe/ops/row_sparse.hpp), with each row once except for SGD, only
+// all gradients are by rows (troupe/ops/parameters.hpp), with each row once except for SGD, only
 // their rows change, and only the old values of these are kept. Returns whether the update was made
 // in place. Requires: at least one gradient; f32 or f64; sizes agree.
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,

@@ -28,7 +28,7 @@
 #include "training/parameters/layout.hpp"
 #include "training/parameters/row_push.hpp"
 #include "training/rules/rule.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 

@@ -11,7 +11,7 @@
 
 #include "training/parameters/layout.hpp"
 #include "training/parameters/messages.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 

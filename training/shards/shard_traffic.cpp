@@ -6,7 +6,7 @@
 #include "training/shards/shard_body.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "troupe/op.hpp"
-#include "troupe/ops/row_sparse.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 

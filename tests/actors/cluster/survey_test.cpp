@@ -13,8 +13,8 @@
 #include "tests/support/engine/local_cluster.hpp"
 #include "actors/observe/json.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {

@@ -17,7 +17,7 @@
 #include "troupe/caf.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

@@ -9,7 +9,7 @@
 
 #include "tests/support/evaluate.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/convolutions.hpp"
+#include "troupe/ops/networks.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

@@ -6,7 +6,7 @@
 
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

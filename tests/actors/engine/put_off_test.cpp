@@ -11,7 +11,6 @@
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/ops/functions.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

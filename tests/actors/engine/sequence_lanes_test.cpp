@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "troupe/ops.hpp"
-#include "troupe/ops/sequences.hpp"
+#include "troupe/ops/networks.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

@@ -15,7 +15,7 @@
 
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

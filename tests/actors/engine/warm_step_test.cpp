@@ -5,9 +5,9 @@
 
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/ops/sequences.hpp"
+#include "troupe/ops/networks.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

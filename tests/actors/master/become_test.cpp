@@ -11,7 +11,7 @@
 #include "tests/support/refusal.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace troupe {
 namespace {

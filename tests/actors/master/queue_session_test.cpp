@@ -9,7 +9,7 @@
 
 #include "tests/support/engine/local_cluster.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/queues.hpp"
+#include "troupe/ops/parameters.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

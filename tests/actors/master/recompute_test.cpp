@@ -1,6 +1,6 @@
 // recompute(): the same bits as without it, in less memory, in scopes side by side and nested, in
 // branches and in loops.
-#include "troupe/graph/recompute.hpp"
+#include "troupe/graph.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,9 +12,9 @@
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
 #include "troupe/ops/networks.hpp"
-#include "troupe/ops/queues.hpp"
+#include "troupe/ops/parameters.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

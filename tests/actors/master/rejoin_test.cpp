@@ -15,7 +15,7 @@
 #include "actors/master/session_state.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace troupe {
 namespace {

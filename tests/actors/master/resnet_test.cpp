@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "troupe/ops.hpp"
-#include "troupe/ops/convolutions.hpp"
+#include "troupe/ops/networks.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

@@ -12,8 +12,8 @@
 #include "training/parameters/messages.hpp"
 #include "training/group/parameter_group.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/ops/queues.hpp"
+#include "troupe/ops/parameters.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

@@ -7,8 +7,8 @@
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {

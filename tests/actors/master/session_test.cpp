@@ -10,8 +10,8 @@
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/training.hpp"
 
 using namespace troupe;
 

@@ -8,7 +8,7 @@
 #include "tests/support/engine/stage_graphs.hpp"
 #include "actors/observe/json.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

@@ -87,7 +87,7 @@ TEST_CASE("a request past the budget is refused with device, request, use, budge
           "device /job:worker/task:1/device:cpu:0 has no room for a tensor of 8192 bytes: of its "
           "memory budget of 10000 "
           "bytes 4160 are in use and 4160 reserved; use smaller batches, compute values again "
-          "instead of keeping them (troupe/graph/recompute.hpp), place some nodes on another "
+          "instead of keeping them (troupe/graph.hpp), place some nodes on another "
           "device, or raise the budget (ProcessOptions::memory_budget_bytes)");
   }
   CHECK_THROWS_AS(pool.allocate(-1), Error);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "troupe/error.hpp"
-#include "troupe/machine.hpp"
+#include "troupe/device.hpp"
 
 namespace troupe {
 namespace {

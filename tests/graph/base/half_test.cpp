@@ -1,11 +1,11 @@
-// The conversions of troupe/graph/half.hpp, against exact values.
+// The conversions of troupe/tensor.hpp, against exact values.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <initializer_list>
 #include <limits>
 
-#include "troupe/graph/half.hpp"
+#include "troupe/tensor.hpp"
 
 namespace troupe {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "tests/support/op_cases.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/ops/sequences.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

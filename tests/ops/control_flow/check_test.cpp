@@ -1,5 +1,5 @@
 // Check: passes its first input on where the second one holds.
-#include "troupe/ops/check.hpp"
+#include "troupe/ops/control_flow.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "tests/support/op_cases.hpp"
-#include "troupe/ops/print.hpp"
+#include "troupe/ops/control_flow.hpp"
 
 namespace troupe {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "tests/support/op_cases.hpp"
-#include "troupe/ops/convolutions.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
-#include "troupe/ops/convolutions.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "tests/support/op_cases.hpp"
-#include "troupe/ops/images.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "ops/images/window.hpp"
 #include "tests/support/op_cases.hpp"
-#include "troupe/ops/convolutions.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
-#include "troupe/ops/images.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

@@ -14,7 +14,7 @@
 #include "ops/images/winograd.hpp"
 #include "tests/support/engine/fused_nodes.hpp"
 #include "tests/support/op_cases.hpp"
-#include "troupe/ops/convolutions.hpp"
+#include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {

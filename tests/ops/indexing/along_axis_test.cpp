@@ -1,5 +1,5 @@
 // Functions along an axis of one's choice. Expected values are numpy's.
-#include "troupe/ops/along_axis.hpp"
+#include "troupe/ops/arrays.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include "tests/support/fake_shards.hpp"
 #include "tests/support/op_cases.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

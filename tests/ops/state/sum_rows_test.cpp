@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
-#include "troupe/ops/row_sparse.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "tests/support/op_cases.hpp"
-#include "troupe/own_op.hpp"
-#include "troupe/training/mixed_precision.hpp"
+#include "troupe/custom_op.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

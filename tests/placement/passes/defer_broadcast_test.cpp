@@ -6,7 +6,7 @@
 #include "tests/support/evaluate.hpp"
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/own_op.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace troupe {
 namespace {

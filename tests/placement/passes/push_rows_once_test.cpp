@@ -3,7 +3,7 @@
 
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/row_sparse.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 

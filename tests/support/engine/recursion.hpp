@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "troupe/ops.hpp"
-#include "troupe/ops/functions.hpp"
+#include "troupe/ops/control_flow.hpp"
 
 namespace troupe {
 

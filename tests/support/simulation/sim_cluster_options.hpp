@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tests/support/simulation/simulation.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe::sim {
 

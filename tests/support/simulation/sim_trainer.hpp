@@ -20,7 +20,7 @@
 #include "training/checkpoints/digest.hpp"
 #include "training/loop/train_lead.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe::sim {
 

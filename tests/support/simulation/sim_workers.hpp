@@ -12,7 +12,7 @@
 
 #include "net/wire/messages.hpp"
 #include "tests/support/simulation/message_bag.hpp"
-#include "troupe/ops/row_sparse.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe::sim {
 

@@ -13,7 +13,7 @@
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/simulation/sim_disk.hpp"
 #include "training/checkpoints/checkpoint.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {

@@ -1,5 +1,5 @@
 // Checkpoints of a program that trains with Session::run().
-#include "troupe/training/save_parameters.hpp"
+#include "troupe/training.hpp"
 
 #include <doctest/doctest.h>
 

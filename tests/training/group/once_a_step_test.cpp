@@ -10,10 +10,9 @@
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/ops/functions.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
 // fit() and evaluate(): data epochs, scores, callbacks, early stopping, the best model, resuming,
 // and processes that die in the course of a training.
-#include "troupe/training/fit.hpp"
+#include "troupe/training.hpp"
 
 #include <filesystem>
 #include <fstream>

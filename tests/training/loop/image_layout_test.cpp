@@ -6,8 +6,8 @@
 #include "ops/support/layout_counts.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
-#include "troupe/train.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {

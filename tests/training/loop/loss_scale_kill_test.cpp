@@ -11,7 +11,7 @@
 #include "tests/support/engine/local_cluster.hpp"
 #include "troupe/data.hpp"
 #include "troupe/nn.hpp"
-#include "troupe/training/mixed_precision.hpp"
+#include "troupe/optimizer.hpp"
 #include "tests/support/paths.hpp"
 
 namespace troupe {

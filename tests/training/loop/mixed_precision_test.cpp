@@ -10,8 +10,8 @@
 #include "troupe/nn.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/training/fit.hpp"
-#include "troupe/training/mixed_precision.hpp"
+#include "troupe/training.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

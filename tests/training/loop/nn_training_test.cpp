@@ -9,7 +9,7 @@
 
 #include "tests/support/fit.hpp"
 #include "troupe/nn.hpp"
-#include "troupe/training/fit.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {

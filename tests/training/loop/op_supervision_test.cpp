@@ -10,7 +10,7 @@
 #include "actors/master/session_state.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/train.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {

@@ -12,9 +12,9 @@
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/ops/queues.hpp"
-#include "troupe/train.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/ops/parameters.hpp"
+#include "troupe/optimizer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
 // Trainings that end from outside: the session is closed, or a process is lost before or after the
 // steps.
-#include "troupe/trainer.hpp"
+#include "troupe/training.hpp"
 
 #include <atomic>
 #include <future>

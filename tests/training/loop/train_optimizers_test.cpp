@@ -6,7 +6,7 @@
 
 #include "tests/support/fit.hpp"
 #include "tests/support/optimizers.hpp"
-#include "troupe/trainer.hpp"
+#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
 // train() in one process: the rights of the program's own functions, checkpoints beside the steps,
 // and the session afterwards.
-#include "troupe/trainer.hpp"
+#include "troupe/training.hpp"
 
 #include <fcntl.h>
 

@@ -1,6 +1,6 @@
 // Metrics against values of scikit-learn (accuracies, top-k, area under the curve, precision,
 // recall) and of sacrebleu and nltk (BLEU), which agree; and their refusals.
-#include "troupe/training/metrics.hpp"
+#include "troupe/metrics.hpp"
 
 #include <cmath>
 #include <vector>

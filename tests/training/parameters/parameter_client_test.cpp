@@ -4,7 +4,7 @@
 #include <future>
 
 #include "training/parameters/parameter_client.hpp"
-#include "troupe/ops/row_sparse.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 namespace {

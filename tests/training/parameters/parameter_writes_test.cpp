@@ -9,9 +9,7 @@
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "troupe/ops/control_flow.hpp"
-#include "troupe/ops/functions.hpp"
 #include "troupe/ops/parameters.hpp"
-#include "troupe/ops/row_sparse.hpp"
 
 namespace troupe {
 namespace {

@@ -2,7 +2,7 @@
 // reads the same values.
 #include "tests/support/simulation/shard_script.hpp"
 #include "troupe/op.hpp"
-#include "troupe/ops/row_sparse.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 namespace {

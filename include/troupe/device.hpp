@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "troupe/op.hpp"
 
@@ -31,5 +32,22 @@ std::string to_string(const DeviceName& name);  // in the order above
 // `name` with its missing fields taken from `fallback`. A task belongs to its job and an index to
 // its kind, so neither is taken from a fallback of another job or kind.
 DeviceName merge(const DeviceName& name, const DeviceName& fallback);
+
+// ----------------------------------------------------------------------------------------------
+// Machine: the processor, memory and GPUs that this process can use. Implemented in
+// devices/machine.cpp.
+
+struct Machine {
+  std::string processor;                  // as the system calls it; empty: unknown
+  std::vector<std::string> instructions;  // instruction sets of this processor that the library's
+                                          // kernels are compiled for, best first: avx512, avx2,
+                                          // sse2
+  std::string uses;                       // the set in use; TROUPE_ISA selects another
+  int cores = 0;                          // available to this process
+  int64_t memory_bytes = 0;               // of the machine
+  int cuda_devices = 0;
+};
+// Throws: Error(bad_configuration) if TROUPE_ISA names an instruction set that is not available.
+Machine this_machine();
 
 }  // namespace troupe
