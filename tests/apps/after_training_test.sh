@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A ps, or the worker, dies when the last step is done and the program computes what it says in the end: it does so again, with
-# the last checkpoint, when the process is back; weights and accuracy are those of an undisturbed run. Argument: the build folder.
+# A ps, or the worker, dies when the last step is done and the program computes its final results.
+# When the process is back, the program computes them again from the last checkpoint; weights and
+# accuracy are those of an undisturbed run. Argument: the build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
@@ -12,7 +13,7 @@ train() {
 }
 last_checkpoint() { compgen -G "$out/train/checkpoint-sync/*-step60.manifest.json" >/dev/null; }
 
-# The worker is held from the last step on, so that it computes no accuracy before the kill.
+# Stops the worker at the last step, so that it computes no accuracy before the kill.
 kill_then() {  # JOB
   local worker
   worker=$(<"$out/run/worker-0.pid")

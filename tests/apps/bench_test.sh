@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# `troupe_bench NAME --json` prints nothing but lines of the promised form on standard output, with the promised metrics: tools
-# read them. The figures themselves are not judged here. Argument: the build folder.
+# `troupe_bench NAME --json` prints only lines of the documented form on standard output, with the
+# documented metrics, since tools read them. The figures themselves are not checked. Argument: the
+# build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
@@ -33,21 +34,21 @@ bench 'build_ms first_step_ms load_ms prepare_ms session_ms startup_ms startup_m
 bench 'examples_per_s gflops peak_rss_mib rss_over_idle_mib step_ms step_ms_best' train --model mlp --threads 1 --steps 20
 bench 'loss rss_over_idle_mib step_ms step_ms_best times_ours times_ours_best' \
   train --model mlp --threads 1 --loaded --rounds 1
-# Each model computes what the loop of oneDNN calls does: the benchmark compares their losses.
+# Each model computes the same as the loop of oneDNN calls: the benchmark compares their losses.
 for model in cnn resnet20 inception lstm sparse-lr; do
   bench 'loss' train --model $model --threads 1 --rounds 0
 done
 bench 'gb_per_s raw_gb_per_s' push_pull --mib 1
 bench 'idle_cpu_percent idle_rss_mib' footprint --seconds 1
 
-# A figure says which one of many it is.
+# Each figure is labelled with its statistic.
 of() { grep "\"metric\": \"$1\"" "$out/all" | grep -vq "\"statistic\": \"$2\"" && fail "$1 is not the $2"; }
 of '[a-z_]*_best' minimum
 of 'peak_rss_mib' maximum
 of '[a-z_]*per_op' median
 of '\(step_ms\|examples_per_s\|gflops\)' median
 
-# The nodes are the program that users run: without it beside the benchmark there are none.
+# The nodes run the program that users run: without it beside the benchmark there are no nodes.
 cp "$build/troupe_bench" "$out"
 "$out/troupe_bench" footprint --json 2>"$out/log"
 { [ $? = 74 ] && grep -q "there is no $out/actor-node; build it" "$out/log"; } || fail 'nodes without actor-node'

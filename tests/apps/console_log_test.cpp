@@ -1,4 +1,4 @@
-// Log lines as JSON: one object a line, whatever the line says.
+// Log lines as JSON: one object a line, for any text.
 #include "apps/console_log.hpp"
 
 #include <doctest/doctest.h>
@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-// What a reader of the log gets for `message`.
+// The text that a reader of the log gets for `message`.
 std::string read_back(const std::string& message) {
   const std::string line = json_line("2026-01-31T12:00:00.123Z", LogLevel::warn, "a\"b", message);
   CAPTURE(line);
@@ -37,8 +37,8 @@ TEST_CASE("bytes that are no UTF-8 become replacement characters, and the rest s
   CHECK(read_back("a\xff"
                   "b") == "a" + bad + "b");
   CHECK(read_back("cut \xe2\x82") == "cut " + bad + bad);
-  CHECK(read_back("\xc0\xaf") == bad + bad);            // "/", longer than it needs to be
-  CHECK(read_back("\xed\xa0\x80") == bad + bad + bad);  // half of a pair
+  CHECK(read_back("\xc0\xaf") == bad + bad);            // "/", in an overlong form
+  CHECK(read_back("\xed\xa0\x80") == bad + bad + bad);  // half of a surrogate pair
   CHECK(read_back("\xf4\x90\x80\x80\xc3\xa4") == bad + bad + bad + bad + "ä");
   for (int first = 0; first < 256; ++first)
     for (int second = 0; second < 256; ++second)

@@ -1,5 +1,5 @@
-// Between-graph replication with real processes: two nodes and two programs, each of which is this
-// test program again, told by its environment which part to play.
+// Between-graph replication with real processes: two nodes and two programs. Each is this test
+// program again, with its part given by the environment.
 #include <doctest/doctest.h>
 
 #include <signal.h>
@@ -32,7 +32,7 @@ void answer(const std::string& line) {
   REQUIRE(::write(kAnswerFd, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
 }
 
-// This program in a process of its own, playing `part`. Ended with the object.
+// This program in a process of its own, playing `part`. The process ends with the object.
 class Player {
  public:
   Player(const std::string& part, const std::vector<std::string>& environment) {
@@ -60,7 +60,7 @@ class Player {
     ::close(from_);
   }
   Player(const Player&) = delete;
-  std::string line() {  // empty if it ended without one
+  std::string line() {  // empty if the process ended without one
     std::string out;
     for (char c = 0; ::read(from_, &c, 1) == 1 && c != '\n';) out += c;
     return out;
@@ -80,7 +80,7 @@ std::string start_ps(Players& players, int task, const std::string& seed) {
   return players.back()->line();
 }
 
-// Weights at the end of each program. `replicas`: "0", "1" or "0 1".
+// The weights at the end of each program. `replicas`: "0", "1" or "0 1".
 std::vector<std::string> weights(const std::string& address,
                                  const std::vector<std::string>& replicas,
                                  const std::string& rule) {
@@ -104,7 +104,7 @@ TEST_CASE("part: a ps" * doctest::skip()) {
   if (*told("PART_SEED")) options.seeds = {told("PART_SEED")};
   options.process.threads = 1;
   options.on_listening = answer;
-  const std::atomic<bool> stop{false};  // it is killed
+  const std::atomic<bool> stop{false};  // a kill ends the process
   run_node(options, stop);
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The demo as a user runs it, short: a cluster of processes trains on the digits; a worker, then a parameter server, is killed
-# half way; the output says so within 2 s, and has progress and tables; the synchronous weights equal an undisturbed run's, to
-# the bit; no process and no file is left. Argument: the build folder.
+# A short demo as a user runs it: a cluster of processes trains on the digits; a worker, then a
+# parameter server, is killed half way. The output says so within 2 s, and has progress and tables.
+# The synchronous weights equal an undisturbed run's to the bit; no process and no file is left.
+# Argument: the build folder.
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
@@ -10,7 +11,8 @@ mkdir "$TMPDIR"
 
 stamped() { while IFS= read -r line; do printf '%s %s\n' "$EPOCHREALTIME" "$line"; done; }
 
-# Seconds from each `kill -9` to the first line with TEXT about that job, as it comes out of the pipe; -1 where there is none.
+# Seconds from each `kill -9` to the first line with TEXT about that job, as it leaves the pipe; -1
+# if there is none.
 delays() {  # JOB TEXT
   awk -v who="/job:$1/task:0" -v text="$2" '
     function close_one() { if (killed) print seen ? seen : -1 }
@@ -23,14 +25,15 @@ expect_line() {  # WHAT REGEX: a whole line of the log
   grep -qE "^$2\$" "$out/log" || fail "kill $kill: no $1: $2"
 }
 
-# Step, loss, examples per second and the time left, in plain lines, as the output is no terminal.
+# Step, loss, examples per second and the time left, in plain lines, since the output is not a
+# terminal.
 check_progress() {
   local rule form='[0-9]+/120  loss [0-9]+\.[0-9]+  [0-9]+ examples/s  ETA [0-9]+ s'
   for rule in sync async; do expect_line 'progress' "$rule step $form"; done
   if grep -E '^a?sync step ' "$out/log" | grep -vE "^a?sync step $form\$"; then fail "kill $kill: another progress line"; fi
 }
 
-# Which parts of the network ran where, and where each slice of the parameters lived.
+# The parts of the network and their devices, and the location of each slice of the parameters.
 check_tables() {
   local i
   for i in 0 1; do
@@ -60,7 +63,8 @@ for kill in none worker ps; do
   check_tables
   sync_hash "$out/log" >>"$out/hashes"
   if [ "$kill" != none ]; then
-    # Who died and what is done, by the supervisor who restarts it and by the master who trains.
+    # The death and the remedy are reported by the supervisor, which restarts the process, and by
+    # the training master.
     for text in 'ended by signal 9' 'noticed by its supervisor' 'starts it again' 'is gone' 'noticed by the master'; do
       seen=$(delays "$kill" "$text")
       [ "$(wc -l <<<"$seen")" = 2 ] || fail "kill $kill: two halves, but $(wc -l <<<"$seen") kills"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# A disk that is full. Pictures are missed and said to be, the training goes on; checkpoints that cannot be written are said to
-# be missing. The second half wants root, for a tiny file system. Argument: the build folder.
+# A full disk. Missed pictures and traces are reported, and the training goes on; checkpoints that
+# cannot be written are reported. The second half needs root, for a tiny file system. Argument: the
+# build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 
 train() { timeout 60 "$build/train_digits" --digits "$data" --steps 20 "$@" >"$out/log" 2>&1; }
 
-# No room for the picture and the trace, which nothing depends on.
+# No room for the picture and the trace, on which nothing depends.
 mkdir "$out/extras"
 ln -s /dev/full "$out/extras/graph.dot"
 ln -s /dev/full "$out/extras/trace.json"
@@ -16,7 +17,7 @@ grep -q 'warning: cannot write .*graph.dot: No space left on device' "$out/log" 
 grep -q 'warning: cannot write .*trace.json: No space left on device' "$out/log" || fail 'the trace was not mentioned'
 grep -q '^placed graph (Graphviz): not written' "$out/log" || fail 'the closing lines name a picture'
 
-# No --out to be had: said before anything is trained.
+# --out cannot be made: reported before any training.
 train --out /proc/none/out
 [ $? = 74 ] || fail 'an impossible --out'
 ! grep -q 'sync step' "$out/log" || fail 'trained before looking at --out'
@@ -26,7 +27,7 @@ if ! mount -t tmpfs -o size=256k troupe-test "$out/disk" 2>/dev/null; then
   echo 'skipped: no right to mount a small file system, so only extras were tried'
   exit 77
 fi
-# Room for folders, and for nothing more: no checkpoint, not the last one either, which is what was asked for.
+# Room for folders only: no checkpoint can be written, not even the last one, which was requested.
 head -c 240k /dev/zero >"$out/disk/ballast"
 timeout 60 "$build/actor-node" up --ps 1 --workers 1 --threads 1 --run-dir "$out/disk/run" "$build/train_digits" \
   --digits "$data" --steps 20 --out "$out/disk/out" >"$out/log" 2>&1

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What a user does wrong gets one clear line and the right exit code. Argument: the build folder.
+# Each mistake of a user gives one clear line and the right exit code. Argument: the build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
-# A cluster of two of which one node never comes. Who waits says so after five seconds; looked at further down.
+# A cluster of two with one node missing. The waiting node says so after five seconds, which is
+# checked below.
 "$build/actor-node" up --ps 1 --workers 1 --run-dir "$out/ports" true 2>"$out/ports.log" || fail 'no cluster to copy from'
 half=$out/ports/cluster.spec
 "$build/actor-node" join --spec "$half" --job ps 2>"$out/half-node.log" &
@@ -44,14 +45,14 @@ expect 64 'frozen-after' "$build/actor-node" up --frozen-after 0.1 true
 expect 78 'at least one worker' "$build/actor-node" up --ps 1 --workers 0 true
 expect 64 'alive-fd' "$build/actor-node" join --alive-fd 99
 
-# ./dev does nothing when it is told more than it understands.
+# ./dev does nothing if it gets more arguments than it understands.
 expect 64 'test takes at most 1, got: ops graph' "$tree/dev" test ops graph
 expect 64 'build takes no argument' "$tree/dev" build ops
 expect 64 'fmt takes no argument' "$tree/dev" fmt dev
 expect 64 'whole number as SEED' "$tree/dev" sim cluster-step first
 expect 64 'no stage is called' "$tree/dev" check everything
 
-# Data that cannot be read: a folder; a file that is not for us, which root would read all the same.
+# Unreadable data: a folder; and a file without permission, which root can read anyway.
 expect 74 "$out" "$build/train_digits" --digits "$out"
 if [ "$(id -u)" != 0 ]; then
   cp "$data" "$out/locked.csv.gz"
@@ -59,14 +60,14 @@ if [ "$(id -u)" != 0 ]; then
   expect 74 'locked.csv.gz' "$build/train_digits" --digits "$out/locked.csv.gz"
 fi
 
-# A folder that another run writes into.
+# A folder that another run writes to.
 mkdir -p "$out/held"
 exec 9<"$out/held"
 flock 9
 expect 64 'another run writes into .*held; .*--out' "$build/train_digits" --digits "$data" --out "$out/held"
 exec 9<&-
 
-# Values that no node can use, alone and under a supervisor.
+# Values that no node accepts, alone and under a supervisor.
 for verb in 'join' 'up true'; do
   # shellcheck disable=SC2086  # a verb and its program are words
   set -- $verb
@@ -75,11 +76,11 @@ for verb in 'join' 'up true'; do
   expect 64 'threads wants 0' "$build/actor-node" "$1" --threads 100000 "${@:2}"
   expect 64 'printable' "$build/actor-node" "$1" --cluster '' "${@:2}"
 done
-# Limits that are too low for a process of ours are named at once.
+# Limits that are too low for our processes are named at once.
 low='allow it 16 open files and sockets, it wants at least 64; raise that limit (ulimit -n)'
 expect 78 "$low" bash -c 'ulimit -n 16; exec "$@"' - "$build/actor-node" join --job ps
 expect 78 "$low" bash -c 'ulimit -n 16; exec "$@"' - env TROUPE_CLUSTER=127.0.0.1:1 "$build/train_digits" --digits "$data" --out "$out/x"
-# Threads that cannot be had; the instrumented programs want more address space than any limit gives.
+# Threads that cannot start; instrumented programs want more address space than any limit gives.
 if grep -q '^TROUPE_SANITIZE:STRING=$' "$build/CMakeCache.txt"; then
   expect 78 'allow it 292 MiB of address space, it wants at least 528; raise that limit (ulimit -v)' \
     bash -c 'ulimit -v 300000; exec "$@"' - "$build/actor-node" join --threads 2
@@ -95,7 +96,7 @@ expect 64 'TROUPE_PS wants a number of tasks' env TROUPE_CLUSTER=127.0.0.1:1 TRO
 expect 64 'TROUPE_CLUSTER is empty' env TROUPE_CLUSTER= "$build/train_digits" --digits "$data" --out "$out/x"
 expect 78 'foo' "$build/actor-node" join --seed foo
 expect 64 'TROUPE_JOBS wants' env TROUPE_JOBS=0 "$tree/dev" build
-# What was printed and has not arrived is an error, of each program and verb.
+# Printed output that does not arrive is an error in each program and verb.
 into_nothing() { expect 74 'standard output could not be written to' bash -c '"$@" >/dev/full' - "$@"; }
 into_nothing "$build/train_digits" --digits "$data" --steps 2 --out "$out/full"
 for words in train_digits actor-node 'actor-node up' 'actor-node join' troupe 'troupe graph' 'troupe trace' 'troupe ops' 'troupe doctor'; do
@@ -106,7 +107,7 @@ into_nothing "$build/troupe" ops
 into_nothing "$build/troupe" doctor
 expect 74 'address-file names: Not a directory; choose' "$build/actor-node" join --address-file /dev/full/x
 
-# A loss that is no number any more: the step, and what to do.
+# A loss that is no longer a number: the step, and the remedy.
 expect 65 'learning rate' "$build/train_digits" --digits "$data" --steps 30 --learning-rate 1e30 --out "$out/nan"
 
 # Cluster specs: file, line and remedy.
@@ -145,8 +146,8 @@ expect 74 'in use' "$build/actor-node" join --job ps --task 1 --listen "$address
 expect 78 'cluster' "$build/actor-node" join --job ps --task 1 --cluster other --seed "$address"
 expect 78 'task' "$build/actor-node" join --job ps --task 0 --seed "$address"
 
-# Somebody who speaks something else, or our protocol in another version, is refused, and the node lives on. It may hang up
-# before we have said all.
+# A peer that speaks another protocol, or our protocol in another version, is refused, and the node
+# goes on. It may hang up before all bytes are sent.
 say_to_node() { (trap '' PIPE && printf "$@" >&3 2>/dev/null) || true; }
 exec 3<>"/dev/tcp/${address%:*}/${address##*:}"
 say_to_node 'GET / HTTP/1.1\r\nHost: x\r\n\r\n%0200d' 0
@@ -160,8 +161,8 @@ tried=$((tried + 2))
 grep -qa 'dialled speaks protocol version [0-9]*, the one that dialled 99;' "$out/refusal" || { echo "another version was not told why"; failures=$((failures + 1)); }
 kill -0 "${pids[0]}" || { echo "the node died of a stranger"; failures=$((failures + 1)); }
 
-# The same the other way round: what listens at the seed's address is a web server, or a node of another version.
-answering() {  # NAME PERL_STRING: starts a server that gives everybody this answer; its address comes into $out/NAME
+# The other way round: a web server, or a node of another version, listens at the seed's address.
+answering() {  # NAME PERL_STRING: starts a server that gives every peer this answer; its address is in $out/NAME
   perl -MIO::Socket::INET -e '
     my $server = IO::Socket::INET->new(Listen => 5, LocalAddr => "127.0.0.1") or die;
     open(my $file, ">", "$ARGV[0].part"); print $file "127.0.0.1:", $server->sockport, "\n"; close $file;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All tests of the ops with each instruction set that this machine has; one that it has not is refused. Argument: the build
-# folder.
+# Runs all tests of ops with each instruction set of this machine; one that it lacks is refused.
+# Argument: the build folder.
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# With --log-format=json every line on standard error, and in the logs of the nodes, is one JSON object: of the supervisor, the
-# nodes and the program, when all goes well, when a node dies, and when something is wrong. Argument: the build folder.
+# With --log-format=json every line on standard error, and in the logs of the nodes, is one JSON
+# object: from the supervisor, the nodes and the program, in a normal run, after the death of a
+# node, and after an error. Argument: the build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
@@ -30,7 +31,7 @@ grep -q '"process":"train_digits","message":"peer down: peer=/job:worker/task:0 
 grep -q '"process":"/job:ps/task:0","message":"listening: address=127.0.0.1:' "$out/run/ps-0.log" ||
   fail 'the ps does not log that it listens'
 
-# One line each, and it is JSON, too: for a file that is not there, and for a program that cannot be run.
+# One line each, also JSON: for a missing file, and for a program that cannot run.
 "$build/train_digits" "${json[@]}" --digits "$out/no\"where" 2>"$out/errors" && fail 'a file that is not there: exit code 0'
 all_json "$out/errors"
 "$build/actor-node" up "${json[@]}" "$out/no-program" 2>"$out/errors" && fail 'a program that is not there: exit code 0'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Seeing inside: `troupe graph` and `troupe trace` of files and of programs, and what they say to mistakes. Argument: the build folder.
+# `troupe graph` and `troupe trace` of files and of programs, and their answers to mistakes.
+# Argument: the build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
@@ -28,12 +29,12 @@ expect 0 '^== the graph that runs' "$build/troupe" graph --passes "$out/small.tx
 expect 0 '^y = Multiply' "$build/troupe" graph --fetch y "$out/small.txt"
 grep -q unused "$out/log" && { echo '--fetch shows what it does not need'; failures=$((failures + 1)); }
 
-# What the plan says of memory.
+# The memory section of the plan.
 expect 0 '^/job:local/task:0/device:cpu:0: [0-9]* bytes at most, at y;' "$build/troupe" graph --memory --fetch y "$out/small.txt"
 expect 64 '^.*--memory is shown as text; leave out --format' "$build/troupe" graph --memory --format dot "$out/small.txt"
 expect 64 'shown one at a time' "$build/troupe" graph --memory --passes "$out/small.txt"
 
-# Where a batch may have any size, what is open is said, and counted with --batch.
+# If the batch size is open, the output says so; --batch sets it.
 cat >"$out/open.txt" <<'GRAPH'
 troupe graph 1
 x = Placeholder() dtype=f32 shape=[-1, 4]
@@ -49,14 +50,14 @@ grep -q 'unknown\|open' "$out/log" && { echo 'something is open with --batch'; f
 expect 64 'batch is for --memory' "$build/troupe" graph --batch 4 "$out/open.txt"
 expect 64 'batch wants 1 to 1073741824, got 0' "$build/troupe" graph --memory --batch 0 "$out/open.txt"
 
-# SVG is drawn by whatever is called dot; without one the remedy is said.
+# The program called dot draws SVG; without it the remedy is printed.
 mkdir "$out/bin"
 printf '#!/bin/sh\necho "<svg>$1 $(grep -c -- "->")</svg>"\n' >"$out/bin/dot"
 chmod +x "$out/bin/dot"
 expect 0 '<svg>-Tsvg 5</svg>' env PATH="$out/bin:$PATH" "$build/troupe" graph --format svg "$out/small.txt"
 expect 78 'install graphviz, or take --format dot' env PATH=/nowhere "$build/troupe" graph --format svg "$out/small.txt"
 
-# Branches and loops: what is in them is not asked for by itself, also where nobody reads it.
+# Branches and loops: the nodes in them are not fetched by themselves, also if they have no reader.
 cat >"$out/frames.txt" <<'GRAPH'
 troupe graph 1
 x = Placeholder() dtype=f32 shape=[]
@@ -86,10 +87,10 @@ expect 64 'cannot run no-such-program' "$build/troupe" graph -- no-such-program
 expect 64 'has written nothing; does it prepare a call' "$build/troupe" graph -- true
 expect 0 'FILE is a graph as to_text' "$build/troupe" graph --help
 
-# Any program: the demo knows nothing of this.
+# Any program: the demo has no code for this.
 digits=("$build/train_digits" --digits "$data" --steps 8 --out "$out/run")
 expect 0 'Convolution(' "$build/troupe" graph -- "${digits[@]}"
-# It makes two sessions: the last one is shown, and how to see another is said.
+# It makes two sessions: the last one is shown, and the output tells how to see another.
 grep -q 'has made 2 sessions; this is the last one, and --session 1 to 1 shows another' "$out/log" || {
   echo 'that there are several sessions is not said'
   failures=$((failures + 1))

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Training on MNIST's files, with made-up images: plain and packed ones give the same weights, and damaged ones are refused by
-# name. A loss that is no number ends the run, and leaves the checkpoints it had. Argument: the build folder.
+# Training on files in MNIST's format with synthetic images: plain and packed files give the same
+# weights, and damaged ones are refused by name. A loss that is not a number ends the run and keeps
+# its earlier checkpoints. Argument: the build folder.
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
@@ -42,7 +43,7 @@ refused 65 'train-images-idx3-ubyte.gz: ' "$out/flipped"
 rm "$out/packed/t10k-labels-idx1-ubyte.gz"
 refused 74 't10k-labels-idx1-ubyte' "$out/packed"
 
-# A loss that is no number any more: the checkpoints from before are whole.
+# The loss becomes not a number: the earlier checkpoints are whole.
 "$build/train_digits" --digits "$data" --steps 20 --out "$out/nan" >"$out/log" 2>&1 || fail 'the run before failed'
 code=0
 "$build/train_digits" --digits "$data" --steps 60 --out "$out/nan" --resume --learning-rate 1e30 >"$out/log" 2>&1 || code=$?

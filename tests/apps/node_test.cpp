@@ -1,4 +1,4 @@
-// Nodes, as a service runs them in its own process: what run_node() promises beyond the program.
+// Nodes in the process of a service: the guarantees of run_node() beyond those of the program.
 #include <doctest/doctest.h>
 
 #include <future>
@@ -11,7 +11,7 @@
 namespace troupe {
 namespace {
 
-// The ops of the project and one more.
+// The project's ops and one more.
 std::shared_ptr<const Registry> with_twice() {
   auto registry = std::make_shared<Registry>();
   for (const Op* op : builtin_ops()->all()) registry->add(*op);
@@ -36,7 +36,7 @@ NodeOptions node_options(const std::string& job, std::vector<std::string> seeds)
   return out;
 }
 
-// A node on a thread, stopped when it goes.
+// A node on a thread; the destructor stops it.
 class RunningNode {
  public:
   explicit RunningNode(NodeOptions options) {
@@ -108,7 +108,7 @@ TEST_CASE("a node whose task runs already is refused with exit code 78") {
 
 TEST_CASE("a node tells its supervisor that it is alive") {
   std::promise<void> thrice;
-  int beats = 0;  // of the network thread
+  int beats = 0;  // counted on the network thread
   NodeOptions options = node_options("ps", {});
   options.alive_every = std::chrono::milliseconds(1);
   options.on_alive = [&] {

@@ -1,4 +1,4 @@
-// Plugins: what is loaded runs as any op does, and what is refused leaves everything as it was.
+// Plugins: loaded ops run like any op, and a refused plugin changes nothing.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -17,7 +17,7 @@ std::string plugin(const std::string& name) {
   return binary_dir() + "/tests/plugins/" + name + ".so";
 }
 
-// In a session of its own, with the ops of cube.so.
+// Runs `op` in a new session with the ops of cube.so.
 std::vector<Tensor> run_op(const std::string& op) {
   Graph graph(ops_with_plugins({plugin("cube")}));
   const Output x = placeholder(graph, DType::f32, {-1});
@@ -82,12 +82,12 @@ TEST_CASE("a plugin that was cut off is refused, wherever it was cut") {
   const TempFile empty("empty.so", "");
   const TempFile text("text.so", "not a library");
   Registry registry;
-  int mapped = 0;  // cuts behind the description, so that the file is looked at as a library
+  int mapped = 0;  // cuts after the description, so the file is opened as a library
   for (size_t eighth = 1; eighth < 8; ++eighth) {
     CAPTURE(eighth);
     const TempFile cut("cut.so", bytes.substr(0, bytes.size() / 8 * eighth));
     try {
-      load_plugin(registry, cut.path());  // the last part of it may be for debuggers alone
+      load_plugin(registry, cut.path());  // its last part may only serve debuggers
     } catch (const Error& e) {
       CHECK((e.code() == Errc::bad_data || e.code() == Errc::bad_configuration));
       mapped += std::string(e.what()).find("is cut short") != std::string::npos;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Plugins in the programs: one that fits serves a whole cluster and its program; a node without it is refused with the op's name;
-# what is no plugin ends a program with one line, before it has begun. Argument: the build folder.
+# Plugins in the programs: a compatible one serves a whole cluster and its program; a node without
+# it is refused with the op's name; a file that is not a plugin ends a program with one line before
+# it begins. Argument: the build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
@@ -19,7 +20,8 @@ expect 78 'nowhere_defined' "$build/actor-node" join --plugin "$plugins/missing_
 expect 78 'adds an op "MatMul", but there is already one' "$build/actor-node" up --plugin "$plugins/name_exists.so" true
 expect 78 'adds an op "Cube", but' "$build/train_digits" --digits "$data" --out "$out/x" --plugin "$plugins/cube.so" --plugin "$plugins/cube.so"
 
-# A cluster with the plugin: its program gets it by the environment and trains; a node without it, or with another Cube, is refused.
+# A cluster with the plugin: its program gets it through the environment and trains; a node without
+# it, or with another Cube, is refused.
 "$build/actor-node" join --job ps --plugin "$plugins/cube.so" --address-file "$out/address" 2>"$out/ps.log" &
 pids+=($!)
 wait_for 30 test -s "$out/address" || fail 'the node does not listen'

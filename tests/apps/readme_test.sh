@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The commands of README.md's "A cluster" do what it says, as they stand there, with other ports and a short training. Argument:
-# the build folder.
+# The commands of README.md's section "A cluster" work as documented and as written, with other
+# ports and a short training. Argument: the build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 section=$(awk '/^## / { on = $0 == "## A cluster" } on' "$tree/README.md")
 
-# Where they are run: a folder that looks like a clone, and ports that nobody uses just now instead of 7000 and the next.
+# They run in a folder that looks like a clone, with free ports instead of 7000 and the next.
 mkdir "$out/clone"
 ln -s "$(readlink -f "$build")" "$out/clone/build"
 ln -s "$tree/data" "$out/clone/data"
@@ -33,14 +33,14 @@ command=${commands[0]/PROGRAM ARGS.../build/train_digits --steps 20}
 bash -c "$command" >"$out/up.log" 2>&1 || fail "$command: exit code $?"
 grep -q '^async .*sha256' "$out/up.log" || fail "$command: no training"
 
-# By hand: they meet.
+# Nodes started by hand find each other.
 start "${commands[1]}"
 start "${commands[2]}"
 wait_for 20 grep -q 'peer up: peer=/job:worker/task:0 ' "$out/node-0.log" || fail 'the ps did not meet the worker'
 wait_for 20 grep -q 'peer up: peer=/job:ps/task:0 ' "$out/node-1.log" || fail 'the worker did not meet the ps'
 stop
 
-# By a file; the program trains there.
+# With a cluster file; the program trains there.
 grep -E '^(ps|worker) = ' <<<"$section" >cluster.spec
 [ "$(wc -l <cluster.spec)" = 2 ] || fail 'README.md has no cluster spec of two lines'
 for i in 3 4 5; do start "${commands[i]}"; done

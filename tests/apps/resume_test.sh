@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A training that stops at a checkpoint and is resumed ends with the bits of one that never stopped; one that is stopped by a
-# signal says how to go on. Argument: the build folder.
+# A training that stops at a checkpoint and is resumed ends with the bits of one that never stopped;
+# one that a signal stops says how to resume. Argument: the build folder.
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
@@ -13,7 +13,8 @@ whole=$(sync_hash "$out/whole.log")
 resumed=$(sync_hash "$out/second.log")
 [ -n "$whole" ] && [ "$whole" = "$resumed" ] || { echo "whole $whole, resumed $resumed"; exit 1; }
 
-# The same on a cluster, whose shards are cut otherwise; the second one is new and has the folder alone.
+# The same on a cluster, whose shards are cut differently; the second cluster is new and has only
+# the folder.
 for steps in '40' '80 --resume'; do
   # shellcheck disable=SC2086  # an option is words
   "$build/actor-node" up --ps 2 --workers 2 --threads 1 "$build/train_digits" --digits "$data" --out "$out/spread" --steps $steps >"$out/spread.log" 2>&1
@@ -21,11 +22,11 @@ done
 grep -q 'resumed at step 40' "$out/spread.log" || fail 'the cluster did not resume at step 40'
 [ "$(sync_hash "$out/spread.log")" = "$whole" ] || fail "resumed on a cluster: other weights than $whole"
 
-# Nothing is left to train: no trace is named.
+# No step is left to train: no trace is named.
 "$build/train_digits" --digits "$data" --steps 80 --out "$out/cut" --resume >"$out/idle.log" 2>&1
 grep -q '^trace .*: none, as there was no step left' "$out/idle.log" || { cat "$out/idle.log"; echo "a trace of nothing"; exit 1; }
 
-# Stopped by a signal: one line says where the checkpoints are; the signal ends the program all the same.
+# Stopped by a signal: one line names the checkpoints, and the signal still ends the program.
 mkfifo "$out/lines"
 "$build/train_digits" --digits "$data" --steps 100000 --out "$out/stopped" >"$out/lines" 2>&1 &
 pid=$!
@@ -39,7 +40,8 @@ wait $pid || code=$?
   "stopped by SIGTERM; checkpoints, if there are any yet, are in $out/stopped; go on with the same command and --resume" ] ||
   { cat "$out/stopped.log"; echo "stopped: exit code $code"; exit 1; }
 
-# A damaged newest checkpoint: said, and the one before it is used; the weights are the same again.
+# A damaged newest checkpoint is reported, and the one before it is used; the weights are the same
+# again.
 manifest=$(ls "$out/cut/checkpoint-sync/"*.manifest.json | tail -n 1)
 printf 'x' >>"$manifest"
 "$build/train_digits" --digits "$data" --steps 80 --out "$out/cut" --resume >"$out/third.log" 2>&1

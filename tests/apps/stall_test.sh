@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Nodes started by hand train; one worker is frozen, and nobody kills it: within seconds one line says who waits for whom, since
-# when, and what to try. When the worker goes on, so does the training, and it ends as ever. Argument: the build folder.
+# Nodes started by hand train; one worker is frozen and not killed: within seconds one line names
+# the waiting process and the missing one, the time since when, and a remedy. When the worker
+# resumes, so does the training, and it ends normally. Argument: the build folder.
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"

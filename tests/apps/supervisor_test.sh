@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What `actor-node up` does about programs that end at once or are stopped, about processes that freeze, die too often, or
-# crash, and about a run folder that is taken away. Argument: the build folder.
+# The reactions of `actor-node up` to programs that end at once or are stopped, to processes that
+# freeze, die too often or crash, and to a removed run folder. Argument: the build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 export TMPDIR=$out/tmp
 mkdir "$TMPDIR"
 
-# A program may end before its nodes are anything: each of them hears that it is over, wherever it is.
+# A program may end before its nodes are ready: each node is told to end, in any state.
 for i in {1..45}; do
   case $((i % 3)) in
     0) program=(true) code=0 ;;
@@ -19,7 +19,7 @@ for i in {1..45}; do
   [ $got = "$code" ] || fail "run $i of a short program (${program[*]}): exit code $got"
 done
 
-# What runs is called by its name, not by the link that leads there.
+# A running program has its own name, not that of the link that leads to it.
 "$build/actor-node" up bash -c 'for pid in "$TROUPE_RUN_DIR"/*.pid; do
   until grep -qz join "/proc/$(<"$pid")/cmdline"; do :; done
   tr "\0" " " <"/proc/$(<"$pid")/cmdline"; echo; cat "/proc/$(<"$pid")/comm"; done' >"$out/log" 2>&1
@@ -27,7 +27,7 @@ done
 
 # A frozen node is named, killed and started again; the weights are those of an undisturbed run.
 for job in worker ps; do
-  : >"$out/log"  # what is waited for below may stand in the one before
+  : >"$out/log"  # the log of the run before may hold the awaited lines
   "$build/actor-node" up --ps 2 --workers 2 --threads 1 --frozen-after 2 --run-dir "$out/run-$job" \
     "$build/train_digits" --digits "$data" --steps 200 --out "$out/$job" --verify >"$out/log" 2>&1 &
   up=$!
@@ -47,7 +47,7 @@ timeout 30 "$build/actor-node" up bash -c 'kill -SEGV $$' >"$out/log" 2>&1
 [ $? = 139 ] || fail 'a crashed program: not 128 + 11'
 grep -q 'bash was ended by signal 11 (Segmentation fault)' "$out/log" || fail 'a crashed program was not named'
 
-# A program that is stopped ends with its supervisor: asked by SIGTERM, and when the supervisor is killed.
+# A stopped program ends with its supervisor: after SIGTERM, and after a kill of the supervisor.
 is_stopped() { grep -q '^State:.T' "/proc/$(<"$out/pid")/status"; }
 has_ended() { ! grep -q '^State:.[^ZX]' "/proc/$1/status"; }
 for signal in TERM KILL; do
@@ -62,7 +62,7 @@ for signal in TERM KILL; do
   [ $signal = KILL ] || [ $code = 143 ] || fail "SIGTERM, with a stopped program: exit code $code"
 done
 
-# A program hears of the signal that stops its supervisor, and both end by it.
+# A program gets the signal that stops its supervisor, and the signal ends both.
 declare -A codes=([INT]=130 [HUP]=129 [TERM]=143)
 for signal in INT HUP TERM; do
   : >"$out/log"  # as above
@@ -75,8 +75,9 @@ for signal in INT HUP TERM; do
   [ $code = "${codes[$signal]}" ] || fail "SIG$signal: exit code $code"
   grep -q "^stopped by SIG$signal; checkpoints" "$out/log" || fail "SIG$signal: the program did not name it"
 done
-# Ctrl-C at a terminal reaches a program once: by the terminal. The supervisor is stopped until the program has heard of it,
-# so that a second one would count, and signals the nodes last, whose end the program waits for.
+# Ctrl-C at a terminal reaches a program once: from the terminal. The test stops the supervisor
+# until the program has handled the signal, so that a second one would count. It signals the nodes
+# last, since the program waits for their end.
 cat >"$out/counts" <<'PROGRAM'
 n=0
 trap 'n=$((n + 1)); echo >"$0.heard"' INT
@@ -100,12 +101,12 @@ kill -CONT "$up"
 wait $terminal
 exec 3>&-
 [ "$(<"$out/code")" = 1 ] || fail "Ctrl-C at a terminal: the program heard of it $(<"$out/code") times"
-# Under nohup the end of a terminal is nothing, for the supervisor as for the program.
+# Under nohup the end of a terminal has no effect on the supervisor or the program.
 (trap '' HUP && exec "$build/actor-node" up bash -c '
   for pid in $$ $PPID; do (($((0x$(sed -n "s/^SigIgn:\t//p" /proc/$pid/status))) & 1)) || exit 3; done') >"$out/log" 2>&1 ||
   fail "under nohup: exit code $?"
 
-# A node that dies again and again is started again later and later, and then ends the cluster with 69.
+# A node that dies repeatedly is restarted with growing delays, and then ends the cluster with 69.
 began=${EPOCHREALTIME/[.,]/}
 timeout 60 "$build/actor-node" up --run-dir "$out/dying" bash -c '
   while :; do kill -9 "$(cat "$0/worker-0.pid")"; read -rt 0.02 <> <(:); done 2>/dev/null' "$out/dying" >"$out/log" 2>&1
@@ -117,7 +118,7 @@ pauses=$(sed -n 's|.*/job:worker/task:0 .* starts it again in \([0-9]*\) ms (res
 [ $took -ge 3100 ] || fail "five restarts and a last death within $took ms"
 grep -q 'the 6th time in 60 s: giving up. Its log: ' "$out/log" || fail 'the supervisor did not say that it gives up'
 
-# The run folder is taken away: the restarted node has a log and a pid file again.
+# The run folder is removed: the restarted node has a log and a pid file again.
 "$build/actor-node" up --run-dir "$out/gone" bash -c '
   pid=$(cat "$0/worker-0.pid")
   rm -r "$0"

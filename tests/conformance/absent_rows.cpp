@@ -1,5 +1,5 @@
-// ONNX's ops that Troupe has no counterpart of, with the reason. A row goes when its function
-// comes.
+// ONNX's ops without a counterpart in Troupe, each with the reason. A new function removes its row
+// here.
 #include "tests/conformance/mapping.hpp"
 
 namespace troupe {

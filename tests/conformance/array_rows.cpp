@@ -1,4 +1,4 @@
-// Rows of ONNX's ops that make, move, cut and join elements.
+// Rows of ONNX's ops that make, move, split and join elements.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -92,7 +92,7 @@ std::vector<Output> split_row(const NodeCall& c) {
   return parts;
 }
 
-// Rows from number `start` to `end`, both [1], of which only a step knows the numbers.
+// Rows from number `start` to `end`, both [1]; their values are known only in a step.
 Output rows_between(Output x, Output start, Output end) {
   const Output one = number_like(start, 1);
   return gather(x, range(reshape(start, {}), reshape(end, {}), one));

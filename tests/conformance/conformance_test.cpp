@@ -1,6 +1,6 @@
-// ONNX's test data against what is expected of it, where the package is installed; and the runner
-// itself. `--markdown` prints docs/conformance.md, `--expectations` the list of cases that do not
-// pass, `--case NAME` one result.
+// ONNX's test data against the list of expected results, if the package is installed; and tests of
+// the runner itself. `--markdown` prints docs/conformance.md, `--expectations` the list of cases
+// that do not pass, `--case NAME` one result.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -38,7 +38,8 @@ const std::vector<CaseResult>& all_results() {
   return results;
 }
 
-// Whether the data is there, and is what the list was made of. Says why not.
+// True if the data is installed and has the version that the list was made from. Otherwise prints
+// the reason.
 bool has_known_cases() {
   const std::string version = onnx_package_version(), wanted = expectations().version;
   if (has_onnx_cases() && version == wanted) return true;

@@ -1,5 +1,5 @@
-// Rows of ONNX's branches and loops: their bodies, graphs in attributes, are built in the frames of
-// cond, while_loop, scan and map_rows.
+// Rows of ONNX's branches and loops: their bodies, which are graphs in attributes, are built in the
+// frames of cond, while_loop, scan and map_rows.
 #include <algorithm>
 
 #include "tests/conformance/mapping.hpp"
@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-// The shape that the model declares; as many unknown sizes as there are dimensions, if it does.
+// The shape that the model declares, with -1 for unknown sizes; `otherwise` if it declares none.
 Shape declared(const onnx::Value& value, const Shape& otherwise) {
   if (!value.type().tensor_type().has_shape()) return otherwise;
   std::vector<int64_t> dims;
@@ -17,7 +17,7 @@ Shape declared(const onnx::Value& value, const Shape& otherwise) {
   return Shape(dims);
 }
 
-// `made` in the shape that the model declares, where only that knows it.
+// `made`, reshaped to the model's shape if only the model knows it.
 Output as_declared(const onnx::Value& value, Output made) {
   const Shape shape = declared(value, made.shape());
   return made.shape().is_known() || !shape.is_known() ? made : reshape(made, shape);
@@ -40,8 +40,8 @@ std::vector<Output> if_row(const NodeCall& c) {
   return cond(scalar(c.input(0)), branch("then_branch"), branch("else_branch"));
 }
 
-// What the body of a loop keeps of an iteration: dtypes and shapes, of a copy in a branch that
-// nobody asks for.
+// The values that a loop's body keeps of an iteration: dtypes and shapes, from a copy in a branch
+// that never runs.
 std::vector<Output> kept_by(const NodeCall& c, const std::vector<Output>& initial) {
   const onnx::Graph& body = c.body("body");
   const auto once = [&] {
@@ -54,8 +54,8 @@ std::vector<Output> kept_by(const NodeCall& c, const std::vector<Output>& initia
   return cond(fill(c.graph, {}, 0, DType::boolean), once, once);
 }
 
-// Variables: the number of the iteration, whether to go on, the model's, and [iterations, ...] of
-// each value that is kept.
+// Loop variables: the number of the iteration, the condition, the model's variables, and
+// [iterations, ...] of each kept value.
 std::vector<Output> loop_row(const NodeCall& c) {
   const onnx::Graph& body = c.body("body");
   std::vector<Output> initial = {
@@ -93,7 +93,7 @@ std::vector<Output> loop_row(const NodeCall& c) {
   return results;
 }
 
-// The values of a node: what it carries first, then what it goes over.
+// The values of a node: first the carried ones, then the scanned ones.
 struct ScanCall {
   std::vector<Output> initial, xs;
 };
@@ -111,8 +111,8 @@ std::vector<Output> scanned(const NodeCall& c, const ScanCall& call) {
   return made.carry;
 }
 
-// Before version 9 all values have a batch before the rows, and an input that says how many of them
-// count.
+// Before version 9 all values have a batch dimension before the rows, and an input gives the number
+// of valid rows.
 std::vector<Output> batched_scan(const NodeCall& c, size_t xs) {
   if (c.has_input(0)) throw NotCovered{"a scan over rows of several lengths"};
   if (c.has_attr("directions")) throw NotCovered{"a batched scan that begins at the end"};

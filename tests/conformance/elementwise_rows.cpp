@@ -13,7 +13,7 @@ MappedOp unary(std::string op, std::string by, Unary f) {
   return {op, by, [f](const NodeCall& c) { return std::vector{f(c.input(0), Origin::here())}; }};
 }
 
-// Before version 7, `axis` says which dimension of a the first one of b is.
+// Before version 7, `axis` is the dimension of a that matches the first dimension of b.
 Output aligned(const NodeCall& c) {
   const Output a = c.input(0), b = c.input(1);
   const int rank = b.shape().ndim();
@@ -78,7 +78,7 @@ std::vector<Output> bit_shift_row(const NodeCall& c) {
   return {left ? left_shift(c.input(0), c.input(1)) : right_shift(c.input(0), c.input(1))};
 }
 
-// The constants of Klambauer et al. (2017) are selu's own.
+// selu has the constants of Klambauer et al. (2017).
 std::vector<Output> selu_row(const NodeCall& c) {
   const double alpha = c.real("alpha", 1.67326324), gamma = c.real("gamma", 1.05070099);
   if (std::abs(alpha - 1.67326324) < 1e-5 && std::abs(gamma - 1.05070099) < 1e-5)

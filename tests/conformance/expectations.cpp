@@ -1,4 +1,4 @@
-// Reads, writes and compares the list of cases that do not pass; writes the table for people.
+// Reads, writes and compares the list of cases that do not pass; writes the table in Markdown.
 #include "tests/conformance/expectations.hpp"
 
 #include <set>
@@ -17,7 +17,7 @@ const Expectation* expected(const Expectations& known, const std::string& name) 
   return it == known.cases.end() ? nullptr : &it->second;
 }
 
-// A failure's text is the reason that a person wrote down; what differs is only shown.
+// The reason of a known failure is the handwritten one; the difference itself is only printed.
 std::string reason_of(const CaseResult& result, const Expectations& known) {
   const Expectation* before = expected(known, result.name);
   if (result.outcome == Outcome::failed && before && before->outcome == Outcome::failed)

@@ -1,4 +1,4 @@
-// What is known of the cases that do not pass, and the tables made of the results.
+// The list of cases that are known not to pass, and the tables made from results.
 #pragma once
 
 #include <map>
@@ -14,19 +14,19 @@ struct Expectation {
   std::string reason;
 };
 struct Expectations {
-  std::string version;                       // of the package, as in "1.12.0-2"
+  std::string version;                       // version of the package, like "1.12.0-2"
   std::map<std::string, Expectation> cases;  // all others pass
 };
-// Throws: Error(bad_data) with the line of what cannot be read.
+// Throws: Error(bad_data) that names the unreadable line.
 Expectations parse_expectations(const std::string& text);
-// The file for these results. Reasons of failures that were known stay.
+// The file's text for these results. Keeps the reasons of known failures.
 std::string expectations_text(const std::vector<CaseResult>& results, const Expectations& known,
                               const std::string& version);
-// One line for each case that is not as expected, and for each expectation without a case.
+// One line for each case with an unexpected result, and for each expectation without a case.
 std::vector<std::string> surprises(const std::vector<CaseResult>& results,
                                    const Expectations& known);
 
-// docs/conformance.md.
+// The text of docs/conformance.md.
 std::string conformance_markdown(const std::vector<CaseResult>& results, const Expectations& known,
                                  const std::string& version);
 

@@ -1,4 +1,4 @@
-// Rows of ONNX's ops that change the size of images, or sample them at coordinates.
+// Rows of ONNX's ops that resize images or sample them at coordinates.
 #include <cmath>
 
 #include "tests/conformance/mapping.hpp"
@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// The nearest one, by whole factors.
+// The nearest pixel, for integral factors.
 std::vector<Output> upsample_row(const NodeCall& c) {
   if (c.text("mode", "nearest") != "nearest") throw NotCovered{"another mode than nearest"};
   const Tensor scales = c.value(cast(c.input(1), DType::f64));
@@ -20,11 +20,11 @@ std::vector<Output> upsample_row(const NodeCall& c) {
   return {x};
 }
 
-// Ours takes the upper one of two pixels that are as near, and the lower one where the grid is
-// asymmetric.
+// Of two pixels at equal distance, our function takes the upper one, or on an asymmetric grid the
+// lower one.
 void check_rounding(const NodeCall& c, PixelGrid grid, int64_t n, int64_t resized) {
   std::string mode = c.text("nearest_mode", "round_prefer_floor");
-  if (c.text("coordinate_transformation_mode", "") == "tf_half_pixel_for_nn")  // by 0.5 further on
+  if (c.text("coordinate_transformation_mode", "") == "tf_half_pixel_for_nn")  // shifted by 0.5
     mode = mode == "floor" ? "round_prefer_ceil" : "another";
   const bool asymmetric = grid == PixelGrid::asymmetric;
   if (mode == (asymmetric ? "floor" : "round_prefer_ceil")) return;
@@ -83,13 +83,13 @@ std::vector<Output> resize_row(const NodeCall& c) {
 
 // ---- GridSample ----
 
-// A place beside a coordinate, a whole number, and what its pixel counts there.
+// A pixel next to a coordinate, as a whole number, and its weight there.
 struct Tap {
   Output place, weight;
 };
 
 // The convolution of Keys ("Cubic convolution interpolation for digital image processing", 1981)
-// with a = -0.75; t is not negative, and at most 2.
+// with a = -0.75, for t in [0, 2].
 Output cubic(Output t) {
   constexpr double a = -0.75;
   const Output near = ((a + 2) * t - (a + 3)) * t * t + 1;
@@ -97,7 +97,7 @@ Output cubic(Output t) {
   return where(less_equal(t, number_like(t, 1)), near, far);
 }
 
-// Of coordinates at and their pixels.
+// The taps of coordinates `at`.
 std::vector<Tap> taps_of(Output at, const std::string& mode) {
   if (mode == "nearest") return {{round(at), number_like(at, 1)}};
   const Output first = floor(at), part = at - first;
@@ -107,10 +107,10 @@ std::vector<Tap> taps_of(Output at, const std::string& mode) {
   return taps;
 }
 
-// One axis of the images: its size, and what is done about places that are not on it.
+// One axis of the images: its size, and the treatment of coordinates outside of it.
 struct Axis {
   double size;
-  bool corners;         // -1 and 1 are the centres of the pixels at the ends, else their borders
+  bool corners;         // -1 and 1 are the centres of the outer pixels, else their borders
   std::string padding;  // zeros, border or reflection
 
   Output coordinate(Output grid) const {
@@ -123,7 +123,7 @@ struct Axis {
     const Output way = mod(abs(at - low), number_like(at, 2 * length));
     return minimum(way, 2 * length - way) + low;
   }
-  // 1 where the place is on the axis, else 0: there is nothing to see.
+  // 1 where the place is on the axis, else 0.
   Output seen(Output place) const {
     const Output on = greater_equal(place, number_like(place, 0)) &
                       less_equal(place, number_like(place, size - 1));

@@ -1,4 +1,4 @@
-// Rows of ONNX's ops that choose, find, sort and count elements.
+// Rows of ONNX's ops that select, find, sort and count elements.
 #include <algorithm>
 #include <numeric>
 
@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// The axis moves to the front, where gather takes rows, and back behind the dimensions before it.
+// Moves the axis to the front, where gather takes rows, and back behind the dimensions before it.
 std::vector<Output> gather_row(const NodeCall& c) {
   const Output x = c.input(0);
   const int64_t ndim = x.shape().ndim(), axis = axis_of(c.integer("axis", 0), ndim);
@@ -27,7 +27,8 @@ std::vector<Output> gather_elements_row(const NodeCall& c) {
   return {take_along(x, from_start(c.input(1), c.shape(x)[static_cast<int>(axis)]), axis)};
 }
 
-// Position along dimension `axis` of each place of `shape`, with one dimension more, of size 1.
+// The position along dimension `axis` of each place of `shape`; the result has a last dimension of
+// 1.
 Output positions(Graph& graph, const Shape& shape, int axis, DType dtype) {
   std::vector<int64_t> line(static_cast<size_t>(shape.ndim()) + 1, 1),
       grid(shape.begin(), shape.end());
@@ -37,7 +38,7 @@ Output positions(Graph& graph, const Shape& shape, int axis, DType dtype) {
   return broadcast_to(reshape(numbers, Shape(line)), Shape(grid));
 }
 
-// Coordinates [..., k], of which those below 0 count from the end of x's dimensions.
+// Coordinates [..., k]; negative ones count from the end of x's dimensions.
 Output coordinates(const NodeCall& c, Output indices, int first_dimension) {
   const Shape x = c.shape(c.input(0)), at = c.shape(indices);
   std::vector<int64_t> sizes;
@@ -141,7 +142,7 @@ Output arg(const NodeCall& c, Output (*f)(Output, int64_t, Origin)) {
   const Output x = c.input(0);
   const int64_t axis = axis_of(c.integer("axis", 0), x.shape().ndim());
   Output at;
-  if (c.integer("select_last_index", 0)) {  // of equals
+  if (c.integer("select_last_index", 0)) {  // the last of equal elements
     const int64_t size = c.shape(x)[static_cast<int>(axis)];
     at = static_cast<double>(size - 1) - f(reverse(x, {axis}), axis, Origin::here());
   } else {

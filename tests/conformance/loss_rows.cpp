@@ -1,13 +1,13 @@
-// Rows of ONNX's losses over classes in dimension 1, with weights of classes and labels to ignore.
+// Rows of ONNX's losses over classes in dimension 1, with class weights and ignored labels.
 #include "tests/conformance/mapping.hpp"
 
 namespace troupe {
 namespace {
 
-// What a loss counts of each label: its class's weight, 0 where it is ignored.
+// The labels and their weights: the weight of the class, or 0 if the label is ignored.
 struct Labels {
-  Output classes;  // in range, whatever is ignored
-  Output weights;  // of their shape
+  Output classes;  // in range, also for ignored labels
+  Output weights;  // shaped like `classes`
 };
 
 Labels labels_of(const NodeCall& c, Output like) {

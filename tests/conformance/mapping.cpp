@@ -1,4 +1,4 @@
-// The table of ONNX's ops, put together, and what its rows have in common.
+// Builds the table of ONNX's ops, and holds the functions that its rows share.
 #include "tests/conformance/mapping.hpp"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ std::vector<int64_t> NodeCall::integers(std::string_view name) const {
   return {found->ints().begin(), found->ints().end()};
 }
 
-// Constants that a body makes for itself are in its frame as well.
+// A constant in a body counts as fixed, although it is in the body's frame.
 bool NodeCall::is_fixed(Output output) const {
   const Node& from = graph.node(output.node);
   return from.frame < 0 || from.op->name == "Constant";

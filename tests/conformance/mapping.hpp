@@ -1,5 +1,5 @@
-// How ONNX's ops are said with Troupe's functions: a table with one row for each op. A row either
-// builds the node out of public functions, or says why there is no counterpart.
+// ONNX's ops in terms of Troupe's functions: a table with one row for each op. A row either builds
+// the node with public functions or gives the reason why there is no counterpart.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@
 
 namespace troupe {
 
-// What a model calls its values.
+// The outputs for the value names of a model.
 using Names = std::map<std::string, Output>;
 
-// One node of a model, with the outputs that stand for its inputs. What ONNX computes at run time
-// and Troupe wants while building (a shape, an axis) is computed on the way from the case's feeds.
+// One node of a model, with the outputs for its inputs. Values that ONNX computes at run time and
+// Troupe needs while building (a shape, an axis) are computed at once from the case's feeds.
 class NodeCall {
  public:
   NodeCall(Graph& graph, const onnx::Node& node, int64_t opset, const Names& names,
@@ -27,11 +27,11 @@ class NodeCall {
 
   Graph& graph;
   const onnx::Node& node;
-  const int64_t opset;  // the version of ONNX's ops that the model is written for
+  const int64_t opset;  // the version of ONNX's ops that the model uses
 
   int input_count() const { return node.input_size(); }
   bool has_input(int i) const { return i < node.input_size() && !node.input(i).empty(); }
-  Output input(int i) const;  // Throws: NotCovered if it is left out.
+  Output input(int i) const;  // Throws: NotCovered if the node leaves it out.
   std::vector<Output> inputs() const;
   Output named(const std::string& name) const;
 
@@ -39,23 +39,23 @@ class NodeCall {
   int64_t integer(std::string_view name, int64_t otherwise) const;
   double real(std::string_view name, double otherwise) const;
   std::string text(std::string_view name, std::string_view otherwise) const;
-  std::vector<int64_t> integers(std::string_view name) const;  // {} if it is left out
-  const onnx::Attribute* find(std::string_view name) const;    // nullptr if it is left out
+  std::vector<int64_t> integers(std::string_view name) const;  // {} if left out
+  const onnx::Attribute* find(std::string_view name) const;    // nullptr if left out
 
-  // Whether its value can be computed now: it is not one that only a branch or an iteration knows.
+  // True if the value can be computed now, that is, does not depend on a branch or an iteration.
   bool is_fixed(Output output) const;
-  // Computed now. All throw: NotCovered if that cannot be.
+  // Values computed now. All throw: NotCovered if that is impossible.
   Tensor value(Output output) const;
   std::vector<int64_t> integers(Output output) const;
-  double number(Output output) const;  // of one element
+  double number(Output output) const;  // for one element
   Shape shape(Output output) const;    // known
-  // The attribute of older versions, the input of newer ones; {} if neither is there.
+  // The attribute in older versions, the input in newer ones; {} if neither exists.
   std::vector<int64_t> integers(std::string_view name, int input_index) const;
 
-  // The graph that is an attribute of the node, for a branch or a loop.
+  // The graph in an attribute of the node, for a branch or a loop.
   const onnx::Graph& body(std::string_view name) const;
-  // Adds the nodes of such a body with these values for its inputs, and returns its outputs. It
-  // sees the names of what is around it.
+  // Adds the nodes of such a body with these values for its inputs, and returns its outputs. The
+  // body sees the names of the surrounding graph.
   std::vector<Output> build(const onnx::Graph& body, const std::vector<Output>& inputs) const;
 
  private:
@@ -70,7 +70,7 @@ void add_nodes(Graph& graph, const onnx::Graph& model, int64_t opset, const FedV
 
 struct MappedOp {
   std::string op;  // ONNX's name
-  std::string by;  // the functions that say it; or why there are none, where `map` is empty
+  std::string by;  // Troupe's functions for it; the reason if `map` is empty
   std::function<std::vector<Output>(const NodeCall&)> map = {};
 };
 
@@ -91,7 +91,7 @@ std::vector<MappedOp> control_rows();
 std::vector<MappedOp> signal_rows();
 std::vector<MappedOp> absent_rows();
 
-// ---- what several rows need ----
+// ---- shared by several rows ----
 
 inline int64_t axis_of(int64_t axis, int64_t ndim) { return axis < 0 ? axis + ndim : axis; }
 Output number_like(Output x, double value);  // a scalar of x's dtype
@@ -99,9 +99,9 @@ Output integer_constant(Graph& graph, const std::vector<int64_t>& values);
 Output moved_axis(Output x, int64_t from, int64_t to);
 Output channels_last(Output x);   // [n, c, rest...] -> [n, rest..., c]
 Output channels_first(Output x);  // and back
-// Indices below 0 count from the end of a dimension of that size.
+// Negative indices count from the end of a dimension of that size.
 Output from_start(Output indices, int64_t size);
-// `count` ones where there are no values.
+// `values`, or `count` ones if it is empty.
 std::vector<int64_t> or_ones(std::vector<int64_t> values, size_t count);
 
 }  // namespace troupe

@@ -43,7 +43,7 @@ Message parse(const std::string& path) {
   return message;
 }
 
-// Numbers of 16 bits are stored as their bits.
+// 16-bit numbers are stored as their bits.
 template <class T, class Field>
 void copy_field(const Field& field, Tensor& to) {
   if (field.size() != to.size())
@@ -149,7 +149,7 @@ std::vector<Tensor> read_tensors(const std::string& set, const std::string& kind
     const std::string path = detail::concat(set, "/", kind, "_", i, ".pb");
     if (!fs::exists(path)) break;  // the rest are initializers
     auto tensor = parse<onnx::Tensor>(path);
-    // The files have the bits of bfloat16 as whole numbers, as NumPy has no such type.
+    // The files hold the bits of bfloat16 as whole numbers, since NumPy has no such type.
     if (declared[i].type().tensor_type().elem_type() == elements::kBfloat16 &&
         tensor.data_type() == elements::kUint16)
       tensor.set_data_type(elements::kBfloat16);

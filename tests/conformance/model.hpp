@@ -1,5 +1,5 @@
-// ONNX's test data as it lies on disk: cases, their models, and tensors that become ours. Reads
-// what libonnx-testdata installs, and nothing else.
+// Reads ONNX's test data from disk: the cases, their models, and tensors converted to Troupe's.
+// Reads only the files that libonnx-testdata installs.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-// Thrown by whatever reads or maps a model, where Troupe has no counterpart. Not an error.
+// Thrown by the readers and the mapping if Troupe has no counterpart. Not an error.
 struct NotCovered {
   std::string reason;
 };
@@ -21,26 +21,26 @@ namespace elements {
 inline constexpr int kFloat = 1, kUint8 = 2, kUint16 = 4, kInt8 = 3, kInt32 = 6, kInt64 = 7,
                      kBool = 9, kFloat16 = 10, kDouble = 11, kBfloat16 = 16;
 }
-// Ours for one of ONNX's. Throws: NotCovered.
+// Troupe's dtype for an ONNX element type. Throws: NotCovered.
 DType dtype_of_onnx(int element_type);
 Tensor tensor_of_onnx(const onnx::Tensor& tensor);  // Throws: NotCovered.
-// Throws: NotCovered for what is declared to be no tensor, or one of elements that there are none
-// of. In the body of a loop or branch types may be left out.
+// Throws: NotCovered if the value is declared as something other than a tensor, or has a type that
+// Troupe does not have. In the body of a loop or branch the type may be missing.
 void want_tensor(const onnx::Value& value);
 
 struct OnnxCase {
   std::string name;    // "node/test_abs"
-  std::string folder;  // where model.onnx and the sets are
+  std::string folder;  // holds model.onnx and the test sets
 };
-// Whether the package is there; and its version, "1.12.0-2", or "" if dpkg does not know.
+// Checks for the package; its version is "1.12.0-2", or "" if dpkg does not know it.
 bool has_onnx_cases();
 std::string onnx_package_version();
 std::vector<OnnxCase> onnx_cases();  // sorted by name
 
-// Throws: Error(bad_data) for a file that is not there or damaged.
+// Throws: Error(bad_data) for a missing or damaged file.
 onnx::Model read_model(const OnnxCase& test);
-// Inputs or outputs ("input", "output") of one set, in order, which the model declares so. Throws:
-// NotCovered; Error(bad_data).
+// The inputs or outputs (`kind`: "input", "output") of one set, in the order that the model
+// declares. Throws: NotCovered; Error(bad_data).
 using Declared = google::protobuf::RepeatedPtrField<onnx::Value>;
 std::vector<Tensor> read_tensors(const std::string& set, const std::string& kind,
                                  const Declared& declared);

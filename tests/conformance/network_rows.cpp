@@ -1,5 +1,5 @@
 // Rows of ONNX's layers: convolutions, pools, normalisations, dropout. Their channels are dimension
-// 1, ours the last one.
+// 1, Troupe's are the last one.
 #include <algorithm>
 
 #include "tests/conformance/mapping.hpp"
@@ -22,7 +22,7 @@ std::vector<Output> conv_row(const NodeCall& c) {
   return {y + by_channel(c.input(2), y.shape().ndim())};
 }
 
-// What is left of the result's sizes, by attributes that name them, goes to both ends.
+// Resolves the attributes that give the result's sizes: the remainder is split over both ends.
 Windows transposed_windows(const NodeCall& c, std::vector<int64_t>& more) {
   const std::vector<int64_t> in = spatial_sizes(c.shape(c.input(0)));
   Windows w = windows_of(c, in, spatial_sizes(c.shape(c.input(1))));
@@ -81,7 +81,8 @@ std::vector<Output> global_pool(const NodeCall& c, Output (*f)(Output, ReduceOpt
   return {f(c.input(0), {.axes = axes, .keep_dims = true}, Origin::here())};
 }
 
-// Values at their flat indices into the image that was pooled, which may be smaller than asked for.
+// Values at their flat indices into the pooled image, which may be smaller than the requested
+// output.
 std::vector<Output> max_unpool_row(const NodeCall& c) {
   const Output x = c.input(0);
   const Shape in = c.shape(x);
@@ -118,7 +119,7 @@ std::vector<Output> instance_normalization_row(const NodeCall& c) {
       instance_norm(channels_last(x), c.input(1), c.input(2), c.real("epsilon", 1e-5)))};
 }
 
-// Over all dimensions from `axis` on, as one.
+// Normalises over all dimensions from `axis` on, taken as one.
 std::vector<Output> layer_normalization_row(const NodeCall& c) {
   const Output x = c.input(0);
   const Shape shape = c.shape(x);
@@ -138,7 +139,7 @@ std::vector<Output> layer_normalization_row(const NodeCall& c) {
           rsqrt(m.variance + epsilon)};
 }
 
-// ONNX's alpha is for the mean over the window, ours for the sum.
+// ONNX's alpha applies to the mean over the window, Troupe's to the sum.
 std::vector<Output> lrn_row(const NodeCall& c) {
   const int64_t size = c.integer("size", 1);
   if (size % 2 == 0) throw NotCovered{"no even window over channels"};

@@ -1,4 +1,5 @@
-// Rows of ONNX's ops on quantised numbers, which are floats or wider integers for our functions.
+// Rows of ONNX's ops on quantised numbers; Troupe's functions compute them as floats or wider
+// integers.
 #include "tests/conformance/mapping.hpp"
 #include "tests/conformance/windows.hpp"
 
@@ -25,7 +26,7 @@ Output dequantize(Output x, Output scale, Output zero) {
   return (cast(x, scale.dtype()) - cast(zero, scale.dtype())) * scale;
 }
 
-// Input i less its zero point, input `zero` if there is one.
+// Input i minus its zero point, which is input `zero` if present.
 Output centred(const NodeCall& c, int i, int zero, DType dtype) {
   const Output x = cast(c.input(i), dtype);
   return c.has_input(zero) ? x - cast(c.input(zero), dtype) : x;
@@ -61,7 +62,7 @@ std::vector<Output> quantized_mat_mul_row(const NodeCall& c) {
   return {quantize(real, c.input(6), c.input(7))};
 }
 
-// Sums of products of 8 bits are exact in f64.
+// Sums of products of 8-bit numbers are exact in f64.
 std::vector<Output> conv_integer_row(const NodeCall& c) {
   const Output y = convolve(c, centred(c, 0, 2, DType::f64), centred(c, 1, 3, DType::f64));
   return {cast(y, DType::i32)};

@@ -1,15 +1,15 @@
-// Rows of ONNX's recurrent layers. Their weights are [directions, gates * h, n], gate after gate,
-// and their biases those of x and then those of h.
+// Rows of ONNX's recurrent layers. The weights are [directions, gates * h, n], gate after gate; the
+// biases are those for x, then those for h.
 #include "tests/conformance/mapping.hpp"
 #include "troupe/ops/networks.hpp"
 
 namespace troupe {
 namespace {
 
-// What LSTM and GRU have in common: x [time, batch, n], and their attributes.
+// The parts that LSTM and GRU share: x [time, batch, n], and their attributes.
 class Recurrent {
  public:
-  // `gates`: the number of ours in ONNX's order, for each of ours.
+  // `gates`: for each gate of Troupe, its number in ONNX's order.
   Recurrent(const NodeCall& c, std::vector<int64_t> gates) : c_(c), gates_(std::move(gates)) {
     for (const char* name : {"activations", "clip", "input_forget"})
       if (c.has_attr(name)) throw NotCovered{std::string("no recurrent layers with ") + name};
@@ -27,7 +27,7 @@ class Recurrent {
     return {direction == "reverse"};
   }
   Output lengths() const { return c_.has_input(4) ? c_.input(4) : Output{}; }
-  // The first state of a direction, zeros if input i is left out.
+  // The initial state of a direction; zeros if input i is left out.
   Output state(int i, int direction) const {
     if (!c_.has_input(i)) return fill(c_.graph, {c_.shape(x)[1], size}, 0, x.dtype());
     const Output all = batch_first_ ? transpose(c_.input(i), {1, 0, 2}) : c_.input(i);
@@ -65,7 +65,7 @@ class Recurrent {
   bool batch_first_;
 };
 
-// i, o, f, c there; i, f, g, o here.
+// Gates: i, o, f, c in ONNX; i, f, g, o in Troupe.
 std::vector<Output> lstm_row(const NodeCall& c) {
   if (c.has_input(7)) throw NotCovered{"no peepholes"};
   const Recurrent layer(c, {0, 2, 3, 1});
@@ -83,7 +83,7 @@ std::vector<Output> lstm_row(const NodeCall& c) {
   return {layer.joined(ys), layer.joined_states(hs), layer.joined_states(cs)};
 }
 
-// z, r, h there; r, z, n here.
+// Gates: z, r, h in ONNX; r, z, n in Troupe.
 std::vector<Output> gru_row(const NodeCall& c) {
   const Recurrent layer(c, {1, 0, 2});
   std::vector<Output> ys, hs;
@@ -100,7 +100,7 @@ std::vector<Output> gru_row(const NodeCall& c) {
   return {layer.joined(ys), layer.joined_states(hs)};
 }
 
-// h' = tanh(x w_x + h w_h + b), step by step; there is no such layer in one piece.
+// h' = tanh(x w_x + h w_h + b), step by step, since Troupe has no such layer.
 std::vector<Output> rnn_row(const NodeCall& c) {
   const Recurrent layer(c, {0});
   const int64_t time = c.shape(layer.x)[0];

@@ -1,4 +1,4 @@
-// Rows of ONNX's reductions, scans, products of matrices, and of what is normalised by a reduction.
+// Rows of ONNX's reductions, scans, matrix products, and normalisations by a reduction.
 #include <numeric>
 
 #include "tests/conformance/mapping.hpp"
@@ -17,7 +17,7 @@ MappedOp reduction(std::string op, std::string by, Reduce f) {
           }};
 }
 
-// Before version 13, all dimensions from `axis` on are one.
+// Before version 13, all dimensions from `axis` on count as one.
 template <class F>
 std::vector<Output> by_row(const NodeCall& c, const F& f) {
   const Output x = c.input(0);
@@ -72,7 +72,7 @@ std::vector<Output> mean_variance_row(const NodeCall& c) {
   return {(c.input(0) - m.mean) / (sqrt(m.variance) + 1e-9)};
 }
 
-// dL/d(xs) of y; the node's inputs are the xs' own values.
+// dL/d(xs) of y. The node's inputs are the values of the xs.
 std::vector<Output> gradient_row(const NodeCall& c) {
   const onnx::Attribute* xs = c.find("xs");
   std::vector<Output> at;

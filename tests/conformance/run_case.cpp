@@ -16,7 +16,7 @@ int64_t opset_of(const onnx::Model& model) {
   return 1;
 }
 
-// An op that there is none of says more than the types that it takes.
+// Reports a missing op before the types it takes, since it is the better reason.
 void want_rows(const onnx::Graph& graph) {
   for (const onnx::Node& node : graph.node()) {
     if (const MappedOp* row = find_mapped_op(node.op_type()); row && !row->map)
@@ -34,7 +34,7 @@ void want_tensors(const onnx::Graph& graph) {
       if (attribute.has_g()) want_tensors(attribute.g());
 }
 
-// An element as a number: 8 bits would be printed as a letter.
+// Returns an element as a number, since 8-bit ones would print as letters.
 template <class T>
 auto printed(T element) {
   if constexpr (std::is_arithmetic_v<T>)
@@ -43,7 +43,7 @@ auto printed(T element) {
     return static_cast<float>(element);
 }
 
-// Elements that differ: how many, and the first.
+// Describes the elements that differ: their number, and the first one.
 template <class T, class Same>
 std::string compare(const Tensor& got, const Tensor& want, const Same& same) {
   const auto a = got.values<T>(), b = want.values<T>();
@@ -83,7 +83,7 @@ std::string difference(const Tensor& got, const Tensor& want, double rtol, doubl
   return text;
 }
 
-// The model's values for one set of inputs.
+// The model's results for one set of inputs.
 std::vector<Tensor> CaseRunner::run_model(const onnx::Model& model,
                                           const std::vector<Tensor>& inputs) {
   Names names;

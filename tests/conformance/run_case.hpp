@@ -1,5 +1,5 @@
 // One case of ONNX's test data: its model is built with Troupe's functions, run in a session, and
-// compared with what ONNX expects.
+// compared with ONNX's expected results.
 #pragma once
 
 #include <string>
@@ -15,15 +15,15 @@ const char* to_string(Outcome outcome);
 
 struct CaseResult {
   std::string name;
-  std::string op;  // of its only node; "" if it has several
+  std::string op;  // of its only node; "" if there are several
   Outcome outcome = Outcome::passed;
-  std::string text;  // what differs, or why it is not covered
+  std::string text;  // the difference, or the reason why it is not covered
 };
 
-// Runs cases in one graph, which grows, and one session.
+// Runs cases in one growing graph and one session.
 class CaseRunner {
  public:
-  // Throws nothing that a model can cause.
+  // No model can make it throw.
   CaseResult run(const OnnxCase& test);
 
  private:
@@ -35,8 +35,8 @@ class CaseRunner {
   Session session_ = Session::local(graph_, {.threads = 1, .cuda = false});
 };
 
-// Of ONNX's own runner: |got - want| <= atol + rtol * |want|; integers and bool are equal, NaN
-// equals NaN. Empty, or what differs.
+// The rule of ONNX's own runner: |got - want| <= atol + rtol * |want|; integers and bool must be
+// equal; NaN equals NaN. Returns the difference, or "".
 std::string difference(const Tensor& got, const Tensor& want, double rtol = 1e-3,
                        double atol = 1e-7);
 

@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// a - b cos(2 pi i / n) + c cos(4 pi i / n) for each i of [size]; n is the size, or one less where
+// a - b cos(2 pi i / n) + c cos(4 pi i / n) for each i in [0, size); n is the size, or size - 1 if
 // the window is symmetric. (Harris, "On the use of windows for harmonic analysis", 1978)
 std::vector<Output> window(const NodeCall& call, double a, double b, double c) {
   const Output size = cast(call.input(0), DType::f64);

@@ -1,4 +1,4 @@
-// Resolves the windows of a node, and says ONNX's convolutions with ours.
+// Resolves the windows of a node, and builds ONNX's convolutions with Troupe's.
 #include "tests/conformance/windows.hpp"
 
 #include <algorithm>

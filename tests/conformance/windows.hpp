@@ -11,11 +11,11 @@ struct Windows {
   std::vector<int64_t> size, stride, dilation;  // one for each spatial dimension
   std::vector<int64_t> before, after;           // borders
 };
-// Of a node whose input has these sizes and whose kernel, where it is no attribute, is `kernel`.
-// Borders follow auto_pad; with ceil_mode they grow at the end until the last window fits.
+// The windows of a node whose input has these sizes; `kernel` is used if the node has no attribute
+// for it. Borders follow auto_pad; with ceil_mode they grow at the end until the last window fits.
 Windows windows_of(const NodeCall& c, const std::vector<int64_t>& input,
                    std::vector<int64_t> kernel = {});
-// Sizes of the dimensions from number 2 on.
+// The sizes of dimensions 2 and up.
 std::vector<int64_t> spatial_sizes(const Shape& shape);
 // [o, i, ...] -> [..., i, o].
 Output filter_of(Output w);

@@ -1,6 +1,5 @@
 // A service outside the tree: two independent runtimes in one process train with the installed
-// headers and library, one of them on the service's own CAF actor system; a mistake names this
-// file.
+// headers and library, one of them on the service's own CAF actor system. An error names this file.
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
@@ -16,7 +15,7 @@
 
 namespace {
 
-// Learns y = slope * x; returns what it found.
+// Learns y = slope * x; returns the learned slope.
 float learn(troupe::Graph& graph, troupe::Session& session, float slope) {
   using namespace troupe;
   const Output x = placeholder(graph, DType::f32, {-1, 1}, "x");

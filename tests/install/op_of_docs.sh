@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Does what docs/adding_an_op.md says, word by word: its op, its two lines, its test; builds that as BUILD was built, and runs all
-# tests of ops with it. The tree stays as it is.
+# Follows docs/adding_an_op.md literally: its op, its two lines, its test. Builds that as BUILD was
+# built, and runs all tests of ops with it. The tree is not changed.
 set -euo pipefail
 
 if (($# != 1)); then
@@ -19,7 +19,8 @@ fail() {
   exit 1
 }
 
-# The page: "## The op: `FILE`" and "## The test: `FILE`", each with the file's text; "| `FILE` | `LINE`" in the table.
+# The page has sections "## The op: `FILE`" and "## The test: `FILE`", each with the file's text,
+# and "| `FILE` | `LINE`" in a table.
 file_under() { sed -n "s/^## $1: \`\(.*\)\`\$/\1/p" "$page"; }
 text_under() {  # HEADLINE
   awk -v head="## $1: " '/^## / { inside = index($0, head) == 1 } inside && $0 == "```cpp" { on = 1; next }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs BUILD into an empty folder, then builds and runs against it, as a stranger would: the service of this folder, and the
-# programs of README.md, docs/service.md and docs/adding_an_op.md as they are written there.
+# Installs BUILD into an empty folder, then builds and runs against it, as an outside user would:
+# the service of this folder, and the programs of README.md, docs/service.md and
+# docs/adding_an_op.md as written there.
 set -euo pipefail
 
 if (($# != 1)); then
@@ -22,8 +23,8 @@ block() {  # FILE HEADLINE LANGUAGE: the first block of that language below the 
     on && $0 == "```" { exit } on' "$1"
 }
 
-# Builds the program of a page and runs it, by the command of README.md. What it prints is in
-# NAME.log, too.
+# Builds the program of a page and runs it, with the command of README.md. Its output is also in
+# NAME.log.
 program() {  # NAME PAGE HEADLINE
   local command
   say "building and running the program of ${2##*/}"
@@ -35,7 +36,7 @@ program() {  # NAME PAGE HEADLINE
   (cd -- "$scratch/$1" && bash -ec "${command//=PREFIX/=$scratch/prefix}") | tee "$scratch/$1.log"
 }
 
-# The program of this name has printed the last line that its page promises.
+# Checks that the program of this name has printed the last line that its page promises.
 promised() {  # NAME LINE
   [[ -n $2 && $(tail -n 1 "$scratch/$1.log") == "$2" ]] || { say "it should have printed \"$2\""; return 1; }
 }
@@ -44,7 +45,7 @@ say 'installing'
 cmake --install "$build" --prefix "$scratch/prefix" >"$scratch/install.log" || { cat -- "$scratch/install.log"; exit 1; }
 
 say 'building and running a service with two runtimes'
-cp -r -- "$here" "$scratch/service"  # nothing of the tree is beside it
+cp -r -- "$here" "$scratch/service"  # apart from all files of the tree
 cmake -S "$scratch/service" -B "$scratch/service-build" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" \
   -DCMAKE_BUILD_TYPE=Release
 cmake --build "$scratch/service-build"
@@ -80,7 +81,7 @@ cmake --build "$scratch/plugin-build"
 grep -q '^Half  *x  *y ' "$scratch/plugin.log" || { say 'troupe ops does not list the op of the plugin'; exit 1; }
 "$scratch/prefix/bin/actor-node" up --ps 0 --workers 1 --plugin "$scratch/plugin-build/half.so" bash -c '[[ $TROUPE_PLUGINS == */half.so ]]'
 
-# Nothing that was installed may point back at the tree or carry our flags.
+# No installed file may refer to the tree or contain our flags.
 if grep -rlE --include='*.cmake' -e '-Werror' -e "$(readlink -f -- "$here/../..")" "$scratch/prefix"; then
   say "the installed package configuration names the source tree or our flags"
   exit 1

@@ -1,5 +1,5 @@
-// A program outside the tree that loads the plugin it is told, runs its op, and is refused a file
-// that is none.
+// A program outside the tree that loads the plugin named on its command line and runs its op, and
+// checks that a file that is not a plugin is refused.
 #include <cstdio>
 
 #include "troupe/ops.hpp"

@@ -1,4 +1,4 @@
-// Plugins that are refused, each of this file with another BAD_PLUGIN.
+// Plugins that are refused; each is this file with another BAD_PLUGIN.
 #include <cstdlib>
 #include <stdexcept>
 
@@ -20,11 +20,11 @@ namespace bad {
   ops.add({.name = "Half", .inputs = {"x"}});
   ops.add({.name = "MatMul", .inputs = {"x"}});
 }
-// Of a Cube that is not that of cube.so.
+// Adds a Cube that differs from the one of cube.so.
 [[maybe_unused]] static void add_other_cube(Registry& ops) {
   ops.add({.name = "Cube", .inputs = {"z"}});
 }
-void nowhere_defined();  // makes a library that does not load of one that calls it
+void nowhere_defined();  // a library that calls it does not load
 [[maybe_unused]] static void call_nobody(Registry&) { nowhere_defined(); }
 }  // namespace bad
 
@@ -55,6 +55,6 @@ extern "C" __attribute__((visibility("default"))) const PluginDescription troupe
 extern "C" constinit const PluginDescription troupe_plugin = {
     detail::plugin_mark(), kPluginAbi + (BAD_PLUGIN == OTHER_ABI ? 6 : 0), 0,
     detail::plugin_layout() + 1, bad::throw_number};
-// Nothing of a library that does not fit may run: this would end the program.
+// No code of an incompatible library may run: this would end the program.
 [[maybe_unused]] const bool ran = (std::abort(), true);
 #endif

@@ -1,4 +1,4 @@
-// A good plugin: Cube with a gradient made of ops, and two ops whose kernels misbehave.
+// A valid plugin: Cube with a gradient made of ops, and two ops with misbehaving kernels.
 #include "troupe/ops.hpp"
 #include "troupe/custom_op.hpp"
 

@@ -1,4 +1,5 @@
-// Ops beside PyTorch's: a formula in its words, inputs, and what a session makes of the same.
+// Ops against PyTorch's: a formula in its syntax, inputs, and the session's results for the same
+// formula.
 #include <cstdio>
 #include <functional>
 #include <random>
@@ -102,7 +103,7 @@ std::vector<OpCase> element_wise() {
        "torch.heaviside(torch.round(x[0]).detach(), torch.round(x[1])) * x[0]",
        {{{4, 6}, -1, 1}, {{4, 6}, -3, 3, false}},
        [](const Outputs& x) { return Outputs{heaviside(round(x[0]), round(x[1])) * x[0]}; }},
-      // One of zeros of both signs is an infinity.
+      // x[1] rounds to zeros of both signs, so some quotients are infinite.
       {"torch.nan_to_num",
        "torch.nan_to_num(x[0] + 1 / torch.round(x[1]), 1, 3, -2)",
        {{{4, 6}}, {{4, 6}, -1, 1, false}},
@@ -123,7 +124,7 @@ std::vector<OpCase> element_wise() {
        "F.gelu(x[0], approximate='tanh')",
        {{{3, 7}}},
        [](const Outputs& x) { return Outputs{gelu(x[0], true)}; }},
-      // The gradient of F.hardsigmoid has a sixth of single precision in it.
+      // The gradient of F.hardsigmoid uses a sixth in single precision.
       {"hard_sigmoid",
        "torch.clamp((x[0] + 3) / 6, 0, 1)",
        {{{3, 7}, -5, 5}},
@@ -184,7 +185,7 @@ std::vector<OpCase> reductions() {
   };
 }
 
-// A symmetric matrix far from a singular one.
+// A symmetric matrix that is far from singular.
 Output definite(Output x) {
   return matmul(x, x, {.transpose_b = true}) + eye(*x.graph, 4, -1, DType::f64) * 2.0;
 }
@@ -212,7 +213,7 @@ std::vector<OpCase> matrices() {
        "torch.linalg.svdvals(x[0])",
        {{{2, 4, 3}}},
        [](const Outputs& x) { return Outputs{svd(x[0]).s}; }},
-      // The signs of rows are not one library's business.
+      // The signs of the rows differ between libraries.
       {"qr, r^2",
        "torch.linalg.qr(x[0])[1] ** 2",
        {{{2, 5, 3}}},
@@ -312,7 +313,7 @@ std::vector<OpCase> convolutions() {
 std::vector<OpCase> sequences() {
   const std::vector<Input> attention = {{{2, 3, 4, 5}}, {{2, 3, 6, 5}}, {{2, 3, 6, 7}}};
   return {
-      // PyTorch's gates stand as i, f, g, o, too; of its two biases the second is zero.
+      // PyTorch's gates are ordered i, f, g, o, too; the second of its two biases is zero.
       {"lstm",
        "(lambda y, h, c: (y, h, c))(*torch._VF.lstm(x[0], (x[1][None], x[2][None]), [x[3].T, "
        "x[4].T, x[5], "
@@ -399,7 +400,8 @@ std::string to_json_list(const std::vector<T>& items, const F& f) {
   return "[" + out + "]";
 }
 
-// A session computes the outputs, and the gradients of the sum of outputs times what is drawn.
+// Computes the outputs in a session, and the gradients of the sum of the outputs times random
+// weights.
 std::string computed(const OpCase& test, std::mt19937_64& random) {
   Graph graph;
   std::vector<Tensor> inputs, dys;

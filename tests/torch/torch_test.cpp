@@ -1,5 +1,5 @@
-// Ops, gradients, optimizers and schedules against PyTorch and Keras, where they are installed:
-// bench/peers/install.sh does that.
+// Ops, gradients, optimizers and schedules against PyTorch and Keras, if they are installed
+// (bench/peers/install.sh installs them).
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -39,7 +39,7 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-// The first Python that has the module: that of bench/peers, or the system's. "": none.
+// The first Python that has the module: that of bench/peers, or the system's. "" if there is none.
 std::string python_with(const std::string& module) {
   const char* given = std::getenv("TROUPE_PEERS");
   const char* cache = std::getenv("XDG_CACHE_HOME");

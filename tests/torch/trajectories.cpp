@@ -1,5 +1,5 @@
-// Optimizers and schedules beside PyTorch's and Keras's: the same first values and gradients, and
-// what a session's shards make of them step by step.
+// Optimizers and schedules against PyTorch's and Keras's: the same initial values and gradients,
+// and the values in a session's shards step by step.
 #include <cmath>
 
 #include "tests/torch/cases.hpp"
@@ -18,7 +18,7 @@ std::vector<double> numbers_of(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-// Any numbers of both signs that differ from step to step.
+// Arbitrary numbers of both signs, different in each step.
 std::vector<double> gradient_of(int step) {
   std::vector<double> out;
   for (int64_t i = 0; i < kSize; ++i)
@@ -43,7 +43,7 @@ std::string settings(const Optimizer& o) {
          number("power", o.schedule.power) + number("rate", o.learning_rate) + "}";
 }
 
-// The loss is the sum of the parameter times what is fed, which so is the gradient.
+// The loss is the sum of the parameter times a feed, so the feed is the gradient.
 std::string trajectory(const Optimizer& optimizer, const std::vector<double>& initial) {
   Graph graph;
   const Output w = parameter("w", constant(graph, Tensor::of<double>(initial, {kSize})));
@@ -75,7 +75,7 @@ std::vector<std::string> trajectories(const std::vector<Optimizer>& optimizers) 
 }  // namespace
 
 std::vector<std::string> torch_trajectories() {
-  // PyTorch adds epsilon behind the root, so it is next to nothing here.
+  // PyTorch adds epsilon outside the root, so epsilon is almost zero here.
   const double tiny = 1e-60;
   return trajectories({sgd(0.1), momentum(0.05, 0.8), nesterov(0.05, 0.8), adagrad(0.1),
                        adadelta(1, 0.9), rmsprop(0.01, 0.9, 0, tiny), rmsprop(0.01, 0.9, 0.7, tiny),
@@ -86,7 +86,7 @@ std::vector<std::string> torch_trajectories() {
 }
 
 std::vector<std::string> keras_trajectories() {
-  // Keras's decay of weights in Lamb is not that of its paper, so there is none here.
+  // Keras's weight decay in Lamb differs from the paper's, so there is none here.
   return trajectories({ftrl(0.1), ftrl(0.2, 0.3, 0.1), ftrl(0.2, 0.1, 0.05, 0.5), lamb(0.02, 0),
                        rmsprop(0.01, 0.9, 0.5, 1e-3), rmsprop(0.01, 0.9, 0, 1e-3, true)});
 }
