@@ -1,5 +1,6 @@
-# What a user of the library gets: the static library, the public headers, the program actor-node, and a package configuration, so that
-# elsewhere find_package(troupe) gives troupe::troupe. Our compiler flags stay here.
+# The installed files: the static library, the public headers, the program actor-node, and a package
+# configuration, so that find_package(troupe) gives troupe::troupe elsewhere. Our compiler flags are
+# not exported.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

@@ -1,4 +1,4 @@
-# What single folders need beyond the common rules: generated protobuf code in net/, CUDA in devices/ and ops/.
+# Extra needs of single folders: generated protobuf code in net/, CUDA in devices/ and ops/.
 
 file(GLOB protos CONFIGURE_DEPENDS net/wire/*.proto)
 if(protos)
@@ -13,8 +13,9 @@ if(protos)
   list(APPEND troupe_extra_objects $<TARGET_OBJECTS:troupe_proto>)
 endif()
 
-# CUDA: the device and its kernels, or stand-ins that say there is none. All of it is host code for the C++ compiler. cuBLAS
-# is loaded when a CUDA device is made (devices/cuda.hpp says why), so only the small runtime is linked.
+# CUDA: the device and its kernels, or stubs that report that there is none. All of it is host code
+# for the C++ compiler. cuBLAS is loaded when a CUDA device is made (devices/cuda.hpp gives the
+# reason), so only the small runtime is linked.
 if(TROUPE_CUDA)
   find_package(CUDAToolkit REQUIRED)
   if(NOT TARGET CUDA::cublas)

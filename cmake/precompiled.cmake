@@ -1,5 +1,6 @@
-# Precompiled headers: they are most of the time of a small file. Two sets, `values` and `actors`; a target that says
-# troupe_precompile(TARGET SET) reads them precompiled. No source relies on them: the build with clang does without.
+# Precompiled headers, since headers take most of the compile time of a small file. Two sets,
+# `values` and `actors`; troupe_precompile(TARGET SET) makes a target use one. No source relies on
+# them: the build with clang does without.
 set(troupe_values_headers <algorithm> <array> <atomic> <cmath> <cstdint> <cstring> <functional> <map> <memory> <mutex>
     <optional> <set> <string> <type_traits> <utility> <vector>
     "${CMAKE_CURRENT_SOURCE_DIR}/include/troupe/op.hpp" "${CMAKE_CURRENT_SOURCE_DIR}/include/troupe/ops.hpp")
@@ -7,8 +8,9 @@ set(troupe_actors_headers ${troupe_values_headers} <chrono> <condition_variable>
     <caf/all.hpp> "${CMAKE_CURRENT_SOURCE_DIR}/include/troupe/session.hpp")
 set(troupe_tests_headers <doctest/doctest.h>)
 
-# Targets whose flags are the same share one, which an object library of its own owns: a target that another one's headers are
-# reused from is built as a whole before it. "tests": with the test framework. "apart": for a target with flags of its own.
+# Targets with the same flags share one precompiled header, which an object library of its own owns:
+# a target whose header others reuse is built as a whole before them. "tests": with the test
+# framework. "apart": for a target with flags of its own.
 function(troupe_precompile target set)
   set(headers ${troupe_${set}_headers})
   set(owner troupe_headers_${set})

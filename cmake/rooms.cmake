@@ -1,7 +1,7 @@
-# The rooms of the library, from the ground up: `troupe_room(FOLDER SEES ROOMS...)`. Each room is one folder and one static
-# library. A room includes public headers and the headers of the rooms that it SEES; it links these rooms and the rooms that they
-# see. It may only see rooms above it in this file. tests/house reads this file and holds includes and undefined symbols
-# against it.
+# The rooms of the library, from the ground up: `troupe_room(FOLDER SEES ROOMS...)`. Each room is
+# one folder and one static library. A room includes public headers and the headers of the rooms
+# that it SEES; it links these rooms and the rooms that they see. It may only see rooms above it in
+# this file. tests/house reads this file and checks includes and undefined symbols against it.
 #
 # LIBRARIES: the packages whose headers the room may include.
 function(troupe_room folder)
@@ -33,7 +33,7 @@ function(troupe_room folder)
       troupe_precompile(${target} values)
     endif()
     set_property(GLOBAL APPEND PROPERTY troupe_objects $<TARGET_OBJECTS:${target}>)
-  else()  # headers alone
+  else()  # headers only
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE ${seen})
   endif()

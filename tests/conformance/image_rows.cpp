@@ -20,8 +20,7 @@ std::vector<Output> upsample_row(const NodeCall& c) {
   return {x};
 }
 
-// Of two pixels at equal distance, our function takes the upper one, or on an asymmetric grid the
-// lower one.
+// Our function takes the upper of two equidistant pixels, or on an asymmetric grid the lower one.
 void check_rounding(const NodeCall& c, PixelGrid grid, int64_t n, int64_t resized) {
   std::string mode = c.text("nearest_mode", "round_prefer_floor");
   if (c.text("coordinate_transformation_mode", "") == "tf_half_pixel_for_nn")  // shifted by 0.5

@@ -1,6 +1,6 @@
-// Whatever an op is given, it takes it or refuses it with a word of its own: the cases of all
-// tables again, with inputs and attributes of other dtypes, ranks and sizes, past 2^31 and 2^63 as
-// well, and with values that are not finite, out of range and as large as they get.
+// Every op accepts its input or refuses it with an error of its own. Runs the cases of all tables
+// again, with inputs and attributes of other dtypes, ranks and sizes, also past 2^31 and 2^63, and
+// with values that are not finite, out of range or as large as possible.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-constexpr int64_t kRunMax = 20'000;     // elements of what is run
+constexpr int64_t kRunMax = 20'000;     // elements of a node that runs
 constexpr int64_t kBytesMax = 1 << 20;  // of one tensor that a kernel makes
 constexpr size_t kCasesOfAnOp = 8;      // that are varied
 
-// Refuses what is larger than any of these tests wants.
+// Refuses tensors larger than any that these tests need.
 class SmallMemory final : public Memory {
  public:
   Buffer* allocate(int64_t bytes) override {
@@ -30,7 +30,7 @@ class SmallMemory final : public Memory {
   void release(Buffer*) noexcept override {}
 };
 
-// A tensor whose elements are those of `like`, over and over.
+// A tensor that repeats the elements of `like`.
 Tensor filled(DType dtype, const Shape& shape, const Tensor& like) {
   std::vector<double> from = to_doubles(like), list;
   if (from.empty()) from = {1};
@@ -44,8 +44,8 @@ Tensor filled(DType dtype, const Shape& shape, const Tensor& like) {
   return from_doubles(list, dtype, shape);
 }
 
-// `tensor` with all of its elements, or the one at `place`, replaced by the largest, the least, or
-// what is no number.
+// `tensor` with all of its elements, or the one at `place`, replaced by the largest or the least
+// number, by one that is not finite, or by -1.
 enum class Extreme { largest, least, not_finite, minus_one };
 Tensor with_extreme(const Tensor& tensor, Extreme extreme, int64_t place) {
   Tensor out = filled(tensor.dtype(), tensor.shape(), tensor);
@@ -131,7 +131,7 @@ bool small(const Shape& shape) {
   return true;
 }
 
-// Tries variations of one case, and keeps how many were taken and how many refused.
+// Tries variations of one case, and counts the accepted and the refused ones.
 class Variations {
  public:
   explicit Variations(const OpCase& c) : case_(c) {
@@ -150,7 +150,7 @@ class Variations {
       attempt(true, true);
       case_.inputs.push_back(last);
     }
-    const int64_t before = taken;  // after all of that it is what it was
+    const int64_t before = taken;  // the case is again the original one
     attempt(true, true);
     CHECK((taken > before) == is_good);
   }
@@ -206,7 +206,7 @@ class Variations {
     return out;
   }
 
-  // With the shapes known while building, or not before the kernel runs.
+  // Tries the case with shapes known while building, or only when the kernel runs.
   void attempt(bool known, bool run) {
     const std::string what = text() + (known ? "" : ", not known before");
     INFO(what);
@@ -238,13 +238,13 @@ class Variations {
       CAPTURE(said);
       CHECK((e.code() == Errc::invalid_argument || e.code() == Errc::out_of_memory ||
              e.code() == Errc::bad_data));
-      if (building) CHECK(said.find(case_.op) != said.npos);  // whose mistake it is
+      if (building) CHECK(said.find(case_.op) != said.npos);  // the message names the op
     } catch (const std::exception& e) {
       FAIL_CHECK("not an Error: ", e.what());
     }
   }
 
-  // The gradient of what was taken is taken, too.
+  // The gradient of an accepted case is accepted, too.
   void differentiate(Graph& graph, const Node& node, const std::vector<Tensor>& outputs) {
     if (!node.op->gradient || !node.op->no_gradient.empty()) return;
     std::vector<Output> xs, ys;
@@ -277,7 +277,7 @@ class Variations {
   }
 
   OpCase case_;
-  std::vector<Shape> shapes_;  // of the placeholders: some are too large for a tensor
+  std::vector<Shape> shapes_;  // of the placeholders; some are too large for a tensor
 };
 
 }  // namespace
@@ -287,7 +287,8 @@ TEST_CASE("whatever an op is given, it takes it or refuses it with an error of i
   int64_t taken = 0, refused = 0, differentiated = 0;
   for (const auto& table : listed_cases())
     for (OpCase c : table().values) {
-      // Weights that differ by 10^300 cost a sampler of different classes all of its 2^30 draws.
+      // With weights that differ by 10^300, a sampler of distinct classes uses all of its 2^30
+      // draws.
       if (c.op == "UnigramCandidates") c.attrs["unique"] = false;
       if (c.build || c.op == "Print" || count[c.op]++ >= kCasesOfAnOp) continue;
       Variations variations(c);

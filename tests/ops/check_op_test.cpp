@@ -1,4 +1,4 @@
-// check_op(): it finds what is wrong with an op, and nothing where all is well.
+// check_op(): it finds the faults of a wrong op, and none in a correct op.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -32,7 +32,7 @@ OpCases good() {
           .errors = {{.inputs = {zeros({2}), zeros({2})}, .message = "wants 1 input (x), got 2"}}};
 }
 
-// All findings, a line each.
+// All findings, one a line.
 std::string found(const Op& op, const OpCases& cases = good()) {
   std::string text;
   for (const std::string& one : check_op(op, cases)) text += one + "\n";
@@ -122,7 +122,7 @@ TEST_CASE("a kernel that spoils its input when it runs in place is found") {
     for (int64_t i = 0; i < n; ++i) y[i] *= from[i];
   };
   const std::string text = found(op);
-  CHECK(text.find("in place") == std::string::npos);  // x is held, so nothing was taken over
+  CHECK(text.find("in place") == std::string::npos);  // x is held, so no output reused its buffer
   op.kernels[1].run = [](KernelContext& ctx) {
     const double* from = ctx.input(0).data<double>();
     const int64_t n = ctx.input(0).size();

@@ -1,4 +1,4 @@
-// Walks all ops and fails for one that nobody tests.
+// Walks all ops and fails for each one without a test.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace troupe {
 namespace {
 
-// Ops that no table can hold, and where they are tested instead.
+// Ops that no table can hold, with the place of their tests.
 const std::map<std::string, std::string> kElsewhere = {
     {"BarrierInsert", "waits between steps: tests/ops/state/barrier_test.cpp"},
     {"BarrierTake", "waits between steps: tests/ops/state/barrier_test.cpp"},
@@ -52,11 +52,11 @@ const std::map<std::string, std::string> kElsewhere = {
 };
 
 struct Tested {
-  const OpCase* value = nullptr;  // one of them, of a single node if there is such a case
+  const OpCase* value = nullptr;  // one value case, of a single node if there is such a case
   bool refusal = false, bad_shape = false, gradient = false;
 };
 
-// All of a case but shapes and values, as text.
+// Everything of a case except shapes and values, as text.
 template <class Case>
 std::string form_of(const Case& c) {
   std::string form;
@@ -94,13 +94,14 @@ std::map<std::string, Tested> tested_ops() {
   for (const OpCases& table : tables())
     for (const OpError& e : table.errors) {
       tested[e.op].refusal = true;
-      // Beside a value case of the same form, nothing but shapes can be wrong.
+      // The form is that of a value case, so only shapes can be wrong.
       if (!e.when_run && good[e.op].count(form_of(e))) tested[e.op].bad_shape = true;
     }
   return tested;
 }
 
-// The first shapes that an op refuses whose inputs have the dtypes of `c`; empty if it takes all.
+// The error for the first shapes that the op refuses with the dtypes of `c`; empty if it accepts
+// all.
 std::string refused_shapes(const OpCase& c) {
   if (c.build || c.inputs.empty()) return {};
   for (const auto& [first, others] :

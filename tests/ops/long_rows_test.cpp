@@ -1,5 +1,5 @@
-// Rows and columns of every length through the loops that take many elements at a time: extremes
-// and their places, sums, softmax and its losses, e^x below 0.
+// Rows and columns of many lengths in the loops that take several elements at a time: extremes and
+// their places, sums, softmax and its losses, e^x below 0.
 #include "ops/support/exponential.hpp"
 
 #include <doctest/doctest.h>
@@ -14,11 +14,11 @@
 namespace troupe {
 namespace {
 
-// Lengths around those at which the loops change.
+// Lengths around those at which the loops switch.
 constexpr int64_t kLengths[] = {1,  2,   15,  16,  17,  31,  32,  33,  63,  64,   65,
                                 95, 127, 128, 255, 256, 257, 300, 511, 512, 1000, 70'001};
 
-// A row of n numbers, as often as there are places, each with `value` at its own place.
+// One row of n numbers for each of `places`, with `value` at that place.
 Tensor rows_with(int64_t n, const std::vector<int64_t>& places, double value) {
   const auto count = static_cast<int64_t>(places.size());
   Tensor x = Tensor::empty(DType::f64, {count, n});
@@ -31,7 +31,7 @@ Tensor rows_with(int64_t n, const std::vector<int64_t>& places, double value) {
   return x;
 }
 
-// The first, the last, and some between.
+// The first place, the last, and some between.
 std::vector<int64_t> places_in(int64_t n) { return {0, n / 3, n / 2, n - 1}; }
 
 std::vector<int64_t> of_row(const Tensor& indices) {
@@ -48,7 +48,7 @@ void check_place(const Tensor& x, bool greatest, const std::vector<int64_t>& pla
   CHECK(of_row(evaluate(greatest ? argmax(in, 1) : argmin(in, 1))) == places);
 }
 
-// -log(softmax(x)[label]) and what softmax(x) is, of one row, in f64.
+// One row in f64: -log(softmax(x)[label]), and softmax(x).
 std::vector<double> softmax_of(const float* x, int64_t n, int64_t label, double& loss) {
   const double max = *std::max_element(x, x + n);
   std::vector<double> p(static_cast<size_t>(n));
@@ -84,7 +84,7 @@ TEST_CASE("NaN is the extreme of its row, wherever it stands, and the first one 
     CAPTURE(n);
     const std::vector<int64_t> places = places_in(n);
     Tensor x = rows_with(n, places, NAN);
-    for (int64_t r = 0; r < 4; ++r) {  // a later one, and infinities on both sides
+    for (int64_t r = 0; r < 4; ++r) {  // a later NaN, and infinities on both sides
       double* const row = x.mutable_data<double>() + r * n;
       const int64_t place = places[static_cast<size_t>(r)];
       if (place > 0) row[place - 1] = r % 2 ? INFINITY : -INFINITY;
@@ -190,7 +190,7 @@ TEST_CASE("softmax and its losses of rows of any length are those of f64") {
         const double slope = d * (s - (j == labels[r] ? 1 : 0));
         worst = std::max(worst, std::abs(slopes.data<float>()[r * n + j] - slope) / 1e-6);
       }
-      CHECK(worst <= 3);  // x - max is rounded: of 60, half a unit in the last place is 2e-6
+      CHECK(worst <= 3);  // x - max is rounded: at 60, half a unit is 2e-6
     }
   }
 }

@@ -1,5 +1,5 @@
-// Functions whose ops are tested by name make the nodes that they are named for, of their arguments
-// in order. (Those that other tests call need no row here.)
+// Functions whose ops are tested by name make the nodes that their names say, with their arguments
+// in order. (Functions that other tests call need no row here.)
 #include <doctest/doctest.h>
 
 #include <string>
@@ -25,7 +25,7 @@ TEST_CASE("functions that no other test calls make the nodes that their names sa
     std::string op;
     Output made;
     std::vector<Output> inputs;
-    Attrs attrs = {};  // some of them
+    Attrs attrs = {};  // a subset
   } all[] = {
       {"IsFinite", is_finite(x), {x}},
       {"SquaredDifference", squared_difference(x, y), {x, y}},

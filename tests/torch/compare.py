@@ -1,4 +1,4 @@
-# Compares what Troupe computed with PyTorch (1) or Keras on TensorFlow (2).
+# Compares Troupe's results with those of PyTorch (1) or Keras on TensorFlow (2).
 #
 # usage: compare.py LIBRARY CASES.json, where LIBRARY is torch or keras. Prints each case that differs, then how many were
 # compared; exit code 1 if any differs. tests/torch/torch_test.cpp writes the cases: of an op the inputs, a formula in PyTorch's

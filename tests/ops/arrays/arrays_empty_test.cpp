@@ -1,5 +1,5 @@
-// Ops that move, count and join elements, of tensors that are empty and whose other sizes are as
-// large as they get: nothing overflows, and nothing is walked that is not there.
+// Ops that move, count and join elements, on empty tensors whose other sizes are as large as
+// possible: nothing overflows, and no loop runs over elements that do not exist.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"

@@ -103,7 +103,7 @@ TEST_CASE("a concat of nothing is refused") {
 }
 
 TEST_CASE("parts that are cut into jobs lie where they belong, and come back as they were") {
-  // Many runs in a job, and runs of many jobs, along the first axis and along another.
+  // Many runs in one job, and runs that span many jobs, along the first axis and along another.
   struct Case {
     int64_t rows, axis;
   };

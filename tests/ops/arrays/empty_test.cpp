@@ -1,5 +1,5 @@
-// Tensors without elements whose other sizes are as large as they get: nothing overflows, and
-// nothing is walked that is not there.
+// Tensors without elements whose other sizes are as large as possible: nothing overflows, and no
+// loop runs over elements that do not exist.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"

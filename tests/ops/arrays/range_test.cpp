@@ -122,7 +122,7 @@ OpCases cases() {
                             {.op = "ShapeOf",
                              .inputs = {zeros({1}), zeros({1})},
                              .message = "wants 1 input (x), got 2"}}};
-  all.values[all.values.size() - 5].gradient_tolerance = 1;  // of "large"
+  all.values[all.values.size() - 5].gradient_tolerance = 1;  // the case "large"
   return all;
 }
 const ListedCases listed(cases);

@@ -1,5 +1,5 @@
-// What holds for both recurrent layers: cells, refusals at the line that called, and that oneDNN's
-// steps agree with the loops. Their tables are in lstm_test.cpp and gru_test.cpp.
+// Tests of both recurrent layers: cells, refusals at the calling line, and that oneDNN's steps
+// agree with the loops. The tables are in lstm_test.cpp and gru_test.cpp.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-// Both layers with their gradients, of sizes that are cut into jobs, some rows over.
+// Both layers with their gradients, in sizes that are cut into jobs with some rows left over.
 std::vector<Output> large_layers(Graph& g, DType dtype) {
   const auto input = [&](const Shape& shape, double seed) {
     return constant(g, converted(waves(shape, seed), dtype));

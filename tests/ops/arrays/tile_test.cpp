@@ -116,7 +116,7 @@ TEST_CASE("Tile and Repeat copy, and their gradients sum the copies") { check(ca
 TEST_CASE("long tiles have every copy") {
   Graph graph;
   const Output x = constant(graph, i32(iota({3, 7})));
-  const Tensor y = evaluate(tile(x, {50, 1001}));  // beyond one chunk of repeat_block
+  const Tensor y = evaluate(tile(x, {50, 1001}));  // more than one chunk of repeat_block
   REQUIRE(y.shape() == Shape{150, 7007});
   bool same = true;
   for (int64_t i = 0; i < 150; ++i)

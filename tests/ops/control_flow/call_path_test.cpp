@@ -10,7 +10,7 @@ OpCases cases() {
   const Attrs call = {{"key", std::string("call")}};
   const Tensor first = i64(scalar(0)), sixth = i64(scalar(5));
   const auto number = [](int64_t n) { return std::vector<Tensor>{Tensor::scalar(n)}; };
-  // Computed apart from this code: fnv1a64("call"), then as ops/random/philox.hpp says.
+  // Computed independently: fnv1a64("call"), then the recipe of ops/random/philox.hpp.
   return {
       .values = {{.name = "outside of loops",
                   .op = "CallPath",

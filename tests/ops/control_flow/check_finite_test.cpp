@@ -1,4 +1,4 @@
-// CheckFinite: passes on what is finite.
+// CheckFinite: passes finite values on.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"

@@ -1,4 +1,4 @@
-// Check: passes its first input on where the second one holds.
+// Check: passes its first input on where the second one is true.
 #include "troupe/ops/control_flow.hpp"
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// Constant: a tensor that stands in the graph.
+// Constant: a tensor stored in the graph.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"

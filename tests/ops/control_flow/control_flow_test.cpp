@@ -1,5 +1,6 @@
-// The ops of branches and loops one by one: what they refuse, and what Branch chooses. What they do
-// together is in tests/actors/master/session_cond_test.cpp and session_while_test.cpp.
+// The ops of branches and loops one by one: their refusals, and the choice of Branch. Tests of
+// whole branches and loops are in tests/actors/master/session_cond_test.cpp and
+// session_while_test.cpp.
 #include <doctest/doctest.h>
 
 #include "devices/memory/heap_memory.hpp"

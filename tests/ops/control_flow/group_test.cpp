@@ -1,4 +1,4 @@
-// Group: a name for that all of its control inputs have run.
+// Group: a node that runs when all of its control inputs have run.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"

@@ -1,4 +1,4 @@
-// Placeholder: fed, or an error that says so.
+// Placeholder: fed, or an error that says that it was not.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"

@@ -1,4 +1,4 @@
-// Print passes its input on, and says so on stderr.
+// Print: passes its input on, and prints it to stderr.
 #include <doctest/doctest.h>
 
 #include <iostream>
@@ -10,7 +10,7 @@
 namespace troupe {
 namespace {
 
-// What is written to std::cerr while this lives.
+// Captures the output to std::cerr during its lifetime.
 class Stderr {
  public:
   Stderr() : before_(std::cerr.rdbuf(text_.rdbuf())) {}

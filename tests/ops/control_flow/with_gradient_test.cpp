@@ -1,4 +1,4 @@
-// WithGradient as an op; what gradients() makes of it is in tests/gradients/gradient_test.cpp.
+// WithGradient as an op; tests/gradients/gradient_test.cpp tests its use by gradients().
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -61,7 +61,7 @@ TEST_CASE("with_gradient refuses inputs of another graph and an empty backward f
                        "WithGradient made at train.cpp:42: the backward function is empty; it "
                        "makes the inputs' gradients of y's",
                        Error);
-  CHECK(graph.nodes().size() == 1);  // nothing is left behind
+  CHECK(graph.nodes().size() == 1);  // no node is left behind
 }
 
 }  // namespace troupe

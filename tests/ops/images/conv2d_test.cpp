@@ -1,5 +1,4 @@
-// Convolution of images with two dimensions and its gradients: values, and oneDNN against the
-// loops.
+// Convolution of two-dimensional images and its gradients: values, and oneDNN against the loops.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -197,7 +197,7 @@ std::vector<OpError> refusals() {
               "cannot cut the 4 channels out of the filter [2, 2, 2, 4] into 3 groups"),
       refused(x, f, {.groups = 2},
               "the images have 6 channels in 2 groups, but the filter takes 6 of a group"),
-      // Images, a filter, or both in the order of other programs.
+      // Images, a filter, or both in the dimension order of other programs.
       refused({2, 3, 8, 9}, {5, 5, 3, 4}, {},
               "[5, 5, 3, 4]; channels are the last dimension of images here, and in and out "
               "channels the last two of filters: if these images have their channels second, give "

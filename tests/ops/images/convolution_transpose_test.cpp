@@ -1,5 +1,5 @@
-// ConvolutionTranspose: values from the definition in NumPy, which agree with ONNX's reference
-// evaluator (that of groups, which it has none for, excepted).
+// ConvolutionTranspose: values from the definition in NumPy. They agree with ONNX's reference
+// evaluator, which has none for groups.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"

@@ -16,10 +16,11 @@ using OfImages = Output (*)(Output, Output);
 Tensor four() {
   return values({1, 2, 2, 3}, {0.2, 0.4, 0.6, 0.9, 0.3, 0.1, 0.1, 0.8, 0.5, 0.5, 0.5, 0.5});
 }
-// Three of them, of which no two colours are equal.
+// Three pixels; no two colours of a pixel are equal.
 Tensor three() { return values({1, 1, 3, 3}, {0.2, 0.4, 0.6, 0.9, 0.3, 0.1, 0.1, 0.8, 0.5}); }
 
-// Cases of functions that are no ops; they are listed as ReduceMean's, which is of floats.
+// A case of a function that is not an op; it is listed under ReduceMean, which has the float
+// dtypes.
 OpCase of(std::string name, Tensor x, Tensor expected, OfImages f, double number = 0) {
   return {.name = std::move(name),
           .op = "ReduceMean",

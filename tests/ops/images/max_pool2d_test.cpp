@@ -1,4 +1,4 @@
-// MaxPool of images with two dimensions, its gradient, and the selection that differentiates the
+// MaxPool of two-dimensional images, its gradient, and the selection that differentiates the
 // gradient.
 #include <doctest/doctest.h>
 
@@ -161,7 +161,7 @@ TEST_CASE("pools in f32 have the bits of those in f64") {
     how.same_padding = below(2) == 1;
     how.window = 1 + below(how.same_padding ? 5 : std::min(shape[1], shape[2]));
     how.stride = 1 + below(4);
-    Tensor x = noise(shape, 40, 0.25);  // equal ones are among them
+    Tensor x = noise(shape, 40, 0.25);  // some are equal
     if (below(8) == 0) x.mutable_data<double>()[below(x.size())] = NAN;
     if (below(8) == 0) x.mutable_data<double>()[below(x.size())] = -INFINITY;
     const auto pooled = [&](const Tensor& images) {

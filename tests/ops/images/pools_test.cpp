@@ -249,7 +249,7 @@ TEST_CASE("pools of many channels and images have the bits of those in f64, wher
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
     const int dims = static_cast<int>(1 + below(3));
-    // Windows of 1, 2, 4 or 8 pixels, all of them on the image or counted, so that means are exact.
+    // Windows of 1, 2, 4 or 8 pixels, all inside the image or counted, so that means are exact.
     PoolWindow window{.size = {1 + below(2)}, .count_padding = true};
     for (int d = 0; d < dims; ++d) window.strides.push_back(1 + below(3));
     window.padding = static_cast<Padding>(below(3));
@@ -274,7 +274,7 @@ TEST_CASE("pools of many channels and images have the bits of those in f64, wher
       CAPTURE(i);
       CHECK(same_bits(narrow[i], f32(wide[i])));
     }
-    CHECK(same_bits(wide[0], wide[4]));  // what is selected from x itself
+    CHECK(same_bits(wide[0], wide[4]));  // selected from x itself
   }
 }
 
@@ -322,7 +322,7 @@ TEST_CASE(
   for (const auto& pool : pools) {
     CAPTURE(pool.first);
     const auto& [shape, window] = pool;
-    Tensor x = small_numbers(shape, random);  // equal ones are among them
+    Tensor x = small_numbers(shape, random);  // some are equal
     for (const double special : {NAN, -INFINITY, INFINITY, NAN})
       x.mutable_data<double>()[random() % static_cast<uint64_t>(x.size())] = special;
     for (const DType dtype : {DType::f64, DType::f32}) {

@@ -26,7 +26,7 @@ OpCase of(std::string name, Attrs attrs, Tensor expected) {
           .as_written = true};
 }
 
-// Of any dtype.
+// A case for any dtype.
 OpCase nearest(std::string name, int64_t height, int64_t width, const char* grid, Tensor expected) {
   OpCase c = of(std::move(name), to(height, width, grid, "nearest"), expected);
   c.as_written = false;
@@ -156,7 +156,7 @@ TEST_CASE("an image that is cut into jobs is resized as one that is not") {
   const Output x = constant(graph, f32(waves({3, 200, 130, 4}, 1)));
   for (const Interpolation how : {Interpolation::nearest, Interpolation::bilinear}) {
     const Output y = resize(x, 150, 400, {.interpolation = how});
-    std::vector<Output> parts;  // each image by itself, and channel by channel
+    std::vector<Output> parts;  // each image alone, and channel by channel
     for (const Output& image : split(x, 3, 0)) {
       std::vector<Output> channels;
       for (const Output& channel : split(image, 4, 3))

@@ -1,5 +1,5 @@
-// Convolutions by minimal filtering, against the loops in f64; their bits on any number of threads;
-// what is not finite; which sizes they are for.
+// Convolutions by minimal filtering: against the loops in f64, equal bits for any number of
+// threads, values that are not finite, and the sizes that they suit.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ namespace {
 
 using Pass = ConvolutionSizes::Pass;
 
-constexpr double kErrorMax = 3e-5;  // of sums of random numbers that cancel; that of oneDNN is 1e-6
+constexpr double kErrorMax = 3e-5;  // of sums that cancel; oneDNN's is 1e-6
 
 struct Images {
   int64_t batch, height, width, in, out;
@@ -56,7 +56,7 @@ struct Passes {
   }
 };
 
-// The largest error, over the largest number that is right.
+// The largest error, relative to the largest correct number.
 double relative_error(const Tensor& got, const Tensor& right) {
   REQUIRE(got.shape() == right.shape());
   double error = 0, most = 0;
@@ -75,7 +75,7 @@ TEST_CASE("minimal filtering gives a convolution and its gradients, whatever siz
   const std::vector<Images> all = {
       {8, 16, 16, 32, 32, 3},
       {5, 13, 9, 32, 48, 3},                                // tiles past the edges
-      {40, 7, 6, 16, 32, 3},                                // jobs with a rest
+      {40, 7, 6, 16, 32, 3},                                // jobs with a remainder
       {2, 31, 70, 48, 32, 3, {.padding = Padding::valid}},  // several blocks of an image
       {3, 20, 17, 32, 32, 3, {.padding = Padding::given, .before = {2, 0}, .after = {0, 2}}},
       {6, 14, 14, 32, 64, 5},
@@ -120,7 +120,7 @@ TEST_CASE("what is not finite reaches all that it should, and no other image") {
     for (const float bad : {nan, std::numeric_limits<float>::infinity()}) {
       const Images of{4, 14, 14, 32, 32, window};
       Graph g;
-      Tensor x = uniform(of.x(), 1), dy = uniform(of.x(), 3);  // of one shape
+      Tensor x = uniform(of.x(), 1), dy = uniform(of.x(), 3);  // equal shapes
       const int64_t at = ((2 * 14 + 6) * 14 + 7) * 32 + 5;
       x.mutable_data<float>()[at] = dy.mutable_data<float>()[at] = bad;
       const Output images = constant(g, x), slopes = constant(g, dy),
@@ -136,7 +136,7 @@ TEST_CASE("what is not finite reaches all that it should, and no other image") {
           if (seen) CHECK(!std::isfinite(y.data<float>()[i]));
           if (image != 2) CHECK(std::isfinite(y.data<float>()[i]));
         }
-      for (int64_t i = 0; i < got[2].size(); ++i)  // of dy's channel 5, and of no other
+      for (int64_t i = 0; i < got[2].size(); ++i)  // of dy's channel 5 only
         CHECK(std::isfinite(got[2].data<float>()[i]) == (i % 32 != 5));
     }
 }
@@ -166,7 +166,7 @@ TEST_CASE("minimal filtering is for many tiles of squares that stand on every pi
   CHECK(!with([](Images& of) { of.window = 1; }));
   CHECK(!with([](Images& of) { of.window = 4; }));
   CHECK(!with([](Images& of) { of.batch = 1; }));
-  CHECK(!with([](Images& of) { of.height = of.width = 5; }));  // three tiles of eight pixels waste
+  CHECK(!with([](Images& of) { of.height = of.width = 5; }));  // three tiles waste eight pixels
   CHECK(!with([](Images& of) { of.options.strides = {2}; }));
   CHECK(!with([](Images& of) { of.options.dilations = {1, 2}; }));
   CHECK(!with([](Images& of) { of.options.groups = 2; }));
@@ -174,12 +174,12 @@ TEST_CASE("minimal filtering is for many tiles of squares that stand on every pi
     of.options.padding = Padding::given;
     of.options.before = {3};
   }));
-  // 16 channels in and out: worth it but on the way to the filter.
+  // 16 channels in and out: faster in all passes except the one to the filter.
   const Images narrow{8, 16, 16, 16, 16, 3};
   CHECK(narrow.suits(Pass::forward));
   CHECK(narrow.suits(Pass::to_input));
   CHECK(!narrow.suits(Pass::to_filter));
-  // Its sums would be many for each thread.
+  // Each thread would need many sums.
   const Images wide{8, 16, 16, 512, 512, 3};
   CHECK(wide.suits(Pass::forward));
   CHECK(!wide.suits(Pass::to_filter));
@@ -207,7 +207,7 @@ TEST_CASE("a job that gets no memory for a block says how much it wants, and for
     } catch (...) {
       _exit(5);
     }
-    const WinogradMemory::Loan small(*memory, 64);  // usable afterwards
+    const WinogradMemory::Loan small(*memory, 64);  // the memory is usable afterwards
     _exit(small.begin() ? 0 : 6);
   }
   int status = 0;

@@ -1,4 +1,4 @@
-// Functions along an axis of one's choice. Expected values are numpy's.
+// Functions along any axis. Expected values are NumPy's.
 #include "troupe/ops/arrays.hpp"
 
 #include <doctest/doctest.h>
@@ -60,7 +60,7 @@ OpCases softmax_cases() {
                      {matrix({{-0.31326168751822286, -0.04858735157374205, -0.31326168751822286},
                               {-1.3132616875182228, -3.048587351573742, -1.3132616875182228}})},
                      log_along(0)),
-                 // The logarithm of softmax would be of 0.
+                 // Here the logarithm of softmax is the logarithm of 0.
                  function_case("log_softmax far apart", "Softmax", {vector({0, 1000})},
                                {vector({-1000, 0})}, log_along(0), false)},
       .errors = {refused("Softmax", {x}, "has axes from -2 to 1", along(2)),

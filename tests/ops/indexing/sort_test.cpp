@@ -8,7 +8,7 @@ namespace {
 
 Attrs order(int64_t axis, bool descending) { return {{"axis", axis}, {"descending", descending}}; }
 
-// The same tables for both: Sort's values, and where Argsort finds them.
+// One set of tables for both: Sort's values, and the indices of Argsort.
 struct Ordered {
   const char* name;
   Tensor x;

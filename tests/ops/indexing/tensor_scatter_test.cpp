@@ -23,7 +23,7 @@ OpCase exact(OpCase c) {
 const char* const kOps[] = {"TensorScatterAdd", "TensorScatterSub", "TensorScatterMax",
                             "TensorScatterMin", "TensorScatterUpdate"};
 
-// Of each op: rows, of which one is named twice; single elements; one long row.
+// For each op: rows, one of them named twice; single elements; one long row.
 std::vector<OpCase> ordinary() {
   const Tensor x = matrix({{1, 2}, {3, 4}, {5, 6}}), rows = i32(matrix({{2}, {0}, {2}}));
   const Tensor updates = matrix({{4, 7}, {0, 9}, {3, 1}});
@@ -96,7 +96,7 @@ OpCases cases() {
                             vector({op == kOps[0]   ? 4.0
                                     : op == kOps[1] ? 0.0
                                                     : 2.0})));
-    all.values.back().smooth = false;  // both are the greatest, and the least
+    all.values.back().smooth = false;  // the two values tie
     all.errors.push_back(
         {.op = op,
          .inputs = {x, two, zeros({2, 3})},

@@ -1,4 +1,4 @@
-// TopK, and TakeAlong with its gradient, which TopK and Sort go back by.
+// TopK, and TakeAlong with its gradient, which the gradients of TopK and Sort use.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -173,7 +173,7 @@ TEST_CASE("the k greatest of many are the first k of a sort, for any k") {
   Tensor numbers = i32(zeros({3, 500}));
   int32_t state = 1;
   for (int64_t i = 0; i < numbers.size(); ++i)
-    numbers.mutable_data<int32_t>()[i] = (state = state * 16807 % 2039) % 100;  // many equals
+    numbers.mutable_data<int32_t>()[i] = (state = state * 16807 % 2039) % 100;  // many are equal
   const Output x = constant(graph, numbers);
   const Output values = sort(x, {.descending = true}), at = argsort(x, {.descending = true});
   for (int64_t k : {1, 2, 17, 499, 500}) {

@@ -1,4 +1,4 @@
-// Unique and Bincount: how often values are there.
+// Unique and Bincount: distinct values and their counts.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"

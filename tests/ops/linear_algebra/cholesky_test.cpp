@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// 4 on the diagonal, plus the cosine of the distance from it: positive definite.
+// 4 on the diagonal, plus the cosine of the distance from the diagonal: positive definite.
 Tensor twenty() {
   Tensor x = Tensor::empty(DType::f64, {20, 20});
   for (int i = 0; i < 400; ++i)

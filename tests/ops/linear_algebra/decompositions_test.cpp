@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// Outputs of a decomposition that are differentiated without the others; sizes known or not.
+// Differentiates only these outputs of a decomposition, with sizes known or not.
 BuildCase only(const std::string& op, std::vector<int32_t> indices, Shape shape = {}) {
   return [=](Graph& graph, const std::vector<Output>& in) {
     const Output x = shape.ndim() == 0 ? in[0] : reshape(in[0], shape);
@@ -328,7 +328,7 @@ OpCases cases() {
 }
 const ListedCases listed(cases);
 
-// Numbers that differ, around 0.
+// Different numbers around 0.
 Tensor random(const Shape& shape) {
   Graph graph;
   return evaluate(random_uniform(graph, shape, -1, 1, 7, DType::f64));

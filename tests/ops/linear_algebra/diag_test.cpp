@@ -1,5 +1,5 @@
-// Diag, the main diagonal as Diagonal and its gradient find it, and BandPart with tril and triu.
-// Expected values are NumPy's.
+// Diag, Diagonal and its gradient on main diagonals, and BandPart with tril and triu. Expected
+// values are NumPy's.
 #include <doctest/doctest.h>
 
 #include <limits>

@@ -204,7 +204,7 @@ TEST_CASE("oneDNN's product is the loop's product, for every transpose and batch
 }
 
 TEST_CASE("however a large product is cut, it is the loop's product") {
-  // By columns and rows, by columns alone, by rows alone, and with what is left over in each.
+  // Cut by columns and rows, by columns only, by rows only, and with a remainder in each.
   for (const auto& [m, k, n] : {std::array{530, 16, 1100},
                                 {64, 140, 600},
                                 {3, 1500, 1030},
@@ -253,7 +253,7 @@ TEST_CASE("leading sizes that are not known while building broadcast when the st
   const std::vector<Output> slopes = gradients({reduce_sum(c)}, {a, b});
   const Tensor x = values({1, 2, 1, 2}, {1, 2, 3, 4}), one = values({1, 2, 1}, {5, 6}),
                two = values({2, 2, 1}, {5, 6, 7, 8});
-  // As known shapes have it, and by hand: 1 * 5 + 2 * 6, 3 * 5 + 4 * 6; 1 * 5 + 2 * 6, 3 * 7 + 4
+  // The same as with known shapes, by hand: 1 * 5 + 2 * 6, 3 * 5 + 4 * 6; 1 * 5 + 2 * 6, 3 * 7 + 4
   // * 8.
   const auto is = [](const Tensor& got, const Tensor& expected) {
     CHECK(difference(got, expected).value_or("") == "");

@@ -1,4 +1,4 @@
-// Solve, Inverse, Determinant and LogDet, all by LU.
+// Solve, Inverse, Determinant and LogDet, all computed by LU.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"

@@ -1,5 +1,5 @@
-// Attention and its gradient. Expected values come from a program in NumPy that takes one query and
-// one key at a time, gradients of the node from its complex steps.
+// Attention and its gradient. Expected values come from a NumPy program that takes one query and
+// one key at a time; gradients of the node come from complex steps of that program.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -8,7 +8,7 @@
 namespace troupe {
 namespace {
 
-// 2 x 2 pairs of 3 queries and 4 keys; with a mask perhaps.
+// 2 x 2 pairs of 3 queries and 4 keys, optionally with a mask.
 OpCase attention_case(std::string name, AttentionOptions options, Tensor mask, Tensor expected) {
   OpCase c{.name = std::move(name),
            .op = "Attention",
@@ -305,14 +305,14 @@ OpCases cases() {
 }
 const ListedCases listed(cases);
 
-// All pairs of some keys that are seen, in sizes that are cut into blocks and jobs.
+// Attention and its gradients, with some keys masked, in sizes that are cut into blocks and jobs.
 std::vector<Output> large(Graph& g, DType dtype, bool causal, bool by_ops) {
   const auto input = [&](const Shape& shape, double seed) {
     return constant(g, converted(waves(shape, seed), dtype));
   };
   const Output q = input({2, 3, 150, 16}, 0.1), k = input({2, 3, 300, 16}, 0.2),
                v = input({2, 3, 300, 8}, 0.3), mask = input({2, 1, 1, 300}, 0.4);
-  // A rate so small that it keeps everything.
+  // The rate is so small that nothing is dropped.
   const Output y = scaled_dot_product_attention(
       q, k, v, {.mask = mask, .causal = causal, .dropout = by_ops ? 1e-12 : 0});
   const auto slopes = gradients({y}, {q, k, v, mask}, {input({2, 3, 150, 8}, 0.5)});
@@ -348,7 +348,7 @@ TEST_CASE("without features attention is the mean of what is seen, and so are it
                  mask = fill(g, {3}, 0, dtype);
     const Output all = scaled_dot_product_attention(q, k, v, {.mask = mask});
     const Output causal = scaled_dot_product_attention(q, k, v, {.causal = true});
-    const auto slopes = gradients({all}, {v, mask});  // that of the mask is made of ops
+    const auto slopes = gradients({all}, {v, mask});  // the mask's gradient consists of ops
     const std::vector<Tensor> got = evaluate(g, {all, causal, slopes[0], slopes[1]});
     const auto is = [&](const Tensor& x, const Tensor& expected) {
       CHECK(difference(x, converted(expected, dtype)).value_or("") == "");

@@ -11,7 +11,7 @@ namespace {
 
 Attrs epsilon(double value) { return {{"epsilon", value}}; }
 
-// The only output that is differentiated.
+// Differentiates only this output.
 BuildCase only(int32_t index) {
   return [=](Graph&, const std::vector<Output>& in) {
     const BatchNorm parts = batch_norm(in[0], in[1], in[2]);

@@ -146,7 +146,7 @@ TEST_CASE("CtcLoss of long rows is finite") {
                                constant(graph, i32(vector({100, 99}))));
   const auto got = evaluate(graph, {loss, gradients({loss}, {x})[0]});
   for (const float v : got[0].values<float>()) CHECK((v > 0 && std::isfinite(v)));
-  // Of each time, the gradient adds up to 0.
+  // At each time, the gradient sums to 0.
   for (int64_t row = 0; row < 800; ++row) {
     float sum = 0;
     for (int64_t k = 0; k < 5; ++k) sum += got[1].data<float>()[row * 5 + k];

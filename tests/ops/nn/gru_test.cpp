@@ -1,5 +1,5 @@
-// Gru and GruGradient. Expected values come from a program in NumPy that takes one row and one step
-// at a time, gradients of nodes from its complex steps.
+// Gru and GruGradient. Expected values come from a NumPy program that takes one row and one step at
+// a time; gradients of nodes come from complex steps of that program.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -38,7 +38,7 @@ std::vector<Tensor> gru_node() {
   return {waves({2, 2, 6}, 0.1), waves({2, 2}, 0.2), waves({2, 6}, 0.5),
           waves({6}, 0.6),       waves({6}, 0.65),   i64(vector({2, 1}))};
 }
-// Gates, inner and y, which that node saves for its gradient.
+// The gates, inner values and y that this node saves for its gradient.
 std::vector<Tensor> gru_saved(bool reset_after) {
   if (reset_after)
     return {

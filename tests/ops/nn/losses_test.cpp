@@ -1,4 +1,4 @@
-// Losses of predictions and labels: one op, and functions made of other ops.
+// Losses of predictions and labels: one op, and functions composed of other ops.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -9,8 +9,8 @@ namespace {
 
 using Inputs = std::vector<Output>;
 
-// A case of a function that is no op of its own; it is listed as one of SigmoidCrossEntropy, whose
-// kernels are those of all losses: f32 and f64.
+// A case of a function that is not an op; it is listed under SigmoidCrossEntropy, whose kernels
+// have the dtypes of all losses: f32 and f64.
 OpCase function_case(const char* name, std::vector<Tensor> inputs, std::vector<Tensor> expected,
                      Output (*f)(const Inputs&), bool smooth = true) {
   return {.name = name,
@@ -189,7 +189,7 @@ TEST_CASE("the divergence of two distributions, where p may be 0") {
   Graph graph;
   const Output p = constant(graph, vector({0, 1})), r = constant(graph, vector({0, 0.5}));
   const auto slopes = gradients({kl_divergence(p, r)}, {p, r});
-  CHECK(!difference(evaluate(slopes[1]), vector({0, -2})));  // no NaN beside the 0
+  CHECK(!difference(evaluate(slopes[1]), vector({0, -2})));  // no NaN next to the 0
   CHECK(!difference(evaluate(slopes[0]), vector({0, 1 + std::log(2)})));
 }
 

@@ -1,5 +1,5 @@
-// Lstm and LstmGradient. Expected values come from a program in NumPy that takes one row and one
-// step at a time, gradients of nodes from its complex steps.
+// Lstm and LstmGradient. Expected values come from a NumPy program that takes one row and one step
+// at a time; gradients of nodes come from complex steps of that program.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -41,7 +41,7 @@ std::vector<Tensor> with(std::vector<Tensor> inputs, size_t i, Tensor other) {
   inputs[i] = std::move(other);
   return inputs;
 }
-// Gates, cells and y, which that node saves for its gradient.
+// The gates, cells and y that this node saves for its gradient.
 std::vector<Tensor> lstm_saved() {
   return {values({2, 2, 8}, {0.8462347354962128,
                              0.8573197477886277,
@@ -81,7 +81,7 @@ std::vector<Tensor> lstm_saved() {
           values({2, 2, 2}, {0.04715902592180843, 0.3316939990763679, 0.042572353153416176,
                              -0.0468568973046498, 0.14144117880435228, 0.1382164044475609, 0, 0})};
 }
-// What a node has saved, what came back to it, and its inputs.
+// The inputs of a gradient node: saved values, incoming gradients, and the forward node's inputs.
 std::vector<Tensor> lstm_gradient_node(std::vector<Tensor> saved) {
   for (Tensor one :
        {waves({2, 2, 2}, 0.7), waves({2, 2}, 0.8), waves({2, 2}, 0.9), waves({2, 2}, 0.2),

@@ -1,4 +1,4 @@
-// norm and moments, which are made of other ops.
+// norm and moments, which are composed of other ops.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 OpCase norm_of(std::string name, Tensor x, double order, ReduceOptions options, Tensor expected) {
   return {.name = std::move(name),
-          .op = "ReduceMean",  // with its dtypes, f32 and f64
+          .op = "ReduceMean",  // it has the same dtypes, f32 and f64
           .inputs = {x},
           .expected = {expected},
           .build = [order, options](Graph&, const std::vector<Output>& inputs) {

@@ -8,7 +8,7 @@ namespace {
 
 using Inputs = std::vector<Output>;
 
-// weights, biases, inputs, labels, and candidates as three constants of their own.
+// weights, biases, inputs, labels; the candidates are three constants.
 std::vector<Tensor> five_classes(const Tensor& labels, const Tensor& true_expected) {
   return {matrix({{1, 2}, {0.5, -1}, {-1, 0.5}, {2, 0}, {0, 1.5}}),
           vector({0.1, -0.2, 0.3, 0, -0.5}),
@@ -97,7 +97,7 @@ TEST_CASE("with every class a candidate, sampled_softmax_loss is softmax_cross_e
   const Output inputs = constant(graph, waves({4, 3}, 0.4));
   const Output labels = constant(graph, i64(vector({5, 0, 2, 2})));
   const Candidates all = log_uniform_candidates(labels, 6, 6, {}, DType::f64);
-  // Expected counts near 1 for all: after enough draws. Given as 1, they drop out.
+  // After enough draws all expected counts are near 1; given as 1, they cancel.
   const Candidates certain = {all.ids, fill(graph, {4}, 1, DType::f64),
                               fill(graph, {6}, 1, DType::f64)};
   const Output full =

@@ -27,7 +27,7 @@ Attrs with(Attrs attrs, const char* name, Attr value) {
   return attrs;
 }
 
-// Expected values were computed apart from this code, from the recipes in the files of the ops.
+// Expected values were computed independently, from the recipes in the files of the ops.
 
 OpCases log_uniform_cases() {
   return {
@@ -195,7 +195,7 @@ TEST_CASE("unique candidates are different, and each is there about as often as 
     for (const int64_t id : ids) seen[static_cast<size_t>(id)] += 1;
     for (size_t k = 0; k < 8; ++k) expected[k] += got[1].values<double>()[k];
   }
-  // The expected count is an estimate from the number of draws: within a few hundredths.
+  // The expected count is an estimate from the number of draws, good to a few hundredths.
   for (size_t k = 0; k < 8; ++k)
     CHECK(std::abs(seen[k] - expected[k]) / static_cast<double>(steps) < 0.05);
 }

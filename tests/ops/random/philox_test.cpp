@@ -39,7 +39,7 @@ TEST_CASE("a stream depends on seed, name, step and replica, and on nothing else
   CHECK(RandomStream(7, "w", -1, 2).block(5) == RandomStream(7, "w", 0, 2).block(5));
 }
 
-// Computed apart from this code, from the recipe in ops/random/philox.hpp.
+// Computed independently, from the recipe in ops/random/philox.hpp.
 TEST_CASE("an iteration has a key of its own, and so have iterations inside it") {
   CHECK(RandomStream::key_within(0, 0) == 0xcd0f6fa04d5189c1u);
   CHECK(RandomStream::key_within(fnv1a64("w"), -1) == 0x6213f4b2d1417cf3u);

@@ -1,6 +1,6 @@
 // RandomNormal, RandomInt, RandomPermutation, Bernoulli, Categorical, RandomGamma: their bits,
-// their ranges, their distributions. Seeds are fixed, so what holds once holds always; bounds are
-// four standard deviations and more.
+// their ranges, their distributions. Seeds are fixed, so a passing test always passes; bounds are
+// at least four standard deviations.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Attrs replica(Attrs attrs, int64_t replica) {
   return attrs;
 }
 
-// Expected bits were computed apart from this code, from the recipes in the files of the ops.
+// Expected bits were computed independently, from the recipes in the files of the ops.
 
 OpCases normal_cases() {
   const auto normal = [](Shape shape, DType dtype, double mean = 0, double stddev = 1) {
@@ -286,7 +286,7 @@ SampleMoments sample_moments(const Tensor& y) {
   return m;
 }
 
-// The part of the numbers that `holds`.
+// The share of the numbers for which `holds` is true.
 template <class F>
 double part(const Tensor& y, F holds) {
   const auto values = y.values<float>();
@@ -378,7 +378,7 @@ TEST_CASE("shuffle keeps all rows and gives each its gradient") {
   const Output weights = placeholder(graph, DType::f64, {-1, 2});
   const Output dx = gradients({y}, {x}, {weights})[0];
   const Tensor rows = iota({100, 2});
-  // With the shuffled rows as dL/dy, every row gets itself.
+  // With the shuffled rows as dL/dy, dL/dx has the rows in their original order.
   const Tensor shuffled = evaluate(y, {{x, rows}}, {.step = 3});
   CHECK_FALSE(same_bits(shuffled, rows));
   CHECK(same_bits(evaluate(dx, {{x, rows}, {weights, shuffled}}, {.step = 3}), rows));

@@ -17,7 +17,7 @@ Attrs with_replica(Attrs attrs, int64_t replica) {
 }
 
 OpCases cases() {
-  // Computed apart from this code, from the recipe in ops/random/random_uniform.cpp.
+  // Computed independently, from the recipe in ops/random/random_uniform.cpp.
   return {
       .values =
           {{.name = "f32",
@@ -115,7 +115,7 @@ TEST_CASE("two nodes draw different numbers unless they are given one key") {
 
 TEST_CASE("uniform numbers fill their range evenly and stay below its end") {
   Graph graph;
-  // One float apart: half of all draws round up to `high`.
+  // One float apart: half of all draws would round up to `high`.
   const float high = std::nextafter(1.0f, 2.0f);
   const Tensor value = evaluate(random_uniform(graph, {1000}, 1, high));
   for (float v : value.values<float>()) CHECK(v == 1.0f);

@@ -15,8 +15,8 @@ Attrs attrs(Shape shape, DType dtype, double mean = 0, double stddev = 1) {
 }
 
 OpCases cases() {
-  // Computed apart from this code, from the recipe in ops/random/truncated_normal.cpp; the second
-  // number is the fifth attempt.
+  // Computed independently, from the recipe in ops/random/truncated_normal.cpp; the second number
+  // comes from the fifth attempt.
   return {.values = {{.name = "f64",
                       .op = "TruncatedNormal",
                       .attrs = attrs({2, 2}, DType::f64),
@@ -67,7 +67,7 @@ const ListedCases listed(cases);
 TEST_CASE("TruncatedNormal draws the bits its recipe says") { check(cases()); }
 
 TEST_CASE("many truncated normal numbers are those of one attempt after the other") {
-  constexpr int64_t kCount = 10'007;  // several jobs, and a rest
+  constexpr int64_t kCount = 10'007;  // several jobs and a remainder
   Graph graph;
   const Tensor y =
       evaluate(graph.add({.op = "TruncatedNormal", .attrs = attrs({kCount}, DType::f64)}));

@@ -10,7 +10,7 @@ Attrs over(std::vector<int64_t> axes, bool keep_dims = false) {
   return {{"axes", std::move(axes)}, {"keep_dims", keep_dims}};
 }
 
-// 0 and 1 as bool.
+// A case whose values 0 and 1 are converted to bool.
 OpCase of(const std::string& op, std::string name, const Tensor& x, const Attrs& attrs,
           const Tensor& expected) {
   return {.name = std::move(name),

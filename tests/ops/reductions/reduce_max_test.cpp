@@ -93,7 +93,7 @@ TEST_CASE("equal greatest elements share the gradient") {
   const Output dx = gradients({reduce_max(x, {.axes = {1}})}, {x})[0];
   CHECK(!difference(evaluate(dx, {{x, matrix({{1, 3, 3}, {2, 0, 1}})}}),
                     matrix({{0, 0.5, 0.5}, {1, 0, 0}})));
-  // NaN is the greatest, and nobody else gets anything.
+  // NaN is the greatest, and no other element gets a gradient.
   CHECK(!difference(evaluate(dx, {{x, matrix({{1, NAN, 3}, {NAN, INFINITY, NAN}})}}),
                     matrix({{0, 1, 0}, {0.5, 0, 0.5}})));
 }

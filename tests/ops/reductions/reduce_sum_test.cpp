@@ -109,8 +109,8 @@ OpCases cases() {
 }
 const ListedCases listed(cases);
 
-// The sum of 16 to 256 numbers as ops/reductions/reduce.hpp promises it: those 16 apart first, then
-// these 16 partial results as a tree.
+// The sum of 16 to 256 numbers in the order that ops/reductions/reduce.hpp specifies: first 16
+// partial sums of every 16th number, then a tree over them.
 float tree_sum(const float* x, int64_t n) {
   float parts[16];
   std::copy_n(x, 16, parts);
@@ -130,7 +130,7 @@ TEST_CASE("a short row's sum has the bits of its tree, however many rows there a
       std::vector<float> numbers(static_cast<size_t>(rows * n));
       for (size_t i = 0; i < numbers.size(); ++i)
         numbers[i] = std::sin(static_cast<float>(i * i)) * std::exp2(static_cast<float>(i % 13));
-      std::fill_n(numbers.end() - n, n, -0.0F);  // whose sum is -0
+      std::fill_n(numbers.end() - n, n, -0.0F);  // their sum is -0
       Graph graph;
       const Output x = placeholder(graph, DType::f32, Shape{rows, n});
       const Tensor sums =

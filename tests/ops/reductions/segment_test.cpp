@@ -52,7 +52,7 @@ std::vector<OpError> errors(const std::string& op) {
            .when_run = true}};
 }
 
-// What each reduction makes of the same rows; `nothing` stands where there is no row.
+// The results of each reduction for the same rows; a segment without rows has `nothing`.
 struct Results {
   std::string op;
   Tensor sorted, unsorted, pairs;
@@ -204,7 +204,7 @@ TEST_CASE("SegmentMax finds the greatest of a segment") { check(max_cases()); }
 TEST_CASE("SegmentMin finds the least of a segment") { check(min_cases()); }
 TEST_CASE("SegmentProd multiplies the rows of a segment") { check(prod_cases()); }
 
-// Listed as cases of ReduceMean, which has the dtypes of means.
+// Listed under ReduceMean, which has the dtypes of means.
 TEST_CASE("segment means divide by the number of rows, and by no less than 1") {
   const auto mean = [](bool sorted) {
     return [sorted](Graph&, const std::vector<Output>& in) {

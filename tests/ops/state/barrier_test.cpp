@@ -1,4 +1,4 @@
-// The state machine of a barrier, call by call, and what its ops refuse.
+// The state machine of a barrier, call by call, and the refusals of its ops.
 #include "ops/state/barrier.hpp"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ Numbers numbers_of(const Tensor& t) {
 TEST_CASE("an element leaves when all its components are there, the first begun first") {
   BarrierState barrier = pairs();
   const WaiterPtr taker = take(barrier, 2);
-  CHECK(put(barrier, 0, {7, 8, 9}, {70, 80, 90})->number() == 0);  // complete elements
+  CHECK(put(barrier, 0, {7, 8, 9}, {70, 80, 90})->number() == 0);  // completes elements
   CHECK(put(barrier, 1, {9}, {900})->number() == 1);
   CHECK(!taker->answered);
   CHECK(put(barrier, 1, {7}, {700})->number() == 2);

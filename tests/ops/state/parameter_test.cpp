@@ -1,4 +1,4 @@
-// Parameter and PushGradient: what they ask of the shards, and which nodes parameter() makes.
+// Parameter and PushGradient: their requests to the shards, and the nodes that parameter() makes.
 #include <doctest/doctest.h>
 
 #include "tests/support/fake_shards.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 const Node& node_of(Output output) { return output.graph->node(output.node); }
 
-// Whether `text` has `part` in it; shows it if not.
+// Checks that `text` contains `part`; prints it if not.
 void check_text(const std::string& text, const std::string& part) {
   CHECK_MESSAGE(text.find(part) != text.npos, "got: ", text);
 }

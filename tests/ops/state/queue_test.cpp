@@ -1,5 +1,5 @@
-// The state machine of a queue, call by call, and what its ops refuse. How steps wait for it is in
-// tests/actors/master/queue_session_test.cpp.
+// The state machine of a queue, call by call, and the refusals of its ops.
+// tests/actors/master/queue_session_test.cpp tests how steps wait for a queue.
 #include "ops/state/queue.hpp"
 
 #include <doctest/doctest.h>
@@ -42,7 +42,7 @@ using Numbers = std::vector<int64_t>;
 
 TEST_CASE("elements leave a fifo queue in the order in which they came") {
   QueueState queue(described({.capacity = 4}));
-  CHECK(put(queue, {1})->number() == 1);  // the size
+  CHECK(put(queue, {1})->number() == 1);  // the new size
   CHECK(put(queue, {2, 3})->number() == 3);
   CHECK(take(queue)->number() == 1);
   CHECK(numbers_of(take(queue, {.count = 2, .stacked = true})->outputs[0]) == Numbers{2, 3});
@@ -258,7 +258,7 @@ TEST_CASE("what is more than a queue ever holds is refused while the graph is bu
   CHECK_NOTHROW(dequeue_many(shuffle, 2));
   CHECK_THROWS_WITH_AS(dequeue_many(shuffle, 3),
                        doctest::Contains("its capacity is 4, of which 2 stay"), Error);
-  CHECK_NOTHROW(dequeue_up_to(fifo, 5));  // once it is closed, these are all that are left
+  CHECK_NOTHROW(dequeue_up_to(fifo, 5));  // once the queue is closed, these are all that is left
   CHECK_NOTHROW(enqueue_many(fifo, {constant(g, Tensor::zeros(DType::f32, {4}))}));
   CHECK_THROWS_WITH_AS(enqueue_many(fifo, {constant(g, Tensor::zeros(DType::f32, {5}))}),
                        doctest::Contains("has room for 4 elements, and 5 are to be put in at once"),
@@ -288,7 +288,7 @@ TEST_CASE("queues and barriers have names of one line") {
     CHECK(queue.code == Errc::invalid_argument);
     CHECK(queue.text == made("a queue", line) + fault);
     CHECK(barrier.text == made("a barrier", line + 1) + fault);
-    // The same in a node that says it itself, as one of a text does.
+    // The same for a node that states its queue itself, as in a text.
     Queue handmade = make_queue(g, one);
     handmade.name = name;
     has(refusal_of([&] { queue_size(handmade); }).text, "its queue " + fault);

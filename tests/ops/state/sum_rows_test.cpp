@@ -1,4 +1,4 @@
-// SumRows, and what its result is pushed with.
+// SumRows, and the push of its result.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"

@@ -1,4 +1,4 @@
-// f16, bf16 and i8: their kernels, beside the tables of each op, which run in them as well.
+// f16, bf16 and i8: the kernels, in addition to each op's tables, which also run in these dtypes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr DType kHalves[] = {DType::f16, DType::bf16};
 
-// The bits of y = f(x...) in a 16-bit dtype are those of f in f32, rounded once.
+// Checks that y = f(x...) in a 16-bit dtype has the bits of f in f32, rounded once.
 void check_rounded(const std::string& name, const std::function<Output(std::vector<Output>)>& f,
                    const std::vector<Tensor>& inputs) {
   for (const DType half : kHalves) {
@@ -116,7 +116,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a sum of many 16-bit numbers is kept in f32") {
-  // In 16 bits it would stop at 256 and at 2048, where 1 is half a unit.
+  // In 16 bits the sum would stop at 256 and at 2048, where 1 is half a unit.
   for (const DType half : kHalves) {
     Graph graph;
     const Output x = placeholder(graph, half, {4096});
@@ -141,7 +141,7 @@ TEST_CASE("products of bf16 are summed in f32 and rounded once, whatever the siz
         double sum = 0;
         for (int64_t l = 0; l < k; ++l)
           sum += x[static_cast<size_t>(i * k + l)] * y[static_cast<size_t>(j * k + l)];
-        // Half a unit in the last place, and what f32 loses.
+        // Half a unit in the last place, and the error of f32.
         const double bound = 0x1p-8 * std::abs(sum) + 1e-5;
         worst = std::max(worst, std::abs(z[static_cast<size_t>(i * n + j)] - sum) / bound);
       }
@@ -167,7 +167,7 @@ TEST_CASE("a cast to 16 bits rounds once, from f64 and from integers, too") {
     const Output in = placeholder(graph, x.dtype(), x.shape());
     return to_doubles(evaluate(cast(in, to), {{in, x}}));
   };
-  // Just above a tie of bf16; f32 would first round to the tie, and then to even.
+  // Just above a tie of bf16; via f32 it would first round to the tie, and then to even.
   const double above = 1 + 0x1p-8 + 0x1p-40;
   CHECK(cast_of(vector({above, -above, 1 + 0x1p-8}), DType::bf16) ==
         std::vector<double>{1 + 0x1p-7, -1 - 0x1p-7, 1});
@@ -205,7 +205,7 @@ TEST_CASE("a scope of mixed precision computes products low, and losses and sums
   const std::vector<Output> slopes = gradients({loss}, {x, w});
   CHECK(slopes[0].dtype() == DType::f32);
   CHECK(slopes[1].dtype() == DType::f32);
-  // The backward products are low as well.
+  // The backward products are in low precision as well.
   int low = 0;
   for (const auto& node : graph.nodes())
     low += node->op->name == "MatMul" && node->outputs[0].dtype == DType::bf16;

@@ -102,7 +102,7 @@ TEST_CASE("regroup adds no node where nothing changes, and a Reshape where that 
   CHECK(graph.node(with_axis(y, 1).node).op->name == "Regroup");
   CHECK(with_axis(y, 1).shape() == Shape{-1, 1, -1});
   CHECK(with_axis(x, -1).shape() == Shape{-1, 3, 4, 1});
-  // Only the step can tell whether x is square.
+  // Only the step knows if x is square.
   CHECK(graph.node(regroup(y, "a a -> a a", {}, /*checked=*/true).node).op->name == "Regroup");
 }
 
