@@ -31,6 +31,12 @@ void read_list(std::string_view text, const std::function<void(const std::string
 
 const std::string& place_of(const Violation& v) { return v.place.empty() ? v.file : v.place; }
 
+std::map<std::string, int> sizes_of(const std::vector<Violation>& found) {
+  std::map<std::string, int> sizes;
+  for (const Violation& v : found) sizes[place_of(v)] += v.size;
+  return sizes;
+}
+
 int total(const std::map<std::string, Debt>& entries) {
   int sum = 0;
   for (const auto& [place, debt] : entries) sum += debt.size;
@@ -60,21 +66,18 @@ std::vector<Violation> settle(const std::string& rule, const std::vector<Violati
   static const std::map<std::string, Debt> none;
   const auto list = debts.find(rule);
   const std::map<std::string, Debt>& owed = list == debts.end() ? none : list->second;
-  std::map<std::string, int> sizes;
-  for (const Violation& v : found) sizes[place_of(v)] += v.size;
+  std::map<std::string, int> sizes = sizes_of(found);
   std::vector<Violation> left;
   for (const Violation& v : found) {
     const auto debt = owed.find(place_of(v));
-    if (debt == owed.end()) {
-      left.push_back(v);
-    } else if (sizes[place_of(v)] > debt->second.size) {
-      left.push_back(v);
-      left.back().what += " [" + rule + ": " + std::to_string(sizes[place_of(v)]) + " in " +
-                          place_of(v) + ", the debt is " + std::to_string(debt->second.size) + "]";
-    }
+    const int allowed = debt == owed.end() ? 0 : debt->second.size;
+    if (sizes[place_of(v)] <= allowed) continue;
+    left.push_back(v);
+    left.back().what += " [" + rule + ": " + std::to_string(sizes[place_of(v)]) + " in " +
+                        place_of(v) + ", the debt is " + std::to_string(allowed) + "]";
   }
   for (const auto& [place, debt] : owed) {
-    const int size = sizes.count(place) ? sizes[place] : 0;
+    const int size = sizes[place];
     if (size == 0)
       left.push_back({kDebts, debt.line, "paid: remove \"" + place + "\" from [" + rule + "]"});
     else if (size < debt.size)
@@ -83,6 +86,24 @@ std::vector<Violation> settle(const std::string& rule, const std::vector<Violati
                           std::to_string(size) + " " + place + "\""});
   }
   return left;
+}
+
+std::string lowered(std::string_view text, const std::string& rule,
+                    const std::vector<Violation>& found) {
+  std::map<std::string, int> sizes = sizes_of(found);
+  std::string out;
+  bool ours = false;
+  for (const std::string& line : lines_of(text)) {
+    if (line.starts_with("[")) ours = line.starts_with("[" + rule + "]");
+    if (!ours || line.empty() || line[0] == '[' || line[0] == '#') {
+      out += line + "\n";
+      continue;
+    }
+    const std::string place = line.substr(line.find(' ') + 1);
+    const int size = std::min(sizes[place], std::stoi(line));
+    if (size > 0) out += std::to_string(size) + " " + place + "\n";
+  }
+  return out;
 }
 
 std::vector<Violation> check_shrinks(const Debts& before, const Debts& now) {

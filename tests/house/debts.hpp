@@ -27,6 +27,10 @@ Debts read_debts(std::string_view text);
 std::vector<Violation> settle(const std::string& rule, const std::vector<Violation>& found,
                               const Debts& debts);
 
+// The text of a list of debts with those of `rule` lowered to what `found` needs.
+std::string lowered(std::string_view text, const std::string& rule,
+                    const std::vector<Violation>& found);
+
 // Rules whose debts add up to more than they did in `before`.
 std::vector<Violation> check_shrinks(const Debts& before, const Debts& now);
 

@@ -54,6 +54,12 @@ TEST_CASE("debts: a debt that is larger than needed, or paid, has to be lowered"
   CHECK(says(paid, "tests/house/debts.txt:4: paid: remove \"a -> b\""));
 }
 
+TEST_CASE("debts: a list can be lowered to what is needed, and never grows by that") {
+  const std::string text = "# Debts.\n[words] text\n2 graph\n1 a -> b\n[more]\n7 graph\n";
+  CHECK(lowered(text, "words", {in_graph}) == "# Debts.\n[words] text\n1 graph\n[more]\n7 graph\n");
+  CHECK(lowered(text, "words", {in_graph, in_graph, in_graph, arrow}) == text);
+}
+
 TEST_CASE("debts: what is no debt is refused") {
   CHECK_THROWS(read_debts("1 graph\n"));              // no rule
   CHECK_THROWS(read_debts("[words]\ngraph 1\n"));     // the other way round
