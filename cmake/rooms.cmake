@@ -49,9 +49,9 @@ troupe_room(ops SEES devices devices/threads graph
   FOLDERS support elementwise reductions arrays indexing linear_algebra images nn random state control_flow
   LIBRARIES Eigen oneDNN cuBLAS CUDA)
 troupe_room(placement/passes SEES graph)
-troupe_room(gradients SEES placement/passes ops graph graph/base)
+troupe_room(gradients SEES ops graph graph/base)
 troupe_room(ops/check SEES gradients ops devices devices/memory graph)
-troupe_room(nn SEES placement/passes gradients graph graph/base)
+troupe_room(nn SEES gradients graph graph/base)
 troupe_room(placement SEES placement/passes devices devices/memory graph)
 troupe_room(data SEES graph/base LIBRARIES zlib libjpeg libpng protobuf)
 troupe_room(net/wire SEES graph LIBRARIES protobuf)
@@ -59,8 +59,8 @@ troupe_room(net/link SEES net/wire devices/threads LIBRARIES Boost.Asio OpenSSL 
 troupe_room(net/caf SEES net/link LIBRARIES CAF spdlog)
 troupe_room(net/mesh SEES net/caf net/link net/wire devices/threads LIBRARIES CAF spdlog)
 troupe_room(actors/observe SEES devices/memory graph LIBRARIES spdlog)
-troupe_room(actors/async SEES net/mesh devices devices/threads LIBRARIES CAF spdlog)
-troupe_room(actors/engine SEES actors/async actors/observe net/wire placement devices devices/memory devices/threads
+troupe_room(actors/async SEES devices/threads LIBRARIES CAF spdlog)
+troupe_room(actors/engine SEES actors/observe net/wire placement devices devices/memory devices/threads
   LIBRARIES CAF spdlog)
 troupe_room(actors/cluster SEES actors/engine actors/async actors/observe net/mesh net/caf net/link net/wire placement
     devices devices/threads graph
@@ -69,7 +69,7 @@ troupe_room(actors/master SEES actors/cluster actors/engine actors/async actors/
     devices devices/threads graph
   LIBRARIES CAF spdlog)
 troupe_room(training/rules SEES devices/memory devices/threads graph graph/base)
-troupe_room(training/parameters SEES training/rules actors/cluster actors/observe net/wire devices devices/memory graph/base
+troupe_room(training/parameters SEES training/rules actors/observe net/wire devices devices/memory graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/checkpoints SEES training/parameters training/rules actors/observe devices/threads
   LIBRARIES CAF OpenSSL spdlog)
@@ -79,6 +79,6 @@ troupe_room(training/shards SEES training/checkpoints training/parameters traini
 troupe_room(training/group SEES training/shards training/checkpoints training/parameters training/rules actors/master
     actors/cluster actors/async net/wire nn graph
   LIBRARIES CAF spdlog)
-troupe_room(training/metrics SEES graph)
+troupe_room(training/metrics SEES graph/base)
 troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/async data graph
   LIBRARIES CAF spdlog)

@@ -18,6 +18,22 @@ std::map<std::string, std::set<std::string>> definers(
   return out;
 }
 
+// The rooms whose headers the files of `room` include.
+std::set<std::string> included_by(const std::vector<Room>& rooms, const Room& room,
+                                  const std::vector<Source>& tree) {
+  static const std::string directive = "#include \"";
+  std::set<std::string> out;
+  for (const Source& file : tree) {
+    if (room_of(rooms, file.path) != &room) continue;
+    for (size_t at = 0; (at = file.text.find(directive, at)) != file.text.npos;) {
+      at += directive.size();
+      const Room* to = room_of(rooms, file.text.substr(at, file.text.find('"', at) - at));
+      if (to) out.insert(to->folder);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::map<std::string, Symbols> read_symbols(std::string_view nm) {
@@ -60,6 +76,25 @@ std::vector<Violation> check_links(const std::vector<Room>& rooms,
       found.push_back({room.folder + "/" + arrow.first, 0,
                        room.folder + " may not link " + arrow.second + ", which defines " + symbol,
                        room.folder + " -> " + arrow.second});
+  }
+  return found;
+}
+
+std::vector<Violation> check_needed(const std::vector<Room>& rooms, const std::vector<Source>& tree,
+                                    const std::map<std::string, Symbols>& archives) {
+  const auto homes = definers(rooms, archives);
+  std::vector<Violation> found;
+  for (const Room& room : rooms) {
+    std::set<std::string> needed = included_by(rooms, room, tree);
+    if (const auto archive = archives.find(room.archive()); archive != archives.end())
+      for (const auto& [symbol, objects] : archive->second.undefined)
+        if (const auto home = homes.find(symbol); home != homes.end())
+          needed.insert(home->second.begin(), home->second.end());
+    for (const std::string& seen : room.sees)
+      if (!needed.count(seen))
+        found.push_back({"cmake/rooms.cmake", 0,
+                         room.folder + " SEES " + seen + ", which it does not need",
+                         room.folder + " -> " + seen});
   }
   return found;
 }

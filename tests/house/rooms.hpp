@@ -44,6 +44,10 @@ std::map<std::string, Symbols> read_symbols(std::string_view nm);
 std::vector<Violation> check_links(const std::vector<Room>& rooms,
                                    const std::map<std::string, Symbols>& archives);
 
+// Rooms that a room SEES though it includes none of their headers and lacks none of their symbols.
+std::vector<Violation> check_needed(const std::vector<Room>& rooms, const std::vector<Source>& tree,
+                                    const std::map<std::string, Symbols>& archives);
+
 // Includes that the rooms do not allow. A file of the library may include public headers, its own
 // room and the rooms that this one SEES, and the headers of its LIBRARIES.
 std::vector<Violation> check_includes(const std::vector<Room>& rooms, const Source& file);

@@ -137,5 +137,17 @@ TEST_CASE("links: what a room defines itself, and weak references, ask for nobod
             .empty());
 }
 
+TEST_CASE("rooms: a room that is seen is included or linked") {
+  const std::vector<Room> rooms = read_rooms(
+      "\ntroupe_room(a)\ntroupe_room(b SEES a)\ntroupe_room(c SEES a)\ntroupe_room(d SEES a b)\n");
+  const std::vector<Source> tree = {{"b/x.cpp", "#include \"a/y.hpp\"\n"}};
+  const auto found = check_needed(rooms, tree,
+                                  read_symbols("libtroupe_a.a[y.o]: _Zy T 0 8\n"
+                                               "libtroupe_c.a[z.o]: _Zy U\n"));
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].place == "d -> a");
+  CHECK(found[1].place == "d -> b");
+}
+
 }  // namespace
 }  // namespace troupe

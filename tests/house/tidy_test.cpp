@@ -91,6 +91,7 @@ TEST_CASE("tidy: rooms link rooms that they see") {
   const auto archives = read_symbols(output_of(command + " 2>/dev/null"));
   REQUIRE(archives.size() == rooms.size());
   expect_kept("links", check_links(rooms, archives));
+  expect_kept("needed", check_needed(rooms, tree(), archives));
 }
 
 TEST_CASE("tidy: folders are small and say what they are for") {
