@@ -143,10 +143,6 @@ namespace troupe {
   OP(save)                               \
   OP(scatter_nd)                         \
   OP(search_sorted)                      \
-  OP(segment_max)                        \
-  OP(segment_min)                        \
-  OP(segment_prod)                       \
-  OP(segment_sum)                        \
   OP(shape_of)                           \
   OP(sigmoid_cross_entropy)              \
   OP(slice)                              \
@@ -169,11 +165,6 @@ namespace troupe {
   OP(svd)                                \
   OP(take_along)                         \
   OP(take_along_gradient)                \
-  OP(tensor_scatter_add)                 \
-  OP(tensor_scatter_max)                 \
-  OP(tensor_scatter_min)                 \
-  OP(tensor_scatter_sub)                 \
-  OP(tensor_scatter_update)              \
   OP(tensor_scatter_update_gradient)     \
   OP(tile)                               \
   OP(tile_gradient)                      \
@@ -191,22 +182,23 @@ namespace troupe {
   OP(write_parameter_rows)
 // clang-format on
 
-// Element-wise ops, by their families. FAMILY(logic) stands for the function
-// `std::vector<Op> logic_ops()` of a file in ops/elementwise/.
+// Sorted. FAMILY(logic) stands for the function `std::vector<Op> logic_ops()`, the table of a file.
 // clang-format off
 #define TROUPE_FAMILIES(FAMILY) \
-  FAMILY(activation) \
-  FAMILY(arithmetic) \
-  FAMILY(bit) \
-  FAMILY(comparison) \
-  FAMILY(division) \
-  FAMILY(exponential) \
-  FAMILY(hyperbolic) \
-  FAMILY(logic) \
-  FAMILY(minimum_and_maximum) \
-  FAMILY(power_and_root) \
-  FAMILY(rounding_and_sign) \
-  FAMILY(special_function) \
+  FAMILY(activation)            \
+  FAMILY(arithmetic)            \
+  FAMILY(bit)                   \
+  FAMILY(comparison)            \
+  FAMILY(division)              \
+  FAMILY(exponential)           \
+  FAMILY(hyperbolic)            \
+  FAMILY(logic)                 \
+  FAMILY(minimum_and_maximum)   \
+  FAMILY(power_and_root)        \
+  FAMILY(rounding_and_sign)     \
+  FAMILY(segment)               \
+  FAMILY(special_function)      \
+  FAMILY(tensor_scatter)        \
   FAMILY(trigonometry)
 // clang-format on
 

@@ -129,8 +129,4 @@ inline Output gradient_of_updates(const GradientContext& ctx, Output dy) {
   return gather_nd(dy, ctx.input(1), k);
 }
 
-// For an op that keeps the greatest or least of x and its updates. Writing dy for dL/dy: all
-// elements equal to y share dy.
-std::vector<Output> extreme_scatter_gradient(const GradientContext& ctx);
-
 }  // namespace troupe

@@ -1,9 +1,12 @@
-// Reductions over segments: their checks, the order of rows, and means, which are sums divided by
-// counts. Documented in ops/reductions/segments.hpp.
-#include "ops/reductions/segments.hpp"
-
+// Reductions over segments: rows of x with the same id are joined.
+//   x: [i..., rest...]   ids: [i...], i32 or i64, each in [0, segments)   y: [segments, rest...]
+// Attributes: `segments`, or -1 for the greatest id plus 1, so that the shape of y depends on
+// values; `sorted`: ids has one dimension and does not decrease. Rows are first sorted by id, in a
+// stable way; each segment is then reduced by the fixed tree of ops/reductions/reduce.hpp. A
+// segment without rows gets the reduction's result for no elements.
 #include <numeric>
 
+#include "ops/reductions/reduce.hpp"
 #include "ops/support/indices.hpp"
 #include "ops/support/rows.hpp"
 
@@ -100,29 +103,7 @@ SegmentRows segment_rows(KernelContext& ctx) {
   return rows;
 }
 
-std::vector<int64_t> ones_after(int64_t first, int count) {
-  std::vector<int64_t> sizes(static_cast<size_t>(count) + 1, 1);
-  sizes[0] = first;
-  return sizes;
-}
-
-Output mean_of_segments(Output sums, Output ids, int64_t segments) {
-  const Output counts = cast(bincount(ids, segments), sums.dtype());
-  const Output at_least_one = maximum(counts, constant_like(1, counts));
-  return divide(sums, reshape(at_least_one, Shape(ones_after(-1, sums.shape().ndim() - 1))));
-}
-
-Output mean_of(Output x, Output ids, int64_t segments, bool sorted, Origin at) {
-  const Output sums = add_segment_op("SegmentSum", x, ids, segments, sorted, at);
-  if (!is_floating(x.dtype()))
-    throw Error(Errc::invalid_argument, "segment means at ", at.file, ":", at.line,
-                " are of f32 or f64, got ", x.dtype(), "; cast it");
-  const auto scope = x.graph->scope({.name = "segment_mean", .origin = at});
-  return mean_of_segments(sums, ids, segments);
-}
-
-}  // namespace
-
+// Throws: Error from ctx for shapes that do not fit, and for ids that are out of range or decrease.
 void reduce_segments(KernelContext& ctx, const Reduction& reduction) {
   const SegmentRows rows = segment_rows(ctx);
   const Tensor& input = ctx.input(0);
@@ -148,6 +129,12 @@ void reduce_segments(KernelContext& ctx, const Reduction& reduction) {
         y);
 }
 
+template <const Reduction& (*kOf)(DType)>
+void run_segments(KernelContext& ctx) {
+  reduce_segments(ctx, kOf(ctx.input(0).dtype()));
+}
+
+// An op for f32, f64, i32 and i64. run: a run_segments().
 Op segment_op(std::string name, std::vector<Output> (*gradient)(const GradientContext&),
               Precision precision, void (*run)(KernelContext&)) {
   std::vector<Kernel> kernels;
@@ -167,16 +154,19 @@ Op segment_op(std::string name, std::vector<Output> (*gradient)(const GradientCo
 }
 
 Output add_segment_op(std::string_view op, Output x, Output ids, int64_t segments, bool sorted,
-                      Origin at) {
+                      Origin at = Origin::here()) {
   return add_node(
       {.op = op, .inputs = {x, ids}, .attrs = {{"segments", segments}, {"sorted", sorted}}}, at);
 }
 
+// The sums of `x` over the segments of the node being differentiated.
 Output sums_like(const GradientContext& ctx, Output x) {
   return add_segment_op("SegmentSum", x, ctx.input(1), ctx.attr<int64_t>("segments"),
                         ctx.attr<bool>("sorted"));
 }
 
+// The gradient of the greatest and the least: the chosen elements share dy equally. If a segment
+// has NaN, the NaN elements are the chosen ones, though NaN equals nothing.
 std::vector<Output> share_gradient(const GradientContext& ctx) {
   const Output x = ctx.input(0), ids = ctx.input(1), dy = ctx.output_gradient(0);
   const Output equals = cast(equal(x, gather(ctx.output(0), ids)), x.dtype());
@@ -186,6 +176,89 @@ std::vector<Output> share_gradient(const GradientContext& ctx) {
   return {multiply(chosen, gather(share, ids)), Output{}};
 }
 
+// Writing dy for dL/dy:  dx = for each row, dy of its segment.
+std::vector<Output> sum_gradient(const GradientContext& ctx) {
+  return {gather(ctx.output_gradient(0), ctx.input(1)), Output{}};
+}
+
+// Writing dy for dL/dy:  dx = dy times the product of the other rows of the segment: y / x for a
+// non-zero x, the product of the rest for a single zero, and 0 beside another zero. Second
+// derivatives are right if a segment has at most one zero in a position; with two, the derivative
+// by both of them is lost.
+std::vector<Output> product_gradient(const GradientContext& ctx) {
+  const Output x = ctx.input(0), ids = ctx.input(1), dy = ctx.output_gradient(0);
+  const Output one = constant_like(1, x), zero = constant_like(0, x);
+  const Output is_zero = equal(x, zero), not_zero = where(is_zero, one, x);
+  const Output rest = add_segment_op("SegmentProd", not_zero, ids, ctx.attr<int64_t>("segments"),
+                                     ctx.attr<bool>("sorted"));
+  const Output zeros = gather(sums_like(ctx, cast(is_zero, x.dtype())), ids);
+  const Output beside_zero = where(greater(zeros, one), zero, gather(rest, ids));
+  const Output others = where(is_zero, beside_zero, divide(gather(ctx.output(0), ids), not_zero));
+  return {multiply(gather(dy, ids), others), Output{}};
+}
+
+std::vector<int64_t> ones_after(int64_t first, int count) {
+  std::vector<int64_t> sizes(static_cast<size_t>(count) + 1, 1);
+  sizes[0] = first;
+  return sizes;
+}
+
+Output mean_of_segments(Output sums, Output ids, int64_t segments) {
+  const Output counts = cast(bincount(ids, segments), sums.dtype());
+  const Output at_least_one = maximum(counts, constant_like(1, counts));
+  return divide(sums, reshape(at_least_one, Shape(ones_after(-1, sums.shape().ndim() - 1))));
+}
+
+Output mean_of(Output x, Output ids, int64_t segments, bool sorted, Origin at) {
+  const Output sums = add_segment_op("SegmentSum", x, ids, segments, sorted, at);
+  if (!is_floating(x.dtype()))
+    throw Error(Errc::invalid_argument, "segment means at ", at.file, ":", at.line,
+                " are of f32 or f64, got ", x.dtype(), "; cast it");
+  const auto scope = x.graph->scope({.name = "segment_mean", .origin = at});
+  return mean_of_segments(sums, ids, segments);
+}
+
+}  // namespace
+
+std::vector<Op> segment_ops() {
+  return {
+      // y[s] = the sum of the rows of x whose id is s; zeros for no rows.
+      segment_op("SegmentSum", sum_gradient, Precision::wide, run_segments<sum_reduction>),
+      // y[s] = the element-wise product of these rows; ones for no rows.
+      segment_op("SegmentProd", product_gradient, Precision::wide, run_segments<product_reduction>),
+      // y[s] = their element-wise maximum; NaN if one is NaN; for no rows the lowest number,
+      // -infinity for floats.
+      segment_op("SegmentMax", share_gradient, Precision::same, run_segments<greatest_reduction>),
+      // y[s] = their element-wise minimum; NaN if one is NaN; for no rows the greatest number,
+      // infinity for floats.
+      segment_op("SegmentMin", share_gradient, Precision::same, run_segments<least_reduction>),
+  };
+}
+
+Output segment_sum(Output x, Output ids, int64_t segments, Origin at) {
+  return add_segment_op("SegmentSum", x, ids, segments, /*sorted=*/true, at);
+}
+Output unsorted_segment_sum(Output x, Output ids, int64_t segments, Origin at) {
+  return add_segment_op("SegmentSum", x, ids, segments, /*sorted=*/false, at);
+}
+Output segment_prod(Output x, Output ids, int64_t segments, Origin at) {
+  return add_segment_op("SegmentProd", x, ids, segments, /*sorted=*/true, at);
+}
+Output unsorted_segment_prod(Output x, Output ids, int64_t segments, Origin at) {
+  return add_segment_op("SegmentProd", x, ids, segments, /*sorted=*/false, at);
+}
+Output segment_max(Output x, Output ids, int64_t segments, Origin at) {
+  return add_segment_op("SegmentMax", x, ids, segments, /*sorted=*/true, at);
+}
+Output unsorted_segment_max(Output x, Output ids, int64_t segments, Origin at) {
+  return add_segment_op("SegmentMax", x, ids, segments, /*sorted=*/false, at);
+}
+Output segment_min(Output x, Output ids, int64_t segments, Origin at) {
+  return add_segment_op("SegmentMin", x, ids, segments, /*sorted=*/true, at);
+}
+Output unsorted_segment_min(Output x, Output ids, int64_t segments, Origin at) {
+  return add_segment_op("SegmentMin", x, ids, segments, /*sorted=*/false, at);
+}
 Output segment_mean(Output x, Output ids, int64_t segments, Origin at) {
   return mean_of(x, ids, segments, /*sorted=*/true, at);
 }
