@@ -23,6 +23,7 @@ function(troupe_room folder)
     add_library(${target} STATIC ${sources})
     target_include_directories(${target} PUBLIC include PRIVATE .)
     target_include_directories(${target} SYSTEM PRIVATE $<TARGET_PROPERTY:CAF::core,INTERFACE_INCLUDE_DIRECTORIES>
+      $<TARGET_PROPERTY:nlohmann_json::nlohmann_json,INTERFACE_INCLUDE_DIRECTORIES>
       ${EIGEN3_INCLUDE_DIRS} ${Protobuf_INCLUDE_DIRS})
     target_link_libraries(${target} PRIVATE troupe_flags spdlog::spdlog PUBLIC ${seen})
     if("CAF" IN_LIST room_LIBRARIES)
@@ -58,7 +59,7 @@ troupe_room(net/wire SEES graph LIBRARIES protobuf)
 troupe_room(net/link SEES net/wire devices/threads LIBRARIES Boost.Asio OpenSSL spdlog)
 troupe_room(net/caf SEES net/link LIBRARIES CAF spdlog)
 troupe_room(net/mesh SEES net/caf net/link net/wire devices/threads LIBRARIES CAF spdlog)
-troupe_room(actors/observe SEES devices/memory graph LIBRARIES spdlog)
+troupe_room(actors/observe SEES devices/memory graph LIBRARIES nlohmann spdlog)
 troupe_room(actors/async SEES devices/threads LIBRARIES CAF spdlog)
 troupe_room(actors/engine SEES actors/observe net/wire placement devices devices/memory devices/threads
   LIBRARIES CAF spdlog)

@@ -63,7 +63,7 @@ TEST_CASE("what is written is read back, in whole and in part") {
   CHECK(reader.find("c") == nullptr);
 }
 
-TEST_CASE("a damaged safetensors file is refused with offset, expected and found") {
+TEST_CASE("a damaged safetensors file is refused with place, content and reason") {
   const std::string one = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   CHECK(refusal(file_of(one, 8)) == "read without complaint");
   struct Case {
@@ -81,7 +81,8 @@ TEST_CASE("a damaged safetensors file is refused with offset, expected and found
       {"length 2^32 - 1", le64(0xffffffffU) + one, "found 4294967295"},
       {"length 2^63", le64(uint64_t{1} << 63) + one, "found 9223372036854775808"},
       {"length 2^64 - 1", le64(UINT64_MAX) + one, "found 18446744073709551615"},
-      {"header cut short", file_of(one.substr(0, 20), 0), "at byte 28: expected"},
+      {"header cut short", file_of(one.substr(0, 20), 0),
+       "at byte 28: found the end: syntax error"},
       {"data one byte short", file_of(one, 7), "expected a whole number from 0 to 7, found 8"},
       {"data one byte long", file_of(one, 9),
        "the tensors end at byte 70, but the file has 71 bytes"},
@@ -114,7 +115,7 @@ TEST_CASE("a damaged safetensors file is refused with offset, expected and found
        file_of(R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,1]}})", 1),
        "at most 8 dimensions"},
       {"NaN", file_of(R"({"a":{"dtype":"F32","shape":[NaN],"data_offsets":[0,8]}})", 8),
-       "expected a value, found 'N'"},
+       "found 'N': syntax error while parsing value"},
       {"an unknown member",
        file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", 8),
        "unknown member \"x\""},
@@ -122,8 +123,9 @@ TEST_CASE("a damaged safetensors file is refused with offset, expected and found
        "expected a member \"data_offsets\", found none"},
       {"metadata that is no text", file_of(R"({"__metadata__":{"k":1}})", 0),
        "__metadata__.k: expected a string, found a number"},
-      {"invalid UTF-8", file_of("{\"a\xff\":1}", 0), "expected UTF-8, found byte 255"},
-      {"text after the header", file_of(one + "x", 8), "expected the end, found 'x'"},
+      {"invalid UTF-8", file_of("{\"a\xff\":1}", 0),
+       "found byte 255: syntax error while parsing object key - invalid string: ill-formed UTF-8"},
+      {"text after the header", file_of(one + "x", 8), "found 'x': syntax error"},
       {"nested too deep",
        file_of("{\"a\":" + std::string(100, '[') + std::string(100, ']') + "}", 0),
        "nested deeper than 32"},
@@ -200,6 +202,9 @@ TEST_CASE("JSON is read strictly") {
                           "[",
                           "{\"a\"",
                           "1 1",
+                          "1e400",
+                          "\xef\xbb\xbf[]",
+                          "// a\n1",
                           "Infinity",
                           "'a'"}) {
     CAPTURE(bad);
@@ -208,6 +213,41 @@ TEST_CASE("JSON is read strictly") {
   std::string many = "[0";
   for (int i = 0; i < 1'000'001; ++i) many += ",0";
   CHECK_THROWS_WITH(parse_json(many + "]", "f"), "f: more than 1000000 values");
+  CHECK_THROWS_AS(parse_json({"[]\0x", 4}, "f"), Error);  // no zero byte hides what follows it
+  CHECK_THROWS_WITH(parse_json("{\"a\":1,\"b\":{},\"a\":2}", "f"), "f: the key \"a\" stands twice");
+}
+
+TEST_CASE("JSON that would exhaust the stack or fill a log is refused in a few words") {
+  const auto nested = [](size_t n) { return std::string(n, '[') + std::string(n, ']'); };
+  CHECK_NOTHROW(parse_json(nested(33), "f"));
+  CHECK_THROWS_WITH(parse_json(nested(34), "f"), "f: nested deeper than 32");
+  CHECK_THROWS_WITH(parse_json(std::string(1 << 20, '['), "f"), "f: nested deeper than 32");
+  try {
+    parse_json("\"" + std::string(1 << 20, 'x'), "f", 8);
+    FAIL("read without complaint");
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    CHECK(text.rfind("f: at byte 1048585: ", 0) == 0);
+    CHECK(text.size() < 200);
+  }
+}
+
+TEST_CASE("whole numbers of JSON are exact to 64 bits, and refused beyond") {
+  const Json json = parse_json(
+      "[9223372036854775807,-9223372036854775808,18446744073709551615,18446744073709551616,"
+      "-9223372036854775809,1.0,0.1]",
+      "f");
+  const std::vector<JsonReader> all = JsonReader(json, "f", "x").as_array();
+  CHECK(all[0].as_i64() == INT64_MAX);
+  CHECK(all[1].as_i64() == INT64_MIN);
+  CHECK(all[2].as_u64() == UINT64_MAX);
+  CHECK_THROWS_WITH(all[3].as_u64(),
+                    "f: x[3]: expected a whole number from 0 to 18446744073709551615, found "
+                    "18446744073709551616");
+  CHECK_THROWS_AS(all[2].as_i64(), Error);
+  CHECK_THROWS_AS(all[4].as_i64(), Error);
+  CHECK_THROWS_AS(all[5].as_i64(), Error);
+  CHECK(all[6].as_f64() == 0.1);
 }
 
 }  // namespace
