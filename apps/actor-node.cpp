@@ -5,7 +5,6 @@
 //   them
 //
 // Its verbs stand in apps/actor-node/; here mistakes become exit codes.
-#include <boost/program_options.hpp>
 #include <iostream>
 
 #include "apps/actor-node/verbs.hpp"
@@ -28,14 +27,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
   const std::string verb = argc > 1 ? argv[1] : "";
   return exit_code_of(console_voice("text", "actor-node " + verb), [&] {
-    try {
-      if (verb == "join") return join(arguments);
-      if (verb == "up") return up(arguments);
-    } catch (const boost::program_options::error& e) {
-      std::cerr << "actor-node " << verb << ": " << e.what() << "; see actor-node " << verb
-                << " --help\n";
-      return kExitUsage;
-    }
+    if (verb == "join") return join(arguments);
+    if (verb == "up") return up(arguments);
     if (verb == "help" || verb == "--help") {
       usage(std::cout);
       return 0;

@@ -2,7 +2,6 @@
 // them, as `actor-node up` sets it for its program.
 #pragma once
 
-#include <boost/program_options.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -10,12 +9,11 @@
 
 inline const char* const kPluginsVariable = "TROUPE_PLUGINS";
 
-// What --plugin names, as absolute paths. Requires: an option "plugin" of vector<string>.
-inline std::vector<std::string> plugins_named(const boost::program_options::variables_map& given) {
+// The paths of --plugin as absolute ones.
+inline std::vector<std::string> absolute_paths(const std::vector<std::string>& named) {
   std::vector<std::string> out;
-  if (given.count("plugin"))
-    for (const std::string& path : given["plugin"].as<std::vector<std::string>>())
-      out.push_back(std::filesystem::absolute(path).lexically_normal().string());
+  for (const std::string& path : named)
+    out.push_back(std::filesystem::absolute(path).lexically_normal().string());
   return out;
 }
 
@@ -25,9 +23,9 @@ inline std::string with_colons(const std::vector<std::string>& paths) {
   return out;
 }
 
-// The same, or what the environment names if there is no --plugin.
-inline std::vector<std::string> plugins_for(const boost::program_options::variables_map& given) {
-  std::vector<std::string> out = plugins_named(given);
+// The paths of --plugin as absolute ones, or those of the environment where there is no --plugin.
+inline std::vector<std::string> plugins_for(const std::vector<std::string>& named) {
+  std::vector<std::string> out = absolute_paths(named);
   const char* text = std::getenv(kPluginsVariable);
   if (!out.empty() || !text) return out;
   for (std::string rest = text; !rest.empty();) {

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -16,10 +15,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <optional>
 
 #include "apps/console_log.hpp"
+#include "apps/flags.hpp"
 #include "apps/folder_claim.hpp"
 #include "apps/plugins.hpp"
 #include "apps/train_digits/network.hpp"
@@ -27,15 +26,53 @@
 #include "troupe/cluster.hpp"
 #include "troupe/custom_op.hpp"
 
-namespace options = boost::program_options;
 using namespace troupe;
 
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr int kExitUsage = 64;
 constexpr int kTasksMax = 1024;                          // a mesh has no more members
 constexpr int64_t kValidations = 12, kCheckpoints = 10;  // in one training
+
+struct Options {
+  std::optional<std::string> data, spec, cluster, kill, trace;
+  std::string digits = "data/digits.csv.gz", compute = "f32", out = "out/demo";
+  std::optional<int64_t> steps, channels, hidden;
+  std::optional<double> dropout, learning_rate;
+  int64_t validation = 0;
+  int wait = 60;
+  std::vector<std::string> plugins;
+  bool verify = false, resume = false;
+  std::string log_format = "text", log_level = "warn";
+};
+
+void add_options(Flags& flags, Options& to) {
+  flags.add("data", &to.data,
+            "folder with MNIST's four IDX files, plain or .gz, to train on instead");
+  flags.add("digits", &to.digits, "the digits, CSV, plain or .gz");
+  flags.add("steps", &to.steps, "steps per tower and rule");
+  flags.add("channels", &to.channels, "of the first convolution; the second has twice");
+  flags.add("hidden", &to.hidden, "units of the hidden layer");
+  flags.add("dropout", &to.dropout, "part of them left out while training");
+  flags.add("learning-rate", &to.learning_rate, "of Adam");
+  flags.add("compute", &to.compute, "dtype of products: f32, or mixed precision with bf16 or f16");
+  flags.add("validation", &to.validation,
+            "training images to hold out, whose accuracy is shown while training");
+  flags.add("spec", &to.spec, "file that says where the nodes of a cluster listen, to train there");
+  flags.add("cluster", &to.cluster, "name of that cluster (default: troupe)");
+  flags.add("wait", &to.wait, "seconds until its nodes must be there");
+  flags.add("plugin", &to.plugins,
+            "shared library with ops that the cluster has, too; may be given again");
+  flags.add("kill", &to.kill, "worker or ps: kill -9 that process half way, in each half");
+  flags.add("verify", &to.verify, "compare the synchronous weights with a run in one process");
+  flags.add("resume", &to.resume, "go on from the newest checkpoints in --out");
+  flags.add("out", &to.out, "folder for checkpoints, trace and graph");
+  flags.add("trace", &to.trace,
+            "file for the trace of a step of each tower, which troupe trace reads (default: "
+            "trace.json in --out)");
+  flags.add("log-format", &to.log_format, "text or json");
+  flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
+}
 
 // kill -9 of the process of "worker" or "ps" task 0, found by the file its supervisor keeps.
 void kill_node(const std::string& job) {
@@ -116,18 +153,18 @@ std::optional<int> tasks_in(const char* variable) {
   return count;
 }
 
-Cluster cluster_of(const options::variables_map& given) {
+Cluster cluster_of(const Options& given) {
   Cluster out;
   if (const char* name = std::getenv("TROUPE_CLUSTER_NAME")) out.name = name;
-  if (given.count("cluster")) out.name = given["cluster"].as<std::string>();
-  out.patience = std::chrono::seconds(given["wait"].as<int>());
+  if (given.cluster) out.name = *given.cluster;
+  out.patience = std::chrono::seconds(given.wait);
   if (out.patience < std::chrono::seconds(1))
-    throw Error(Errc::invalid_argument, "--wait wants at least 1 s, got ", given["wait"].as<int>());
+    throw Error(Errc::invalid_argument, "--wait wants at least 1 s, got ", given.wait);
   const auto add = [&](const char* job, int count) {
     for (int i = 0; i < count; ++i) out.tasks.push_back(detail::concat("/job:", job, "/task:", i));
   };
-  if (given.count("spec")) {
-    const ClusterSpec spec = read_cluster_spec(given["spec"].as<std::string>());
+  if (given.spec) {
+    const ClusterSpec spec = read_cluster_spec(*given.spec);
     for (const std::string& address : spec.addresses())
       out.addresses += (out.addresses.empty() ? "" : ",") + address;
     if (spec.jobs.count("ps")) add("ps", static_cast<int>(spec.jobs.at("ps").size()));
@@ -146,15 +183,14 @@ Cluster cluster_of(const options::variables_map& given) {
   return out;
 }
 
-Setting setting_of(const options::variables_map& given) {
-  const int64_t validation = given["validation"].as<int64_t>();
-  Setting s = given.count("data") ? mnist_setting(given["data"].as<std::string>(), validation)
-                                  : digits_setting(given["digits"].as<std::string>(), validation);
-  if (given.count("steps")) s.steps = given["steps"].as<int64_t>();
-  if (given.count("channels")) s.channels = given["channels"].as<int64_t>();
-  if (given.count("hidden")) s.hidden = given["hidden"].as<int64_t>();
-  if (given.count("dropout")) s.dropout = given["dropout"].as<double>();
-  if (given.count("learning-rate")) s.learning_rate = given["learning-rate"].as<double>();
+Setting setting_of(const Options& given) {
+  Setting s = given.data ? mnist_setting(*given.data, given.validation)
+                         : digits_setting(given.digits, given.validation);
+  s.steps = given.steps.value_or(s.steps);
+  s.channels = given.channels.value_or(s.channels);
+  s.hidden = given.hidden.value_or(s.hidden);
+  s.dropout = given.dropout.value_or(s.dropout);
+  s.learning_rate = given.learning_rate.value_or(s.learning_rate);
   if (s.steps < 2) throw Error(Errc::invalid_argument, "--steps wants at least 2, got ", s.steps);
   if (s.channels < 1 || s.hidden < 1)
     throw Error(Errc::invalid_argument, "--channels and --hidden want at least 1, got ", s.channels,
@@ -165,9 +201,9 @@ Setting setting_of(const options::variables_map& given) {
     throw Error(Errc::invalid_argument, "--learning-rate wants a number above 0, got ",
                 s.learning_rate);
   // The bar is for the network as it was chosen.
-  for (const char* other : {"steps", "channels", "hidden", "dropout", "learning-rate"})
-    if (given.count(other)) s.wanted_accuracy = 0;
-  s.compute = dtype_from_string(given["compute"].as<std::string>());
+  if (given.steps || given.channels || given.hidden || given.dropout || given.learning_rate)
+    s.wanted_accuracy = 0;
+  s.compute = dtype_from_string(given.compute);
   if (s.compute != DType::f32 && !is_half(s.compute))
     throw Error(Errc::invalid_argument, "--compute is f32, bf16 or f16, not ", s.compute);
   return s;
@@ -294,29 +330,28 @@ bool verify(const Setting& s, const Batches& batches, const ProcessOptions& proc
   return equal;
 }
 
-int run(const options::variables_map& given) {
+int run(const Options& given) {
   const Setting s = setting_of(given);
   const Cluster cluster = cluster_of(given);
-  const std::string kill = given.count("kill") ? given["kill"].as<std::string>() : "";
+  const std::string kill = given.kill.value_or("");
   if (!kill.empty() && kill != "worker" && kill != "ps")
     throw Error(Errc::invalid_argument, "--kill wants worker or ps, got \"", kill, "\"");
   if (!kill.empty() && !std::getenv("TROUPE_RUN_DIR"))
     throw Error(Errc::invalid_argument, "--kill works only under actor-node up");
-  if (given.count("verify") && cluster.addresses.empty())
+  if (given.verify && cluster.addresses.empty())
     throw Error(
         Errc::invalid_argument,
         "--verify compares a run on a cluster with one in one process; this is one process");
-  const std::filesystem::path out =
-      std::filesystem::absolute(given["out"].as<std::string>()).lexically_normal();
+  const std::filesystem::path out = std::filesystem::absolute(given.out).lexically_normal();
   std::filesystem::create_directories(out);
   const FolderClaim claim(out, "--out");
   say_when_stopped(out);
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow: its writer gets an error
   ProcessOptions process;
-  process.ops = ops_with_plugins(plugins_for(given));
-  process.log = console_log(given["log-format"].as<std::string>(), "train_digits");
-  process.log_level = log_level(given["log-level"].as<std::string>());
-  const LogSink say = console_voice(given["log-format"].as<std::string>(), "train_digits");
+  process.ops = ops_with_plugins(plugins_for(given.plugins));
+  process.log = console_log(given.log_format, "train_digits");
+  process.log_level = log_level(given.log_level);
+  const LogSink say = console_voice(given.log_format, "train_digits");
 
   const Batches batches(s.train, {.batch_size = s.batch, .replicas = kTowers, .seed = kSeed});
   Graph graph(process.ops);
@@ -331,14 +366,13 @@ int run(const options::variables_map& given) {
   std::vector<std::pair<Aggregation, Outcome>> results;
   std::string trace, picture;
   const std::filesystem::path trace_file =
-      given.count("trace") ? std::filesystem::path(given["trace"].as<std::string>())
-                           : out / "trace.json";
+      given.trace ? std::filesystem::path(*given.trace) : out / "trace.json";
   for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
     Session session = cluster.open(graph, process);
     TrainOptions what = train_options(s, rule);
     what.checkpoint_dir = (out / (std::string("checkpoint-") + to_string(rule))).string();
     what.checkpoint_every = std::max<int64_t>(1, s.steps / kCheckpoints);
-    what.resume = given.count("resume") > 0;
+    what.resume = given.resume;
     if (!what.resume) std::filesystem::remove_all(what.checkpoint_dir);
     results.emplace_back(rule, train_and_test(session, net, s, what, kill));
     if (rule != Aggregation::sync) continue;
@@ -365,47 +399,9 @@ int run(const options::variables_map& given) {
               trace.c_str(), picture.c_str());
 
   bool good = true;
-  if (!kill.empty() || given.count("verify"))
+  if (!kill.empty() || given.verify)
     good = verify(s, batches, process, results[0].second.result.weights_sha256);
   return judge(results, s.wanted_accuracy) && good ? 0 : 1;
-}
-
-options::options_description all_options() {
-  options::options_description out(
-      "train_digits: a convolutional network on handwritten digits, synchronously and "
-      "asynchronously");
-  out.add_options()("data", options::value<std::string>(),
-                    "folder with MNIST's four IDX files, plain or .gz, to train on instead")(
-      "digits", options::value<std::string>()->default_value("data/digits.csv.gz"),
-      "the digits, CSV, plain or .gz")("steps", options::value<int64_t>(),
-                                       "steps per tower and rule")(
-      "channels", options::value<int64_t>(), "of the first convolution; the second has twice")(
-      "hidden", options::value<int64_t>(), "units of the hidden layer")(
-      "dropout", options::value<double>(), "part of them left out while training")(
-      "learning-rate", options::value<double>(), "of Adam")(
-      "compute", options::value<std::string>()->default_value("f32"),
-      "dtype of products: f32, or mixed precision with bf16 or f16")(
-      "validation", options::value<int64_t>()->default_value(0),
-      "training images to hold out, whose accuracy is shown while training")(
-      "spec", options::value<std::string>(),
-      "file that says where the nodes of a cluster listen, to train there")(
-      "cluster", options::value<std::string>(), "name of that cluster (default: troupe)")(
-      "wait", options::value<int>()->default_value(60), "seconds until its nodes must be there")(
-      "plugin", options::value<std::vector<std::string>>()->composing(),
-      "shared library with ops that the cluster has, too; may be given again")(
-      "kill", options::value<std::string>(),
-      "worker or ps: kill -9 that process half way, in each half")(
-      "verify", "compare the synchronous weights with a run in one process")(
-      "resume", "go on from the newest checkpoints in --out")(
-      "out", options::value<std::string>()->default_value("out/demo"),
-      "folder for checkpoints, trace and graph")("trace", options::value<std::string>(),
-                                                 "file for the trace of a step of each tower, "
-                                                 "which troupe trace reads (default: trace.json in "
-                                                 "--out)")(
-      "log-format", options::value<std::string>()->default_value("text"), "text or json")(
-      "log-level", options::value<std::string>()->default_value("warn"),
-      "trace, debug, info, warn or error")("help", "print this");
-  return out;
 }
 
 }  // namespace
@@ -413,21 +409,13 @@ options::options_description all_options() {
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line is seen when it is said, in a pipe, too
   return exit_code_of(console_voice("text", "train_digits"), [&] {
-    options::variables_map given;
-    try {
-      const options::options_description what = all_options();
-      options::store(options::command_line_parser(argc, argv).options(what).positional({}).run(),
-                     given);
-      options::notify(given);
-      if (given.count("help")) {
-        std::cout << what << "\n";
-        return 0;
-      }
-    } catch (const options::error& e) {
-      std::cerr << "train_digits: " << e.what() << "; see --help\n";
-      return kExitUsage;
-    }
-    return exit_code_of(console_voice(given["log-format"].as<std::string>(), "train_digits"),
+    Options given;
+    Flags flags("train_digits",
+                "train_digits: a convolutional network on handwritten digits, synchronously and "
+                "asynchronously");
+    add_options(flags, given);
+    if (!flags.parse({argv + 1, argv + argc})) return 0;
+    return exit_code_of(console_voice(given.log_format, "train_digits"),
                         [&] { return run(given); });
   });
 }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,18 +15,22 @@
 
 namespace troupe::bench {
 
-// Command-line words after the benchmark's name: --key value, or --flag.
+// The words of the command line after the benchmark's name: --key value, or --flag.
 class Options {
  public:
-  // `known`: the keys of this benchmark, besides "json". Throws: Error(invalid_argument).
-  Options(int argc, char** argv, const std::vector<std::string>& known);
+  // `keys` and `flags` are those of the benchmark, besides the flag "json". Throws:
+  // Error(invalid_argument).
+  Options(const std::string& bench, const std::vector<std::string>& arguments,
+          const std::vector<std::string>& keys, const std::vector<std::string>& flags);
   int64_t integer(const std::string& key, int64_t fallback) const;
   std::string text(const std::string& key, const std::string& fallback) const;
   bool flag(const std::string& key) const;
+  bool given(const std::string& key) const;
   bool json() const { return flag("json"); }
 
  private:
-  std::map<std::string, std::string> values_;
+  std::map<std::string, std::optional<std::string>> values_;
+  std::map<std::string, bool> flags_;
 };
 
 // Prints one result. The values in `config` are JSON, e.g. {"nodes", "1000"}.

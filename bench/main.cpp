@@ -1,45 +1,41 @@
 // troupe_bench NAME [--json] [options]: the project's benchmarks. docs/benchmarks.md has results
 // with their commands and machine.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 
+#include "apps/flags.hpp"
 #include "bench/bench.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe::bench {
 
-Options::Options(int argc, char** argv, const std::vector<std::string>& known) {
-  for (int i = 2; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.rfind("--", 0) != 0)
-      throw Error(Errc::invalid_argument, "expected --option, got \"", word, "\"");
-    if (word != "--json" && std::find(known.begin(), known.end(), word.substr(2)) == known.end())
-      throw Error(Errc::invalid_argument, "no option of it is called ", word);
-    const bool has_value = i + 1 < argc && std::string(argv[i + 1]).rfind("--", 0) != 0;
-    values_[word.substr(2)] = has_value ? argv[++i] : "";
-  }
+Options::Options(const std::string& bench, const std::vector<std::string>& arguments,
+                 const std::vector<std::string>& keys, const std::vector<std::string>& flags) {
+  Flags line("troupe_bench", "troupe_bench " + bench);
+  line.add("json", &flags_["json"], "a line of JSON for each result");
+  for (const std::string& key : flags) line.add(key, &flags_[key], "");
+  for (const std::string& key : keys) line.add(key, &values_[key], "");
+  line.parse(arguments);
 }
 
 int64_t Options::integer(const std::string& key, int64_t fallback) const {
-  auto it = values_.find(key);
-  if (it == values_.end()) return fallback;
-  char* end = nullptr;
-  const int64_t value = std::strtoll(it->second.c_str(), &end, 10);
-  if (it->second.empty() || *end)
-    throw Error(Errc::invalid_argument, "--", key, " wants a whole number, got \"", it->second,
-                "\"");
+  const std::string text = this->text(key, std::to_string(fallback));
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error(Errc::invalid_argument, "--", key, " wants a whole number, got \"", text, "\"");
   return value;
 }
 
 std::string Options::text(const std::string& key, const std::string& fallback) const {
-  auto it = values_.find(key);
-  return it == values_.end() ? fallback : it->second;
+  return values_.at(key).value_or(fallback);
 }
 
-bool Options::flag(const std::string& key) const { return values_.count(key) > 0; }
+bool Options::flag(const std::string& key) const { return flags_.at(key); }
+bool Options::given(const std::string& key) const { return values_.at(key).has_value(); }
 
 void report(const Options& options, const std::string& bench, const std::string& metric,
             double value, const std::string& unit,
@@ -102,20 +98,20 @@ int main(int argc, char** argv) {
   using namespace troupe::bench;
   struct Bench {
     int (*run)(const Options&);
-    std::vector<std::string> options;
+    std::vector<std::string> keys = {}, flags = {};
   };
   const std::map<std::string, Bench> benches = {
       {"dispatch", {dispatch, {"nodes"}}},
       {"remote", {remote, {"shards", "processes"}}},
       {"train",
        {train,
-        {"model", "threads", "steps", "contestant", "peers", "loaded", "rounds", "only", "trace",
-         "passes", "compute", "recompute"}}},
+        {"model", "threads", "steps", "rounds", "only", "trace", "passes", "compute"},
+        {"contestant", "peers", "loaded", "recompute"}}},
       {"push_pull", {push_pull, {"mib"}}},
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},
-      {"startup", {startup, {"model", "child", "rounds"}}},
-      {"memory", {memory, {"model", "recompute", "steps"}}},
+      {"startup", {startup, {"model", "rounds"}, {"child"}}},
+      {"memory", {memory, {"model", "steps"}, {"recompute"}}},
       {"mixed", {mixed, {"data", "compute", "steps", "seed", "threads"}}},
       {"ops", {ops, {"only"}}},
       {"trace", {trace, {"model", "threads"}}}};
@@ -132,7 +128,8 @@ int main(int argc, char** argv) {
     return 64;
   }
   try {
-    return it->second.run(Options(argc, argv, it->second.options));
+    const auto& [run, keys, flags] = it->second;
+    return run(Options(name, {argv + 2, argv + argc}, keys, flags));
   } catch (const troupe::Error& e) {
     std::cerr << "troupe_bench " << name << ": " << e.what() << "\n";
     return troupe::exit_code(e.code());

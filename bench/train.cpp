@@ -101,7 +101,7 @@ int train(const Options& options) {
   for (int64_t i = 0; i < std::min<int64_t>(10, steps); ++i) training.step();
   std::vector<double> times;
   for (int64_t i = 0; i < steps; ++i) times.push_back(training.step());
-  if (options.flag("trace")) {
+  if (options.given("trace")) {
     training.session().start_trace();
     for (int i = 0; i < 10; ++i) training.step();
     std::ofstream out(options.text("trace", ""));

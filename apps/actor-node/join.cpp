@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <numeric>
 #include <optional>
 
@@ -22,49 +21,36 @@
 #include "troupe/cluster.hpp"
 #include "troupe/custom_op.hpp"
 
-namespace options = boost::program_options;
 using troupe::ClusterSpec;
 using troupe::Errc;
 using troupe::Error;
 using troupe::NodeOptions;
 
-options::options_description common_options() {
-  options::options_description out("common options");
-  out.add_options()("cluster", options::value<std::string>()->default_value("troupe"),
-                    "name of the cluster; all nodes must agree")(
-      "threads", options::value<int>()->default_value(0),
-      "lanes for kernels and actors; 0: one per core")(
-      "memory-mib", options::value<int64_t>()->default_value(8192),
-      "budget of each CPU device, MiB")(
-      "plugin", options::value<std::vector<std::string>>()->composing(),
-      "shared library with ops of one's own; may be given again; all nodes and programs must have "
-      "the same ones")("log-format", options::value<std::string>()->default_value("text"),
-                       "text or json")("log-level",
-                                       options::value<std::string>()->default_value("info"),
-                                       "trace, debug, info, warn or error")(
-      "insecure", "allow addresses beyond loopback; there is no TLS on the links")("help",
-                                                                                   "print this");
-  return out;
+void add_common(Flags& flags, CommonOptions& to) {
+  flags.add("cluster", &to.cluster, "name of the cluster; all nodes must agree");
+  flags.add("threads", &to.threads, "lanes for kernels and actors; 0: one per core");
+  flags.add("memory-mib", &to.memory_mib, "budget of each CPU device, MiB");
+  flags.add("plugin", &to.plugins,
+            "shared library with ops of one's own; may be given again; all nodes and programs must "
+            "have the same ones");
+  flags.add("log-format", &to.log_format, "text or json");
+  flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
+  flags.add("insecure", &to.insecure,
+            "allow addresses beyond loopback; there is no TLS on the links");
 }
 
-void check_common(const options::variables_map& given) {
-  constexpr int kThreadsMax = 4096, kDevicesMax = 1024;
-  log_level(given["log-level"].as<std::string>());
-  const std::string cluster = given["cluster"].as<std::string>();
-  if (cluster.empty() || std::any_of(cluster.begin(), cluster.end(),
-                                     [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+void check_common(const CommonOptions& given) {
+  constexpr int kThreadsMax = 4096;
+  log_level(given.log_level);
+  if (given.cluster.empty() || std::any_of(given.cluster.begin(), given.cluster.end(),
+                                           [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
     throw Error(Errc::invalid_argument, "--cluster wants a name of printable characters");
-  const int threads = given["threads"].as<int>();
-  if (threads < 0 || threads > kThreadsMax)
+  if (given.threads < 0 || given.threads > kThreadsMax)
     throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) to ", kThreadsMax,
-                ", got ", threads);
-  if (given.count("cpu-devices"))
-    if (const int n = given["cpu-devices"].as<int>(); n < 1 || n > kDevicesMax)
-      throw Error(Errc::invalid_argument, "--cpu-devices wants 1 to ", kDevicesMax, ", got ", n);
-  const int64_t memory_mib = given["memory-mib"].as<int64_t>();
-  if (memory_mib < 1 || memory_mib > (int64_t{1} << 30))
+                ", got ", given.threads);
+  if (given.memory_mib < 1 || given.memory_mib > (int64_t{1} << 30))
     throw Error(Errc::invalid_argument, "--memory-mib wants 1 to ", int64_t{1} << 30, ", got ",
-                memory_mib);
+                given.memory_mib);
 }
 
 std::error_code write_aside(const std::filesystem::path& file, const std::string& text) {
@@ -80,39 +66,42 @@ std::error_code write_aside(const std::filesystem::path& file, const std::string
 
 namespace {
 
-options::options_description join_options() {
-  options::options_description out("actor-node join: one node of a cluster");
-  out.add_options()("job", options::value<std::string>()->default_value("worker"),
-                    "ps, worker, chief, evaluator or client")(
-      "task", options::value<int>(), "number within the job; without it: one that is free")(
-      "listen", options::value<std::string>(),
-      "address for the others; port 0: any free one (default: 127.0.0.1:0)")(
-      "seed", options::value<std::vector<std::string>>()->composing(),
-      "address of any member; may be given again")(
-      "spec", options::value<std::string>(),
-      "file that says where all nodes listen, instead of --listen and --seed; lines of: job = "
-      "host:port, host:port")("hosts", options::value<std::vector<std::string>>()->composing(),
-                              "a line of such a file; may be given again")(
-      "cpu-devices", options::value<int>()->default_value(1), "virtual CPU devices")(
-      "address-file", options::value<std::string>(),
-      "write the address to this file once listening")(
-      "alive-fd", options::value<int>(),
-      "for supervisors: write a byte to this open file five times a second, as long as the "
-      "network thread runs");
-  return out.add(common_options());
+struct JoinOptions {
+  std::optional<std::string> job, listen, spec, address_file;
+  std::optional<int> task, alive_fd;
+  std::vector<std::string> seeds, hosts;
+  int cpu_devices = 1;
+  CommonOptions common;
+};
+
+void add_join(Flags& flags, JoinOptions& to) {
+  flags.add("job", &to.job, "ps, worker, chief, evaluator or client (default: worker)");
+  flags.add("task", &to.task, "number within the job; without it: one that is free");
+  flags.add("listen", &to.listen,
+            "address for the others; port 0: any free one (default: 127.0.0.1:0)");
+  flags.add("seed", &to.seeds, "address of any member; may be given again");
+  flags.add("spec", &to.spec,
+            "file that says where all nodes listen, instead of --listen and --seed; lines of: job "
+            "= host:port, host:port");
+  flags.add("hosts", &to.hosts, "a line of such a file; may be given again");
+  flags.add("cpu-devices", &to.cpu_devices, "virtual CPU devices");
+  flags.add("address-file", &to.address_file, "write the address to this file once listening");
+  flags.add("alive-fd", &to.alive_fd,
+            "for supervisors: write a byte to this open file five times a second, as long as the "
+            "network thread runs");
+  add_common(flags, to.common);
 }
 
-std::optional<ClusterSpec> spec_of(const options::variables_map& given) {
-  if (!given.count("spec") && !given.count("hosts")) return std::nullopt;
-  for (const char* other : {"listen", "seed"})
-    if (given.count(other))
-      throw Error(Errc::invalid_argument, "--", other,
-                  " does not go with a cluster spec, which says where everybody listens");
-  if (!given.count("hosts")) return troupe::read_cluster_spec(given["spec"].as<std::string>());
-  if (given.count("spec"))
+std::optional<ClusterSpec> spec_of(const JoinOptions& given) {
+  if (!given.spec && given.hosts.empty()) return std::nullopt;
+  if (given.listen || !given.seeds.empty())
+    throw Error(Errc::invalid_argument, given.listen ? "--listen" : "--seed",
+                " does not go with a cluster spec, which says where everybody listens");
+  if (given.hosts.empty()) return troupe::read_cluster_spec(*given.spec);
+  if (given.spec)
     throw Error(Errc::invalid_argument, "--spec and --hosts both give a cluster spec; choose one");
   std::string text;
-  for (const std::string& line : given["hosts"].as<std::vector<std::string>>()) text += line + "\n";
+  for (const std::string& line : given.hosts) text += line + "\n";
   return troupe::parse_cluster_spec(text, "--hosts");
 }
 
@@ -137,21 +126,25 @@ void write_address(const std::string& file, const std::string& address) {
                 "; choose another place");
 }
 
-NodeOptions node_of(const options::variables_map& given) {
-  check_common(given);
+NodeOptions node_of(const JoinOptions& given) {
+  constexpr int kDevicesMax = 1024;
+  check_common(given.common);
+  if (given.cpu_devices < 1 || given.cpu_devices > kDevicesMax)
+    throw Error(Errc::invalid_argument, "--cpu-devices wants 1 to ", kDevicesMax, ", got ",
+                given.cpu_devices);
   NodeOptions out;
-  out.cluster = given["cluster"].as<std::string>();
-  out.job = given["job"].as<std::string>();
-  if (given.count("listen")) out.listen = given["listen"].as<std::string>();
-  if (given.count("seed")) out.seeds = given["seed"].as<std::vector<std::string>>();
-  out.insecure = given.count("insecure") > 0;
-  out.process.threads = given["threads"].as<int>();
-  out.process.cpu_devices = given["cpu-devices"].as<int>();
-  out.process.memory_budget_bytes = given["memory-mib"].as<int64_t>() << 20;
-  out.process.log_level = log_level(given["log-level"].as<std::string>());
-  out.process.ops = troupe::ops_with_plugins(plugins_named(given));
-  if (given.count("alive-fd")) {
-    const int fd = given["alive-fd"].as<int>();
+  out.cluster = given.common.cluster;
+  out.job = given.job.value_or("worker");
+  if (given.listen) out.listen = *given.listen;
+  out.seeds = given.seeds;
+  out.insecure = given.common.insecure;
+  out.process.threads = given.common.threads;
+  out.process.cpu_devices = given.cpu_devices;
+  out.process.memory_budget_bytes = given.common.memory_mib << 20;
+  out.process.log_level = log_level(given.common.log_level);
+  out.process.ops = troupe::ops_with_plugins(absolute_paths(given.common.plugins));
+  if (given.alive_fd) {
+    const int fd = *given.alive_fd;
     if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
       throw Error(Errc::invalid_argument, "--alive-fd ", fd, " is not an open file");
     out.on_alive = [fd] { [[maybe_unused]] const ssize_t n = write(fd, ".", 1); };
@@ -160,15 +153,13 @@ NodeOptions node_of(const options::variables_map& given) {
 }
 
 // Runs the node as its task; `listening` becomes true when its address is its own.
-void run(NodeOptions node, const options::variables_map& given, bool& listening) {
-  node.process.log = console_log(given["log-format"].as<std::string>(),
+void run(NodeOptions node, const JoinOptions& given, bool& listening) {
+  node.process.log = console_log(given.common.log_format,
                                  "/job:" + node.job + "/task:" + std::to_string(node.task));
-  if (given["job"].defaulted())
-    node.process.log(troupe::LogLevel::info, "no --job was given: this is a worker");
+  if (!given.job) node.process.log(troupe::LogLevel::info, "no --job was given: this is a worker");
   node.on_listening = [&](const std::string& address) {
     listening = true;
-    if (given.count("address-file"))
-      write_address(given["address-file"].as<std::string>(), address);
+    if (given.address_file) write_address(*given.address_file, address);
   };
   troupe::run_node(node, stop_requested);
 }
@@ -176,7 +167,7 @@ void run(NodeOptions node, const options::variables_map& given, bool& listening)
 // As one of `tasks` of the spec: the first whose address is free. The system decides who has an
 // address, so two nodes that are started at once get different tasks.
 void run_by_spec(NodeOptions node, const ClusterSpec& spec, const std::vector<int>& tasks,
-                 const options::variables_map& given) {
+                 const JoinOptions& given) {
   std::string taken;
   for (int task : tasks) {
     node.task = task;
@@ -198,13 +189,13 @@ void run_by_spec(NodeOptions node, const ClusterSpec& spec, const std::vector<in
               " is free on this machine. Does it run already? ", taken);
 }
 
-int run_as_told(const options::variables_map& given) {
+int run_as_told(const JoinOptions& given) {
   NodeOptions node = node_of(given);
   const std::optional<ClusterSpec> spec = spec_of(given);
-  if (given.count("task")) {
-    node.task = given["task"].as<int>();
+  if (given.task) {
+    node.task = *given.task;
   } else if (!spec && !node.seeds.empty()) {
-    node.process.log = console_log(given["log-format"].as<std::string>(), "/job:" + node.job);
+    node.process.log = console_log(given.common.log_format, "/job:" + node.job);
     node.task = troupe::draw_task(node);
   }
 
@@ -212,8 +203,8 @@ int run_as_told(const options::variables_map& given) {
   signal(SIGPIPE, SIG_IGN);  // neither a closed log nor a lost supervisor ends a node, nor does
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow: its writer gets an error
   if (spec) {
-    run_by_spec(node, *spec,
-                given.count("task") ? std::vector{node.task} : tasks_of(*spec, node.job), given);
+    run_by_spec(node, *spec, given.task ? std::vector{node.task} : tasks_of(*spec, node.job),
+                given);
   } else {
     bool listening = false;
     run(node, given, listening);
@@ -224,14 +215,10 @@ int run_as_told(const options::variables_map& given) {
 }  // namespace
 
 int join(const std::vector<std::string>& arguments) {
-  const options::options_description what = join_options();
-  options::variables_map given;
-  options::store(options::command_line_parser(arguments).options(what).positional({}).run(), given);
-  options::notify(given);
-  if (given.count("help")) {
-    std::cout << what << "\n";
-    return 0;
-  }
-  return exit_code_of(console_voice(given["log-format"].as<std::string>(), "actor-node join"),
+  JoinOptions given;
+  Flags flags("actor-node join", "actor-node join: one node of a cluster");
+  add_join(flags, given);
+  if (!flags.parse(arguments)) return 0;
+  return exit_code_of(console_voice(given.common.log_format, "actor-node join"),
                       [&] { return run_as_told(given); });
 }

@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <optional>
 
 #include "apps/actor-node/local_cluster.hpp"
@@ -23,7 +22,6 @@
 #include "apps/plugins.hpp"
 #include "troupe/custom_op.hpp"
 
-namespace options = boost::program_options;
 using troupe::Errc;
 using troupe::Error;
 using troupe::LogLevel;
@@ -34,83 +32,64 @@ namespace {
 constexpr int kNodesMax = 64;
 constexpr std::chrono::seconds kStopPatience{10};  // of who was asked to stop
 
-options::options_description up_options() {
-  options::options_description out(
-      "actor-node up [options] PROGRAM [ARGS...]: a cluster on this host, and PROGRAM on it");
-  out.add_options()("ps", options::value<int>()->default_value(1),
-                    "nodes that hold parameter shards")(
-      "workers", options::value<int>()->default_value(1), "nodes that compute")(
-      "first-port", options::value<int>()->default_value(0),
-      "nodes listen on this port and the next ones; 0: on any free ones")(
-      "run-dir", options::value<std::string>(),
-      "folder for logs, pid files and the cluster spec; logs and spec are kept; without it: a "
-      "temporary one")(
-      "frozen-after", options::value<double>()->default_value(3),
-      "seconds of silence after which a node is killed and started again; 0: never");
-  return out.add(common_options());
-}
-
-struct CommandLine {
-  std::vector<std::string> mine, program;
+struct UpOptions {
+  int ps = 1, workers = 1, first_port = 0;
+  std::optional<std::string> run_dir;
+  double frozen_after = 3;
+  CommonOptions common;
 };
 
-// Options end at the program's name; what follows is the program's own.
-CommandLine split(const std::vector<std::string>& arguments) {
-  CommandLine out;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& word = arguments[i];
-    if (word.size() < 2 || word[0] != '-' || word == "--") {
-      const size_t first = word == "--" ? i + 1 : i;
-      out.program.assign(arguments.begin() + static_cast<ptrdiff_t>(first), arguments.end());
-      break;
-    }
-    out.mine.push_back(word);
-    const bool has_value = word.rfind("--", 0) == 0 && word.find('=') == std::string::npos &&
-                           word != "--insecure" && word != "--help";
-    if (has_value && i + 1 < arguments.size()) out.mine.push_back(arguments[++i]);
-  }
-  return out;
+void add_up(Flags& flags, UpOptions& to) {
+  flags.add("ps", &to.ps, "nodes that hold parameter shards");
+  flags.add("workers", &to.workers, "nodes that compute");
+  flags.add("first-port", &to.first_port,
+            "nodes listen on this port and the next ones; 0: on any free ones");
+  flags.add("run-dir", &to.run_dir,
+            "folder for logs, pid files and the cluster spec; logs and spec are kept; without it: "
+            "a temporary one");
+  flags.add("frozen-after", &to.frozen_after,
+            "seconds of silence after which a node is killed and started again; 0: never");
+  add_common(flags, to.common);
 }
 
-// What is wrong is said here, once, and not by each node.
-void check(const options::variables_map& given, const CommandLine& line) {
-  const auto number = [&](const char* name) { return given[name].as<int>(); };
-  if (line.program.empty())
+// A mistake is said here, once, and not by each node.
+void check(const UpOptions& given, const std::vector<std::string>& program) {
+  if (program.empty())
     throw Error(Errc::invalid_argument, "no PROGRAM given; see actor-node up --help");
-  if (number("ps") < 0 || number("workers") < 0 || number("ps") + number("workers") < 1 ||
-      number("ps") + number("workers") > kNodesMax)
+  if (given.ps < 0 || given.workers < 0 || given.ps > kNodesMax || given.workers > kNodesMax ||
+      given.ps + given.workers < 1 || given.ps + given.workers > kNodesMax)
     throw Error(Errc::invalid_argument, "wants between 1 and ", kNodesMax, " nodes, got --ps ",
-                number("ps"), " --workers ", number("workers"));
-  check_common(given);
-  const std::vector<std::string> plugins = plugins_named(given);
+                given.ps, " --workers ", given.workers);
+  check_common(given.common);
+  const std::vector<std::string> plugins = absolute_paths(given.common.plugins);
   for (const std::string& path : plugins)
     if (path.find(':') != path.npos)
       throw Error(Errc::invalid_argument, "--plugin ", path, ": a colon separates paths in ",
                   kPluginsVariable, ", which PROGRAM gets; move the file to a path without one");
   troupe::ops_with_plugins(plugins);
-  const double frozen_after = given["frozen-after"].as<double>();
-  if (!(frozen_after == 0 || (frozen_after >= 1 && frozen_after <= 86'400)))
+  if (!(given.frozen_after == 0 || (given.frozen_after >= 1 && given.frozen_after <= 86'400)))
     throw Error(Errc::invalid_argument, "--frozen-after wants 0 (never) or 1 to 86400 s, got ",
-                frozen_after);
+                given.frozen_after);
 }
 
-std::vector<std::string> node_flags(const options::variables_map& given) {
-  std::vector<std::string> out;
-  for (const char* name : {"cluster", "log-format", "log-level"})
-    out.insert(out.end(), {std::string("--") + name, given[name].as<std::string>()});
-  out.insert(out.end(), {"--threads", std::to_string(given["threads"].as<int>())});
-  out.insert(out.end(), {"--memory-mib", std::to_string(given["memory-mib"].as<int64_t>())});
-  for (const std::string& path : plugins_named(given)) out.insert(out.end(), {"--plugin", path});
-  if (given.count("insecure")) out.push_back("--insecure");
+std::vector<std::string> node_flags(const CommonOptions& given) {
+  std::vector<std::string> out = {"--cluster",    given.cluster,
+                                  "--log-format", given.log_format,
+                                  "--log-level",  given.log_level,
+                                  "--threads",    std::to_string(given.threads),
+                                  "--memory-mib", std::to_string(given.memory_mib)};
+  for (const std::string& path : absolute_paths(given.plugins))
+    out.insert(out.end(), {"--plugin", path});
+  if (given.insecure) out.push_back("--insecure");
   return out;
 }
 
 // The folder for logs and pid files. A temporary one goes with this object.
 class RunFolder {
  public:
-  explicit RunFolder(const options::variables_map& given) : keep_(given.count("run-dir") > 0) {
+  explicit RunFolder(const std::optional<std::string>& named) : keep_(named.has_value()) {
     if (keep_) {
-      path_ = std::filesystem::absolute(given["run-dir"].as<std::string>());
+      path_ = std::filesystem::absolute(*named);
       std::filesystem::create_directories(path_);
       claim_.emplace(path_, "--run-dir");  // pid files of two runs would be mixed up
       return;
@@ -215,27 +194,28 @@ class Supervisor {
   Time::time_point stop_deadline_{};
 };
 
-int run(const options::variables_map& given, const CommandLine& line, const troupe::LogSink& say) {
-  check(given, line);
-  const int ps = given["ps"].as<int>(), workers = given["workers"].as<int>();
-  const auto frozen_after = std::chrono::round<LocalCluster::Millis>(
-      std::chrono::duration<double>(given["frozen-after"].as<double>()));
+int run(const UpOptions& given, const std::vector<std::string>& command,
+        const troupe::LogSink& say) {
+  check(given, command);
+  const auto frozen_after =
+      std::chrono::round<LocalCluster::Millis>(std::chrono::duration<double>(given.frozen_after));
   catch_signals({SIGTERM, SIGINT, SIGHUP, SIGCHLD});
-  RunFolder folder(given);
-  LocalCluster cluster(troupe::local_cluster_spec(ps, workers, given["first-port"].as<int>()),
-                       folder.path(), node_flags(given), frozen_after, say);
+  RunFolder folder(given.run_dir);
+  LocalCluster cluster(troupe::local_cluster_spec(given.ps, given.workers, given.first_port),
+                       folder.path(), node_flags(given.common), frozen_after, say);
   if (const auto error = write_aside(folder.path() / "cluster.spec", to_string(cluster.spec())))
     throw Error(Errc::io, "cannot write cluster.spec into ", folder.path().string(), ": ",
                 error.message(), "; choose another place with --run-dir");
   Spawn program;
-  program.command = line.program;
+  program.command = command;
   program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses())},
-                         {"TROUPE_CLUSTER_NAME", given["cluster"].as<std::string>()},
-                         {"TROUPE_PS", std::to_string(ps)},
-                         {"TROUPE_WORKERS", std::to_string(workers)},
+                         {"TROUPE_CLUSTER_NAME", given.common.cluster},
+                         {"TROUPE_PS", std::to_string(given.ps)},
+                         {"TROUPE_WORKERS", std::to_string(given.workers)},
                          {"TROUPE_RUN_DIR", folder.path().string()}};
-  if (given.count("plugin"))
-    program.environment.emplace_back(kPluginsVariable, with_colons(plugins_named(given)));
+  if (!given.common.plugins.empty())
+    program.environment.emplace_back(kPluginsVariable,
+                                     with_colons(absolute_paths(given.common.plugins)));
   const int code = Supervisor(cluster, say).run(program);
   if (cluster.gave_up()) folder.keep();  // its logs are what to look at
   return code;
@@ -244,16 +224,15 @@ int run(const options::variables_map& given, const CommandLine& line, const trou
 }  // namespace
 
 int up(const std::vector<std::string>& arguments) {
-  const options::options_description what = up_options();
-  const CommandLine line = split(arguments);
-  options::variables_map given;
-  options::store(options::command_line_parser(line.mine).options(what).run(), given);
-  options::notify(given);
-  if (given.count("help")) {
-    std::cout << what << "\n";
-    return 0;
-  }
-  const std::string format = given["log-format"].as<std::string>();
-  return exit_code_of(console_voice(format, "actor-node up"),
-                      [&] { return run(given, line, console_voice(format, "actor-node")); });
+  UpOptions given;
+  Flags flags(
+      "actor-node up",
+      "actor-node up [options] PROGRAM [ARGS...]: a cluster on this host, and PROGRAM on it");
+  add_up(flags, given);
+  flags.end_at_word();  // the words behind PROGRAM are its own
+  if (!flags.parse(arguments)) return 0;
+  const std::string& format = given.common.log_format;
+  return exit_code_of(console_voice(format, "actor-node up"), [&] {
+    return run(given, flags.command, console_voice(format, "actor-node"));
+  });
 }

@@ -2,18 +2,28 @@
 // actor-node.cpp turns into one.
 #pragma once
 
-#include <boost/program_options.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "apps/flags.hpp"
+
 int join(const std::vector<std::string>& arguments);
 int up(const std::vector<std::string>& arguments);
 
-boost::program_options::options_description common_options();
+struct CommonOptions {
+  std::string cluster = "troupe";
+  int threads = 0;
+  int64_t memory_mib = 8192;
+  std::vector<std::string> plugins;
+  std::string log_format = "text", log_level = "info";
+  bool insecure = false;
+};
+void add_common(Flags& flags, CommonOptions& to);
 // Throws: Error(invalid_argument) for a value that no node can use.
-void check_common(const boost::program_options::variables_map& given);
+void check_common(const CommonOptions& given);
 
 // Writes a file that others wait for: whole, or not at all.
 std::error_code write_aside(const std::filesystem::path& file, const std::string& text);

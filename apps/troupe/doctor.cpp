@@ -6,13 +6,12 @@
 #include <filesystem>
 #include <iostream>
 
+#include "apps/flags.hpp"
 #include "apps/plugins.hpp"
-#include "apps/troupe/line.hpp"
 #include "apps/troupe/verbs.hpp"
 #include "troupe/device.hpp"
 #include "troupe/custom_op.hpp"
 
-namespace options = boost::program_options;
 using namespace troupe;
 
 namespace {
@@ -38,14 +37,11 @@ std::string found_in_path(const char* program) {
 }  // namespace
 
 int doctor(const std::vector<std::string>& arguments) {
-  options::options_description what(
-      "troupe doctor [options]: what this machine is, and what will be used of it");
-  what.add_options()("plugin", options::value<std::vector<std::string>>()->composing(),
-                     "shared library to try; may be given again")("help", "print this");
-  const Line line = parse("doctor", what, arguments);
-  if (line.help) return 0;
-  if (!line.words.empty())
-    throw Error(Errc::invalid_argument, "doctor takes no argument, got ", line.words[0]);
+  std::vector<std::string> plugins;
+  Flags flags("troupe doctor",
+              "troupe doctor [options]: what this machine is, and what will be used of it");
+  flags.add("plugin", &plugins, "shared library to try; may be given again");
+  if (!flags.parse(arguments)) return 0;
   const Machine machine = this_machine();
   std::string instructions;
   for (const std::string& one : machine.instructions)
@@ -70,7 +66,7 @@ int doctor(const std::vector<std::string>& arguments) {
             << "\n";
   Registry registry;
   for (const Op* op : builtin_ops()->all()) registry.add(*op);
-  for (const std::string& path : plugins_for(line.given)) {
+  for (const std::string& path : plugins_for(plugins)) {
     const Plugin plugin = load_plugin(registry, path);
     std::cout << "plugin          " << plugin.path << ":";
     for (const std::string& op : plugin.ops) std::cout << " " << op;

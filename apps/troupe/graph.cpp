@@ -11,14 +11,13 @@
 #include <set>
 #include <sstream>
 
+#include "apps/flags.hpp"
 #include "apps/plugins.hpp"
-#include "apps/troupe/line.hpp"
 #include "apps/troupe/program.hpp"
 #include "apps/troupe/verbs.hpp"
 #include "troupe/graph.hpp"
 #include "troupe/custom_op.hpp"
 
-namespace options = boost::program_options;
 using namespace troupe;
 
 namespace {
@@ -181,83 +180,80 @@ void show(const Graph& graph, const std::string& format) {
     write_svg(to_dot(graph));
 }
 
-std::vector<std::string> all_of(const options::variables_map& given, const char* name) {
-  return given.count(name) ? given[name].as<std::vector<std::string>>()
-                           : std::vector<std::string>();
+struct GraphOptions {
+  std::string format = "text";
+  std::vector<std::string> fetches, feeds, plugins;
+  std::optional<int> session;
+  bool passes = false, memory = false;
+  std::optional<int64_t> batch;
+};
+
+void add_options(Flags& flags, GraphOptions& to) {
+  flags.add("format", &to.format, "text, dot, or svg, which Graphviz draws");
+  flags.add("fetch", &to.fetches,
+            "only what this node, or this output name:index, needs; may be given again");
+  flags.add("feed", &to.feeds, "an output that is given instead of computed; may be given again");
+  flags.add("session", &to.session,
+            "which of the sessions that PROGRAM makes and that prepare a call, counted from 1; "
+            "without it: the last one");
+  flags.add("passes", &to.passes,
+            "what each pass takes away (-) and puts in (+), and the graph that runs in the end; of "
+            "--fetch, else of the calls that the program prepared, else of all nodes outside of "
+            "branches and loops that nobody reads");
+  flags.add("memory", &to.memory,
+            "what a step of these calls takes of each device's memory at most, and the ten largest "
+            "values then");
+  flags.add("batch", &to.batch,
+            "with --memory: what to count with where the first size of a placeholder is open");
+  flags.add("plugin", &to.plugins, "shared library with ops of the graph; may be given again");
 }
 
-// What --batch says, 0 without it.
-int64_t batch_of(const options::variables_map& given, bool memory) {
+// The value of --batch, 0 without it.
+int64_t batch_of(const GraphOptions& given) {
   constexpr int64_t kMost = int64_t{1} << 30;
-  if (!given.count("batch")) return 0;
-  const int64_t batch = given["batch"].as<int64_t>();
-  if (!memory) throw Error(Errc::invalid_argument, "--batch is for --memory; give that, too");
-  if (batch < 1 || batch > kMost)
-    throw Error(Errc::invalid_argument, "--batch wants 1 to ", kMost, ", got ", batch);
-  return batch;
-}
-
-options::options_description graph_options() {
-  using Words = std::vector<std::string>;
-  options::options_description out(
-      "troupe graph [options] FILE, or troupe graph [options] -- PROGRAM [ARGS...]\n"
-      "FILE is a graph as to_text() writes it, - is standard input. A PROGRAM is run with "
-      "TROUPE_GRAPH_OUT, so that its sessions write their graph when they prepare a call");
-  out.add_options()("format", options::value<std::string>()->default_value("text"),
-                    "text, dot, or svg, which Graphviz draws")(
-      "fetch", options::value<Words>()->composing(),
-      "only what this node, or this output name:index, needs; may be given again")(
-      "feed", options::value<Words>()->composing(),
-      "an output that is given instead of computed; may be given again")(
-      "session", options::value<int>(),
-      "which of the sessions that PROGRAM makes and that prepare a call, counted from 1; without "
-      "it: the last one")(
-      "passes",
-      "what each pass takes away (-) and puts in (+), and the graph that runs in the end; "
-      "of --fetch, else of the calls that the program prepared, else of all nodes outside of "
-      "branches and loops that nobody reads")(
-      "memory",
-      "what a step of these calls takes of each device's memory at most, and the ten largest "
-      "values then")("batch", options::value<int64_t>(),
-                     "with --memory: what to count with where the first size of a placeholder is "
-                     "open")("plugin", options::value<Words>()->composing(),
-                             "shared library with ops of the graph; may be given again")(
-      "help", "print this");
-  return out;
+  if (!given.batch) return 0;
+  if (!given.memory) throw Error(Errc::invalid_argument, "--batch is for --memory; give that, too");
+  if (*given.batch < 1 || *given.batch > kMost)
+    throw Error(Errc::invalid_argument, "--batch wants 1 to ", kMost, ", got ", *given.batch);
+  return *given.batch;
 }
 
 }  // namespace
 
 int graph(const std::vector<std::string>& arguments) {
-  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  const Line line = parse("graph", graph_options(), {arguments.begin(), dashes});
-  if (line.help) return 0;
-  const std::vector<std::string> program(dashes == arguments.end() ? dashes : dashes + 1,
-                                         arguments.end());
-  const std::string format = line.given["format"].as<std::string>();
+  GraphOptions given;
+  Flags flags("troupe graph",
+              "troupe graph [options] FILE, or troupe graph [options] -- PROGRAM [ARGS...]\n"
+              "FILE is a graph as to_text() writes it, - is standard input. A PROGRAM is run with "
+              "TROUPE_GRAPH_OUT, so that its sessions write their graph when they prepare a call");
+  add_options(flags, given);
+  flags.take_words();
+  if (!flags.parse(arguments)) return 0;
+  const std::vector<std::string>& program = flags.command;
+  const std::string& format = given.format;
   if (format != "text" && format != "dot" && format != "svg")
     throw Error(Errc::invalid_argument, "--format wants text, dot or svg, got \"", format, "\"");
-  if (line.words.size() + (program.empty() ? 0 : 1) != 1)
+  if (flags.words.size() + (program.empty() ? 0 : 1) != 1)
     throw Error(Errc::invalid_argument,
                 "graph wants one FILE, or -- and a PROGRAM; see troupe graph --help");
-  const auto ops = ops_with_plugins(plugins_for(line.given));
-  const int session = session_of(line.given, !program.empty());
+  const auto ops = ops_with_plugins(plugins_for(given.plugins));
+  const int session = session_of(given.session, !program.empty());
   std::string text;
   if (!program.empty())
     text = texts_from_program(program, kGraphVariable,
                               "does it prepare a call of a session, with this version of Troupe?")
                .of("graph", session);
   else
-    text = read_file(line.words[0], "file with a graph as text");
+    text = read_file(flags.words[0], "file with a graph as text");
   const auto whole = graph_from_text(text, ops);
-  const Call asked{all_of(line.given, "fetch"), all_of(line.given, "feed")};
-  const bool memory = line.given.count("memory") > 0;
-  const int64_t batch = batch_of(line.given, memory);
-  if (memory || line.given.count("passes")) {
+  const Call asked{given.fetches, given.feeds};
+  const bool memory = given.memory;
+  const int64_t batch = batch_of(given);
+  if (memory || given.passes) {
     if (format != "text")
       throw Error(Errc::invalid_argument, memory ? "--memory" : "--passes",
                   " is shown as text; leave out --format");
-    if (memory && line.given.count("passes"))
+    if (memory && given.passes)
       throw Error(Errc::invalid_argument, "--memory and --passes are shown one at a time");
     std::vector<Call> calls = {asked};
     if (asked.fetches.empty()) calls = calls_in(text);

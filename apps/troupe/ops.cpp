@@ -3,13 +3,12 @@
 #include <iostream>
 #include <set>
 
+#include "apps/flags.hpp"
 #include "apps/plugins.hpp"
-#include "apps/troupe/line.hpp"
 #include "apps/troupe/table.hpp"
 #include "apps/troupe/verbs.hpp"
 #include "troupe/custom_op.hpp"
 
-namespace options = boost::program_options;
 using namespace troupe;
 
 namespace {
@@ -56,23 +55,23 @@ bool has_text(std::string name, std::string text) {
 }  // namespace
 
 int ops(const std::vector<std::string>& arguments) {
-  options::options_description what("troupe ops [TEXT] [options]: the table of all ops");
-  what.add_options()("plugin", options::value<std::vector<std::string>>()->composing(),
-                     "shared library whose ops are listed, too; may be given again")("help",
-                                                                                     "print this");
-  const Line line = parse("ops", what, arguments);
-  if (line.help) return 0;
-  if (line.words.size() > 1)
-    throw Error(Errc::invalid_argument, "ops takes at most one text, got ", line.words.size());
-  const auto registry = ops_with_plugins(plugins_for(line.given));
+  std::vector<std::string> plugins;
+  Flags flags("troupe ops", "troupe ops [TEXT] [options]: the table of all ops");
+  flags.add("plugin", &plugins, "shared library whose ops are listed, too; may be given again");
+  flags.take_words();
+  if (!flags.parse(arguments)) return 0;
+  if (flags.words.size() > 1)
+    throw Error(Errc::invalid_argument, "ops takes at most one text, got ", flags.words.size());
+  const std::string text = flags.words.empty() ? "" : flags.words[0];
+  const auto registry = ops_with_plugins(plugins_for(plugins));
   std::vector<std::vector<std::string>> rows = {
       {"op", "inputs", "outputs", "attributes", "dtypes", "devices", "gradient"}};
   for (const Op* op : registry->all())
-    if (line.words.empty() || has_text(op->name, line.words[0]))
+    if (has_text(op->name, text))
       rows.push_back({op->name, joined(op->inputs, " "), joined(op->outputs, " "), attributes(*op),
                       dtypes(*op), devices(*op), op->gradient ? "yes" : "no: " + op->no_gradient});
   if (rows.size() == 1)
-    throw Error(Errc::invalid_argument, "no op has \"", line.words[0],
+    throw Error(Errc::invalid_argument, "no op has \"", text,
                 "\" in its name; see all of them with troupe ops");
   print_table(rows);
   std::cout << rows.size() - 1 << " ops; an attribute with ? may be left out\n";

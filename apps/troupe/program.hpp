@@ -10,10 +10,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
-
-#include <boost/program_options.hpp>
 
 #include "troupe/error.hpp"
 
@@ -132,9 +131,9 @@ inline ProgramTexts texts_from_program(const std::vector<std::string>& command,
 
 // What --session says, 0 without it. Throws: Error(invalid_argument) where there is nothing to
 // choose from, and for a number that none has.
-inline int session_of(const boost::program_options::variables_map& given, bool of_program) {
-  if (!given.count("session")) return 0;
-  const int number = given["session"].as<int>();
+inline int session_of(std::optional<int> given, bool of_program) {
+  if (!given) return 0;
+  const int number = *given;
   if (!of_program)
     throw troupe::Error(troupe::Errc::invalid_argument,
                         "--session chooses one of a PROGRAM; FILE is of one already");

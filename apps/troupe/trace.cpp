@@ -6,39 +6,36 @@
 #include <fstream>
 #include <iostream>
 
-#include "apps/troupe/line.hpp"
+#include "apps/flags.hpp"
 #include "apps/troupe/program.hpp"
 #include "apps/troupe/verbs.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
 
-namespace options = boost::program_options;
 using namespace troupe;
 
 namespace {
 
 constexpr const char* kTraceVariable = "TROUPE_TRACE_OUT";
 
-options::options_description trace_options() {
-  options::options_description out(
-      "troupe trace [options] FILE, or troupe trace [options] -- PROGRAM [ARGS...]\n"
-      "FILE is a trace of Session::stop_trace(), as train_digits writes one, - is standard input. "
-      "A PROGRAM is run with TROUPE_TRACE_OUT, so that its sessions are traced from beginning to "
-      "end");
-  out.add_options()("nodes", options::value<int>()->default_value(20), "how many of the slowest")(
-      "steps", options::value<int>()->default_value(10), "how many of the first")(
-      "peak", options::value<double>(),
-      "GFLOP/s of one thread that count as 100 %; without it: those of a product of two matrices "
-      "of "
-      "f32, measured here; 0: leave the share out")(
-      "session", options::value<int>(),
-      "which of the sessions that PROGRAM closes, counted from 1 in the order in which it made "
-      "them; "
-      "without it: the last one")(
-      "out", options::value<std::string>(),
-      "keep the trace of PROGRAM in this file, for chrome://tracing or ui.perfetto.dev")(
-      "help", "print this");
-  return out;
+struct TraceOptions {
+  int nodes = 20, steps = 10;
+  std::optional<double> peak;
+  std::optional<int> session;
+  std::optional<std::string> out;
+};
+
+void add_options(Flags& flags, TraceOptions& to) {
+  flags.add("nodes", &to.nodes, "how many of the slowest");
+  flags.add("steps", &to.steps, "how many of the first");
+  flags.add("peak", &to.peak,
+            "GFLOP/s of one thread that count as 100 %; without it: those of a product of two "
+            "matrices of f32, measured here; 0: leave the share out");
+  flags.add("session", &to.session,
+            "which of the sessions that PROGRAM closes, counted from 1 in the order in which it "
+            "made them; without it: the last one");
+  flags.add("out", &to.out,
+            "keep the trace of PROGRAM in this file, for chrome://tracing or ui.perfetto.dev");
 }
 
 // Of one thread, in floating-point operations a second: the best of some products of 512 x 512.
@@ -66,51 +63,54 @@ double measured_peak() {
 }  // namespace
 
 int trace(const std::vector<std::string>& arguments) {
-  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  const Line line = parse("trace", trace_options(), {arguments.begin(), dashes});
-  if (line.help) return 0;
-  const std::vector<std::string> program(dashes == arguments.end() ? dashes : dashes + 1,
-                                         arguments.end());
-  if (line.words.size() + (program.empty() ? 0 : 1) != 1)
+  TraceOptions given;
+  Flags flags("troupe trace",
+              "troupe trace [options] FILE, or troupe trace [options] -- PROGRAM [ARGS...]\n"
+              "FILE is a trace of Session::stop_trace(), as train_digits writes one, - is standard "
+              "input. A PROGRAM is run with TROUPE_TRACE_OUT, so that its sessions are traced from "
+              "beginning to end");
+  add_options(flags, given);
+  flags.take_words();
+  if (!flags.parse(arguments)) return 0;
+  const std::vector<std::string>& program = flags.command;
+  if (flags.words.size() + (program.empty() ? 0 : 1) != 1)
     throw Error(Errc::invalid_argument,
                 "trace wants one FILE, or -- and a PROGRAM; see troupe trace --help");
   TraceTables tables;
-  tables.nodes = line.given["nodes"].as<int>();
-  tables.steps = line.given["steps"].as<int>();
+  tables.nodes = given.nodes;
+  tables.steps = given.steps;
   if (tables.nodes < 0 || tables.steps < 0)
     throw Error(Errc::invalid_argument, "--nodes and --steps want 0 or more, got ", tables.nodes,
                 " and ", tables.steps);
-  if (line.given.count("peak")) {
-    tables.peak_flops = line.given["peak"].as<double>() * 1e9;
+  if (given.peak) {
+    tables.peak_flops = *given.peak * 1e9;
     if (!(tables.peak_flops >= 0 && tables.peak_flops < 1e18))
-      throw Error(Errc::invalid_argument, "--peak wants GFLOP/s, 0 or more, got ",
-                  line.given["peak"].as<double>());
+      throw Error(Errc::invalid_argument, "--peak wants GFLOP/s, 0 or more, got ", *given.peak);
   }
-  if (line.given.count("out") && program.empty())
+  if (given.out && program.empty())
     throw Error(Errc::invalid_argument, "--out keeps the trace of a PROGRAM; FILE is one already");
-  const int session = session_of(line.given, !program.empty());
+  const int session = session_of(given.session, !program.empty());
   const std::string text =
       program.empty()
-          ? read_file(line.words[0], "file with a trace")
+          ? read_file(flags.words[0], "file with a trace")
           : texts_from_program(program, kTraceVariable,
                                "does it close its session, with this version of Troupe?")
                 .of("trace", session);
-  if (line.given.count("out")) {
-    const std::string path = line.given["out"].as<std::string>();
+  if (given.out) {
     errno = 0;
-    std::ofstream out(path, std::ios::binary);
+    std::ofstream out(*given.out, std::ios::binary);
     out << text;
     if (!out.flush())
-      throw Error(Errc::io, "cannot write ", path, ": ",
+      throw Error(Errc::io, "cannot write ", *given.out, ": ",
                   errno ? std::strerror(errno) : "unknown reason",
                   "; name another place with --out");
   }
-  if (!line.given.count("peak")) tables.peak_flops = measured_peak();
+  if (!given.peak) tables.peak_flops = measured_peak();
   std::cout << describe_trace(text, tables);
   if (tables.peak_flops > 0)
     std::cout << "\n% of peak: of " << static_cast<int64_t>(tables.peak_flops / 1e8) / 10.0
               << " GFLOP/s a thread"
-              << (line.given.count("peak") ? "" : ", a product of matrices of f32 here and now")
+              << (given.peak ? "" : ", a product of matrices of f32 here and now")
               << "; some convolutions need fewer than they are counted for, and go past it\n";
   return 0;
 }

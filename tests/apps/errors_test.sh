@@ -16,7 +16,13 @@ pids+=($!)
 
 expect 64 'unknown verb' "$build/actor-node" fly
 expect 64 'no PROGRAM' "$build/actor-node" up --ps 1
-expect 64 'unrecognised option' "$build/actor-node" join --job worker --colour red
+expect 64 'there is no option --colour' "$build/actor-node" join --job worker --colour red
+expect 64 'there is no option --frozen' "$build/actor-node" up --frozen 3 true
+expect 64 'task wants a whole number, got "first"; see actor-node join --help' "$build/actor-node" join --task first
+expect 64 'ps: 1 required' "$build/actor-node" up --ps
+expect 64 'workers: At Most 1' "$build/actor-node" up --workers 1 --workers 2 true
+expect 64 'run-dir= wants a value' "$build/actor-node" up --run-dir= true
+expect 64 'takes no argument, got now' "$build/actor-node" join now
 expect 64 'between 1 and 64' "$build/actor-node" up --ps 0 --workers 0 true
 expect 78 '"master" is no job; the jobs are ps, worker,' "$build/actor-node" join --job master
 expect 78 'insecure' "$build/actor-node" join --listen 0.0.0.0:0
@@ -34,7 +40,7 @@ expect 127 'cannot run' "$build/actor-node" up --ps 0 --workers 1 "$out/no-such-
 
 expect 64 'only under actor-node up' "$build/train_digits" --digits "$data" --kill ps
 expect 64 'this is one process' "$build/train_digits" --digits "$data" --verify --out "$out/x"
-expect 64 'steps' "$build/train_digits" --digits "$data" --steps many
+expect 64 'steps wants a whole number, got "many"' "$build/train_digits" --digits "$data" --steps many
 expect 64 'dropout' "$build/train_digits" --digits "$data" --dropout 1
 expect 64 'learning-rate wants a number above 0, got -1' "$build/train_digits" --digits "$data" --learning-rate -1
 expect 64 'channels' "$build/train_digits" --digits "$data" --channels 0

@@ -119,7 +119,7 @@ expect 64 '--peak wants GFLOP/s, 0 or more, got -1' "$build/troupe" trace --peak
 expect 64 'FILE is one already' "$build/troupe" trace --out "$out/x.json" "$out/kept.json"
 expect 64 'has written nothing; does it close its session' "$build/troupe" trace -- true
 expect 64 'wants one FILE' "$build/troupe" trace
-expect 64 'doctor takes no argument, got now' "$build/troupe" doctor now
+expect 64 'doctor: it takes no argument, got now' "$build/troupe" doctor now
 expect 64 'unknown verb "draw"' "$build/troupe" draw
 
 [ "$failures" = 0 ] || exit 1

@@ -15,7 +15,7 @@ const Names free_folders = {"tests", "bench"};  // may include anything
 // Folders that are no rooms: they see the public headers and these libraries.
 const std::map<std::string, Names, std::less<>> outside = {
     {"include", {}},  // and CAF in troupe/caf.hpp alone
-    {"apps", {"Boost.Program_options", "spdlog"}},
+    {"apps", {"CLI11", "nlohmann"}},
     {"python", {"binding"}},
 };
 
@@ -33,7 +33,6 @@ const std::vector<std::pair<std::string, std::string>> library_heads = {
     {"google/protobuf/", "protobuf"},
     {"boost/asio", "Boost.Asio"},
     {"boost/beast", "Boost.Beast"},
-    {"boost/program_options", "Boost.Program_options"},
     {"boost/", "Boost"},
     {"openssl/", "OpenSSL"},
     {"spdlog/", "spdlog"},
