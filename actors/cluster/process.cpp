@@ -30,24 +30,9 @@ class SinkAdapter final : public spdlog::sinks::base_sink<std::mutex> {
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
-    LogLevel level = LogLevel::error;
-    switch (message.level) {
-      case spdlog::level::trace:
-        level = LogLevel::trace;
-        break;
-      case spdlog::level::debug:
-        level = LogLevel::debug;
-        break;
-      case spdlog::level::info:
-        level = LogLevel::info;
-        break;
-      case spdlog::level::warn:
-        level = LogLevel::warn;
-        break;
-      default:
-        break;
-    }
-    sink_(level, std::string(message.payload.data(), message.payload.size()));
+    const int level = std::min<int>(message.level, static_cast<int>(LogLevel::error));
+    sink_(static_cast<LogLevel>(level),
+          std::string(message.payload.data(), message.payload.size()));
   }
   void flush_() override {}
 
