@@ -1,4 +1,4 @@
-// Implements apps/flags.hpp with CLI11, which splits the words; numbers are read here, as CLI11
+// CLI11 splits the words and writes --help; numbers are read here, as CLI11
 // takes 010 for 8.
 #include "apps/flags.hpp"
 

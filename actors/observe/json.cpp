@@ -1,5 +1,4 @@
-// Implements actors/observe/json.hpp: nlohmann's reader takes the text apart, the rest holds it to
-// the bounds of the header.
+// nlohmann's reader takes the text apart; Builder holds it to the bounds of json.hpp.
 #include "actors/observe/json.hpp"
 
 #include <algorithm>

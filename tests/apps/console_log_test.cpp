@@ -36,9 +36,9 @@ TEST_CASE("bytes that are no UTF-8 become replacement characters, and the rest s
   const std::string bad = "\ufffd";
   CHECK(read_back("a\xff"
                   "b") == "a" + bad + "b");
-  CHECK(read_back("cut \xe2\x82") == "cut " + bad + bad);
-  CHECK(read_back("\xc0\xaf") == bad + bad);            // "/", in an overlong form
-  CHECK(read_back("\xed\xa0\x80") == bad + bad + bad);  // half of a surrogate pair
+  CHECK(read_back("cut \xe2\x82") == "cut " + bad);     // one for a character that is cut off
+  CHECK(read_back("\xc0\xaf") == bad + bad);            // "/", longer than it needs to be
+  CHECK(read_back("\xed\xa0\x80") == bad + bad + bad);  // half of a pair
   CHECK(read_back("\xf4\x90\x80\x80\xc3\xa4") == bad + bad + bad + bad + "ä");
   for (int first = 0; first < 256; ++first)
     for (int second = 0; second < 256; ++second)
