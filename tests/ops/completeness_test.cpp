@@ -152,16 +152,35 @@ TEST_CASE("every op that a file of ops/ makes is listed in ops/all.cpp") {
     text << std::ifstream(path).rdbuf();
     return text.str();
   };
+  const auto found = [](const std::string& text, const std::regex& what) {
+    std::vector<std::string> names;
+    for (std::sregex_iterator at(text.begin(), text.end(), what), end; at != end; ++at)
+      names.push_back(at->str(1));
+    return names;
+  };
   const std::string folder = source_dir() + "/ops", list = read(folder + "/all.cpp");
   const std::regex made(R"(\nOp (\w+)_op\(\) \{)");
+  const std::regex family(R"(\nstd::vector<Op> (\w+)_ops\(\) \{)"), named(R"x("([A-Z]\w*)")x");
   size_t count = 0;
-  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+  const auto is_listed = [&](const std::filesystem::path& file, const std::string& entry) {
+    CHECK_MESSAGE(list.find(entry) != list.npos, file.filename().string(),
+                  " makes an op that nobody gets; add ", entry, " to ops/all.cpp");
+  };
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
+    if (file.path().extension() != ".cpp") continue;
     const std::string source = read(file.path());
-    for (std::sregex_iterator at(source.begin(), source.end(), made), end; at != end; ++at) {
-      const std::string entry = "OP(" + at->str(1) + ")";
+    for (const std::string& name : found(source, made)) {
       ++count;
-      CHECK_MESSAGE(list.find(entry) != list.npos, file.path().filename().string(),
-                    " makes an op that nobody gets; add ", entry, " to ops/all.cpp");
+      is_listed(file.path(), "OP(" + name + ")");
+    }
+    const std::vector<std::string> families = found(source, family);
+    for (const std::string& name : families) is_listed(file.path(), "FAMILY(" + name + ")");
+    if (families.empty()) continue;
+    const std::vector<std::string> rows = found(source, named);  // each for its node, too
+    for (const std::string& name : std::set<std::string>(rows.begin(), rows.end())) {
+      ++count;
+      CHECK_MESSAGE(builtin_ops()->find(name), file.path().filename().string(), " has a row ", name,
+                    " that is no op");
     }
   }
   CHECK(count == builtin_ops()->all().size());
