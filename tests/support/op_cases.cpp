@@ -71,16 +71,24 @@ void check(const OpCases& cases) {
 }
 
 OpCases unary_cases(const std::string& op, const Tensor& refused, std::vector<OpCase> values) {
-  values.push_back({.name = "empty", .inputs = {zeros({3, 0})}, .expected = {zeros({3, 0})}});
+  const DType in = values[0].inputs[0].dtype(), out = values[0].expected[0].dtype();
+  const Attrs attrs = values[0].attrs;
+  values.push_back({.name = "empty",
+                    .inputs = {zeros({3, 0}, in)},
+                    .attrs = attrs,
+                    .expected = {zeros({3, 0}, out)}});
   for (OpCase& c : values) c.op = op;
-  return {
-      .values = std::move(values),
-      .errors = {
-          {.op = op,
-           .inputs = {refused},
-           .message =
-               detail::concat("has no kernel for ", refused.dtype(), "; cast to one of f32, f64")},
-          {.op = op, .inputs = {zeros({2}), zeros({2})}, .message = "wants 1 input (x), got 2"}}};
+  const DType first = builtin_ops()->get(op).kernels[0].dtype;
+  return {.values = std::move(values),
+          .errors = {{.op = op,
+                      .inputs = {refused},
+                      .attrs = attrs,
+                      .message = detail::concat("has no kernel for ", refused.dtype(),
+                                                "; cast to one of ", first)},
+                     {.op = op,
+                      .inputs = {zeros({2}, in), zeros({2}, in)},
+                      .attrs = attrs,
+                      .message = "wants 1 input (x), got 2"}}};
 }
 
 OpCases binary_cases(const std::string& op, const Tensor& refused, std::vector<OpCase> values) {

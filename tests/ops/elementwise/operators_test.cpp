@@ -39,6 +39,12 @@ TEST_CASE("& | ^ are of bits, and of bool") {
   CHECK(same_bits(evaluate(inside, feeds), booleans(vector({1, 0}))));
 }
 
+TEST_CASE("bitwise_not adds an Invert node") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::i32, Shape{});
+  CHECK(evaluate(bitwise_not(x), {{x, i32(scalar(7))}}).item<int32_t>() == -8);
+}
+
 TEST_CASE("an operator names the line of its caller") {
   Graph graph;
   const Output x = placeholder(graph, DType::f32, Shape{2}),
