@@ -135,7 +135,8 @@ TEST_CASE("part: a program" * doctest::skip()) {
   answer(result.weights_sha256);
 }
 
-TEST_CASE("two programs with a replica each train the parameters of one program with both") {
+TEST_CASE("two programs with a replica each train the parameters of one program with both" *
+          doctest::test_suite("slow")) {
   Players nodes;
   const std::string address = start_ps(nodes, 0, "");
   REQUIRE(address != "");

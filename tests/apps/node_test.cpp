@@ -94,7 +94,8 @@ TEST_CASE("an op of one's own runs on nodes that have it") {
   CHECK(got.data<float>()[1] == 6);
 }
 
-TEST_CASE("a node whose task runs already is refused with exit code 78") {
+TEST_CASE("a node whose task runs already is refused with exit code 78" *
+          doctest::test_suite("slow")) {
   const RunningNode first(node_options("ps", {}));
   std::atomic<bool> stop{false};
   try {
@@ -118,7 +119,7 @@ TEST_CASE("a node tells its supervisor that it is alive") {
   CHECK(thrice.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready);
 }
 
-TEST_CASE("a node without a number draws one that nobody has") {
+TEST_CASE("a node without a number draws one that nobody has" * doctest::test_suite("slow")) {
   const RunningNode ps(node_options("ps", {}));
   CHECK(draw_task(node_options("ps", {ps.address})) == 1);
   CHECK(draw_task(node_options("worker", {ps.address})) == 0);

@@ -282,7 +282,8 @@ class Variations {
 
 }  // namespace
 
-TEST_CASE("whatever an op is given, it takes it or refuses it with an error of its own") {
+TEST_CASE("whatever an op is given, it takes it or refuses it with an error of its own" *
+          doctest::test_suite("slow")) {
   std::map<std::string, size_t> count;
   int64_t taken = 0, refused = 0, differentiated = 0;
   for (const auto& table : listed_cases())

@@ -143,7 +143,8 @@ std::vector<Output> everything(Graph& g) {
 
 }  // namespace
 
-TEST_CASE("large ops have the same bits with one thread and with several") {
+TEST_CASE("large ops have the same bits with one thread and with several" *
+          doctest::test_suite("slow")) {
   std::vector<Tensor> expected;
   for (const int threads : {1, 2, 4}) {
     CAPTURE(threads);

@@ -154,7 +154,8 @@ struct World {
   }
 };
 
-TEST_CASE("every interleaving of two workers and their answers keeps the promises") {
+TEST_CASE("every interleaving of two workers and their answers keeps the promises" *
+          doctest::test_suite("slow")) {
   int ups_max = 3, failures_max = 0;
   SUBCASE("who come three times") {}
   SUBCASE("who come twice, one of whose answers is a failure") { ups_max = 2, failures_max = 1; }
@@ -188,7 +189,7 @@ TEST_CASE("every interleaving of two workers and their answers keeps the promise
   CHECK(made_ready > 10);
 }
 
-TEST_CASE("long random walks keep the promises") {
+TEST_CASE("long random walks keep the promises" * doctest::test_suite("slow")) {
   for (uint32_t seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);

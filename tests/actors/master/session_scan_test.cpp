@@ -99,7 +99,8 @@ TEST_CASE("map_rows applies its function to each row of several tensors, and to 
         Shape{0, 2});
 }
 
-TEST_CASE("what the steps of a scan keep is written in place: 20,000 rows take no quadratic time") {
+TEST_CASE("what the steps of a scan keep is written in place: 20,000 rows take no quadratic time" *
+          doctest::test_suite("slow")) {
   Graph graph;
   const Output x = placeholder(graph, DType::f32, {-1, 16}, "x");
   const Values z = map_rows([](const Values& row) { return Values{row[0] + row[0]}; }, {x});

@@ -35,7 +35,8 @@ class Stalls {
 
 }  // namespace
 
-TEST_CASE("a run that waits for 5 s is said to, once, with its nodes and what they wait for") {
+TEST_CASE("a run that waits for 5 s is said to, once, with its nodes and what they wait for" *
+          doctest::test_suite("slow")) {
   HalfStep half;
   Stalls stalls;
   ProcessOptions options;

@@ -184,7 +184,8 @@ TEST_CASE("the best epoch's checkpoint is kept, and its parameters are returned"
   for (const auto& [name, value] : best) CHECK(same_bits(values.at(name), value));
 }
 
-TEST_CASE("a resumed fit knows its history, and ends as if it had never been interrupted") {
+TEST_CASE("a resumed fit knows its history, and ends as if it had never been interrupted" *
+          doctest::test_suite("slow")) {
   Folder folder("fit-resume"), other("fit-whole");
   const auto run = [](const Folder& where, int64_t epochs, bool resume, int64_t stop_after = 0) {
     TwoClasses net;
@@ -244,7 +245,8 @@ void check_killed(const std::function<void(LocalCluster&, FitOptions&)>& kill) {
   check_same(result.history, expected.history);
 }
 
-TEST_CASE("fit survives a killed worker and a killed ps with the same bits, scores and epochs") {
+TEST_CASE("fit survives a killed worker and a killed ps with the same bits, scores and epochs" *
+          doctest::test_suite("slow")) {
   const auto once = std::make_shared<bool>(false);
   const auto kill = [once](LocalCluster& cluster, size_t member) {
     if (std::exchange(*once, true)) return;

@@ -39,7 +39,7 @@ struct Service {
 
 }  // namespace
 
-TEST_CASE("a static object may train until its program ends") {
+TEST_CASE("a static object may train until its program ends" * doctest::test_suite("slow")) {
   constexpr const char* kChild = "TROUPE_TEST_STATIC_TRAINING";
   static const std::string folder = Folder("static-training").path();
   if (!std::getenv(kChild)) {

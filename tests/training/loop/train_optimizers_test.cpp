@@ -11,7 +11,8 @@
 namespace troupe {
 namespace {
 
-TEST_CASE("a training with any optimizer and schedule is resumed to the same bits") {
+TEST_CASE("a training with any optimizer and schedule is resumed to the same bits" *
+          doctest::test_suite("slow")) {
   for (const Optimizer& optimizer : every_optimizer(0.02)) {
     CAPTURE(describe(optimizer));
     Folder folder("train-optimizers");
