@@ -296,22 +296,26 @@ void cpu_onednn(KernelContext& ctx) {
 }
 
 // c += a * b with rows of b in their order, so that the inner loop runs along rows of b and c.
-// Blocks of b stay in cache.
-template <class T>
-void multiply_add(const T* a, int64_t a_row, int64_t a_column, const T* b, T* c, int64_t m,
+// Blocks of b stay in cache. Each element of c is summed in the order of k.
+struct MultiplyLoop {
+  template <class T>
+  static void run(const T* a, int64_t a_row, int64_t a_column, const T* b, T* c, int64_t m,
                   int64_t k, int64_t n) {
-  constexpr int64_t kRows = 64, kColumns = 512;  // a block of b: 256 KiB in f64
-  for (int64_t k0 = 0; k0 < k; k0 += kRows)
-    for (int64_t n0 = 0; n0 < n; n0 += kColumns)
-      for (int64_t i = 0; i < m; ++i)
-        for (int64_t kk = k0; kk < std::min(k, k0 + kRows); ++kk) {
-          const wrapping<T> factor = static_cast<wrapping<T>>(a[i * a_row + kk * a_column]);
-          const T* from = b + kk * n;
-          T* to = c + i * n;
-          for (int64_t j = n0; j < std::min(n, n0 + kColumns); ++j)
-            to[j] = static_cast<T>(wrapping<T>(to[j]) + factor * wrapping<T>(from[j]));
-        }
-}
+    constexpr int64_t kRows = 64, kColumns = 512;  // a block of b: 256 KiB in f64
+    for (int64_t k0 = 0; k0 < k; k0 += kRows)
+      for (int64_t n0 = 0; n0 < n; n0 += kColumns)
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t kk = k0; kk < std::min(k, k0 + kRows); ++kk) {
+            const wrapping<T> factor = static_cast<wrapping<T>>(a[i * a_row + kk * a_column]);
+            const T* from = b + kk * n;
+            T* to = c + i * n;
+            const int64_t end = std::min(n, n0 + kColumns);
+            TROUPE_INDEPENDENT
+            for (int64_t j = n0; j < end; ++j)
+              to[j] = static_cast<T>(wrapping<T>(to[j]) + factor * wrapping<T>(from[j]));
+          }
+  }
+};
 
 // b [n, k] -> [k, n]
 template <class T>
@@ -345,8 +349,9 @@ void cpu(KernelContext& ctx) {
       transpose_into(one_b, rows, s.k, s.n);
       one_b = rows;
     }
-    multiply_add(one_a, state.transpose_a ? 1 : s.k, state.transpose_a ? s.m : 1, one_b,
-                 c + i * s.m * s.n, s.m, s.k, s.n);
+    in_isa<MultiplyLoop>(one_a, state.transpose_a ? int64_t{1} : s.k,
+                         state.transpose_a ? s.m : int64_t{1}, one_b, c + i * s.m * s.n, s.m, s.k,
+                         s.n);
   }
   ctx.finish(0, output.size());
 }
