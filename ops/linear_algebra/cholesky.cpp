@@ -1,6 +1,8 @@
 // Cholesky: the lower triangular l with l * transpose(l) = a.
 //   a, l: [..., n, n], f32 or f64. Only the lower triangle of a is read; above the diagonal, l is
 //   0.
+#include <utility>
+
 #include "ops/linear_algebra/matrices.hpp"
 
 namespace troupe {
@@ -17,19 +19,22 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {lower_gradient(triangular_solve(l, transposed(left), {.transpose = true}))};
 }
 
-// Row by row. Returns the first row where a is seen not to be positive definite, or -1.
+// Computes transpose(l) row by row in l, so that the inner loop runs along rows, and turns it over.
+// Returns the first row where a is seen not to be positive definite, or -1.
 struct CholeskyLoop {
   template <class T>
   static int64_t run(const T* a, T* l, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
       T* row = l + i * n;
-      for (int64_t j = 0; j < i; ++j)
-        row[j] = (a[i * n + j] - row_dot(row, l + j * n, j)) / l[j * n + j];
-      const T rest = a[i * n + i] - row_dot(row, row, i);
-      if (rest <= 0) return i;  // not NaN, which spreads
-      row[i] = std::sqrt(rest);
-      for (int64_t j = i + 1; j < n; ++j) row[j] = 0;
+      for (int64_t j = i; j < n; ++j) row[j] = a[j * n + i];
+      for (int64_t k = 0; k < i; ++k) subtract_row(l[k * n + i], l + k * n + i, row + i, n - i);
+      if (row[i] <= 0) return i;  // not NaN, which spreads
+      const T root = std::sqrt(row[i]);
+      for (int64_t j = i; j < n; ++j) row[j] /= root;
+      row[i] = root;
     }
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = i + 1; j < n; ++j) l[j * n + i] = std::exchange(l[i * n + j], T{0});
     return -1;
   }
 };
