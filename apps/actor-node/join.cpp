@@ -26,7 +26,7 @@ using troupe::Errc;
 using troupe::Error;
 using troupe::NodeOptions;
 
-void add_common(Flags& flags, CommonOptions& to) {
+void add_node_flags(Flags& flags, NodeFlags& to) {
   flags.add("cluster", &to.cluster, "name of the cluster; all nodes must agree");
   flags.add("threads", &to.threads, "lanes for kernels and actors; 0: one per core");
   flags.add("memory-mib", &to.memory_mib, "budget of each CPU device, MiB");
@@ -39,7 +39,7 @@ void add_common(Flags& flags, CommonOptions& to) {
             "allow addresses beyond loopback; there is no TLS on the links");
 }
 
-void check_common(const CommonOptions& given) {
+void check_node_flags(const NodeFlags& given) {
   constexpr int kThreadsMax = 4096;
   log_level(given.log_level);
   if (given.cluster.empty() || std::any_of(given.cluster.begin(), given.cluster.end(),
@@ -71,7 +71,7 @@ struct JoinOptions {
   std::optional<int> task, alive_fd;
   std::vector<std::string> seeds, hosts;
   int cpu_devices = 1;
-  CommonOptions common;
+  NodeFlags node;
 };
 
 void add_join(Flags& flags, JoinOptions& to) {
@@ -89,7 +89,7 @@ void add_join(Flags& flags, JoinOptions& to) {
   flags.add("alive-fd", &to.alive_fd,
             "for supervisors: write a byte to this open file five times a second, as long as the "
             "network thread runs");
-  add_common(flags, to.common);
+  add_node_flags(flags, to.node);
 }
 
 std::optional<ClusterSpec> spec_of(const JoinOptions& given) {
@@ -128,21 +128,21 @@ void write_address(const std::string& file, const std::string& address) {
 
 NodeOptions node_of(const JoinOptions& given) {
   constexpr int kDevicesMax = 1024;
-  check_common(given.common);
+  check_node_flags(given.node);
   if (given.cpu_devices < 1 || given.cpu_devices > kDevicesMax)
     throw Error(Errc::invalid_argument, "--cpu-devices wants 1 to ", kDevicesMax, ", got ",
                 given.cpu_devices);
   NodeOptions out;
-  out.cluster = given.common.cluster;
+  out.cluster = given.node.cluster;
   out.job = given.job.value_or("worker");
   if (given.listen) out.listen = *given.listen;
   out.seeds = given.seeds;
-  out.insecure = given.common.insecure;
-  out.process.threads = given.common.threads;
+  out.insecure = given.node.insecure;
+  out.process.threads = given.node.threads;
   out.process.cpu_devices = given.cpu_devices;
-  out.process.memory_budget_bytes = given.common.memory_mib << 20;
-  out.process.log_level = log_level(given.common.log_level);
-  out.process.ops = troupe::ops_with_plugins(absolute_paths(given.common.plugins));
+  out.process.memory_budget_bytes = given.node.memory_mib << 20;
+  out.process.log_level = log_level(given.node.log_level);
+  out.process.ops = troupe::ops_with_plugins(absolute_paths(given.node.plugins));
   if (given.alive_fd) {
     const int fd = *given.alive_fd;
     if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
@@ -154,8 +154,8 @@ NodeOptions node_of(const JoinOptions& given) {
 
 // Runs the node as its task; `listening` becomes true when its address is its own.
 void run(NodeOptions node, const JoinOptions& given, bool& listening) {
-  node.process.log = console_log(given.common.log_format,
-                                 "/job:" + node.job + "/task:" + std::to_string(node.task));
+  node.process.log =
+      console_log(given.node.log_format, "/job:" + node.job + "/task:" + std::to_string(node.task));
   if (!given.job) node.process.log(troupe::LogLevel::info, "no --job was given: this is a worker");
   node.on_listening = [&](const std::string& address) {
     listening = true;
@@ -195,7 +195,7 @@ int run_as_told(const JoinOptions& given) {
   if (given.task) {
     node.task = *given.task;
   } else if (!spec && !node.seeds.empty()) {
-    node.process.log = console_log(given.common.log_format, "/job:" + node.job);
+    node.process.log = console_log(given.node.log_format, "/job:" + node.job);
     node.task = troupe::draw_task(node);
   }
 
@@ -219,6 +219,6 @@ int join(const std::vector<std::string>& arguments) {
   Flags flags("actor-node join", "actor-node join: one node of a cluster");
   add_join(flags, given);
   if (!flags.parse(arguments)) return 0;
-  return exit_code_of(console_voice(given.common.log_format, "actor-node join"),
+  return exit_code_of(console_voice(given.node.log_format, "actor-node join"),
                       [&] { return run_as_told(given); });
 }

@@ -36,7 +36,7 @@ struct UpOptions {
   int ps = 1, workers = 1, first_port = 0;
   std::optional<std::string> run_dir;
   double frozen_after = 3;
-  CommonOptions common;
+  NodeFlags node;
 };
 
 void add_up(Flags& flags, UpOptions& to) {
@@ -49,7 +49,7 @@ void add_up(Flags& flags, UpOptions& to) {
             "a temporary one");
   flags.add("frozen-after", &to.frozen_after,
             "seconds of silence after which a node is killed and started again; 0: never");
-  add_common(flags, to.common);
+  add_node_flags(flags, to.node);
 }
 
 // A mistake is said here, once, and not by each node.
@@ -60,8 +60,8 @@ void check(const UpOptions& given, const std::vector<std::string>& program) {
       given.ps + given.workers < 1 || given.ps + given.workers > kNodesMax)
     throw Error(Errc::invalid_argument, "wants between 1 and ", kNodesMax, " nodes, got --ps ",
                 given.ps, " --workers ", given.workers);
-  check_common(given.common);
-  const std::vector<std::string> plugins = absolute_paths(given.common.plugins);
+  check_node_flags(given.node);
+  const std::vector<std::string> plugins = absolute_paths(given.node.plugins);
   for (const std::string& path : plugins)
     if (path.find(':') != path.npos)
       throw Error(Errc::invalid_argument, "--plugin ", path, ": a colon separates paths in ",
@@ -72,7 +72,7 @@ void check(const UpOptions& given, const std::vector<std::string>& program) {
                 given.frozen_after);
 }
 
-std::vector<std::string> node_flags(const CommonOptions& given) {
+std::vector<std::string> node_flags(const NodeFlags& given) {
   std::vector<std::string> out = {"--cluster",    given.cluster,
                                   "--log-format", given.log_format,
                                   "--log-level",  given.log_level,
@@ -202,20 +202,20 @@ int run(const UpOptions& given, const std::vector<std::string>& command,
   catch_signals({SIGTERM, SIGINT, SIGHUP, SIGCHLD});
   RunFolder folder(given.run_dir);
   LocalCluster cluster(troupe::local_cluster_spec(given.ps, given.workers, given.first_port),
-                       folder.path(), node_flags(given.common), frozen_after, say);
+                       folder.path(), node_flags(given.node), frozen_after, say);
   if (const auto error = write_aside(folder.path() / "cluster.spec", to_string(cluster.spec())))
     throw Error(Errc::io, "cannot write cluster.spec into ", folder.path().string(), ": ",
                 error.message(), "; choose another place with --run-dir");
   Spawn program;
   program.command = command;
   program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses())},
-                         {"TROUPE_CLUSTER_NAME", given.common.cluster},
+                         {"TROUPE_CLUSTER_NAME", given.node.cluster},
                          {"TROUPE_PS", std::to_string(given.ps)},
                          {"TROUPE_WORKERS", std::to_string(given.workers)},
                          {"TROUPE_RUN_DIR", folder.path().string()}};
-  if (!given.common.plugins.empty())
+  if (!given.node.plugins.empty())
     program.environment.emplace_back(kPluginsVariable,
-                                     with_colons(absolute_paths(given.common.plugins)));
+                                     with_colons(absolute_paths(given.node.plugins)));
   const int code = Supervisor(cluster, say).run(program);
   if (cluster.gave_up()) folder.keep();  // its logs are what to look at
   return code;
@@ -231,7 +231,7 @@ int up(const std::vector<std::string>& arguments) {
   add_up(flags, given);
   flags.end_at_word();  // the words behind PROGRAM are its own
   if (!flags.parse(arguments)) return 0;
-  const std::string& format = given.common.log_format;
+  const std::string& format = given.node.log_format;
   return exit_code_of(console_voice(format, "actor-node up"), [&] {
     return run(given, flags.command, console_voice(format, "actor-node"));
   });

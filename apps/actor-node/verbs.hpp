@@ -13,7 +13,7 @@
 int join(const std::vector<std::string>& arguments);
 int up(const std::vector<std::string>& arguments);
 
-struct CommonOptions {
+struct NodeFlags {
   std::string cluster = "troupe";
   int threads = 0;
   int64_t memory_mib = 8192;
@@ -21,9 +21,9 @@ struct CommonOptions {
   std::string log_format = "text", log_level = "info";
   bool insecure = false;
 };
-void add_common(Flags& flags, CommonOptions& to);
+void add_node_flags(Flags& flags, NodeFlags& to);
 // Throws: Error(invalid_argument) for a value that no node can use.
-void check_common(const CommonOptions& given);
+void check_node_flags(const NodeFlags& given);
 
 // Writes a file that others wait for: whole, or not at all.
 std::error_code write_aside(const std::filesystem::path& file, const std::string& text);
