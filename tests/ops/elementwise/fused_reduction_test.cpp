@@ -9,7 +9,7 @@
 namespace troupe {
 namespace {
 
-// Of x, [.., n], with a row and a column: what a group computes before a reduction.
+// The value that a group computes of x, [.., n], a row and a column before a reduction.
 Output chain_of(Output x, Output row, Output column) {
   return subtract(multiply(x, row), multiply(x, column));
 }

@@ -62,7 +62,7 @@ Binary of_numbers(Binary row, F f) {
   row.refused = booleans(zeros({2}));
   return row;
 }
-// Of integers alone.
+// A row for integers alone.
 template <class Row, class F>
 Row of_integers(Row row, F f) {
   row.whole = [f](std::array<Whole, Row::kInputs> x) -> Whole { return std::apply(f, x); };

@@ -1,5 +1,5 @@
-// Element-wise ops of one input, each against its definition. What the C library has is within 4
-// units in the last place, and IEEE 754 rounds arithmetic.
+// Element-wise ops of one input, each against its definition. Functions of the C library are held
+// to 4 units in the last place, arithmetic to the rounding of IEEE 754.
 #include "tests/ops/elementwise/reference.hpp"
 
 namespace troupe {
@@ -116,7 +116,7 @@ const std::vector<Unary> rows = {
 };
 // clang-format on
 
-// Of functions that the C library lacks: values of mpmath.
+// Cases of functions that the C library lacks, with values of mpmath.
 std::vector<OpCase> by_value(const std::vector<double>& x, const std::vector<double>& y,
                              const std::vector<double>& odd_x, const std::vector<double>& odd_y,
                              bool twice) {
