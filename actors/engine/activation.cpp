@@ -16,15 +16,15 @@ Arrival* Activation::free_tag() {
 
 Activation::Activation(Stage& stage)
     : stage_(stage),
-      values_(stage.constants_),
-      missing_(stage.nodes_.size()),
-      uses_(stage.constants_.size()),
-      ready_(stage.nodes_.size() + 1),
-      received_(stage.receive_nodes_.size()),
-      loops_(stage.loops_.size()),
-      saved_(stage.saves_),
+      values_(stage.program_.initial.values),
+      missing_(stage.program_.nodes.firing.size()),
+      uses_(stage.program_.initial.values.size()),
+      ready_(stage.program_.nodes.firing.size() + 1),
+      received_(stage.program_.edges.receives.size()),
+      loops_(stage.program_.loops.size()),
+      saved_(stage.program_.saves),
       inbox_(nullptr),
-      awaited_edges_(stage.receive_nodes_.size()) {
+      awaited_edges_(stage.program_.edges.receives.size()) {
   if (auto* pool = dynamic_cast<PoolMemory*>(&stage.host_.device->memory());
       pool && stage.host_.device->on_host())
     cache_ = std::make_unique<PoolCache>(*pool);
@@ -121,8 +121,9 @@ void Activation::finish() {
     result_ = stop_reason_;
     result_.text += loops_under_way();
   } else {
-    for (uint32_t slot : stage_.kept_slots_)
-      if (!values_[slot].defined()) result_ = {Errc::invalid_argument, stage_.no_value(slot)};
+    for (uint32_t slot : stage_.program_.interface.kept)
+      if (!values_[slot].defined())
+        result_ = {Errc::invalid_argument, stage_.program_.no_value(slot)};
   }
   auto on_end = std::move(on_end_);
   on_end_ = nullptr;
@@ -151,7 +152,7 @@ std::vector<std::string> Activation::waiting_for() {
   std::lock_guard lock(mutex_);
   for (auto& [i, firing] : async_) out.push_back(stage_.name_of(i));
   for (size_t e = 0; e < awaited_edges_.size(); ++e)
-    if (awaited_edges_[e]) out.push_back(stage_.name_of(stage_.receive_nodes_[e].second));
+    if (awaited_edges_[e]) out.push_back(stage_.name_of(stage_.program_.edges.receives[e].node));
   for (uint32_t i : on_lanes_) out.push_back(stage_.name_of(i) + " (running)");
   for (Activation* call : async_calls_)
     for (std::string& node : call->waiting_for()) out.push_back(std::move(node));

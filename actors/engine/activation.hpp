@@ -21,6 +21,7 @@
 
 #include <caf/all.hpp>
 
+#include "actors/engine/program.hpp"
 #include "actors/observe/trace.hpp"
 #include "devices/device.hpp"
 #include "devices/memory/pool.hpp"
@@ -33,40 +34,6 @@ class AsyncFiring;
 class LaneJob;
 class Activation;
 using ActivationPtr = caf::intrusive_ptr<Activation>;
-
-enum class NodeKind : uint8_t {
-  plain,
-  async,
-  send,
-  source,
-  queued,
-  // Control flow (activation_control.cpp).
-  branch,
-  merge,
-  loop,
-  turn,
-  save,
-  restore,
-  call,  // activation_calls.cpp
-};
-
-// What the firing loop reads of a node: one cache line. Nodes are numbered in firing order.
-struct alignas(64) FiringNode {
-  // Once the kernel was replaced: KernelCall::run_newest().
-  std::atomic<void (*)(KernelContext&)> run{nullptr};
-  const NodeView* view = nullptr;
-  uint32_t in[4] = {};  // value slots read; past four, in[0] is an offset into the stage's table
-  uint32_t to[4] = {};  // nodes counted down; past four, to[0] is an offset
-  uint32_t out = 0;     // first value slot written
-  uint32_t n_to = 0;
-  uint16_t n_in = 0;
-  uint16_t n_out = 0;
-  NodeKind kind = NodeKind::plain;
-  bool in_place = false;            // may write over input 0 when it is its last reader
-  bool leaves = false;              // its outputs come from the memory of the edge they leave by
-  std::atomic<bool> costly{false};  // worth a lane of its own, by measurement
-};
-static_assert(sizeof(FiringNode) == 64);
 
 // How a step ended.
 struct StepResult {
@@ -219,7 +186,6 @@ class Activation final : public caf::resumable, public caf::ref_counted {
   void abandon();
   void finish();
 
-  static constexpr uint32_t kNone = ~0u;
   static constexpr int32_t kDeadBit = 1 << 30;  // in missing_: an input of the node is dead
   static Arrival* free_tag();                   // in inbox_: nobody owns the step
 

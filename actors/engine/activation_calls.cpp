@@ -21,14 +21,14 @@ class CallRow {
     return *innermost_;
   }
   void begin(ActivationPtr caller, uint32_t node) { open_.emplace_back(std::move(caller), node); }
-  void go_on(ActivationPtr step) { open_.emplace_back(std::move(step), Activation::kNone); }
+  void go_on(ActivationPtr step) { open_.emplace_back(std::move(step), kNone); }
 
   // A step that is ours, or nullptr if there is nothing more to do.
   ActivationPtr next() {
     while (!open_.empty()) {
       auto [step, node] = std::move(open_.back());
       open_.pop_back();
-      if (node == Activation::kNone) return step;
+      if (node == kNone) return step;
       if (ActivationPtr call = step->begin_call(node)) return call;
     }
     return nullptr;
@@ -53,17 +53,17 @@ bool Activation::own_calls(bool may_use_lanes) {
 }
 
 void Activation::call(uint32_t i) {
-  const Stage::CallTarget& target = stage_.calls_[stage_.role_of(i)];
+  const Program::Call& target = stage_.program_.calls[stage_.program_.nodes.roles[i]];
   if (depth_ >= target.depth_max) {
-    const Node& function = stage_.graph_->node(target.body->partition_.function);
+    const Node& function = stage_.program_.graph->node(target.opener);
     return stop(Errc::invalid_argument,
-                detail::concat(stage_.place_of(i), ": more than ", target.depth_max,
+                detail::concat(stage_.program_.place_of(i), ": more than ", target.depth_max,
                                " calls, one inside the other, of the ", describe(function),
                                "; does it always come to a branch that does not call it? If it "
                                "does, raise FunctionOptions::depth_max"));
   }
   ++outstanding_;
-  if (!target.body->has_async_) ++calls_;
+  if (!target.has_async) ++calls_;
   CallRow::of_this_thread().begin(ActivationPtr{this}, i);
 }
 
@@ -73,15 +73,15 @@ ActivationPtr Activation::begin_call(uint32_t i) {
   Failure failure{.code = Errc::cancelled};
   if (!stopped())
     failure = failure_of([&] {
-      const Stage::CallTarget& target = stage_.calls_[stage_.role_of(i)];
-      call = target.body->begin(info_);
-      const uint32_t* in = input_slots(stage_.nodes_[i]);
+      const Program::Call& target = stage_.program_.calls[stage_.program_.nodes.roles[i]];
+      call = stage_.body_of(target).begin(info_);
+      const uint32_t* in = input_slots(stage_.program_.nodes.firing[i]);
       for (const auto& [input, slot] : target.arguments) call->values_[slot] = values_[in[input]];
       call->caller_step_ = this;
       call->caller_node_ = i;
       call->depth_ = depth_ + 1;
       call->root_ = root_;
-      if (!target.body->has_async_) return;
+      if (!target.has_async) return;
       std::lock_guard lock(root_->mutex_);
       root_->async_calls_.insert(call.get());
     });
@@ -104,9 +104,10 @@ void Activation::return_to_caller() {
   if (stopped()) {
     arrival->code = result_.code = Errc::cancelled;
   } else {
-    for (uint32_t slot : stage_.result_slots_) arrival->outputs.push_back(values_[slot]);
+    for (uint32_t slot : stage_.program_.interface.results)
+      arrival->outputs.push_back(values_[slot]);
   }
-  if (stage_.has_async_) {
+  if (stage_.program_.has_async) {
     std::lock_guard lock(root_->mutex_);
     root_->async_calls_.erase(this);
   }
@@ -119,8 +120,9 @@ void Activation::return_to_caller() {
 
 std::string Activation::calls_under_way() const {
   if (depth_ == 0) return {};
-  return detail::concat("; in ", stage_.graph_->node(stage_.partition_.function).name, ", ", depth_,
-                        depth_ == 1 ? " call deep" : " calls deep");
+  return detail::concat("; in ",
+                        stage_.program_.graph->node(stage_.program_.partition.function).name, ", ",
+                        depth_, depth_ == 1 ? " call deep" : " calls deep");
 }
 
 }  // namespace troupe

@@ -25,17 +25,17 @@ void Activation::fire_control(uint32_t i, const FiringNode& node) {
     case NodeKind::call:
       return call(i);
     case NodeKind::save:
-      saved_[stage_.role_of(i)].push_back(values_[*input_slots(node)]);
+      saved_[stage_.program_.nodes.roles[i]].push_back(values_[*input_slots(node)]);
       return settle_arrived(i, false);
     case NodeKind::restore: {
-      std::vector<Tensor>& values = saved_[stage_.role_of(i)];
-      TROUPE_CHECK(!values.empty(), stage_.place_of(i), " takes more than was kept");
+      std::vector<Tensor>& values = saved_[stage_.program_.nodes.roles[i]];
+      TROUPE_CHECK(!values.empty(), stage_.program_.place_of(i), " takes more than was kept");
       values_[node.out] = std::move(values.back());
       values.pop_back();
       return settle_arrived(i, false);
     }
     default:
-      throw InternalError("the ", stage_.place_of(i), " is of no kind that fires");
+      throw InternalError("the ", stage_.program_.place_of(i), " is of no kind that fires");
   }
 }
 
@@ -56,13 +56,13 @@ void Activation::choose(uint32_t i, const FiringNode& node) {
   node.run.load(std::memory_order_relaxed)(call_.context);
   const bool alive = *taken.data<bool>();
   if (!alive) missing_[i] |= kDeadBit;
-  if (const uint32_t l = stage_.role_of(i); alive && l != Stage::kNoLoop) release_variables(l);
+  if (const uint32_t l = stage_.program_.nodes.roles[i]; alive && l != kNone) release_variables(l);
   settle_arrived(i, !alive);
 }
 
 // The loop goes on, so it does not need the variables for its end: the body may write over them.
 void Activation::release_variables(size_t l) {
-  for (const auto& [from, to] : stage_.loops_[l].initial)
+  for (const auto& [from, to] : stage_.program_.loops[l].variables.initial)
     if (--uses_[to] == 0) drop(to);
 }
 
@@ -86,30 +86,31 @@ void Activation::merge(uint32_t i, const FiringNode& node) {
 }
 
 void Activation::begin_loop(uint32_t driver) {
-  const size_t l = stage_.role_of(driver);
-  const Stage::Loop& loop = stage_.loops_[l];
+  const size_t l = stage_.program_.nodes.roles[driver];
+  const Program::Loop& loop = stage_.program_.loops[l];
   LoopState& state = loops_[l];
   state.running = true;
   state.observed = observe_;
   state.first = state.iteration + 1;
   for (const auto& [from, to] : loop.captured) values_[to] = values_[from];
-  for (const auto& [from, to] : loop.initial) next_values_.push_back(values_[from]);
+  for (const auto& [from, to] : loop.variables.initial) next_values_.push_back(values_[from]);
   arm_iteration(l);
 }
 
 // The values of variables are in their slots, or in next_values_.
 void Activation::arm_iteration(size_t l) {
-  const Stage::Loop& loop = stage_.loops_[l];
+  const Program::Loop& loop = stage_.program_.loops[l];
   LoopState& state = loops_[l];
   ++state.iteration;
   last_try_ = kNone;
-  std::memcpy(&missing_[loop.begin], &stage_.missing_[loop.begin],
-              (loop.end - loop.begin) * sizeof(int32_t));
-  std::memcpy(uses_.data() + loop.slot_begin, stage_.uses_.data() + loop.slot_begin,
-              (loop.slot_end - loop.slot_begin) * sizeof(int32_t));
+  std::memcpy(&missing_[loop.nodes.begin], &stage_.program_.initial.missing[loop.nodes.begin],
+              (loop.nodes.end - loop.nodes.begin) * sizeof(int32_t));
+  std::memcpy(uses_.data() + loop.slots.begin,
+              stage_.program_.initial.uses.data() + loop.slots.begin,
+              (loop.slots.end - loop.slots.begin) * sizeof(int32_t));
   if (!next_values_.empty()) {
-    for (size_t v = 0; v < loop.initial.size(); ++v)
-      values_[loop.initial[v].second].swap(next_values_[v]);
+    for (size_t v = 0; v < loop.variables.initial.size(); ++v)
+      values_[loop.variables.initial[v].second].swap(next_values_[v]);
     next_values_.clear();
   }
   // Of the iterations of a loop some are timed node by node.
@@ -132,9 +133,9 @@ void Activation::arm_iteration(size_t l) {
 // What came over an edge of a loop: for an iteration that is not armed yet it waits; an old one is
 // a repetition.
 bool Activation::comes_early(size_t edge_index, Arrival& arrival) {
-  const size_t l = stage_.receive_loops_[edge_index];
-  const uint32_t i = stage_.receive_nodes_[edge_index].second;
-  const std::vector<uint32_t>& acks = stage_.loops_[l].acks;
+  const size_t l = stage_.program_.edges.receives[edge_index].loop;
+  const uint32_t i = stage_.program_.edges.receives[edge_index].node;
+  const std::vector<uint32_t>& acks = stage_.program_.loops[l].acks;
   if (std::find(acks.begin(), acks.end(), i) != acks.end()) {
     if (arrival.code != Errc::ok) stop(arrival.code, arrival.text);
     acknowledged(l, i, arrival.iteration);
@@ -143,8 +144,8 @@ bool Activation::comes_early(size_t edge_index, Arrival& arrival) {
   if (arrival.code != Errc::ok && received_[edge_index]) stop(arrival.code, arrival.text);
   const int64_t ahead = arrival.iteration - loops_[l].iteration;
   if (ahead == 0) return false;
-  if (ahead > stage_.loops_[l].in_flight + 1)
-    stop(Errc::bad_data, detail::concat(stage_.place_of(i), ": a value came ", ahead,
+  if (ahead > stage_.program_.loops[l].in_flight + 1)
+    stop(Errc::bad_data, detail::concat(stage_.program_.place_of(i), ": a value came ", ahead,
                                         " iterations early; is the sender another version?"));
   else if (ahead > 0)
     early_.try_emplace({edge_index, arrival.iteration}, std::move(arrival));
@@ -153,29 +154,30 @@ bool Activation::comes_early(size_t edge_index, Arrival& arrival) {
 
 // A device that follows has ended an iteration. Said twice, that counts once.
 void Activation::acknowledged(size_t l, uint32_t node, int64_t iteration) {
-  const std::vector<uint32_t>& acks = stage_.loops_[l].acks;
+  const std::vector<uint32_t>& acks = stage_.program_.loops[l].acks;
   LoopState& state = loops_[l];
   int64_t& ended =
       state.acks[static_cast<size_t>(std::find(acks.begin(), acks.end(), node) - acks.begin())];
   ended = std::max(ended, iteration + 1);
-  const bool again = !(missing_[stage_.loops_[l].again] & kDeadBit);
+  const bool again = !(missing_[stage_.program_.loops[l].again] & kDeadBit);
   if (!state.held || must_wait(l, again)) return;
   state.held = false;
   --outstanding_;
-  make_ready(stage_.loops_[l].turn);
+  make_ready(stage_.program_.loops[l].turn);
 }
 
 // Those who follow must not be too far behind, and have ended when the loop does.
 bool Activation::must_wait(size_t l, bool again) const {
   const LoopState& state = loops_[l];
-  const int64_t ended = state.iteration + 1, behind = again ? stage_.loops_[l].in_flight - 1 : 0;
+  const int64_t ended = state.iteration + 1,
+                behind = again ? stage_.program_.loops[l].in_flight - 1 : 0;
   return std::any_of(state.acks.begin(), state.acks.end(),
                      [&](int64_t done) { return done < ended - behind; });
 }
 
 void Activation::turn(uint32_t i) {
-  const size_t l = stage_.role_of(i);
-  const Stage::Loop& loop = stage_.loops_[l];
+  const size_t l = stage_.program_.nodes.roles[i];
+  const Program::Loop& loop = stage_.program_.loops[l];
   const bool again = !(missing_[loop.again] & kDeadBit);
   if (!loop.acks.empty() && must_wait(l, again)) {
     loops_[l].held = true;
@@ -190,13 +192,14 @@ void Activation::turn(uint32_t i) {
 
 // Values that only the turn reads move, so that the next iteration may write over them.
 void Activation::next_iteration(size_t l) {
-  const Stage::Loop& loop = stage_.loops_[l];
+  const Program::Loop& loop = stage_.program_.loops[l];
   if (loop.home) {
-    if (!loop.unsure.empty()) check_next(l);
-    for (size_t v = 0; v < loop.next.size(); ++v) {
-      const uint32_t slot = loop.next[v];
+    if (!loop.variables.unsure.empty()) check_next(l);
+    for (size_t v = 0; v < loop.variables.next.size(); ++v) {
+      const uint32_t slot = loop.variables.next[v];
       const bool last = uses_[slot]-- == 1;
-      Tensor& to = loop.direct ? values_[loop.initial[v].second] : next_values_.emplace_back();
+      Tensor& to = loop.variables.direct ? values_[loop.variables.initial[v].second]
+                                         : next_values_.emplace_back();
       if (last)
         to.swap(values_[slot]);
       else
@@ -207,18 +210,18 @@ void Activation::next_iteration(size_t l) {
 }
 
 void Activation::check_next(size_t l) const {
-  const Stage::Loop& loop = stage_.loops_[l];
-  for (uint32_t v : loop.unsure) {
-    const Tensor& next = values_[loop.next[v]];
-    if (loop.types[v].shape.accepts(next.shape())) continue;
+  const Program::Loop& loop = stage_.program_.loops[l];
+  for (uint32_t v : loop.variables.unsure) {
+    const Tensor& next = values_[loop.variables.next[v]];
+    if (loop.variables.types[v].shape.accepts(next.shape())) continue;
     throw Error(Errc::invalid_argument, "the body made ", next.dtype(), next.shape(),
-                " of its variable ", loop.variable_names[v], ", which is ", loop.types[v],
-                "; say what may change with WhileOptions::shapes");
+                " of its variable ", loop.variables.names[v], ", which is ",
+                loop.variables.types[v], "; say what may change with WhileOptions::shapes");
   }
 }
 
 void Activation::end_loop(size_t l) {
-  const Stage::Loop& loop = stage_.loops_[l];
+  const Program::Loop& loop = stage_.program_.loops[l];
   LoopState& state = loops_[l];
   state.running = false;
   observe_ = state.observed;
@@ -226,11 +229,12 @@ void Activation::end_loop(size_t l) {
   if (!loop.home) return settle_arrived(loop.driver, false);
   std::vector<Tensor> outputs;
   // Not moved: what throws here is fired again.
-  for (const auto& [from, to] : loop.initial) outputs.push_back(values_[to]);
+  for (const auto& [from, to] : loop.variables.initial) outputs.push_back(values_[to]);
   const Tensor count = Tensor::scalar(state.iteration - state.first);
   if (stage_.host_.device->on_host()) {
     outputs.push_back(count);
-    std::move(outputs.begin(), outputs.end(), &values_[stage_.nodes_[loop.driver].out]);
+    std::move(outputs.begin(), outputs.end(),
+              &values_[stage_.program_.nodes.firing[loop.driver].out]);
     drop_variables(l);
     return settle_arrived(loop.driver, false);
   }
@@ -254,10 +258,11 @@ void Activation::end_loop(size_t l) {
 // The last values of variables are the loop's outputs now. What was made beside the condition for
 // an iteration that there is not is dropped, too.
 void Activation::drop_variables(size_t l) {
-  const Stage::Loop& loop = stage_.loops_[l];
-  for (const auto& [from, to] : loop.initial) drop(to);
-  for (uint32_t slot : loop.next)
-    if (slot >= loop.slot_begin && slot < loop.slot_end && stage_.uses_[slot] < Stage::kUncounted)
+  const Program::Loop& loop = stage_.program_.loops[l];
+  for (const auto& [from, to] : loop.variables.initial) drop(to);
+  for (uint32_t slot : loop.variables.next)
+    if (slot >= loop.slots.begin && slot < loop.slots.end &&
+        stage_.program_.initial.uses[slot] < kUncounted)
       drop(slot);
 }
 
@@ -267,7 +272,7 @@ std::string Activation::loops_under_way() const {
   int running = 0;
   for (size_t l = 0; l < loops_.size(); ++l)
     if (const LoopState& state = loops_[l]; state.running && ++running <= kNamedMax) {
-      text += detail::concat("; the loop ", stage_.name_of(stage_.loops_[l].driver),
+      text += detail::concat("; the loop ", stage_.name_of(stage_.program_.loops[l].driver),
                              " was in iteration ", state.iteration - state.first);
     }
   if (running > kNamedMax)

@@ -19,16 +19,17 @@ std::string described(const Tensor& value) {
 }  // namespace
 
 void Activation::send(uint32_t i) {
-  Stage::SendPort& port = *stage_.sends_[static_cast<size_t>(stage_.send_of_[i])];
+  const Program::Send& out = stage_.program_.edges.sends[stage_.program_.nodes.roles[i]];
+  Stage::SendPort& port = stage_.ports_[stage_.program_.nodes.roles[i]];
   Deliver message;
-  message.key = {stage_.session_, stage_.executable_, info_.run, 0, 0, port.edge};
-  if (port.loop != Stage::kNoLoop) {
-    message.key.frame = stage_.loops_[port.loop].opener + 1;
-    message.key.iteration = loops_[port.loop].iteration;
+  message.key = {stage_.session_, stage_.executable_, info_.run, 0, 0, out.edge};
+  if (out.loop != kNone) {
+    message.key.frame = stage_.program_.loops[out.loop].opener + 1;
+    message.key.iteration = loops_[out.loop].iteration;
   }
   const bool dead = missing_[i] & kDeadBit;
   message.dead = dead;
-  const Tensor* value = port.control || dead ? nullptr : &values_[port.slot];
+  const Tensor* value = out.control || dead ? nullptr : &values_[out.slot];
   const int64_t bytes = value ? value->byte_size() : 0;
   const int64_t wall = trace_begin();
   port.transfers.fetch_add(1, std::memory_order_relaxed);
@@ -82,25 +83,23 @@ void Activation::handle(Arrival& arrival) {
 
 // A value of an edge, or the word that there will be none.
 void Activation::received(Arrival& arrival) {
-  const auto it = std::lower_bound(stage_.receive_nodes_.begin(), stage_.receive_nodes_.end(),
-                                   std::pair{arrival.edge, uint32_t{0}});
-  const size_t index = static_cast<size_t>(it - stage_.receive_nodes_.begin());
-  if (stage_.receive_loops_[index] != Stage::kNoLoop && comes_early(index, arrival)) return;
+  const size_t index = stage_.program_.receive_of(arrival.edge);
+  if (stage_.program_.edges.receives[index].loop != kNone && comes_early(index, arrival)) return;
   if (received_[index]) return;  // the sender repeated itself
   received_[index] = true;
   {
     std::lock_guard lock(mutex_);
     awaited_edges_[index] = false;
   }
-  const uint32_t i = it->second;
+  const uint32_t i = stage_.program_.edges.receives[index].node;
   Tensor& value = arrival.outputs[0];
   if (armed_ns_)
     stage_.trace("receive", i, armed_ns_, info_.run, value.defined() ? value.byte_size() : 0);
-  const Edge& edge = *stage_.receive_edges_[index];
+  const Edge& edge = *stage_.program_.edges.receives[index].edge;
   if (arrival.code == Errc::ok && !arrival.dead && !edge.control &&
       !is_a(value, edge.dtype, edge.shape)) {  // kernels trust what the graph says
     arrival.code = Errc::bad_data;
-    arrival.text = detail::concat(stage_.place_of(i), ": what came is ", described(value),
+    arrival.text = detail::concat(stage_.program_.place_of(i), ": what came is ", described(value),
                                   ", but the edge carries ", edge.dtype, edge.shape,
                                   "; is the sender another version?");
   }
@@ -111,9 +110,11 @@ void Activation::received(Arrival& arrival) {
     copy_in(i, value);
   } else {
     --outstanding_;
-    if (stage_.nodes_[i].n_out) values_[stage_.nodes_[i].out] = std::move(value);
+    if (stage_.program_.nodes.firing[i].n_out)
+      values_[stage_.program_.nodes.firing[i].out] = std::move(value);
     if (arrival.dead) missing_[i] |= kDeadBit;
-    if (!arrival.dead && stage_.role_of(i) != Stage::kNoLoop) release_variables(stage_.role_of(i));
+    if (!arrival.dead && stage_.program_.nodes.roles[i] != kNone)
+      release_variables(stage_.program_.nodes.roles[i]);
     settle_arrived(i, arrival.dead);
   }
 }
@@ -134,24 +135,24 @@ void Activation::copy_in(uint32_t i, const Tensor& value) {
   });
   if (started.code == Errc::ok) return;  // still outstanding
   --outstanding_;
-  stop(started.code, stage_.place_of(i) + ": " + started.text);
+  stop(started.code, stage_.program_.place_of(i) + ": " + started.text);
 }
 
 // What a call of a function gives back. Of one that was stopped the whole step has been.
 void Activation::returned(Arrival& arrival) {
   const uint32_t i = arrival.node;
-  const FiringNode& node = stage_.nodes_[i];
+  const FiringNode& node = stage_.program_.nodes.firing[i];
   --outstanding_;
-  if (!stage_.calls_[stage_.role_of(i)].body->has_async_) --calls_;
+  if (!stage_.program_.call_of(i).has_async) --calls_;
   if (arrival.code != Errc::ok) {
-    if (!stopped()) stop(arrival.code, stage_.place_of(i) + ": " + arrival.text);
+    if (!stopped()) stop(arrival.code, stage_.program_.place_of(i) + ": " + arrival.text);
     return;
   }
   for (size_t k = 0; k < node.n_out; ++k) {
     const NodeView::Out& out = node.view->outputs[k];
     if (!is_a(arrival.outputs[k], out.dtype, out.shape))
       return stop(Errc::invalid_argument,
-                  detail::concat(stage_.place_of(i), ": the function gave back ",
+                  detail::concat(stage_.program_.place_of(i), ": the function gave back ",
                                  described(arrival.outputs[k]), " as result ", k,
                                  ", which was declared as ", out.dtype, out.shape,
                                  "; declare what it is, -1 for sizes that differ"));
@@ -163,7 +164,7 @@ void Activation::returned(Arrival& arrival) {
 // What an async kernel, a lane or a copy was asked for.
 void Activation::answered(Arrival& arrival) {
   const uint32_t i = arrival.node;
-  const FiringNode& node = stage_.nodes_[i];
+  const FiringNode& node = stage_.program_.nodes.firing[i];
   --outstanding_;
   if (arrival.kind == Arrival::job) {
     --jobs_;
@@ -181,18 +182,19 @@ void Activation::answered(Arrival& arrival) {
     std::lock_guard lock(mutex_);
     async_.erase(waited);
   }
-  if (arrival.code != Errc::ok) return stop(arrival.code, stage_.place_of(i) + ": " + arrival.text);
+  if (arrival.code != Errc::ok)
+    return stop(arrival.code, stage_.program_.place_of(i) + ": " + arrival.text);
   for (size_t k = 0; k < node.n_out; ++k) {
     if (k >= arrival.outputs.size() || !arrival.outputs[k].defined())
       return stop(Errc::kernel_failed,
-                  detail::concat(stage_.place_of(i), " finished without output ", k,
+                  detail::concat(stage_.program_.place_of(i), " finished without output ", k,
                                  "; its kernel must hand all of them to done()"));
     const NodeView::Out* out = node.view ? &node.view->outputs[k] : nullptr;  // null: a copy
     if (out && !is_a(arrival.outputs[k], out->dtype, out->shape))
-      return stop(
-          Errc::kernel_failed,
-          detail::concat(stage_.place_of(i), " finished with ", described(arrival.outputs[k]),
-                         " as output ", k, ", which is to be ", out->dtype, out->shape));
+      return stop(Errc::kernel_failed,
+                  detail::concat(stage_.program_.place_of(i), " finished with ",
+                                 described(arrival.outputs[k]), " as output ", k,
+                                 ", which is to be ", out->dtype, out->shape));
     Tensor& value = values_[node.out + k] = std::move(arrival.outputs[k]);
     if (node.view && value.byte_size() > Memory::kMarkedAbove) {
       const Node& from = *node.view->node;

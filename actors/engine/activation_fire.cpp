@@ -10,7 +10,7 @@
 namespace troupe {
 
 const uint32_t* Activation::input_slots(const FiringNode& node) const {
-  return node.n_in <= 4 ? node.in : stage_.more_.data() + node.in[0];
+  return node.n_in <= 4 ? node.in : stage_.program_.nodes.lists.data() + node.in[0];
 }
 
 [[gnu::always_inline]] inline void Activation::bind(KernelCall& call, const FiringNode& node,
@@ -25,11 +25,11 @@ Memory& Activation::own_memory() {
 }
 
 Memory& Activation::memory_of(uint32_t i, const FiringNode& node, Memory& own) const {
-  return node.leaves ? *stage_.edge_memory_[i] : own;
+  return node.leaves ? *stage_.program_.nodes.edge_memory[i] : own;
 }
 
 inline void Activation::settle(uint32_t i, bool dead) {
-  const FiringNode& node = stage_.nodes_[i];
+  const FiringNode& node = stage_.program_.nodes.firing[i];
   const uint32_t* in = input_slots(node);
   const auto drop = [this](Tensor& value) {
     if (cache_)
@@ -41,7 +41,7 @@ inline void Activation::settle(uint32_t i, bool dead) {
     if (--uses_[in[p]] == 0) drop(values_[in[p]]);
   for (uint32_t k = 0; k < node.n_out; ++k)
     if (uses_[node.out + k] == 0) drop(values_[node.out + k]);  // an output that nobody reads
-  const uint32_t* to = node.n_to <= 4 ? node.to : stage_.more_.data() + node.to[0];
+  const uint32_t* to = node.n_to <= 4 ? node.to : stage_.program_.nodes.lists.data() + node.to[0];
   for (const uint32_t* end = to + node.n_to; to < end; ++to) {
     int32_t& missing = missing_[*to];
     missing = (missing - 1) | (dead ? kDeadBit : 0);
@@ -52,7 +52,7 @@ inline void Activation::settle(uint32_t i, bool dead) {
 void Activation::settle_arrived(uint32_t i, bool dead) { settle(i, dead); }
 
 void Activation::drain(bool may_use_lanes) {
-  const FiringNode* const nodes = stage_.nodes_.data();
+  const FiringNode* const nodes = stage_.program_.nodes.firing.data();
   const std::atomic<bool>& stop = root_->stop_;
   Memory& own = own_memory();
   for (;;) {
@@ -92,7 +92,7 @@ void Activation::drain(bool may_use_lanes) {
 bool Activation::next_sends(uint32_t& i) {
   if (next_ == kNone && top_ == 0) return false;
   const uint32_t next = next_ != kNone ? next_ : ready_[top_ - 1];
-  const NodeKind kind = stage_.nodes_[next].kind;
+  const NodeKind kind = stage_.program_.nodes.firing[next].kind;
   if (kind != NodeKind::async && kind != NodeKind::send) return false;
   if ((missing_[next] & kDeadBit) || stopped()) return false;
   if (next_ != kNone)
@@ -121,7 +121,7 @@ void Activation::fire_special(uint32_t i, const FiringNode& node, bool may_use_l
     case NodeKind::plain:
       break;
     default:  // next_sends() gives no others
-      throw InternalError("the ", stage_.place_of(i), " is of no kind that fires here");
+      throw InternalError("the ", stage_.program_.place_of(i), " is of no kind that fires here");
   }
   if (may_use_lanes && node.costly.load(std::memory_order_relaxed))
     wait_for_room(i, node);
@@ -185,13 +185,13 @@ bool Activation::give_back(const FiringNode& node) {
 // True if the kernel runs again, now or when there is memory; else the step is stopped with the
 // node's name. A kernel that refuses its inputs would refuse them again.
 bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& said) {
-  const FiringNode& node = stage_.nodes_[i];
+  const FiringNode& node = stage_.program_.nodes.firing[i];
   const std::string text = node.view ? failed_in(*node.view->node, said) : said;
   const bool whole = give_back(node);
   for (uint32_t k = 0; k < node.n_out; ++k) values_[node.out + k].reset();
   if (!whole || code == Errc::invalid_argument || code == Errc::bad_data) {
     stop(code == Errc::internal ? Errc::kernel_failed : code,
-         detail::concat(stage_.place_of(i), ": ", text));
+         detail::concat(stage_.program_.place_of(i), ": ", text));
     return false;
   }
   if (code == Errc::out_of_memory) {
@@ -213,12 +213,13 @@ bool Activation::kernel_failed(uint32_t i, Errc code, const std::string& said) {
     return true;
   }
   stop(code == Errc::internal ? Errc::kernel_failed : code,
-       detail::concat(stage_.place_of(i), " failed ", kKernelRestartsMax + 1, " times: ", text));
+       detail::concat(stage_.program_.place_of(i), " failed ", kKernelRestartsMax + 1,
+                      " times: ", text));
   return false;
 }
 
 bool Activation::own(bool may_use_lanes) {
-  return stage_.in_calls_ ? own_calls(may_use_lanes) : go_on(may_use_lanes);
+  return stage_.program_.in_calls ? own_calls(may_use_lanes) : go_on(may_use_lanes);
 }
 
 // Without the calls that it makes.

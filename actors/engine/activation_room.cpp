@@ -14,7 +14,7 @@ void Activation::to_lane(uint32_t i, const FiringNode& node) {
   const uint32_t* in = input_slots(node);
   ++outstanding_;
   ++jobs_;
-  if (!stage_.earliest_.empty()) on_their_way_.push_back(i);
+  if (!stage_.program_.nodes.earliest.empty()) on_their_way_.push_back(i);
   batch_.emplace_back(
       new LaneJob(ActivationPtr{this}, i, node.in_place && uses_[in[0]] == 1, observe_));
 }
@@ -23,7 +23,7 @@ void Activation::wait_for_room(uint32_t i, const FiringNode& node) {
   const auto takes_over = [&](uint32_t first) {  // and no memory beside that
     return uses_[first] == 1 && values_[first].byte_size() == node.view->bytes;
   };
-  if (stage_.earliest_of(i) == 0 || (node.in_place && takes_over(*input_slots(node))))
+  if (stage_.program_.earliest_of(i) == 0 || (node.in_place && takes_over(*input_slots(node))))
     return to_lane(i, node);
   waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), i), i);
 }
@@ -39,11 +39,11 @@ void Activation::let_go() {
   const auto go = [this](size_t at) {
     const uint32_t i = waiting_[at];
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(at));
-    to_lane(i, stage_.nodes_[i]);
+    to_lane(i, stage_.program_.nodes.firing[i]);
   };
   if (waiting_.front() == first) go(0);
   for (size_t at = 0; at < std::min(kLookedAt, waiting_.size()) && ahead_ == kNone; ++at)
-    if (stage_.earliest_of(waiting_[at]) <= first) {
+    if (stage_.program_.earliest_of(waiting_[at]) <= first) {
       ahead_ = waiting_[at];
       go(at);
     }

@@ -29,7 +29,7 @@ class AsyncFiring final : public AsyncContext, public AsyncInputs {
   AsyncFiring(ActivationPtr step, uint32_t node, const Node* graph_node, std::vector<Tensor> inputs)
       : step_(std::move(step)),
         firing_index_(node),
-        graph_(step_->stage_.graph_),
+        graph_(step_->stage_.program_.graph),
         node_(graph_node),
         info_(step_->info()),
         inputs_(std::move(inputs)),
@@ -41,7 +41,7 @@ class AsyncFiring final : public AsyncContext, public AsyncInputs {
     const size_t at = checked(i);
     if (step_) {
       Activation& a = *step_;
-      const uint32_t slot = a.input_slots(a.stage_.nodes_[firing_index_])[at];
+      const uint32_t slot = a.input_slots(a.stage_.program_.nodes.firing[firing_index_])[at];
       if (a.uses_[slot] == 1) a.values_[slot].reset();
     }
     return std::move(inputs_[at]);
@@ -105,7 +105,7 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
   // Runs the kernel and hands the result in. True: the step had no owner and now has us.
   bool run() {
     Activation& a = *step_;
-    const FiringNode& node = a.stage_.nodes_[node_];
+    const FiringNode& node = a.stage_.program_.nodes.firing[node_];
     auto arrival = std::make_unique<Arrival>();
     arrival->kind = Arrival::job;
     arrival->node = node_;

@@ -132,12 +132,12 @@ Replacement::Replacement(uint32_t index, const Node& replaced, const Kernel& rep
 
 std::unique_ptr<Replacement> Stage::replacement(const std::string& name,
                                                 const std::shared_ptr<const Op>& op) const {
-  for (uint32_t i = 0; i < nodes_.size(); ++i) {
-    const NodeView* view = nodes_[i].view;
+  for (uint32_t i = 0; i < node_count(); ++i) {
+    const NodeView* view = program_.nodes.firing[i].view;
     if (!view) continue;
     const Graph* program = program_of(*view);
     const Node* member = program ? member_of(*program, *view->node, name) : nullptr;
-    if (program ? !member : names_[i] != name) continue;
+    if (program ? !member : name_of(i) != name) continue;
     const DeviceKind kind = host_.device->kind();
     auto out = std::make_unique<Replacement>(
         i, *view->node, *view->kernel,
@@ -152,7 +152,7 @@ std::unique_ptr<Replacement> Stage::replacement(const std::string& name,
 // Steps that run may still fire what was there before: it stays until the stage goes.
 void Stage::become(std::unique_ptr<Replacement> replacement) {
   const uint32_t node_index = replacement->index;
-  FiringNode& node = nodes_[node_index];
+  FiringNode& node = program_.nodes.firing[node_index];
   std::lock_guard lock(mutex_);
   // Kernels that take turns are kept once.
   const auto known = std::find_if(

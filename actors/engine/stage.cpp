@@ -1,11 +1,11 @@
 // Implements actors/engine/stage.hpp: steps are armed, found and released; what comes for them from
-// elsewhere finds them, or waits. Compiling a partition is in stage_compile.cpp, firing in
-// activation*.cpp.
+// elsewhere finds them, or waits. Firing is in activation*.cpp.
 #include "actors/engine/stage.hpp"
 
 #include <algorithm>
 #include <set>
 
+#include "actors/engine/compile.hpp"
 #include "actors/engine/op_actor.hpp"
 
 namespace troupe {
@@ -45,6 +45,40 @@ void Stage::free_idle(const Device* device) {
   }
 }
 
+std::shared_ptr<Stage> Stage::make(uint64_t session, uint32_t executable,
+                                   std::shared_ptr<const Graph> graph, Partition partition,
+                                   StageHost host) {
+  Program program = compile(std::move(graph), std::move(partition),
+                            {.device = host.device,
+                             .lanes = host.lanes,
+                             .op_lanes = host.op_lanes,
+                             .edge_memory = host.edge_memory});
+  return make(session, executable, std::move(program), host);
+}
+
+std::shared_ptr<Stage> Stage::make(uint64_t session, uint32_t executable, Program program,
+                                   const StageHost& host) {
+  std::vector<Program> functions = std::exchange(program.functions, {});
+  std::shared_ptr<Stage> stage(new Stage(session, executable, std::move(program), host));
+  for (Program& body : functions) {
+    stage->bodies_.push_back(make(session, executable, std::move(body), host));
+    stage->bodies_.back()->callable_ = &stage->bodies_;
+  }
+  std::lock_guard lock(stage->mutex_);
+  for (uint32_t i = 0; i < stage->node_count(); ++i)
+    stage->actors_.push_back(make_op_actor(*host.system, 0, stage, i, stage->name_of(i)));
+  return stage;
+}
+
+Stage::Stage(uint64_t session, uint32_t executable, Program program, StageHost host)
+    : session_(session),
+      executable_(executable),
+      host_(std::move(host)),
+      program_(std::move(program)),
+      ports_(program_.edges.sends.size()) {
+  adopt_costs();
+}
+
 Stage::~Stage() {
   {
     AllStages& all = all_stages();
@@ -62,18 +96,18 @@ Stage::~Stage() {
 
 // With one lane nobody asks what a node costs.
 void Stage::adopt_costs() {
-  costs_.assign(nodes_.size(), nullptr);
+  costs_.assign(program_.nodes.firing.size(), nullptr);
   if (host_.lanes <= 1) return;
-  for (uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i].kind != NodeKind::plain) continue;
-    const Node& node = *views_[i].node;
+  for (uint32_t i = 0; i < program_.nodes.firing.size(); ++i) {
+    if (program_.nodes.firing[i].kind != NodeKind::plain) continue;
+    const Node& node = *program_.nodes.views[i].node;
     NodeCosts::Cost& cost =
         host_.costs ? host_.costs->of(node, host_.device->kind()) : own_costs_.emplace_back(0);
     const int64_t known = cost.load(std::memory_order_relaxed);
     const bool costly =
         known ? known > kCostlyFrom.count() : known_flops(node) > kManyFlops || writes_much(node);
     costs_[i] = &cost;
-    nodes_[i].costly.store(costly, std::memory_order_relaxed);
+    program_.nodes.firing[i].costly.store(costly, std::memory_order_relaxed);
   }
 }
 
@@ -86,15 +120,15 @@ void Stage::sampled(uint32_t i, int64_t took_ns) {
   cost->store(std::max<int64_t>(now, 1), std::memory_order_relaxed);
   // What other threads read is written only when it changes.
   if (const bool is = now > kCostlyFrom.count();
-      is != nodes_[i].costly.load(std::memory_order_relaxed))
-    nodes_[i].costly.store(is, std::memory_order_relaxed);
+      is != program_.nodes.firing[i].costly.load(std::memory_order_relaxed))
+    program_.nodes.firing[i].costly.store(is, std::memory_order_relaxed);
 }
 
 std::map<int32_t, int64_t> Stage::costs() const {
   std::map<int32_t, int64_t> out;
-  for (size_t i = 0; i < nodes_.size(); ++i)
+  for (size_t i = 0; i < program_.nodes.firing.size(); ++i)
     if (const int64_t ns = costs_[i] ? costs_[i]->load(std::memory_order_relaxed) : 0; ns > 0)
-      out[views_[i].node->id] = ns;
+      out[program_.nodes.views[i].node->id] = ns;
   return out;
 }
 
@@ -117,10 +151,6 @@ void Stage::forgot(int64_t run) {
   if (run < 0 || forgotten_++ % kForgottenSaid != 0 || !host_.warn) return;
   host_.warn(detail::concat("values came for runs that never began here: device=", device(),
                             " run=", run, " forgotten=", forgotten_));
-}
-
-std::string Stage::place_of(uint32_t node) const {
-  return detail::concat("node ", name_of(node), " on ", device());
 }
 
 ActivationPtr Stage::acquire() {
@@ -147,19 +177,20 @@ ActivationPtr Stage::acquire() {
 ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation&)> on_end) {
   ActivationPtr step = acquire();
   Activation& a = *step;
-  std::copy(missing_.begin(), missing_.end(), a.missing_.begin());
-  std::copy(uses_.begin(), uses_.end(), a.uses_.begin());
-  std::copy(first_ready_.begin(), first_ready_.end(), a.ready_.begin());
-  a.top_ = first_ready_.size();
-  a.next_ = Activation::kNone;
-  a.outstanding_ = receives_;
+  std::copy(program_.initial.missing.begin(), program_.initial.missing.end(), a.missing_.begin());
+  std::copy(program_.initial.uses.begin(), program_.initial.uses.end(), a.uses_.begin());
+  std::copy(program_.initial.first_ready.begin(), program_.initial.first_ready.end(),
+            a.ready_.begin());
+  a.top_ = program_.initial.first_ready.size();
+  a.next_ = kNone;
+  a.outstanding_ = program_.edges.awaited;
   a.jobs_ = 0;
   a.calls_ = 0;
   a.waiting_.clear();
   a.on_their_way_.clear();
-  a.ahead_ = Activation::kNone;
+  a.ahead_ = kNone;
   a.put_off_.clear();
-  a.last_try_ = Activation::kNone;
+  a.last_try_ = kNone;
   a.restarts_.clear();
   a.fenced_ = false;
   a.info_ = info;
@@ -168,7 +199,7 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.stop_.store(false, std::memory_order_relaxed);
   a.ended_.store(false, std::memory_order_relaxed);
   a.caller_.store(0, std::memory_order_relaxed);
-  a.now_.store(Activation::kNone, std::memory_order_relaxed);
+  a.now_.store(kNone, std::memory_order_relaxed);
   a.stop_reason_ = {};
   a.inbox_.store(nullptr, std::memory_order_relaxed);
   const int64_t count = a.armed_++;
@@ -176,23 +207,24 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
   a.observe_ = (host_.lanes > 1 && count % kSampleEvery == 1) || a.armed_ns_;
   if (a.armed_ns_) host_.tracer->record_memory(device(), host_.device->memory(), info.run);
   running_.add(1);
-  if (!loops_.empty()) {
+  if (!program_.loops.empty()) {
     for (LoopState& loop : a.loops_) loop = {};
-    for (size_t l = 0; l < loops_.size(); ++l) a.loops_[l].acks.assign(loops_[l].acks.size(), 0);
+    for (size_t l = 0; l < program_.loops.size(); ++l)
+      a.loops_[l].acks.assign(program_.loops[l].acks.size(), 0);
     for (auto& values : a.saved_) values.clear();
     a.early_.clear();
   }
-  a.registered_ =
-      !is_body() && (waits() || a.on_end_);  // else its caller holds it, and can interrupt it
+  a.registered_ = !program_.is_body() &&
+                  (waits() || a.on_end_);  // else its caller holds it, and can interrupt it
   if (a.registered_) {
-    a.received_.assign(receive_nodes_.size(), false);
-    for (size_t e = 0; e < receive_loops_.size(); ++e)
-      a.received_[e] = receive_loops_[e] != kNoLoop;
+    a.received_.assign(program_.edges.receives.size(), false);
+    for (size_t e = 0; e < program_.edges.receives.size(); ++e)
+      a.received_[e] = program_.edges.receives[e].loop != kNone;
     {
       std::lock_guard lock(a.mutex_);
-      a.awaited_edges_.assign(receive_nodes_.size(), true);
-      for (size_t e = 0; e < receive_loops_.size(); ++e)
-        a.awaited_edges_[e] = receive_loops_[e] == kNoLoop;
+      a.awaited_edges_.assign(program_.edges.receives.size(), true);
+      for (size_t e = 0; e < program_.edges.receives.size(); ++e)
+        a.awaited_edges_[e] = program_.edges.receives[e].loop == kNone;
     }
     EarlyValues::Entry early;
     {
@@ -210,10 +242,11 @@ ActivationPtr Stage::begin(const RunContext& info, std::function<void(Activation
 void Stage::release(ActivationPtr step) {
   Activation& a = *step;
   if (a.result_.code == Errc::ok) {
-    for (uint32_t slot : kept_slots_) a.values_[slot].reset();
+    for (uint32_t slot : program_.interface.kept) a.values_[slot].reset();
   } else {
     for (size_t slot = 0; slot < a.values_.size(); ++slot)
-      if (slot >= constants_.size() || !constants_[slot].defined()) a.values_[slot].reset();
+      if (slot >= program_.initial.values.size() || !program_.initial.values[slot].defined())
+        a.values_[slot].reset();
     a.next_values_.clear();
     a.early_.clear();
   }
@@ -221,7 +254,7 @@ void Stage::release(ActivationPtr step) {
   for (Arrival* item = a.inbox_.exchange(nullptr); item && item != Activation::free_tag();)
     delete std::exchange(item, item->next);
   ActivationPtr other = std::move(step);
-  if (is_body()) {
+  if (program_.is_body()) {
     if (a.cache_ && a.cache_->cached_bytes() > kIdleCallBytes) a.cache_->flush();
   } else {
     // The last one stays with this thread; the one that was there goes to all.
@@ -230,7 +263,7 @@ void Stage::release(ActivationPtr step) {
     if (!other) return;
   }
   std::unique_lock lock(mutex_);
-  if (idle_.size() < (is_body() ? kIdleCallsMax : kIdleActivationsMax)) {
+  if (idle_.size() < (program_.is_body() ? kIdleCallsMax : kIdleActivationsMax)) {
     idle_.push_back(std::move(other));
     return;
   }
@@ -264,20 +297,20 @@ bool Stage::wait(Activation& a, std::chrono::steady_clock::time_point deadline) 
 
 void Stage::deliver(Deliver message) {
   const int32_t edge = message.key.edge;
-  auto it =
-      std::lower_bound(receive_nodes_.begin(), receive_nodes_.end(), std::pair{edge, uint32_t{0}});
   // Not ours: the sender speaks of another executable, perhaps to an op actor of an earlier life of
   // this process.
   if (message.key.session != session_ || message.key.executable != executable_) return;
-  if (it == receive_nodes_.end() || it->first != edge) return;
-  const int32_t loop = receive_edges_[static_cast<size_t>(it - receive_nodes_.begin())]->loop;
+  const uint32_t index = program_.receive_of(edge);
+  if (index == kNone) return;
+  const Program::Receive& receive = program_.edges.receives[index];
+  const int32_t loop = receive.edge->loop;
   const int64_t iteration = message.key.iteration;
   if (message.key.frame != loop + 1 || iteration < 0 || (loop < 0 && iteration != 0)) return;
   const int64_t run = message.key.run;
   std::lock_guard lock(mutex_);
   auto found = runs_.find(run);
   if (found == runs_.end()) {
-    if (!has_ended(run)) forgot(early_.add(std::move(message), names_[it->second]));
+    if (!has_ended(run)) forgot(early_.add(std::move(message), program_.nodes.names[receive.node]));
     return;
   }
   auto arrival = std::make_unique<Arrival>();
@@ -313,12 +346,13 @@ void Stage::cancel_all(Errc code, const std::string& text) {
 void Stage::restart_op(uint32_t i, const std::string& reason) {
   std::lock_guard lock(mutex_);
   if (i >= actors_.size() || !actors_[i]) return;
-  actors_[i] = make_op_actor(*host_.system, actors_[i]->id(), weak_from_this(), i, names_[i]);
+  actors_[i] =
+      make_op_actor(*host_.system, actors_[i]->id(), weak_from_this(), i, program_.nodes.names[i]);
   ++op_restarts_;
   if (host_.replaced) host_.replaced(actors_[i]);
   if (host_.warn)
-    host_.warn(detail::concat("op actor restarted: node=", names_[i], " device=", device(),
-                              " reason=", reason));
+    host_.warn(detail::concat("op actor restarted: node=", program_.nodes.names[i],
+                              " device=", device(), " reason=", reason));
 }
 
 caf::actor Stage::op_actor(uint32_t i) const {
@@ -328,34 +362,21 @@ caf::actor Stage::op_actor(uint32_t i) const {
 
 std::map<int32_t, caf::actor> Stage::receivers() const {
   std::map<int32_t, caf::actor> out;
-  for (auto [edge, node] : receive_nodes_) out[edge] = op_actor(node);
+  for (const Program::Receive& receive : program_.edges.receives)
+    out[receive.id] = op_actor(receive.node);
   return out;
 }
 
 void Stage::connect(int32_t edge, caf::actor receiver) {
-  for (auto& port : sends_)
-    if (port->edge == edge) port->receiver = receiver;
-}
-
-uint32_t Stage::slot_of(int32_t node, int32_t output) const {
-  auto it = slots_.find({node, output});
-  return it == slots_.end() ? kNoSlot : it->second;
-}
-
-std::string Stage::no_value(uint32_t kept_slot) const {
-  for (const auto& [output, slot] : slots_)
-    if (slot == kept_slot)
-      return detail::concat("the ", describe(graph_->node(output.first)), " on ", device(),
-                            " has no value in this step: no branch that it depends on was taken; "
-                            "merge it with what stands for it then");
-  return "a fetched value is not there";
+  for (size_t s = 0; s < ports_.size(); ++s)
+    if (program_.edges.sends[s].edge == edge) ports_[s].receiver = receiver;
 }
 
 std::map<int32_t, EdgeCount> Stage::edge_counts() const {
   std::map<int32_t, EdgeCount> out;
-  for (const auto& port : sends_)
-    out[port->edge] = {port->transfers.load(std::memory_order_relaxed),
-                       port->bytes.load(std::memory_order_relaxed)};
+  for (size_t s = 0; s < ports_.size(); ++s)
+    out[program_.edges.sends[s].edge] = {ports_[s].transfers.load(std::memory_order_relaxed),
+                                         ports_[s].bytes.load(std::memory_order_relaxed)};
   return out;
 }
 
@@ -375,7 +396,7 @@ std::string members_of(const NodeView& view) {
 void Stage::trace(const char* category, uint32_t i, int64_t begin_ns, int64_t run, int64_t bytes,
                   int64_t flops) {
   if (!host_.tracer || !host_.tracer->on()) return;
-  const NodeView* view = nodes_[i].view;
+  const NodeView* view = program_.nodes.firing[i].view;
   const int64_t now = Tracer::now_ns();
   host_.tracer->record({.category = category,
                         .name = name_of(i),

@@ -24,6 +24,7 @@
 
 #include "actors/engine/activation.hpp"
 #include "actors/engine/early_values.hpp"
+#include "actors/engine/program.hpp"
 #include "actors/engine/replacement.hpp"
 #include "actors/observe/trace.hpp"
 #include "devices/device.hpp"
@@ -44,7 +45,6 @@ struct EdgeCount {
 
 class Cores;
 class Lanes;
-struct PartNumbers;  // stage_compile.cpp
 
 // What a stage needs of the process it is in. All of it outlives the stage.
 struct StageHost {
@@ -72,9 +72,8 @@ class Stage : public std::enable_shared_from_this<Stage> {
   ~Stage();
   Stage(const Stage&) = delete;
 
-  const Partition& partition() const { return partition_; }
   uint32_t executable() const { return executable_; }
-  const std::string& device() const { return partition_.device; }
+  const std::string& device() const { return program_.partition.device; }
   // The op actor behind a node or a receiving edge; every node of the partition has one.
   caf::actor op_actor(uint32_t firing_index) const;
   std::map<int32_t, caf::actor> receivers() const;  // by edge
@@ -116,14 +115,17 @@ class Stage : public std::enable_shared_from_this<Stage> {
   void restart_op(uint32_t firing_index, const std::string& reason);
 
   // The value slot of a fetched or fed output; kNoSlot if it is not here.
-  static constexpr uint32_t kNoSlot = ~0u;
-  uint32_t slot_of(int32_t node, int32_t output) const;
-  uint32_t source_slot(int32_t node, int32_t output) const;
-  size_t node_count() const { return nodes_.size(); }
+  static constexpr uint32_t kNoSlot = kNone;
+  uint32_t slot_of(int32_t node, int32_t output) const { return program_.slot_of(node, output); }
+  uint32_t source_slot(int32_t node, int32_t output) const {
+    return program_.source_slot(node, output);
+  }
+  size_t node_count() const { return program_.nodes.firing.size(); }
   int64_t running() const { return running_.sum(); }
-  // A step may wait for something from outside, or has no end in sight.
-  bool waits() const { return receives_ > 0 || has_async_ || !loops_.empty() || !calls_.empty(); }
-  const std::string& name_of(uint32_t firing_index) const { return names_[firing_index]; }
+  bool waits() const { return program_.waits(); }
+  const std::string& name_of(uint32_t firing_index) const {
+    return program_.nodes.names[firing_index];
+  }
   const std::vector<std::shared_ptr<Stage>>& bodies() const { return bodies_; }  // of functions
   std::map<int32_t, EdgeCount> edge_counts() const;  // by edge that leaves this stage
   // What firing takes, in nanoseconds, by node of the graph, as far as it was measured.
@@ -140,88 +142,21 @@ class Stage : public std::enable_shared_from_this<Stage> {
   friend class AsyncFiring;
   friend class LaneJob;
 
-  static constexpr uint32_t kNoLoop = ~0u;
-  // In uses_: never counted down to zero within a step; armed anew for each.
-  static constexpr int32_t kUncounted = 1 << 30;
   struct SendPort {
-    int32_t edge = -1;
-    uint32_t slot = 0;
-    bool control = false;
-    uint32_t loop = kNoLoop;
     caf::actor receiver;
     std::atomic<int64_t> bytes{0};
     std::atomic<int64_t> transfers{0};
   };
 
-  // A loop of the partition, compiled. Slots are value slots, nodes firing indices.
-  struct Loop {
-    uint32_t begin = 0, end = 0;            // its nodes
-    uint32_t slot_begin = 0, slot_end = 0;  // their values
-    uint32_t driver = 0, turn = 0, again = 0;
-    bool home = false;
-    int64_t in_flight = 1;
-    std::vector<std::pair<uint32_t, uint32_t>> captured, initial;  // slot outside -> inside
-    std::vector<uint32_t> next;                                    // slot of each variable's
-    std::vector<TensorType> types;                                 // of the variables
-    bool direct = false;           // no variable becomes what another one is
-    std::vector<uint32_t> unsure;  // variables whose next shape only the step shows
-    std::vector<std::string> variable_names;
-    std::vector<uint32_t> first_ready;
-    std::vector<size_t> receives;  // edge indices
-    std::vector<uint32_t> acks;    // nodes
-    int32_t opener = -1;           // in the graph
-  };
-  // A Call node, compiled: the function's body, and where in that the arguments go that it reads.
-  struct CallTarget {
-    Stage* body = nullptr;
-    std::vector<std::pair<uint32_t, uint32_t>> arguments;  // input -> value slot
-    int64_t depth_max = 0;
-  };
-
-  Stage(uint64_t session, uint32_t executable, std::shared_ptr<const Graph> graph,
-        Partition partition, StageHost host);
-  // stage_compile.cpp
-  void number_parts(PartNumbers& numbers);
-  const Kernel& kernel_of(const Node& node) const;
-  bool preset(size_t part, PartNumbers& numbers) const;
-  void make_arrays(PartNumbers& numbers);
-  void keep_fetched(const PartNode& part, const PartNumbers& numbers);
-  void compile_node(size_t part, PartNumbers& numbers);
-  void compile_kind(uint32_t i, const PartNode& part, PartNumbers& numbers);
-  void compile_op(uint32_t i, const PartNode& part, PartNumbers& numbers);
-  void compile_send(uint32_t i, const PartNode& part, const PartNumbers& numbers);
-  void join_nodes(const PartNumbers& numbers);
-  uint32_t put_list(const std::vector<uint32_t>& list, uint32_t (&own)[4]);
-  void make_for(int32_t edge, uint32_t from);
-  NodeKind kind_of(const Node& node, const Kernel& kernel) const;
-  std::string no_value(uint32_t kept_slot) const;  // why a fetch has none
-  void find_first_ready(const std::vector<uint32_t>& fires);
-  void find_earliest(const std::vector<uint32_t>& fires);
-  // stage_calls.cpp. The bodies of functions, all of one device, by the nodes that open them.
-  void make_bodies();
-  void link_calls(const std::map<int32_t, Stage*>& bodies);
-  CallTarget target_of(const Node& call, Stage& body) const;
-  // stage_loops.cpp
-  void compile_loops(const std::vector<uint32_t>& fires, const std::vector<uint32_t>& first_slot);
-  void compile_variables(Loop& loop, const PartLoop& part,
-                         const std::vector<uint32_t>& first_slot) const;
-  void find_receives_in_loops();
-  const uint32_t* inputs_of(const FiringNode& node) const {
-    return node.n_in <= 4 ? node.in : more_.data() + node.in[0];
-  }
-  const uint32_t* readers_of(const FiringNode& node) const {
-    return node.n_to <= 4 ? node.to : more_.data() + node.to[0];
-  }
-  uint32_t earliest_of(uint32_t node) const {
-    return node < earliest_.size() ? earliest_[node] : 0;
-  }
-  uint32_t role_of(uint32_t node) const { return role_of_[node]; }
+  Stage(uint64_t session, uint32_t executable, Program program, StageHost host);
+  static std::shared_ptr<Stage> make(uint64_t session, uint32_t executable, Program program,
+                                     const StageHost& host);
+  Stage& body_of(const Program::Call& call) const { return *(*callable_)[call.body]; }
   ActivationPtr acquire();
   static constexpr size_t kIdleActivationsMax = 32;  // steps in flight past this allocate
   // The same of calls of a function, one inside the other; and what each of them keeps to itself.
   static constexpr size_t kIdleCallsMax = 1024;
   static constexpr int64_t kIdleCallBytes = 16 << 10;
-  bool is_body() const { return partition_.function >= 0; }
   // Which runs have ended here is remembered by their number modulo this. What comes late for one
   // that was forgotten waits as if it were early, until forget_before().
   static constexpr int64_t kEndedMemory = 4096;
@@ -232,7 +167,6 @@ class Stage : public std::enable_shared_from_this<Stage> {
   void forgot(int64_t run);
   void adopt_costs();
   void sampled(uint32_t node, int64_t took_ns);  // a kernel was timed
-  std::string place_of(uint32_t node) const;     // "node fc1/MatMul on /job:..."
   // A span from `begin_ns` until now, if the tracer is still on.
   void trace(const char* category, uint32_t node, int64_t begin_ns, int64_t run, int64_t bytes = -1,
              int64_t flops = -1);
@@ -242,40 +176,12 @@ class Stage : public std::enable_shared_from_this<Stage> {
 
   const uint64_t session_;
   const uint32_t executable_;
-  const std::shared_ptr<const Graph> graph_;
-  const Partition partition_;
   const StageHost host_;
-
-  // Compiled; not changed after connect(). By firing index.
-  std::vector<FiringNode> nodes_;
-  std::vector<uint32_t> role_of_;  // loops_, calls_, or number of the save
-  std::vector<Loop> loops_;
-  std::vector<uint32_t> more_;  // long input and reader lists, of all nodes
-  std::vector<NodeView> views_;
-  std::vector<Tensor> constants_;  // by slot; undefined where a node writes
-  std::vector<int32_t> missing_;
-  std::vector<int32_t> uses_;
-  std::vector<uint32_t> first_ready_;
-  // By firing index: the node goes to a lane when all costly ones before that one have settled that
-  // were ready. Empty if all may at any time.
-  std::vector<uint32_t> earliest_;
-  std::vector<std::pair<int32_t, uint32_t>> receive_nodes_;  // edge -> firing index, sorted
-  std::vector<const Edge*> receive_edges_;                   // of the same places
-  std::vector<uint32_t> receive_loops_;                      // of the same places, or kNoLoop
-  std::vector<std::unique_ptr<SendPort>> sends_;
-  std::vector<int32_t> send_of_;  // firing index -> sends_, or -1
-  size_t saves_ = 0;
-  std::vector<CallTarget> calls_;       // by role_of_
-  std::vector<uint32_t> result_slots_;  // of a body: what it gives back
-  bool in_calls_ = false;               // it has calls, or is a body
+  Program program_;
+  std::vector<SendPort> ports_;  // by Program::Edges::sends
   std::vector<std::shared_ptr<Stage>> bodies_;
-  std::vector<Memory*> edge_memory_;  // by firing index, where FiringNode::leaves
-  std::map<std::pair<int32_t, int32_t>, uint32_t> slots_;
-  std::map<std::pair<int32_t, int32_t>, uint32_t> source_slots_;
-  std::vector<uint32_t> kept_slots_;  // fetched: released by release()
-  bool has_async_ = false;            // or what it calls has, in the body of a function
-  std::vector<std::string> names_;
-  int64_t receives_ = 0;
+  // The stages of Program::Call::body: the bodies of the stage that all these calls are in.
+  const std::vector<std::shared_ptr<Stage>>* callable_ = &bodies_;
 
   // Measured.
   std::vector<NodeCosts::Cost*> costs_;    // by firing index; null where none is kept
