@@ -68,7 +68,7 @@ struct Become {
   std::string node, op;
 };
 struct Became {
-  int64_t stages = 0;  // the number of executors in which it uses that kernel now
+  int64_t executors = 0;  // the number of executors in which it uses that kernel now
 };
 // any -> worker: the actor of that name in the process: a service of it ("shards", "parameters"),
 // or a device by its name.
@@ -79,7 +79,7 @@ struct FindService {
 struct Describe {};
 struct Description {
   std::vector<std::string> devices;
-  int64_t stages = 0;
+  int64_t executors = 0;
   int64_t running_steps = 0;
 };
 // master -> worker: the transfers of this executable so far over edges that leave the executors of
@@ -144,7 +144,7 @@ auto inspect(I& f, Become& x) {
 }
 template <class I>
 auto inspect(I& f, Became& x) {
-  return f(x.stages);
+  return f(x.executors);
 }
 template <class I>
 auto inspect(I& f, FindService& x) {
@@ -156,7 +156,7 @@ auto inspect(I&, Describe&) -> caf::error {
 }
 template <class I>
 auto inspect(I& f, Description& x) {
-  return f(x.devices, x.stages, x.running_steps);
+  return f(x.devices, x.executors, x.running_steps);
 }
 template <class I>
 auto inspect(I& f, CountEdges& x) {

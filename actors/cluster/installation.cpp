@@ -9,6 +9,26 @@
 
 namespace troupe {
 
+namespace {
+
+using Replaced = std::vector<std::pair<PartitionExecutor*, std::unique_ptr<Replacement>>>;
+
+Replaced replacements_in(const std::vector<std::shared_ptr<PartitionExecutor>>& executors,
+                         const std::string& node, const std::shared_ptr<const Op>& op) {
+  Replaced made;
+  const auto look_in = [&](PartitionExecutor& executor) {
+    if (auto replacement = executor.replacement(node, op))
+      made.emplace_back(&executor, std::move(replacement));
+  };
+  for (const auto& executor : executors) {
+    look_in(*executor);
+    for (const auto& body : executor->bodies()) look_in(*body);
+  }
+  return made;
+}
+
+}  // namespace
+
 Installation::Installation(Process& process, uint64_t session, uint32_t executable)
     : process_(process),
       firing_(process),
@@ -23,7 +43,7 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
   std::shared_ptr<Installation> out(new Installation(process, session, executable));
   const std::shared_ptr<NodeCosts> costs = NodeCosts::of_process();
   for (Partition& partition : partitions) {
-    StageHost host;
+    ExecutorHost host;
     host.system = &process.system();
     host.device = process.device(partition.device);
     TROUPE_CHECK(host.device, "device ", partition.device, " is not one of ", process.task());
@@ -49,11 +69,11 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     const int64_t budget = host.device->memory().stats().budget_bytes;
     if (const std::string line = over_budget(*graph, partition, budget); !line.empty())
       host.warn(line);
-    out->stages_.push_back(
-        Stage::make(session, executable, graph, std::move(partition), std::move(host)));
+    out->executors_.push_back(
+        PartitionExecutor::make(session, executable, graph, std::move(partition), std::move(host)));
   }
-  for (const auto& stage : out->stages_)
-    for (const auto& [edge, receiver] : stage->receivers()) {
+  for (const auto& executor : out->executors_)
+    for (const auto& [edge, receiver] : executor->receivers()) {
       process.open_door(caf::actor_cast<caf::strong_actor_ptr>(receiver));
       out->connect(edge,
                    receiver);  // from an executor of this process; the master connects edges from
@@ -63,52 +83,53 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
 }
 
 Installation::~Installation() {
-  for (const auto& stage : stages_)
-    for (const auto& [edge, receiver] : stage->receivers()) process_.close_door(receiver.id());
+  for (const auto& executor : executors_)
+    for (const auto& [edge, receiver] : executor->receivers()) process_.close_door(receiver.id());
 }
 
 std::map<int32_t, uint64_t> Installation::receivers() const {
   std::map<int32_t, uint64_t> out;
-  for (const auto& stage : stages_)
-    for (const auto& [edge, receiver] : stage->receivers()) out[edge] = receiver.id();
+  for (const auto& executor : executors_)
+    for (const auto& [edge, receiver] : executor->receivers()) out[edge] = receiver.id();
   return out;
 }
 
 void Installation::connect(int32_t edge, const caf::actor& receiver) {
-  for (const auto& stage : stages_) stage->connect(edge, receiver);
+  for (const auto& executor : executors_) executor->connect(edge, receiver);
 }
 
-Stage* Installation::stage_on(const std::string& device) const {
-  for (const auto& stage : stages_)
-    if (stage->device() == device) return stage.get();
+PartitionExecutor* Installation::executor_on(const std::string& device) const {
+  for (const auto& executor : executors_)
+    if (executor->device() == device) return executor.get();
   return nullptr;
 }
 
 int64_t Installation::running() const {
   int64_t out = 0;
-  for (const auto& stage : stages_) out += stage->running();
+  for (const auto& executor : executors_) out += executor->running();
   return out;
 }
 
 std::map<int32_t, EdgeCount> Installation::edge_counts() const {
   std::map<int32_t, EdgeCount> out;
-  for (const auto& stage : stages_)
-    for (const auto& [edge, count] : stage->edge_counts()) out[edge] = count;  // one Send per edge
+  for (const auto& executor : executors_)
+    for (const auto& [edge, count] : executor->edge_counts())
+      out[edge] = count;  // one Send per edge
   return out;
 }
 
 std::vector<std::string> Installation::waiting_for(int64_t run) const {
   std::vector<std::string> out;
-  for (const auto& stage : stages_)
-    for (std::string& node : stage->waiting_for(run)) out.push_back(std::move(node));
+  for (const auto& executor : executors_)
+    for (std::string& node : executor->waiting_for(run)) out.push_back(std::move(node));
   return out;
 }
 
 void Installation::forget_before(int64_t run) {
-  for (const auto& stage : stages_) stage->forget_before(run);
+  for (const auto& executor : executors_) executor->forget_before(run);
 }
 
-void Installation::run(const RunContext& info, Stage* fed,
+void Installation::run(const RunContext& info, PartitionExecutor* fed,
                        const std::vector<std::pair<uint32_t, Tensor>>& sources,
                        const std::vector<uint32_t>& keep, bool here, Done done) {
   struct Ends {
@@ -120,27 +141,26 @@ void Installation::run(const RunContext& info, Stage* fed,
     std::shared_ptr<Installation> self;
   };
   auto ends = std::make_shared<Ends>();
-  ends->open = stages_.size();
+  ends->open = executors_.size();
   ends->done = std::move(done);
   ends->self = shared_from_this();
-  if (stages_.empty()) {
+  if (executors_.empty()) {
     ends->done({}, {});
     return;
   }
-  const auto on_end = [ends, keep, fed](Activation& step) {
-    Stage& stage = step.stage();
+  const auto on_end = [ends, keep, fed](Step& step) {
+    PartitionExecutor& executor = step.executor();
     const StepResult result = step.result();
     std::vector<Tensor> kept;
-    if (&stage == fed && result.code == Errc::ok)
-      for (uint32_t slot : keep)
-        kept.push_back(slot == Stage::kNoSlot ? Tensor{} : step.value(slot));
+    if (&executor == fed && result.code == Errc::ok)
+      for (uint32_t slot : keep) kept.push_back(slot == kNone ? Tensor{} : step.value(slot));
     const int64_t run = step.info().run;
-    stage.release(ActivationPtr{&step});
+    executor.release(StepPtr{&step});
     bool last = false, first_failure = false;
     std::shared_ptr<Installation> self;  // the last executor to end drops the step's reference
     {
       std::lock_guard lock(ends->mutex);
-      if (&stage == fed) ends->kept = std::move(kept);
+      if (&executor == fed) ends->kept = std::move(kept);
       if (result.code != Errc::ok && ends->first.code == Errc::ok) {
         ends->first = result;
         first_failure = true;
@@ -156,25 +176,35 @@ void Installation::run(const RunContext& info, Stage* fed,
     }
   };
   // All executors are ready before the first one fires, so that a failure can cancel the others.
-  std::vector<ActivationPtr> steps;
+  std::vector<StepPtr> steps;
   RunContext context = info;
   context.resources = resources();
-  for (const auto& stage : stages_) steps.push_back(stage->begin(context, on_end));
+  for (const auto& executor : executors_) steps.push_back(executor->begin(context, on_end));
   for (size_t i = 0; i < steps.size(); ++i)
-    if (stages_[i].get() == fed)
+    if (executors_[i].get() == fed)
       for (const auto& [slot, value] : sources) steps[i]->set_source(slot, value);
   for (size_t i = 0; i < steps.size(); ++i)
-    if (!here || stages_[i].get() != fed) stages_[i]->schedule(steps[i]);
+    if (!here || executors_[i].get() != fed) steps[i]->schedule();
   for (size_t i = 0; i < steps.size(); ++i)
-    if (here && stages_[i].get() == fed) steps[i]->own(true);
+    if (here && executors_[i].get() == fed) steps[i]->own(true);
+}
+
+void Installation::check(const std::string& node, const std::shared_ptr<const Op>& op) const {
+  replacements_in(executors_, node, op);
+}
+
+int64_t Installation::become(const std::string& node, const std::shared_ptr<const Op>& op) {
+  Replaced made = replacements_in(executors_, node, op);
+  for (auto& [executor, replacement] : made) executor->become(std::move(replacement));
+  return static_cast<int64_t>(made.size());
 }
 
 void Installation::cancel_all(Errc code, const std::string& text) {
-  for (const auto& stage : stages_) stage->cancel_all(code, text);
+  for (const auto& executor : executors_) executor->cancel_all(code, text);
 }
 
 void Installation::cancel(int64_t run, Errc code, const std::string& text) {
-  for (const auto& stage : stages_) stage->cancel(run, code, text);
+  for (const auto& executor : executors_) executor->cancel(run, code, text);
 }
 
 }  // namespace troupe

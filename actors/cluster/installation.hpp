@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "actors/cluster/process.hpp"
-#include "actors/engine/stage.hpp"
+#include "actors/engine/executor.hpp"
 
 namespace troupe {
 
@@ -38,7 +38,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
   // of its values to hand over. `here`: the caller's thread fires that executor, as it waits for
   // the step anyway.
   using Done = std::function<void(StepResult, std::vector<Tensor> kept)>;
-  void run(const RunContext& info, Stage* fed,
+  void run(const RunContext& info, PartitionExecutor* fed,
            const std::vector<std::pair<uint32_t, Tensor>>& sources,
            const std::vector<uint32_t>& keep, bool here, Done done);
   void cancel(int64_t run, Errc code, const std::string& text);
@@ -48,9 +48,9 @@ class Installation : public std::enable_shared_from_this<Installation> {
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op);
   void check(const std::string& node, const std::shared_ptr<const Op>& op) const;  // only checks
 
-  const std::vector<std::shared_ptr<Stage>>& stages() const { return stages_; }
-  Resources* resources() const { return resources_.get(); }  // the resources that its steps keep
-  Stage* stage_on(const std::string& device) const;          // nullptr if there is none
+  const std::vector<std::shared_ptr<PartitionExecutor>>& executors() const { return executors_; }
+  Resources* resources() const { return resources_.get(); }         // what its steps keep
+  PartitionExecutor* executor_on(const std::string& device) const;  // nullptr if there is none
   int64_t running() const;
   std::map<int32_t, EdgeCount> edge_counts() const;         // sent so far, by edge
   std::vector<std::string> waiting_for(int64_t run) const;  // nodes of all executors
@@ -64,7 +64,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
   const uint32_t executable_;
   const std::shared_ptr<Resources> resources_;
   std::set<std::string> peers_, senders_;
-  std::vector<std::shared_ptr<Stage>> stages_;
+  std::vector<std::shared_ptr<PartitionExecutor>> executors_;
 };
 
 }  // namespace troupe

@@ -130,7 +130,7 @@ Became WorkerState::become(const Become& m) {
   SessionParts& parts = sessions[m.session];
   Became out;
   for (const auto& [id, installed] : parts.installations)
-    out.stages += installed.parts->become(m.node, op);
+    out.executors += installed.parts->become(m.node, op);
   parts.replaced[m.node] = op;
   return out;
 }
@@ -225,7 +225,7 @@ Description WorkerState::describe() const {
   for (const auto& device : process->devices()) out.devices.push_back(device->name());
   for (const auto& [id, session] : sessions)
     for (const auto& [executable, installed] : session.installations) {
-      out.stages += static_cast<int64_t>(installed.parts->stages().size());
+      out.executors += static_cast<int64_t>(installed.parts->executors().size());
       out.running_steps += installed.parts->running();
     }
   return out;

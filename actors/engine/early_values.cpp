@@ -1,4 +1,4 @@
-// Implements actors/engine/early_values.hpp.
+// EarlyValues: by run, the oldest run first to go.
 #include "actors/engine/early_values.hpp"
 
 #include <algorithm>

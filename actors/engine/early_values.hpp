@@ -1,6 +1,8 @@
-// EarlyValues: what came to a stage for runs that it has not armed yet: values of edges, and the
-// word that a run is cancelled. Bounded by count and by bytes: a value beyond that is not dropped
-// silently, its run fails as soon as it is armed. Plain state, no lock: the stage has one.
+// EarlyValues: news for runs that an executor has not armed yet: values of edges, and the word that
+// a run is cancelled. Bounded by count and by bytes: a value beyond that is not dropped silently,
+// its run fails as soon as it is armed.
+//
+// Owner: the run registry. Thread: one at a time, under its lock.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/engine/activation.hpp"
+#include "actors/engine/step_result.hpp"
 #include "net/wire/messages.hpp"
 
 namespace troupe {

@@ -1,5 +1,6 @@
-// What a step hands out and gets back: an async kernel's firing, a kernel on another lane. Part of
-// the implementation of actors/engine/activation.hpp.
+// Work that a step hands out and gets back: a firing of an async kernel, a kernel on another lane.
+//
+// Owner: the kernel or the scheduler that has it; it holds its step. Thread: any.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/engine/stage.hpp"
+#include "actors/engine/executor.hpp"
+#include "actors/engine/firing_trace.hpp"
+#include "actors/engine/step.hpp"
 #include "devices/async_inputs.hpp"
 #include "devices/failure.hpp"
 
@@ -26,23 +29,23 @@ inline int64_t tick_ns() {
 // firing is ignored.
 class AsyncFiring final : public AsyncContext, public AsyncInputs {
  public:
-  AsyncFiring(ActivationPtr step, uint32_t node, const Node* graph_node, std::vector<Tensor> inputs)
+  AsyncFiring(StepPtr step, uint32_t node, const Node* graph_node, std::vector<Tensor> inputs)
       : step_(std::move(step)),
-        firing_index_(node),
-        graph_(step_->stage_.program_.graph),
+        number_(node),
+        graph_(step_->state().program.graph),
         node_(graph_node),
         info_(step_->info()),
         inputs_(std::move(inputs)),
-        begin_ns_(step_->trace_begin()) {}
+        begin_ns_(step_->state().trace_begin()) {}
 
   const Tensor& input(int i) const override { return inputs_[checked(i)]; }
-  // The thread that owns the step runs `start`, so it may look at its counts.
+  // The owner thread of the step runs `start`, so it may look at the step's counts.
   Tensor take_input(int i) override {
     const size_t at = checked(i);
     if (step_) {
-      Activation& a = *step_;
-      const uint32_t slot = a.input_slots(a.stage_.program_.nodes.firing[firing_index_])[at];
-      if (a.uses_[slot] == 1) a.values_[slot].reset();
+      StepState& state = step_->state();
+      const uint32_t slot = state.program.inputs_of(state.node(number_))[at];
+      if (state.uses[slot] == 1) state.values[slot].reset();
     }
     return std::move(inputs_[at]);
   }
@@ -74,18 +77,18 @@ class AsyncFiring final : public AsyncContext, public AsyncInputs {
     if (!answered_.compare_exchange_strong(expected, true)) return false;
     auto arrival = std::make_unique<Arrival>();
     arrival->kind = Arrival::async;
-    arrival->node = firing_index_;
+    arrival->node = number_;
     arrival->code = code;
     arrival->text = std::move(text);
     arrival->outputs = std::move(outputs);
-    ActivationPtr step = std::move(step_);
-    if (begin_ns_) step->stage_.trace("wait", firing_index_, begin_ns_, info_.run);
+    const StepPtr step = std::move(step_);
+    if (begin_ns_) trace(step->executor(), "wait", number_, begin_ns_, info_.run);
     step->post(std::move(arrival));
     return true;
   }
 
-  ActivationPtr step_;
-  const uint32_t firing_index_;
+  StepPtr step_;
+  const uint32_t number_;                     // of the node in the program
   const std::shared_ptr<const Graph> graph_;  // a late answer may speak of the node
   const Node* const node_;
   const RunContext info_;
@@ -94,44 +97,45 @@ class AsyncFiring final : public AsyncContext, public AsyncInputs {
   std::atomic<bool> answered_{false};
 };
 
-// One costly kernel on another lane. Writes the node's value slots, which nobody else touches
-// before the node has settled.
+// One costly kernel on another lane. It writes the node's slots, which nothing else touches before
+// the node has settled.
 class LaneJob final : public caf::resumable, public caf::ref_counted {
  public:
-  // What the owner of the step decides: whether input 0 may be reused, and whether this is timed.
-  LaneJob(ActivationPtr step, uint32_t node, bool may_reuse, bool timed)
-      : step_(std::move(step)), node_(node), may_reuse_(may_reuse), timed_(timed) {}
+  LaneJob(StepPtr step, LaneAdmission::Job job) : step_(std::move(step)), job_(job) {}
 
   // Runs the kernel and hands the result in. True: the step had no owner and now has us.
   bool run() {
-    Activation& a = *step_;
-    const FiringNode& node = a.stage_.program_.nodes.firing[node_];
+    Step& step = *step_;
+    StepState& state = step.state();
+    const FiringNode& node = state.node(job_.node);
+    Tensor* const outputs = &state.values[node.out];
     auto arrival = std::make_unique<Arrival>();
     arrival->kind = Arrival::job;
-    arrival->node = node_;
-    const int64_t wall = a.trace_begin();
-    const int64_t begin = timed_ ? tick_ns() : 0;
+    arrival->node = job_.node;
+    const int64_t wall = state.trace_begin();
+    const int64_t begin = job_.timed ? tick_ns() : 0;
     std::optional<WorkCount> work;
-    a.begins_on_lane(node_);
+    step.pending().begins_on_lane(job_.node);
     const Failure result = failure_of([&] {
       KernelCall call;
-      call.bind(*node.view, a.values_.data(), a.input_slots(node), node.n_in, &a.values_[node.out],
-                node.n_out, a.memory_of(node_, node, a.stage_.host_.device->memory()), a.info_,
-                may_reuse_);
+      call.bind(*node.view, state.values.data(), state.program.inputs_of(node), node.n_in, outputs,
+                node.n_out, state.memory_of(job_.node, node, state.device_memory), state.info,
+                job_.may_reuse);
       if (wall) work.emplace(call);
       node.run.load(std::memory_order_relaxed)(call.context);
     });
-    a.ends_on_lane(node_);
-    if (timed_ && result.code == Errc::ok) a.stage_.sampled(node_, tick_ns() - begin);
+    step.pending().ends_on_lane(job_.node);
+    if (job_.timed && result.code == Errc::ok)
+      step.executor().sampled(job_.node, tick_ns() - begin);
     if (work)
-      a.stage_.trace_kernel("kernel", node_, wall, a.info_.run, *work, &a.values_[node.out]);
+      trace_kernel(step.executor(), "kernel", job_.node, wall, state.info.run, *work, outputs);
     arrival->code = result.code;
     arrival->text = result.text;
-    return a.hand_in(std::move(arrival));
+    return step.inbox().hand_in(std::move(arrival));
   }
 
   resume_result resume(caf::execution_unit*, size_t) override {
-    ActivationPtr step = step_;
+    const StepPtr step = step_;
     if (run()) step->own(true);
     return awaiting_message;
   }
@@ -140,9 +144,8 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
   void intrusive_ptr_release_impl() override { deref(); }
 
  private:
-  const ActivationPtr step_;
-  const uint32_t node_;
-  const bool may_reuse_, timed_;
+  const StepPtr step_;
+  const LaneAdmission::Job job_;
 };
 
 }  // namespace troupe

@@ -1,9 +1,8 @@
-// Implements actors/engine/replacement.hpp, and what installations and stages do with one.
+// Replacements: whether an op fits in place of a node's own, and its kernel put into the node.
 #include "actors/engine/replacement.hpp"
 
 #include <algorithm>
 
-#include "actors/cluster/installation.hpp"
 #include "devices/work.hpp"
 
 namespace troupe {
@@ -66,7 +65,7 @@ bool same(const Kernel& a, const Kernel& b) {
          a.prepare == b.prepare;
 }
 
-// Of ops that fit the same node.
+// For ops that fit the same node.
 bool same(const Op& a, const Op& b) {
   const auto alike = [](const auto& x, const auto& y) {
     return x.first == y.first && same(*x.second, *y.second);
@@ -130,18 +129,19 @@ Replacement::Replacement(uint32_t index, const Node& replaced, const Kernel& rep
   view = NodeView::make(node, kernel_for(replaced, replaced_kernel, node, device, where));
 }
 
-std::unique_ptr<Replacement> Stage::replacement(const std::string& name,
-                                                const std::shared_ptr<const Op>& op) const {
-  for (uint32_t i = 0; i < node_count(); ++i) {
-    const NodeView* view = program_.nodes.firing[i].view;
+std::unique_ptr<Replacement> make_replacement(const Program& program, DeviceKind kind,
+                                              const std::string& name,
+                                              const std::shared_ptr<const Op>& op) {
+  const std::string& device = program.partition.device;
+  for (uint32_t i = 0; i < program.nodes.firing.size(); ++i) {
+    const NodeView* view = program.nodes.firing[i].view;
     if (!view) continue;
-    const Graph* program = program_of(*view);
-    const Node* member = program ? member_of(*program, *view->node, name) : nullptr;
-    if (program ? !member : name_of(i) != name) continue;
-    const DeviceKind kind = host_.device->kind();
+    const Graph* members = program_of(*view);
+    const Node* member = members ? member_of(*members, *view->node, name) : nullptr;
+    if (members ? !member : program.nodes.names[i] != name) continue;
     auto out = std::make_unique<Replacement>(
         i, *view->node, *view->kernel,
-        member ? op_with_member(*view, *member, op, kind, device()) : op, kind, device());
+        member ? op_with_member(*view, *member, op, kind, device) : op, kind, device);
     out->view.lanes = view->lanes;
     out->view.label = view->label;
     return out;
@@ -149,54 +149,21 @@ std::unique_ptr<Replacement> Stage::replacement(const std::string& name,
   return nullptr;
 }
 
-// Steps that run may still fire what was there before: it stays until the stage goes.
-void Stage::become(std::unique_ptr<Replacement> replacement) {
-  const uint32_t node_index = replacement->index;
-  FiringNode& node = program_.nodes.firing[node_index];
+void Replacements::put(FiringNode& node, std::unique_ptr<Replacement> replacement) {
   std::lock_guard lock(mutex_);
   // Kernels that take turns are kept once.
-  const auto known = std::find_if(
-      replacements_.begin(), replacements_.end(), [&](const std::unique_ptr<Replacement>& other) {
+  const auto known =
+      std::find_if(all_.begin(), all_.end(), [&](const std::unique_ptr<Replacement>& other) {
         return other->index == replacement->index && same(*other->op, *replacement->op);
       });
-  if (known == replacements_.end()) {
+  if (known == all_.end()) {
     node.view->replace_by(&replacement->view);
-    replacements_.push_back(std::move(replacement));
+    all_.push_back(std::move(replacement));
   } else {
     node.view->replace_by(&(*known)->view);
   }
   if (node.kind == NodeKind::plain)
     node.run.store(KernelCall::run_newest, std::memory_order_release);
-}
-
-namespace {
-
-using Replacements = std::vector<std::pair<Stage*, std::unique_ptr<Replacement>>>;
-
-Replacements replacements_in(const std::vector<std::shared_ptr<Stage>>& stages,
-                             const std::string& node, const std::shared_ptr<const Op>& op) {
-  Replacements made;
-  const auto look_in = [&](Stage& stage) {
-    if (auto replacement = stage.replacement(node, op))
-      made.emplace_back(&stage, std::move(replacement));
-  };
-  for (const auto& stage : stages) {
-    look_in(*stage);
-    for (const auto& body : stage->bodies()) look_in(*body);
-  }
-  return made;
-}
-
-}  // namespace
-
-void Installation::check(const std::string& node, const std::shared_ptr<const Op>& op) const {
-  replacements_in(stages_, node, op);
-}
-
-int64_t Installation::become(const std::string& node, const std::shared_ptr<const Op>& op) {
-  Replacements made = replacements_in(stages_, node, op);
-  for (auto& [stage, replacement] : made) stage->become(std::move(replacement));
-  return static_cast<int64_t>(made.size());
 }
 
 }  // namespace troupe

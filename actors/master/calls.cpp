@@ -391,13 +391,13 @@ std::shared_ptr<const LiveCall> Calls::make_live(const Call& call) const {
   auto live = std::make_shared<LiveCall>();
   live->executable = e.executable;
   live->local = call.local;
-  live->client = call.local->stage_on(process_.cpu().name());
+  live->client = call.local->executor_on(process_.cpu().name());
   for (const Output& o : call.prepared->feeds)
-    live->feed_slots.push_back(live->client ? live->client->source_slot(o.node, o.index)
-                                            : Stage::kNoSlot);
+    live->feed_slots.push_back(live->client ? live->client->program().source_slot(o.node, o.index)
+                                            : kNone);
   for (const Output& o : call.prepared->fetches)
-    live->fetch_slots.push_back(live->client ? live->client->slot_of(o.node, o.index)
-                                             : Stage::kNoSlot);
+    live->fetch_slots.push_back(live->client ? live->client->program().slot_of(o.node, o.index)
+                                             : kNone);
   for (const auto& [task, phase] : e.tasks) {
     if (task == process_.task()) continue;
     const Members::Present member = members_.find(task);
@@ -470,8 +470,8 @@ std::string Calls::dot(int64_t id) const {
   const Standing now = standing(id);
   std::map<int32_t, std::string> measured;  // kernel costs measured in this process
   if (now.live)
-    for (const auto& stage : now.live->local->stages())
-      for (const auto& [node, ns] : stage->costs())
+    for (const auto& executor : now.live->local->executors())
+      for (const auto& [node, ns] : executor->costs())
         measured[node] = detail::concat(ns / 1000, ".", ns / 100 % 10, " us");
   return to_dot(*now.prepared->graph, now.prepared->placement.devices, measured);
 }

@@ -49,10 +49,12 @@ struct PreparedCall {
 struct LiveCall {
   uint32_t executable = 0;
   std::shared_ptr<Installation> local;
-  Stage* client = nullptr;                        // takes feeds and holds fetches; may be null
+  PartitionExecutor* client = nullptr;            // takes feeds and holds fetches; may be null
   std::vector<uint32_t> feed_slots, fetch_slots;  // of `client`
   std::vector<std::pair<std::string, caf::actor>> remotes;  // task, its worker's door
-  bool one_local_stage() const { return remotes.empty() && client && local->stages().size() == 1; }
+  bool one_local_executor() const {
+    return remotes.empty() && client && local->executors().size() == 1;
+  }
 };
 
 class Calls {
@@ -144,7 +146,7 @@ class Calls {
   };
   void make_again(Remade& remade, int32_t node, const std::shared_ptr<const Op>& op);
   void become_there(const std::string& node, const std::string& op,
-                    const std::set<std::string>& tasks, int64_t& stages);
+                    const std::set<std::string>& tasks, int64_t& executors);
   // All below: require mutex_.
   bool absorbs_replaced(const PreparedCall& call) const;
   std::vector<Remade> absorbing(int32_t node) const;

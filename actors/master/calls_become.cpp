@@ -150,19 +150,19 @@ int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& 
     local = installed_here({});
   }
   tell(later);
-  int64_t stages = 0;
-  for (const auto& installation : local) stages += installation->become(node, op);
-  become_there(node, op->name, tasks, stages);
-  return stages;
+  int64_t executors = 0;
+  for (const auto& installation : local) executors += installation->become(node, op);
+  become_there(node, op->name, tasks, executors);
+  return executors;
 }
 
-// The same in other processes; adds their numbers of executors to `stages`.
+// The same in other processes; adds their numbers of executors to `executors`.
 void Calls::become_there(const std::string& node, const std::string& op,
-                         const std::set<std::string>& tasks, int64_t& stages) {
+                         const std::set<std::string>& tasks, int64_t& executors) {
   struct Open {
     std::mutex mutex;  // guards the rest
     size_t waiting = 0;
-    int64_t stages = 0;
+    int64_t executors = 0;
     Errc code = Errc::ok;
     std::string text;
     std::condition_variable changed;
@@ -178,7 +178,7 @@ void Calls::become_there(const std::string& node, const std::string& op,
         member, node, op,
         [open, task = member.member.name()](Errc code, const std::string& text, const Became& m) {
           std::lock_guard lock(open->mutex);
-          open->stages += m.stages;
+          open->executors += m.executors;
           if (code != Errc::ok && code != Errc::peer_lost && open->code == Errc::ok)
             open->code = code, open->text = detail::concat(task, ": ", text);
           --open->waiting;
@@ -188,7 +188,7 @@ void Calls::become_there(const std::string& node, const std::string& op,
   if (!open->changed.wait_for(lock, 2 * kAgentTimeout, [&] { return open->waiting == 0; }))
     throw Error(Errc::timeout, "node ", node, " was replaced, but not every process has said so");
   if (open->code != Errc::ok) throw Error(open->code, open->text);
-  stages += open->stages;
+  executors += open->executors;
 }
 
 std::vector<caf::actor> Calls::op_actors(const std::string& node) const {
@@ -196,9 +196,9 @@ std::vector<caf::actor> Calls::op_actors(const std::string& node) const {
   std::lock_guard lock(mutex_);
   for (const auto& [id, call] : calls_)
     if (call.local)
-      for (const auto& stage : call.local->stages())
-        for (uint32_t i = 0; i < stage->node_count(); ++i)
-          if (stage->name_of(i) == node) out.push_back(stage->op_actor(i));
+      for (const auto& executor : call.local->executors())
+        for (uint32_t i = 0; i < executor->program().nodes.names.size(); ++i)
+          if (executor->program().nodes.names[i] == node) out.push_back(executor->op_actor(i));
   return out;
 }
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "actors/cluster/process.hpp"
-#include "actors/engine/stage.hpp"
+#include "actors/engine/executor.hpp"
 
 namespace troupe {
 

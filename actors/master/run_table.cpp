@@ -153,7 +153,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
   live.local->forget_before(oldest);
   std::vector<std::pair<uint32_t, Tensor>> sources;
   for (size_t i = 0; i < run->feeds.size(); ++i)
-    if (live.feed_slots[i] != Stage::kNoSlot)
+    if (live.feed_slots[i] != kNone)
       sources.emplace_back(live.feed_slots[i], std::move(run->feeds[i]));
   context.parameters = process_.services().port(session_);
   live.local->run(context, live.client, sources, live.fetch_slots,

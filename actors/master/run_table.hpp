@@ -94,7 +94,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   struct Fired {
     int64_t run = -1, call = -1;  // for those in fired_; guarded by the table's mutex
     mutable std::mutex mutex;     // guards the rest
-    Activation* step = nullptr;   // null before it begins and after it ends
+    Step* step = nullptr;         // null before it begins and after it ends
     StepResult stopped;           // set if it was cancelled before it began
     std::optional<Time> seen;     // by the first tick() that found it under way
     bool reported = false;

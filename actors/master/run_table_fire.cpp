@@ -17,29 +17,29 @@
 namespace troupe {
 namespace {
 
-std::string late(Activation& step, std::chrono::milliseconds timeout) {
+std::string late(Step& step, std::chrono::milliseconds timeout) {
   return detail::concat("the step did not end within ", timeout.count(), " ms; it waits for ",
                         joined(step.waiting_for()), "; give it more time with RunOptions::timeout");
 }
 
-// Runs a begun step on this thread until it has ended.
-void fire_here(Stage& stage, Activation& step, std::chrono::milliseconds timeout) {
-  if (step.own(true) || stage.wait(step, deadline_after(timeout))) return;
+// Fires an armed step on this thread until it has ended.
+void fire_here(Step& step, std::chrono::milliseconds timeout) {
+  if (step.own(true) || step.wait(deadline_after(timeout))) return;
   step.interrupt(Errc::timeout, late(step, timeout));
-  stage.wait(step, std::chrono::steady_clock::time_point::max());
+  step.wait(std::chrono::steady_clock::time_point::max());
 }
 
-void feed(const LiveCall& call, const std::vector<Tensor>& feeds, Activation& step) {
+void feed(const LiveCall& call, const std::vector<Tensor>& feeds, Step& step) {
   for (size_t i = 0; i < feeds.size(); ++i)
-    if (call.feed_slots[i] != Stage::kNoSlot) step.set_source(call.feed_slots[i], feeds[i]);
+    if (call.feed_slots[i] != kNone) step.set_source(call.feed_slots[i], feeds[i]);
 }
 
-RunResult result_of(const LiveCall& call, const Activation& step) {
+RunResult result_of(const LiveCall& call, const Step& step) {
   RunResult result{step.result().code, step.result().text, {}};
   if (result.code != Errc::ok) return result;
   result.values.reserve(call.fetch_slots.size());
   for (uint32_t slot : call.fetch_slots)
-    result.values.push_back(slot == Stage::kNoSlot ? Tensor{} : step.value(slot));
+    result.values.push_back(slot == kNone ? Tensor{} : step.value(slot));
   return result;
 }
 
@@ -92,7 +92,7 @@ std::optional<Stall> RunTable::Fired::look(Time now, const std::string& task) {
 
 Stall RunTable::Fired::now_at(Time now, const std::string& task) const {
   return {step->info().run,
-          step->stage().executable(),
+          step->executor().executable(),
           seen ? std::chrono::duration<double>(now - *seen).count() : 0,
           {task},
           step->waiting_for()};
@@ -120,7 +120,7 @@ class RunTable::Firing {
   }
   Firing(const Firing&) = delete;
   int64_t run() const { return fired_->run; }
-  void begin(Activation& step) {
+  void begin(Step& step) {
     std::lock_guard lock(fired_->mutex);
     fired_->step = &step;
     if (fired_->stopped.code != Errc::ok) step.stop(fired_->stopped.code, fired_->stopped.text);
@@ -201,20 +201,20 @@ RunResult RunTable::fire(const Calls::Standing& call, const std::vector<Tensor>&
                          const RunOptions& options) {
   Firing firing(*this, call.prepared->id, options);
   const LiveCall& live = *call.live;
-  Stage& stage = *live.client;
+  PartitionExecutor& executor = *live.client;
   RunContext context;
   context.run = firing.run();
   context.step = options.step;
   CountedStep counted(*this, *call.prepared, options.step, context);
   context.parameters = process_.services().port(session_);
   context.resources = live.local->resources();
-  ActivationPtr step = stage.begin(context);
+  StepPtr step = executor.begin(context);
   feed(live, feeds, *step);
   firing.begin(*step);
-  fire_here(stage, *step, options.timeout);
+  fire_here(*step, options.timeout);
   firing.end();
   RunResult result = result_of(live, *step);
-  stage.release(std::move(step));
+  executor.release(std::move(step));
   counted.whole = result.code == Errc::ok;
   return result;
 }
@@ -233,7 +233,7 @@ RunTable::Seat& RunTable::seat_here() {
 
 // `as_of`: Calls::changes() before `call` was looked up.
 void RunTable::keep(Seat& seat, const Calls::Standing& call, int64_t id, uint64_t as_of) {
-  if (!call.prepared->replicas.empty() || call.live->client->waits()) return;
+  if (!call.prepared->replicas.empty() || call.live->client->program().waits()) return;
   Kept made{id, as_of, call.prepared, call.live, process_.services().port(session_)};
   std::lock_guard lock(seat.mutex);
   if (seat.step) return;  // this thread is in a function that a run of this seat calls
@@ -265,13 +265,13 @@ RunResult RunTable::fire_kept(Seat& seat, std::unique_lock<std::mutex> lock, con
     seat.runs_end = seat.next_run + kRunsDrawn;
   }
   const LiveCall& live = *call.live;
-  Stage& stage = *live.client;
+  PartitionExecutor& executor = *live.client;
   RunContext context;
   context.run = seat.next_run++;
   context.step = options.step;
   context.parameters = call.parameters;
   context.resources = live.local->resources();
-  ActivationPtr step = stage.begin(context);
+  StepPtr step = executor.begin(context);
   feed(live, feeds, *step);
   seat.seen.reset();
   seat.reported = false;
@@ -279,7 +279,7 @@ RunResult RunTable::fire_kept(Seat& seat, std::unique_lock<std::mutex> lock, con
   seat.step = step.get();
   lock.unlock();
   try {
-    fire_here(stage, *step, options.timeout);
+    fire_here(*step, options.timeout);
   } catch (...) {
     lock.lock();
     seat.step = nullptr;
@@ -288,7 +288,7 @@ RunResult RunTable::fire_kept(Seat& seat, std::unique_lock<std::mutex> lock, con
   lock.lock();
   seat.step = nullptr;
   RunResult result = result_of(live, *step);
-  stage.release(std::move(step));
+  executor.release(std::move(step));
   if (seat.forgotten) [[unlikely]] {
     seat.forgotten = false;
     const auto old = std::exchange(seat.kept, {});
@@ -308,7 +308,7 @@ RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunO
       return fire_kept(*seat, std::move(lock), kept, feeds, options);
   }
   const Calls::Standing call = calls_.standing(id);
-  if (call.live && call.live->one_local_stage()) {
+  if (call.live && call.live->one_local_executor()) {
     check_feeds(*call.prepared, feeds);
     if (seat) keep(*seat, call, id, as_of);
     return fire(call, feeds, options);

@@ -31,8 +31,8 @@ std::string cut_text(const std::string& lines, const std::vector<std::string>& f
   return to_text(*graph, cut(*graph, fetches, feeds));
 }
 
-// Fires as the stage's loop does: a LIFO list; of the nodes made ready together, the highest number
-// first.
+// Fires as the executor's loop does: a LIFO list; of the nodes made ready together, the highest
+// number first.
 std::vector<int32_t> fire(const Partition& p) {
   const auto reads = [](const PartNode& node, int32_t i) {
     return std::count(node.controls.begin(), node.controls.end(), i) ||

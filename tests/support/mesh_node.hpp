@@ -27,10 +27,10 @@ struct MeshConfig : caf::actor_system_config {
   }
 };
 
-// Keeps the messages that arrive through a door.
-class Inbox : public caf::monitorable_actor {
+// Keeps what comes through a door.
+class MeshInbox : public caf::monitorable_actor {
  public:
-  explicit Inbox(caf::actor_config& config) : monitorable_actor(config) {}
+  explicit MeshInbox(caf::actor_config& config) : monitorable_actor(config) {}
   void enqueue(caf::mailbox_element_ptr m, caf::execution_unit*) override {
     std::lock_guard lock(mutex);
     senders.push_back(m->sender);
@@ -124,8 +124,8 @@ struct MeshNode : MeshListener {
   }
   caf::strong_actor_ptr make_inbox() {
     caf::actor_config c;
-    auto out = caf::make_actor<Inbox, caf::strong_actor_ptr>(system.next_actor_id(), system.node(),
-                                                             &system, c);
+    auto out = caf::make_actor<MeshInbox, caf::strong_actor_ptr>(system.next_actor_id(),
+                                                                 system.node(), &system, c);
     doors.open(out);
     return out;
   }
@@ -136,7 +136,9 @@ inline bool same(const caf::strong_actor_ptr& a, const caf::strong_actor_ptr& b)
   return caf::actor_cast<caf::actor>(a) == caf::actor_cast<caf::actor>(b);
 }
 
-inline Inbox& inbox(const caf::strong_actor_ptr& p) { return *static_cast<Inbox*>(p->get()); }
+inline MeshInbox& inbox(const caf::strong_actor_ptr& p) {
+  return *static_cast<MeshInbox*>(p->get());
+}
 
 template <class M>
 void send_as(const caf::strong_actor_ptr& from, const caf::strong_actor_ptr& to, M message) {

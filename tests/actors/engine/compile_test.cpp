@@ -1,15 +1,15 @@
 // The tables of a compiled partition: a Program is a plain value, so nothing runs here.
 #include <doctest/doctest.h>
 
-#include "actors/engine/compile.hpp"
-#include "tests/support/engine/stage_graphs.hpp"
+#include "actors/engine/program/compile.hpp"
+#include "tests/support/engine/executor_graphs.hpp"
 #include "troupe/ops/control_flow.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr const char* kHere = StageRig::kClient;
-constexpr const char* kThere = StageRig::kOther;
+constexpr const char* kHere = ExecutorRig::kClient;
+constexpr const char* kThere = ExecutorRig::kOther;
 
 struct CompileRig {
   Output input(std::string_view name) {
@@ -31,7 +31,7 @@ struct CompileRig {
     return out;
   }
 
-  std::shared_ptr<Graph> graph = std::make_shared<Graph>(stage_ops());
+  std::shared_ptr<Graph> graph = std::make_shared<Graph>(engine_ops());
   std::unique_ptr<Device> device = make_cpu_device(kHere, 1 << 26);
   CompileRig() { knobs_now = std::make_unique<Knobs>(); }
 };

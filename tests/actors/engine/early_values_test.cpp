@@ -1,4 +1,4 @@
-// What comes to a stage before its step: kept within bounds, never lost without a word.
+// What comes to an executor before its step: kept within bounds, never lost without a word.
 #include <doctest/doctest.h>
 
 #include "actors/engine/early_values.hpp"

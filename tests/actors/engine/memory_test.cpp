@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tests/support/refusal.hpp"
-#include "tests/support/engine/stage_graphs.hpp"
+#include "tests/support/engine/executor_graphs.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
 #include "troupe/session.hpp"
@@ -63,17 +63,17 @@ TEST_CASE("out of budget says who asked for what, and the largest tensors with w
 }
 
 TEST_CASE("out of budget tells the tensors of other steps, which go on") {
-  StageRig rig;
+  ExecutorRig rig;
   const Output x = rig.input("x", Shape{kElements});
   const Output held = rig.op("Mul", {x, x}, "held");
   rig.build({rig.op("Add", {held, rig.op("Later", {x})})}, {x});
   const int64_t used = rig.used_bytes();
-  StageRig::Run first(rig, 1, {large(3)});
+  ExecutorRig::Run first(rig, 1, {large(3)});
   first.fire();  // and waits
   const auto firing = knobs().next_later();
   {
-    const Hogs hogs(rig.device(StageRig::kClient).memory());
-    StageRig::Run second(rig, 2, {large(5)});
+    const Hogs hogs(rig.device(ExecutorRig::kClient).memory());
+    ExecutorRig::Run second(rig, 2, {large(5)});
     second.fire();
     const StepResult failed = second.finish();
     CHECK(failed.code == Errc::out_of_memory);
@@ -89,7 +89,7 @@ TEST_CASE("out of budget tells the tensors of other steps, which go on") {
 }
 
 TEST_CASE("out of budget in a loop ends the step in that iteration, and the next step runs") {
-  StageRig rig;
+  ExecutorRig rig;
   const Output n = rig.input("n", Shape{}), x = rig.input("x", Shape{kElements});
   const std::vector<Output> end = while_loop(
       [&](const std::vector<Output>& v) {
@@ -106,7 +106,7 @@ TEST_CASE("out of budget in a loop ends the step in that iteration, and the next
   CHECK(same_bits(rig.run(values)[0], large(1)));
   const int64_t used = rig.used_bytes();
   {
-    Hogs hogs(rig.device(StageRig::kClient).memory());
+    Hogs hogs(rig.device(ExecutorRig::kClient).memory());
     hogs.let_go(1);  // the second product needs a place beside the first
     rig.run(values);
     CHECK(rig.last.code == Errc::out_of_memory);
@@ -119,7 +119,7 @@ TEST_CASE("out of budget in a loop ends the step in that iteration, and the next
 }
 
 TEST_CASE("out of budget on a lane is the node's that ran there, and the next step runs") {
-  StageRig rig(2);
+  ExecutorRig rig(2);
   knobs().work = 20;
   const Output x = rig.input("x", Shape{kElements});
   std::vector<Output> wide;
@@ -131,7 +131,7 @@ TEST_CASE("out of budget on a lane is the node's that ran there, and the next st
   const int64_t used = rig.used_bytes();
   knobs().take_threads();
   {
-    Hogs hogs(rig.device(StageRig::kClient).memory());
+    Hogs hogs(rig.device(ExecutorRig::kClient).memory());
     hogs.let_go(4);
     rig.run({large(9)});
     CHECK(rig.last.code == Errc::out_of_memory);

@@ -16,9 +16,9 @@
 namespace troupe {
 namespace {
 
-// y = f(x) + 1, where f is initially Exp; `where` is the device of f.
-struct Program {
-  explicit Program(const std::string& where = "") {
+// y = f(x) + 1, where f is Exp at first; `where`: of f.
+struct TestProgram {
+  explicit TestProgram(const std::string& where = "") {
     x = placeholder(graph, DType::f32, {2}, "x");
     {
       const auto scope = graph.scope({.name = "f", .device = where});
@@ -64,7 +64,7 @@ constexpr bool kPasses[] = {false, true};
 
 TEST_CASE("the step after a replacement fires the new kernel, and the one after the next, that") {
   for (const bool passes : kPasses) {
-    Program p;
+    TestProgram p;
     Session session = Session::local(p.graph, {.threads = 2, .passes = passes});
     const Callable step = session.prepare({p.y}, {p.x});
     step({kTwoThree});
@@ -81,7 +81,7 @@ TEST_CASE("the step after a replacement fires the new kernel, and the one after 
 
 TEST_CASE("a call that is prepared after a replacement fires the new kernel, too") {
   for (const bool passes : kPasses) {
-    Program p;
+    TestProgram p;
     Session session = Session::local(p.graph, {.threads = 1, .passes = passes});
     CHECK(session.become(p.name(), "Square") == 0);
     CHECK(same_bits(session.run({p.y}, {{p.x, kTwoThree}})[0], ones_plus(4, 9)));
@@ -92,7 +92,7 @@ TEST_CASE("a call that is prepared after a replacement fires the new kernel, too
 }
 
 TEST_CASE("several nodes that have become one are replaced one by one, and may become themselves") {
-  Program p;
+  TestProgram p;
   Session session = Session::local(p.graph, {.threads = 1});
   const Callable step = session.prepare({p.y}, {p.x});
   const Tensor first = step({kTwoThree})[0];
@@ -127,7 +127,7 @@ TEST_CASE("a product and a reduction that have become part of others are replace
 
 TEST_CASE("no step is lost while kernels are replaced under steps of two threads") {
   for (const bool passes : kPasses) {
-    Program p;
+    TestProgram p;
     Session session = Session::local(p.graph, {.threads = 2, .passes = passes});
     const Callable step = session.prepare({p.y}, {p.x});
     session.become(p.name(), "Square");
@@ -237,7 +237,7 @@ TEST_CASE("a loss that was joined with its gradient is replaced under steps of t
 
 TEST_CASE(
     "runs that ask for their call each time are not held up by one replacement after another") {
-  Program p;
+  TestProgram p;
   Session session = Session::local(p.graph, {.threads = 2});
   session.run({p.y}, {{p.x, kTwoThree}});
   constexpr int kRuns = 300;
@@ -291,7 +291,7 @@ TEST_CASE("a kernel that does not make what its node says fails the step, and th
       {[](KernelContext& ctx) { ctx.set_output(0, Tensor::zeros(DType::i32, {2})); },
        "gave i32[2] as output 0, which is to be f32[2]"}};
   for (const bool passes : kPasses) {
-    Program p;
+    TestProgram p;
     const Output sum = reduce_sum(p.f + p.x);
     for (const Output& fetched : {p.f, p.y, sum}) {
       Session session = Session::local(p.graph, {.threads = 2, .passes = passes});
@@ -339,7 +339,7 @@ TEST_CASE("a kernel of one's own op that does not make what its op says fails th
 }
 
 TEST_CASE("what a kernel throws when it is prepared names the node") {
-  Program p;
+  TestProgram p;
   Session session = Session::local(p.graph, {.threads = 1});
   session.run({p.y}, {{p.x, kTwoThree}});
   const Kernel unprepared = {.dtype = DType::f32,
@@ -355,7 +355,7 @@ TEST_CASE("what a kernel throws when it is prepared names the node") {
 
 TEST_CASE("what does not fit a node is refused, and the node stays as it was") {
   for (const bool passes : kPasses) {
-    Program p;
+    TestProgram p;
     Session session = Session::local(p.graph, {.threads = 1, .passes = passes});
     const Callable step = session.prepare({p.y}, {p.x});
     const auto refused = [&](const std::string& node, const std::string& op) {
@@ -389,7 +389,7 @@ TEST_CASE("what does not fit a node is refused, and the node stays as it was") {
 TEST_CASE("a node of another process is replaced by an op's name, also when that process is new") {
   for (const bool passes : kPasses) {
     LocalCluster cluster({"/job:worker/task:0"});
-    Program p("/job:worker/task:0");
+    TestProgram p("/job:worker/task:0");
     ConnectOptions options;
     options.process.passes = passes;
     Session session = cluster.connect(p.graph, {}, options);

@@ -61,7 +61,7 @@ bool is_let_go(const AsyncContext& firing) {
 }
 
 Description describe(Process& process) {
-  Description out{.stages = -1};
+  Description out{.executors = -1};
   caf::scoped_actor self(process.system());
   self->request(process.agent(), kSoon, Describe{})
       .receive([&](const Description& d) { out = d; }, [](const caf::error&) {});
@@ -83,7 +83,7 @@ TEST_CASE("a process that comes back drops what it had of a call, and ends the s
   }
   Session session = cluster.connect(g);
   const Callable first = session.prepare({waits}, {x}), second = session.prepare({twice}, {x});
-  const int64_t stages = describe(worker).stages;
+  const int64_t executors = describe(worker).executors;
   const Tensor one = Tensor::scalar(1.0F);
 
   Master& master = *session.state().master;
@@ -100,7 +100,7 @@ TEST_CASE("a process that comes back drops what it had of a call, and ends the s
     session.prepare({waits}, {x});  // installed again
     session.prepare({twice}, {x});
     const Description now = describe(worker);
-    CHECK(now.stages == stages);
+    CHECK(now.executors == executors);
     CHECK(now.running_steps == 0);
     CHECK(is_let_go(*firing));
     CHECK(second({one})[0].item<float>() == 2.0F);  // the step of another call stays

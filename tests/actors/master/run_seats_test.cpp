@@ -1,4 +1,4 @@
-// Runs of a call that is one stage of this process: threads that run it share as little as
+// Runs of a call that is one executor of this process: threads that run it share as little as
 // possible, and all guarantees of a run hold for theirs.
 #include <doctest/doctest.h>
 
@@ -35,7 +35,7 @@ std::shared_ptr<const Registry> ops() {
                                   if (called) called(ctx.run());
                                   ctx.set_output(0, ctx.input(0));
                                 }}}});
-    // An asynchronous kernel that answers at once: its stage keeps a table of its runs.
+    // An asynchronous kernel that answers at once: its executor keeps a table of its runs.
     registry->add(
         {.name = "Answers",
          .inputs = {"x"},
@@ -52,17 +52,17 @@ std::shared_ptr<const Registry> ops() {
 
 Tensor scalar(int v) { return Tensor::of<float>({static_cast<float>(v)}, {1}); }
 
-struct Program {
+struct TestProgram {
   Graph graph{ops()};
   Output x = placeholder(graph, DType::f32, {1}, "x");
   Output y = graph.add({.op = "Calls", .inputs = {x}, .name = "calls"}) + 1.0;
   Output answered = graph.add({.op = "Answers", .inputs = {x}});
   Session session;
-  explicit Program(int threads = 2)
+  explicit TestProgram(int threads = 2)
       : session(Session::local(graph, {.threads = threads, .ops = ops()})) {
     called = nullptr;
   }
-  ~Program() {
+  ~TestProgram() {
     session.close();
     called = nullptr;
   }
@@ -79,7 +79,7 @@ void on_threads(int count, const F& f) {
 }  // namespace
 
 TEST_CASE("each run of a session has a number of its own, whatever thread has begun it how") {
-  Program p;
+  TestProgram p;
   const Callable step = p.session.prepare({p.y}, {p.x}),
                  other = p.session.prepare({p.y * 2.0}, {p.x});
   std::mutex mutex;
@@ -108,7 +108,7 @@ TEST_CASE("each run of a session has a number of its own, whatever thread has be
 }
 
 TEST_CASE("more threads than have a place of their own run a call side by side") {
-  Program p;
+  TestProgram p;
   const Callable step = p.session.prepare({p.y}, {p.x});
   std::atomic<int> wrong{0}, there{0};
   constexpr int kThreads = kThreadIndices + 20;
@@ -122,7 +122,7 @@ TEST_CASE("more threads than have a place of their own run a call side by side")
 }
 
 TEST_CASE("a run may run its own call, and others") {
-  Program p;
+  TestProgram p;
   const Callable step = p.session.prepare({p.y}, {p.x}),
                  other = p.session.prepare({p.x * 3.0}, {p.x});
   int depth = 0;
@@ -142,7 +142,7 @@ TEST_CASE("a run may run its own call, and others") {
 
 TEST_CASE("closing a session waits for the runs of all threads, and refuses those that follow") {
   for (int round = 0; round < 20; ++round) {
-    Program p;
+    TestProgram p;
     const Callable step = p.session.prepare({p.y}, {p.x});
     std::atomic<int> inside{0}, runs{0}, refused{0}, others{0};
     called = [&](const RunContext&) {
@@ -173,7 +173,7 @@ TEST_CASE("closing a session waits for the runs of all threads, and refuses thos
 }
 
 TEST_CASE("a run that a thread repeats is seen, and ends when the session is closed") {
-  Program p;
+  TestProgram p;
   const Callable step = p.session.prepare({p.y}, {p.x});
   std::atomic<bool> hold{false}, held{false};
   called = [&](const RunContext&) {
@@ -204,7 +204,7 @@ TEST_CASE("a run that a thread repeats is seen, and ends when the session is clo
 }
 
 TEST_CASE("a run that a thread repeats ends at its deadline") {
-  Program p(1);
+  TestProgram p(1);
   Output y = p.x;
   for (int i = 0; i < 3; ++i) y = p.graph.add({.op = "Calls", .inputs = {y}});
   const Callable step = p.session.prepare({y}, {p.x});
@@ -221,7 +221,7 @@ TEST_CASE("a run that a thread repeats ends at its deadline") {
 }
 
 TEST_CASE("runs on the callers' threads and others of one call do not end each other") {
-  Program p;
+  TestProgram p;
   const Callable step = p.session.prepare({p.answered}, {p.x});
   std::atomic<int> failed{0};
   on_threads(3, [&](int t) {

@@ -127,14 +127,14 @@ TEST_CASE("when close() returns, the members have dropped the session's graph an
   for (size_t i = 0; i < kPs.size(); ++i) {
     Process& ps = cluster.process(i);
     caf::scoped_actor self(ps.system());
-    int64_t stages = -1;
+    int64_t executors = -1;
     bool found = true;
     self->request(ps.agent(), std::chrono::seconds(60), Describe{})
-        .receive([&](const Description& d) { stages = d.stages; }, [](const caf::error&) {});
+        .receive([&](const Description& d) { executors = d.executors; }, [](const caf::error&) {});
     self->request(ps.services().actor("shards"), std::chrono::seconds(60),
                   DescribeShard{container, static_cast<int32_t>(i)})
         .receive([](const ShardDescription&) {}, [&](const caf::error&) { found = false; });
-    CHECK(stages == 0);
+    CHECK(executors == 0);
     CHECK_FALSE(found);
   }
 }

@@ -5,7 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "tests/support/engine/stage_graphs.hpp"
+#include "tests/support/engine/executor_graphs.hpp"
 #include "actors/observe/json.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/custom_op.hpp"
@@ -27,16 +27,16 @@ std::vector<std::string> names(const std::string& trace, const std::string& cate
 }  // namespace
 
 TEST_CASE("a traced step leaves a bar for each kernel, for what it waited for, sent and received") {
-  StageRig rig;
+  ExecutorRig rig;
   const Output x = rig.input();
   Output there;
   {
-    const auto scope = rig.on(StageRig::kOther);
+    const auto scope = rig.on(ExecutorRig::kOther);
     there = rig.op("AddOne", {rig.op("Later", {x}, "pull")}, "inc");
   }
   rig.build({rig.op("AddOne", {there}, "last")}, {x});
   rig.tracer.start();
-  StageRig::Run step(rig, 77, {ints({1, 2})});
+  ExecutorRig::Run step(rig, 77, {ints({1, 2})});
   step.fire();
   knobs().next_later()->done({ints({3, 4})});
   CHECK(step.finish().code == Errc::ok);

@@ -52,8 +52,8 @@ std::shared_ptr<const Registry> unreliable_ops() {
 }
 
 // A network with a loss and an update.
-struct Program {
-  explicit Program(std::shared_ptr<const Registry> ops) : graph(std::move(ops)) {
+struct TestProgram {
+  explicit TestProgram(std::shared_ptr<const Registry> ops) : graph(std::move(ops)) {
     x = placeholder(graph, DType::f32, {8, 4}, "x");
     y = placeholder(graph, DType::i64, {8}, "y");
     const Output w = parameter("w", truncated_normal(graph, Shape{4, 6}, 0, 0.5, 11));
@@ -75,8 +75,8 @@ struct Program {
   Output x, y, loss, update;
 };
 
-// The losses of the steps; `before` runs before each step and may cause a fault.
-std::vector<float> losses(Program& p, const std::function<void(Session&, int)>& before) {
+// The losses of the steps; `before` each of them something may happen.
+std::vector<float> losses(TestProgram& p, const std::function<void(Session&, int)>& before) {
   ProcessOptions options;
   options.threads = 1;
   options.passes = false;  // so every node has an actor
@@ -93,9 +93,9 @@ std::vector<float> losses(Program& p, const std::function<void(Session&, int)>& 
 }  // namespace
 
 TEST_CASE("a training loses no step and no bit to an op that throws or dies in each of 1,000") {
-  Program calm(builtin_ops());
+  TestProgram calm(builtin_ops());
   const std::vector<float> expected = losses(calm, [](Session&, int) {});
-  Program p(unreliable_ops());
+  TestProgram p(unreliable_ops());
   std::vector<std::string> throwing, all;
   for (const auto& node : p.graph.nodes()) {
     all.push_back(node->name);

@@ -1,0 +1,154 @@
+// PartitionExecutor: steps begin and end here, and news from elsewhere finds them. Firing is in
+// step.cpp.
+#include "actors/engine/executor.hpp"
+
+#include <utility>
+
+#include "actors/engine/program/compile.hpp"
+
+namespace troupe {
+
+std::shared_ptr<PartitionExecutor> PartitionExecutor::make(uint64_t session, uint32_t executable,
+                                                           std::shared_ptr<const Graph> graph,
+                                                           Partition partition,
+                                                           const ExecutorHost& host) {
+  Program program = compile(std::move(graph), std::move(partition),
+                            {.device = host.device,
+                             .lanes = host.lanes,
+                             .op_lanes = host.op_lanes,
+                             .edge_memory = host.edge_memory});
+  return make(session, executable, std::move(program), host);
+}
+
+std::shared_ptr<PartitionExecutor> PartitionExecutor::make(uint64_t session, uint32_t executable,
+                                                           Program program,
+                                                           const ExecutorHost& host) {
+  std::vector<Program> functions = std::exchange(program.functions, {});
+  std::shared_ptr<PartitionExecutor> out(
+      new PartitionExecutor(session, executable, std::move(program), host));
+  for (Program& body : functions) {
+    out->bodies_.push_back(make(session, executable, std::move(body), host));
+    out->bodies_.back()->root_ = out.get();
+  }
+  out->op_actors_.make(*host.system, out, out->program_.nodes.names);
+  return out;
+}
+
+PartitionExecutor::PartitionExecutor(uint64_t session, uint32_t executable, Program program,
+                                     const ExecutorHost& host)
+    : session_(session),
+      executable_(executable),
+      host_(host),
+      program_(std::move(program)),
+      ports_(program_.edges.sends.size()),
+      times_(program_, host.lanes, host.costs.get(), host.device->kind()),
+      pool_(host.device, program_.is_body()),
+      runs_(device(), host.warn) {}
+
+std::map<int32_t, caf::actor> PartitionExecutor::receivers() const {
+  std::map<int32_t, caf::actor> out;
+  for (const Program::Receive& receive : program_.edges.receives)
+    out[receive.id] = op_actor(receive.node);
+  return out;
+}
+
+void PartitionExecutor::connect(int32_t edge, const caf::actor& receiver) {
+  for (size_t s = 0; s < ports_.size(); ++s)
+    if (program_.edges.sends[s].edge == edge) ports_[s].receiver = receiver;
+}
+
+StepPtr PartitionExecutor::begin(const RunContext& info, std::function<void(Step&)> on_end) {
+  StepPtr step = pool_.take();
+  if (!step) step = caf::make_counted<Step>(*this);
+  // A step that is not registered is held by its caller, who can interrupt it.
+  const bool registered = !program_.is_body() && (program_.waits() || on_end);
+  step->arm(info, registered, std::move(on_end));
+  if (step->state().traced_ns)
+    host_.tracer->record_memory(device(), host_.device->memory(), info.run);
+  running_.add(1);
+  if (registered) runs_.begin(step);
+  return step;
+}
+
+void PartitionExecutor::release(StepPtr step) {
+  step->clear();
+  pool_.give(std::move(step));
+}
+
+void PartitionExecutor::ended(Step& step, bool registered) {
+  running_.add(-1);
+  const int64_t run = step.info().run;
+  if (step.state().traced_ns)
+    host_.tracer->record_memory(device(), host_.device->memory(), -1, run);
+  if (registered) runs_.end(run);
+}
+
+void PartitionExecutor::deliver(Deliver message) {
+  const Key& key = message.key;
+  // Another executable: the sender speaks to an op actor of an earlier life of this process,
+  // perhaps.
+  if (key.session != session_ || key.executable != executable_) return;
+  const uint32_t index = program_.receive_of(key.edge);
+  if (index == kNone) return;
+  const Program::Receive& receive = program_.edges.receives[index];
+  const int32_t loop = receive.edge->loop;
+  if (key.frame != loop + 1 || key.iteration < 0 || (loop < 0 && key.iteration != 0)) return;
+  runs_.deliver(std::move(message), program_.nodes.names[receive.node]);
+}
+
+void PartitionExecutor::cancel(int64_t run, Errc code, const std::string& text) {
+  runs_.cancel(run, program_.waits(), code, text);
+}
+
+void PartitionExecutor::cancel_all(Errc code, const std::string& text) {
+  for (int64_t run : runs_.runs()) cancel(run, code, text);
+}
+
+std::vector<std::string> PartitionExecutor::waiting_for(int64_t run) {
+  const StepPtr step = runs_.find(run);
+  return step ? step->waiting_for() : std::vector<std::string>{};
+}
+
+std::unique_ptr<Replacement> PartitionExecutor::replacement(
+    const std::string& node, const std::shared_ptr<const Op>& op) const {
+  return make_replacement(program_, host_.device->kind(), node, op);
+}
+
+void PartitionExecutor::become(std::unique_ptr<Replacement> replacement) {
+  FiringNode& node = program_.nodes.firing[replacement->index];
+  replacements_.put(node, std::move(replacement));
+}
+
+void PartitionExecutor::restart_op(uint32_t node, const std::string& reason) {
+  if (node >= program_.nodes.names.size()) return;
+  const std::string& name = program_.nodes.names[node];
+  if (!op_actors_.restart(node, *host_.system, weak_from_this(), name, host_.replaced)) return;
+  if (host_.warn)
+    host_.warn(detail::concat("op actor restarted: node=", name, " device=", device(),
+                              " reason=", reason));
+}
+
+void PartitionExecutor::kernel_runs_again(uint32_t node, int64_t run, int attempt,
+                                          const std::string& error) {
+  kernel_restarts_.fetch_add(1, std::memory_order_relaxed);
+  if (host_.warn)
+    host_.warn(detail::concat("kernel failed, run again: node=", program_.nodes.names[node],
+                              " device=", device(), " run=", run, " attempt=", attempt,
+                              " error=", error.substr(0, error.find('\n'))));
+}
+
+int64_t PartitionExecutor::kernel_restarts() const {
+  int64_t sum = kernel_restarts_.load(std::memory_order_relaxed);
+  for (const auto& body : bodies_) sum += body->kernel_restarts();
+  return sum;
+}
+
+std::map<int32_t, EdgeCount> PartitionExecutor::edge_counts() const {
+  std::map<int32_t, EdgeCount> out;
+  for (size_t s = 0; s < ports_.size(); ++s)
+    out[program_.edges.sends[s].edge] = {ports_[s].transfers.load(std::memory_order_relaxed),
+                                         ports_[s].bytes.load(std::memory_order_relaxed)};
+  return out;
+}
+
+}  // namespace troupe

@@ -1,0 +1,124 @@
+// Step: one run of a Program. It fires ready nodes until it has nothing more to do, waits for what
+// is outstanding, and ends. Kernels are fired by drain() (actors/engine/step.cpp).
+//
+// A step has one owner thread at a time, so its counters are plain. Answers of async kernels, lane
+// jobs and other devices come through the inbox, and a thread that finds the step without an owner
+// becomes its owner.
+//
+// Owner: the executor of the program, which recycles it. Thread: own() and the parts are the owner
+// thread's; post(), stop(), interrupt() and waiting_for() are for any thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <caf/all.hpp>
+
+#include "actors/engine/inbox.hpp"
+#include "actors/engine/lane_admission.hpp"
+#include "actors/engine/loop_states.hpp"
+#include "actors/engine/parking.hpp"
+#include "actors/engine/pending.hpp"
+#include "actors/engine/step_result.hpp"
+#include "actors/engine/step_state.hpp"
+
+namespace troupe {
+
+class LaneJob;
+class PartitionExecutor;
+class Step;
+using StepPtr = caf::intrusive_ptr<Step>;
+
+// A node's kernel may throw this often in one step; once more, and the step fails.
+inline constexpr int kKernelRestartsMax = 3;
+
+// The place of a step among calls of functions, one inside the other. The root says for all of them
+// when they stop, and why.
+struct CallLink {
+  StepPtr caller;  // waits for the results; null at the root
+  uint32_t caller_node = kNone;
+  int64_t depth = 0;
+  Step* root = nullptr;  // its callers keep it
+};
+
+class Step final : public caf::resumable, public caf::ref_counted {
+ public:
+  explicit Step(PartitionExecutor& executor);
+  ~Step() override;
+
+  void set_source(uint32_t slot, Tensor value) { state_.values[slot] = std::move(value); }
+  const Tensor& value(uint32_t slot) const { return state_.values[slot]; }
+  const StepResult& result() const { return result_; }
+  const RunContext& info() const { return state_.info; }
+  PartitionExecutor& executor() { return executor_; }
+
+  // Fires what is ready. Requires: the caller is the owner. True: the step has ended in this call.
+  bool own(bool may_use_lanes);
+  // Sleeps until the step has ended, firing what becomes ready. False: the deadline passed.
+  bool wait(std::chrono::steady_clock::time_point deadline);
+  // Any thread: hands something in. A step without an owner is given to its sleeping caller, or to
+  // a lane.
+  void post(std::unique_ptr<Arrival> arrival);
+  // Any thread. The step ends soon with this result.
+  void stop(Errc code, std::string text);
+  void interrupt(Errc code, std::string text);  // stop(), and wake the step if it sleeps
+  // Any thread. The nodes that this step waits for outside its owner, for reports.
+  std::vector<std::string> waiting_for();
+
+  // caf::resumable: a lane runs a step that has no owner.
+  resume_result resume(caf::execution_unit* unit, size_t) override;
+  subtype_t subtype() const override { return unspecified; }  // before op jobs (lane_scheduler.hpp)
+  void intrusive_ptr_add_ref_impl() override { ref(); }
+  void intrusive_ptr_release_impl() override { deref(); }
+
+  // The executor: begins a run, puts it on the lanes, lets go of its values. `registered`: it is
+  // known by its number, so something may arrive for it.
+  void arm(const RunContext& info, bool registered, std::function<void(Step&)> on_end);
+  void schedule();
+  void clear();
+
+  // The parts of the engine that act on a step: edges, calls, jobs.
+  StepState& state() { return state_; }
+  Pending& pending() { return pending_; }
+  LaneAdmission& lanes() { return lanes_; }
+  LoopStates& loops() { return loops_; }
+  Inbox& inbox() { return inbox_; }
+  CallLink& link() { return link_; }
+  bool stopped() const { return link_.root->pending_.stopped(); }
+  // Fires what is ready, without the calls that it makes. True: the step has ended.
+  bool run_until_blocked(bool may_use_lanes);
+  // True: the kernel runs again, now or when there is memory. Else the step is stopped.
+  bool kernel_failed(uint32_t i, Errc code, const std::string& said);
+
+ private:
+  void drain(bool may_use_lanes);
+  void fire_special(uint32_t i, const FiringNode& node, bool may_use_lanes);
+  void fire_control(uint32_t i, const FiringNode& node);
+  void fire_dead(uint32_t i, const FiringNode& node);
+  void fire_observed(uint32_t i, const FiringNode& node);
+  void launch(uint32_t i, const FiringNode& node);
+  void turn(uint32_t i);
+  void take_early(const Program::Loop& loop);
+  std::unique_ptr<LaneJob> hand_out();
+  void finish();
+
+  PartitionExecutor& executor_;
+  StepState state_;
+  Inbox inbox_;
+  Pending pending_;
+  LaneAdmission lanes_;
+  LoopStates loops_;
+  Parking parking_;
+  CallLink link_;
+  StepResult result_;
+  std::function<void(Step&)> on_end_;
+  std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown
+  bool fenced_ = false;
+  bool registered_ = false;
+};
+
+}  // namespace troupe
