@@ -49,7 +49,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
   void check(const std::string& node, const std::shared_ptr<const Op>& op) const;  // only checks
 
   const std::vector<std::shared_ptr<PartitionExecutor>>& executors() const { return executors_; }
-  Resources* resources() const { return resources_.get(); }         // what its steps keep
+  Resources* resources() const { return resources_.get(); }         // its steps keep them
   PartitionExecutor* executor_on(const std::string& device) const;  // nullptr if there is none
   int64_t running() const;
   std::map<int32_t, EdgeCount> edge_counts() const;         // sent so far, by edge

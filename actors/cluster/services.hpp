@@ -45,7 +45,7 @@ class ParameterOwner {
 };
 struct ParameterOwnerOptions {
   std::string container;  // empty: the session's own
-  int replicas = 0;       // 0: those in the graph
+  int replicas = 0;       // 0: the ones in the graph
   int shards = 0;         // 0: one per task
 };
 
