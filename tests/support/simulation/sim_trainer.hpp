@@ -57,7 +57,7 @@ class SimTrainer final : TrainLead {
     ParameterOwnerOptions options;
     if (o_.clients > 1)
       options = {.container = "together", .replicas = SimClusterOptions::kWorkers};
-    group_ = std::make_shared<ParameterGroup>(*master_, options);
+    group_ = std::make_shared<ParameterGroup>(*master_, options, &world_.disk);
     group_->begin();
   }
   // Before the process stops.
