@@ -1,4 +1,4 @@
-// KernelCall: fills in a KernelContext and runs a kernel. The firing loop keeps one per activation;
+// KernelCall: fills in a KernelContext and runs a kernel. The firing loop keeps one per step;
 // tests make their own.
 // Owner: of a KernelCall its caller; of a NodeView the stage. Thread: one at a time for a
 // KernelCall; any for a NodeView.

@@ -1,4 +1,4 @@
-// NodeCosts: the measured firing times of nodes. A stage that is compiled later for the same node
+// NodeCosts: the measured firing times of nodes. A executor that is compiled later for the same node
 // begins with the measurements of an earlier one: of another call, of another session of the graph,
 // or of the same call before a process was lost.
 //

@@ -4,8 +4,8 @@
 // Code is in the actor, state is in the step: the kernel of a node belongs to its op actor, and a
 // step has values and counts.
 //
-// Owner: the installation. Lost when it ends: its op actors and steps; whoever waits for a value of
-// it hears of that by the step's end or deadline. Thread: any, unless a function says otherwise.
+// Owner: the installation. Lost when it ends: its op actors and steps; a process that waits for one
+// of its values hears of that by the step's end or deadline. Thread: any.
 #pragma once
 
 #include <atomic>

@@ -6,6 +6,8 @@
 // after an op job, then sleeps; it is woken only when somebody sleeps. Op jobs wait while as many
 // lanes and callers have something to do as there are lanes (devices/threads/cores.hpp), unless no
 // lane has; and not for long.
+//
+// Owner: the actor system. Thread: any.
 #pragma once
 
 #include <algorithm>

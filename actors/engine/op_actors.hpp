@@ -21,7 +21,7 @@ class PartitionExecutor;
 class OpActors {
  public:
   OpActors() = default;
-  ~OpActors();  // whoever monitors an op actor hears of its end
+  ~OpActors();  // the monitors of op actors hear of their end
 
   void make(caf::actor_system& system, const std::weak_ptr<PartitionExecutor>& executor,
             const std::vector<std::string>& names);

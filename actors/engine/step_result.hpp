@@ -1,4 +1,6 @@
 // StepResult: how a step ended.
+//
+// Owner: the holder of the value. Thread: any.
 #pragma once
 
 #include <string>

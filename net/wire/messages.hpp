@@ -33,7 +33,7 @@ struct Key {
   friend bool operator==(const Key&, const Key&) = default;
 };
 
-// stage -> receiving op actor: one value of one edge. `error` other than ok: the value will never
+// executor -> receiving op actor: one value of one edge. `error` other than ok: the value will never
 // come, for that reason.
 struct Deliver {
   Key key;
@@ -53,7 +53,7 @@ struct StartStep {
   int64_t first_step = -1;  // RunContext::first_step
 };
 
-// worker -> master: the step has ended in all stages of the process. `run` -1: all runs that the
+// worker -> master: the step has ended in all executors of the process. `run` -1: all runs that the
 // process had.
 struct FinishStep {
   uint64_t session = 0;
