@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/engine/lane_scheduler.hpp"
+#include "actors/cluster/lane_scheduler.hpp"
 #include "actors/async/messages.hpp"
 #include "actors/async/option_range.hpp"
 #include "actors/cluster/worker.hpp"

@@ -1,7 +1,7 @@
 // Cores: the threads of a process that compute now, and the core of each. A process of N threads
 // has N lanes, and the callers of its steps compute, too: an idle lane begins no costly kernel
 // while N threads, callers and lanes together, have work. If no lane has work, one may begin; and
-// no kernel waits long for a lane (actors/engine/lane_scheduler.hpp).
+// no kernel waits long for a lane (actors/cluster/lane_scheduler.hpp).
 //
 // If other processes compute as well, the scheduler of the machine may leave several of these
 // threads on one core for many milliseconds, and a thread without a core may have work that the

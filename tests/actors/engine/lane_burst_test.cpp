@@ -3,7 +3,7 @@
 
 #include <future>
 
-#include "actors/engine/lane_scheduler.hpp"
+#include "actors/cluster/lane_scheduler.hpp"
 #include "devices/threads/burst.hpp"
 
 namespace troupe {

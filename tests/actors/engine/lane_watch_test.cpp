@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "actors/engine/lane_scheduler.hpp"
+#include "actors/cluster/lane_scheduler.hpp"
 
 namespace troupe {
 namespace {

@@ -18,7 +18,7 @@
 #include <caf/all.hpp>
 #include <doctest/doctest.h>
 
-#include "actors/engine/lane_scheduler.hpp"
+#include "actors/cluster/lane_scheduler.hpp"
 #include "actors/engine/executor.hpp"
 #include "graph/prune.hpp"
 #include "placement/passes/passes.hpp"
