@@ -1,6 +1,6 @@
-// NodeCosts: the measured firing times of nodes. A executor that is compiled later for the same node
-// begins with the measurements of an earlier one: of another call, of another session of the graph,
-// or of the same call before a process was lost.
+// NodeCosts: the measured firing times of nodes. A executor that is compiled later for the same
+// node begins with the measurements of an earlier one: of another call, of another session of the
+// graph, or of the same call before a process was lost.
 //
 // One object for an operating system process, bounded; any thread. The costs decide where a kernel
 // runs, never its result.

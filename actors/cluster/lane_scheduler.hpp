@@ -97,7 +97,7 @@ class LanePolicy : public caf::policy::unprofiled {
 
   template <class Worker>
   caf::resumable* dequeue(Worker* self) {
-    // What actors in a row send leaves together.
+    // Messages that actors in a row send leave together.
     static thread_local const Burst lane;
     static thread_local int row = 0;
     static thread_local bool had_job = false;

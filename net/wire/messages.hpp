@@ -33,8 +33,8 @@ struct Key {
   friend bool operator==(const Key&, const Key&) = default;
 };
 
-// executor -> receiving op actor: one value of one edge. `error` other than ok: the value will never
-// come, for that reason.
+// executor -> receiving op actor: one value of one edge. `error` other than ok: the value will
+// never come, for that reason.
 struct Deliver {
   Key key;
   bool dead = false;
