@@ -224,7 +224,7 @@ std::shared_ptr<const Registry> builtin_ops() {
     TROUPE_OPS(TROUPE_ADD)
 #undef TROUPE_ADD
 #define TROUPE_ADD(name) \
-  for (Op& op : name##_ops()) add(std::move(op));
+  for (Op & op : name##_ops()) add(std::move(op));
     TROUPE_FAMILIES(TROUPE_ADD)
 #undef TROUPE_ADD
     return registry;
