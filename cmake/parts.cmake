@@ -35,3 +35,13 @@ else()
   target_sources(troupe_devices PRIVATE devices/no_cuda.cpp)
   target_sources(troupe_ops PRIVATE ops/support/no_cuda.cpp)
 endif()
+
+# Packages that programs need behind a room's library; the room's own files see the headers without this.
+target_link_libraries(troupe_devices INTERFACE $<LINK_ONLY:Threads::Threads> $<LINK_ONLY:DNNL::dnnl> ${CMAKE_DL_LIBS})
+foreach(link ${troupe_cuda_links})
+  target_link_libraries(troupe_devices INTERFACE $<LINK_ONLY:${link}>)
+endforeach()
+target_link_libraries(troupe_graph_base INTERFACE $<LINK_ONLY:spdlog::spdlog>)
+target_link_libraries(troupe_data INTERFACE $<LINK_ONLY:ZLIB::ZLIB>)
+target_link_libraries(troupe_net_wire INTERFACE $<LINK_ONLY:protobuf::libprotobuf>)
+target_link_libraries(troupe_net_caf INTERFACE $<LINK_ONLY:CAF::io>)

@@ -459,3 +459,34 @@ bool same_bits(const Tensor& a, const Tensor& b);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 }  // namespace troupe
+
+// Limits of these types as numbers; they are not arithmetic types, so only constants that
+// computations use are defined.
+template <>
+struct std::numeric_limits<troupe::BFloat16> {
+  using T = troupe::BFloat16;
+  static constexpr bool is_specialized = true, is_signed = true, is_integer = false;
+  static constexpr bool has_infinity = true, has_quiet_NaN = true;
+  static constexpr int digits = 8, radix = 2, min_exponent = -125, max_exponent = 128;
+  static constexpr T min() { return T::of_bits(0x0080); }
+  static constexpr T max() { return T::of_bits(0x7f7f); }
+  static constexpr T lowest() { return T::of_bits(0xff7f); }
+  static constexpr T epsilon() { return T::of_bits(0x3c00); }
+  static constexpr T denorm_min() { return T::of_bits(0x0001); }
+  static constexpr T infinity() { return T::of_bits(0x7f80); }
+  static constexpr T quiet_NaN() { return T::of_bits(0x7fc0); }
+};
+template <>
+struct std::numeric_limits<troupe::Float16> {
+  using T = troupe::Float16;
+  static constexpr bool is_specialized = true, is_signed = true, is_integer = false;
+  static constexpr bool has_infinity = true, has_quiet_NaN = true;
+  static constexpr int digits = 11, radix = 2, min_exponent = -13, max_exponent = 16;
+  static constexpr T min() { return T::of_bits(0x0400); }
+  static constexpr T max() { return T::of_bits(0x7bff); }
+  static constexpr T lowest() { return T::of_bits(0xfbff); }
+  static constexpr T epsilon() { return T::of_bits(0x1400); }
+  static constexpr T denorm_min() { return T::of_bits(0x0001); }
+  static constexpr T infinity() { return T::of_bits(0x7c00); }
+  static constexpr T quiet_NaN() { return T::of_bits(0x7e00); }
+};

@@ -46,7 +46,7 @@ TEST_CASE("a kernel that throws leaves its node as it is, and what reads it") {
 
 TEST_CASE("random numbers, parameters and placeholders are not folded, nor what reads them") {
   check_left(kTwo +
-                 "r = RandomUniform() dtype=f32 high=1 key=\"\" low=0 seed=3 shape=[2] slot=0\n"
+                 "r = RandomUniform() dtype=f32 high=1 key=\"\" low=0 replica=0 seed=3 shape=[2]\n"
                  "y = Multiply(r, two)\n",
              {"y"});
   check_left(kX + kTwo + "y = Multiply(x, two)\n", {"y"}, {"x"});
@@ -59,7 +59,7 @@ TEST_CASE("a fed constant is no constant, nor is a fed node made one") {
 
 TEST_CASE("a node that runs after others stays, and so does what reads a constant that does") {
   const std::string r =
-      "r = RandomUniform() dtype=f32 high=1 key=\"\" low=0 seed=3 shape=[2] slot=0\n";
+      "r = RandomUniform() dtype=f32 high=1 key=\"\" low=0 replica=0 seed=3 shape=[2]\n";
   check_left(r + kTwo + "y = Square(two) after r\n", {"y"});
   check_left(r + "two = Constant() value=f32[] {2} after r\ny = Square(two)\n", {"y"});
   CHECK(after(fold_here, kX + kTwo + "four = Square(two)\ny = Negate(x) after four\n", {"y"}) ==

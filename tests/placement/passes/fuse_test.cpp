@@ -112,7 +112,7 @@ TEST_CASE("what may refuse its values, has state or computes several outputs is 
   const std::string i = "i = Placeholder() dtype=i32 shape=[2]\n";
   check_left(i + "a = Negate(i)\ny = Divide(i, a)\n", {"y"});
   check_left(i + "a = Divide(i, i)\ny = Negate(a)\n", {"y"});
-  check_left(kX + "d = Dropout(x) key=\"\" rate=0.5 seed=1 slot=0\ny = Negate(d)\n", {"y"});
+  check_left(kX + "d = Dropout(x) key=\"\" rate=0.5 replica=0 seed=1\ny = Negate(d)\n", {"y"});
   check_left(kX + "p = Split(x) axis=0 parts=2\ny = Negate(p:1)\n", {"y"});
   // A quotient of floats refuses no value.
   CHECK(after(fuse, kX + "a = Negate(x)\ny = Divide(x, a)\n", {"y"}).find("Fused") !=

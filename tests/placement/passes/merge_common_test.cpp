@@ -64,7 +64,7 @@ TEST_CASE("constants are merged by their bits: 0 and -0 differ, a NaN equals its
 
 TEST_CASE("random numbers, parameters and pushes are never merged") {
   const std::string draw =
-      "RandomUniform() dtype=f32 high=1 key=\"\" low=0 seed=3 shape=[2] slot=0\n";
+      "RandomUniform() dtype=f32 high=1 key=\"\" low=0 replica=0 seed=3 shape=[2]\n";
   check_left("a = " + draw + "b = " + draw + "y = Add(a, b)\n", {"y"});
   for (const Op* op : builtin_ops()->all())
     for (const AttrSpec& attr : op->attrs)

@@ -15,8 +15,8 @@ std::string placeholder_text(const std::string& name, const std::string& dtype,
 
 std::string push_text(const std::string& values, int64_t indices_per_row, int64_t row_size) {
   return detail::concat("p = PushRowGradient(ids, ", values, ") indices_per_row=", indices_per_row,
-                        " optimizer=\"", describe(sgd(1)), "\" parameter=\"w\" row_size=", row_size,
-                        " slot=0\n");
+                        " optimizer=\"", describe(sgd(1)),
+                        "\" parameter=\"w\" replica=0 row_size=", row_size, "\n");
 }
 
 // The gradient g of a sum of x over `axes`, and the rows that repeat it.
