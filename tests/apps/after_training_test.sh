@@ -2,6 +2,7 @@
 # A ps, or the worker, dies when the last step is done and the program computes its final results.
 # When the process is back, the program computes them again from the last checkpoint; weights and
 # accuracy are those of an undisturbed run. Argument: the build folder.
+# slow
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"

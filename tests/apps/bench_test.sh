@@ -2,6 +2,7 @@
 # `troupe_bench NAME --json` prints only lines of the documented form on standard output, with the
 # documented metrics, since tools read them. The figures themselves are not checked. Argument: the
 # build folder.
+# slow
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"

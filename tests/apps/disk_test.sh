@@ -2,6 +2,7 @@
 # A full disk. Missed pictures and traces are reported, and the training goes on; checkpoints that
 # cannot be written are reported. The second half needs root, for a tiny file system. Argument: the
 # build folder.
+# slow
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A program that is frozen for longer than its peers wait for a word, and goes on, has lost its links and nothing else: no shard goes
 # back, no step that was done is done again, and the weights are those of an undisturbed run. Argument: the build folder.
+# slow
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"

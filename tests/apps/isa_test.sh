@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests of ops with each instruction set of this machine; one that it lacks is refused.
 # Argument: the build folder.
+# slow
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"

@@ -2,6 +2,7 @@
 # Training on files in MNIST's format with synthetic images: plain and packed files give the same
 # weights, and damaged ones are refused by name. A loss that is not a number ends the run and keeps
 # its earlier checkpoints. Argument: the build folder.
+# slow
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"

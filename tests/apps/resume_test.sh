@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A training that stops at a checkpoint and is resumed ends with the bits of one that never stopped;
 # one that a signal stops says how to resume. Argument: the build folder.
+# slow
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"

@@ -2,6 +2,7 @@
 # Nodes started by hand train; one worker is frozen and not killed: within seconds one line names
 # the waiting process and the missing one, the time since when, and a remedy. When the worker
 # resumes, so does the training, and it ends normally. Argument: the build folder.
+# slow
 set -euo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The reactions of `actor-node up` to programs that end at once or are stopped, to processes that
 # freeze, die too often or crash, and to a removed run folder. Argument: the build folder.
+# slow
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
