@@ -6,8 +6,8 @@
 
 #include <caf/all.hpp>
 
-#include "actors/master/master_state.hpp"
 #include "actors/async/messages.hpp"
+#include "tests/support/members.hpp"
 #include "tests/support/engine/half_step.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 
@@ -82,7 +82,7 @@ TEST_CASE("a call that waits for a lost worker ends at its deadline with the wor
   Session session = cluster.connect(g);
   const Callable step = session.prepare({y});
   cluster.process(1).stop();
-  while (MasterState::from_text(session.describe()).is_up(kWorker)) std::this_thread::yield();
+  while (is_up(session, kWorker)) std::this_thread::yield();
   const Refusal end = end_of(step);
   CHECK(end.code == Errc::peer_lost);
   CHECK(end.text == "waited in vain for " + kWorker + "; start it again");

@@ -9,9 +9,9 @@
 #include <set>
 #include <thread>
 
-#include "actors/master/master_state.hpp"
 #include "actors/master/session_state.hpp"
 #include "placement/node_costs.hpp"
+#include "tests/support/members.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "troupe/ops.hpp"
 
@@ -180,8 +180,7 @@ TEST_CASE("a call that is installed again after a loss begins with what its node
   const Callable step = session.prepare({end}, {g.x});
   warm_up(step);
   cluster.process(1).stop();  // it is not the one that has the heavy nodes
-  while (MasterState::from_text(session.describe()).is_up("/job:worker/task:1"))
-    std::this_thread::yield();
+  while (is_up(session, "/job:worker/task:1")) std::this_thread::yield();
   cluster.restart(1);
   heavy->becomes(Heavy::meet);
   step(kFeed);
