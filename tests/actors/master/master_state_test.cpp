@@ -413,9 +413,9 @@ TEST_CASE("the text of a state names its members and calls, with what each waits
   state.install_failed(kW0, state.calls().at(2).executable, Errc::invalid_argument,
                        "no kernel for f16");
   const std::string text = state.to_text();
-  for (const char* line : {"master 1\n", "session 5\n", "\ncall 1 ", "\ncall 2 ",
-                           " error no kernel for f16\n", "member /job:worker/task:0 ", " up\n"}) {
-    CAPTURE(line);
+  for (const std::string line : {"master 1\n", "session 5\n", "\ncall 1 ", "\ncall 2 ",
+                                 "no kernel for f16", "member /job:worker/task:0 ", " up\n"}) {
+    INFO("\"", line, "\" in ", text);
     CHECK(text.find(line) != std::string::npos);
   }
   CHECK(MasterState().to_text() != text);
