@@ -90,8 +90,9 @@ int train(const Options& options) {
   if (passes != "on" && passes != "off")
     throw Error(Errc::invalid_argument, "--passes is on or off, not \"", passes, "\"");
   if (options.flag("contestant")) return contestant(name, static_cast<int>(threads));
-  for (const char* const other : {"peers", "loaded", "rounds", "only"})
-    if (options.flag(other)) return compare(options);
+  if (options.flag("peers") || options.flag("loaded") || options.given("rounds") ||
+      options.given("only"))
+    return compare(options);
   const bool again = options.flag("recompute");
 
   const DType compute = dtype_from_string(options.text("compute", "f32"));
