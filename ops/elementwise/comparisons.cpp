@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// Of numbers; Ts are dtypes besides.
+// Kernels for numbers; Ts are further dtypes.
 template <auto kFunction, class... Ts>
 std::vector<Kernel> kernels() {
   return with_i8(

@@ -94,7 +94,8 @@ std::vector<Op> division_ops() {
            }>,
            .kernels = with_i8(binary_kernels<Divide, float, double, int32_t, int64_t, uint8_t>()),
            .precision = Precision::wide}),
-      // c = floor(a / b). Of floats it is the whole number for which b * c + a mod b is nearest to
+      // c = floor(a / b). The quotient of floats is the whole number for which b * c + a mod b is
+      // nearest to
       // a, as in Python and NumPy: 9 for 1 / 0.1, as 0.1 is a bit more than that. By zero it is
       // a / b.
       binary({.name = "FloorDivide",
@@ -102,7 +103,7 @@ std::vector<Op> division_ops() {
               .kernels = with_i8(
                   binary_kernels<FloorDivide, float, double, int32_t, int64_t, uint8_t>())}),
       // c = a - b * floor(a / b): what is left of a between 0 and b, with the sign of b, as in
-      // Python and NumPy. Of floats the remainder is exact before b is added to it, NaN for b = 0
+      // Python and NumPy. The remainder of floats is exact before b is added to it, NaN for b = 0
       // or
       // an infinite a. The quotient has no slope.
       binary({.name = "Mod",

@@ -70,26 +70,26 @@ std::vector<Shape> infer_clip(const InferContext& ctx) {
 
 std::vector<Op> minimum_and_maximum_ops() {
   return {
-      // c = max(a, b), NaN if either is NaN. Of equals, a is chosen.
+      // c = max(a, b), NaN if either is NaN. Equals give a.
       binary({.name = "Maximum",
               .gradient = da_db<[](Output a, Output b, Output, Output dc) {
                 return gradient_of_choice(a, b, dc, greater(b, a));
               }>,
               .kernels = kernels<Maximum>()}),
-      // c = min(a, b), NaN if either is NaN. Of equals, a is chosen.
+      // c = min(a, b), NaN if either is NaN. Equals give a.
       binary({.name = "Minimum",
               .gradient = da_db<[](Output a, Output b, Output, Output dc) {
                 return gradient_of_choice(a, b, dc, less(b, a));
               }>,
               .kernels = kernels<Minimum>()}),
-      // c = max(a, b); of a number and NaN, the number. Of equals, and of two NaN, a is chosen.
+      // c = max(a, b); of a number and NaN, the number. Equals and two NaNs give a.
       binary({.name = "Fmax",
               .gradient = da_db<[](Output a, Output b, Output, Output dc) {
                 const Output b_chosen = logical_and(logical_not(greater_equal(a, b)), equal(b, b));
                 return gradient_of_choice(a, b, dc, b_chosen);
               }>,
               .kernels = kernels<Fmax>()}),
-      // c = min(a, b); of a number and NaN, the number. Of equals, and of two NaN, a is chosen.
+      // c = min(a, b); of a number and NaN, the number. Equals and two NaNs give a.
       binary({.name = "Fmin",
               .gradient = da_db<[](Output a, Output b, Output, Output dc) {
                 const Output b_chosen = logical_and(logical_not(less_equal(a, b)), equal(b, b));

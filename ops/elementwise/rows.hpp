@@ -41,13 +41,14 @@ std::vector<Kernel> math_kernels() {
 
 // ---- gradients, written in a row ----
 
-// Of y = f(x): kFunction(x, y, dL/dy) is dL/dx.
+// The gradient of y = f(x): kFunction(x, y, dL/dy) is dL/dx.
 template <auto kFunction>
 std::vector<Output> dx(const GradientContext& ctx) {
   return {kFunction(ctx.input(0), ctx.output(0), ctx.output_gradient(0))};
 }
 
-// Of c = f(a, b): kFunction(a, b, c, dL/dc) is {dL/da, dL/db}, each undone by undo_broadcast().
+// The gradients of c = f(a, b): kFunction(a, b, c, dL/dc) is {dL/da, dL/db}, each undone by
+// undo_broadcast().
 using Pair = std::vector<Output>;
 template <auto kFunction>
 Pair da_db(const GradientContext& ctx) {
