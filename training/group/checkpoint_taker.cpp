@@ -124,8 +124,8 @@ void CheckpointTaker::want_readable(Disk& disk, const std::string& dir,
   }
 }
 
-// What some shards have written is of no use to anybody; left there, it would fill a disk on which
-// no checkpoint succeeds.
+// Removes the files that some shards have written: without the others they are useless, and would
+// fill a disk on which no checkpoint succeeds.
 void CheckpointTaker::give_up(const std::shared_ptr<Order>& order, Errc code,
                               const std::string& text) {
   on_disk(order, [this, order, code, text](Disk& disk) {

@@ -159,7 +159,7 @@ struct Pushed {
   std::set<std::string> filled;  // parameters whose gradient is by rows, and pushed with all zeros
 };
 
-// Whether rows are among what a gradient is made of, element by element.
+// True if a gradient is made of rows, among others, element by element.
 bool has_rows(Output gradient) {
   std::set<int32_t> seen;
   std::vector<Output> open = {gradient};

@@ -67,7 +67,7 @@ class ParameterGroup final : public MeshListener,
   // Somebody trains these parameters as long as the result lives; null: somebody does already. Any
   // thread.
   std::shared_ptr<const void> claim_training();
-  // Of parameters that another session owns: whether it has begun an epoch since establish(). By
+  // For parameters that another session owns: true if it has begun an epoch since establish(). By
   // end(), false.
   void ask_epoch(std::function<void(bool is_new)> done);
   // As CheckpointTaker::take().
@@ -80,7 +80,7 @@ class ParameterGroup final : public MeshListener,
   // Error(timeout).
   void wait(const std::function<void(Done)>& ask,
             std::optional<std::chrono::seconds> limit = std::nullopt);
-  // Who is told what happens to the parameters; any thread.
+  // The receiver of events of the parameters; any thread.
   struct Listener {
     Told lost;  // a task with shards is gone, or a shard has died: who, and who noticed
     Told gone;  // the same for a task without shards
@@ -141,7 +141,8 @@ class ParameterGroup final : public MeshListener,
   bool ended_ = false;
 };
 
-// What a session of `master` holds of them. `disk`: where checkpoints are; null for the real one.
+// The parameters as a session of `master` owns them. `disk`: where checkpoints are; null for the
+// real one.
 std::unique_ptr<ParameterOwner> own_parameters(Master& master, ParameterOwnerOptions options,
                                                Disk* disk);
 

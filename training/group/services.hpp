@@ -1,4 +1,4 @@
-// TrainingServices: the services that training/ adds to a process. Those of production are
+// TrainingServices: the services that training/ adds to a process. The services of production are
 // training_services() (troupe/session.hpp); a simulation makes its own with seams.
 //
 // Owner: whoever makes it; it outlives the processes that name it. Thread: any.

@@ -30,7 +30,7 @@ class ShardMaker {
   void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& replicas, Done done);
   // Makes those of all shards that are gone; values are for the epoch that follows.
   void make_again(const std::vector<int32_t>& replicas, Done done);
-  // Whether all shards are as they were: the actors that make_again() has found, serving in
+  // True if all shards are as they were: the actors that make_again() has found, serving in
   // `epoch`, and no replica behind `step`. Done gets stale, naming one that is not; peer_lost,
   // naming it, while a task is not there. Shards of ours tell us of their end again: a lost link
   // has ended that.
@@ -42,7 +42,7 @@ class ShardMaker {
   // Until all of them have values in one epoch, `epoch` or a later one, or the owner of a shared
   // container has had its time. That epoch is then the table's.
   void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
-  // Whether one of them is in a later epoch than the table; false if none answers.
+  // True if one of them is in a later epoch than the table; false if none answers.
   void ask_epoch(const std::vector<int32_t>& shards, std::function<void(bool is_new)> done);
   // The step of the slowest replica when the last wait_serving() ended. Any thread.
   int64_t next_step() const { return next_step_; }

@@ -1,4 +1,4 @@
-// What comes to an executor before its step: kept within bounds, never lost without a word.
+// Values that come to an executor before their step: kept within bounds, never lost silently.
 #include <doctest/doctest.h>
 
 #include "actors/engine/early_values.hpp"

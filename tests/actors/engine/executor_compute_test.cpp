@@ -1,4 +1,4 @@
-// What an executor computes, and what memory it needs for that.
+// The values that an executor computes, and the memory that it needs for them.
 // The harness is tests/support/engine/executor_rig.hpp.
 #include <doctest/doctest.h>
 

@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(ReceiveRig, "a dead value makes its readers dead, and they do 
   message.dead = true;
   client().deliver(message);
   CHECK(ends(step));
-  // What is fetched was not made.
+  // The fetched value was not made.
   CHECK(step->result().code == Errc::invalid_argument);
   CHECK(!fetched(step).defined());
   client().release(std::move(step));

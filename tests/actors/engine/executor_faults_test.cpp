@@ -1,4 +1,4 @@
-// What an executor survives: kernels that throw, op actors that are killed.
+// Faults that an executor survives: kernels that throw, op actors that are killed.
 // The harness is tests/support/engine/executor_rig.hpp.
 #include <doctest/doctest.h>
 

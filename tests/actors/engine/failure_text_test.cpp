@@ -1,5 +1,5 @@
-// What a step says that fails in a kernel which does not know its node: when memory ends, when a
-// size is too large for any, when a kernel of somebody throws. Node and line are always there.
+// Errors of kernels that do not know their node: memory ends, a size is too large for any memory, a
+// kernel of the program throws. The text names node and line.
 #include <doctest/doctest.h>
 
 #include "tests/support/refusal.hpp"

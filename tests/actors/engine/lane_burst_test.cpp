@@ -1,4 +1,4 @@
-// What actors put off on a lane: not for ever, however busy the lane is.
+// Work that actors defer on a lane is done, however busy the lane is.
 #include <doctest/doctest.h>
 
 #include <future>

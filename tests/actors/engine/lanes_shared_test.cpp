@@ -1,4 +1,4 @@
-// What lanes do for one step while others compute all the time: a step whose kernels wait in the
+// Lanes that serve one step while others compute all the time: a step whose kernels wait in the
 // queue of op jobs gets a lane in the end, however busy callers and lanes are; and an actor system
 // that is not ours, with another scheduler, runs costly steps, too.
 #include <doctest/doctest.h>
@@ -95,8 +95,8 @@ void warm(const Callable& step) {
   for (int i = 0; i < 20; ++i) step({fed()});
 }
 
-// Of a session with three threads two lanes, and a caller that gave one of them its kernel, are in
-// kernels that do not end, while `step` runs, which is y = f(x) + f(x), the f costly.
+// Two lanes of a session with three threads, and a caller that gave one of them its kernel, are in
+// kernels that do not end, while `step` runs: y = f(x) + f(x), with a costly f.
 template <class F>
 void beside_three_that_never_rest(const char* f, F&& check) {
   held = std::make_unique<Held>();

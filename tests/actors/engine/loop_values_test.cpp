@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kSize = 40'000;  // takes cumsum more than 20 us
 
-// Of numbers that are neither all alike nor all exact.
+// A tensor of numbers that are neither all alike nor all exact.
 Tensor wave(int64_t size, double scale) {
   Tensor x = Tensor::zeros(DType::f32, Shape{size});
   for (int64_t i = 0; i < size; ++i)

@@ -1,4 +1,4 @@
-// What a node costs is kept with it: a call that is prepared later, or installed again, hands its
+// The cost of a node is kept with it: a call that is prepared later, or installed again, hands its
 // heavy ops to other lanes in its first step. And heavy ops do not keep messages waiting.
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{20};  // nobody waits that long for what does come
 
-// What Heavy kernels do and did.
+// The work and the counts of Heavy kernels.
 struct Heavy {
   enum What { work, meet, listen };
   std::mutex mutex;  // guards the rest

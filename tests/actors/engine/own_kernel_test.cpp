@@ -126,7 +126,7 @@ TEST_CASE(
     ctx.set_output(first, Tensor::zeros(DType::f32, made));
   };
   const Kernel kernel{.dtype = DType::f32, .run = makes};
-  // y: [b, n, 3] for x: [b, n]. Of Counted, how many rows there are depends on values.
+  // y: [b, n, 3] for x: [b, n]. The number of rows of Counted depends on values.
   const auto rule = [](const InferContext& ctx) {
     return std::vector{Shape{ctx.input(0)[0], ctx.input(0)[1], 3}};
   };

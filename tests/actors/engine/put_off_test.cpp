@@ -22,7 +22,7 @@ constexpr int64_t kMega = 1'000'000;
 
 enum Name : size_t { a, b, c, d, kNames };
 
-// What the kernel of a Piece node takes of the memory, in bytes, and what it did.
+// The bytes that the kernel of a Piece node takes, and its counts.
 struct Piece {
   int64_t made = 800, scratch = 0;
   std::function<bool()> begins = [] { return true; };  // it waits for that,

@@ -1,4 +1,4 @@
-// What a step of a prepared call costs on the wire.
+// The messages of one step of a prepared call.
 #include <doctest/doctest.h>
 
 #include "actors/master/session_state.hpp"
@@ -14,7 +14,7 @@ constexpr int64_t kCalls = 200;
 // A StartStep has 7 numbers; credits and heartbeats, which come now and then, are counted, too.
 constexpr int64_t kBytesPerCallMax = 128;
 
-// What this process has sent to another one since the last look.
+// The messages that this process sent to another one since the last look.
 class Sent {
  public:
   Sent(Process& process, std::string to) : process_(process), to_(std::move(to)) { take(); }

@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-// What malloc has from the system, in all its arenas.
+// The bytes that malloc has from the system, in all its arenas.
 size_t heap_bytes() {
   const struct mallinfo2 info = mallinfo2();
   return info.arena + info.hblkhd;

@@ -31,7 +31,7 @@ namespace troupe {
 // How long a test waits for what must come. Nobody waits that long for what does come.
 inline constexpr std::chrono::seconds kSoon{60};
 
-// What kernels did and are to do. Kernels are plain functions, so there is one of it; each
+// Orders to kernels, and their counts. Kernels are plain functions, so there is one of it; each
 // ExecutorRig starts with a new one.
 struct Knobs {
   std::atomic<int> constants{0};         // times a Const kernel ran

@@ -1,4 +1,4 @@
-// Who waits for a queue or a barrier in a test, in place of an op's firing.
+// A waiter for a queue or a barrier in a test, in place of an op's firing.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What tests of functions count and compute with.
+// Counters and values that tests of functions share.
 #pragma once
 
 #include <vector>

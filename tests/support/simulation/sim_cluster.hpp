@@ -129,7 +129,7 @@ class SimCluster {
   };
 
   static std::string address(int i) { return detail::concat("127.0.0.1:", 1000 + i); }
-  // Whether that is so for the program of every client.
+  // True if that holds for the program of every client.
   bool all(bool (SimTrainer::*is)() const) const {
     return std::all_of(peers_.begin() + kPs + kWorkers, peers_.end(),
                        [is](const auto& peer) { return (*peer->trainer.*is)(); });
@@ -168,7 +168,7 @@ class SimCluster {
     if (peer.trainer) peer.trainer->begin_group();
   }
 
-  // Of two clients the first has one replica.
+  // The first of two clients has one replica.
   std::unique_ptr<SimTrainer> make_trainer(const Peer& peer) {
     const int number = peer.index - kPs - kWorkers;
     std::vector<int32_t> replicas = {0, 1, 2};
@@ -259,7 +259,7 @@ class SimCluster {
     }
   }
 
-  // What becomes of a frame of the data plane. Only what is sent again may be lost.
+  // The fate of a frame of the data plane. Only messages that are sent again may be lost.
   Verdict verdict(const SimFrame& frame) {
     if (frame.channel != Channel::small || !all(&SimTrainer::training)) return Verdict::pass;
     static const uint16_t first = encode(Push{}).kind, last = encode(Pulled{}).kind;
@@ -392,7 +392,7 @@ class SimCluster {
   }
 
   void check_end() {
-    // What is still under way may arrive: doubled messages, answers to those that were given up.
+    // Messages still under way may arrive: doubled messages, answers to those that were given up.
     o_.drop = o_.duplicate = o_.overtake = 0;
     for (const TimePoint until = net_.now() + std::chrono::seconds(20); net_.now() < until;) {
       step();

@@ -1,4 +1,4 @@
-// What is drawn for a SimCluster: its training, its faults, and mistakes on purpose.
+// The options drawn for a SimCluster: its training, its faults, and mistakes on purpose.
 #pragma once
 
 #include <iterator>
@@ -41,7 +41,7 @@ struct SimClusterOptions {
     o.optimizer = optimizers[draw.below(std::size(optimizers))];
     return o;
   }
-  // What it is to be equal to.
+  // The run that it must equal.
   SimClusterOptions without_faults() const {
     SimClusterOptions o = *this;
     o.clients = 1;

@@ -31,13 +31,14 @@ class SimDisk final : public Disk {
   int64_t bytes_max = -1;           // all files together; a write beyond it is cut short and fails
   bool lie_on_sync = false;         // sync() keeps nothing
   bool says_full = false;           // free_bytes() is 0
-  // What whoever reads just now sees of all folders: `empty` is a place where nothing is mounted.
+  // The view that the present reader has of all folders: `empty` is a place where nothing is
+  // mounted.
   enum class Folders { here, empty, refused };
   std::function<Folders()> folders = [] { return Folders::here; };
 
-  // What a restarted process finds: the names that were synced and some of the later changes, each
-  // if `draw(2)` is 1 (a file system may write directories in any order); files with what was
-  // synced and a part of the rest. `draw(n)` is uniform in [0, n).
+  // The disk that a restarted process finds: the names that were synced and some of the later
+  // changes, each if `draw(2)` is 1 (a file system may write directories in any order); files with
+  // what was synced and a part of the rest. `draw(n)` is uniform in [0, n).
   void crash(const std::function<uint64_t(uint64_t)>& draw) {
     for (const Change& c : pending_)
       if (draw(2) == 1) apply(durable_, c);

@@ -24,7 +24,7 @@
 
 namespace troupe::sim {
 
-// What a program sees of its cluster.
+// The events of its cluster that a program sees.
 struct SimTrainerWorld {
   const SimClusterOptions& options;
   const SimNet& net;
@@ -71,7 +71,7 @@ class SimTrainer final : TrainLead {
   bool ended() const { return phase_ == Phase::ended; }
   int64_t open_steps() const { return open_steps_; }
   const std::string& weights() const { return weights_; }  // once ended
-  // What pauses have seen of the weights, as hashes by step.
+  // The weights that pauses have seen, as hashes by step.
   const std::map<int64_t, std::string>& looked() const { return looked_; }
 
   bool has_event() const { return !program_.empty() || (loop_ && !events_.empty()); }
@@ -151,7 +151,8 @@ class SimTrainer final : TrainLead {
     return {x, y};
   }
 
-  // What waits for nothing but the state of the master. Throws: Error(timeout): not yet.
+  // Reads the state of the master without waiting for anything else. Throws: Error(timeout): not
+  // yet.
   void lead() {
     if (phase_ == Phase::joining && all_there()) {
       phase_ = Phase::preparing;
@@ -185,7 +186,7 @@ class SimTrainer final : TrainLead {
     return begin(plan, step_of(std::nullopt));
   }
 
-  // What TrainLead leaves open
+  // The functions that TrainLead leaves open
 
   ParameterGroup& group() override { return *group_; }
   TrainLoop::Millis now() const override {
@@ -228,7 +229,7 @@ class SimTrainer final : TrainLead {
                  });
     }
   }
-  // Of the newest checkpoint that was taken.
+  // The newest checkpoint that was taken.
   int64_t kept_step() const {
     const size_t at = checkpoint_.rfind("-step");
     return at == std::string::npos ? 0 : std::stoll(checkpoint_.substr(at + 5));
