@@ -62,7 +62,7 @@ troupe_room(net/mesh SEES net/caf net/link net/wire devices/threads LIBRARIES CA
 troupe_room(actors/observe SEES devices/memory graph LIBRARIES nlohmann spdlog)
 troupe_room(actors/async SEES devices/threads LIBRARIES CAF spdlog)
 troupe_room(actors/engine/program SEES placement devices)
-troupe_room(actors/engine SEES actors/engine/program actors/observe net/wire placement devices devices/memory devices/threads
+troupe_room(actors/engine SEES actors/engine/program actors/async actors/observe net/wire placement devices devices/memory devices/threads
   LIBRARIES CAF spdlog)
 troupe_room(actors/cluster SEES actors/engine actors/async actors/observe net/mesh net/caf net/link net/wire placement
     devices devices/threads graph

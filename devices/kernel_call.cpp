@@ -60,6 +60,14 @@ auto named(const Node& node, const F& work) {
   }
 }
 
+// True for one of the library's own kernels.
+bool is_trusted(const Op& op, const Kernel& kernel) {
+  const Op* known = op.built_in;
+  if (known == &op) return true;
+  return known && std::any_of(known->kernels.begin(), known->kernels.end(),
+                              [&](const Kernel& k) { return k.run == kernel.run; });
+}
+
 bool may_be_written(const Tensor& tensor) {
   return tensor.unique() && !(tensor.buffer()->tag & (Buffer::kForeign | Buffer::kOffHost));
 }
@@ -70,6 +78,7 @@ NodeView NodeView::make(const Node& node, const Kernel& kernel) {
   NodeView view;
   view.node = &node;
   view.kernel = &kernel;
+  view.fire = is_trusted(*node.op, kernel) ? kernel.run : KernelCall::run_checked;
   for (const TensorType& type : node.outputs) {
     const bool known = type.shape.is_known();
     view.outputs.push_back({.dtype = type.dtype, .known = known, .shape = type.shape});
@@ -143,10 +152,8 @@ void check_outputs(const NodeView& view, const Tensor* outputs,
   }
 }
 
-void KernelCall::run_newest(KernelContext& context) {
-  const NodeView& view = context.view_->newest();
-  context.view_ = &view;
-  context.state_ = view.state.get();
+void KernelCall::run_checked(KernelContext& context) {
+  const NodeView& view = *context.view_;
   const auto types = types_to_check(context, view);
   view.kernel->run(context);
   check_outputs(view, context.outputs_, types);

@@ -1,10 +1,9 @@
 // KernelCall: fills in a KernelContext and runs a kernel. The firing loop keeps one per step;
 // tests make their own.
-// Owner: of a KernelCall its caller; of a NodeView the stage. Thread: one at a time for a
-// KernelCall; any for a NodeView.
+// Owner: of a KernelCall its caller; of a NodeView the code of the node. Thread: one at a time for
+// a KernelCall; any for a NodeView.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -22,8 +21,11 @@ struct alignas(64) NodeView {
   Tensor like;        // for Tensor::become(); without a dtype if it does not fit
   int64_t bytes = 0;  // of output 0
   const Node* node = nullptr;
-  const Kernel* kernel = nullptr;
+  // Runs a plain kernel: kernel->run, or KernelCall::run_checked() where the kernel is not one of
+  // the library's own, which make what their ops say.
+  void (*fire)(KernelContext&) = nullptr;
   std::shared_ptr<const KernelState> state;  // the result of kernel->prepare
+  const Kernel* kernel = nullptr;
   struct Out {
     DType dtype;
     bool known;  // shape has no -1: no inference when firing
@@ -32,17 +34,6 @@ struct alignas(64) NodeView {
   std::vector<Out> outputs;
   uint64_t label = 0;      // marks the buffers of its outputs (devices/held.hpp); 0: unmarked
   Lanes* lanes = nullptr;  // for the kernel's jobs; null: its own thread does all of them
-  // The view whose kernel fires instead of this one's; null: none. A replacement sets it while
-  // other threads read it.
-  mutable const NodeView* newer = nullptr;
-
-  const NodeView& newest() const {
-    const NodeView* now = std::atomic_ref(newer).load(std::memory_order_acquire);
-    return now ? *now : *this;
-  }
-  void replace_by(const NodeView* other) const {
-    std::atomic_ref(newer).store(other, std::memory_order_release);
-  }
 
   static NodeView make(const Node& node, const Kernel& kernel);  // calls kernel.prepare
 };
@@ -101,13 +92,9 @@ struct KernelCall {
   static const Tensor* values(const KernelContext& ctx) { return ctx.values_; }
   // The index of a kernel's input i in that array.
   static uint32_t input_slot(const KernelContext& ctx, int i) { return ctx.input_slots_[i]; }
-  // Replaces the bound kernel by that of `view`.
-  void use(const NodeView& view) {
-    context.view_ = &view;
-    context.state_ = view.state.get();
-  }
-  // A kernel function: runs the kernel of the newest view of the bound node.
-  static void run_newest(KernelContext& context);
+  // Runs the bound kernel and checks its outputs. Throws: Error(kernel_failed) for an output that
+  // the node does not have, and the exceptions of the kernel.
+  static void run_checked(KernelContext& context);
 
   // The arguments of bind(), for devices that run the kernel later or elsewhere.
   const NodeView& view() const { return *context.view_; }

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@
 CAF_ERROR_CODE_ENUM(troupe::Errc, "troupe")
 
 namespace troupe {
+
+struct Op;
 
 inline caf::error to_caf(Errc code, const std::string& text) { return caf::make_error(code, text); }
 // The code and text of an error reply; CAF's own codes become timeout or peer_lost.
@@ -69,6 +72,20 @@ struct Become {
 };
 struct Became {
   int64_t executors = 0;  // the number of executors in which it uses that kernel now
+};
+// any -> op actor: from now on the node of that name, which is the actor's own or one whose work it
+// does, uses that op's kernel. Steps that begin afterwards fire it, and steps that run may. Answered
+// by Became.
+struct BecomeOp {
+  std::string node, op;
+  std::shared_ptr<const Op> here = nullptr;  // the op itself; it does not leave the process
+};
+// any -> op actor: the code that it owns. Answered by OpDescription.
+struct DescribeOp {};
+struct OpDescription {
+  std::string node, op, device;
+  std::string dtype;    // that its kernel is for; empty for a node without a kernel
+  int64_t cost_ns = 0;  // of one firing, as measured; 0: not measured
 };
 // any -> worker: the actor of that name in the process: a service of it ("shards", "parameters"),
 // or a device by its name.
@@ -145,6 +162,18 @@ auto inspect(I& f, Become& x) {
 template <class I>
 auto inspect(I& f, Became& x) {
   return f(x.executors);
+}
+template <class I>
+auto inspect(I& f, BecomeOp& x) {
+  return f(x.node, x.op);
+}
+template <class I>
+auto inspect(I&, DescribeOp&) -> caf::error {
+  return caf::none;
+}
+template <class I>
+auto inspect(I& f, OpDescription& x) {
+  return f(x.node, x.op, x.device, x.dtype, x.cost_ns);
 }
 template <class I>
 auto inspect(I& f, FindService& x) {

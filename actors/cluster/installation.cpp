@@ -9,26 +9,6 @@
 
 namespace troupe {
 
-namespace {
-
-using Replaced = std::vector<std::pair<PartitionExecutor*, std::unique_ptr<Replacement>>>;
-
-Replaced replacements_in(const std::vector<std::shared_ptr<PartitionExecutor>>& executors,
-                         const std::string& node, const std::shared_ptr<const Op>& op) {
-  Replaced made;
-  const auto look_in = [&](PartitionExecutor& executor) {
-    if (auto replacement = executor.replacement(node, op))
-      made.emplace_back(&executor, std::move(replacement));
-  };
-  for (const auto& executor : executors) {
-    look_in(*executor);
-    for (const auto& body : executor->bodies()) look_in(*body);
-  }
-  return made;
-}
-
-}  // namespace
-
 Installation::Installation(Process& process, uint64_t session, uint32_t executable)
     : process_(process),
       firing_(process),
@@ -94,7 +74,7 @@ std::map<int32_t, uint64_t> Installation::receivers() const {
   return out;
 }
 
-void Installation::connect(int32_t edge, const caf::actor& receiver) {
+void Installation::connect(int32_t edge, const OpHandle& receiver) {
   for (const auto& executor : executors_) executor->connect(edge, receiver);
 }
 
@@ -190,13 +170,22 @@ void Installation::run(const RunContext& info, PartitionExecutor* fed,
 }
 
 void Installation::check(const std::string& node, const std::shared_ptr<const Op>& op) const {
-  replacements_in(executors_, node, op);
+  for (const auto& executor : executors_) executor->check(node, op);
 }
 
 int64_t Installation::become(const std::string& node, const std::shared_ptr<const Op>& op) {
-  Replaced made = replacements_in(executors_, node, op);
-  for (auto& [executor, replacement] : made) executor->become(std::move(replacement));
-  return static_cast<int64_t>(made.size());
+  check(node, op);
+  int64_t changed = 0;
+  caf::scoped_actor self(process_.system());
+  for (const auto& executor : executors_)
+    if (const OpHandle actor = executor->op_actor(node))
+      self->request(actor, caf::infinite, BecomeOp{node, op->name, op})
+          .receive([&](const Became& m) { changed += m.executors; },
+                   [&](const caf::error& error) {
+                     const auto [code, text] = from_caf(error);
+                     throw Error(code, text);
+                   });
+  return changed;
 }
 
 void Installation::cancel_all(Errc code, const std::string& text) {

@@ -31,7 +31,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
   const std::set<std::string>& senders() const { return senders_; }  // peers with edges to it
   // Edge -> actor id, for all edges that end in this process.
   std::map<int32_t, uint64_t> receivers() const;
-  void connect(int32_t edge, const caf::actor& receiver);
+  void connect(int32_t edge, const OpHandle& receiver);
 
   void forget_before(int64_t run);  // in all executors
   // Runs a step in all executors. `sources` are values for the executor `fed`; `keep` names those
@@ -43,8 +43,8 @@ class Installation : public std::enable_shared_from_this<Installation> {
            const std::vector<uint32_t>& keep, bool here, Done done);
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);
-  // Replaces the node's kernel in all executors; returns the number of executors that run the node.
-  // All or none. Throws: like the replacement() of an executor.
+  // Sends the op actors of the node BecomeOp; returns their number. All or none. Throws: as
+  // with_op() (actors/engine/program/op_code.hpp).
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op);
   void check(const std::string& node, const std::shared_ptr<const Op>& op) const;  // only checks
 

@@ -116,7 +116,7 @@ void WorkerState::connect(const ConnectParts& m) {
   if (!missing.empty())
     throw Error(Errc::peer_lost, "no link between ", process->task(), " and ", joined(missing));
   for (size_t i = 0; i < m.edges.size(); ++i) {
-    caf::actor receiver = process->remote(m.tasks.at(i), m.actors.at(i));
+    const auto receiver = caf::actor_cast<OpHandle>(process->remote(m.tasks.at(i), m.actors.at(i)));
     if (!receiver)
       throw Error(Errc::peer_lost, "no link to ", m.tasks.at(i), ", which receives edge ",
                   m.edges[i]);

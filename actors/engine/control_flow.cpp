@@ -6,9 +6,10 @@ namespace troupe {
 void choose(StepState& state, LoopStates& loops, uint32_t i) {
   thread_local Tensor taken = Tensor::scalar(false);
   const FiringNode& node = state.node(i);
-  state.call.bind(*node.view, state.values.data(), state.program.inputs_of(node), node.n_in, &taken,
+  const NodeView& code = *node.view();
+  state.call.bind(code, state.values.data(), state.program.inputs_of(node), node.n_in, &taken,
                   state.memory(), state.info, /*may_reuse_input0=*/false);
-  node.run.load(std::memory_order_relaxed)(state.call.context);
+  code.fire(state.call.context);
   const bool alive = *taken.data<bool>();
   if (!alive) state.missing[i] |= kDeadBit;
   if (const uint32_t loop = state.program.nodes.roles[i]; alive && loop != kNone)

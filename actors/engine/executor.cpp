@@ -30,7 +30,7 @@ std::shared_ptr<PartitionExecutor> PartitionExecutor::make(uint64_t session, uin
     out->bodies_.push_back(make(session, executable, std::move(body), host));
     out->bodies_.back()->root_ = out.get();
   }
-  out->op_actors_.make(*host.system, out, out->program_.nodes.names);
+  out->op_actors_.make(*host.system, out);
   return out;
 }
 
@@ -43,16 +43,27 @@ PartitionExecutor::PartitionExecutor(uint64_t session, uint32_t executable, Prog
       ports_(program_.edges.sends.size()),
       times_(program_, host.lanes, host.costs.get(), host.device->kind()),
       pool_(host.device, program_.is_body()),
-      runs_(device(), host.warn) {}
+      runs_(device(), host.warn),
+      op_actors_(program_) {}
 
-std::map<int32_t, caf::actor> PartitionExecutor::receivers() const {
-  std::map<int32_t, caf::actor> out;
+OpHandle PartitionExecutor::op_actor(const std::string& node) const {
+  for (uint32_t i = 0; i < program_.nodes.firing.size(); ++i) {
+    const NodeView* view = program_.nodes.firing[i].view();
+    if (view && does_work_of(*view, node)) return op_actor(i);
+  }
+  for (const auto& body : bodies_)
+    if (OpHandle found = body->op_actor(node)) return found;
+  return {};
+}
+
+std::map<int32_t, OpHandle> PartitionExecutor::receivers() const {
+  std::map<int32_t, OpHandle> out;
   for (const Program::Receive& receive : program_.edges.receives)
     out[receive.id] = op_actor(receive.node);
   return out;
 }
 
-void PartitionExecutor::connect(int32_t edge, const caf::actor& receiver) {
+void PartitionExecutor::connect(int32_t edge, const OpHandle& receiver) {
   for (size_t s = 0; s < ports_.size(); ++s)
     if (program_.edges.sends[s].edge == edge) ports_[s].receiver = receiver;
 }
@@ -109,23 +120,28 @@ std::vector<std::string> PartitionExecutor::waiting_for(int64_t run) {
   return step ? step->waiting_for() : std::vector<std::string>{};
 }
 
-std::unique_ptr<Replacement> PartitionExecutor::replacement(
-    const std::string& node, const std::shared_ptr<const Op>& op) const {
-  return make_replacement(program_, host_.device->kind(), node, op);
+void PartitionExecutor::check(const std::string& node, const std::shared_ptr<const Op>& op) const {
+  for (const FiringNode& firing : program_.nodes.firing)
+    if (const NodeView* view = firing.view(); view && does_work_of(*view, node)) {
+      code_with(*view, node, op->name, op);
+      return;
+    }
+  for (const auto& body : bodies_) body->check(node, op);
 }
 
-void PartitionExecutor::become(std::unique_ptr<Replacement> replacement) {
-  FiringNode& node = program_.nodes.firing[replacement->index];
-  replacements_.put(node, std::move(replacement));
+OpCodePtr PartitionExecutor::code_with(const NodeView& code, const std::string& node,
+                                       const std::string& op,
+                                       const std::shared_ptr<const Op>& here) const {
+  const auto ops = program_.graph->shared_registry();
+  return with_op(code, node, here ? here : std::shared_ptr<const Op>(ops, &ops->get(op)),
+                 {host_.device->kind(), device()});
 }
 
-void PartitionExecutor::restart_op(uint32_t node, const std::string& reason) {
-  if (node >= program_.nodes.names.size()) return;
-  const std::string& name = program_.nodes.names[node];
-  if (!op_actors_.restart(node, *host_.system, weak_from_this(), name, host_.replaced)) return;
+void PartitionExecutor::restart_op(uint32_t node, OpCodePtr lost, const std::string& reason) {
+  op_actors_.restart(node, lost, *host_.system, weak_from_this(), host_.replaced);
   if (host_.warn)
-    host_.warn(detail::concat("op actor restarted: node=", name, " device=", device(),
-                              " reason=", reason));
+    host_.warn(detail::concat("op actor restarted: node=", program_.nodes.names[node],
+                              " device=", device(), " reason=", reason));
 }
 
 void PartitionExecutor::kernel_runs_again(uint32_t node, int64_t run, int attempt,

@@ -1,7 +1,7 @@
 // PartitionExecutor: runs the Program of one partition. It owns the program, the op actors of its
 // nodes, and the steps that run it (actors/engine/step.hpp).
 //
-// Code is in the actor, state is in the step: the kernel of a node belongs to its op actor, and a
+// Code is in the actor, state is in the step: the code of a node belongs to its op actor, and a
 // step has values and counts.
 //
 // Owner: the installation. Lost when it ends: its op actors and steps; a process that waits for one
@@ -20,7 +20,6 @@
 #include "actors/engine/node_times.hpp"
 #include "actors/engine/op_actors.hpp"
 #include "actors/engine/program/program.hpp"
-#include "actors/engine/replacement.hpp"
 #include "actors/engine/run_registry.hpp"
 #include "actors/engine/step.hpp"
 #include "actors/engine/step_pool.hpp"
@@ -42,7 +41,7 @@ struct EdgeCount {
 
 // Where the values of a Send go, and how many went.
 struct SendPort {
-  caf::actor receiver;
+  OpHandle receiver;
   std::atomic<int64_t> bytes{0};
   std::atomic<int64_t> transfers{0};
 };
@@ -82,9 +81,11 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // The executors of the functions that are called here.
   const std::vector<std::shared_ptr<PartitionExecutor>>& bodies() const { return bodies_; }
   // The op actor behind a node; every node of the program has one.
-  caf::actor op_actor(uint32_t node) const { return op_actors_.at(node); }
-  std::map<int32_t, caf::actor> receivers() const;         // by edge
-  void connect(int32_t edge, const caf::actor& receiver);  // before the first step
+  OpHandle op_actor(uint32_t node) const { return op_actors_.at(node); }
+  // The op actor that does the work of the node of that name, here or in a body; null if none does.
+  OpHandle op_actor(const std::string& node) const;
+  std::map<int32_t, OpHandle> receivers() const;         // by edge
+  void connect(int32_t edge, const OpHandle& receiver);  // before the first step
 
   // Arms a step. The caller owns it: it sets sources, then calls own(), or puts it on the lanes.
   // `on_end` is called on the thread that ends the step; without it, a caller waits with
@@ -108,14 +109,19 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // Names of nodes; empty for a step that waits for nobody.
   std::vector<std::string> waiting_for(int64_t run);
 
-  // A kernel in place of the one of the node of that name; null if that node does not fire here.
-  // Throws: Error(invalid_argument) if `op` does not fit (actors/engine/replacement.hpp).
-  std::unique_ptr<Replacement> replacement(const std::string& node,
-                                           const std::shared_ptr<const Op>& op) const;
-  // Steps that begin from now on fire it, and those that run may.
-  void become(std::unique_ptr<Replacement> replacement);
-  // An op actor was killed: its code is made anew from the node; no step notices.
-  void restart_op(uint32_t node, const std::string& reason);
+  // Throws: as with_op(), if the node fires here and `op` does not fit.
+  void check(const std::string& node, const std::shared_ptr<const Op>& op) const;
+  // For op actors. The code with another op for the node of that name; `here`: the op itself, else
+  // it is looked up. Throws: as with_op(), and Error(not_found) for an unknown op.
+  OpCodePtr code_with(const NodeView& code, const std::string& node, const std::string& op,
+                      const std::shared_ptr<const Op>& here) const;
+  // Steps that begin from now on fire `next`, and those that run may. Returns the code that fires.
+  OpCodePtr fire_from_now_on(uint32_t node, const OpCodePtr& former, OpCodePtr next) {
+    return op_actors_.fire_from_now_on(node, former, std::move(next));
+  }
+  // An op actor was killed, with its code: both are made anew; no step notices.
+  void restart_op(uint32_t node, OpCodePtr lost, const std::string& reason);
+  int64_t cost_of(uint32_t node) const { return times_.of(node); }  // nanoseconds; 0: not measured
 
   int64_t running() const { return running_.sum(); }
   std::map<int32_t, EdgeCount> edge_counts() const;  // by edge that leaves this executor
@@ -147,7 +153,6 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   std::vector<std::shared_ptr<PartitionExecutor>> bodies_;
   PartitionExecutor* root_ = this;  // the one that has the bodies
   NodeTimes times_;
-  Replacements replacements_;
   std::atomic<int64_t> kernel_restarts_{0};
   Tally running_;
   StepPool pool_;

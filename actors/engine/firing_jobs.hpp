@@ -118,11 +118,12 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
     step.pending().begins_on_lane(job_.node);
     const Failure result = failure_of([&] {
       KernelCall call;
-      call.bind(*node.view, state.values.data(), state.program.inputs_of(node), node.n_in, outputs,
+      const NodeView& code = *node.view();
+      call.bind(code, state.values.data(), state.program.inputs_of(node), node.n_in, outputs,
                 node.n_out, state.memory_of(job_.node, node, state.device_memory), state.info,
                 job_.may_reuse);
       if (wall) work.emplace(call);
-      node.run.load(std::memory_order_relaxed)(call.context);
+      code.fire(call.context);
     });
     step.pending().ends_on_lane(job_.node);
     if (job_.timed && result.code == Errc::ok)

@@ -22,7 +22,7 @@ void trace(const PartitionExecutor& executor, const char* category, uint32_t nod
   const ExecutorHost& host = executor.host();
   if (!host.tracer || !host.tracer->on()) return;
   const Program& program = executor.program();
-  const NodeView* view = program.nodes.firing[node].view;
+  const NodeView* view = program.nodes.firing[node].view();
   const int64_t now = Tracer::now_ns();
   host.tracer->record({.category = category,
                        .name = program.nodes.names[node],

@@ -28,7 +28,7 @@ void LaneAdmission::begin_job(uint32_t i) {
 void LaneAdmission::admit(uint32_t i) {
   const FiringNode& node = state_.node(i);
   const auto takes_over = [&](uint32_t first) {  // and takes no memory beside that
-    return state_.uses[first] == 1 && state_.values[first].byte_size() == node.view->bytes;
+    return state_.uses[first] == 1 && state_.values[first].byte_size() == node.view()->bytes;
   };
   if (state_.program.earliest_of(i) == 0 ||
       (node.in_place && takes_over(*state_.program.inputs_of(node))))

@@ -22,7 +22,7 @@ NodeTimes::NodeTimes(Program& program, int lanes, NodeCosts* known, DeviceKind d
   for (uint32_t i = 0; i < costs_.size(); ++i) {
     FiringNode& firing = program.nodes.firing[i];
     if (firing.kind != NodeKind::plain) continue;
-    const Node& node = *program.nodes.views[i].node;
+    const Node& node = *firing.view()->node;
     NodeCosts::Cost& cost = known ? known->of(node, device) : own_.emplace_back(0);
     const int64_t ns = cost.load(std::memory_order_relaxed);
     const bool costly =
@@ -45,11 +45,14 @@ void NodeTimes::sampled(uint32_t i, int64_t took_ns) {
     costly.store(is, std::memory_order_relaxed);
 }
 
+int64_t NodeTimes::of(uint32_t i) const {
+  return costs_[i] ? costs_[i]->load(std::memory_order_relaxed) : 0;
+}
+
 std::map<int32_t, int64_t> NodeTimes::by_graph_node() const {
   std::map<int32_t, int64_t> out;
-  for (size_t i = 0; i < costs_.size(); ++i)
-    if (const int64_t ns = costs_[i] ? costs_[i]->load(std::memory_order_relaxed) : 0; ns > 0)
-      out[program_.nodes.views[i].node->id] = ns;
+  for (uint32_t i = 0; i < costs_.size(); ++i)
+    if (const int64_t ns = of(i); ns > 0) out[program_.nodes.firing[i].view()->node->id] = ns;
   return out;
 }
 

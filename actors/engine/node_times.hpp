@@ -25,6 +25,7 @@ class NodeTimes {
   NodeTimes(Program& program, int lanes, NodeCosts* known, DeviceKind device);
 
   void sampled(uint32_t node, int64_t took_ns);
+  int64_t of(uint32_t node) const;  // nanoseconds; 0: not measured
   // In nanoseconds, by node of the graph, as far as they were measured.
   std::map<int32_t, int64_t> by_graph_node() const;
 

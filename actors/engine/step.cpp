@@ -51,8 +51,7 @@ void Step::drain(bool may_use_lanes) {
       while (!stopped() && s.take_send(special));
       continue;
     }
-    s.bind(node, node.leaves ? s.memory_of(i, node, own) : own);
-    node.run.load(std::memory_order_relaxed)(s.call.context);
+    s.bind(node, node.leaves ? s.memory_of(i, node, own) : own).fire(s.call.context);
     s.settle(i, false);
   }
 }
@@ -115,12 +114,12 @@ void Step::fire_dead(uint32_t i, const FiringNode& node) {
 
 void Step::fire_observed(uint32_t i, const FiringNode& node) {
   StepState& s = state_;
-  s.bind(node, s.memory_of(i, node, s.memory()));
+  const NodeView& code = s.bind(node, s.memory_of(i, node, s.memory()));
   std::optional<WorkCount> work;
   if (s.traced_ns) work.emplace(s.call);
   const int64_t wall = s.trace_begin();
   const int64_t begin = tick_ns();
-  node.run.load(std::memory_order_relaxed)(s.call.context);
+  code.fire(s.call.context);
   const int64_t took = tick_ns() - begin;
   if (work) trace_kernel(executor_, "kernel", i, wall, s.info.run, *work, &s.values[node.out]);
   executor_.sampled(i, took);
@@ -131,7 +130,6 @@ void Step::launch(uint32_t i, const FiringNode& node) {
   StepState& s = state_;
   const int64_t wall = s.trace_begin();
   s.bind(node, s.device_memory);
-  s.call.use(node.view->newest());
   std::optional<WorkCount> work;
   if (wall) work.emplace(s.call);
   executor_.host().device->launch(s.call);
@@ -162,7 +160,8 @@ void Step::take_early(const Program::Loop& loop) {
 bool Step::kernel_failed(uint32_t i, Errc code, const std::string& said) {
   const Program& program = state_.program;
   const FiringNode& node = state_.node(i);
-  const std::string text = node.view ? failed_in(*node.view->node, said) : said;
+  const NodeView* view = node.view();
+  const std::string text = view ? failed_in(*view->node, said) : said;
   const bool whole = state_.give_back(node);
   for (uint32_t k = 0; k < node.n_out; ++k) state_.values[node.out + k].reset();
   if (!whole || code == Errc::invalid_argument || code == Errc::bad_data) {

@@ -131,7 +131,7 @@ void returned(Step& step, Arrival& arrival) {
     return;
   }
   for (size_t k = 0; k < node.n_out; ++k) {
-    const NodeView::Out& out = node.view->outputs[k];
+    const NodeView::Out& out = node.view()->outputs[k];
     if (!has_type(arrival.outputs[k], out.dtype, out.shape))
       return step.stop(Errc::invalid_argument,
                        detail::concat(state.program.place_of(i), ": the function gave back ",

@@ -60,6 +60,7 @@ void answered(Step& step, Arrival& arrival) {
   const Program& program = state.program;
   const uint32_t i = arrival.node;
   const FiringNode& node = state.node(i);
+  const NodeView* code = node.view();
   --step.pending().outstanding;
   step.pending().async_answered(i);
   if (arrival.code != Errc::ok)
@@ -69,18 +70,18 @@ void answered(Step& step, Arrival& arrival) {
       return step.stop(Errc::kernel_failed,
                        detail::concat(program.place_of(i), " finished without output ", k,
                                       "; its kernel must hand all of them to done()"));
-    const NodeView::Out* out = node.view ? &node.view->outputs[k] : nullptr;  // null: a copy
+    const NodeView::Out* out = code ? &code->outputs[k] : nullptr;  // null: a copy
     if (out && !has_type(arrival.outputs[k], out->dtype, out->shape))
       return step.stop(
           Errc::kernel_failed,
           detail::concat(program.place_of(i), " finished with ", type_text(arrival.outputs[k]),
                          " as output ", k, ", which is to be ", out->dtype, out->shape));
     Tensor& value = state.values[node.out + k] = std::move(arrival.outputs[k]);
-    if (node.view && value.byte_size() > Memory::kMarkedAbove) {
-      const Node& from = *node.view->node;
+    if (code && value.byte_size() > Memory::kMarkedAbove) {
+      const Node& from = *code->node;
       const bool stays = from.op->stateful && from.inputs.empty();
       mark(state.device_memory, value.buffer(), value.byte_size(),
-           {node.view, static_cast<int>(k), stays ? kBetweenSteps : state.info.run});
+           {code, static_cast<int>(k), stays ? kBetweenSteps : state.info.run});
     }
   }
   state.settle_apart(i, false);
@@ -132,7 +133,7 @@ void send(Step& step, uint32_t i) {
 void start_async(Step& step, uint32_t i) {
   StepState& state = step.state();
   const FiringNode& node = state.node(i);
-  const NodeView& view = node.view->newest();
+  const NodeView& view = *node.view();
   const uint32_t* in = state.program.inputs_of(node);
   std::vector<Tensor> inputs;
   inputs.reserve(node.n_in);

@@ -49,7 +49,7 @@ bool StepState::give_back(const FiringNode& node) {
   Tensor& input = values[*program.inputs_of(node)];
   Tensor& made = values[node.out];
   if (input.defined()) return true;
-  const Output& type = node.view->node->inputs[0];
+  const Output& type = node.view()->node->inputs[0];
   if (!made.defined() || made.dtype() != type.dtype() || !type.shape().accepts(made.shape()))
     return false;
   input.swap(made);

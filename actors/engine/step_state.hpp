@@ -45,10 +45,13 @@ struct StepState {
   bool is_dead(uint32_t i) const { return missing[i] & kDeadBit; }
   const FiringNode& node(uint32_t i) const { return program.nodes.firing[i]; }
 
-  [[gnu::always_inline]] void bind(const FiringNode& node, Memory& into) {
+  // Returns the bound code: the node's, as it is now.
+  [[gnu::always_inline]] const NodeView& bind(const FiringNode& node, Memory& into) {
+    const NodeView& code = *node.view();
     const uint32_t* in = program.inputs_of(node);
-    call.bind(*node.view, values.data(), in, node.n_in, &values[node.out], node.n_out, into, info,
+    call.bind(code, values.data(), in, node.n_in, &values[node.out], node.n_out, into, info,
               node.in_place && uses[in[0]] == 1);
+    return code;
   }
   // The node has fired, or is dead: values without further readers go, nodes without further
   // missing inputs are ready.

@@ -337,7 +337,8 @@ MasterOrders Calls::connect_here(Call& call) {
   const ExecutableState& e = state_.calls().at(call.prepared->id);
   for (const ExecutableEdge& edge : e.edges) {
     if (edge.source_task != process_.task()) continue;
-    caf::actor receiver = process_.remote(edge.destination_task, e.receivers.at(edge.edge));
+    const auto receiver = caf::actor_cast<OpHandle>(
+        process_.remote(edge.destination_task, e.receivers.at(edge.edge)));
     if (!receiver) return {};  // the member is gone; its member_down() is under way
     call.local->connect(edge.edge, receiver);
   }

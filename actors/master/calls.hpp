@@ -104,7 +104,7 @@ class Calls {
   // time.
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name);
   // The op actors of that node in this process, one for each executor that runs it.
-  std::vector<caf::actor> op_actors(const std::string& node) const;
+  std::vector<OpHandle> op_actors(const std::string& node) const;
 
   std::vector<PlacedNode> placement(int64_t call) const;
   std::vector<CutEdge> cut_edges(int64_t call) const;  // asks all processes; blocks

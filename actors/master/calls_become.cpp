@@ -108,7 +108,8 @@ void Calls::make_again(Remade& remade, int32_t node, const std::shared_ptr<const
   const auto placed = now ? call.placement.devices.find(now->id) : call.placement.devices.end();
   if (placed == call.placement.devices.end()) return;  // it is fed, or not needed
   const Device& device = *process_.device(placed->second);
-  Replacement(0, *now, *device.kernel_for(*now), op, device.kind(), device.name());
+  const NodeView code = NodeView::make(*now, *device.kernel_for(*now));
+  with_op(code, now->name, op, {device.kind(), device.name()});
 }
 
 // Running steps finish where they began: in the earlier installation, if the call had to be made
@@ -191,14 +192,13 @@ void Calls::become_there(const std::string& node, const std::string& op,
   executors += open->executors;
 }
 
-std::vector<caf::actor> Calls::op_actors(const std::string& node) const {
-  std::vector<caf::actor> out;
+std::vector<OpHandle> Calls::op_actors(const std::string& node) const {
+  std::vector<OpHandle> out;
   std::lock_guard lock(mutex_);
   for (const auto& [id, call] : calls_)
     if (call.local)
       for (const auto& executor : call.local->executors())
-        for (uint32_t i = 0; i < executor->program().nodes.names.size(); ++i)
-          if (executor->program().nodes.names[i] == node) out.push_back(executor->op_actor(i));
+        if (OpHandle actor = executor->op_actor(node)) out.push_back(std::move(actor));
   return out;
 }
 

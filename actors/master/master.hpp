@@ -77,7 +77,7 @@ class Master : public MeshListener {
     return calls_.become(node, op, by_name);
   }
 
-  std::vector<caf::actor> op_actors(const std::string& node) const {
+  std::vector<OpHandle> op_actors(const std::string& node) const {
     return calls_.op_actors(node);
   }
 

@@ -12,7 +12,7 @@
 #include "actors/observe/handed_out.hpp"
 #include "actors/async/joined.hpp"
 #include "actors/async/option_range.hpp"
-#include "actors/engine/replacement.hpp"
+#include "actors/engine/program/op_code.hpp"
 #include "actors/master/session_state.hpp"
 #include "troupe/caf.hpp"
 

@@ -234,7 +234,7 @@ struct FusedState final : KernelState {
   }
 };
 
-// Requires: each op in `replaced` has a kernel for its node (actors/engine/replacement.hpp).
+// Requires: each op in `replaced` has a kernel for its node (actors/engine/program/op_code.hpp).
 void prepare_members(const std::map<std::string, std::shared_ptr<const Op>>& replaced,
                      FusedState& state) {
   const Program& program = state.text;

@@ -17,15 +17,6 @@
 namespace troupe {
 namespace {
 
-// True for one of the library's own kernels, which make what their ops say. The outputs of other
-// kernels are checked after each firing.
-bool is_trusted(const Op& op, const Kernel& kernel) {
-  const Op* known = op.built_in;
-  if (known == &op) return true;
-  return known && std::any_of(known->kernels.begin(), known->kernels.end(),
-                              [&](const Kernel& k) { return k.run == kernel.run; });
-}
-
 // Edges stand by their ids.
 const Edge& edge_of(const Partition& partition, int32_t id) {
   return *std::lower_bound(partition.edges.begin(), partition.edges.end(), id,
@@ -161,7 +152,7 @@ bool Compiler::preset(size_t p) {
 void Compiler::make_tables() {
   Program::Nodes& nodes = program_.nodes;
   nodes.firing = std::vector<FiringNode>(node_count_);
-  nodes.views.resize(node_count_);
+  nodes.codes.resize(node_count_);
   nodes.names.resize(node_count_);
   nodes.roles.assign(node_count_, kNone);
   nodes.edge_memory.assign(node_count_, nullptr);
@@ -275,19 +266,16 @@ void Compiler::compile_receive(uint32_t i, const PartNode& part) {
 void Compiler::compile_op(uint32_t i, const PartNode& part) {
   const Node& graph_node = graph_.node(part.node);
   FiringNode& node = program_.nodes.firing[i];
-  NodeView& view = program_.nodes.views[i];
-  view = NodeView::make(graph_node, kernel_of(graph_node));
-  view.lanes = options_.op_lanes;
-  view.label = label_ + static_cast<uint64_t>(part.node) * kLabelStep;
-  node.view = &view;
-  node.run.store(
-      is_trusted(*graph_node.op, *view.kernel) ? view.kernel->run : KernelCall::run_newest,
-      std::memory_order_relaxed);
+  const auto code = std::make_shared<OpCode>(graph_node, kernel_of(graph_node));
+  code->view.lanes = options_.op_lanes;
+  code->view.label = label_ + static_cast<uint64_t>(part.node) * kLabelStep;
+  program_.nodes.codes[i] = code;
+  node.code.store(&code->view, std::memory_order_relaxed);
   TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", program_.nodes.names[i], " has ",
                graph_node.outputs.size(), " outputs");
   node.n_out = static_cast<uint16_t>(graph_node.outputs.size());
   node.in_place = graph_node.op->in_place && node.n_in > 0;
-  node.kind = kind_of(graph_node, *view.kernel);
+  node.kind = kind_of(graph_node, *code->view.kernel);
   if (node.kind == NodeKind::save)
     program_.nodes.roles[i] = static_cast<uint32_t>(program_.saves++);
   if (node.kind == NodeKind::restore) restores_.emplace_back(i, static_cast<size_t>(part.save));

@@ -39,7 +39,7 @@ void link(Program& program, const std::vector<Program>& bodies,
   program.in_calls = true;
   for (size_t i = 0; i < program.nodes.firing.size(); ++i) {
     if (program.nodes.firing[i].kind != NodeKind::call) continue;
-    const Node& call = *program.nodes.views[i].node;
+    const Node& call = *program.nodes.codes[i]->view.node;
     const Node* opener = program.graph->find(call.attr<std::string>("function"));
     const auto body = opener ? by_opener.find(opener->id) : by_opener.end();
     TROUPE_CHECK(body != by_opener.end(), "the ", describe(call), " has no body on ",

@@ -6,7 +6,7 @@
 // a step. A program has one slot for each output of a node.
 //
 // Owner: the executor of the partition. Thread: any thread reads it. Two fields change while steps
-// run, and are atomic for that reason: FiringNode::run, when a kernel is replaced, and
+// run, and are atomic for that reason: FiringNode::code, when other code takes its place, and
 // FiringNode::costly, when a measurement says so.
 #pragma once
 
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "devices/kernel_call.hpp"
+#include "actors/engine/program/op_code.hpp"
 #include "placement/partition.hpp"
 #include "troupe/op.hpp"
 
@@ -47,8 +47,7 @@ enum class NodeKind : uint8_t {
 
 // The fields of a node that the firing loop reads: one cache line.
 struct alignas(64) FiringNode {
-  std::atomic<void (*)(KernelContext&)> run{nullptr};  // KernelCall::run_newest() once replaced
-  const NodeView* view = nullptr;
+  std::atomic<const NodeView*> code{nullptr};  // of OpCode::view; null for a node without a kernel
   uint32_t in[4] = {};  // slots read; past four, in[0] is an offset in Program::Nodes::lists
   uint32_t to[4] = {};  // nodes counted down; past four, to[0] is an offset
   uint32_t out = 0;     // first slot written
@@ -59,6 +58,8 @@ struct alignas(64) FiringNode {
   bool in_place = false;            // may write over input 0 when it is its last reader
   bool leaves = false;              // its outputs come from the memory of the edge they leave by
   std::atomic<bool> costly{false};  // worth a lane of its own
+
+  const NodeView* view() const { return code.load(std::memory_order_acquire); }
 };
 static_assert(sizeof(FiringNode) == 64);
 
@@ -69,7 +70,7 @@ struct Program {
     std::vector<uint32_t> lists;  // inputs and readers of nodes that have more than four
     std::vector<uint32_t> roles;  // the node's number in `loops`, `calls`, sends or saves; or kNone
     std::vector<std::string> names;
-    std::vector<NodeView> views;
+    std::vector<OpCodePtr> codes;  // the op actors' own, once they are made
     // The node goes to a lane when all ready costly nodes before that one have settled. Empty if
     // all nodes may go at any time.
     std::vector<uint32_t> earliest;

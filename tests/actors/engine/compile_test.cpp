@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(CompileRig, "edges: sends know their slot, receives their node
   // Its tables point to each other, and a program may still move.
   const Program moved = std::move(programs[1]);
   CHECK(moved.edges.receives[0].edge->destination == kThere);
-  CHECK(moved.nodes.firing[1].view->node->name == "there");
+  CHECK(moved.nodes.firing[1].view()->node->name == "there");
 }
 
 TEST_CASE_FIXTURE(CompileRig, "the same partition gives the same program") {

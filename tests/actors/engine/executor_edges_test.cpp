@@ -11,7 +11,7 @@ namespace troupe {
 namespace {
 
 TEST_CASE_FIXTURE(ReceiveRig, "a value that comes before its step is armed counts") {
-  const caf::actor door = client().receivers().at(edge);
+  const OpHandle door = client().receivers().at(edge);
   caf::anon_send(door, deliver(9, edge, ints({10, 10})));
   StepPtr step = arm(9);
   CHECK(step->own(true));

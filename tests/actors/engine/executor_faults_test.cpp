@@ -85,7 +85,7 @@ TEST_CASE("failures are counted by node and by step") {
 
 TEST_CASE_FIXTURE(ReceiveRig,
                   "a killed op actor is made anew under its old id, and no step notices") {
-  const caf::actor door = client().receivers().at(edge);
+  const OpHandle door = client().receivers().at(edge);
   caf::scoped_actor watcher(system());
   watcher->monitor(door);
   StepPtr step = arm(9);
@@ -93,7 +93,7 @@ TEST_CASE_FIXTURE(ReceiveRig,
   caf::anon_send_exit(door, caf::exit_reason::kill);
   watcher->receive([&](const caf::down_msg& m) { CHECK(m.source == door.address()); },
                    caf::after(kSoon) >> [] { FAIL("no down message"); });
-  const caf::actor again = client().receivers().at(edge);
+  const OpHandle again = client().receivers().at(edge);
   CHECK(again.id() == door.id());
   CHECK(caf::actor_cast<caf::actor_control_block*>(again) !=
         caf::actor_cast<caf::actor_control_block*>(door));
@@ -137,7 +137,7 @@ TEST_CASE_FIXTURE(ReceiveRig, "any op actor may be killed while steps run in bot
 TEST_CASE_FIXTURE(
     ReceiveRig,
     "who monitors an op actor hears of its executor's end, and values for it are dropped") {
-  const caf::actor door = client().receivers().at(edge);
+  const OpHandle door = client().receivers().at(edge);
   caf::scoped_actor watcher(system());
   watcher->monitor(door);
   executors.clear();

@@ -233,12 +233,13 @@ class ExecutorRig {
 
  private:
   // Hands on what it gets, twice.
-  caf::actor repeating(const caf::actor& receiver) {
-    return system_->spawn([receiver](caf::event_based_actor*) -> caf::behavior {
-      return {[receiver](const Deliver& message) {
-        for (int i = 0; i < 2; ++i) caf::anon_send(receiver, message);
-      }};
-    });
+  OpHandle repeating(const OpHandle& receiver) {
+    return caf::actor_cast<OpHandle>(
+        system_->spawn([receiver](caf::event_based_actor*) -> caf::behavior {
+          return {[receiver](const Deliver& message) {
+            for (int i = 0; i < 2; ++i) caf::anon_send(receiver, message);
+          }};
+        }));
   }
 
   const int lanes_;

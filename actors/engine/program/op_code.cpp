@@ -1,8 +1,9 @@
-// Replacements: whether an op fits in place of a node's own, and its kernel put into the node.
-#include "actors/engine/replacement.hpp"
+// OpCode: made for a node, made again, and made for another op that fits the node.
+#include "actors/engine/program/op_code.hpp"
 
 #include <algorithm>
 
+#include "devices/device.hpp"
 #include "devices/work.hpp"
 
 namespace troupe {
@@ -27,11 +28,12 @@ std::vector<TensorType> types_by(const Op& op, const InferContext& ctx) {
 }
 
 const Kernel& kernel_for(const Node& replaced, const Kernel& replaced_kernel, const Node& node,
-                         DeviceKind device, const std::string& where) {
-  const Kernel* kernel = find_kernel(node, device);
+                         const OpPlace& place) {
+  const Kernel* kernel = find_kernel(node, place.kind);
   if (!kernel)
-    throw misfit(replaced, *node.op,
-                 detail::concat("it has no kernel for ", dispatch_dtype(node), " on ", where));
+    throw misfit(
+        replaced, *node.op,
+        detail::concat("it has no kernel for ", dispatch_dtype(node), " on ", place.device));
   if (!kernel->run != !replaced_kernel.run)
     throw misfit(replaced, *node.op, "one kernel finishes at once, and the other later");
   return *kernel;
@@ -43,16 +45,16 @@ const Node* member_of(const Graph& program, const Node& node, const std::string&
   return found && found->id >= static_cast<int32_t>(node.inputs.size()) ? found : nullptr;
 }
 
-// The op of a node with a program, whose member does what `op` does. What others have been replaced
-// by stays. Throws: Error(invalid_argument) if `op` does not fit the member.
-std::shared_ptr<const Op> op_with_member(const NodeView& view, const Node& member,
-                                         const std::shared_ptr<const Op>& op, DeviceKind device,
-                                         const std::string& where) {
+// The op of a node that does the work of several, whose member does what `op` does. What others
+// have been replaced by stays. Throws: Error(invalid_argument) if `op` does not fit the member.
+std::shared_ptr<const Op> op_with_member(const Node& whole, const Node& member,
+                                         const std::shared_ptr<const Op>& op,
+                                         const OpPlace& place) {
   check_replacement(member, *op);
   Node node = member;
   node.op = op.get();
-  kernel_for(member, *find_kernel(member, device), node, device, where);
-  auto out = std::make_shared<Op>(*view.newest().node->op);
+  kernel_for(member, *find_kernel(member, place.kind), node, place);
+  auto out = std::make_shared<Op>(*whole.op);
   if (op.get() == member.op)
     out->replaced.erase(member.name);
   else
@@ -120,50 +122,39 @@ std::shared_ptr<const Op> op_with_kernel(const Node& node, const Kernel& kernel)
   return op;
 }
 
-Replacement::Replacement(uint32_t index, const Node& replaced, const Kernel& replaced_kernel,
-                         std::shared_ptr<const Op> new_op, DeviceKind device,
-                         const std::string& where)
-    : index(index), op(std::move(new_op)), node(replaced) {
-  check_replacement(replaced, *op);
-  node.op = op.get();
-  view = NodeView::make(node, kernel_for(replaced, replaced_kernel, node, device, where));
+OpCode::OpCode(const Node& node, const Kernel& kernel) : view(NodeView::make(node, kernel)) {}
+
+OpCode::OpCode(const NodeView& earlier, std::shared_ptr<const Op> new_op, const Node& node,
+               const Kernel& kernel)
+    : op(std::move(new_op)),
+      changed(std::make_unique<const Node>(node)),
+      view(NodeView::make(*changed, kernel)) {
+  view.lanes = earlier.lanes;
+  view.label = earlier.label;
 }
 
-std::unique_ptr<Replacement> make_replacement(const Program& program, DeviceKind kind,
-                                              const std::string& name,
-                                              const std::shared_ptr<const Op>& op) {
-  const std::string& device = program.partition.device;
-  for (uint32_t i = 0; i < program.nodes.firing.size(); ++i) {
-    const NodeView* view = program.nodes.firing[i].view;
-    if (!view) continue;
-    const Graph* members = program_of(*view);
-    const Node* member = members ? member_of(*members, *view->node, name) : nullptr;
-    if (members ? !member : program.nodes.names[i] != name) continue;
-    auto out = std::make_unique<Replacement>(
-        i, *view->node, *view->kernel,
-        member ? op_with_member(*view, *member, op, kind, device) : op, kind, device);
-    out->view.lanes = view->lanes;
-    out->view.label = view->label;
-    return out;
-  }
-  return nullptr;
+OpCodePtr prepared_again(const OpCode& code) {
+  return std::make_shared<OpCode>(code.view, code.op, *code.view.node, *code.view.kernel);
 }
 
-void Replacements::put(FiringNode& node, std::unique_ptr<Replacement> replacement) {
-  std::lock_guard lock(mutex_);
-  // Kernels that take turns are kept once.
-  const auto known =
-      std::find_if(all_.begin(), all_.end(), [&](const std::unique_ptr<Replacement>& other) {
-        return other->index == replacement->index && same(*other->op, *replacement->op);
-      });
-  if (known == all_.end()) {
-    node.view->replace_by(&replacement->view);
-    all_.push_back(std::move(replacement));
-  } else {
-    node.view->replace_by(&(*known)->view);
-  }
-  if (node.kind == NodeKind::plain)
-    node.run.store(KernelCall::run_newest, std::memory_order_release);
+bool does_work_of(const NodeView& code, const std::string& name) {
+  const Graph* members = program_of(code);
+  return members ? member_of(*members, *code.node, name) != nullptr : code.node->name == name;
 }
+
+OpCodePtr with_op(const NodeView& code, const std::string& name,
+                  const std::shared_ptr<const Op>& op, const OpPlace& place) {
+  const Node& before = *code.node;
+  const Graph* members = program_of(code);
+  const Node* member = members ? member_of(*members, before, name) : nullptr;
+  const std::shared_ptr<const Op> wanted = member ? op_with_member(before, *member, op, place) : op;
+  check_replacement(before, *wanted);
+  Node node = before;
+  node.op = wanted.get();
+  return std::make_shared<OpCode>(code, wanted, node,
+                                  kernel_for(before, *code.kernel, node, place));
+}
+
+bool same(const OpCode& a, const OpCode& b) { return same(*a.view.node->op, *b.view.node->op); }
 
 }  // namespace troupe
