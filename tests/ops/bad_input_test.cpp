@@ -65,8 +65,8 @@ Tensor with_extreme(const Tensor& tensor, Extreme extreme, int64_t place) {
 }
 
 std::vector<Shape> other_shapes(const Shape& shape) {
-  const std::vector<int64_t> dims(shape.begin(), shape.end());
-  std::vector<std::vector<int64_t>> all = {{}, {0}, {1}, {7, 5, 3}, std::vector<int64_t>(8, 1)};
+  const Ints dims(shape.begin(), shape.end());
+  std::vector<Ints> all = {{}, {0}, {1}, {7, 5, 3}, Ints(8, 1)};
   for (size_t i = 0; i < dims.size(); ++i) {
     for (const int64_t size : {int64_t{0}, int64_t{1}, std::clamp<int64_t>(dims[i], 0, kRunMax) + 1,
                                std::clamp<int64_t>(dims[i], 0, kRunMax) * 2, int64_t{1} << 31,
@@ -106,8 +106,8 @@ std::vector<Attr> other_values(const Attr& attr) {
     out.push_back(Shape{-1});
     out.push_back(Shape{int64_t{1} << 40, int64_t{1} << 40});
   }
-  if (const auto* list = std::get_if<std::vector<int64_t>>(&attr)) {
-    out = {std::vector<int64_t>{}, std::vector<int64_t>(9, 1)};
+  if (const auto* list = std::get_if<Ints>(&attr)) {
+    out = {Ints{}, Ints(9, 1)};
     for (size_t i = 0; i < list->size(); ++i)
       for (const int64_t other : {int64_t{-1}, int64_t{0}, (*list)[i] / 2 + 3, int64_t{1} << 31,
                                   int64_t{1} << 62, kMost, kLeast}) {

@@ -27,9 +27,9 @@ Op own_cube() {
 }
 
 OpCases good() {
-  return {.values = {{.name = "some", .inputs = {vector({1, -2})}, .expected = {vector({1, -8})}},
-                     {.name = "compared with itself", .inputs = {matrix({{3, 0.5}})}}},
-          .errors = {{.inputs = {zeros({2}), zeros({2})}, .message = "wants 1 input (x), got 2"}}};
+  return {.values = {Case("some", {vector({1, -2})}, {vector({1, -8})}),
+                     Case("compared with itself", {matrix({{3, 0.5}})}, {})},
+          .errors = {Refused({zeros({2}), zeros({2})}, "wants 1 input (x), got 2")}};
 }
 
 // All findings, one a line.
@@ -135,8 +135,8 @@ TEST_CASE("a kernel that spoils its input when it runs in place is found") {
 
 TEST_CASE("what is refused with another text, or not at all, is found") {
   OpCases cases = good();
-  cases.errors = {{.inputs = {zeros({2}), zeros({2})}, .message = "wants the moon"},
-                  {.inputs = {zeros({2})}, .message = "wants the sun"}};
+  cases.errors = {Refused({zeros({2}), zeros({2})}, "wants the moon"),
+                  Refused({zeros({2})}, "wants the sun")};
   const std::string text = found(own_cube(), cases);
   says(text, "OwnCube refusing \"wants the moon\", cpu, shapes known: it was refused with another");
   says(text, "OwnCube refusing \"wants the sun\", cpu, shapes known: nothing was thrown");

@@ -25,6 +25,38 @@ void check_value(const OpCase& c) { check_nothing(check_value_of(c, builtin_ops(
 void check_gradient(const OpCase& c) { check_nothing(check_gradient_of(c, builtin_ops())); }
 void check_refused(const OpError& e) { check_nothing(check_refusal_of(e, builtin_ops())); }
 
+Case::Case(std::string op, std::string name, std::vector<Tensor> inputs,
+           std::vector<Tensor> expected, Attrs attrs)
+    : OpCase{.name = std::move(name),
+             .op = std::move(op),
+             .inputs = std::move(inputs),
+             .attrs = std::move(attrs),
+             .expected = std::move(expected)} {}
+
+Refused::Refused(std::string op, std::vector<Tensor> inputs, std::string message, Attrs attrs)
+    : OpError{.op = std::move(op),
+              .inputs = std::move(inputs),
+              .attrs = std::move(attrs),
+              .message = std::move(message)} {}
+
+Refused& Refused::made_by(BuildCase nodes) {
+  build = std::move(nodes);
+  return *this;
+}
+
+Refused& Refused::in_step() {
+  when_run = true;
+  return *this;
+}
+
+OpCases table_of(const std::string& op, std::vector<OpCase> values, std::vector<OpError> errors) {
+  for (OpCase& c : values)
+    if (c.op.empty()) c.op = op;
+  for (OpError& e : errors)
+    if (e.op.empty()) e.op = op;
+  return {.values = std::move(values), .errors = std::move(errors)};
+}
+
 Tensor scalar(double value) { return Tensor::scalar(value); }
 
 Tensor vector(std::initializer_list<double> list) {

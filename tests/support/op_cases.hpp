@@ -2,11 +2,12 @@
 // refusals, completeness.
 //
 //   OpCases cases() {
-//     return {.values = {{.name = "2x3 by 3x1", .op = "MatMul",
-//                         .inputs = {matrix({{1, 2, 3}, {4, 5, 6}}), matrix({{1}, {0}, {-1}})},
-//                         .expected = {matrix({{-2}, {-2}})}}},
-//             .errors = {{.op = "MatMul", .inputs = {zeros({2, 3}), zeros({2, 3})},
-//                         .message = "inner sizes differ: [2, 3] times [2, 3]"}}};
+//     const Tensor x = matrix({{1, 2, 3}, {4, 5, 6}});
+//     return table_of(
+//         "MatMul",
+//         {Case("2x3 by 3x1", {x, matrix({{1}, {0}, {-1}})}, {matrix({{-2}, {-2}})}),
+//          Case("an empty inner dimension", {zeros({2, 0}), zeros({0, 3})}, {zeros({2, 3})})},
+//         {Refused({x, x}, "inner sizes differ: [2, 3] times [2, 3]")});
 //   }
 //   const ListedCases listed(cases);  // for tests/ops/completeness_test.cpp
 //   TEST_CASE("MatMul multiplies matrices") { check(cases()); }
@@ -43,6 +44,47 @@ inline Tensor i64(const Tensor& tensor) { return converted(tensor, DType::i64); 
 inline Tensor u8(const Tensor& tensor) { return converted(tensor, DType::u8); }
 inline Tensor f32(const Tensor& tensor) { return converted(tensor, DType::f32); }
 inline Tensor booleans(const Tensor& tensor) { return converted(tensor, DType::boolean); }
+
+// Attributes of reductions.
+using Ints = std::vector<int64_t>;
+inline Attrs over(Ints axes, bool keep_dims = false) {
+  return {{"axes", std::move(axes)}, {"keep_dims", keep_dims}};
+}
+
+// A row of a table: an OpCase, whose comments tell more of each member. Rows of the table's own op
+// leave the op out.
+struct Case : OpCase {
+  Case(std::string name, std::vector<Tensor> inputs, std::vector<Tensor> expected, Attrs attrs = {})
+      : Case("", std::move(name), std::move(inputs), std::move(expected), std::move(attrs)) {}
+  Case(std::string op, std::string name, std::vector<Tensor> inputs, std::vector<Tensor> expected,
+       Attrs attrs = {});
+  Case& made_by(BuildCase nodes) { return set(build, std::move(nodes)); }
+  Case& within(double error) { return set(tolerance, error); }
+  Case& slopes_within(double error) { return set(gradient_tolerance, error); }
+  Case& as_typed() { return set(as_written, true); }
+  Case& rough() { return set(smooth, false); }
+  Case& once() { return set(twice, false); }
+
+ private:
+  template <class Member, class Value>
+  Case& set(Member& member, Value value) {
+    member = std::move(value);
+    return *this;
+  }
+};
+
+// A row of what is refused: an OpError.
+struct Refused : OpError {
+  Refused(std::vector<Tensor> inputs, std::string message, Attrs attrs = {})
+      : Refused("", std::move(inputs), std::move(message), std::move(attrs)) {}
+  Refused(std::string op, std::vector<Tensor> inputs, std::string message, Attrs attrs = {});
+  Refused& made_by(BuildCase nodes);
+  Refused& in_step();  // when_run
+};
+
+// The table of `op`.
+OpCases table_of(const std::string& op, std::vector<OpCase> values,
+                 std::vector<OpError> errors = {});
 
 // Each of these is one assertion: check_value_of() and its siblings in troupe/custom_op.hpp, which
 // list the checks, find no fault.

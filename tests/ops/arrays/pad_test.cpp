@@ -8,8 +8,6 @@
 namespace troupe {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 Attrs borders(Ints before, Ints after, const char* mode = "constant") {
   return {{"front", std::move(before)}, {"back", std::move(after)}, {"mode", std::string(mode)}};
 }
@@ -20,11 +18,7 @@ Attrs filled(Ints before, Ints after, double value) {
 }
 
 OpCase of(std::string name, std::string op, Tensor x, Attrs attrs, Tensor expected) {
-  return {.name = std::move(name),
-          .op = std::move(op),
-          .inputs = {x},
-          .attrs = std::move(attrs),
-          .expected = {expected}};
+  return Case(std::move(op), std::move(name), {x}, {expected}, std::move(attrs));
 }
 
 std::vector<OpCase> pads() {
@@ -74,54 +68,34 @@ OpCases cases() {
     if (c.name == "infinities") c.smooth = false;
   for (OpCase& c : sums()) all.values.push_back(std::move(c));
   all.errors = {
-      {.op = "Pad",
-       .inputs = {zeros({2})},
-       .attrs = borders({1, 2}, {1, 2}, "edge"),
-       .message = "wants a border before and one after each of 1 dimensions, got 2 and 2"},
-      {.op = "Pad",
-       .inputs = {zeros({2})},
-       .attrs = borders({-1}, {0}),
-       .message = "wants borders of at least 0 along axis 0, got -1 and 0; slice cuts"},
-      {.op = "Pad",
-       .inputs = {zeros({2})},
-       .attrs = borders({2}, {0}, "reflect"),
-       .message = "cannot pad axis 0 of [2] by 2 and 0: mode reflect has elements for 1 at each"},
-      {.op = "Pad",
-       .inputs = {zeros({2})},
-       .attrs = borders({0}, {3}, "symmetric"),
-       .message = "mode symmetric has elements for 2 at each end"},
-      {.op = "Pad",
-       .inputs = {zeros({0})},
-       .attrs = borders({0}, {1}, "edge"),
-       .message = "mode edge has elements for 0 at each end"},
-      {.op = "Pad",
-       .inputs = {zeros({2})},
-       .attrs = borders({1}, {1}, "wrap"),
-       .message = "pads with mode constant, reflect, symmetric or edge, not \"wrap\""},
-      {.op = "Pad",
-       .inputs = {i32(zeros({2}))},
-       .attrs = filled({1}, {1}, 0.5),
-       .message = "the value 0.5 is no i32 value"},
-      {.op = "Pad",
-       .inputs = {zeros({2})},
-       .attrs = borders({std::numeric_limits<int64_t>::max()}, {0}),
-       .message = "cannot pad axis 0 of [2] by 9223372036854775807 and 0; it would be past 2^63"},
-      {.op = "PadGradient",
-       .inputs = {zeros({2})},
-       .attrs = borders({2}, {1}, "symmetric"),
-       .message = "axis 0 of [2] is smaller than its borders, 2 and 1"},
-      {.op = "PadGradient",
-       .inputs = {zeros({4})},
-       .attrs = borders({2}, {1}, "reflect"),
-       .message = "mode reflect has elements for 0 at each end"},
-      {.op = "PadGradient",
-       .inputs = {zeros({4})},
-       .attrs = borders({1}, {1}),
-       .message = "adds borders of mode reflect, symmetric or edge"},
-      {.op = "PadGradient",
-       .inputs = {i64(zeros({4}))},
-       .attrs = borders({1}, {1}, "edge"),
-       .message = "has no kernel for i64; cast to one of f32, f64"}};
+      Refused("Pad", {zeros({2})},
+              "wants a border before and one after each of 1 dimensions, got 2 and 2",
+              borders({1, 2}, {1, 2}, "edge")),
+      Refused("Pad", {zeros({2})},
+              "wants borders of at least 0 along axis 0, got -1 and 0; slice cuts",
+              borders({-1}, {0})),
+      Refused("Pad", {zeros({2})},
+              "cannot pad axis 0 of [2] by 2 and 0: mode reflect has elements for 1 at each",
+              borders({2}, {0}, "reflect")),
+      Refused("Pad", {zeros({2})}, "mode symmetric has elements for 2 at each end",
+              borders({0}, {3}, "symmetric")),
+      Refused("Pad", {zeros({0})}, "mode edge has elements for 0 at each end",
+              borders({0}, {1}, "edge")),
+      Refused("Pad", {zeros({2})},
+              "pads with mode constant, reflect, symmetric or edge, not \"wrap\"",
+              borders({1}, {1}, "wrap")),
+      Refused("Pad", {i32(zeros({2}))}, "the value 0.5 is no i32 value", filled({1}, {1}, 0.5)),
+      Refused("Pad", {zeros({2})},
+              "cannot pad axis 0 of [2] by 9223372036854775807 and 0; it would be past 2^63",
+              borders({std::numeric_limits<int64_t>::max()}, {0})),
+      Refused("PadGradient", {zeros({2})}, "axis 0 of [2] is smaller than its borders, 2 and 1",
+              borders({2}, {1}, "symmetric")),
+      Refused("PadGradient", {zeros({4})}, "mode reflect has elements for 0 at each end",
+              borders({2}, {1}, "reflect")),
+      Refused("PadGradient", {zeros({4})}, "adds borders of mode reflect, symmetric or edge",
+              borders({1}, {1})),
+      Refused("PadGradient", {i64(zeros({4}))}, "has no kernel for i64; cast to one of f32, f64",
+              borders({1}, {1}, "edge"))};
   return all;
 }
 const ListedCases listed(cases);

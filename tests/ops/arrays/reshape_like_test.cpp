@@ -7,29 +7,18 @@ namespace troupe {
 namespace {
 
 OpCases cases() {
-  return {.values =
-              {
-                  {.name = "a matrix",
-                   .op = "ReshapeLike",
-                   .inputs = {matrix({{1, 2, 3}, {4, 5, 6}}), zeros({3, 2})},
-                   .expected = {matrix({{1, 2}, {3, 4}, {5, 6}})}},
-                  {.name = "size one",
-                   .op = "ReshapeLike",
-                   .inputs = {vector({1}), scalar(5)},
-                   .expected = {scalar(1)}},
-                  {.name = "empty",
-                   .op = "ReshapeLike",
-                   .inputs = {zeros({0, 3}), zeros({0})},
-                   .expected = {zeros({0})}},
-              },
-          .errors = {
-              {.op = "ReshapeLike",
-               .inputs = {zeros({2, 3}), zeros({4})},
-               .message = "the 6 elements of [2, 3] do not fit into [4]"},
-              {.op = "ReshapeLike",
-               .inputs = {zeros({2}), i32(zeros({2}))},
-               .message = "inputs must have one dtype"},
-          }};
+  return table_of(
+      "ReshapeLike",
+      {
+          Case("a matrix", {matrix({{1, 2, 3}, {4, 5, 6}}), zeros({3, 2})},
+               {matrix({{1, 2}, {3, 4}, {5, 6}})}),
+          Case("size one", {vector({1}), scalar(5)}, {scalar(1)}),
+          Case("empty", {zeros({0, 3}), zeros({0})}, {zeros({0})}),
+      },
+      {
+          Refused({zeros({2, 3}), zeros({4})}, "the 6 elements of [2, 3] do not fit into [4]"),
+          Refused({zeros({2}), i32(zeros({2}))}, "inputs must have one dtype"),
+      });
 }
 const ListedCases listed(cases);
 

@@ -8,15 +8,9 @@
 namespace troupe {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 OpCase of(std::string name, std::string op, std::vector<Tensor> inputs, Attrs attrs,
           Tensor expected) {
-  return {.name = std::move(name),
-          .op = std::move(op),
-          .inputs = std::move(inputs),
-          .attrs = std::move(attrs),
-          .expected = {expected}};
+  return Case(std::move(op), std::move(name), std::move(inputs), {expected}, std::move(attrs));
 }
 Attrs along(Ints axes) { return {{"axes", std::move(axes)}}; }
 Attrs by(Ints shifts, Ints axes) {
@@ -36,13 +30,11 @@ std::vector<OpCase> reversed() {
           of("size one", "Reverse", {vector({1})}, along({0}), vector({1})),
           of("a scalar", "Reverse", {scalar(1)}, along({}), scalar(1)),
           of("empty", "Reverse", {zeros({2, 0})}, along({0, 1}), zeros({2, 0})),
-          {.name = "an image is flipped",
-           .op = "Reverse",
-           .inputs = {iota({1, 2, 3, 1})},
-           .expected = {values({1, 2, 3, 1}, {2, 1, 0, 5, 4, 3})},
-           .build = [](Graph&, const std::vector<Output>& x) {
-             return std::vector{flip_left_right(x[0])};
-           }}};
+          Case("Reverse", "an image is flipped", {iota({1, 2, 3, 1})},
+               {values({1, 2, 3, 1}, {2, 1, 0, 5, 4, 3})})
+              .made_by([](Graph&, const std::vector<Output>& x) {
+                return std::vector{flip_left_right(x[0])};
+              })};
 }
 
 std::vector<OpCase> rolled() {
@@ -86,52 +78,28 @@ OpCases cases() {
   for (auto* table : {rolled, sequences})
     for (OpCase& c : table()) all.values.push_back(std::move(c));
   all.errors = {
-      {.op = "Reverse",
-       .inputs = {zeros({2})},
-       .attrs = along({0, 2}),
-       .message = "axis 2 is not there"},
-      {.op = "Reverse",
-       .inputs = {scalar(1)},
-       .attrs = along({0}),
-       .message = "axis 0 is not there"},
-      {.op = "Reverse",
-       .inputs = {zeros({2})},
-       .attrs = along({0, -1}),
-       .message = "names axis -1 twice"},
-      {.op = "Roll",
-       .inputs = {scalar(1)},
-       .attrs = by({2}, {0}),
-       .message = "axis 0 is not there"},
-      {.op = "Roll",
-       .inputs = {zeros({2})},
-       .attrs = by({1, 2}, {0}),
-       .message = "wants one shift for each axis, got 2 shifts and 1 axes"},
-      {.op = "Roll",
-       .inputs = {zeros({2})},
-       .attrs = by({std::numeric_limits<int64_t>::min()}, {0}),
-       .message = "has no opposite; take one that is nearer to 0"},
-      {.op = "ReverseSequence",
-       .inputs = {zeros({2, 3}), i32(zeros({3}))},
-       .attrs = sequence(1, 0),
-       .message = "wants a length for each of the 2 sequences along axis 0 of [2, 3], got [3]"},
-      {.op = "ReverseSequence",
-       .inputs = {zeros({2, 3}), i32(zeros({2}))},
-       .attrs = sequence(1, -1),
-       .message = "wants two axes, got 1 for both"},
-      {.op = "ReverseSequence",
-       .inputs = {zeros({2, 3}), zeros({2})},
-       .attrs = sequence(1, 0),
-       .message = "wants indices of i32 or i64, got f64; cast them"},
-      {.op = "ReverseSequence",
-       .inputs = {zeros({2, 3}), i32(vector({3, 4}))},
-       .attrs = sequence(1, 0),
-       .message = "length 4 (number 1 of 2) is not in [0, 3], the size of the sequence axis",
-       .when_run = true},
-      {.op = "ReverseSequence",
-       .inputs = {zeros({1, 3}), i64(vector({-1}))},
-       .attrs = sequence(1, 0),
-       .message = "length -1 (number 0 of 1) is not in [0, 3]",
-       .when_run = true}};
+      Refused("Reverse", {zeros({2})}, "axis 2 is not there", along({0, 2})),
+      Refused("Reverse", {scalar(1)}, "axis 0 is not there", along({0})),
+      Refused("Reverse", {zeros({2})}, "names axis -1 twice", along({0, -1})),
+      Refused("Roll", {scalar(1)}, "axis 0 is not there", by({2}, {0})),
+      Refused("Roll", {zeros({2})}, "wants one shift for each axis, got 2 shifts and 1 axes",
+              by({1, 2}, {0})),
+      Refused("Roll", {zeros({2})}, "has no opposite; take one that is nearer to 0",
+              by({std::numeric_limits<int64_t>::min()}, {0})),
+      Refused("ReverseSequence", {zeros({2, 3}), i32(zeros({3}))},
+              "wants a length for each of the 2 sequences along axis 0 of [2, 3], got [3]",
+              sequence(1, 0)),
+      Refused("ReverseSequence", {zeros({2, 3}), i32(zeros({2}))}, "wants two axes, got 1 for both",
+              sequence(1, -1)),
+      Refused("ReverseSequence", {zeros({2, 3}), zeros({2})},
+              "wants indices of i32 or i64, got f64; cast them", sequence(1, 0)),
+      Refused("ReverseSequence", {zeros({2, 3}), i32(vector({3, 4}))},
+              "length 4 (number 1 of 2) is not in [0, 3], the size of the sequence axis",
+              sequence(1, 0))
+          .in_step(),
+      Refused("ReverseSequence", {zeros({1, 3}), i64(vector({-1}))},
+              "length -1 (number 0 of 1) is not in [0, 3]", sequence(1, 0))
+          .in_step()};
   return all;
 }
 const ListedCases listed(cases);

@@ -6,57 +6,37 @@
 namespace troupe {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 OpCase squeezed(std::string name, Tensor x, Ints axes, Tensor expected) {
-  return {.name = std::move(name),
-          .op = "Squeeze",
-          .inputs = {x},
-          .attrs = {{"axes", axes}},
-          .expected = {expected}};
+  return Case("Squeeze", std::move(name), {x}, {expected}, {{"axes", axes}});
 }
 
 OpCase expanded(std::string name, Tensor x, int64_t axis, Tensor expected) {
-  return {.name = std::move(name),
-          .op = "ExpandDims",
-          .inputs = {x},
-          .attrs = {{"axis", axis}},
-          .expected = {expected}};
+  return Case("ExpandDims", std::move(name), {x}, {expected}, {{"axis", axis}});
 }
 
 OpCases cases() {
-  return {.values = {squeezed("the first", matrix({{0, 1}}), {0}, vector({0, 1})),
-                     squeezed("from the end", values({2, 1, 1}, {1, 0}), {-1}, matrix({{1}, {0}})),
-                     squeezed("several, in any order", values({1, 2, 1, 1}, {1, 0}), {3, 0},
-                              matrix({{1}, {0}})),
-                     squeezed("size one", values({1, 1}, {1}), {0, 1}, scalar(1)),
-                     squeezed("empty", zeros({0, 1}), {1}, zeros({0})),
-                     expanded("in front", vector({0, 1}), 0, matrix({{0, 1}})),
-                     expanded("at the end", vector({0, 1}), 1, matrix({{0}, {1}})),
-                     expanded("from the end", matrix({{0, 1}, {1, 0}}), -2,
-                              values({2, 1, 2}, {0, 1, 1, 0})),
-                     expanded("a scalar", scalar(1), -1, vector({1})),
-                     expanded("empty", zeros({0, 2}), 1, zeros({0, 1, 2}))},
-          .errors = {{.op = "Squeeze",
-                      .inputs = {zeros({2, 3})},
-                      .attrs = {{"axes", Ints{1}}},
-                      .message = "cannot leave out axis 1 of [2, 3], which has size 3"},
-                     {.op = "Squeeze",
-                      .inputs = {zeros({2})},
-                      .attrs = {{"axes", Ints{1}}},
-                      .message = "axis 1 is not there: with 1 dimensions, axes go from -1 to 0"},
-                     {.op = "Squeeze",
-                      .inputs = {zeros({1})},
-                      .attrs = {{"axes", Ints{0, -1}}},
-                      .message = "names axis -1 twice"},
-                     {.op = "ExpandDims",
-                      .inputs = {zeros({2})},
-                      .attrs = {{"axis", int64_t{2}}},
-                      .message = "axis 2 is not there: with 2 dimensions, axes go from -2 to 1"},
-                     {.op = "ExpandDims",
-                      .inputs = {zeros({1, 1, 1, 1, 1, 1, 1, 1})},
-                      .attrs = {{"axis", int64_t{0}}},
-                      .message = "would have more than 8 dimensions"}}};
+  return table_of(
+      "Squeeze",
+      {squeezed("the first", matrix({{0, 1}}), {0}, vector({0, 1})),
+       squeezed("from the end", values({2, 1, 1}, {1, 0}), {-1}, matrix({{1}, {0}})),
+       squeezed("several, in any order", values({1, 2, 1, 1}, {1, 0}), {3, 0}, matrix({{1}, {0}})),
+       squeezed("size one", values({1, 1}, {1}), {0, 1}, scalar(1)),
+       squeezed("empty", zeros({0, 1}), {1}, zeros({0})),
+       expanded("in front", vector({0, 1}), 0, matrix({{0, 1}})),
+       expanded("at the end", vector({0, 1}), 1, matrix({{0}, {1}})),
+       expanded("from the end", matrix({{0, 1}, {1, 0}}), -2, values({2, 1, 2}, {0, 1, 1, 0})),
+       expanded("a scalar", scalar(1), -1, vector({1})),
+       expanded("empty", zeros({0, 2}), 1, zeros({0, 1, 2}))},
+      {Refused({zeros({2, 3})}, "cannot leave out axis 1 of [2, 3], which has size 3",
+               {{"axes", Ints{1}}}),
+       Refused({zeros({2})}, "axis 1 is not there: with 1 dimensions, axes go from -1 to 0",
+               {{"axes", Ints{1}}}),
+       Refused({zeros({1})}, "names axis -1 twice", {{"axes", Ints{0, -1}}}),
+       Refused("ExpandDims", {zeros({2})},
+               "axis 2 is not there: with 2 dimensions, axes go from -2 to 1",
+               {{"axis", int64_t{2}}}),
+       Refused("ExpandDims", {zeros({1, 1, 1, 1, 1, 1, 1, 1})}, "would have more than 8 dimensions",
+               {{"axis", int64_t{0}}})});
 }
 const ListedCases listed(cases);
 

@@ -6,15 +6,9 @@
 namespace troupe {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 OpCase of(std::string name, std::string op, std::vector<Tensor> inputs, Attrs attrs,
           Tensor expected) {
-  return {.name = std::move(name),
-          .op = std::move(op),
-          .inputs = std::move(inputs),
-          .attrs = std::move(attrs),
-          .expected = {expected}};
+  return Case(std::move(op), std::move(name), std::move(inputs), {expected}, std::move(attrs));
 }
 Attrs repeats(Ints list) { return {{"repeats", std::move(list)}}; }
 Attrs times(int64_t count, int64_t axis) { return {{"count", count}, {"axis", axis}}; }
@@ -65,46 +59,23 @@ OpCases cases() {
   OpCases all = {.values = tiles()};
   for (OpCase& c : repetitions()) all.values.push_back(std::move(c));
   all.errors = {
-      {.op = "Tile",
-       .inputs = {zeros({2})},
-       .attrs = repeats({2, 2}),
-       .message = "wants one number of repeats for each of 1 dimensions, got 2"},
-      {.op = "Tile",
-       .inputs = {zeros({2})},
-       .attrs = repeats({-1}),
-       .message = "repeats at least 0 times, not -1"},
-      {.op = "Tile",
-       .inputs = {zeros({3})},
-       .attrs = repeats({int64_t{1} << 62}),
-       .message = "cannot repeat size 3 4611686018427387904 times; it would be past 2^63"},
-      {.op = "TileGradient",
-       .inputs = {zeros({3, 3}), zeros({2, 3})},
-       .attrs = repeats({2, 1}),
-       .message = "wants dy of shape [4, 3], a tile of [2, 3], got [3, 3]"},
-      {.op = "TileGradient",
-       .inputs = {i32(zeros({4})), i32(zeros({2}))},
-       .attrs = repeats({2}),
-       .message = "has no kernel for i32; cast to one of f32, f64"},
-      {.op = "Repeat",
-       .inputs = {zeros({2})},
-       .attrs = times(2, 1),
-       .message = "axis 1 is not there"},
-      {.op = "Repeat",
-       .inputs = {scalar(1)},
-       .attrs = times(2, 0),
-       .message = "axis 0 is not there"},
-      {.op = "Repeat",
-       .inputs = {zeros({2})},
-       .attrs = times(-2, 0),
-       .message = "repeats at least 0 times, not -2"},
-      {.op = "RepeatGradient",
-       .inputs = {zeros({3}), zeros({2})},
-       .attrs = times(2, 0),
-       .message = "wants dy of shape [4], [2] repeated 2 times along axis 0, got [3]"},
-      {.op = "RepeatGradient",
-       .inputs = {u8(zeros({4})), u8(zeros({2}))},
-       .attrs = times(2, 0),
-       .message = "has no kernel for u8; cast to one of f32, f64"}};
+      Refused("Tile", {zeros({2})}, "wants one number of repeats for each of 1 dimensions, got 2",
+              repeats({2, 2})),
+      Refused("Tile", {zeros({2})}, "repeats at least 0 times, not -1", repeats({-1})),
+      Refused("Tile", {zeros({3})},
+              "cannot repeat size 3 4611686018427387904 times; it would be past 2^63",
+              repeats({int64_t{1} << 62})),
+      Refused("TileGradient", {zeros({3, 3}), zeros({2, 3})},
+              "wants dy of shape [4, 3], a tile of [2, 3], got [3, 3]", repeats({2, 1})),
+      Refused("TileGradient", {i32(zeros({4})), i32(zeros({2}))},
+              "has no kernel for i32; cast to one of f32, f64", repeats({2})),
+      Refused("Repeat", {zeros({2})}, "axis 1 is not there", times(2, 1)),
+      Refused("Repeat", {scalar(1)}, "axis 0 is not there", times(2, 0)),
+      Refused("Repeat", {zeros({2})}, "repeats at least 0 times, not -2", times(-2, 0)),
+      Refused("RepeatGradient", {zeros({3}), zeros({2})},
+              "wants dy of shape [4], [2] repeated 2 times along axis 0, got [3]", times(2, 0)),
+      Refused("RepeatGradient", {u8(zeros({4})), u8(zeros({2}))},
+              "has no kernel for u8; cast to one of f32, f64", times(2, 0))};
   return all;
 }
 const ListedCases listed(cases);

@@ -7,27 +7,16 @@ namespace troupe {
 namespace {
 
 OpCases cases() {
-  return {.values = {{.name = "finite",
-                      .op = "CheckFinite",
-                      .inputs = {matrix({{1, -2}, {0, 1e30}})},
-                      .expected = {matrix({{1, -2}, {0, 1e30}})},
-                      .smooth = false},
-                     {.name = "size one",
-                      .op = "CheckFinite",
-                      .inputs = {scalar(2)},
-                      .expected = {scalar(2)}},
-                     {.name = "the greatest numbers",
-                      .op = "CheckFinite",
-                      .inputs = {vector({3.4028234663852886e38, -3.4028234663852886e38, 1e-45})},
-                      .expected = {vector({3.4028234663852886e38, -3.4028234663852886e38, 1e-45})},
-                      .smooth = false},
-                     {.name = "empty",
-                      .op = "CheckFinite",
-                      .inputs = {zeros({0})},
-                      .expected = {zeros({0})}}},
-          .errors = {{.op = "CheckFinite",
-                      .inputs = {i32(vector({1}))},
-                      .message = "has no kernel for i32; cast to one of f32, f64"}}};
+  return table_of(
+      "CheckFinite",
+      {Case("finite", {matrix({{1, -2}, {0, 1e30}})}, {matrix({{1, -2}, {0, 1e30}})}).rough(),
+       Case("size one", {scalar(2)}, {scalar(2)}),
+       Case("the greatest numbers",
+            {vector({3.4028234663852886e38, -3.4028234663852886e38, 1e-45})},
+            {vector({3.4028234663852886e38, -3.4028234663852886e38, 1e-45})})
+           .rough(),
+       Case("empty", {zeros({0})}, {zeros({0})})},
+      {Refused({i32(vector({1}))}, "has no kernel for i32; cast to one of f32, f64")});
 }
 const ListedCases listed(cases);
 

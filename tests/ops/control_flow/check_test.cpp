@@ -9,37 +9,22 @@ namespace troupe {
 namespace {
 
 OpCases cases() {
-  return {.values = {{.name = "all of a matrix holds",
-                      .op = "Check",
-                      .inputs = {matrix({{1, -2}, {0, 3}}), booleans(matrix({{1, 1}, {1, 1}}))},
-                      .expected = {matrix({{1, -2}, {0, 3}})}},
-                     {.name = "one condition for many elements",
-                      .op = "Check",
-                      .inputs = {vector({1, 2, 3}), booleans(scalar(1))},
-                      .expected = {vector({1, 2, 3})}},
-                     {.name = "many conditions for one element",
-                      .op = "Check",
-                      .inputs = {scalar(2), booleans(vector({1, 1, 1}))},
-                      .expected = {scalar(2)}},
-                     {.name = "no condition at all",
-                      .op = "Check",
-                      .inputs = {vector({5}), booleans(zeros({0}))},
-                      .expected = {vector({5})}},
-                     {.name = "empty",
-                      .op = "Check",
-                      .inputs = {zeros({0, 2}), booleans(scalar(1))},
-                      .expected = {zeros({0, 2})}},
-                     {.name = "extreme",
-                      .op = "Check",
-                      .inputs = {vector({INFINITY, -INFINITY, 1e300}), booleans(scalar(1))},
-                      .expected = {vector({INFINITY, -INFINITY, 1e300})},
-                      .smooth = false}},
-          .errors = {{.op = "Check",
-                      .inputs = {scalar(1), f32(scalar(1))},
-                      .message = "wants a bool condition, got f32; compare it with something"},
-                     {.op = "Check",
-                      .inputs = {scalar(1)},
-                      .message = "wants 2 inputs (x, condition), got 1"}}};
+  return table_of("Check",
+                  {Case("all of a matrix holds",
+                        {matrix({{1, -2}, {0, 3}}), booleans(matrix({{1, 1}, {1, 1}}))},
+                        {matrix({{1, -2}, {0, 3}})}),
+                   Case("one condition for many elements", {vector({1, 2, 3}), booleans(scalar(1))},
+                        {vector({1, 2, 3})}),
+                   Case("many conditions for one element", {scalar(2), booleans(vector({1, 1, 1}))},
+                        {scalar(2)}),
+                   Case("no condition at all", {vector({5}), booleans(zeros({0}))}, {vector({5})}),
+                   Case("empty", {zeros({0, 2}), booleans(scalar(1))}, {zeros({0, 2})}),
+                   Case("extreme", {vector({INFINITY, -INFINITY, 1e300}), booleans(scalar(1))},
+                        {vector({INFINITY, -INFINITY, 1e300})})
+                       .rough()},
+                  {Refused({scalar(1), f32(scalar(1))},
+                           "wants a bool condition, got f32; compare it with something"),
+                   Refused({scalar(1)}, "wants 2 inputs (x, condition), got 1")});
 }
 const ListedCases listed(cases);
 

@@ -7,19 +7,17 @@ namespace troupe {
 namespace {
 
 OpCase of(std::string name, Tensor value) {
-  return {
-      .name = std::move(name), .op = "Constant", .attrs = {{"value", value}}, .expected = {value}};
+  return Case("Constant", std::move(name), {}, {value}, {{"value", value}});
 }
 
 OpCases cases() {
-  return {.values = {of("f64", matrix({{1, -2}, {3, 4}})), of("f32", f32(vector({0.5}))),
-                     of("i64", i64(vector({1, 2}))), of("bool", booleans(scalar(1))),
-                     of("u8", u8(vector({255}))), of("not finite", vector({NAN, INFINITY})),
-                     of("empty", zeros({0, 3}))},
-          .errors = {{.op = "Constant", .message = "needs attribute value, a tensor"},
-                     {.op = "Constant",
-                      .attrs = {{"value", Tensor()}},
-                      .message = "attribute value is an undefined tensor"}}};
+  return table_of(
+      "Constant",
+      {of("f64", matrix({{1, -2}, {3, 4}})), of("f32", f32(vector({0.5}))),
+       of("i64", i64(vector({1, 2}))), of("bool", booleans(scalar(1))), of("u8", u8(vector({255}))),
+       of("not finite", vector({NAN, INFINITY})), of("empty", zeros({0, 3}))},
+      {Refused({}, "needs attribute value, a tensor"),
+       Refused({}, "attribute value is an undefined tensor", {{"value", Tensor()}})});
 }
 const ListedCases listed(cases);
 

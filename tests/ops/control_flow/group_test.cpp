@@ -7,9 +7,8 @@ namespace troupe {
 namespace {
 
 OpCases cases() {
-  return {
-      .values = {{.name = "nothing", .op = "Group"}},
-      .errors = {{.op = "Group", .inputs = {vector({1})}, .message = "wants no inputs, got 1"}}};
+  return table_of("Group", {Case("nothing", {}, {})},
+                  {Refused({vector({1})}, "wants no inputs, got 1")});
 }
 const ListedCases listed(cases);
 

@@ -9,24 +9,18 @@ namespace {
 Attrs attrs(DType dtype, Shape shape) { return {{"dtype", dtype}, {"shape", shape}}; }
 
 OpCases cases() {
-  return {.values = {{.name = "fed",
-                      .op = "Placeholder",
-                      .inputs = {vector({1, 2})},
-                      .expected = {vector({1, 2})},
-                      .build = [](Graph&, const std::vector<Output>& in) { return in; },
-                      .as_written = true}},
-          .errors = {{.op = "Placeholder",
-                      .attrs = attrs(DType::f32, {2, -1}),
-                      .message = "was not fed; pass a f32[2, -1] tensor for it",
-                      .build =
-                          [](Graph& graph, const std::vector<Output>&) {
-                            const Output x = placeholder(graph, DType::f32, {2, -1});
-                            evaluate(x);
-                            return std::vector{x};
-                          }},
-                     {.op = "Placeholder",
-                      .attrs = {{"shape", Shape{2}}},
-                      .message = "needs attribute dtype, a dtype"}}};
+  return table_of(
+      "Placeholder",
+      {Case("fed", {vector({1, 2})}, {vector({1, 2})})
+           .as_typed()
+           .made_by([](Graph&, const std::vector<Output>& in) { return in; })},
+      {Refused({}, "was not fed; pass a f32[2, -1] tensor for it", attrs(DType::f32, {2, -1}))
+           .made_by([](Graph& graph, const std::vector<Output>&) {
+             const Output x = placeholder(graph, DType::f32, {2, -1});
+             evaluate(x);
+             return std::vector{x};
+           }),
+       Refused({}, "needs attribute dtype, a dtype", {{"shape", Shape{2}}})});
 }
 const ListedCases listed(cases);
 

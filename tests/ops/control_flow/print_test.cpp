@@ -24,24 +24,13 @@ class Stderr {
 
 OpCases cases() {
   const Attrs quiet = {{"text", std::string("x")}, {"most", int64_t{0}}};
-  return {.values = {{.name = "a matrix",
-                      .op = "Print",
-                      .inputs = {iota({2, 3})},
-                      .attrs = quiet,
-                      .expected = {iota({2, 3})}},
-                     {.name = "nothing",
-                      .op = "Print",
-                      .inputs = {zeros({0})},
-                      .attrs = quiet,
-                      .expected = {zeros({0})}}},
-          .errors = {{.op = "Print",
-                      .inputs = {scalar(1)},
-                      .attrs = {{"text", std::string()}, {"every", int64_t{0}}},
-                      .message = "wants every of at least 1, got 0"},
-                     {.op = "Print",
-                      .inputs = {scalar(1)},
-                      .attrs = {{"text", std::string()}, {"elements", int64_t{-1}}},
-                      .message = "wants elements of at least 0, got -1"}}};
+  return table_of("Print",
+                  {Case("a matrix", {iota({2, 3})}, {iota({2, 3})}, quiet),
+                   Case("nothing", {zeros({0})}, {zeros({0})}, quiet)},
+                  {Refused({scalar(1)}, "wants every of at least 1, got 0",
+                           {{"text", std::string()}, {"every", int64_t{0}}}),
+                   Refused({scalar(1)}, "wants elements of at least 0, got -1",
+                           {{"text", std::string()}, {"elements", int64_t{-1}}})});
 }
 const ListedCases listed(cases);
 

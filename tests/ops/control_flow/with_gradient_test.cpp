@@ -7,26 +7,15 @@ namespace troupe {
 namespace {
 
 OpCases cases() {
-  return {.values =
-              {
-                  {.name = "a matrix",
-                   .op = "WithGradient",
-                   .inputs = {matrix({{1, 0}, {1, 1}})},
-                   .expected = {matrix({{1, 0}, {1, 1}})}},
-                  {.name = "size one",
-                   .op = "WithGradient",
-                   .inputs = {vector({1})},
-                   .expected = {vector({1})}},
-                  {.name = "empty",
-                   .op = "WithGradient",
-                   .inputs = {zeros({0, 2})},
-                   .expected = {zeros({0, 2})}},
-              },
-          .errors = {
-              {.op = "WithGradient",
-               .inputs = {zeros({1}), zeros({1})},
-               .message = "wants 1 input (x), got 2"},
-          }};
+  return table_of("WithGradient",
+                  {
+                      Case("a matrix", {matrix({{1, 0}, {1, 1}})}, {matrix({{1, 0}, {1, 1}})}),
+                      Case("size one", {vector({1})}, {vector({1})}),
+                      Case("empty", {zeros({0, 2})}, {zeros({0, 2})}),
+                  },
+                  {
+                      Refused({zeros({1}), zeros({1})}, "wants 1 input (x), got 2"),
+                  });
 }
 const ListedCases listed(cases);
 

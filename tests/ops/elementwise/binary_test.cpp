@@ -136,88 +136,52 @@ BuildCase to_the(double power) {
 
 // Besides: broadcasts of many dimensions, graphs of one input, and values that are refused.
 OpCases all_cases() {
-  OpCases all =
-      {.values =
-           {{.name = "repeated outside, inside and between",
-             .op = "Add",
-             .inputs = {iota({1, 2, 1, 2}), iota({2, 1, 3, 1}, 0, 10)},
-             .expected = {values({2, 2, 3, 2}, {0,  1,  10, 11, 20, 21, 2,  3,  12, 13, 22, 23,
-                                                30, 31, 40, 41, 50, 51, 32, 33, 42, 43, 52, 53})}},
-            {.name = "five dimensions",
-             .op = "Add",
-             .inputs = {full({2, 1, 2, 1, 2}, 1), full({3, 1, 2, 1}, 2)},
-             .expected = {full({2, 3, 2, 2, 2}, 3)}},
-            {.name = "an empty dimension repeats size one",
-             .op = "Add",
-             .inputs = {zeros({2, 0}), vector({1})},
-             .expected = {zeros({2, 0})}},
-            {.name = "x + x",
-             .op = "Add",
-             .inputs = {vector({1, 2})},
-             .expected = {vector({2, 4})},
-             .build =
-                 [](Graph&, const std::vector<Output>& in) {
-                   return std::vector{add(in[0], in[0])};
-                 }},
-            {.name = "no integers by zero",
-             .op = "Divide",
-             .inputs = {i32(zeros({0})), i32(vector({0}))},
-             .expected = {i32(zeros({0}))},
-             .as_written = true},
-            {.name = "a slope for what stands at zero",
-             .op = "Heaviside",
-             .inputs = {vector({0.5, 3})},
-             .expected = {matrix({{0.5, 1}, {0, 3}})},
-             .build =
-                 [](Graph& graph, const std::vector<Output>& x) {
-                   return std::vector{heaviside(constant(graph, matrix({{0, 1}, {-2, 0}})), x[0])};
-                 },
-             .as_written = true},
-            {.name = "a square, also at 0",
-             .op = "Pow",
-             .inputs = {vector({-1.5, 0, 2})},
-             .expected = {vector({2.25, 0, 4})},
-             .build = to_the(2)},
-            {.name = "a cube of negative numbers",
-             .op = "Pow",
-             .inputs = {vector({-2, 0.5})},
-             .expected = {vector({-8, 0.125})},
-             .build = to_the(3)},
-            {.name = "no power",
-             .op = "Pow",
-             .inputs = {vector({-1, 0, 3})},
-             .expected = {vector({1, 1, 1})},
-             .build = to_the(0)}},
-       .errors = {{.op = "Add",
-                   .inputs = {zeros({0}), zeros({2})},
-                   .message = "shapes do not broadcast: [0] and [2]"},
-                  {.op = "Add",
-                   .inputs = {booleans(zeros({2})), booleans(zeros({2}))},
-                   .message = "has no kernel for bool; cast to one of f32, f64, i32, i64, u8"},
-                  {.op = "Equal",
-                   .inputs = {zeros({2}), i32(zeros({2}))},
-                   .message = "compares values of one dtype, got f64 and i32; cast one of them"},
-                  {.op = "Pow",
-                   .inputs = {i32(vector({1, 2})), i32(vector({1, -1}))},
-                   .message = "raises an integer to a negative power: element 1 of b is -1",
-                   .when_run = true},
-                  {.op = "LeftShift",
-                   .inputs = {i32(vector({1, 2})), i32(vector({1, -1}))},
-                   .message = "shifts by a negative number of bits: element 1 of b is -1",
-                   .when_run = true},
-                  {.op = "RightShift",
-                   .inputs = {i64(vector({1, 2})), i64(vector({-3, 1}))},
-                   .message = "shifts by a negative number of bits: element 0 of b is -3",
-                   .when_run = true}}};
+  OpCases all = table_of(
+      "Add",
+      {Case("repeated outside, inside and between", {iota({1, 2, 1, 2}), iota({2, 1, 3, 1}, 0, 10)},
+            {values({2, 2, 3, 2}, {0,  1,  10, 11, 20, 21, 2,  3,  12, 13, 22, 23,
+                                   30, 31, 40, 41, 50, 51, 32, 33, 42, 43, 52, 53})}),
+       Case("five dimensions", {full({2, 1, 2, 1, 2}, 1), full({3, 1, 2, 1}, 2)},
+            {full({2, 3, 2, 2, 2}, 3)}),
+       Case("an empty dimension repeats size one", {zeros({2, 0}), vector({1})}, {zeros({2, 0})}),
+       Case("x + x", {vector({1, 2})}, {vector({2, 4})})
+           .made_by([](Graph&, const std::vector<Output>& in) {
+             return std::vector{add(in[0], in[0])};
+           }),
+       Case("Divide", "no integers by zero", {i32(zeros({0})), i32(vector({0}))}, {i32(zeros({0}))})
+           .as_typed(),
+       Case("Heaviside", "a slope for what stands at zero", {vector({0.5, 3})},
+            {matrix({{0.5, 1}, {0, 3}})})
+           .as_typed()
+           .made_by([](Graph& graph, const std::vector<Output>& x) {
+             return std::vector{heaviside(constant(graph, matrix({{0, 1}, {-2, 0}})), x[0])};
+           }),
+       Case("Pow", "a square, also at 0", {vector({-1.5, 0, 2})}, {vector({2.25, 0, 4})})
+           .made_by(to_the(2)),
+       Case("Pow", "a cube of negative numbers", {vector({-2, 0.5})}, {vector({-8, 0.125})})
+           .made_by(to_the(3)),
+       Case("Pow", "no power", {vector({-1, 0, 3})}, {vector({1, 1, 1})}).made_by(to_the(0))},
+      {Refused({zeros({0}), zeros({2})}, "shapes do not broadcast: [0] and [2]"),
+       Refused({booleans(zeros({2})), booleans(zeros({2}))},
+               "has no kernel for bool; cast to one of f32, f64, i32, i64, u8"),
+       Refused("Equal", {zeros({2}), i32(zeros({2}))},
+               "compares values of one dtype, got f64 and i32; cast one of them"),
+       Refused("Pow", {i32(vector({1, 2})), i32(vector({1, -1}))},
+               "raises an integer to a negative power: element 1 of b is -1")
+           .in_step(),
+       Refused("LeftShift", {i32(vector({1, 2})), i32(vector({1, -1}))},
+               "shifts by a negative number of bits: element 1 of b is -1")
+           .in_step(),
+       Refused("RightShift", {i64(vector({1, 2})), i64(vector({-3, 1}))},
+               "shifts by a negative number of bits: element 0 of b is -3")
+           .in_step()});
   for (const char* op : {"Divide", "FloorDivide", "Mod", "Fmod"}) {
-    all.errors.push_back({.op = op,
-                          .inputs = {i32(vector({1, 2})), i32(vector({1, 0}))},
-                          .message = "divides an integer by zero: element 1 of b",
-                          .when_run = true});
-    all.errors.push_back({.op = op,
-                          .inputs = {u8(vector({1, 2})), u8(scalar(0))},
-                          .message = "divides an integer by zero: element 0 of b",
-                          .when_run = true});
+    all.errors.push_back(Refused(op, {i32(vector({1, 2})), i32(vector({1, 0}))},
+                                 "divides an integer by zero: element 1 of b")
+                             .in_step());
+    all.errors.push_back(Refused(op, {u8(vector({1, 2})), u8(scalar(0))},
+                                 "divides an integer by zero: element 0 of b")
+                             .in_step());
   }
   for (const Binary& row : rows) {
     const OpCases one = cases_of(row);

@@ -7,119 +7,64 @@ namespace troupe {
 namespace {
 
 OpCases cases() {
-  return {.values =
-              {
-                  {.name = "f64 to f32",
-                   .op = "Cast",
-                   .inputs = {vector({0.1, 1e300})},
-                   .attrs = {{"dtype", DType::f32}},
-                   .expected = {f32(vector({0.1, 1e300}))},
-                   .as_written = true,
-                   .smooth = false},
-                  {.name = "f64 to f32 and back, with the slope of either",
-                   .op = "Cast",
-                   .inputs = {vector({0.5, -0.25})},
-                   .expected = {vector({0.5, -0.25})},
-                   .build =
-                       [](Graph&, const std::vector<Output>& x) {
-                         return std::vector<Output>{cast(cast(x[0], DType::f32), DType::f64)};
-                       },
-                   .as_written = true,
-                   .gradient_tolerance = 1e-3},  // differences of f32, which has 24 bits
-                  {.name = "f32 to f64",
-                   .op = "Cast",
-                   .inputs = {f32(vector({0.5, NAN}))},
-                   .attrs = {{"dtype", DType::f64}},
-                   .expected = {vector({0.5, NAN})},
-                   .as_written = true,
-                   .smooth = false},
-                  {.name = "f64 to itself",
-                   .op = "Cast",
-                   .inputs = {vector({0.1, -2})},
-                   .attrs = {{"dtype", DType::f64}},
-                   .expected = {vector({0.1, -2})},
-                   .as_written = true},
-                  {.name = "f32 to i32 is cut towards zero",
-                   .op = "Cast",
-                   .inputs = {f32(vector({1.9, -1.9, 0.5, -0.5}))},
-                   .attrs = {{"dtype", DType::i32}},
-                   .expected = {i32(vector({1, -1, 0, 0}))},
-                   .as_written = true},
-                  {.name = "f32 to i32 out of range",
-                   .op = "Cast",
-                   .inputs = {f32(vector({NAN, INFINITY, -INFINITY, 3e9, -3e9, 2147483520}))},
-                   .attrs = {{"dtype", DType::i32}},
-                   .expected = {i32(vector(
-                       {0, 2147483647, -2147483648.0, 2147483647, -2147483648.0, 2147483520}))},
-                   .as_written = true},
-                  {.name = "f64 to i64 out of range",
-                   .op = "Cast",
-                   .inputs = {vector({NAN, 1e19, -1e19})},
-                   .attrs = {{"dtype", DType::i64}},
-                   .expected = {Tensor::of<int64_t>({0, INT64_MAX, INT64_MIN}, Shape{3})},
-                   .as_written = true},
-                  {.name = "f32 to u8 out of range",
-                   .op = "Cast",
-                   .inputs = {f32(vector({-1, 255.9, 256, 300, -0.9, NAN}))},
-                   .attrs = {{"dtype", DType::u8}},
-                   .expected = {u8(vector({0, 255, 255, 255, 0, 0}))},
-                   .as_written = true},
-                  {.name = "f32 to bool",
-                   .op = "Cast",
-                   .inputs = {f32(vector({0, -0.0, 0.1, NAN}))},
-                   .attrs = {{"dtype", DType::boolean}},
-                   .expected = {booleans(vector({0, 0, 1, 1}))},
-                   .as_written = true},
-                  {.name = "i32 to u8 wraps around",
-                   .op = "Cast",
-                   .inputs = {i32(vector({-1, 256, 77}))},
-                   .attrs = {{"dtype", DType::u8}},
-                   .expected = {u8(vector({255, 0, 77}))},
-                   .as_written = true},
-                  {.name = "i64 to i32 wraps around",
-                   .op = "Cast",
-                   .inputs = {i64(vector({4294967297.0}))},
-                   .attrs = {{"dtype", DType::i32}},
-                   .expected = {i32(vector({1}))},
-                   .as_written = true},
-                  {.name = "u8 to f32",
-                   .op = "Cast",
-                   .inputs = {u8(iota({37}, 200))},
-                   .attrs = {{"dtype", DType::f32}},
-                   .expected = {f32(iota({37}, 200))},
-                   .as_written = true},
-                  {.name = "bool to f64",
-                   .op = "Cast",
-                   .inputs = {booleans(vector({1, 0}))},
-                   .attrs = {{"dtype", DType::f64}},
-                   .expected = {vector({1, 0})},
-                   .as_written = true},
-                  {.name = "bool to i32",
-                   .op = "Cast",
-                   .inputs = {booleans(vector({1, 0}))},
-                   .attrs = {{"dtype", DType::i32}},
-                   .expected = {i32(vector({1, 0}))},
-                   .as_written = true},
-                  {.name = "size one",
-                   .op = "Cast",
-                   .inputs = {i64(vector({7}))},
-                   .attrs = {{"dtype", DType::f32}},
-                   .expected = {f32(vector({7}))},
-                   .as_written = true},
-                  {.name = "empty",
-                   .op = "Cast",
-                   .inputs = {zeros({0, 2})},
-                   .attrs = {{"dtype", DType::i32}},
-                   .expected = {i32(zeros({0, 2}))},
-                   .as_written = true},
-              },
-          .errors = {
-              {.op = "Cast", .inputs = {zeros({2})}, .message = "needs attribute dtype, a dtype"},
-              {.op = "Cast",
-               .inputs = {zeros({2}), zeros({2})},
-               .attrs = {{"dtype", DType::f32}},
-               .message = "wants 1 input (x), got 2"},
-          }};
+  return table_of(
+      "Cast",
+      {
+          Case("f64 to f32", {vector({0.1, 1e300})}, {f32(vector({0.1, 1e300}))},
+               {{"dtype", DType::f32}})
+              .as_typed()
+              .rough(),
+          Case("f64 to f32 and back, with the slope of either", {vector({0.5, -0.25})},
+               {vector({0.5, -0.25})})
+              .slopes_within(1e-3)
+              .as_typed()
+              .made_by([](Graph&, const std::vector<Output>& x) {
+                return std::vector<Output>{cast(cast(x[0], DType::f32), DType::f64)};
+              }),  // differences of f32, which has 24 bits
+          Case("f32 to f64", {f32(vector({0.5, NAN}))}, {vector({0.5, NAN})},
+               {{"dtype", DType::f64}})
+              .as_typed()
+              .rough(),
+          Case("f64 to itself", {vector({0.1, -2})}, {vector({0.1, -2})}, {{"dtype", DType::f64}})
+              .as_typed(),
+          Case("f32 to i32 is cut towards zero", {f32(vector({1.9, -1.9, 0.5, -0.5}))},
+               {i32(vector({1, -1, 0, 0}))}, {{"dtype", DType::i32}})
+              .as_typed(),
+          Case("f32 to i32 out of range",
+               {f32(vector({NAN, INFINITY, -INFINITY, 3e9, -3e9, 2147483520}))},
+               {i32(vector({0, 2147483647, -2147483648.0, 2147483647, -2147483648.0, 2147483520}))},
+               {{"dtype", DType::i32}})
+              .as_typed(),
+          Case("f64 to i64 out of range", {vector({NAN, 1e19, -1e19})},
+               {Tensor::of<int64_t>({0, INT64_MAX, INT64_MIN}, Shape{3})}, {{"dtype", DType::i64}})
+              .as_typed(),
+          Case("f32 to u8 out of range", {f32(vector({-1, 255.9, 256, 300, -0.9, NAN}))},
+               {u8(vector({0, 255, 255, 255, 0, 0}))}, {{"dtype", DType::u8}})
+              .as_typed(),
+          Case("f32 to bool", {f32(vector({0, -0.0, 0.1, NAN}))}, {booleans(vector({0, 0, 1, 1}))},
+               {{"dtype", DType::boolean}})
+              .as_typed(),
+          Case("i32 to u8 wraps around", {i32(vector({-1, 256, 77}))}, {u8(vector({255, 0, 77}))},
+               {{"dtype", DType::u8}})
+              .as_typed(),
+          Case("i64 to i32 wraps around", {i64(vector({4294967297.0}))}, {i32(vector({1}))},
+               {{"dtype", DType::i32}})
+              .as_typed(),
+          Case("u8 to f32", {u8(iota({37}, 200))}, {f32(iota({37}, 200))}, {{"dtype", DType::f32}})
+              .as_typed(),
+          Case("bool to f64", {booleans(vector({1, 0}))}, {vector({1, 0})}, {{"dtype", DType::f64}})
+              .as_typed(),
+          Case("bool to i32", {booleans(vector({1, 0}))}, {i32(vector({1, 0}))},
+               {{"dtype", DType::i32}})
+              .as_typed(),
+          Case("size one", {i64(vector({7}))}, {f32(vector({7}))}, {{"dtype", DType::f32}})
+              .as_typed(),
+          Case("empty", {zeros({0, 2})}, {i32(zeros({0, 2}))}, {{"dtype", DType::i32}}).as_typed(),
+      },
+      {
+          Refused({zeros({2})}, "needs attribute dtype, a dtype"),
+          Refused({zeros({2}), zeros({2})}, "wants 1 input (x), got 2", {{"dtype", DType::f32}}),
+      });
 }
 const ListedCases listed(cases);
 

@@ -8,35 +8,32 @@ namespace troupe {
 namespace {
 
 OpCases log_add_exp2_cases() {
-  OpCases all = binary_cases(
-      "LogAddExp", {},
-      {
-          {.name = "same shape",
-           .inputs = {vector({0, 1, -3, 0.1}), vector({0, 2, 0.5, 0.1})},
-           .expected = {vector({1, 2.584962500721156, 0.6221934162022744, 1.1})}},
-          {.name = "size one", .inputs = {vector({0}), vector({0})}, .expected = {vector({1})}},
-          {.name = "rows with a row",
-           .inputs = {matrix({{1, 2}, {-3, 0.5}}), vector({2, 1})},
-           .expected = {matrix(
-               {{2.584962500721156, 2.584962500721156}, {2.0443941193584534, 1.771553303163612}})}},
-          {.name = "every element with a scalar",
-           .inputs = {scalar(1), vector({2, 0.5})},
-           .expected = {vector({2.584962500721156, 1.771553303163612})}},
-          {.name = "powers that no dtype holds",
-           .inputs = {vector({5000, -5000, 50}), vector({5000, -5001, -50})},
-           .expected = {vector({5001, -4999.415037499279, 50})}},
-          {.name = "the greatest numbers",
-           .inputs = {vector({1e300, 1e308, -1e308}), vector({1e300, -1e308, -1e308})},
-           .expected = {vector({1e300, 1e308, -1e308})},
-           .tolerance = 0,
-           .as_written = true,
-           .smooth = false},
-          {.name = "infinities and NaN",
-           .inputs = {vector({INFINITY, INFINITY, -INFINITY, -INFINITY, 1, NAN, -INFINITY}),
-                      vector({INFINITY, -INFINITY, -INFINITY, 2, INFINITY, 1, NAN})},
-           .expected = {vector({INFINITY, INFINITY, -INFINITY, 2, INFINITY, NAN, NAN})},
-           .smooth = false},
-      });
+  OpCases all =
+      binary_cases("LogAddExp", {},
+                   {
+                       Case("same shape", {vector({0, 1, -3, 0.1}), vector({0, 2, 0.5, 0.1})},
+                            {vector({1, 2.584962500721156, 0.6221934162022744, 1.1})}),
+                       Case("size one", {vector({0}), vector({0})}, {vector({1})}),
+                       Case("rows with a row", {matrix({{1, 2}, {-3, 0.5}}), vector({2, 1})},
+                            {matrix({{2.584962500721156, 2.584962500721156},
+                                     {2.0443941193584534, 1.771553303163612}})}),
+                       Case("every element with a scalar", {scalar(1), vector({2, 0.5})},
+                            {vector({2.584962500721156, 1.771553303163612})}),
+                       Case("powers that no dtype holds",
+                            {vector({5000, -5000, 50}), vector({5000, -5001, -50})},
+                            {vector({5001, -4999.415037499279, 50})}),
+                       Case("the greatest numbers",
+                            {vector({1e300, 1e308, -1e308}), vector({1e300, -1e308, -1e308})},
+                            {vector({1e300, 1e308, -1e308})})
+                           .within(0)
+                           .as_typed()
+                           .rough(),
+                       Case("infinities and NaN",
+                            {vector({INFINITY, INFINITY, -INFINITY, -INFINITY, 1, NAN, -INFINITY}),
+                             vector({INFINITY, -INFINITY, -INFINITY, 2, INFINITY, 1, NAN})},
+                            {vector({INFINITY, INFINITY, -INFINITY, 2, INFINITY, NAN, NAN})})
+                           .rough(),
+                   });
   const BuildCase build = [](Graph&, const std::vector<Output>& x) {
     return std::vector{log_add_exp2(x[0], x[1])};
   };
@@ -53,46 +50,33 @@ BuildCase replacing(const NanToNum& numbers) {
 OpCases nan_to_num_cases() {
   const Tensor x = vector({1.5, NAN, INFINITY, -INFINITY});
   const auto to_ends = [&](DType dtype, double most) {
-    return OpCase{.name = detail::concat("the ends of ", dtype),
-                  .inputs = {converted(x, dtype)},
-                  .expected = {converted(vector({1.5, 0, most, -most}), dtype)},
-                  .tolerance = 0,
-                  .build = replacing({}),
-                  .as_written = true,
-                  .smooth = false};
+    return Case(detail::concat("the ends of ", dtype), {converted(x, dtype)},
+                {converted(vector({1.5, 0, most, -most}), dtype)})
+        .within(0)
+        .as_typed()
+        .rough()
+        .made_by(replacing({}));
   };
   OpCases all = {
       .values = {to_ends(DType::f64, 1.7976931348623157e308),
-                 to_ends(DType::f32, 3.4028234663852886e38),
-                 to_ends(DType::f16, 65504),
+                 to_ends(DType::f32, 3.4028234663852886e38), to_ends(DType::f16, 65504),
                  to_ends(DType::bf16, 0x1.FEp127),  // of its format: numpy has no bf16
-                 {.name = "numbers of its own",
-                  .inputs = {x},
-                  .expected = {vector({1.5, 7, 100, -3})},
-                  .build = replacing({.nan = 7, .positive = 100, .negative = -3}),
-                  .as_written = true,
-                  .smooth = false},
-                 {.name = "some of its own",
-                  .inputs = {f32(x)},
-                  .expected = {f32(vector({1.5, -1, 3.4028234663852886e38, -INFINITY}))},
-                  .build = replacing({.nan = -1, .negative = -INFINITY}),
-                  .as_written = true,
-                  .smooth = false},
-                 {.name = "numbers stay",
-                  .inputs = {matrix({{1.5, 0}, {-2, 1e3}})},
-                  .expected = {matrix({{1.5, 0}, {-2, 1e3}})},
-                  .build = replacing({}),
-                  .as_written = true},
-                 {.name = "empty",
-                  .inputs = {zeros({3, 0})},
-                  .expected = {zeros({3, 0})},
-                  .build = replacing({}),
-                  .as_written = true}},
-      .errors = {
-          {.inputs = {i32(zeros({2}))}, .message = "nan_to_num made at ", .build = replacing({})},
-          {.inputs = {i32(zeros({2}))},
-           .message = "wants floats, got i32",
-           .build = replacing({})}}};
+                 Case("numbers of its own", {x}, {vector({1.5, 7, 100, -3})})
+                     .as_typed()
+                     .rough()
+                     .made_by(replacing({.nan = 7, .positive = 100, .negative = -3})),
+                 Case("some of its own", {f32(x)},
+                      {f32(vector({1.5, -1, 3.4028234663852886e38, -INFINITY}))})
+                     .as_typed()
+                     .rough()
+                     .made_by(replacing({.nan = -1, .negative = -INFINITY})),
+                 Case("numbers stay", {matrix({{1.5, 0}, {-2, 1e3}})},
+                      {matrix({{1.5, 0}, {-2, 1e3}})})
+                     .as_typed()
+                     .made_by(replacing({})),
+                 Case("empty", {zeros({3, 0})}, {zeros({3, 0})}).as_typed().made_by(replacing({}))},
+      .errors = {Refused({i32(zeros({2}))}, "nan_to_num made at ").made_by(replacing({})),
+                 Refused({i32(zeros({2}))}, "wants floats, got i32").made_by(replacing({}))}};
   for (OpCase& c : all.values) c.op = "Where";
   for (OpError& e : all.errors) e.op = "Where";
   return all;
@@ -100,7 +84,7 @@ OpCases nan_to_num_cases() {
 
 Output known_or_not(Graph& graph, const Tensor& tensor, bool known) {
   return placeholder(graph, tensor.dtype(),
-                     known ? tensor.shape() : Shape(std::vector<int64_t>(tensor.ndim(), -1)));
+                     known ? tensor.shape() : Shape(Ints(tensor.ndim(), -1)));
 }
 
 }  // namespace

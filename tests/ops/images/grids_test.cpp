@@ -7,33 +7,24 @@ namespace troupe {
 namespace {
 
 OpCase identity_of(std::string name, int64_t rows, int64_t columns, Tensor expected) {
-  return {.name = std::move(name),
-          .op = "BandPart",
-          .expected = {expected},
-          .build = [=](Graph& graph, const std::vector<Output>&) {
-            return std::vector{eye(graph, rows, columns, expected.dtype())};
-          }};
+  return Case("BandPart", std::move(name), {}, {expected})
+      .made_by([=](Graph& graph, const std::vector<Output>&) {
+        return std::vector{eye(graph, rows, columns, expected.dtype())};
+      });
 }
 
 OpCase grid(std::string name, std::vector<Tensor> axes, Indexing indexing,
             std::vector<Tensor> expected) {
-  return {.name = std::move(name),
-          .op = "BroadcastTo",
-          .inputs = std::move(axes),
-          .expected = std::move(expected),
-          .build = [=](Graph&, const std::vector<Output>& x) { return meshgrid(x, indexing); }};
+  return Case("BroadcastTo", std::move(name), std::move(axes), std::move(expected))
+      .made_by([=](Graph&, const std::vector<Output>& x) { return meshgrid(x, indexing); });
 }
 
 OpCase mask(std::string name, Tensor lengths, int64_t size, Tensor expected) {
-  return {.name = std::move(name),
-          .op = "Greater",
-          .inputs = {lengths},
-          .expected = {expected},
-          .build =
-              [=](Graph&, const std::vector<Output>& x) {
-                return std::vector{sequence_mask(x[0], size, expected.dtype())};
-              },
-          .as_written = true};
+  return Case("Greater", std::move(name), {lengths}, {expected})
+      .as_typed()
+      .made_by([=](Graph&, const std::vector<Output>& x) {
+        return std::vector{sequence_mask(x[0], size, expected.dtype())};
+      });
 }
 
 OpCases cases() {

@@ -22,23 +22,18 @@ Tensor three() { return values({1, 1, 3, 3}, {0.2, 0.4, 0.6, 0.9, 0.3, 0.1, 0.1,
 // A case of a function that is not an op; it is listed under ReduceMean, which has the float
 // dtypes.
 OpCase of(std::string name, Tensor x, Tensor expected, OfImages f, double number = 0) {
-  return {.name = std::move(name),
-          .op = "ReduceMean",
-          .inputs = {x},
-          .expected = {expected},
-          .tolerance = 2e-6,
-          .build = [f, number](Graph& graph, const std::vector<Output>& in) {
-            return std::vector{f(in[0], fill(graph, {}, number, in[0].dtype()))};
-          }};
+  return Case("ReduceMean", std::move(name), {x}, {expected})
+      .within(2e-6)
+      .made_by([f, number](Graph& graph, const std::vector<Output>& in) {
+        return std::vector{f(in[0], fill(graph, {}, number, in[0].dtype()))};
+      });
 }
 
 OpError refused(Tensor x, OfImages f, std::string message) {
-  return {.op = "ReduceMean",
-          .inputs = {x},
-          .message = std::move(message),
-          .build = [f](Graph& graph, const std::vector<Output>& in) {
-            return std::vector{f(in[0], fill(graph, {}, 1, DType::f64))};
-          }};
+  return Refused("ReduceMean", {x}, std::move(message))
+      .made_by([f](Graph& graph, const std::vector<Output>& in) {
+        return std::vector{f(in[0], fill(graph, {}, 1, DType::f64))};
+      });
 }
 
 Output hsv(Output x, Output) { return rgb_to_hsv(x); }

@@ -9,7 +9,7 @@ namespace {
 
 Attrs to(int64_t height, int64_t width, const char* grid = "half_pixel",
          const char* interpolation = "bilinear") {
-  return {{"size", std::vector<int64_t>{height, width}},
+  return {{"size", Ints{height, width}},
           {"grid", std::string(grid)},
           {"interpolation", std::string(interpolation)}};
 }
@@ -18,12 +18,7 @@ Attrs to(int64_t height, int64_t width, const char* grid = "half_pixel",
 Tensor squares() { return values({1, 2, 3, 1}, {0, 1, 4, 9, 16, 25}); }
 
 OpCase of(std::string name, Attrs attrs, Tensor expected) {
-  return {.name = std::move(name),
-          .op = "Resize",
-          .inputs = {squares()},
-          .attrs = std::move(attrs),
-          .expected = {expected},
-          .as_written = true};
+  return Case("Resize", std::move(name), {squares()}, {expected}, std::move(attrs)).as_typed();
 }
 
 // A case for any dtype.
@@ -83,62 +78,38 @@ std::vector<OpCase> nearest_cases() {
 }
 
 std::vector<OpCase> gradient_cases() {
-  return {{.name = "between rows",
-           .op = "ResizeGradient",
-           .inputs = {values({1, 4, 1, 1}, {1, 2, 3, 4}), zeros({1, 2, 1, 1})},
-           .attrs = to(4, 1),
-           .expected = {values({1, 2, 1, 1}, {3.25, 6.75})}},
-          {.name = "of pixels that were taken",
-           .op = "ResizeGradient",
-           .inputs = {values({1, 1, 5, 1}, {1, 2, 3, 4, 5}), zeros({1, 1, 3, 1})},
-           .attrs = to(1, 5, "half_pixel", "nearest"),
-           .expected = {values({1, 1, 3, 1}, {3, 3, 9})}},
-          {.name = "of pixels that were left out",
-           .op = "ResizeGradient",
-           .inputs = {values({2, 1, 1, 2}, {1, 2, 3, 4}), zeros({2, 1, 3, 2})},
-           .attrs = to(1, 1, "asymmetric"),
-           .expected = {values({2, 1, 3, 2}, {1, 2, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0})}},
-          {.name = "no channels",
-           .op = "ResizeGradient",
-           .inputs = {zeros({1, 2, 2, 0}), zeros({1, 3, 3, 0})},
-           .attrs = to(2, 2),
-           .expected = {zeros({1, 3, 3, 0})}}};
+  return {
+      Case("ResizeGradient", "between rows",
+           {values({1, 4, 1, 1}, {1, 2, 3, 4}), zeros({1, 2, 1, 1})},
+           {values({1, 2, 1, 1}, {3.25, 6.75})}, to(4, 1)),
+      Case("ResizeGradient", "of pixels that were taken",
+           {values({1, 1, 5, 1}, {1, 2, 3, 4, 5}), zeros({1, 1, 3, 1})},
+           {values({1, 1, 3, 1}, {3, 3, 9})}, to(1, 5, "half_pixel", "nearest")),
+      Case("ResizeGradient", "of pixels that were left out",
+           {values({2, 1, 1, 2}, {1, 2, 3, 4}), zeros({2, 1, 3, 2})},
+           {values({2, 1, 3, 2}, {1, 2, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0})}, to(1, 1, "asymmetric")),
+      Case("ResizeGradient", "no channels", {zeros({1, 2, 2, 0}), zeros({1, 3, 3, 0})},
+           {zeros({1, 3, 3, 0})}, to(2, 2))};
 }
 
 OpCases cases() {
   OpCases all = {
-      .errors = {{.op = "Resize",
-                  .inputs = {zeros({2, 3, 1})},
-                  .attrs = to(1, 1),
-                  .message = "wants images [batch, height, width, channels], got ["},
-                 {.op = "Resize",
-                  .inputs = {squares()},
-                  .attrs = to(0, 1),
-                  .message = "wants a height and a width of at least 1"},
-                 {.op = "Resize",
-                  .inputs = {zeros({1, 0, 3, 1})},
-                  .attrs = to(1, 1),
-                  .message = "there are no pixels in [1, 0, 3, 1]"},
-                 {.op = "Resize",
-                  .inputs = {squares()},
-                  .attrs = to(1, 1, "half"),
-                  .message = "has grids half_pixel, align_corners and asymmetric, not \"half\""},
-                 {.op = "Resize",
-                  .inputs = {squares()},
-                  .attrs = to(1, 1, "half_pixel", "cubic"),
-                  .message = "interpolates nearest or bilinear, not \"cubic\""},
-                 {.op = "Resize",
-                  .inputs = {u8(squares())},
-                  .attrs = to(1, 1),
-                  .message = "interpolates floats, got u8; cast it, or take the nearest pixels"},
-                 {.op = "ResizeGradient",
-                  .inputs = {zeros({1, 2, 2, 1}), zeros({1, 3, 3, 1})},
-                  .attrs = to(2, 1),
-                  .message = "wants dy of shape [1, 2, 1, 1], that of [1, 3, 3, 1] resized"},
-                 {.op = "ResizeGradient",
-                  .inputs = {zeros({1, 2, 2}), zeros({1, 3, 3})},
-                  .attrs = to(2, 2),
-                  .message = "wants images [batch, height, width, channels], got ["}}};
+      .errors = {
+          Refused("Resize", {zeros({2, 3, 1})},
+                  "wants images [batch, height, width, channels], got [", to(1, 1)),
+          Refused("Resize", {squares()}, "wants a height and a width of at least 1", to(0, 1)),
+          Refused("Resize", {zeros({1, 0, 3, 1})}, "there are no pixels in [1, 0, 3, 1]", to(1, 1)),
+          Refused("Resize", {squares()},
+                  "has grids half_pixel, align_corners and asymmetric, not \"half\"",
+                  to(1, 1, "half")),
+          Refused("Resize", {squares()}, "interpolates nearest or bilinear, not \"cubic\"",
+                  to(1, 1, "half_pixel", "cubic")),
+          Refused("Resize", {u8(squares())},
+                  "interpolates floats, got u8; cast it, or take the nearest pixels", to(1, 1)),
+          Refused("ResizeGradient", {zeros({1, 2, 2, 1}), zeros({1, 3, 3, 1})},
+                  "wants dy of shape [1, 2, 1, 1], that of [1, 3, 3, 1] resized", to(2, 1)),
+          Refused("ResizeGradient", {zeros({1, 2, 2}), zeros({1, 3, 3})},
+                  "wants images [batch, height, width, channels], got [", to(2, 2))}};
   for (const auto& part : {bilinear_cases(), nearest_cases(), gradient_cases()})
     all.values.insert(all.values.end(), part.begin(), part.end());
   return all;

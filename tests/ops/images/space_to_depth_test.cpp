@@ -9,16 +9,8 @@ namespace {
 OpCases cases() {
   const auto block = [](int64_t size) { return Attrs{{"block", size}}; };
   const auto both = [&](std::string name, int64_t size, Tensor image, Tensor deep) {
-    return std::vector<OpCase>{{.name = name,
-                                .op = "SpaceToDepth",
-                                .inputs = {image},
-                                .attrs = block(size),
-                                .expected = {deep}},
-                               {.name = name,
-                                .op = "DepthToSpace",
-                                .inputs = {deep},
-                                .attrs = block(size),
-                                .expected = {image}}};
+    return std::vector<OpCase>{Case("SpaceToDepth", name, {image}, {deep}, block(size)),
+                               Case("DepthToSpace", name, {deep}, {image}, block(size))};
   };
   OpCases all;
   for (const auto& pair :
@@ -32,31 +24,20 @@ OpCases cases() {
         both("no channels", 2, zeros({1, 2, 4, 0}), zeros({1, 1, 2, 0}))})
     for (const OpCase& c : pair) all.values.push_back(c);
   all.errors = {
-      {.op = "SpaceToDepth",
-       .inputs = {zeros({1, 3, 4, 1})},
-       .attrs = block(2),
-       .message = "cannot cut axis 1 of [1, 3, 4, 1] into blocks of 2; pad it to a multiple"},
-      {.op = "SpaceToDepth",
-       .inputs = {zeros({2, 4, 1})},
-       .attrs = block(2),
-       .message = "wants images [batch, height, width, channels], got ["},
-      {.op = "SpaceToDepth",
-       .inputs = {zeros({1, 2, 2, 1})},
-       .attrs = block(0),
-       .message = "wants a block size from 1 to 65536, got 0"},
-      {.op = "DepthToSpace",
-       .inputs = {zeros({1, 2, 2, 6})},
-       .attrs = block(2),
-       .message = "cannot make blocks of 2 x 2 pixels of the 6 channels of [1, 2, 2, 6]; their "
-                  "number must be a multiple of 4"},
-      {.op = "DepthToSpace",
-       .inputs = {zeros({2, 4})},
-       .attrs = block(2),
-       .message = "wants images [batch, height, width, channels], got ["},
-      {.op = "DepthToSpace",
-       .inputs = {zeros({1, 2, 2, 4})},
-       .attrs = block(100000),
-       .message = "wants a block size from 1 to 65536, got 100000"}};
+      Refused("SpaceToDepth", {zeros({1, 3, 4, 1})},
+              "cannot cut axis 1 of [1, 3, 4, 1] into blocks of 2; pad it to a multiple", block(2)),
+      Refused("SpaceToDepth", {zeros({2, 4, 1})},
+              "wants images [batch, height, width, channels], got [", block(2)),
+      Refused("SpaceToDepth", {zeros({1, 2, 2, 1})}, "wants a block size from 1 to 65536, got 0",
+              block(0)),
+      Refused("DepthToSpace", {zeros({1, 2, 2, 6})},
+              "cannot make blocks of 2 x 2 pixels of the 6 channels of [1, 2, 2, 6]; their "
+              "number must be a multiple of 4",
+              block(2)),
+      Refused("DepthToSpace", {zeros({2, 4})},
+              "wants images [batch, height, width, channels], got [", block(2)),
+      Refused("DepthToSpace", {zeros({1, 2, 2, 4})},
+              "wants a block size from 1 to 65536, got 100000", block(100000))};
   return all;
 }
 const ListedCases listed(cases);

@@ -23,10 +23,9 @@ OpCase function_case(const char* name, const char* op, std::vector<Tensor> input
 }
 
 OpError refused(const char* op, std::vector<Tensor> inputs, const char* message, Function f) {
-  return {.op = op,
-          .inputs = std::move(inputs),
-          .message = message,
-          .build = [f](Graph&, const Inputs& in) { return f(in); }};
+  return Refused(op, std::move(inputs), message).made_by([f](Graph&, const Inputs& in) {
+    return f(in);
+  });
 }
 
 OpCases softmax_cases() {
@@ -114,7 +113,7 @@ TEST_CASE("split_sizes cuts an axis into parts of any sizes, with gradients") {
 TEST_CASE("sizes that do not fill an axis are refused with what is wrong") {
   Graph graph;
   const Output x = placeholder(graph, DType::f32, {-1, 3});
-  const auto refused = [&](std::vector<int64_t> sizes, int64_t axis) {
+  const auto refused = [&](Ints sizes, int64_t axis) {
     const Refusal refusal = refusal_of([&] { split_sizes(x, sizes, axis); });
     CHECK((refusal.code == Errc::invalid_argument));
     return refusal.text;

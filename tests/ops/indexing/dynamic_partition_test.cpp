@@ -8,19 +8,13 @@ namespace {
 
 OpCase partitioned(std::string name, Tensor x, Tensor partitions, std::vector<Tensor> expected) {
   const auto parts = static_cast<int64_t>(expected.size());
-  return {.name = std::move(name),
-          .op = "DynamicPartition",
-          .inputs = {x, partitions},
-          .attrs = {{"parts", parts}},
-          .expected = std::move(expected)};
+  return Case("DynamicPartition", std::move(name), {x, partitions}, std::move(expected),
+              {{"parts", parts}});
 }
 
 OpCase of(std::string name, std::string op, std::vector<Tensor> inputs,
           std::vector<Tensor> expected) {
-  return {.name = std::move(name),
-          .op = std::move(op),
-          .inputs = std::move(inputs),
-          .expected = std::move(expected)};
+  return Case(std::move(op), std::move(name), std::move(inputs), std::move(expected));
 }
 
 std::vector<OpCase> partitions() {
@@ -82,70 +76,46 @@ OpCases cases() {
   const auto parts = [](int64_t count) { return Attrs{{"parts", count}}; };
   const Tensor at = zeros({2}, DType::i32);
   all.errors = {
-      {.op = "DynamicPartition",
-       .inputs = {zeros({3}), at},
-       .attrs = parts(2),
-       .message = "wants a partition for each slice along the first dimensions of [3], got [2]"},
-      {.op = "DynamicPartition",
-       .inputs = {scalar(0), at},
-       .attrs = parts(3),
-       .message = "wants a partition for each slice along the first dimensions of []"},
-      {.op = "DynamicPartition",
-       .inputs = {zeros({2}), at},
-       .attrs = parts(0),
-       .message = "makes 1 to 65536 parts, not 0"},
-      {.op = "DynamicPartition",
-       .inputs = {zeros({2}), zeros({2})},
-       .attrs = parts(2),
-       .message = "wants indices of i32 or i64, got f64"},
-      {.op = "DynamicPartition",
-       .inputs = {zeros({2}), i32(vector({0, 2}))},
-       .attrs = parts(2),
-       .message = "index 2 (number 1 of 2) is not in [0, 2)",
-       .when_run = true},
-      {.op = "DynamicPartitionGradient",
-       .inputs = {at, zeros({3}), zeros({2}), zeros({0})},
-       .message = "the parts are not what partitions [2] make of [3]"},
-      {.op = "DynamicPartitionGradient",
-       .inputs = {at, zeros({2}), f32(zeros({2}))},
-       .message = "x_like and dys must have one dtype, got f64 and f32"},
-      {.op = "DynamicPartitionGradient",
-       .inputs = {at, zeros({2}), zeros({1}), zeros({1})},
-       .message = "part 0 has 1 slices, but 2 of partition 0 were taken",
-       .when_run = true},
-      {.op = "DynamicPartitionGradient",
-       .inputs = {i32(vector({0, -1})), zeros({2}), zeros({1})},
-       .message = "index -1 (number 1 of 2) is not in [0, 1)",
-       .when_run = true},
-      {.op = "DynamicStitch",
-       .inputs = {at, zeros({3})},
-       .message = "part 0 is [3], but its indices are [2]; it has their sizes first"},
-      {.op = "DynamicStitch",
-       .inputs = {at, at, zeros({2, 3}), zeros({2, 4})},
-       .message = "behind the sizes of the indices, all parts have the same sizes"},
-      {.op = "DynamicStitch",
-       .inputs = {at, at, zeros({2})},
-       .message = "wants as many parts as tensors of indices, got 3 of both together"},
-      {.op = "DynamicStitch",
-       .inputs = {at, at, zeros({2}), f32(zeros({2}))},
-       .message = "parts must have one dtype, got f64 and f32; cast one of them"},
-      {.op = "DynamicStitch",
-       .inputs = {zeros({2}), zeros({2})},
-       .message = "wants indices of i32 or i64, got f64"},
-      {.op = "DynamicStitch",
-       .inputs = {i32(vector({0, -1})), zeros({2})},
-       .message = "index -1 (number 1 of part 0) is not in [0, 2^40)",
-       .when_run = true},
-      {.op = "DynamicStitchGradient",
-       .inputs = {zeros({3, 3}), at, at, zeros({2, 2}), zeros({2, 2})},
-       .message = "wants dy of shape [-1, 2], the parts stitched together, got [3, 3]"},
-      {.op = "DynamicStitchGradient",
-       .inputs = {zeros({3}), i32(vector({0, 1})), zeros({2})},
-       .message = "dy has 3 rows, but the greatest index is 1",
-       .when_run = true},
-      {.op = "DynamicStitchGradient",
-       .inputs = {f32(zeros({1})), at, zeros({2})},
-       .message = "dy and parts must have one dtype, got f32 and f64"}};
+      Refused("DynamicPartition", {zeros({3}), at},
+              "wants a partition for each slice along the first dimensions of [3], got [2]",
+              parts(2)),
+      Refused("DynamicPartition", {scalar(0), at},
+              "wants a partition for each slice along the first dimensions of []", parts(3)),
+      Refused("DynamicPartition", {zeros({2}), at}, "makes 1 to 65536 parts, not 0", parts(0)),
+      Refused("DynamicPartition", {zeros({2}), zeros({2})}, "wants indices of i32 or i64, got f64",
+              parts(2)),
+      Refused("DynamicPartition", {zeros({2}), i32(vector({0, 2}))},
+              "index 2 (number 1 of 2) is not in [0, 2)", parts(2))
+          .in_step(),
+      Refused("DynamicPartitionGradient", {at, zeros({3}), zeros({2}), zeros({0})},
+              "the parts are not what partitions [2] make of [3]"),
+      Refused("DynamicPartitionGradient", {at, zeros({2}), f32(zeros({2}))},
+              "x_like and dys must have one dtype, got f64 and f32"),
+      Refused("DynamicPartitionGradient", {at, zeros({2}), zeros({1}), zeros({1})},
+              "part 0 has 1 slices, but 2 of partition 0 were taken")
+          .in_step(),
+      Refused("DynamicPartitionGradient", {i32(vector({0, -1})), zeros({2}), zeros({1})},
+              "index -1 (number 1 of 2) is not in [0, 1)")
+          .in_step(),
+      Refused("DynamicStitch", {at, zeros({3})},
+              "part 0 is [3], but its indices are [2]; it has their sizes first"),
+      Refused("DynamicStitch", {at, at, zeros({2, 3}), zeros({2, 4})},
+              "behind the sizes of the indices, all parts have the same sizes"),
+      Refused("DynamicStitch", {at, at, zeros({2})},
+              "wants as many parts as tensors of indices, got 3 of both together"),
+      Refused("DynamicStitch", {at, at, zeros({2}), f32(zeros({2}))},
+              "parts must have one dtype, got f64 and f32; cast one of them"),
+      Refused("DynamicStitch", {zeros({2}), zeros({2})}, "wants indices of i32 or i64, got f64"),
+      Refused("DynamicStitch", {i32(vector({0, -1})), zeros({2})},
+              "index -1 (number 1 of part 0) is not in [0, 2^40)")
+          .in_step(),
+      Refused("DynamicStitchGradient", {zeros({3, 3}), at, at, zeros({2, 2}), zeros({2, 2})},
+              "wants dy of shape [-1, 2], the parts stitched together, got [3, 3]"),
+      Refused("DynamicStitchGradient", {zeros({3}), i32(vector({0, 1})), zeros({2})},
+              "dy has 3 rows, but the greatest index is 1")
+          .in_step(),
+      Refused("DynamicStitchGradient", {f32(zeros({1})), at, zeros({2})},
+              "dy and parts must have one dtype, got f32 and f64")};
   return all;
 }
 const ListedCases listed(cases);

@@ -7,19 +7,11 @@ namespace troupe {
 namespace {
 
 OpCase gathered(std::string name, Tensor x, Tensor indices, int64_t k, Tensor expected) {
-  return {.name = std::move(name),
-          .op = "GatherNd",
-          .inputs = {x, indices},
-          .attrs = {{"coordinates", k}},
-          .expected = {expected}};
+  return Case("GatherNd", std::move(name), {x, indices}, {expected}, {{"coordinates", k}});
 }
 
 OpCase scattered(std::string name, Tensor indices, Tensor updates, Shape shape, Tensor expected) {
-  return {.name = std::move(name),
-          .op = "ScatterNd",
-          .inputs = {indices, updates},
-          .attrs = {{"shape", shape}},
-          .expected = {expected}};
+  return Case("ScatterNd", std::move(name), {indices, updates}, {expected}, {{"shape", shape}});
 }
 
 OpCase exact(OpCase c) {
@@ -69,59 +61,35 @@ std::vector<OpCase> values_of_both() {
 OpCases cases() {
   const auto coordinates = [](int64_t k) { return Attrs{{"coordinates", k}}; };
   const auto shaped = [](Shape shape) { return Attrs{{"shape", shape}}; };
-  return {
-      .values = values_of_both(),
-      .errors = {{.op = "GatherNd",
-                  .inputs = {zeros({2}), zeros({1, 2}, DType::i32)},
-                  .attrs = coordinates(2),
-                  .message = "have 2 coordinates, but ["},
-                 {.op = "GatherNd",
-                  .inputs = {zeros({2}), zeros({}, DType::i32)},
-                  .attrs = coordinates(1),
-                  .message = "wants indices [..., k] of k coordinates each, got a scalar"},
-                 {.op = "GatherNd",
-                  .inputs = {zeros({2}), zeros({3, 1}, DType::i32)},
-                  .attrs = coordinates(0),
-                  .message = "coordinates are 0, but indices [3, 1] have 1 each"},
-                 {.op = "GatherNd",
-                  .inputs = {zeros({2}), zeros({3, 1})},
-                  .attrs = coordinates(1),
-                  .message = "wants indices of i32 or i64, got f64; cast them"},
-                 {.op = "GatherNd",
-                  .inputs = {zeros({1, 1, 1, 1, 1, 1}), zeros({1, 1, 1, 1, 1}, DType::i32)},
-                  .attrs = coordinates(1),
-                  .message = "would have more than 8 dimensions"},
-                 {.op = "GatherNd",
-                  .inputs = {zeros({2, 3}), i32(matrix({{0, 2}, {1, 3}}))},
-                  .attrs = coordinates(2),
-                  .message = "coordinate 1 of index number 1 of 2 is 3, which is not in [0, 3)",
-                  .when_run = true},
-                 {.op = "GatherNd",
-                  .inputs = {zeros({0, 3}), i64(matrix({{0}}))},
-                  .attrs = coordinates(1),
-                  .message = "coordinate 0 of index number 0 of 1 is 0, which is not in [0, 0)",
-                  .when_run = true},
-                 {.op = "ScatterNd",
-                  .inputs = {zeros({2, 1}, DType::i32), zeros({3, 2})},
-                  .attrs = shaped({3, 2}),
-                  .message = "updates [3, 2] are not the slices of [3, 2] that indices [2, 1]"},
-                 {.op = "ScatterNd",
-                  .inputs = {zeros({2, 1}, DType::i32), zeros({2})},
-                  .attrs = shaped({-1}),
-                  .message = "wants a shape without -1, got [-1]"},
-                 {.op = "ScatterNd",
-                  .inputs = {zeros({2, 1}), zeros({2})},
-                  .attrs = shaped({3}),
-                  .message = "wants indices of i32 or i64, got f64"},
-                 {.op = "ScatterNd",
-                  .inputs = {zeros({2, 1}, DType::i32), booleans(zeros({2}))},
-                  .attrs = shaped({3}),
-                  .message = "has no kernel for bool; cast to one of f32, f64, i32, i64, u8"},
-                 {.op = "ScatterNd",
-                  .inputs = {i32(matrix({{0}, {-1}})), zeros({2})},
-                  .attrs = shaped({3}),
-                  .message = "coordinate 0 of index number 1 of 2 is -1, which is not in [0, 3)",
-                  .when_run = true}}};
+  return table_of(
+      "GatherNd", values_of_both(),
+      {Refused({zeros({2}), zeros({1, 2}, DType::i32)}, "have 2 coordinates, but [",
+               coordinates(2)),
+       Refused({zeros({2}), zeros({}, DType::i32)},
+               "wants indices [..., k] of k coordinates each, got a scalar", coordinates(1)),
+       Refused({zeros({2}), zeros({3, 1}, DType::i32)},
+               "coordinates are 0, but indices [3, 1] have 1 each", coordinates(0)),
+       Refused({zeros({2}), zeros({3, 1})}, "wants indices of i32 or i64, got f64; cast them",
+               coordinates(1)),
+       Refused({zeros({1, 1, 1, 1, 1, 1}), zeros({1, 1, 1, 1, 1}, DType::i32)},
+               "would have more than 8 dimensions", coordinates(1)),
+       Refused({zeros({2, 3}), i32(matrix({{0, 2}, {1, 3}}))},
+               "coordinate 1 of index number 1 of 2 is 3, which is not in [0, 3)", coordinates(2))
+           .in_step(),
+       Refused({zeros({0, 3}), i64(matrix({{0}}))},
+               "coordinate 0 of index number 0 of 1 is 0, which is not in [0, 0)", coordinates(1))
+           .in_step(),
+       Refused("ScatterNd", {zeros({2, 1}, DType::i32), zeros({3, 2})},
+               "updates [3, 2] are not the slices of [3, 2] that indices [2, 1]", shaped({3, 2})),
+       Refused("ScatterNd", {zeros({2, 1}, DType::i32), zeros({2})},
+               "wants a shape without -1, got [-1]", shaped({-1})),
+       Refused("ScatterNd", {zeros({2, 1}), zeros({2})}, "wants indices of i32 or i64, got f64",
+               shaped({3})),
+       Refused("ScatterNd", {zeros({2, 1}, DType::i32), booleans(zeros({2}))},
+               "has no kernel for bool; cast to one of f32, f64, i32, i64, u8", shaped({3})),
+       Refused("ScatterNd", {i32(matrix({{0}, {-1}})), zeros({2})},
+               "coordinate 0 of index number 1 of 2 is -1, which is not in [0, 3)", shaped({3}))
+           .in_step()});
 }
 const ListedCases listed(cases);
 

@@ -8,10 +8,7 @@ namespace {
 
 OpCases cases() {
   const auto of = [](std::string name, Tensor x, Tensor expected) {
-    return OpCase{.name = std::move(name),
-                  .op = "InvertPermutation",
-                  .inputs = {i32(x)},
-                  .expected = {i32(expected)}};
+    return Case("InvertPermutation", std::move(name), {i32(x)}, {i32(expected)});
   };
   const auto refused = [](Tensor x, std::string message, bool when_run) {
     return OpError{.op = "InvertPermutation",

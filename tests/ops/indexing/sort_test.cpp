@@ -41,14 +41,11 @@ std::vector<Ordered> tables() {
 }
 
 std::vector<OpError> errors(const std::string& op) {
-  return {{.op = op, .inputs = {scalar(1)}, .message = "axis -1 is not there"},
-          {.op = op,
-           .inputs = {zeros({2, 2})},
-           .attrs = order(2, false),
-           .message = "axis 2 is not there: with 2 dimensions, axes go from -2 to 1"},
-          {.op = op,
-           .inputs = {booleans(zeros({2}))},
-           .message = "has no kernel for bool; cast to one of f32, f64, i32, i64, u8"}};
+  return {Refused(op, {scalar(1)}, "axis -1 is not there"),
+          Refused(op, {zeros({2, 2})},
+                  "axis 2 is not there: with 2 dimensions, axes go from -2 to 1", order(2, false)),
+          Refused(op, {booleans(zeros({2}))},
+                  "has no kernel for bool; cast to one of f32, f64, i32, i64, u8")};
 }
 
 OpCases sort_cases() {
@@ -67,11 +64,7 @@ const ListedCases listed_sort(sort_cases);
 OpCases argsort_cases() {
   OpCases cases = {.errors = errors("Argsort")};
   for (const Ordered& t : tables())
-    cases.values.push_back({.name = t.name,
-                            .op = "Argsort",
-                            .inputs = {t.x},
-                            .attrs = t.attrs,
-                            .expected = {i64(t.at)}});
+    cases.values.push_back(Case("Argsort", t.name, {t.x}, {i64(t.at)}, t.attrs));
   return cases;
 }
 const ListedCases listed_argsort(argsort_cases);

@@ -8,8 +8,6 @@
 namespace troupe {
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 // begin, end and strides, then masks by name.
 Attrs entries(Ints begin, Ints end, Ints strides = {},
               std::initializer_list<std::pair<const char*, int64_t>> masks = {}) {
@@ -20,19 +18,11 @@ Attrs entries(Ints begin, Ints end, Ints strides = {},
 }
 
 OpCase cut(std::string name, Tensor x, Attrs attrs, Tensor expected) {
-  return {.name = std::move(name),
-          .op = "StridedSlice",
-          .inputs = {x},
-          .attrs = std::move(attrs),
-          .expected = {expected}};
+  return Case("StridedSlice", std::move(name), {x}, {expected}, std::move(attrs));
 }
 
 OpCase put(std::string name, Tensor dy, Tensor x_like, Attrs attrs, Tensor expected) {
-  return {.name = std::move(name),
-          .op = "StridedSliceGradient",
-          .inputs = {dy, x_like},
-          .attrs = std::move(attrs),
-          .expected = {expected}};
+  return Case("StridedSliceGradient", std::move(name), {dy, x_like}, {expected}, std::move(attrs));
 }
 
 std::vector<OpCase> lines() {
@@ -112,43 +102,28 @@ OpCases cases() {
   OpCases all = {.values = lines()};
   for (auto* table : {boxes, gradients_of_boxes})
     for (OpCase& c : table()) all.values.push_back(std::move(c));
-  all.errors = {
-      {.op = "StridedSlice",
-       .inputs = {scalar(0)},
-       .attrs = entries({1}, {3}),
-       .message = "takes 1 dimensions, but [] has 0; leave some begins and ends out"},
-      {.op = "StridedSlice",
-       .inputs = {zeros({2})},
-       .attrs = entries({0}, {1}, {0}),
-       .message = "wants strides other than 0, got 0 along axis 0"},
-      {.op = "StridedSlice",
-       .inputs = {zeros({2})},
-       .attrs = entries({0}, {1, 2}),
-       .message = "got 1 begins, 2 ends and 0 strides"},
-      {.op = "StridedSlice",
-       .inputs = {zeros({2})},
-       .attrs = entries({0}, {1}, {1, 1}),
-       .message = "got 1 begins, 1 ends and 2 strides"},
-      {.op = "StridedSlice",
-       .inputs = {zeros({2})},
-       .attrs = entries({0, 0}, {0, 0}, {}, {{"ellipsis_mask", 3}}),
-       .message = "wants at most one ellipsis, got 2"},
-      {.op = "StridedSlice",
-       .inputs = {zeros({2})},
-       .attrs = entries({2}, {0}, {}, {{"shrink_axis_mask", 1}}),
-       .message = "index 2 is not within axis 0 of [2]; indices go from 0, or from -size"},
-      {.op = "StridedSlice",
-       .inputs = {zeros({2})},
-       .attrs = entries({-3}, {0}, {}, {{"shrink_axis_mask", 1}}),
-       .message = "index -3 is not within axis 0 of [2]"},
-      {.op = "StridedSlice",
-       .inputs = {zeros({1, 1, 1, 1, 1, 1, 1, 1})},
-       .attrs = entries({0}, {0}, {}, {{"new_axis_mask", 1}}),
-       .message = "would have 9 dimensions; there are at most 8"},
-      {.op = "StridedSliceGradient",
-       .inputs = {zeros({2}), zeros({5})},
-       .attrs = entries({0}, {5}, {2}),
-       .message = "wants dy of shape [3], which the slice of [5] has, got [2]"}};
+  all.errors = {Refused("StridedSlice", {scalar(0)},
+                        "takes 1 dimensions, but [] has 0; leave some begins and ends out",
+                        entries({1}, {3})),
+                Refused("StridedSlice", {zeros({2})},
+                        "wants strides other than 0, got 0 along axis 0", entries({0}, {1}, {0})),
+                Refused("StridedSlice", {zeros({2})}, "got 1 begins, 2 ends and 0 strides",
+                        entries({0}, {1, 2})),
+                Refused("StridedSlice", {zeros({2})}, "got 1 begins, 1 ends and 2 strides",
+                        entries({0}, {1}, {1, 1})),
+                Refused("StridedSlice", {zeros({2})}, "wants at most one ellipsis, got 2",
+                        entries({0, 0}, {0, 0}, {}, {{"ellipsis_mask", 3}})),
+                Refused("StridedSlice", {zeros({2})},
+                        "index 2 is not within axis 0 of [2]; indices go from 0, or from -size",
+                        entries({2}, {0}, {}, {{"shrink_axis_mask", 1}})),
+                Refused("StridedSlice", {zeros({2})}, "index -3 is not within axis 0 of [2]",
+                        entries({-3}, {0}, {}, {{"shrink_axis_mask", 1}})),
+                Refused("StridedSlice", {zeros({1, 1, 1, 1, 1, 1, 1, 1})},
+                        "would have 9 dimensions; there are at most 8",
+                        entries({0}, {0}, {}, {{"new_axis_mask", 1}})),
+                Refused("StridedSliceGradient", {zeros({2}), zeros({5})},
+                        "wants dy of shape [3], which the slice of [5] has, got [2]",
+                        entries({0}, {5}, {2}))};
   return all;
 }
 const ListedCases listed(cases);

@@ -8,10 +8,7 @@ namespace {
 
 OpCase of(std::string name, std::string op, Tensor x, Tensor indices, Tensor updates,
           Tensor expected) {
-  return {.name = std::move(name),
-          .op = std::move(op),
-          .inputs = {x, indices, updates},
-          .expected = {expected}};
+  return Case(std::move(op), std::move(name), {x, indices, updates}, {expected});
 }
 
 OpCase exact(OpCase c) {
@@ -98,31 +95,23 @@ OpCases cases() {
                                                     : 2.0})));
     all.values.back().smooth = false;  // the two values tie
     all.errors.push_back(
-        {.op = op,
-         .inputs = {x, two, zeros({2, 3})},
-         .message = "updates [2, 3] are not the slices of [3, 2] that indices [2, 1] name"});
-    all.errors.push_back({.op = op,
-                          .inputs = {x, two, f32(zeros({2, 2}))},
-                          .message = "x and updates must have one dtype, got f64 and f32"});
-    all.errors.push_back({.op = op,
-                          .inputs = {x, zeros({2, 1}), zeros({2, 2})},
-                          .message = "wants indices of i32 or i64, got f64; cast them"});
-    all.errors.push_back(
-        {.op = op,
-         .inputs = {x, i32(matrix({{0}, {3}})), zeros({2, 2})},
-         .message = "coordinate 0 of index number 1 of 2 is 3, which is not in [0, 3)",
-         .when_run = true});
+        Refused(op, {x, two, zeros({2, 3})},
+                "updates [2, 3] are not the slices of [3, 2] that indices [2, 1] name"));
+    all.errors.push_back(Refused(op, {x, two, f32(zeros({2, 2}))},
+                                 "x and updates must have one dtype, got f64 and f32"));
+    all.errors.push_back(Refused(op, {x, zeros({2, 1}), zeros({2, 2})},
+                                 "wants indices of i32 or i64, got f64; cast them"));
+    all.errors.push_back(Refused(op, {x, i32(matrix({{0}, {3}})), zeros({2, 2})},
+                                 "coordinate 0 of index number 1 of 2 is 3, which is not in [0, 3)")
+                             .in_step());
   }
-  all.errors.push_back({.op = "TensorScatterAdd",
-                        .inputs = {booleans(x), two, booleans(zeros({2, 2}))},
-                        .message = "has no kernel for bool"});
+  all.errors.push_back(Refused("TensorScatterAdd", {booleans(x), two, booleans(zeros({2, 2}))},
+                               "has no kernel for bool"));
   all.errors.push_back(
-      {.op = "TensorScatterUpdateGradient",
-       .inputs = {x, two, zeros({3, 2})},
-       .message = "updates [3, 2] are not the slices of [3, 2] that indices [2, 1] name"});
-  all.errors.push_back({.op = "TensorScatterUpdateGradient",
-                        .inputs = {x, two, f32(zeros({2, 2}))},
-                        .message = "dy and updates_like must have one dtype, got f64 and f32"});
+      Refused("TensorScatterUpdateGradient", {x, two, zeros({3, 2})},
+              "updates [3, 2] are not the slices of [3, 2] that indices [2, 1] name"));
+  all.errors.push_back(Refused("TensorScatterUpdateGradient", {x, two, f32(zeros({2, 2}))},
+                               "dy and updates_like must have one dtype, got f64 and f32"));
   all.values.push_back(of("no indices", "TensorScatterUpdateGradient", vector({1}),
                           zeros({0, 1}, DType::i32), zeros({0}), zeros({0})));
   return all;

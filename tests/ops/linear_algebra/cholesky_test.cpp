@@ -16,74 +16,42 @@ Tensor twenty() {
 
 OpCases cases() {
   const Tensor x = iota({3, 3}, 1);
-  return {.values = {{.name = "a matrix",
-                      .op = "Cholesky",
-                      .inputs = {matrix({{4, 2, -2}, {2, 10, 2}, {-2, 2, 5}})},
-                      .expected = {matrix({{2, 0, 0}, {1, 3, 0}, {-1, 1, 1.7320508075688772}})}},
-                     {.name = "a batch; what is above the diagonal is not looked at",
-                      .op = "Cholesky",
-                      .inputs = {values({2, 3, 3}, {4, 9, 5, 2, 10, 9, -2, 2, 5, 2, 8, 7.5, 1, 3, 6,
-                                                    0.5, -1, 2})},
-                      .expected = {values({2, 3, 3}, {2, 0, 0, 1, 3, 0, -1, 1, 1.7320508075688772,
-                                                      1.4142135623730951, 0, 0, 0.7071067811865475,
-                                                      1.5811388300841898, 0, 0.35355339059327373,
-                                                      -0.7905694150420949, 1.118033988749895})}},
-                     {.name = "not even NaN there",
-                      .op = "Cholesky",
-                      .inputs = {matrix({{4, NAN}, {2, 5}})},
-                      .expected = {matrix({{2, 0}, {1, 2}})},
-                      .smooth = false},
-                     {.name = "NaN spreads",
-                      .op = "Cholesky",
-                      .inputs = {matrix({{1, 0, 0}, {NAN, 1, 0}, {0, 0, 1}})},
-                      .expected = {matrix({{1, 0, 0}, {NAN, NAN, 0}, {0, NAN, NAN}})},
-                      .smooth = false},
-                     {.name = "size one",
-                      .op = "Cholesky",
-                      .inputs = {values({1, 1, 1}, {9})},
-                      .expected = {values({1, 1, 1}, {3})}},
-                     {.name = "large and small numbers",
-                      .op = "Cholesky",
-                      .inputs = {matrix({{1e30, 0}, {0, 1e-30}})},
-                      .expected = {matrix({{1e15, 0}, {0, 1e-15}})},
-                      .smooth = false},
-                     {.name = "empty matrices",
-                      .op = "Cholesky",
-                      .inputs = {zeros({2, 0, 0})},
-                      .expected = {zeros({2, 0, 0})}},
-                     {.name = "no matrices",
-                      .op = "Cholesky",
-                      .inputs = {zeros({0, 3, 3})},
-                      .expected = {zeros({0, 3, 3})}},
-                     {.name = "more than a vector register: l * transpose(l) is a",
-                      .op = "Cholesky",
-                      .inputs = {twenty()},
-                      .expected = {twenty()},
-                      .build =
-                          [](Graph&, const std::vector<Output>& in) {
-                            const Output l = cholesky(in[0]);
-                            return std::vector{matmul(l, l, {.transpose_b = true})};
-                          },
-                      .smooth = false}},
-          .errors = {
-              {.op = "Cholesky",
-               .inputs = {zeros({2, 3})},
-               .message = "wants square matrices [..., n, n], got [2, 3]"},
-              {.op = "Cholesky",
-               .inputs = {vector({1})},
-               .message = "wants matrices [..., rows, columns], got ["},
-              {.op = "Cholesky",
-               .inputs = {i32(matrix({{1}}))},
-               .message = "has no kernel for i32; cast to one of f32, f64"},
-              {.op = "Cholesky",
-               .inputs = {matrix({{1, 2}, {2, 1}})},
-               .message = "the matrix is not positive definite: row 1 leaves no positive number",
-               .when_run = true},
-              {.op = "Cholesky",
-               .inputs = {values({3, 1, 1}, {1, 0, -1})},
-               .message = "matrix 1 of 3, counted from 0, is not positive definite: row 0",
-               .when_run = true},
-          }};
+  return table_of(
+      "Cholesky",
+      {Case("a matrix", {matrix({{4, 2, -2}, {2, 10, 2}, {-2, 2, 5}})},
+            {matrix({{2, 0, 0}, {1, 3, 0}, {-1, 1, 1.7320508075688772}})}),
+       Case("a batch; what is above the diagonal is not looked at",
+            {values({2, 3, 3}, {4, 9, 5, 2, 10, 9, -2, 2, 5, 2, 8, 7.5, 1, 3, 6, 0.5, -1, 2})},
+            {values({2, 3, 3}, {2, 0, 0, 1, 3, 0, -1, 1, 1.7320508075688772, 1.4142135623730951, 0,
+                                0, 0.7071067811865475, 1.5811388300841898, 0, 0.35355339059327373,
+                                -0.7905694150420949, 1.118033988749895})}),
+       Case("not even NaN there", {matrix({{4, NAN}, {2, 5}})}, {matrix({{2, 0}, {1, 2}})}).rough(),
+       Case("NaN spreads", {matrix({{1, 0, 0}, {NAN, 1, 0}, {0, 0, 1}})},
+            {matrix({{1, 0, 0}, {NAN, NAN, 0}, {0, NAN, NAN}})})
+           .rough(),
+       Case("size one", {values({1, 1, 1}, {9})}, {values({1, 1, 1}, {3})}),
+       Case("large and small numbers", {matrix({{1e30, 0}, {0, 1e-30}})},
+            {matrix({{1e15, 0}, {0, 1e-15}})})
+           .rough(),
+       Case("empty matrices", {zeros({2, 0, 0})}, {zeros({2, 0, 0})}),
+       Case("no matrices", {zeros({0, 3, 3})}, {zeros({0, 3, 3})}),
+       Case("more than a vector register: l * transpose(l) is a", {twenty()}, {twenty()})
+           .rough()
+           .made_by([](Graph&, const std::vector<Output>& in) {
+             const Output l = cholesky(in[0]);
+             return std::vector{matmul(l, l, {.transpose_b = true})};
+           })},
+      {
+          Refused({zeros({2, 3})}, "wants square matrices [..., n, n], got [2, 3]"),
+          Refused({vector({1})}, "wants matrices [..., rows, columns], got ["),
+          Refused({i32(matrix({{1}}))}, "has no kernel for i32; cast to one of f32, f64"),
+          Refused({matrix({{1, 2}, {2, 1}})},
+                  "the matrix is not positive definite: row 1 leaves no positive number")
+              .in_step(),
+          Refused({values({3, 1, 1}, {1, 0, -1})},
+                  "matrix 1 of 3, counted from 0, is not positive definite: row 0")
+              .in_step(),
+      });
 }
 const ListedCases listed(cases);
 

@@ -14,11 +14,7 @@ constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
 
 OpCase of(std::string name, std::string op, std::vector<Tensor> inputs, Tensor expected,
           Attrs attrs = {}) {
-  return {.name = std::move(name),
-          .op = std::move(op),
-          .inputs = std::move(inputs),
-          .attrs = std::move(attrs),
-          .expected = {expected}};
+  return Case(std::move(op), std::move(name), std::move(inputs), {expected}, std::move(attrs));
 }
 Attrs band(int64_t low, int64_t high) { return {{"low", low}, {"high", high}}; }
 
@@ -71,16 +67,10 @@ OpCases cases() {
   for (OpCase& c : bands()) all.values.push_back(std::move(c));
   for (OpCase& c : all.values)
     if (c.name == "NaN is left out") c.smooth = false;
-  all.errors = {{.op = "Diag",
-                 .inputs = {scalar(1)},
-                 .message = "wants diagonals [..., n], got a scalar; reshape it to [1]"},
-                {.op = "Diag",
-                 .inputs = {zeros({1, 1, 1, 1, 1, 1, 1, 1})},
-                 .message = "would have more than 8 dimensions"},
-                {.op = "BandPart",
-                 .inputs = {vector({1})},
-                 .attrs = band(0, 0),
-                 .message = "wants matrices [..., m, n], got ["}};
+  all.errors = {
+      Refused("Diag", {scalar(1)}, "wants diagonals [..., n], got a scalar; reshape it to [1]"),
+      Refused("Diag", {zeros({1, 1, 1, 1, 1, 1, 1, 1})}, "would have more than 8 dimensions"),
+      Refused("BandPart", {vector({1})}, "wants matrices [..., m, n], got [", band(0, 0))};
   return all;
 }
 const ListedCases listed(cases);

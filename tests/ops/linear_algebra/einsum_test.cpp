@@ -10,29 +10,26 @@ BuildCase sums(const std::string& equation) {
   return [=](Graph&, const std::vector<Output>& in) { return std::vector{einsum(equation, in)}; };
 }
 
-BuildCase over(std::vector<int64_t> axes_a, std::vector<int64_t> axes_b) {
+BuildCase contracted_over(Ints axes_a, Ints axes_b) {
   return [=](Graph&, const std::vector<Output>& in) {
     return std::vector{tensordot(in[0], in[1], axes_a, axes_b)};
   };
 }
 
-BuildCase over(int64_t axes) {
+BuildCase contracted_over(int64_t axes) {
   return [=](Graph&, const std::vector<Output>& in) {
     return std::vector{tensordot(in[0], in[1], axes)};
   };
 }
 
 OpCase one(const std::string& equation, const std::vector<Tensor>& inputs, const Tensor& expected) {
-  return {.name = equation,
-          .op = "MatMul",
-          .inputs = inputs,
-          .expected = {expected},
-          .build = sums(equation)};
+  return Case("MatMul", equation, inputs, {expected}).made_by(sums(equation));
 }
 
 OpCases cases() {
-  OpCases table{
-      .values = {
+  OpCases table = table_of(
+      "MatMul",
+      {
           one("ij,jk->ik", {iota({2, 3}, 1), iota({3, 4}, -5)},
               matrix({{2, 8, 14, 20}, {-7, 8, 23, 38}})),
           one("ij,jk", {iota({2, 3}, 1), iota({3, 4}, -5)},
@@ -89,55 +86,38 @@ OpCases cases() {
           one("ij,jk->ik", {zeros({2, 0}), zeros({0, 3})}, zeros({2, 3})),
           one("ij,jk->ik", {zeros({0, 2}), zeros({2, 3})}, zeros({0, 3})),
           one("ijk,jkl->il", {zeros({2, 0, 3}), zeros({0, 3, 2})}, zeros({2, 2})),
-          {.name = "NaN beside the diagonal is not looked at",
-           .op = "MatMul",
-           .inputs = {matrix({{1, NAN}, {NAN, 2}})},
-           .expected = {scalar(3)},
-           .build = sums("ii"),
-           .smooth = false},
-          {.name = "integers wrap around",
-           .op = "MatMul",
-           .inputs = {i32(vector({65536, 1})), i32(vector({65536, 5}))},
-           .expected = {i32(scalar(5))},
-           .build = sums("i,i"),
-           .as_written = true},
-          {.name = "tensordot over pairs of axes",
-           .op = "MatMul",
-           .inputs = {iota({2, 3, 2}, 1), iota({2, 4, 3}, -7)},
-           .expected = {matrix({{116, 224, 332, 440}, {116, 242, 368, 494}})},
-           .build = over({1, -3}, {2, 0})},
-          {.name = "tensordot over the last and the first axes",
-           .op = "MatMul",
-           .inputs = {iota({2, 2, 3}, 1), iota({2, 3, 2}, -7)},
-           .expected = {matrix({{-7, 14}, {-79, -22}})},
-           .build = over(2)},
-          {.name = "tensordot over no axes",
-           .op = "MatMul",
-           .inputs = {vector({1, 2}), matrix({{3, 4}})},
-           .expected = {values({2, 1, 2}, {3, 4, 6, 8})},
-           .build = over(0)},
-          {.name = "tensordot of nothing",
-           .op = "MatMul",
-           .inputs = {zeros({2, 0}), zeros({0, 3, 1})},
-           .expected = {zeros({2, 3, 1})},
-           .build = over(1)},
-          {.name = "outer",
-           .op = "Multiply",
-           .inputs = {vector({1, 2, 3}), vector({4, 5})},
-           .expected = {matrix({{4, 5}, {8, 10}, {12, 15}})},
-           .build = [](Graph&,
-                       const std::vector<Output>& in) { return std::vector{outer(in[0], in[1])}; }},
-          {.name = "outer of nothing",
-           .op = "Multiply",
-           .inputs = {zeros({0}), vector({4, 5})},
-           .expected = {zeros({0, 2})},
-           .build = [](Graph&,
-                       const std::vector<Output>& in) { return std::vector{outer(in[0], in[1])}; }},
-      }};
+          Case("NaN beside the diagonal is not looked at", {matrix({{1, NAN}, {NAN, 2}})},
+               {scalar(3)})
+              .rough()
+              .made_by(sums("ii")),
+          Case("integers wrap around", {i32(vector({65536, 1})), i32(vector({65536, 5}))},
+               {i32(scalar(5))})
+              .as_typed()
+              .made_by(sums("i,i")),
+          Case("tensordot over pairs of axes", {iota({2, 3, 2}, 1), iota({2, 4, 3}, -7)},
+               {matrix({{116, 224, 332, 440}, {116, 242, 368, 494}})})
+              .made_by(contracted_over({1, -3}, {2, 0})),
+          Case("tensordot over the last and the first axes",
+               {iota({2, 2, 3}, 1), iota({2, 3, 2}, -7)}, {matrix({{-7, 14}, {-79, -22}})})
+              .made_by(contracted_over(2)),
+          Case("tensordot over no axes", {vector({1, 2}), matrix({{3, 4}})},
+               {values({2, 1, 2}, {3, 4, 6, 8})})
+              .made_by(contracted_over(0)),
+          Case("tensordot of nothing", {zeros({2, 0}), zeros({0, 3, 1})}, {zeros({2, 3, 1})})
+              .made_by(contracted_over(1)),
+          Case("Multiply", "outer", {vector({1, 2, 3}), vector({4, 5})},
+               {matrix({{4, 5}, {8, 10}, {12, 15}})})
+              .made_by([](Graph&, const std::vector<Output>& in) {
+                return std::vector{outer(in[0], in[1])};
+              }),
+          Case("Multiply", "outer of nothing", {zeros({0}), vector({4, 5})}, {zeros({0, 2})})
+              .made_by([](Graph&, const std::vector<Output>& in) {
+                return std::vector{outer(in[0], in[1])};
+              }),
+      });
   const auto refuse = [&](const std::string& equation, const std::vector<Tensor>& inputs,
                           const std::string& message) {
-    table.errors.push_back(
-        {.op = "MatMul", .inputs = inputs, .message = message, .build = sums(equation)});
+    table.errors.push_back(Refused("MatMul", inputs, message).made_by(sums(equation)));
   };
   const Tensor x = zeros({2, 3});
   refuse("ij,jk", {x}, "names 2 operands, got 1");
@@ -156,20 +136,17 @@ OpCases cases() {
   refuse("ii", {x}, " differ");
   refuse("...i,...i", {x, zeros({3, 3})}, "do not broadcast");
   for (const auto& [build, message] : std::vector<std::pair<BuildCase, std::string>>{
-           {over({0}, {0, 1}), "sums over axes in pairs, got 1 of a and 2 of b"},
-           {over({2}, {0}), "axis 2 of a is not there"},
-           {over({0, 0}, {0, 1}), "names axis 0 of a twice"},
-           {over({1, 0}, {1, -1}), "names axis 1 of b twice"},
-           {over({1}, {0}), " differ"},
-           {over(3), "cannot sum over 3 axes"}})
-    table.errors.push_back(
-        {.op = "MatMul", .inputs = {x, zeros({2, 3})}, .message = message, .build = build});
-  table.errors.push_back({.op = "Multiply",
-                          .inputs = {x, x},
-                          .message = "outer made at ",
-                          .build = [](Graph&, const std::vector<Output>& in) {
-                            return std::vector{outer(in[0], in[1])};
-                          }});
+           {contracted_over({0}, {0, 1}), "sums over axes in pairs, got 1 of a and 2 of b"},
+           {contracted_over({2}, {0}), "axis 2 of a is not there"},
+           {contracted_over({0, 0}, {0, 1}), "names axis 0 of a twice"},
+           {contracted_over({1, 0}, {1, -1}), "names axis 1 of b twice"},
+           {contracted_over({1}, {0}), " differ"},
+           {contracted_over(3), "cannot sum over 3 axes"}})
+    table.errors.push_back(Refused("MatMul", {x, zeros({2, 3})}, message).made_by(build));
+  table.errors.push_back(Refused("Multiply", {x, x}, "outer made at ")
+                             .made_by([](Graph&, const std::vector<Output>& in) {
+                               return std::vector{outer(in[0], in[1])};
+                             }));
   return table;
 }
 const ListedCases listed(cases);

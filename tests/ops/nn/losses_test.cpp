@@ -22,58 +22,35 @@ OpCase function_case(const char* name, std::vector<Tensor> inputs, std::vector<T
 }
 
 OpError refused(std::vector<Tensor> inputs, const char* message, Output (*f)(const Inputs&)) {
-  return {.op = "SigmoidCrossEntropy",
-          .inputs = std::move(inputs),
-          .message = message,
-          .build = [f](Graph&, const Inputs& in) { return Inputs{f(in)}; }};
+  return Refused("SigmoidCrossEntropy", std::move(inputs), message)
+      .made_by([f](Graph&, const Inputs& in) { return Inputs{f(in)}; });
 }
 
 OpCases sigmoid_cases() {
   const Tensor x = vector({0, 0, 2, -1.5, 3}), z = vector({0, 1, 1, 0.25, 0});
   const Tensor loss = vector({0.69314718055994531, 0.69314718055994531, 0.1269280110429725,
                               0.57641327798275241, 3.0485873515737421});
-  return {.values = {{.name = "logits and labels",
-                      .op = "SigmoidCrossEntropy",
-                      .inputs = {x, z},
-                      .expected = {loss}},
-                     {.name = "one label for all",
-                      .op = "SigmoidCrossEntropy",
-                      .inputs = {matrix({{0, 3}, {3, 0}}), scalar(0)},
-                      .expected = {matrix({{0.69314718055994531, 3.0485873515737421},
-                                           {3.0485873515737421, 0.69314718055994531}})}},
-                     {.name = "a column and a row",
-                      .op = "SigmoidCrossEntropy",
-                      .inputs = {matrix({{0}, {2}}), vector({1, 1, 1})},
-                      .expected = {matrix(
-                          {{0.69314718055994531, 0.69314718055994531, 0.69314718055994531},
-                           {0.1269280110429725, 0.1269280110429725, 0.1269280110429725}})}},
-                     {.name = "size one",
-                      .op = "SigmoidCrossEntropy",
-                      .inputs = {vector({2}), vector({1})},
-                      .expected = {vector({0.1269280110429725})}},
-                     {.name = "large logits",
-                      .op = "SigmoidCrossEntropy",
-                      .inputs = {vector({800, -800, 1e30, -1e30}), vector({0, 0.5, 1, 1})},
-                      .expected = {vector({800, 400, 0, 1e30})},
-                      .smooth = false},
-                     {.name = "NaN and infinity",
-                      .op = "SigmoidCrossEntropy",
-                      .inputs = {vector({NAN, 1, INFINITY, -INFINITY}), vector({0, NAN, -1, 1})},
-                      .expected = {vector({NAN, NAN, INFINITY, INFINITY})},
-                      .smooth = false},
-                     {.name = "empty",
-                      .op = "SigmoidCrossEntropy",
-                      .inputs = {zeros({0, 2}), zeros({0, 2})},
-                      .expected = {zeros({0, 2})}}},
-          .errors = {{.op = "SigmoidCrossEntropy",
-                      .inputs = {zeros({2}), zeros({3})},
-                      .message = "shapes do not broadcast: [2] and [3]"},
-                     {.op = "SigmoidCrossEntropy",
-                      .inputs = {i32(zeros({2})), i32(zeros({2}))},
-                      .message = "has no kernel for i32; cast to one of f32, f64"},
-                     {.op = "SigmoidCrossEntropy",
-                      .inputs = {zeros({2}), f32(zeros({2}))},
-                      .message = "inputs must have one dtype, got f64 and f32"}}};
+  return table_of(
+      "SigmoidCrossEntropy",
+      {Case("logits and labels", {x, z}, {loss}),
+       Case("one label for all", {matrix({{0, 3}, {3, 0}}), scalar(0)},
+            {matrix({{0.69314718055994531, 3.0485873515737421},
+                     {3.0485873515737421, 0.69314718055994531}})}),
+       Case("a column and a row", {matrix({{0}, {2}}), vector({1, 1, 1})},
+            {matrix({{0.69314718055994531, 0.69314718055994531, 0.69314718055994531},
+                     {0.1269280110429725, 0.1269280110429725, 0.1269280110429725}})}),
+       Case("size one", {vector({2}), vector({1})}, {vector({0.1269280110429725})}),
+       Case("large logits", {vector({800, -800, 1e30, -1e30}), vector({0, 0.5, 1, 1})},
+            {vector({800, 400, 0, 1e30})})
+           .rough(),
+       Case("NaN and infinity", {vector({NAN, 1, INFINITY, -INFINITY}), vector({0, NAN, -1, 1})},
+            {vector({NAN, NAN, INFINITY, INFINITY})})
+           .rough(),
+       Case("empty", {zeros({0, 2}), zeros({0, 2})}, {zeros({0, 2})})},
+      {Refused({zeros({2}), zeros({3})}, "shapes do not broadcast: [2] and [3]"),
+       Refused({i32(zeros({2})), i32(zeros({2}))},
+               "has no kernel for i32; cast to one of f32, f64"),
+       Refused({zeros({2}), f32(zeros({2}))}, "inputs must have one dtype, got f64 and f32")});
 }
 const ListedCases listed(sigmoid_cases);
 

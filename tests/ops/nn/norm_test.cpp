@@ -42,14 +42,11 @@ OpCases norm_cases() {
 }
 
 OpCase moments_of(std::string name, Tensor x, ReduceOptions options, Tensor mean, Tensor variance) {
-  return {.name = std::move(name),
-          .op = "ReduceMean",
-          .inputs = {x},
-          .expected = {mean, variance},
-          .build = [options](Graph&, const std::vector<Output>& inputs) {
-            const Moments m = moments(inputs[0], options);
-            return std::vector<Output>{m.mean, m.variance};
-          }};
+  return Case("ReduceMean", std::move(name), {x}, {mean, variance})
+      .made_by([options](Graph&, const std::vector<Output>& inputs) {
+        const Moments m = moments(inputs[0], options);
+        return std::vector<Output>{m.mean, m.variance};
+      });
 }
 
 OpCases moments_cases() {

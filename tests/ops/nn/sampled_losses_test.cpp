@@ -30,18 +30,11 @@ BuildCase build(Loss loss, bool remove_hits) {
 
 OpCase sampled(const char* name, const std::vector<Tensor>& inputs, const Tensor& expected,
                Loss loss, bool remove_hits) {
-  return {.name = name,
-          .op = "SigmoidCrossEntropy",
-          .inputs = inputs,
-          .expected = {expected},
-          .build = build(loss, remove_hits)};
+  return Case("SigmoidCrossEntropy", name, inputs, {expected}).made_by(build(loss, remove_hits));
 }
 
 OpError refused(std::vector<Tensor> inputs, const char* message) {
-  return {.op = "SigmoidCrossEntropy",
-          .inputs = std::move(inputs),
-          .message = message,
-          .build = build(nce_loss, false)};
+  return Refused("SigmoidCrossEntropy", std::move(inputs), message).made_by(build(nce_loss, false));
 }
 
 const std::vector<Tensor>& one_label() {

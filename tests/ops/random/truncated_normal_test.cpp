@@ -17,48 +17,29 @@ Attrs attrs(Shape shape, DType dtype, double mean = 0, double stddev = 1) {
 OpCases cases() {
   // Computed independently, from the recipe in ops/random/truncated_normal.cpp; the second number
   // comes from the fifth attempt.
-  return {.values = {{.name = "f64",
-                      .op = "TruncatedNormal",
-                      .attrs = attrs({2, 2}, DType::f64),
-                      .expected = {matrix({{-0.7160570294194666, -1.0589846822684588},
-                                           {-0.869359793983671, -1.2803053450635327}})},
-                      .tolerance = 0},
-                     {.name = "f32 rounds the same numbers",
-                      .op = "TruncatedNormal",
-                      .attrs = attrs({1}, DType::f32),
-                      .expected = {f32(vector({-0.7160570294194666}))},
-                      .tolerance = 0},
-                     {.name = "mean and deviation",
-                      .op = "TruncatedNormal",
-                      .attrs = attrs({}, DType::f64, 10, 0.5),
-                      .expected = {scalar(10 - 0.5 * 0.7160570294194666)}},
-                     {.name = "no deviation",
-                      .op = "TruncatedNormal",
-                      .attrs = attrs({2}, DType::f32, 3, 0),
-                      .expected = {f32(vector({3, 3}))}},
-                     {.name = "empty",
-                      .op = "TruncatedNormal",
-                      .attrs = attrs({0}, DType::f32),
-                      .expected = {zeros({0}, DType::f32)}}},
-          .errors = {{.op = "TruncatedNormal",
-                      .attrs = attrs({2, -1}, DType::f32),
-                      .message = "wants a shape without -1, got [2, -1]"},
-                     {.op = "TruncatedNormal",
-                      .attrs = attrs({2}, DType::f32, 0, -1),
-                      .message = "a stddev of at least 0 whose numbers, up to -2, are finite as "
-                                 "f32, got 0 and -1"},
-                     {.op = "TruncatedNormal",
-                      .attrs = attrs({2}, DType::f32, 3e38, 1e38),
-                      .message = "are finite as f32, got 3e+38 and 1e+38"},
-                     {.op = "TruncatedNormal",
-                      .attrs = attrs({2}, DType::f64, 0, 1e308),
-                      .message = "are finite as f64, got 0 and 1e+308"},
-                     {.op = "TruncatedNormal",
-                      .attrs = attrs({2}, DType::f64, NAN, 1),
-                      .message = "are finite as f64, got nan and 1"},
-                     {.op = "TruncatedNormal",
-                      .attrs = attrs({2}, DType::i64),
-                      .message = "has no kernel for i64; cast to one of f32, f64"}}};
+  return table_of(
+      "TruncatedNormal",
+      {Case("f64", {},
+            {matrix({{-0.7160570294194666, -1.0589846822684588},
+                     {-0.869359793983671, -1.2803053450635327}})},
+            attrs({2, 2}, DType::f64))
+           .within(0),
+       Case("f32 rounds the same numbers", {}, {f32(vector({-0.7160570294194666}))},
+            attrs({1}, DType::f32))
+           .within(0),
+       Case("mean and deviation", {}, {scalar(10 - 0.5 * 0.7160570294194666)},
+            attrs({}, DType::f64, 10, 0.5)),
+       Case("no deviation", {}, {f32(vector({3, 3}))}, attrs({2}, DType::f32, 3, 0)),
+       Case("empty", {}, {zeros({0}, DType::f32)}, attrs({0}, DType::f32))},
+      {Refused({}, "wants a shape without -1, got [2, -1]", attrs({2, -1}, DType::f32)),
+       Refused({},
+               "a stddev of at least 0 whose numbers, up to -2, are finite as "
+               "f32, got 0 and -1",
+               attrs({2}, DType::f32, 0, -1)),
+       Refused({}, "are finite as f32, got 3e+38 and 1e+38", attrs({2}, DType::f32, 3e38, 1e38)),
+       Refused({}, "are finite as f64, got 0 and 1e+308", attrs({2}, DType::f64, 0, 1e308)),
+       Refused({}, "are finite as f64, got nan and 1", attrs({2}, DType::f64, NAN, 1)),
+       Refused({}, "has no kernel for i64; cast to one of f32, f64", attrs({2}, DType::i64))});
 }
 const ListedCases listed(cases);
 

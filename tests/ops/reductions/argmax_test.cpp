@@ -7,34 +7,24 @@ namespace troupe {
 namespace {
 
 OpCase of(std::string name, Tensor x, int64_t axis, Tensor expected) {
-  return {.name = std::move(name),
-          .op = "ArgMax",
-          .inputs = {x},
-          .attrs = {{"axis", axis}},
-          .expected = {i64(expected)},
-          .as_written = true};
+  return Case("ArgMax", std::move(name), {x}, {i64(expected)}, {{"axis", axis}}).as_typed();
 }
 
 OpCases cases() {
   const Tensor x = matrix({{1, 5, 2}, {7, 0, 6}});
-  OpCases all = {
-      .values = {of("columns", x, -1, vector({1, 0})), of("rows", x, 0, vector({1, 0, 1})),
-                 of("the first of equals", vector({2, 3, 3}), 0, scalar(1)),
-                 of("size one", vector({-4}), 0, scalar(0)),
-                 of("between dimensions", iota({2, 3, 2}, 0, -1), 1, zeros({2, 2})),
-                 of("negative numbers and infinities", vector({-INFINITY, -5, -6}), 0, scalar(1)),
-                 of("NaN is the greatest, the first one", vector({1, NAN, INFINITY, NAN}), 0,
-                    scalar(1)),
-                 of("nothing to choose for", zeros({0, 2}), 1, zeros({0}))},
-      .errors = {
-          {.op = "ArgMax",
-           .inputs = {zeros({2, 0})},
-           .message = "has nothing to choose from along axis 1 of [2, 0]"},
-          {.op = "ArgMax",
-           .inputs = {zeros({2})},
-           .attrs = {{"axis", int64_t{1}}},
-           .message = "axis 1 is not there: with 1 dimensions, axes go from -1 to 0"},
-          {.op = "ArgMax", .inputs = {booleans(zeros({2}))}, .message = "has no kernel for bool"}}};
+  OpCases all = table_of(
+      "ArgMax",
+      {of("columns", x, -1, vector({1, 0})), of("rows", x, 0, vector({1, 0, 1})),
+       of("the first of equals", vector({2, 3, 3}), 0, scalar(1)),
+       of("size one", vector({-4}), 0, scalar(0)),
+       of("between dimensions", iota({2, 3, 2}, 0, -1), 1, zeros({2, 2})),
+       of("negative numbers and infinities", vector({-INFINITY, -5, -6}), 0, scalar(1)),
+       of("NaN is the greatest, the first one", vector({1, NAN, INFINITY, NAN}), 0, scalar(1)),
+       of("nothing to choose for", zeros({0, 2}), 1, zeros({0}))},
+      {Refused({zeros({2, 0})}, "has nothing to choose from along axis 1 of [2, 0]"),
+       Refused({zeros({2})}, "axis 1 is not there: with 1 dimensions, axes go from -1 to 0",
+               {{"axis", int64_t{1}}}),
+       Refused({booleans(zeros({2}))}, "has no kernel for bool")});
   for (DType dtype : {DType::f32, DType::i32, DType::i64, DType::u8})
     all.values.push_back(of(to_string(dtype), converted(x, dtype), -1, vector({1, 0})));
   return all;

@@ -11,19 +11,14 @@ Attrs along(int64_t axis, bool exclusive = false, bool reverse = false) {
 }
 
 std::vector<OpError> scan_errors(const std::string& op) {
-  return {{.op = op,
-           .inputs = {zeros({2, 3})},
-           .attrs = along(2),
-           .message = "axis 2 is not there: with 2 dimensions, axes go from -2 to 1"},
-          {.op = op, .inputs = {scalar(1)}, .message = "runs along an axis, and a scalar has none"},
-          {.op = op, .inputs = {u8(zeros({2}))}, .message = "has no kernel for u8"}};
+  return {Refused(op, {zeros({2, 3})},
+                  "axis 2 is not there: with 2 dimensions, axes go from -2 to 1", along(2)),
+          Refused(op, {scalar(1)}, "runs along an axis, and a scalar has none"),
+          Refused(op, {u8(zeros({2}))}, "has no kernel for u8")};
 }
 
 OpCases scan_cases(const std::string& op, std::vector<OpCase> values) {
-  values.push_back({.name = "empty",
-                    .inputs = {zeros({2, 0, 3})},
-                    .attrs = along(1, true),
-                    .expected = {zeros({2, 0, 3})}});
+  values.push_back(Case("empty", {zeros({2, 0, 3})}, {zeros({2, 0, 3})}, along(1, true)));
   for (OpCase& c : values) c.op = op;
   return {.values = std::move(values), .errors = scan_errors(op)};
 }
@@ -32,36 +27,21 @@ OpCases cumsum_cases() {
   const Tensor x = matrix({{1, 2, 3}, {4, -5, 6}});
   return scan_cases(
       "Cumsum", {
-                    {.name = "rows", .inputs = {x}, .expected = {matrix({{1, 3, 6}, {4, -1, 5}})}},
-                    {.name = "columns",
-                     .inputs = {x},
-                     .attrs = along(0),
-                     .expected = {matrix({{1, 2, 3}, {5, -3, 9}})}},
-                    {.name = "exclusive",
-                     .inputs = {x},
-                     .attrs = along(1, true),
-                     .expected = {matrix({{0, 1, 3}, {0, 4, -1}})}},
-                    {.name = "reverse",
-                     .inputs = {x},
-                     .attrs = along(-1, false, true),
-                     .expected = {matrix({{6, 5, 3}, {5, 1, 6}})}},
-                    {.name = "reverse columns, exclusive",
-                     .inputs = {x},
-                     .attrs = along(-2, true, true),
-                     .expected = {matrix({{4, -5, 6}, {0, 0, 0}})}},
-                    {.name = "the axis between",
-                     .inputs = {iota({2, 3, 2})},
-                     .attrs = along(1),
-                     .expected = {values({2, 3, 2}, {0, 1, 2, 4, 6, 9, 6, 7, 14, 16, 24, 27})}},
-                    {.name = "size one", .inputs = {vector({1.5})}, .expected = {vector({1.5})}},
-                    {.name = "infinities and NaN",
-                     .inputs = {vector({1, INFINITY, 2, -INFINITY, 3})},
-                     .expected = {vector({1, INFINITY, INFINITY, NAN, NAN})},
-                     .smooth = false},
-                    {.name = "i32 wraps around",
-                     .inputs = {i32(vector({2147483647, 1, -1}))},
-                     .expected = {i32(vector({2147483647, -2147483648.0, 2147483647}))},
-                     .as_written = true},
+                    Case("rows", {x}, {matrix({{1, 3, 6}, {4, -1, 5}})}),
+                    Case("columns", {x}, {matrix({{1, 2, 3}, {5, -3, 9}})}, along(0)),
+                    Case("exclusive", {x}, {matrix({{0, 1, 3}, {0, 4, -1}})}, along(1, true)),
+                    Case("reverse", {x}, {matrix({{6, 5, 3}, {5, 1, 6}})}, along(-1, false, true)),
+                    Case("reverse columns, exclusive", {x}, {matrix({{4, -5, 6}, {0, 0, 0}})},
+                         along(-2, true, true)),
+                    Case("the axis between", {iota({2, 3, 2})},
+                         {values({2, 3, 2}, {0, 1, 2, 4, 6, 9, 6, 7, 14, 16, 24, 27})}, along(1)),
+                    Case("size one", {vector({1.5})}, {vector({1.5})}),
+                    Case("infinities and NaN", {vector({1, INFINITY, 2, -INFINITY, 3})},
+                         {vector({1, INFINITY, INFINITY, NAN, NAN})})
+                        .rough(),
+                    Case("i32 wraps around", {i32(vector({2147483647, 1, -1}))},
+                         {i32(vector({2147483647, -2147483648.0, 2147483647}))})
+                        .as_typed(),
                 });
 }
 const ListedCases listed_cumsum(cumsum_cases);
@@ -71,43 +51,25 @@ OpCases cumprod_cases() {
   return scan_cases(
       "Cumprod",
       {
-          {.name = "rows", .inputs = {x}, .expected = {matrix({{1, 2, 6}, {4, -20, -120}})}},
-          {.name = "columns",
-           .inputs = {x},
-           .attrs = along(0),
-           .expected = {matrix({{1, 2, 3}, {4, -10, 18}})}},
-          {.name = "exclusive",
-           .inputs = {x},
-           .attrs = along(1, true),
-           .expected = {matrix({{1, 1, 2}, {1, 4, -20}})}},
-          {.name = "reverse",
-           .inputs = {x},
-           .attrs = along(-1, false, true),
-           .expected = {matrix({{6, 6, 3}, {-120, -30, 6}})}},
-          {.name = "reverse columns, exclusive",
-           .inputs = {x},
-           .attrs = along(-2, true, true),
-           .expected = {matrix({{4, -5, 6}, {1, 1, 1}})}},
-          {.name = "the axis between",
-           .inputs = {iota({2, 3, 2}, 1)},
-           .attrs = along(1),
-           .expected = {values({2, 3, 2}, {1, 2, 3, 8, 15, 48, 7, 8, 63, 80, 693, 960})}},
-          {.name = "zeros",
-           .inputs = {matrix({{2, 0, 3, 4}, {0, 5, 0, 6}, {1, 2, 3, 0}})},
-           .expected = {matrix({{2, 0, 0, 0}, {0, 0, 0, 0}, {1, 2, 6, 0}})}},
-          {.name = "zeros, exclusive and reverse",
-           .inputs = {matrix({{2, 0, 3, 4}, {0, 5, 0, 6}, {1, 2, 3, 0}})},
-           .attrs = along(1, true, true),
-           .expected = {matrix({{0, 12, 4, 1}, {0, 0, 6, 1}, {0, 0, 0, 1}})}},
-          {.name = "size one", .inputs = {vector({1.5})}, .expected = {vector({1.5})}},
-          {.name = "infinities and NaN",
-           .inputs = {vector({2, INFINITY, -1, 0, 3})},
-           .expected = {vector({2, INFINITY, -INFINITY, NAN, NAN})},
-           .smooth = false},
-          {.name = "i32 wraps around",
-           .inputs = {i32(vector({65536, 32768, 3, 2}))},
-           .expected = {i32(vector({65536, -2147483648.0, -2147483648.0, 0}))},
-           .as_written = true},
+          Case("rows", {x}, {matrix({{1, 2, 6}, {4, -20, -120}})}),
+          Case("columns", {x}, {matrix({{1, 2, 3}, {4, -10, 18}})}, along(0)),
+          Case("exclusive", {x}, {matrix({{1, 1, 2}, {1, 4, -20}})}, along(1, true)),
+          Case("reverse", {x}, {matrix({{6, 6, 3}, {-120, -30, 6}})}, along(-1, false, true)),
+          Case("reverse columns, exclusive", {x}, {matrix({{4, -5, 6}, {1, 1, 1}})},
+               along(-2, true, true)),
+          Case("the axis between", {iota({2, 3, 2}, 1)},
+               {values({2, 3, 2}, {1, 2, 3, 8, 15, 48, 7, 8, 63, 80, 693, 960})}, along(1)),
+          Case("zeros", {matrix({{2, 0, 3, 4}, {0, 5, 0, 6}, {1, 2, 3, 0}})},
+               {matrix({{2, 0, 0, 0}, {0, 0, 0, 0}, {1, 2, 6, 0}})}),
+          Case("zeros, exclusive and reverse", {matrix({{2, 0, 3, 4}, {0, 5, 0, 6}, {1, 2, 3, 0}})},
+               {matrix({{0, 12, 4, 1}, {0, 0, 6, 1}, {0, 0, 0, 1}})}, along(1, true, true)),
+          Case("size one", {vector({1.5})}, {vector({1.5})}),
+          Case("infinities and NaN", {vector({2, INFINITY, -1, 0, 3})},
+               {vector({2, INFINITY, -INFINITY, NAN, NAN})})
+              .rough(),
+          Case("i32 wraps around", {i32(vector({65536, 32768, 3, 2}))},
+               {i32(vector({65536, -2147483648.0, -2147483648.0, 0}))})
+              .as_typed(),
       });
 }
 const ListedCases listed_cumprod(cumprod_cases);
@@ -116,52 +78,31 @@ OpCases recurrence_cases() {
   const auto from = [](int64_t axis, bool reverse) {
     return Attrs{{"axis", axis}, {"reverse", reverse}};
   };
-  return {.values =
-              {
-                  {.name = "a row",
-                   .op = "LinearRecurrence",
-                   .inputs = {vector({1, 2, 3, 4}), vector({5, 6, 0.5, 7})},
-                   .expected = {vector({0, 1, 8, 7})}},
-                  {.name = "from the other end",
-                   .op = "LinearRecurrence",
-                   .inputs = {vector({1, 2, 3, 4}), vector({5, 6, 0.5, 7})},
-                   .attrs = from(0, true),
-                   .expected = {vector({32, 5, 4, 0})}},
-                  {.name = "columns, with zeros",
-                   .op = "LinearRecurrence",
-                   .inputs = {matrix({{1, 2}, {3, 4}, {5, 6}, {1, 1}}),
-                              matrix({{7, 8}, {0, 2}, {3, 0}, {1, 1}})},
-                   .attrs = from(0, false),
-                   .expected = {matrix({{0, 0}, {1, 2}, {3, 8}, {14, 6}})}},
-                  {.name = "size one",
-                   .op = "LinearRecurrence",
-                   .inputs = {vector({2}), vector({3})},
-                   .expected = {vector({0})}},
-                  {.name = "empty",
-                   .op = "LinearRecurrence",
-                   .inputs = {zeros({2, 0}), zeros({2, 0})},
-                   .expected = {zeros({2, 0})}},
-                  {.name = "infinity and NaN",
-                   .op = "LinearRecurrence",
-                   .inputs = {vector({INFINITY, 1, 1, NAN, 1}), vector({1, -1, 0, 1, 1})},
-                   .expected = {vector({0, INFINITY, -INFINITY, NAN, NAN})},
-                   .smooth = false},
-              },
-          .errors = {
-              {.op = "LinearRecurrence",
-               .inputs = {zeros({2, 3}), zeros({2, 1})},
-               .message = "wants u and w of one shape, got [2, 3] and [2, 1]"},
-              {.op = "LinearRecurrence",
-               .inputs = {zeros({2}), zeros({2})},
-               .attrs = from(1, false),
-               .message = "axis 1 is not there: with 1 dimensions, axes go from -1 to 0"},
-              {.op = "LinearRecurrence",
-               .inputs = {scalar(1), scalar(1)},
-               .message = "runs along an axis, and a scalar has none; reshape it to [1]"},
-              {.op = "LinearRecurrence",
-               .inputs = {i32(zeros({2})), i32(zeros({2}))},
-               .message = "has no kernel for i32; cast to one of f32, f64"},
-          }};
+  return table_of(
+      "LinearRecurrence",
+      {
+          Case("a row", {vector({1, 2, 3, 4}), vector({5, 6, 0.5, 7})}, {vector({0, 1, 8, 7})}),
+          Case("from the other end", {vector({1, 2, 3, 4}), vector({5, 6, 0.5, 7})},
+               {vector({32, 5, 4, 0})}, from(0, true)),
+          Case("columns, with zeros",
+               {matrix({{1, 2}, {3, 4}, {5, 6}, {1, 1}}), matrix({{7, 8}, {0, 2}, {3, 0}, {1, 1}})},
+               {matrix({{0, 0}, {1, 2}, {3, 8}, {14, 6}})}, from(0, false)),
+          Case("size one", {vector({2}), vector({3})}, {vector({0})}),
+          Case("empty", {zeros({2, 0}), zeros({2, 0})}, {zeros({2, 0})}),
+          Case("infinity and NaN", {vector({INFINITY, 1, 1, NAN, 1}), vector({1, -1, 0, 1, 1})},
+               {vector({0, INFINITY, -INFINITY, NAN, NAN})})
+              .rough(),
+      },
+      {
+          Refused({zeros({2, 3}), zeros({2, 1})},
+                  "wants u and w of one shape, got [2, 3] and [2, 1]"),
+          Refused({zeros({2}), zeros({2})},
+                  "axis 1 is not there: with 1 dimensions, axes go from -1 to 0", from(1, false)),
+          Refused({scalar(1), scalar(1)},
+                  "runs along an axis, and a scalar has none; reshape it to [1]"),
+          Refused({i32(zeros({2})), i32(zeros({2}))},
+                  "has no kernel for i32; cast to one of f32, f64"),
+      });
 }
 const ListedCases listed_recurrence(recurrence_cases);
 

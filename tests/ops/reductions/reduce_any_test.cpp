@@ -6,33 +6,17 @@
 namespace troupe {
 namespace {
 
-Attrs over(std::vector<int64_t> axes, bool keep_dims = false) {
-  return {{"axes", std::move(axes)}, {"keep_dims", keep_dims}};
-}
-
 // A case whose values 0 and 1 are converted to bool.
 OpCase of(const std::string& op, std::string name, const Tensor& x, const Attrs& attrs,
           const Tensor& expected) {
-  return {.name = std::move(name),
-          .op = op,
-          .inputs = {booleans(x)},
-          .attrs = attrs,
-          .expected = {booleans(expected)}};
+  return Case(op, std::move(name), {booleans(x)}, {booleans(expected)}, attrs);
 }
 
 std::vector<OpError> errors(const std::string& op) {
-  return {{.op = op,
-           .inputs = {booleans(zeros({2, 3}))},
-           .attrs = over({2}),
-           .message = "axis 2 is not there: with 2 dimensions, axes go from -2 to 1"},
-          {.op = op,
-           .inputs = {booleans(zeros({2, 3}))},
-           .attrs = over({1, -1}),
-           .message = "names axis -1 twice"},
-          {.op = op,
-           .inputs = {zeros({2})},
-           .attrs = over({}),
-           .message = "has no kernel for f64; cast to one of bool"}};
+  return {Refused(op, {booleans(zeros({2, 3}))},
+                  "axis 2 is not there: with 2 dimensions, axes go from -2 to 1", over({2})),
+          Refused(op, {booleans(zeros({2, 3}))}, "names axis -1 twice", over({1, -1})),
+          Refused(op, {zeros({2})}, "has no kernel for f64; cast to one of bool", over({}))};
 }
 
 OpCases any_cases() {

@@ -14,42 +14,27 @@ const Tensor& five_rows() {
 }
 
 std::vector<OpError> errors(const std::string& op) {
-  return {{.op = op,
-           .inputs = {zeros({3, 2}), i32(zeros({2}))},
-           .message = "wants an id for each row: the sizes of ids [2] are not the first of [3, 2]"},
-          {.op = op,
-           .inputs = {zeros({3, 2}), i32(zeros({3, 2}))},
-           .message = "wants ids [n], one for each row, got ["},
-          {.op = op,
-           .inputs = {zeros({3}), i32(zeros({}))},
-           .attrs = segments(2, false),
-           .message = "wants ids of one dimension or more, got []"},
-          {.op = op, .inputs = {scalar(1), i32(zeros({1}))}, .message = "are not the first of []"},
-          {.op = op,
-           .inputs = {zeros({2}), zeros({2})},
-           .message = "wants indices of i32 or i64, got f64; cast them"},
-          {.op = op,
-           .inputs = {u8(zeros({2})), i32(zeros({2}))},
-           .message = "has no kernel for u8; cast to one of f32, f64, i32, i64"},
-          {.op = op,
-           .inputs = {zeros({2}), i32(zeros({2}))},
-           .attrs = segments(-2),
-           .message = "wants a number of segments of at least 0, or -1"},
-          {.op = op,
-           .inputs = {zeros({3}), i32(vector({0, 2, 1}))},
-           .attrs = segments(3),
-           .message = "id 1 (number 2 of 3) comes after 2; sort the rows by id",
-           .when_run = true},
-          {.op = op,
-           .inputs = {zeros({2}), i64(vector({0, 2}))},
-           .attrs = segments(2),
-           .message = "index 2 (number 1 of 2) is not in [0, 2)",
-           .when_run = true},
-          {.op = op,
-           .inputs = {zeros({2}), i64(vector({0, -1}))},
-           .attrs = segments(2, false),
-           .message = "index -1 (number 1 of 2) is not in [0, 2)",
-           .when_run = true}};
+  return {
+      Refused(op, {zeros({3, 2}), i32(zeros({2}))},
+              "wants an id for each row: the sizes of ids [2] are not the first of [3, 2]"),
+      Refused(op, {zeros({3, 2}), i32(zeros({3, 2}))}, "wants ids [n], one for each row, got ["),
+      Refused(op, {zeros({3}), i32(zeros({}))}, "wants ids of one dimension or more, got []",
+              segments(2, false)),
+      Refused(op, {scalar(1), i32(zeros({1}))}, "are not the first of []"),
+      Refused(op, {zeros({2}), zeros({2})}, "wants indices of i32 or i64, got f64; cast them"),
+      Refused(op, {u8(zeros({2})), i32(zeros({2}))},
+              "has no kernel for u8; cast to one of f32, f64, i32, i64"),
+      Refused(op, {zeros({2}), i32(zeros({2}))}, "wants a number of segments of at least 0, or -1",
+              segments(-2)),
+      Refused(op, {zeros({3}), i32(vector({0, 2, 1}))},
+              "id 1 (number 2 of 3) comes after 2; sort the rows by id", segments(3))
+          .in_step(),
+      Refused(op, {zeros({2}), i64(vector({0, 2}))}, "index 2 (number 1 of 2) is not in [0, 2)",
+              segments(2))
+          .in_step(),
+      Refused(op, {zeros({2}), i64(vector({0, -1}))}, "index -1 (number 1 of 2) is not in [0, 2)",
+              segments(2, false))
+          .in_step()};
 }
 
 // The results of each reduction for the same rows; a segment without rows has `nothing`.
@@ -71,44 +56,24 @@ OpCases cases_of(const Results& r) {
        .expected = {r.sorted},
        .as_written = true,
        .smooth = std::isfinite(r.nothing)});
-  add({.name = "ids in any order",
-       .inputs = {five_rows(), i64(vector({1, 0, 1, 1, 0}))},
-       .attrs = segments(2, false),
-       .expected = {r.unsorted}});
-  add({.name = "ids of several dimensions",
-       .inputs = {values({2, 2}, {2, 3, -4, 5}), i32(matrix({{1, 0}, {0, 1}}))},
-       .attrs = segments(2, false),
-       .expected = {r.pairs}});
-  add({.name = "as many segments as the greatest id asks for",
-       .inputs = {five_rows(), i64(vector({1, 0, 1, 1, 0}))},
-       .attrs = segments(-1, false),
-       .expected = {r.unsorted}});
-  add({.name = "no rows, no segments",
-       .inputs = {zeros({0, 2}), zeros({0}, DType::i32)},
-       .attrs = segments(-1),
-       .expected = {zeros({0, 2})}});
-  add({.name = "one row",
-       .inputs = {matrix({{2, 3}}), i32(vector({0}))},
-       .attrs = segments(1),
-       .expected = {matrix({{2, 3}})}});
-  add({.name = "no rows",
-       .inputs = {zeros({0, 2}), zeros({0}, DType::i32)},
-       .attrs = segments(1),
-       .expected = {full({1, 2}, r.nothing)},
-       .as_written = true});
-  add({.name = "no segments",
-       .inputs = {zeros({0, 2}), zeros({0}, DType::i32)},
-       .attrs = segments(0),
-       .expected = {zeros({0, 2})}});
-  add({.name = "empty rows",
-       .inputs = {zeros({3, 0}), i32(vector({0, 0, 1}))},
-       .attrs = segments(2),
-       .expected = {zeros({2, 0})}});
-  add({.name = "NaN is in one segment only",
-       .inputs = {vector({1, NAN, 2, 2}), i32(vector({0, 0, 1, 1}))},
-       .attrs = segments(2),
-       .expected = {vector({NAN, r.op == "SegmentSum" || r.op == "SegmentProd" ? 4.0 : 2.0})},
-       .smooth = false});
+  add(Case("ids in any order", {five_rows(), i64(vector({1, 0, 1, 1, 0}))}, {r.unsorted},
+           segments(2, false)));
+  add(Case("ids of several dimensions",
+           {values({2, 2}, {2, 3, -4, 5}), i32(matrix({{1, 0}, {0, 1}}))}, {r.pairs},
+           segments(2, false)));
+  add(Case("as many segments as the greatest id asks for",
+           {five_rows(), i64(vector({1, 0, 1, 1, 0}))}, {r.unsorted}, segments(-1, false)));
+  add(Case("no rows, no segments", {zeros({0, 2}), zeros({0}, DType::i32)}, {zeros({0, 2})},
+           segments(-1)));
+  add(Case("one row", {matrix({{2, 3}}), i32(vector({0}))}, {matrix({{2, 3}})}, segments(1)));
+  add(Case("no rows", {zeros({0, 2}), zeros({0}, DType::i32)}, {full({1, 2}, r.nothing)},
+           segments(1))
+          .as_typed());
+  add(Case("no segments", {zeros({0, 2}), zeros({0}, DType::i32)}, {zeros({0, 2})}, segments(0)));
+  add(Case("empty rows", {zeros({3, 0}), i32(vector({0, 0, 1}))}, {zeros({2, 0})}, segments(2)));
+  add(Case("NaN is in one segment only", {vector({1, NAN, 2, 2}), i32(vector({0, 0, 1, 1}))},
+           {vector({NAN, r.op == "SegmentSum" || r.op == "SegmentProd" ? 4.0 : 2.0})}, segments(2))
+          .rough());
   return cases;
 }
 
@@ -118,12 +83,10 @@ OpCases sum_cases() {
                             .unsorted = matrix({{12, -6}, {3, 12}}),
                             .pairs = vector({-1, 7}),
                             .nothing = 0});
-  cases.values.push_back({.name = "integers wrap around",
-                          .op = "SegmentSum",
-                          .inputs = {i32(vector({2147483647, 1})), i32(vector({0, 0}))},
-                          .attrs = segments(1),
-                          .expected = {i32(vector({-2147483648.0}))},
-                          .as_written = true});
+  cases.values.push_back(Case("SegmentSum", "integers wrap around",
+                              {i32(vector({2147483647, 1})), i32(vector({0, 0}))},
+                              {i32(vector({-2147483648.0}))}, segments(1))
+                             .as_typed());
   return cases;
 }
 const ListedCases listed_sum(sum_cases);
@@ -135,19 +98,14 @@ OpCases max_cases() {
                 .unsorted = matrix({{9, 4}, {7, 8}}),
                 .pairs = vector({3, 5}),
                 .nothing = -INFINITY});
-  cases.values.push_back({.name = "no integers are the lowest one",
-                          .op = "SegmentMax",
-                          .inputs = {i32(vector({5})), i32(vector({1}))},
-                          .attrs = segments(2),
-                          .expected = {i32(vector({-2147483648.0, 5}))},
-                          .as_written = true});
-  cases.values.push_back(
-      {.name = "infinities",
-       .op = "SegmentMax",
-       .inputs = {vector({-INFINITY, -INFINITY, INFINITY}), i32(vector({0, 0, 1}))},
-       .attrs = segments(2),
-       .expected = {vector({-INFINITY, INFINITY})},
-       .smooth = false});
+  cases.values.push_back(Case("SegmentMax", "no integers are the lowest one",
+                              {i32(vector({5})), i32(vector({1}))},
+                              {i32(vector({-2147483648.0, 5}))}, segments(2))
+                             .as_typed());
+  cases.values.push_back(Case("SegmentMax", "infinities",
+                              {vector({-INFINITY, -INFINITY, INFINITY}), i32(vector({0, 0, 1}))},
+                              {vector({-INFINITY, INFINITY})}, segments(2))
+                             .rough());
   return cases;
 }
 const ListedCases listed_max(max_cases);
@@ -159,12 +117,10 @@ OpCases min_cases() {
                 .unsorted = matrix({{3, -10}, {-5, -2}}),
                 .pairs = vector({-4, 2}),
                 .nothing = INFINITY});
-  cases.values.push_back({.name = "no integers are the greatest one",
-                          .op = "SegmentMin",
-                          .inputs = {i32(vector({5})), i32(vector({1}))},
-                          .attrs = segments(2),
-                          .expected = {i32(vector({2147483647, 5}))},
-                          .as_written = true});
+  cases.values.push_back(Case("SegmentMin", "no integers are the greatest one",
+                              {i32(vector({5})), i32(vector({1}))}, {i32(vector({2147483647, 5}))},
+                              segments(2))
+                             .as_typed());
   return cases;
 }
 const ListedCases listed_min(min_cases);
@@ -175,24 +131,18 @@ OpCases prod_cases() {
                             .unsorted = matrix({{27, -40}, {-35, -96}}),
                             .pairs = vector({-12, 10}),
                             .nothing = 1});
-  cases.values.push_back({.name = "one zero",
-                          .op = "SegmentProd",
-                          .inputs = {vector({2, 0, 3, 5}), i32(vector({0, 0, 0, 1}))},
-                          .attrs = segments(2),
-                          .expected = {vector({0, 5})}});
-  cases.values.push_back({.name = "two zeros: the first derivatives are right",
-                          .op = "SegmentProd",
-                          .inputs = {vector({0, 2, 0}), i32(vector({0, 0, 0}))},
-                          .attrs = segments(1),
-                          .expected = {vector({0})},
-                          .twice = false});
-  cases.values.push_back({.name = "too large",
-                          .op = "SegmentProd",
-                          .inputs = {vector({1e200, 1e200}), i32(vector({0, 0}))},
-                          .attrs = segments(1),
-                          .expected = {vector({INFINITY})},
-                          .as_written = true,
-                          .smooth = false});
+  cases.values.push_back(Case("SegmentProd", "one zero",
+                              {vector({2, 0, 3, 5}), i32(vector({0, 0, 0, 1}))}, {vector({0, 5})},
+                              segments(2)));
+  cases.values.push_back(Case("SegmentProd", "two zeros: the first derivatives are right",
+                              {vector({0, 2, 0}), i32(vector({0, 0, 0}))}, {vector({0})},
+                              segments(1))
+                             .once());
+  cases.values.push_back(Case("SegmentProd", "too large",
+                              {vector({1e200, 1e200}), i32(vector({0, 0}))}, {vector({INFINITY})},
+                              segments(1))
+                             .as_typed()
+                             .rough());
   return cases;
 }
 const ListedCases listed_prod(prod_cases);
@@ -212,25 +162,19 @@ TEST_CASE("segment means divide by the number of rows, and by no less than 1") {
                                 : unsorted_segment_mean(in[0], in[1], 3)};
     };
   };
-  check({.values = {{.name = "in order",
-                     .op = "ReduceMean",
-                     .inputs = {five_rows(), i32(vector({0, 0, 2, 2, 2}))},
-                     .expected = {matrix({{2, 1}, {0, 0}, {11.0 / 3, 4.0 / 3}})},
-                     .build = mean(true)},
-                    {.name = "in any order",
-                     .op = "ReduceMean",
-                     .inputs = {five_rows(), i64(vector({1, 0, 1, 1, 0}))},
-                     .expected = {matrix({{6, -3}, {1, 4}, {0, 0}})},
-                     .build = mean(false)},
-                    {.name = "ids of several dimensions",
-                     .op = "ReduceMean",
-                     .inputs = {values({2, 2, 1}, {2, 3, -4, 5}), i32(matrix({{1, 0}, {1, 1}}))},
-                     .expected = {matrix({{3}, {1}, {0}})},
-                     .build = mean(false)}},
-         .errors = {{.op = "ReduceMean",
-                     .inputs = {i32(zeros({2})), i32(zeros({2}))},
-                     .message = "are of f32 or f64, got i32; cast it",
-                     .build = mean(true)}}});
+  check(table_of("ReduceMean",
+                 {Case("in order", {five_rows(), i32(vector({0, 0, 2, 2, 2}))},
+                       {matrix({{2, 1}, {0, 0}, {11.0 / 3, 4.0 / 3}})})
+                      .made_by(mean(true)),
+                  Case("in any order", {five_rows(), i64(vector({1, 0, 1, 1, 0}))},
+                       {matrix({{6, -3}, {1, 4}, {0, 0}})})
+                      .made_by(mean(false)),
+                  Case("ids of several dimensions",
+                       {values({2, 2, 1}, {2, 3, -4, 5}), i32(matrix({{1, 0}, {1, 1}}))},
+                       {matrix({{3}, {1}, {0}})})
+                      .made_by(mean(false))},
+                 {Refused({i32(zeros({2})), i32(zeros({2}))}, "are of f32 or f64, got i32; cast it")
+                      .made_by(mean(true))}));
 }
 
 TEST_CASE("without a number of segments, the greatest id tells it") {
