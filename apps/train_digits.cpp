@@ -216,8 +216,8 @@ struct Outcome {
   std::string trace;  // of a training step
 };
 
-// What follows a training: if a process is lost on the way it is done again, with the parameters of
-// the last checkpoint, which a ps does not have any more when it is back.
+// Does the work that follows a training. If a process is lost on the way, the work is done again,
+// with the parameters of the last checkpoint, as a ps that is back has none.
 template <class F>
 void after_training(Session& session, const TrainOptions& what, const F& work) {
   const auto end = std::chrono::steady_clock::now() + what.patience;
@@ -301,7 +301,7 @@ void print_results(const std::vector<std::pair<Aggregation, Outcome>>& results) 
                 o.result.checkpoint.empty() ? "none" : o.result.checkpoint.c_str());
 }
 
-// Whether the test images were told well enough; says so.
+// Says whether the accuracy on the test images is high enough; true if it is.
 bool judge(const std::vector<std::pair<Aggregation, Outcome>>& results, double wanted) {
   if (wanted <= 0) return true;
   bool good = true;

@@ -32,7 +32,7 @@ load() { cut -d ' ' -f 1 /proc/loadavg; }
 
 above_bar() { awk -v seconds="$1" -v bar="$bar" 'BEGIN { exit !(seconds > bar) }'; }  # SECONDS
 
-# Of each file of ops/ three lines: its name, the folder of its command, and the command, its output discarded. CMake writes
+# Prints three lines for each file of ops/: its name, the folder of its command, and the command, its output discarded. CMake writes
 # each value in a line of its own; in JSON's strings it escapes quotes and backslashes.
 list_commands() {
   awk -v ops="$root/ops/" '

@@ -106,7 +106,7 @@ class Library {
   void* handle_;
 };
 
-// What the plugin throws is made a text here, as long as its code is there.
+// Exceptions of the plugin become a text here, as long as its code is loaded.
 std::string refusal_of(const PluginDescription& plugin, Registry& ops) {
   try {
     plugin.add_ops(ops);

@@ -91,7 +91,7 @@ struct Partition {
   // In firing order (below). Feeds and fetches are in the client's partition only; fetches come
   // last, one for each requested fetch, in that order.
   std::vector<PartNode> nodes;
-  std::vector<Edge> edges;           // those that leave or arrive here, by id
+  std::vector<Edge> edges;           // edges that leave or arrive here, by id
   std::vector<PartLoop> loops = {};  // a loop comes after the one around it
   // The bodies of functions that are called here, and of those that they call. Each is a partition
   // of its own without edges: its feeds are the arguments that it reads, its fetches the inputs of

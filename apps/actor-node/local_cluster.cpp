@@ -1,4 +1,4 @@
-// Implements apps/actor-node/local_cluster.hpp.
+// Starts, watches and stops the processes of a cluster on this machine.
 #include "apps/actor-node/local_cluster.hpp"
 
 #include <fcntl.h>

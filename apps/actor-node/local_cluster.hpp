@@ -22,7 +22,7 @@
 // A program that was started and is not waited for yet.
 struct Spawn {
   std::vector<std::string> command;
-  std::string file = {};  // what to run; empty: the first word of the command
+  std::string file = {};  // the file to run; empty: the first word of the command
   std::vector<std::pair<std::string, std::string>> environment = {};
   int output = -1;         // its standard output and error; -1: ours
   int inherited = -1;      // an open file it keeps

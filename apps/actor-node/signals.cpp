@@ -1,4 +1,4 @@
-// Implements apps/actor-node/signals.hpp.
+// Handlers of signals, which note a signal and wake the program through a pipe.
 #include "apps/actor-node/signals.hpp"
 
 #include <fcntl.h>

@@ -158,8 +158,8 @@ class Supervisor {
       stop_requested = true;
     }
   }
-  // What PROGRAM is stopped with: by the signal that stops us, so that it can tell Ctrl-C and a
-  // lost terminal from an order.
+  // PROGRAM is stopped with the signal that stops us, so that it can tell Ctrl-C and a lost
+  // terminal from a request to end.
   static int signal_to_pass() { return stop_signal ? stop_signal.load() : SIGTERM; }
   // A second Ctrl-C ends many programs at once; it is the person's to give, and not ours.
   bool program_has_heard() const { return group_has_heard && getpgid(program_) == getpgrp(); }

@@ -1,4 +1,4 @@
-// Implements apps/train_digits/network.hpp.
+// The graph of the network that train_digits trains.
 #include "apps/train_digits/network.hpp"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Implements apps/train_digits/report.hpp.
+// Prints progress and tables, and writes the files beside them.
 #include "apps/train_digits/report.hpp"
 
 #include <unistd.h>
@@ -32,9 +32,9 @@ double percent_of(int64_t right, int64_t all) {
   return 100.0 * static_cast<double>(right) / static_cast<double>(all);
 }
 
-// What a node is part of, below its outermost scope: "conv1" of tower0/conv1/Relu, "gradients of
-// conv1" of what the gradient pass added for that; of tower0/Dropout, which is in no scope of its
-// own, "Dropout".
+// The part of the network that a node belongs to, below its outermost scope: "conv1" for
+// tower0/conv1/Relu, "gradients of conv1" for nodes that the gradient pass added for it, "Dropout"
+// for tower0/Dropout, which is in no scope of its own.
 std::string part_of(std::string_view node) {
   constexpr std::string_view kGradients = "minimize/gradients/";
   const auto below = [](std::string_view name) { return name.substr(name.find('/') + 1); };

@@ -1,4 +1,4 @@
-// What train_digits shows: the progress line, accuracies, tables, and the files beside them.
+// The output of train_digits: the progress line, accuracies, tables, and the files beside them.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ class ProgressLine {
   explicit ProgressLine(std::string label);
   ~ProgressLine() { end(); }
   void show(const troupe::TrainProgress& progress, std::optional<double> validation_percent);
-  void end();  // what is printed next begins a line
+  void end();  // the next output begins a line
 
  private:
   const std::string label_;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kGraphVariable = "TROUPE_GRAPH_OUT";
 
-// What a session wrote below its graph: "# call: fetches a:0 b:0; feeds x:0".
+// A line that a session wrote below its graph: "# call: fetches a:0 b:0; feeds x:0".
 struct Call {
   std::vector<std::string> fetches, feeds;
 };
@@ -47,8 +47,8 @@ std::vector<Call> calls_in(const std::string& text) {
   return out;
 }
 
-// Of all nodes that nobody reads. What is in a branch or a loop runs for what leaves it alone, so
-// it is not among them.
+// The outputs of all nodes that nobody reads, without nodes in branches and loops: these run only
+// for values that leave their frame.
 std::vector<std::string> ends_of(const Graph& graph) {
   std::set<int32_t> read;
   for (const auto& node : graph.nodes()) {

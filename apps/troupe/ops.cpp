@@ -26,7 +26,7 @@ std::string attributes(const Op& op) {
   return joined(words, " ");
 }
 
-// Of the CPU's kernels, in the order that the op gives.
+// The dtypes of the CPU's kernels, in the order that the op gives.
 std::string dtypes(const Op& op) {
   std::vector<std::string> words;
   for (const Kernel& kernel : op.kernels)

@@ -42,7 +42,7 @@ class ScratchFolder {
 inline std::string read_file(const std::string& path, const char* what) {
   constexpr size_t kBytesMax = size_t{1} << 30, kPart = size_t{1} << 16;
   const bool folder = std::filesystem::is_directory(path);
-  // What may never end, unless somebody types it.
+  // A device may never end, unless somebody types its text.
   const bool device =
       std::filesystem::is_character_file(path == "-" && !isatty(0) ? "/dev/stdin" : path);
   errno = 0;
@@ -69,7 +69,7 @@ inline std::string read_file(const std::string& path, const char* what) {
   return text;
 }
 
-// What the sessions of one program have written for us, in the order of their making.
+// The texts that the sessions of one program have written, in the order of their making.
 struct ProgramTexts {
   std::string program;
   std::vector<std::string> sessions;  // at least one
@@ -129,8 +129,8 @@ inline ProgramTexts texts_from_program(const std::vector<std::string>& command,
               " and has written nothing; ", remedy);
 }
 
-// What --session says, 0 without it. Throws: Error(invalid_argument) where there is nothing to
-// choose from, and for a number that none has.
+// The number that --session gives, 0 without it. Throws: Error(invalid_argument) where there is
+// nothing to choose from, and for a number that no session has.
 inline int session_of(std::optional<int> given, bool of_program) {
   if (!given) return 0;
   const int number = *given;

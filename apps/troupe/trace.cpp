@@ -38,7 +38,7 @@ void add_options(Flags& flags, TraceOptions& to) {
             "keep the trace of PROGRAM in this file, for chrome://tracing or ui.perfetto.dev");
 }
 
-// Of one thread, in floating-point operations a second: the best of some products of 512 x 512.
+// Peak of one thread, in floating-point operations a second: the best of some 512 x 512 products.
 double measured_peak() {
   constexpr int64_t n = 512;
   constexpr int kTimes = 12;

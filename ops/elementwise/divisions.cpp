@@ -112,7 +112,7 @@ std::vector<Op> division_ops() {
                 return Pair{undo_broadcast(dc, a), undo_broadcast(db, b)};
               }>,
               .kernels = with_i8(binary_kernels<Mod, float, double, int32_t, int64_t, uint8_t>())}),
-      // c = a - b * trunc(a / b): what is left of a, with the sign of a, as of C's fmod and %. Of
+      // c = a - b * trunc(a / b): what is left of a, with the sign of a, as of C's fmod and %. For
       // floats it is exact, NaN for b = 0 or an infinite a.
       binary(
           {.name = "Fmod",

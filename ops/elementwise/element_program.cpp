@@ -1,4 +1,4 @@
-// Implements ops/elementwise/element_program.hpp.
+// Runs the steps of fused element-wise ops block by block.
 #include "ops/elementwise/element_program.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-// What a block touches fits the nearest cache (32 KiB or more) beside the ops' own tables.
+// The memory of a block fits the nearest cache (32 KiB or more) beside the ops' own tables.
 constexpr int64_t kBlockBytes = 24 << 10;
 constexpr int64_t kLengthMax = 2048, kLengthUnit = 64;
 // Rows from here on are long: blocks that end with a row lose little.
@@ -232,7 +232,7 @@ void ElementPass::run_parts(const void* const* given, void* const* outputs, int6
              (leaf.period + std::min(n, length_)) * leaf.element_size);
   }
   const int64_t end = begin + n;
-  int64_t part = begin, part_end = end;  // what is handed over at once
+  int64_t part = begin, part_end = end;  // the elements that are handed over at once
   if (taker) part_end = part_of(begin, end, taker->unit);
   for (int64_t from = begin, to; from < end; from = to) {
     to = next_block(from, part_end);

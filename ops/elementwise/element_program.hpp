@@ -36,7 +36,7 @@ class ElementPass {
     run_parts(given, outputs, begin, n, nullptr);
   }
 
-  // Who takes a value as it is computed (KernelContext::take).
+  // The op that takes a value as it is computed (KernelContext::take).
   struct Taker {
     int64_t unit = 1;
     void (*part)(const void* context, const void* x, int64_t at, int64_t count) = nullptr;

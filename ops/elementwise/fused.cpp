@@ -98,7 +98,7 @@ Program program_of(const InferContext& ctx) {
   return program;
 }
 
-// Of all values, by the shape rules of their nodes. Throws: what those throw.
+// The shapes of all values, by the shape rules of their nodes. Throws: errors of these rules.
 template <class Input>
 std::vector<Shape> shapes_of(const Program& program, const Input& input) {
   std::vector<Shape> shapes, more;
@@ -138,13 +138,13 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return outputs;
 }
 
-// What is worked out for one set of input shapes.
+// The passes for one set of input shapes.
 struct Plan {
   std::vector<ElementPass> passes;  // one for each shape of what they write
   std::vector<Shape> outputs;
   std::vector<Shape> inputs;
-  // What the passes write: the outputs, -1 for those of taker and producer, and what the taker
-  // takes where that has to be in memory as a whole.
+  // The values that the passes write: outputs, -1 for those of taker and producer, and the input of
+  // the taker where it has to be in memory as a whole.
   std::vector<int32_t> written;
   Shape taken_shape;
   Tensor taken;  // its type alone: the taker gets it in parts
@@ -301,7 +301,7 @@ struct Firing {
     outputs[i] = output.mutable_raw();
   }
   void make_output0() {
-    // What takes a whole value asks for memory after it has been written.
+    // A taker of a whole value asks for memory after the value has been written.
     if (state.known && state.over_input0 && (!state.text.taker || plan.hands_over()))
       outputs[0] = ctx.output_in_place().mutable_raw();
     else
@@ -385,8 +385,8 @@ void run_members(KernelContext& ctx, const FusedState& state) {
     ctx.set_output(static_cast<int>(i), values[static_cast<size_t>(state.text.outputs[i])]);
 }
 
-// What is small and often there, and of which little is looked at, therefore: see cpu() for the
-// rest.
+// A small program runs often and has no taker or producer, so it does without the checks
+// of cpu().
 void run_passes_alone(KernelContext& ctx, const FusedState& state) {
   const Plan& plan = *state.known;
   const void* given[kElementValuesMax];

@@ -1,6 +1,6 @@
-// Kernels for f16, bf16 and i8 made of an op's kernel for f32 or i32 (ops/support/narrow.hpp). What
-// is element-wise goes by blocks that stay in the nearest cache, and so takes part in fusion; what
-// takes its input (reductions) gets it by blocks; other ops widen whole inputs into scratch memory.
+// Kernels for f16, bf16 and i8 made of an op's kernel for f32 or i32 (ops/support/narrow.hpp). An
+// element-wise op goes by blocks that stay in the nearest cache, and so takes part in fusion; a
+// reduction gets its input by blocks; other ops widen whole inputs into scratch memory.
 #include <algorithm>
 #include <array>
 #include <numeric>

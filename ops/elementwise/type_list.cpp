@@ -1,4 +1,4 @@
-// Implements ops/elementwise/type_list.hpp.
+// Reads and writes the text of a list of types.
 #include "ops/elementwise/type_list.hpp"
 
 #include <charconv>
@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-// "2, -1", what stands between brackets.
+// The shape of "2, -1", the text between brackets.
 std::optional<Shape> shape_of(std::string_view text) {
   std::vector<int64_t> sizes;
   while (!text.empty()) {

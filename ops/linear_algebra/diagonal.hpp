@@ -1,4 +1,4 @@
-// What diagonal and its gradient share: where the elements of a diagonal stand.
+// Places of the elements of a diagonal, for diagonal and its gradient.
 #pragma once
 
 #include "ops/support/axes.hpp"

@@ -1,5 +1,5 @@
 // einsum: sums of products in Einstein's notation, as a graph of Diagonal, ReduceSum, Transpose,
-// Reshape, MatMul and Multiply. What needs none of them adds no node: "ij,jk->ik" is one MatMul.
+// Reshape, MatMul and Multiply. A step that is not needed adds no node: "ij,jk->ik" is one MatMul.
 //
 // Two operands are multiplied as matrices [batch..., left, shared] x [batch..., shared, right]:
 // letters of both that are wanted later are the batch, letters of both that are not are shared.
@@ -174,7 +174,7 @@ std::string written(const Labels& labels) {
   return text;
 }
 
-// Of labels that are one dimension together.
+// The text of labels that are one dimension together.
 std::string written_group(const Labels& group) {
   if (group.size() == 1) return written(group);
   return group.empty() ? "1 " : detail::concat("(", written(group), ") ");
@@ -313,7 +313,7 @@ Term contracted(Term a, Term b, const Labels& wanted) {
   a = summed(a, joined(wanted, b.labels));
   b = summed(b, joined(wanted, a.labels));
   const Roles roles = roles_of(a, b, wanted);
-  // What MatMul would not see: sizes that differ within a group, or 1 beside another size.
+  // MatMul would not see sizes that differ within a group, or 1 beside another size.
   bool known = true;
   for (const Label label : joined(roles.batch, roles.shared))
     known = known && size_of_label(a, label) >= 0 && size_of_label(b, label) >= 0;

@@ -82,8 +82,8 @@ struct ReflectLoop {
 
 // ---- signs ----
 
-// Whether column j of x [n, columns] has to be negated for its greatest element in magnitude to be
-// positive: the first of those that differ by no more than rounding.
+// True if column j of x [n, columns] has to be negated for its greatest element in magnitude to be
+// positive: the first of the elements that differ by no more than rounding.
 inline bool points_down(const double* x, int64_t n, int64_t columns, int64_t j) {
   constexpr double kRounding = 1e-9;
   double greatest = 0;

@@ -135,7 +135,7 @@ struct Cut {
   static int64_t at_least(double one) {
     return one >= kJobMin ? 1 : static_cast<int64_t>(std::ceil(kJobMin / one));
   }
-  // Of `size` in `parts` equal parts, rounded up to whole units, one part; `least` or more.
+  // The size of one of `parts` equal parts of `size`, rounded up to whole units; `least` or more.
   static int64_t part(int64_t size, int64_t parts, int64_t least) {
     const int64_t n = std::max(jobs_along(size, parts), least);
     return std::min(size, jobs_along(n, kUnit) * kUnit);
@@ -163,7 +163,7 @@ struct Cut {
   }
 };
 
-// What is compiled for one size of product.
+// The kernels that are compiled for one size of product.
 struct MatmulPlan {
   MatmulPlan(const Sizes& sizes, bool transpose_b) : cut(sizes, transpose_b) {}
   const Cut cut;

@@ -1,5 +1,5 @@
-// What the kernels of MatMul share: how a product of batches that broadcast is products of batches
-// that do not.
+// Cuts a product of batches that broadcast into products of batches that do not, for the kernels
+// of MatMul.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +19,9 @@ struct MatmulSide {
   int64_t columns() const { return shape[leading() + (transposed ? 0 : 1)]; }
 };
 
-// What a kernel does: `each`, and the same again for each place in the dimensions outside of it, of
-// which a side may have 1. Dimensions beside each other that both sides have, or the same side, are
-// one.
+// The products of a kernel: `each`, and the same again for each place in the dimensions outside of
+// it, of which a side may have 1. Dimensions beside each other that both sides have, or the same
+// side, are one.
 struct MatmulProducts {
   // `batch` products of m x k by k x n. A side of batch 1 stands for all.
   struct Sizes {
@@ -55,7 +55,7 @@ inline MatmulProducts products_of(const MatmulSide& a, const MatmulSide& b, bool
   MatmulProducts::Sizes& s = p.each;
   s.m = a.rows(), s.k = a.columns(), s.n = b.columns();
   int64_t step_a = s.m * s.k, step_b = s.k * s.n;
-  int last = 0;  // who has the dimension before: 1 a, 2 b, 3 both
+  int last = 0;  // sides with the dimension before: 1 a, 2 b, 3 both
   for (int d = 1; d <= std::max(a.leading(), b.leading()); ++d) {
     const int64_t in_a = d <= a.leading() ? a.shape[a.leading() - d] : 1,
                   in_b = d <= b.leading() ? b.shape[b.leading() - d] : 1;

@@ -16,7 +16,7 @@ namespace {
 cublasOperation_t operation(const MatmulSide& side) {
   return side.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
-// Of a matrix as it stands in memory, row-major.
+// The elements from row to row of a matrix as it stands in memory, row-major.
 int leading_dimension(const MatmulSide& side) {
   return std::max(1, static_cast<int>(side.transposed ? side.rows() : side.columns()));
 }

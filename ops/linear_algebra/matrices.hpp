@@ -1,4 +1,4 @@
-// What ops on matrices share: shape rules, batches, and loops over rows. A matrix is the last two
+// Shape rules, batches, and loops over rows for ops on matrices. A matrix is the last two
 // dimensions of a tensor, row by row; those before count a batch.
 #pragma once
 
@@ -25,7 +25,7 @@ inline void require_square(const InferContext& ctx, int i) {
     throw ctx.error("wants square matrices [..., n, n], got ", x);
 }
 
-// Of two known sizes that are one, the one that is known.
+// The known one of two sizes that are equal.
 inline int64_t either(int64_t a, int64_t b) { return a < 0 ? b : a; }
 
 // The shape of x [..., n, n] with n known in both places if it is in one.

@@ -1,4 +1,4 @@
-// Implements ops/linear_algebra/step_product.hpp.
+// Products of a step's rows with weights that stay the same over all steps.
 #include "ops/linear_algebra/step_product.hpp"
 
 #include <algorithm>

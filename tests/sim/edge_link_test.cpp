@@ -177,7 +177,7 @@ TEST_CASE("a link that one worker has lost and the other one has not yet is not 
     CHECK(three.pass_until([] { return !held.empty(); }, 2s));
     const auto kept = std::move(held.front());
     held.pop_front();
-    three.cut(late, 1 - late);  // who is late hears the other one for longer
+    three.cut(late, 1 - late);  // the late one hears the other one for longer
     three.pass(700ms);
     three.cut(1 - late, late);
     int failures = 0;

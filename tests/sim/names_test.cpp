@@ -1,4 +1,4 @@
-// What ./dev sim NAME may name.
+// Names that ./dev sim accepts.
 #include <algorithm>
 
 #include "tests/support/simulation/simulation.hpp"

@@ -436,7 +436,7 @@ class SimCluster {
   History& history_;
   ShardLedger ledger_;
   SimDisk disk_;                              // all processes see it
-  Peer* active_ = nullptr;                    // whose job or event is under way
+  Peer* active_ = nullptr;                    // the peer whose job or event is under way
   bool folder_goes_ = false;                  // at the next restore
   std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, clients
   std::vector<Kill> kills_, cuts_, ps_links_;

@@ -27,7 +27,7 @@ class SimDisk final : public Disk {
   int64_t crash_at = -1;  // this call never returns; a write may be torn, others have not happened
   int64_t fail_at = -1;   // this call ends with Error(io)
   int64_t meanwhile_at = -1;
-  std::function<void()> meanwhile;  // what others do before that call, once
+  std::function<void()> meanwhile;  // done by others before that call, once
   int64_t bytes_max = -1;           // all files together; a write beyond it is cut short and fails
   bool lie_on_sync = false;         // sync() keeps nothing
   bool says_full = false;           // free_bytes() is 0
