@@ -1,14 +1,15 @@
-// TrainWorld: a world of replicas and shards around a TrainLoop. It carries orders out in thought,
-// checks that each makes sense, and gives the answers that a test wants.
+// TrainWorld: replicas and shards around a TrainLoop, as counts. It checks that each action of the
+// loop fits the state of the world, and gives the answers that a test wants.
 #pragma once
 
 #include <doctest/doctest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "training/loop/train_hands.hpp"
+#include "training/loop/train_loop.hpp"
 
 namespace troupe {
 
@@ -25,22 +26,47 @@ inline TrainLoop::Plan plan_of(std::vector<int64_t> replicas, int64_t steps, int
   return plan;
 }
 
-struct TrainWorld final : TrainHands {
-  explicit TrainWorld(TrainLoop::Plan p, std::map<int64_t, int64_t> from = {})
-      : plan(std::move(p)), loop(plan, from) {
+struct TrainWorld {
+  using Steps = std::map<int64_t, int64_t>;  // by replica
+
+  explicit TrainWorld(TrainLoop::Plan p, Steps from = {}) : plan(std::move(p)), loop(plan, from) {
     for (int64_t replica : plan.replicas) next[replica] = from.count(replica) ? from[replica] : 0;
     saved = next;
     take(loop.begin(now));
   }
 
-  void take(const TrainOrders& orders) {
-    REQUIRE((orders.empty() || !ended()));
-    carry_out(orders);
+  void take(const TrainActions& list) {
+    REQUIRE((list.empty() || !ended()));
+    for (const TrainAction& action : list) {
+      check(action);
+      carry_out(action);
+      actions.push_back(action);
+    }
     REQUIRE(loop.ended() == ended());
   }
-  bool ended() const { return finished || failed; }
 
-  // Answers to orders.
+  // The actions so far.
+  int count(TrainAction::Kind kind) const { return static_cast<int>(steps_of(kind).size()); }
+  std::vector<int64_t> steps_of(TrainAction::Kind kind) const {
+    std::vector<int64_t> out;
+    for (const TrainAction& a : actions)
+      if (a.kind == kind) out.push_back(a.step);
+    return out;
+  }
+  std::vector<std::string> told() const {
+    std::vector<std::string> out;
+    for (const TrainAction& a : actions)
+      if (a.kind == TrainAction::tell) out.push_back(a.text);
+    return out;
+  }
+  const TrainAction& last() const { return actions.back(); }
+  bool finished() const { return !actions.empty() && last().kind == TrainAction::finish; }
+  bool failed() const { return !actions.empty() && last().kind == TrainAction::fail; }
+  bool ended() const { return finished() || failed(); }
+  bool waits_for(TrainAction::Kind kind) const { return open == kind; }
+  bool asking() const { return asked_at.has_value(); }
+
+  // Answers to actions.
   void done(int64_t replica, double loss = 1.0) {
     const int64_t step = running.at(replica);
     running.erase(replica);
@@ -57,56 +83,55 @@ struct TrainWorld final : TrainHands {
     take(loop.shards_lost("ps 0 is gone", now));
   }
   void capture() {
-    captured = true;
-    image = next;
-    take(loop.snapshot_captured(now));
+    captured = next;
+    take(loop.checkpoint_captured(now));
   }
   void saved_it(Errc errc = Errc::ok) {
     if (errc == Errc::ok && !captured) capture();
-    snapshotting = false;
-    if (errc == Errc::ok) saved = image;
-    take(loop.snapshot_taken(errc, "the answer", now));
+    open.reset();
+    if (errc == Errc::ok) saved = *captured;
+    take(loop.checkpoint_ended(errc, "the answer", now));
   }
   void paused(bool more = true) {
-    pausing = false;
+    open.reset();
     take(loop.pause_ended(more, now));
   }
   void pause_failed(Errc errc, const std::string& why = "why") {
-    pausing = false;
+    open.reset();
     take(loop.pause_failed(errc, why, now));
   }
   void restored() {
-    restoring = false;
+    open.reset();
     cancels = 0;
     next = saved;
     take(loop.restored(saved, now));
   }
   void kept() {
-    restoring = false;
+    open.reset();
     cancels = 0;
     take(loop.shards_kept(now));
   }
   void not_restored(Errc errc) {
-    restoring = false;
+    open.reset();
     take(loop.restore_failed(errc, "not there", now));
   }
   void epoch_found(bool is_new) {
-    asking = false;
     if (is_new && asked_at == loop.recoveries()) lost = true;  // else they were restored meanwhile
+    asked_at.reset();
     take(loop.epoch_found(is_new, now));
   }
   void wait(Millis time) {
     now += time;
     take(loop.tick(now));
   }
-  // Everything goes well from here.
+  // All goes well from here.
   void settle() {
     for (int i = 0; i < 100'000 && !ended(); ++i) {
-      if (restoring)
+      if (waits_for(TrainAction::restore))
         restored();
-      else if (snapshotting)
+      else if (waits_for(TrainAction::checkpoint))
         saved_it();
-      else if (pausing)
+      else if (waits_for(TrainAction::pause))
         paused();
       else if (!running.empty())
         done(running.begin()->first);
@@ -116,85 +141,67 @@ struct TrainWorld final : TrainHands {
     REQUIRE(ended());
   }
 
-  // Orders.
-  void start_step(int64_t replica, int64_t step) override {
-    REQUIRE((!snapshotting || captured));
-    REQUIRE(!restoring);
-    REQUIRE(!pausing);
+  void check(const TrainAction& a) const {
     REQUIRE(!ended());
-    REQUIRE(!lost);  // a step on shards that are gone would be for nothing
-    REQUIRE(running.count(replica) == 0);
-    REQUIRE(step == next.at(replica));  // in order, none twice unless rolled back
-    REQUIRE(step < plan.steps);
-    running[replica] = step;
+    const bool idle = running.empty() && !open;
+    switch (a.kind) {
+      case TrainAction::start:
+        REQUIRE((!open || (waits_for(TrainAction::checkpoint) && captured)));
+        REQUIRE(!lost);  // a step on shards that are gone would be for nothing
+        REQUIRE(running.count(a.replica) == 0);
+        REQUIRE(a.step == next.at(a.replica));  // in order, none twice unless rolled back
+        REQUIRE(a.step < plan.steps);
+        break;
+      case TrainAction::cancel:
+        REQUIRE(!idle);
+        REQUIRE(!waits_for(TrainAction::restore));
+        break;
+      case TrainAction::checkpoint:
+        REQUIRE((idle && !lost));
+        for (const auto& [replica, its] : next) REQUIRE(its >= a.step);
+        break;
+      case TrainAction::pause:
+        REQUIRE((idle && !lost));
+        for (const auto& [replica, its] : next) REQUIRE(its == a.step);
+        break;
+      case TrainAction::restore:
+      case TrainAction::fail:
+        REQUIRE(idle);
+        break;
+      case TrainAction::ask_epoch:
+        REQUIRE(plan.follows);
+        REQUIRE(!asked_at);
+        break;
+      case TrainAction::finish:
+        REQUIRE(idle);
+        for (const auto& [replica, step] : next) REQUIRE(step == loop.done_steps());
+        break;
+      case TrainAction::tell:
+        REQUIRE(!a.text.empty());
+        break;
+    }
   }
-  void cancel() override {
-    REQUIRE((!running.empty() || snapshotting || pausing));
-    ++cancels;
-  }
-  void take_snapshot(int64_t step) override {
-    require_idle();
-    REQUIRE(!lost);
-    for (const auto& [replica, its] : next) REQUIRE(its >= step);
-    snapshotting = true;
-    captured = false;
-    snapshot_step = step;
-    ++snapshots;
-  }
-  void pause(int64_t step) override {
-    require_idle();
-    REQUIRE(!lost);
-    for (const auto& [replica, its] : next) REQUIRE(its == step);
-    pausing = true;
-    pauses.push_back(step);
-  }
-  void restore() override {
-    require_idle();
-    restoring = true;
-    ++restores;
-    lost = false;  // what is lost from now on is lost again
-  }
-  void ask_epoch() override {
-    REQUIRE(plan.follows);
-    REQUIRE(!asking);
-    asking = true;
-    asked_at = loop.recoveries();
-  }
-  void finish() override {
-    require_idle();
-    for (const auto& [replica, step] : next) REQUIRE(step == loop.done_steps());
-    finished = true;
-  }
-  void give_up(Errc why, const std::string& words) override {
-    require_idle();
-    failed = true;
-    code = why;
-    text = words;
-  }
-  void tell(Errc, const std::string& words) override {
-    REQUIRE(!words.empty());
-    told.push_back(words);
-  }
-  void require_idle() const {
-    REQUIRE(running.empty());
-    REQUIRE(!snapshotting);
-    REQUIRE(!pausing);
-    REQUIRE(!restoring);
-    REQUIRE(!ended());
+  void carry_out(const TrainAction& a) {
+    if (a.kind == TrainAction::start) running[a.replica] = a.step;
+    if (a.kind == TrainAction::cancel) ++cancels;
+    if (a.kind == TrainAction::ask_epoch) asked_at = loop.recoveries();
+    if (a.kind == TrainAction::checkpoint) captured.reset();
+    if (a.kind == TrainAction::restore) lost = false;  // a loss from now on is another one
+    if (a.kind == TrainAction::checkpoint || a.kind == TrainAction::pause ||
+        a.kind == TrainAction::restore)
+      open = a.kind;
   }
 
   TrainLoop::Plan plan;
   TrainLoop loop;
   Millis now{1'000};
-  std::map<int64_t, int64_t> next, saved, image, running;
-  bool snapshotting = false, captured = false, restoring = false, lost = false, finished = false,
-       failed = false, asking = false, pausing = false;
-  int64_t snapshot_step = -1, asked_at = -1;
-  int cancels = 0, snapshots = 0, restores = 0;
-  std::vector<int64_t> pauses;
-  std::vector<std::string> told;
-  Errc code = Errc::ok;
-  std::string text;
+  Steps next, saved, running;
+  std::optional<Steps> captured;          // by the newest checkpoint
+  std::optional<TrainAction::Kind> open;  // the checkpoint, pause or restore without an answer
+  std::optional<int64_t> asked_at;        // recoveries when the epoch was asked for
+  bool lost = false;                      // shards, that no restore has answered
+  int cancels = 0;                        // since the last restore
+  TrainActions actions;
 };
 
 }  // namespace troupe

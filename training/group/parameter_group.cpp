@@ -423,12 +423,29 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
   }
 }
 
-void ParameterGroup::snapshot(Snapshot what, std::function<void()> captured, Done done) {
-  post([this, what = std::move(what), captured = std::move(captured),
+void ParameterGroup::take_checkpoint(CheckpointRequest request, std::function<void()> captured,
+                                     Done done) {
+  post([this, request = std::move(request), captured = std::move(captured),
         done = calls_.add(std::move(done))]() mutable {
-    what.rule = table_.rule;  // that of the epoch, whoever asks
-    checkpoints_.take(std::move(what), parameters(), captured, done);
+    request.rule = table_.rule;
+    checkpoints_.take(std::move(request), parameters(), captured, done);
   });
+}
+
+std::string ParameterGroup::save(CheckpointRequest request,
+                                 std::optional<std::chrono::seconds> limit) {
+  const auto path = std::make_shared<std::string>();
+  wait(
+      [&](Done done) {
+        take_checkpoint(
+            std::move(request), [] {},
+            [path, done = std::move(done)](Errc code, const std::string& text) {
+              *path = text;
+              done(code, text);
+            });
+      },
+      limit);
+  return *path;
 }
 
 void ParameterGroup::describe(std::shared_ptr<std::vector<ParameterSlice>> out, Done done) {

@@ -71,8 +71,10 @@ class ParameterGroup final : public MeshListener,
   // end(), false.
   void ask_epoch(std::function<void(bool is_new)> done);
   // As CheckpointTaker::take().
-  using Snapshot = CheckpointTaker::Wanted;
-  void snapshot(Snapshot what, std::function<void()> captured, Done done);
+  void take_checkpoint(CheckpointRequest request, std::function<void()> captured, Done done);
+  // Takes one and returns the path of its manifest. Throws: as wait().
+  std::string save(CheckpointRequest request,
+                   std::optional<std::chrono::seconds> limit = std::nullopt);
   // Slices of shards that do not answer are left out.
   void describe(std::shared_ptr<std::vector<ParameterSlice>> out, Done done);
   // Waits for what `ask` asks of this group, which has deadlines of its own, or of somebody else,

@@ -118,24 +118,13 @@ std::string save_parameters(Session& session, const std::string& checkpoint_dir,
     throw Error(Errc::invalid_argument,
                 "the parameters are another session's, which alone takes checkpoints");
   CheckpointFolder folder(checkpoint_dir);
-  ParameterGroup::Snapshot what;
-  what.directory = folder.path();
-  what.lock = folder.claim();
-  what.step = steps_done(group);
-  what.keep = keep;
-  what.replicas = group->replicas_in_graph();
-  const auto path = std::make_shared<std::string>();
-  group->wait(
-      [&](ParameterGroup::Done done) {
-        group->snapshot(
-            std::move(what), [] {},
-            [path, done](Errc code, const std::string& text) {
-              *path = text;
-              done(code, text);
-            });
-      },
-      kSaveTimeout);
-  return *path;
+  CheckpointRequest request;
+  request.directory = folder.path();
+  request.lock = folder.claim();
+  request.step = steps_done(group);
+  request.keep = keep;
+  request.replicas = group->replicas_in_graph();
+  return group->save(std::move(request), kSaveTimeout);
 }
 
 std::vector<ParameterSlice> parameter_slices(Session& session) {

@@ -1,6 +1,5 @@
 // Keeps the history, and reads and writes its file. The file has a head, a line for the best epoch
 // if there is one, and a line for each epoch:
-// is one, and a line for each epoch:
 //
 //   troupe epochs 1
 //   best 2 step 46 score 0.975

@@ -15,7 +15,8 @@
 #include "training/checkpoints/checkpoint_folder.hpp"
 #include "training/checkpoints/digest.hpp"
 #include "actors/async/patience.hpp"
-#include "training/loop/train_lead.hpp"
+#include "training/loop/progress_meter.hpp"
+#include "training/loop/train_driver.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -41,7 +42,7 @@ Millis now_millis() {
 // Events of other threads for the training thread.
 class Events {
  public:
-  void post(TrainLead::Event event) {
+  void post(TrainDriver::Event event) {
     {
       std::lock_guard lock(mutex_);
       events_.push_back(std::move(event));
@@ -49,7 +50,7 @@ class Events {
     ready_.notify_one();
   }
   // The next event, or null after a tick.
-  TrainLead::Event next() {
+  TrainDriver::Event next() {
     std::unique_lock lock(mutex_);
     if (!ready_.wait_for(lock, kTick, [&] { return !events_.empty(); })) return nullptr;
     auto event = std::move(events_.front());
@@ -60,7 +61,7 @@ class Events {
  private:
   std::mutex mutex_;  // guards the rest
   std::condition_variable ready_;
-  std::deque<TrainLead::Event> events_;  // a few per replica
+  std::deque<TrainDriver::Event> events_;  // a few per replica
 };
 
 // Checks that loss and update are set, and that the loss has a value.
@@ -74,11 +75,18 @@ void check_outputs(const Tower& tower) {
                 tower.loss.name(), ", has no value; are Tower::loss and Tower::update exchanged?");
 }
 
+// A tower with its prepared call.
+struct Lane {
+  const Tower* tower;
+  Callable step;
+};
+
 // The dtype in which the towers compute their products, bodies of functions included: the 16-bit
 // dtype if there is one, as the rest is then in f32. Several are joined by "+"; none: "f32".
-std::string compute_of(const std::vector<Tower>& towers) {
+std::string compute_of(const std::map<int64_t, Lane>& towers) {
   std::set<std::string> wide, half;
-  for (const Tower& tower : towers) {
+  for (const auto& [replica, lane] : towers) {
+    const Tower& tower = *lane.tower;
     const Graph& graph = *tower.loss.graph;
     for (const int32_t id : prune(graph, {tower.loss, tower.update}, tower.feeds))
       if (const Node& node = graph.node(id); node.op->precision == Precision::low)
@@ -102,35 +110,21 @@ void check_numbers(const std::vector<Tower>& towers, const TrainOptions& o) {
     want_range("Tower::replica", tower.replica, 0, INT32_MAX, "a number from 0");
 }
 
-class Trainer final : TrainLead {
+class Trainer final : public TrainProgram {
  public:
   Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options)
-      : Trainer(session, towers, options, std::make_shared<Events>()) {}
-  ~Trainer() override { group_->listen({}); }
-
-  TrainResult run();
-
- private:
-  struct Lane {
-    const Tower* tower;
-    Callable step;
-  };
-
-  Trainer(Session& session, const std::vector<Tower>& towers, const TrainOptions& options,
-          std::shared_ptr<Events> events)
-      : TrainLead([events](Event event) { events->post(std::move(event)); }),
-        session_(session),
+      : session_(session),
         options_(options),
         group_(session),
         claim_(group_->claim_training()),
-        events_(events) {
+        events_(std::make_shared<Events>()) {
     if (!claim_)
       throw Error(Errc::invalid_argument,
                   "this session is being trained already: a training steps all of its parameters; "
                   "wait until it has ended, or train in another session");
     group_->check_optimizers();
     for (const Tower& tower : towers) {
-      if (!replicas_.insert({tower.replica, towers_.size()}).second)
+      if (towers_.count(tower.replica))
         throw Error(Errc::invalid_argument, "two towers have replica ", tower.replica,
                     "; give each its own with Graph::scope({.replica = ...})");
       check_outputs(tower);
@@ -143,7 +137,8 @@ class Trainer final : TrainLead {
                     " is empty: give a function that makes the values of its ", tower.feeds.size(),
                     " feeds for a step");
       patiently([&] {
-        towers_.push_back({&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
+        towers_.emplace(tower.replica,
+                        Lane{&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
       });
     }
     if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
@@ -158,29 +153,24 @@ class Trainer final : TrainLead {
     if (group_->parameters().empty())
       throw Error(Errc::invalid_argument,
                   "the towers train no parameter; make some with parameter()");
-    checkpoints_.keep = options.checkpoint_keep;
-    checkpoints_.data_seed = options.data_seed;
-    checkpoints_.rule = options.rule;
-    checkpoints_.compute = compute_of(towers);
-    for (const auto& [replica, index] : replicas_)
-      checkpoints_.replicas.push_back(static_cast<int32_t>(replica));
-    if (!options.checkpoint_dir.empty())
-      checkpoints_.directory = folder_.emplace(options.checkpoint_dir).path();
+    if (!options.checkpoint_dir.empty()) folder_.emplace(options.checkpoint_dir);
   }
 
-  ParameterGroup& group() override { return *group_; }
-  Millis now() const override { return now_millis(); }
-  std::optional<Manifest> newest() override;
-  std::optional<Manifest> begin_with();
-  void keep_values();
-  void lead(int64_t first);
+  TrainResult run();
+
+ private:
+  std::optional<Manifest> newest() override { return find_newest().manifest; }
+  TrainLoop::Millis now() const override { return now_millis(); }
   void start_step(int64_t replica, int64_t step) override;
   void pause(int64_t step) override;
-  std::string save_into(const std::string& folder, int64_t step);
-  void cancel() override { std::exchange(cancel_, std::make_shared<Cancellation>())->cancel(); }
-  void finish() override { ended_ = true; }
-  void give_up(Errc code, const std::string& text) override;
+  void ended(Errc code, const std::string& text) override;
   void tell(Errc about, const std::string& text) override;
+
+  CheckpointFolder::Found find_newest();
+  std::optional<Manifest> begin_with(CheckpointRequest& checkpoints);
+  ShardMaker::FirstValues present_values();
+  void lead(const std::optional<Manifest>& manifest);
+  std::string save_into(const std::string& folder, int64_t step);
   void tell(TrainEvent::Kind kind, const std::string& text);
   void progress();
   // Calls one of the program's own functions. Its exception ends the training and is thrown again
@@ -197,17 +187,12 @@ class Trainer final : TrainLead {
   const std::shared_ptr<const void> claim_;
   std::optional<CheckpointFolder> folder_;  // none: no checkpoints
   const std::shared_ptr<Events> events_;
-  std::vector<Lane> towers_;
-  std::map<int64_t, size_t> replicas_;
-  std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
-  std::optional<Error> failure_;
-  bool ended_ = false;
-  std::exception_ptr thrown_;         // by the program
-  std::set<std::string> damaged_;     // the damaged checkpoints that were reported
-  std::vector<std::string> changed_;  // optimizers of the graph that differ from those of newest()
-  std::chrono::steady_clock::time_point begin_{};
-  int64_t begin_step_ = 0;
-  int64_t told_step_ = -1;  // reported by the last progress()
+  std::map<int64_t, Lane> towers_;      // by replica
+  std::set<std::string> damaged_;       // the damaged checkpoints that were reported
+  std::exception_ptr thrown_;           // by the program
+  std::optional<Error> failure_;        // of the training
+  std::optional<TrainDriver> driver_;   // from run() on
+  std::optional<ProgressMeter> meter_;  // from the first step on
 };
 
 // Retries work that precedes the first step.
@@ -220,44 +205,43 @@ void Trainer::patiently(const F& what) {
   });
 }
 
-std::optional<Manifest> Trainer::newest() {
-  if (!folder_) return std::nullopt;
-  const CheckpointFolder::Found found = folder_->newest(group_->parameters(), options_.data_seed);
+CheckpointFolder::Found Trainer::find_newest() {
+  if (!folder_) return {};
+  CheckpointFolder::Found found = folder_->newest(group_->parameters(), options_.data_seed);
   for (const std::string& line : found.damaged)
     if (damaged_.insert(line).second) tell(TrainEvent::warning, line);
-  if (!found.manifest && !found.damaged.empty() && !thrown_)  // anew is not what was asked
+  if (!found.manifest && !found.damaged.empty() && !thrown_)  // it does not begin anew
     refuse_damaged(*folder_, found.damaged.size());
-  changed_ = found.changed;
-  return found.manifest;
+  return found;
 }
 
 // The checkpoint to begin with, or none to begin with first values.
-std::optional<Manifest> Trainer::begin_with() {
+std::optional<Manifest> Trainer::begin_with(CheckpointRequest& checkpoints) {
   if (!folder_) return std::nullopt;
   if (group_->shared())  // the owner is known only once the parameters exist
     patiently([&] {
       group_->wait([&](ParameterGroup::Done done) { group_->ensure({}, std::move(done)); });
     });
   if (!group_->owner()) return std::nullopt;  // its owner takes and restores checkpoints
-  checkpoints_.lock = folder_->claim();
+  checkpoints.lock = folder_->claim();
   if (!options_.resume) {
     folder_->want_unused();
     return std::nullopt;
   }
-  std::optional<Manifest> manifest = newest();
+  const auto [manifest, damaged, changed] = find_newest();
   if (thrown_) std::rethrow_exception(thrown_);
   if (!manifest)
     tell(TrainEvent::warning,
          "no checkpoint in " + options_.checkpoint_dir +
              "; training from the start. Stop it and name the folder, if there is one elsewhere");
-  for (const std::string& line : changed_) tell(TrainEvent::warning, line);
+  for (const std::string& line : changed) tell(TrainEvent::warning, line);
   if (manifest && manifest->rule != options_.rule)
     tell(TrainEvent::warning,
          detail::concat("the checkpoint was trained with the rule ", to_string(manifest->rule),
                         "; training goes on with ", to_string(options_.rule)));
-  if (manifest && !manifest->compute.empty() && manifest->compute != checkpoints_.compute)
+  if (manifest && !manifest->compute.empty() && manifest->compute != checkpoints.compute)
     tell(TrainEvent::warning,
-         detail::concat("training continues in ", checkpoints_.compute,
+         detail::concat("training continues in ", checkpoints.compute,
                         "; the checkpoint was written in ", manifest->compute));
   if (manifest && manifest->step > options_.steps)
     throw Error(
@@ -268,14 +252,15 @@ std::optional<Manifest> Trainer::begin_with() {
   return manifest;
 }
 
-// Keeps the values that were loaded or trained before, so that the training starts from them.
-void Trainer::keep_values() {
-  if (!group_->owner()) return;
+// The values that were loaded or trained before, for the training to start from; null: there are
+// none, or they are lost.
+ShardMaker::FirstValues Trainer::present_values() {
+  if (!group_->owner()) return nullptr;
   try {
     const std::vector<ParameterSlice> slices = parameter_slices(session_);
     if (group_->was_established() ||
         std::any_of(slices.begin(), slices.end(), [](const auto& s) { return s.version > 0; }))
-      values_ = std::make_shared<const std::map<std::string, Tensor>>(parameter_values(session_));
+      return std::make_shared<const std::map<std::string, Tensor>>(parameter_values(session_));
   } catch (const Error& e) {
     if (!TrainLoop::passes(e.code())) throw;
     tell(TrainEvent::warning,
@@ -283,52 +268,62 @@ void Trainer::keep_values() {
                         "their first ones: ",
                         e.what()));
   }
+  return nullptr;
 }
 
 TrainResult Trainer::run() {
-  const std::optional<Manifest> manifest = begin_with();
-  if (!manifest && !options_.anew) keep_values();
-  listen();
+  CheckpointRequest checkpoints;
+  checkpoints.keep = options_.checkpoint_keep;
+  checkpoints.data_seed = options_.data_seed;
+  checkpoints.rule = options_.rule;
+  checkpoints.compute = compute_of(towers_);
+  for (const auto& [replica, lane] : towers_)
+    checkpoints.replicas.push_back(static_cast<int32_t>(replica));
+  if (folder_) checkpoints.directory = folder_->path();
+  const std::optional<Manifest> manifest = begin_with(checkpoints);
+  ShardMaker::FirstValues values;
+  if (!manifest && !options_.anew) values = present_values();
+  driver_.emplace(
+      *this, *group_,
+      [events = events_](TrainDriver::Event event) { events->post(std::move(event)); },
+      std::move(checkpoints), std::move(values));
   patiently([&] {
-    group_->wait([&](ParameterGroup::Done done) {
-      group_->establish(start_from(manifest), std::move(done));
-    });
+    group_->wait([&](ParameterGroup::Done done) { driver_->establish(manifest, std::move(done)); });
   });
-  const int64_t first = step_of(manifest);
-  if (manifest) {
-    checkpoint_ = folder_->path_of(*manifest);
+  const int64_t first = driver_->step_of(manifest);
+  if (manifest)
     tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ",
                                              manifest_name(manifest->generation, manifest->step)));
-  }
   if (thrown_) std::rethrow_exception(thrown_);
-  begin_ = std::chrono::steady_clock::now();
-  begin_step_ = first;
-  lead(first);
+  meter_.emplace(options_.steps, options_.examples_per_step * static_cast<int64_t>(towers_.size()),
+                 first, ProgressMeter::Time::clock::now());
+  lead(manifest);
   if (thrown_) std::rethrow_exception(thrown_);
   if (failure_) throw *failure_;
   TrainResult result;
-  result.steps = loop_->done_steps();
+  const TrainLoop& loop = driver_->loop();
+  result.steps = loop.done_steps();
   result.resumed_at = first;
-  result.loss = loop_->mean_loss();
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  result.recoveries = loop_->recoveries();
-  result.checkpoint = checkpoint_;
+  result.loss = loop.mean_loss();
+  result.seconds = meter_->elapsed(ProgressMeter::Time::clock::now()).count();
+  result.recoveries = loop.recoveries();
+  result.checkpoint = driver_->newest();
   result.weights_sha256 = weights_sha256(final_values(result.steps));
   if (thrown_) std::rethrow_exception(thrown_);
   return result;
 }
 
-// Carries out all orders, from the first to the last; no tower runs afterwards.
-void Trainer::lead(int64_t first) {
+// Carries out all actions, from the first to the last; no tower runs afterwards.
+void Trainer::lead(const std::optional<Manifest>& manifest) {
   TrainLoop::Plan plan;
   plan.steps = options_.steps;
   plan.checkpoint_every = options_.checkpoint_every;
   plan.pause_every = options_.pause_every;
   plan.patience = options_.patience;
-  carry_out(begin(plan, first));
-  while (!ended_) {
+  driver_->begin(plan, manifest);
+  while (!driver_->loop().ended()) {
     auto event = events_->next();
-    carry_out(event ? event() : loop_->tick(now_millis()));
+    driver_->carry_out(event ? event() : driver_->loop().tick(now_millis()));
     progress();
   }
 }
@@ -348,9 +343,8 @@ std::vector<std::pair<std::string, Tensor>> Trainer::final_values(int64_t step) 
   }
 }
 
-void Trainer::give_up(Errc code, const std::string& text) {
-  ended_ = true;
-  failure_.emplace(code == Errc::ok ? Errc::internal : code, text);
+void Trainer::ended(Errc code, const std::string& text) {
+  if (code != Errc::ok) failure_.emplace(code, text);
 }
 
 void Trainer::tell(Errc about, const std::string& text) {
@@ -368,10 +362,9 @@ void Trainer::call_program(const F& call) {
     call();
   } catch (...) {  // any type: the exception is the program's, and train() throws it again
     thrown_ = std::current_exception();
-    post_([this] {
-      return loop_
-                 ? loop_->abandon(Errc::cancelled, "a function of the program threw", now_millis())
-                 : TrainOrders{};
+    events_->post([this] {
+      return driver_->loop().abandon(Errc::cancelled, "a function of the program threw",
+                                     now_millis());
     });
   }
 }
@@ -381,14 +374,15 @@ void Trainer::tell(TrainEvent::Kind kind, const std::string& text) {
 }
 
 void Trainer::start_step(int64_t replica, int64_t step) {
-  const Lane& lane = towers_[replicas_.at(replica)];
+  const Lane& lane = towers_.at(replica);
   RunOptions run;
   run.step = step;
   run.timeout = options_.patience;  // ends a step that waits for a lost worker, naming it
-  run.cancel = cancel_.get();
-  const auto report = [post = post_, this, replica, step, keep = cancel_](RunResult result) {
-    post([this, replica, step, result = std::move(result)] {
-      return step_ended(replica, step, result);
+  const auto& cancel = driver_->cancellation();
+  run.cancel = cancel.get();
+  const auto report = [events = events_, this, replica, step, keep = cancel](RunResult result) {
+    events->post([this, replica, step, result = std::move(result)] {
+      return driver_->step_ended(replica, step, result);
     });
   };
   std::vector<Tensor> feeds;
@@ -408,17 +402,18 @@ void Trainer::pause(int64_t step) {
   std::optional<Error> lost;
   call_program([&] {
     try {
-      more = options_.on_pause({step, loop_->mean_loss(), [this, step](const std::string& folder) {
-                                  return save_into(folder, step);
-                                }});
+      more = options_.on_pause(
+          {step, driver_->loop().mean_loss(),
+           [this, step](const std::string& folder) { return save_into(folder, step); }});
     } catch (const Error& e) {
       if (!TrainLoop::passes(e.code())) throw;
       lost = e;
     }
   });
-  post_([this, more, lost] {
-    return lost ? loop_->pause_failed(lost->code(), lost->what(), now_millis())
-                : loop_->pause_ended(more, now_millis());
+  events_->post([this, more, lost] {
+    TrainLoop& loop = driver_->loop();
+    return lost ? loop.pause_failed(lost->code(), lost->what(), now_millis())
+                : loop.pause_ended(more, now_millis());
   });
 }
 
@@ -427,41 +422,23 @@ std::string Trainer::save_into(const std::string& dir, int64_t step) {
     throw Error(Errc::invalid_argument,
                 "the parameters are another session's, which alone takes checkpoints");
   CheckpointFolder folder(dir);
-  if (folder.path() == checkpoints_.directory)
+  if (folder.path() == driver_->checkpoints().directory)
     throw Error(Errc::invalid_argument, "a pause's checkpoint wants a folder of its own, got ", dir,
                 ", which is the training's checkpoint_dir");
-  ParameterGroup::Snapshot what = checkpoints_;
-  what.directory = folder.path();
-  what.lock = folder.claim();
-  what.step = step;
-  what.keep = 1;
-  const auto path = std::make_shared<std::string>();
-  group_->wait([&](ParameterGroup::Done done) {
-    group_->snapshot(
-        std::move(what), [] {},
-        [path, done](Errc code, const std::string& text) {
-          *path = text;
-          done(code, text);
-        });
-  });
-  return *path;
+  CheckpointRequest request = driver_->checkpoints();
+  request.directory = folder.path();
+  request.lock = folder.claim();
+  request.step = step;
+  request.keep = 1;
+  return group_->save(std::move(request));
 }
 
 void Trainer::progress() {
   if (!options_.on_progress) return;
-  TrainProgress p;
-  p.step = loop_->done_steps();
-  if (std::exchange(told_step_, p.step) == p.step) return;
-  p.steps = options_.steps;
-  p.loss = loop_->mean_loss();
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  const double rate = seconds > 0 ? static_cast<double>(p.step - begin_step_) / seconds : 0;
-  p.examples_per_second =
-      rate * static_cast<double>(options_.examples_per_step) * static_cast<double>(towers_.size());
-  p.remaining =
-      std::chrono::duration<double>(rate > 0 ? static_cast<double>(p.steps - p.step) / rate : 0);
-  call_program([&] { options_.on_progress(p); });
+  const TrainLoop& loop = driver_->loop();
+  if (const auto p =
+          meter_->next(loop.done_steps(), loop.mean_loss(), ProgressMeter::Time::clock::now()))
+    call_program([&] { options_.on_progress(*p); });
 }
 
 }  // namespace

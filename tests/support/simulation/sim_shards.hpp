@@ -16,11 +16,11 @@
 #include "tests/support/simulation/shard_ledger.hpp"
 #include "tests/support/simulation/sim_workers.hpp"
 #include "training/shards/shard.hpp"
-#include "training/loop/train_hands.hpp"
+#include "training/loop/train_loop.hpp"
 
 namespace troupe::sim {
 
-class ShardWorld final : TrainHands {
+class ShardWorld {
  public:
   // `golden`: the chain of a run without faults, which this run must equal; may be null.
   ShardWorld(const ShardWorldOptions& options, uint64_t seed, const HashChain* golden,
@@ -250,7 +250,7 @@ class ShardWorld final : TrainHands {
     return outcome;
   }
 
-  void restore() override {
+  void restore() {
     const uint64_t epoch = ++epoch_;
     established_ = 0;
     const int64_t id = ++restore_id_;
@@ -301,7 +301,7 @@ class ShardWorld final : TrainHands {
     for (int32_t replica = 0; replica < o_.replicas; ++replica) tell_routes(replica, epoch_);
   }
 
-  void take_snapshot(int64_t step) override {
+  void take_snapshot(int64_t step) {
     ++snapshot_id_;
     snapshot_open_ = shards_.size();
     taken_ = SnapshotSet{.step = step, .slices = {}};
@@ -326,44 +326,60 @@ class ShardWorld final : TrainHands {
                     writing_ = true;
                     bag_.reliable(detail::concat("commit step=", taken_.step),
                                   [this, id = done.id] { commit(id); });
-                    carry_out(loop_->snapshot_captured(now()));
+                    carry_out(loop_->checkpoint_captured(now()));
                   });
   }
   void commit(uint64_t id) {
     if (id != snapshot_id_ || !writing_) return;
     writing_ = false;
     newest_ = std::move(taken_);
-    carry_out(loop_->snapshot_taken(Errc::ok, "", now()));
+    carry_out(loop_->checkpoint_ended(Errc::ok, "", now()));
   }
   void end_snapshot(Errc code, const std::string& text) {
     snapshot_open_ = 0;
     writing_ = false;
     ++snapshot_id_;
-    carry_out(loop_->snapshot_taken(code, text, now()));
+    carry_out(loop_->checkpoint_ended(code, text, now()));
   }
 
   // The leader
 
-  void start_step(int64_t at, int64_t step) override {
+  void carry_out(const TrainActions& actions) {
+    for (const TrainAction& action : actions) switch (action.kind) {
+        case TrainAction::start:
+          start_step(action.replica, action.step);
+          break;
+        case TrainAction::cancel:
+          cancel();
+          break;
+        case TrainAction::checkpoint:
+          take_snapshot(action.step);
+          break;
+        case TrainAction::restore:
+          restore();
+          break;
+        case TrainAction::fail:
+          throw Violation{"I16", "the training gave up: " + action.text};
+        case TrainAction::tell:
+          history_.note(action.text);
+          break;
+        default:  // the end; this world has no followers, and its plan has no pauses
+          break;
+      }
+  }
+  void start_step(int64_t at, int64_t step) {
     const auto replica = static_cast<int32_t>(at);
     const int64_t run = running_[replica] = ++next_run_;
     step_of_[replica] = step;
     bag_.reliable(detail::concat("start replica=", replica, " step=", step),
                   [this, replica, run, step] { workers_.start(replica, run, step); });
   }
-  void cancel() override {
+  void cancel() {
     for (int32_t replica = 0; replica < o_.replicas; ++replica)
       if (const int64_t run = running_[replica]; run != 0)
         bag_.reliable(detail::concat("cancel replica=", replica),
                       [this, replica, run] { workers_.take_back(replica, run); });
   }
-  void ask_epoch() override {}     // this world has no followers
-  void pause(int64_t) override {}  // the plan has no evaluation
-  void finish() override {}
-  void give_up(Errc, const std::string& text) override {
-    throw Violation{"I16", "the training gave up: " + text};
-  }
-  void tell(Errc, const std::string& text) override { history_.note(text); }
 
   // Checks
 

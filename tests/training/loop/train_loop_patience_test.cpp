@@ -15,12 +15,12 @@ TEST_CASE("a failed step is run again after 20 ms, then 40, up to a second") {
     world.wait(Millis(1));
     CHECK(world.running.at(0) == 0);
   }
-  CHECK(world.told.size() == 1);  // once a step, not once a try
+  CHECK(world.told().size() == 1);  // once a step, not once a try
   world.done(0);
   world.fail(0, Errc::timeout);
   world.wait(Millis(20));  // a step that succeeded ends the row of failures
   CHECK(world.running.at(0) == 1);
-  CHECK(world.told.size() == 2);
+  CHECK(world.told().size() == 2);
 }
 
 TEST_CASE("a failure that a retry cannot mend ends training when all replicas are idle") {
@@ -29,13 +29,13 @@ TEST_CASE("a failure that a retry cannot mend ends training when all replicas ar
     TrainWorld world(plan_of({0, 1, 2}, 3, 0, false));
     world.fail(1, errc, "the data is bad");
     CHECK(world.cancels == 1);
-    CHECK(!world.failed);
+    CHECK(!world.failed());
     world.done(0);
-    CHECK(!world.failed);
+    CHECK(!world.failed());
     world.fail(2, Errc::cancelled);
-    CHECK(world.failed);
-    CHECK(world.code == errc);
-    CHECK(world.text == "step 0 of replica 1: the data is bad");
+    CHECK(world.failed());
+    CHECK(world.last().code == errc);
+    CHECK(world.last().text == "step 0 of replica 1: the data is bad");
   }
 }
 
@@ -43,15 +43,15 @@ TEST_CASE("training ends when steps have failed for longer than patience lasts")
   TrainWorld world(plan_of({0}, 3, 0, false));
   world.done(0);
   const Millis since = world.now;
-  for (int i = 0; i < 1000 && !world.failed; ++i) {
+  for (int i = 0; i < 1000 && !world.failed(); ++i) {
     if (!world.running.empty()) world.fail(0, Errc::peer_lost);
-    if (!world.failed) world.wait(Millis(50));
+    if (!world.failed()) world.wait(Millis(50));
   }
-  CHECK(world.failed);
-  CHECK(world.code == Errc::peer_lost);
+  CHECK(world.failed());
+  CHECK(world.last().code == Errc::peer_lost);
   CHECK(world.now - since >= Millis(10'000));
   CHECK(world.now - since <= Millis(10'100));
-  CHECK(world.text.find("no progress for 10000 ms") != std::string::npos);
+  CHECK(world.last().text.find("no progress for 10000 ms") != std::string::npos);
 }
 
 TEST_CASE(
@@ -72,17 +72,17 @@ TEST_CASE("who waits for a restore is told each five seconds what it waits for")
   TrainWorld world(plan_of({0}, 9));
   world.lose();
   world.fail(0, Errc::cancelled);
-  const size_t before = world.told.size();
+  const size_t before = world.told().size();
   size_t words = 0;
   for (int seconds = 1; seconds <= 9; ++seconds) {
     world.not_restored(Errc::peer_lost);
-    words = world.told.size() - before;
+    words = world.told().size() - before;
     CHECK(words == (seconds > 5 ? 1 : 0));
     world.wait(Millis(1000));
-    REQUIRE(world.restoring);
+    REQUIRE(world.waits_for(TrainAction::restore));
   }
-  CHECK(world.told.back().find("not there") != std::string::npos);
-  CHECK(world.told.back().find("since 5 s") != std::string::npos);
+  CHECK(world.told().back().find("not there") != std::string::npos);
+  CHECK(world.told().back().find("since 5 s") != std::string::npos);
 }
 
 TEST_CASE("a checkpoint that cannot be read is waited for: said at once, then each five seconds") {
@@ -95,30 +95,30 @@ TEST_CASE("a checkpoint that cannot be read is waited for: said at once, then ea
     world.lose();
     world.fail(0, Errc::peer_lost);
     world.not_restored(Errc::peer_lost);  // its process is not back yet
-    const size_t before = world.told.size();
+    const size_t before = world.told().size();
     for (int i = 0; i < 6; ++i) {
       world.wait(Millis(1000));
-      REQUIRE(world.restoring);
+      REQUIRE(world.waits_for(TrainAction::restore));
       world.not_restored(code);
     }
-    REQUIRE(world.told.size() - before == 2);
-    CHECK(world.told.back().find("not there") != std::string::npos);
-    CHECK(world.told.back().find("10 s") != std::string::npos);
+    REQUIRE(world.told().size() - before == 2);
+    CHECK(world.told().back().find("not there") != std::string::npos);
+    CHECK(world.told().back().find("10 s") != std::string::npos);
     if (comes_back) {
       world.wait(Millis(1000));
       world.restored();
       world.settle();
-      CHECK(world.finished);
+      CHECK(world.finished());
       continue;
     }
-    for (int i = 0; i < 1000 && !world.failed; ++i)
-      if (world.restoring)
+    for (int i = 0; i < 1000 && !world.failed(); ++i)
+      if (world.waits_for(TrainAction::restore))
         world.not_restored(code);
       else
         world.wait(Millis(50));
-    CHECK(world.failed);
-    CHECK(world.code == code);
-    CHECK(world.text ==
+    CHECK(world.failed());
+    CHECK(world.last().code == code);
+    CHECK(world.last().text ==
           "the shards could not be restored for 10 s: not there; no checkpoint was removed: make "
           "them readable for the program and all processes with shards, and resume");
   }
@@ -129,20 +129,20 @@ TEST_CASE("a restore that fails is tried again by and by, until patience ends") 
   world.lose();
   world.fail(0, Errc::peer_lost);
   for (const int wait : {20, 40, 80, 160, 320, 640, 1000}) {
-    REQUIRE(world.restoring);
+    REQUIRE(world.waits_for(TrainAction::restore));
     world.not_restored(Errc::peer_lost);
     world.wait(Millis(wait - 1));
-    CHECK(!world.restoring);
+    CHECK(!world.waits_for(TrainAction::restore));
     world.wait(Millis(1));
   }
-  for (int i = 0; i < 1000 && !world.failed; ++i)
-    if (world.restoring)
+  for (int i = 0; i < 1000 && !world.failed(); ++i)
+    if (world.waits_for(TrainAction::restore))
       world.not_restored(Errc::timeout);
     else
       world.wait(Millis(50));
-  CHECK(world.failed);
-  CHECK(world.code == Errc::timeout);
-  CHECK(world.text ==
+  CHECK(world.failed());
+  CHECK(world.last().code == Errc::timeout);
+  CHECK(world.last().text ==
         "the shards could not be restored for 10 s: not there; start what is missing and resume "
         "from the checkpoint");
 }
@@ -153,18 +153,18 @@ TEST_CASE(
   world.done(0);
   world.now += Millis(20'000);  // a long step
   world.done(0);
-  const size_t told = world.told.size();
+  const size_t told = world.told().size();
   world.now += Millis(20'000);  // a long checkpoint
   const Millis since = world.now;
   for (const int wait : {20, 40, 80, 160}) {
-    REQUIRE(world.snapshotting);
+    REQUIRE(world.waits_for(TrainAction::checkpoint));
     world.saved_it(Errc::peer_lost);
     CHECK(world.running.empty());
     world.wait(Millis(wait - 1));
-    CHECK(!world.snapshotting);
+    CHECK(!world.waits_for(TrainAction::checkpoint));
     world.wait(Millis(1));
   }
-  CHECK(world.told.size() == told + 1);
+  CHECK(world.told().size() == told + 1);
   SUBCASE("then it may succeed") {
     world.saved_it();
     CHECK(world.running.at(0) == 2);
@@ -172,18 +172,18 @@ TEST_CASE(
     world.done(0);
     world.saved_it(Errc::timeout);
     world.wait(Millis(20));  // the row of failures ended with the last success
-    CHECK(world.snapshotting);
+    CHECK(world.waits_for(TrainAction::checkpoint));
     world.settle();
-    CHECK(world.finished);
+    CHECK(world.finished());
   }
   SUBCASE("or never") {
-    for (int i = 0; i < 1000 && !world.failed; ++i)
-      if (world.snapshotting)
+    for (int i = 0; i < 1000 && !world.failed(); ++i)
+      if (world.waits_for(TrainAction::checkpoint))
         world.saved_it(Errc::peer_lost);
       else
         world.wait(Millis(50));
-    CHECK(world.failed);
-    CHECK(world.code == Errc::peer_lost);
+    CHECK(world.failed());
+    CHECK(world.last().code == Errc::peer_lost);
     CHECK(world.now - since >= Millis(10'000));
     CHECK(world.now - since <= Millis(12'000));
   }
@@ -194,7 +194,7 @@ TEST_CASE("shards that are lost again and again are restored later and later, th
   world.done(0);
   world.lose();
   world.fail(0, Errc::cancelled);
-  CHECK(world.restoring);  // the first time at once
+  CHECK(world.waits_for(TrainAction::restore));  // the first time at once
   world.restored();
   const Millis first = world.now;
   for (int losses = 2; losses <= 20; ++losses) {
@@ -203,12 +203,12 @@ TEST_CASE("shards that are lost again and again are restored later and later, th
     if (losses % 2 == 0) world.done(0);  // a step that had been done before is no progress
     world.lose();
     world.fail(0, Errc::cancelled);
-    CHECK(!world.restoring);
+    CHECK(!world.waits_for(TrainAction::restore));
     const Millis pause{std::min(1000, 20 << std::min(losses - 2, 6))};
     world.wait(pause - Millis(1));
-    CHECK(!world.restoring);
+    CHECK(!world.waits_for(TrainAction::restore));
     world.wait(Millis(1));
-    REQUIRE(world.restoring);
+    REQUIRE(world.waits_for(TrainAction::restore));
     world.restored();
   }
   CHECK(world.now - first < Millis(20'000));
@@ -218,18 +218,18 @@ TEST_CASE("shards that are lost again and again are restored later and later, th
     world.saved_it();
     world.lose();
     world.fail(0, Errc::cancelled);
-    CHECK(world.restoring);
+    CHECK(world.waits_for(TrainAction::restore));
     world.restored();
     world.settle();
-    CHECK(world.finished);
+    CHECK(world.finished());
   }
   SUBCASE("once more, and training ends and says why") {
     world.lose();
     world.fail(0, Errc::cancelled);
-    REQUIRE(world.failed);
-    CHECK(world.code == Errc::peer_lost);
-    CHECK(world.text.find("lost 21 times since step 1") != std::string::npos);
-    CHECK(world.text.find("ps 0 is gone") != std::string::npos);
+    REQUIRE(world.failed());
+    CHECK(world.last().code == Errc::peer_lost);
+    CHECK(world.last().text.find("lost 21 times since step 1") != std::string::npos);
+    CHECK(world.last().text.find("ps 0 is gone") != std::string::npos);
   }
 }
 
@@ -239,16 +239,16 @@ TEST_CASE("training that is abandoned ends with that reason when all replicas ar
     world.take(world.loop.abandon(Errc::cancelled, "enough", world.now));
     CHECK(world.cancels == 1);
     world.done(0);
-    CHECK(!world.failed);
+    CHECK(!world.failed());
     world.fail(1, Errc::cancelled);
   }
   SUBCASE("while shards are restored") {
     world.lose();
     world.fail(0, Errc::peer_lost);
     world.fail(1, Errc::peer_lost);
-    REQUIRE(world.restoring);
+    REQUIRE(world.waits_for(TrainAction::restore));
     world.take(world.loop.abandon(Errc::cancelled, "enough", world.now));
-    CHECK(!world.failed);
+    CHECK(!world.failed());
     SUBCASE("well") { world.restored(); }
     SUBCASE("in vain") { world.not_restored(Errc::peer_lost); }
   }
@@ -259,12 +259,12 @@ TEST_CASE("training that is abandoned ends with that reason when all replicas ar
     world.take(world.loop.abandon(Errc::cancelled, "enough", world.now));
     world.fail(0, Errc::cancelled);
     world.fail(1, Errc::cancelled);
-    CHECK(!world.failed);
+    CHECK(!world.failed());
     world.saved_it();
   }
-  CHECK(world.failed);
-  CHECK(world.code == Errc::cancelled);
-  CHECK(world.text == "enough");
+  CHECK(world.failed());
+  CHECK(world.last().code == Errc::cancelled);
+  CHECK(world.last().text == "enough");
 }
 
 }  // namespace

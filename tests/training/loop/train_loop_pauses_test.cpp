@@ -18,56 +18,57 @@ TEST_CASE("all replicas stop at a pause's step and go on when it has ended") {
   TrainWorld world(pausing({0, 1}, 5, 2));
   world.done(0);
   world.done(0);
-  CHECK(world.running == std::map<int64_t, int64_t>{{1, 0}});  // replica 0 waits at step 2
+  CHECK(world.running == TrainWorld::Steps{{1, 0}});  // replica 0 waits at step 2
   world.done(1);
-  CHECK(!world.pausing);
+  CHECK(!world.waits_for(TrainAction::pause));
   world.done(1);
-  CHECK(world.pausing);
+  CHECK(world.waits_for(TrainAction::pause));
   CHECK(world.running.empty());
   world.paused();
-  CHECK(world.running == std::map<int64_t, int64_t>{{0, 2}, {1, 2}});
+  CHECK(world.running == TrainWorld::Steps{{0, 2}, {1, 2}});
   world.settle();
-  CHECK(world.finished);
-  CHECK(world.pauses == std::vector<int64_t>{2, 4});  // 5, the end, is no multiple
+  CHECK(world.finished());
+  CHECK(world.steps_of(TrainAction::pause) ==
+        std::vector<int64_t>{2, 4});  // 5, the end, is no multiple
 }
 
 TEST_CASE(
     "a pause comes before the checkpoint of its step, and after the files of the one before") {
   TrainWorld world(pausing({0}, 8, 2, 3, true));
   for (int i = 0; i < 2; ++i) world.done(0);
-  CHECK(world.pausing);
+  CHECK(world.waits_for(TrainAction::pause));
   world.paused();
   world.done(0);
-  CHECK(world.snapshotting);  // of step 3
+  CHECK(world.waits_for(TrainAction::checkpoint));  // of step 3
   world.capture();
   world.done(0);
-  CHECK(!world.pausing);  // step 4 waits for the files
+  CHECK(!world.waits_for(TrainAction::pause));  // step 4 waits for the files
   world.saved_it();
-  CHECK(world.pausing);
+  CHECK(world.waits_for(TrainAction::pause));
   world.paused();
   for (int i = 0; i < 2; ++i) world.done(0);
-  CHECK(world.pausing);  // both are due at step 6
-  CHECK(!world.snapshotting);
+  CHECK(world.waits_for(TrainAction::pause));  // both are due at step 6
+  CHECK(!world.waits_for(TrainAction::checkpoint));
   world.paused();
-  CHECK(world.snapshotting);
+  CHECK(world.waits_for(TrainAction::checkpoint));
   world.settle();
-  CHECK(world.finished);
-  CHECK(world.pauses == std::vector<int64_t>{2, 4, 6, 8});
-  CHECK(world.snapshots == 3);  // 3, 6, and 8, the end
+  CHECK(world.finished());
+  CHECK(world.steps_of(TrainAction::pause) == std::vector<int64_t>{2, 4, 6, 8});
+  CHECK(world.count(TrainAction::checkpoint) == 3);  // 3, 6, and 8, the end
 }
 
 TEST_CASE("a pause may end training, with a checkpoint of its step") {
   for (const bool checkpoints : {false, true}) {
     TrainWorld world(pausing({0, 1}, 100, 3, 50, checkpoints));
-    while (!world.pausing) world.done(world.running.begin()->first);
+    while (!world.waits_for(TrainAction::pause)) world.done(world.running.begin()->first);
     world.paused(false);
     CHECK(world.running.empty());
-    CHECK(world.snapshotting == checkpoints);
+    CHECK(world.waits_for(TrainAction::checkpoint) == checkpoints);
     world.settle();
-    CHECK(world.finished);
+    CHECK(world.finished());
     CHECK(world.loop.done_steps() == 3);
-    CHECK(world.snapshots == (checkpoints ? 1 : 0));
-    if (checkpoints) CHECK(world.snapshot_step == 3);
+    CHECK(world.count(TrainAction::checkpoint) == (checkpoints ? 1 : 0));
+    if (checkpoints) CHECK(world.steps_of(TrainAction::checkpoint).back() == 3);
   }
 }
 
@@ -75,38 +76,38 @@ TEST_CASE("shards that are lost in a pause are restored when it has answered, an
   TrainWorld world(pausing({0}, 6, 2, 1, true));
   for (int i = 0; i < 2; ++i) {
     world.done(0);
-    if (world.snapshotting) world.saved_it();
+    if (world.waits_for(TrainAction::checkpoint)) world.saved_it();
   }
-  REQUIRE(world.pausing);
+  REQUIRE(world.waits_for(TrainAction::pause));
   world.lose();
-  CHECK(!world.restoring);
+  CHECK(!world.waits_for(TrainAction::restore));
   SUBCASE("whatever it says") {
     world.paused(false);
-    CHECK(world.restoring);
+    CHECK(world.waits_for(TrainAction::restore));
     world.restored();
-    CHECK(world.running == std::map<int64_t, int64_t>{{0, 1}});
+    CHECK(world.running == TrainWorld::Steps{{0, 1}});
     world.settle();
     CHECK(world.loop.done_steps() == 6);
   }
   SUBCASE("with an error of the loss") {
     world.pause_failed(Errc::peer_lost);
-    CHECK(world.restoring);
+    CHECK(world.waits_for(TrainAction::restore));
     world.settle();
   }
-  CHECK(world.finished);
-  CHECK(world.pauses == std::vector<int64_t>{2, 2, 4, 6});
+  CHECK(world.finished());
+  CHECK(world.steps_of(TrainAction::pause) == std::vector<int64_t>{2, 2, 4, 6});
 }
 
 TEST_CASE("a training that was to end is done to that step again when its shards are lost") {
   TrainWorld world(pausing({0, 1}, 100, 4, 0, true));
-  while (!world.pausing) world.done(world.running.begin()->first);
+  while (!world.waits_for(TrainAction::pause)) world.done(world.running.begin()->first);
   world.paused(false);
-  REQUIRE(world.snapshotting);
+  REQUIRE(world.waits_for(TrainAction::checkpoint));
   world.lose();
   world.saved_it(Errc::peer_lost);
   world.restored();
   CHECK(world.loop.done_steps() == 0);
-  while (!world.pausing) world.done(world.running.begin()->first);
+  while (!world.waits_for(TrainAction::pause)) world.done(world.running.begin()->first);
   SUBCASE("and says so again") {
     world.paused(false);
     world.settle();
@@ -117,44 +118,44 @@ TEST_CASE("a training that was to end is done to that step again when its shards
     world.settle();
     CHECK(world.loop.done_steps() == 100);
   }
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 TEST_CASE("a pause that met the world's failure is tried again, later each time") {
   TrainWorld world(pausing({0}, 4, 2));
   for (int i = 0; i < 2; ++i) world.done(0);
   for (int i = 0; i < 5; ++i) {
-    REQUIRE(world.pausing);
+    REQUIRE(world.waits_for(TrainAction::pause));
     world.pause_failed(Errc::timeout, "no answer");
-    CHECK(!world.pausing);
+    CHECK(!world.waits_for(TrainAction::pause));
     world.wait(Millis(1));
-    CHECK(!world.pausing);
+    CHECK(!world.waits_for(TrainAction::pause));
     world.wait(Millis(1000));
   }
-  CHECK(world.told.size() == 1);
-  CHECK(world.told[0] ==
+  CHECK(world.told().size() == 1);
+  CHECK(world.told()[0] ==
         "what the program does at step 2 failed and will be done again: no answer");
   world.settle();
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 TEST_CASE("a pause that fails for longer than patience ends training, and so does a mistake") {
   TrainWorld world(pausing({0}, 4, 2));
   for (int i = 0; i < 2; ++i) world.done(0);
   SUBCASE("patience") {
-    while (!world.failed) {
-      if (world.pausing)
+    while (!world.failed()) {
+      if (world.waits_for(TrainAction::pause))
         world.pause_failed(Errc::peer_lost, "ps 0 is gone");
       else
         world.wait(Millis(1000));
     }
-    CHECK(world.code == Errc::peer_lost);
+    CHECK(world.last().code == Errc::peer_lost);
     CHECK(world.now >= Millis(11'000));
   }
   SUBCASE("mistake") {
     world.pause_failed(Errc::invalid_argument, "no such metric");
-    CHECK(world.failed);
-    CHECK(world.text == "the pause of step 2: no such metric");
+    CHECK(world.failed());
+    CHECK(world.last().text == "the pause of step 2: no such metric");
   }
 }
 
@@ -163,17 +164,17 @@ TEST_CASE("who abandons a training in a pause waits for its answer") {
   for (int i = 0; i < 2; ++i) world.done(0);
   world.take(world.loop.abandon(Errc::cancelled, "closed", world.now));
   CHECK(world.cancels == 1);
-  CHECK(!world.failed);
+  CHECK(!world.failed());
   world.paused();
-  CHECK(world.failed);
-  CHECK(world.code == Errc::cancelled);
+  CHECK(world.failed());
+  CHECK(world.last().code == Errc::cancelled);
 }
 
 TEST_CASE("a resumed training does not pause where it begins") {
   TrainWorld world(pausing({0, 1}, 8, 4), {{0, 4}, {1, 4}});
-  CHECK(world.running == std::map<int64_t, int64_t>{{0, 4}, {1, 4}});
+  CHECK(world.running == TrainWorld::Steps{{0, 4}, {1, 4}});
   world.settle();
-  CHECK(world.pauses == std::vector<int64_t>{8});
+  CHECK(world.steps_of(TrainAction::pause) == std::vector<int64_t>{8});
 }
 
 }  // namespace

@@ -16,16 +16,16 @@ TEST_CASE("lost shards end running steps, and every replica goes back to the res
   world.done(0);
   world.lose();
   CHECK(world.cancels == 1);
-  CHECK(!world.restoring);
+  CHECK(!world.waits_for(TrainAction::restore));
   world.fail(0, Errc::cancelled);
   world.done(1);  // it is lost with the shards
-  CHECK(world.restoring);
+  CHECK(world.waits_for(TrainAction::restore));
   CHECK(world.loop.recoveries() == 1);
   world.restored();
-  CHECK(world.running == std::map<int64_t, int64_t>{{0, 2}, {1, 2}});
-  CHECK(world.told.back() == "shards restored at step 2; the 1 steps since are done again");
+  CHECK(world.running == TrainWorld::Steps{{0, 2}, {1, 2}});
+  CHECK(world.told().back() == "shards restored at step 2; the 1 steps since are done again");
   world.settle();
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 TEST_CASE("shards that are as they were when their process is back keep every step") {
@@ -36,26 +36,26 @@ TEST_CASE("shards that are as they were when their process is back keep every st
   world.fail(0, Errc::cancelled);
   world.done(1);  // it counts: its gradients were acknowledged
   world.fail(2, Errc::peer_lost);
-  REQUIRE(world.restoring);
+  REQUIRE(world.waits_for(TrainAction::restore));
   world.not_restored(Errc::peer_lost);  // its process is away
   world.wait(Millis(20));
-  REQUIRE(world.restoring);
+  REQUIRE(world.waits_for(TrainAction::restore));
   SUBCASE("at once") {}
   SUBCASE("or after another loss meanwhile") {
     world.lose();
     world.kept();
     CHECK(world.running.empty());
     world.wait(Millis(20));
-    REQUIRE(world.restoring);
+    REQUIRE(world.waits_for(TrainAction::restore));
   }
   world.kept();
-  CHECK(world.running == std::map<int64_t, int64_t>{{0, 3}, {1, 2}, {2, 0}});
+  CHECK(world.running == TrainWorld::Steps{{0, 3}, {1, 2}, {2, 0}});
   CHECK(world.loop.recoveries() == 0);
-  CHECK(world.told.back() ==
+  CHECK(world.told().back() ==
         "every shard is as it was, at step 0; only the steps that were under way are done again");
   world.settle();
-  CHECK(world.finished);
-  CHECK(world.snapshots == 3);
+  CHECK(world.finished());
+  CHECK(world.count(TrainAction::checkpoint) == 3);
 }
 
 TEST_CASE("shards that were restored, lost their links and kept that state go on from there") {
@@ -68,13 +68,13 @@ TEST_CASE("shards that were restored, lost their links and kept that state go on
   world.lose();
   world.restored();
   world.wait(Millis(20));
-  REQUIRE(world.restoring);
+  REQUIRE(world.waits_for(TrainAction::restore));
   world.kept();
   CHECK(world.running.at(0) == 2);
   CHECK(world.loop.recoveries() == 2);
-  CHECK(world.told.back() == "shards restored at step 2; the 1 steps since are done again");
+  CHECK(world.told().back() == "shards restored at step 2; the 1 steps since are done again");
   world.settle();
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 TEST_CASE("a checkpoint that a lost link has ended is taken again if no replica has gone on") {
@@ -86,24 +86,25 @@ TEST_CASE("a checkpoint that a lost link has ended is taken again if no replica 
         CAPTURE(captured);
         CAPTURE(ended);
         TrainWorld world(plan_of({0, 1}, last, 2));
-        while (!world.snapshotting || world.snapshot_step < lost_at) {
-          if (world.snapshotting)
+        while (!world.waits_for(TrainAction::checkpoint) ||
+               world.steps_of(TrainAction::checkpoint).back() < lost_at) {
+          if (world.waits_for(TrainAction::checkpoint))
             world.saved_it();
           else
             world.done(world.running.begin()->first);
         }
-        const int before = world.snapshots;
+        const int before = world.count(TrainAction::checkpoint);
         if (captured) world.capture();
         world.lose();
         while (!world.running.empty()) world.fail(world.running.begin()->first, Errc::cancelled);
         world.saved_it(ended);
-        REQUIRE(world.restoring);
+        REQUIRE(world.waits_for(TrainAction::restore));
         const bool again = ended != Errc::ok && (!captured || lost_at == last);
         world.kept();
-        CHECK(world.snapshotting == again);
-        CHECK(world.snapshots == before + (again ? 1 : 0));
+        CHECK(world.waits_for(TrainAction::checkpoint) == again);
+        CHECK(world.count(TrainAction::checkpoint) == before + (again ? 1 : 0));
         world.settle();
-        CHECK(world.finished);
+        CHECK(world.finished());
         for (const auto& [replica, step] : world.saved) CHECK(step == last);
       }
 }
@@ -115,9 +116,9 @@ TEST_CASE("shards that are lost before the first checkpoint start from the begin
   world.done(0);
   world.done(1);
   world.restored();
-  CHECK(world.running == std::map<int64_t, int64_t>{{0, 0}, {1, 0}});
+  CHECK(world.running == TrainWorld::Steps{{0, 0}, {1, 0}});
   world.settle();
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 TEST_CASE("shards that are lost during a checkpoint are restored when the checkpoint has ended") {
@@ -125,16 +126,16 @@ TEST_CASE("shards that are lost during a checkpoint are restored when the checkp
     TrainWorld world(plan_of({0}, 4, 2));
     world.done(0);
     world.done(0);
-    REQUIRE(world.snapshotting);
+    REQUIRE(world.waits_for(TrainAction::checkpoint));
     world.lose();
     CHECK(world.cancels == 1);
-    CHECK(!world.restoring);
+    CHECK(!world.waits_for(TrainAction::restore));
     world.saved_it(errc);
-    CHECK(world.restoring);
+    CHECK(world.waits_for(TrainAction::restore));
     world.restored();
-    CHECK(world.running == std::map<int64_t, int64_t>{{0, errc == Errc::ok ? 2 : 0}});
+    CHECK(world.running == TrainWorld::Steps{{0, errc == Errc::ok ? 2 : 0}});
     world.settle();
-    CHECK(world.finished);
+    CHECK(world.finished());
   }
 }
 
@@ -143,15 +144,15 @@ TEST_CASE(
   TrainWorld world(plan_of({0}, 4, 2));
   world.lose();
   world.fail(0, Errc::peer_lost);
-  REQUIRE(world.restoring);
+  REQUIRE(world.waits_for(TrainAction::restore));
   world.lose();
-  CHECK(world.restores == 1);
+  CHECK(world.count(TrainAction::restore) == 1);
   SUBCASE("after one that succeeded") { world.restored(); }
   SUBCASE("after one that failed") { world.not_restored(Errc::peer_lost); }
-  CHECK(!world.restoring);
+  CHECK(!world.waits_for(TrainAction::restore));
   world.wait(Millis(20));
-  CHECK(world.restoring);
-  CHECK(world.restores == 2);
+  CHECK(world.waits_for(TrainAction::restore));
+  CHECK(world.count(TrainAction::restore) == 2);
   CHECK(world.running.empty());
   world.restored();
   CHECK(world.running.at(0) == 0);
@@ -165,10 +166,10 @@ TEST_CASE("shards that are lost while steps are being ended are restored once") 
   world.fail(0, Errc::peer_lost);
   world.lose();
   world.fail(1, Errc::peer_lost);
-  CHECK(world.restores == 1);
+  CHECK(world.count(TrainAction::restore) == 1);
   world.restored();
   world.settle();
-  CHECK(world.restores == 1);
+  CHECK(world.count(TrainAction::restore) == 1);
 }
 
 TEST_CASE("shards that are lost when training has ended or is failing are nobody's loss") {
@@ -176,8 +177,8 @@ TEST_CASE("shards that are lost when training has ended or is failing are nobody
   world.fail(0, Errc::internal);
   world.take(world.loop.shards_lost("ps 0 is gone", world.now));
   world.fail(1, Errc::cancelled);
-  CHECK(world.failed);
-  CHECK(world.restores == 0);
+  CHECK(world.failed());
+  CHECK(world.count(TrainAction::restore) == 0);
   CHECK(world.loop.shards_lost("ps 0 is gone", world.now).empty());
   CHECK(world.loop.tick(world.now + Millis(1'000'000)).empty());
 }
@@ -187,8 +188,8 @@ TEST_CASE("a restore that cannot be mended ends training") {
   world.lose();
   world.fail(0, Errc::peer_lost);
   world.not_restored(Errc::bad_configuration);
-  CHECK(world.failed);
-  CHECK(world.code == Errc::bad_configuration);
+  CHECK(world.failed());
+  CHECK(world.last().code == Errc::bad_configuration);
 }
 
 TEST_CASE("shards that are lost while files are written are restored when the writing has ended") {
@@ -198,13 +199,13 @@ TEST_CASE("shards that are lost while files are written are restored when the wr
   world.capture();
   world.lose();
   world.fail(0, Errc::cancelled);
-  CHECK(!world.restoring);
+  CHECK(!world.waits_for(TrainAction::restore));
   world.saved_it();
-  CHECK(world.restoring);
+  CHECK(world.waits_for(TrainAction::restore));
   world.restored();
   CHECK(world.running.at(0) == 2);
   world.settle();
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 // Shards that another session owns
@@ -219,19 +220,19 @@ TEST_CASE("a stale step of a session that follows another is done again; the epo
   TrainWorld world(following({0, 1}));
   world.fail(0, Errc::stale);
   world.fail(1, Errc::stale);  // one question for both
-  CHECK(world.asking);
-  CHECK(world.restores == 0);
+  CHECK(world.asking());
+  CHECK(world.count(TrainAction::restore) == 0);
   world.wait(Millis(20));
-  CHECK(world.running == std::map<int64_t, int64_t>{{0, 0}, {1, 0}});
+  CHECK(world.running == TrainWorld::Steps{{0, 0}, {1, 0}});
   SUBCASE("the same: nothing is restored") {
     world.epoch_found(false);
     CHECK(world.loop.recoveries() == 0);
     world.done(0);
     world.fail(0, Errc::stale);
-    CHECK(world.asking);  // the next time it may be another one
+    CHECK(world.asking());  // the next time it may be another one
     world.epoch_found(false);
     world.settle();
-    CHECK(world.finished);
+    CHECK(world.finished());
     CHECK(world.loop.recoveries() == 0);
   }
   SUBCASE("a new one: all replicas go back to where its owner is") {
@@ -239,12 +240,12 @@ TEST_CASE("a stale step of a session that follows another is done again; the epo
     CHECK(world.cancels == 1);
     world.fail(0, Errc::stale);
     world.fail(1, Errc::cancelled);
-    CHECK(world.restoring);
-    CHECK(!world.asking);
+    CHECK(world.waits_for(TrainAction::restore));
+    CHECK(!world.asking());
     world.restored();
     CHECK(world.loop.recoveries() == 1);
     world.settle();
-    CHECK(world.finished);
+    CHECK(world.finished());
   }
 }
 
@@ -252,7 +253,7 @@ TEST_CASE("a new epoch that is found after the shards were restored is not resto
   TrainWorld world(following({0}));
   world.fail(0, Errc::stale);
   world.lose();  // the loss of their process is told, too
-  REQUIRE(world.restoring);
+  REQUIRE(world.waits_for(TrainAction::restore));
   SUBCASE("the answer comes after the restore") {
     world.restored();
     world.epoch_found(true);
@@ -261,18 +262,18 @@ TEST_CASE("a new epoch that is found after the shards were restored is not resto
     world.epoch_found(true);
     world.restored();
   }
-  CHECK(world.restores == 1);
+  CHECK(world.count(TrainAction::restore) == 1);
   CHECK(world.loop.recoveries() == 1);
   world.fail(0, Errc::stale);
-  CHECK(world.asking);
+  CHECK(world.asking());
 }
 
 TEST_CASE("the owner of the shards does a stale step again, and asks nobody") {
   TrainWorld world(plan_of({0}, 3, 0, false));
   world.fail(0, Errc::stale);
-  CHECK(!world.asking);
+  CHECK(!world.asking());
   world.settle();
-  CHECK(world.finished);
+  CHECK(world.finished());
   CHECK(world.loop.recoveries() == 0);
 }
 
@@ -299,21 +300,21 @@ TEST_CASE(
         world.lose();
         continue;
       }
-      if (world.asking && chance(30)) {
+      if (world.asking() && chance(30)) {
         const bool is_new = chance(50);
         new_epochs += is_new && world.asked_at == world.loop.recoveries();
         world.epoch_found(is_new);
-      } else if (world.restoring) {
+      } else if (world.waits_for(TrainAction::restore)) {
         if (chance(30))
           world.not_restored(hopeless && chance(20) ? Errc::bad_configuration : pass());
         else if (chance(30))
           world.kept();
         else
           world.restored();
-      } else if (world.snapshotting && !world.captured && chance(50)) {
+      } else if (world.waits_for(TrainAction::checkpoint) && !world.captured && chance(50)) {
         world.capture();
-      } else if (world.snapshotting && (!world.captured || chance(30))) {
-        const bool last = world.snapshot_step >= world.plan.steps;
+      } else if (world.waits_for(TrainAction::checkpoint) && (!world.captured || chance(30))) {
+        const bool last = world.steps_of(TrainAction::checkpoint).back() >= world.plan.steps;
         world.saved_it(chance(20) ? pass() : chance(10) && !last ? Errc::io : Errc::ok);
       } else if (!world.running.empty() && chance(85)) {
         const int64_t replica =
@@ -329,11 +330,12 @@ TEST_CASE(
       }
     }
     world.settle();
-    finished += world.finished;
-    failed += world.failed;
+    finished += world.finished();
+    failed += world.failed();
     recoveries += static_cast<int>(world.loop.recoveries());
-    if (world.failed) REQUIRE(!world.text.empty());
-    if (!hopeless && world.failed) REQUIRE(world.text.find("no progress") != std::string::npos);
+    if (world.failed()) REQUIRE(!world.last().text.empty());
+    if (!hopeless && world.failed())
+      REQUIRE(world.last().text.find("no progress") != std::string::npos);
   }
   CHECK(finished > 1500);
   CHECK(failed > 5);

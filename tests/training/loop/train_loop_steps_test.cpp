@@ -9,57 +9,57 @@ namespace {
 
 TEST_CASE("every replica runs every step, and training finishes when all are done") {
   TrainWorld world(plan_of({0, 1, 5}, 3, 0, false));
-  CHECK(world.running == std::map<int64_t, int64_t>{{0, 0}, {1, 0}, {5, 0}});
+  CHECK(world.running == TrainWorld::Steps{{0, 0}, {1, 0}, {5, 0}});
   for (int i = 0; i < 3; ++i) world.done(0);
   CHECK(world.running.count(0) == 0);
   for (int i = 0; i < 3; ++i) world.done(5);
   for (int i = 0; i < 2; ++i) world.done(1);
-  CHECK(!world.finished);
+  CHECK(!world.finished());
   CHECK(world.loop.done_steps() == 2);
   world.done(1);
-  CHECK(world.finished);
-  CHECK(world.snapshots == 0);
+  CHECK(world.finished());
+  CHECK(world.count(TrainAction::checkpoint) == 0);
   CHECK(world.loop.done_steps() == 3);
 }
 
 TEST_CASE("training of no steps finishes at once") {
-  CHECK(TrainWorld(plan_of({0, 1}, 0, 0, false)).finished);
-  CHECK(TrainWorld(plan_of({0, 1}, 7, 0, false), {{0, 7}, {1, 7}}).finished);
+  CHECK(TrainWorld(plan_of({0, 1}, 0, 0, false)).finished());
+  CHECK(TrainWorld(plan_of({0, 1}, 7, 0, false), {{0, 7}, {1, 7}}).finished());
 }
 
 TEST_CASE("all replicas stop at a checkpoint's step and go on when it is taken") {
   TrainWorld world(plan_of({0, 1}, 5, 2));
   world.done(0);
   world.done(0);
-  CHECK(world.running == std::map<int64_t, int64_t>{{1, 0}});  // replica 0 waits at step 2
+  CHECK(world.running == TrainWorld::Steps{{1, 0}});  // replica 0 waits at step 2
   world.done(1);
-  CHECK(!world.snapshotting);
+  CHECK(!world.waits_for(TrainAction::checkpoint));
   world.done(1);
-  CHECK(world.snapshotting);
-  CHECK(world.snapshot_step == 2);
+  CHECK(world.waits_for(TrainAction::checkpoint));
+  CHECK(world.steps_of(TrainAction::checkpoint).back() == 2);
   world.saved_it();
-  CHECK(world.running == std::map<int64_t, int64_t>{{0, 2}, {1, 2}});
+  CHECK(world.running == TrainWorld::Steps{{0, 2}, {1, 2}});
   world.settle();
-  CHECK(world.finished);
-  CHECK(world.snapshots == 3);  // 2, 4, and 5, the end
-  CHECK(world.snapshot_step == 5);
+  CHECK(world.finished());
+  CHECK(world.count(TrainAction::checkpoint) == 3);  // 2, 4, and 5, the end
+  CHECK(world.steps_of(TrainAction::checkpoint).back() == 5);
 }
 
 TEST_CASE("without an interval there is one checkpoint, at the end") {
   TrainWorld world(plan_of({0, 1}, 4, 0));
   world.settle();
-  CHECK(world.finished);
-  CHECK(world.snapshots == 1);
-  CHECK(world.snapshot_step == 4);
+  CHECK(world.finished());
+  CHECK(world.count(TrainAction::checkpoint) == 1);
+  CHECK(world.steps_of(TrainAction::checkpoint).back() == 4);
 }
 
 TEST_CASE("training that goes on from a checkpoint takes the next one at the next multiple") {
   TrainWorld world(plan_of({0, 1}, 10, 4), {{0, 5}, {1, 5}});
-  CHECK(world.running == std::map<int64_t, int64_t>{{0, 5}, {1, 5}});
+  CHECK(world.running == TrainWorld::Steps{{0, 5}, {1, 5}});
   for (int i = 0; i < 3; ++i) world.done(0);
   for (int i = 0; i < 3; ++i) world.done(1);
-  CHECK(world.snapshotting);
-  CHECK(world.snapshot_step == 8);
+  CHECK(world.waits_for(TrainAction::checkpoint));
+  CHECK(world.steps_of(TrainAction::checkpoint).back() == 8);
 }
 
 TEST_CASE("the mean loss is that of the newest step of each replica") {
@@ -76,22 +76,22 @@ TEST_CASE("replicas go on as soon as the state is captured, while its files are 
   TrainWorld world(plan_of({0, 1}, 6, 2));
   for (int i = 0; i < 2; ++i) world.done(0);
   for (int i = 0; i < 2; ++i) world.done(1);
-  REQUIRE(world.snapshotting);
+  REQUIRE(world.waits_for(TrainAction::checkpoint));
   CHECK(world.running.empty());
   world.capture();
-  CHECK(world.running == std::map<int64_t, int64_t>{{0, 2}, {1, 2}});
+  CHECK(world.running == TrainWorld::Steps{{0, 2}, {1, 2}});
   for (int i = 0; i < 2; ++i) world.done(0);
   for (int i = 0; i < 2; ++i) world.done(1);
   CHECK(world.running.empty());  // the next checkpoint waits for the one before
-  CHECK(world.snapshots == 1);
+  CHECK(world.count(TrainAction::checkpoint) == 1);
   world.wait(Millis(60'000));  // and a slow disk is no lack of progress
   CHECK(!world.ended());
   world.saved_it();
-  CHECK(world.saved == std::map<int64_t, int64_t>{{0, 2}, {1, 2}});
-  CHECK(world.snapshot_step == 4);
-  CHECK(world.snapshots == 2);
+  CHECK(world.saved == TrainWorld::Steps{{0, 2}, {1, 2}});
+  CHECK(world.steps_of(TrainAction::checkpoint).back() == 4);
+  CHECK(world.count(TrainAction::checkpoint) == 2);
   world.settle();
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 TEST_CASE("training ends when its last checkpoint is on disk, not when it is captured") {
@@ -101,7 +101,7 @@ TEST_CASE("training ends when its last checkpoint is on disk, not when it is cap
   world.capture();
   CHECK(!world.ended());
   world.saved_it();
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 TEST_CASE("a checkpoint that the disk refuses is told, and training goes on without it") {
@@ -112,13 +112,13 @@ TEST_CASE("a checkpoint that the disk refuses is told, and training goes on with
     if (captured) world.capture();
     if (captured) world.done(0);
     world.saved_it(Errc::io);
-    CHECK(world.told.back() ==
+    CHECK(world.told().back() ==
           detail::concat("no checkpoint of step ", captured ? 4 : 2,
                          " and none before it, and training goes on: the answer"));
     CHECK(world.running.at(0) == (captured ? 5 : 2));
   }
   world.settle();
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 TEST_CASE("of a checkpoint that fails it is said which one is kept") {
@@ -129,11 +129,11 @@ TEST_CASE("of a checkpoint that fails it is said which one is kept") {
     world.saved_it(code);
   };
   two_steps(Errc::io);
-  CHECK(world.told.back() ==
+  CHECK(world.told().back() ==
         "no checkpoint of step 6; that of step 4 is kept, and training goes on: the answer");
   two_steps(Errc::ok);
   two_steps(Errc::io);
-  CHECK(world.told.back() ==
+  CHECK(world.told().back() ==
         "no checkpoint of step 10; that of step 8 is kept, and training goes on: the answer");
 }
 
@@ -145,9 +145,9 @@ TEST_CASE("a checkpoint that was captured is not taken again when its files fail
   world.done(0);
   world.saved_it(Errc::timeout);
   CHECK(world.running.at(0) == 3);
-  CHECK(world.snapshots == 1);
+  CHECK(world.count(TrainAction::checkpoint) == 1);
   world.settle();
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 TEST_CASE(
@@ -159,30 +159,30 @@ TEST_CASE(
     if (captured) world.capture();
     SUBCASE("for good") {
       world.saved_it(Errc::io);
-      CHECK(world.failed);
-      CHECK(world.code == Errc::io);
-      CHECK(world.text ==
+      CHECK(world.failed());
+      CHECK(world.last().code == Errc::io);
+      CHECK(world.last().text ==
             "all steps are done, but the checkpoint of the last one, 2, could not be written: the "
             "answer");
     }
     SUBCASE("unless a later attempt succeeds") {
       world.saved_it(Errc::timeout);
       world.wait(Millis(20));
-      REQUIRE(world.snapshotting);
-      CHECK(world.snapshots == 2);
+      REQUIRE(world.waits_for(TrainAction::checkpoint));
+      CHECK(world.count(TrainAction::checkpoint) == 2);
       world.saved_it();
-      CHECK(world.finished);
+      CHECK(world.finished());
     }
   }
 }
 
 TEST_CASE("answers that nobody asked for change nothing") {
   TrainWorld world(plan_of({0}, 4, 2));
-  CHECK(world.loop.snapshot_taken(Errc::ok, "", world.now).empty());
+  CHECK(world.loop.checkpoint_ended(Errc::ok, "", world.now).empty());
   CHECK(world.loop.restored({{0, 3}}, world.now).empty());
   CHECK(world.loop.restore_failed(Errc::bad_data, "", world.now).empty());
   world.settle();
-  CHECK(world.finished);
+  CHECK(world.finished());
 }
 
 }  // namespace

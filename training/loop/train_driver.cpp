@@ -1,0 +1,183 @@
+// The actions of a TrainLoop on parameters, each with the event that answers it.
+#include "training/loop/train_driver.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace troupe {
+
+TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
+                         CheckpointRequest checkpoints, ShardMaker::FirstValues values)
+    : program_(program),
+      group_(group),
+      post_(std::move(post)),
+      checkpoints_(std::move(checkpoints)),
+      values_(std::move(values)) {
+  ParameterGroup::Listener listener;
+  listener.lost = [post = post_, this](const std::string& text) {
+    post([this, text] { return loop_->shards_lost(text, program_.now()); });
+  };
+  listener.gone = [post = post_](const std::string& text) {
+    post([text] { return TrainActions{{TrainAction::tell, 0, 0, Errc::peer_lost, text}}; });
+  };
+  listener.closed = [post = post_, this] {
+    post([this] {
+      return loop_->abandon(Errc::cancelled, "the session was closed while it trained",
+                            program_.now());
+    });
+  };
+  group_.listen(std::move(listener));
+}
+
+void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGroup::Done done) {
+  ParameterGroup::Start start;
+  start.rule = checkpoints_.rule;
+  start.replicas = checkpoints_.replicas;
+  if (group_.shared())  // replicas of other sessions count in synchronous updates
+    for (int32_t replica : group_.replicas_in_graph())
+      if (std::find(start.replicas.begin(), start.replicas.end(), replica) == start.replicas.end())
+        start.replicas.push_back(replica);
+  std::sort(start.replicas.begin(), start.replicas.end());
+  start.mode = BeginEpoch::reset;
+  start.values = values_;
+  if (manifest) {
+    start.mode = BeginEpoch::restore;
+    start.directory = checkpoints_.directory;
+    start.manifest = manifest_name(manifest->generation, manifest->step);
+    start.next_step = manifest->step;
+  }
+  group_.establish(std::move(start), std::move(done));
+}
+
+int64_t TrainDriver::step_of(const std::optional<Manifest>& manifest) const {
+  if (!group_.owner()) return group_.next_step();
+  return manifest ? manifest->step : 0;
+}
+
+std::map<int64_t, int64_t> TrainDriver::all_at(int64_t step) const {
+  std::map<int64_t, int64_t> out;
+  for (int32_t replica : checkpoints_.replicas) out[replica] = step;
+  return out;
+}
+
+void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& manifest) {
+  if (manifest)
+    newest_ = checkpoints_.directory + "/" + manifest_name(manifest->generation, manifest->step);
+  plan.replicas.assign(checkpoints_.replicas.begin(), checkpoints_.replicas.end());
+  plan.checkpoints = !checkpoints_.directory.empty() && group_.owner();
+  plan.follows = !group_.owner();
+  loop_ = std::make_unique<TrainLoop>(plan, all_at(step_of(manifest)));
+  carry_out(loop_->begin(program_.now()));
+}
+
+void TrainDriver::carry_out(const TrainActions& actions) {
+  for (const TrainAction& action : actions) switch (action.kind) {
+      case TrainAction::start:
+        program_.start_step(action.replica, action.step);
+        break;
+      case TrainAction::cancel:
+        std::exchange(cancel_, std::make_shared<Cancellation>())->cancel();
+        break;
+      case TrainAction::checkpoint:
+        take_checkpoint(action.step);
+        break;
+      case TrainAction::pause:
+        program_.pause(action.step);
+        break;
+      case TrainAction::restore:
+        restore();
+        break;
+      case TrainAction::ask_epoch:
+        ask_epoch();
+        break;
+      case TrainAction::finish:
+        program_.ended(Errc::ok, {});
+        break;
+      case TrainAction::fail:
+        program_.ended(action.code == Errc::ok ? Errc::internal : action.code, action.text);
+        break;
+      case TrainAction::tell:
+        program_.tell(action.code, action.text);
+        break;
+    }
+}
+
+TrainActions TrainDriver::step_ended(int64_t replica, int64_t step, const RunResult& result) {
+  if (result.code != Errc::ok)
+    return loop_->step_failed(replica, step, result.code, result.text, program_.now());
+  const Tensor& loss = result.values.at(0);
+  const double value = loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
+  if (!std::isfinite(value))
+    return loop_->step_failed(
+        replica, step, Errc::bad_data,
+        detail::concat("the loss is ", value, "; lower the learning rate, or look for bad records"),
+        program_.now());
+  return loop_->step_done(replica, step, value, program_.now());
+}
+
+void TrainDriver::take_checkpoint(int64_t step) {
+  CheckpointRequest request = checkpoints_;
+  request.step = step;
+  group_.take_checkpoint(
+      std::move(request),
+      [post = post_, this] { post([this] { return loop_->checkpoint_captured(program_.now()); }); },
+      [post = post_, this](Errc code, const std::string& text) {
+        post([this, code, text] {
+          if (code == Errc::ok) newest_ = text;
+          return loop_->checkpoint_ended(code, text, program_.now());
+        });
+      });
+}
+
+// A folder that had a checkpoint and has none just now is away, as one that cannot be read is: to
+// begin anew would lose the checkpoints in it.
+std::optional<Manifest> TrainDriver::find_checkpoint() {
+  std::optional<Manifest> found = program_.newest();
+  if (!found && !newest_.empty())
+    throw Error(Errc::io, "no checkpoint is in ", checkpoints_.directory, ", where ", newest_,
+                " was; mount it again, or put a copy there");
+  return found;
+}
+
+// Links may be the whole loss.
+void TrainDriver::restore() {
+  group_.look_again(loop_->done_steps(), [post = post_, this](Errc code, const std::string& text) {
+    post([this, code, text] {
+      if (code == Errc::ok) return loop_->shards_kept(program_.now());
+      if (code != Errc::stale) return loop_->restore_failed(code, text, program_.now());
+      begin_epoch();
+      return TrainActions{};
+    });
+  });
+}
+
+void TrainDriver::begin_epoch() {
+  std::optional<Manifest> manifest;
+  try {
+    if (group_.owner()) manifest = find_checkpoint();
+  } catch (const Error& e) {
+    const Process& process = group_.master().process();
+    std::string why = detail::concat(process.task(), ": ", e.what());
+    if (std::exchange(unread_, why) != why)
+      process.log()->warn("the checkpoints cannot be read: error={}", why);
+    post_([this, code = e.code(), text = std::move(why)] {
+      return loop_->restore_failed(code, text, program_.now());
+    });
+    return;
+  }
+  establish(manifest, [post = post_, this, manifest](Errc code, const std::string& text) {
+    post([this, manifest, code, text] {
+      if (code != Errc::ok) return loop_->restore_failed(code, text, program_.now());
+      return loop_->restored(all_at(step_of(manifest)), program_.now());
+    });
+  });
+}
+
+void TrainDriver::ask_epoch() {
+  group_.ask_epoch([post = post_, this](bool is_new) {
+    post([this, is_new] { return loop_->epoch_found(is_new, program_.now()); });
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,87 @@
+// TrainDriver: drives a training: a TrainLoop decides, and the actions on parameters are carried
+// out with a ParameterGroup. The others are the program's: TrainProgram is train() with threads and
+// files, or the simulator in virtual time.
+//
+// Each answer of another thread becomes an event. The training thread calls events one after the
+// other and carries out their actions.
+// Owner: the program. Thread: the training thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "training/group/parameter_group.hpp"
+#include "training/loop/train_loop.hpp"
+#include "troupe/session.hpp"
+
+namespace troupe {
+
+// The part of a training that is not about parameters. TrainAction defines the actions.
+class TrainProgram {
+ public:
+  virtual ~TrainProgram() = default;
+  virtual void start_step(int64_t replica, int64_t step) = 0;  // answer: TrainDriver::step_ended()
+  virtual void pause(int64_t step) = 0;
+  virtual void ended(Errc code, const std::string& text) = 0;  // finish: ok; fail: the reason
+  virtual void tell(Errc about, const std::string& text) = 0;
+  // The checkpoint to restore; none: there never was one. Throws: Error(bad_data) if there are some
+  // and none is whole, Error(io) if they cannot be read.
+  virtual std::optional<Manifest> newest() = 0;
+  virtual TrainLoop::Millis now() const = 0;
+};
+
+class TrainDriver {
+ public:
+  using Event = std::function<TrainActions()>;
+  // Keeps an event for the training thread; any thread. Events from before begin() wait for it. It
+  // may be called when the driver is gone: its events are then dropped.
+  using Post = std::function<void(Event)>;
+
+  // `checkpoints`: each one's request, but for its step; without a directory there are none.
+  // `values`: the first values where there is no checkpoint; null: those that the parameters began
+  // with. Losses from here on become events.
+  TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
+              CheckpointRequest checkpoints, ShardMaker::FirstValues values);
+  ~TrainDriver() { group_.listen({}); }
+  TrainDriver(const TrainDriver&) = delete;
+
+  // Begins an epoch of the group with this checkpoint, or with the first values.
+  void establish(const std::optional<Manifest>& manifest, ParameterGroup::Done done);
+  // The step at which replicas continue after it.
+  int64_t step_of(const std::optional<Manifest>& manifest) const;
+  // Carries out the first actions, after establish(). Replicas and shards need not be in `plan`.
+  void begin(TrainLoop::Plan plan, const std::optional<Manifest>& manifest);
+  void carry_out(const TrainActions& actions);
+  // The event of a step that has ended; its first value is the loss.
+  TrainActions step_ended(int64_t replica, int64_t step, const RunResult& result);
+
+  bool begun() const { return loop_ != nullptr; }
+  TrainLoop& loop() { return *loop_; }  // after begin()
+  const CheckpointRequest& checkpoints() const { return checkpoints_; }
+  const std::string& newest() const { return newest_; }  // path of its manifest; empty: none
+  // Ends the steps that are running now.
+  const std::shared_ptr<Cancellation>& cancellation() const { return cancel_; }
+
+ private:
+  void take_checkpoint(int64_t step);
+  void restore();
+  void begin_epoch();
+  void ask_epoch();
+  std::optional<Manifest> find_checkpoint();
+  std::map<int64_t, int64_t> all_at(int64_t step) const;
+
+  TrainProgram& program_;
+  ParameterGroup& group_;
+  const Post post_;
+  const CheckpointRequest checkpoints_;
+  const ShardMaker::FirstValues values_;
+  std::unique_ptr<TrainLoop> loop_;
+  std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
+  std::string newest_;
+  std::string unread_;  // the last reason in the log why checkpoints cannot be read
+};
+
+}  // namespace troupe
