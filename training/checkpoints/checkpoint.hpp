@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "training/checkpoints/disk.hpp"
-#include "training/shards/shard.hpp"
+#include "training/parameters/shard_image.hpp"
 
 namespace troupe {
 

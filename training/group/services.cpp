@@ -11,7 +11,7 @@
 #include "training/parameters/messages.hpp"
 #include "training/group/parameter_group.hpp"
 #include "training/parameters/parameter_client.hpp"
-#include "training/shards/shard_here.hpp"
+#include "training/shards/shard_actor.hpp"
 
 namespace troupe {
 namespace {
@@ -61,7 +61,7 @@ ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
     slice.task = m.tasks.at(i);
     slice.local = slice.task == process.task();
     slice.shard = process.remote(slice.task, m.doors.at(i));
-    if (slice.local && slice.shard) slice.here = shard_here(slice.shard);
+    if (slice.local && slice.shard) slice.here = local_shard(slice.shard);
     if (!slice.shard)
       throw Error(Errc::peer_lost, "no link to ", slice.task, ", which holds ", spec.parameter);
     route.slices.push_back(std::move(slice));

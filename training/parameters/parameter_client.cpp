@@ -6,10 +6,7 @@
 
 #include "devices/failure.hpp"
 #include "graph/base/repeat_rows.hpp"
-#include "training/parameters/here.hpp"
-#include "training/parameters/row_push.hpp"
 #include "training/rules/row_slices.hpp"
-#include "training/shards/shard_here.hpp"
 #include "training/parameters/write_kind.hpp"
 
 namespace troupe {
@@ -180,39 +177,41 @@ void ParameterClient::offer(Part& part) const {
 
 // Reads only constant fields of the request: an answer may come meanwhile.
 void ParameterClient::send(uint64_t ticket, Part part, bool here) {
-  const RequestPtr request = part.request;
   const RoutePtr route = part.route;
-  bool now =
-      here && route->local && bytes_at_work(part.gradient, part.rows, part.bytes) <= kHereBytesMax;
-  ShardHere* const shard = now ? route->here : nullptr;
+  const bool now =
+      here && route->here && bytes_at_work(part.gradient, part.rows, part.bytes) <= kHereBytesMax;
   const auto door = caf::actor_cast<caf::strong_actor_ptr>(door_);
-  ShardActions answers;
-  caf::message message;
-  if (request->sends()) {
-    RowPush push = push_of(ticket, std::move(part));
-    if (shard && shard->push(push, door, answers)) return take(answers);
-    message = push.rows.defined() ? caf::make_message(std::move(push))
-                                  : caf::make_message(static_cast<Push&&>(push));
-  } else {
-    Pull pull = pull_of(ticket, part);
-    if (shard && shard->pull(pull, door, answers)) return take(answers);
-    message = caf::make_message(std::move(pull));
-    now = now && !shard;  // it may be long work, which is for a lane
+  ShardRequest request = message_of(ticket, std::move(part));
+  if (ShardActions answers; now && route->here->ask(request, door, answers)) {
+    for (ShardAction& answer : answers)
+      std::visit([this](auto& m) { on(std::move(m)); }, answer.message);
+    return;
   }
-  if (now) return Here(system_).send(route->shard, door_, std::move(message));
+  caf::message message = std::visit(
+      [](auto& m) {
+        if constexpr (std::is_same_v<decltype(m), RowPush&>)
+          if (!m.rows.defined()) return caf::make_message(static_cast<Push&&>(m));
+        return caf::make_message(std::move(m));
+      },
+      request);
   route->shard->enqueue(door, caf::make_message_id(), std::move(message), nullptr);
 }
 
-void ParameterClient::take(ShardActions& answers) {
-  for (ShardAction& answer : answers)
-    if (auto* pulled = std::get_if<Pulled>(&answer.message))
-      on(std::move(*pulled));
-    else
-      on(std::get<Acknowledged>(answer.message));
-}
-
-RowPush ParameterClient::push_of(uint64_t ticket, Part&& part) const {
+ShardRequest ParameterClient::message_of(uint64_t ticket, Part&& part) const {
   const Request& request = *part.request;
+  if (!request.sends()) {
+    Pull m;
+    m.slice = part.route->slice;
+    m.replica = static_cast<int32_t>(request.at.replica);
+    m.step = request.at.step;
+    m.epoch = request.epoch;
+    m.ticket = ticket;
+    m.have_version = part.offered.version;
+    m.first = request.at.first;
+    m.row_size = part.row_size;
+    m.rows = part.rows;
+    return m;
+  }
   RowPush m;
   m.slice = part.route->slice;
   m.replica = static_cast<int32_t>(request.at.replica);
@@ -234,21 +233,6 @@ RowPush ParameterClient::push_of(uint64_t ticket, Part&& part) const {
   }
   m.gradient = std::move(part.gradient);
   m.rows = std::move(part.rows);
-  return m;
-}
-
-Pull ParameterClient::pull_of(uint64_t ticket, const Part& part) {
-  const Request& request = *part.request;
-  Pull m;
-  m.slice = part.route->slice;
-  m.replica = static_cast<int32_t>(request.at.replica);
-  m.step = request.at.step;
-  m.epoch = request.epoch;
-  m.ticket = ticket;
-  m.have_version = part.offered.version;
-  m.first = request.at.first;
-  m.row_size = part.row_size;
-  m.rows = part.rows;
   return m;
 }
 

@@ -22,21 +22,18 @@
 #include <caf/all.hpp>
 
 #include "actors/observe/trace.hpp"
-#include "training/parameters/row_push.hpp"
+#include "training/parameters/local_shard.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
-
-class ShardHere;
-struct ShardAction;
 
 struct SliceRoute {
   uint32_t slice = 0;
   int64_t offset = 0, size = 0;  // elements
   std::string task;
   caf::actor shard;
-  bool local = false;         // the shard is in this process
-  ShardHere* here = nullptr;  // if local: to call it directly; valid as long as `shard`
+  bool local = false;          // the shard is in this process
+  LocalShard* here = nullptr;  // if local: to call it directly; valid as long as `shard`
 };
 
 struct ParameterRoute {
@@ -144,12 +141,10 @@ class ParameterClient final : public ParameterPort {
 
   RequestPtr request(Kind kind, const std::string& parameter, const ParameterStep& at, Reply reply);
   void start(const RequestPtr& request, Tensor gradient);
-  void send(uint64_t ticket, Part part, bool here = false);
+  void send(uint64_t ticket, Part part, bool here = false);  // here: on this thread, if it may be
   void send_again(Parts& parts);
   bool is_open(uint64_t ticket) const;
-  RowPush push_of(uint64_t ticket, Part&& part) const;
-  static Pull pull_of(uint64_t ticket, const Part& part);
-  void take(std::vector<ShardAction>& answers);  // from a shard that was called directly
+  ShardRequest message_of(uint64_t ticket, Part&& part) const;
   // All below: require mutex_.
   std::pair<Errc, std::string> refusal(const Request& request, const Tensor& gradient) const;
   TensorType room_for(const Request& request) const;

@@ -2,10 +2,10 @@
 // door that is gone and, above kMax doors, the one that was silent for longest: if that one still
 // waits for an answer, it asks again, as for any answer that was lost.
 //
-// The actor monitors each door that number() reports as fresh. A caller of
-// training/shards/shard_here.hpp uses known() and again() alone.
+// The actor monitors each door that number() reports as fresh. LocalShard::ask() uses known() and
+// again() alone.
 //
-// Owner: the shard's actor. Thread: the one whose turn it is (ShardTurn).
+// Owner: the shard's actor. Thread: the one that holds the ShardLock.
 #pragma once
 
 #include <algorithm>

@@ -16,107 +16,21 @@
 // Owner: its actor, or a test. Thread: one at a time.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "training/parameters/layout.hpp"
-#include "training/parameters/row_push.hpp"
-#include "training/rules/rule.hpp"
-#include "troupe/training.hpp"
+#include "training/shards/held_slice.hpp"
 
 namespace troupe {
 
-class Lanes;
-
-// One slice at one version. Tensors are shared with the shard, and frozen.
-struct SliceState {
-  Slice slice;
-  int64_t version = 0;  // updates applied since the initial values; never goes back within an epoch
-  int64_t next_step = 0;                                               // of the slowest replica
-  Tensor values;                                                       // [slice.size]
-  std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;  // by name, each [slice.size]
-  std::vector<ReplicaProgress> progress;  // by replica; empty for an untrained slice
-};
-
-// All slices of one shard, consistently at one step.
-struct ShardImage {
-  uint64_t epoch = 0;
-  int64_t step = 0;  // as asked for
-  Aggregation rule = Aggregation::sync;
-  std::vector<SliceState> slices;  // by slice id
-};
-
-// Answers. `to` is the `from` that the caller of push() or pull() gave: the receiver.
-struct SnapshotDone {
-  uint64_t id = 0;
-  Errc code = Errc::ok;
-  std::string text;
-  ShardImage state;  // when ok
-};
-struct ShardAction {
-  uint64_t to = 0;
-  std::variant<Pulled, Acknowledged, SnapshotDone> message;
-};
-using ShardActions = std::vector<ShardAction>;
-
-// The result of an order; failures of the outside world are values, not exceptions.
-struct Outcome {
-  Errc code = Errc::ok;
-  std::string text = {};
-  explicit operator bool() const { return code == Errc::ok; }
-};
-
-// Why a push or a pull was refused.
-enum class PushRefusal : uint8_t {
-  epoch,        // another epoch
-  incarnation,  // an older incarnation of its replica, or replaced by a newer one while it waited
-  unknown,      // a slice or replica this shard does not have
-  not_serving,  // empty or restoring
-  type,         // another dtype or size than the slice, or a slice that is not trained
-  gap,          // too far ahead in sequence
-  step,         // too far ahead, or older than the remembered steps
-  not_finite,   // NaN or infinity in a gradient
-  full,         // too many waiting
-  kCount,
-};
-const char* to_string(PushRefusal reason);
-
-// After every call, received == applied + merged + duplicate + the sum of refused + held.
-struct ShardCounters {
-  int64_t received = 0;   // pushes
-  int64_t applied = 0;    // made an update by themselves
-  int64_t merged = 0;     // made an update together with other replicas' gradients
-  int64_t duplicate = 0;  // repeated; acknowledged again, or together with the first
-  int64_t held = 0;       // parked, or in an open round
-  std::array<int64_t, static_cast<size_t>(PushRefusal::kCount)> refused = {};
-
-  int64_t updates = 0;  // versions made
-  // pulls == pulls_answered + pulls_refused + pulls_waiting
-  int64_t pulls = 0, pulls_waiting = 0;
-  int64_t pulls_answered = 0, pulls_unchanged = 0;  // unchanged: answered without values
-  int64_t pulls_refused = 0;                        // refused, or no longer wanted
-  // Versions between a replica's pull and the update by its push.
-  int64_t staleness_sum = 0, staleness_max = 0;
-  int64_t copies = 0;  // updates that could not be made in place
-};
-
 class Shard {
  public:
-  // A replica's pushes may be this far ahead of the next one in sequence.
-  static constexpr int64_t kStepsInFlightMax = 8;
-  // The number of pulls that may wait; more are refused.
-  static constexpr int64_t kWaitingPullsMax = 65'536;
-  // The number of senders that may wait for the acknowledgement of one gradient; above it the
-  // oldest is forgotten, as newer ones have replaced it.
-  static constexpr size_t kTicketsMax = 8;
-
-  enum class State : uint8_t { empty, restoring, serving };
+  using State = ShardState;
+  using Applied = AppliedUpdate;
 
   struct Spec {
     uint64_t epoch = 1;
@@ -129,23 +43,6 @@ class Shard {
   };
   // Empty, or serving when there are no slices. Throws: Error(invalid_argument) for a bad spec.
   explicit Shard(Spec spec);
-  Shard(Shard&&) noexcept;
-  Shard& operator=(Shard&&) noexcept;
-  ~Shard();
-
-  // The gradients of an update; for invariant checkers and traces.
-  struct Applied {
-    uint64_t epoch = 0;
-    uint32_t slice = 0;
-    int64_t version = 0;  // after it
-    struct From {
-      int32_t replica;
-      int64_t step;
-      uint64_t incarnation;
-      friend bool operator==(const From&, const From&) = default;
-    };
-    std::vector<From> from;  // in the order of the sum
-  };
   void set_applied_log(std::function<void(const Applied&)> log);
 
   // Orders of the master. Each is refused with Errc::stale for an epoch other than the shard's.
@@ -170,10 +67,10 @@ class Shard {
   // Sets another rule or other replicas. Refused with Errc::invalid_argument unless every replica
   // of every trained slice is at a boundary, with nothing waiting. Values and versions stay.
   Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<ReplicaProgress> replicas);
-  // Captures the state when every slice is exactly at `step`; under the asynchronous rule at once.
-  // Answers `from` with a SnapshotDone of this id: stale if a slice is past the step, or when the
-  // epoch changes.
-  void snapshot(uint64_t epoch, int64_t step, uint64_t id, uint64_t from, ShardActions& out);
+  // Calls `done` with the state once every slice is exactly at `step`; under the asynchronous rule
+  // at once. Stale if a slice is past the step, or when the epoch changes. Requires: `done` does
+  // not call the shard.
+  void capture(uint64_t epoch, int64_t step, Captures::Done done);
 
   // Requests of workers. `from` names the sender for the answer; the same message may come any
   // number of times. A push of a newer incarnation of its replica fences the older ones of this
@@ -181,8 +78,8 @@ class Shard {
   // one in an open round stay, as a step done again has the same bits. A push without a gradient
   // asks again for the answer to one that brought it: a client that gives its gradient away, so
   // that its memory may become new values, cannot send it again.
-  void push(Push push, uint64_t from, ShardActions& out);
   void push(RowPush push, uint64_t from, ShardActions& out);
+  void push(Push p, uint64_t from, ShardActions& out) { push(RowPush{std::move(p)}, from, out); }
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
   // True if the answer must first be made from the newest values: a copy of the slice.
   bool puts_together(const Pull& pull) const;
@@ -196,17 +93,21 @@ class Shard {
                                                   // slices
   ShardCounters counters() const;
   std::vector<Slice> slices() const;
-  int64_t version(uint32_t slice) const;  // -1 for an unknown slice
-  Tensor values(uint32_t slice) const;    // undefined for an unknown or empty slice
-  int64_t bytes() const;                  // values and optimizer accumulators
+  const HeldSlice* find(uint32_t slice) const;  // null: the shard does not have it
+  int64_t version(uint32_t slice) const;        // -1 for an unknown slice
+  Tensor values(uint32_t slice) const;          // undefined for an unknown or empty slice
+  int64_t bytes() const;                        // values and optimizer accumulators
   // "slice fc1/w waits for the gradient of replica 1 for step 12", or empty: for stall reports.
   std::string waiting_for() const;
 
  private:
-  struct Body;
-  std::unique_ptr<Body> body_;
-};
+  Outcome fence(uint64_t wanted, const char* what) const;
+  Outcome set_replicas(Aggregation rule, std::vector<ReplicaProgress> replicas);
+  void serve(ShardActions& out);
+  HeldSlice* held(uint32_t slice);
 
-const char* to_string(Shard::State state);
+  std::unique_ptr<ShardTerms> terms_;  // the slices refer to it
+  std::map<uint32_t, HeldSlice> slices_;
+};
 
 }  // namespace troupe

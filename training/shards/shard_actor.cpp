@@ -1,11 +1,10 @@
-// The actor of a shard: its messages, and the calls of its own process that it takes in their
-// place. Its state is in shard_actor_state.cpp.
+// The actor of a shard: its messages, and the requests that callers of its process make in place of
+// messages. shard_actor_state.cpp carries them out.
 //
 // Order: one replica's pushes are put in order by their sequence inside Shard; pushes of different
 // replicas interleave in every way.
 #include "training/shards/shard_actor.hpp"
 
-#include <map>
 #include <mutex>
 
 #include "actors/async/guard.hpp"
@@ -15,13 +14,12 @@
 #include "training/parameters/give_initial.hpp"
 #include "training/parameters/messages.hpp"
 #include "training/shards/shard_actor_state.hpp"
-#include "training/shards/shard_here.hpp"
-#include "training/shards/shard_turn.hpp"
+#include "training/shards/shard_lock.hpp"
 
 namespace troupe {
 namespace {
 
-class ShardActor final : public caf::stateful_actor<ShardActorState>, public ShardHere {
+class ShardActor final : public caf::stateful_actor<ShardActorState>, public LocalShard {
  public:
   ShardActor(caf::actor_config& config, Process* process, std::shared_ptr<DiskThread> disk,
              Shard::Spec spec, std::function<void(Shard&)> on_shard)
@@ -33,54 +31,24 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Sha
 
   caf::behavior make_behavior() override;
 
-  // All that the actor does while somebody has a handle to it, it does in here, its end included.
-  // One that lives when the last handle goes ends as that goes, without a turn: who calls has a
-  // handle.
+  // While the actor has handles it does everything in here, also its end. An actor that lives until
+  // its last handle goes ends without the lock: a caller has a handle.
   resume_result resume(caf::execution_unit* unit, size_t max_throughput) override {
-    const std::lock_guard turn(turn_);
+    const std::lock_guard held(lock_);
     return stateful_actor::resume(unit, max_throughput);
   }
 
-  bool push(RowPush& message, const caf::strong_actor_ptr& from, ShardActions& out) override {
-    return call(from, out, [&](uint64_t number) {
-      state.push(message, bytes_of(message.gradient) + bytes_of(message.rows), number, out);
-      return true;
-    });
-  }
-  bool pull(const Pull& message, const caf::strong_actor_ptr& from, ShardActions& out) override {
-    return call(from, out, [&](uint64_t number) {
-      const bool brief = !state.shard->puts_together(message);
-      if (brief) state.shard->pull(message, number, out);
-      return brief;
-    });
-  }
-
- private:
-  uint64_t number_of(const caf::strong_actor_ptr& door) {
-    if (last_ == door && state.senders.again(last_number_)) return last_number_;
-    last_number_ = state.senders.known(door);
-    last_ = caf::actor_cast<caf::actor_addr>(door);
-    return last_number_ != 0 && state.senders.again(last_number_) ? last_number_ : 0;
-  }
-
-  // Without memory, but for a place in the queue of those that are to run: if there is none for
-  // that, the process ends, as the shard cannot.
-  void die() noexcept {
-    open_ = false;
-    state.thrown = std::current_exception();
-    enqueue(std::move(death_), nullptr);
-  }
-
-  template <class F>
-  bool call(const caf::strong_actor_ptr& from, ShardActions& out, F f) {
+  bool ask(ShardRequest& request, const caf::strong_actor_ptr& door, ShardActions& out) override {
     std::vector<Outgoing> others;
     {
-      const std::unique_lock turn(turn_, std::try_to_lock);
-      const uint64_t number = turn && open_ ? number_of(from) : 0;
+      const std::unique_lock held(lock_, std::try_to_lock);
+      const uint64_t number = held && open_ ? number_of(door) : 0;
       if (number == 0) return false;
       context(nullptr);  // that of the last message may be gone
       try {
-        if (!f(number)) return false;
+        const Pull* const pull = std::get_if<Pull>(&request);
+        if (pull && state.shard->puts_together(*pull)) return false;
+        state.handle(request, number, out);
         others = state.others(out, number);
       } catch (...) {  // the actor dies of it, as it would of the message
         out.clear();
@@ -92,10 +60,26 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Sha
     return true;
   }
 
-  ShardTurn turn_;
-  bool open_ = false;               // in its turn; from the first message on, until it dies
-  caf::mailbox_element_ptr death_;  // a message to itself, of which it dies
-  caf::actor_addr last_;            // whoever called last, and its number
+ private:
+  uint64_t number_of(const caf::strong_actor_ptr& door) {
+    if (last_ == door && state.senders.again(last_number_)) return last_number_;
+    last_number_ = state.senders.known(door);
+    last_ = caf::actor_cast<caf::actor_addr>(door);
+    return last_number_ != 0 && state.senders.again(last_number_) ? last_number_ : 0;
+  }
+
+  // Takes no memory except a place in the queue of ready actors: without that place the process
+  // ends.
+  void die() noexcept {
+    open_ = false;
+    state.thrown = std::current_exception();
+    enqueue(std::move(death_), nullptr);
+  }
+
+  ShardLock lock_;
+  bool open_ = false;               // guarded by lock_; from make_behavior() until the actor dies
+  caf::mailbox_element_ptr death_;  // a message to itself that makes it throw `thrown`
+  caf::actor_addr last_;            // the door of the last caller, and its number
   uint64_t last_number_ = 0;
   Process* const process_;
   std::shared_ptr<DiskThread> disk_;  // until it runs: jobs of the thread have handles to us
@@ -111,26 +95,21 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
   s.process = process;
   s.disk = std::move(disk);
   s.shard = std::make_unique<Shard>(std::move(spec));
-  for (const Slice& slice : s.shard->slices()) s.traffic[slice.id].name = describe(slice);
   if (on_shard) on_shard(*s.shard);
   self->set_exception_handler(to_error);
   self->set_down_handler([self](const caf::down_msg& m) {
     if (const uint64_t gone = self->state.senders.gone(m.source)) self->state.shard->forget(gone);
   });
   return {
-      [self](Push& m) { self->state.push(m, bytes_of(m.gradient)); },
-      [self](RowPush& m) { self->state.push(m, bytes_of(m.gradient) + bytes_of(m.rows)); },
-      [self](const Pull& m) {
-        ShardActions out;
-        self->state.shard->pull(m, self->state.sender(), out);
-        self->state.route(out);
-      },
+      [self](Push& m) { self->state.take(RowPush{std::move(m)}); },
+      [self](RowPush& m) { self->state.take(std::move(m)); },
+      [self](const Pull& m) { self->state.take(m); },
       [self](const CreateShard&) {
         ShardActorState& state = self->state;
         const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
         if (!state.creator) state.creator = asker;
         ShardDescription out = state.describe();
-        out.created = asker == state.creator;  // also when he asks again: the answer may get lost
+        out.created = asker == state.creator;  // again if it asks again: an answer may get lost
         return out;
       },
       [self](const DescribeShard&) { return self->state.describe(); },
@@ -142,8 +121,9 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
         self->state.check();
         try {
           return self->state.set_initial(m);
-        } catch (const std::exception& e) {  // no memory: the sender's to know, not the shard's end
-          self->state.initial.erase(m.slice);
+        } catch (
+            const std::exception& e) {  // no memory: the sender is told, and the shard lives on
+          self->state.initial.drop(m.slice);
           return error_of(e);
         }
       },
@@ -157,16 +137,7 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
       },
       [self](const BeginEpoch& m) { return self->state.begin_epoch(m); },
       [self](const WriteShard& m) { return self->state.write(m); },
-      [self](const CaptureShard& m) {
-        ShardActorState& state = self->state;
-        const uint64_t number = state.owe();
-        caf::response_promise promise = state.owed.at(number);
-        state.captures[number] = m.capture;
-        ShardActions out;
-        state.shard->snapshot(m.epoch, m.step, number, 0, out);
-        state.route(out);
-        return promise;
-      },
+      [self](const CaptureShard& m) { return self->state.hold(m); },
       [](const FileWorkDone& m) { m.go(); },
   };
 }
@@ -182,7 +153,7 @@ caf::behavior ShardActor::make_behavior() {
 
 }  // namespace
 
-ShardHere* shard_here(const caf::actor& actor) {
+LocalShard* local_shard(const caf::actor& actor) {
   return dynamic_cast<ShardActor*>(caf::actor_cast<caf::abstract_actor*>(actor));
 }
 
@@ -196,7 +167,7 @@ caf::actor spawn_shard(Process& process, std::shared_ptr<DiskThread> disk, const
   spec.lanes = &process.op_lanes();
   const auto* const memory = dynamic_cast<const PoolMemory*>(&process.cpu().memory());
   if (memory) spec.pool = memory->owner();
-  Shard checked(spec);  // what is wrong is the sender's to know, not the actor's end
+  Shard checked(spec);  // a bad spec is told to the sender before there is an actor
   return process.system().spawn<ShardActor>(&process, std::move(disk), std::move(spec), on_shard);
 }
 

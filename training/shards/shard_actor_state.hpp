@@ -1,13 +1,12 @@
-// ShardActorState: the data of a shard's actor, and the orders that it carries out: pushes, files,
-// first values and epochs. The shard decides; this state counts, routes its answers and waits.
+// ShardActorState: the data of a shard's actor, and the requests that it carries out. The shard
+// decides; this state finds senders, waits for files, and sends the shard's answers.
 //
-// Owner: the shard's actor. Thread: the one that runs the actor, or calls it in its turn.
+// Owner: the shard's actor. Thread: the one that holds the ShardLock.
 #pragma once
 
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +18,8 @@
 #include "training/checkpoints/disk_thread.hpp"
 #include "training/parameters/give_initial.hpp"
 #include "training/parameters/messages.hpp"
+#include "training/shards/first_values.hpp"
+#include "training/shards/owed_answers.hpp"
 #include "training/shards/senders.hpp"
 #include "training/shards/shard.hpp"
 
@@ -34,7 +35,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::FileWorkDone)
 
 namespace troupe {
 
-// An answer that waits until the shard's turn is over.
+// An answer that is sent after the ShardLock is free.
 struct Outgoing {
   caf::actor to;
   caf::message message;
@@ -47,75 +48,42 @@ struct ShardActorState {
   std::shared_ptr<DiskThread> disk;
   std::unique_ptr<Shard> shard;
   Senders senders;
-  caf::actor_addr creator;  // whose CreateShard made it
-  // Answers that come later, by number. Whoever waits for one when the shard dies is told so.
-  std::map<uint64_t, caf::response_promise> owed;
-  uint64_t next_owed = 1;
-  std::string unread;                     // the last word in the log of a checkpoint that is
-  std::map<uint64_t, uint64_t> captures;  // asked of the shard, by what is owed for them
-  uint64_t capture = 0;                   // of `captured`
-  std::shared_ptr<ShardImage> captured;   // until it is written, or another one is
-  struct Traffic {
-    std::string name;  // of the slice
-    int64_t pulled_bytes = 0, pushed_bytes = 0;
-  };
-  std::map<uint32_t, Traffic> traffic;  // by slice, since the shard was made
-  struct FirstValues {
-    Tensor values;
-    int64_t bytes = 0;  // have come, from the start on
-  };
-  std::map<uint32_t, FirstValues> initial;  // by slice, until they are whole
-
-  bool* open = nullptr;       // whether `shard` is there for calls
-  std::exception_ptr thrown;  // in a call, of which the actor is to die
+  caf::actor_addr creator;  // the sender of the CreateShard that made the shard
+  OwedAnswers owed;
+  std::string unread;    // the last logged text of a checkpoint that could not be read
+  uint64_t capture = 0;  // the number of `captured`
+  std::shared_ptr<ShardImage> captured;  // until it is written, or another one replaces it
+  FirstValues initial;
+  bool* open = nullptr;       // of the actor: true while callers may use `shard`
+  std::exception_ptr thrown;  // by a caller's request; the actor dies of it
 
   ~ShardActorState() {
     if (open) *open = false;
-    for (auto& [number, promise] : owed)
-      promise.deliver(to_caf(Errc::peer_lost, "the shard died before it had answered"));
   }
-  void check() const {  // half changed by a call that threw, the shard meets nothing more
+  // A request that threw may have changed half of the shard: nothing uses it after that.
+  void check() const {
     if (thrown) std::rethrow_exception(thrown);
   }
   uint64_t owe() {
     check();
-    owed[next_owed] = self->make_response_promise();
-    return next_owed++;
+    return owed.owe(self->make_response_promise());
   }
-  template <class Answer>
-  void pay(uint64_t number, Answer&& answer) {
-    owed.extract(number).mapped().deliver(std::forward<Answer>(answer));
-  }
-  uint64_t sender() {
-    check();
-    const auto& who = self->current_sender();
-    if (!who) return 0;
-    const Senders::Number n = senders.number(who);
-    if (n.fresh) self->monitor(caf::actor_cast<caf::actor>(who));
-    if (n.forgotten != 0) shard->forget(n.forgotten);
-    return n.number;
-  }
-  template <class M>
-  void push(M& m, int64_t bytes) {
-    ShardActions out;
-    push(m, bytes, sender(), out);
-    route(out);
-  }
-  template <class M>
-  void push(M& m, int64_t bytes, uint64_t from, ShardActions& out);  // takes the gradient
-  void route(ShardActions& actions);
+  uint64_t sender();
+  // The one way of pushes and pulls to the shard. `from`: the sender's number; takes the gradient.
+  void handle(ShardRequest& request, uint64_t from, ShardActions& out);
+  // Removes from `actions` the answers to other senders than `here`, as messages.
   std::vector<Outgoing> others(ShardActions& actions, uint64_t here);
-  void count(const Pulled& pulled);
-  void snapshot_done(SnapshotDone done);
+  void send(ShardActions& actions);
+  void take(ShardRequest request);  // a message
+  caf::result<caf::unit_t> hold(const CaptureShard& m);
   caf::result<ShardFile> write(const WriteShard& m);
   caf::result<caf::unit_t> begin_epoch(const BeginEpoch& m);
   caf::error set_rule(const BeginEpoch& m);
   caf::result<caf::unit_t> set_initial(const SetInitial& m);
   caf::result<caf::unit_t> give_initial(const GiveInitial& m);
+  caf::result<caf::unit_t> set_values(uint64_t epoch, uint32_t slice, Tensor values);
   ShardDescription describe() const;
 };
-
-inline int64_t bytes_of(const Tensor& tensor) { return tensor.defined() ? tensor.byte_size() : 0; }
 
 // The replicas in ascending order, each at that step.
 std::vector<ReplicaProgress> replicas_at(const std::vector<int32_t>& replicas, int64_t next_step);

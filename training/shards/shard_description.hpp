@@ -1,6 +1,5 @@
-// The answer of a shard to a request for a ShardDescription; its actor adds its door and its
-// traffic counters.
-// Owner: none, a plain function. Thread: the one whose turn it is with the shard.
+// The answer of a shard to a request for a ShardDescription; its actor adds its door.
+// Owner: none, a plain function. Thread: that of Shard's caller.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +19,8 @@ inline ShardDescription describe_shard(const Shard& shard) {
   for (const Slice& slice : shard.slices()) {
     out.slices.push_back(to_spec(slice));
     out.versions.push_back(shard.version(slice.id));
+    out.pulled_bytes.push_back(shard.find(slice.id)->pulled_bytes());
+    out.pushed_bytes.push_back(shard.find(slice.id)->pushed_bytes());
   }
   const ShardCounters counters = shard.counters();
   out.received = counters.received;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,20 @@ struct ShardScript {
                1, last);
     check_counters();
     return last;
+  }
+
+  // The result of a capture, once it is done.
+  struct Captured {
+    bool done = false;
+    Outcome outcome;
+    ShardImage image;
+  };
+  std::shared_ptr<const Captured> capture(int64_t step) {
+    auto captured = std::make_shared<Captured>();
+    shard.capture(shard.epoch(), step, [captured](const Outcome& outcome, ShardImage image) {
+      *captured = {true, outcome, std::move(image)};
+    });
+    return captured;
   }
 
   // Every gradient is accounted for after every call.

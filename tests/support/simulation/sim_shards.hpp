@@ -125,14 +125,14 @@ class ShardWorld {
                   requests_[{from, p.ticket}] = {p.replica, p.step};
                   ShardActions out;
                   shards_[m].shard->push(p, from, out);
-                  route(m, out);
+                  route(out);
                 },
             .pull =
                 [this](size_t m, uint64_t from, const Pull& p) {
                   if (!shards_[m].shard) return;
                   ShardActions out;
                   shards_[m].shard->pull(p, from, out);
-                  route(m, out);
+                  route(out);
                 },
             .done =
                 [this](int32_t replica, int64_t run, int64_t step) {
@@ -168,11 +168,9 @@ class ShardWorld {
     });
   }
 
-  void route(size_t m, ShardActions& actions) {
+  void route(ShardActions& actions) {
     for (ShardAction& action : actions) {
-      if (auto* done = std::get_if<SnapshotDone>(&action.message)) {
-        snapshot_part(m, std::move(*done));
-      } else if (auto* pulled = std::get_if<Pulled>(&action.message)) {
+      if (auto* pulled = std::get_if<Pulled>(&action.message)) {
         bag_.lossy(detail::concat("pulled to=", action.to, " slice=", pulled->slice, " version=",
                                   pulled->version, " code=", static_cast<int>(pulled->code)),
                    [this, to = action.to, p = *pulled] { workers_.on(to, p); });
@@ -246,7 +244,7 @@ class ShardWorld {
         if (outcome) outcome = shard.set_initial(epoch, s.id, initial(s.id), out);
     }
     if (outcome) outcome = shard.set_rule(epoch, o_.rule, replicas_at(o_.replicas, step));
-    route(m, out);
+    route(out);
     return outcome;
   }
 
@@ -264,7 +262,7 @@ class ShardWorld {
             if (!p.shard) create(m, epoch);
             ShardActions out;
             const Outcome begun = p.shard->begin_restore(epoch, out);
-            route(m, out);
+            route(out);
             if (!begun) return restore_part(id, m, begun);
             bag_.reliable(detail::concat("restore shard=", m, " epoch=", epoch),
                           [this, m, epoch, id, generation = p.generation] {
@@ -311,21 +309,22 @@ class ShardWorld {
                       if (id != snapshot_id_ || snapshot_open_ == 0) return;
                       if (!shards_[m].shard)
                         return end_snapshot(Errc::peer_lost, "a shard is gone");
-                      ShardActions out;
-                      shards_[m].shard->snapshot(epoch, step, id, 0, out);
-                      route(m, out);
+                      shards_[m].shard->capture(
+                          epoch, step, [this, m, id](const Outcome& outcome, ShardImage image) {
+                            snapshot_part(m, id, outcome, std::move(image));
+                          });
                     });
   }
-  void snapshot_part(size_t m, SnapshotDone done) {
-    bag_.reliable(detail::concat("snapshot of shard=", m, " code=", static_cast<int>(done.code)),
-                  [this, done = std::move(done)] {
-                    if (done.id != snapshot_id_ || snapshot_open_ == 0) return;
-                    if (done.code != Errc::ok) return end_snapshot(done.code, done.text);
-                    for (const SliceState& s : done.state.slices) taken_.slices[s.slice.id] = s;
+  void snapshot_part(size_t m, uint64_t id, const Outcome& outcome, ShardImage image) {
+    bag_.reliable(detail::concat("snapshot of shard=", m, " code=", static_cast<int>(outcome.code)),
+                  [this, id, outcome, image = std::move(image)] {
+                    if (id != snapshot_id_ || snapshot_open_ == 0) return;
+                    if (!outcome) return end_snapshot(outcome.code, outcome.text);
+                    for (const SliceState& s : image.slices) taken_.slices[s.slice.id] = s;
                     if (--snapshot_open_ > 0) return;
                     writing_ = true;
                     bag_.reliable(detail::concat("commit step=", taken_.step),
-                                  [this, id = done.id] { commit(id); });
+                                  [this, id] { commit(id); });
                     carry_out(loop_->checkpoint_captured(now()));
                   });
   }

@@ -14,8 +14,9 @@
 #include "training/group/services.hpp"
 #include "training/parameters/messages.hpp"
 #include "training/shards/senders.hpp"
-#include "training/shards/shard_here.hpp"
-#include "training/shards/shard_turn.hpp"
+#include "training/shards/shard_actor.hpp"
+#include "training/shards/shard_lock.hpp"
+#include "training/shards/shard.hpp"
 
 namespace troupe {
 namespace {
@@ -159,13 +160,14 @@ struct ServingShard {
     while (!call()) std::this_thread::yield();
   }
   Acknowledged pushed(int64_t step, float gradient) const {
-    RowPush push;
+    ShardRequest request = RowPush{};
+    Push& push = std::get<RowPush>(request);
     push.step = push.sequence = step;
     push.epoch = 1;
     push.incarnation = 1;
     push.gradient = Tensor::of<float>({gradient, gradient, gradient, gradient}, {4});
     ShardActions out;
-    called([&] { return shard_here(actor)->push(push, door, out); });
+    called([&] { return local_shard(actor)->ask(request, door, out); });
     if (out.empty()) return {.code = Errc::cancelled};
     CHECK(out.size() == 1);
     return std::get<Acknowledged>(out.at(0).message);
@@ -177,14 +179,15 @@ struct ServingShard {
 
 TEST_CASE("a shard of the process is called by who has sent it a message, while it lives") {
   Process process("/job:local/task:0", {});
-  CHECK(shard_here(process.services().actor("shards")) == nullptr);
+  CHECK(local_shard(process.services().actor("shards")) == nullptr);
   {
     ServingShard shard(process);
     const Pull first{.slice = 0, .replica = 0, .step = 0, .epoch = 1, .ticket = 7};
+    ShardRequest asked = first;
     ShardActions out;
-    CHECK(!shard_here(shard.actor)->pull(first, shard.door, out));
+    CHECK(!local_shard(shard.actor)->ask(asked, shard.door, out));
     CHECK(shard.sent(first).ticket == 7);
-    shard.called([&] { return shard_here(shard.actor)->pull(first, shard.door, out); });
+    shard.called([&] { return local_shard(shard.actor)->ask(asked, shard.door, out); });
     REQUIRE(out.size() == 1);
     CHECK(std::get<Pulled>(out[0].message).ticket == 7);
     CHECK(shard.pushed(0, 1).version == 1);
@@ -195,7 +198,7 @@ TEST_CASE("a shard of the process is called by who has sent it a message, while 
 
     caf::anon_send_exit(shard.actor, caf::exit_reason::kill);
     CHECK(hears_of_loss(shard.session));
-    CHECK(!shard_here(shard.actor)->pull(first, shard.door, out));
+    CHECK(!local_shard(shard.actor)->ask(asked, shard.door, out));
   }
   process.stop();
 }
@@ -205,11 +208,12 @@ TEST_CASE("calls of several threads and messages to a shard are done one after t
   {
     ServingShard shard(process);
     const Pull newest{.slice = 0, .replica = 0, .epoch = 1, .ticket = 1};
+    ShardRequest asked = newest;
     shard.sent(newest);
     std::thread other([&] {
       for (int i = 0; i < 300; ++i) {
         ShardActions out;
-        shard.called([&] { return shard_here(shard.actor)->pull(newest, shard.door, out); });
+        shard.called([&] { return local_shard(shard.actor)->ask(asked, shard.door, out); });
         const Tensor values = std::get<Pulled>(out.at(0).message).values;
         for (const float x : values.values<float>()) CHECK(x == values.data<float>()[0]);
       }
@@ -233,27 +237,28 @@ TEST_CASE("a shard dies of what is thrown in a call as of what is thrown in a me
     shard.sent({.slice = 0, .replica = 0, .epoch = 1});
     CHECK(shard.pushed(0, 1).code == Errc::cancelled);  // no answer
     ShardActions out;                                   // of a pull that waits for its end
-    CHECK(!shard_here(shard.actor)->pull({.slice = 0, .replica = 0, .epoch = 1}, shard.door, out));
+    ShardRequest pull = Pull{.slice = 0, .replica = 0, .epoch = 1};
+    CHECK(!local_shard(shard.actor)->ask(pull, shard.door, out));
     CHECK(hears_of_loss(shard.session));
   }
   process.stop();
 }
 
 TEST_CASE("while its actor waits for a shard no caller gets it") {
-  ShardTurn turn;
-  REQUIRE(turn.try_lock());
-  CHECK(!turn.try_lock());
+  ShardLock lock;
+  REQUIRE(lock.try_lock());
+  CHECK(!lock.try_lock());
   std::promise<void> checked;
   std::thread actor([&] {
-    const std::lock_guard held(turn);
+    const std::lock_guard held(lock);
     checked.get_future().wait();
   });
-  while (!turn.waited_for()) std::this_thread::yield();
-  turn.unlock();
-  CHECK(!turn.try_lock());  // the actor owns it, even before it wakes
+  while (!lock.waited_for()) std::this_thread::yield();
+  lock.unlock();
+  CHECK(!lock.try_lock());  // the actor owns it, even before it wakes
   checked.set_value();
   actor.join();
-  CHECK(turn.try_lock());
+  CHECK(lock.try_lock());
 }
 
 TEST_CASE("the session that made a shard is told so each time it asks, others never") {

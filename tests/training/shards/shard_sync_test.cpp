@@ -306,19 +306,13 @@ TEST_CASE(
 TEST_CASE("a snapshot at a step has the values of exactly that step, however the round goes on") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 2, vector_of({8, 8, 8, 8}),
                                        {.kind = "momentum", .learning_rate = 1});
-  ShardActions out;
-  s.shard.snapshot(1, 2, 77, 5, out);
-  CHECK(out.empty());
-  ShardImage image;
+  const auto captured = s.capture(2);
   for (int64_t step = 0; step < 4; ++step)
-    for (int32_t replica = 0; replica < 2; ++replica)
-      for (ShardAction& a : s.push(replica, step, vector_of({1, 1, 1, 1})))
-        if (auto* done = std::get_if<SnapshotDone>(&a.message)) {
-          CHECK(done->id == 77);
-          CHECK(a.to == 5);
-          CHECK(step == 1);
-          image = std::move(done->state);
-        }
+    for (int32_t replica = 0; replica < 2; ++replica) {
+      CHECK(captured->done == (step >= 2));
+      s.push(replica, step, vector_of({1, 1, 1, 1}));
+    }
+  const ShardImage& image = captured->image;
   REQUIRE(image.slices.size() == 1);
   CHECK(image.step == 2);
   CHECK(image.slices[0].version == 2);
@@ -327,9 +321,7 @@ TEST_CASE("a snapshot at a step has the values of exactly that step, however the
                   vector_of({8 - 1 - 1.9F, 8 - 1 - 1.9F, 8 - 1 - 1.9F, 8 - 1 - 1.9F})));
   CHECK(same_bits(image.slices[0].optimizer_accumulators[0].second,
                   vector_of({1.9F, 1.9F, 1.9F, 1.9F})));
-  out.clear();
-  s.shard.snapshot(1, 2, 78, 5, out);
-  CHECK(only<SnapshotDone>(out).code == Errc::stale);
+  CHECK(s.capture(2)->outcome.code == Errc::stale);
 }
 
 TEST_CASE("a restored shard ends with the bits of one that was never interrupted") {
@@ -339,11 +331,7 @@ TEST_CASE("a restored shard ends with the bits of one that was never interrupted
         ShardScript::serving(Aggregation::sync, 3, vector_of({1, 2, 3, 4}), optimizer);
     ShardImage image;
     for (int64_t step = 0; step < 6; ++step) {
-      if (step == 3) {
-        ShardActions out;
-        whole.shard.snapshot(1, 3, 1, 1, out);
-        image = only<SnapshotDone>(out).state;
-      }
+      if (step == 3) image = whole.capture(3)->image;
       for (int32_t replica = 0; replica < 3; ++replica)
         whole.push(replica, step, gradient(replica, step % 2));
     }

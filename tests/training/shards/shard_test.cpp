@@ -87,7 +87,7 @@ TEST_CASE("pushes that arrive early are parked and applied in sequence; a wide g
     CHECK(ack.version == i + 1);
   }
   const auto gap =
-      only<Acknowledged>(s.push(0, 3 + Shard::kStepsInFlightMax + 1, vector_of({1, 0, 0, 0})));
+      only<Acknowledged>(s.push(0, 3 + HeldSlice::kStepsInFlightMax + 1, vector_of({1, 0, 0, 0})));
   CHECK(gap.code == Errc::stale);
   CHECK(gap.text == "sequence 12 of replica 0 for w came before 3; at most 8 may be under way");
   CHECK(s.refused(PushRefusal::gap) == 1);
@@ -196,9 +196,12 @@ TEST_CASE("a new epoch answers everything that waits and lets nothing of the old
   s.push(0, 1, vector_of({2, 2, 2, 2}));
   s.pull(0, 1);
   ShardActions out;
-  s.shard.snapshot(1, 5, 3, 1, out);
+  const auto captured = s.capture(5);
+  CHECK(!captured->done);
   REQUIRE(s.shard.set_epoch(2, out));
-  CHECK(out.size() == 4);
+  CHECK(captured->done);
+  CHECK(captured->outcome.code == Errc::stale);
+  CHECK(out.size() == 3);
   for (const ShardAction& a : out)
     std::visit([](const auto& m) { CHECK(m.code == Errc::stale); }, a.message);
   s.check_counters();
@@ -276,9 +279,7 @@ TEST_CASE("an untrained slice is read at any step and takes no gradient") {
   CHECK(only<Pulled>(s.pull(0, 1000)).values.defined());
   CHECK(only<Acknowledged>(s.push(0, 0, vector_of({1, 1, 1, 1}))).text ==
         "w is not trained and takes no gradients");
-  out.clear();
-  s.shard.snapshot(1, 12, 1, 1, out);
-  CHECK(only<SnapshotDone>(out).state.slices.at(0).next_step == 12);
+  CHECK(s.capture(12)->image.slices.at(0).next_step == 12);
 }
 
 TEST_CASE("a sender that is forgotten gets no answers") {

@@ -1,5 +1,5 @@
-// ShardTurn: the lock of a shard, taken by its actor (training/shards/shard_actor.cpp) or by a
-// caller in its process (training/shards/shard_here.hpp).
+// ShardLock: the lock of a shard, taken by its actor (training/shards/shard_actor.cpp) or by a
+// caller in its process (training/parameters/local_shard.hpp).
 // Owner: the shard's actor. Thread: any; lock() is the actor's alone.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace troupe {
 // A mutex for which the actor waits and callers only try. The thread that holds it may try, too,
 // and fails. While the actor waits no caller gets it, so that a loop of calls cannot starve the
 // actor.
-class ShardTurn {
+class ShardLock {
  public:
   bool try_lock() { return !waited_for() && take(); }
   // For the actor; one thread at a time.

@@ -1,9 +1,10 @@
-// Writes to the slices of a Shard that are not trained.
+// Writes to the values of a slice that is not trained: assignments, sums, and the way back.
+#include "training/shards/written_values.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 
-#include "training/shards/shard_body.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/parameters.hpp"
@@ -93,85 +94,72 @@ void change(const Push& p, Tensor& values) {
 
 }  // namespace
 
-const Tensor& Shard::Body::before_writes(Held& held) {
-  Written& written = held.written;
-  if (written.before.defined()) return written.before;
-  Tensor before = held.state.values;
-  if (!written.undo.empty()) make_writable(before);
-  for (auto undo = written.undo.rbegin(); undo != written.undo.rend(); ++undo)
-    put_back(*undo, before);
-  written.undo.clear();
-  return written.before = std::move(before);
+const Tensor& WrittenValues::before(const Tensor& values) {
+  if (before_.defined()) return before_;
+  Tensor before = values;
+  if (!undo_.empty()) make_writable(before);
+  for (auto undo = undo_.rbegin(); undo != undo_.rend(); ++undo) put_back(*undo, before);
+  undo_.clear();
+  return before_ = std::move(before);
 }
 
-AggregationRule::PullVerdict Shard::Body::pull_written(const Held& held, int32_t replica,
-                                                       int64_t step) const {
-  const Written& written = held.written;
-  if (kind != Aggregation::sync || step < 0 || step > written.step) return {};
-  if (step == written.step) return {AggregationRule::PullVerdict::previous};
-  return {AggregationRule::PullVerdict::gone,
-          detail::concat(
-              "the values of step ", step, " of ", describe(held.slice), " are gone: replica ",
-              written.replica, " has written in step ", written.step,
-              replica == written.replica
-                  ? detail::concat("; steps of a replica are run in their order: if you count "
-                                   "them (RunOptions::step), go on with ",
-                                   written.step + 1,
-                                   " or more; if the session does, run one after the other")
-                  : "; read them before the pushes of the step (control inputs)")};
+AggregationRule::PullVerdict WrittenValues::verdict(int32_t replica, int64_t step, Aggregation rule,
+                                                    const Slice& slice) const {
+  if (rule != Aggregation::sync || step < 0 || step > step_) return {};
+  if (step == step_) return {AggregationRule::PullVerdict::previous};
+  return {
+      AggregationRule::PullVerdict::gone,
+      detail::concat(
+          "the values of step ", step, " of ", describe(slice), " are gone: replica ", replica_,
+          " has written in step ", step_,
+          replica == replica_
+              ? detail::concat("; steps of a replica are run in their order: if you count "
+                               "them (RunOptions::step), go on with ",
+                               step_ + 1, " or more; if the session does, run one after the other")
+              : "; read them before the pushes of the step (control inputs)")};
 }
 
 // Saves the values before the first write of a step: a step that is done again reads them.
-void Shard::Body::keep_before(Held& held, const Push& p) const {
-  Written& written = held.written;
-  if (p.step > written.step) {
-    written.step = p.step;
-    written.replica = p.replica;
-    written.before.reset();
-    written.undo.clear();
-    written.before_version = held.state.version;
+void WrittenValues::keep_before(const Push& p, Aggregation rule, const SliceValues& values) {
+  if (p.step > step_) {
+    step_ = p.step;
+    replica_ = p.replica;
+    before_.reset();
+    undo_.clear();
+    before_version_ = values.version;
   }
-  if (kind != Aggregation::sync || written.before.defined()) return;
+  if (rule != Aggregation::sync || before_.defined()) return;
   if (writes_rows(write_kind(p.write)))
-    written.undo.push_back(present_rows(p.gradient, held.state.values));
+    undo_.push_back(present_rows(p.gradient, values.values));
   else
-    before_writes(held);
+    before(values.values);
 }
 
-void Shard::Body::write(Held& held, const Push& p, const std::vector<Ticket>& tickets,
-                        ShardActions& out) {
-  Written& written = held.written;
-  const auto acknowledge = [&] {
-    for (const Ticket& t : tickets)
-      out.push_back({t.to, Acknowledged{t.ticket, p.slice, Errc::ok, {}, held.state.version}});
-  };
-  if (kind == Aggregation::sync && written.replica >= 0 && written.replica != p.replica)
-    return refuse(p, tickets, PushRefusal::unknown, Errc::invalid_argument,
-                  detail::concat(describe(held.slice), " is written by replica ", written.replica,
-                                 " and by replica ", p.replica,
-                                 ": under the synchronous rule one replica alone writes to a "
-                                 "parameter, so that its values do not depend on who was first; "
-                                 "let replica 0 do it, or train asynchronously"),
-                  out);
-  ReplicaProgress& done =
-      written.done
-          .try_emplace({p.replica, p.number},
-                       ReplicaProgress{.replica = p.replica, .next_step = written.begins})
-          .first->second;
-  if (done.behind(p.step) >= ReplicaProgress::kWindow || done.has(p.step)) {
-    ++counters.duplicate;
-    return acknowledge();
-  }
-  done.count(p.step);
-  keep_before(held, p);
-  Tensor& values = held.state.values;
-  if (!values.unique()) ++counters.copies;
-  make_writable(values);
-  change(p, values);
-  ++held.state.version;
-  ++counters.updates;
-  ++counters.applied;
-  acknowledge();
+ReplicaProgress& WrittenValues::done_by(const Push& p) {
+  return done_
+      .try_emplace({p.replica, p.number},
+                   ReplicaProgress{.replica = p.replica, .next_step = begins_})
+      .first->second;
+}
+
+bool WrittenValues::has(const Push& p) {
+  const ReplicaProgress& done = done_by(p);
+  return done.behind(p.step) >= ReplicaProgress::kWindow || done.has(p.step);
+}
+
+std::optional<int32_t> WrittenValues::other_writer(const Push& p, Aggregation rule) const {
+  if (rule != Aggregation::sync || replica_ < 0 || replica_ == p.replica) return std::nullopt;
+  return replica_;
+}
+
+bool WrittenValues::write(const Push& p, Aggregation rule, SliceValues& values) {
+  done_by(p).count(p.step);
+  keep_before(p, rule, values);
+  const bool in_place = values.values.unique();
+  make_writable(values.values);
+  change(p, values.values);
+  ++values.version;
+  return in_place;
 }
 
 }  // namespace troupe

@@ -1,0 +1,588 @@
+// The pushes and pulls of a slice, the updates they cause, and their answers.
+#include "training/shards/held_slice.hpp"
+
+#include <algorithm>
+
+#include "training/parameters/write_kind.hpp"
+#include "training/rules/optimizer.hpp"
+#include "training/rules/pool_block.hpp"
+#include "training/rules/row_slices.hpp"
+#include "troupe/op.hpp"
+#include "troupe/ops/parameters.hpp"
+
+namespace troupe {
+namespace {
+
+// `read`: rows whose indices a read has checked. They are checked again in another step, as a
+// program may have broken its promise not to write to fed tensors.
+bool takes(const Slice& slice, const RowPush& p, const RowsRead& read) {
+  const Tensor& g = p.gradient;
+  if (p.rows.defined())
+    return p.write == 0 && are_like_rows(p.rows, g, slice.dtype, slice.size) &&
+           ((read.has(p.rows, g.dim(1)) && read.replica == p.replica && read.step == p.step) ||
+            are_rows(p.rows.values<int64_t>(), slice.size / g.dim(1)));
+  const bool all = g.on_host() && g.dtype() == slice.dtype && g.size() == slice.size;
+  const auto rows = [&] { return are_packed_rows(g, slice.dtype, slice.size); };
+  switch (p.write) {
+    case 0:
+      return all || rows();
+    case write_code(ParameterWrite::assign):
+      return all;
+    case write_code(ParameterWrite::add):
+      return all && slice.dtype != DType::boolean;
+    case write_code(ParameterWrite::assign_rows):
+      return rows();
+    case write_code(ParameterWrite::add_rows):
+      return rows() && slice.dtype != DType::boolean;
+  }
+  return false;
+}
+
+// Describes the row of a push that is outside of the slice; empty if there is none, or if the push
+// is not of rows.
+std::string rows_outside(const Slice& slice, const RowPush& p) {
+  if (!p.rows.defined()) return row_outside(p.gradient, slice.size, describe(slice));
+  if (!are_like_rows(p.rows, p.gradient, slice.dtype, slice.size)) return {};
+  return index_outside(p.rows.values<int64_t>(), slice.size / p.gradient.dim(1), describe(slice));
+}
+
+// True if these indices have the type and row size to name rows of the slice; has_rows() checks
+// their values.
+bool may_name_rows(const Slice& slice, const Pull& p) {
+  if (!p.rows.on_host() || p.rows.dtype() != DType::i64 || p.rows.ndim() != 1) return false;
+  return p.row_size >= 1 && slice.size % p.row_size == 0;
+}
+bool has_rows(const Slice& slice, const Pull& p) {
+  return are_rows(p.rows.values<int64_t>(), slice.size / p.row_size);
+}
+
+std::string no_rows(const Slice& slice, const Pull& p) {
+  if (p.rows.dtype() == DType::i64 && p.row_size > 0) {
+    std::string outside =
+        index_outside(p.rows.values<int64_t>(), slice.size / p.row_size, describe(slice));
+    if (!outside.empty()) return outside;
+  }
+  return detail::concat("a pull of rows of ", p.row_size, " elements does not fit ",
+                        describe(slice), ", which has ", slice.size);
+}
+
+void check_slice(const Slice& s) {
+  if (s.optimizer) {
+    check_optimizer(*s.optimizer);
+    if (!is_wide_float(s.dtype))
+      throw Error(Errc::invalid_argument, "parameter ", s.parameter, " is ", s.dtype,
+                  "; only f32 and f64 can be trained");
+  }
+  if (s.offset < 0 || s.size < 0 || s.offset > s.shape.size() - s.size)
+    throw Error(Errc::invalid_argument, "slice ", s.id, " of ", s.parameter, " is elements ",
+                s.offset, " to ", s.offset + s.size, " of ", s.shape.size());
+  if (s.optimizer && wants_whole_parameter(*s.optimizer) && !s.whole())
+    throw Error(Errc::invalid_argument, describe(s), " is a part of a parameter, and ",
+                s.optimizer->kind, " wants it whole");
+}
+
+// Checks only the type: the first update copies shared values before it writes.
+Outcome check_values(const Slice& slice, const Tensor& values, const char* what) {
+  if (values.defined() && values.on_host() && values.dtype() == slice.dtype &&
+      values.size() == slice.size)
+    return {};
+  return {Errc::invalid_argument,
+          detail::concat(what, " of ", describe(slice), " are ", values.dtype(), " of ",
+                         values.size(), " elements; wants ", slice.dtype, " of ", slice.size)};
+}
+
+// The step at which each of the shard's replicas continues: its own progress, or the slowest one's.
+std::vector<ReplicaProgress> progress_of(const SliceState& state,
+                                         const std::set<int32_t>& replicas) {
+  std::vector<ReplicaProgress> out;
+  for (const int32_t replica : replicas) {
+    ReplicaProgress mine{.replica = replica, .next_step = state.next_step};
+    for (const ReplicaProgress& p : state.progress)
+      if (p.replica == mine.replica) mine = p;
+    out.push_back(mine);
+  }
+  return out;
+}
+
+Tensor flat(Tensor values) {
+  return values.ndim() == 1 ? values : values.reshaped(Shape{values.size()});
+}
+
+}  // namespace
+
+const char* to_string(ShardState state) {
+  return state == ShardState::empty       ? "empty"
+         : state == ShardState::restoring ? "restoring"
+                                          : "serving";
+}
+
+HeldSlice::HeldSlice(ShardTerms& terms, Slice slice) : terms_(terms), slice_(std::move(slice)) {
+  check_slice(slice_);
+}
+
+void HeldSlice::clear(int64_t next_step) {
+  values_ = {};
+  written_ = WrittenValues(next_step);
+}
+
+Outcome HeldSlice::set_initial(Tensor values) {
+  if (Outcome o = check_values(slice_, values, "the initial values"); !o) return o;
+  if (values_.values.defined()) {
+    const bool repeated = values_.version == 0 && same_bits(values_.values, flat(values));
+    if (repeated) return {};
+    return {Errc::stale, detail::concat(describe(slice_), " has values already, of version ",
+                                        values_.version, "; initial values are set once")};
+  }
+  if (terms_.state != ShardState::empty)
+    return {Errc::stale, detail::concat("the shard is ", to_string(terms_.state),
+                                        "; only an empty one takes initial values")};
+  values_.values = flat(std::move(values));
+  if (slice_.optimizer)
+    values_.optimizer_accumulators =
+        zero_accumulators(*slice_.optimizer, slice_.dtype, slice_.size);
+  return {};
+}
+
+Outcome HeldSlice::check(SliceState&& state, Restored& out) const {
+  if (slice_.parameter != state.slice.parameter || slice_.offset != state.slice.offset)
+    return {Errc::invalid_argument,
+            detail::concat("the restored state has ", describe(state.slice), " as slice ",
+                           state.slice.id, ", this shard does not")};
+  if (Outcome o = check_values(slice_, state.values, "the restored values"); !o) return o;
+  if (state.version < 0)
+    return {Errc::invalid_argument,
+            detail::concat("the restored version of ", describe(slice_), " is ", state.version)};
+  out.values.version = state.version;
+  out.next_step = state.next_step;
+  out.values.values = flat(std::move(state.values));
+  if (!slice_.optimizer) return {};
+  out.values.optimizer_accumulators =
+      zero_accumulators(*slice_.optimizer, slice_.dtype, slice_.size);
+  for (auto& [name, tensor] : out.values.optimizer_accumulators)
+    for (auto& [given_name, given] : state.optimizer_accumulators)
+      if (name == given_name) {
+        if (Outcome o = check_values(slice_, given, name.c_str()); !o) return o;
+        tensor = flat(std::move(given));
+      }
+  try {
+    out.rule = make_rule(terms_.rule, progress_of(state, terms_.replicas));
+  } catch (const Error& e) {
+    return {e.code(), e.what()};
+  }
+  return {};
+}
+
+void HeldSlice::adopt(Restored restored) {
+  values_ = std::move(restored.values);
+  rule_ = std::move(restored.rule);
+  written_ = WrittenValues(restored.next_step);
+}
+
+void HeldSlice::set_rule(std::unique_ptr<AggregationRule> rule) {
+  rule_ = std::move(rule);
+  values_.previous_version = -1;  // steps are counted anew, so it is no step's version
+  std::erase_if(sequences_, [&](const auto& s) { return !terms_.replicas.count(s.first); });
+  for (auto& [replica, sequence] : sequences_) sequence.first = 0;
+}
+
+void HeldSlice::drop_waiting(const std::string& why, ShardActions& out) {
+  for (auto& [replica, sequence] : sequences_)
+    refuse_parked(sequence, PushRefusal::epoch, why, out);
+  for (auto& [replica, sequence] : sequences_) sequence = {.incarnation = sequence.incarnation};
+  if (rule_) {
+    terms_.counters.refuse(PushRefusal::epoch, rule_->held());
+    rule_ = make_rule(terms_.rule, rule_->progress());
+  }
+  for (const auto& [key, tickets] : std::exchange(unacknowledged_, {}))
+    acknowledge(tickets, Errc::stale, why, out);
+  terms_.counters.pulls_waiting -= static_cast<int64_t>(pulls_.size());
+  for (const WaitingPull& w : std::exchange(pulls_, {}))
+    refuse(w.pull, w.to, Errc::stale, why, out);
+}
+
+void HeldSlice::forget(uint64_t from) {
+  const auto gone = static_cast<int64_t>(
+      std::erase_if(pulls_, [&](const WaitingPull& w) { return w.to == from; }));
+  terms_.counters.pulls_waiting -= gone;
+  terms_.counters.pulls_refused += gone;
+  const auto drop = [&](Tickets& tickets) {
+    std::erase_if(tickets, [&](const Ticket& t) { return t.to == from; });
+  };
+  for (auto& [key, tickets] : unacknowledged_) drop(tickets);
+  for (auto& [replica, sequence] : sequences_)
+    for (auto& [number, parked] : sequence.parked) drop(parked.tickets);
+}
+
+SliceState HeldSlice::image() const {
+  SliceState s;
+  s.slice = slice_;
+  s.version = values_.version;
+  s.values = values_.values;
+  s.optimizer_accumulators = values_.optimizer_accumulators;
+  if (rule_) {
+    s.next_step = rule_->next_step();
+    s.progress = rule_->progress();
+  }
+  return s;
+}
+
+bool HeldSlice::between_steps() const {
+  const bool pulls_wait = !pulls_.empty() && terms_.state == ShardState::serving;
+  return held_gradients() == 0 && !pulls_wait;
+}
+
+int64_t HeldSlice::held_gradients() const {
+  int64_t n = rule_ ? rule_->held() : 0;
+  for (const auto& [replica, sequence] : sequences_)
+    n += static_cast<int64_t>(sequence.parked.size());
+  return n;
+}
+
+void HeldSlice::add(Tickets& tickets, Ticket ticket) {
+  if (std::find(tickets.begin(), tickets.end(), ticket) != tickets.end()) return;
+  if (tickets.size() >= kTicketsMax) tickets.erase(tickets.begin());
+  tickets.push_back(ticket);
+}
+
+void HeldSlice::acknowledge(const Tickets& tickets, Errc code, const std::string& text,
+                            ShardActions& out) {
+  for (const Ticket& t : tickets)
+    out.push_back({t.to, Acknowledged{t.ticket, slice_.id, code, text, values_.version}});
+}
+
+void HeldSlice::refuse(const Tickets& tickets, PushRefusal reason, Errc code,
+                       const std::string& text, ShardActions& out) {
+  terms_.counters.refuse(reason);
+  acknowledge(tickets, code, text, out);
+}
+
+void HeldSlice::refuse(const Pull& pull, uint64_t to, Errc code, const std::string& text,
+                       ShardActions& out) {
+  ++terms_.counters.pulls_refused;
+  out.push_back({to, Pulled{pull.ticket, pull.slice, code, text, 0, {}}});
+}
+
+void HeldSlice::refuse_parked(Sequence& sequence, PushRefusal reason, const std::string& why,
+                              ShardActions& out) {
+  for (auto& [number, parked] : std::exchange(sequence.parked, {}))
+    refuse(parked.tickets, reason, Errc::stale, why, out);
+}
+
+Outcome HeldSlice::misfit(const RowPush& p) const {
+  if (takes(slice_, p, values_.read)) return {};
+  const bool by_rows = p.write == 0 || writes_rows(write_kind(p.write));
+  std::string text = by_rows ? rows_outside(slice_, p) : "";
+  if (text.empty())
+    text = detail::concat(p.write == 0 ? "the gradient of " : "what is written to ",
+                          describe(slice_), " by replica ", p.replica, " is ", p.gradient.dtype(),
+                          " of ", p.gradient.size(), " elements; wants ", slice_.dtype, " of ",
+                          slice_.size, ", or rows of it");
+  return {Errc::invalid_argument, std::move(text)};
+}
+
+void HeldSlice::push(RowPush&& p, uint64_t from, ShardActions& out) {
+  const auto no = [&](PushRefusal reason, Errc code, const std::string& text) {
+    refuse({{from, p.ticket}}, reason, code, text, out);
+  };
+  if (!rule_ && p.write == 0)
+    return no(PushRefusal::type, Errc::invalid_argument,
+              detail::concat(describe(slice_), " is not trained and takes no gradients"));
+  if (rule_ && p.write != 0)
+    return no(PushRefusal::type, Errc::invalid_argument,
+              detail::concat(describe(slice_),
+                             " is trained, so gradients alone change it; write to a parameter that "
+                             "no gradient is pushed to"));
+  if (!p.gradient.defined() && p.write == 0 && p.step >= 0 && p.sequence >= 0)
+    return ask_again(p, {from, p.ticket}, out);
+  if (const Outcome fits = misfit(p); !fits) return no(PushRefusal::type, fits.code, fits.text);
+  if (terms_.state != ShardState::serving)
+    return no(PushRefusal::not_serving, Errc::stale,
+              detail::concat("the shard is ", to_string(terms_.state),
+                             "; do the step again when it serves"));
+  Sequence& sequence = sequences_[p.replica];
+  if (p.incarnation < sequence.incarnation)
+    return no(PushRefusal::incarnation, Errc::stale,
+              detail::concat("incarnation ", p.incarnation, " of replica ", p.replica,
+                             " was replaced by ", sequence.incarnation));
+  if (p.incarnation > sequence.incarnation) {
+    refuse_parked(
+        sequence, PushRefusal::incarnation,
+        detail::concat("replica ", p.replica, " has a newer incarnation, ", p.incarnation), out);
+    sequence = {.incarnation = p.incarnation};
+  }
+  if (p.step < 0 || p.sequence < 0)
+    return no(PushRefusal::step, Errc::invalid_argument,
+              detail::concat("replica ", p.replica, " pushed step ", p.step, ", sequence ",
+                             p.sequence, "; both count from 0"));
+
+  if (p.sequence > sequence.next + kStepsInFlightMax)
+    return no(PushRefusal::gap, Errc::stale,
+              detail::concat("sequence ", p.sequence, " of replica ", p.replica, " for ",
+                             describe(slice_), " came before ", sequence.next, "; at most ",
+                             kStepsInFlightMax, " may be under way"));
+  if (p.sequence > sequence.next) {
+    const int64_t number = p.sequence;
+    const Ticket ticket{from, p.ticket};
+    auto [parked, fresh] = sequence.parked.try_emplace(number);
+    if (fresh)
+      parked->second.push = std::move(p);
+    else
+      ++terms_.counters.duplicate;
+    add(parked->second.tickets, ticket);
+    return;
+  }
+  const bool next = p.sequence == sequence.next;
+  const Ticket ticket{from, p.ticket};
+  accept(std::move(p), {ticket}, out);
+  if (!next) return;
+  ++sequence.next;
+  for (auto first = sequence.parked.begin();
+       first != sequence.parked.end() && first->first == sequence.next;
+       first = sequence.parked.begin()) {
+    Parked parked = std::move(first->second);
+    sequence.parked.erase(first);
+    accept(std::move(parked.push), std::move(parked.tickets), out);
+    ++sequence.next;
+  }
+}
+
+bool HeldSlice::known(const Push& p, const Tickets& tickets, ShardActions& out) {
+  const AggregationRule::PushVerdict verdict = rule_->look(p.replica, p.step);
+  switch (verdict.kind) {
+    case AggregationRule::PushVerdict::refused:
+      refuse(tickets, PushRefusal::step, Errc::stale, verdict.text, out);
+      return true;
+    case AggregationRule::PushVerdict::applied:
+      ++terms_.counters.duplicate;
+      acknowledge(tickets, Errc::ok, {}, out);
+      return true;
+    case AggregationRule::PushVerdict::waiting:
+      ++terms_.counters.duplicate;
+      for (const Ticket& t : tickets) add(unacknowledged_[{p.replica, p.step}], t);
+      return true;
+    case AggregationRule::PushVerdict::kept:
+      break;
+  }
+  return false;
+}
+
+void HeldSlice::ask_again(const Push& p, const Ticket& ticket, ShardActions& out) {
+  Sequence& sequence = sequences_[p.replica];
+  if (terms_.state == ShardState::serving && p.incarnation == sequence.incarnation) {
+    if (const auto parked = sequence.parked.find(p.sequence); parked != sequence.parked.end()) {
+      ++terms_.counters.duplicate;
+      return add(parked->second.tickets, ticket);
+    }
+    if (p.sequence < sequence.next && known(p, {ticket}, out)) return;
+  }
+  refuse(
+      {ticket}, PushRefusal::gap, Errc::stale,
+      detail::concat("the gradient of ", describe(slice_), " by replica ", p.replica, " in step ",
+                     p.step, " was given to the shard once and has not counted; do the step again"),
+      out);
+}
+
+void HeldSlice::write(const Push& p, const Tickets& tickets, ShardActions& out) {
+  if (const auto other = written_.other_writer(p, terms_.rule))
+    return refuse(tickets, PushRefusal::unknown, Errc::invalid_argument,
+                  detail::concat(describe(slice_), " is written by replica ", *other,
+                                 " and by replica ", p.replica,
+                                 ": under the synchronous rule one replica alone writes to a "
+                                 "parameter, so that its values do not depend on who was first; "
+                                 "let replica 0 do it, or train asynchronously"),
+                  out);
+  if (written_.has(p)) {
+    ++terms_.counters.duplicate;
+  } else {
+    if (!written_.write(p, terms_.rule, values_)) ++terms_.counters.copies;
+    ++terms_.counters.updates;
+    ++terms_.counters.applied;
+  }
+  acknowledge(tickets, Errc::ok, {}, out);
+}
+
+void HeldSlice::accept(RowPush&& p, Tickets tickets, ShardActions& out) {
+  if (p.write != 0) return write(p, tickets, out);
+  end_steps_before(p.first, p.replica, out);
+  if (known(p, tickets, out)) return;
+  if (auto found = find_not_finite(p.gradient, slice_.dtype, terms_.lanes, p.rows))
+    return refuse(
+        tickets, PushRefusal::not_finite, Errc::bad_data,
+        detail::concat("the gradient of ", slice_.parameter, " by replica ", p.replica, " in step ",
+                       p.step, " is not finite: ", *found, " of ", describe(slice_),
+                       "; look at the data of that step, lower the learning rate, or add "
+                       "check_finite() to find the op"),
+        out);
+  unacknowledged_[{p.replica, p.step}] = std::move(tickets);
+  rule_->push({p.replica, p.step, p.incarnation, std::move(p.gradient), std::move(p.rows)});
+  update_while_due(out);
+}
+
+void HeldSlice::end_steps_before(int64_t first, int32_t replica, ShardActions& out) {
+  if (!rule_ || first <= 0) return;
+  rule_->go_on(replica, first);
+  Sequence& sequence = sequences_[replica];
+  sequence.first = std::max(sequence.first, first);
+  if (skip(out)) update_while_due(out);
+  free_previous();
+}
+
+// Frees the values before the newest update once no replica can read them: their block is then free
+// for the next gradient. Memory that is not the pool's stays, as the next update writes there.
+void HeldSlice::free_previous() {
+  SliceValues& s = values_;
+  if (terms_.rule != Aggregation::sync || !fills_block_of(terms_.pool, s.previous)) return;
+  const int64_t next = rule_->next_step();
+  for (const int32_t replica : terms_.replicas)
+    if (sequences_[replica].first < next) return;
+  s.previous.reset();
+  s.previous_version = -1;
+}
+
+bool HeldSlice::skip(ShardActions& out) {
+  std::vector<Contribution> lost;
+  const std::optional<int32_t> left = rule_->skip(lost);
+  if (!left) return false;
+  for (const Contribution& c : lost) {
+    terms_.counters.refuse(PushRefusal::step);
+    const auto tickets = unacknowledged_.extract({c.replica, c.step});
+    if (tickets.empty()) continue;
+    const std::string text = detail::concat(
+        "the gradient of ", describe(slice_), " of replica ", c.replica, " for step ", c.step,
+        " waited for that of replica ", *left,
+        ", which has gone on without one: its run failed, or pushes other parameters; run the step "
+        "again in all replicas, and push the same parameters in each");
+    acknowledge(tickets.mapped(), Errc::stale, text, out);
+  }
+  answer_waiting(out);
+  terms_.captures.moved(*this);
+  return true;
+}
+
+void HeldSlice::update_while_due(ShardActions& out) {
+  std::vector<Contribution> gradients;
+  do {
+    while (rule_->take(gradients)) {
+      update(gradients, out);
+      gradients.clear();  // frees their memory before the answers go out
+      free_previous();
+      answer_waiting(out);
+      terms_.captures.moved(*this);
+    }
+  } while (skip(out));
+}
+
+void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) {
+  const bool in_place =
+      apply_mean(*slice_.optimizer, gradients, terms_.rule == Aggregation::sync, values_,
+                 {terms_.lanes, room_of(gradients[0].gradient, slice_.dtype, terms_.pool)});
+  if (!in_place) ++terms_.counters.copies;
+  ++terms_.counters.updates;
+  (gradients.size() == 1 ? terms_.counters.applied : terms_.counters.merged) +=
+      static_cast<int64_t>(gradients.size());
+  AppliedUpdate applied{
+      .epoch = terms_.epoch, .slice = slice_.id, .version = values_.version, .from = {}};
+  for (const Contribution& c : gradients) {
+    if (terms_.applied_log) applied.from.push_back({c.replica, c.step, c.incarnation});
+    if (const int64_t pulled = sequences_[c.replica].pulled_version; pulled >= 0) {
+      const int64_t staleness = values_.version - 1 - pulled;
+      terms_.counters.staleness_sum += staleness;
+      terms_.counters.staleness_max = std::max(terms_.counters.staleness_max, staleness);
+    }
+  }
+  if (terms_.applied_log) terms_.applied_log(applied);
+  for (const Contribution& c : gradients) {
+    const auto tickets = unacknowledged_.extract({c.replica, c.step});
+    if (!tickets.empty()) acknowledge(tickets.mapped(), Errc::ok, {}, out);
+  }
+}
+
+void HeldSlice::pull(const Pull& p, uint64_t from, ShardActions& out) {
+  if (p.rows.defined() && !may_name_rows(slice_, p))
+    return refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);
+  if (p.step >= 0) end_steps_before(p.first, p.replica, out);
+  if (answer(p, from, out)) return;
+  if (p.rows.defined() && !has_rows(slice_, p))
+    return refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);
+  for (WaitingPull& w : pulls_)
+    if (w.to == from && w.pull.ticket == p.ticket) {  // sent again; one answer is enough
+      ++terms_.counters.pulls_refused;
+      return;
+    }
+  if (terms_.counters.pulls_waiting >= kWaitingPullsMax)
+    return refuse(p, from, Errc::out_of_memory,
+                  detail::concat(kWaitingPullsMax, " pulls wait already; ask again later"), out);
+  pulls_.push_back({p, from});
+  ++terms_.counters.pulls_waiting;
+}
+
+AggregationRule::PullVerdict HeldSlice::verdict(const Pull& p) const {
+  return rule_ ? rule_->pull(p.replica, p.step)
+               : written_.verdict(p.replica, p.step, terms_.rule, slice_);
+}
+
+bool HeldSlice::puts_together(const Pull& p) const {
+  if (terms_.state != ShardState::serving || p.step < 0) return false;  // answered later, or brief
+  if (rule_ ? !values_.previous_rows.defined() : written_.has_before()) return false;
+  return verdict(p).kind == AggregationRule::PullVerdict::previous;
+}
+
+bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
+  if (terms_.state != ShardState::serving) return false;
+  using Verdict = AggregationRule::PullVerdict;
+  Verdict verdict = this->verdict(p);
+  if (verdict.kind == Verdict::previous && rule_ && values_.previous_version != values_.version - 1)
+    verdict = {Verdict::gone,
+               detail::concat("the values of step ", p.step, " of ", describe(slice_),
+                              " are older than what the shard was restored from, or were let go "
+                              "as every replica has said that it is over")};
+  if (verdict.kind == Verdict::wait) return false;
+  if (verdict.kind == Verdict::gone) {
+    refuse(p, from, Errc::stale, verdict.text, out);
+    return true;
+  }
+  const bool previous = verdict.kind == Verdict::previous;
+  Pulled answer{p.ticket, p.slice, Errc::ok, {}, values_.version - (previous ? 1 : 0), {}};
+  if (previous && !rule_) answer.version = written_.version_before();
+  if (answer.version == p.have_version && !p.rows.defined()) {
+    ++terms_.counters.pulls_unchanged;
+  } else {
+    answer.values = !previous ? values_.values
+                    : rule_   ? previous_values(values_)
+                              : written_.before(values_.values);
+    if (p.rows.defined()) answer.values = take_rows(answer.values, p.rows, p.row_size);
+    if (p.rows.defined() && !answer.values.defined()) {
+      refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);
+      return true;
+    }
+    note_read(p, answer);
+  }
+  if (p.step >= 0) sequences_[p.replica].pulled_version = answer.version;
+  if (answer.values.defined()) pulled_bytes_ += answer.values.byte_size();
+  ++terms_.counters.pulls_answered;
+  out.push_back({from, std::move(answer)});
+  return true;
+}
+
+// Notes the rows of a pull for the push that is likely to follow. A local reader still holds the
+// index tensor; a remote request's tensor has no other owner. Keeps the values only if the next
+// update must preserve them.
+void HeldSlice::note_read(const Pull& p, const Pulled& answer) {
+  if (!rule_ || !p.rows.defined() || p.rows.unique()) return;
+  const bool kept = terms_.rule == Aggregation::sync && terms_.replicas.size() == 1 &&
+                    answer.version == values_.version;
+  values_.read = {p.replica,     p.step, p.rows, p.row_size, kept ? answer.values : Tensor{},
+                  answer.version};
+}
+
+void HeldSlice::answer_waiting(ShardActions& out) {
+  std::vector<WaitingPull> again;
+  for (WaitingPull& w : std::exchange(pulls_, {}))
+    if (!answer(w.pull, w.to, out))
+      again.push_back(std::move(w));
+    else
+      --terms_.counters.pulls_waiting;
+  pulls_ = std::move(again);
+}
+
+}  // namespace troupe

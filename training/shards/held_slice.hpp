@@ -1,0 +1,168 @@
+// HeldSlice: one slice of a shard: its values, the rule that turns pushes into updates, and the
+// pushes and pulls that wait. It takes the pushes of a replica in the order of their sequence, each
+// once, and answers all senders of it.
+// Owner: Shard. Thread: that of Shard's caller.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "training/parameters/local_shard.hpp"
+#include "training/parameters/outcome.hpp"
+#include "training/parameters/shard_image.hpp"
+#include "training/rules/update.hpp"
+#include "training/shards/captures.hpp"
+#include "training/shards/shard_counters.hpp"
+#include "training/shards/written_values.hpp"
+
+namespace troupe {
+
+class Lanes;
+
+// The gradients of an update; for invariant checkers and traces.
+struct AppliedUpdate {
+  uint64_t epoch = 0;
+  uint32_t slice = 0;
+  int64_t version = 0;  // after it
+  struct From {
+    int32_t replica;
+    int64_t step;
+    uint64_t incarnation;
+    friend bool operator==(const From&, const From&) = default;
+  };
+  std::vector<From> from;  // in the order of the sum
+};
+
+enum class ShardState : uint8_t { empty, restoring, serving };
+const char* to_string(ShardState state);
+
+// The state that all slices of a shard share.
+struct ShardTerms {
+  uint64_t epoch = 1;
+  ShardState state = ShardState::empty;
+  Aggregation rule = Aggregation::sync;
+  std::set<int32_t> replicas = {};  // their gradients make an update
+  Lanes* lanes = nullptr;
+  const BufferOwner* pool = nullptr;
+  std::function<void(const AppliedUpdate&)> applied_log = {};
+  ShardCounters counters = {};
+  Captures captures = {};
+};
+
+class HeldSlice {
+ public:
+  // A replica's pushes may be this far ahead of the next one in sequence.
+  static constexpr int64_t kStepsInFlightMax = 8;
+  // The number of pulls of a shard that may wait; more are refused.
+  static constexpr int64_t kWaitingPullsMax = 65'536;
+  // The number of senders that may wait for the acknowledgement of one gradient; above it the
+  // oldest is forgotten, as newer ones have replaced it.
+  static constexpr size_t kTicketsMax = 8;
+
+  // `terms` live longer. Throws: Error(invalid_argument) for a slice that no shard can hold.
+  HeldSlice(ShardTerms& terms, Slice slice);
+
+  // The state before the first values.
+  void clear(int64_t next_step);
+  Outcome set_initial(Tensor values);
+  // The values and the rule of a restored state, or why it does not fit; adopt() puts them in.
+  struct Restored {
+    SliceValues values;
+    std::unique_ptr<AggregationRule> rule;  // null: untrained
+    int64_t next_step = 0;
+  };
+  Outcome check(SliceState&& state, Restored& out) const;
+  void adopt(Restored restored);
+  void set_rule(std::unique_ptr<AggregationRule> rule);
+  // Answers all requests that wait with `why`, refuses the gradients that the rule holds, and
+  // resets the sequences to 0.
+  void drop_waiting(const std::string& why, ShardActions& out);
+  void answer_waiting(ShardActions& out);
+  void forget(uint64_t from);
+
+  // Requires of both: the request is of the shard's epoch and of one of its replicas.
+  void push(RowPush&& push, uint64_t from, ShardActions& out);
+  void pull(const Pull& pull, uint64_t from, ShardActions& out);
+  // True if the answer must first be made from the newest values. Requires: as pull().
+  bool puts_together(const Pull& pull) const;
+  void count_pushed(int64_t bytes) { pushed_bytes_ += bytes; }
+
+  const Slice& slice() const { return slice_; }
+  const SliceValues& values() const { return values_; }
+  const AggregationRule* rule() const { return rule_.get(); }  // null: untrained
+  int compare_step(int64_t step) const { return rule_ ? rule_->compare_step(step) : 0; }
+  SliceState image() const;
+  bool between_steps() const;                             // nothing waits
+  int64_t held_gradients() const;                         // parked, or in an open round
+  int64_t pulled_bytes() const { return pulled_bytes_; }  // since the shard was made
+  int64_t pushed_bytes() const { return pushed_bytes_; }
+
+ private:
+  struct Ticket {
+    uint64_t to = 0, ticket = 0;
+    friend bool operator==(const Ticket&, const Ticket&) = default;
+  };
+  using Tickets = std::vector<Ticket>;
+  struct Parked {
+    RowPush push;
+    Tickets tickets;
+  };
+  struct Sequence {  // of one replica's pushes
+    // The newest that pushed. A replica may push its slices from several processes.
+    uint64_t incarnation = 0;
+    int64_t next = 0;
+    std::map<int64_t, Parked> parked = {};
+    int64_t pulled_version = -1;
+    int64_t first = 0;  // earlier steps are over, and not done again
+  };
+  struct WaitingPull {
+    Pull pull;
+    uint64_t to = 0;
+  };
+
+  static void add(Tickets& tickets, Ticket ticket);
+  void acknowledge(const Tickets& tickets, Errc code, const std::string& text, ShardActions& out);
+  void refuse(const Tickets& tickets, PushRefusal reason, Errc code, const std::string& text,
+              ShardActions& out);
+  void refuse(const Pull& pull, uint64_t to, Errc code, const std::string& text, ShardActions& out);
+  void refuse_parked(Sequence& sequence, PushRefusal reason, const std::string& why,
+                     ShardActions& out);
+
+  // Why the push cannot be one of this slice; ok if it can.
+  Outcome misfit(const RowPush& push) const;
+  void ask_again(const Push& push, const Ticket& ticket, ShardActions& out);
+  void accept(RowPush&& push, Tickets tickets, ShardActions& out);
+  // Answers now or later, unless the rule would keep this gradient; then returns false.
+  bool known(const Push& push, const Tickets& tickets, ShardActions& out);
+  void write(const Push& push, const Tickets& tickets, ShardActions& out);
+  // The replica pushes nothing more for steps before `first`: answers requests that wait for such a
+  // push.
+  void end_steps_before(int64_t first, int32_t replica, ShardActions& out);
+  // Gives up an update that cannot be made; false: there is none.
+  bool skip(ShardActions& out);
+  void update_while_due(ShardActions& out);
+  void update(std::vector<Contribution>& gradients, ShardActions& out);
+  void free_previous();
+  AggregationRule::PullVerdict verdict(const Pull& pull) const;
+  bool answer(const Pull& pull, uint64_t from, ShardActions& out);  // false: it waits
+  void note_read(const Pull& pull, const Pulled& answer);
+
+  ShardTerms& terms_;
+  Slice slice_;
+  SliceValues values_;
+  std::unique_ptr<AggregationRule> rule_;  // null: untrained
+  WrittenValues written_;                  // untrained
+  std::map<int32_t, Sequence> sequences_;  // by replica
+  // By replica and step, of the gradients that the rule holds.
+  std::map<std::pair<int32_t, int64_t>, Tickets> unacknowledged_;
+  std::vector<WaitingPull> pulls_;
+  int64_t pulled_bytes_ = 0, pushed_bytes_ = 0;
+};
+
+}  // namespace troupe

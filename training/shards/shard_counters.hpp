@@ -1,0 +1,47 @@
+// Counts of a shard's pushes, pulls and updates.
+// Owner: Shard. Thread: that of Shard's caller.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace troupe {
+
+// Why a push was refused.
+enum class PushRefusal : uint8_t {
+  epoch,        // another epoch
+  incarnation,  // an older incarnation of its replica, or replaced by a newer one while it waited
+  unknown,      // a slice or replica this shard does not have
+  not_serving,  // empty or restoring
+  type,         // another dtype or size than the slice, or a slice that is not trained
+  gap,          // too far ahead in sequence
+  step,         // too far ahead, or older than the remembered steps
+  not_finite,   // NaN or infinity in a gradient
+  kCount,
+};
+
+// After every call, received == applied + merged + duplicate + the sum of refused + held.
+struct ShardCounters {
+  int64_t received = 0;   // pushes
+  int64_t applied = 0;    // made an update by themselves
+  int64_t merged = 0;     // made an update together with other replicas' gradients
+  int64_t duplicate = 0;  // repeated; acknowledged again, or together with the first
+  int64_t held = 0;       // parked, or in an open round
+  std::array<int64_t, static_cast<size_t>(PushRefusal::kCount)> refused = {};
+
+  int64_t updates = 0;  // versions made
+  // pulls == pulls_answered + pulls_refused + pulls_waiting
+  int64_t pulls = 0, pulls_waiting = 0;
+  int64_t pulls_answered = 0, pulls_unchanged = 0;  // unchanged: answered without values
+  int64_t pulls_refused = 0;                        // refused, or no longer wanted
+  // Versions between a replica's pull and the update by its push.
+  int64_t staleness_sum = 0, staleness_max = 0;
+  int64_t copies = 0;  // updates that could not be made in place
+
+  void refuse(PushRefusal reason, int64_t pushes = 1) {
+    refused[static_cast<size_t>(reason)] += pushes;
+  }
+};
+
+}  // namespace troupe
