@@ -56,6 +56,9 @@ const std::vector<ClassExample> examples = {
     {"declared before", "struct B; struct A { class C; struct B* b; using D = int; };", 1, 0, true},
     {"the first branch of #if",
      "struct A {\n#if X\n int a;\n#else\n int b;\n int c;\n#endif\n int d;\n};", 2, 0, true},
+    {"a macro before the class", "MACRO_OF_NAMES(a::B)\nnamespace a {\nstruct A { int a, b; };\n}",
+     2, 0, true},
+    {"a macro with a body", "A_CASE(\"a\") { static int b; }\nstruct A { int a; };", 1, 0, true},
     {"comments and strings", "struct A { /* int a; */ S b = \"int c; }\"; // int d;\n int e; };", 2,
      0, true},
 };

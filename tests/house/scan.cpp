@@ -19,6 +19,12 @@ bool is_word(const std::string& text) {
   return std::isalpha(static_cast<unsigned char>(text[0])) || text[0] == '_';
 }
 
+// CAF_ALLOW_UNSAFE_MESSAGE_TYPE, TEST_CASE and the like.
+bool is_macro(const std::string& text) {
+  return text.find('_') != text.npos &&
+         text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == text.npos;
+}
+
 // Drops directives, and of each `#if` all branches but the first.
 std::string without_directives(const std::string& code) {
   std::string out;
@@ -169,10 +175,22 @@ class Reader {
       skip_statement();
     } else if (text(i_) == "friend") {
       friend_of(owner);
+    } else if (is_macro(text(i_)) && text(i_ + 1) == "(") {
+      macro();
     } else if (class_keyword() && class_definition(owner, is_public)) {
     } else {
       declaration(owner, is_public);
     }
+  }
+
+  // A use of a macro ends at its parenthesis, unless a body follows: a declaration after it is one
+  // of its own.
+  void macro() {
+    i_ = past(i_ + 1);
+    if (text(i_) != "{") return;
+    const size_t begin = i_;
+    i_ = past(i_);
+    search_body(begin, i_);
   }
 
   void skip_requires() {
