@@ -4,7 +4,7 @@
 #include <set>
 
 #include "actors/async/deadline.hpp"
-#include "actors/async/gate.hpp"
+#include "actors/master/gate.hpp"
 #include "actors/observe/handed_out.hpp"
 #include "actors/async/joined.hpp"
 #include "actors/cluster/survey.hpp"

@@ -96,7 +96,7 @@ void Master::tick(caf::event_based_actor* self) {
     calls_.retry();
   }
   for (const Stall& stall : runs_->tick())
-    report_stall(self, process_, session_, agents(), stall,
+    report_stall(self, process_, session_, members_.agents(), stall,
                  [log = process_.log()](const std::string& line) { log->warn(line); });
 }
 
@@ -163,14 +163,14 @@ std::vector<RunUnderWay> Master::under_way(std::chrono::milliseconds at_least) {
       one.waits_for[process_.task()] = std::move(run.waits_for);
     if (one.waits_for.size() > 1 || !one.waits_for.count(process_.task()))
       for (auto& [task, lines] :
-           survey_waits(process_, asker_, agents(), {session_, run.executable, run.run}))
+           survey_waits(process_, asker_, members_.agents(), {session_, run.executable, run.run}))
         one.waits_for[task] = std::move(lines);
     out.push_back(std::move(one));
   }
   return out;
 }
 
-void Master::start_trace() { begin_trace(process_, asker_, agents()); }
-std::string Master::stop_trace() { return end_trace(process_, asker_, agents()); }
+void Master::start_trace() { begin_trace(process_, asker_, members_.agents()); }
+std::string Master::stop_trace() { return end_trace(process_, asker_, members_.agents()); }
 
 }  // namespace troupe

@@ -21,7 +21,7 @@ namespace troupe {
 // An agent that does not answer for this long is ignored until it returns.
 inline constexpr std::chrono::seconds kAgentTimeout{30};
 
-class Members {
+class Members final : public MeshListener {
  public:
   // Called before the listeners, on the network thread or the asker's; must not block.
   struct First {
@@ -31,10 +31,9 @@ class Members {
   // `asker` (actors/async/ask.hpp) outlives this.
   Members(Process& process, const caf::actor& asker, First first);
 
-  // Called by the mesh.
-  void up(const Member& member, const caf::actor& agent);
-  void down(const Member& member, const std::string& reason);
-  void refused(Errc code, const std::string& reason);
+  void up(const Member& member, const caf::actor& agent) override;
+  void down(const Member& member, const std::string& reason) override;
+  void refused(Errc code, const std::string& reason) override;
 
   // Also reports the members that are up already. Once removed, a listener is not called any more.
   void add_listener(MeshListener* listener);
@@ -57,10 +56,10 @@ class Members {
   // Waits up to `timeout` for `count` members whose job is not `but`. Returns how many there are.
   size_t wait_for_count(size_t count, const std::string& but, std::chrono::milliseconds timeout);
   // Waits up to `timeout` for all of `tasks`. Returns those still missing.
-  std::vector<std::string> heard_of() const;
   std::vector<std::string> wait_for(const std::vector<std::string>& tasks,
                                     std::chrono::milliseconds timeout);
-  void stop();  // ends all reports, and drops all handles
+  std::vector<std::string> heard_of() const;  // members that others know of and that are not up
+  void stop();                                // ends all reports, and drops all handles
 
  private:
   template <class There, class Missing>

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "actors/async/deadline.hpp"
-#include "actors/async/gate.hpp"
+#include "actors/master/gate.hpp"
 #include "actors/async/joined.hpp"
 #include "actors/async/messages.hpp"
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "actors/async/deadline.hpp"
-#include "actors/async/gate.hpp"
+#include "actors/master/gate.hpp"
 #include "actors/async/joined.hpp"
 #include "actors/master/run_table.hpp"
 #include "devices/failure.hpp"

@@ -81,21 +81,21 @@ const Callable::State& prepared(const Callable::State* state) {
 
 }  // namespace
 
-Visit SessionState::open() const { return {gate, kSessionClosed}; }
+Gate::Visit SessionState::open() const { return {gate, kSessionClosed}; }
 
 std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feeds,
                                          const RunOptions& options) const {
   const State& state = prepared(state_.get());
-  const Visit master(*state.gate, kCallClosed);  // the call keeps the gate, and the caller keeps
-                                                 // the call
-  return value_or_throw(master->run(state.call, feeds, options));
+  const Gate::Visit master(*state.gate, kCallClosed);  // the call keeps the gate, and the caller
+                                                       // keeps the call
+  return value_or_throw(master->runs().run(state.call, feeds, options));
 }
 
 void Callable::start(const std::vector<Tensor>& feeds, const RunOptions& options,
                      std::function<void(RunResult)> done) const {
   const State& state = prepared(state_.get());
-  const Visit master(state.gate, kCallClosed);  // holds the gate: `done` may drop the call
-  master->start(state.call, feeds, options, std::move(done));
+  const Gate::Visit master(state.gate, kCallClosed);  // holds the gate: `done` may drop the call
+  master->runs().start(state.call, feeds, options, std::move(done));
 }
 
 namespace {
@@ -186,12 +186,12 @@ constexpr std::chrono::milliseconds kOthersWaitMax{2'000};
 void await_cluster(Master& master, const std::string& address, size_t addresses,
                    const ConnectOptions& options) {
   const bool named = !options.wait_for.empty();
-  const auto missing =
-      named ? master.wait_for(options.wait_for, options.timeout) : std::vector<std::string>{};
+  const auto missing = named ? master.members().wait_for(options.wait_for, options.timeout)
+                             : std::vector<std::string>{};
   // All named nodes have been waited for already.
-  const size_t there = master.wait_for_count(
+  const size_t there = master.members().wait_for_count(
       addresses, options.job, named ? std::chrono::milliseconds(0) : options.timeout);
-  if (const StepResult refused = master.refusal(); refused.code != Errc::ok)
+  if (const StepResult refused = master.members().refusal(); refused.code != Errc::ok)
     throw Error(refused.code, "the cluster at ", address, " refused us: ", refused.text);
   if (there == 0)
     throw Error(Errc::peer_lost, "nobody answered at ", address, " within ",
@@ -205,11 +205,11 @@ void await_cluster(Master& master, const std::string& address, size_t addresses,
   if (!named && there < addresses)
     throw Error(Errc::peer_lost, "waited ", options.timeout.count(), " ms for the ", addresses,
                 " nodes at ", address, ", but only ", there, " came (",
-                joined(tasks_of(master.agents())),
+                joined(tasks_of(master.members().agents())),
                 "); start the others, or name those you need in ConnectOptions::wait_for");
   if (named) return;
-  const std::vector<std::string> late =
-      master.wait_for(master.heard_of(), std::min(options.timeout, kOthersWaitMax));
+  const std::vector<std::string> late = master.members().wait_for(
+      master.members().heard_of(), std::min(options.timeout, kOthersWaitMax));
   if (!late.empty())
     master.process().log()->warn("members of the cluster are not there yet: missing={}",
                                  joined(late));
@@ -276,7 +276,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
       std::move(options.process), std::move(cluster));
   state->master = std::make_unique<Master>(*state->process, graph, draw_session(incarnation));
   state->gate = state->master->gate();
-  state->process->start(state->master.get());
+  state->process->start(&state->master->members());
   await_cluster(*state->master, address, seeds, options);
   state->parameters = state->process->services_factory().make_parameter_owner(
       *state->master,
@@ -288,10 +288,10 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
 Callable Session::prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
   Callable out;
   out.state_ = std::make_shared<Callable::State>();
-  const Visit master = state_->open();
+  const Gate::Visit master = state_->open();
   out.state_->gate = state_->gate;
-  out.state_->call = master->prepare(fetches, feeds);
-  master->wait_ready(out.state_->call, std::chrono::milliseconds(60'000));
+  out.state_->call = master->calls().prepare(fetches, feeds);
+  master->calls().wait_ready(out.state_->call, std::chrono::milliseconds(60'000));
   return out;
 }
 
@@ -303,26 +303,26 @@ std::vector<Tensor> Session::run(const std::vector<Output>& fetches, const Feeds
     fed.push_back(output);
     values.push_back(value);
   }
-  const Visit master = state_->open();
-  const int64_t call = master->prepare(fetches, fed);
-  return value_or_throw(master->run(call, values, options));
+  const Gate::Visit master = state_->open();
+  const int64_t call = master->calls().prepare(fetches, fed);
+  return value_or_throw(master->runs().run(call, values, options));
 }
 
 int64_t Session::call_of(const Callable& callable) { return prepared(callable.state_.get()).call; }
 
 std::vector<PlacedNode> Session::placement(const Callable& callable) const {
-  return state_->open()->placement(call_of(callable));
+  return state_->open()->calls().placement(call_of(callable));
 }
 std::vector<CutEdge> Session::cut_edges(const Callable& callable) const {
-  return state_->open()->cut_edges(call_of(callable));
+  return state_->open()->calls().cut_edges(call_of(callable));
 }
 std::string Session::dot(const Callable& callable) const {
-  return state_->open()->dot(call_of(callable));
+  return state_->open()->calls().dot(call_of(callable));
 }
 std::vector<std::string> Session::devices() const { return state_->open()->devices(); }
 
 std::vector<DeviceState> Session::device_states() const {
-  const Visit master = state_->open();
+  const Gate::Visit master = state_->open();
   std::vector<DeviceState> out;
   for (const auto& device : master->process().devices()) {
     const MemoryStats stats = device->memory().stats();
@@ -333,7 +333,7 @@ std::vector<DeviceState> Session::device_states() const {
 }
 
 void Session::reset_peaks() {
-  const Visit master = state_->open();
+  const Gate::Visit master = state_->open();
   for (const auto& device : master->process().devices()) device->memory().reset_peak();
 }
 
@@ -351,25 +351,27 @@ const Node& node_of(const Graph& graph, const std::string& name) {
 }  // namespace
 
 int64_t Session::become(const std::string& node, const std::string& op) {
-  const Visit master = state_->open();
+  const Gate::Visit master = state_->open();
   const auto ops = master->graph().shared_registry();
   const std::shared_ptr<const Op> new_op(ops, &ops->get(op));
   check_replacement(node_of(master->graph(), node), *new_op);
-  return master->become(node, new_op, /*by_name=*/true);
+  const std::lock_guard one_by_one(state_->becoming);
+  return master->calls().become(node, new_op, /*by_name=*/true);
 }
 
 int64_t Session::become(const std::string& node, const Kernel& kernel) {
-  const Visit master = state_->open();
-  return master->become(node, op_with_kernel(node_of(master->graph(), node), kernel),
-                        /*by_name=*/false);
+  const Gate::Visit master = state_->open();
+  const std::lock_guard one_by_one(state_->becoming);
+  return master->calls().become(node, op_with_kernel(node_of(master->graph(), node), kernel),
+                                /*by_name=*/false);
 }
 
 void Session::start_trace() { state_->open()->start_trace(); }
 std::string Session::stop_trace() {
-  const Visit master = state_->open();
+  const Gate::Visit master = state_->open();
   return handed_out(*state_->master);
 }
-std::string Session::describe() const { return state_->open()->describe(); }
+std::string Session::describe() const { return state_->open()->calls().describe(); }
 void Session::close() { state_->close(); }
 
 }  // namespace troupe

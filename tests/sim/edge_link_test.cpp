@@ -47,9 +47,9 @@ class Three {
       m.brokers = &brokers_of(*m.process);
       m.jobs->clock().current_time = net_.now();
       if (task == kClient) master = std::make_unique<Master>(*m.process, graph, 7);
-      m.process->start(task == kClient ? static_cast<MeshListener*>(master.get()) : &m);
+      m.process->start(task == kClient ? static_cast<MeshListener*>(&master->members()) : &m);
     }
-    REQUIRE(pass_until([&] { return master->agents().size() == 2; }, 5s));
+    REQUIRE(pass_until([&] { return master->members().agents().size() == 2; }, 5s));
   }
   ~Three() {
     held.clear();
@@ -84,7 +84,7 @@ class Three {
       const auto scope = graph.scope({.device = task});
       y = graph.add({"Hold", {y}, {}, "hold"});
     }
-    call_ = master->prepare({y}, {x});
+    call_ = master->calls().prepare({y}, {x});
   }
   struct Run {
     bool ended = false;
@@ -92,7 +92,7 @@ class Three {
   };
   std::shared_ptr<Run> start(int64_t elements = 1, const RunOptions& options = {}) {
     auto run = std::make_shared<Run>();
-    master->start(call_, {ones(elements)}, options, [run](RunResult result) {
+    master->runs().start(call_, {ones(elements)}, options, [run](RunResult result) {
       run->result = std::move(result);
       run->ended = true;
     });

@@ -27,9 +27,9 @@ class Stalled {
     const Output x = graph_->add({"In", {}, {}, "x"});
     const Output y = graph_->add({"Hold", {x}, {}, "fc1/pull"});
     master = std::make_unique<Master>(process_, *graph_, 7);
-    process_.start(master.get());
+    process_.start(&master->members());
     settle();
-    call = master->prepare({y}, {x});
+    call = master->calls().prepare({y}, {x});
   }
   ~Stalled() {
     master->stop();
@@ -100,7 +100,7 @@ TEST_CASE(
     "a run without progress is reported once, after five seconds: who, for whom, what to do") {
   Stalled stalled;
   bool ended = false;
-  stalled.master->start(stalled.call, {one(1)}, {}, [&](RunResult result) {
+  stalled.master->runs().start(stalled.call, {one(1)}, {}, [&](RunResult result) {
     CHECK(result.code == Errc::ok);
     ended = true;
   });
@@ -114,7 +114,7 @@ TEST_CASE(
 TEST_CASE("a run that its caller's own thread fires is reported, too") {
   Stalled stalled;
   std::future<RunResult> run = std::async(
-      std::launch::async, [&] { return stalled.master->run(stalled.call, {one(1)}, {}); });
+      std::launch::async, [&] { return stalled.master->runs().run(stalled.call, {one(1)}, {}); });
   const auto kernel = held.get_future().get();
   stalled.check_that_it_is_reported_once();
   kernel->done({one(2)});

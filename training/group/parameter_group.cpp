@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "actors/async/gate.hpp"
+#include "actors/master/gate.hpp"
 #include "actors/async/guard.hpp"
 #include "graph/task_of.hpp"
 #include "training/group/once_a_step.hpp"
@@ -44,13 +44,13 @@ void ParameterGroup::begin() {
       });
   orders_.set_actor(actor_);
   process.track(actor_);
-  master_.set_ensure([weak = weak_from_this()](std::vector<int32_t> nodes, Done done) {
+  master_.calls().set_ensure([weak = weak_from_this()](std::vector<int32_t> nodes, Done done) {
     if (auto group = weak.lock())
       group->ensure(nodes, std::move(done));
     else
       done(Errc::cancelled, "the session is closing");
   });
-  master_.add_listener(this);
+  master_.members().add_listener(this);
 }
 
 void ParameterGroup::end() {
@@ -60,8 +60,8 @@ void ParameterGroup::end() {
     if (std::exchange(ended_, true)) return;
     listener = std::exchange(listener_, {});
   }
-  master_.remove_listener(this);
-  master_.set_ensure(
+  master_.members().remove_listener(this);
+  master_.calls().set_ensure(
       [](const std::vector<int32_t>&, const Done& done) { done(Errc::cancelled, kSessionClosed); });
   // Processes drop the session's own container when the master tells them that it has ended.
   caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
@@ -260,7 +260,7 @@ void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
   try {
     check_once_a_step(master_.graph(), nodes);
     for (const auto& batch : batches_of(nodes))
-      if (!made(*batch)) wanted.emplace_back(batch, master_.prepare(batch->initial, {}));
+      if (!made(*batch)) wanted.emplace_back(batch, master_.calls().prepare(batch->initial, {}));
   } catch (const Error& e) {
     done(e.code(), e.what());
     return;
@@ -292,7 +292,7 @@ void ParameterGroup::choose_tasks() {
   for (const std::string& device : master_.devices())
     if (device.rfind("/job:ps/", 0) == 0) tasks.insert(task_of(device));
   if (tasks.empty())
-    for (const auto& [task, agent] : master_.agents())
+    for (const auto& [task, agent] : master_.members().agents())
       if (task.rfind("/job:worker/", 0) == 0) tasks.insert(task);
   if (tasks.empty()) tasks.insert(master_.process().task());
   table_.tasks.assign(tasks.begin(), tasks.end());

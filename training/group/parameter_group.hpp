@@ -157,7 +157,7 @@ class ParameterVisit {
   ParameterGroup& operator*() const { return *group_; }
 
  private:
-  const Visit visit_;
+  const Gate::Visit visit_;
   ParameterGroup* const group_;
 };
 

@@ -16,7 +16,7 @@ constexpr int kRouteTries = 50;
 void RouteSender::send_all(Done done) {
   current_ = true;
   ++round_;
-  const auto agents = master_.agents();
+  const auto agents = master_.members().agents();
   auto gather = std::make_shared<Gather>(1 + agents.size(), std::move(done));
   for (const auto& [task, agent] : agents)
     send_patiently(task, round_, kRouteTries, [gather] { gather->one(Errc::ok, {}); });
@@ -31,7 +31,8 @@ void RouteSender::came(const std::string& task) {
 void RouteSender::send_patiently(const std::string& task, int64_t round, int tries,
                                  std::function<void()> done) {
   send(task, [this, task, round, tries, done](Errc code, const std::string& text) {
-    if (code == Errc::ok || round != round_ || !master_.agents().count(task)) return done();
+    if (code == Errc::ok || round != round_ || !master_.members().agents().count(task))
+      return done();
     if (tries > 0 && code != Errc::timeout)
       return orders_.later(kRoutePause, [this, task, round, tries, done] {
         send_patiently(task, round, tries - 1, done);

@@ -173,12 +173,14 @@ void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
     if (wanted.count(source.second.at(0))) sources.push_back(source);
   auto gather = std::make_shared<Gather>(sources.size(), computed);
   for (const auto& [call, names] : sources)
-    master_.start(call, {}, RunOptions{}, [values, gather, names = names](const RunResult& result) {
-      std::lock_guard lock(values->mutex);
-      if (result.code == Errc::ok)
-        for (size_t i = 0; i < names.size(); ++i) values->by_name[names[i]] = result.values[i];
-      gather->one(result.code, result.text);
-    });
+    master_.runs().start(call, {}, RunOptions{},
+                         [values, gather, names = names](const RunResult& result) {
+                           std::lock_guard lock(values->mutex);
+                           if (result.code == Errc::ok)
+                             for (size_t i = 0; i < names.size(); ++i)
+                               values->by_name[names[i]] = result.values[i];
+                           gather->one(result.code, result.text);
+                         });
 }
 
 void ShardMaker::send_initial(const std::vector<int32_t>& shards, const FirstValues& values,

@@ -24,7 +24,7 @@ void ShardOrders::find_service(const std::string& task, const std::string& name,
     then(Errc::ok, {}, master_.process().services().actor(name));
     return;
   }
-  const auto agents = master_.agents();
+  const auto agents = master_.members().agents();
   auto it = agents.find(task);
   if (it == agents.end())
     then(Errc::peer_lost, "it is not there", {});

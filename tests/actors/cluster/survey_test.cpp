@@ -68,8 +68,8 @@ std::string report_of_step_2(Session& session, const Towers& t,
     auto line = std::make_shared<std::promise<std::string>>();
     std::future<std::string> said = line->get_future();
     caf::actor asker = state.process->system().spawn([&, line](caf::event_based_actor* self) {
-      report_stall(self, *state.process, state.master->session(), state.master->agents(), stall,
-                   [line](const std::string& text) { line->set_value(text); });
+      report_stall(self, *state.process, state.master->session(), state.master->members().agents(),
+                   stall, [line](const std::string& text) { line->set_value(text); });
     });
     return said.get();
   };
@@ -183,11 +183,12 @@ TEST_CASE("a lost process is left out of counts and traces at once, and a line s
   Process& process = *session.state().process;
   const caf::actor asker = spawn_asker(process.system());
   process.track(asker);
-  const Agents agents = session.state().master->agents();  // the agents as known before the loss
+  const Agents agents =
+      session.state().master->members().agents();  // the agents as known before the loss
   REQUIRE(agents.size() == 3);
   session.start_trace();
   cluster.process(0).stop();
-  while (session.state().master->agents().size() == 3) std::this_thread::yield();
+  while (session.state().master->members().agents().size() == 3) std::this_thread::yield();
   survey_edges(process, asker, agents, 1, 1);
   const std::string trace = end_trace(process, asker, agents);
   CHECK(!contains(trace, kMembers[0]));

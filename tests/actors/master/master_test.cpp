@@ -82,21 +82,21 @@ TEST_CASE("a call whose parameters could not be made is tried again by the next 
   const Output y = fill(local.graph, {1}, 3);
   bool there = false;
   int asked = 0;
-  local.master.set_ensure([&](const std::vector<int32_t>&, const auto& done) {
+  local.master.calls().set_ensure([&](const std::vector<int32_t>&, const auto& done) {
     ++asked;
     if (there)
       done(Errc::ok, "");
     else
       done(Errc::peer_lost, "no ps is there");
   });
-  const int64_t call = local.master.prepare({y}, {});
-  CHECK(local.master.run(call, {}, {}).code == Errc::peer_lost);
-  CHECK_THROWS_WITH_AS(local.master.wait_ready(call, kSoon), "no ps is there", Error);
+  const int64_t call = local.master.calls().prepare({y}, {});
+  CHECK(local.master.runs().run(call, {}, {}).code == Errc::peer_lost);
+  CHECK_THROWS_WITH_AS(local.master.calls().wait_ready(call, kSoon), "no ps is there", Error);
   there = true;
-  CHECK(local.master.prepare({y}, {}) == call);
-  local.master.wait_ready(call, kSoon);
-  CHECK(local.master.run(call, {}, {}).values.at(0).item<float>() == 3);
-  CHECK(local.master.prepare({y}, {}) == call);
+  CHECK(local.master.calls().prepare({y}, {}) == call);
+  local.master.calls().wait_ready(call, kSoon);
+  CHECK(local.master.runs().run(call, {}, {}).values.at(0).item<float>() == 3);
+  CHECK(local.master.calls().prepare({y}, {}) == call);
   CHECK(asked == 2);
 }
 
@@ -105,20 +105,20 @@ TEST_CASE("a call is installed again from the graph as it was prepared, while th
   Told told;
   caf::actor agent = play_worker(local.process.system(), told);
   local.process.track(agent);
-  local.master.up(worker(1), agent);
-  REQUIRE(local.master.wait_for({kWorker}, kSoon).empty());
+  local.master.members().up(worker(1), agent);
+  REQUIRE(local.master.members().wait_for({kWorker}, kSoon).empty());
   Output y;
   {
     auto scope = local.graph.scope({.device = kWorker});
     y = softmax(softmax(placeholder(local.graph, DType::f32, {1})));  // two nodes, never one
   }
   const auto prepared = static_cast<int64_t>(local.graph.nodes().size());
-  local.master.prepare({y}, {});
+  local.master.calls().prepare({y}, {});
   CHECK(told.graphs(1) == std::vector<int64_t>{prepared});
   // The program adds nodes before the worker returns and while it does.
-  local.master.down(worker(1), "killed");
+  local.master.members().down(worker(1), "killed");
   for (int i = 0; i < 10; ++i) y = identity(y);
-  local.master.up(worker(2), agent);
+  local.master.members().up(worker(2), agent);
   for (int i = 0; i < 1000; ++i) y = identity(y);
   CHECK(told.graphs(2) == std::vector<int64_t>{prepared, prepared});
 }
@@ -132,12 +132,12 @@ struct Lost : Local {
   int64_t call = 0;
   Lost() {
     process.track(agent);
-    master.up(worker(1), agent);
-    REQUIRE(master.wait_for({kWorker}, kSoon).empty());
+    master.members().up(worker(1), agent);
+    REQUIRE(master.members().wait_for({kWorker}, kSoon).empty());
     const auto scope = graph.scope({.device = kWorker});
-    call = master.prepare({identity(fill(graph, {1}, 3))}, {});
+    call = master.calls().prepare({identity(fill(graph, {1}, 3))}, {});
     told.graphs(1);
-    master.down(worker(1), "killed");
+    master.members().down(worker(1), "killed");
   }
 };
 
@@ -147,8 +147,8 @@ TEST_CASE("a run that waits for a lost worker can be taken back") {
   Lost local;
   Cancellation cancel;
   RunResult result;
-  local.master.start(local.call, {}, {.cancel = &cancel},
-                     [&](RunResult r) { result = std::move(r); });
+  local.master.runs().start(local.call, {}, {.cancel = &cancel},
+                            [&](RunResult r) { result = std::move(r); });
   CHECK(result.code == Errc::ok);  // the callback has not run yet
   cancel.cancel();
   CHECK(result.code == Errc::cancelled);
@@ -158,7 +158,7 @@ TEST_CASE("a session that closes waits while a run that waited is told that it i
   Lost local;
   Cancellation cancel;
   std::atomic<bool> telling{false}, closing{false}, closed{false}, told_late{false};
-  local.master.start(local.call, {}, {.cancel = &cancel}, [&](const RunResult&) {
+  local.master.runs().start(local.call, {}, {.cancel = &cancel}, [&](const RunResult&) {
     telling = true;
     while (!closing) std::this_thread::yield();
     // A close() that does not wait for this callback ends long before this loop does.
@@ -166,7 +166,7 @@ TEST_CASE("a session that closes waits while a run that waited is told that it i
     told_late = closed.load();
   });
   // stop() itself ends this run.
-  local.master.start(local.call, {}, {}, [&](const RunResult&) { closing = true; });
+  local.master.runs().start(local.call, {}, {}, [&](const RunResult&) { closing = true; });
   std::thread cancelling([&] { cancel.cancel(); });
   while (!telling) std::this_thread::yield();
   local.master.stop();
@@ -182,8 +182,8 @@ TEST_CASE(
   Told told;
   caf::actor agent = play_worker(local.process.system(), told, Errc::peer_lost);
   local.process.track(agent);
-  local.master.up(worker(1), agent);
-  REQUIRE(local.master.wait_for({kWorker}, kSoon).empty());
+  local.master.members().up(worker(1), agent);
+  REQUIRE(local.master.members().wait_for({kWorker}, kSoon).empty());
   const auto before = std::chrono::steady_clock::now();
   local.master.stop();
   CHECK(std::chrono::steady_clock::now() - before < kCloseTimeout / 2);

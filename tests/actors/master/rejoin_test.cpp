@@ -88,15 +88,15 @@ TEST_CASE("a process that comes back drops what it had of a call, and ends the s
 
   Master& master = *session.state().master;
   const Member member{"worker", 0, worker.incarnation(), cluster.address(0)};
-  const caf::actor agent = master.agents().at(kWorker);
+  const caf::actor agent = master.members().agents().at(kWorker);
   for (int round = 0; round < 3; ++round) {
     std::promise<RunResult> ended;
     first.start({one}, {}, [&](RunResult result) { ended.set_value(std::move(result)); });
     const Stuck::Firing firing = stuck.next();
-    master.down(member, "the link was cut");
+    master.members().down(member, "the link was cut");
     CHECK(ended.get_future().get().code == Errc::peer_lost);
     CHECK(firing->waits());  // the process does not know of the loss
-    master.up(member, agent);
+    master.members().up(member, agent);
     session.prepare({waits}, {x});  // installed again
     session.prepare({twice}, {x});
     const Description now = describe(worker);

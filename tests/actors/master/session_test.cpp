@@ -131,7 +131,7 @@ TEST_CASE("a step on the caller's own thread ends when all runs are cancelled") 
   Session session = Session::local(half.graph, {.threads = 2});
   Errc code = Errc::ok;
   std::thread thread = half.run(session, code);
-  session.state().master->cancel_all(Errc::cancelled, "enough");
+  session.state().master->runs().cancel_all(Errc::cancelled, "enough");
   thread.join();
   CHECK(code == Errc::cancelled);
   CHECK(session.run({fill(half.graph, {1}, 5)})[0].item<float>() == 5);

@@ -132,7 +132,7 @@ class SimTrainer final : public TrainProgram {
         master_(process, model_.graph, 77 + static_cast<uint64_t>(number)),
         laws_(world_.options) {}
   // When the process has been started with its listener.
-  MeshListener* listener() { return &master_; }
+  MeshListener* listener() { return &master_.members(); }
   void begin_group() {
     ParameterOwnerOptions options;
     if (world_.options.clients > 1)
@@ -180,7 +180,7 @@ class SimTrainer final : public TrainProgram {
   }
 
   std::string pending() const {
-    return detail::concat(open_steps_, " steps open; ", master_.describe());
+    return detail::concat(open_steps_, " steps open; ", master_.calls().describe());
   }
 
  private:
@@ -208,11 +208,11 @@ class SimTrainer final : public TrainProgram {
       phase_ = Phase::preparing;
       prepared_ = true;
       for (auto& [replica, t] : model_.towers)
-        t.call = master_.prepare({t.loss, t.update}, {t.images, t.labels});
+        t.call = master_.calls().prepare({t.loss, t.update}, {t.images, t.labels});
     }
     if (phase_ != Phase::preparing) return;
     for (const auto& [replica, t] : model_.towers)
-      master_.wait_ready(t.call, std::chrono::milliseconds(0));
+      master_.calls().wait_ready(t.call, std::chrono::milliseconds(0));
     phase_ = Phase::establishing;
     if (!driver_) make_driver();
     driver_->establish(newest(), [this](Errc code, const std::string& text) {
@@ -229,7 +229,7 @@ class SimTrainer final : public TrainProgram {
         std::move(checkpoints), nullptr);
   }
   bool all_there() const {
-    return master_.agents().size() ==
+    return master_.members().agents().size() ==
            static_cast<size_t>(SimClusterOptions::kPs + SimClusterOptions::kWorkers +
                                world_.options.clients - 1);
   }
@@ -307,7 +307,7 @@ class SimTrainer final : public TrainProgram {
     };
     const bool other = world_.options.other_data_after_kill && world_.came_back(replica);
     try {
-      master_.start(model_.towers.at(replica).call,
+      master_.runs().start(model_.towers.at(replica).call,
                     SimModel::batch(replica, other ? step + 1 : step), run, report);
     } catch (const Error& e) {
       report({e.code(), e.what(), {}});

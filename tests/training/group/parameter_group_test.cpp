@@ -121,7 +121,7 @@ TEST_CASE("a ps that is away while parameters are made is missed, not done witho
   const Tower t = tower(graph, "w", fill(graph, {1, 1}, 5, DType::f64));
   Session session = cluster.connect(graph);
   cluster.process(0).stop();
-  while (session.state().master->agents().size() == 2) std::this_thread::yield();
+  while (session.state().master->members().agents().size() == 2) std::this_thread::yield();
   try {
     session.prepare({t.loss}, {});
     FAIL_CHECK("the parameters were made elsewhere");

@@ -109,7 +109,7 @@ TEST_CASE("a training loses no step and no bit to an op that throws or dies in e
     told += fault().thrown;
     fault() = {throwing[random() % throwing.size()], 1 + static_cast<int>(random() % 3), 0};
     const std::string victim = all[random() % all.size()];
-    for (const OpHandle& actor : session.state().master->op_actors(victim)) {
+    for (const OpHandle& actor : session.state().master->calls().op_actors(victim)) {
       caf::anon_send_exit(actor, caf::exit_reason::kill);
       ++killed;
     }

@@ -34,10 +34,9 @@ class Gate {
   // True if the calling thread is inside: it runs a function of the program that a call of the
   // session has called, and would wait for itself.
   bool visited_by_me() const;
+  class Visit;
 
  private:
-  friend class Visit;
-
   bool enter() {
     inside_.add(1, std::memory_order_seq_cst);
     if (!shut_.load(std::memory_order_seq_cst)) [[likely]]
@@ -53,6 +52,8 @@ class Gate {
     left_.notify_all();
   }
 
+  static inline constinit thread_local const Visit* innermost = nullptr;  // of this thread
+
   Master& master_;
   Tally inside_;
   std::atomic<bool> shut_{false};
@@ -61,7 +62,7 @@ class Gate {
 };
 
 // Its thread is inside while it lives. Made and destroyed by the same thread.
-class Visit {
+class Gate::Visit {
  public:
   // Throws: Error(cancelled) with `refusal` if the gate is shut.
   Visit(std::shared_ptr<Gate> gate, const char* refusal) : Visit(*gate, refusal) {
@@ -82,19 +83,18 @@ class Visit {
   }
   Visit(const Visit&) = delete;
   Master* operator->() const { return &gate_.master_; }
+  const Gate& gate() const { return gate_; }
+  const Visit* outer() const { return outer_; }  // of the same thread, around this one
 
  private:
-  friend class Gate;
-  static inline constinit thread_local const Visit* innermost = nullptr;  // of this thread
-
   Gate& gate_;
   mutable const Visit* outer_;
   std::shared_ptr<Gate> kept_;
 };
 
 inline bool Gate::visited_by_me() const {
-  for (const Visit* visit = Visit::innermost; visit; visit = visit->outer_)
-    if (&visit->gate_ == this) return true;
+  for (const Visit* visit = innermost; visit; visit = visit->outer())
+    if (&visit->gate() == this) return true;
   return false;
 }
 
