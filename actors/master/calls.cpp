@@ -1,38 +1,58 @@
-// Prepares calls, installs their parts as MasterState orders, and reports on them.
+// Prepares calls and has them installed, replaces kernels in them, and reports on them.
 #include "actors/master/calls.hpp"
 
-#include <set>
+#include <algorithm>
 
 #include "actors/async/deadline.hpp"
-#include "actors/master/gate.hpp"
-#include "actors/observe/handed_out.hpp"
 #include "actors/async/joined.hpp"
 #include "actors/cluster/survey.hpp"
-#include "devices/failure.hpp"
+#include "actors/master/gate.hpp"
+#include "actors/observe/handed_out.hpp"
 #include "graph/dot.hpp"
-#include "graph/prune.hpp"
-#include "placement/passes/passes.hpp"
-#include "graph/task_of.hpp"
-#include "placement/call_graph.hpp"
 #include "troupe/device.hpp"
 
 namespace troupe {
 namespace {
 
-std::string label(const Output& output) { return detail::concat(output.name(), ":", output.index); }
-
-// The replicas that take a training step with the call: those of its nodes with state and no
-// output, which run for their effect.
-std::vector<int64_t> replicas_of(const Graph& graph, const std::vector<int32_t>& nodes) {
-  std::set<int64_t> replicas;
-  for (int32_t id : nodes) {
-    const Node& node = graph.node(id);
-    if (!node.op->stateful || !node.op->outputs.empty()) continue;
-    auto it = node.attrs.find("replica");
-    if (it == node.attrs.end()) continue;
-    if (const auto* replica = std::get_if<int64_t>(&it->second)) replicas.insert(*replica);
+// Nodes may be placed on the devices of this process and of all members so far.
+PlacementOptions placement_options(const Process& process, const Members& members) {
+  PlacementOptions out;
+  for (const auto& device : process.devices()) out.devices.push_back(device->name());
+  out.default_device = process.cpu().name();
+  bool worker = false;
+  for (const auto& [task, devices] : members.devices()) {
+    out.devices.insert(out.devices.end(), devices.begin(), devices.end());
+    if (!worker && task.rfind("/job:worker/", 0) == 0 && !devices.empty()) {
+      out.default_device = devices.front();
+      worker = true;
+    }
   }
-  return {replicas.begin(), replicas.end()};
+  out.has_kernel = [&process](const Node& node, const std::string& device) {
+    if (const Device* ours = process.device(device)) return ours->kernel_for(node) != nullptr;
+    const DeviceKind kind = *parse_device_name(device).kind;
+    if (kind != DeviceKind::shadow) return find_kernel(node, kind) != nullptr;
+    const Kernel* kernel = find_kernel(node, DeviceKind::cpu);
+    return kernel && kernel->run && !node.op->value_shapes;
+  };
+  return out;
+}
+
+// True if a pass removed or replaced this node, or merged another node into it, so a kernel other
+// than the node's own runs.
+bool concerns(const Absorbed& absorbed, int32_t node) {
+  return absorbed.node == node || absorbed.into == node;
+}
+
+std::string says(const Graph& graph, const Absorbed& absorbed) {
+  std::string what = detail::concat("the pass ", absorbed.pass, " has left out the ",
+                                    troupe::describe(graph.node(absorbed.node)));
+  if (absorbed.into == absorbed.node)
+    what = detail::concat("the pass ", absorbed.pass, " has made the ",
+                          troupe::describe(graph.node(absorbed.node)), " a ", absorbed.op->name);
+  else if (absorbed.into >= 0)
+    what += detail::concat("; the ", troupe::describe(graph.node(absorbed.into)),
+                           " has its work, as ", absorbed.op->name);
+  return what;
 }
 
 }  // namespace
@@ -45,8 +65,8 @@ Calls::Calls(Process& process, Members& members, const caf::actor& asker, Graph&
       graph_(graph),
       session_(session),
       settled_(std::move(settled)),
-      remote_(asker, session),
-      state_(session, process.task()) {}
+      installer_(process, members, asker, session,
+                 [this](const std::function<void(Later&)>& work) { change(work); }) {}
 
 void Calls::set_ensure(Ensure ensure) {
   std::lock_guard lock(mutex_);
@@ -59,13 +79,13 @@ int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Out
   const auto known = [&]() -> int64_t {  // requires mutex_; 0: not prepared yet
     if (stopped_) throw Error(Errc::cancelled, kSessionClosed);
     auto it = ids_.find({fetches, feeds});
-    return it != ids_.end() && calls_.at(it->second).code == Errc::ok ? it->second : 0;
+    return it != ids_.end() && installer_.calls().at(it->second).code == Errc::ok ? it->second : 0;
   };
   {
     std::lock_guard lock(mutex_);
     if (const int64_t id = known()) return id;
   }
-  check(fetches, feeds);
+  check_outputs(graph_, fetches, feeds);
   PreparedCall made = make_with_replaced(fetches, feeds);
   std::vector<int32_t> nodes = made.asked;
   Later later;
@@ -82,19 +102,21 @@ int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Out
     id = ids_.try_emplace({fetches, feeds}, static_cast<int64_t>(ids_.size()) + 1).first->second;
     made.id = id;
     made.version = ++versions_;
-    Call& call = calls_[id];
-    forget_local(call, later);
-    call.prepared = std::make_shared<PreparedCall>(std::move(made));
-    call.code = Errc::ok;
-    call.error.clear();
+    installer_.put(std::make_shared<PreparedCall>(std::move(made)), later);
     ensure = ensure_;
     hand_out_graph();
-    if (!ensure) install(call, later);
+    if (!ensure) installer_.install(id, later);
   }
   tell(later);
   if (ensure)
-    ensure(std::move(nodes),
-           [this, id](Errc code, const std::string& text) { ensured(id, code, text); });
+    ensure(std::move(nodes), [this, id](Errc code, const std::string& text) {
+      change([&](Later& then) {
+        if (code == Errc::ok)
+          installer_.install(id, then);
+        else
+          installer_.fail(id, code, text, then);
+      });
+    });
   return id;
 }
 
@@ -108,94 +130,32 @@ void Calls::hand_out_graph() const {
     process_.log()->warn("the graph could not be written: file={} error={}", path, error);
 }
 
-void Calls::check(const std::vector<Output>& fetches, const std::vector<Output>& feeds) const {
-  const auto ours = [this](const Output& o, const char* what, const char* verb) {
-    if (!o.defined() || o.graph != &graph_)
-      throw Error(Errc::invalid_argument, "a ", what, " is not an output of this session's graph; ",
-                  verb, " what a function of this graph returned");
-  };
-  for (const Output& o : fetches) ours(o, "fetch", "fetch");
-  for (const Output& o : feeds) {
-    ours(o, "feed", "feed");
-    if (graph_.node(o.node).outputs.empty())
-      throw Error(Errc::invalid_argument, troupe::describe(graph_.node(o.node)),
-                  " has no output that could be fed; feed one of the nodes it reads");
-  }
-}
-
 PreparedCall Calls::make(const std::vector<Output>& fetches, const std::vector<Output>& feeds,
-                         bool passes) {
-  PreparedCall call;
-  call.asked = prune(graph_, fetches, feeds);
-  const Placement placement = place(graph_, call.asked, wishes());
-  CallGraph made = make_call_graph(graph_, fetches, feeds, &placement, passes, {}, &call.absorbed);
-  call.nodes = prune(*made.graph, made.fetches, made.feeds);
-  call.placement = placement_in(made, call.nodes, placement);
-  call.partitions = partition(*made.graph, made.fetches, made.feeds, call.placement.devices,
-                              process_.cpu().name());
-  call.replicas = replicas_of(*made.graph, call.nodes);
-  call.fetches = std::move(made.fetches);
-  call.feeds = std::move(made.feeds);
-  call.graph = std::move(made.graph);
-  return call;
-}
-
-PlacementOptions Calls::wishes() const {
-  PlacementOptions out;
-  for (const auto& device : process_.devices()) out.devices.push_back(device->name());
-  out.default_device = process_.cpu().name();
-  bool worker = false;
-  for (const auto& [task, devices] : members_.devices()) {
-    out.devices.insert(out.devices.end(), devices.begin(), devices.end());
-    if (!worker && task.rfind("/job:worker/", 0) == 0 && !devices.empty()) {
-      out.default_device = devices.front();
-      worker = true;
-    }
-  }
-  out.has_kernel = [this](const Node& node, const std::string& device) {
-    if (const Device* ours = process_.device(device)) return ours->kernel_for(node) != nullptr;
-    const DeviceKind kind = *parse_device_name(device).kind;
-    if (kind != DeviceKind::shadow) return find_kernel(node, kind) != nullptr;
-    const Kernel* kernel = find_kernel(node, DeviceKind::cpu);
-    return kernel && kernel->run && !node.op->value_shapes;
-  };
-  return out;
-}
-
-void Calls::ensured(int64_t id, Errc code, const std::string& text) {
-  Later later;
-  {
-    std::lock_guard lock(mutex_);
-    if (stopped_) return;
-    Call& call = calls_.at(id);
-    if (code == Errc::ok)
-      install(call, later);
-    else
-      fail(call, code, text, later);
-  }
-  tell(later);
+                         bool passes) const {
+  return prepare_call(graph_, fetches, feeds, placement_options(process_, members_),
+                      process_.cpu().name(), passes);
 }
 
 Calls::Standing Calls::standing(int64_t id) const {
   std::lock_guard lock(mutex_);
-  const Call& call = calls_.at(id);
+  const InstalledCall& call = installer_.calls().at(id);
   return {call.prepared, call.live, call.code, call.error};
 }
 
 std::string Calls::missing_tasks(int64_t id) const {
   std::lock_guard lock(mutex_);
-  return joined(state_.missing_tasks(id));
+  return joined(installer_.state().missing_tasks(id));
 }
 
 std::string Calls::broken_text(int64_t id) const {
   std::lock_guard lock(mutex_);
-  return calls_.at(id).broken;
+  return installer_.calls().at(id).broken;
 }
 
 void Calls::wait_ready(int64_t id, std::chrono::milliseconds timeout) {
   {
     std::unique_lock lock(mutex_);
-    const Call& call = calls_.at(id);
+    const InstalledCall& call = installer_.calls().at(id);
     changed_.wait_until(lock, deadline_after(timeout),
                         [&] { return call.live || call.code != Errc::ok || stopped_; });
     if (stopped_) throw Error(Errc::cancelled, kSessionClosed);
@@ -215,31 +175,19 @@ void Calls::wait_ready(int64_t id, std::chrono::milliseconds timeout) {
 
 // Installing
 
-void Calls::install(const Call& call, Later& later) {
-  const PreparedCall& prepared = *call.prepared;
-  ExecutableState e;
-  e.call = prepared.id;
-  for (const Output& o : prepared.fetches) e.fetches.push_back(label(o));
-  for (const Output& o : prepared.feeds) e.feeds.push_back(label(o));
-  e.placement = prepared.placement.devices;
-  e.tasks[process_.task()] = InstallPhase::waiting;
-  for (const Partition& p : prepared.partitions) {
-    e.tasks[task_of(p.device)] = InstallPhase::waiting;
-    for (const Edge& edge : p.edges)
-      if (edge.source == p.device && task_of(edge.source) != task_of(edge.destination))
-        e.edges.push_back({edge.id, task_of(edge.source), task_of(edge.destination)});
-  }
-  carry_out(state_.add(std::move(e)), later);
-}
-
-void Calls::on_event(const std::function<MasterOrders(MasterState&)>& event) {
+// Does nothing once the session closes.
+void Calls::change(const std::function<void(Later&)>& work) {
   Later later;
   {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
-    carry_out(event(state_), later);
+    work(later);
   }
   tell(later);
+}
+
+void Calls::on_event(const std::function<MasterOrders(MasterState&)>& event) {
+  change([&](Later& later) { installer_.carry_out(event(installer_.state()), later); });
 }
 
 void Calls::tell(const Later& later) {
@@ -260,153 +208,145 @@ void Calls::retry() {
   on_event([](MasterState& s) { return s.retry(); });
 }
 
-void Calls::carry_out(MasterOrders orders, Later& later) {
-  for (size_t i = 0; i < orders.size(); ++i) {
-    const MasterOrders follow = carry_out(MasterOrder(orders[i]), calls_.at(orders[i].call), later);
-    orders.insert(orders.end(), follow.begin(), follow.end());
-  }
-}
+// Kernels
 
-MasterOrders Calls::carry_out(const MasterOrder& order, Call& call, Later& later) {
-  const bool here = order.task == process_.task();
-  switch (order.kind) {
-    case MasterOrder::install:
-      return here ? install_here(call) : install_there(call, order);
-    case MasterOrder::connect:
-      if (here) return connect_here(call);
-      connect_there(order);
-      break;
-    case MasterOrder::uninstall:
-      if (here)
-        forget_local(call, later);
-      else
-        uninstall_there(order);
-      break;
-    case MasterOrder::ready:
-      call.live = make_live(call);
-      call.broken.clear();
-      ++changes_;
-      if (call.live) later.settled.push_back(order.call);  // else waiting runs go on waiting
-      break;
-    case MasterOrder::broken:
-      if (call.broken != order.text && state_.missing_tasks(order.call).empty())
-        process_.log()->warn("a call is to be installed anew: call={} reason={}", order.call,
-                             order.text);
-      call.broken = order.text;
-      call.live = nullptr;
-      ++changes_;
-      break;
-    case MasterOrder::failed:
-      fail(call, order.code, order.text, later);
-      break;
-  }
-  return {};
-}
-
-void Calls::fail(Call& call, Errc code, const std::string& text, Later& later) {
-  call.code = code;
-  call.error = text;
-  call.live = nullptr;
-  ++changes_;
-  later.settled.push_back(call.prepared->id);
-}
-
-void Calls::forget_local(Call& call, Later& later) {
-  if (!call.local) return;
-  add(call.sent, call.local->edge_counts());
-  later.old.push_back(std::move(call.local));
-  call.local = nullptr;
-}
-
-MasterOrders Calls::install_here(Call& call) {
-  const ExecutableState& e = state_.calls().at(call.prepared->id);
-  std::vector<Partition> mine;
-  for (const Partition& p : call.prepared->partitions)
-    if (process_.device(p.device)) mine.push_back(p);
-  const Failure failure = failure_of([&] {  // may run kernels of the program's own ops
-    call.local =
-        Installation::make(session_, e.executable, call.prepared->graph, std::move(mine), process_);
-    for (const auto& [node, op] : replaced_) call.local->become(node, op);
+bool Calls::absorbs_replaced(const PreparedCall& call) const {
+  return std::any_of(call.absorbed.begin(), call.absorbed.end(), [&](const Absorbed& a) {
+    return installer_.is_replaced(graph_.node(a.node).name) ||
+           (a.into >= 0 && installer_.is_replaced(graph_.node(a.into).name));
   });
-  if (failure.code != Errc::ok)
-    return state_.install_failed(process_.task(), e.executable, failure.code, failure.text);
-  return state_.installed(process_.task(), e.executable, call.local->receivers());
 }
 
-MasterOrders Calls::connect_here(Call& call) {
-  const ExecutableState& e = state_.calls().at(call.prepared->id);
-  for (const ExecutableEdge& edge : e.edges) {
-    if (edge.source_task != process_.task()) continue;
-    const auto receiver = caf::actor_cast<OpHandle>(
-        process_.remote(edge.destination_task, e.receivers.at(edge.edge)));
-    if (!receiver) return {};  // the member is gone; its member_down() is under way
-    call.local->connect(edge.edge, receiver);
-  }
-  return state_.connected(process_.task(), e.executable);
-}
-
-MasterOrders Calls::install_there(const Call& call, const MasterOrder& order) {
-  const Members::Present member = members_.find(order.task);
-  if (!member.agent) return {};
-  const auto done = [this, order](Errc code, const std::string& text,
-                                  const RemoteParts::Receivers& receivers) {
-    on_event([&](MasterState& s) {
-      return code == Errc::ok ? s.installed(order.task, order.executable, receivers)
-                              : s.install_failed(order.task, order.executable, code, text);
-    });
+// Applies the passes, unless they absorb a node that was replaced.
+PreparedCall Calls::make_with_replaced(const std::vector<Output>& fetches,
+                                       const std::vector<Output>& feeds) {
+  PreparedCall made = make(fetches, feeds, process_.passes());
+  const auto absorbs = [&] {
+    std::lock_guard lock(mutex_);
+    return absorbs_replaced(made);
   };
-  try {
-    remote_.install(member, state_.calls().at(order.call), *call.prepared->graph,
-                    call.prepared->version, process_.cpu().name(), done);
-  } catch (const Error& error) {  // the graph is too large to send
-    return state_.install_failed(order.task, order.executable, error.code(), error.what());
+  return absorbs() ? make(fetches, feeds, false) : std::move(made);
+}
+
+// The calls that must be made again before they can run another kernel of the node. Throws:
+// Error(invalid_argument) if such a call runs in other processes as well, where its steps would be
+// lost.
+std::vector<Calls::Remade> Calls::absorbing(int32_t node) const {
+  std::vector<Remade> out;
+  for (const auto& [asked, id] : ids_) {
+    const InstalledCall& call = installer_.calls().at(id);
+    if (call.code != Errc::ok) continue;
+    const auto& absorbed = call.prepared->absorbed;
+    const auto found = std::find_if(absorbed.begin(), absorbed.end(),
+                                    [&](const Absorbed& a) { return concerns(a, node); });
+    if (found == absorbed.end()) continue;
+    if (!installer_.here(*call.prepared))
+      throw Error(Errc::invalid_argument, "node ", graph_.node(node).name,
+                  " cannot be replaced in a call that is prepared and runs in several processes: ",
+                  says(graph_, *found),
+                  "; replace it before the call is prepared, or prepare it in a session without "
+                  "passes (ProcessOptions::passes)");
+    out.push_back({id, asked.first, asked.second, {}});
   }
-  return {};
+  return out;
 }
 
-void Calls::connect_there(const MasterOrder& order) {
-  const Members::Present member = members_.find(order.task);
-  if (!member.agent) return;
-  remote_.connect(member, state_.calls().at(order.call),
-                  [this, order](Errc code, const std::string& text, const RemoteParts::Receivers&) {
-                    on_event([&](MasterState& s) {
-                      return code == Errc::ok
-                                 ? s.connected(order.task, order.executable)
-                                 : s.install_failed(order.task, order.executable, code, text);
-                    });
-                  });
+// Throws: Error(invalid_argument) if `op` does not fit the node as it runs without passes.
+void Calls::make_again(Remade& remade, int32_t node, const std::shared_ptr<const Op>& op) {
+  PreparedCall& call = remade.call = make(remade.fetches, remade.feeds, false);
+  call.id = remade.id;
+  const Node* now = call.graph->find(graph_.node(node).name);
+  const auto placed = now ? call.placement.devices.find(now->id) : call.placement.devices.end();
+  if (placed == call.placement.devices.end()) return;  // it is fed, or not needed
+  const Device& device = *process_.device(placed->second);
+  const NodeView code = NodeView::make(*now, *device.kernel_for(*now));
+  with_op(code, now->name, op, {device.kind(), device.name()});
 }
 
-void Calls::uninstall_there(const MasterOrder& order) {
-  const Members::Present member = members_.find(order.task);
-  if (!member.agent) return;
-  remote_.uninstall(member, order.executable,
-                    [this, order](Errc, const std::string&, const EdgeCounts& sent) {
-                      std::lock_guard lock(mutex_);
-                      add(calls_.at(order.call).sent, from_message(sent));
-                    });
-}
-
-std::shared_ptr<const LiveCall> Calls::make_live(const Call& call) const {
-  const ExecutableState& e = state_.calls().at(call.prepared->id);
-  auto live = std::make_shared<LiveCall>();
-  live->executable = e.executable;
-  live->local = call.local;
-  live->client = call.local->executor_on(process_.cpu().name());
-  for (const Output& o : call.prepared->feeds)
-    live->feed_slots.push_back(live->client ? live->client->program().source_slot(o.node, o.index)
-                                            : kNone);
-  for (const Output& o : call.prepared->fetches)
-    live->fetch_slots.push_back(live->client ? live->client->program().slot_of(o.node, o.index)
-                                             : kNone);
-  for (const auto& [task, phase] : e.tasks) {
-    if (task == process_.task()) continue;
-    const Members::Present member = members_.find(task);
-    caf::actor door = member.agent ? process_.remote(task, member.agent.id()) : caf::actor{};
-    if (!door) return nullptr;  // the member is gone; its member_down() is under way
-    live->remotes.emplace_back(task, door);
+// Running steps finish where they began: in the earlier installation, if the call had to be made
+// again.
+int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name) {
+  const Node* named = graph_.find(node);
+  std::set<std::string> tasks;
+  std::vector<Remade> remade;
+  std::vector<std::shared_ptr<Installation>> local;
+  Later later;
+  for (bool looked_at_all = false; !looked_at_all;) {
+    std::unique_lock lock(mutex_);
+    const int64_t seen = versions_;
+    tasks = installer_.tasks_of_node(node);
+    if (!by_name && !tasks.empty())
+      throw Error(Errc::invalid_argument, "node ", node, " runs in ", *tasks.begin(),
+                  ", and a function does not travel; name an op that is registered there, too");
+    if (named) remade = absorbing(named->id);
+    std::set<int64_t> absorbing_calls;
+    for (const Remade& call : remade) absorbing_calls.insert(call.id);
+    local = installer_.local(absorbing_calls);
+    lock.unlock();
+    // Check everything before anything changes, and without the lock, so that no thread waits for
+    // the checks.
+    for (Remade& call : remade) make_again(call, named->id, op);
+    for (const auto& installation : local) installation->check(node, op);
+    lock.lock();
+    looked_at_all = versions_ == seen;  // false: a call was prepared meanwhile and not checked
+    if (!looked_at_all) continue;
+    installer_.replace(node, op, by_name);
+    for (Remade& made : remade) {
+      made.call.version = ++versions_;
+      installer_.reinstall(std::make_shared<PreparedCall>(std::move(made.call)), later);
+    }
+    local = installer_.local();
   }
-  return live;
+  tell(later);
+  int64_t executors = 0;
+  for (const auto& installation : local) executors += installation->become(node, op);
+  become_there(node, op->name, tasks, executors);
+  return executors;
+}
+
+// The same in other processes; adds their numbers of executors to `executors`.
+void Calls::become_there(const std::string& node, const std::string& op,
+                         const std::set<std::string>& tasks, int64_t& executors) {
+  struct Open {
+    std::mutex mutex;  // guards the rest
+    size_t waiting = 0;
+    int64_t executors = 0;
+    Errc code = Errc::ok;
+    std::string text;
+    std::condition_variable changed;
+  };
+  auto open = std::make_shared<Open>();
+  std::vector<Members::Present> asked;
+  for (const std::string& task : tasks)  // a task that is away learns of it when it installs its
+                                         // parts again
+    if (Members::Present member = members_.find(task); member.agent) asked.push_back(member);
+  open->waiting = asked.size();
+  for (const Members::Present& member : asked)
+    remote().become(
+        member, node, op,
+        [open, task = member.member.name()](Errc code, const std::string& text, const Became& m) {
+          std::lock_guard lock(open->mutex);
+          open->executors += m.executors;
+          if (code != Errc::ok && code != Errc::peer_lost && open->code == Errc::ok)
+            open->code = code, open->text = detail::concat(task, ": ", text);
+          --open->waiting;
+          open->changed.notify_all();
+        });
+  std::unique_lock lock(open->mutex);
+  if (!open->changed.wait_for(lock, 2 * kAgentTimeout, [&] { return open->waiting == 0; }))
+    throw Error(Errc::timeout, "node ", node, " was replaced, but not every process has said so");
+  if (open->code != Errc::ok) throw Error(open->code, open->text);
+  executors += open->executors;
+}
+
+std::vector<OpHandle> Calls::op_actors(const std::string& node) const {
+  std::vector<OpHandle> out;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, call] : installer_.calls())
+    if (call.local)
+      for (const auto& executor : call.local->executors())
+        if (OpHandle actor = executor->op_actor(node)) out.push_back(std::move(actor));
+  return out;
 }
 
 // Ending
@@ -420,11 +360,7 @@ void Calls::stop() {
 void Calls::drop() {
   Later later;  // destroyed without the mutex
   std::lock_guard lock(mutex_);
-  for (auto& [id, call] : calls_) {
-    call.live = nullptr;
-    ++changes_;
-    forget_local(call, later);
-  }
+  installer_.drop(later);
   process_.resources().forget(session_);
 }
 
@@ -447,11 +383,11 @@ std::vector<CutEdge> Calls::cut_edges(int64_t id) const {
   uint32_t executable = 0;
   {
     std::lock_guard lock(mutex_);
-    const Call& known = calls_.at(id);
+    const InstalledCall& known = installer_.calls().at(id);
     call = known.prepared;
     sent = known.sent;
     if (known.local) add(sent, known.local->edge_counts());
-    if (auto it = state_.calls().find(id); it != state_.calls().end())
+    if (auto it = installer_.state().calls().find(id); it != installer_.state().calls().end())
       executable = it->second.executable;
   }
   add(sent, survey_edges(process_, asker_, members_.agents(), session_, executable));
@@ -479,7 +415,7 @@ std::string Calls::dot(int64_t id) const {
 
 std::string Calls::describe() const {
   std::lock_guard lock(mutex_);
-  return state_.to_text();
+  return installer_.state().to_text();
 }
 
 }  // namespace troupe

@@ -1,16 +1,10 @@
-// Calls: the prepared calls of one master. Prunes and places the nodes of a call, has the passes
-// rewrite them (placement/call_graph.hpp), cuts the graph, installs the parts on their tasks, and
-// installs a call again when a lost member has returned. MasterState decides the order of these;
-// this carries them out.
-//
-// A call has an immutable graph of its own: so it can be installed again, on any thread, while the
-// program adds nodes to its graph. When it dies, the installations are lost; workers drop them when
-// told.
+// Calls: the prepared calls of one master. Prepares a call the first time it is wanted, has the
+// Installer install its parts, and installs a call again when a lost member has returned.
+// MasterState decides the order of these.
 //
 // Owner: the master. Thread: any; become() one caller at a time.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -21,41 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/cluster/installation.hpp"
-#include "actors/master/master_state.hpp"
-#include "actors/master/members.hpp"
-#include "actors/master/remote_parts.hpp"
-#include "placement/call_graph.hpp"
-#include "placement/partition.hpp"
-#include "placement/placement.hpp"
+#include "actors/master/installer.hpp"
 
 namespace troupe {
-
-// The parts of a call that do not change.
-struct PreparedCall {
-  int64_t id = 0;
-  int64_t version = 0;  // unique in its session; names the output of the passes
-  std::shared_ptr<const Graph> graph;
-  std::vector<Output> fetches, feeds;  // of `graph`
-  std::vector<int64_t> replicas;       // they take a training step with each run
-  std::vector<int32_t> nodes;          // the nodes that run
-  std::vector<int32_t> asked;          // the nodes of the program's graph that it was made of
-  Placement placement;
-  std::vector<Partition> partitions;
-  std::vector<Absorbed> absorbed;  // the changes of the passes to nodes of the program's graph
-};
-
-// An installation of a call that is ready on all its tasks.
-struct LiveCall {
-  uint32_t executable = 0;
-  std::shared_ptr<Installation> local;
-  PartitionExecutor* client = nullptr;            // takes feeds and holds fetches; may be null
-  std::vector<uint32_t> feed_slots, fetch_slots;  // of `client`
-  std::vector<std::pair<std::string, caf::actor>> remotes;  // task, its worker's door
-  bool one_local_executor() const {
-    return remotes.empty() && client && local->executors().size() == 1;
-  }
-};
 
 class Calls {
  public:
@@ -86,7 +48,7 @@ class Calls {
   Standing standing(int64_t call) const;
   // Grows whenever a call becomes ready or stops being ready: until then a Standing stays valid.
   // Any thread; takes no lock.
-  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+  uint64_t changes() const { return installer_.changes(); }
   std::string missing_tasks(int64_t call) const;  // those that are not up, separated by commas
   std::string broken_text(int64_t call) const;    // the reason of the last reinstallation
 
@@ -112,60 +74,30 @@ class Calls {
   std::string describe() const;
   void stop();  // no call becomes ready any more, and waits end
   void drop();  // drops the installations in this process; after the last run
-  RemoteParts& remote() { return remote_; }
+  RemoteParts& remote() { return installer_.remote(); }
 
  private:
-  struct Call {
-    std::shared_ptr<const PreparedCall> prepared;
-    Errc code = Errc::ok;
-    std::string error;
-    std::shared_ptr<Installation> local;
-    std::shared_ptr<const LiveCall> live;
-    std::string broken;                 // the reason why it is not live
-    std::map<int32_t, EdgeCount> sent;  // by earlier installations, by edge
-  };
-  struct Later {  // work for after the mutex is released
-    std::vector<int64_t> settled;
-    std::vector<std::shared_ptr<Installation>> old;
-  };
-
-  void check(const std::vector<Output>& fetches, const std::vector<Output>& feeds) const;
-  PreparedCall make(const std::vector<Output>& fetches, const std::vector<Output>& feeds,
-                    bool passes);
-  PreparedCall make_with_replaced(const std::vector<Output>& fetches,
-                                  const std::vector<Output>& feeds);
-  PlacementOptions wishes() const;
-  void ensured(int64_t call, Errc code, const std::string& text);
-  void on_event(const std::function<MasterOrders(MasterState&)>& event);
-  void tell(const Later& later);
-  // calls_become.cpp
+  using Later = Installer::Later;
   struct Remade {  // a call without passes, in which all nodes run their own kernels
     int64_t id = 0;
     std::vector<Output> fetches, feeds;  // of the program's graph
     PreparedCall call;
   };
+
+  PreparedCall make(const std::vector<Output>& fetches, const std::vector<Output>& feeds,
+                    bool passes) const;
+  PreparedCall make_with_replaced(const std::vector<Output>& fetches,
+                                  const std::vector<Output>& feeds);
+  void change(const std::function<void(Later&)>& work);
+  void on_event(const std::function<MasterOrders(MasterState&)>& event);
+  void tell(const Later& later);
   void make_again(Remade& remade, int32_t node, const std::shared_ptr<const Op>& op);
   void become_there(const std::string& node, const std::string& op,
                     const std::set<std::string>& tasks, int64_t& executors);
   // All below: require mutex_.
   bool absorbs_replaced(const PreparedCall& call) const;
   std::vector<Remade> absorbing(int32_t node) const;
-  std::vector<std::shared_ptr<Installation>> installed_here(
-      const std::vector<Remade>& without) const;
-  bool here(const PreparedCall& call) const;  // true if all of it runs in this process
-  void install(const Call& call, Later& later);
-  void carry_out(MasterOrders orders, Later& later);
-  MasterOrders carry_out(const MasterOrder& order, Call& call, Later& later);
-  MasterOrders install_here(Call& call);
-  MasterOrders connect_here(Call& call);
-  MasterOrders install_there(const Call& call, const MasterOrder& order);
-  void connect_there(const MasterOrder& order);
-  void uninstall_there(const MasterOrder& order);
-  void forget_local(Call& call, Later& later);
   void hand_out_graph() const;
-  std::set<std::string> tasks_of_node(const std::string& node) const;
-  void fail(Call& call, Errc code, const std::string& text, Later& later);
-  std::shared_ptr<const LiveCall> make_live(const Call& call) const;
 
   Process& process_;
   Members& members_;
@@ -173,18 +105,14 @@ class Calls {
   Graph& graph_;
   const uint64_t session_;
   const std::function<void(int64_t call)> settled_;
-  RemoteParts remote_;
 
-  std::atomic<uint64_t> changes_{0};
   mutable std::mutex mutex_;  // guards the rest; taken before those of Members and RemoteParts
   std::condition_variable changed_;
-  MasterState state_;
   Ensure ensure_;
   int64_t versions_ = 0;
   std::map<std::pair<std::vector<Output>, std::vector<Output>>, int64_t> ids_;
-  std::map<int64_t, Call> calls_;
-  std::map<std::string, std::shared_ptr<const Op>> replaced_;  // by node
   bool stopped_ = false;
+  Installer installer_;
 };
 
 }  // namespace troupe

@@ -1,7 +1,8 @@
-// Runs over several executors: their start, parts, cancellation and deadlines.
+// Begins, ends and cancels runs, and watches their deadlines.
 #include "actors/master/run_table.hpp"
 
 #include <algorithm>
+#include <future>
 #include <optional>
 
 #include "actors/async/deadline.hpp"
@@ -23,17 +24,12 @@ const char kClosing[] = "the session is closing";
 }  // namespace
 
 RunTable::RunTable(Process& process, Calls& calls, uint64_t session, const caf::actor& master)
-    : process_(process), calls_(calls), session_(session), master_(master) {}
-
-void RunTable::set_next_step(int64_t replica, int64_t step) {
-  std::lock_guard lock(mutex_);
-  steps_.set_next(replica, step);
-}
-
-std::optional<int64_t> RunTable::next_step(int64_t replica) {
-  std::lock_guard lock(mutex_);
-  return steps_.next(replica);
-}
+    : process_(process),
+      calls_(calls),
+      session_(session),
+      master_(master),
+      steps_(process, calls, session),
+      local_(process, session, steps_) {}
 
 Stall RunTable::now_at(Time t, const Run& run) {
   return {run.id,
@@ -49,15 +45,27 @@ std::vector<Stall> RunTable::under_way(std::chrono::milliseconds at_least) {
   std::lock_guard lock(mutex_);
   for (const auto& [id, run] : runs_)
     if (t - run->started >= at_least) out.push_back(now_at(t, *run));
-  each_fired([&](const Fired& fired) {
-    std::lock_guard step(fired.mutex);
-    if (fired.step && (at_least.count() <= 0 || (fired.seen && t - *fired.seen >= at_least)))
-      out.push_back(fired.now_at(t, process_.task()));
-  });
+  local_.under_way(t, at_least, out);
   return out;
 }
 
-// Several executors
+RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options) {
+  check_options(options);
+  const uint64_t as_of = calls_.changes();
+  if (!options.cancel)
+    if (LocalRuns::Ready ready = local_.ready(id, as_of); ready.seat) [[likely]]
+      return local_.run(std::move(ready), feeds, options);
+  const Calls::Standing call = calls_.standing(id);
+  if (call.live && call.live->one_local_executor()) {
+    if (!options.cancel) local_.keep(call, as_of);
+    return local_.run(call, feeds, options);
+  }
+  std::promise<RunResult> promise;
+  std::future<RunResult> future = promise.get_future();
+  begin(call, id, feeds, options, std::this_thread::get_id(),
+        [&promise](RunResult result) { promise.set_value(std::move(result)); });
+  return future.get();  // it is always set: at the latest at the deadline
+}
 
 void RunTable::start(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options,
                      std::function<void(RunResult)> done) {
@@ -134,17 +142,15 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
     } else if (run->cancelled) {
       refusal = run->result;
     } else {
-      run->id = context.run = next_run_++;
-      steps_.begin(call.prepared->replicas, run->step, context, run->call);
+      run->id = context.run = local_.next_number();
+      steps_.begin(*call.prepared, run->step, context);
       run->step = context.step;
       run->prepared = call.prepared;
       run->live = call.live;
       for (const auto& [task, worker] : call.live->remotes) run->open.insert(task);
       run->open.insert(process_.task());
       runs_[run->id] = run;
-      oldest = runs_.begin()->first;
-      for (const Fired* fired : fired_)  // numbered, and perhaps not begun yet
-        if (fired->call == run->call) oldest = std::min(oldest, fired->run);
+      oldest = local_.oldest(run->call, runs_.begin()->first);
     }
   }
   if (refusal.code != Errc::ok) return end(run, std::move(refusal));
@@ -192,7 +198,6 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
   RunPtr run;
   RunResult result;
   bool last = false, first_failure = false;
-  std::vector<TrainingSteps::Behind> behind;
   {
     std::lock_guard lock(mutex_);
     auto it = runs_.find(id);
@@ -210,8 +215,6 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     last = run->open.empty();
     if (last) {
       ++ending_;
-      behind =
-          steps_.end(run->prepared->replicas, run->step, run->call, run->result.code == Errc::ok);
       runs_.erase(it);
       result = std::move(run->result);
     }
@@ -221,7 +224,7 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     return;
   }
   const Ending until_told(*this);
-  go_on(behind);
+  steps_.end(*run->prepared, run->step, result.code == Errc::ok);
   if (result.code != Errc::ok) result.values.clear();
   if (process_.tracer().on()) {
     const int64_t ended = Tracer::now_ns();
@@ -292,7 +295,7 @@ void RunTable::cancel_all(Errc code, const std::string& text) {
     for (const auto& [id, run] : runs_) runs.push_back(run);
     for (const auto& [call, waiting] : waiting_)
       runs.insert(runs.end(), waiting.begin(), waiting.end());
-    each_fired([&](Fired& fired) { fired.interrupt(code, text); });
+    local_.interrupt_all(code, text);
   }
   for (const RunPtr& run : runs) abort(run, code, text);
 }
@@ -330,6 +333,7 @@ void RunTable::stop(std::chrono::milliseconds patience) {
     std::lock_guard lock(mutex_);
     stopped_ = true;
   }
+  local_.stop();
   cancel_all(Errc::cancelled, kClosing);
   std::vector<std::pair<int64_t, std::string>> silent;
   {
@@ -366,9 +370,7 @@ std::vector<Stall> RunTable::tick() {
         stalls.push_back(now_at(t, *run));
       }
     }
-    each_fired([&](Fired& fired) {
-      if (auto stall = fired.look(t, process_.task())) stalls.push_back(std::move(*stall));
-    });
+    local_.tick(t, stalls);
     for (const auto& [call, waiting] : waiting_)
       for (const RunPtr& run : waiting)
         if (t >= run->deadline) late.push_back(run);

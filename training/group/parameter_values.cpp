@@ -67,14 +67,14 @@ void load_now(ParameterVisit& group, const std::vector<int32_t>& nodes,
   group->wait([&](ParameterGroup::Done done) { group->establish(start, std::move(done)); });
   // A loop of the program's own continues after the checkpoint's step.
   for (const int32_t replica : start.replicas)
-    group->master().runs().set_next_step(replica, start.next_step);
+    group->master().runs().steps().set_next(replica, start.next_step);
 }
 
 // The number of steps that all replicas have done.
 int64_t steps_done(ParameterVisit& group) {
   std::optional<int64_t> done;
   for (const int32_t replica : group->replicas_in_graph()) {
-    const std::optional<int64_t> next = group->master().runs().next_step(replica);
+    const std::optional<int64_t> next = group->master().runs().steps().next(replica);
     if (!next)
       throw Error(Errc::invalid_argument, "save_parameters(): a training step of replica ", replica,
                   " is under way; wait until it has ended");

@@ -1,0 +1,99 @@
+// Counts the training steps of replicas, and tells shards which are over.
+#include "actors/master/training_steps.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "devices/failure.hpp"
+
+namespace troupe {
+
+void TrainingSteps::begin(const PreparedCall& call, int64_t wanted, RunContext& context) {
+  const std::vector<int64_t>& replicas = call.replicas;
+  context.step = wanted;
+  if (replicas.empty()) return;
+  std::lock_guard lock(mutex_);
+  if (wanted < 0)
+    for (int64_t replica : replicas) context.step = std::max(context.step, steps_[replica].next);
+  context.step = std::max<int64_t>(context.step, 0);
+  int64_t first = context.step;
+  for (int64_t replica : replicas) {
+    Steps& steps = steps_[replica];
+    if (steps.open.empty()) steps.by_hand = steps.gaps = false;
+    steps.by_hand |= wanted >= 0;
+    steps.gaps |= !steps.open.empty() && steps.open.begin()->second != call.id;
+    steps.next = context.step + 1;
+    steps.open.emplace(context.step, call.id);
+    first = std::min(first, steps.open.begin()->first);
+  }
+  if (wanted < 0) context.first_step = first;
+}
+
+void TrainingSteps::end(const PreparedCall& call, int64_t step, bool whole) {
+  if (call.replicas.empty()) return;
+  std::vector<Behind> out;
+  {
+    std::lock_guard lock(mutex_);
+    for (int64_t replica : call.replicas) {
+      Steps& steps = steps_[replica];
+      const auto [from, to] = steps.open.equal_range(step);
+      const auto it =
+          std::find_if(from, to, [&](const auto& run) { return run.second == call.id; });
+      if (it == to) continue;
+      const bool oldest = it == steps.open.begin();
+      steps.open.erase(it);
+      steps.gaps |= !whole;
+      if (!oldest || !steps.gaps || steps.by_hand || steps.open.empty()) continue;
+      Behind behind{replica, steps.open.begin()->first, {}};
+      for (const auto& [open, of] : steps.open) behind.calls.push_back(of);
+      out.push_back(std::move(behind));
+    }
+  }
+  tell(out);
+}
+
+void TrainingSteps::set_next(int64_t replica, int64_t step) {
+  std::lock_guard lock(mutex_);
+  steps_[replica].next = step;
+}
+
+std::optional<int64_t> TrainingSteps::next(int64_t replica) {
+  std::lock_guard lock(mutex_);
+  const auto it = steps_.find(replica);
+  if (it == steps_.end()) return 0;
+  return it->second.open.empty() ? std::optional(it->second.next) : std::nullopt;
+}
+
+// Tells shards again which steps are over: a waiting run has told them when fewer were, and there
+// may be no later run to do it. A pull like that run's own carries the number.
+void TrainingSteps::tell(const std::vector<Behind>& behind) {
+  ParameterPort* const port = behind.empty() ? nullptr : process_.services().port(session_);
+  if (!port) return;
+  for (const Behind& those : behind) {
+    std::set<std::string> names;
+    for (const int64_t id : those.calls) {
+      const std::shared_ptr<const PreparedCall> call = calls_.standing(id).prepared;
+      for (const int32_t n : call->nodes) {
+        const Node& node = call->graph->node(n);
+        const auto replica = node.attrs.find("replica"), name = node.attrs.find("parameter");
+        if (!node.op->stateful || replica == node.attrs.end() || name == node.attrs.end()) continue;
+        const auto* number = std::get_if<int64_t>(&replica->second);
+        const auto* text = std::get_if<std::string>(&name->second);
+        if (number && text && *number == those.replica) names.insert(*text);
+      }
+    }
+    for (const std::string& name : names) {
+      const Failure failed = failure_of([&] {
+        port->pull(name, {those.replica, those.first, those.first},
+                   [](Errc, std::string, Tensor) {});
+      });
+      if (failed.code != Errc::ok)
+        process_.log()->warn(
+            "shards are not told that steps are over, those behind may have to wait for their "
+            "deadline: parameter={} replica={} error={}",
+            name, those.replica, failed.text);
+    }
+  }
+}
+
+}  // namespace troupe
