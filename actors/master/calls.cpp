@@ -228,76 +228,41 @@ PreparedCall Calls::make_with_replaced(const std::vector<Output>& fetches,
   return absorbs() ? make(fetches, feeds, false) : std::move(made);
 }
 
-// The calls that must be made again before they can run another kernel of the node. Throws:
-// Error(invalid_argument) if such a call runs in other processes as well, where its steps would be
-// lost.
-std::vector<Calls::Remade> Calls::absorbing(int32_t node) const {
-  std::vector<Remade> out;
+void Calls::refuse_absorbed(int32_t node) const {
   for (const auto& [asked, id] : ids_) {
     const InstalledCall& call = installer_.calls().at(id);
     if (call.code != Errc::ok) continue;
     const auto& absorbed = call.prepared->absorbed;
     const auto found = std::find_if(absorbed.begin(), absorbed.end(),
                                     [&](const Absorbed& a) { return concerns(a, node); });
-    if (found == absorbed.end()) continue;
-    if (!installer_.here(*call.prepared))
+    if (found != absorbed.end())
       throw Error(Errc::invalid_argument, "node ", graph_.node(node).name,
-                  " cannot be replaced in a call that is prepared and runs in several processes: ",
-                  says(graph_, *found),
+                  " cannot be replaced in a call that is prepared: ", says(graph_, *found),
                   "; replace it before the call is prepared, or prepare it in a session without "
                   "passes (ProcessOptions::passes)");
-    out.push_back({id, asked.first, asked.second, {}});
   }
-  return out;
 }
 
-// Throws: Error(invalid_argument) if `op` does not fit the node as it runs without passes.
-void Calls::make_again(Remade& remade, int32_t node, const std::shared_ptr<const Op>& op) {
-  PreparedCall& call = remade.call = make(remade.fetches, remade.feeds, false);
-  call.id = remade.id;
-  const Node* now = call.graph->find(graph_.node(node).name);
-  const auto placed = now ? call.placement.devices.find(now->id) : call.placement.devices.end();
-  if (placed == call.placement.devices.end()) return;  // it is fed, or not needed
-  const Device& device = *process_.device(placed->second);
-  const NodeView code = NodeView::make(*now, *device.kernel_for(*now));
-  with_op(code, now->name, op, {device.kind(), device.name()});
-}
-
-// Running steps finish where they began: in the earlier installation, if the call had to be made
-// again.
 int64_t Calls::become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name) {
   const Node* named = graph_.find(node);
   std::set<std::string> tasks;
-  std::vector<Remade> remade;
-  std::vector<std::shared_ptr<Installation>> local;
-  Later later;
-  for (bool looked_at_all = false; !looked_at_all;) {
-    std::unique_lock lock(mutex_);
-    const int64_t seen = versions_;
+  const auto installed = [&] {  // Requires: mutex_.
     tasks = installer_.tasks_of_node(node);
     if (!by_name && !tasks.empty())
       throw Error(Errc::invalid_argument, "node ", node, " runs in ", *tasks.begin(),
                   ", and a function does not travel; name an op that is registered there, too");
-    if (named) remade = absorbing(named->id);
-    std::set<int64_t> absorbing_calls;
-    for (const Remade& call : remade) absorbing_calls.insert(call.id);
-    local = installer_.local(absorbing_calls);
-    lock.unlock();
-    // Check everything before anything changes, and without the lock, so that no thread waits for
-    // the checks.
-    for (Remade& call : remade) make_again(call, named->id, op);
-    for (const auto& installation : local) installation->check(node, op);
-    lock.lock();
-    looked_at_all = versions_ == seen;  // false: a call was prepared meanwhile and not checked
-    if (!looked_at_all) continue;
-    installer_.replace(node, op, by_name);
-    for (Remade& made : remade) {
-      made.call.version = ++versions_;
-      installer_.reinstall(std::make_shared<PreparedCall>(std::move(made.call)), later);
-    }
-    local = installer_.local();
-  }
-  tell(later);
+    if (named) refuse_absorbed(named->id);
+    return installer_.local();
+  };
+  std::unique_lock lock(mutex_);
+  std::vector<std::shared_ptr<Installation>> local = installed();
+  lock.unlock();
+  // Checks before anything changes, and without the lock, so that no thread waits for the checks.
+  for (const auto& installation : local) installation->check(node, op);
+  lock.lock();
+  local = installed();  // with calls that have been prepared meanwhile
+  installer_.replace(node, op, by_name);
+  lock.unlock();
   int64_t executors = 0;
   for (const auto& installation : local) executors += installation->become(node, op);
   become_there(node, op->name, tasks, executors);

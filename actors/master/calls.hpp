@@ -61,9 +61,9 @@ class Calls {
 
   // Replaces the kernel of the named node by that of `op`, in prepared calls and later ones, here
   // and in other processes, which know ops by name alone. Returns the number of executors that run
-  // the new kernel. Throws: Error(invalid_argument) if it does not fit, or if `by_name` is false
-  // and the node runs elsewhere; Error with the code of another process's answer. One caller at a
-  // time.
+  // the new kernel. Throws: Error(invalid_argument) if it does not fit, if a pass has absorbed the
+  // node in a prepared call, or if `by_name` is false and the node runs elsewhere; Error with the
+  // code of another process's answer. One caller at a time.
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op, bool by_name);
   // The op actors of that node in this process, one for each executor that runs it.
   std::vector<OpHandle> op_actors(const std::string& node) const;
@@ -78,12 +78,6 @@ class Calls {
 
  private:
   using Later = Installer::Later;
-  struct Remade {  // a call without passes, in which all nodes run their own kernels
-    int64_t id = 0;
-    std::vector<Output> fetches, feeds;  // of the program's graph
-    PreparedCall call;
-  };
-
   PreparedCall make(const std::vector<Output>& fetches, const std::vector<Output>& feeds,
                     bool passes) const;
   PreparedCall make_with_replaced(const std::vector<Output>& fetches,
@@ -91,12 +85,12 @@ class Calls {
   void change(const std::function<void(Later&)>& work);
   void on_event(const std::function<MasterOrders(MasterState&)>& event);
   void tell(const Later& later);
-  void make_again(Remade& remade, int32_t node, const std::shared_ptr<const Op>& op);
   void become_there(const std::string& node, const std::string& op,
                     const std::set<std::string>& tasks, int64_t& executors);
   // All below: require mutex_.
   bool absorbs_replaced(const PreparedCall& call) const;
-  std::vector<Remade> absorbing(int32_t node) const;
+  // Throws: Error(invalid_argument) naming the pass by which a prepared call has no such node.
+  void refuse_absorbed(int32_t node) const;
   void hand_out_graph() const;
 
   Process& process_;

@@ -32,13 +32,6 @@ void Installer::put(std::shared_ptr<const PreparedCall> prepared, Later& later) 
   call.error.clear();
 }
 
-void Installer::reinstall(std::shared_ptr<const PreparedCall> prepared, Later& later) {
-  const int64_t id = prepared->id;
-  put(std::move(prepared), later);
-  no_longer_live(calls_.at(id));
-  if (state_.calls().count(id)) install(id, later);  // otherwise its parameters are being made
-}
-
 void Installer::install(int64_t id, Later& later) {
   const PreparedCall& prepared = *calls_.at(id).prepared;
   ExecutableState e;
@@ -243,10 +236,10 @@ std::set<std::string> Installer::tasks_of_node(const std::string& node) const {
   return tasks;
 }
 
-std::vector<std::shared_ptr<Installation>> Installer::local(const std::set<int64_t>& except) const {
+std::vector<std::shared_ptr<Installation>> Installer::local() const {
   std::vector<std::shared_ptr<Installation>> out;
   for (const auto& [id, call] : calls_)
-    if (call.local && !except.count(id)) out.push_back(call.local);
+    if (call.local) out.push_back(call.local);
   return out;
 }
 

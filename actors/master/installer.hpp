@@ -64,8 +64,6 @@ class Installer {
   // A new call, or a new version of one, whose earlier installation here is dropped.
   void put(std::shared_ptr<const PreparedCall> prepared, Later& later);
   void install(int64_t call, Later& later);
-  // Puts a new version in the place of one that may be installed or on its way.
-  void reinstall(std::shared_ptr<const PreparedCall> prepared, Later& later);
   void fail(int64_t call, Errc code, const std::string& text, Later& later);
   void carry_out(MasterOrders orders, Later& later);
   void drop(Later& later);  // the installations in this process
@@ -82,8 +80,8 @@ class Installer {
   bool here(const PreparedCall& call) const;  // true if all of it runs in this process
   // The other processes in which a call runs the node.
   std::set<std::string> tasks_of_node(const std::string& node) const;
-  // The installations in this process, without those of the calls `except`.
-  std::vector<std::shared_ptr<Installation>> local(const std::set<int64_t>& except = {}) const;
+  // The installations in this process.
+  std::vector<std::shared_ptr<Installation>> local() const;
 
  private:
   MasterOrders carry_out(const MasterOrder& order, InstalledCall& call, Later& later);

@@ -192,12 +192,11 @@ class Session {
   // returned fire the new one; no step is held up or lost. The first form takes the name of an op
   // of the graph's registry, for all processes; the second a kernel, for a node of this process.
   // The op must have the node's inputs, outputs and attributes, and give it the same types;
-  // existing gradients do not change. Calls that are prepared later fire it, too. If a pass has
-  // removed the node from a call, or merged it into another (explain_passes()), that call is
-  // prepared again without passes, and stays so. Returns how often the node is installed now: 0 if
-  // no prepared call fires it. Throws: Error(invalid_argument) saying what does not fit, or, for a
-  // call that is prepared and runs in several processes, which pass has absorbed the node into
-  // which; then nothing has changed in this process.
+  // existing gradients do not change. Calls that are prepared later fire it, too, and without
+  // passes where a pass would remove the node or merge it into another. Returns how often the node
+  // is installed now: 0 if no prepared call fires it. Throws: Error(invalid_argument) saying what
+  // does not fit, or which pass has removed the node from a prepared call, or merged it into
+  // another (explain_passes()); then nothing has changed in this process.
   int64_t become(const std::string& node, const std::string& op);
   int64_t become(const std::string& node, const Kernel& kernel);
 
