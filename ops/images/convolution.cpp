@@ -3,11 +3,9 @@
 // where g is o's group and pixels outside of x count as 0. (A cross-correlation, as usual in the
 // field.) i and j have one to three dimensions.
 //   x: [batch, ..., in]   filter: [..., in / groups, out]   y: [batch, ..., out]
-#include "devices/threads/isa.hpp"
 #include "ops/elementwise/composition.hpp"
 #include "ops/images/convolutions.hpp"
 #include "ops/support/regroup.hpp"
-#include "ops/images/winograd.hpp"
 
 namespace troupe {
 namespace {
@@ -69,28 +67,10 @@ struct DepthwiseLoop {
 template <class T>
 void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
-  const Tensor &x = ctx.input(0), &filter = ctx.input(1);
-  const auto sizes = convolution_sizes<T>(ctx, x.shape(), filter.shape());
+  const auto sizes = convolution_sizes<T>(ctx, ctx.input(0).shape(), ctx.input(1).shape());
   if (!sizes) return;
-  if (sizeof(T) == sizeof(float) && suits_winograd(*sizes, ConvolutionSizes::Pass::forward))
-    return ctx.state<ConvolutionState>()
-        .winograd_pass(*sizes, ConvolutionSizes::Pass::forward)
-        ->run_with_filter(ctx);
-  if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::forward))
-    return run_with_filter(
-        ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::forward, compile),
-        x);
-  const T *from = x.data<T>(), *factors = filter.data<T>();
-  T* y = ctx.output().template mutable_data<T>();
-  const int64_t image = outputs_of(sizes->at) * sizes->out;
-  in_images(ctx, sizes->batch, sizes->images(ConvolutionSizes::Pass::forward),
-            [&](int64_t first, int64_t last) {
-              if (sizes->is_depthwise())
-                in_isa<DepthwiseLoop>(&*sizes, from, factors, y, first, last);
-              else
-                in_isa<ForwardLoop>(&*sizes, from, factors, y, first, last);
-              ctx.finish(first * image, (last - first) * image);
-            });
+  compute_images<T, ForwardLoop, DepthwiseLoop>(ctx, *sizes, ConvolutionSizes::Pass::forward,
+                                                compile, outputs_of(sizes->at) * sizes->out);
 }
 
 // Checks a call of a function for images of `dims` dimensions.

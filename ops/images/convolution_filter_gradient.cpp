@@ -124,13 +124,12 @@ void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const auto sizes = convolution_sizes<T>(ctx, ctx.input(1).shape(), ctx.input(2).shape());
   if (!sizes) return;
-  if (sizeof(T) == sizeof(float) && suits_winograd(*sizes, ConvolutionSizes::Pass::to_filter))
-    return ctx.state<ConvolutionState>()
-        .winograd_pass(*sizes, ConvolutionSizes::Pass::to_filter)
-        ->run_to_filter(ctx);
-  if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::to_filter))
-    run_pass(ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::to_filter,
-                                                      compile));
+  constexpr auto kKind = ConvolutionSizes::Pass::to_filter;
+  const auto& state = ctx.state<ConvolutionState>();
+  if (sizeof(T) == sizeof(float) && suits_winograd(*sizes, kKind))
+    winograd_pass(state, *sizes, kKind)->run_to_filter(ctx);
+  else if (sizeof(T) == sizeof(float) && sizes->suits_onednn(kKind))
+    run_pass(ctx, *state.pass(*sizes, kKind, compile));
   else
     run_loops<T>(ctx, *sizes);
 }

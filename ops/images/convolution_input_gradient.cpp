@@ -1,9 +1,7 @@
 // ConvolutionInputGradient: dx = dL/dx of y = convolution(x, filter), from dy = dL/dy.
 //   dy: [batch, ..., out]   filter: [..., in / groups, out]   x_like, dx: [batch, ..., in]
 // Only the shape of x_like is read.
-#include "devices/threads/isa.hpp"
 #include "ops/images/convolutions.hpp"
-#include "ops/images/winograd.hpp"
 
 namespace troupe {
 namespace {
@@ -84,28 +82,10 @@ void cpu(KernelContext& ctx) {
 
 template <class T>
 void convolve_back(KernelContext& ctx, const Shape& x) {
-  const Tensor &dy = ctx.input(0), &filter = ctx.input(1);
-  const auto sizes = convolution_sizes<T>(ctx, x, filter.shape());
+  const auto sizes = convolution_sizes<T>(ctx, x, ctx.input(1).shape());
   if (!sizes) return;
-  if (sizeof(T) == sizeof(float) && suits_winograd(*sizes, ConvolutionSizes::Pass::to_input))
-    return ctx.state<ConvolutionState>()
-        .winograd_pass(*sizes, ConvolutionSizes::Pass::to_input)
-        ->run_with_filter(ctx);
-  if (sizeof(T) == sizeof(float) && sizes->suits_onednn(ConvolutionSizes::Pass::to_input))
-    return run_with_filter(
-        ctx, *ctx.state<ConvolutionState>().pass(*sizes, ConvolutionSizes::Pass::to_input, compile),
-        dy);
-  const T *from = dy.data<T>(), *factors = filter.data<T>();
-  T* dx = ctx.output().template mutable_data<T>();
-  const int64_t image = inputs_of(sizes->at) * sizes->in;
-  in_images(ctx, sizes->batch, sizes->images(ConvolutionSizes::Pass::to_input),
-            [&](int64_t first, int64_t last) {
-              if (sizes->is_depthwise())
-                in_isa<DepthwiseLoop>(&*sizes, from, factors, dx, first, last);
-              else
-                in_isa<BackLoop>(&*sizes, from, factors, dx, first, last);
-              ctx.finish(first * image, (last - first) * image);
-            });
+  compute_images<T, BackLoop, DepthwiseLoop>(ctx, *sizes, ConvolutionSizes::Pass::to_input, compile,
+                                             inputs_of(sizes->at) * sizes->in);
 }
 template void convolve_back<float>(KernelContext& ctx, const Shape& x);
 template void convolve_back<double>(KernelContext& ctx, const Shape& x);

@@ -2,6 +2,7 @@
 // ops/images/convolutions.hpp.
 #include "ops/images/convolutions.hpp"
 
+#include "ops/images/winograd.hpp"
 #include "ops/support/layout_counts.hpp"
 
 namespace troupe {
@@ -268,7 +269,17 @@ ConvolutionPass::ConvolutionPass(const ConvolutionSizes& sizes, ConvolutionSizes
   filter_bytes = static_cast<int64_t>(compiled.filter.get_size());
 }
 
-void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tensor& images) {
+bool run_with_filter(KernelContext& ctx, const ConvolutionSizes& sizes, ConvolutionSizes::Pass kind,
+                     CompileConvolution* compile) {
+  const auto& state = ctx.state<ConvolutionState>();
+  if (suits_winograd(sizes, kind)) {
+    winograd_pass(state, sizes, kind)->run_with_filter(ctx);
+    return true;
+  }
+  if (!sizes.suits_onednn(kind)) return false;
+  const std::shared_ptr<const ConvolutionPass> held = state.pass(sizes, kind, compile);
+  const ConvolutionPass& pass = *held;
+  const Tensor& images = ctx.input(0);
   const void* filter = ctx.input(1).raw();
   Tensor packed;
   if (pass.pack) {
@@ -287,6 +298,7 @@ void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tens
         return std::array<const void*, 3>{from + first * image_in, filter, to + first * image_out};
       },
       [&](int64_t first, int64_t count) { ctx.finish(first * image_out, count * image_out); });
+  return true;
 }
 
 int64_t convolution_flops(const Shape& y, const Shape& filter) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <optional>
 
+#include "devices/threads/isa.hpp"
 #include "ops/support/node.hpp"
 #include "ops/support/onednn.hpp"
 #include "ops/images/window.hpp"
@@ -154,14 +155,13 @@ struct ConvolutionState final : KernelState {
     return passes.get(sizes.key(),
                       [&] { return std::make_unique<ConvolutionPass>(sizes, kind, compile); });
   }
-  // Requires: suits_winograd(sizes, kind).
-  std::shared_ptr<const WinogradPass> winograd_pass(const ConvolutionSizes& sizes,
-                                                    ConvolutionSizes::Pass kind) const;
 };
 
-// Runs a direction that computes images from images and the filter, input 1. Arguments: images,
-// filter, output.
-void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass, const Tensor& images);
+// Computes images in f32 from images, input 0, and the filter, input 1, by Winograd's algorithm or
+// by oneDNN. Arguments of `compile`: images, filter, output. False if neither suits the sizes; then
+// nothing is done.
+bool run_with_filter(KernelContext& ctx, const ConvolutionSizes& sizes, ConvolutionSizes::Pass kind,
+                     CompileConvolution* compile);
 
 // ---- kernels ----
 
@@ -216,6 +216,23 @@ void for_each_product(const ConvolutionSizes& s, F f) {
   const int64_t in = s.in_of_group(), out = s.out_of_group();
   for (int64_t g = 0; g < s.groups; ++g)
     for (int64_t c = 0; c < in; ++c) f(g * in + c, c * s.out + g * out, g * out, out);
+}
+
+// Computes images of `image` elements each: f32 like run_with_filter() where that is possible, else
+// by our own loops.
+template <class T, class Loop, class DepthwiseLoop>
+void compute_images(KernelContext& ctx, const ConvolutionSizes& sizes, ConvolutionSizes::Pass kind,
+                    CompileConvolution* compile, int64_t image) {
+  if (sizeof(T) == sizeof(float) && run_with_filter(ctx, sizes, kind, compile)) return;
+  const T *from = ctx.input(0).data<T>(), *filter = ctx.input(1).data<T>();
+  T* to = ctx.output().template mutable_data<T>();
+  in_images(ctx, sizes.batch, sizes.images(kind), [&](int64_t first, int64_t last) {
+    if (sizes.is_depthwise())
+      in_isa<DepthwiseLoop>(&sizes, from, filter, to, first, last);
+    else
+      in_isa<Loop>(&sizes, from, filter, to, first, last);
+    ctx.finish(first * image, (last - first) * image);
+  });
 }
 
 // For a depthwise convolution: calls f(index of y's first channel in a block, number of channels,

@@ -55,7 +55,7 @@ void WinogradMemory::will_lend(int64_t floats) {
   floats_ = std::max(floats_, floats);
 }
 
-void WinogradMemory::Loan::Free::operator()(float* p) const {
+void WinogradMemory::Free::operator()(float* p) const {
   ::operator delete (p, std::align_val_t{64});
 }
 
@@ -120,10 +120,11 @@ bool suits_winograd(const ConvolutionSizes& s, ConvolutionSizes::Pass pass) {
   return tiles >= kTilesLeast && pixels * s.taps() >= 2 * kPoints * tiles;
 }
 
-std::shared_ptr<const WinogradPass> ConvolutionState::winograd_pass(
-    const ConvolutionSizes& sizes, ConvolutionSizes::Pass kind) const {
-  return winograd_passes.get(sizes.key(),
-                             [&] { return std::make_unique<WinogradPass>(sizes, kind); });
+std::shared_ptr<const WinogradPass> winograd_pass(const ConvolutionState& state,
+                                                  const ConvolutionSizes& sizes,
+                                                  ConvolutionSizes::Pass kind) {
+  return state.winograd_passes.get(sizes.key(),
+                                   [&] { return std::make_unique<WinogradPass>(sizes, kind); });
 }
 
 WinogradGrid::WinogradGrid(const ConvolutionSizes& s, bool to_input)

@@ -43,6 +43,15 @@ struct WinogradGrid {
 // pieces as jobs ran at once, each as large as the largest need so far; they are freed with the
 // last WinogradPass. Any thread.
 class WinogradMemory {
+  struct Free {
+    void operator()(float* p) const;
+  };
+  struct Piece {
+    std::unique_ptr<float, Free> begin = nullptr;
+    int64_t floats = 0;
+    int slot = -1;  // of the thread that had it last
+  };
+
  public:
   // The memory that all living WinogradPass objects share.
   static std::shared_ptr<WinogradMemory> shared();
@@ -56,15 +65,6 @@ class WinogradMemory {
     float* begin() const { return piece_.begin.get(); }
 
    private:
-    friend class WinogradMemory;
-    struct Free {
-      void operator()(float* p) const;
-    };
-    struct Piece {
-      std::unique_ptr<float, Free> begin = nullptr;
-      int64_t floats = 0;
-      int slot = -1;  // of the thread that had it last
-    };
     WinogradMemory& from_;
     Piece piece_;
   };
@@ -72,7 +72,7 @@ class WinogradMemory {
 
  private:
   std::mutex mutex_;  // guards the rest
-  std::vector<Loan::Piece> free_;
+  std::vector<Piece> free_;
   size_t pieces_ = 0;  // in existence; free_ has room for all of them
   int64_t floats_ = 0;
 };
@@ -103,5 +103,10 @@ class WinogradPass {
   int64_t job_floats_ = 0;      // memory of a job
   std::shared_ptr<WinogradMemory> memory_ = WinogradMemory::shared();
 };
+
+// The pass for these sizes, compiled once for a node. Requires: suits_winograd(sizes, kind).
+std::shared_ptr<const WinogradPass> winograd_pass(const ConvolutionState& state,
+                                                  const ConvolutionSizes& sizes,
+                                                  ConvolutionSizes::Pass kind);
 
 }  // namespace troupe
