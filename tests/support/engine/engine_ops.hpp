@@ -160,6 +160,14 @@ inline std::shared_ptr<const Registry> engine_ops() {
     const auto async = [](void (*start)(std::shared_ptr<AsyncContext>)) {
       return std::vector<Kernel>{{.device = DeviceKind::cpu, .start = start}};
     };
+    // y of the shape of x.
+    const auto unary = [&](std::string name, std::vector<Kernel> kernels) {
+      return Op{.name = std::move(name),
+                .inputs = {"x"},
+                .outputs = {"y"},
+                .infer_shapes = same,
+                .kernels = std::move(kernels)};
+    };
     auto r = std::make_shared<Registry>();
     // In: fed, never run.
     r->add({.name = "In",
@@ -193,11 +201,7 @@ inline std::shared_ptr<const Registry> engine_ops() {
             .in_place = true});
     // y = x backwards. Asks for the memory of x, which it would spoil, and does not declare that it
     // may have it.
-    r->add({.name = "Reverse",
-            .inputs = {"x"},
-            .outputs = {"y"},
-            .infer_shapes = same,
-            .kernels = cpu(d::reverse)});
+    r->add(unary("Reverse", cpu(d::reverse)));
     r->add({.name = "Mul",
             .inputs = {"a", "b"},
             .outputs = {"c"},
@@ -234,27 +238,11 @@ inline std::shared_ptr<const Registry> engine_ops() {
             .attrs = {{"kind", AttrKind::text, Attr(std::string("error"))}},
             .infer_shapes = same,
             .kernels = cpu(d::flaky)});
-    r->add({.name = "Slow",
-            .inputs = {"x"},
-            .outputs = {"y"},
-            .infer_shapes = same,
-            .kernels = cpu(d::slow)});
+    r->add(unary("Slow", cpu(d::slow)));
     // Answered by the test: Knobs::next_later().
-    r->add({.name = "Later",
-            .inputs = {"x"},
-            .outputs = {"y"},
-            .infer_shapes = same,
-            .kernels = async(d::later)});
-    r->add({.name = "AtOnce",
-            .inputs = {"x"},
-            .outputs = {"y"},
-            .infer_shapes = same,
-            .kernels = async(d::at_once)});
-    r->add({.name = "NoStart",
-            .inputs = {"x"},
-            .outputs = {"y"},
-            .infer_shapes = same,
-            .kernels = async(d::refuse_to_start)});
+    r->add(unary("Later", async(d::later)));
+    r->add(unary("AtOnce", async(d::at_once)));
+    r->add(unary("NoStart", async(d::refuse_to_start)));
     for (const char* op : {"Branch", "Capture", "Greater", "Less", "Loop", "LoopVariable", "Merge",
                            "Restore", "Save", "While"})
       r->add(builtin_ops()->get(op));

@@ -21,6 +21,14 @@ inline std::shared_ptr<const Registry> small_ops() {
   };
   const auto unknown = [](const InferContext&) { return std::vector<Shape>{Shape{-1}}; };
 
+  // y of the shape of x.
+  const auto unary = [&](std::string name, Kernel kernel) {
+    return Op{.name = std::move(name),
+              .inputs = {"x"},
+              .outputs = {"y"},
+              .infer_shapes = same,
+              .kernels = {std::move(kernel)}};
+  };
   auto registry = std::make_shared<Registry>();
   // A value from outside, f32, of the shape it is told.
   registry->add({.name = "Feed",
@@ -63,18 +71,10 @@ inline std::shared_ptr<const Registry> small_ops() {
                  .infer_shapes = same,
                  .kernels = {{DeviceKind::cpu, DType::none, pass}},
                  .aliases = true});
-  registry->add({.name = "Pass",
-                 .inputs = {"x"},
-                 .outputs = {"y"},
-                 .infer_shapes = same,
-                 .kernels = {{DeviceKind::cpu, DType::none, pass}}});
+  registry->add(unary("Pass", {DeviceKind::cpu, DType::none, pass}));
   // Throws.
-  registry->add({.name = "Fail",
-                 .inputs = {"x"},
-                 .outputs = {"y"},
-                 .infer_shapes = same,
-                 .kernels = {{DeviceKind::cpu, DType::none,
-                              [](KernelContext& ctx) { throw ctx.error("cannot be done"); }}}});
+  registry->add(unary("Fail", {DeviceKind::cpu, DType::none,
+                               [](KernelContext& ctx) { throw ctx.error("cannot be done"); }}));
   // y = the positive elements of x: its shape depends on values.
   registry->add({.name = "Positive",
                  .inputs = {"x"},
@@ -88,21 +88,12 @@ inline std::shared_ptr<const Registry> small_ops() {
                                 std::copy_if(x.begin(), x.end(), y.mutable_data<float>(), positive);
                               }}}});
   // Asks for an output of a shape that the graph does not allow.
-  registry->add({.name = "WrongShape",
-                 .inputs = {"x"},
-                 .outputs = {"y"},
-                 .infer_shapes = same,
-                 .kernels = {{DeviceKind::cpu, DType::none,
-                              [](KernelContext& ctx) { ctx.output(0, Shape{77}); }}}});
+  registry->add(unary("WrongShape", {DeviceKind::cpu, DType::none,
+                                     [](KernelContext& ctx) { ctx.output(0, Shape{77}); }}));
   // A kernel that finishes later.
-  registry->add(
-      {.name = "Later",
-       .inputs = {"x"},
-       .outputs = {"y"},
-       .infer_shapes = same,
-       .kernels = {{.device = DeviceKind::cpu, .start = [](std::shared_ptr<AsyncContext> ctx) {
-                      ctx->done({ctx->input(0)});
-                    }}}});
+  registry->add(unary(
+      "Later", {.device = DeviceKind::cpu,
+                .start = [](std::shared_ptr<AsyncContext> ctx) { ctx->done({ctx->input(0)}); }}));
   return registry;
 }
 
