@@ -65,12 +65,19 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {d.dprojected, d.dh0, dw, dbias, drecurrent, Output{}};
 }
 
+// A product in memory, row by row.
+template <class T>
+struct ProductRows {
+  const T* begin;
+  int64_t step;  // elements from one row to the next
+  const T* row(int64_t i) const { return begin + i * step; }
+};
+
 // One time step of some rows; the pointers are to the first row.
 template <class T>
 struct Step {
   const T *projected, *bias, *recurrent_bias;
-  const T *recurrent, *candidate;  // products: of all gates, or of r and z; of n
-  int64_t recurrent_step, candidate_step;
+  ProductRows<T> recurrent, candidate;  // of all gates, or of r and z; of n
   T *gates, *inner, *y, *h;
   const int64_t* lengths;
   int64_t place, rows, hidden;
@@ -98,7 +105,7 @@ void gate_row(const Step<T>& s, int64_t row) {
     RecurrentBlock<T> gate[2], product, h;
     for (int64_t k = 0; k < 2; ++k) {
       load_sum(s, row, k, at, length, true, gate[k]);
-      load(product, s.recurrent + row * s.recurrent_step + k * n + at, length);
+      load(product, s.recurrent.row(row) + k * n + at, length);
       for (int j = 0; j < kRecurrentBlock; ++j) gate[k][j] = logistic(gate[k][j] + product[j]);
       store(gate[k], s.gates + (row * 3 + k) * n + at, length);
     }
@@ -119,7 +126,7 @@ void state_row(const Step<T>& s, int64_t row) {
     load_sum(s, row, 2, at, length, !s.reset_after, sum);
     load(r, s.gates + row * 3 * n + at, length);
     load(z, s.gates + (row * 3 + 1) * n + at, length);
-    load(product, s.candidate + row * s.candidate_step + at, length);
+    load(product, s.candidate.row(row) + at, length);
     load(d, s.recurrent_bias + 2 * n + at, length);
     load(h, s.h + row * n + at, length);
     if (s.reset_after) {
@@ -192,10 +199,8 @@ void cpu(KernelContext& ctx) {
       const Step<T> step{projected + 3 * at,
                          bias,
                          recurrent_bias,
-                         recurrent,
-                         candidate,
-                         (after ? 3 : 2) * hidden,
-                         (after ? 3 : 1) * hidden,
+                         {recurrent, (after ? 3 : 2) * hidden},
+                         {candidate, (after ? 3 : 1) * hidden},
                          gates + 3 * at,
                          inner + at,
                          y + at,
