@@ -6,64 +6,40 @@
 namespace troupe {
 namespace {
 
-// A case whose values 0 and 1 are converted to bool.
-OpCase of(const std::string& op, std::string name, const Tensor& x, const Attrs& attrs,
-          const Tensor& expected) {
-  return Case(op, std::move(name), {booleans(x)}, {booleans(expected)}, attrs);
-}
-
-std::vector<OpError> errors(const std::string& op) {
-  return {Refused(op, {booleans(zeros({2, 3}))},
-                  "axis 2 is not there: with 2 dimensions, axes go from -2 to 1", over({2})),
-          Refused(op, {booleans(zeros({2, 3}))}, "names axis -1 twice", over({1, -1})),
-          Refused(op, {zeros({2})}, "has no kernel for f64; cast to one of bool", over({}))};
-}
-
-OpCases any_cases() {
-  const auto any = [](std::string name, const Tensor& x, const Attrs& attrs,
+// The table of ReduceAny, or with every truth value turned that of ReduceAll.
+OpCases cases(const std::string& op, bool turned) {
+  const auto truth = [=](const Tensor& x) {
+    std::vector<double> all;
+    for (const double value : x.values<double>()) all.push_back(turned ? 1 - value : value);
+    return booleans(from_doubles(all, DType::f64, x.shape()));
+  };
+  const auto of = [=](const char* name, const Tensor& x, const Attrs& attrs,
                       const Tensor& expected) {
-    return of("ReduceAny", std::move(name), x, attrs, expected);
+    return Case(name, {truth(x)}, {truth(expected)}, attrs);
   };
   const Tensor x = matrix({{0, 1, 0}, {0, 0, 0}});
-  return {.values = {any("everything", x, over({}), scalar(1)),
-                     any("everything, all false", zeros({2, 3}), over({}), scalar(0)),
-                     any("rows", x, over({1}), vector({1, 0})),
-                     any("columns", x, over({0}), vector({0, 1, 0})),
-                     any("keeping dimensions", x, over({-1}, true), matrix({{1}, {0}})),
-                     any("first and last", values({2, 2, 2}, {0, 0, 0, 0, 0, 0, 0, 1}),
-                         over({0, 2}), vector({0, 1})),
-                     any("between", values({2, 2, 2}, {0, 0, 1, 0, 0, 0, 0, 1}), over({1}),
-                         matrix({{1, 0}, {0, 1}})),
-                     any("size one", vector({1}), over({0}), scalar(1)),
-                     any("a scalar", scalar(0), over({}), scalar(0)),
-                     any("none", zeros({2, 0}), over({1}), vector({0, 0})),
-                     any("no rows", zeros({0, 2}), over({1}), zeros({0}))},
-          .errors = errors("ReduceAny")};
+  return table_of(
+      op,
+      {of("everything", x, over({}), scalar(1)),
+       of("everything, all alike", zeros({2, 3}), over({}), scalar(0)),
+       of("rows", x, over({1}), vector({1, 0})), of("columns", x, over({0}), vector({0, 1, 0})),
+       of("keeping dimensions", x, over({-1}, true), matrix({{1}, {0}})),
+       of("first and last", values({2, 2, 2}, {0, 0, 0, 0, 0, 0, 0, 1}), over({0, 2}),
+          vector({0, 1})),
+       of("between", values({2, 2, 2}, {0, 0, 1, 0, 0, 0, 0, 1}), over({1}),
+          matrix({{1, 0}, {0, 1}})),
+       of("size one", vector({1}), over({0}), scalar(1)),
+       of("a scalar", scalar(0), over({}), scalar(0)),
+       of("none", zeros({2, 0}), over({1}), vector({0, 0})),
+       of("no rows", zeros({0, 2}), over({1}), zeros({0}))},
+      {Refused({booleans(zeros({2, 3}))},
+               "axis 2 is not there: with 2 dimensions, axes go from -2 to 1", over({2})),
+       Refused({booleans(zeros({2, 3}))}, "names axis -1 twice", over({1, -1})),
+       Refused({zeros({2})}, "has no kernel for f64; cast to one of bool", over({}))});
 }
-const ListedCases listed_any(any_cases);
-
-OpCases all_cases() {
-  const auto all = [](std::string name, const Tensor& x, const Attrs& attrs,
-                      const Tensor& expected) {
-    return of("ReduceAll", std::move(name), x, attrs, expected);
-  };
-  const Tensor x = matrix({{1, 0, 1}, {1, 1, 1}});
-  return {.values = {all("everything", x, over({}), scalar(0)),
-                     all("everything, all true", full({2, 3}, 1), over({}), scalar(1)),
-                     all("rows", x, over({1}), vector({0, 1})),
-                     all("columns", x, over({0}), vector({1, 0, 1})),
-                     all("keeping dimensions", x, over({-1}, true), matrix({{0}, {1}})),
-                     all("first and last", values({2, 2, 2}, {1, 1, 1, 1, 1, 1, 1, 0}),
-                         over({0, 2}), vector({1, 0})),
-                     all("between", values({2, 2, 2}, {1, 1, 0, 1, 1, 1, 1, 0}), over({1}),
-                         matrix({{0, 1}, {1, 0}})),
-                     all("size one", vector({0}), over({0}), scalar(0)),
-                     all("a scalar", scalar(1), over({}), scalar(1)),
-                     all("none", zeros({2, 0}), over({1}), vector({1, 1})),
-                     all("no rows", zeros({0, 2}), over({1}), zeros({0}))},
-          .errors = errors("ReduceAll")};
-}
-const ListedCases listed_all(all_cases);
+OpCases any_cases() { return cases("ReduceAny", false); }
+OpCases all_cases() { return cases("ReduceAll", true); }
+const ListedCases listed_any(any_cases), listed_all(all_cases);
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// WithGradient as an op; tests/gradients/gradient_test.cpp tests its use by gradients().
+// Identity, StopGradient and WithGradient as ops that pass their input on;
+// tests/gradients/gradient_test.cpp tests the use of WithGradient by gradients().
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -6,22 +7,45 @@
 namespace troupe {
 namespace {
 
-OpCases cases() {
-  return table_of("WithGradient",
+OpCases passed_on_by(const std::string& op) {
+  return table_of(op,
                   {
                       Case("a matrix", {matrix({{1, 0}, {1, 1}})}, {matrix({{1, 0}, {1, 1}})}),
+                      Case("NaN stays NaN", {vector({NAN, -0.5})}, {vector({NAN, -0.5})}).rough(),
                       Case("size one", {vector({1})}, {vector({1})}),
                       Case("empty", {zeros({0, 2})}, {zeros({0, 2})}),
+                      Case("any numbers", {vector({1.5, -2})}, {vector({1.5, -2})}),
                   },
                   {
                       Refused({zeros({1}), zeros({1})}, "wants 1 input (x), got 2"),
                   });
 }
-const ListedCases listed(cases);
+const ListedCases listed_identity([] { return passed_on_by("Identity"); }),
+    listed_stop([] { return passed_on_by("StopGradient"); }),
+    listed_with([] { return passed_on_by("WithGradient"); });
 
 }  // namespace
 
-TEST_CASE("WithGradient passes its input on") { check(cases()); }
+TEST_CASE("Identity, StopGradient and WithGradient pass their input on") {
+  for (const char* op : {"Identity", "StopGradient", "WithGradient"}) check(passed_on_by(op));
+}
+
+TEST_CASE("identity shares its input's memory, and has the name it was given") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, Shape{2});
+  const Output y = identity(x, "result");
+  CHECK(y.name() == "result");
+  const Tensor value = f32(vector({1, 2}));
+  CHECK(evaluate(y, {{x, value}}).raw() == value.raw());
+}
+
+TEST_CASE("no gradient flows back through stop_gradient") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f64, Shape{});
+  CHECK(!gradients({stop_gradient(x)}, {x})[0].defined());
+  const Output dx = gradients({multiply(x, stop_gradient(x))}, {x})[0];  // x times a constant
+  CHECK(evaluate(dx, {{x, scalar(3)}}).item<double>() == 3);
+}
 
 TEST_CASE("with_gradient shares the memory of its result") {
   Graph graph;
