@@ -15,7 +15,7 @@ using sim::SimClusterOptions;
 void train_cluster(uint64_t seed, History& history,
                    const std::function<void(sim::Draw&, SimClusterOptions&)>& faults) {
   sim::Draw draw(seed);
-  SimClusterOptions options = SimClusterOptions::draw(draw);
+  SimClusterOptions options = draw_cluster_options(draw);
   if (faults) faults(draw, options);
   if (!faults) {
     SimCluster(options, seed, nullptr, history).run();
@@ -27,7 +27,7 @@ void train_cluster(uint64_t seed, History& history,
   std::map<int64_t, std::string> looked;
   if (sync) {
     History silent;
-    SimCluster cluster(options.without_faults(), seed, nullptr, silent);
+    SimCluster cluster(without_faults(options), seed, nullptr, silent);
     cluster.run();
     golden = cluster.chain();
     weights = cluster.weights();

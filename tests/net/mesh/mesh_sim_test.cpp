@@ -104,7 +104,7 @@ struct World {
   bool run_actors() {
     bool any = false;
     for (auto& n : nodes)
-      if (n->host.alive() && !n->host.frozen())
+      if (n->host.alive && !n->host.frozen)
         while (n->run_one()) any = true;
     return any;
   }

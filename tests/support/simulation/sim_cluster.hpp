@@ -39,7 +39,7 @@ class SimCluster {
         draw_(seed),
         history_(history),
         ledger_(options.rule, kWorkers, options.steps, golden) {
-    history_.note(o_.describe());
+    history_.note(describe(o_));
     net_.filter = [this](const SimFrame& frame) { return verdict(frame); };
     for (int i = 0; i < kPs + kWorkers + o_.clients; ++i) {
       Peer& peer = *peers_.emplace_back(std::make_unique<Peer>());
@@ -49,14 +49,10 @@ class SimCluster {
                                        : detail::concat("/job:client/task:", i - kPs - kWorkers);
     }
     for (size_t i = 0; i < peers_.size(); ++i) make(*peers_[i]);
-    draw_kills(o_.worker_kills, kPs, kWorkers);
-    draw_kills(o_.ps_kills, 0, kPs);
-    for (int i = 0; i < o_.worker_cuts; ++i)
-      cuts_.push_back({draw_.between(0, o_.steps - 1), draw_.between(0, 400),
-                       kPs + static_cast<int>(draw_.below(kWorkers))});
-    for (int i = 0; i < o_.ps_links; ++i)
-      ps_links_.push_back({draw_.between(0, o_.steps - 1), draw_.between(0, 400),
-                           static_cast<int>(draw_.below(kPs))});
+    draw_faults(&SimCluster::kill, o_.worker_kills, kPs, kWorkers);
+    draw_faults(&SimCluster::kill, o_.ps_kills, 0, kPs);
+    draw_faults(&SimCluster::cut, o_.worker_cuts, kPs, kWorkers);
+    draw_faults(&SimCluster::lose_ps_link, o_.ps_links, 0, kPs);
     if (o_.start_cut) {
       net_.cut(*peers_[draw_.below(kPs)]->host, *peers_[kPs + draw_.below(kWorkers)]->host);
       heal_at_ = net_.now() + std::chrono::seconds(5);
@@ -101,17 +97,18 @@ class SimCluster {
     std::vector<const Shard*> shards;  // that live (Seen)
     TimePoint back_at = TimePoint::max();
     TimePoint thaws_at = TimePoint::max();
-    bool runs() const { return process && !host->frozen(); }
+    bool runs() const { return process && !host->frozen; }
 
     void up(const Member&, const caf::actor&) override {}
     void down(const Member& member, const std::string& reason) override {
       process->peer_down(member, reason);
     }
   };
-  struct Kill {
-    int64_t step;    // when a replica begins it,
-    int64_t events;  // and so many events have passed,
-    int peer;        // this one is killed, cut from the worker after it, or loses a link
+  struct Fault {
+    void (SimCluster::*happen)(Peer&);  // kill, cut or lose_ps_link
+    int64_t step;                       // when a replica begins it,
+    int64_t events;                     // and so many events have passed,
+    int peer;                           // to this one
     bool armed = false;
   };
   // Keeps a shard among those that are looked at, for as long as the shard keeps this: one may end
@@ -176,11 +173,12 @@ class SimCluster {
     SimTrainerWorld world{
         .options = o_, .net = net_, .disk = disk_, .history = history_, .ledger = ledger_};
     world.begins = [this](int64_t step) {
-      for (auto* faults : {&kills_, &cuts_, &ps_links_})
-        for (Kill& k : *faults) k.armed = k.armed || k.step == step;
+      for (Fault& fault : faults_) fault.armed = fault.armed || fault.step == step;
       // A program whose last step is done does not come back when its owner restores what it did.
       if (o_.clients > 1 && step + 1 == o_.steps)
-        std::erase_if(kills_, [](const Kill& k) { return k.peer < kPs; });
+        std::erase_if(faults_, [](const Fault& fault) {
+          return fault.happen == &SimCluster::kill && fault.peer < kPs;
+        });
     };
     world.restores = [this] { lose_folder(); };
     world.came_back = [this](int32_t replica) {
@@ -198,10 +196,10 @@ class SimCluster {
     peer.process.reset();
   }
 
-  void draw_kills(int count, int first, int among) {
+  void draw_faults(void (SimCluster::*happen)(Peer&), int count, int first, int among) {
     for (int i = 0; i < count; ++i)
-      kills_.push_back({draw_.between(0, o_.steps - 1), draw_.between(0, 400),
-                        first + static_cast<int>(draw_.below(static_cast<uint64_t>(among)))});
+      faults_.push_back({happen, draw_.between(0, o_.steps - 1), draw_.between(0, 400),
+                         first + static_cast<int>(draw_.below(static_cast<uint64_t>(among)))});
   }
 
   void kill(Peer& peer) {
@@ -230,7 +228,7 @@ class SimCluster {
   }
 
   // From the worker after it, both ways or one.
-  void cut(const Peer& peer) {
+  void cut(Peer& peer) {
     const Peer& next = *peers_[static_cast<size_t>(kPs + (peer.index - kPs + 1) % kWorkers)];
     const bool one_way = draw_.chance(0.3), turned = draw_.chance(0.5);
     history_.note(detail::concat("cut ", peer.task, " and ", next.task));
@@ -240,7 +238,7 @@ class SimCluster {
 
   // Nobody dies: one link of this ps ends or is silent for a while, to a worker or a client, or
   // that client does nothing for a while, so that all others take it for lost.
-  void lose_ps_link(const Peer& ps) {
+  void lose_ps_link(Peer& ps) {
     enum { reset, cut, freeze };
     const int first = draw_.chance(0.3) ? kPs : kPs + kWorkers,
               end = static_cast<int>(peers_.size());
@@ -290,13 +288,10 @@ class SimCluster {
   }
 
   void step() {
-    for (Kill& k : kills_)
-      if (k.armed && k.events-- == 0 && all(&SimTrainer::training))
-        return kill(*peers_[static_cast<size_t>(k.peer)]);
-    for (Kill& k : cuts_)
-      if (k.armed && k.events-- == 0) return cut(*peers_[static_cast<size_t>(k.peer)]);
-    for (Kill& k : ps_links_)
-      if (k.armed && k.events-- == 0) return lose_ps_link(*peers_[static_cast<size_t>(k.peer)]);
+    for (Fault& fault : faults_)
+      if (fault.armed && fault.events-- == 0 &&
+          (fault.happen != &SimCluster::kill || all(&SimTrainer::training)))
+        return (this->*fault.happen)(*peers_[static_cast<size_t>(fault.peer)]);
     if (o_.start_kill >= 0 && all(&SimTrainer::starting) && o_.start_kill-- == 0)
       return kill(*peers_[draw_.below(kPs + kWorkers)]);
     std::vector<Peer*> ready, hearing;
@@ -439,7 +434,7 @@ class SimCluster {
   Peer* active_ = nullptr;                    // the peer whose job or event is under way
   bool folder_goes_ = false;                  // at the next restore
   std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, clients
-  std::vector<Kill> kills_, cuts_, ps_links_;
+  std::vector<Fault> faults_;                 // kills first, then cuts, then links of ps
   int64_t events_ = 0;
   TimePoint tick_at_ = net_.now();
   TimePoint last_start_ = net_.now();  // of a process

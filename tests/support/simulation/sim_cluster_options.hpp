@@ -31,38 +31,40 @@ struct SimClusterOptions {
   // Mistakes on purpose, to see that the checks find them.
   bool other_data_after_kill = false;  // a replica whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice
-
-  static SimClusterOptions draw(Draw& draw) {
-    SimClusterOptions o;
-    o.steps = draw.between(3, 5);
-    o.hidden = draw.chance(0.2) ? 4200 : 6;
-    const char* const optimizers[] = {"sgd",     "momentum", "nesterov", "adagrad", "adadelta",
-                                      "rmsprop", "adam",     "adamw",    "ftrl"};
-    o.optimizer = optimizers[draw.below(std::size(optimizers))];
-    return o;
-  }
-  // The run that it must equal.
-  SimClusterOptions without_faults() const {
-    SimClusterOptions o = *this;
-    o.clients = 1;
-    o.drop = o.duplicate = o.overtake = 0;
-    o.worker_kills = o.ps_kills = 0;
-    o.start_kill = -1;
-    o.start_cut = false;
-    o.folder_away = false;
-    o.worker_cuts = o.ps_links = 0;
-    o.other_data_after_kill = o.doubled_apply = false;
-    return o;
-  }
-  std::string describe() const {
-    return detail::concat(
-        "options clients=", clients, " rule=", to_string(rule), " steps=", steps,
-        " checkpoint_every=", checkpoint_every, " pause_every=", pause_every, " hidden=", hidden,
-        " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate, " overtake=", overtake,
-        " worker_kills=", worker_kills, " ps_kills=", ps_kills, " start_kill=", start_kill,
-        " start_cut=", start_cut, " folder_away=", folder_away, " edges=", edges,
-        " worker_cuts=", worker_cuts, " ps_links=", ps_links);
-  }
 };
+
+inline SimClusterOptions draw_cluster_options(Draw& draw) {
+  SimClusterOptions o;
+  o.steps = draw.between(3, 5);
+  o.hidden = draw.chance(0.2) ? 4200 : 6;
+  const char* const optimizers[] = {"sgd",     "momentum", "nesterov", "adagrad", "adadelta",
+                                    "rmsprop", "adam",     "adamw",    "ftrl"};
+  o.optimizer = optimizers[draw.below(std::size(optimizers))];
+  return o;
+}
+
+// The run that it must equal.
+inline SimClusterOptions without_faults(SimClusterOptions o) {
+  o.clients = 1;
+  o.drop = o.duplicate = o.overtake = 0;
+  o.worker_kills = o.ps_kills = 0;
+  o.start_kill = -1;
+  o.start_cut = false;
+  o.folder_away = false;
+  o.worker_cuts = o.ps_links = 0;
+  o.other_data_after_kill = o.doubled_apply = false;
+  return o;
+}
+
+inline std::string describe(const SimClusterOptions& o) {
+  return detail::concat(
+      "options clients=", o.clients, " rule=", to_string(o.rule), " steps=", o.steps,
+      " checkpoint_every=", o.checkpoint_every, " pause_every=", o.pause_every,
+      " hidden=", o.hidden, " optimizer=", o.optimizer, " drop=", o.drop,
+      " duplicate=", o.duplicate, " overtake=", o.overtake, " worker_kills=", o.worker_kills,
+      " ps_kills=", o.ps_kills, " start_kill=", o.start_kill, " start_cut=", o.start_cut,
+      " folder_away=", o.folder_away, " edges=", o.edges, " worker_cuts=", o.worker_cuts,
+      " ps_links=", o.ps_links);
+}
 
 }  // namespace troupe::sim

@@ -30,9 +30,8 @@ class SimHost final : public Transport, public Clock {
       : net_(net), name_(std::move(name)), rng_(seed) {}
   const std::string& name() const { return name_; }
   SeededRng& rng() { return rng_; }
-  bool alive() const { return alive_; }
-  bool frozen() const { return frozen_; }
-  std::string ip = "127.0.0.1";  // address of this host's end of its streams
+  std::string ip = "127.0.0.1";       // address of this host's end of its streams
+  bool alive = true, frozen = false;  // by SimNet
 
   TimePoint now() const override;
   TimerPtr after(ns delay, std::function<void()> fn) override;
@@ -44,11 +43,9 @@ class SimHost final : public Transport, public Clock {
   void run(const std::function<void()>& fn) override { fn(); }
 
  private:
-  friend class SimNet;
   SimNet& net_;
   const std::string name_;
   SeededRng rng_;
-  bool alive_ = true, frozen_ = false;
 };
 
 class SimNet {
@@ -95,15 +92,15 @@ class SimNet {
 
   // Ends the process; its streams end at once.
   void kill(SimHost& host) {
-    host.alive_ = false;
+    host.alive = false;
     for (const auto& pipe : live_pipes())
       if (pipe->from == &host) end_pipe(pipe, "reset by the peer");
     std::erase_if(listeners_, [&](const auto& l) { return l.second.host == &host; });
     std::erase_if(events_, [&](const auto& e) { return e.second.host == &host; });
   }
   // Keeps the streams of the host but runs none of its events.
-  void freeze(SimHost& host) { host.frozen_ = true; }
-  void thaw(SimHost& host) { host.frozen_ = false; }
+  void freeze(SimHost& host) { host.frozen = true; }
+  void thaw(SimHost& host) { host.frozen = false; }
   // No bytes pass between the two hosts until heal(). `one_way`: only those from a to b are
   // stopped.
   void cut(SimHost& a, SimHost& b, bool one_way = false) {
@@ -134,9 +131,45 @@ class SimNet {
     return {left, right};
   }
 
+  // For SimHost: an event of the host; its timer; its Transport.
+  void at(SimHost& host, ns delay, std::function<void()> fn) {
+    if (host.alive)
+      events_.emplace(std::pair{now_ + delay, sequence_++}, Event{&host, std::move(fn)});
+  }
+  TimerPtr after(SimHost& host, ns delay, std::function<void()> fn) {
+    auto live = std::make_shared<bool>(true);
+    at(host, std::max(ns{0}, delay), [live, fn = std::move(fn)] {
+      if (std::exchange(*live, false)) fn();
+    });
+    return std::make_unique<SimTimer>(live);
+  }
+  std::unique_ptr<Listener> listen(SimHost& host, std::string address,
+                                   std::function<void(ConnectionPtr)> on_accept) {
+    if (address.ends_with(":0"))
+      address = address.substr(0, address.size() - 1) + std::to_string(next_port_++);
+    if (listeners_.count(address)) throw Error(Errc::io, address, " is taken; choose another port");
+    listeners_[address] = {&host, std::move(on_accept)};
+    return std::make_unique<SimListener>(*this, address);
+  }
+  void dial(SimHost& here, const std::string& address, ns timeout,
+            std::function<void(ConnectionPtr, const std::string&)> on_done) {
+    at(here, draw_delay(), [this, &here, address, timeout, on_done = std::move(on_done)] {
+      const auto it = listeners_.find(address);
+      if (it == listeners_.end()) return on_done(nullptr, "connection refused");
+      SimHost& there = *it->second.host;
+      if (cuts_.count({&here, &there}) || cuts_.count({&there, &here}))
+        return at(here, timeout, [on_done] { on_done(nullptr, "no answer in time"); });
+      const auto [mine, theirs] = connect(here, there);
+      at(there, ns{0}, [this, address, theirs = theirs] {
+        const auto listener = listeners_.find(address);
+        if (listener != listeners_.end()) listener->second.on_accept(theirs);
+      });
+      on_done(mine, "");
+    });
+  }
+
  private:
-  friend class SimHost;
-  class End;
+  struct End;
 
   struct Unit {
     std::vector<std::byte> bytes;
@@ -167,8 +200,7 @@ class SimNet {
     std::function<void(ConnectionPtr)> on_accept;
   };
 
-  class End final : public Connection {
-   public:
+  struct End final : Connection {
     End(SimNet& net, PipePtr out, PipePtr in)
         : net_(net), out_(std::move(out)), in_(std::move(in)) {}
     void start(ConnectionHandlers handlers) override {
@@ -207,8 +239,6 @@ class SimNet {
     }
     std::string peer_address() const override { return out_->to->ip + ":1"; }
 
-   private:
-    friend class SimNet;
     SimNet& net_;
     PipePtr out_, in_;
     ConnectionHandlers handlers_;
@@ -234,12 +264,7 @@ class SimNet {
     const std::string address_;
   };
 
-  bool may_happen(const Event& event) const { return !event.host || !event.host->frozen_; }
-
-  void at(SimHost& host, ns delay, std::function<void()> fn) {
-    if (host.alive_)
-      events_.emplace(std::pair{now_ + delay, sequence_++}, Event{&host, std::move(fn)});
-  }
+  bool may_happen(const Event& event) const { return !event.host || !event.host->frozen; }
 
   bool step_until(TimePoint end) {
     for (auto it = events_.begin(); it != events_.end() && it->first.first <= end; ++it) {
@@ -433,42 +458,17 @@ class SimNet {
 };
 
 inline TimePoint SimHost::now() const { return net_.now(); }
-
-inline TimerPtr SimHost::after(ns delay, std::function<void()> fn) {
-  auto live = std::make_shared<bool>(true);
-  net_.at(*this, std::max(ns{0}, delay), [live, fn = std::move(fn)] {
-    if (std::exchange(*live, false)) fn();
-  });
-  return std::make_unique<SimNet::SimTimer>(live);
-}
-
 inline void SimHost::post(std::function<void()> fn) { net_.at(*this, ns{0}, std::move(fn)); }
-
+inline TimerPtr SimHost::after(ns delay, std::function<void()> fn) {
+  return net_.after(*this, delay, std::move(fn));
+}
 inline std::unique_ptr<Listener> SimHost::listen(const std::string& address,
                                                  std::function<void(ConnectionPtr)> on_accept) {
-  std::string real = address;
-  if (real.ends_with(":0"))
-    real = real.substr(0, real.size() - 1) + std::to_string(net_.next_port_++);
-  if (net_.listeners_.count(real)) throw Error(Errc::io, real, " is taken; choose another port");
-  net_.listeners_[real] = {this, std::move(on_accept)};
-  return std::make_unique<SimNet::SimListener>(net_, real);
+  return net_.listen(*this, address, std::move(on_accept));
 }
-
 inline void SimHost::dial(const std::string& address, ns timeout,
                           std::function<void(ConnectionPtr, const std::string&)> on_done) {
-  net_.at(*this, net_.draw_delay(), [this, address, timeout, on_done = std::move(on_done)] {
-    const auto it = net_.listeners_.find(address);
-    if (it == net_.listeners_.end()) return on_done(nullptr, "connection refused");
-    SimHost& there = *it->second.host;
-    if (net_.cuts_.count({this, &there}) || net_.cuts_.count({&there, this}))
-      return net_.at(*this, timeout, [on_done] { on_done(nullptr, "no answer in time"); });
-    const auto [mine, theirs] = net_.connect(*this, there);
-    net_.at(there, ns{0}, [&net = net_, address, theirs = theirs] {
-      const auto listener = net.listeners_.find(address);
-      if (listener != net.listeners_.end()) listener->second.on_accept(theirs);
-    });
-    on_done(mine, "");
-  });
+  net_.dial(*this, address, timeout, std::move(on_done));
 }
 
 }  // namespace troupe::sim
