@@ -72,7 +72,7 @@ struct Pass {
 template <Edits (*find)(const CallGraph&)>
 Rewritten edited(CallGraph call) {
   Edits edits = find(call);
-  return apply(std::move(call), std::move(edits));
+  return std::move(edits).apply(std::move(call));
 }
 Edits fold_here(const CallGraph& call) { return fold_constants(call, evaluate_here); }
 

@@ -218,7 +218,7 @@ class DeferBroadcast {
 
 Rewritten defer_broadcast(CallGraph call) {
   Edits edits = DeferBroadcast(call).run();
-  return apply(std::move(call), std::move(edits));
+  return std::move(edits).apply(std::move(call));
 }
 
 }  // namespace troupe

@@ -339,7 +339,7 @@ Rewritten Groups::move(CallGraph call) const {
     edits.fuse(transpose, *transpose.op, transpose.inputs, transpose.attrs,
                {{call.graph.get(), id, 0}});
   }
-  return apply(std::move(call), std::move(edits));
+  return std::move(edits).apply(std::move(call));
 }
 
 }  // namespace
@@ -369,7 +369,7 @@ Rewritten layout(CallGraph call) {
     call = taken(groups.move(std::move(call)));
     for (const auto pass : {simplify, merge_common}) {  // opposites that have met; equal transposes
       Edits edits = pass(call);
-      call = taken(apply(std::move(call), std::move(edits)));
+      call = taken(std::move(edits).apply(std::move(call)));
     }
     takes_others = true;
   }

@@ -108,9 +108,10 @@ class GraphEditor {
  public:
   static Node& node(Graph& graph, int32_t id) { return *graph.nodes_[static_cast<size_t>(id)]; }
 
-  static void change(Graph& graph, Edits& edits) {
-    for (auto& [id, node] : edits.changed_) GraphEditor::node(graph, id) = std::move(node);
-    for (const auto& [id, like] : edits.renamed_) {
+  static void change(Graph& graph, std::map<int32_t, Node>& changed,
+                     const std::map<int32_t, int32_t>& renamed, const OutputMap& now) {
+    for (auto& [id, node] : changed) GraphEditor::node(graph, id) = std::move(node);
+    for (const auto& [id, like] : renamed) {
       Node& node = GraphEditor::node(graph, id);
       const Node& other = graph.node(like);
       graph.by_name_.erase(node.name);
@@ -120,15 +121,15 @@ class GraphEditor {
       graph.by_name_[node.name] = id;
     }
     for (auto& node : graph.nodes_) {
-      for (Output& input : node->inputs) input = edits.now(input);
-      redirect(graph, edits, node->control_inputs);
+      for (Output& input : node->inputs) input = now[input];
+      redirect(graph, now, node->control_inputs);
     }
   }
 
-  static void redirect(Graph& graph, const Edits& edits, std::vector<int32_t>& before) {
+  static void redirect(Graph& graph, const OutputMap& now, std::vector<int32_t>& before) {
     bool moved = false;
     for (int32_t& id : before) {
-      const int32_t to = edits.now({&graph, id, 0}).node;
+      const int32_t to = now[{&graph, id, 0}].node;
       moved = moved || to != id;
       id = to;
     }
@@ -156,9 +157,6 @@ class GraphEditor {
     }
     graph.nodes_ = std::move(nodes);
   }
-
-  static const std::map<int32_t, int32_t>& renamed(const Edits& edits) { return edits.renamed_; }
-  static OutputMap& places(Edits& edits) { return edits.now_; }
 };
 
 CallGraph call_graph(const Graph& graph, const std::vector<Output>& fetches,
@@ -258,12 +256,12 @@ void Edits::fuse(const Node& node, const Op& op, std::vector<Output> inputs, Att
   }
 }
 
-Rewritten apply(CallGraph call, Edits edits) {
+Rewritten Edits::apply(CallGraph call) && {
   Graph& graph = *call.graph;
-  for (const auto& [id, like] : GraphEditor::renamed(edits))
+  for (const auto& [id, like] : renamed_)
     call.origins[static_cast<size_t>(id)] = call.origins[static_cast<size_t>(like)];
-  GraphEditor::change(graph, edits);
-  for (Output& fetch : call.fetches) fetch = edits.now(fetch);
+  GraphEditor::change(graph, changed_, renamed_, now_);
+  for (Output& fetch : call.fetches) fetch = now(fetch);
   const std::vector<int32_t> kept = in_order(graph, kept_nodes(graph, call.fetches, call.feeds));
   const std::vector<int32_t> number = numbers_of(kept, graph.nodes().size());
   GraphEditor::keep(graph, kept, number);
@@ -276,9 +274,8 @@ Rewritten apply(CallGraph call, Edits edits) {
   std::vector<int32_t> origins;
   for (int32_t id : kept) origins.push_back(call.origins[static_cast<size_t>(id)]);
   call.origins = std::move(origins);
-  OutputMap moved = std::move(GraphEditor::places(edits));
-  for (Output& output : moved.all()) renumber(output);
-  return {std::move(call), std::move(moved)};
+  for (Output& output : now_.all()) renumber(output);
+  return {std::move(call), std::move(now_)};
 }
 
 }  // namespace troupe

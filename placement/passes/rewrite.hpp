@@ -1,5 +1,5 @@
 // How a pass changes the graph of a call. A pass reads the graph and returns the changes it wants
-// (Edits); apply() makes the new graph. A node that stays keeps its name, device, replica, origin
+// (Edits), which make the new graph. A node that stays keeps its name, device, replica, origin
 // and types, so errors and traces name the program's nodes.
 #pragma once
 
@@ -58,6 +58,11 @@ struct NodeRoles {
 };
 std::vector<NodeRoles> roles_of(const CallGraph& call);  // by node
 
+struct Rewritten {
+  CallGraph call;
+  OutputMap moved;  // outputs before the pass -> after it; undefined for removed ones
+};
+
 // All ids are those before the pass.
 class Edits {
  public:
@@ -89,20 +94,16 @@ class Edits {
   void fuse(const Node& node, const Op& op, std::vector<Output> inputs, Attrs attrs,
             const std::vector<Output>& outputs);
 
+  // The call with these edits, without nodes that are no longer needed. Nodes keep their order,
+  // except that nodes read by an earlier one move before it. Requires: the call is that of the
+  // constructor.
+  Rewritten apply(CallGraph call) &&;
+
  private:
-  friend class GraphEditor;
   const Graph& graph_;
   OutputMap now_;
   std::map<int32_t, Node> changed_;
   std::map<int32_t, int32_t> renamed_;  // node -> the node whose name it has taken
 };
-
-struct Rewritten {
-  CallGraph call;
-  OutputMap moved;  // outputs before the pass -> after it; undefined for removed ones
-};
-// The graph with these edits, without nodes that are no longer needed. Nodes keep their order,
-// except that nodes read by an earlier one move before it.
-Rewritten apply(CallGraph call, Edits edits);
 
 }  // namespace troupe

@@ -28,7 +28,7 @@ inline std::unique_ptr<Graph> graph_of(const std::string& lines) {
 
 inline Rewritten rewrite(const PassFunction& pass, CallGraph call) {
   Edits edits = pass(call);
-  return apply(std::move(call), std::move(edits));
+  return std::move(edits).apply(std::move(call));
 }
 
 inline std::string text_of(const CallGraph& call) {
