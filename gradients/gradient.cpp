@@ -1,8 +1,8 @@
 // gradients: the pass that adds the backward half of a graph (reverse-mode accumulation; Griewank
 // and Walther, Evaluating Derivatives, 2008, chapter 3). Nodes are visited in falling order of ids,
 // so every gradient is complete before it is passed on, and contributions are summed in falling
-// order of reader ids: the same nodes each time. For branches and loops see
-// gradients/control_gradient.cpp and gradients/loop_gradient.cpp.
+// order of reader ids: the same nodes each time. Gradients of branches are in
+// gradients/gradient_frames.cpp, those of loops in gradients/loop_gradient.cpp.
 #include <algorithm>
 
 #include "gradients/function_parts.hpp"
@@ -64,24 +64,22 @@ Graph& check_call(const std::vector<Output>& ys, const std::vector<Output>& xs,
   return *graph;
 }
 
-}  // namespace
+void check_type(const Node& node, size_t i, const Output& target, const Output& gradient) {
+  const TensorType wanted{target.dtype(), target.shape()}, got{gradient.dtype(), gradient.shape()};
+  if (wanted.dtype != got.dtype || !may_equal(wanted.shape, got.shape))
+    throw Error(Errc::invalid_argument, "the gradient of the ", describe(node), " for its input ",
+                i, " is ", got, ", but the input is ", wanted,
+                "; a gradient has the type of its input");
+}
 
-OnBehalf::OnBehalf(Graph& graph, const Node& node, int32_t frame, const Graph::Route& route)
-    : cleared_(graph.scope({.name = "gradients/" + node.name,
-                            .device = "",
-                            .recompute = false,
-                            .compute = DType::none})),
-      like_node_(graph.scope({.device = node.device,
-                              .replica = node.replica,
-                              .colocate_with = node.colocate_with,
-                              .origin = Origin{node.file.c_str(), node.line}})),
-      frame_(graph.open_frame(frame, route)) {}
+}  // namespace
 
 GradientPass::GradientPass(Graph& graph, const std::vector<Output>& xs)
     : graph_(graph),
       xs_(xs.begin(), xs.end()),
       depends_(graph.nodes().size()),
-      again_(graph, *this),
+      frames_(graph),
+      again_(graph, frames_),
       saved_(std::make_shared<SavedGradients>(graph)) {
   // Visits the nodes in order; starts again from a variable of a loop that turns out to depend.
   for (size_t id = 0; id < depends_.size(); ++id) {
@@ -135,12 +133,14 @@ Output GradientPass::total(const Output& output) const {
 }
 
 void GradientPass::go_back(const Node& node) {
-  const OnBehalf scope(graph_, node, frame(node.frame), route_);
+  const OnBehalf scope(graph_, node, frames_.of(node.frame), frames_.route());
   std::vector<Output> output_gradients(node.outputs.size());
   for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
     output_gradients[static_cast<size_t>(i)] = sum({&graph_, node.id, i});
   // An x that depends on no other x ends here.
-  if (!depends(node.id) && !wanted_inside(node)) return;
+  const bool wanted_inside =
+      node.op->control == ControlKind::repeat && saved_->any_inside(loop_of(graph_, node));
+  if (!depends(node.id) && !wanted_inside) return;
   if (const int32_t original = stands_for(node); original != node.id) {
     for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
       if (const Output gradient = output_gradients[static_cast<size_t>(i)],
@@ -161,8 +161,38 @@ void GradientPass::go_back(const Node& node) {
                 "pass on");
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!gradients[i].defined() || !carries(targets[i])) continue;
-    check(node, i, targets[i], gradients[i]);
-    contribute(targets[i], leave_frames(gradients[i], node.frame, targets[i]));
+    check_type(node, i, targets[i], gradients[i]);
+    contribute(targets[i], frames_.leave(gradients[i], node.frame, targets[i]));
+  }
+}
+
+void GradientPass::go_back_control(const Node& node, const std::vector<Output>& output_gradients) {
+  switch (node.op->control) {
+    case ControlKind::merge:
+      for (const Output& input : node.inputs) {
+        if (!carries(input)) continue;
+        const auto inside =
+            graph_.open_frame(frames_.of(graph_.node(input.node).frame), frames_.route());
+        contribute(input, graph_.captured(output_gradients[0]));
+      }
+      return;
+    case ControlKind::capture: {
+      const int32_t opener = node.frame;
+      // A value that a loop captured is an x of the pass through its body.
+      if (graph_.node(opener).op->control == ControlKind::loop && frames_.is_mapped(opener)) return;
+      const Output target = node.inputs[0];
+      if (carries(target)) contribute(target, frames_.leave(output_gradients[0], opener, target));
+      return;
+    }
+    case ControlKind::repeat:
+      return go_back_loop(graph_, *this, node, output_gradients);
+    case ControlKind::variable:
+      if (frames_.is_mapped(node.frame)) return;
+      throw Error(Errc::invalid_argument, describe(node), ": gradients() of a value inside its ",
+                  "loop wants xs inside the loop's body; differentiate what the loop returns");
+    default:
+      throw Error(Errc::invalid_argument, describe(node), ": ", node.op->name,
+                  " has no gradient: ", node.op->no_gradient);
   }
 }
 
@@ -178,7 +208,7 @@ std::vector<Output> GradientPass::ask(const Node& node, std::vector<Output> outp
     return backward->build(output_gradients[0]);
   const auto gradient = node.op->control == ControlKind::call ? call_gradient : node.op->gradient;
   if (gradient) {
-    const Node& as_read = again_.again(node, output_gradients, route_);
+    const Node& as_read = again_.again(node, output_gradients, frames_.route());
     return gradient(GradientContext(graph_, as_read, std::move(output_gradients), differentiate));
   }
   throw Error(Errc::invalid_argument, describe(node), ": ", node.op->name, " has no gradient",
@@ -199,14 +229,6 @@ Output GradientPass::sum(const Output& output) {
   for (size_t i = 1; i < it->second.size(); ++i)
     total = graph_.add({.op = "Add", .inputs = {total, it->second[i]}, .name = "sum"});
   return totals_[output] = total;
-}
-
-void GradientPass::check(const Node& node, size_t i, const Output& target, const Output& gradient) {
-  const TensorType wanted{target.dtype(), target.shape()}, got{gradient.dtype(), gradient.shape()};
-  if (wanted.dtype != got.dtype || !may_equal(wanted.shape, got.shape))
-    throw Error(Errc::invalid_argument, "the gradient of the ", describe(node), " for its input ",
-                i, " is ", got, ", but the input is ", wanted,
-                "; a gradient has the type of its input");
 }
 
 std::vector<Output> gradients(const std::vector<Output>& ys, const std::vector<Output>& xs,

@@ -19,9 +19,9 @@ namespace {
 // Maps values of the forward loop to values that the backward loop reads in their place.
 class StandIns {
  public:
-  StandIns(Graph& graph, const Node& repeat, GradientPass& pass, Graph::Route elsewhere)
+  StandIns(Graph& graph, const Node& repeat, GradientFrames& frames, Graph::Route elsewhere)
       : graph_(graph),
-        pass_(pass),
+        frames_(frames),
         elsewhere_(std::move(elsewhere)),
         loop_(graph.node(repeat.inputs[0].node).frame),
         body_(graph.node(repeat.inputs[repeat.inputs.size() / 2].node).frame),
@@ -54,7 +54,7 @@ class StandIns {
 
   // Adds a copy of the node.
   Output again(const Node& node) {
-    const auto scope = place(node, pass_.frame(frame_of(node)));
+    const auto scope = place(node, frames_.of(frame_of(node)));
     std::vector<Output> inputs;
     for (const Output& input : node.inputs) inputs.push_back(of(input));
     return graph_.add(
@@ -69,7 +69,7 @@ class StandIns {
       const auto together = graph_.scope({.colocate_with = node.name});
       save = graph_.add({.op = "Save", .inputs = {value}, .name = "save"}).node;
     }
-    const auto scope = place(node, pass_.frame(frame_of(node)));
+    const auto scope = place(node, frames_.of(frame_of(node)));
     const auto together = graph_.scope({.colocate_with = graph_.node(save).name});
     return graph_.add({.op = "Restore",
                        .attrs = {{"dtype", value.dtype()}, {"shape", value.shape()}},
@@ -82,7 +82,7 @@ class StandIns {
   }
 
   Graph& graph_;
-  GradientPass& pass_;
+  GradientFrames& frames_;
   const Graph::Route elsewhere_;
   const int32_t loop_, body_;
   const bool recompute_;
@@ -99,138 +99,149 @@ Output added(Output sum, Output more) {
   return tensor_scatter_add(sum, reshape(node.inputs[1], {1}), node.inputs[0]);
 }
 
-}  // namespace
+// The gradient of one loop.
+class LoopGradient {
+ public:
+  LoopGradient(Graph& graph, GradientPass& pass, const Node& repeat);
+  void go_back(const std::vector<Output>& output_gradients);
 
-struct GradientPass::Loop {
-  int32_t opener, body;
-  size_t count;                // number of variables
-  std::vector<size_t> active;  // variables whose gradients are wanted
+ private:
+  std::vector<Output> go_back_once(GradientPass& inner, const std::vector<Output>& variables) const;
+  // Makes a pass visit the loops in `around` that have gradients of values inside them.
+  void open_loops(GradientPass& pass, int32_t around) const {
+    for (int32_t loop : pass.saved().loops_in(around))
+      if (const int32_t id = repeat_of(graph_, loop).id; id < repeat_.id) pass.visit(id);
+  }
+
+  Graph& graph_;
+  GradientPass& pass_;
+  const Node& repeat_;
+  const size_t count_;  // number of variables
+  const int32_t opener_, body_;
+  std::vector<size_t> active_;  // variables whose gradients are wanted
   // Values whose gradients are wanted: captured ones, and values of other loops that the loop
   // restores.
-  std::vector<Output> captured, restored;
+  std::vector<Output> captured_, restored_;
 };
 
-GradientPass::Loop GradientPass::survey(const Node& repeat) const {
-  Loop loop;
-  loop.count = repeat.inputs.size() / 2;
-  loop.opener = loop_of(graph_, repeat);
-  loop.body = graph_.node(repeat.inputs[loop.count].node).frame;
-  for (size_t i = 0; i < loop.count; ++i)
-    if (carries(repeat.inputs[i])) loop.active.push_back(i);
-  for (const auto& node : graph_.nodes()) {
-    const Output value{&graph_, node->id, 0};
+LoopGradient::LoopGradient(Graph& graph, GradientPass& pass, const Node& repeat)
+    : graph_(graph),
+      pass_(pass),
+      repeat_(repeat),
+      count_(repeat.inputs.size() / 2),
+      opener_(loop_of(graph, repeat)),
+      body_(graph.node(repeat.inputs[count_].node).frame) {
+  for (size_t i = 0; i < count_; ++i)
+    if (pass.carries(repeat.inputs[i])) active_.push_back(i);
+  for (const auto& node : graph.nodes()) {
+    const Output value{&graph, node->id, 0};
     const ControlKind kind = node->op->control;
-    if (kind == ControlKind::capture && node->frame == loop.opener && carries(value))
-      loop.captured.push_back(value);
-    if (kind == ControlKind::restore && graph_.encloses(loop.opener, node->frame) &&
-        carries(value) &&
-        !graph_.encloses(loop.opener, graph_.node(saved_for(graph_, *node).node).frame))
-      loop.restored.push_back(value);
+    if (kind == ControlKind::capture && node->frame == opener_ && pass.carries(value))
+      captured_.push_back(value);
+    if (kind == ControlKind::restore && graph.encloses(opener_, node->frame) &&
+        pass.carries(value) &&
+        !graph.encloses(opener_, graph.node(saved_for(graph, *node).node).frame))
+      restored_.push_back(value);
   }
-  return loop;
-}
-
-bool GradientPass::wanted_inside(const Node& node) const {
-  return node.op->control == ControlKind::repeat && saved_->any_inside(loop_of(graph_, node));
-}
-
-// Makes this pass visit the loops in `around` that have gradients of values inside them.
-void GradientPass::open_loops(int32_t around, int32_t before) {
-  for (int32_t loop : saved_->loops_in(around))
-    if (const int32_t id = repeat_of(graph_, loop).id; id < before) open_.insert(id);
 }
 
 // The results of one iteration of the backward loop for its variables, except the first. Requires:
 // the frame of its body is open.
-std::vector<Output> GradientPass::go_back_once(const Node& repeat, const Loop& loop,
-                                               const std::vector<Output>& variables) {
-  for (size_t k = 0; k < loop.active.size(); ++k)
-    if (const Output next = repeat.inputs[loop.count + loop.active[k]]; carries(next))
-      contribute(next, graph_.captured(variables[1 + k]));
-  for (const auto& [value, save] : saved_->of(loop.opener)) {
+std::vector<Output> LoopGradient::go_back_once(GradientPass& inner,
+                                               const std::vector<Output>& variables) const {
+  for (size_t k = 0; k < active_.size(); ++k)
+    if (const Output next = repeat_.inputs[count_ + active_[k]]; inner.carries(next))
+      inner.contribute(next, graph_.captured(variables[1 + k]));
+  for (const auto& [value, save] : inner.saved().of(opener_)) {
     const Node& node = graph_.node(value.node);
-    const OnBehalf place(graph_, node, frame(node.frame), route_);
-    if (carries(value)) contribute(value, saved_->restored(save));
+    const OnBehalf place(graph_, node, inner.frames().of(node.frame), inner.frames().route());
+    if (inner.carries(value)) inner.contribute(value, inner.saved().restored(save));
   }
-  open_loops(loop.opener, repeat.id);
-  run();
-  for (const Output& value : loop.restored)
-    if (const Output gradient = total(value); gradient.defined()) {
+  open_loops(inner, opener_);
+  inner.run();
+  for (const Output& value : restored_)
+    if (const Output gradient = inner.total(value); gradient.defined()) {
       const Node& node = graph_.node(value.node);
-      const OnBehalf place(graph_, node, frame(node.frame), route_);
-      saved_->keep(node, gradient);
+      const OnBehalf place(graph_, node, inner.frames().of(node.frame), inner.frames().route());
+      inner.saved().keep(node, gradient);
     }
   std::vector<Output> next;
-  for (size_t i : loop.active) {
-    const Output gradient = total(repeat.inputs[i]);
+  for (size_t i : active_) {
+    const Output gradient = inner.total(repeat_.inputs[i]);
     next.push_back(gradient.defined() ? gradient
                                       : zeros_of(graph_.captured(variables[1 + next.size()])));
   }
-  for (const Output& value : loop.captured) {
-    const Output sum = variables[1 + next.size()], more = total(value);
+  for (const Output& value : captured_) {
+    const Output sum = variables[1 + next.size()], more = inner.total(value);
     next.push_back(more.defined() ? added(sum, more) : sum);
   }
   return next;
 }
 
-void GradientPass::go_back_loop(const Node& repeat, const std::vector<Output>& output_gradients) {
-  const Loop loop = survey(repeat);
-  std::vector<Output> xs = loop.captured;
-  xs.insert(xs.end(), loop.restored.begin(), loop.restored.end());
-  Output iterations{&graph_, repeat.id, static_cast<int32_t>(loop.count)};
-  if (std::vector<int32_t> before = saved_->before(loop.opener); !before.empty())
+void LoopGradient::go_back(const std::vector<Output>& output_gradients) {
+  std::vector<Output> xs = captured_;
+  xs.insert(xs.end(), restored_.begin(), restored_.end());
+  Output iterations{&graph_, repeat_.id, static_cast<int32_t>(count_)};
+  if (std::vector<int32_t> before = pass_.saved().before(opener_); !before.empty())
     iterations = graph_.add({.op = "Identity",
                              .inputs = {iterations},
                              .name = "iterations",
                              .control_inputs = std::move(before)});
   std::vector<Output> initial = {iterations};
   std::vector<Shape> shapes = {Shape{}};
-  for (size_t i : loop.active) {
-    const Output result{&graph_, repeat.id, static_cast<int32_t>(i)};
+  for (size_t i : active_) {
+    const Output result{&graph_, repeat_.id, static_cast<int32_t>(i)};
     initial.push_back(output_gradients[i].defined() ? output_gradients[i]
                                                     : zeros_of(graph_.captured(result)));
     shapes.push_back(result.shape());
-    xs.push_back(repeat.inputs[i]);
+    xs.push_back(repeat_.inputs[i]);
   }
-  for (const Output& value : loop.captured) {
+  for (const Output& value : captured_) {
     initial.push_back(zeros_of(graph_.captured(graph_.node(value.node).inputs[0])));
     shapes.push_back(value.shape());
   }
   for (Output& value : initial) value = graph_.captured(value);
   GradientPass inner(graph_, xs);
-  inner.inherit(*this);
-  StandIns stand_ins(graph_, repeat, inner, route_);
+  inner.inherit(pass_);
+  StandIns stand_ins(graph_, repeat_, inner.frames(), pass_.frames().route());
   const Graph::Route route = [&](const Output& value) { return stand_ins.of(value); };
-  inner.set_route(route);
+  inner.frames().set_route(route);
   const auto left_any = [&](const std::vector<Output>& v) {
     return greater(v[0], fill(graph_, {}, 0, DType::i64));
   };
   const auto body = [&](const std::vector<Output>& v) {
     const int32_t here = graph_.frame();
-    inner.map_frame(loop.opener, here);
-    inner.map_frame(loop.body, here);
+    inner.frames().map(opener_, here);
+    inner.frames().map(body_, here);
     const auto frame = graph_.open_frame(here, route);
     const Output number = v[0] - 1;
     stand_ins.set_number(number);
-    std::vector<Output> next = inner.go_back_once(repeat, loop, v);
+    std::vector<Output> next = go_back_once(inner, v);
     next.insert(next.begin(), number);
     return next;
   };
-  const Node& opener = graph_.node(loop.opener);
+  const Node& opener = graph_.node(opener_);
   const std::vector<Output> results =
       while_loop(left_any, body, initial,
                  {.iterations_in_flight = opener.attr<int64_t>("iterations_in_flight"),
                   .recompute = opener.attr<bool>("recompute"),
                   .shapes = shapes});
-  for (size_t k = 0; k < loop.active.size(); ++k) {
-    const Output target = graph_.node(repeat.inputs[loop.active[k]].node).inputs[0];
-    if (carries(target)) contribute(target, results[1 + k]);
+  for (size_t k = 0; k < active_.size(); ++k) {
+    const Output target = graph_.node(repeat_.inputs[active_[k]].node).inputs[0];
+    if (pass_.carries(target)) pass_.contribute(target, results[1 + k]);
   }
-  for (size_t k = 0; k < loop.captured.size(); ++k) {
-    const Output target = graph_.node(loop.captured[k].node).inputs[0];
-    if (carries(target)) contribute(target, results[1 + loop.active.size() + k]);
+  for (size_t k = 0; k < captured_.size(); ++k) {
+    const Output target = graph_.node(captured_[k].node).inputs[0];
+    if (pass_.carries(target)) pass_.contribute(target, results[1 + active_.size() + k]);
   }
-  open_loops(innermost_loop(graph_, repeat.frame), repeat.id);
+  open_loops(pass_, innermost_loop(graph_, repeat_.frame));
+}
+
+}  // namespace
+
+void go_back_loop(Graph& graph, GradientPass& pass, const Node& repeat,
+                  const std::vector<Output>& output_gradients) {
+  LoopGradient(graph, pass, repeat).go_back(output_gradients);
 }
 
 }  // namespace troupe

@@ -59,7 +59,7 @@ const Recomputation::Copies& Recomputation::copies_of(int32_t scope,
 
 void Recomputation::copy(const Node& node, int32_t scope, const std::vector<Output>& arrived,
                          const Graph::Route& route) {
-  const OnBehalf place(graph_, node, pass_.frame(node.frame), route);
+  const OnBehalf place(graph_, node, frames_.of(node.frame), route);
   Copies& copies = copies_.at(scope);
   std::vector<Output> inputs;
   for (const Output& input : node.inputs)

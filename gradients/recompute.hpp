@@ -11,11 +11,11 @@
 
 namespace troupe {
 
-class GradientPass;
+class GradientFrames;
 
 class Recomputation {
  public:
-  Recomputation(Graph& graph, GradientPass& pass) : graph_(graph), pass_(pass) {}
+  Recomputation(Graph& graph, GradientFrames& frames) : graph_(graph), frames_(frames) {}
 
   // Sets the program's final values. Copies run after those of them that are on the copy's device,
   // since a gradient may be known before the forward half has run.
@@ -38,7 +38,7 @@ class Recomputation {
   std::vector<int32_t> controls(const Node& node, const std::vector<Output>& arrived) const;
 
   Graph& graph_;
-  GradientPass& pass_;
+  GradientFrames& frames_;
   std::vector<Output> ends_;
   std::map<int32_t, Copies> copies_;                    // by scope
   std::map<std::pair<int32_t, Output>, Output> gates_;  // by scope and value read
