@@ -61,7 +61,7 @@ troupe_room(net/caf SEES net/link LIBRARIES CAF spdlog)
 troupe_room(net/mesh SEES net/caf net/link net/wire devices/threads LIBRARIES CAF spdlog)
 troupe_room(actors/observe SEES devices/memory graph LIBRARIES nlohmann spdlog)
 troupe_room(actors/async LIBRARIES CAF spdlog)
-troupe_room(actors/engine/program SEES placement devices)
+troupe_room(actors/engine/program SEES placement devices graph)
 troupe_room(actors/engine SEES actors/engine/program actors/async actors/observe net/wire placement devices devices/memory devices/threads
   LIBRARIES CAF spdlog)
 troupe_room(actors/cluster SEES actors/engine actors/async actors/observe net/mesh net/caf net/link net/wire placement

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "graph/made_nodes.hpp"
 #include "graph/open_scope.hpp"
 #include "troupe/op.hpp"
 
@@ -116,7 +117,7 @@ Output Graph::enter(Output value, int32_t frame, const Node& reader, Origin at) 
   inner.control_inputs.clear();
   scopes_.push_back(std::move(inner));
   const Scope closes(this);
-  const Output inside = add({.op = "Capture", .inputs = {value}}, at);
+  const Output inside = add(capture_node(value), at);
   if (captured) captured->emplace(key, inside);
   return inside;
 }

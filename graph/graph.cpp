@@ -10,11 +10,14 @@
 #include "graph/attr_text.hpp"
 #include "graph/open_scope.hpp"
 #include "graph/base/words.hpp"
+#include "graph/op_properties.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
 
 namespace {
+
+constexpr std::string_view kReplica = "replica";
 
 // Names appear in texts, "a:1" and paths, so they are kept simple.
 bool is_good_name(std::string_view name) {
@@ -126,6 +129,11 @@ void check_attr(const Node& node, const AttrSpec& spec, Attr& value) {
                    " is no dtype; there are f32, f64, i32, i64, u8, bool, i8, f16 and bf16");
 }
 
+// The attribute that names the node's replica.
+bool is_replica(const AttrSpec& spec) {
+  return spec.name == kReplica && spec.kind == AttrKind::integer;
+}
+
 // Checks against the schema; a missing attribute gets its default, "replica" that of the node.
 void check_attrs(Node& node) {
   const auto& specs = node.op->attrs;
@@ -141,7 +149,7 @@ void check_attrs(Node& node) {
   }
   for (const AttrSpec& spec : specs) {
     auto it = node.attrs.find(spec.name);
-    if (it == node.attrs.end() && spec.name == "replica" && spec.kind == AttrKind::integer)
+    if (it == node.attrs.end() && is_replica(spec))
       it = node.attrs.emplace(spec.name, node.replica).first;
     else if (it == node.attrs.end() && spec.default_value)
       it = node.attrs.emplace(spec.name, *spec.default_value).first;
@@ -149,8 +157,7 @@ void check_attrs(Node& node) {
       throw bad_node(node, "needs attribute ", spec.name, ", ",
                      kind_name(static_cast<size_t>(spec.kind)));
     check_attr(node, spec, it->second);
-    if (spec.name == "replica" && spec.kind == AttrKind::integer)
-      node.replica = std::get<int64_t>(it->second);
+    if (is_replica(spec)) node.replica = std::get<int64_t>(it->second);
   }
 }
 
@@ -233,6 +240,12 @@ std::string to_string(const Attr& attr) {
 
 std::ostream& operator<<(std::ostream& out, const TensorType& type) {
   return out << type.dtype << type.shape;
+}
+
+std::optional<int64_t> own_replica(const Node& node) {
+  const auto it = node.attrs.find(kReplica);
+  const auto* replica = it == node.attrs.end() ? nullptr : std::get_if<int64_t>(&it->second);
+  return replica ? std::optional(*replica) : std::nullopt;
 }
 
 std::string describe(const Node& node) {

@@ -7,6 +7,7 @@
 // their inputs.
 #include <algorithm>
 
+#include "graph/made_nodes.hpp"
 #include "graph/open_scope.hpp"
 #include "troupe/op.hpp"
 #include "troupe/optimizer.hpp"
@@ -36,7 +37,7 @@ void Graph::cast_inputs(const Op& op, std::vector<Output>& inputs, Origin at) {
   const DType to = narrow && computes_in(op, low) ? low : DType::f32;
   for (Output& x : inputs)
     if (x.graph == this && x.dtype() != to && (is(x, DType::f32) || is(x, low)))
-      x = add({.op = "Cast", .inputs = {x}, .attrs = {{"dtype", to}}}, at);
+      x = add(cast_node(x, to), at);
 }
 
 Graph::Scope mixed_precision(Graph& graph, DType compute, Origin at) {

@@ -129,6 +129,7 @@ void Registry::add(Op op) {
                      "its `control` says that it opens, borders or calls a frame of control flow, "
                      "which built-in ops alone can; leave `control` out, and build with cond(), "
                      "while_loop() and define() (troupe/ops/control_flow.hpp)");
+  if (!is_built_in(op)) op.properties = nullptr;  // a copy may do something else
   add_checked(std::move(op));
 }
 

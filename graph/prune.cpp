@@ -4,7 +4,7 @@
 #include <set>
 
 #include "graph/prune.hpp"
-#include "troupe/op.hpp"
+#include "graph/op_properties.hpp"
 
 namespace troupe {
 namespace {
@@ -51,7 +51,7 @@ class Returns {
         if (node->op->control == ControlKind::result) by_function_[node->frame] = node->id;
       looked_ = true;
     }
-    const auto& name = call.attr<std::string>("function");
+    const auto& name = properties_of(call).frame.function(call);
     const Node* function = graph_.find(name);
     if (!function || function->op->control != ControlKind::function)
       throw Error(Errc::invalid_argument, describe(call), ": calls ", name,

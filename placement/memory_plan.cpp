@@ -9,6 +9,7 @@
 #include <set>
 
 #include "devices/memory/pool.hpp"
+#include "graph/op_properties.hpp"
 #include "graph/prune.hpp"
 #include "placement/passes/passes.hpp"
 #include "placement/call_graph.hpp"
@@ -102,7 +103,7 @@ class Follower {
     if (part.kind != PartKind::op) return false;
     const Node& node = graph_.node(part.node);
     return !node.inputs.empty() || (!part.controls.empty() && !node.op->stateful) ||
-           (node.op->stateful && node.attrs.count("seed"));
+           properties_of(node).draws;
   }
 
   void make(const PartNode& part, int32_t p) {

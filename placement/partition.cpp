@@ -8,6 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "graph/op_properties.hpp"
 #include "graph/prune.hpp"
 #include "placement/memory_plan.hpp"
 #include "troupe/op.hpp"
@@ -225,7 +226,7 @@ class Cutter {
                   "called takes all as arguments");
     const Node* other = function >= 0 ? &graph_.node(function) : nullptr;
     if (node.op->control == ControlKind::call)
-      other = graph_.find(node.attr<std::string>("function"));
+      other = graph_.find(properties_of(node).frame.function(node));
     if (other && placed(node.id) != placed(other->id))
       throw Error(Errc::invalid_argument, describe(node), ": is on ", placed(node.id), ", the ",
                   describe(*other), " on ", placed(other->id),
@@ -278,7 +279,7 @@ class Cutter {
     driver.loop = enter_loop(loop_of(graph_.node(opener)), device);
     driver.controls.push_back(ran(opener, device));
     PartLoop loop{.opener = opener, .parent = driver.loop};
-    loop.in_flight = graph_.node(opener).attr<int64_t>("iterations_in_flight");
+    loop.in_flight = properties_of(graph_.node(opener)).frame.at_most(graph_.node(opener));
     loop.driver = append(device, std::move(driver));
     std::vector<PartLoop>& loops = partitions_[device].loops;
     loops.push_back(std::move(loop));

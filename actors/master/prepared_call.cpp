@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "graph/op_properties.hpp"
 #include "graph/prune.hpp"
 
 namespace troupe {
@@ -15,9 +16,7 @@ std::vector<int64_t> replicas_of(const Graph& graph, const std::vector<int32_t>&
   for (int32_t id : nodes) {
     const Node& node = graph.node(id);
     if (!node.op->stateful || !node.op->outputs.empty()) continue;
-    auto it = node.attrs.find("replica");
-    if (it == node.attrs.end()) continue;
-    if (const auto* replica = std::get_if<int64_t>(&it->second)) replicas.insert(*replica);
+    if (const auto replica = own_replica(node)) replicas.insert(*replica);
   }
   return {replicas.begin(), replicas.end()};
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "devices/failure.hpp"
+#include "graph/op_properties.hpp"
 
 namespace troupe {
 
@@ -75,11 +76,8 @@ void TrainingSteps::tell(const std::vector<Behind>& behind) {
       const std::shared_ptr<const PreparedCall> call = calls_.standing(id).prepared;
       for (const int32_t n : call->nodes) {
         const Node& node = call->graph->node(n);
-        const auto replica = node.attrs.find("replica"), name = node.attrs.find("parameter");
-        if (!node.op->stateful || replica == node.attrs.end() || name == node.attrs.end()) continue;
-        const auto* number = std::get_if<int64_t>(&replica->second);
-        const auto* text = std::get_if<std::string>(&name->second);
-        if (number && text && *number == those.replica) names.insert(*text);
+        const auto name = properties_of(node).parameter.parameter;
+        if (name && own_replica(node) == those.replica) names.insert(name(node));
       }
     }
     for (const std::string& name : names) {

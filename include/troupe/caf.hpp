@@ -8,9 +8,8 @@
 
 namespace troupe {
 
-// Session::local() on the threads of `system`, which must outlive the session. options.threads is
-// the number of lanes that it offers to one step. The session ends its own actors; the service's
-// actors are not touched.
+// Session::local() on the threads of `system`, which must outlive the session. options.threads: the
+// lanes that it offers to one step. The session ends its own actors alone.
 Session local_session(Graph& graph, caf::actor_system& system, ProcessOptions options = {});
 
 }  // namespace troupe

@@ -26,8 +26,7 @@ struct Dataset {
   Dataset rows(int64_t begin, int64_t end) const;  // shares memory
 };
 
-// An IDX file (LeCun's MNIST format) as a tensor of its own dtype: u8, i32, f32 or f64; i8 and i16
-// become i32.
+// An IDX file (LeCun's MNIST format) as a tensor of its dtype, or of i32 for i8 and i16.
 Tensor read_idx(const std::string& path, int64_t bytes_max = kDataBytesMax);
 
 struct CsvOptions {
@@ -40,8 +39,7 @@ struct CsvOptions {
 // fields, values that are not finite numbers, and a file without records.
 Dataset read_csv(const std::string& path, const CsvOptions& options = {});
 
-// The 8 x 8 digits (UCI, Alpaydin and Kaynak 1998): features f32 [n, 8, 8, 1] in [0, 1], labels
-// i64.
+// The 8 x 8 digits (UCI, Alpaydin and Kaynak 1998): f32 [n, 8, 8, 1] in [0, 1], and i64 labels.
 Dataset load_digits(const std::string& path);
 
 struct TrainTest {

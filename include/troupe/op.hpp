@@ -368,6 +368,8 @@ enum class Precision : uint8_t {
   kept,  // inputs are taken as they are
 };
 
+struct OpProperties;  // facts about a built-in op, for passes (graph/op_properties.hpp)
+
 struct Op {
   std::string name;
   // Names; a last name that ends in "..." stands for one or more, in "...?" for none or more.
@@ -416,6 +418,7 @@ struct Op {
   int64_t (*flops)(const Node& node, const std::vector<Shape>& inputs,
                    const std::vector<Shape>& outputs) = nullptr;
   Precision precision = Precision::same;
+  const OpProperties* properties = nullptr;  // lives as long as the process; null: none
   // The op of builtin_ops() that this one is, or is a copy of; null for an op that a program or
   // plugin defines.
   const Op* built_in = nullptr;

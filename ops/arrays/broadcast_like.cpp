@@ -21,6 +21,8 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 
 void cpu(KernelContext& ctx) { run_repeat(ctx, ctx.input(1).shape()); }
 
+constexpr OpProperties kProperties = {.arrangement = {.by_dimension = true}};
+
 }  // namespace
 
 Op broadcast_like_op() {
@@ -29,7 +31,8 @@ Op broadcast_like_op() {
           .outputs = {"y"},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{.run = cpu, .elements = repeat_elements}}};
+          .kernels = {{.run = cpu, .elements = repeat_elements}},
+          .properties = &kProperties};
 }
 
 Output broadcast_like(Output x, Output like, Origin at) {

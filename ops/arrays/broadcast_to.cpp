@@ -24,6 +24,11 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 
 void cpu(KernelContext& ctx) { run_repeat(ctx, ctx.attr<Shape>("shape")); }
 
+// To the shape that x has. A shape that is not known is checked when the step runs.
+constexpr OpProperties kProperties = {
+    .identities = {.passes_on = [](const Node& node) { return node.inputs[0].shape().is_known(); }},
+    .arrangement = {.by_dimension = true}};
+
 }  // namespace
 
 Op broadcast_to_op() {
@@ -33,7 +38,8 @@ Op broadcast_to_op() {
           .attrs = {{"shape", AttrKind::shape}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{.run = cpu, .elements = repeat_elements}}};
+          .kernels = {{.run = cpu, .elements = repeat_elements}},
+          .properties = &kProperties};
 }
 
 Output broadcast_to(Output x, Shape shape, Origin at) {

@@ -31,6 +31,13 @@ void cpu(KernelContext& ctx) {
       });
 }
 
+constexpr OpProperties kProperties = {
+    .identities = {.passes_on = [](const Node& node) { return node.inputs.size() == 1; }},
+    .arrangement = {.reordered = [](const Node& node, const DimensionOrder& order) {
+      const auto axis = node.attr<int64_t>("axis"), ndim = static_cast<int64_t>(order.size());
+      return Attrs{{"axis", order[static_cast<size_t>(axis < 0 ? axis + ndim : axis)]}};
+    }}};
+
 }  // namespace
 
 Op concat_op() {
@@ -40,7 +47,8 @@ Op concat_op() {
           .attrs = {{"axis", AttrKind::integer}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .properties = &kProperties};
 }
 
 Output concat(const std::vector<Output>& parts, int64_t axis, Origin at) {

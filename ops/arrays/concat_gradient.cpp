@@ -51,6 +51,12 @@ void cpu(KernelContext& ctx) {
       });
 }
 
+constexpr OpProperties kProperties = {
+    .arrangement = {.cut_axis = [](const Node& node) {
+      const auto axis = static_cast<int>(node.attr<int64_t>("axis"));
+      return axis < 0 ? axis + node.outputs[0].shape.ndim() : axis;
+    }}};
+
 }  // namespace
 
 Op concat_gradient_op() {
@@ -60,7 +66,8 @@ Op concat_gradient_op() {
           .attrs = {{"axis", AttrKind::integer}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .properties = &kProperties};
 }
 
 std::vector<Output> concat_gradient(Output dy, const std::vector<Output>& parts, int64_t axis,

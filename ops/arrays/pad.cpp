@@ -100,6 +100,11 @@ constexpr ModeName kModes[] = {{PadMode::constant, "constant"},
                                {PadMode::symmetric, "symmetric"},
                                {PadMode::edge, "edge"}};
 
+constexpr OpProperties kProperties = {
+    .arrangement = {.reordered = [](const Node& node, const DimensionOrder& order) {
+      return reordered(node, order, {"front", "back"});
+    }}};
+
 }  // namespace
 
 std::optional<PadMode> pad_mode_from(const std::string& text) {
@@ -130,7 +135,8 @@ Op pad_op() {
           .attrs = attrs,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .properties = &kProperties};
 }
 
 Output pad(Output x, std::vector<int64_t> before, std::vector<int64_t> after, PadOptions options,

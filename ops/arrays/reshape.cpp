@@ -40,6 +40,18 @@ void cpu(KernelContext& ctx) {
   ctx.set_output(0, x.reshaped(resolved(ctx, x.shape())));
 }
 
+// A shape that is not known is checked when the step runs, and might be refused.
+bool is_known(const Node& node) { return node.inputs[0].shape().is_known(); }
+
+constexpr OpProperties kProperties = {
+    .identities = {.passes_on = is_known,
+                   .undoes = [](const Node&, const Node& inner) { return is_known(inner); },
+                   // elements keep their order, whatever the shape between
+                   .composed =
+                       [](const Node& node, const Node& inner) {
+                         return is_known(inner) ? std::optional(node.attrs) : std::nullopt;
+                       }}};
+
 }  // namespace
 
 Op reshape_op() {
@@ -50,7 +62,8 @@ Op reshape_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
-          .aliases = true};
+          .aliases = true,
+          .properties = &kProperties};
 }
 
 Output reshape(Output x, Shape shape, Origin at) {

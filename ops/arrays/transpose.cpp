@@ -1,6 +1,9 @@
 // Transpose: y = x with its dimensions in another order.
 //   x: any shape   y: dimension i is dimension permutation[i] of x; without a permutation, the
 //   order is reversed.
+#include <algorithm>
+#include <numeric>
+
 #include "ops/support/axes.hpp"
 #include "ops/support/layout_counts.hpp"
 #include "ops/support/node.hpp"
@@ -66,6 +69,37 @@ void cpu(KernelContext& ctx) {
                dense_strides(shape));
 }
 
+// As order(), of a node that has been checked.
+DimensionOrder order_of(const Node& node) {
+  const auto ndim = static_cast<int64_t>(node.outputs[0].shape.ndim());
+  DimensionOrder order = node.attr<std::vector<int64_t>>("permutation");
+  for (int64_t& axis : order) axis = axis < 0 ? axis + ndim : axis;
+  if (!order.empty()) return order;
+  order.resize(static_cast<size_t>(ndim));
+  std::iota(order.rbegin(), order.rend(), 0);
+  return order;
+}
+
+bool keeps_order(const DimensionOrder& order) { return std::is_sorted(order.begin(), order.end()); }
+
+DimensionOrder order_of_both(const Node& node, const Node& inner) {
+  DimensionOrder order = order_of(node);
+  const DimensionOrder first = order_of(inner);
+  for (int64_t& axis : order) axis = first[static_cast<size_t>(axis)];
+  return order;
+}
+
+constexpr OpProperties kProperties = {
+    .identities = {
+        .passes_on = [](const Node& node) { return keeps_order(order_of(node)); },
+        .undoes = [](const Node& node,
+                     const Node& inner) { return keeps_order(order_of_both(node, inner)); },
+        .composed =
+            [](const Node& node, const Node& inner) {
+              return std::optional(Attrs{{"permutation", order_of_both(node, inner)}});
+            }},
+    .arrangement = {.permutation = order_of}};
+
 }  // namespace
 
 Op transpose_op() {
@@ -75,7 +109,8 @@ Op transpose_op() {
           .attrs = {{"permutation", AttrKind::integers, std::vector<int64_t>{}}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .properties = &kProperties};
 }
 
 Output transpose(Output x, std::vector<int64_t> permutation, Origin at) {

@@ -13,6 +13,9 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 // The engine supplies the value.
 void cpu(KernelContext& ctx) { throw ctx.error("has a value in a call alone"); }
 
+constexpr OpProperties kProperties = {
+    .frame = {.index = [](const Node& node) { return node.attr<int64_t>("index"); }}};
+
 }  // namespace
 
 Op argument_op() {
@@ -27,7 +30,8 @@ Op argument_op() {
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .dispatch = -1,
           .control = ControlKind::argument,
-          .stateful = true};
+          .stateful = true,
+          .properties = &kProperties};
 }
 
 }  // namespace troupe

@@ -45,6 +45,10 @@ Kernel kernel() {
   return {DeviceKind::cpu, dtype_of<T>, cpu<T>, nullptr, prepare};
 }
 
+constexpr OpProperties kProperties = {
+    .frame = {.index = [](const Node& node) { return node.attr<int64_t>("branch"); },
+              .branches = [](const Node& node) { return node.attr<int64_t>("branches"); }}};
+
 }  // namespace
 
 Op branch_op() {
@@ -59,7 +63,8 @@ Op branch_op() {
           .no_gradient = "a choice has none; gradients go through what the branches compute",
           .kernels = {kernel<bool>(), kernel<int32_t>(), kernel<int64_t>()},
           .control = ControlKind::branch,
-          .value_shapes = true};  // the host reads the value of `taken`
+          .value_shapes = true,  // the host reads the value of `taken`
+          .properties = &kProperties};
 }
 
 }  // namespace troupe

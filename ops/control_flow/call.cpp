@@ -29,6 +29,11 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 
 void cpu(KernelContext& ctx) { throw ctx.error("runs in a session alone"); }
 
+constexpr OpProperties kProperties = {
+    .frame = {.function = [](const Node& node) -> const std::string& {
+      return node.attr<std::string>("function");
+    }}};
+
 }  // namespace
 
 Op call_op() {
@@ -42,7 +47,8 @@ Op call_op() {
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .control = ControlKind::call,
           .stateful = true,  // the body may be stateful
-          .precision = Precision::kept};
+          .precision = Precision::kept,
+          .properties = &kProperties};
 }
 
 }  // namespace troupe

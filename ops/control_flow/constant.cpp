@@ -24,6 +24,9 @@ std::unique_ptr<KernelState> prepare(const Node& node) {
 
 void cpu(KernelContext& ctx) { ctx.set_output(0, ctx.state<Value>().tensor); }
 
+constexpr OpProperties kProperties = {
+    .constant = [](const Node& node) -> const Tensor& { return node.attr<Tensor>("value"); }};
+
 }  // namespace
 
 Op constant_op() {
@@ -34,7 +37,8 @@ Op constant_op() {
           .infer_shapes = infer_shapes,
           .no_gradient = "it has no inputs",
           .kernels = {{DeviceKind::cpu, DType::none, cpu, nullptr, prepare}},
-          .dispatch = -1};
+          .dispatch = -1,
+          .properties = &kProperties};
 }
 
 Output constant(Graph& graph, Tensor value, std::string_view name, Origin at) {

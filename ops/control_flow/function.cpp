@@ -25,6 +25,9 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 
 void cpu(KernelContext&) {}
 
+constexpr OpProperties kProperties = {
+    .frame = {.at_most = [](const Node& node) { return node.attr<int64_t>("depth_max"); }}};
+
 }  // namespace
 
 Op function_op() {
@@ -39,7 +42,8 @@ Op function_op() {
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .dispatch = -1,
-          .control = ControlKind::function};
+          .control = ControlKind::function,
+          .properties = &kProperties};
 }
 
 }  // namespace troupe

@@ -17,7 +17,8 @@ Op identity_op() {
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::none, pass_on}},
           .aliases = true,
-          .precision = Precision::kept};
+          .precision = Precision::kept,
+          .properties = &kPassesOn};
 }
 
 Output identity(Output x, std::string_view name, Origin at) {

@@ -18,6 +18,10 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 
 void cpu(KernelContext&) {}
 
+constexpr OpProperties kProperties = {.frame = {.at_most = [](const Node& node) {
+                                        return node.attr<int64_t>("iterations_in_flight");
+                                      }}};
+
 }  // namespace
 
 Op loop_op() {
@@ -29,7 +33,8 @@ Op loop_op() {
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .dispatch = -1,
           .control = ControlKind::loop,
-          .precision = Precision::kept};
+          .precision = Precision::kept,
+          .properties = &kProperties};
 }
 
 }  // namespace troupe

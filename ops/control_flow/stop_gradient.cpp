@@ -18,7 +18,8 @@ Op stop_gradient_op() {
           .no_gradient = "it is there to have none",
           .kernels = {{DeviceKind::cpu, DType::none, pass_on}},
           .aliases = true,
-          .precision = Precision::kept};
+          .precision = Precision::kept,
+          .properties = &kPassesOn};
 }
 
 Output stop_gradient(Output x, Origin at) {

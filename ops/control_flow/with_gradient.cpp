@@ -17,7 +17,8 @@ Op with_gradient_op() {
               "protobuf forms do not hold it",
           .kernels = {{DeviceKind::cpu, DType::none, pass_on}},
           .aliases = true,
-          .precision = Precision::kept};
+          .precision = Precision::kept,
+          .properties = &kPassesOn};
 }
 
 Output with_gradient(

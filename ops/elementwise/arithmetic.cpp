@@ -29,6 +29,19 @@ struct Negate {
   }
 };
 
+using Neutral = Identities::Neutral;
+// x + -0 is x, also for x = 0 and -0, where x + 0 is 0.
+constexpr OpProperties kAdd = {
+    .identities = {.neutral = Neutral{.real = -0.0, .integer = 0, .either_side = true}}};
+// x - 0 is x, also for x = 0 and -0.
+constexpr OpProperties kSubtract = {.identities = {.neutral = Neutral{.real = 0, .integer = 0}}};
+// x * 1 is exact for all floats, and NaN stays the same NaN.
+constexpr OpProperties kMultiply = {
+    .identities = {.neutral = Neutral{.real = 1, .integer = 1, .either_side = true}}};
+// -(-x) is x: the sign bit changes twice, and integers wrap around twice.
+constexpr OpProperties kNegate = {
+    .identities = {.undoes = [](const Node&, const Node&) { return true; }}};
+
 }  // namespace
 
 std::vector<Op> arithmetic_ops() {
@@ -38,21 +51,24 @@ std::vector<Op> arithmetic_ops() {
               .gradient = da_db<[](Output a, Output b, Output, Output dc) {
                 return Pair{undo_broadcast(dc, a), undo_broadcast(dc, b)};
               }>,
-              .kernels = with_i8(binary_kernels<Add, float, double, int32_t, int64_t, uint8_t>())}),
+              .kernels = with_i8(binary_kernels<Add, float, double, int32_t, int64_t, uint8_t>()),
+              .properties = &kAdd}),
       // c = a - b
-      binary({.name = "Subtract",
-              .gradient = da_db<[](Output a, Output b, Output, Output dc) {
-                return Pair{undo_broadcast(dc, a), negate(undo_broadcast(dc, b))};
-              }>,
-              .kernels =
-                  with_i8(binary_kernels<Subtract, float, double, int32_t, int64_t, uint8_t>())}),
+      binary(
+          {.name = "Subtract",
+           .gradient = da_db<[](Output a, Output b, Output, Output dc) {
+             return Pair{undo_broadcast(dc, a), negate(undo_broadcast(dc, b))};
+           }>,
+           .kernels = with_i8(binary_kernels<Subtract, float, double, int32_t, int64_t, uint8_t>()),
+           .properties = &kSubtract}),
       // c = a * b
-      binary({.name = "Multiply",
-              .gradient = da_db<[](Output a, Output b, Output, Output dc) {
-                return Pair{undo_broadcast(multiply(dc, b), a), undo_broadcast(multiply(dc, a), b)};
-              }>,
-              .kernels =
-                  with_i8(binary_kernels<Multiply, float, double, int32_t, int64_t, uint8_t>())}),
+      binary(
+          {.name = "Multiply",
+           .gradient = da_db<[](Output a, Output b, Output, Output dc) {
+             return Pair{undo_broadcast(multiply(dc, b), a), undo_broadcast(multiply(dc, a), b)};
+           }>,
+           .kernels = with_i8(binary_kernels<Multiply, float, double, int32_t, int64_t, uint8_t>()),
+           .properties = &kMultiply}),
       // c = (a - b)^2
       binary({.name = "SquaredDifference",
               .gradient = da_db<[](Output a, Output b, Output, Output dc) {
@@ -65,7 +81,8 @@ std::vector<Op> arithmetic_ops() {
       // y = -x, of signed numbers
       unary({.name = "Negate",
              .gradient = dx<[](Output, Output, Output dy) { return negate(dy); }>,
-             .kernels = with_i8(unary_kernels<Negate, float, double, int32_t, int64_t>())}),
+             .kernels = with_i8(unary_kernels<Negate, float, double, int32_t, int64_t>()),
+             .properties = &kNegate}),
   };
 }
 

@@ -58,6 +58,8 @@ Kernel kernel() {
   return {.dtype = dtype_of<T>, .run = cpu<T>, .elements = binary_elements<Add, T>};
 }
 
+constexpr OpProperties kProperties = {.arrangement = {.by_dimension = true}};
+
 }  // namespace
 
 Op bias_add_op() {
@@ -69,7 +71,8 @@ Op bias_add_op() {
       .gradient = gradient,
       .kernels = with_i8({kernel<float>(), kernel<double>(), kernel<int32_t>(), kernel<int64_t>()}),
       .in_place = true,
-      .precision = Precision::low};
+      .precision = Precision::low,
+      .properties = &kProperties};
 }
 
 Output bias_add(Output x, Output bias, Origin at) {

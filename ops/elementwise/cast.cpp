@@ -103,6 +103,29 @@ Kernel kernel() {
   return kernel<convert_all<T>>(dtype_of<T>);
 }
 
+// True if `to` has a distinct value for each value of `from`, so that a cast back restores it.
+bool holds(DType to, DType from) {
+  switch (from) {
+    case DType::boolean:
+      return to != DType::none;
+    case DType::u8:
+      return to == DType::i32 || to == DType::i64 || is_floating(to);
+    case DType::i32:
+      return to == DType::i64 || to == DType::f64;
+    case DType::f32:
+      return to == DType::f64;
+    default:
+      return false;
+  }
+}
+
+constexpr OpProperties kProperties = {.identities = {.passes_on = [](const Node&) { return true; },
+                                                     .undoes =
+                                                         [](const Node&, const Node& inner) {
+                                                           return holds(inner.outputs[0].dtype,
+                                                                        inner.inputs[0].dtype());
+                                                         }}};
+
 }  // namespace
 
 Op cast_op() {
@@ -117,7 +140,8 @@ Op cast_op() {
                       kernel<uint8_t>(), kernel<bool>(), kernel<int8_t>(),
                       kernel<convert_half<DType::f16>>(DType::f16),
                       kernel<convert_half<DType::bf16>>(DType::bf16)},
-          .precision = Precision::kept};
+          .precision = Precision::kept,
+          .properties = &kProperties};
 }
 
 Output cast(Output x, DType dtype, Origin at) {

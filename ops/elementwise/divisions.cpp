@@ -81,6 +81,10 @@ Pair fmod_gradient(Output a, Output b, Output, Output dc) {
   return {undo_broadcast(dc, a), undo_broadcast(db, b)};
 }
 
+// x / 1 is exact for all floats, and never refused for integers.
+constexpr OpProperties kDivide = {
+    .identities = {.neutral = Identities::Neutral{.real = 1, .integer = 1}}};
+
 }  // namespace
 
 std::vector<Op> division_ops() {
@@ -93,7 +97,8 @@ std::vector<Op> division_ops() {
              return Pair{undo_broadcast(da, a), undo_broadcast(negate(multiply(da, c)), b)};
            }>,
            .kernels = with_i8(binary_kernels<Divide, float, double, int32_t, int64_t, uint8_t>()),
-           .precision = Precision::wide}),
+           .precision = Precision::wide,
+           .properties = &kDivide}),
       // c = floor(a / b). The quotient of floats is the whole number for which b * c + a mod b is
       // nearest to
       // a, as in Python and NumPy: 9 for 1 / 0.1, as 0.1 is a bit more than that. By zero it is

@@ -440,6 +440,10 @@ void cpu(KernelContext& ctx) {
   firing.run_taker(taken);
 }
 
+constexpr OpProperties kProperties = {.program = [](const Node& node) -> const std::string& {
+  return node.attr<std::string>("program");
+}};
+
 }  // namespace
 
 Op fused_op() {
@@ -452,7 +456,8 @@ Op fused_op() {
           .no_gradient = "passes make it, when gradients have been built",
           .kernels = {{.run = cpu, .prepare = prepare}},
           .in_place = true,
-          .precision = Precision::kept};
+          .precision = Precision::kept,
+          .properties = &kProperties};
 }
 
 }  // namespace troupe

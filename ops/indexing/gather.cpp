@@ -2,6 +2,7 @@
 //   x: [rows, ...] of any dtype   indices: [i...], i32 or i64, each in [0, rows)   y: [i..., ...]
 #include <cstring>
 
+#include "graph/op_properties.hpp"
 #include "ops/support/indices.hpp"
 #include "troupe/ops.hpp"
 
@@ -54,6 +55,8 @@ void cpu(KernelContext& ctx) {
     std::memcpy(y + i * bytes, from + indices[i] * bytes, static_cast<size_t>(bytes));
 }
 
+constexpr OpProperties kProperties = {.arrangement = {.rows = Arrangement::Rows::taken}};
+
 }  // namespace
 
 Op gather_op() {
@@ -65,7 +68,8 @@ Op gather_op() {
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::i32, cpu<int32_t>},
                       {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
-          .dispatch = 1};
+          .dispatch = 1,
+          .properties = &kProperties};
 }
 
 Output gather(Output x, Output indices, Origin at) {

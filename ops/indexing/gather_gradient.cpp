@@ -4,6 +4,7 @@
 // Only the shape of x_like is read.
 #include <algorithm>
 
+#include "graph/op_properties.hpp"
 #include "ops/support/indices.hpp"
 #include "troupe/ops.hpp"
 
@@ -53,6 +54,8 @@ void cpu(KernelContext& ctx) {
   });
 }
 
+constexpr OpProperties kProperties = {.arrangement = {.rows = Arrangement::Rows::placed}};
+
 }  // namespace
 
 Op gather_gradient_op() {
@@ -63,7 +66,8 @@ Op gather_gradient_op() {
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .properties = &kProperties};
 }
 
 Output gather_gradient(Output dy, Output indices, Output x_like, Origin at) {

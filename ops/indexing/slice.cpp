@@ -1,5 +1,6 @@
 // Slice: y = a box of x; a slice of whole rows shares x's memory.
 //   x: any shape   y: x[begin[d], begin[d] + size[d]) in every dimension d; size -1: to the end.
+#include "ops/support/axes.hpp"
 #include "ops/support/node.hpp"
 #include "ops/support/strided.hpp"
 #include "troupe/ops.hpp"
@@ -53,6 +54,11 @@ void cpu(KernelContext& ctx) {
                strides, y.mutable_raw(), dense_strides(shape));
 }
 
+constexpr OpProperties kProperties = {
+    .arrangement = {.reordered = [](const Node& node, const DimensionOrder& order) {
+      return reordered(node, order, {"begin", "size"});
+    }}};
+
 }  // namespace
 
 Op slice_op() {
@@ -62,7 +68,8 @@ Op slice_op() {
           .attrs = {{"begin", AttrKind::integers}, {"size", AttrKind::integers}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::none, cpu}}};
+          .kernels = {{DeviceKind::cpu, DType::none, cpu}},
+          .properties = &kProperties};
 }
 
 Output slice(Output x, std::vector<int64_t> begin, std::vector<int64_t> size, Origin at) {

@@ -78,7 +78,8 @@ inline Op drawing_op(std::string name, std::vector<AttrSpec> attrs,
           .no_gradient = "what it draws depends on nothing that has a gradient",
           .kernels = {first, second},
           .dispatch = -1,
-          .stateful = true};
+          .stateful = true,
+          .properties = &kDraws};
 }
 
 // Throws: Error from ctx for a dtype without a kernel, a replica out of range, or a shape with -1.

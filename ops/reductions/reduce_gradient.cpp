@@ -2,6 +2,7 @@
 // number if `mean`.
 //   dy: x_like reduced over the axes   x_like: of any dtype, only its shape is read   dx: the shape
 //   of x_like.
+#include "graph/op_properties.hpp"
 #include "ops/support/narrow.hpp"
 #include "ops/reductions/reduce.hpp"
 
@@ -68,6 +69,16 @@ void cpu(KernelContext& ctx) {
   });
 }
 
+Arrangement::Repeated repeated(const Node& node) {
+  const int ndim = node.outputs[0].shape.ndim();
+  const auto& axes = node.attr<std::vector<int64_t>>("axes");
+  uint32_t all = 0;
+  for (const int64_t axis : axes) all |= 1u << (axis < 0 ? axis + ndim : axis);
+  return {axes.empty() ? (1u << ndim) - 1 : all, node.attr<bool>("mean")};
+}
+
+constexpr OpProperties kProperties = {.arrangement = {.repeated = repeated}};
+
 }  // namespace
 
 Op reduce_gradient_op() {
@@ -85,7 +96,8 @@ Op reduce_gradient_op() {
                               {DeviceKind::cpu, DType::i32, cpu<int32_t>},
                               {DeviceKind::cpu, DType::i64, cpu<int64_t>},
                               {DeviceKind::cpu, DType::u8, cpu<uint8_t>}}),
-          .shape_only = 1u << 1};
+          .shape_only = 1u << 1,
+          .properties = &kProperties};
 }
 
 Output reduce_gradient(Output dy, Output x_like, ReduceOptions options, bool mean, Origin at) {

@@ -68,7 +68,8 @@ Op dequeue_op() {
           .no_gradient = "what comes out of the queue was put in by another step",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
           .dispatch = -1,
-          .stateful = true};
+          .stateful = true,
+          .properties = &kDraws};
 }
 
 std::vector<Output> dequeue(const Queue& queue, Origin at) { return add(queue, 0, false, at); }

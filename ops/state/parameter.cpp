@@ -76,6 +76,20 @@ void require_independent(Output initial, std::string_view name, Origin at) {
   }
 }
 
+NodeSpec rows_of(const Node& node, Output indices) {
+  Attrs attrs = node.attrs;
+  attrs.erase("initial");
+  return {.op = "ParameterRows", .inputs = {indices}, .attrs = std::move(attrs)};
+}
+
+constexpr OpProperties kProperties = {
+    .parameter = {.kind = ParameterUse::reads,
+                  .parameter = parameter_of,
+                  .initial = [](const Node& node) -> const std::string& {
+                    return node.attr<std::string>("initial");
+                  },
+                  .rows = rows_of}};
+
 }  // namespace
 
 Op parameter_op() {
@@ -91,7 +105,8 @@ Op parameter_op() {
           .no_gradient = "it has no inputs",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
           .dispatch = -1,
-          .stateful = true};
+          .stateful = true,
+          .properties = &kProperties};
 }
 
 Output parameter(std::string_view name, Output initial, Origin at) {

@@ -23,9 +23,18 @@ inline ParameterPort* port_of(AsyncContext& ctx) {
   return port;
 }
 
-inline const std::string& parameter_of(const AsyncContext& ctx) {
-  return ctx.node().attr<std::string>("parameter");
+// The parts of ParameterUse that all ops of parameters have in common.
+inline const std::string& parameter_of(const Node& node) {
+  return node.attr<std::string>("parameter");
 }
+inline const std::string& optimizer_of(const Node& node) {
+  return node.attr<std::string>("optimizer");
+}
+inline constexpr OpProperties kPushes = {.parameter = {.kind = ParameterUse::pushes,
+                                                       .parameter = parameter_of,
+                                                       .optimizer = optimizer_of}};
+
+inline const std::string& parameter_of(const AsyncContext& ctx) { return parameter_of(ctx.node()); }
 
 inline ParameterStep step_of(const AsyncContext& ctx) {
   return {ctx.node().attr<int64_t>("replica"), ctx.run().step, ctx.run().first_step};
@@ -114,7 +123,7 @@ inline std::vector<DType> no_dtypes(const InferContext&) { return {}; }
 // An op that sends a request to the shards and completes when they have acknowledged it.
 inline Op request_op(std::string name, std::vector<std::string> inputs, std::vector<AttrSpec> attrs,
                      std::vector<Shape> (*infer_shapes)(const InferContext&),
-                     void (*start)(std::shared_ptr<AsyncContext>)) {
+                     void (*start)(std::shared_ptr<AsyncContext>), const OpProperties& properties) {
   return {.name = std::move(name),
           .inputs = std::move(inputs),
           .attrs = std::move(attrs),
@@ -123,7 +132,8 @@ inline Op request_op(std::string name, std::vector<std::string> inputs, std::vec
           .no_gradient = "it has no outputs",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
           .stateful = true,
-          .precision = Precision::kept};
+          .precision = Precision::kept,
+          .properties = &properties};
 }
 
 }  // namespace troupe

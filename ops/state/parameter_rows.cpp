@@ -44,6 +44,9 @@ void start(std::shared_ptr<AsyncContext> ctx) {
         });
 }
 
+constexpr OpProperties kProperties = {
+    .parameter = {.kind = ParameterUse::reads_rows, .parameter = parameter_of}};
+
 }  // namespace
 
 Op parameter_rows_op() {
@@ -59,7 +62,8 @@ Op parameter_rows_op() {
           .no_gradient = "it stands in the graphs of calls, whose gradients are there",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
           .dispatch = -1,
-          .stateful = true};
+          .stateful = true,
+          .properties = &kProperties};
 }
 
 }  // namespace troupe

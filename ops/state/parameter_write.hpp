@@ -19,6 +19,9 @@ inline std::vector<AttrSpec> write_attrs() {
           {"number", AttrKind::integer}};     // among the writes of the parameter and the replica
 }
 
+inline constexpr OpProperties kWrites = {
+    .parameter = {.kind = ParameterUse::writes, .parameter = parameter_of}};
+
 // Orders a new write of the open frame after reads of the parameter for its replica and after
 // earlier writes, by control inputs to the nodes that its frame can name. Returns the write's
 // number.

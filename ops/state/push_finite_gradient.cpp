@@ -32,8 +32,8 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 }  // namespace
 
 Op push_finite_gradient_op() {
-  return request_op("PushFiniteGradient", {"gradient", "finite"}, push_attrs(), infer_shapes,
-                    start);
+  return request_op("PushFiniteGradient", {"gradient", "finite"}, push_attrs(), infer_shapes, start,
+                    kPushes);
 }
 
 Output push_finite_gradient(Output parameter, Output gradient, Output finite,

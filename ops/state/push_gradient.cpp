@@ -25,7 +25,7 @@ void start(std::shared_ptr<AsyncContext> ctx) {
 }  // namespace
 
 Op push_gradient_op() {
-  return request_op("PushGradient", {"gradient"}, push_attrs(), infer_shapes, start);
+  return request_op("PushGradient", {"gradient"}, push_attrs(), infer_shapes, start, kPushes);
 }
 
 Output push_gradient(Output parameter, Output gradient, const Optimizer& optimizer,

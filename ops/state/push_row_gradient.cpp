@@ -46,13 +46,27 @@ void start(std::shared_ptr<AsyncContext> ctx) {
   port->push_rows(parameter_of(*ctx), step_of(*ctx), indices, std::move(values), acknowledged(ctx));
 }
 
+std::optional<Attrs> repeated(const Node& node, int64_t times, int64_t row_size) {
+  if (node.attr<int64_t>("indices_per_row") != 1) return {};
+  Attrs attrs = node.attrs;
+  attrs["indices_per_row"] = times;
+  attrs["row_size"] = row_size;
+  return attrs;
+}
+
+constexpr OpProperties kProperties = {.parameter = {.kind = ParameterUse::pushes,
+                                                    .parameter = parameter_of,
+                                                    .optimizer = optimizer_of,
+                                                    .repeated = repeated}};
+
 }  // namespace
 
 Op push_row_gradient_op() {
   std::vector<AttrSpec> attrs = push_attrs();
   attrs.push_back({"indices_per_row", AttrKind::integer, int64_t{1}});
   attrs.push_back({"row_size", AttrKind::integer, int64_t{0}});
-  return request_op("PushRowGradient", {"indices", "values"}, attrs, infer_shapes, start);
+  return request_op("PushRowGradient", {"indices", "values"}, attrs, infer_shapes, start,
+                    kProperties);
 }
 
 Output push_row_gradient(Output parameter, RowSparse gradient, const Optimizer& optimizer,

@@ -20,7 +20,8 @@ Op queue_size_op() {
           .no_gradient = "it has no inputs",
           .kernels = {{DeviceKind::cpu, DType::none, nullptr, start}},
           .dispatch = -1,
-          .stateful = true};
+          .stateful = true,
+          .properties = &kDraws};
 }
 
 Output queue_size(const Queue& queue, Origin at) {

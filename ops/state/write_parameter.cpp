@@ -40,7 +40,7 @@ Output write(const char* called, Output parameter, Output value, bool add,
 }  // namespace
 
 Op write_parameter_op() {
-  return request_op("WriteParameter", {"value"}, write_attrs(), infer_shapes, start);
+  return request_op("WriteParameter", {"value"}, write_attrs(), infer_shapes, start, kWrites);
 }
 
 Output assign(Output parameter, Output value, const std::vector<int32_t>& control_inputs,

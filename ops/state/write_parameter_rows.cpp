@@ -61,8 +61,8 @@ Output write(const char* called, Output parameter, Output indices, Output values
 }  // namespace
 
 Op write_parameter_rows_op() {
-  return request_op("WriteParameterRows", {"indices", "values"}, write_attrs(), infer_shapes,
-                    start);
+  return request_op("WriteParameterRows", {"indices", "values"}, write_attrs(), infer_shapes, start,
+                    kWrites);
 }
 
 Output scatter_update(Output parameter, Output indices, Output values,

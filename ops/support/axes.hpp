@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "troupe/op.hpp"
+#include "graph/op_properties.hpp"
 
 namespace troupe {
 
@@ -27,6 +27,15 @@ uint32_t checked_axes(const Context& ctx, const std::vector<int64_t>& axes, int 
     set |= bit;
   }
   return set;
+}
+
+// Arrangement::reordered, if the attributes `names` have a number for each dimension.
+inline Attrs reordered(const Node& node, const DimensionOrder& order,
+                       std::initializer_list<const char*> names) {
+  Attrs attrs = node.attrs;
+  for (const char* name : names)
+    attrs[name] = in_order_before(order, node.attr<std::vector<int64_t>>(name));
+  return attrs;
 }
 
 // The number of elements in dimensions [begin, end). For an empty tensor with other large sizes it

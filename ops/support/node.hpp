@@ -2,6 +2,7 @@
 // dtype rules.
 #pragma once
 
+#include "graph/op_properties.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -43,6 +44,11 @@ inline std::vector<Shape> infer_same_shape(const InferContext& ctx) {
 
 // The kernel of an op whose output is its input.
 inline void pass_on(KernelContext& ctx) { ctx.set_output(0, ctx.input(0)); }
+inline constexpr OpProperties kPassesOn = {
+    .identities = {.passes_on = [](const Node&) { return true; }}};
+
+// The properties of an op without inputs that makes other values in each step.
+inline constexpr OpProperties kDraws = {.draws = true};
 
 // infer_dtypes for an op whose attribute `dtype` gives the dtype of its one output.
 inline std::vector<DType> infer_dtype_attr(const InferContext& ctx) {

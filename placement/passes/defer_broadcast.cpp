@@ -16,9 +16,10 @@
 #include <map>
 #include <set>
 
+#include "graph/made_nodes.hpp"
+#include "graph/op_properties.hpp"
 #include "placement/passes/on_cpu.hpp"
 #include "placement/passes/passes.hpp"
-#include "placement/passes/reduced_axes.hpp"
 
 namespace troupe {
 namespace {
@@ -26,7 +27,7 @@ namespace {
 constexpr int64_t kWorthIt = 1 << 14, kRunMin = 32;
 
 bool has_axis(const Node& broadcast, int d) {
-  return names_axis(broadcast, broadcast.outputs[0].shape.ndim(), d);
+  return properties_of(broadcast).arrangement.repeated(broadcast).dimensions >> d & 1;
 }
 
 class DeferBroadcast {
@@ -83,7 +84,7 @@ class DeferBroadcast {
   }
 
   bool is_broadcast(const Node& node) const {
-    if (node.op->name != "ReduceGradient" || !stands_free(node)) return false;
+    if (!properties_of(node).arrangement.repeated || !stands_free(node)) return false;
     const TensorType& type = node.outputs[0];
     if (!is_wide_float(type.dtype) || !type.shape.is_known() || type.shape.size() < kWorthIt)
       return false;
@@ -96,7 +97,8 @@ class DeferBroadcast {
 
   // True if the node cuts a broadcast value along an axis that it is not repeated along.
   bool is_cut(const Node& node) const {
-    if (node.op->name != "ConcatGradient" || !large_.count(node.inputs[0].node)) return false;
+    if (!properties_of(node).arrangement.cut_axis || !large_.count(node.inputs[0].node))
+      return false;
     const Node& whole = graph_.node(node.inputs[0].node);
     return stands_free(node) && node.device == whole.device && !has_axis(whole, axis_of(node)) &&
            std::none_of(node.inputs.begin() + 1, node.inputs.end(),
@@ -105,10 +107,7 @@ class DeferBroadcast {
   bool is_cut_of(const Node& node, const Node& whole) const {
     return is_cut(node) && node.inputs[0].node == whole.id;
   }
-  static int axis_of(const Node& cut) {
-    const auto axis = static_cast<int>(cut.attr<int64_t>("axis"));
-    return axis < 0 ? axis + cut.outputs[0].shape.ndim() : axis;
-  }
+  static int axis_of(const Node& cut) { return properties_of(cut).arrangement.cut_axis(cut); }
 
   // True if all readers of the node are element-wise, and know their size without it.
   bool all_take_small(const Node& node) const {
@@ -170,41 +169,26 @@ class DeferBroadcast {
         size[axis] = graph_.node(cut).outputs[i].shape[static_cast<int>(axis)];
         from += size[axis];
         instead[value(cut, i)] =
-            add(cut, "Slice", {small}, {{"begin", std::move(begin)}, {"size", std::move(size)}},
-                detail::concat("part", i));
+            add_part(call_, graph_.node(cut), slice_node(small, std::move(begin), std::move(size)),
+                     detail::concat("part", i));
       }
     }
   }
 
   // The value before the broadcast; a single element if all elements are equal.
   Output small_value(const Node& node) {
-    const int32_t id = node.id;
     const Shape all = node.outputs[0].shape, shape = small_shape(node, all);
-    const bool mean = node.attr<bool>("mean");
     Output small = node.inputs[0];
-    if (small.shape() != shape) small = add(id, "Reshape", {small}, {{"shape", shape}}, "small");
-    if (!mean) return small;
+    if (small.shape() != shape) small = add_part(call_, node, reshape_node(small, shape), "small");
+    if (!properties_of(node).arrangement.repeated(node).shares) return small;
     const auto product = [&]<class T>(T one) {  // in the dtype of the shares, as in the op
       for (int d = 0; d < all.ndim(); ++d)
         if (shape[d] != all[d]) one *= static_cast<T>(all[d]);
       return Tensor::scalar<T>(one);
     };
     const Tensor count = small.dtype() == DType::f32 ? product(1.0f) : product(1.0);
-    const Output by = add(id, "Constant", {}, {{"value", count}}, "count");
-    return add(id, "Divide", {small, by}, {}, "share");
-  }
-
-  Output add(int32_t of, std::string_view op, std::vector<Output> inputs, Attrs attrs,
-             const std::string& part) {
-    const Node& node = graph_.node(of);
-    const auto scope = graph_.scope(
-        {.device = node.device, .replica = node.replica, .colocate_with = node.colocate_with});
-    call_.origins.push_back(call_.origins[static_cast<size_t>(of)]);
-    return graph_.add({.op = op,
-                       .inputs = std::move(inputs),
-                       .attrs = std::move(attrs),
-                       .name = node.name + "/" + part},
-                      {node.file.c_str(), node.line});
+    const Output by = add_part(call_, node, constant_node(count), "count");
+    return add_part(call_, node, divide_node(small, by), "share");
   }
 
   CallGraph& call_;

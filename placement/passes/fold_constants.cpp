@@ -8,6 +8,8 @@
 // allowances. The growth of a graph is bounded, whatever it contains.
 #include <algorithm>
 
+#include "graph/made_nodes.hpp"
+#include "graph/op_properties.hpp"
 #include "placement/passes/on_cpu.hpp"
 #include "placement/passes/passes.hpp"
 
@@ -22,7 +24,7 @@ class Folding {
   Folding(const CallGraph& call, const Evaluate& evaluate)
       : graph_(*call.graph),
         evaluate_(evaluate),
-        constant_(graph_.registry().find("Constant")),
+        constant_(graph_.registry().find(constant_node({}).op)),
         roles_(roles_of(call)),
         values_(graph_.nodes().size()),
         credit_(graph_.nodes().size()),
@@ -38,8 +40,8 @@ class Folding {
   void visit(const Node& node) {
     const auto id = static_cast<size_t>(node.id);
     if (!roles_[id].runs || roles_[id].fed || !node.control_inputs.empty()) return;
-    if (node.op == constant_) {
-      values_[id] = node.attr<Tensor>("value");
+    if (const auto constant = properties_of(node).constant) {
+      values_[id] = constant(node);
       credit_[id] = values_[id].byte_size();
       return;
     }
@@ -58,7 +60,7 @@ class Folding {
     grown_ += growth;
     values_[id] = outputs[0];
     credit_[id] = bytes;
-    edits_.change(node, *constant_, {}, {{"value", outputs[0]}});
+    edits_.change(node, *constant_, {}, constant_node(outputs[0]).attrs);
   }
 
   // A branch with a known predicate must stay: it says which nodes of its frame are dead.

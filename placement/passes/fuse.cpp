@@ -20,6 +20,8 @@
 #include <set>
 
 #include "graph/attr_text.hpp"
+#include "graph/made_nodes.hpp"
+#include "graph/op_properties.hpp"
 #include "placement/passes/on_cpu.hpp"
 #include "placement/passes/passes.hpp"
 
@@ -28,13 +30,13 @@ namespace {
 
 // A larger node would be compiled and retried as a whole, and far fewer nodes fill a cache.
 constexpr size_t kNodesMax = 48, kInputsMax = 24, kOutputsMax = 8;
-constexpr std::string_view kInputName = "in.", kFusedOp = "Fused";
+constexpr std::string_view kInputName = "in.";
 
 class Fusing {
  public:
   explicit Fusing(const CallGraph& call)
       : graph_(*call.graph),
-        fused_(graph_.registry().find(kFusedOp)),
+        fused_(graph_.registry().find(fused_node({}, {}, {}).op)),
         roles_(roles_of(call)),
         group_of_(graph_.nodes().size(), -1),
         readers_(graph_.nodes().size(), kNobody),
@@ -42,7 +44,7 @@ class Fusing {
         edits_(call) {}
 
   Edits run() {
-    if (!fused_ || !graph_.registry().find("Placeholder")) return std::move(edits_);
+    if (!fused_ || !graph_.registry().find(placeholder_node({}).op)) return std::move(edits_);
     for (const auto& node : graph_.nodes()) visit(*node);
     note_readers();
     for (size_t g = 0; g < groups_.size(); ++g)
@@ -264,13 +266,13 @@ class Fusing {
     for (const Output& input : plan.inputs) {
       const std::string name = detail::concat(kInputName, names.size());
       names[input] = name;
-      text += detail::concat(name, " = Placeholder() dtype=", input.dtype(),
-                             " shape=", exact_text(input.shape()), "\n");
+      const NodeSpec made = placeholder_node({input.dtype(), input.shape()});
+      text += line_of(name, made.op, {}, made.attrs) + "\n";
     }
     std::vector<int64_t> wanted(plan.outputs.size());
     for (size_t i = 0; i < nodes.size(); ++i) {
       const Node& node = graph_.node(nodes[i]);
-      text += line_of(node, names);
+      text += line_of(node, names) + "\n";
       names[value_of(node)] = node.name;
       const auto at = std::find(plan.outputs.begin(), plan.outputs.end(), value_of(node));
       if (at != plan.outputs.end())
@@ -280,18 +282,25 @@ class Fusing {
     for (size_t i = 0; i < wanted.size(); ++i)  // the producer's other outputs come after the nodes
       if (const int32_t index = plan.outputs[i].index; index > 0)
         wanted[i] = static_cast<int64_t>(plan.inputs.size() + nodes.size()) + index - 1;
-    edits_.fuse(*plan.place, *fused_, std::move(plan.inputs),
-                {{"program", std::move(text)}, {"outputs", std::move(wanted)}}, plan.outputs);
+    NodeSpec made = fused_node(std::move(plan.inputs), std::move(text), std::move(wanted));
+    edits_.fuse(*plan.place, *fused_, std::move(made.inputs), std::move(made.attrs), plan.outputs);
+  }
+
+  static std::string line_of(const std::string& name, std::string_view op,
+                             const std::string& inputs, const Attrs& attrs) {
+    std::string line = name + " = ";
+    line.append(op).append("(").append(inputs).append(")");
+    for (const auto& [attr, value] : attrs) line += " " + attr + "=" + exact_text(value);
+    return line;
   }
 
   static std::string line_of(const Node& node, const std::map<Output, std::string>& names) {
-    std::string line = node.name + " = " + node.op->name + "(";
-    for (size_t i = 0; i < node.inputs.size(); ++i)
-      line += (i ? ", " : "") + names.at(node.inputs[i]);
-    line += ")";
-    for (const auto& [name, value] : node.attrs) line += " " + name + "=" + exact_text(value);
+    std::string inputs;
+    for (const Output& input : node.inputs)
+      inputs += (inputs.empty() ? "" : ", ") + names.at(input);
+    std::string line = line_of(node.name, node.op->name, inputs, node.attrs);
     if (!node.file.empty()) line += detail::concat(" at ", quoted(node.file), ":", node.line);
-    return line + "\n";
+    return line;
   }
 
   const Graph& graph_;
@@ -309,8 +318,8 @@ class Fusing {
 Edits fuse(const CallGraph& call) { return Fusing(call).run(); }
 
 bool does_work_of(const Node& node, const std::string& name) {
-  if (node.op->name != kFusedOp) return node.name == name;
-  return node.attr<std::string>("program").find("\n" + name + " = ") != std::string::npos;
+  const auto program = properties_of(node).program;
+  return program ? program(node).find("\n" + name + " = ") != std::string::npos : node.name == name;
 }
 
 }  // namespace troupe

@@ -23,22 +23,17 @@
 #include <numeric>
 #include <set>
 
+#include "graph/made_nodes.hpp"
+#include "graph/op_properties.hpp"
 #include "placement/passes/passes.hpp"
-#include "placement/passes/transpose_order.hpp"
 
 namespace troupe {
 namespace {
 
-using Order = std::vector<int64_t>;
+using Order = DimensionOrder;
 
-bool is_transpose(const Node& node) { return node.op->name == "Transpose"; }
-
-// Permutes numbers by dimension of the transposed value into the order of the value before.
-Order before(const Order& order, const std::vector<int64_t>& numbers) {
-  Order all(numbers.size());
-  for (size_t i = 0; i < numbers.size(); ++i) all[static_cast<size_t>(order[i])] = numbers[i];
-  return all;
-}
+bool is_transpose(const Node& node) { return properties_of(node).arrangement.permutation; }
+Order order_of(const Node& node) { return properties_of(node).arrangement.permutation(node); }
 
 double elements_of(const Shape& shape) {
   double all = 1;
@@ -46,38 +41,14 @@ double elements_of(const Shape& shape) {
   return all;
 }
 
-// Ops in the table of element-wise ops whose kernels place their inputs by dimension.
-bool is_by_dimension(const Node& node) {
-  constexpr std::string_view kOps[] = {"BiasAdd", "BroadcastTo", "BroadcastLike"};
-  return std::find(std::begin(kOps), std::end(kOps), node.op->name) != std::end(kOps);
-}
-
-// Ops that copy elements, with their attributes that have one number for each dimension.
-struct Copying {
-  std::string_view op;
-  std::vector<std::string> by_dimension;
-};
-const Copying* copying(const Node& node) {
-  static const auto& ops = *new std::vector<Copying>{// stays: statics may end later
-                                                     {"Pad", {"front", "back"}},
-                                                     {"PadGradient", {"front", "back"}},
-                                                     {"Slice", {"begin", "size"}}};
-  const auto it =
-      std::find_if(ops.begin(), ops.end(), [&](const Copying& c) { return c.op == node.op->name; });
-  if (it == ops.end()) return nullptr;
-  // The gradient of a border that shows elements of the middle is a sum.
-  const bool sums = node.op->name == "PadGradient" && node.attr<std::string>("mode") != "constant";
-  return sums ? nullptr : &*it;
-}
-
-enum class Move : uint8_t { none, element_wise, concat, copying };
+enum class Move : uint8_t { none, element_wise, copying };
 
 Move move_of(const Node& node) {
   if (node.outputs.size() != 1 || node.op->stateful || node.inputs.empty()) return Move::none;
-  if (node.op->name == "Concat") return Move::concat;
-  if (copying(node)) return Move::copying;
+  const Arrangement& arrangement = properties_of(node).arrangement;
+  if (arrangement.reordered) return Move::copying;
   const Kernel* kernel = find_kernel(node, DeviceKind::cpu);
-  return kernel && kernel->elements && !is_by_dimension(node) ? Move::element_wise : Move::none;
+  return kernel && kernel->elements && !arrangement.by_dimension ? Move::element_wise : Move::none;
 }
 
 // How an input beside transposed ones of `ndim` dimensions fits their original layout: as it is, or
@@ -93,10 +64,8 @@ Beside beside(const Shape& shape, const Order& order) {
   if (large > 1) return {};
   std::vector<int64_t> dims(order.size(), 1);
   std::copy(shape.begin(), shape.end(), dims.end() - shape.ndim());
-  return {.fits = true, .shape = Shape(before(order, dims))};
+  return {.fits = true, .shape = Shape(in_order_before(order, dims))};
 }
-
-class Adding;
 
 // One round: the groups of a graph, the choice of those that move, and the moved nodes.
 class Groups {
@@ -150,7 +119,7 @@ class Groups {
   int32_t unite(int32_t into, int32_t other);
   void weigh(const Node& node);
   void choose(int32_t g);
-  static Output other_input(Adding& adding, const Group& group, const Node& node,
+  static Output other_input(CallGraph& call, const Group& group, const Node& node,
                             const Output& input);
 
   const Graph& graph_;
@@ -252,56 +221,24 @@ void Groups::choose(int32_t g) {
   group.moves = any_ = true;
 }
 
-// Adds nodes to the graph of a call, each as a part of an existing one.
-class Adding {
- public:
-  explicit Adding(CallGraph& call) : call_(call) {}
-
-  Output add(const Node& of, std::string_view op, std::vector<Output> inputs, Attrs attrs,
-             const std::string& part) {
-    Graph& graph = *call_.graph;
-    const auto scope = graph.scope(
-        {.device = of.device, .replica = of.replica, .colocate_with = of.colocate_with});
-    call_.origins.push_back(call_.origins[static_cast<size_t>(of.id)]);
-    return graph.add({.op = op,
-                      .inputs = std::move(inputs),
-                      .attrs = std::move(attrs),
-                      .name = of.name + "/" + part},
-                     {of.file.c_str(), of.line});
-  }
-
- private:
-  CallGraph& call_;
-};
-
 // The attributes of a node that moves.
 Attrs moved_attrs(const Node& node, const Order& order) {
-  Attrs attrs = node.attrs;
-  const Move move = move_of(node);
-  if (move == Move::concat) {
-    const int64_t axis = node.attr<int64_t>("axis");
-    const auto ndim = static_cast<int64_t>(order.size());
-    attrs["axis"] = order[static_cast<size_t>(axis < 0 ? axis + ndim : axis)];
-  }
-  if (move == Move::copying)
-    for (const std::string& name : copying(node)->by_dimension)
-      attrs[name] = before(order, node.attr<std::vector<int64_t>>(name));
-  return attrs;
+  const auto reordered = properties_of(node).arrangement.reordered;
+  return reordered ? reordered(node, order) : node.attrs;
 }
 
 // A node's input in the other layout, if the input itself does not move.
-Output Groups::other_input(Adding& adding, const Group& group, const Node& node,
+Output Groups::other_input(CallGraph& call, const Group& group, const Node& node,
                            const Output& input) {
   if (!group.others.count(input)) {
     const Beside there = beside(input.shape(), group.order);
-    return there.as_it_is
-               ? input
-               : adding.add(node, "Reshape", {input}, {{"shape", there.shape}}, "beside");
+    return there.as_it_is ? input
+                          : add_part(call, node, reshape_node(input, there.shape), "beside");
   }
   Order places(group.order.size());
   std::iota(places.begin(), places.end(), 0);
-  return adding.add(node, "Transpose", {input}, {{"permutation", before(group.order, places)}},
-                    "beside");
+  return add_part(call, node, transpose_node(input, in_order_before(group.order, places)),
+                  "beside");
 }
 
 Rewritten Groups::move(CallGraph call) const {
@@ -310,7 +247,6 @@ Rewritten Groups::move(CallGraph call) const {
     Output now, back;  // the moved node; its value in the old layout
   };
   std::vector<Moved> all;
-  Adding adding(call);
   for (const Group& group : groups_) {
     if (!group.moves) continue;
     std::map<Output, Output> there;  // values in the other layout
@@ -320,13 +256,15 @@ Rewritten Groups::move(CallGraph call) const {
       const Node& node = graph_.node(id);
       std::vector<Output> inputs;
       for (const Output& input : node.inputs) {
-        if (!there.count(input)) there[input] = other_input(adding, group, node, input);
+        if (!there.count(input)) there[input] = other_input(call, group, node, input);
         inputs.push_back(there[input]);
       }
-      const Output now = adding.add(node, node.op->name, std::move(inputs),
-                                    moved_attrs(node, group.order), "moved");
-      const Output back =
-          adding.add(node, "Transpose", {now}, {{"permutation", group.order}}, "transposed");
+      const Output now = add_part(call, node,
+                                  {.op = node.op->name,
+                                   .inputs = std::move(inputs),
+                                   .attrs = moved_attrs(node, group.order)},
+                                  "moved");
+      const Output back = add_part(call, node, transpose_node(now, group.order), "transposed");
       there[{call.graph.get(), id, 0}] = now;
       all.push_back({id, now, back});
     }

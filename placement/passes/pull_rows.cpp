@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "graph/parameter_nodes.hpp"
 #include "placement/passes/on_cpu.hpp"
 #include "placement/passes/passes.hpp"
 #include "troupe/op.hpp"
@@ -21,21 +22,20 @@ class PullRows {
       : graph_(*call.graph), roles_(roles_of(call)), edits_(call) {}
 
   Edits run() && {
-    const Op* rows = graph_.registry().find("ParameterRows");
-    if (!rows) return std::move(edits_);
     for (const auto& node : graph_.nodes()) note(*node);
     for (const auto& [id, uses] : uses_)
-      if (!uses.others && !uses.gathers.empty()) change(graph_.node(id), uses, *rows);
+      if (!uses.others && !uses.gathers.empty()) change(graph_.node(id), uses);
     return std::move(edits_);
   }
 
  private:
-  bool is_parameter(int32_t id) const { return graph_.node(id).op->name == "Parameter"; }
+  bool is_parameter(int32_t id) const { return reads_parameter(graph_.node(id)); }
   const NodeRoles& role(int32_t id) const { return roles_[static_cast<size_t>(id)]; }
 
   bool takes_rows(const Node& node) const {
-    return node.op->name == "Gather" && role(node.id).runs && !role(node.id).fed &&
-           node.frame < 0 && !is_parameter(node.inputs[1].node) && is_on_cpu(node);
+    return properties_of(node).arrangement.rows == Arrangement::Rows::taken && role(node.id).runs &&
+           !role(node.id).fed && node.frame < 0 && !is_parameter(node.inputs[1].node) &&
+           is_on_cpu(node);
   }
 
   void note(const Node& node) {
@@ -51,16 +51,17 @@ class PullRows {
       if (is_parameter(before)) uses_[before].after.push_back(node.id);
   }
 
-  void change(const Node& parameter, const Uses& uses, const Op& rows) {
+  void change(const Node& parameter, const Uses& uses) {
     const NodeRoles& mine = role(parameter.id);
     if (mine.fetched || mine.fed || mine.partner || !parameter.control_inputs.empty()) return;
     for (const int32_t id : uses.after)
       if (id < uses.gathers.back()) return;  // a gather may read a value that comes after the node
-    Attrs attrs = parameter.attrs;
-    attrs.erase("initial");
     for (const int32_t id : uses.gathers) {
       const Node& gather = graph_.node(id);
-      edits_.change(gather, rows, {gather.inputs[1]}, attrs);
+      NodeSpec rows = properties_of(parameter).parameter.rows(parameter, gather.inputs[1]);
+      const Op* op = graph_.registry().find(rows.op);
+      if (!op) return;  // the program has chosen its ops itself
+      edits_.change(gather, *op, std::move(rows.inputs), std::move(rows.attrs));
     }
     for (const int32_t id : uses.after)
       edits_.run_after(graph_.node(id), parameter.id, uses.gathers);

@@ -1,10 +1,10 @@
 // push_rows_once: if the gradient of a sum repeats rows of a gradient by rows, as for a sum of
 // gathered rows, each row is pushed once, for all the consecutive indices that it serves.
+#include <bit>
 #include <optional>
-#include <set>
 
+#include "graph/op_properties.hpp"
 #include "placement/passes/passes.hpp"
-#include "placement/passes/reduced_axes.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -36,16 +36,15 @@ std::optional<Repeated> repeated_in(const Graph& graph, const Node& push,
     return !roles[static_cast<size_t>(node->id)].fed && node->frame == push.frame &&
            node->control_inputs.empty();
   };
-  while (node->op->name == "Reshape" && passes()) node = &graph.node(node->inputs[0].node);
-  if (node->op->name != "ReduceGradient" || !passes() || node->attr<bool>("mean")) return {};
+  while (node->op->aliases && passes()) node = &graph.node(node->inputs[0].node);
+  const auto repeated = properties_of(*node).arrangement.repeated;
+  if (!repeated || !passes()) return {};
+  const auto [dimensions, shares] = repeated(*node);
+  if (row < 1 || dimensions == 0 || shares) return {};
   const Shape& all = node->outputs[0].shape;
-  std::set<int> axes;
-  for (int d = 0; d < all.ndim(); ++d)
-    if (names_axis(*node, all.ndim(), d)) axes.insert(d);
-  if (row < 1 || axes.empty()) return {};
-  const int begin = *axes.begin(), end = *axes.rbegin() + 1;
+  const int begin = std::countr_zero(dimensions), end = std::bit_width(dimensions);
   const int64_t times = known_size(all, begin, end);
-  const bool behind_each_other = end - begin == static_cast<int>(axes.size());
+  const bool behind_each_other = end - begin == std::popcount(dimensions);
   if (!behind_each_other || times < 2 || known_size(all, end, all.ndim()) != row) return {};
   return Repeated{node->inputs[0], times, row};
 }
@@ -57,15 +56,13 @@ Edits push_rows_once(const CallGraph& call) {
   std::vector<NodeRoles> roles;  // computed on demand: most graphs have no such node
   Edits edits(call);
   for (const auto& push : graph.nodes()) {
-    if (push->op->name != "PushRowGradient" || push->attr<int64_t>("indices_per_row") != 1)
-      continue;
+    const auto repeat = properties_of(*push).parameter.repeated;
+    if (!repeat) continue;
     if (roles.empty()) roles = roles_of(call);
     const std::optional<Repeated> repeated = repeated_in(graph, *push, roles);
     if (!repeated) continue;
-    Attrs attrs = push->attrs;
-    attrs["indices_per_row"] = repeated->times;
-    attrs["row_size"] = repeated->row_size;
-    edits.change(*push, *push->op, {push->inputs[0], repeated->rows}, std::move(attrs));
+    if (auto attrs = repeat(*push, repeated->times, repeated->row_size))
+      edits.change(*push, *push->op, {push->inputs[0], repeated->rows}, std::move(*attrs));
   }
   return edits;
 }

@@ -187,6 +187,15 @@ CallGraph call_graph(const Graph& graph, const std::vector<Output>& fetches,
   return call;
 }
 
+Output add_part(CallGraph& call, const Node& of, NodeSpec spec, const std::string& part) {
+  const auto scope = call.graph->scope(
+      {.device = of.device, .replica = of.replica, .colocate_with = of.colocate_with});
+  call.origins.push_back(call.origins[static_cast<size_t>(of.id)]);
+  const std::string name = of.name + "/" + part;
+  spec.name = name;
+  return call.graph->add(std::move(spec), {of.file.c_str(), of.line});
+}
+
 std::vector<NodeRoles> roles_of(const CallGraph& call) {
   std::vector<NodeRoles> roles(call.graph->nodes().size());
   const auto role = [&](int32_t id) -> NodeRoles& { return roles[static_cast<size_t>(id)]; };

@@ -47,6 +47,9 @@ CallGraph call_graph(const Graph& graph, const std::vector<Output>& fetches,
                      const std::vector<Output>& feeds,
                      const std::map<int32_t, std::string>* devices = nullptr);
 
+// Adds a node NAME/`part` to the graph of the call, on behalf of the node `of` and in its place.
+Output add_part(CallGraph& call, const Node& of, NodeSpec spec, const std::string& part);
+
 // The reasons against changing a node.
 struct NodeRoles {
   bool runs = false;  // false: it is here only for a fed node, and has not been placed

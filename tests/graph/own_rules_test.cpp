@@ -136,6 +136,17 @@ TEST_CASE("a registry of built-in ops, copied one by one, has control flow") {
             .defined());
 }
 
+TEST_CASE("a copy of an op under another name has none of its properties") {
+  Registry registry;
+  Op op = builtin_ops()->get("Identity");
+  REQUIRE(op.properties);
+  registry.add(op);
+  CHECK(registry.get("Identity").properties == op.properties);
+  op.name = "Mine";
+  registry.add(op);
+  CHECK(registry.get("Mine").properties == nullptr);
+}
+
 TEST_CASE("kernels that cannot be called, and promises of what is not there, are refused") {
   const auto said = [](const Op& op) { return refusal_of([&] { ops_with({op}); }).text; };
   Op op = own_op();

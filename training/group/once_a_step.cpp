@@ -32,8 +32,8 @@ std::map<std::pair<Output, int64_t>, int64_t> branches_of(const Graph& graph, co
   std::map<std::pair<Output, int64_t>, int64_t> out;
   for (int32_t frame = node.frame; frame >= 0; frame = graph.node(frame).frame)
     if (const Node& opener = graph.node(frame); opener.op->control == ControlKind::branch)
-      out[{source_of(opener.inputs[0]), opener.attr<int64_t>("branches")}] =
-          opener.attr<int64_t>("branch");
+      out[{source_of(opener.inputs[0]), properties_of(opener).frame.branches(opener)}] =
+          properties_of(opener).frame.index(opener);
   return out;
 }
 
@@ -78,7 +78,7 @@ const Node* function_of(const Graph& graph, const Node& copy) {
 }
 
 std::string remedy(const Graph& graph, const Node& first, const Node& second) {
-  if (second.attr<std::string>("parameter") == kLossScaleParameter)
+  if (parameter_name(second) == kLossScaleParameter)
     return "each is the moving scale of a loss (scaled_gradients(), minimize_scaled()), and all "
            "losses share it: scale the sum of the losses, give all but one a LossScale whose "
            "growth_interval is 0, which stays, or fetch one of the two in a run";
@@ -91,9 +91,9 @@ std::string remedy(const Graph& graph, const Node& first, const Node& second) {
 }
 
 Error pushed_twice(const Graph& graph, const Node& first, const Node& second) {
-  return Error(Errc::invalid_argument, "parameter ", second.attr<std::string>("parameter"),
-               " is pushed to twice in a step of replica ", second.attr<int64_t>("replica"),
-               ", by the ", describe(first), " and by the ", describe(second),
+  return Error(Errc::invalid_argument, "parameter ", parameter_name(second),
+               " is pushed to twice in a step of replica ", second.replica, ", by the ",
+               describe(first), " and by the ", describe(second),
                ", but its shards count one push a step; ", remedy(graph, first, second));
 }
 
@@ -109,7 +109,7 @@ void check_once_a_step(const Graph& graph, const std::vector<int32_t>& nodes) {
   for (const int32_t id : nodes) {
     const Node& node = graph.node(id);
     if (!pushes_gradient(node) && !writes_values(node)) continue;
-    const auto& name = node.attr<std::string>("parameter");
+    const auto& name = parameter_name(node);
     if (inside(graph, node, ControlKind::loop))
       throw Error(Errc::invalid_argument, "the ", describe(node),
                   " is inside a loop, but parameter ", name,
@@ -117,7 +117,7 @@ void check_once_a_step(const Graph& graph, const std::vector<int32_t>& nodes) {
                   " once a step; let the loop return the value, and ",
                   pushes_gradient(node) ? "push" : "write", " it then");
     if (!pushes_gradient(node)) continue;
-    auto& same = pushes[{name, node.attr<int64_t>("replica")}];
+    auto& same = pushes[{name, node.replica}];
     for (const Node* other : same)
       if (may_both_run(graph, *other, node)) throw pushed_twice(graph, *other, node);
     same.push_back(&node);

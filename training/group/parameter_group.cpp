@@ -166,7 +166,7 @@ bool has_rows(Output gradient) {
   while (!open.empty()) {
     const Node& node = gradient.graph->node(open.back().node);
     open.pop_back();
-    if (node.op->name == "GatherGradient") return true;
+    if (properties_of(node).arrangement.rows == Arrangement::Rows::placed) return true;
     for (const Output& input : node.inputs)
       if (input.shape() == gradient.shape() && seen.insert(input.node).second)
         open.push_back(input);
@@ -178,10 +178,10 @@ Pushed pushed_in(const Graph& graph) {
   Pushed out;
   for (const auto& node : graph.nodes()) {
     if (!pushes_gradient(*node) || in_function(graph, *node)) continue;
-    out.replicas.insert(static_cast<int32_t>(node->attr<int64_t>("replica")));
-    const auto& name = node->attr<std::string>("parameter");
+    out.replicas.insert(static_cast<int32_t>(node->replica));
+    const auto& name = parameter_name(*node);
     if (!names_rows(*node) && has_rows(node->inputs[0])) out.filled.insert(name);
-    const Optimizer found = optimizer_from_text(node->attr<std::string>("optimizer"));
+    const Optimizer found = optimizer_from_text(properties_of(*node).parameter.optimizer(*node));
     const Optimizer& first = out.optimizers.try_emplace(name, found).first->second;
     if (first != found)
       throw Error(Errc::invalid_argument, "parameter ", name, " is trained with ", describe(first),
@@ -191,12 +191,12 @@ Pushed pushed_in(const Graph& graph) {
   const bool trained = !out.replicas.empty();
   for (const auto& node : graph.nodes()) {
     if (!writes_values(*node) || in_function(graph, *node)) continue;
-    const auto& name = node->attr<std::string>("parameter");
+    const auto& name = parameter_name(*node);
     if (out.optimizers.count(name))
       throw Error(Errc::invalid_argument, "parameter ", name, " is trained, and written by the ",
                   describe(*node),
                   "; gradients alone change what is trained: write to a parameter of its own");
-    if (!trained) out.replicas.insert(static_cast<int32_t>(node->attr<int64_t>("replica")));
+    if (!trained) out.replicas.insert(static_cast<int32_t>(node->replica));
   }
   return out;
 }
@@ -206,14 +206,13 @@ std::set<int32_t> parameter_nodes(const Graph& graph, const std::vector<int32_t>
   std::set<std::string> names;
   for (int32_t id : nodes) {
     const Node& node = graph.node(id);
-    if (node.op->name == "Parameter" || pushes_gradient(node) || writes_values(node))
-      names.insert(node.attr<std::string>("parameter"));
+    if (reads_parameter(node) || pushes_gradient(node) || writes_values(node))
+      names.insert(parameter_name(node));
   }
   std::set<int32_t> out;
   if (names.empty()) return out;
   for (const auto& node : graph.nodes())
-    if (node->op->name == "Parameter" && names.erase(node->attr<std::string>("parameter")))
-      out.insert(node->id);
+    if (reads_parameter(*node) && names.erase(parameter_name(*node))) out.insert(node->id);
   return out;
 }
 
@@ -230,11 +229,12 @@ ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& n
   std::map<std::string, std::pair<ParameterSpec, Output>> wanted;
   for (int32_t id : parameter_nodes(graph, nodes)) {
     const Node& node = graph.node(id);
-    const auto& name = node.attr<std::string>("parameter");
+    const auto& name = parameter_name(node);
     ParameterSpec spec{name, node.outputs[0].dtype, node.outputs[0].shape, {}};
     if (auto it = pushed.optimizers.find(name); it != pushed.optimizers.end())
       spec.optimizer = it->second;
-    wanted.try_emplace(name, std::move(spec), graph.output(node.attr<std::string>("initial")));
+    wanted.try_emplace(name, std::move(spec),
+                       graph.output(properties_of(node).parameter.initial(node)));
   }
   auto fresh = std::make_shared<Batch>();
   std::lock_guard lock(mutex_);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "graph/parameter_nodes.hpp"
 #include "training/checkpoints/checkpoint_folder.hpp"
 #include "training/group/parameter_group.hpp"
 #include "actors/async/patience.hpp"
@@ -93,7 +94,7 @@ void load_parameters(Session& session, const std::string& checkpoint_dir,
   ParameterVisit group(session);
   std::vector<int32_t> nodes;
   for (const auto& node : group->master().graph().nodes())
-    if (node->op->name == "Parameter") nodes.push_back(node->id);
+    if (reads_parameter(*node)) nodes.push_back(node->id);
   if (nodes.empty())
     throw Error(Errc::invalid_argument, "the graph has no parameters; make some with parameter()");
   const CheckpointFolder folder(checkpoint_dir);

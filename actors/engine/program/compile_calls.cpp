@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/engine/program/compile_parts.hpp"
+#include "graph/op_properties.hpp"
 
 namespace troupe {
 namespace {
@@ -13,14 +14,14 @@ Program::Call call_of(const Node& call, const Program& body, uint32_t number) {
   const Node& opener = body.graph->node(body.partition.function);
   Program::Call out{.body = number,
                     .opener = body.partition.function,
-                    .depth_max = opener.attr<int64_t>("depth_max")};
+                    .depth_max = properties_of(opener).frame.at_most(opener)};
   size_t results = 0;
   for (const PartNode& part : body.partition.nodes) {
     results += part.kind == PartKind::fetch ? 1 : 0;
     if (part.kind != PartKind::feed) continue;
     const Node& argument = body.graph->node(part.node);
     const TensorType& wanted = argument.outputs[0];
-    const auto index = static_cast<size_t>(argument.attr<int64_t>("index"));
+    const auto index = static_cast<size_t>(properties_of(argument).frame.index(argument));
     if (index >= call.inputs.size() || call.inputs[index].dtype() != wanted.dtype ||
         !may_equal(call.inputs[index].shape(), wanted.shape))
       throw Error(Errc::invalid_argument, describe(call), ": gives the ", describe(opener),
@@ -40,7 +41,7 @@ void link(Program& program, const std::vector<Program>& bodies,
   for (size_t i = 0; i < program.nodes.firing.size(); ++i) {
     if (program.nodes.firing[i].kind != NodeKind::call) continue;
     const Node& call = *program.nodes.codes[i]->view.node;
-    const Node* opener = program.graph->find(call.attr<std::string>("function"));
+    const Node* opener = program.graph->find(properties_of(call).frame.function(call));
     const auto body = opener ? by_opener.find(opener->id) : by_opener.end();
     TROUPE_CHECK(body != by_opener.end(), "the ", describe(call), " has no body on ",
                  program.partition.device);
