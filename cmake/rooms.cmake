@@ -55,14 +55,14 @@ troupe_room(ops/check SEES gradients ops devices devices/memory graph)
 troupe_room(nn SEES gradients graph graph/base)
 troupe_room(placement SEES placement/passes devices devices/memory graph)
 troupe_room(data SEES graph/base LIBRARIES zlib libjpeg libpng protobuf)
-troupe_room(net/wire SEES graph LIBRARIES protobuf)
+troupe_room(net/wire SEES graph LIBRARIES CAF protobuf)
 troupe_room(net/link SEES net/wire devices/threads LIBRARIES Boost.Asio OpenSSL spdlog)
 troupe_room(net/caf SEES net/link LIBRARIES CAF spdlog)
 troupe_room(net/mesh SEES net/caf net/link net/wire devices/threads LIBRARIES CAF spdlog)
 troupe_room(actors/observe SEES devices/memory graph LIBRARIES nlohmann spdlog)
-troupe_room(actors/async LIBRARIES CAF spdlog)
+troupe_room(actors/async SEES net/wire LIBRARIES CAF spdlog)
 troupe_room(actors/engine/program SEES placement devices graph)
-troupe_room(actors/engine SEES actors/engine/program actors/async actors/observe net/wire placement devices devices/memory devices/threads
+troupe_room(actors/engine SEES actors/engine/program actors/async actors/observe placement devices devices/memory devices/threads
   LIBRARIES CAF spdlog)
 troupe_room(actors/cluster SEES actors/engine actors/async actors/observe net/mesh net/caf net/link net/wire placement
     devices devices/threads graph

@@ -1,8 +1,6 @@
 // Registers the control messages under their wire names, and turns CAF errors into codes and texts.
 #include "actors/async/messages.hpp"
 
-#include "actors/cluster/device_actor.hpp"
-
 namespace troupe {
 
 std::pair<Errc, std::string> from_caf(const caf::error& error) {

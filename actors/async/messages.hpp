@@ -1,7 +1,7 @@
 // Every control message between the actors of one cluster. They travel as ordinary CAF messages,
-// inside a link. Messages that are frequent or carry tensors are in net/wire/messages.hpp and
-// travel on the data plane. docs/protocol.md lists the sender and the receiver of each.
-// Owner: values. Thread: any.
+// inside a link. Messages that are frequent or carry tensors are in actors/async/step_messages.hpp
+// and travel on the data plane. docs/protocol.md lists the sender and the receiver of each. Owner:
+// values. Thread: any.
 #pragma once
 
 #include <functional>
@@ -99,6 +99,12 @@ struct Description {
   int64_t executors = 0;
   int64_t running_steps = 0;
 };
+// any -> device actor: the memory of the device. Answered by DeviceDescription.
+struct DescribeDevice {};
+struct DeviceDescription {
+  std::string name, kind;
+  int64_t used_bytes = 0, reserved_bytes = 0, peak_bytes = 0, budget_bytes = 0;
+};
 // master -> worker: the transfers of this executable so far over edges that leave the executors of
 // the process, by edge. Answered by EdgeCounts, without edges if the executable is not here.
 struct CountEdges {
@@ -186,6 +192,14 @@ auto inspect(I&, Describe&) -> caf::error {
 template <class I>
 auto inspect(I& f, Description& x) {
   return f(x.devices, x.executors, x.running_steps);
+}
+template <class I>
+auto inspect(I&, DescribeDevice&) -> caf::error {
+  return caf::none;
+}
+template <class I>
+auto inspect(I& f, DeviceDescription& x) {
+  return f(x.name, x.kind, x.used_bytes, x.reserved_bytes, x.peak_bytes, x.budget_bytes);
 }
 template <class I>
 auto inspect(I& f, CountEdges& x) {

@@ -13,6 +13,7 @@
 
 #include "actors/cluster/lane_scheduler.hpp"
 #include "actors/async/messages.hpp"
+#include "actors/async/step_messages.hpp"
 #include "actors/async/option_range.hpp"
 #include "actors/cluster/worker.hpp"
 #include "devices/threads/lanes.hpp"
@@ -159,8 +160,10 @@ struct Process::Config : caf::actor_system_config {
     set("scheduler.max-throughput", size_t{16});
     set("logger.verbosity", caf::atom("quiet"));
     add_control_messages(*this);
-    services.add_messages(*this);
+    add_step_messages(*kinds);
+    services.add_messages(*this, *kinds);
   }
+  const std::shared_ptr<MessageKinds> kinds = std::make_shared<MessageKinds>();
 };
 
 uint64_t Process::draw_incarnation() {
@@ -252,6 +255,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   mesh.fingerprint = ops_->fingerprint();
   mesh.ops = own_ops(*ops_);
   mesh.insecure = cluster.insecure;
+  mesh.kinds = config_->kinds;
   mesh.log = log_;
   mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) {
     return memory->make(dtype, shape);

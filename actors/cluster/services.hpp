@@ -16,6 +16,7 @@
 namespace troupe {
 
 class Master;
+class MessageKinds;
 class Process;
 
 class ProcessServices {
@@ -53,7 +54,7 @@ struct ParameterOwnerOptions {
 class ServicesFactory {
  public:
   virtual ~ServicesFactory() = default;
-  virtual void add_messages(caf::actor_system_config& config) const = 0;
+  virtual void add_messages(caf::actor_system_config& config, MessageKinds& kinds) const = 0;
   virtual std::unique_ptr<ProcessServices> make_services(Process& process) const = 0;
   virtual std::unique_ptr<ParameterOwner> make_parameter_owner(
       Master& master, ParameterOwnerOptions options) const = 0;

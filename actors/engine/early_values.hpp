@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/async/step_messages.hpp"
 #include "actors/engine/step_result.hpp"
-#include "net/wire/messages.hpp"
 
 namespace troupe {
 

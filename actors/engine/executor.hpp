@@ -17,6 +17,7 @@
 
 #include <caf/all.hpp>
 
+#include "actors/async/step_messages.hpp"
 #include "actors/engine/node_times.hpp"
 #include "actors/engine/op_actors.hpp"
 #include "actors/engine/program/program.hpp"
@@ -26,7 +27,6 @@
 #include "actors/observe/trace.hpp"
 #include "devices/device.hpp"
 #include "devices/threads/thread_index.hpp"
-#include "net/wire/messages.hpp"
 #include "placement/node_costs.hpp"
 #include "placement/partition.hpp"
 

@@ -24,7 +24,7 @@
 
 #include "actors/async/messages.hpp"
 #include "actors/engine/program/op_code.hpp"
-#include "net/wire/messages.hpp"
+#include "actors/async/step_messages.hpp"
 
 namespace troupe {
 

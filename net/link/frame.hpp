@@ -32,8 +32,4 @@ inline uint32_t crc_of_header(const HeaderBytes& header) {
   return crc32c(as_bytes_of(header).first(offsetof(HeaderBytes, header_crc)));
 }
 
-inline std::span<const std::byte> elements_of(const Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.raw()), static_cast<size_t>(tensor.byte_size())};
-}
-
 }  // namespace troupe

@@ -116,9 +116,8 @@ Link::Segment Link::make_frame(Channel channel, uint16_t type, uint64_t target, 
   return out;
 }
 
-Errc Link::send(uint64_t target, uint64_t sender, const PlaneMessage& message, bool more) {
+Errc Link::send(uint64_t target, uint64_t sender, const Encoded& encoded, bool more) {
   if (state_ != State::up) return Errc::peer_lost;
-  const Encoded encoded = encode(message);
   const Tensor& payload = encoded.payload;
   const auto size = payload.defined() ? static_cast<size_t>(payload.byte_size()) : 0;
   const bool is_small = size <= kInlineMax;
@@ -157,7 +156,7 @@ void Link::flush() {
   pump(lock, false);
 }
 
-void Link::send_or_end(uint64_t target, uint64_t sender, const PlaneMessage& message) {
+void Link::send_or_end(uint64_t target, uint64_t sender, const Encoded& message) {
   if (send(target, sender, message) == Errc::out_of_memory)
     close(detail::concat("more than ", kSmallQueueMax >> 20, " MiB of small messages wait for it"));
 }
@@ -370,7 +369,6 @@ void Link::close_now(const std::string& reason, Refusal refusal) {
     written_offset_ = pumping_ ? written_offset_ : 0;
   }
   incoming_ = {};
-  interrupted_ = {};
   connection_->close();
   host_.closed(*this, reason, refusal);
 }

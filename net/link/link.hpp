@@ -66,6 +66,17 @@ struct LinkStats {
 
 class Link;
 
+// A message as it arrived. Its header is valid during the call only.
+struct Received {
+  uint64_t target = 0, sender = 0;
+  uint16_t kind = 0;
+  std::span<const std::byte> header;
+  Tensor payload;
+  // Not ok: there was no memory for the tensor, for this reason.
+  Errc code = Errc::ok;
+  std::string text;
+};
+
 // The decisions that a link leaves to its owner. Called on the net thread; may call the link's
 // functions.
 class LinkHost {
@@ -79,7 +90,11 @@ class LinkHost {
   virtual void control(Link& link, Control type, std::span<const std::byte> payload) = 0;
   virtual void caf_bytes(
       Link& link, std::span<const std::byte> bytes) = 0;  // the host calls eaten() for them later
-  virtual void message(Link& link, uint64_t target, uint64_t sender, PlaneMessage message) = 0;
+  // The claim of a message, from the header in its frame. Nothing, with the reason in `why`, ends
+  // the link.
+  virtual std::optional<TensorClaim> claim(uint16_t kind, std::span<const std::byte> header,
+                                           std::string& why) = 0;
+  virtual void message(Link& link, Received message) = 0;
   virtual Tensor allocate(DType dtype, const Shape& shape) = 0;  // may throw Error(out_of_memory)
   // Called once, also after close(). `refusal`: the one received from the other side, or the one
   // sent to it.
@@ -100,11 +115,11 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // Any thread. Returns ok; peer_lost if the link is not up; out_of_memory if the queue is full
   // (then nothing was queued). `more`: flush() follows soon, and a small message may wait for it.
-  Errc send(uint64_t target, uint64_t sender, const PlaneMessage& message, bool more = false);
+  Errc send(uint64_t target, uint64_t sender, const Encoded& encoded, bool more = false);
   void flush();
   // For a message that the other side waits for and whose loss it cannot detect: if the queue has
   // no room, the link ends.
-  void send_or_end(uint64_t target, uint64_t sender, const PlaneMessage& message);
+  void send_or_end(uint64_t target, uint64_t sender, const Encoded& message);
   Errc send_control(Control type, std::span<const std::byte> payload);
   void send_caf(std::vector<char> bytes);  // above kCafQueueMax the link ends
   void eaten(size_t caf_bytes);            // CAF has read that many: the peer may send more
@@ -147,14 +162,12 @@ class Link : public std::enable_shared_from_this<Link> {
     uint16_t type;
     uint64_t target, sender;
   };
-  struct Incoming {  // an incoming message
-    bool active = false, discard = false;
-    uint64_t target = 0, sender = 0;
+  struct Incoming {  // an incoming bulk message
+    bool active = false;
     uint32_t id = 0;
-    Decoded decoded;
-    Tensor tensor;
-    std::string failure;
-    Errc failure_code = Errc::ok;
+    Received message;               // code other than ok: its elements are discarded
+    std::vector<std::byte> header;  // of the message
+    TensorClaim claim;
     size_t offset = 0;      // bytes of elements received so far
     size_t chunk_left = 0;  // bytes left of the current chunk
     uint32_t crc = 0;
@@ -178,10 +191,9 @@ class Link : public std::enable_shared_from_this<Link> {
   bool parse_frame();
   void handle_frame(const Frame& frame, std::span<const std::byte> payload);
   void handle_control(const Frame& frame, std::span<const std::byte> payload);
-  bool begin_message(const Frame& frame, std::span<const std::byte> header,
-                     std::optional<size_t> element_bytes = {});
-  void took_bulk(size_t bytes);
-  void finish_message();
+  void begin_bulk(const Frame& frame, std::span<const std::byte> header);
+  void take_bulk(std::span<const std::byte> elements);
+  void finish_message(Received message);
   void count_in(Channel channel, size_t bytes);
   void grant(int64_t& taken, size_t index);
   void go_up();
@@ -201,8 +213,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::vector<std::byte> scratch_;
   size_t begin_ = 0, end_ = 0;  // the unread bytes of scratch_
   bool in_received_ = false;
-  Incoming incoming_,
-      interrupted_;  // a large message, interrupted by a small one
+  Incoming incoming_;
   uint32_t receive_id_ = 0;
   size_t in_tensor_ = 0;  // bytes of the last room() that lie in the tensor's own memory
 

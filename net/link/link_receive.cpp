@@ -29,14 +29,35 @@ std::string other_version(std::span<const std::byte> prefix, bool dialled) {
   return text;
 }
 
+// Returns nothing if the link has failed.
+std::optional<TensorClaim> claim_of(Link& link, LinkHost& host, uint16_t kind,
+                                    std::span<const std::byte> header) {
+  std::string why;
+  auto claim = host.claim(kind, header, why);
+  if (!claim) link.fail_protocol(why);
+  return claim;
+}
+
+// Allocates the tensor of a message.
+void allocate(Received& out, const Link& link, LinkHost& host, const TensorClaim& claim) {
+  if (!claim.defined) return;
+  try {
+    out.payload = host.allocate(claim.dtype, claim.shape);
+  } catch (const Error& e) {  // the message fails, the link stays up
+    out.code = e.code();
+    out.text = detail::concat("no memory for ", claim.dtype, claim.shape, " from ", link.label(),
+                              ": ", e.what());
+  }
+}
+
 }  // namespace
 
 ConnectionHandlers::Room Link::room() {
   in_tensor_ = 0;
   if (begin_ == end_) begin_ = end_ = 0;
-  if (begin_ == end_ && incoming_.active && !incoming_.discard && incoming_.chunk_left > 0) {
+  if (begin_ == end_ && incoming_.chunk_left > 0 && incoming_.message.code == Errc::ok) {
     in_tensor_ = incoming_.chunk_left;
-    auto* elements = static_cast<std::byte*>(incoming_.tensor.mutable_raw());
+    auto* elements = static_cast<std::byte*>(incoming_.message.payload.mutable_raw());
     return {{elements + incoming_.offset, in_tensor_}, std::span(scratch_).first(kReadAhead)};
   }
   if (begin_ > 0 && scratch_.size() - end_ < scratch_.size() / 2) {
@@ -52,13 +73,9 @@ void Link::received(size_t count) {
   in_received_ = true;
   if (in_tensor_ > 0) {
     const size_t into = std::min(count, std::exchange(in_tensor_, 0));
-    auto* elements = static_cast<std::byte*>(incoming_.tensor.mutable_raw());
-    if (incoming_.decoded.claim.checked)
-      incoming_.crc = crc32c({elements + incoming_.offset, into}, incoming_.crc);
-    incoming_.offset += into;
-    incoming_.chunk_left -= into;
+    const auto* elements = static_cast<const std::byte*>(incoming_.message.payload.raw());
     count -= into;
-    took_bulk(into);
+    take_bulk({elements + incoming_.offset, into});
   }
   end_ += count;
   while (state_ != State::closed && (peer_.job.empty() ? parse_greeting() : parse_frame())) {
@@ -157,15 +174,12 @@ bool Link::parse_frame() {
   if (incoming_.chunk_left > 0) {
     if (bytes.empty()) return false;
     const size_t size = std::min(bytes.size(), incoming_.chunk_left);
-    if (!incoming_.discard) {
-      auto* elements = static_cast<std::byte*>(incoming_.tensor.mutable_raw());
+    if (incoming_.message.code == Errc::ok) {
+      auto* elements = static_cast<std::byte*>(incoming_.message.payload.mutable_raw());
       std::memcpy(elements + incoming_.offset, bytes.data(), size);
-      if (incoming_.decoded.claim.checked) incoming_.crc = crc32c(bytes.first(size), incoming_.crc);
     }
     begin_ += size;
-    incoming_.offset += size;
-    incoming_.chunk_left -= size;
-    took_bulk(size);
+    take_bulk(bytes.first(size));
     return true;
   }
   if (bytes.size() < kFrameHeader) return false;
@@ -189,7 +203,7 @@ bool Link::parse_frame() {
     return false;
   }
   if (chunk) {
-    const auto left = static_cast<size_t>(incoming_.decoded.claim.bytes) - incoming_.offset;
+    const auto left = static_cast<size_t>(incoming_.claim.bytes) - incoming_.offset;
     if (!incoming_.active || header.target != incoming_.id || header.length == 0 ||
         header.length > left) {
       fail_protocol("a chunk belongs to no tensor");
@@ -233,24 +247,26 @@ void Link::handle_frame(const Frame& frame, std::span<const std::byte> payload) 
       return host_.caf_bytes(*this, payload);
     }
     case Channel::small: {
+      // Such a message may arrive between the chunks of a large one. The frame's crc covers its
+      // elements.
       Reader reader(payload);
       const auto size = reader.number<uint32_t>();
       const auto rest = reader.rest();
       if (!reader.good() || size > rest.size())
         return fail_protocol("a message is shorter than it says");
-      const auto elements = rest.subspan(size);
-      if (!begin_message(frame, rest.first(size), elements.size())) return;
-      if (!incoming_.discard && !elements.empty())
-        std::memcpy(incoming_.tensor.mutable_raw(), elements.data(), elements.size());
-      incoming_.decoded.claim.checked = false;  // the frame has its own crc
-      return finish_message();
+      const auto header = rest.first(size), elements = rest.subspan(size);
+      const auto claim = claim_of(*this, host_, frame.type, header);
+      if (!claim) return;
+      if (static_cast<int64_t>(elements.size()) != claim->bytes)
+        return fail_protocol("a message has other elements than it says");
+      Received message{frame.target, frame.sender, frame.type, header, {}, Errc::ok, {}};
+      allocate(message, *this, host_, *claim);
+      if (message.payload.defined() && !elements.empty())
+        std::memcpy(message.payload.mutable_raw(), elements.data(), elements.size());
+      return finish_message(std::move(message));
     }
     case Channel::bulk:
-      if (!begin_message(frame, payload)) return;
-      if (incoming_.decoded.claim.bytes == 0)
-        return fail_protocol("a large message has no elements");
-      incoming_.id = receive_id_++;
-      return;
+      return begin_bulk(frame, payload);
   }
 }
 
@@ -281,77 +297,49 @@ void Link::handle_control(const Frame& frame, std::span<const std::byte> payload
   fail_protocol(detail::concat("a control frame of type ", frame.type, " is not known"));
 }
 
-// Reads the header of a message and allocates its tensor. `element_bytes`: the size of the elements
-// in the same frame. Returns false if the link has failed.
-bool Link::begin_message(const Frame& frame, std::span<const std::byte> header,
-                         std::optional<size_t> element_bytes) {
-  if (incoming_.active && frame.channel == Channel::bulk) {
-    fail_protocol("a tensor begins before the one before it has ended");
-    return false;
-  }
-  std::string why;
-  auto decoded = decode(frame.type, header, why);
-  if (!decoded) {
-    fail_protocol(why);
-    return false;
-  }
-  if (element_bytes && static_cast<int64_t>(*element_bytes) != decoded->claim.bytes) {
-    fail_protocol("a message has other elements than it says");
-    return false;
-  }
-  // A small message may arrive between the chunks of a large one.
-  if (frame.channel == Channel::small && incoming_.active) interrupted_ = std::move(incoming_);
-  incoming_ = {};
+void Link::begin_bulk(const Frame& frame, std::span<const std::byte> header) {
+  if (incoming_.active) return fail_protocol("a tensor begins before the one before it has ended");
+  const auto claim = claim_of(*this, host_, frame.type, header);
+  if (!claim) return;
+  if (claim->bytes == 0) return fail_protocol("a large message has no elements");
   incoming_.active = true;
-  incoming_.target = frame.target;
-  incoming_.sender = frame.sender;
-  incoming_.decoded = std::move(*decoded);
-  const TensorClaim& claim = incoming_.decoded.claim;
-  if (!claim.defined) return true;
-  try {
-    incoming_.tensor = host_.allocate(claim.dtype, claim.shape);
-  } catch (const Error& e) {  // the message fails, the link stays up
-    incoming_.discard = true;
-    incoming_.failure = detail::concat("no memory for ", claim.dtype, claim.shape, " from ",
-                                       label(), ": ", e.what());
-    incoming_.failure_code = e.code();
-  }
-  return true;
+  incoming_.id = receive_id_++;
+  incoming_.header.assign(header.begin(), header.end());
+  incoming_.message = {frame.target, frame.sender, frame.type, incoming_.header, {}, Errc::ok, {}};
+  allocate(incoming_.message, *this, host_, *claim);
+  incoming_.claim = *claim;
+  incoming_.offset = 0;
+  incoming_.crc = 0;
 }
 
-void Link::took_bulk(size_t bytes) {
+// Counts elements that are in the tensor now, or discarded.
+void Link::take_bulk(std::span<const std::byte> elements) {
+  if (incoming_.claim.checked && incoming_.message.code == Errc::ok)
+    incoming_.crc = crc32c(elements, incoming_.crc);
+  incoming_.offset += elements.size();
+  incoming_.chunk_left -= elements.size();
   {
     std::unique_lock lock(mutex_);
-    bulk_taken_ += static_cast<int64_t>(bytes);
+    bulk_taken_ += static_cast<int64_t>(elements.size());
     grant(bulk_taken_, 0);
     pump(lock, true);
   }
-  if (incoming_.chunk_left == 0 &&
-      static_cast<int64_t>(incoming_.offset) == incoming_.decoded.claim.bytes)
-    finish_message();
+  if (incoming_.chunk_left > 0 || static_cast<int64_t>(incoming_.offset) < incoming_.claim.bytes)
+    return;
+  incoming_.active = false;
+  if (incoming_.claim.checked && incoming_.message.code == Errc::ok &&
+      incoming_.crc != incoming_.claim.crc)
+    return fail_protocol("the elements of a tensor were damaged on the way");
+  finish_message(std::exchange(incoming_.message, {}));
 }
 
-void Link::finish_message() {
-  Incoming done = std::exchange(incoming_, std::exchange(interrupted_, {}));
-  PlaneMessage& message = done.decoded.message;
-  if (done.decoded.claim.checked && !done.discard && done.crc != done.decoded.claim.crc)
-    return fail_protocol("the elements of a tensor were damaged on the way");
+void Link::finish_message(Received message) {
   {
     std::lock_guard lock(mutex_);
     ++stats_.messages_in;
   }
-  if (done.discard) {
-    if (auto failed = failed_form_of(message, done.failure_code, done.failure))
-      host_.message(*this, done.target, done.sender, std::move(*failed));
-    else if (auto refusal = refusal_of(message, done.failure_code, done.failure))
-      send_or_end(done.sender, done.target, *refusal);
-    return;
-  }
-  if (done.decoded.claim.defined) {
-    sanitize(done.tensor);
-    *tensor_of(message) = std::move(done.tensor);
-  }
-  host_.message(*this, done.target, done.sender, std::move(message));
+  if (message.payload.defined()) sanitize(message.payload);
+  host_.message(*this, std::move(message));
 }
 
 }  // namespace troupe

@@ -39,6 +39,11 @@ void check(const MeshOptions& options) {
         "this machine that they shall use, like 10.0.0.5:7000");
 }
 
+MeshOptions complete(MeshOptions options) {
+  if (!options.kinds) options.kinds = std::make_shared<const MessageKinds>();
+  return options;
+}
+
 }  // namespace
 
 std::string task_name(const std::string& job, int32_t task) {
@@ -62,7 +67,7 @@ Mesh::Core::Core(caf::actor_system& system, Transport& transport, Clock& clock, 
       transport_(transport),
       clock_(clock),
       doors_(doors),
-      options_(std::move(options)),
+      options_(complete(std::move(options))),
       log_(options_.log),
       targets_(rng) {
   if (!log_) {

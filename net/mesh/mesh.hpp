@@ -20,7 +20,7 @@
 #include <caf/fwd.hpp>
 #include <spdlog/logger.h>
 
-#include "net/wire/messages.hpp"
+#include "net/wire/message_kinds.hpp"
 #include "net/link/seams.hpp"
 
 namespace troupe {
@@ -80,6 +80,8 @@ struct MeshOptions {
   uint64_t fingerprint = 0;  // hash of the op registry; equal in all members
   // The ops that are not built in (net/wire/own_ops.hpp), to name a differing one.
   std::string ops = {};
+  // The messages of the data plane; null: none.
+  std::shared_ptr<const MessageKinds> kinds = {};
   bool insecure = false;  // allows listening beyond loopback without TLS
   // Allocates host memory for arriving tensors; empty: the heap. Called on the net thread. May
   // throw Error(out_of_memory): then the message arrives as if its sender had failed with that
@@ -121,14 +123,14 @@ class Mesh {
   // A handle to the actor with that id in a member's process; null if the member is not up. It
   // equals the remote actor's own handle. Any thread; sending never blocks.
   //
-  // Messages of net/wire/messages.hpp travel on the data plane to the peer's door with that id. The
+  // Messages of MeshOptions::kinds travel on the data plane to the peer's door with that id. The
   // sender there is a proxy of the sender here, so an answer reaches the sender if it has a door,
   // too. A request of any other kind is refused: send those to handles that CAF knows.
   //
-  // If the peer is gone or its queue is full, Push, Pull and StartStep are answered at once, from
-  // the net thread, by an Acknowledged, Pulled or FinishStep with Errc::peer_lost or out_of_memory.
-  // The other messages are dropped and counted if the peer is gone. If a value does not fit in the
-  // queue, its reader gets the Deliver with that error; if not even that fits, the link ends.
+  // If the peer is gone or its queue is full, a message that has a refusal (message_kinds.hpp) is
+  // answered by it at once, from the net thread, with Errc::peer_lost or out_of_memory. The other
+  // messages are dropped and counted if the peer is gone. If a message does not fit in the queue,
+  // its reader gets the failed form; if it has none, or not even that fits, the link ends.
   //
   // Monitors of a proxy fire when the peer goes down. A later link to the same incarnation revives
   // the proxies of the earlier link. Proxies of an older incarnation stay dead: ask for new ones

@@ -59,7 +59,11 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   void established(Link& link) override;
   void control(Link& link, Control type, std::span<const std::byte> payload) override;
   void caf_bytes(Link& link, std::span<const std::byte> bytes) override;
-  void message(Link& link, uint64_t target, uint64_t sender, PlaneMessage message) override;
+  std::optional<TensorClaim> claim(uint16_t kind, std::span<const std::byte> header,
+                                   std::string& why) override {
+    return options_.kinds->claim(kind, header, why);
+  }
+  void message(Link& link, Received message) override;
   Tensor allocate(DType dtype, const Shape& shape) override {
     return options_.allocate ? options_.allocate(dtype, shape) : Tensor::empty(dtype, shape);
   }

@@ -125,7 +125,8 @@ void Mesh::Core::established(Link& link) {
   if (peer.port)
     peer.port->reopen(peer.link);
   else
-    peer.port = std::make_shared<PeerPort>(system_, transport_, peer.link, dropped_);
+    peer.port =
+        std::make_shared<PeerPort>(system_, transport_, options_.kinds, peer.link, dropped_);
   life = {h.incarnation, peer.port};
   {
     std::lock_guard lock(mutex_);

@@ -18,23 +18,31 @@ void Mesh::Core::caf_bytes(Link& link, std::span<const std::byte> bytes) {
   if (peer && peer->caf) peer->caf->feed(bytes);
 }
 
-void Mesh::Core::message(Link& link, uint64_t target, uint64_t sender, PlaneMessage message) {
+void Mesh::Core::message(Link& link, Received got) {
   Peer* peer = find(link);
   if (!peer) return;
-  const caf::strong_actor_ptr door = doors_.find(target);
+  const MessageKind& kind = options_.kinds->at(got.kind);
+  caf::message message = kind.decode(got.header, std::move(got.payload));
+  const auto refuse = [&](const Loss& loss) {
+    const caf::message answer = kind.refusal(message, loss);
+    if (got.sender && !answer.empty())
+      link.send_or_end(got.sender, got.target, options_.kinds->encode(answer));
+  };
+  if (got.code != Errc::ok) {
+    const Loss loss{got.code, std::move(got.text)};
+    caf::message failed = kind.failed_form(message, loss);
+    if (failed.empty()) return refuse(loss);
+    message = std::move(failed);
+  }
+  const caf::strong_actor_ptr door = doors_.find(got.target);
   if (!door) {
     dropped_->fetch_add(1, std::memory_order_relaxed);
     log_->debug("message for an actor that is not there: peer={} actor={} kind={}",
-                peer->member.name(), target, message.index());
-    if (sender)
-      if (const auto answer = refusal_of(
-              message, Errc::stale, detail::concat("actor ", target, " is not in ", self_.name())))
-        link.send_or_end(sender, target, *answer);
-    return;
+                peer->member.name(), got.target, got.kind);
+    return refuse({Errc::stale, detail::concat("actor ", got.target, " is not in ", self_.name())});
   }
-  caf::strong_actor_ptr from = sender ? peer->port->proxy(sender) : nullptr;
-  door->enqueue(std::move(from), caf::make_message_id(), to_caf_message(std::move(message)),
-                nullptr);
+  caf::strong_actor_ptr from = got.sender ? peer->port->proxy(got.sender) : nullptr;
+  door->enqueue(std::move(from), caf::make_message_id(), std::move(message), nullptr);
 }
 
 // Queries

@@ -10,25 +10,13 @@
 namespace troupe {
 namespace {
 
-template <size_t I = 0>
-std::optional<PlaneMessage> data_message_in(const caf::message_view& view) {
-  if constexpr (I < std::variant_size_v<PlaneMessage>) {
-    using M = std::variant_alternative_t<I, PlaneMessage>;
-    const auto& content = const_cast<caf::message_view&>(view).content();
-    if (content.match_elements<M>()) return content.get_as<M>(0);
-    return data_message_in<I + 1>(view);
-  }
-  return std::nullopt;
-}
-
 class PeerProxy final : public caf::monitorable_actor {
  public:
   PeerProxy(caf::actor_config& config, std::shared_ptr<PeerPort> port)
       : monitorable_actor(config), port_(std::move(port)) {}
 
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
-    if (auto data = data_message_in(*message))
-      return port_->post(id(), message->sender, std::move(*data));
+    if (port_->post(id(), message->sender, message->content())) return;
     // The data plane carries no other messages: a request gets an error, other messages are
     // dropped.
     bounce(message, caf::make_error(caf::sec::unexpected_message));
@@ -41,10 +29,6 @@ class PeerProxy final : public caf::monitorable_actor {
 };
 
 }  // namespace
-
-caf::message to_caf_message(PlaneMessage message) {
-  return std::visit([](auto& m) { return caf::make_message(std::move(m)); }, message);
-}
 
 // Doors
 
@@ -89,7 +73,10 @@ caf::strong_actor_ptr PeerPort::proxy(uint64_t actor_id) {
   return out;
 }
 
-void PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneMessage message) {
+bool PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender,
+                    const caf::type_erased_tuple& message) {
+  const MessageKind* const kind = kinds_->find(message);
+  if (!kind) return false;
   std::shared_ptr<Link> link;
   {
     std::lock_guard lock(mutex_);
@@ -97,21 +84,28 @@ void PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneM
   }
   // A sender in a third process has no id on this link.
   const uint64_t from = sender && sender->node() == system_.node() ? sender->id() : 0;
-  const Errc code = link ? link->send(target, from, message, true) : Errc::peer_lost;
-  if (code == Errc::ok) return Burst::put_off(link.get(), [link] { link->flush(); });
+  const auto encoded = link ? kind->encode(message) : Encoded{};
+  const Errc code = link ? link->send(target, from, encoded, true) : Errc::peer_lost;
+  if (code == Errc::ok) {
+    Burst::put_off(link.get(), [link] { link->flush(); });
+    return true;
+  }
   dropped_->fetch_add(1, std::memory_order_relaxed);
-  const std::string text = code == Errc::peer_lost
-                               ? detail::concat("the link to ", name_, " is gone")
-                               : detail::concat("too much waits to be sent to ", name_);
-  auto answer = refusal_of(message, code, text);
-  if (code == Errc::out_of_memory && !answer)
-    link->send_or_end(target, from, failed_form_of(message, code, text).value_or(message));
-  if (!answer || !sender) return;
-  if (auto* finish = std::get_if<FinishStep>(&*answer)) finish->task = name_;
+  const Loss loss{code,
+                  code == Errc::peer_lost ? detail::concat("the link to ", name_, " is gone")
+                                          : detail::concat("too much waits to be sent to ", name_),
+                  name_};
+  caf::message answer = kind->refusal(message, loss);
+  if (code == Errc::out_of_memory && answer.empty()) {
+    const caf::message failed = kind->failed_form(message, loss);
+    link->send_or_end(target, from, failed.empty() ? encoded : kinds_->encode(failed));
+  }
   // From the net thread, like all answers: the sender may hold a mutex now.
-  transport_.post([sender, answer = std::move(*answer)]() mutable {
-    sender->enqueue(nullptr, caf::make_message_id(), to_caf_message(std::move(answer)), nullptr);
-  });
+  if (sender && !answer.empty())
+    transport_.post([sender, answer = std::move(answer)]() mutable {
+      sender->enqueue(nullptr, caf::make_message_id(), std::move(answer), nullptr);
+    });
+  return true;
 }
 
 void PeerPort::shut() {

@@ -17,27 +17,30 @@
 
 #include "net/caf/caf_bridge.hpp"
 #include "net/link/link.hpp"
+#include "net/wire/message_kinds.hpp"
 
 namespace troupe {
 
 // With more proxies of one peer than this, proxies without another owner are dropped.
 inline constexpr size_t kProxiesMax = 1 << 16;
 
-caf::message to_caf_message(PlaneMessage message);
-
 class PeerPort : public std::enable_shared_from_this<PeerPort> {
  public:
-  PeerPort(caf::actor_system& system, Transport& transport, std::shared_ptr<Link> link,
+  PeerPort(caf::actor_system& system, Transport& transport,
+           std::shared_ptr<const MessageKinds> kinds, std::shared_ptr<Link> link,
            std::shared_ptr<std::atomic<int64_t>> dropped)
       : system_(system),
         transport_(transport),
+        kinds_(std::move(kinds)),
         name_(link->peer().name()),
         node_(caf_node_id(link->peer().node)),
         dropped_(std::move(dropped)),
         link_(std::move(link)) {}
 
   caf::strong_actor_ptr proxy(uint64_t actor_id);  // null while there is no link
-  void post(uint64_t target, const caf::strong_actor_ptr& sender, PlaneMessage message);
+  // Returns false if the message is none of the data plane.
+  bool post(uint64_t target, const caf::strong_actor_ptr& sender,
+            const caf::type_erased_tuple& message);
   // The link has ended: proxies refuse messages, and their monitors fire. Net thread.
   void shut();
   void reopen(std::shared_ptr<Link> link);  // after shut(); net thread
@@ -45,6 +48,7 @@ class PeerPort : public std::enable_shared_from_this<PeerPort> {
  private:
   caf::actor_system& system_;
   Transport& transport_;
+  const std::shared_ptr<const MessageKinds> kinds_;
   const std::string name_;
   const caf::node_id node_;
   const std::shared_ptr<std::atomic<int64_t>> dropped_;

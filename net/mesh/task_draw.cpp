@@ -105,7 +105,12 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
   void established(Link& link) override { link.close_now("nothing was asked"); }
   void control(Link&, Control, std::span<const std::byte>) override {}
   void caf_bytes(Link&, std::span<const std::byte>) override {}
-  void message(Link&, uint64_t, uint64_t, PlaneMessage) override {}
+  std::optional<TensorClaim> claim(uint16_t, std::span<const std::byte>,
+                                   std::string& why) override {
+    why = "nothing was asked";
+    return std::nullopt;
+  }
+  void message(Link&, Received) override {}
   Tensor allocate(DType, const Shape&) override {
     throw Error(Errc::out_of_memory, "nothing was asked");
   }

@@ -1,12 +1,16 @@
 // Codec of the data plane: encodes a message as a small header and the memory of at most one
 // tensor, little endian. No memory is allocated for a size in a header before that size was
 // checked.
+//
+// A message type lists its fields once, in inspect(), as for CAF; the codec writes and reads them
+// in that order. The field types are numbers, bool, Errc, texts, one tensor, and structs of these.
+// A change of the list requires a new kProtocolVersion (hello.hpp).
+//
 // Owner: the code that sends or reads the message. Thread: any; each object by one thread at a
 // time.
 #pragma once
 
 #include <cstring>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,7 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "net/wire/messages.hpp"
+#include "troupe/error.hpp"
+#include "troupe/tensor.hpp"
 
 namespace troupe {
 
@@ -58,7 +63,7 @@ class Reader {
   }
   bool boolean();
   Errc errc();
-  std::string text(size_t size_max = kTextMax);
+  std::string_view text(size_t size_max = kTextMax);  // valid as long as the input
   std::span<const std::byte> rest() { return std::exchange(in_, {}); }
 
  private:
@@ -78,36 +83,87 @@ struct TensorClaim {
   bool checked = false;
 };
 
+// A message as it leaves: the bytes of its fields, and its tensor, whose elements follow them.
 struct Encoded {
-  uint16_t kind = 0;  // index in the variant PlaneMessage
+  uint16_t kind = 0;
   std::vector<std::byte> header;
-  Tensor payload;  // its elements follow the header; may be undefined
+  Tensor payload;  // may be undefined
 };
-// Requires: the message's tensor is undefined or on the host. Gradients and pulled values get a
-// crc32c.
-Encoded encode(const PlaneMessage& message);
 
-// A message whose tensor follows if `claim.defined`.
-struct Decoded {
-  PlaneMessage message;
-  TensorClaim claim;
+// Writes the fields that inspect() of a message hands to it. Requires: the tensor is undefined or
+// on the host.
+class FieldWriter {
+ public:
+  // `checked`: the elements get a crc32c.
+  FieldWriter(Encoded& out, bool checked)
+      : out_(out.header), payload_(out.payload), checked_(checked) {}
+  template <class... T>
+  void operator()(const T&... fields) {
+    (write(fields), ...);
+  }
+
+ private:
+  template <class T>
+  void write(const T& value) {
+    if constexpr (std::is_class_v<T>)
+      inspect(*this, const_cast<T&>(value));  // which only reads it
+    else
+      out_.number(value);
+  }
+  void write(const std::string& text) {
+    out_.text(text, kTextMax - std::min(kTextMax, out_.size()));  // bounds all texts together
+  }
+  void write(const Tensor& tensor);
+
+  Writer out_;
+  Tensor& payload_;
+  const bool checked_;
 };
-// Returns nothing and sets `why` if the header is not an output of encode().
-std::optional<Decoded> decode(uint16_t kind, std::span<const std::byte> header, std::string& why);
 
-// The tensor field of a message; null if its kind has none.
-Tensor* tensor_of(PlaneMessage& message);
-const Tensor* tensor_of(const PlaneMessage& message);
+// Reads the header of a message into the fields that inspect() hands to it.
+class FieldReader {
+ public:
+  // For the claim only: texts are skipped, and the tensor is left undefined.
+  FieldReader(std::span<const std::byte> header, TensorClaim& claim) : in_(header), claim_(claim) {}
+  // `payload`: the tensor that arrived for the claim.
+  FieldReader(std::span<const std::byte> header, TensorClaim& claim, Tensor payload)
+      : in_(header), claim_(claim), payload_(std::move(payload)), texts_(true) {}
+  template <class... T>
+  void operator()(T&... fields) {
+    (read(fields), ...);
+  }
+  bool complete() const { return in_.good() && in_.at_end(); }  // after all fields
+
+ private:
+  template <class T>
+  void read(T& value) {
+    if constexpr (std::is_class_v<T>)
+      inspect(*this, value);
+    else
+      value = in_.number<T>();
+  }
+  void read(bool& value) { value = in_.boolean(); }
+  void read(Errc& value) { value = in_.errc(); }
+  void read(std::string& value) {
+    const std::string_view text = in_.text();
+    if (texts_) value = text;
+  }
+  void read(Tensor& value) {
+    read_claim();
+    value = std::move(payload_);
+  }
+  void read_claim();
+
+  Reader in_;
+  TensorClaim& claim_;
+  Tensor payload_;
+  const bool texts_ = false;
+};
+
+inline std::span<const std::byte> elements_of(const Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.raw()), static_cast<size_t>(tensor.byte_size())};
+}
 // Makes received elements valid: every bool becomes 0 or 1.
 void sanitize(Tensor& tensor);
-
-// The answer that tells the sender of `message` that no other answer will come; nothing if its kind
-// has no answer.
-std::optional<PlaneMessage> refusal_of(const PlaneMessage& message, Errc code,
-                                       const std::string& text);
-// The form in which the receiver gets `message` if its tensor is lost: with that error; nothing if
-// its kind has no field for an error.
-std::optional<PlaneMessage> failed_form_of(const PlaneMessage& message, Errc code,
-                                           const std::string& text);
 
 }  // namespace troupe

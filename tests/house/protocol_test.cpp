@@ -35,18 +35,26 @@ TEST_CASE("docs/protocol.md names every message that can leave a process") {
   CHECK(messages.count("InstallGraph") == 1);
   CHECK(messages.count("CreateShard") == 1);
 
-  const std::string plane = text_of("net/wire/messages.hpp");
-  std::smatch list;
-  REQUIRE(std::regex_search(plane, list, std::regex(R"(PlaneMessage =\s*std::variant<([^>]*)>)")));
-  messages.merge(names_in(list[1].str(), std::regex(R"((\w+))")));
+  const std::regex kind(R"(kinds\.add<(\w+)>\((\d+))");
+  const std::string page = text_of("docs/protocol.md");
+  for (const char* path : {"actors/async/step_messages.cpp", "training/parameters/messages.cpp"}) {
+    const std::string text = text_of(path);
+    for (std::sregex_iterator it(text.begin(), text.end(), kind), end; it != end; ++it) {
+      messages.insert((*it)[1]);
+      CHECK_MESSAGE(page.find("| " + it->str(2) + " | " + it->str(1) + " |") != page.npos, "kind ",
+                    it->str(2), " ", it->str(1));
+    }
+  }
   CHECK(messages.count("Deliver") == 1);
+  CHECK(messages.count("Pulled") == 1);
 
   const std::string link = text_of("net/link/link.hpp");
+  std::smatch list;
   REQUIRE(std::regex_search(link, list, std::regex(R"(enum class Control[^{]*\{([^}]*)\})")));
   for (const std::string& frame : names_in(list[1].str(), std::regex(R"(([a-z]+))")))
     messages.insert(frame);
 
-  const std::set<std::string> words = names_in(text_of("docs/protocol.md"), std::regex(R"((\w+))"));
+  const std::set<std::string> words = names_in(page, std::regex(R"((\w+))"));
   for (const std::string& message : messages) {
     CAPTURE(message);
     CHECK(words.count(message) == 1);

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/data_messages.hpp"
 #include "tests/support/simulation/sim_net.hpp"
 
 namespace troupe {
@@ -23,7 +24,9 @@ inline Hello hello_of(const std::string& job, int task) {
 struct LinkEnd final : LinkHost {
   struct Got {
     uint64_t target, sender;
-    PlaneMessage message;
+    caf::message message;
+    Errc code;
+    std::string text;
   };
   sim::SimHost& host;
   std::shared_ptr<Link> link;
@@ -49,6 +52,10 @@ struct LinkEnd final : LinkHost {
     link->start();
     tick();
   }
+  template <class M>
+  Errc send(uint64_t target, uint64_t sender, const M& message, bool more = false) {
+    return link->send(target, sender, encode(message), more);
+  }
   void tick() {
     timer = host.after(kTick, [this] { tick(); });
     link->tick(host.now());
@@ -66,8 +73,14 @@ struct LinkEnd final : LinkHost {
     caf.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (eat) l.eaten(bytes.size());
   }
-  void message(Link&, uint64_t target, uint64_t sender, PlaneMessage message) override {
-    messages.push_back({target, sender, std::move(message)});
+  std::optional<TensorClaim> claim(uint16_t kind, std::span<const std::byte> header,
+                                   std::string& why) override {
+    return data_kinds()->claim(kind, header, why);
+  }
+  void message(Link&, Received m) override {
+    messages.push_back({m.target, m.sender,
+                        data_kinds()->at(m.kind).decode(m.header, std::move(m.payload)), m.code,
+                        m.text});
   }
   Tensor allocate(DType dtype, const Shape& shape) override {
     ++allocations;

@@ -17,6 +17,7 @@
 #include "net/caf/caf_bridge.hpp"
 #include "net/mesh/mesh.hpp"
 #include "net/link/net_thread.hpp"
+#include "tests/support/data_messages.hpp"
 
 namespace troupe {
 
@@ -73,6 +74,7 @@ struct MeshNode : MeshListener {
     options.job = job;
     options.task = task;
     options.incarnation = 1;
+    options.kinds = data_kinds();
     options.seeds = std::move(seeds);
     if (tweak) tweak(options);
     mesh = std::make_unique<Mesh>(system, net->transport(), net->clock(), rng, doors, options);

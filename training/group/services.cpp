@@ -229,7 +229,8 @@ class Services final : public ProcessServices {
 
 }  // namespace
 
-void TrainingServices::add_messages(caf::actor_system_config& config) const {
+void TrainingServices::add_messages(caf::actor_system_config& config, MessageKinds& kinds) const {
+  add_parameter_messages(kinds);
   add_parameter_messages(config);
 }
 

@@ -12,7 +12,7 @@ namespace troupe {
 class TrainingServices final : public ServicesFactory {
  public:
   explicit TrainingServices(ShardSeams seams = {}) : seams_(std::move(seams)) {}
-  void add_messages(caf::actor_system_config& config) const override;
+  void add_messages(caf::actor_system_config& config, MessageKinds& kinds) const override;
   std::unique_ptr<ProcessServices> make_services(Process& process) const override;
   std::unique_ptr<ParameterOwner> make_parameter_owner(
       Master& master, ParameterOwnerOptions options) const override;

@@ -1,6 +1,8 @@
 // Converts slices to and from messages, and registers the messages.
 #include "training/parameters/messages.hpp"
 
+#include <caf/actor_system_config.hpp>
+
 namespace troupe {
 
 SliceSpec to_spec(const Slice& slice) {
@@ -27,6 +29,24 @@ Slice from_spec(const SliceSpec& spec) {
   out.shard = spec.shard;
   if (!spec.optimizer.empty()) out.optimizer = optimizer_from_text(spec.optimizer);
   return out;
+}
+
+Acknowledged refusal_of(const Push& m, const Loss& loss) {
+  return {m.ticket, m.slice, loss.code, loss.text, 0};
+}
+Pulled refusal_of(const Pull& m, const Loss& loss) {
+  return {m.ticket, m.slice, loss.code, loss.text, 0, {}};
+}
+Pulled failed_form_of(const Pulled& m, const Loss& loss) {
+  return {m.ticket, m.slice, loss.code, loss.text, m.version, {}};
+}
+
+void add_parameter_messages(MessageKinds& kinds) {
+  // Gradients and parameters must arrive unchanged.
+  kinds.add<Push>(4, /*checked=*/true);
+  kinds.add<Acknowledged>(5);
+  kinds.add<Pull>(6);
+  kinds.add<Pulled>(7, /*checked=*/true);
 }
 
 void add_parameter_messages(caf::actor_system_config& config) {

@@ -1,17 +1,69 @@
-// Control messages about parameters, between the session that owns them and the processes that hold
-// or use them. They travel as ordinary CAF messages inside a link; pushes, pulls and their answers
-// are in net/wire/messages.hpp. docs/protocol.md lists the sender and the receiver of each.
-// Owner: values. Thread: any.
+// The messages about parameters. Pushes, pulls and their answers are frequent and carry tensors:
+// they travel on the data plane (net/wire/message_kinds.hpp). The others are control messages,
+// between the session that owns the parameters and the processes that hold or use them; they travel
+// as ordinary CAF messages inside a link. docs/protocol.md lists the sender and the receiver of
+// each. Owner: values. Thread: any.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include <caf/all.hpp>
+#include <caf/fwd.hpp>
 
+#include "net/wire/message_kinds.hpp"
 #include "training/parameters/layout.hpp"
 
 namespace troupe {
+
+// worker -> shard: one replica's gradient of one parameter slice, or a write to its values.
+// Answered by Acknowledged with the same ticket.
+struct Push {
+  uint32_t slice = 0;
+  int32_t replica = 0;
+  uint64_t incarnation = 0;
+  int64_t step = 0;
+  int64_t sequence = 0;  // per replica and slice
+  uint64_t epoch = 0;
+  uint64_t ticket = 0;  // chosen by the sender
+  Tensor gradient;      // in the slice's layout, or rows of it (troupe/ops/parameters.hpp)
+  int64_t first = -1;   // ParameterStep::first
+  uint8_t write = 0;    // 0: a gradient; otherwise 1 + ParameterWrite::Kind
+  int64_t number = 0;   // ParameterWrite::number
+};
+
+// shard -> worker: the push is applied and safe by the job's rule, or the reason why it never will
+// be.
+struct Acknowledged {
+  uint64_t ticket = 0;
+  uint32_t slice = 0;
+  Errc code = Errc::ok;
+  std::string text;
+  int64_t version = 0;
+};
+
+// worker -> shard: asks for the values that training step `step` of a replica may read. Answered by
+// Pulled with the same ticket.
+struct Pull {
+  uint32_t slice = 0;
+  int32_t replica = 0;
+  int64_t step = -1;          // -1: the newest values, at once
+  int64_t have_version = -1;  // if the answer would hold this version, it carries no values
+  uint64_t epoch = 0;
+  uint64_t ticket = 0;
+  int64_t first = -1;    // ParameterStep::first
+  int64_t row_size = 0;  // in elements; set if `rows` is
+  Tensor rows;           // rows of the slice, i64 [n]: send only these. Undefined: all
+};
+
+// shard -> worker: the answer to a Pull.
+struct Pulled {
+  uint64_t ticket = 0;
+  uint32_t slice = 0;
+  Errc code = Errc::ok;
+  std::string text;
+  int64_t version = 0;
+  Tensor values;  // [n], or [rows, row_size]; undefined: the worker has them already
+};
 
 // A Slice (layout.hpp) on the wire. `optimizer` is the text that describe() makes of an optimizer;
 // empty: never trained.
@@ -125,6 +177,24 @@ struct ShardLost {
 };
 
 template <class I>
+auto inspect(I& f, Push& x) {
+  return f(x.slice, x.replica, x.incarnation, x.step, x.sequence, x.epoch, x.ticket, x.gradient,
+           x.first, x.write, x.number);
+}
+template <class I>
+auto inspect(I& f, Acknowledged& x) {
+  return f(x.ticket, x.slice, x.code, x.text, x.version);
+}
+template <class I>
+auto inspect(I& f, Pull& x) {
+  return f(x.slice, x.replica, x.step, x.have_version, x.epoch, x.ticket, x.first, x.row_size,
+           x.rows);
+}
+template <class I>
+auto inspect(I& f, Pulled& x) {
+  return f(x.ticket, x.slice, x.code, x.text, x.version, x.values);
+}
+template <class I>
 auto inspect(I& f, SliceSpec& x) {
   return f(x.slice, x.parameter, x.dtype, x.shape, x.offset, x.size, x.optimizer, x.shard);
 }
@@ -175,6 +245,11 @@ auto inspect(I& f, ShardLost& x) {
   return f(x.container, x.shard, x.reason);
 }
 
-void add_parameter_messages(caf::actor_system_config& config);
+Acknowledged refusal_of(const Push& message, const Loss& loss);
+Pulled refusal_of(const Pull& message, const Loss& loss);
+Pulled failed_form_of(const Pulled& message, const Loss& loss);
+
+void add_parameter_messages(MessageKinds& kinds);              // of the data plane
+void add_parameter_messages(caf::actor_system_config& config);  // the others
 
 }  // namespace troupe

@@ -1,9 +1,9 @@
 // RowPush: a Push of unpacked rows within one process, where client and shard share the tensors and
-// need no copy. To another process the same rows go packed, in a Push (net/wire/messages.hpp).
+// need no copy. To another process the same rows go packed, in a Push (messages.hpp).
 // Owner: a value. Thread: any.
 #pragma once
 
-#include "net/wire/messages.hpp"
+#include "training/parameters/messages.hpp"
 
 namespace troupe {
 

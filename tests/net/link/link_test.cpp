@@ -18,9 +18,8 @@ TEST_CASE("two links greet, and messages of all sizes arrive whole, however the 
     CHECK(p.a.link->peer().name() == "/job:ps/task:0");
     CHECK(p.b.link->peer().name() == "/job:worker/task:1");
     const std::vector<int64_t> sizes = {0, 1, 1000, 4096, 4097, 65'536, 500'000};
-    for (int64_t n : sizes)
-      CHECK(p.a.link->send(5, 6, Push{1, 2, 3, n, 5, 6, 7, ramp(n)}) == Errc::ok);
-    CHECK(p.b.link->send(8, 9, StartStep{1, 2, 3, 4, 5, 6}) == Errc::ok);
+    for (int64_t n : sizes) CHECK(p.a.send(5, 6, Push{1, 2, 3, n, 5, 6, 7, ramp(n)}) == Errc::ok);
+    CHECK(p.b.send(8, 9, StartStep{1, 2, 3, 4, 5, 6}) == Errc::ok);
     p.a.link->send_caf(std::vector<char>(200'000, 'x'));
     const std::string words = "hello";
     CHECK(p.a.link->send_control(Control::members, std::as_bytes(std::span(words))) == Errc::ok);
@@ -31,14 +30,14 @@ TEST_CASE("two links greet, and messages of all sizes arrive whole, however the 
         },
         60s));
     for (const auto& got : p.b.messages) {
-      const auto& push = std::get<Push>(got.message);
+      const auto& push = got.message.get_as<Push>(0);
       CHECK(got.target == 5);
       CHECK(got.sender == 6);
       CHECK(same_bits(push.gradient, ramp(push.step)));
     }
     CHECK(p.b.controls ==
           std::vector<std::pair<Control, std::string>>{{Control::members, "hello"}});
-    CHECK(std::get<StartStep>(p.a.messages[0].message).first_step == 6);
+    CHECK(p.a.messages[0].message.get_as<StartStep>(0).first_step == 6);
     CHECK(!p.a.closed_);
   }
 }
@@ -167,7 +166,7 @@ TEST_CASE("who was frozen itself does not blame the peer") {
   REQUIRE(p.both_up());
   p.a.timer.reset();
   p.b.link->tick(p.net.now());  // b has seen all bytes so far
-  p.a.link->send(1, 1, StartStep{});
+  p.a.send(1, 1, StartStep{});
   p.net.freeze(p.right);
   p.net.run_for(20s);
   p.net.thaw(p.right);
@@ -187,7 +186,7 @@ TEST_CASE("a killed peer and a closed link are known at once") {
   p.net.kill(p.right);
   p.net.run_for(1ms);
   CHECK(p.a.closed_);
-  CHECK(p.a.link->send(1, 1, StartStep{}) == Errc::peer_lost);
+  CHECK(p.a.send(1, 1, StartStep{}) == Errc::peer_lost);
 
   LinkPair q;
   q.connect();
@@ -211,10 +210,10 @@ TEST_CASE("a damaged frame ends the link and changes nothing") {
       return sim::Verdict::pass;
     };
     const Tensor t = ramp(seed % 2 ? 100 : 100'000);
-    for (int i = 0; i < 3; ++i) p.a.link->send(1, 1, Push{1, 2, 3, i, 5, 6, 7, t});
+    for (int i = 0; i < 3; ++i) p.a.send(1, 1, Push{1, 2, 3, i, 5, 6, 7, t});
     p.net.run_for(3s);
     CHECK(p.b.closed_);
-    for (const auto& got : p.b.messages) CHECK(same_bits(std::get<Push>(got.message).gradient, t));
+    for (const auto& got : p.b.messages) CHECK(same_bits(got.message.get_as<Push>(0).gradient, t));
     CHECK(p.b.messages.size() <= 1);
   }
 }

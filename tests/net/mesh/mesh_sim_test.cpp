@@ -15,7 +15,6 @@
 #include "net/wire/crc32c.hpp"
 #include "net/link/frame.hpp"
 #include "net/link/greetings.hpp"
-#include "net/mesh/peer_port.hpp"
 #include "tests/support/link_pair.hpp"
 
 namespace troupe {
@@ -67,6 +66,7 @@ struct SimNode : MeshListener {
     options.seeds = std::move(seeds);
     options.listen = listen;
     options.insecure = true;
+    options.kinds = data_kinds();
     mesh = std::make_unique<Mesh>(system, host, host, host.rng(), doors, options);
     address = mesh->start(agent, this);
   }
@@ -353,28 +353,30 @@ TEST_CASE("a stranger at the address of a member that died ends nobody, nor does
 }
 
 TEST_CASE("what finds no room on a full link is answered here, or the link ends") {
-  const PlaneMessage kinds[] = {Push{}, Pull{}, StartStep{}, Deliver{}, FinishStep{}, CancelStep{}};
-  for (const PlaneMessage& last : kinds) {
-    CAPTURE(last.index());
+  const auto made = [](const auto&... all) { return std::vector{caf::make_message(all)...}; };
+  for (const caf::message& last :
+       made(Push{}, Pull{}, StartStep{}, Deliver{}, FinishStep{}, CancelStep{})) {
+    CAPTURE(caf::to_string(last));
     World w(14);
     SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
     SimNode& b = w.add("worker", 0, {a.address});
     REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
     w.net.cut(a.host, b.host, /*one_way=*/true);  // a still hears b
     const auto proxy = a.mesh->proxy("/job:worker/task:0", 1);
-    const auto send = [&](PlaneMessage m) {
-      proxy->enqueue(nullptr, caf::make_message_id(), to_caf_message(std::move(m)), nullptr);
+    const auto send = [&](const caf::message& m) {
+      proxy->enqueue(nullptr, caf::make_message_id(), m, nullptr);
     };
     const auto fill = [&](int64_t elements) {  // with messages that may be lost
       const Tensor some = Tensor::empty(DType::u8, Shape{elements});
       for (int64_t before = a.mesh->dropped(); a.mesh->dropped() == before;)
-        send(Push{.gradient = some});
+        send(caf::make_message(Push{.gradient = some}));
     };
     fill(kInlineMax);
     fill(0);
     send(last);
     w.run_for(200ms);  // shorter than the limit of silence
-    CHECK(a.agents.size() == (refusal_of(last, Errc::out_of_memory, "").has_value() ? 1 : 0));
+    const MessageKind& kind = *data_kinds()->find(last);
+    CHECK(a.agents.size() == (kind.refusal(last, {Errc::out_of_memory, ""}).empty() ? 0 : 1));
   }
 }
 

@@ -87,6 +87,28 @@ TEST_CASE(
     CHECK(a.mesh->dropped() == 2);
   }
 
+  SUBCASE("a tensor for which there is no memory reaches its reader as an error") {
+    MeshNode small("ps", 1, {seed}, [](MeshOptions& o) {
+      o.allocate = [](DType, const Shape&) -> Tensor {
+        throw Error(Errc::out_of_memory, "the pool is empty");
+      };
+    });
+    REQUIRE(b.wait_members(3));
+    const auto there = small.make_inbox(), here = b.make_inbox();
+    const auto proxy = b.mesh->proxy("/job:ps/task:1", there->id());
+    const Tensor large = Tensor::empty(DType::f32, Shape{100'000});
+    send_as(here, proxy, Deliver{.key = {.edge = 4}, .value = large});
+    send_as(here, proxy, Push{.ticket = 77, .gradient = Tensor::scalar<float>(1)});
+    REQUIRE(inbox(there).wait_for(1));
+    const auto failed = inbox(there).messages[0].get_as<Deliver>(0);
+    CHECK(failed.error == Errc::out_of_memory);
+    CHECK(failed.key.edge == 4);
+    CHECK(failed.text.find("the pool is empty") != failed.text.npos);
+    REQUIRE(inbox(here).wait_for(1));
+    CHECK(inbox(here).messages[0].get_as<Acknowledged>(0).ticket == 77);
+    CHECK(inbox(here).messages[0].get_as<Acknowledged>(0).code == Errc::out_of_memory);
+  }
+
   SUBCASE(
       "a process that ends is down for the others at once, and what is sent to it is answered") {
     const auto there = a.make_inbox(), here = b.make_inbox();

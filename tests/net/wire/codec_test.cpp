@@ -5,8 +5,9 @@
 
 #include <random>
 
-#include "net/wire/crc32c.hpp"
 #include "net/link/hello.hpp"
+#include "net/wire/crc32c.hpp"
+#include "tests/support/data_messages.hpp"
 
 namespace troupe {
 namespace {
@@ -16,46 +17,47 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 }
 
 // One of each kind, every field different from its default.
-std::vector<PlaneMessage> examples() {
+std::vector<caf::message> examples() {
+  const auto made = [](const auto&... all) { return std::vector{caf::make_message(all)...}; };
   const Tensor values = Tensor::of<float>({1, -2.5f, 3, 4, 5, 6}, Shape{2, 3});
   const Key key{7, 8, 9, 10, 11, 12};
-  return {Deliver{key, false, Errc::ok, "text", values},
-          Deliver{key, true, Errc::kernel_failed, "", {}},
-          Deliver{key, false, Errc::ok, "", Tensor::scalar<int64_t>(-5)},
-          Deliver{key, false, Errc::ok, "", Tensor::empty(DType::f64, Shape{0, 4})},
-          StartStep{1, 2, 3, 4, 5, 6},
-          FinishStep{1, 2, 3, "/job:worker/task:1", Errc::cancelled, "why", 88},
-          CancelStep{1, 2, 3},
-          Push{1, 2, 3, 4, 5, 6, 7, values},
-          Acknowledged{1, 2, Errc::stale, "old", 5},
-          Pull{1, 2, 3, 4, 5, 6},
-          Pulled{1, 2, Errc::peer_lost, "gone", 9, values}};
+  return made(Deliver{key, false, Errc::ok, "text", values},
+              Deliver{key, true, Errc::kernel_failed, "", {}},
+              Deliver{key, false, Errc::ok, "", Tensor::scalar<int64_t>(-5)},
+              Deliver{key, false, Errc::ok, "", Tensor::empty(DType::f64, Shape{0, 4})},
+              StartStep{1, 2, 3, 4, 5, 6},
+              FinishStep{1, 2, 3, "/job:worker/task:1", Errc::cancelled, "why", 88},
+              CancelStep{1, 2, 3}, Push{1, 2, 3, 4, 5, 6, 7, values},
+              Acknowledged{1, 2, Errc::stale, "old", 5}, Pull{1, 2, 3, 4, 5, 6},
+              Pulled{1, 2, Errc::peer_lost, "gone", 9, values});
+}
+
+std::optional<TensorClaim> claim_of(uint16_t kind, std::span<const std::byte> header) {
+  std::string why;
+  auto claim = data_kinds()->claim(kind, header, why);
+  CHECK(claim.has_value() == why.empty());
+  return claim;
 }
 
 // Receives as a link does: memory for the claim, elements, crc.
-std::optional<PlaneMessage> receive(uint16_t kind, std::span<const std::byte> header,
-                                    std::span<const std::byte> elements, int64_t& allocated) {
-  std::string why;
-  auto decoded = decode(kind, header, why);
-  if (!decoded) {
-    CHECK(!why.empty());
-    return std::nullopt;
+std::optional<caf::message> receive(uint16_t kind, std::span<const std::byte> header,
+                                    std::span<const std::byte> elements) {
+  const auto claim = claim_of(kind, header);
+  if (!claim || claim->bytes != static_cast<int64_t>(elements.size())) return std::nullopt;
+  if (claim->checked && claim->crc != crc32c(elements)) return std::nullopt;
+  Tensor tensor;
+  if (claim->defined) {
+    tensor = Tensor::empty(claim->dtype, claim->shape);
+    if (!elements.empty()) std::memcpy(tensor.mutable_raw(), elements.data(), elements.size());
+    sanitize(tensor);
   }
-  if (!decoded->claim.defined) return decoded->message;
-  if (decoded->claim.bytes != static_cast<int64_t>(elements.size())) return std::nullopt;
-  if (decoded->claim.checked && decoded->claim.crc != crc32c(elements)) return std::nullopt;
-  allocated += decoded->claim.bytes;
-  Tensor tensor = Tensor::empty(decoded->claim.dtype, decoded->claim.shape);
-  if (!elements.empty()) std::memcpy(tensor.mutable_raw(), elements.data(), elements.size());
-  sanitize(tensor);
-  *tensor_of(decoded->message) = std::move(tensor);
-  return decoded->message;
+  return data_kinds()->at(kind).decode(header, tensor);
 }
 
 std::vector<std::byte> elements_of(const Encoded& e) {
-  const auto* p = static_cast<const std::byte*>(e.payload.raw());
-  return e.payload.defined() ? std::vector<std::byte>(p, p + e.payload.byte_size())
-                             : std::vector<std::byte>();
+  if (!e.payload.defined()) return {};
+  const auto bytes = elements_of(e.payload);
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace
@@ -75,14 +77,13 @@ TEST_CASE("crc32c agrees with RFC 3720 and with its table version") {
 }
 
 TEST_CASE("every message comes back as it was") {
-  for (const PlaneMessage& message : examples()) {
-    const Encoded encoded = encode(message);
+  for (const caf::message& message : examples()) {
+    const Encoded encoded = data_kinds()->encode(message);
     CAPTURE(encoded.kind);
-    int64_t allocated = 0;
-    const auto back = receive(encoded.kind, encoded.header, elements_of(encoded), allocated);
+    const auto back = receive(encoded.kind, encoded.header, elements_of(encoded));
     REQUIRE(back);
-    CHECK(back->index() == message.index());
-    const Encoded again = encode(*back);
+    const Encoded again = data_kinds()->encode(*back);
+    CHECK(again.kind == encoded.kind);
     CHECK(again.header == encoded.header);  // every field is in the header
     CHECK(again.payload.defined() == encoded.payload.defined());
     if (again.payload.defined()) CHECK(same_bits(again.payload, encoded.payload));
@@ -90,13 +91,11 @@ TEST_CASE("every message comes back as it was") {
 }
 
 TEST_CASE("the elements of gradients and pulled values are checked") {
-  for (const PlaneMessage& message : examples()) {
-    const Encoded encoded = encode(message);
-    const bool checked =
-        std::holds_alternative<Push>(message) || std::holds_alternative<Pulled>(message);
+  for (const caf::message& message : examples()) {
+    const Encoded encoded = data_kinds()->encode(message);
+    const bool checked = message.match_elements<Push>() || message.match_elements<Pulled>();
     if (!encoded.payload.defined()) continue;
-    std::string why;
-    CHECK(decode(encoded.kind, encoded.header, why)->claim.checked == checked);
+    CHECK(claim_of(encoded.kind, encoded.header)->checked == checked);
   }
 }
 
@@ -104,26 +103,24 @@ TEST_CASE("a text that is too long is cut and says so") {
   const Encoded encoded =
       encode(FinishStep{1, 2, 3, "t", Errc::internal, std::string(200'000, 'x'), 0});
   CHECK(encoded.header.size() <= kHeaderMax);
-  std::string why;
-  const auto back = decode(encoded.kind, encoded.header, why);
+  const auto back = receive(encoded.kind, encoded.header, {});
   REQUIRE(back);
-  const std::string& text = std::get<FinishStep>(back->message).text;
+  const std::string& text = back->get_as<FinishStep>(0).text;
   CHECK(text.size() > kTextMax - 200);
   CHECK(text.ends_with("... (cut)"));
 }
 
 TEST_CASE("headers that are cut or have bytes left over are refused") {
-  for (const PlaneMessage& message : examples()) {
-    const Encoded encoded = encode(message);
-    std::string why;
+  for (const caf::message& message : examples()) {
+    const Encoded encoded = data_kinds()->encode(message);
     for (size_t n = 0; n < encoded.header.size(); ++n)
-      CHECK(!decode(encoded.kind, std::span(encoded.header).first(n), why));
+      CHECK(!claim_of(encoded.kind, std::span(encoded.header).first(n)));
     auto longer = encoded.header;
     longer.push_back(std::byte{0});
-    CHECK(!decode(encoded.kind, longer, why));
+    CHECK(!claim_of(encoded.kind, longer));
   }
   std::string why;
-  CHECK(!decode(99, {}, why));
+  CHECK(!data_kinds()->claim(99, {}, why));
   CHECK(why.find("99") != why.npos);
 }
 
@@ -144,9 +141,8 @@ TEST_CASE("shapes whose product overflows are refused before anything is allocat
     w.number(static_cast<uint8_t>(DType::f32));
     w.number(static_cast<uint8_t>(dims.size()));
     for (int64_t d : dims) w.number(d);
-    std::string why;
     const uint16_t pulled = 7;
-    CHECK(!decode(pulled, header, why));
+    CHECK(!claim_of(pulled, header));
   }
 }
 
@@ -155,21 +151,19 @@ TEST_CASE("damaged headers never crash and never make memory beyond the limit") 
   int64_t accepted = 0;
   for (int round = 0; round < 100'000; ++round) {
     const auto all = examples();
-    const Encoded encoded = encode(all[rng() % all.size()]);
+    const Encoded encoded = data_kinds()->encode(all[rng() % all.size()]);
     auto header = encoded.header;
     const int flips = 1 + static_cast<int>(rng() % 4);
     for (int i = 0; i < flips && !header.empty(); ++i)
       header[rng() % header.size()] ^= static_cast<std::byte>(1u << (rng() % 8));
     if (rng() % 4 == 0 && !header.empty()) header.resize(rng() % header.size());
     const auto kind = rng() % 8 == 0 ? static_cast<uint16_t>(rng() % 10) : encoded.kind;
-    std::string why;
-    const auto decoded = decode(kind, header, why);
-    if (!decoded) continue;
+    const auto claim = claim_of(kind, header);
+    if (!claim) continue;
     ++accepted;
-    CHECK(decoded->claim.bytes >= 0);
-    CHECK(decoded->claim.bytes <= kTensorBytesMax);
-    if (decoded->claim.defined)
-      CHECK(decoded->claim.bytes == decoded->claim.shape.size() * size_of(decoded->claim.dtype));
+    CHECK(claim->bytes >= 0);
+    CHECK(claim->bytes <= kTensorBytesMax);
+    if (claim->defined) CHECK(claim->bytes == claim->shape.size() * size_of(claim->dtype));
   }
   CHECK(accepted > 1000);  // most flips change a number, which leaves a valid message
 }

@@ -19,7 +19,7 @@
 #include <caf/all.hpp>
 
 #include "actors/cluster/process.hpp"
-#include "net/wire/codec.hpp"
+#include "tests/support/data_messages.hpp"
 #include "tests/support/simulation/shard_ledger.hpp"
 #include "tests/support/simulation/sim_disk.hpp"
 #include "tests/support/simulation/sim_process.hpp"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "net/wire/messages.hpp"
 #include "tests/support/simulation/message_bag.hpp"
+#include "training/parameters/messages.hpp"
 #include "troupe/ops/parameters.hpp"
 
 namespace troupe::sim {
