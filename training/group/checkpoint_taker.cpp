@@ -16,7 +16,7 @@ struct CheckpointTaker::Attempt {
   std::map<int32_t, CheckpointFile> files;  // by shard
   bool committed = false;
   std::function<void()> captured;
-  Gather::Done done;
+  WhenDone done;
 
   void end(Errc code, const std::string& text) {
     request.lock.reset();  // the receiver of the end may use the directory
@@ -25,7 +25,7 @@ struct CheckpointTaker::Attempt {
 };
 
 void CheckpointTaker::take(CheckpointRequest request, std::vector<ParameterSpec> parameters,
-                           std::function<void()> captured, Gather::Done done) {
+                           std::function<void()> captured, WhenDone done) {
   auto attempt = std::make_shared<Attempt>();
   attempt->epoch = table_.epoch;
   attempt->capture = next_capture_++;
@@ -45,21 +45,21 @@ void CheckpointTaker::take(CheckpointRequest request, std::vector<ParameterSpec>
 }
 
 void CheckpointTaker::capture(const std::shared_ptr<Attempt>& attempt) {
-  auto gather = std::make_shared<Gather>(attempt->shards.size(),
-                                         [this, attempt](Errc code, const std::string& text) {
-                                           if (code != Errc::ok) return attempt->end(code, text);
-                                           attempt->captured();
-                                           name_files(attempt);
-                                         });
-  for (int32_t shard : attempt->shards)
-    orders_.order(shard,
-                  CaptureShard{table_.container, shard, attempt->epoch, attempt->request.step,
-                               attempt->capture},
-                  [gather](Errc code, const std::string& text) { gather->one(code, text); });
+  shards_.ask_all(
+      attempt->shards,
+      [&](int32_t shard) {
+        return CaptureShard{table_.container, shard, attempt->epoch, attempt->request.step,
+                            attempt->capture};
+      },
+      [this, attempt](Errc code, const std::string& text) {
+        if (code != Errc::ok) return attempt->end(code, text);
+        attempt->captured();
+        name_files(attempt);
+      });
 }
 
 void CheckpointTaker::name_files(const std::shared_ptr<Attempt>& attempt) {
-  on_disk(attempt, [this, attempt, post = orders_.poster()](Disk& disk) {
+  on_disk(attempt, [this, attempt, post = shards_.poster()](Disk& disk) {
     const std::string& dir = attempt->request.directory;
     int64_t& newest = generations_[dir];
     newest = std::max(next_generation(disk, dir), newest + 1);
@@ -70,13 +70,7 @@ void CheckpointTaker::name_files(const std::shared_ptr<Attempt>& attempt) {
 }
 
 void CheckpointTaker::write_files(const std::shared_ptr<Attempt>& attempt) {
-  auto gather = std::make_shared<Gather>(attempt->shards.size(),
-                                         [this, attempt](Errc code, const std::string& text) {
-                                           if (code != Errc::ok)
-                                             return give_up(attempt, code, text);
-                                           commit(attempt);
-                                         });
-  for (int32_t shard : attempt->shards) {
+  const auto write = [&](int32_t shard) {
     WriteShard m;
     m.container = table_.container;
     m.shard = shard;
@@ -85,13 +79,17 @@ void CheckpointTaker::write_files(const std::shared_ptr<Attempt>& attempt) {
     m.directory = attempt->request.directory;
     m.name = shard_file_name(attempt->manifest.generation, attempt->request.step, shard,
                              static_cast<int32_t>(attempt->shards.size()));
-    orders_.ask<ShardFile>(
-        shard, std::move(m),
-        [gather, attempt, shard](Errc code, const std::string& text, const ShardFile& file) {
-          if (code == Errc::ok) attempt->files[shard] = {file.name, file.bytes, file.sha256};
-          gather->one(code, text);
-        });
-  }
+    return m;
+  };
+  shards_.ask_all<ShardFile>(
+      attempt->shards, write,
+      [attempt](int32_t shard, const ShardFile& file) {
+        attempt->files[shard] = {file.name, file.bytes, file.sha256};
+      },
+      [this, attempt](Errc code, const std::string& text) {
+        if (code != Errc::ok) return give_up(attempt, code, text);
+        commit(attempt);
+      });
 }
 
 void CheckpointTaker::commit(const std::shared_ptr<Attempt>& attempt) {

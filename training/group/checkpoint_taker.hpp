@@ -15,7 +15,7 @@
 
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/disk_thread.hpp"
-#include "training/group/shard_orders.hpp"
+#include "training/group/shard_requests.hpp"
 
 namespace troupe {
 
@@ -33,14 +33,14 @@ struct CheckpointRequest {
 class CheckpointTaker {
  public:
   // `disk`: null for the real one.
-  CheckpointTaker(Master& master, const ShardTable& table, ShardOrders& orders, Disk* disk)
-      : master_(master), table_(table), orders_(orders), given_disk_(disk) {}
+  CheckpointTaker(Master& master, const ShardTable& table, ShardRequests& shards, Disk* disk)
+      : master_(master), table_(table), shards_(shards), given_disk_(disk) {}
 
   // Requires: all replicas are at that step until `captured`. `done` gets the manifest's path as
   // text when the checkpoint is on disk, or the error, before or after `captured`; either is called
   // on any thread.
   void take(CheckpointRequest request, std::vector<ParameterSpec> parameters,
-            std::function<void()> captured, Gather::Done done);
+            std::function<void()> captured, WhenDone done);
 
  private:
   struct Attempt;
@@ -57,7 +57,7 @@ class CheckpointTaker {
 
   Master& master_;
   const ShardTable& table_;
-  ShardOrders& orders_;
+  ShardRequests& shards_;
   uint64_t next_capture_ = 1;
   // On the disk thread alone. The last generation by directory: a shard that was given up may still
   // write its file of it, so no other attempt uses it, even without a trace of it on disk.

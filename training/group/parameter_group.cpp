@@ -1,4 +1,4 @@
-// Implements training/group/parameter_group.hpp.
+// Makes the parameters that calls need, begins epochs, and hands events to the listener.
 #include "training/group/parameter_group.hpp"
 
 #include <algorithm>
@@ -19,31 +19,31 @@ namespace troupe {
 ParameterGroup::ParameterGroup(Master& master, ParameterOwnerOptions options, Disk* disk)
     : master_(master),
       options_(std::move(options)),
-      orders_(master, table_),
-      maker_(master, table_, orders_, !options_.container.empty()),
-      routes_(master, table_, orders_),
-      checkpoints_(master, table_, orders_, disk) {
+      shards_(master, table_),
+      maker_(master, table_, shards_, !options_.container.empty()),
+      routes_(master, table_, shards_),
+      checkpoints_(master, table_, shards_, disk) {
   table_.container = shared() ? options_.container : own_container(master.session());
 }
 
 void ParameterGroup::begin() {
   Process& process = master_.process();
-  actor_ = process.system().spawn(
+  const caf::actor actor = process.system().spawn(
       [group = shared_from_this()](caf::event_based_actor* self) -> caf::behavior {
         self->set_exception_handler(to_error);
-        group->orders_.attach(self);
+        group->shards_.attach(self);
         self->attach_functor([weak = group->weak_from_this()](const caf::error& reason) {
           if (auto g = weak.lock()) g->actor_ended(reason);
         });
         return {[self](const RemoteRequest& work) { work.go(self); },
                 [group](const ShardLost& m) {
-                  group->tell(&Listener::lost,
-                              detail::concat("shard ", m.shard, " of ", m.container,
-                                             " died: ", m.reason, "; its service noticed"));
+                  group->events_.tell(&Listener::lost,
+                                      detail::concat("shard ", m.shard, " of ", m.container,
+                                                     " died: ", m.reason, "; its service noticed"));
                 }};
       });
-  orders_.set_actor(actor_);
-  process.track(actor_);
+  shards_.set_actor(actor);
+  process.track(actor);
   master_.calls().set_ensure([weak = weak_from_this()](std::vector<int32_t> nodes, Done done) {
     if (auto group = weak.lock())
       group->ensure(nodes, std::move(done));
@@ -54,27 +54,20 @@ void ParameterGroup::begin() {
 }
 
 void ParameterGroup::end() {
-  Listener listener;
-  {
-    std::lock_guard lock(mutex_);
-    if (std::exchange(ended_, true)) return;
-    listener = std::exchange(listener_, {});
-  }
+  const std::optional<Listener> listener = events_.end();
+  if (!listener) return;
   master_.members().remove_listener(this);
   master_.calls().set_ensure(
       [](const std::vector<int32_t>&, const Done& done) { done(Errc::cancelled, kSessionClosed); });
   // Processes drop the session's own container when the master tells them that it has ended.
-  caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown);
-  if (listener.closed) listener.closed();
+  shards_.end();
+  if (listener->closed) listener->closed();
   calls_.end(Errc::cancelled, kSessionClosed);
 }
 
-// Not by end(): something in here has failed. Whoever waits would wait for ever.
+// A failure of the actor, and not end(): its callers would wait for ever.
 void ParameterGroup::actor_ended(const caf::error& reason) {
-  {
-    std::lock_guard lock(mutex_);
-    if (ended_) return;
-  }
+  if (events_.ended()) return;
   const auto [code, text] = from_caf(reason);
   master_.process().log()->error("parameters of the session failed: error={}", text);
   calls_.end(code, detail::concat("the parameters of this session cannot be used any more: ", text,
@@ -92,7 +85,8 @@ std::vector<int32_t> ParameterGroup::replicas_in_graph() const {
   std::lock_guard lock(mutex_);
   return replicas_;
 }
-void ParameterGroup::listen(Listener listener) {
+
+void ParameterGroup::Events::listen(Listener listener) {
   {
     std::lock_guard lock(mutex_);
     if (!ended_) {
@@ -102,13 +96,25 @@ void ParameterGroup::listen(Listener listener) {
   }
   if (listener.closed) listener.closed();
 }
-void ParameterGroup::tell(const Told Listener::*whom, const std::string& text) const {
+
+void ParameterGroup::Events::tell(const Told Listener::*event, const std::string& text) const {
   Told told;
   {
     std::lock_guard lock(mutex_);
-    told = listener_.*whom;
+    told = listener_.*event;
   }
   if (told) told(text);
+}
+
+std::optional<ParameterGroup::Listener> ParameterGroup::Events::end() {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(ended_, true)) return std::nullopt;
+  return std::exchange(listener_, {});
+}
+
+bool ParameterGroup::Events::ended() const {
+  std::lock_guard lock(mutex_);
+  return ended_;
 }
 
 // Members
@@ -126,15 +132,16 @@ void ParameterGroup::lost_member(const std::string& task, const std::string& rea
       detail::concat(" is gone (", reason, "); noticed by the master ", master_.process().task());
   if (table_.lives_on(task)) {
     routes_.stop();
-    tell(&Listener::lost,
-         detail::concat(task, ", which holds parameters,", noticed,
-                        "; all towers stop until it is back, and its shards are restored "
-                        "unless they are as they were"));
+    events_.tell(&Listener::lost,
+                 detail::concat(task, ", which holds parameters,", noticed,
+                                "; all towers stop until it is back, and its shards are restored "
+                                "unless they are as they were"));
   } else {
-    tell(&Listener::gone,
-         detail::concat(task, noticed,
-                        "; steps that ran there are done again with the same data when it is "
-                        "back"));
+    events_.tell(
+        &Listener::gone,
+        detail::concat(task, noticed,
+                       "; steps that ran there are done again with the same data when it is "
+                       "back"));
   }
 }
 
@@ -147,7 +154,7 @@ struct ParameterGroup::Batch {
   // Touched by the actor only:
   bool making = false;
   std::vector<int32_t> shards;  // once they are laid out
-  std::vector<Done> behind;     // of all who want it, while it is being made
+  std::vector<Done> behind;     // of all callers that wait for it, while it is being made
 };
 
 namespace {
@@ -201,7 +208,7 @@ Pushed pushed_in(const Graph& graph) {
   return out;
 }
 
-// The nodes that say what the parameters are that these nodes read, push or write to.
+// The Parameter nodes of the parameters that these nodes read, push to or write.
 std::set<int32_t> parameter_nodes(const Graph& graph, const std::vector<int32_t>& nodes) {
   std::set<std::string> names;
   for (int32_t id : nodes) {
@@ -256,7 +263,7 @@ ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& n
 }
 
 void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
-  std::vector<std::pair<std::shared_ptr<Batch>, int64_t>> wanted;  // with what computes the values
+  std::vector<std::pair<std::shared_ptr<Batch>, int64_t>> wanted;  // with the call for its values
   try {
     check_once_a_step(master_.graph(), nodes);
     for (const auto& batch : batches_of(nodes))
@@ -266,14 +273,13 @@ void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
     return;
   }
   post([this, wanted = std::move(wanted), done = calls_.add(std::move(done))] {
-    auto gather = std::make_shared<Gather>(wanted.size(), done);
+    const Done ended = when_all(wanted.size(), done);
     for (const auto& [batch, call] : wanted) {
       if (made(*batch)) {
-        gather->one(Errc::ok, {});
+        ended(Errc::ok, {});
         continue;
       }
-      batch->behind.push_back(
-          [gather](Errc code, const std::string& text) { gather->one(code, text); });
+      batch->behind.push_back(ended);
       if (!std::exchange(batch->making, true)) make(batch, call);
     }
   });
@@ -284,8 +290,8 @@ bool ParameterGroup::made(const Batch& batch) const {
   return known_.at(batch.parameters.at(0).name).made;
 }
 
-// Where shards live: on all ps tasks, also on one that is away just now; else on the workers that
-// are there, else here.
+// Shards live on all ps tasks, also on one that is away just now; without any, on the workers that
+// are there; without these, here.
 void ParameterGroup::choose_tasks() {
   if (!table_.tasks.empty()) return;
   std::set<std::string> tasks;
@@ -326,7 +332,7 @@ void ParameterGroup::make(const std::shared_ptr<Batch>& batch, int64_t call) {
       });
 }
 
-// It has been made; or was not, and whoever wants it next tries again.
+// The batch has been made, or making it failed: the next caller that needs it tries again.
 void ParameterGroup::made(const std::shared_ptr<Batch>& batch, Errc code, const std::string& text) {
   batch->making = false;
   if (code == Errc::ok) {
@@ -350,7 +356,7 @@ void ParameterGroup::establish(Start start, Done done) {
       served_ = table_.epoch;
       routes_.send_all(done);
     };
-    // Another session decides: follow it to its epoch. The first one is nobody's training.
+    // Another session decides: this one follows it to its epoch. No training is in the first one.
     if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
     ++table_.epoch;
     maker_.make_again(replicas_in_graph(),
@@ -398,16 +404,7 @@ void ParameterGroup::ask_epoch(std::function<void(bool is_new)> done) {
 
 void ParameterGroup::begin_epoch(const Start& start, Done done) {
   const std::vector<int32_t> all = table_.numbers();
-  auto gather = std::make_shared<Gather>(
-      all.size(), [this, all, start, done](Errc code, const std::string& text) {
-        if (code != Errc::ok || start.mode != BeginEpoch::reset)
-          done(code, text);
-        else if (start.values)
-          maker_.send_initial(all, start.values, done);
-        else
-          maker_.set_initial(all, done);
-      });
-  for (int32_t shard : all) {
+  const auto begin = [&](int32_t shard) {
     BeginEpoch m;
     m.container = table_.container;
     m.shard = shard;
@@ -418,9 +415,16 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
     m.rule = static_cast<uint8_t>(start.rule);
     m.replicas = start.replicas;
     m.next_step = start.next_step;
-    orders_.order(shard, std::move(m),
-                  [gather](Errc code, const std::string& text) { gather->one(code, text); });
-  }
+    return m;
+  };
+  shards_.ask_all(all, begin, [this, all, start, done](Errc code, const std::string& text) {
+    if (code != Errc::ok || start.mode != BeginEpoch::reset)
+      done(code, text);
+    else if (start.values)
+      maker_.send_initial(all, start.values, done);
+    else
+      maker_.set_initial(all, done);
+  });
 }
 
 void ParameterGroup::take_checkpoint(CheckpointRequest request, std::function<void()> captured,
@@ -450,25 +454,22 @@ std::string ParameterGroup::save(CheckpointRequest request,
 
 void ParameterGroup::describe(std::shared_ptr<std::vector<ParameterSlice>> out, Done done) {
   post([this, out, done = calls_.add(std::move(done))] {
-    const std::vector<int32_t> shards = table_.numbers();
-    auto gather = std::make_shared<Gather>(shards.size(), [out, done](Errc, const std::string&) {
-      std::sort(out->begin(), out->end(), [](const ParameterSlice& a, const ParameterSlice& b) {
-        return std::tie(a.parameter, a.offset) < std::tie(b.parameter, b.offset);
-      });
-      done(Errc::ok, {});
-    });
-    for (int32_t shard : shards)
-      orders_.ask<ShardDescription>(
-          shard, DescribeShard{table_.container, shard},
-          [gather, out, task = table_.shards.at(shard).task](Errc code, const std::string& text,
-                                                             const ShardDescription& d) {
-            for (size_t i = 0; i < d.slices.size(); ++i) {
-              const Slice slice = from_spec(d.slices[i]);
-              out->push_back({slice.parameter, task, slice.offset, slice.size, slice.bytes(),
-                              d.versions.at(i), d.pulled_bytes.at(i), d.pushed_bytes.at(i)});
-            }
-            gather->one(code, text);
+    shards_.describe(
+        table_.numbers(),
+        [this, out](int32_t shard, const ShardDescription& d) {
+          for (size_t i = 0; i < d.slices.size(); ++i) {
+            const Slice slice = from_spec(d.slices[i]);
+            out->push_back({slice.parameter, table_.shards.at(shard).task, slice.offset, slice.size,
+                            slice.bytes(), d.versions.at(i), d.pulled_bytes.at(i),
+                            d.pushed_bytes.at(i)});
+          }
+        },
+        [out, done](Errc, const std::string&) {
+          std::sort(out->begin(), out->end(), [](const ParameterSlice& a, const ParameterSlice& b) {
+            return std::tie(a.parameter, a.offset) < std::tie(b.parameter, b.offset);
           });
+          done(Errc::ok, {});
+        });
   });
 }
 

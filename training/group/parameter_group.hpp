@@ -1,12 +1,12 @@
-// ParameterGroup: the parameters of one session, on the side of its master: knows them by name,
-// has their shards made and told about, takes checkpoints, and brings shards back under a new epoch
-// when some are lost. Its rooms have a file each: where shards are (shard_table), asking them
-// (shard_orders), making them (shard_maker), telling processes (route_sender), checkpoints
+// ParameterGroup: the parameters of one session, on the side of its master. It knows them by name,
+// has their shards made and routes to them sent, takes checkpoints, and restores shards under a new
+// epoch when some are lost. Its members have a file each: the places of shards (shard_table),
+// requests to them (shard_requests), making them (shard_maker), routes (route_sender), checkpoints
 // (checkpoint_taker).
 //
-// Owner: the session. Its rooms are touched by its own actor only; calls from other threads are
-// posted to it. When it dies, shards of the session's own container are dropped; those of a shared
-// one stay.
+// When it ends, the shards of the session's own container are dropped; a shared container stays.
+// Owner: the session. Thread: any; its own actor does the work on shards, and calls from other
+// threads are posted to it.
 #pragma once
 
 #include <atomic>
@@ -21,10 +21,10 @@
 
 #include "actors/master/session_state.hpp"
 #include "training/group/checkpoint_taker.hpp"
-#include "training/parameters/open_calls.hpp"
+#include "actors/async/open_calls.hpp"
 #include "training/group/route_sender.hpp"
 #include "training/group/shard_maker.hpp"
-#include "training/group/shard_orders.hpp"
+#include "training/group/shard_requests.hpp"
 #include "training/shards/shard_table.hpp"
 
 namespace troupe {
@@ -32,7 +32,7 @@ namespace troupe {
 class ParameterGroup final : public MeshListener,
                              public std::enable_shared_from_this<ParameterGroup> {
  public:
-  using Done = OpenCalls::Done;  // called once, any thread; by end() at the latest
+  using Done = WhenDone;  // called once, any thread; by end() at the latest
   using Told = std::function<void(const std::string& text)>;
 
   ParameterGroup(Master& master, ParameterOwnerOptions options, Disk* disk);
@@ -43,28 +43,28 @@ class ParameterGroup final : public MeshListener,
   // values; also those whose last try has failed. Master's thread or a caller's: the one that grows
   // the graph.
   void ensure(const std::vector<int32_t>& nodes, Done done);
-  // Throws: Error(invalid_argument) naming a parameter of the graph that has two optimizers. What
-  // ensure() is asked for such a graph fails in the same way.
+  // Throws: Error(invalid_argument) naming a parameter of the graph that has two optimizers. For
+  // such a graph ensure() fails in the same way.
   void check_optimizers() const;
-  // How a training begins, or begins again.
+  // The begin of an epoch.
   struct Start {
     BeginEpoch::Mode mode = BeginEpoch::reset;
     std::string directory, manifest;  // restore
-    ShardMaker::FirstValues values;   // reset, of all parameters; null: those that they began with
+    ShardMaker::FirstValues values;   // reset, of all parameters; null: their initial values
     Aggregation rule = Aggregation::sync;
     std::vector<int32_t> replicas;
     int64_t next_step = 0;
   };
-  // A new epoch on all shards. Fails with peer_lost, naming it, while a task is not there. Of
-  // parameters that another session owns: waits for its epoch instead, whatever `start` says.
+  // Begins a new epoch on all shards. Fails with peer_lost, naming it, while a task is not there.
+  // For parameters that another session owns: waits for its epoch instead, and ignores `start`.
   void establish(Start start, Done done);
-  // After a loss: whether nothing was lost but links. Done gets ok when every shard is as
+  // After a loss, finds out if only links were lost. Done gets ok when every shard is as
   // establish() has left it, no replica is behind `step`, and processes have the routes again;
   // stale if one is not, so that establish() has to follow; peer_lost, naming it, while a task is
   // not there.
   void look_again(int64_t step, Done done);
   bool was_established() const { return established_; }  // any thread
-  // Somebody trains these parameters as long as the result lives; null: somebody does already. Any
+  // These parameters are in training as long as the result lives; null: they are already. Any
   // thread.
   std::shared_ptr<const void> claim_training();
   // For parameters that another session owns: true if it has begun an epoch since establish(). By
@@ -77,24 +77,24 @@ class ParameterGroup final : public MeshListener,
                    std::optional<std::chrono::seconds> limit = std::nullopt);
   // Slices of shards that do not answer are left out.
   void describe(std::shared_ptr<std::vector<ParameterSlice>> out, Done done);
-  // Waits for what `ask` asks of this group, which has deadlines of its own, or of somebody else,
-  // with a limit. Throws: its Error; Error(cancelled) when the session is closed meanwhile;
-  // Error(timeout).
+  // Waits for the request that `ask` makes: to this group, which has deadlines of its own, or to
+  // another object, with a limit. Throws: its Error; Error(cancelled) when the session is closed
+  // meanwhile; Error(timeout).
   void wait(const std::function<void(Done)>& ask,
             std::optional<std::chrono::seconds> limit = std::nullopt);
   // The receiver of events of the parameters; any thread.
   struct Listener {
-    Told lost;  // a task with shards is gone, or a shard has died: who, and who noticed
+    Told lost;  // a task with shards is gone, or a shard has died: which, and who noticed it
     Told gone;  // the same for a task without shards
     std::function<void()> closed;  // the session is being closed; at once if it is already
   };
-  void listen(Listener listener);
+  void listen(Listener listener) { events_.listen(std::move(listener)); }
 
   std::vector<ParameterSpec> parameters() const;   // made so far, by name. Any thread.
   std::vector<int32_t> replicas_in_graph() const;  // of the last ensure(). Any thread.
   bool shared() const { return !options_.container.empty(); }
   bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
-  // Where the replicas of a session that is not the owner go on, after establish().
+  // The step at which replicas of a session that is not the owner continue after establish().
   int64_t next_step() const { return maker_.next_step(); }
   Master& master() { return master_; }
 
@@ -109,10 +109,22 @@ class ParameterGroup final : public MeshListener,
     std::shared_ptr<Batch> batch;
     bool made = false;
   };
+  // Hands events to the listener, until the group ends.
+  class Events {
+   public:
+    void listen(Listener listener);
+    void tell(const Told Listener::*event, const std::string& text) const;
+    std::optional<Listener> end();  // none: it has ended already
+    bool ended() const;
+
+   private:
+    mutable std::mutex mutex_;  // guards the rest
+    Listener listener_;
+    bool ended_ = false;
+  };
 
   void actor_ended(const caf::error& reason);
-  void post(std::function<void()> work) { orders_.poster()(std::move(work)); }
-  void tell(const Told Listener::*whom, const std::string& text) const;
+  void post(std::function<void()> work) { shards_.poster()(std::move(work)); }
   Batches batches_of(const std::vector<int32_t>& nodes);
   bool made(const Batch& batch) const;
   void make(const std::shared_ptr<Batch>& batch, int64_t call);
@@ -123,33 +135,30 @@ class ParameterGroup final : public MeshListener,
 
   Master& master_;
   const ParameterOwnerOptions options_;
-  caf::actor actor_;
+  Events events_;
 
   // Touched by the actor only.
   ShardTable table_;
-  ShardOrders orders_;
+  ShardRequests shards_;
   ShardMaker maker_;
   RouteSender routes_;
   CheckpointTaker checkpoints_;
   uint64_t served_ = 0;  // the epoch that the last establish() has begun, or followed to
 
   std::atomic<bool> established_ = false;
-  std::weak_ptr<const void> training_;  // guarded by mutex_
-  OpenCalls calls_;                     // of other threads
-  mutable std::mutex mutex_;            // guards the rest
+  OpenCalls calls_;           // of other threads
+  mutable std::mutex mutex_;  // guards the rest
+  std::weak_ptr<const void> training_;
   std::map<std::string, Known> known_;
   std::vector<int32_t> replicas_;
-  Listener listener_;
-  bool ended_ = false;
 };
 
-// The parameters as a session of `master` owns them. `disk`: where checkpoints are; null for the
-// real one.
+// The parameters as a session of `master` owns them. `disk`: for checkpoints; null: the real one.
 std::unique_ptr<ParameterOwner> own_parameters(Master& master, ParameterOwnerOptions options,
                                                Disk* disk);
 
-// A thread of the program with the parameters of a session, which is not closed as long as this
-// lives. Throws: Error(cancelled) for one that is closed.
+// The use of a session's parameters by a thread of the program. The session is not closed as long
+// as this lives. Throws: Error(cancelled) if it is closed already.
 class ParameterVisit {
  public:
   explicit ParameterVisit(Session& session);

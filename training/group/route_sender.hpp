@@ -4,19 +4,19 @@
 // Owner: the group. Thread: the group's actor only.
 #pragma once
 
-#include "training/group/shard_orders.hpp"
+#include "training/group/shard_requests.hpp"
 
 namespace troupe {
 
 class RouteSender {
  public:
-  using Done = Gather::Done;
-  RouteSender(Master& master, const ShardTable& table, ShardOrders& orders)
-      : master_(master), table_(table), orders_(orders) {}
+  using Done = WhenDone;
+  RouteSender(Master& master, const ShardTable& table, ShardRequests& shards)
+      : master_(master), table_(table), shards_(shards) {}
 
-  // Calls `done` when this process and all others that are up have the routes. A process that does
-  // not take them for a while, as it has no link to a shard yet, is not waited for any longer; it
-  // is asked until it takes them.
+  // Calls `done` when this process and all others that are up have the routes. `done` does not wait
+  // for a process that refuses them for a while, as it has no link to a shard yet; that process
+  // gets them again until it takes them.
   void send_all(Done done);
   void came(const std::string& task);
   void stop() { current_ = false, ++round_; }  // a task with shards is gone: the routes are wrong
@@ -28,7 +28,7 @@ class RouteSender {
 
   Master& master_;
   const ShardTable& table_;
-  ShardOrders& orders_;
+  ShardRequests& shards_;
   bool current_ = false;
   int64_t round_ = 0;  // the number of the current routes; earlier ones are no longer sent
 };

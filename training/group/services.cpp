@@ -16,7 +16,7 @@
 namespace troupe {
 namespace {
 
-// Requests are looked at this often for sending again.
+// Requests without an answer are sent again in this interval.
 constexpr std::chrono::milliseconds kResendTick{500};
 
 // Takes the answers of shards for one client. Only stores and signals.
@@ -69,28 +69,36 @@ ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
   return out;
 }
 
+// The service "parameters" of a process.
+using ParameterService = caf::typed_actor<caf::replies_to<RouteParameters>::with<caf::unit_t>,
+                                          caf::reacts_to<LinkLost>, caf::reacts_to<caf::tick_atom>>;
+
 class Services final : public ProcessServices {
  public:
   Services(Process& process, ShardSeams seams)
       : process_(process), shards_(spawn_shard_service(process, std::move(seams))) {
-    parameters_ = process.system().spawn([this](caf::event_based_actor* self) -> caf::behavior {
-      self->set_exception_handler(to_error);
-      self->delayed_send(self, kResendTick, caf::tick_atom_v);
-      return {[this](const RouteParameters& m) {
-                return answer([&] {
-                  set_routes(*client(m.session), m);
-                  return caf::unit;
-                });
-              },
-              [self](const RemoteRequest& work) { work.go(self); },
-              [this, self](caf::tick_atom) {
-                find_again();
-                for (const auto& c : clients()) c->resend(self->system().clock().now());
-                self->delayed_send(self, kResendTick, caf::tick_atom_v);
-              }};
-    });
+    parameters_ = process.system().spawn(
+        [this](ParameterService::pointer self) -> ParameterService::behavior_type {
+          self->set_exception_handler(to_error);
+          self->delayed_send(self, kResendTick, caf::tick_atom_v);
+          return {[this](const RouteParameters& m) {
+                    return answer([&] {
+                      set_routes(*client(m.session), m);
+                      return caf::unit;
+                    });
+                  },
+                  [this](const LinkLost& m) {
+                    for (const auto& c : clients()) c->peer_down(m.task, m.reason);
+                    lose_routes(m.task);
+                  },
+                  [this, self](caf::tick_atom) {
+                    find_again();
+                    for (const auto& c : clients()) c->resend(self->system().clock().now());
+                    self->delayed_send(self, kResendTick, caf::tick_atom_v);
+                  }};
+        });
     process.track(shards_);
-    process.track(parameters_);
+    process.track(caf::actor_cast<caf::actor>(parameters_));
   }
   void stop() override {
     for (const auto& c : clients()) c->fail_all(Errc::cancelled, "the process is ending");
@@ -102,7 +110,7 @@ class Services final : public ProcessServices {
     caf::anon_send_exit(parameters_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(shards_, caf::exit_reason::user_shutdown);
     shards_ = nullptr;
-    parameters_ = nullptr;
+    parameters_ = ParameterService();
   }
 
   ParameterPort* port(uint64_t session) override { return client(session).get(); }
@@ -126,17 +134,13 @@ class Services final : public ProcessServices {
   caf::actor actor(const std::string& name) override {
     std::lock_guard lock(mutex_);
     if (name == "shards") return shards_;
-    if (name == "parameters") return parameters_;
+    if (name == "parameters") return caf::actor_cast<caf::actor>(parameters_);
     return {};
   }
-  // The caller may be the network thread, and what follows from an ended request is work.
+  // The caller may be the network thread, and the ends of requests do work.
   void peer_down(const std::string& task, const std::string& reason) override {
     std::lock_guard lock(mutex_);
-    if (parameters_)
-      caf::anon_send(parameters_, RemoteRequest{[this, task, reason](caf::event_based_actor*) {
-                       for (const auto& c : clients()) c->peer_down(task, reason);
-                       lose_routes(task);
-                     }});
+    if (parameters_) caf::anon_send(parameters_, LinkLost{task, reason});
   }
   std::string waiting_for() override {
     std::string out;
@@ -194,8 +198,8 @@ class Services final : public ProcessServices {
     newest = std::make_shared<const RouteParameters>(m);
     lost = false;
   }
-  // Routes that were given while a process was being replaced lead to the link of the one before:
-  // nobody sends them again, as nobody else has lost a link.
+  // Routes that were set while a process was being replaced lead to the link of its predecessor.
+  // The group does not send them again, as it has lost no link.
   void lose_routes(const std::string& task) {
     std::lock_guard lock(mutex_);
     for (auto& [session, entry] : clients_) {
@@ -222,7 +226,8 @@ class Services final : public ProcessServices {
 
   Process& process_;
   mutable std::mutex mutex_;  // guards the rest
-  caf::actor shards_, parameters_;
+  caf::actor shards_;
+  ParameterService parameters_;
   std::map<uint64_t, Entry> clients_;
   std::vector<std::shared_ptr<ParameterClient>> retired_;
 };

@@ -1,7 +1,7 @@
 // TrainingServices: the services that training/ adds to a process. The services of production are
 // training_services() (troupe/session.hpp); a simulation makes its own with seams.
 //
-// Owner: whoever makes it; it outlives the processes that name it. Thread: any.
+// Owner: its maker; it outlives the processes that name it. Thread: any.
 #pragma once
 
 #include "actors/cluster/services.hpp"

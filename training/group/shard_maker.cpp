@@ -1,4 +1,4 @@
-// Implements training/group/shard_maker.hpp.
+// The requests that make shards, set their first values, and follow another session's shards.
 #include "training/group/shard_maker.hpp"
 
 #include <algorithm>
@@ -11,17 +11,12 @@ namespace troupe {
 namespace {
 
 constexpr int64_t kPieceBytes = int64_t{4} << 20;  // of first values; CAF messages stay small
-// Until the owner of shared parameters has set them.
+// Waits until the owner of shared parameters has set them.
 constexpr std::chrono::milliseconds kServingPoll{100};
 constexpr int kServingTries = 600;
 
-Gather::Done part_of(std::shared_ptr<Gather> gather) {
-  return
-      [gather = std::move(gather)](Errc code, const std::string& text) { gather->one(code, text); };
-}
-
-// How the slices of a shard differ from those that are wanted; empty if they do not. Their
-// optimizers are their owner's.
+// The difference between the slices of a shard and the wanted ones; empty: none. Optimizers may
+// differ: the owner's count.
 std::string difference(const std::vector<Slice>& wanted, const std::vector<SliceSpec>& there) {
   if (wanted.size() != there.size())
     return detail::concat("it has ", there.size(), " slices, this program wants ", wanted.size());
@@ -36,18 +31,18 @@ std::string difference(const std::vector<Slice>& wanted, const std::vector<Slice
   return {};
 }
 
-// First values to a shard of this process: no copies on the way.
-void give(ShardOrders& orders, const ShardTable& table, int32_t shard,
-          const std::map<std::string, Tensor>& values, Gather::Done done) {
+// Hands first values to a shard of this process, without copies.
+void give(ShardRequests& shards, const ShardTable& table, int32_t shard,
+          const std::map<std::string, Tensor>& values, WhenDone done) {
   const std::vector<Slice>& slices = table.shards.at(shard).slices;
-  auto gather = std::make_shared<Gather>(slices.size(), std::move(done));
+  const WhenDone ended = when_all(slices.size(), std::move(done));
   for (const Slice& slice : slices) {
     const Tensor& all = values.at(slice.parameter);
     const int64_t end = slice.offset + slice.size;
-    orders.order(shard,
-                 GiveInitial{table.container, shard, slice.id, table.epoch,
-                             all.reshaped(Shape{all.size()}).rows(slice.offset, end)},
-                 part_of(gather));
+    shards.ask(shard,
+               GiveInitial{table.container, shard, slice.id, table.epoch,
+                           all.reshaped(Shape{all.size()}).rows(slice.offset, end)},
+               ended);
   }
 }
 
@@ -57,7 +52,7 @@ void ShardMaker::add_source(int64_t call, std::vector<std::string> parameters) {
   sources_.emplace_back(call, std::move(parameters));
 }
 
-// Shard 0 first: whoever made it owns the container's values and recovery.
+// Shard 0 first: the session that made it owns the container's values and recovery.
 void ShardMaker::make(const std::vector<int32_t>& shards, const std::vector<int32_t>& replicas,
                       Done done) {
   create(shards.at(0), replicas,
@@ -71,36 +66,35 @@ void ShardMaker::make(const std::vector<int32_t>& shards, const std::vector<int3
              else
                wait_serving(shards, /*epoch=*/1, done);
            };
-           auto gather = std::make_shared<Gather>(shards.size() - 1, made);
-           for (size_t i = 1; i < shards.size(); ++i) create(shards[i], replicas, part_of(gather));
+           const Done ended = when_all(shards.size() - 1, made);
+           for (size_t i = 1; i < shards.size(); ++i) create(shards[i], replicas, ended);
          });
 }
 
 void ShardMaker::make_again(const std::vector<int32_t>& replicas, Done done) {
   const std::vector<int32_t> all = table_.numbers();
-  auto gather = std::make_shared<Gather>(all.size(), std::move(done));
-  for (int32_t shard : all) create(shard, replicas, part_of(gather));
+  const Done ended = when_all(all.size(), std::move(done));
+  for (int32_t shard : all) create(shard, replicas, ended);
 }
 
 void ShardMaker::look_again(const std::vector<int32_t>& replicas, uint64_t epoch, int64_t step,
                             Done done) {
   const std::vector<int32_t> all = table_.numbers();
-  auto gather = std::make_shared<Gather>(all.size(), std::move(done));
+  const Done ended = when_all(all.size(), std::move(done));
   for (int32_t shard : all) {
-    const auto looked = [this, shard, epoch, step, gather](Errc code, const std::string& text,
-                                                           const ShardDescription& d) {
-      if (code != Errc::ok) return gather->one(code, text);
+    const auto looked = [this, shard, epoch, step, ended](Errc code, const std::string& text,
+                                                          const ShardDescription& d) {
+      if (code != Errc::ok) return ended(code, text);
       const ShardTable::Entry& entry = table_.shards.at(shard);
       const bool same = d.door == entry.door && d.serving && d.epoch == epoch &&
                         (d.next_step < 0 || d.next_step >= step);
-      if (same) return gather->one(Errc::ok, {});
-      gather->one(Errc::stale,
-                  detail::concat("shard ", shard, " on ", entry.task, " is not as it was"));
+      if (same) return ended(Errc::ok, {});
+      ended(Errc::stale, detail::concat("shard ", shard, " on ", entry.task, " is not as it was"));
     };
     if (owner())
-      orders_.ask<ShardDescription>(shard, order_of(shard, replicas), looked);
+      shards_.ask<ShardDescription>(shard, order_of(shard, replicas), looked);
     else
-      orders_.ask<ShardDescription>(shard, DescribeShard{table_.container, shard}, looked);
+      shards_.ask<ShardDescription>(shard, DescribeShard{table_.container, shard}, looked);
   }
 }
 
@@ -116,7 +110,7 @@ CreateShard ShardMaker::order_of(int32_t shard, const std::vector<int32_t>& repl
 }
 
 void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Done done) {
-  orders_.ask<ShardDescription>(
+  shards_.ask<ShardDescription>(
       shard, order_of(shard, replicas),
       [this, shard, replicas, done](Errc code, const std::string& text, const ShardDescription& d) {
         if (code != Errc::ok) return done(code, text);
@@ -137,7 +131,7 @@ void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Don
       });
 }
 
-// It was made for an epoch that has ended before it got values.
+// The shard was made for an epoch that ended before the shard got values.
 void ShardMaker::catch_up(int32_t shard, const std::vector<int32_t>& replicas, Done done) {
   BeginEpoch m;
   m.container = table_.container;
@@ -146,16 +140,16 @@ void ShardMaker::catch_up(int32_t shard, const std::vector<int32_t>& replicas, D
   m.mode = BeginEpoch::reset;
   m.rule = static_cast<uint8_t>(table_.rule);
   m.replicas = replicas;
-  orders_.order(shard, std::move(m), std::move(done));
+  shards_.ask(shard, std::move(m), std::move(done));
 }
 
 void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
   struct Values {
-    std::mutex mutex;  // guards the rest, and the gather: calls end on any thread
+    std::mutex mutex;  // guards the rest, and when_all(): calls end on any thread
     std::map<std::string, Tensor> by_name;
   };
   auto values = std::make_shared<Values>();
-  const auto computed = [this, post = orders_.poster(), shards, values, done](
+  const auto computed = [this, post = shards_.poster(), shards, values, done](
                             Errc code, const std::string& text) {
     post([this, shards, values, done, code, text] {
       if (code != Errc::ok)
@@ -171,31 +165,31 @@ void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
   std::vector<std::pair<int64_t, std::vector<std::string>>> sources;
   for (const auto& source : sources_)
     if (wanted.count(source.second.at(0))) sources.push_back(source);
-  auto gather = std::make_shared<Gather>(sources.size(), computed);
+  const Done ended = when_all(sources.size(), computed);
   for (const auto& [call, names] : sources)
     master_.runs().start(call, {}, RunOptions{},
-                         [values, gather, names = names](const RunResult& result) {
+                         [values, ended, names = names](const RunResult& result) {
                            std::lock_guard lock(values->mutex);
                            if (result.code == Errc::ok)
                              for (size_t i = 0; i < names.size(); ++i)
                                values->by_name[names[i]] = result.values[i];
-                           gather->one(result.code, result.text);
+                           ended(result.code, result.text);
                          });
 }
 
 void ShardMaker::send_initial(const std::vector<int32_t>& shards, const FirstValues& values,
                               Done done) {
-  auto gather = std::make_shared<Gather>(shards.size(), std::move(done));
+  const Done ended = when_all(shards.size(), std::move(done));
   const std::string& here = master_.process().task();
   for (int32_t shard : shards)
     if (table_.shards.at(shard).task == here)
-      give(orders_, table_, shard, *values, part_of(gather));
+      give(shards_, table_, shard, *values, ended);
     else
-      send_pieces(shard, 0, 0, values, part_of(gather));
+      send_pieces(shard, 0, 0, values, ended);
 }
 
-// The next piece when the one before is taken: a link that is slower than this process must not
-// pile up a model.
+// Sends the next piece when the one before is taken, so that no model piles up before a link that
+// is slower than this process.
 void ShardMaker::send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values,
                              Done done) {
   const std::vector<Slice>& slices = table_.shards.at(shard).slices;
@@ -212,14 +206,14 @@ void ShardMaker::send_pieces(int32_t shard, size_t index, int64_t at, FirstValue
   m.byte_offset = at;
   m.bytes.assign(bytes + at, bytes + at + n);
   const bool last = at + n == total;
-  orders_.order(shard, std::move(m),
-                [this, shard, index = last ? index + 1 : index, at = last ? 0 : at + n,
-                 values = std::move(values), done](Errc code, const std::string& text) {
-                  if (code == Errc::ok)
-                    send_pieces(shard, index, at, values, done);
-                  else
-                    done(code, text);
-                });
+  shards_.ask(shard, std::move(m),
+              [this, shard, index = last ? index + 1 : index, at = last ? 0 : at + n,
+               values = std::move(values), done](Errc code, const std::string& text) {
+                if (code == Errc::ok)
+                  send_pieces(shard, index, at, values, done);
+                else
+                  done(code, text);
+              });
 }
 
 void ShardMaker::wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done) {
@@ -233,7 +227,7 @@ void ShardMaker::poll_serving(const std::vector<int32_t>& shards, uint64_t epoch
     if (code == Errc::ok && follow(*told, epoch))
       done(Errc::ok, {});
     else if (tries > 0)
-      orders_.later(kServingPoll, [this, shards, epoch, tries, done] {
+      shards_.later(kServingPoll, [this, shards, epoch, tries, done] {
         poll_serving(shards, epoch, tries - 1, done);
       });
     else
@@ -243,32 +237,22 @@ void ShardMaker::poll_serving(const std::vector<int32_t>& shards, uint64_t epoch
                  "does not train; look whether it still runs"
                : text);
   };
-  auto gather = std::make_shared<Gather>(shards.size(), asked);
-  for (int32_t shard : shards)
-    orders_.ask<ShardDescription>(
-        shard, DescribeShard{table_.container, shard},
-        [shard, gather, told](Errc code, const std::string& text, const ShardDescription& d) {
-          if (code == Errc::ok) (*told)[shard] = d;
-          gather->one(code, text);
-        });
+  shards_.describe(
+      shards, [told](int32_t shard, const ShardDescription& d) { (*told)[shard] = d; }, asked);
 }
 
 void ShardMaker::ask_epoch(const std::vector<int32_t>& shards,
                            std::function<void(bool is_new)> done) {
   auto is_new = std::make_shared<bool>(false);
-  auto gather = std::make_shared<Gather>(
-      shards.size(), [is_new, done = std::move(done)](Errc, const std::string&) { done(*is_new); });
-  for (int32_t shard : shards)
-    orders_.ask<ShardDescription>(
-        shard, DescribeShard{table_.container, shard},
-        [gather, is_new, epoch = table_.epoch](Errc code, const std::string& text,
-                                               const ShardDescription& d) {
-          if (code == Errc::ok && d.epoch > epoch) *is_new = true;
-          gather->one(code, text);
-        });
+  shards_.describe(
+      shards,
+      [is_new, epoch = table_.epoch](int32_t, const ShardDescription& d) {
+        *is_new |= d.epoch > epoch;
+      },
+      [is_new, done = std::move(done)](Errc, const std::string&) { done(*is_new); });
 }
 
-// False: they are not all in one epoch yet.
+// Takes over the shards' epoch and doors. False: they are not all in one epoch yet.
 bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch) {
   const uint64_t now = shards.begin()->second.epoch;
   int64_t next_step = -1;

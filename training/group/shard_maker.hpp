@@ -1,7 +1,7 @@
-// ShardMaker: makes the shards of a session and gives them their first values, or follows the
-// session that has made them first, when their container is shared.
+// ShardMaker: makes the shards of a session and sets their first values, or follows the session
+// that has made them first, when their container is shared.
 //
-// Owner: the group, whose actor alone uses it, but for owner().
+// Owner: the group. Thread: the group's actor, except owner() and next_step().
 #pragma once
 
 #include <atomic>
@@ -11,36 +11,36 @@
 #include <utility>
 #include <vector>
 
-#include "training/group/shard_orders.hpp"
+#include "training/group/shard_requests.hpp"
 
 namespace troupe {
 
 class ShardMaker {
  public:
-  using Done = Gather::Done;
-  ShardMaker(Master& master, ShardTable& table, ShardOrders& orders, bool shared)
-      : master_(master), table_(table), orders_(orders), shared_(shared) {}
+  using Done = WhenDone;
+  ShardMaker(Master& master, ShardTable& table, ShardRequests& shards, bool shared)
+      : master_(master), table_(table), shards_(shards), shared_(shared) {}
 
   // A call that computes the first values of these parameters.
   void add_source(int64_t call, std::vector<std::string> parameters);
 
   // Makes these shards (bad_configuration if another session has laid them out otherwise), and sets
-  // their first values or waits until their owner has. After a failure it may be asked again: what
-  // is there already stays.
+  // their first values or waits until their owner has. It may be called again after a failure:
+  // shards that are there stay.
   void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& replicas, Done done);
-  // Makes those of all shards that are gone; values are for the epoch that follows.
+  // Makes all shards that are gone; the epoch that follows sets their values.
   void make_again(const std::vector<int32_t>& replicas, Done done);
-  // True if all shards are as they were: the actors that make_again() has found, serving in
+  // Looks if all shards are as they were: the actors that make_again() has found, serving in
   // `epoch`, and no replica behind `step`. Done gets stale, naming one that is not; peer_lost,
-  // naming it, while a task is not there. Shards of ours tell us of their end again: a lost link
-  // has ended that.
+  // naming it, while a task is not there. The owner's request also makes shards report their end to
+  // this session again, which a lost link has ended.
   void look_again(const std::vector<int32_t>& replicas, uint64_t epoch, int64_t step, Done done);
   void set_initial(const std::vector<int32_t>& shards, Done done);
   // The same with given values instead of computed ones.
   using FirstValues = std::shared_ptr<const std::map<std::string, Tensor>>;  // by parameter
   void send_initial(const std::vector<int32_t>& shards, const FirstValues& values, Done done);
-  // Until all of them have values in one epoch, `epoch` or a later one, or the owner of a shared
-  // container has had its time. That epoch is then the table's.
+  // Waits until all of them have values in one epoch, `epoch` or a later one, which is then the
+  // table's. Done gets peer_lost if the container's owner takes too long.
   void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
   // True if one of them is in a later epoch than the table; false if none answers.
   void ask_epoch(const std::vector<int32_t>& shards, std::function<void(bool is_new)> done);
@@ -54,18 +54,18 @@ class ShardMaker {
   CreateShard order_of(int32_t shard, const std::vector<int32_t>& replicas) const;
   void create(int32_t shard, const std::vector<int32_t>& replicas, Done done);
   void catch_up(int32_t shard, const std::vector<int32_t>& replicas, Done done);
-  // The rest of them: from byte `at` of the shard's `index`-th slice on.
+  // Sends the values from byte `at` of the shard's `index`-th slice on.
   void send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values, Done done);
   bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);
   void poll_serving(const std::vector<int32_t>& shards, uint64_t epoch, int tries, Done done);
 
   Master& master_;
   ShardTable& table_;
-  ShardOrders& orders_;
+  ShardRequests& shards_;
   const bool shared_;
   std::vector<std::pair<int64_t, std::vector<std::string>>> sources_;
-  bool decided_ = false;  // whether the container is ours, or another session's
-  std::atomic<bool> attached_{false};
+  bool decided_ = false;               // true once attached_ is known
+  std::atomic<bool> attached_{false};  // to the shards of another session
   std::atomic<int64_t> next_step_{0};
 };
 

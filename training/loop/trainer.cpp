@@ -76,17 +76,17 @@ void check_outputs(const Tower& tower) {
 }
 
 // A tower with its prepared call.
-struct Lane {
+struct PreparedTower {
   const Tower* tower;
   Callable step;
 };
 
 // The dtype in which the towers compute their products, bodies of functions included: the 16-bit
 // dtype if there is one, as the rest is then in f32. Several are joined by "+"; none: "f32".
-std::string compute_of(const std::map<int64_t, Lane>& towers) {
+std::string compute_of(const std::map<int64_t, PreparedTower>& towers) {
   std::set<std::string> wide, half;
-  for (const auto& [replica, lane] : towers) {
-    const Tower& tower = *lane.tower;
+  for (const auto& [replica, prepared] : towers) {
+    const Tower& tower = *prepared.tower;
     const Graph& graph = *tower.loss.graph;
     for (const int32_t id : prune(graph, {tower.loss, tower.update}, tower.feeds))
       if (const Node& node = graph.node(id); node.op->precision == Precision::low)
@@ -137,8 +137,9 @@ class Trainer final : public TrainProgram {
                     " is empty: give a function that makes the values of its ", tower.feeds.size(),
                     " feeds for a step");
       patiently([&] {
-        towers_.emplace(tower.replica,
-                        Lane{&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
+        towers_.emplace(
+            tower.replica,
+            PreparedTower{&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
       });
     }
     if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
@@ -187,12 +188,12 @@ class Trainer final : public TrainProgram {
   const std::shared_ptr<const void> claim_;
   std::optional<CheckpointFolder> folder_;  // none: no checkpoints
   const std::shared_ptr<Events> events_;
-  std::map<int64_t, Lane> towers_;      // by replica
-  std::set<std::string> damaged_;       // the damaged checkpoints that were reported
-  std::exception_ptr thrown_;           // by the program
-  std::optional<Error> failure_;        // of the training
-  std::optional<TrainDriver> driver_;   // from run() on
-  std::optional<ProgressMeter> meter_;  // from the first step on
+  std::map<int64_t, PreparedTower> towers_;  // by replica
+  std::set<std::string> damaged_;            // the damaged checkpoints that were reported
+  std::exception_ptr thrown_;                // by the program
+  std::optional<Error> failure_;             // of the training
+  std::optional<TrainDriver> driver_;        // from run() on
+  std::optional<ProgressMeter> meter_;       // from the first step on
 };
 
 // Retries work that precedes the first step.
@@ -277,7 +278,7 @@ TrainResult Trainer::run() {
   checkpoints.data_seed = options_.data_seed;
   checkpoints.rule = options_.rule;
   checkpoints.compute = compute_of(towers_);
-  for (const auto& [replica, lane] : towers_)
+  for (const auto& [replica, prepared] : towers_)
     checkpoints.replicas.push_back(static_cast<int32_t>(replica));
   if (folder_) checkpoints.directory = folder_->path();
   const std::optional<Manifest> manifest = begin_with(checkpoints);
@@ -374,7 +375,7 @@ void Trainer::tell(TrainEvent::Kind kind, const std::string& text) {
 }
 
 void Trainer::start_step(int64_t replica, int64_t step) {
-  const Lane& lane = towers_.at(replica);
+  const PreparedTower& prepared = towers_.at(replica);
   RunOptions run;
   run.step = step;
   run.timeout = options_.patience;  // ends a step that waits for a lost worker, naming it
@@ -386,10 +387,10 @@ void Trainer::start_step(int64_t replica, int64_t step) {
     });
   };
   std::vector<Tensor> feeds;
-  if (lane.tower->batch) call_program([&] { feeds = lane.tower->batch(step); });
+  if (prepared.tower->batch) call_program([&] { feeds = prepared.tower->batch(step); });
   if (thrown_) return report({Errc::cancelled, "a function of the program threw", {}});
   try {
-    lane.step.start(feeds, run, report);
+    prepared.step.start(feeds, run, report);
   } catch (const Error& e) {
     report({e.code(), e.what(), {}});
   }

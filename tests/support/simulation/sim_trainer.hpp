@@ -179,7 +179,7 @@ class SimTrainer final : public TrainProgram {
     read_weights();
   }
 
-  std::string pending() const {
+  std::string pending() {
     return detail::concat(open_steps_, " steps open; ", master_.calls().describe());
   }
 
@@ -228,7 +228,7 @@ class SimTrainer final : public TrainProgram {
         *this, *group_, [this](Event event) { events_.push_back(std::move(event)); },
         std::move(checkpoints), nullptr);
   }
-  bool all_there() const {
+  bool all_there() {
     return master_.members().agents().size() ==
            static_cast<size_t>(SimClusterOptions::kPs + SimClusterOptions::kWorkers +
                                world_.options.clients - 1);
@@ -322,16 +322,16 @@ class SimTrainer final : public TrainProgram {
     ParameterPort* port = master_.process().services().port(master_.session());
     const std::vector<ParameterSpec> parameters = group_->parameters();
     const auto seen = std::make_shared<std::map<std::string, Tensor>>();
-    const auto gather = std::make_shared<Gather>(
+    const WhenDone ended = when_all(
         parameters.size(), [seen, done = std::move(done)](Errc code, const std::string& text) {
           done(code, text, {seen->begin(), seen->end()});
         });
     for (const ParameterSpec& spec : parameters)
       port->pull(
           spec.name, {},
-          [this, seen, gather, name = spec.name](Errc code, const std::string& text, Tensor value) {
+          [this, seen, ended, name = spec.name](Errc code, const std::string& text, Tensor value) {
             seen->emplace(name, value);
-            gather->one(code, text);
+            ended(code, text);
           });
   }
   // A ps that goes just now comes back with the last checkpoint, and is asked again.

@@ -1,5 +1,5 @@
 // OpenCalls: calls that are not answered yet. Each is answered once: by the callee, or by end().
-// Owner: the callee, such as a ParameterGroup; answers outlive it. Thread: any.
+// Owner: the callee; answers outlive it. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,15 @@
 #include <string>
 #include <utility>
 
-#include "training/parameters/gather.hpp"
+#include "actors/async/when_all.hpp"
 
 namespace troupe {
 
 class OpenCalls {
  public:
-  using Done = Gather::Done;
-
   // Returns the function that the callee calls in place of `done`; late answers are dropped. After
   // end() `done` is called at once, with its reason.
-  Done add(Done done) {
+  WhenDone add(WhenDone done) {
     uint64_t number = 0;
     Errc code = Errc::ok;
     std::string text;
@@ -31,7 +29,7 @@ class OpenCalls {
     }
     if (done) done(code, text);
     return [open = open_, number](Errc code, const std::string& text) {
-      Done answer;
+      WhenDone answer;
       {
         std::lock_guard lock(open->mutex);
         const auto call = open->calls.find(number);
@@ -45,7 +43,7 @@ class OpenCalls {
 
   // Ends all open and all later calls with that reason. Only the first end() counts.
   void end(Errc code, const std::string& text) {
-    std::map<uint64_t, Done> calls;
+    std::map<uint64_t, WhenDone> calls;
     {
       std::lock_guard lock(open_->mutex);
       if (open_->ended != Errc::ok) return;
@@ -59,7 +57,7 @@ class OpenCalls {
  private:
   struct Open {
     std::mutex mutex;  // guards the rest
-    std::map<uint64_t, Done> calls;
+    std::map<uint64_t, WhenDone> calls;
     uint64_t next = 0;
     Errc ended = Errc::ok;
     std::string reason;

@@ -1,0 +1,46 @@
+// Posts work to the group's actor, and finds services.
+#include "training/group/shard_requests.hpp"
+
+namespace troupe {
+
+ShardRequests::Poster ShardRequests::poster() const {
+  return [actor = actor_](std::function<void()> work) {
+    caf::anon_send(actor, RemoteRequest{[work = std::move(work)](auto*) { work(); }});
+  };
+}
+
+void ShardRequests::later(std::chrono::milliseconds pause, std::function<void()> work) const {
+  self_->delayed_send(self_, pause, RemoteRequest{[work = std::move(work)](auto*) { work(); }});
+}
+
+void ShardRequests::attach(caf::event_based_actor* self) {
+  self_ = self;
+  requests_.attach(self);
+}
+
+void ShardRequests::describe(const std::vector<int32_t>& shards,
+                             std::function<void(int32_t shard, const ShardDescription&)> each,
+                             Done done) {
+  ask_all<ShardDescription>(
+      shards,
+      [this](int32_t shard) {
+        return DescribeShard{table_.container, shard};
+      },
+      std::move(each), std::move(done));
+}
+
+void ShardRequests::find_service(const std::string& task, const std::string& name,
+                                 std::chrono::seconds timeout, Then<caf::actor> then) {
+  if (task == master_.process().task()) {
+    then(Errc::ok, {}, master_.process().services().actor(name));
+    return;
+  }
+  const auto agents = master_.members().agents();
+  auto it = agents.find(task);
+  if (it == agents.end())
+    then(Errc::peer_lost, "it is not there", {});
+  else
+    requests_.ask<caf::actor>(it->second, timeout, FindService{name}, std::move(then));
+}
+
+}  // namespace troupe
